@@ -1,0 +1,36 @@
+# Sourced by the scripts in ci/; never run by itself.
+set -eu
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# install LIST... - installs what these lists of packages name and is missing.
+install() {
+	missing=
+	for package in $(cat "$@" | grep -v '^#'); do
+		dpkg -s "$package" 2>/dev/null | grep -q '^Status: install ok installed' ||
+			missing="$missing $package"
+	done
+	[ -n "$missing" ] || return 0
+	if ! command -v apt-get >/dev/null; then
+		echo "$0: no apt-get here; please install what these are elsewhere:$missing" >&2
+		exit 1
+	fi
+	step "installing$missing"
+	as_root apt-get update -qq
+	# shellcheck disable=SC2086 # a list
+	as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# preset NAME - configures, builds and tests one preset.
+preset() {
+	step "preset $1"
+	cmake --preset "$1" >/dev/null
+	cmake --build --preset "$1"
+	ctest --preset "$1"
+}

@@ -1,0 +1,391 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "channels.h"
+#include "chunk.h"
+#include "loader.h"
+#include "log.h"
+#include "machine.h"
+#include "names.h"
+#include "select.h"
+
+struct mock_comm {
+    struct mock_nccl *nccl;
+    const struct mock_machine *machine;
+    struct mock_tuner *tuner; /* NULL if there is none */
+    bool owns_tuner;          /* see mock_loader_acquire() */
+    void *context;
+    struct mock_model model;
+};
+
+/* ---- life ---- */
+
+static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
+                               ncclTunerConstants_v5_t *constants)
+{
+    int n_ranks = comm->machine->info.n_ranks;
+    struct mock_init_args args = {
+        .comm_id = comm_id,
+        .n_ranks = (size_t)n_ranks,
+        .n_nodes = 1,
+        .domains = {1, n_ranks, n_ranks},
+        .constants = constants,
+    };
+    const char *name = mock_tuner_name(comm->tuner);
+    ncclResult_t rc;
+
+    if (!mock_tuner_is_complete(comm->tuner))
+        return mock_fail(ncclInternalError,
+                         "tuner '%s' has a NULL function, which NCCL would "
+                         "call",
+                         name);
+    rc = mock_tuner_init(comm->tuner, &args, &comm->context);
+    if (rc == ncclSuccess)
+        return ncclSuccess;
+    return mock_fail(rc, "tuner '%s': init returned %d (%s)%s", name, (int)rc,
+                     mock_result_name(rc),
+                     atomic_load(&comm->tuner->has_finalize)
+                         ? ""
+                         : "; NCCL would then crash in ncclCommAbort");
+}
+
+/* As ncclCommAbort and ncclCommDestroy do: after a finalize that failed they go
+ * no further, and the tuner stays loaded. */
+static ncclResult_t drop_tuner(struct mock_comm *comm)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    if (comm->tuner == NULL)
+        return ncclSuccess;
+    if (mock_tuner_is_complete(comm->tuner) &&
+        atomic_load(&comm->tuner->has_finalize))
+        rc = mock_tuner_finalize(comm->tuner, comm->context);
+    if (rc == ncclSuccess)
+        mock_loader_release(comm->nccl, comm->owns_tuner);
+    return rc;
+}
+
+ncclResult_t mock_comm_create(struct mock_nccl *nccl,
+                              const struct mock_machine *machine,
+                              uint64_t comm_id, struct mock_comm **comm_ret)
+{
+    ncclTunerConstants_v5_t constants = mock_default_constants;
+    struct mock_comm *comm = calloc(1, sizeof(*comm));
+    ncclResult_t rc = ncclSuccess;
+
+    if (comm == NULL)
+        return mock_fail_memory();
+    comm->nccl = nccl;
+    comm->machine = machine;
+    comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
+    if (comm->tuner != NULL)
+        rc = init_tuner(comm, comm_id, &constants);
+    if (rc != ncclSuccess) {
+        drop_tuner(comm);
+        free(comm);
+        return rc;
+    }
+    mock_model_build(&comm->model, &machine->info, &machine->graphs,
+                     &constants);
+    *comm_ret = comm;
+    return ncclSuccess;
+}
+
+void mock_comm_destroy(struct mock_comm *comm)
+{
+    ncclResult_t rc;
+
+    if (comm == NULL)
+        return;
+    rc = drop_tuner(comm);
+    if (rc != ncclSuccess)
+        mock_fail(rc, "tuner '%s': finalize returned %d (%s)",
+                  mock_tuner_name(comm->tuner), (int)rc, mock_result_name(rc));
+    free(comm);
+}
+
+int mock_comm_tuner_version(const struct mock_comm *comm)
+{
+    return comm->tuner != NULL ? comm->tuner->version : 0;
+}
+
+/* ---- asking ---- */
+
+/* The table as NCCL has it on its stack, with cells around it that a tuner
+ * must not touch. */
+enum { GUARD = 16, TABLE = NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS };
+struct guarded {
+    float cells[GUARD + TABLE + GUARD];
+    int n; /* of the table's cells */
+};
+
+static const unsigned char guard_bytes[sizeof(float)] = {0xc0, 0xff, 0xee,
+                                                         0xc0};
+
+static void guard(struct guarded *guarded, const mock_table table, int n_algos)
+{
+    for (int i = 0; i < GUARD + TABLE + GUARD; i++)
+        memcpy(&guarded->cells[i], guard_bytes, sizeof(guard_bytes));
+    guarded->n = n_algos * NCCL_NUM_PROTOCOLS;
+    memcpy(guarded->cells + GUARD, table, (size_t)guarded->n * sizeof(float));
+}
+
+static int count_broken(const struct guarded *guarded, int from)
+{
+    int n = 0;
+
+    for (int i = from; i < from + GUARD; i++)
+        n += memcmp(&guarded->cells[i], guard_bytes, sizeof(guard_bytes)) != 0;
+    return n;
+}
+
+static ncclResult_t check_guards(const struct mock_comm *comm,
+                                 const struct guarded *guarded)
+{
+    int before = count_broken(guarded, 0);
+    int after = count_broken(guarded, GUARD + guarded->n);
+
+    if (before + after == 0)
+        return ncclSuccess;
+    return mock_fail(ncclInternalError,
+                     "tuner '%s' wrote outside the cost table: %d floats "
+                     "before and %d after its %d entries",
+                     mock_tuner_name(comm->tuner), before, after, guarded->n);
+}
+
+static ncclResult_t ask_tuner(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              struct mock_outcome *outcome)
+{
+    int n_algos = mock_nccl_version(comm->nccl)->n_algos;
+    struct guarded guarded;
+    struct mock_ask_args args = {
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = call->n_pipe_ops,
+        .reg_buff = call->reg_buff,
+        .n_algos = n_algos,
+        .table = guarded.cells + GUARD,
+    };
+    ncclResult_t rc;
+
+    guard(&guarded, outcome->cost, n_algos);
+    rc = mock_tuner_ask(comm->tuner, comm->context, &args,
+                        &outcome->asked_channels);
+    memcpy(outcome->cost_after, args.table, (size_t)guarded.n * sizeof(float));
+    if (check_guards(comm, &guarded) != ncclSuccess)
+        return ncclInternalError;
+    if (rc != ncclSuccess)
+        return mock_fail(rc, "tuner '%s': getCollInfo returned %d (%s)",
+                         mock_tuner_name(comm->tuner), (int)rc,
+                         mock_result_name(rc));
+    return ncclSuccess;
+}
+
+/* ---- deciding ---- */
+
+static ncclResult_t fail_no_algorithm(const struct mock_comm *comm, int coll)
+{
+    const char *prefix = mock_nccl_version(comm->nccl)->no_algo_prefix;
+    const char *name = mock_coll_in_messages(coll);
+
+    MOCK_WARN("%sno algorithm/protocol available for function %s", prefix,
+              name);
+    return mock_fail(ncclInternalError,
+                     "%sno algorithm/protocol available for function %s",
+                     prefix, name);
+}
+
+/* Where NCCL takes what it is given, and crashes, hangs or corrupts. */
+static ncclResult_t check_winner(const struct mock_call *call,
+                                 const struct mock_outcome *outcome)
+{
+    int algo = outcome->algo;
+    int proto = outcome->proto;
+    const char *what;
+
+    if (!mock_kernel_exists(call->coll, algo, proto))
+        what = "has no kernel for it and would crash";
+    else if (outcome->cost[algo][proto] < 0)
+        what = "had ruled it out on this machine and has not set it up";
+    else
+        return ncclSuccess;
+    return mock_fail(ncclInternalError, "%s/%s was chosen for %s, but NCCL %s",
+                     mock_word(&mock_algos, algo),
+                     mock_word(&mock_protos, proto),
+                     mock_word(&mock_colls, call->coll), what);
+}
+
+static ncclResult_t choose(const struct mock_comm *comm,
+                           const struct mock_call *call,
+                           struct mock_outcome *outcome)
+{
+    const struct mock_version *version = mock_nccl_version(comm->nccl);
+
+    if (!mock_select(outcome->cost_after, version->n_algos,
+                     version->cost_ceiling, &outcome->algo, &outcome->proto))
+        return fail_no_algorithm(comm, call->coll);
+    return check_winner(call, outcome);
+}
+
+/* ---- scheduling ---- */
+
+/* Asks a v6 tuner about the channels of one kind, which move 'count' each. */
+static ncclResult_t ask_chunk(struct mock_comm *comm,
+                              const struct mock_work *work, size_t n_bytes,
+                              struct mock_outcome *outcome)
+{
+    size_t max;
+    size_t own = mock_default_chunk(&comm->model, work, n_bytes, &max);
+    size_t chunk = own;
+    ncclResult_t rc =
+        mock_tuner_chunk(comm->tuner, comm->context, (ncclFunc_t)work->coll,
+                         n_bytes, work->algo, work->proto, &chunk);
+
+    if (rc != ncclSuccess)
+        return mock_fail(rc, "tuner '%s': getChunkSize returned %d (%s)",
+                         mock_tuner_name(comm->tuner), (int)rc,
+                         mock_result_name(rc));
+    if (chunk > max) {
+        MOCK_INFO(NCCL_TUNING,
+                  "%s: tuner chunk size %zu exceeds buffer max %d, clamping",
+                  mock_coll_in_messages(work->coll), chunk, (int)max);
+        chunk = max;
+    }
+    if (chunk < mock_chunk_grain(work->proto))
+        return mock_fail(ncclInternalError,
+                         "tuner '%s': a chunk of %zu bytes is below the grain "
+                         "of %zu, and NCCL would divide by 0",
+                         mock_tuner_name(comm->tuner), chunk,
+                         mock_chunk_grain(work->proto));
+    if (chunk != own && outcome->chunk_bytes == 0)
+        outcome->chunk_bytes = chunk;
+    return ncclSuccess;
+}
+
+static ncclResult_t ask_chunks(struct mock_comm *comm,
+                               const struct mock_work *work,
+                               const struct mock_schedule *schedule,
+                               struct mock_outcome *outcome)
+{
+    /* NCCL's order */
+    const size_t counts[] = {schedule->lo, schedule->hi, schedule->mid};
+    ncclResult_t rc = ncclSuccess;
+
+    if (comm->tuner == NULL || !mock_tuner_has_chunks(comm->tuner))
+        return ncclSuccess;
+    for (int i = 0; i < 3 && rc == ncclSuccess; i++)
+        if (counts[i] != 0)
+            rc = ask_chunk(comm, work, counts[i] * schedule->element_bytes,
+                           outcome);
+    return rc;
+}
+
+static ncclResult_t run(struct mock_comm *comm, const struct mock_call *call,
+                        struct mock_outcome *outcome)
+{
+    struct mock_work work = {
+        .coll = call->coll,
+        .algo = outcome->algo,
+        .proto = outcome->proto,
+        .n_bytes = call->n_bytes,
+        .element_size = call->element_size,
+    };
+    struct mock_schedule schedule;
+    int max_channels = mock_default_channels(&comm->model, work.algo,
+                                             work.proto, work.n_bytes);
+
+    if (outcome->asked_channels != 0)
+        max_channels = mock_channel_field(outcome->asked_channels);
+    if (max_channels == 0)
+        return mock_fail(ncclInternalError,
+                         "%d channels are 0 in NCCL's 8-bit field, and NCCL "
+                         "would divide by 0",
+                         outcome->asked_channels);
+    mock_schedule(&comm->model, &work, max_channels, &schedule);
+    outcome->n_channels = schedule.n_channels;
+    return ask_chunks(comm, &work, &schedule, outcome);
+}
+
+/* ---- one collective ---- */
+
+static ncclResult_t check_call(const struct mock_call *call)
+{
+    if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
+        return mock_fail(ncclInvalidArgument, "no collective %d",
+                         (int)call->coll);
+    if (call->element_size != 1 && call->element_size != 2 &&
+        call->element_size != 4 && call->element_size != 8)
+        return mock_fail(ncclInvalidArgument, "no type of %zu bytes",
+                         call->element_size);
+    if (call->n_pipe_ops < 1)
+        return mock_fail(ncclInvalidArgument, "%d operations in a group",
+                         call->n_pipe_ops);
+    return ncclSuccess;
+}
+
+static void clear(struct mock_outcome *outcome)
+{
+    memset(outcome, 0, sizeof(*outcome));
+    outcome->algo = NCCL_ALGO_UNDEF;
+    outcome->proto = NCCL_PROTO_UNDEF;
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            outcome->cost[a][p] = outcome->cost_after[a][p] =
+                NCCL_ALGO_PROTO_IGNORE;
+}
+
+static ncclResult_t collective(struct mock_comm *comm,
+                               const struct mock_call *call,
+                               struct mock_outcome *outcome)
+{
+    const struct mock_question question = {
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = call->n_pipe_ops,
+        .no_nvls = call->no_nvls,
+    };
+    ncclResult_t rc = check_call(call);
+
+    /* NCCL copies or does nothing, and asks nobody. */
+    if (rc != ncclSuccess || call->n_bytes == 0 || comm->model.n_ranks == 1)
+        return rc;
+    mock_model_table(&comm->model, &question, outcome->cost);
+    memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
+    if (comm->tuner != NULL)
+        rc = ask_tuner(comm, call, outcome);
+    if (rc == ncclSuccess)
+        rc = choose(comm, call, outcome);
+    if (rc == ncclSuccess)
+        rc = run(comm, call, outcome);
+    return rc;
+}
+
+ncclResult_t mock_comm_collective(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome_ret)
+{
+    struct mock_call filled = *call;
+
+    if (filled.element_size == 0)
+        filled.element_size = 2;
+    if (filled.n_pipe_ops == 0)
+        filled.n_pipe_ops = 1;
+    clear(outcome_ret);
+    return collective(comm, &filled, outcome_ret);
+}
+
+struct mock_run mock_outcome_run(const struct mock_call *call,
+                                 const struct mock_outcome *outcome)
+{
+    int kept = mock_channel_field(outcome->asked_channels);
+
+    return (struct mock_run){
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .algo = outcome->algo,
+        .proto = outcome->proto,
+        /* a negative count gets as many channels as there are */
+        .n_channels = kept >= 0 ? kept : INT8_MAX,
+    };
+}

@@ -1,0 +1,47 @@
+/*
+ * cost_model.h - NCCL 2.28.9's own prediction of how long a collective takes,
+ * on one node
+ */
+#ifndef MOCK_COST_MODEL_H
+#define MOCK_COST_MODEL_H
+
+#include <stdbool.h>
+
+#include "graphs.h"
+#include "mock_nccl.h"
+
+/* A communicator's model, and what NCCL derives channel counts from. */
+struct mock_model {
+    int n_ranks;
+    int n_channels;
+    int n_nvls_channels;
+    int n_nvls_heads; /* GPUs that head an NVLS channel */
+    float latency[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
+                 [NCCL_NUM_PROTOCOLS]; /* us */
+    float bandwidth[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
+                   [NCCL_NUM_PROTOCOLS]; /* GB/s; 0: ruled out */
+    int max_threads[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+    int thread_threshold[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+};
+
+/* What NCCL starts from, and a v5 tuner's init may edit. */
+extern const ncclTunerConstants_v5_t mock_default_constants;
+
+void mock_model_build(struct mock_model *model,
+                      const struct mock_machine_info *info,
+                      const struct mock_graphs *graphs,
+                      const ncclTunerConstants_v5_t *constants);
+
+/* What a table is asked for. */
+struct mock_question {
+    int coll;
+    size_t n_bytes;
+    int n_pipe_ops;
+    bool no_nvls;
+};
+
+/* NCCL's table: microseconds, -1 where NCCL has ruled an entry out. */
+void mock_model_table(const struct mock_model *model,
+                      const struct mock_question *question, mock_table table);
+
+#endif /* MOCK_COST_MODEL_H */

@@ -1,0 +1,25 @@
+/*
+ * error.h - why a function failed, kept for mock_last_error()
+ */
+#ifndef MOCK_ERROR_H
+#define MOCK_ERROR_H
+
+#include "nccl_tuner_abi.h"
+
+#if defined(__GNUC__)
+#define MOCK_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define MOCK_PRINTF(fmt, args)
+#endif
+
+/* Keeps one sentence for this thread and returns 'result'. */
+ncclResult_t mock_fail(ncclResult_t result, const char *fmt, ...)
+    MOCK_PRINTF(2, 3);
+
+/* mock_fail() for memory that ran out. */
+ncclResult_t mock_fail_memory(void);
+
+/* "ncclInternalError" and so on; "an unknown code" for other numbers. */
+const char *mock_result_name(ncclResult_t result);
+
+#endif /* MOCK_ERROR_H */

@@ -1,0 +1,18 @@
+/*
+ * log.h - NCCL's logger: what mock_nccl logs itself, and what tuners are handed
+ */
+#ifndef MOCK_LOG_H
+#define MOCK_LOG_H
+
+#include "nccl_tuner_abi.h"
+
+/* An ncclDebugLogger_t.  Lines longer than NCCL's buffer are cut. */
+void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
+              int line, const char *fmt, ...) NCCL_ABI_PRINTF;
+
+#define MOCK_INFO(flags, ...)                                                  \
+    mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)
+#define MOCK_WARN(...)                                                         \
+    mock_log(NCCL_LOG_WARN, ~0ul, __FILE__, __LINE__, __VA_ARGS__)
+
+#endif /* MOCK_LOG_H */

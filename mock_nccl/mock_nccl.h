@@ -1,0 +1,227 @@
+/*
+ * mock_nccl.h - NCCL's side of the tuner interface, without GPUs
+ *
+ * Loads a tuner plugin as NCCL loads it, hands it the cost table that NCCL
+ * would compute on a given machine, applies NCCL's selection and channel rules
+ * to what the plugin leaves there, and says how long the collective took when
+ * that machine was recorded.
+ *
+ * The contract is NCCL 2.28.9's behaviour for one node.  Nothing here shares
+ * code with the plugins, so that it does not share their mistakes either.
+ *
+ * A function that can fail returns an ncclResult_t; the reason is then in
+ * mock_last_error() of the calling thread.  Sizes are bytes, times
+ * microseconds, bandwidths GB/s (1e9).
+ */
+#ifndef MOCK_NCCL_H
+#define MOCK_NCCL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "nccl_tuner_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One sentence on the last failure in this thread; "" if there was none. */
+const char *mock_last_error(void);
+
+/* ---- machines ---- */
+
+struct mock_machine; /* opaque */
+
+/* What machine.csv says. */
+struct mock_machine_info {
+    char name[64];          /* the folder's name */
+    char gpu[64];           /* as the driver spells it, e.g. "NVIDIA H200" */
+    int compute_capability; /* 80, 90, 100 */
+    int n_ranks;            /* GPUs, one rank each */
+    int n_nodes;            /* 1 */
+    char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
+    int n_channels;         /* comm->nChannels: what NCCL prints as "coll
+                               channels", twice the search channels */
+    int n_nvls_channels;    /* 0 if NVLS is off */
+    char nccl[16];          /* the version recorded, e.g. "2.28.9" */
+};
+
+/*
+ * Reads the folder 'path': machine.csv and graphs.xml, and timings.csv if it is
+ * there.  Fills *machine_ret, to be freed with mock_machine_free(), or leaves
+ * it untouched; the error names the file and line.
+ */
+ncclResult_t mock_machine_load(const char *path,
+                               struct mock_machine **machine_ret);
+void mock_machine_free(struct mock_machine *machine);
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* a struct has the same name */
+#endif
+const struct mock_machine_info *
+mock_machine_info(const struct mock_machine *machine);
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+/* True if the folder has recorded times; else all times are modelled. */
+bool mock_machine_has_timings(const struct mock_machine *machine);
+
+/*
+ * The sizes at which interleaved rounds of a collective were recorded,
+ * ascending: at most 'max' of them into 'sizes'.  Returns how many there are.
+ */
+size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
+                          size_t *sizes, size_t max);
+
+/* The number of interleaved rounds that every one of those sizes has, of
+ * whatever collective; 0 if there are none. */
+unsigned mock_machine_rounds(const struct mock_machine *machine);
+
+/* ---- time ---- */
+
+enum mock_time_source {
+    MOCK_TIME_RECORDED,     /* measured at this very size */
+    MOCK_TIME_INTERPOLATED, /* log-log between recorded sizes or channels */
+    MOCK_TIME_SINGLE_PASS,  /* recorded or interpolated, but from a run that
+                               was not interleaved: drift is in the numbers */
+    MOCK_TIME_MODELLED,     /* NCCL's cost model, or beyond what was recorded */
+};
+
+/* What ran. */
+struct mock_run {
+    ncclFunc_t coll;
+    size_t n_bytes; /* as a tuner counts them */
+    int algo;
+    int proto;
+    int n_channels; /* asked for by a tuner; 0 for NCCL's own count */
+};
+
+struct mock_time {
+    double us;
+    enum mock_time_source source;
+};
+
+/*
+ * The time of one run.  'round' and 'iteration' in [0, 1) are random numbers
+ * that pick from the recorded spread: the same 'round' for two runs of one
+ * collective and size picks times recorded in the same interleaved round, so
+ * that what drifted for one drifted for the other; 'iteration' picks a quantile
+ * of the spread within a round.  A modelled time has no spread.
+ */
+ncclResult_t mock_machine_time(const struct mock_machine *machine,
+                               const struct mock_run *run, double round,
+                               double iteration, struct mock_time *time_ret);
+
+/* Like mock_machine_time(), but the mean over the recorded rounds. */
+ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
+                                    const struct mock_run *run,
+                                    struct mock_time *time_ret);
+
+/* ---- the logger ---- */
+
+/*
+ * Where the log of this process goes: one formatted line a call, without a
+ * newline.  NULL (the default) drops it.  NCCL's logger takes no user pointer,
+ * so there is one for the process; calls of 'sink' do not overlap.  INFO and
+ * worse arrives, TRACE does not.
+ */
+typedef void (*mock_log_sink)(void *user, ncclDebugLogLevel level,
+                              unsigned long flags, const char *line);
+void mock_set_log(mock_log_sink sink, void *user);
+
+/* ---- libnccl ---- */
+
+struct mock_nccl; /* libnccl as one process has it: the loader's state */
+
+struct mock_nccl_options {
+    /* "2.21" to "2.30", anything after the second number is ignored; NULL
+     * for 2.28.  Decides the newest tuner version and the number of
+     * algorithms. */
+    const char *version;
+
+    /* What NCCL_TUNER_PLUGIN holds; NULL if it is unset.  The environment
+     * itself is not read. */
+    const char *tuner_plugin;
+
+    /* Instead of a library: the tuner struct itself and its version, 2 to
+     * 6.  NULL for none. */
+    const void *static_tuner;
+    int static_tuner_version;
+};
+
+ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
+                              struct mock_nccl **nccl_ret);
+/* All its communicators must be gone. */
+void mock_nccl_destroy(struct mock_nccl *nccl);
+
+/* ---- communicators ---- */
+
+struct mock_comm; /* one rank of a communicator */
+
+/*
+ * One rank of a communicator over all of the machine's GPUs.  Loads the tuner
+ * if this is the first, then calls its init.  A tuner that does not load is no
+ * error, as in NCCL; one whose init fails fails the communicator with the same
+ * code.  'comm_id' is what v5 and v6 are told.
+ */
+ncclResult_t mock_comm_create(struct mock_nccl *nccl,
+                              const struct mock_machine *machine,
+                              uint64_t comm_id, struct mock_comm **comm_ret);
+
+/* Calls the tuner's finalize, and closes the library as NCCL would. */
+void mock_comm_destroy(struct mock_comm *comm);
+
+/* The version of the tuner that was loaded, 2 to 6, or 0 if none is. */
+int mock_comm_tuner_version(const struct mock_comm *comm);
+
+/* A collective as the application and NCCL's grouping present it. */
+struct mock_call {
+    ncclFunc_t coll;
+    size_t n_bytes;      /* as a tuner counts them: allgather and reducescatter
+                            over all ranks */
+    size_t element_size; /* bytes, 1 to 8; 0 means 2 (bf16) */
+    int n_pipe_ops;      /* 0 means 1 */
+    int reg_buff;        /* 0 or 1 */
+    bool no_nvls;        /* a type and operation that NVLS cannot do, such as
+                            fp8 or avg */
+};
+
+typedef float mock_table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+
+/* What NCCL did. */
+struct mock_outcome {
+    int algo;
+    int proto;
+    int n_channels;        /* that the collective runs on */
+    int asked_channels;    /* what the tuner wrote; 0: NCCL's own count */
+    size_t chunk_bytes;    /* what a v6 tuner wrote, after NCCL's clamp to its
+                              buffers; 0: NCCL's own */
+    mock_table cost;       /* what the tuner was handed, us, -1 ruled out */
+    mock_table cost_after; /* what it left */
+};
+
+/*
+ * Runs one collective: table, tuner, selection, channels.  A tuner that returns
+ * an error, that writes outside the table, or that leaves nothing to choose or
+ * something that NCCL has no kernel for, makes the collective fail, and the
+ * error says so.  *outcome_ret holds what was reached; after a failure algo and
+ * proto may be -1.  With 0 bytes or on one rank NCCL asks no tuner: nothing is
+ * chosen, and that is a success.
+ *
+ * Not for two threads at once on the same communicator, as in NCCL.
+ */
+ncclResult_t mock_comm_collective(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome_ret);
+
+/* What mock_machine_time() wants to know of a collective that succeeded.  Its
+ * n_channels is what NCCL's signed 8-bit field kept of the tuner's count. */
+struct mock_run mock_outcome_run(const struct mock_call *call,
+                                 const struct mock_outcome *outcome);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* MOCK_NCCL_H */

@@ -1,0 +1,26 @@
+/*
+ * names.h - the words of machine folders and of NCCL's messages
+ */
+#ifndef MOCK_NAMES_H
+#define MOCK_NAMES_H
+
+/* A list of words; its numbers are their places. */
+struct mock_words {
+    const char *const *words;
+    int n_words;
+};
+
+extern const struct mock_words mock_colls;  /* "allreduce" */
+extern const struct mock_words mock_algos;  /* "ring" */
+extern const struct mock_words mock_protos; /* "ll128" */
+
+/* The place of 'word' in the list, or -1. */
+int mock_word_find(const struct mock_words *list, const char *word);
+
+/* The word for a number, or "?" if the list does not have it. */
+const char *mock_word(const struct mock_words *list, int number);
+
+/* As NCCL's own messages spell it: "AllReduce". */
+const char *mock_coll_in_messages(int coll);
+
+#endif /* MOCK_NAMES_H */

@@ -1,0 +1,231 @@
+#include "analyse/compare.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+
+typedef const struct stp_measurement *row;
+
+/* Rows in the order of points, then arms with AUTO first, then rounds. */
+struct sorted {
+    row *rows;
+    size_t n;
+    double *baseline; /* scratch: a value a round of one arm */
+    double *times;
+};
+
+#define ORDER(x, y)                                                            \
+    do {                                                                       \
+        if ((x) != (y))                                                        \
+            return (x) < (y) ? -1 : 1;                                         \
+    } while (0)
+
+static int compare_points(row a, row b)
+{
+    ORDER(a->coll, b->coll);
+    ORDER(a->n_nodes, b->n_nodes);
+    ORDER(a->n_ranks, b->n_ranks);
+    ORDER(a->n_bytes, b->n_bytes);
+    return 0;
+}
+
+static int compare_arms(row a, row b)
+{
+    ORDER(a->arm.kind, b->arm.kind);
+    ORDER(a->arm.algo, b->arm.algo);
+    ORDER(a->arm.proto, b->arm.proto);
+    ORDER(a->arm.n_channels, b->arm.n_channels);
+    return 0;
+}
+
+static int compare_rows(const void *pa, const void *pb)
+{
+    row a = *(const row *)pa;
+    row b = *(const row *)pb;
+    int order = compare_points(a, b);
+
+    if (order == 0)
+        order = compare_arms(a, b);
+    if (order != 0)
+        return order;
+    ORDER(a->round, b->round);
+    return 0;
+}
+
+/* The end of the run of rows from 'i' that 'compare' calls equal. */
+static size_t run_end(const struct sorted *s, size_t i, size_t end,
+                      int (*compare)(row, row))
+{
+    size_t j = i + 1;
+
+    while (j < end && compare(s->rows[i], s->rows[j]) == 0)
+        j++;
+    return j;
+}
+
+/* The mean over the rows of [i, end) that are of round 'round'; 0 if none. */
+static double round_us(const struct sorted *s, size_t i, size_t end,
+                       unsigned round)
+{
+    double sum = 0;
+    unsigned n = 0;
+
+    for (; i < end; i++)
+        if (s->rows[i]->round == round) {
+            sum += s->rows[i]->us.median;
+            n++;
+        }
+    return n > 0 ? sum / n : 0;
+}
+
+static enum stp_source worst_source(const struct sorted *s, size_t i,
+                                    size_t end)
+{
+    enum stp_source worst = STP_SOURCE_MEASURED;
+
+    for (; i < end; i++)
+        if (s->rows[i]->source > worst)
+            worst = s->rows[i]->source;
+    return worst;
+}
+
+/* Puts the times of the rounds of [i, end), in order, into 'times'; returns how
+ * many rounds there are. */
+static size_t rounds(const struct sorted *s, size_t i, size_t end,
+                     double *times)
+{
+    size_t n = 0;
+
+    for (size_t j = i; j < end; j++)
+        if (j == i || s->rows[j]->round != s->rows[j - 1]->round)
+            times[n++] = round_us(s, i, end, s->rows[j]->round);
+    return n;
+}
+
+static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
+                        size_t i, size_t end, struct stp_comparison *c)
+{
+    size_t n = 0;
+
+    for (size_t j = i; j < end; j++) {
+        double base = round_us(s, first, auto_end, s->rows[j]->round);
+
+        if ((j > i && s->rows[j]->round == s->rows[j - 1]->round) || base == 0)
+            continue;
+        s->baseline[n] = base;
+        s->times[n++] = round_us(s, i, end, s->rows[j]->round);
+    }
+    memset(c, 0, sizeof(*c));
+    c->arm = s->rows[i]->arm;
+    c->ran_algo = s->rows[i]->ran_algo;
+    c->ran_proto = s->rows[i]->ran_proto;
+    c->ran_channels = s->rows[i]->ran_channels;
+    c->source = worst_source(s, i, end);
+    if (n > 0) {
+        c->us = stp_mean(s->times, n);
+        c->gain = stp_paired_gain(s->baseline, s->times, n);
+    }
+}
+
+/* Fills a point from the rows [first, end), its arms into 'arms'. */
+static void compare_point(const struct sorted *s, size_t first, size_t end,
+                          struct stp_point *p, struct stp_comparison *arms)
+{
+    row auto_row = s->rows[first];
+    size_t auto_end = run_end(s, first, end, compare_arms);
+    size_t n = rounds(s, first, auto_end, s->times);
+
+    memset(p, 0, sizeof(*p));
+    p->coll = auto_row->coll;
+    p->n_nodes = auto_row->n_nodes;
+    p->n_ranks = auto_row->n_ranks;
+    p->n_bytes = auto_row->n_bytes;
+    p->auto_us = stp_mean(s->times, n);
+    p->noise = stp_stddev(s->times, n) / p->auto_us;
+    p->auto_algo = auto_row->ran_algo;
+    p->auto_proto = auto_row->ran_proto;
+    p->auto_channels = auto_row->ran_channels;
+    p->source = worst_source(s, first, auto_end);
+    p->arms = arms;
+    for (size_t i = auto_end; i < end;) {
+        size_t j = run_end(s, i, end, compare_arms);
+        struct stp_comparison *c = &arms[p->n_arms];
+
+        compare_arm(s, first, auto_end, i, j, c);
+        if (c->source < p->source)
+            c->source = p->source;
+        if (c->gain.n_pairs > 0)
+            p->n_arms++;
+        i = j;
+    }
+}
+
+static enum stp_status compare_sorted(const struct sorted *s,
+                                      struct stp_comparisons *out,
+                                      struct stp_error *err)
+{
+    size_t n_arms = 0;
+
+    for (size_t i = 0; i < s->n;) {
+        size_t end = run_end(s, i, s->n, compare_points);
+        struct stp_point *p = &out->points[out->n_points++];
+
+        if (s->rows[i]->arm.kind != STP_ARM_AUTO)
+            return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+                            "%s of %" PRIu64 " bytes has no row of NCCL's own "
+                            "choice (auto) to compare with",
+                            stp_coll_name(s->rows[i]->coll),
+                            s->rows[i]->n_bytes);
+        compare_point(s, i, end, p, &out->arms[n_arms]);
+        n_arms += p->n_arms;
+        i = end;
+    }
+    return STP_OK;
+}
+
+static bool sort_rows(const struct stp_dataset *data, struct sorted *s)
+{
+    s->n = data->n_rows;
+    s->rows = calloc(s->n + 1, sizeof(*s->rows));
+    s->baseline = calloc(s->n + 1, sizeof(*s->baseline));
+    s->times = calloc(s->n + 1, sizeof(*s->times));
+    if (s->rows == NULL || s->baseline == NULL || s->times == NULL)
+        return false;
+    for (size_t i = 0; i < s->n; i++)
+        s->rows[i] = &data->rows[i];
+    qsort(s->rows, s->n, sizeof(*s->rows), compare_rows);
+    return true;
+}
+
+enum stp_status stp_compare(const struct stp_dataset *data,
+                            struct stp_comparisons *comparisons_ret,
+                            struct stp_error *err)
+{
+    struct stp_comparisons out = {0};
+    struct sorted s = {0};
+    enum stp_status status;
+
+    out.points = calloc(data->n_rows + 1, sizeof(*out.points));
+    out.arms = calloc(data->n_rows + 1, sizeof(*out.arms));
+    if (!sort_rows(data, &s) || out.points == NULL || out.arms == NULL)
+        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    else
+        status = compare_sorted(&s, &out, err);
+    free(s.rows);
+    free(s.baseline);
+    free(s.times);
+    if (status == STP_OK)
+        *comparisons_ret = out;
+    else
+        stp_comparisons_free(&out);
+    return status;
+}
+
+void stp_comparisons_free(struct stp_comparisons *comparisons)
+{
+    free(comparisons->points);
+    free(comparisons->arms);
+    memset(comparisons, 0, sizeof(*comparisons));
+}

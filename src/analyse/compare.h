@@ -1,0 +1,63 @@
+/*
+ * compare.h - measurements into comparisons: every arm against the AUTO of its
+ * own rounds
+ */
+#ifndef STP_COMPARE_H
+#define STP_COMPARE_H
+
+#include "bench/measurement.h"
+#include "core/stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One arm at one size.  A round counts with the median of its iterations, so
+ * that one late interrupt is not the arm's. */
+struct stp_comparison {
+    struct stp_arm arm;
+    int ran_algo;
+    int ran_proto;
+    int ran_channels;
+    double us;              /* mean over its rounds */
+    struct stp_gain gain;   /* over AUTO, by rounds that have both */
+    enum stp_source source; /* the worse of its own and AUTO's */
+};
+
+/* One collective at one size on one kind of communicator. */
+struct stp_point {
+    int coll;
+    unsigned n_nodes;
+    unsigned n_ranks;
+    uint64_t n_bytes;
+    double auto_us; /* mean over rounds */
+    double noise;   /* standard deviation of AUTO's rounds over their mean */
+    int auto_algo;  /* what NCCL chose by itself */
+    int auto_proto;
+    int auto_channels;
+    enum stp_source source;            /* of AUTO */
+    const struct stp_comparison *arms; /* the other arms */
+    size_t n_arms;
+};
+
+struct stp_comparisons {
+    struct stp_point *points; /* by collective, nodes, ranks and size */
+    size_t n_points;
+    struct stp_comparison *arms; /* of all points */
+};
+
+/*
+ * Compares.  STP_ERR_SYNTAX if some size was measured without AUTO, or
+ * STP_ERR_NOMEM; *comparisons_ret is untouched then.  Free with
+ * stp_comparisons_free().
+ */
+enum stp_status stp_compare(const struct stp_dataset *data,
+                            struct stp_comparisons *comparisons_ret,
+                            struct stp_error *err);
+
+void stp_comparisons_free(struct stp_comparisons *comparisons);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_COMPARE_H */

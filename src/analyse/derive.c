@@ -1,0 +1,115 @@
+#include "analyse/derive.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/sizes.h"
+
+static bool qualifies(const struct stp_comparison *c, double min_gain)
+{
+    return c->arm.kind == STP_ARM_FORCED && c->gain.low >= 1 + min_gain &&
+           c->source <= STP_SOURCE_INTERPOLATED;
+}
+
+static const struct stp_comparison *find_arm(const struct stp_point *p,
+                                             const struct stp_arm *arm)
+{
+    for (size_t i = 0; i < p->n_arms; i++)
+        if (stp_arm_equal(&p->arms[i].arm, arm))
+            return &p->arms[i];
+    return NULL;
+}
+
+/* The arm that takes NCCL's place at this size, or NULL.  'before' is the arm
+ * of the size before, or NULL. */
+static const struct stp_comparison *
+decide(const struct stp_point *p, const struct stp_arm *before, double min_gain)
+{
+    const struct stp_comparison *best = NULL;
+    const struct stp_comparison *same = NULL;
+
+    for (size_t i = 0; i < p->n_arms; i++)
+        if (qualifies(&p->arms[i], min_gain) &&
+            (best == NULL || p->arms[i].gain.gain > best->gain.gain))
+            best = &p->arms[i];
+    if (best != NULL && before != NULL)
+        same = find_arm(p, before);
+    if (same != NULL && qualifies(same, min_gain) &&
+        same->gain.gain >= best->gain.gain * (1 - STP_DERIVE_SAME))
+        return same;
+    return best;
+}
+
+static bool neighbours(const struct stp_point *a, const struct stp_point *b)
+{
+    return a->coll == b->coll && a->n_nodes == b->n_nodes &&
+           a->n_ranks == b->n_ranks;
+}
+
+static void begin_rule(struct stp_derived_rule *rule, const struct stp_point *p,
+                       bool first, const struct stp_arm *arm)
+{
+    rule->coll = p->coll;
+    rule->n_nodes = p->n_nodes;
+    rule->n_ranks = p->n_ranks;
+    rule->arm = *arm;
+    rule->points = p;
+    rule->n_points = 1;
+    rule->min_bytes =
+        first ? p->n_bytes : stp_size_between(p[-1].n_bytes, p->n_bytes) + 1;
+}
+
+/* Walks the points; 'rule' is the one being extended, NULL between rules. */
+static void derive_all(const struct stp_comparisons *all, double min_gain,
+                       struct stp_derived *out)
+{
+    struct stp_derived_rule *rule = NULL;
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+        bool first = i == 0 || !neighbours(p - 1, p);
+        bool last = i + 1 == all->n_points || !neighbours(p, p + 1);
+        const struct stp_comparison *choice =
+            decide(p, first || rule == NULL ? NULL : &rule->arm, min_gain);
+
+        if (choice == NULL) {
+            rule = NULL;
+            continue;
+        }
+        if (rule != NULL && !first && stp_arm_equal(&rule->arm, &choice->arm)) {
+            rule->n_points++;
+        } else {
+            rule = &out->rules[out->n_rules++];
+            begin_rule(rule, p, first, &choice->arm);
+        }
+        rule->max_bytes =
+            last ? p->n_bytes : stp_size_between(p->n_bytes, p[1].n_bytes);
+    }
+}
+
+enum stp_status stp_derive(const struct stp_comparisons *comparisons,
+                           double min_gain, struct stp_derived *derived_ret,
+                           struct stp_error *err)
+{
+    struct stp_derived out = {0};
+
+    out.rules = calloc(comparisons->n_points + 1, sizeof(*out.rules));
+    if (out.rules == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    derive_all(comparisons, min_gain, &out);
+    *derived_ret = out;
+    return STP_OK;
+}
+
+void stp_derived_free(struct stp_derived *derived)
+{
+    free(derived->rules);
+    memset(derived, 0, sizeof(*derived));
+}
+
+const struct stp_comparison *
+stp_derived_evidence(const struct stp_derived_rule *rule,
+                     const struct stp_point *point)
+{
+    return find_arm(point, &rule->arm);
+}

@@ -1,0 +1,80 @@
+#include "analyse/verify.h"
+
+static const char *const names[] = {
+    [STP_VERDICT_SAME] = "same",
+    [STP_VERDICT_FASTER] = "faster",
+    [STP_VERDICT_UNSURE] = "unsure",
+    [STP_VERDICT_SLOWER] = "SLOWER",
+};
+
+const char *stp_verdict_name(enum stp_verdict verdict)
+{
+    return names[verdict];
+}
+
+const struct stp_comparison *stp_verify_arm(const struct stp_point *point)
+{
+    for (size_t i = 0; i < point->n_arms; i++)
+        if (point->arms[i].arm.kind == STP_ARM_PLUGIN)
+            return &point->arms[i];
+    return NULL;
+}
+
+static bool ran_as_auto(const struct stp_point *p,
+                        const struct stp_comparison *c)
+{
+    return c->ran_algo == p->auto_algo && c->ran_proto == p->auto_proto &&
+           c->ran_channels == p->auto_channels;
+}
+
+enum stp_verdict stp_verify_point(const struct stp_point *point)
+{
+    const struct stp_comparison *c = stp_verify_arm(point);
+
+    if (c == NULL || ran_as_auto(point, c))
+        return STP_VERDICT_SAME;
+    if (c->gain.low > 1)
+        return STP_VERDICT_FASTER;
+    if (c->gain.high < 1 && 1 - c->gain.gain > 2 * point->noise)
+        return STP_VERDICT_SLOWER;
+    return STP_VERDICT_UNSURE;
+}
+
+static bool contains(const struct stp_sizes *sizes, uint64_t size)
+{
+    for (size_t i = 0; i < sizes->n; i++)
+        if (sizes->size[i] == size)
+            return true;
+    return false;
+}
+
+static enum stp_status add_unseen(const struct stp_sizes *seen, uint64_t size,
+                                  uint64_t grain, struct stp_sizes *sizes,
+                                  struct stp_error *err)
+{
+    size = size / grain * grain;
+    if (size < seen->size[0] || size > seen->size[seen->n - 1] ||
+        contains(seen, size))
+        return STP_OK;
+    return stp_sizes_add(sizes, size, grain, err);
+}
+
+enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
+                                 const uint64_t *ends, size_t n_ends,
+                                 uint64_t grain, struct stp_sizes *sizes_ret,
+                                 struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    sizes_ret->n = 0;
+    for (size_t i = 0; i + 1 < seen->n && status == STP_OK; i++)
+        status =
+            add_unseen(seen, stp_size_between(seen->size[i], seen->size[i + 1]),
+                       grain, sizes_ret, err);
+    for (size_t i = 0; seen->n > 0 && i < n_ends && status == STP_OK; i++) {
+        status = add_unseen(seen, ends[i], grain, sizes_ret, err);
+        if (status == STP_OK)
+            status = add_unseen(seen, ends[i] + grain, grain, sizes_ret, err);
+    }
+    return status;
+}

@@ -1,0 +1,44 @@
+/*
+ * verify.h - a policy against NCCL's own choice, size by size
+ */
+#ifndef STP_VERIFY_H
+#define STP_VERIFY_H
+
+#include "analyse/compare.h"
+#include "bench/sweep.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_verdict {
+    STP_VERDICT_SAME,   /* the policy leaves NCCL's choice, or equals it */
+    STP_VERDICT_FASTER, /* the whole interval of its gain is above 1 */
+    STP_VERDICT_UNSURE, /* the interval holds 1, or the loss is within noise */
+    STP_VERDICT_SLOWER, /* the whole interval is below 1, and the loss is more
+                           than twice the standard deviation of AUTO's rounds */
+};
+
+/* "same", "faster", "unsure" or "SLOWER". */
+const char *stp_verdict_name(enum stp_verdict verdict);
+
+/* What the plugin arm of a point is worth; SAME if it has none. */
+enum stp_verdict stp_verify_point(const struct stp_point *point);
+
+/* The plugin arm of a point, or NULL. */
+const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
+
+/*
+ * Sizes at which a policy derived from measurements at 'seen' has not been
+ * tried: halfway between neighbours, and either side of every range end in
+ * 'ends' that lies within them.  Multiples of 'grain'; none of 'seen'.
+ */
+enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
+                                 const uint64_t *ends, size_t n_ends,
+                                 uint64_t grain, struct stp_sizes *sizes_ret,
+                                 struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_VERIFY_H */

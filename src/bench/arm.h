@@ -1,0 +1,62 @@
+/*
+ * arm.h - what a benchmark compares: ways to run one collective
+ */
+#ifndef STP_ARM_H
+#define STP_ARM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_arm_kind {
+    STP_ARM_AUTO,   /* NCCL's own choice, untouched */
+    STP_ARM_FORCED, /* one algorithm and protocol, at every size */
+    STP_ARM_PLUGIN, /* whatever the tuner plugin under test says */
+};
+
+struct stp_arm {
+    enum stp_arm_kind kind;
+    int algo;       /* NCCL_ALGO_*; 0 unless forced */
+    int proto;      /* NCCL_PROTO_*; 0 unless forced */
+    int n_channels; /* 1 to 64; 0 for NCCL's own count */
+};
+
+/* "ring/ll128/16" is the longest kind of name that arms have. */
+enum { STP_ARM_NAME = 40, STP_MAX_ARMS = 256 };
+
+struct stp_arms {
+    struct stp_arm arm[STP_MAX_ARMS];
+    size_t n;
+};
+
+bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
+
+/* "auto", "plugin", "ring/ll128" or "ring/ll128/16". */
+void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
+
+/*
+ * Reads a comma-separated list: "auto", "all" (every algorithm with every
+ * protocol that NCCL has kernels for), "ALGORITHM/PROTOCOL" and
+ * "ALGORITHM/PROTOCOL/CHANNELS".  AUTO is always the first of *arms_ret, named
+ * or not, and no arm is in it twice.  *err names the word that means nothing;
+ * *arms_ret is undefined then.
+ */
+enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
+                               struct stp_error *err);
+
+/*
+ * Adds, for each forced arm that leaves the channels to NCCL, one arm for each
+ * count of the comma-separated 'list' of numbers from 1 to 64.
+ */
+enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
+                                      struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ARM_H */

@@ -1,0 +1,73 @@
+/*
+ * measurement.h - what a benchmark measured
+ */
+#ifndef STP_MEASUREMENT_H
+#define STP_MEASUREMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/arm.h"
+#include "core/policy.h"
+#include "core/stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How much a time is worth, best first. */
+enum stp_source {
+    STP_SOURCE_MEASURED,     /* here and now */
+    STP_SOURCE_RECORDED,     /* on the recorded machine, at this size */
+    STP_SOURCE_INTERPOLATED, /* between sizes of the recorded machine */
+    STP_SOURCE_SINGLE_PASS,  /* recorded, but arms one after the other and not
+                                in interleaved rounds: drift between them is in
+                                the numbers, so nothing may be decided by it */
+    STP_SOURCE_MODELLED,     /* NCCL's cost model; nobody measured it */
+    STP_N_SOURCES,
+};
+
+/* "measured", "recorded", "interpolated", "single_pass" or "modelled". */
+const char *stp_source_name(enum stp_source source);
+
+/* The source of that name, or -1. */
+int stp_source_from_name(const char *word, size_t len);
+
+/* One arm in one round at one size.  Times are microseconds for one
+ * collective, the slowest rank counting. */
+struct stp_measurement {
+    int coll;         /* ncclFunc_t */
+    uint64_t n_bytes; /* as a tuner counts them */
+    unsigned round;   /* from 0; equal numbers ran within the same round */
+    struct stp_arm arm;
+    int ran_algo; /* what NCCL ran */
+    int ran_proto;
+    int ran_channels;
+    unsigned n_ranks;
+    unsigned n_nodes;
+    unsigned iters; /* in this round */
+    enum stp_source source;
+    struct stp_summary us;
+};
+
+/* Measurements and where they are from. */
+struct stp_dataset {
+    char machine[64]; /* name; "" if unknown */
+    char gpu[64];     /* model; "" if unknown */
+    char nccl[16];    /* version; "" if unknown */
+    struct stp_measurement *rows;
+    size_t n_rows;
+    size_t capacity;
+};
+
+/* Appends a copy of '*row'.  STP_ERR_NOMEM leaves the data as they were. */
+enum stp_status stp_dataset_add(struct stp_dataset *data,
+                                const struct stp_measurement *row);
+
+/* Frees the rows, and leaves the data empty. */
+void stp_dataset_free(struct stp_dataset *data);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_MEASUREMENT_H */

@@ -1,0 +1,50 @@
+#include "bench/sizes.h"
+
+#include <math.h>
+#include <string.h>
+
+enum stp_status stp_sizes_add(struct stp_sizes *sizes, uint64_t size,
+                              uint64_t grain, struct stp_error *err)
+{
+    size_t i = sizes->n;
+
+    size = size < grain ? grain : size / grain * grain;
+    while (i > 0 && sizes->size[i - 1] > size)
+        i--;
+    if (i > 0 && sizes->size[i - 1] == size)
+        return STP_OK;
+    if (sizes->n == STP_MAX_SIZES)
+        return stp_fail(err, STP_ERR_LIMIT, 0, 0, "more than %d message sizes",
+                        STP_MAX_SIZES);
+    memmove(&sizes->size[i + 1], &sizes->size[i],
+            (sizes->n - i) * sizeof(sizes->size[0]));
+    sizes->size[i] = size;
+    sizes->n++;
+    return STP_OK;
+}
+
+enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
+                                        uint64_t end, double factor,
+                                        uint64_t grain, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    if (begin < 1 || begin > end || !(factor > 1))
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "sizes from %llu to %llu by %g, expected at least 1 "
+                        "byte, the end not below the begin, and a factor "
+                        "above 1",
+                        (unsigned long long)begin, (unsigned long long)end,
+                        factor);
+    for (double s = (double)begin; s <= (double)end && status == STP_OK;
+         s *= factor)
+        status = stp_sizes_add(sizes, (uint64_t)s, grain, err);
+    return status;
+}
+
+uint64_t stp_size_between(uint64_t a, uint64_t b)
+{
+    uint64_t mid = (uint64_t)sqrt((double)a * (double)b);
+
+    return mid < a ? a : mid > b ? b : mid;
+}

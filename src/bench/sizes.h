@@ -1,0 +1,41 @@
+/*
+ * sizes.h - lists of message sizes
+ */
+#ifndef STP_SIZES_H
+#define STP_SIZES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STP_MAX_SIZES = 4096 };
+
+/* Ascending, each once. */
+struct stp_sizes {
+    uint64_t size[STP_MAX_SIZES];
+    size_t n;
+};
+
+/* Puts 'size', rounded down to a multiple of 'grain' but not below one, where
+ * it belongs.  STP_ERR_LIMIT if the list is full. */
+enum stp_status stp_sizes_add(struct stp_sizes *sizes, uint64_t size,
+                              uint64_t grain, struct stp_error *err);
+
+/* Adds 'begin', 'begin' times 'factor' and so on up to 'end'; 1 <= begin <= end
+ * and factor > 1, else STP_ERR_RANGE. */
+enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
+                                        uint64_t end, double factor,
+                                        uint64_t grain, struct stp_error *err);
+
+/* The size as far from 'a' as from 'b' on a logarithmic scale, rounded down. */
+uint64_t stp_size_between(uint64_t a, uint64_t b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_SIZES_H */

@@ -1,0 +1,136 @@
+/*
+ * cli.h - what the subcommands share: options, machines, messages
+ */
+#ifndef STP_CLI_H
+#define STP_CLI_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/device.h"
+#include "bench/sizes.h"
+#include "bench/sweep.h"
+#include "core/status.h"
+#include "nccl_tuner_abi.h"
+
+enum stp_exit {
+    STP_EXIT_OK = 0,
+    STP_EXIT_FAILED = 1,
+    STP_EXIT_USAGE = 2,    /* argp's, too */
+    STP_EXIT_NOTHING = 77, /* nothing to run on */
+};
+
+enum { STP_CLI_PATH = 4096 };
+
+/* Where everything runs unless --on says otherwise. */
+#define STP_DEFAULT_MACHINE "h200x4"
+
+/* One subcommand.  run() gets argv[0] as "steptune NAME" and returns the exit
+ * status. */
+struct stp_command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+int stp_cmd_sweep(int argc, char **argv);
+int stp_cmd_derive(int argc, char **argv);
+int stp_cmd_verify(int argc, char **argv);
+int stp_cmd_tune(int argc, char **argv);
+int stp_cmd_explain(int argc, char **argv);
+
+/* ---- options that several subcommands have, as argp children ---- */
+
+/* --on, --json, --seed */
+struct stp_machine_options {
+    const char *on; /* NULL: the default machine */
+    bool json;
+    uint64_t seed;
+};
+extern const struct argp stp_machine_argp;
+
+/* What and how to measure. */
+struct stp_measure_options {
+    int colls[NCCL_NUM_TUNED_FUNCS];
+    size_t n_colls; /* 0: all that the machine has times of */
+    uint64_t begin; /* with 'end' and 'factor'; 0: not given */
+    uint64_t end;
+    double factor;
+    unsigned rounds; /* 0: as many as the machine holds, else 10 */
+    unsigned iters;
+    unsigned warmup;
+};
+extern const struct argp stp_measure_argp;
+
+/* Fills both with the defaults. */
+void stp_options_default(struct stp_machine_options *machine,
+                         struct stp_measure_options *measure);
+
+/* "2%" or "0.02"; false unless it is at least 0 and below 10. */
+bool stp_parse_share(const char *text, double *share_ret);
+
+/* ---- where things are ---- */
+
+/* The recorded machine that --on names: a folder, or the name of one in
+ * $STEPTUNE_MACHINES or among those installed. */
+enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
+                                 struct stp_error *err);
+
+/* Our static tuner plugin, beside this program. */
+enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err);
+
+/* The absolute path of something that exists; false if it does not. */
+bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
+
+/* ---- measuring ---- */
+
+/*
+ * Opens the device that --on names, with a plugin under test or NULL.  Prints
+ * why not, and returns the exit status, if it cannot be had; else
+ * STP_EXIT_OK.
+ */
+int stp_open_device(const char *command, const struct stp_machine_options *on,
+                    const char *plugin, struct stp_device *device_ret);
+
+/* A plan and what it points to. */
+struct stp_cli_plan {
+    struct stp_sweep_plan plan;
+    struct stp_sizes sizes[NCCL_NUM_TUNED_FUNCS];
+    int colls[NCCL_NUM_TUNED_FUNCS];
+};
+
+/*
+ * Makes a plan for the device out of options: sizes as asked, else those the
+ * device knows, else 8 bytes to 1 GiB by factors of 2.
+ */
+enum stp_status stp_make_plan(const struct stp_device *device,
+                              const struct stp_measure_options *measure,
+                              const struct stp_arms *arms,
+                              struct stp_cli_plan *plan_ret,
+                              struct stp_error *err);
+
+/* The bytes that sizes must be multiples of on this device, in bf16. */
+uint64_t stp_size_grain(const struct stp_device *device);
+
+enum { STP_ELEMENT_SIZE = 2 }; /* bf16, as training has it */
+
+/* A progress bar on standard error if that is a terminal; stops the sweep on
+ * SIGINT and SIGTERM.  For stp_sweep_run(). */
+bool stp_progress(void *user, size_t done, size_t total);
+void stp_progress_begin(void);
+
+/* Whether a signal stopped a sweep since stp_progress_begin(). */
+bool stp_interrupted(void);
+
+/* ---- messages ---- */
+
+/* Prints "COMMAND: TEXT" to standard error.  Returns STP_EXIT_FAILED. */
+int stp_complain(const char *command, const char *fmt, ...) STP_PRINTF(2, 3);
+
+/* Prints an error about the file 'path', or about none if it is NULL. */
+int stp_complain_error(const char *command, const char *path,
+                       const struct stp_error *err);
+
+#endif /* STP_CLI_H */

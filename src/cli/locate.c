@@ -1,0 +1,86 @@
+/* locate.c - recorded machines and our own plugin, wherever we are installed */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* The folder of this program; "." if /proc cannot tell. */
+static void program_folder(char path[STP_CLI_PATH])
+{
+    ssize_t n = readlink("/proc/self/exe", path, STP_CLI_PATH - 1);
+
+    path[n > 0 ? n : 0] = '\0';
+    if (strrchr(path, '/') != NULL)
+        *strrchr(path, '/') = '\0';
+    else
+        strcpy(path, ".");
+}
+
+/* The absolute path of FOLDER/RELATIVE/NAME; false if there is no such file. */
+static bool find(char path[STP_CLI_PATH], const char *folder,
+                 const char *relative, const char *name)
+{
+    char joined[STP_CLI_PATH + 512];
+
+    snprintf(joined, sizeof(joined), "%s/%s%s%s", folder, relative,
+             *relative ? "/" : "", name);
+    return stp_absolute_path(joined, path);
+}
+
+bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH])
+{
+    char *real = realpath(path, NULL);
+    bool fits = real != NULL && strlen(real) < STP_CLI_PATH;
+
+    if (fits)
+        strcpy(absolute, real);
+    free(real);
+    return fits;
+}
+
+enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
+                                 struct stp_error *err)
+{
+    const char *set = getenv("STEPTUNE_MACHINES");
+    char here[STP_CLI_PATH];
+
+    program_folder(here);
+    if (strchr(on, '/') != NULL) {
+        if (stp_absolute_path(on, path) && is_directory(path))
+            return STP_OK;
+    } else if (*on != '\0') {
+        if (set != NULL && find(path, set, "", on) && is_directory(path))
+            return STP_OK;
+        if (find(path, here, "../" STP_MACHINES_DIR, on) && is_directory(path))
+            return STP_OK;
+    }
+    return stp_fail(err, STP_ERR_IO, 0, 0,
+                    "no recorded machine '%.80s', expected a folder with a "
+                    "machine.csv or the name of one in %.80s",
+                    on, set != NULL ? set : STP_MACHINES_DIR);
+}
+
+enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err)
+{
+    static const char name[] = "libnccl-tuner-steptune.so";
+    static const char *const places[] = {"../lib", "../" STP_LIBDIR};
+    char here[STP_CLI_PATH];
+
+    program_folder(here);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (find(path, here, places[i], name))
+            return STP_OK;
+    return stp_fail(err, STP_ERR_IO, 0, 0,
+                    "%s is neither in %s nor in %s beside this program", name,
+                    places[0], places[1]);
+}

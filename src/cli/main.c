@@ -1,0 +1,78 @@
+/* main.c - steptune: one command with subcommands */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static const struct stp_command commands[] = {
+    {"tune", "measure, derive a policy, verify it, write it and a report",
+     stp_cmd_tune},
+    {"sweep", "time collectives: every size with every arm", stp_cmd_sweep},
+    {"derive", "make a policy out of measurements", stp_cmd_derive},
+    {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify},
+    {"explain", "what a tuner plugin decides, size by size", stp_cmd_explain},
+};
+
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *fp)
+{
+    fputs("Usage: steptune COMMAND [OPTION...]\n"
+          "Makes NCCL choose what gives the shortest training step.\n\n",
+          fp);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        fprintf(fp, "  %-8s  %s\n", commands[i].name, commands[i].summary);
+    fputs(
+        "\n`steptune COMMAND --help` lists the options.  Exit status: 0 done, "
+        "1 failed,\n2 wrong usage, 77 nothing to run on.\n",
+        fp);
+}
+
+static const struct stp_command *find_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int run_command(const struct stp_command *command, int argc, char **argv)
+{
+    char name[64];
+    int status;
+
+    snprintf(name, sizeof(name), "steptune %s", command->name);
+    argv[0] = name;
+    argp_err_exit_status = STP_EXIT_USAGE;
+    status = command->run(argc, argv);
+    if (fflush(stdout) != 0 && status == STP_EXIT_OK)
+        status = stp_complain(name, "cannot write to standard output");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    const struct stp_command *command;
+
+    if (argc < 2) {
+        print_help(stderr);
+        return STP_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return STP_EXIT_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        puts("steptune " STP_VERSION);
+        return STP_EXIT_OK;
+    }
+    command = find_command(argv[1]);
+    if (command == NULL) {
+        stp_complain("steptune",
+                     "no command '%s'; `steptune --help` lists them", argv[1]);
+        return STP_EXIT_USAGE;
+    }
+    return run_command(command, argc - 1, argv + 1);
+}

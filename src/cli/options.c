@@ -1,0 +1,177 @@
+/* options.c - the options that several subcommands share */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/names.h"
+#include "core/text.h"
+
+void stp_options_default(struct stp_machine_options *machine,
+                         struct stp_measure_options *measure)
+{
+    memset(machine, 0, sizeof(*machine));
+    memset(measure, 0, sizeof(*measure));
+    machine->seed = 1;
+    measure->iters = 50;
+    measure->warmup = 5;
+}
+
+bool stp_parse_share(const char *text, double *share_ret)
+{
+    size_t len = strlen(text);
+    bool percent = len > 0 && text[len - 1] == '%';
+    double share;
+
+    if (!stp_parse_double(text, percent ? len - 1 : len, &share))
+        return false;
+    if (percent)
+        share /= 100;
+    if (!(share >= 0 && share < 10))
+        return false;
+    *share_ret = share;
+    return true;
+}
+
+/* ---- --on and the like ---- */
+
+enum { OPT_JSON = 0x100, OPT_SEED, OPT_ON };
+
+static const struct argp_option machine_options[] = {
+    {"on", OPT_ON, "MACHINE", 0,
+     "Where to run: the name of a recorded machine, or its folder (default "
+     "h200x4)",
+     0},
+    {"json", OPT_JSON, NULL, 0, "Print JSON instead of tables", 0},
+    {"seed", OPT_SEED, "N", 0,
+     "Seed of the draws from a recorded machine's spread (default 1)", 0},
+    {0},
+};
+
+static error_t parse_machine(int key, char *arg, struct argp_state *state)
+{
+    struct stp_machine_options *o = state->input;
+
+    switch (key) {
+    case OPT_ON:
+        o->on = arg;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case OPT_SEED:
+        if (!stp_parse_u64(arg, strlen(arg), &o->seed))
+            argp_error(state, "--seed '%s', expected a number from 0", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp stp_machine_argp = {.options = machine_options,
+                                      .parser = parse_machine};
+
+/* ---- what and how to measure ---- */
+
+enum { OPT_COLLECTIVES = 0x200, OPT_ROUNDS };
+
+static const struct argp_option measure_options[] = {
+    {"collective", OPT_COLLECTIVES, "LIST", 0,
+     "Collectives to measure, comma-separated (default: all that the machine "
+     "has times of)",
+     0},
+    {"collectives", OPT_COLLECTIVES, NULL, OPTION_ALIAS, NULL, 0},
+    {"minbytes", 'b', "SIZE", 0,
+     "Smallest message; sizes take K, M or G (default: the machine's recorded "
+     "sizes, else 8)",
+     0},
+    {"maxbytes", 'e', "SIZE", 0, "Largest message (default 1G)", 0},
+    {"stepfactor", 'f', "F", 0, "Factor from size to size (default 2)", 0},
+    {"iters", 'n', "N", 0, "Timed collectives an arm and round (default 50)",
+     0},
+    {"warmup_iters", 'w', "N", 0, "Untimed ones before them (default 5)", 0},
+    {"rounds", OPT_ROUNDS, "N", 0,
+     "Interleaved rounds; a recorded machine has only so many (default: all of "
+     "those, else 10)",
+     0},
+    {0},
+};
+
+static void parse_colls(const char *list, struct stp_measure_options *o,
+                        struct argp_state *state)
+{
+    struct stp_field words[NCCL_NUM_TUNED_FUNCS];
+    size_t n = stp_split(list, strlen(list), words, NCCL_NUM_TUNED_FUNCS);
+
+    o->n_colls = 0;
+    for (size_t i = 0; i < n; i++) {
+        int coll = -1;
+
+        if (i < NCCL_NUM_TUNED_FUNCS)
+            coll = stp_coll_from_name(words[i].s, words[i].len);
+        for (size_t j = 0; j < o->n_colls; j++)
+            if (o->colls[j] == coll)
+                coll = -1;
+        if (coll < 0)
+            argp_error(state,
+                       "--collective '%s', expected each at most once of %s",
+                       list, stp_coll_names());
+        else
+            o->colls[o->n_colls++] = coll;
+    }
+}
+
+static uint64_t parse_size(const char *arg, const char *name,
+                           struct argp_state *state)
+{
+    uint64_t size = 0;
+
+    if (!stp_parse_size(arg, strlen(arg), &size) || size == 0)
+        argp_error(state, "%s '%s', expected a size such as 8, 64K or 1G", name,
+                   arg);
+    return size;
+}
+
+static unsigned parse_count(const char *arg, const char *name, uint64_t min,
+                            struct argp_state *state)
+{
+    uint64_t n = 0;
+
+    if (!stp_parse_u64(arg, strlen(arg), &n) || n < min || n > 1000000)
+        argp_error(state, "%s '%s', expected a number from %d to 1000000", name,
+                   arg, (int)min);
+    return (unsigned)n;
+}
+
+static error_t parse_measure(int key, char *arg, struct argp_state *state)
+{
+    struct stp_measure_options *o = state->input;
+
+    switch (key) {
+    case OPT_COLLECTIVES:
+        parse_colls(arg, o, state);
+        return 0;
+    case 'b':
+        o->begin = parse_size(arg, "-b", state);
+        return 0;
+    case 'e':
+        o->end = parse_size(arg, "-e", state);
+        return 0;
+    case 'f':
+        if (!stp_parse_double(arg, strlen(arg), &o->factor) || !(o->factor > 1))
+            argp_error(state, "-f '%s', expected a number above 1", arg);
+        return 0;
+    case 'n':
+        o->iters = parse_count(arg, "-n", 1, state);
+        return 0;
+    case 'w':
+        o->warmup = parse_count(arg, "-w", 0, state);
+        return 0;
+    case OPT_ROUNDS:
+        o->rounds = parse_count(arg, "--rounds", 1, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp stp_measure_argp = {.options = measure_options,
+                                      .parser = parse_measure};

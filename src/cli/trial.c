@@ -1,0 +1,127 @@
+#include "cli/trial.h"
+
+#include <stdlib.h>
+
+#include "analyse/verify.h"
+#include "core/policy.h"
+
+static bool check_policy(const char *command, const char *path)
+{
+    struct stp_policy *policy;
+    struct stp_error err;
+
+    if (stp_policy_load(path, &policy, &err) != STP_OK) {
+        stp_complain_error(command, path, &err);
+        return false;
+    }
+    stp_policy_free(policy);
+    return true;
+}
+
+/* As a user would for a job, except that the GPU is the recorded machine's.
+ * Before any other thread runs. */
+static bool set_environment(const char *path, const struct stp_device *device)
+{
+    struct stp_device_info info;
+
+    device->ops->info(device->self, &info);
+    return setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
+           setenv("STEPTUNE_GPU", info.gpu, 1) == 0 &&
+           unsetenv("NCCL_WORKLOAD_OVERLAP") == 0;
+}
+
+int stp_trial_open(const char *command, const char *path,
+                   const struct stp_machine_options *machine,
+                   struct stp_device *device_ret)
+{
+    char plugin[STP_CLI_PATH];
+    struct stp_device alone;
+    struct stp_error err;
+    int exit_status;
+
+    if (!check_policy(command, path))
+        return STP_EXIT_FAILED;
+    if (stp_find_plugin(plugin, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    exit_status = stp_open_device(command, machine, NULL, &alone);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    if (!set_environment(path, &alone))
+        exit_status = stp_complain(command, "cannot set the environment");
+    alone.ops->close(alone.self);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    return stp_open_device(command, machine, plugin, device_ret);
+}
+
+enum stp_status stp_trial_run(const struct stp_device *device,
+                              const struct stp_sweep_plan *plan,
+                              struct stp_dataset *data,
+                              struct stp_comparisons *comparisons_ret,
+                              struct stp_error *err)
+{
+    static const struct stp_arms arms = {
+        .arm = {{.kind = STP_ARM_AUTO}, {.kind = STP_ARM_PLUGIN}}, .n = 2};
+    struct stp_sweep_plan trial = *plan;
+    enum stp_status status;
+
+    trial.arms = &arms;
+    status = stp_sweep_run(device, &trial, stp_progress, NULL, data, err);
+    if (status == STP_OK)
+        status = stp_compare(data, comparisons_ret, err);
+    return status;
+}
+
+/* The last size of each of the policy's ranges of this collective. */
+static size_t range_ends(const struct stp_policy *policy, int coll,
+                         uint64_t *ends)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const struct stp_rule *rule = stp_policy_rule(policy, i);
+
+        if (rule->coll != coll)
+            continue;
+        if (rule->bytes.min > 0)
+            ends[n++] = rule->bytes.min - 1;
+        ends[n++] = rule->bytes.max;
+    }
+    return n;
+}
+
+static enum stp_status add_unseen(const struct stp_policy *policy, int coll,
+                                  uint64_t grain, uint64_t *ends,
+                                  struct stp_sizes *sizes,
+                                  struct stp_error *err)
+{
+    struct stp_sizes unseen;
+    enum stp_status status = stp_verify_sizes(
+        sizes, ends, range_ends(policy, coll, ends), grain, &unseen, err);
+
+    for (size_t i = 0; i < unseen.n && status == STP_OK; i++)
+        status = stp_sizes_add(sizes, unseen.size[i], grain, err);
+    return status;
+}
+
+enum stp_status stp_trial_add_unseen(const struct stp_device *device,
+                                     const char *path,
+                                     struct stp_cli_plan *plan,
+                                     struct stp_error *err)
+{
+    struct stp_policy *policy;
+    uint64_t *ends;
+    enum stp_status status = stp_policy_load(path, &policy, err);
+
+    if (status != STP_OK)
+        return status;
+    ends = calloc(2 * stp_policy_size(policy) + 1, sizeof(*ends));
+    if (ends == NULL)
+        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++)
+        status = add_unseen(policy, plan->colls[c], stp_size_grain(device),
+                            ends, &plan->sizes[c], err);
+    free(ends);
+    stp_policy_free(policy);
+    return status;
+}

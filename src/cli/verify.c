@@ -1,0 +1,115 @@
+/* verify.c - `steptune verify` */
+#include <stdio.h>
+
+#include "analyse/verify.h"
+#include "cli/cli.h"
+#include "cli/trial.h"
+#include "report/results.h"
+
+struct options {
+    struct stp_machine_options machine;
+    struct stp_measure_options measure;
+    const char *policy;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->measure;
+        state->child_inputs[1] = &o->machine;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->policy != NULL)
+            argp_error(state, "'%s', expected one policy", arg);
+        o->policy = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->policy == NULL)
+            argp_error(state, "no policy, expected a file such as "
+                              "steptune.conf");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {
+    {&stp_measure_argp, 0, NULL, 0},
+    {&stp_machine_argp, 0, NULL, 0},
+    {0},
+};
+
+static const struct argp argp = {
+    .parser = parse,
+    .children = children,
+    .args_doc = "POLICY",
+    .doc = "Compares a policy, loaded by the tuner plugin, with NCCL's own "
+           "choice: in interleaved rounds, at every size that is known or "
+           "asked for, halfway between those, and at both sides of every range "
+           "end.  Exit status 1 if it is slower anywhere beyond noise.",
+};
+
+static enum stp_status report(const struct options *o,
+                              const struct stp_device *device,
+                              const struct stp_comparisons *comparisons,
+                              const struct stp_verdict_count *count,
+                              struct stp_error *err)
+{
+    struct stp_device_info info;
+    enum stp_status status;
+
+    device->ops->info(device->self, &info);
+    if (o->machine.json)
+        return stp_print_verdicts_json(&info, comparisons, stdout, err);
+    printf("%s\n\n", info.what);
+    status = stp_print_verdicts(comparisons, stdout, err);
+    printf("\n");
+    stp_print_verdict_count(count, stdout);
+    return status;
+}
+
+static int verify(const struct options *o, const char *command,
+                  const struct stp_device *device)
+{
+    struct stp_dataset data = {0};
+    struct stp_comparisons comparisons = {0};
+    struct stp_verdict_count count = {0};
+    struct stp_cli_plan plan;
+    struct stp_error err;
+    enum stp_status status =
+        stp_make_plan(device, &o->measure, NULL, &plan, &err);
+
+    if (status == STP_OK)
+        status = stp_trial_add_unseen(device, o->policy, &plan, &err);
+    stp_progress_begin();
+    if (status == STP_OK)
+        status = stp_trial_run(device, &plan.plan, &data, &comparisons, &err);
+    if (status == STP_OK) {
+        count = stp_count_verdicts(&comparisons);
+        status = report(o, device, &comparisons, &count, &err);
+    }
+    stp_comparisons_free(&comparisons);
+    stp_dataset_free(&data);
+    if (status != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    return count.n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+}
+
+int stp_cmd_verify(int argc, char **argv)
+{
+    struct options o = {0};
+    struct stp_device device;
+    int exit_status;
+
+    stp_options_default(&o.machine, &o.measure);
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    exit_status = stp_trial_open(argv[0], o.policy, &o.machine, &device);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    exit_status = verify(&o, argv[0], &device);
+    device.ops->close(device.self);
+    return exit_status;
+}

@@ -1,0 +1,213 @@
+/*
+ * policy.h - a tuning policy: an ordered list of rules read from CSV, and the
+ * form in which one communicator looks them up
+ *
+ * A rule says "for this collective, these message sizes and this kind of
+ * communicator, use this algorithm, protocol and channel count".  The first
+ * rule that matches and whose pair NCCL has not ruled out wins.
+ *
+ * This comment is the format's only definition.
+ *
+ *   collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks
+ *       [,numPipeOps[,regBuff]]
+ *
+ * are the columns of a file without a header, 8 to 10 of them: NVIDIA's example
+ * tuner reads the same.  A header line, before the first rule, names the
+ * columns instead, in any order; it needs collective, algorithm and protocol,
+ * and any column it leaves out has its default.
+ *
+ *   column              values                                       default
+ *   collective          broadcast reduce allgather reducescatter
+ *                       allreduce
+ *   min_bytes           0 and up; K, M, G mean 2^10, 2^20, 2^30      0
+ *   max_bytes           as min_bytes, or inf; included in the range  inf
+ *   algorithm           tree ring collnet_direct collnet_chain nvls
+ *                       nvls_tree pat
+ *   protocol            ll ll128 simple
+ *   channels            1 to 64; -1 or 0 keep NCCL's own count       -1
+ *   nNodes              -1 for any, N, N-M or N-inf, from 1          -1
+ *   nRanks              as nNodes                                    -1
+ *   numPipeOps          -1 for any, or the exact count, from 1       -1
+ *   regBuff             -1 for any, 0 or 1                           -1
+ *   min_bytes_per_rank  as min_bytes: message size over nRanks,      0
+ *   max_bytes_per_rank  as max_bytes: rounded down                   inf
+ *   chunk_bytes         -1 or 0 keep NCCL's own, or 4K to 16M; only  -1
+ *                       NCCL 2.30 and later ask for it
+ *   gpu                 name of the GPU model, or * for any          *
+ *
+ * The bytes are those that NCCL tells a tuner: for allgather and reducescatter
+ * the sum over all ranks.  A pair that NCCL has no kernel for (broadcast with
+ * tree, nvls with ll) is legal and never used.
+ *
+ * Spaces and tabs around a field, empty lines, a UTF-8 byte order mark, CRLF
+ * ends and a missing final newline are fine.  A '#' starts a comment that runs
+ * to the end of the line.  Words are lower case, header words as above (also
+ * NVIDIA's other spellings colltype, minbytes and maxbytes).  Anything else is
+ * refused with its line and column: no line is ever guessed at or dropped.
+ */
+#ifndef STP_POLICY_H
+#define STP_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    STP_MAX_CHANNELS = 64,    /* NCCL's MAXCHANNELS */
+    STP_MAX_LINE = 4096,      /* bytes in a line, without the line end */
+    STP_MAX_RULES = 1000000,  /* rules in a policy */
+    STP_MAX_FILE = 256 << 20, /* bytes in a policy file */
+    STP_MIN_CHUNK = 4 << 10,  /* NCCL rounds a chunk down to a grain; less */
+    STP_MAX_CHUNK = 16 << 20, /* than one grain would hang it */
+};
+
+/* Both ends included. */
+struct stp_range {
+    uint64_t min;
+    uint64_t max; /* UINT64_MAX: no upper end */
+};
+
+/* One line of a policy file. */
+struct stp_rule {
+    int coll;       /* ncclFunc_t */
+    int algo;       /* NCCL_ALGO_* */
+    int proto;      /* NCCL_PROTO_* */
+    int n_channels; /* 1 to 64; 0: NCCL's own count */
+    struct stp_range bytes;
+    struct stp_range bytes_per_rank;
+    struct stp_range nodes; /* of the communicator; from 1 */
+    struct stp_range ranks;
+    int n_pipe_ops;       /* from 1; -1: any */
+    int reg_buff;         /* 0 or 1; -1: any */
+    uint32_t chunk_bytes; /* 0: NCCL's own */
+    const char *gpu;      /* NULL: any.  Owned by the policy. */
+    unsigned line;        /* where it stands in the file, from 1 */
+};
+
+struct stp_policy; /* opaque; made by stp_policy_parse() */
+
+/*
+ * Reads a policy from the 'len' bytes of CSV at 'csv', which need not end in
+ * NUL and is not kept.  No rules at all is legal.
+ *
+ * Returns STP_OK and a policy in *policy_ret, to be freed with
+ * stp_policy_free(); or STP_ERR_SYNTAX, STP_ERR_LIMIT or STP_ERR_NOMEM, with
+ * *policy_ret untouched and the place and reason in *err (NULL is allowed).
+ * The text names the offending word and what was expected.
+ *
+ * Safe to call from several threads at once.
+ */
+enum stp_status stp_policy_parse(const char *csv, size_t len,
+                                 struct stp_policy **policy_ret,
+                                 struct stp_error *err);
+
+/* Like stp_policy_parse(), but reads the file at 'path'; STP_ERR_IO, without a
+ * line, if it cannot be read. */
+enum stp_status stp_policy_load(const char *path,
+                                struct stp_policy **policy_ret,
+                                struct stp_error *err);
+
+/* Frees a policy.  NULL is allowed and does nothing. */
+void stp_policy_free(struct stp_policy *policy);
+
+/* The number of rules, and rule 'i' below that number, in file order.  The rule
+ * lives as long as the policy. */
+size_t stp_policy_size(const struct stp_policy *policy);
+const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
+                                       size_t i);
+
+/*
+ * A hash of what the rules say.  Equal for two files that differ only in
+ * comments, spacing, header and spelling of numbers; two ranks whose hashes
+ * differ would disagree.  Never 0.
+ */
+uint64_t stp_policy_hash(const struct stp_policy *policy);
+
+/* ---- lookup ---- */
+
+/* The communicator that a policy is compiled for. */
+struct stp_shape {
+    size_t n_ranks;  /* >= 1 */
+    size_t n_nodes;  /* >= 1 */
+    const char *gpu; /* model, or NULL if unknown: rules that name one do not
+                        match then */
+};
+
+/* What is being asked. */
+struct stp_query {
+    int coll;         /* ncclFunc_t */
+    uint64_t n_bytes; /* as NCCL counts them; 0 is legal */
+    int n_pipe_ops;   /* >= 1 */
+    int reg_buff;     /* 0 or 1; may differ from rank to rank */
+};
+
+/* NCCL's cost table, read only: float[n_algo][n_proto] in microseconds. */
+struct stp_cost_view {
+    const float *cost;
+    int n_algo;
+    int n_proto;
+};
+
+/* What the policy answers. */
+struct stp_choice {
+    int algo;             /* NCCL_ALGO_* */
+    int proto;            /* NCCL_PROTO_* */
+    int n_channels;       /* 1 to 64; 0: leave NCCL's own count alone */
+    uint32_t chunk_bytes; /* 0: leave NCCL's own chunk size alone */
+    unsigned line;        /* of the rule that decided */
+};
+
+struct stp_compiled; /* opaque; made by stp_policy_compile() */
+
+/*
+ * Sorts the rules that can match '*shape' into disjoint ranges of message
+ * sizes, so that a lookup takes the same time for ten rules as for 100,000.
+ * Nothing of 'policy' or 'shape' is kept.
+ *
+ * Returns STP_OK and *compiled_ret, to be freed with stp_compiled_free(); or,
+ * with *compiled_ret untouched, STP_ERR_NOMEM, or STP_ERR_LIMIT if rules that
+ * differ only in numPipeOps overlap so much that the ranges would need more
+ * than 2^22 entries (or 2^27, counting those that can never win).
+ */
+enum stp_status stp_policy_compile(const struct stp_policy *policy,
+                                   const struct stp_shape *shape,
+                                   struct stp_compiled **compiled_ret,
+                                   struct stp_error *err);
+
+/* Frees.  NULL is allowed and does nothing. */
+void stp_compiled_free(struct stp_compiled *compiled);
+
+/* The number of rules that can win for the communicator: those that match its
+ * nodes, ranks and GPU and whose pair NCCL has a kernel for. */
+size_t stp_compiled_size(const struct stp_compiled *compiled);
+
+/*
+ * Finds the first rule, in file order, that matches '*query' and whose pair
+ * '*view' allows: inside the table and at least 0.  Fills *choice_ret and
+ * returns true, or returns false and leaves it untouched.
+ *
+ * Allocates nothing, takes no lock: any number of threads may ask at once.
+ */
+bool stp_compiled_lookup(const struct stp_compiled *compiled,
+                         const struct stp_query *query,
+                         const struct stp_cost_view *view,
+                         struct stp_choice *choice_ret);
+
+/*
+ * The first size above 'n_bytes' at which the answer to some query of this
+ * collective may change, or UINT64_MAX if there is none.  Going from 0 to the
+ * end by this visits every range.
+ */
+uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
+                                 uint64_t n_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_POLICY_H */

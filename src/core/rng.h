@@ -1,0 +1,30 @@
+/*
+ * rng.h - random numbers that depend on nothing but (seed, counter)
+ *
+ * There is no state: whoever knows seed and counter draws the same number, in
+ * any order, on any rank.
+ */
+#ifndef STP_RNG_H
+#define STP_RNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 64 random bits: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), its 'seed'
+ * hashed once more, at step 'counter'. */
+uint64_t stp_rng(uint64_t seed, uint64_t counter);
+
+/* Uniform in [0, 1), a multiple of 2^-53. */
+double stp_rng_unit(uint64_t seed, uint64_t counter);
+
+/* Puts the 'n' numbers at 'items' into a random order (Fisher-Yates). */
+void stp_rng_shuffle(uint64_t seed, size_t *items, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_RNG_H */

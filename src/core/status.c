@@ -1,0 +1,31 @@
+#include "core/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
+                         unsigned line, unsigned column, const char *fmt, ...)
+{
+    va_list va;
+
+    if (err == NULL)
+        return status;
+    err->line = line;
+    err->column = column;
+    va_start(va, fmt);
+    vsnprintf(err->text, sizeof(err->text), fmt, va);
+    va_end(va);
+    return status;
+}
+
+void stp_error_string(const struct stp_error *err, const char *path, char *buf,
+                      size_t size)
+{
+    if (err->line == 0)
+        snprintf(buf, size, "%s: %s", path, err->text);
+    else if (err->column == 0)
+        snprintf(buf, size, "%s:%u: %s", path, err->line, err->text);
+    else
+        snprintf(buf, size, "%s:%u:%u: %s", path, err->line, err->column,
+                 err->text);
+}

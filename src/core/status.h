@@ -1,0 +1,56 @@
+/*
+ * status.h - how Steptune's functions say that they failed, and why
+ */
+#ifndef STP_STATUS_H
+#define STP_STATUS_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_status {
+    STP_OK = 0,
+    STP_ERR_NOMEM,  /* out of memory */
+    STP_ERR_SYNTAX, /* a file's text is wrong; stp_error says where */
+    STP_ERR_IO,     /* a file could not be opened, read or written */
+    STP_ERR_LIMIT,  /* legal, but more than this program takes on */
+    STP_ERR_RANGE,  /* an argument is outside what its header allows */
+    STP_ERR_DEVICE, /* the machine that measures refused or failed */
+};
+
+enum { STP_ERROR_TEXT = 240 };
+
+/* Where and why something was refused.  Meaningful only after a failure. */
+struct stp_error {
+    unsigned line;   /* 1-based; 0 if no line is to blame */
+    unsigned column; /* 1-based, in bytes; 0 if no column is to blame */
+    char text[STP_ERROR_TEXT]; /* one sentence, no newline, terminated */
+};
+
+#if defined(__GNUC__)
+#define STP_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define STP_PRINTF(fmt, args)
+#endif
+
+/*
+ * Fills *err (NULL is allowed) and returns 'status', so that a function can end
+ * with "return stp_fail(...)".  A text that is too long is cut.
+ */
+enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
+                         unsigned line, unsigned column, const char *fmt, ...)
+    STP_PRINTF(5, 6);
+
+/*
+ * Writes "PATH:LINE:COLUMN: TEXT" into 'buf', leaving out what is 0, as
+ * compilers print it.  Always terminated; cut if 'size' is too small.
+ */
+void stp_error_string(const struct stp_error *err, const char *path, char *buf,
+                      size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_STATUS_H */

@@ -1,0 +1,235 @@
+#include "core/text.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The longest double that printf("%f") writes has 317 bytes. */
+enum { DOUBLE_MAX_LEN = 320 };
+
+/* isdigit() and isspace() would ask the locale. */
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+size_t stp_split(const char *line, size_t len, struct stp_field *fields,
+                 size_t max)
+{
+    const char *s = line, *end = line + len;
+    size_t n = 0;
+
+    for (;; s++) {
+        const char *stop;
+
+        while (s < end && is_blank(*s))
+            s++;
+        stop = s;
+        while (stop < end && *stop != ',')
+            stop++;
+        if (n < max) {
+            const char *last = stop;
+
+            while (last > s && is_blank(last[-1]))
+                last--;
+            fields[n].s = s;
+            fields[n].len = (size_t)(last - s);
+            fields[n].column = (unsigned)(s - line) + 1;
+        }
+        n++;
+        if (stop == end)
+            return n;
+        s = stop;
+    }
+}
+
+bool stp_field_is(const struct stp_field *field, const char *word)
+{
+    return strlen(word) == field->len &&
+           memcmp(word, field->s, field->len) == 0;
+}
+
+const char *stp_next_line(const char **s, const char *end, size_t *len_ret)
+{
+    const char *line = *s;
+    const char *lf;
+    size_t len;
+
+    if (line == end)
+        return NULL;
+    lf = memchr(line, '\n', (size_t)(end - line));
+    len = (size_t)((lf != NULL ? lf : end) - line);
+    *s = line + len + (lf != NULL);
+    if (lf != NULL && len > 0 && line[len - 1] == '\r')
+        len--;
+    *len_ret = len;
+    return line;
+}
+
+bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret)
+{
+    uint64_t value = 0;
+
+    if (len == 0)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        uint64_t digit = (uint64_t)s[i] - '0';
+
+        if (!is_digit(s[i]) || value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *value_ret = value;
+    return true;
+}
+
+/* The power of two that a suffix stands for; 0 if it is none. */
+static unsigned suffix_shift(char c)
+{
+    switch (c) {
+    case 'K':
+    case 'k':
+        return 10;
+    case 'M':
+    case 'm':
+        return 20;
+    case 'G':
+    case 'g':
+        return 30;
+    default:
+        return 0;
+    }
+}
+
+bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret)
+{
+    unsigned shift = len > 0 ? suffix_shift(s[len - 1]) : 0;
+    uint64_t value;
+
+    if (!stp_parse_u64(s, shift != 0 ? len - 1 : len, &value) ||
+        value > UINT64_MAX >> shift)
+        return false;
+    *value_ret = value << shift;
+    return true;
+}
+
+static const char *skip_digits(const char *s, const char *end)
+{
+    while (s < end && is_digit(*s))
+        s++;
+    return s;
+}
+
+/* -digits.digits(e+-digits): strtod() alone takes "inf", "nan", "0x1p3", " 1"
+ * and "1x" as well. */
+static bool looks_decimal(const char *s, const char *end)
+{
+    const char *digits = s + (s < end && *s == '-');
+
+    s = skip_digits(digits, end);
+    if (s == digits)
+        return false;
+    if (s < end && *s == '.') {
+        digits = s + 1;
+        s = skip_digits(digits, end);
+        if (s == digits)
+            return false;
+    }
+    if (s < end && (*s == 'e' || *s == 'E')) {
+        digits = s + 1;
+        digits += digits < end && (*digits == '-' || *digits == '+');
+        s = skip_digits(digits, end);
+        if (s == digits)
+            return false;
+    }
+    return s == end;
+}
+
+/* A host application may have set a locale whose decimal point is a comma. */
+static bool strtod_c(const char *s, double *value_ret)
+{
+    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t old;
+
+    if (c_locale == (locale_t)0)
+        return false;
+    old = uselocale(c_locale);
+    *value_ret = strtod(s, NULL);
+    uselocale(old);
+    freelocale(c_locale);
+    return true;
+}
+
+bool stp_parse_double(const char *s, size_t len, double *value_ret)
+{
+    char buf[DOUBLE_MAX_LEN + 1];
+    double value;
+
+    if (len > DOUBLE_MAX_LEN || !looks_decimal(s, s + len))
+        return false;
+    memcpy(buf, s, len);
+    buf[len] = '\0';
+    if (!strtod_c(buf, &value) || !isfinite(value))
+        return false;
+    *value_ret = value;
+    return true;
+}
+
+/* Without fstat(), which glibc before 2.33 does not export. */
+static enum stp_status read_all(FILE *fp, size_t max, char **text_ret,
+                                size_t *len_ret, struct stp_error *err)
+{
+    size_t len = 0, size = 0, n;
+    char *text = NULL;
+
+    do {
+        if (size - len < 2) {
+            char *bigger = realloc(text, size = size > 0 ? 2 * size : 1 << 16);
+
+            if (bigger == NULL) {
+                free(text);
+                return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            }
+            text = bigger;
+        }
+        n = fread(text + len, 1, size - len - 1, fp);
+        len += n;
+    } while (n > 0 && len <= max);
+
+    if (len <= max && !ferror(fp)) {
+        text[len] = '\0';
+        *text_ret = text;
+        *len_ret = len;
+        return STP_OK;
+    }
+    free(text);
+    if (len > max)
+        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+                        "is larger than %zu bytes, the most that is read", max);
+    if (errno == EISDIR)
+        return stp_fail(err, STP_ERR_IO, 0, 0, "is a directory");
+    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot be read: %s",
+                    strerror(errno));
+}
+
+enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
+                              size_t *len_ret, struct stp_error *err)
+{
+    FILE *fp = fopen(path, "rb");
+    enum stp_status status;
+
+    if (fp == NULL)
+        return stp_fail(err, STP_ERR_IO, 0, 0, "cannot be opened: %s",
+                        strerror(errno));
+    status = read_all(fp, max, text_ret, len_ret, err);
+    fclose(fp);
+    return status;
+}

@@ -1,0 +1,67 @@
+/*
+ * text.h - reading fields, numbers and sizes out of text, and files into memory
+ *
+ * A field is a (pointer, length) pair into a buffer that somebody else owns.
+ */
+#ifndef STP_TEXT_H
+#define STP_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_field {
+    const char *s;   /* not terminated */
+    size_t len;      /* without the blanks around it */
+    unsigned column; /* of its first byte in the line, from 1 */
+};
+
+/*
+ * Splits the line of 'len' bytes at 'line' at commas into at most 'max' fields,
+ * without spaces and tabs around each.  Returns the number of fields that the
+ * line has, which may be more than 'max'.  An empty line has one empty field.
+ */
+size_t stp_split(const char *line, size_t len, struct stp_field *fields,
+                 size_t max);
+
+/* Whether the field is this word, to the letter. */
+bool stp_field_is(const struct stp_field *field, const char *word);
+
+/*
+ * Takes the next line off the text from *s up to 'end': returns its start, puts
+ * its length, without the LF or CRLF that ends it, into *len_ret, and moves *s
+ * behind it.  Returns NULL, and changes nothing, at the end.
+ */
+const char *stp_next_line(const char **s, const char *end, size_t *len_ret);
+
+/* Decimal digits and nothing else, at most UINT64_MAX.  False, and *value_ret
+ * untouched, if it is anything else. */
+bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret);
+
+/* Like stp_parse_u64(), but one K, M or G, in either case, may follow: 2^10,
+ * 2^20, 2^30. */
+bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
+
+/* A finite decimal number such as 1.02, -3 or 2e-6, independent of the locale's
+ * decimal point only if that is a point. */
+bool stp_parse_double(const char *s, size_t len, double *value_ret);
+
+/*
+ * Reads the file at 'path' whole, into *text_ret, to be freed with free(), with
+ * a NUL behind its *len_ret bytes.  STP_ERR_IO (a directory, too),
+ * STP_ERR_LIMIT above 'max' bytes, or STP_ERR_NOMEM; the text of *err does not
+ * name the file.
+ */
+enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
+                              size_t *len_ret, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TEXT_H */

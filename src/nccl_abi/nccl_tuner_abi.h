@@ -1,0 +1,282 @@
+/*
+ * nccl_tuner_abi.h - NCCL's tuner plugin ABI, versions 2 to 6, as we declare it
+ *
+ * Layouts and numbers are NCCL's, the declarations are ours, and the
+ * static_asserts at the end hold them.  Nothing here may change once NCCL has
+ * shipped it: a new ABI version gets new types.
+ *
+ * A plugin exports one data object a version, ncclTunerPlugin_v2 to _v6.  NCCL
+ * takes the newest one it knows:
+ *
+ *   v2  NCCL 2.21    v3  2.22    v4  2.24    v5  2.28    v6  2.30
+ *
+ * What all versions share, and headers elsewhere get wrong:
+ * - the cost table is ONE contiguous float[n_algo][n_proto] in microseconds,
+ *   cast to float **.  Read it as ((float *)table)[a * n_proto + p];
+ * - *n_channels is 0 on entry, and 0 means NCCL's own count.  NCCL keeps what
+ *   is written in a signed 8-bit field;
+ * - an error returned by getCollInfo fails the collective, and one returned by
+ *   init fails the communicator.  NCCL falls back to nothing.
+ *
+ * Usable from C11 and C++17.  LP64 only.
+ */
+#ifndef NCCL_TUNER_ABI_H
+#define NCCL_TUNER_ABI_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    ncclSuccess = 0,
+    ncclUnhandledCudaError = 1,
+    ncclSystemError = 2,
+    ncclInternalError = 3,
+    ncclInvalidArgument = 4,
+    ncclInvalidUsage = 5,
+    ncclRemoteError = 6,
+    ncclInProgress = 7,
+} ncclResult_t;
+
+/* Only these five ever reach a tuner. */
+typedef enum {
+    ncclFuncBroadcast = 0,
+    ncclFuncReduce = 1,
+    ncclFuncAllGather = 2,
+    ncclFuncReduceScatter = 3,
+    ncclFuncAllReduce = 4,
+} ncclFunc_t;
+
+enum { NCCL_NUM_TUNED_FUNCS = 5 };
+
+/* NCCL 2.21 and 2.22 have the first six algorithms, later ones all seven. */
+enum {
+    NCCL_ALGO_UNDEF = -1,
+    NCCL_ALGO_TREE = 0,
+    NCCL_ALGO_RING = 1,
+    NCCL_ALGO_COLLNET_DIRECT = 2,
+    NCCL_ALGO_COLLNET_CHAIN = 3,
+    NCCL_ALGO_NVLS = 4,
+    NCCL_ALGO_NVLS_TREE = 5,
+    NCCL_ALGO_PAT = 6,
+    NCCL_NUM_ALGORITHMS = 7,
+};
+
+enum {
+    NCCL_PROTO_UNDEF = -1,
+    NCCL_PROTO_LL = 0,
+    NCCL_PROTO_LL128 = 1,
+    NCCL_PROTO_SIMPLE = 2,
+    NCCL_NUM_PROTOCOLS = 3,
+};
+
+/* A cost table entry that NCCL has ruled out.  Other negative values exist
+ * (-1024 for fp8 rings), so test for "below zero" and not for equality. */
+#define NCCL_ALGO_PROTO_IGNORE (-1.0f)
+
+typedef enum {
+    NCCL_LOG_NONE = 0,
+    NCCL_LOG_VERSION = 1,
+    NCCL_LOG_WARN = 2,
+    NCCL_LOG_INFO = 3,
+    NCCL_LOG_ABORT = 4,
+    NCCL_LOG_TRACE = 5,
+} ncclDebugLogLevel;
+
+/* Bits of a logger's 'flags': the subsystems of NCCL_DEBUG_SUBSYS. */
+enum {
+    NCCL_INIT = 0x1,
+    NCCL_COLL = 0x2,
+    NCCL_TUNING = 0x40,
+    NCCL_ENV = 0x80,
+};
+
+#if defined(__GNUC__)
+#define NCCL_ABI_PRINTF __attribute__((format(printf, 5, 6)))
+#else
+#define NCCL_ABI_PRINTF
+#endif
+
+/* Takes printf arguments.  Safe from any thread; keeps nothing. */
+typedef void (*ncclDebugLogger_t)(ncclDebugLogLevel level, unsigned long flags,
+                                  const char *file, int line, const char *fmt,
+                                  ...) NCCL_ABI_PRINTF;
+
+/* Ranks per NVLink domain; a multi-host NVLink domain counts as one node. */
+typedef struct {
+    int nNvlDomains;
+    int minRanksPerNvlDomain;
+    int maxRanksPerNvlDomain;
+} ncclNvlDomainInfo_v5_t;
+
+/* Indices of the constants below. */
+enum {
+    NCCL_HW_NVLINK = 0,
+    NCCL_HW_PCI = 1,
+    NCCL_HW_NET = 2,
+    NCCL_NUM_HW_LINKS = 3,
+};
+enum {
+    NCCL_VOLTA_COMPCAP_IDX = 0,
+    NCCL_AMPERE_COMPCAP_IDX = 1,
+    NCCL_HOPPER_COMPCAP_IDX = 2,
+    NCCL_BLACKWELL_COMPCAP_IDX = 3,
+    NCCL_NUM_COMPCAPS = 4,
+};
+enum {
+    NCCL_TUNING_SCALE_1NODE = 0,
+    NCCL_TUNING_SCALE_2NODES = 1,
+    NCCL_TUNING_SCALE_4NODES = 2, /* three nodes and more */
+    NCCL_NUM_TUNING_SCALES = 3,
+};
+
+/* The constants of NCCL's cost model: latencies in microseconds, bandwidths in
+ * GB/s.  Handed to init filled in; what init writes, NCCL then uses. */
+typedef struct {
+    double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+    double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]
+                      [NCCL_NUM_PROTOCOLS];
+    double llMaxBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+    double perChMaxRingLL128Bws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+    double perChMaxTreeLL128Bws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+    double perChMaxTreeBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+    double perChMaxNVLSTreeBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+} ncclTunerConstants_v5_t;
+
+/*
+ * v2 has no cost table: the plugin names one pair, or leaves both -1.  NCCL
+ * takes the pair if it has not ruled it out.
+ */
+typedef struct {
+    const char *name;
+    ncclResult_t (*init)(size_t nRanks, size_t nNodes,
+                         ncclDebugLogger_t logFunction, void **context);
+    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
+                                size_t nBytes, int collNetSupport,
+                                int nvlsSupport, int numPipeOps, int *algorithm,
+                                int *protocol, int *nChannels);
+    ncclResult_t (*destroy)(void *context);
+} ncclTuner_v2_t;
+
+/* v3: the cost table. */
+typedef struct {
+    const char *name;
+    ncclResult_t (*init)(size_t nRanks, size_t nNodes,
+                         ncclDebugLogger_t logFunction, void **context);
+    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
+                                size_t nBytes, int numPipeOps,
+                                float **collCostTable, int numAlgo,
+                                int numProto, int *nChannels);
+    ncclResult_t (*destroy)(void *context);
+} ncclTuner_v3_t;
+
+/* v4: regBuff, which may differ from rank to rank. */
+typedef struct {
+    const char *name;
+    ncclResult_t (*init)(size_t nRanks, size_t nNodes,
+                         ncclDebugLogger_t logFunction, void **context);
+    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
+                                size_t nBytes, int numPipeOps,
+                                float **collCostTable, int numAlgo,
+                                int numProto, int regBuff, int *nChannels);
+    ncclResult_t (*destroy)(void *context);
+} ncclTuner_v4_t;
+
+/* v5: commId, NVLink domains, constants; the context comes first in init. */
+typedef struct {
+    const char *name;
+    ncclResult_t (*init)(void **context, uint64_t commId, size_t nRanks,
+                         size_t nNodes, ncclDebugLogger_t logFunction,
+                         ncclNvlDomainInfo_v5_t *nvlDomainInfo,
+                         ncclTunerConstants_v5_t *constants);
+    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
+                                size_t nBytes, int numPipeOps,
+                                float **collCostTable, int numAlgo,
+                                int numProto, int regBuff, int *nChannels);
+    ncclResult_t (*finalize)(void *context);
+} ncclTuner_v5_t;
+
+/*
+ * v6: getChunkSize, which may be NULL.  Asked while a collective is scheduled,
+ * after getCollInfo, once for each kind of channel; nBytes is the part that one
+ * channel moves, *chunkSize NCCL's own choice in bytes.
+ */
+typedef struct {
+    const char *name;
+    ncclResult_t (*init)(void **context, uint64_t commId, size_t nRanks,
+                         size_t nNodes, ncclDebugLogger_t logFunction,
+                         ncclNvlDomainInfo_v5_t *nvlDomainInfo,
+                         ncclTunerConstants_v5_t *constants);
+    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
+                                size_t nBytes, int numPipeOps,
+                                float **collCostTable, int numAlgo,
+                                int numProto, int regBuff, int *nChannels);
+    ncclResult_t (*finalize)(void *context);
+    ncclResult_t (*getChunkSize)(void *context, ncclFunc_t collType,
+                                 size_t nBytes, int algorithm, int protocol,
+                                 int nChannels, size_t *chunkSize);
+} ncclTuner_v6_t;
+
+/* ---- what NCCL was compiled to ---- */
+
+#define NCCL_ABI_AT(type, member, offset)                                      \
+    static_assert(offsetof(type, member) == (offset), #type "." #member)
+#define NCCL_ABI_SIZE(type, size) static_assert(sizeof(type) == (size), #type)
+
+NCCL_ABI_SIZE(ncclResult_t, 4);
+NCCL_ABI_SIZE(ncclFunc_t, 4);
+NCCL_ABI_SIZE(ncclDebugLogLevel, 4);
+
+NCCL_ABI_SIZE(ncclNvlDomainInfo_v5_t, 12);
+NCCL_ABI_AT(ncclNvlDomainInfo_v5_t, nNvlDomains, 0);
+NCCL_ABI_AT(ncclNvlDomainInfo_v5_t, minRanksPerNvlDomain, 4);
+NCCL_ABI_AT(ncclNvlDomainInfo_v5_t, maxRanksPerNvlDomain, 8);
+
+NCCL_ABI_SIZE(ncclTunerConstants_v5_t, 1152);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, baseLatencies, 0);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, hwLatencies, 168);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, llMaxBws, 672);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxRingLL128Bws, 768);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxTreeLL128Bws, 864);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxTreeBws, 960);
+NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxNVLSTreeBws, 1056);
+
+NCCL_ABI_SIZE(ncclTuner_v2_t, 32);
+NCCL_ABI_AT(ncclTuner_v2_t, name, 0);
+NCCL_ABI_AT(ncclTuner_v2_t, init, 8);
+NCCL_ABI_AT(ncclTuner_v2_t, getCollInfo, 16);
+NCCL_ABI_AT(ncclTuner_v2_t, destroy, 24);
+
+NCCL_ABI_SIZE(ncclTuner_v3_t, 32);
+NCCL_ABI_AT(ncclTuner_v3_t, name, 0);
+NCCL_ABI_AT(ncclTuner_v3_t, init, 8);
+NCCL_ABI_AT(ncclTuner_v3_t, getCollInfo, 16);
+NCCL_ABI_AT(ncclTuner_v3_t, destroy, 24);
+
+NCCL_ABI_SIZE(ncclTuner_v4_t, 32);
+NCCL_ABI_AT(ncclTuner_v4_t, name, 0);
+NCCL_ABI_AT(ncclTuner_v4_t, init, 8);
+NCCL_ABI_AT(ncclTuner_v4_t, getCollInfo, 16);
+NCCL_ABI_AT(ncclTuner_v4_t, destroy, 24);
+
+NCCL_ABI_SIZE(ncclTuner_v5_t, 32);
+NCCL_ABI_AT(ncclTuner_v5_t, name, 0);
+NCCL_ABI_AT(ncclTuner_v5_t, init, 8);
+NCCL_ABI_AT(ncclTuner_v5_t, getCollInfo, 16);
+NCCL_ABI_AT(ncclTuner_v5_t, finalize, 24);
+
+NCCL_ABI_SIZE(ncclTuner_v6_t, 40);
+NCCL_ABI_AT(ncclTuner_v6_t, name, 0);
+NCCL_ABI_AT(ncclTuner_v6_t, init, 8);
+NCCL_ABI_AT(ncclTuner_v6_t, getCollInfo, 16);
+NCCL_ABI_AT(ncclTuner_v6_t, finalize, 24);
+NCCL_ABI_AT(ncclTuner_v6_t, getChunkSize, 32);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* NCCL_TUNER_ABI_H */

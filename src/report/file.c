@@ -1,0 +1,91 @@
+#include "report/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char suffix[] = ".XXXXXX";
+
+static void release(struct stp_file *file)
+{
+    free(file->path);
+    free(file->temporary);
+    memset(file, 0, sizeof(*file));
+}
+
+static enum stp_status cannot(struct stp_error *err, const char *what,
+                              const char *path, int error)
+{
+    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s '%.160s': %s", what, path,
+                    strerror(error));
+}
+
+/* mkstemp() makes files that only their owner may read. */
+static void give_usual_mode(int fd)
+{
+    mode_t mask = umask(0);
+
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+}
+
+enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
+                               struct stp_error *err)
+{
+    size_t len = strlen(path);
+    struct stp_file f = {.path = malloc(len + 1),
+                         .temporary = malloc(len + sizeof(suffix))};
+    int fd;
+
+    if (f.path == NULL || f.temporary == NULL) {
+        release(&f);
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    }
+    memcpy(f.path, path, len + 1);
+    memcpy(f.temporary, path, len);
+    memcpy(f.temporary + len, suffix, sizeof(suffix));
+
+    fd = mkstemp(f.temporary);
+    if (fd >= 0)
+        give_usual_mode(fd);
+    f.fp = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (f.fp == NULL) {
+        int error = errno;
+
+        release(&f);
+        return cannot(err, "write", path, error);
+    }
+    *file_ret = f;
+    return STP_OK;
+}
+
+enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+    int bad = ferror(file->fp);
+    int error;
+
+    errno = 0;
+    bad |= fflush(file->fp) != 0;
+    error = errno != 0 ? errno : EIO;
+    if (bad || (fsync(fileno(file->fp)) != 0 && errno != EINVAL))
+        status = cannot(err, "write", file->path, error);
+    fclose(file->fp);
+    if (status == STP_OK && rename(file->temporary, file->path) != 0)
+        status = cannot(err, "write", file->path, errno);
+    if (status != STP_OK)
+        unlink(file->temporary);
+    release(file);
+    return status;
+}
+
+void stp_file_abandon(struct stp_file *file)
+{
+    if (file->fp == NULL)
+        return;
+    fclose(file->fp);
+    unlink(file->temporary);
+    release(file);
+}

@@ -1,0 +1,38 @@
+/*
+ * file.h - output files that are there whole or not at all
+ */
+#ifndef STP_FILE_H
+#define STP_FILE_H
+
+#include <stdio.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_file {
+    FILE *fp; /* write here */
+    char *path;
+    char *temporary; /* beside 'path' */
+};
+
+/* Begins to write the file 'path', under another name in the same folder.
+ * STP_ERR_IO or STP_ERR_NOMEM; *file_ret is untouched then. */
+enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
+                               struct stp_error *err);
+
+/*
+ * Puts what was written under its name, in one step.  On failure (a full disk,
+ * say) what stood there before still does.  The file is closed either way.
+ */
+enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
+
+/* Throws away what was written. */
+void stp_file_abandon(struct stp_file *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_FILE_H */

@@ -1,0 +1,59 @@
+/*
+ * measurements_csv.h - measurements as a CSV file
+ *
+ * '#' lines at the top name machine, gpu and nccl as "# key: value"; then a
+ * header line; then a row an arm and round:
+ *
+ *   collective     broadcast, reduce, allgather, reducescatter, allreduce
+ *   bytes          as a tuner counts them
+ *   round          from 0
+ *   algorithm      of the arm; auto and plugin are arms, too
+ *   protocol       likewise
+ *   channels       of the arm; 0 for NCCL's own count
+ *   nNodes nRanks  of the communicator
+ *   iters          collectives timed in this row
+ *   mean_us median_us p95_us p99_us min_us    of one collective, slowest rank
+ *   ran_algorithm ran_protocol ran_channels   what NCCL ran
+ *   source         measured, recorded, interpolated, single_pass or modelled
+ *
+ * When read, columns may stand in any order; collective, bytes, round,
+ * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
+ * others have defaults: channels 0, iters 1, the other times equal to the
+ * median, ran_* the arm's own, source measured.
+ */
+#ifndef STP_MEASUREMENTS_CSV_H
+#define STP_MEASUREMENTS_CSV_H
+
+#include <stdio.h>
+
+#include "bench/measurement.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes all rows to 'fp', times with three decimals.  'made_by' is the first
+ * comment line. */
+void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
+                            FILE *fp);
+
+/* Like stp_measurements_write(), but to the file 'path', whole or not at all.
+ */
+enum stp_status stp_measurements_save(const struct stp_dataset *data,
+                                      const char *made_by, const char *path,
+                                      struct stp_error *err);
+
+/*
+ * Appends the rows of the file 'path' to *data, as further rounds, and takes
+ * over machine, gpu and nccl; STP_ERR_SYNTAX with line and column if it is not
+ * such a file, or if it is from another GPU or NCCL than what *data already
+ * holds.  *data is as it was after a failure.
+ */
+enum stp_status stp_measurements_load(const char *path,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_MEASUREMENTS_CSV_H */

@@ -1,0 +1,85 @@
+#include "report/policy_file.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "report/file.h"
+
+/* A comma or a comment sign in it would break the line. */
+static bool has_gpu_column(const struct stp_policy_origin *origin)
+{
+    return !origin->portable && origin->data->gpu[0] != '\0' &&
+           strpbrk(origin->data->gpu, ",#") == NULL;
+}
+
+static void write_head(const struct stp_policy_origin *origin, FILE *fp)
+{
+    const struct stp_dataset *d = origin->data;
+
+    fprintf(fp, "# %s\n", origin->made_by);
+    fprintf(fp, "# from times of %s (%s, NCCL %s)\n", d->machine, d->gpu,
+            d->nccl);
+    fprintf(fp,
+            "# A rule stands where its gain over NCCL's own choice is at least "
+            "%g percent with 95 percent confidence.\n",
+            origin->min_gain * 100);
+    if (has_gpu_column(origin))
+        fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
+              "nNodes,nRanks,gpu\n",
+              fp);
+}
+
+static void write_evidence(const struct stp_derived_rule *rule, FILE *fp)
+{
+    for (size_t i = 0; i < rule->n_points; i++) {
+        const struct stp_point *p = &rule->points[i];
+        const struct stp_comparison *c = stp_derived_evidence(rule, p);
+
+        fprintf(fp,
+                "# %" PRIu64 " B: %s/%s %.1f us -> %.1f us, gain %.3f (%.3f to "
+                "%.3f), %zu rounds %s\n",
+                p->n_bytes, stp_algo_name(p->auto_algo),
+                stp_proto_name(p->auto_proto), p->auto_us, c->us, c->gain.gain,
+                c->gain.low, c->gain.high, c->gain.n_pairs,
+                stp_source_name(c->source));
+    }
+}
+
+static void write_rule(const struct stp_derived_rule *rule,
+                       const struct stp_policy_origin *origin, FILE *fp)
+{
+    fprintf(fp, "\n");
+    write_evidence(rule, fp);
+    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%u,%u",
+            stp_coll_name(rule->coll), rule->min_bytes, rule->max_bytes,
+            stp_algo_name(rule->arm.algo), stp_proto_name(rule->arm.proto),
+            rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels,
+            rule->n_nodes, rule->n_ranks);
+    if (has_gpu_column(origin))
+        fprintf(fp, ",%s", origin->data->gpu);
+    fprintf(fp, "\n");
+}
+
+void stp_policy_file_write(const struct stp_derived *derived,
+                           const struct stp_policy_origin *origin, FILE *fp)
+{
+    write_head(origin, fp);
+    if (derived->n_rules == 0)
+        fputs("# No rule: NCCL's own choice is as good at every size.\n", fp);
+    for (size_t i = 0; i < derived->n_rules; i++)
+        write_rule(&derived->rules[i], origin, fp);
+}
+
+enum stp_status stp_policy_file_save(const struct stp_derived *derived,
+                                     const struct stp_policy_origin *origin,
+                                     const char *path, struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_policy_file_write(derived, origin, file.fp);
+    return stp_file_commit(&file, err);
+}

@@ -1,0 +1,32 @@
+/*
+ * policy_file.h - derived rules as a policy file, each with its evidence
+ */
+#ifndef STP_POLICY_FILE_H
+#define STP_POLICY_FILE_H
+
+#include "analyse/derive.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_policy_origin {
+    const struct stp_dataset *data; /* what it was derived from */
+    const char *made_by;            /* the first comment line */
+    double min_gain;
+    bool portable; /* NVIDIA's eight columns only: no header, no gpu column */
+};
+
+/* Writes the rules to 'fp', above each the gains it rests on. */
+void stp_policy_file_write(const struct stp_derived *derived,
+                           const struct stp_policy_origin *origin, FILE *fp);
+
+/* Like stp_policy_file_write(), but to the file 'path', whole or not at all. */
+enum stp_status stp_policy_file_save(const struct stp_derived *derived,
+                                     const struct stp_policy_origin *origin,
+                                     const char *path, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_POLICY_FILE_H */

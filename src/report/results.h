@@ -1,0 +1,67 @@
+/*
+ * results.h - what people and programs read of sweeps, verdicts and
+ * explanations: text tables and JSON
+ */
+#ifndef STP_RESULTS_H
+#define STP_RESULTS_H
+
+#include <stdio.h>
+
+#include "analyse/compare.h"
+#include "analyse/derive.h"
+#include "analyse/explain.h"
+#include "bench/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All return STP_ERR_NOMEM, with *err filled, or STP_OK. */
+
+/* A row a size: AUTO and every other arm with its gain. */
+enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
+                                FILE *fp, struct stp_error *err);
+enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
+                                     struct stp_error *err);
+
+/* A row a size: collective, size, AUTO us, tuned us, gain with interval,
+ * choice, verdict. */
+enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+                                   FILE *fp, struct stp_error *err);
+enum stp_status
+stp_print_verdicts_json(const struct stp_device_info *info,
+                        const struct stp_comparisons *comparisons, FILE *fp,
+                        struct stp_error *err);
+
+/* What the verdicts come to. */
+struct stp_verdict_count {
+    size_t n_same, n_faster, n_unsure, n_slower;
+    double mean_gain; /* geometric, over all sizes; 1 where NCCL's choice is
+                         kept */
+    const struct stp_point *best; /* the largest gain at a size that somebody
+                                     measured, or NULL */
+};
+struct stp_verdict_count
+stp_count_verdicts(const struct stp_comparisons *comparisons);
+
+/* The last line of tune and verify, as one sentence. */
+void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
+
+/* A row a rule. */
+enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
+                                struct stp_error *err);
+enum stp_status stp_print_rules_json(const struct stp_derived *derived,
+                                     FILE *fp, struct stp_error *err);
+
+/* A row a range.  'policy' is the file's name for the last column, or NULL. */
+enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
+                                      const char *policy, FILE *fp,
+                                      struct stp_error *err);
+enum stp_status
+stp_print_explanation_json(const struct stp_explanation *explanation,
+                           const char *policy, FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_RESULTS_H */

@@ -1,0 +1,258 @@
+#include <inttypes.h>
+#include <math.h>
+
+#include "analyse/verify.h"
+#include "core/names.h"
+#include "report/results.h"
+#include "report/table.h"
+
+enum { PAIR = 32 };
+
+static void pair_name(int algo, int proto, int channels, char name[PAIR])
+{
+    if (channels == 0)
+        snprintf(name, PAIR, "%s/%s", stp_algo_name(algo),
+                 stp_proto_name(proto));
+    else
+        snprintf(name, PAIR, "%s/%s/%d", stp_algo_name(algo),
+                 stp_proto_name(proto), channels);
+}
+
+static enum stp_status finish(struct stp_table *table, FILE *fp,
+                              struct stp_error *err)
+{
+    bool whole = table != NULL && stp_table_print(table, fp);
+
+    stp_table_free(table);
+    return whole ? STP_OK : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}
+
+static void add_interval(struct stp_table *t, const struct stp_gain *g)
+{
+    if (isinf(g->high))
+        stp_table_add(t, "one round");
+    else
+        stp_table_add(t, "%.3f to %.3f", g->low, g->high);
+}
+
+/* ---- sweep ---- */
+
+static void add_sweep_auto(struct stp_table *t, const struct stp_point *p)
+{
+    char ran[PAIR];
+
+    pair_name(p->auto_algo, p->auto_proto, p->auto_channels, ran);
+    stp_table_add(t, "%s", stp_coll_name(p->coll));
+    stp_table_add(t, "%" PRIu64, p->n_bytes);
+    stp_table_add(t, "auto");
+    stp_table_add(t, "%.2f", p->auto_us);
+    stp_table_add(t, "%.2f", (double)p->n_bytes / p->auto_us / 1e3);
+    stp_table_add(t, "1");
+    stp_table_add(t, " ");
+    stp_table_add(t, "%s", ran);
+    stp_table_add(t, "%s", stp_source_name(p->source));
+}
+
+static void add_sweep_arm(struct stp_table *t, const struct stp_point *p,
+                          const struct stp_comparison *c)
+{
+    char arm[STP_ARM_NAME];
+    char ran[PAIR];
+
+    stp_arm_name(&c->arm, arm);
+    pair_name(c->ran_algo, c->ran_proto, c->ran_channels, ran);
+    stp_table_add(t, "%s", stp_coll_name(p->coll));
+    stp_table_add(t, "%" PRIu64, p->n_bytes);
+    stp_table_add(t, "%s", arm);
+    stp_table_add(t, "%.2f", c->us);
+    stp_table_add(t, "%.2f", (double)p->n_bytes / c->us / 1e3);
+    stp_table_add(t, "%.3f", c->gain.gain);
+    add_interval(t, &c->gain);
+    stp_table_add(t, "%s", ran);
+    stp_table_add(t, "%s", stp_source_name(c->source));
+}
+
+enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
+                                FILE *fp, struct stp_error *err)
+{
+    struct stp_table *t =
+        stp_table_create("<collective|bytes|<arm|us|algbw GB/s|gain|"
+                         "95% interval|<ran as|<times");
+
+    for (size_t i = 0; t != NULL && i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+
+        add_sweep_auto(t, p);
+        for (size_t a = 0; a < p->n_arms; a++)
+            add_sweep_arm(t, p, &p->arms[a]);
+    }
+    return finish(t, fp, err);
+}
+
+/* ---- verdicts ---- */
+
+static void add_verdict(struct stp_table *t, const struct stp_point *p,
+                        const struct stp_comparison *c)
+{
+    enum stp_verdict verdict = stp_verify_point(p);
+    char alone[PAIR];
+    char tuned[PAIR] = "NCCL's own";
+
+    pair_name(p->auto_algo, p->auto_proto, p->auto_channels, alone);
+    if (verdict != STP_VERDICT_SAME)
+        pair_name(c->ran_algo, c->ran_proto, c->ran_channels, tuned);
+    stp_table_add(t, "%s", stp_coll_name(p->coll));
+    stp_table_add(t, "%" PRIu64, p->n_bytes);
+    stp_table_add(t, "%.2f", p->auto_us);
+    stp_table_add(t, "%.2f", c->us);
+    stp_table_add(t, "%.3f", c->gain.gain);
+    add_interval(t, &c->gain);
+    stp_table_add(t, "%s", alone);
+    stp_table_add(t, "%s", tuned);
+    stp_table_add(t, "%s", stp_verdict_name(verdict));
+    stp_table_add(t, "%s", stp_source_name(c->source));
+}
+
+enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+                                   FILE *fp, struct stp_error *err)
+{
+    struct stp_table *t =
+        stp_table_create("<collective|bytes|AUTO us|tuned us|gain|"
+                         "95% interval|<AUTO|<choice|<verdict|<times");
+
+    for (size_t i = 0; t != NULL && i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        const struct stp_comparison *c = stp_verify_arm(p);
+
+        if (c != NULL)
+            add_verdict(t, p, c);
+    }
+    return finish(t, fp, err);
+}
+
+/* Whether 'p' may be named as the best: one at which somebody measured. */
+static bool is_measured(const struct stp_point *p)
+{
+    return p->source <= STP_SOURCE_RECORDED;
+}
+
+struct stp_verdict_count
+stp_count_verdicts(const struct stp_comparisons *comparisons)
+{
+    struct stp_verdict_count n = {0};
+    double best = 1;
+    double sum = 0;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        enum stp_verdict verdict = stp_verify_point(p);
+        double gain = 1;
+
+        n.n_same += verdict == STP_VERDICT_SAME;
+        n.n_faster += verdict == STP_VERDICT_FASTER;
+        n.n_unsure += verdict == STP_VERDICT_UNSURE;
+        n.n_slower += verdict == STP_VERDICT_SLOWER;
+        if (verdict != STP_VERDICT_SAME)
+            gain = stp_verify_arm(p)->gain.gain;
+        if (gain > best && is_measured(p)) {
+            best = gain;
+            n.best = p;
+        }
+        sum += log(gain);
+    }
+    n.mean_gain =
+        comparisons->n_points ? exp(sum / (double)comparisons->n_points) : 1;
+    return n;
+}
+
+void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp)
+{
+    fprintf(fp,
+            "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
+            "slower; geometric mean of the gains %.3f",
+            count->n_same + count->n_faster + count->n_unsure + count->n_slower,
+            count->n_faster, count->n_same, count->n_unsure, count->n_slower,
+            count->mean_gain);
+    if (count->best != NULL)
+        fprintf(fp, ", best %.3f (%s, %" PRIu64 " bytes)",
+                stp_verify_arm(count->best)->gain.gain,
+                stp_coll_name(count->best->coll), count->best->n_bytes);
+    fprintf(fp, "\n");
+}
+
+/* ---- rules ---- */
+
+static void add_rule(struct stp_table *t, const struct stp_derived_rule *rule)
+{
+    double low = INFINITY;
+    double high = 0;
+    char arm[STP_ARM_NAME];
+
+    for (size_t i = 0; i < rule->n_points; i++) {
+        double gain = stp_derived_evidence(rule, &rule->points[i])->gain.gain;
+
+        low = fmin(low, gain);
+        high = fmax(high, gain);
+    }
+    stp_arm_name(&rule->arm, arm);
+    stp_table_add(t, "%s", stp_coll_name(rule->coll));
+    stp_table_add(t, "%" PRIu64, rule->min_bytes);
+    stp_table_add(t, "%" PRIu64, rule->max_bytes);
+    stp_table_add(t, "%u", rule->n_nodes);
+    stp_table_add(t, "%u", rule->n_ranks);
+    stp_table_add(t, "%s", arm);
+    stp_table_add(t, "%zu", rule->n_points);
+    stp_table_add(t, "%.3f to %.3f", low, high);
+}
+
+enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
+                                struct stp_error *err)
+{
+    struct stp_table *t =
+        stp_table_create("<collective|min bytes|max bytes|nodes|ranks|<choice|"
+                         "sizes|gains");
+
+    for (size_t i = 0; t != NULL && i < derived->n_rules; i++)
+        add_rule(t, &derived->rules[i]);
+    return finish(t, fp, err);
+}
+
+/* ---- explanation ---- */
+
+static void add_range(struct stp_table *t, const struct stp_explained *x,
+                      const char *policy)
+{
+    char alone[PAIR];
+    char tuned[PAIR];
+
+    pair_name(x->auto_pick.algo, x->auto_pick.proto, 0, alone);
+    pair_name(x->pick.algo, x->pick.proto, 0, tuned);
+    stp_table_add(t, "%s", stp_coll_name(x->coll));
+    stp_table_add(t, "%" PRIu64, x->min_bytes);
+    stp_table_add(t, "%" PRIu64, x->max_bytes);
+    stp_table_add(t, "%s", alone);
+    stp_table_add(t, "%s", tuned);
+    if (x->min_channels == x->max_channels)
+        stp_table_add(t, "%d", x->min_channels);
+    else
+        stp_table_add(t, "%d to %d", x->min_channels, x->max_channels);
+    if (x->decider == STP_DECIDER_RULE)
+        stp_table_add(t, "%s:%u", policy, x->line);
+    else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
+        stp_table_add(t, "plugin, asks for %d channels", x->asked_channels);
+    else
+        stp_table_add(t, x->decider == STP_DECIDER_NCCL ? "NCCL" : "plugin");
+}
+
+enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
+                                      const char *policy, FILE *fp,
+                                      struct stp_error *err)
+{
+    struct stp_table *t =
+        stp_table_create("<collective|from bytes|to bytes|<AUTO|<choice|"
+                         "channels|<decided by");
+
+    for (size_t i = 0; t != NULL && i < explanation->n_ranges; i++)
+        add_range(t, &explanation->ranges[i], policy);
+    return finish(t, fp, err);
+}

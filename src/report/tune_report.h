@@ -1,0 +1,42 @@
+/*
+ * tune_report.h - the text report that `steptune tune` leaves beside its policy
+ */
+#ifndef STP_TUNE_REPORT_H
+#define STP_TUNE_REPORT_H
+
+#include "analyse/compare.h"
+#include "analyse/derive.h"
+#include "bench/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_tune_report {
+    const struct stp_device_info *info;
+    const char *policy_path;
+    double min_gain;
+    unsigned iters;                         /* an arm and round */
+    const struct stp_comparisons *sweep;    /* every arm */
+    const struct stp_derived *derived;      /* what was made of it */
+    const struct stp_comparisons *verdicts; /* the policy against AUTO */
+    size_t n_dropped; /* rules that verification took away again */
+};
+
+/* How far a policy is from the best arm at each size that was swept: the
+ * slowdown, 1 at best. */
+struct stp_regret {
+    double mean; /* geometric */
+    double worst;
+};
+struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
+                                    const struct stp_derived *derived);
+
+/* Writes the report to the file 'path', whole or not at all. */
+enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
+                                     const char *path, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TUNE_REPORT_H */

@@ -1,0 +1,412 @@
+// From measurements to comparisons, rules and verdicts, by hand-made numbers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "analyse/compare.h"
+#include "analyse/derive.h"
+#include "analyse/verify.h"
+#include "nccl_tuner_abi.h"
+#include "report/tune_report.h"
+
+namespace
+{
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
+constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
+constexpr stp_arm kRingLl128{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128,
+                             0};
+constexpr stp_arm kTreeLl{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
+
+// Measurements, one arm after the other.
+class Data
+{
+  public:
+    ~Data()
+    {
+        stp_dataset_free(&data);
+    }
+
+    // One row a round.
+    Data &Add(uint64_t n_bytes, const stp_arm &arm, std::vector<double> us,
+              stp_source source = STP_SOURCE_MEASURED,
+              int coll = ncclFuncAllReduce)
+    {
+        for (unsigned round = 0; round < us.size(); round++) {
+            stp_measurement m{};
+            m.coll = coll;
+            m.n_bytes = n_bytes;
+            m.round = round;
+            m.arm = arm;
+            bool own = arm.kind != STP_ARM_FORCED;
+            m.ran_algo = own ? NCCL_ALGO_RING : arm.algo;
+            m.ran_proto = own ? NCCL_PROTO_SIMPLE : arm.proto;
+            m.ran_channels = 24;
+            m.n_ranks = 4;
+            m.n_nodes = 1;
+            m.iters = 1;
+            m.source = source;
+            m.us.median = us[round];
+            stp_dataset_add(&data, &m);
+        }
+        return *this;
+    }
+
+    // An arm whose paired gain over AUTO at 100 us is 'gain', without error.
+    Data &AddGain(uint64_t n_bytes, const stp_arm &arm, double gain)
+    {
+        return Add(n_bytes, arm, {100 / gain, 100 / gain, 100 / gain});
+    }
+
+    Data &AddAuto(uint64_t n_bytes)
+    {
+        return Add(n_bytes, kAuto, {100, 100, 100});
+    }
+
+    stp_dataset data{};
+};
+
+class Compared
+{
+  public:
+    explicit Compared(const Data &d)
+    {
+        EXPECT_EQ(STP_OK, stp_compare(&d.data, &all, nullptr));
+    }
+    ~Compared()
+    {
+        stp_comparisons_free(&all);
+    }
+    stp_comparisons all{};
+};
+
+// ---- compare ----
+
+TEST(Compare, PairsEachRoundWithTheAutoOfThatRound)
+{
+    Data d; // drift doubles everything in round 1
+    d.Add(1024, kRingLl128, {50, 100, 25}).Add(1024, kAuto, {60, 120, 30});
+
+    Compared c(d);
+
+    ASSERT_EQ(1u, c.all.n_points);
+    const stp_point &p = c.all.points[0];
+    EXPECT_DOUBLE_EQ(70, p.auto_us);
+    ASSERT_EQ(1u, p.n_arms);
+    EXPECT_NEAR(1.2, p.arms[0].gain.gain, 1e-12);
+    EXPECT_NEAR(1.2, p.arms[0].gain.low, 1e-9);
+    EXPECT_EQ(3u, p.arms[0].gain.n_pairs);
+    EXPECT_NEAR(175.0 / 3, p.arms[0].us, 1e-12);
+    EXPECT_EQ(NCCL_ALGO_RING, p.auto_algo);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, p.auto_proto);
+}
+
+TEST(Compare, LeavesOutRoundsThatHaveNoAuto)
+{
+    Data d;
+    d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50, 1});
+
+    Compared c(d);
+
+    EXPECT_EQ(2u, c.all.points[0].arms[0].gain.n_pairs);
+    EXPECT_NEAR(1.2, c.all.points[0].arms[0].gain.gain, 1e-12);
+}
+
+TEST(Compare, AveragesAnArmThatRanTwiceInARound)
+{
+    Data d;
+    d.Add(1024, kAuto, {50, 80}).Add(1024, kAuto, {70, 80});
+    d.Add(1024, kTreeLl, {50, 50});
+
+    Compared c(d);
+
+    EXPECT_NEAR(std::sqrt(60.0 / 50 * 80 / 50),
+                c.all.points[0].arms[0].gain.gain, 1e-12);
+    EXPECT_EQ(2u, c.all.points[0].arms[0].gain.n_pairs);
+}
+
+TEST(Compare, SeparatesCollectivesSizesAndCommunicators)
+{
+    Data d;
+    d.AddAuto(4096).AddAuto(1024);
+    d.Add(1024, kAuto, {1, 1}, STP_SOURCE_MEASURED, ncclFuncAllGather);
+    d.data.rows[0].n_ranks = 8;
+
+    Compared c(d);
+
+    ASSERT_EQ(4u, c.all.n_points);
+    EXPECT_EQ(ncclFuncAllGather, c.all.points[0].coll);
+    EXPECT_EQ(1024u, c.all.points[1].n_bytes);
+    EXPECT_EQ(4u, c.all.points[2].n_ranks);
+    EXPECT_EQ(8u, c.all.points[3].n_ranks);
+}
+
+TEST(Compare, IsOnlyAsGoodAsTheWorseOfBothSources)
+{
+    Data d;
+    d.Add(1024, kAuto, {60, 60}, STP_SOURCE_INTERPOLATED);
+    d.Add(1024, kTreeLl, {50, 50}, STP_SOURCE_RECORDED);
+
+    Compared c(d);
+
+    EXPECT_EQ(STP_SOURCE_INTERPOLATED, c.all.points[0].arms[0].source);
+}
+
+TEST(Compare, RefusesASizeThatWasMeasuredWithoutAuto)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1).AddGain(4096, kTreeLl, 1);
+    stp_comparisons out{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
+
+    EXPECT_STREQ("allreduce of 4096 bytes has no row of NCCL's own choice "
+                 "(auto) to compare with",
+                 err.text);
+    EXPECT_EQ(nullptr, out.points);
+}
+
+// ---- derive ----
+
+// "MIN-MAX ALGO/PROTO" a rule.
+std::vector<std::string> Rules(const stp_comparisons &all,
+                               double min_gain = 0.02)
+{
+    stp_derived d{};
+    std::vector<std::string> rules;
+
+    EXPECT_EQ(STP_OK, stp_derive(&all, min_gain, &d, nullptr));
+    for (size_t i = 0; i < d.n_rules; i++) {
+        char name[STP_ARM_NAME];
+        stp_arm_name(&d.rules[i].arm, name);
+        rules.push_back(std::to_string(d.rules[i].min_bytes) + "-" +
+                        std::to_string(d.rules[i].max_bytes) + " " + name);
+    }
+    stp_derived_free(&d);
+    return rules;
+}
+
+TEST(Derive, ReachesHalfwayToTheNeighboursAndNotBeyondTheSizesMeasured)
+{
+    Data d;
+    d.AddAuto(100).AddAuto(400).AddAuto(1600);
+    d.AddGain(100, kTreeLl, 1.1)
+        .AddGain(400, kTreeLl, 1)
+        .AddGain(1600, kRingLl128, 1.2);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-200 tree/ll", "801-1600 ring/ll128"));
+}
+
+TEST(Derive, MergesNeighboursWithTheSameArm)
+{
+    Data d;
+    for (uint64_t size : {100, 400, 1600, 6400})
+        d.AddAuto(size).AddGain(size, kTreeLl, size == 6400 ? 1.0 : 1.1);
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("100-3200 tree/ll"));
+}
+
+TEST(Derive, BeginsAnotherRuleBehindAGap)
+{
+    Data d;
+    for (uint64_t size : {100, 400, 1600})
+        d.AddAuto(size).AddGain(size, kTreeLl, size == 400 ? 1.0 : 1.1);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-200 tree/ll", "801-1600 tree/ll"));
+}
+
+TEST(Derive, TakesTheArmWithTheLargestGain)
+{
+    Data d;
+    d.AddAuto(100).AddGain(100, kTreeLl, 1.1).AddGain(100, kRingLl128, 1.2);
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("100-100 ring/ll128"));
+}
+
+TEST(Derive, KeepsTheArmOfTheSizeBeforeIfItIsAsGood)
+{
+    Data d;
+    d.AddAuto(100).AddAuto(400);
+    d.AddGain(100, kTreeLl, 1.1);
+    d.AddGain(400, kTreeLl, 1.1).AddGain(400, kRingLl128, 1.104);
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("100-400 tree/ll"));
+}
+
+TEST(Derive, ChangesTheArmIfItIsClearlyBetter)
+{
+    Data d;
+    d.AddAuto(100).AddAuto(400);
+    d.AddGain(100, kTreeLl, 1.1);
+    d.AddGain(400, kTreeLl, 1.1).AddGain(400, kRingLl128, 1.12);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-200 tree/ll", "201-400 ring/ll128"));
+}
+
+TEST(Derive, WantsTheWholeIntervalAboveTheLeastGain)
+{
+    Data d; // means 1.05, but noisy: the interval goes down to about 0.93
+    d.AddAuto(100).Add(100, kTreeLl, {100 / 1.05, 100 / 1.10, 100 / 1.00});
+
+    EXPECT_THAT(Rules(Compared(d).all), IsEmpty());
+}
+
+struct MinGainCase {
+    double gain;
+    double min_gain;
+    size_t n_rules;
+};
+
+TEST(Derive, HonoursTheLeastGain)
+{
+    const MinGainCase cases[] = {
+        {1.019, 0.02, 0}, {1.021, 0.02, 1}, {1.021, 0.03, 0}, {1.001, 0, 1}};
+
+    for (const MinGainCase &c : cases) {
+        Data d;
+        d.AddAuto(100).AddGain(100, kTreeLl, c.gain);
+        EXPECT_EQ(c.n_rules, Rules(Compared(d).all, c.min_gain).size())
+            << c.gain << " with " << c.min_gain;
+    }
+}
+
+TEST(Derive, DecidesNothingByOneRound)
+{
+    Data d;
+    d.Add(100, kAuto, {100}).Add(100, kTreeLl, {50});
+
+    EXPECT_THAT(Rules(Compared(d).all), IsEmpty());
+}
+
+TEST(Derive, DecidesNothingByTimesThatWereNotInterleaved)
+{
+    for (stp_source source : {STP_SOURCE_SINGLE_PASS, STP_SOURCE_MODELLED}) {
+        Data d;
+        d.AddAuto(100).Add(100, kTreeLl, {50, 50, 50}, source);
+        EXPECT_THAT(Rules(Compared(d).all), IsEmpty());
+    }
+}
+
+TEST(Derive, DoesNotReachIntoAnotherCollective)
+{
+    Data d;
+    d.AddAuto(400).AddGain(400, kTreeLl, 1.1);
+    d.Add(100, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    d.Add(100, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-100 tree/ll", "400-400 tree/ll"));
+}
+
+TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
+{
+    Data d;
+    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);   // taken
+    d.AddAuto(400).AddGain(400, kTreeLl, 1.015); // left: too little
+    Compared c(d);
+    stp_derived derived{};
+    ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
+
+    stp_regret r = stp_policy_regret(&c.all, &derived);
+
+    EXPECT_NEAR(1.015, r.worst, 1e-9);
+    EXPECT_NEAR(std::sqrt(1.015), r.mean, 1e-9);
+    stp_derived_free(&derived);
+}
+
+// ---- verify ----
+
+struct VerdictCase {
+    const char *name;
+    std::vector<double> auto_us;
+    std::vector<double> tuned_us;
+    int ran_proto; // AUTO runs ring/simple
+    stp_verdict want;
+};
+
+TEST(Verify, JudgesAPoint)
+{
+    const int simple = NCCL_PROTO_SIMPLE;
+    const int ll128 = NCCL_PROTO_LL128;
+    const VerdictCase cases[] = {
+        {"faster", {100, 101, 99}, {90, 91, 89}, ll128, STP_VERDICT_FASTER},
+        {"same_choice_however_timed",
+         {100, 101, 99},
+         {120, 121, 119},
+         simple,
+         STP_VERDICT_SAME},
+        {"interval_holds_one",
+         {100, 100, 100},
+         {95, 105, 100},
+         ll128,
+         STP_VERDICT_UNSURE},
+        {"slower",
+         {100, 100.1, 99.9},
+         {105, 105.1, 104.9},
+         ll128,
+         STP_VERDICT_SLOWER},
+        {"loss_within_autos_own_noise",
+         {100, 110, 90},
+         {101, 111.1, 90.9},
+         ll128,
+         STP_VERDICT_UNSURE},
+    };
+
+    for (const VerdictCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        Data d;
+        d.Add(100, kAuto, c.auto_us).Add(100, kPlugin, c.tuned_us);
+        for (size_t i = c.auto_us.size(); i < d.data.n_rows; i++)
+            d.data.rows[i].ran_proto = c.ran_proto;
+        Compared compared(d);
+        EXPECT_EQ(c.want, stp_verify_point(&compared.all.points[0]));
+    }
+}
+
+TEST(Verify, CountsAnotherChannelCountAsAnotherChoice)
+{
+    Data d;
+    d.Add(100, kAuto, {100, 100, 100}).Add(100, kPlugin, {120, 120, 120});
+    for (size_t i = 3; i < 6; i++)
+        d.data.rows[i].ran_channels = 1;
+
+    EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
+}
+
+TEST(Verify, LooksHalfwayBetweenSizesAndAroundRangeEnds)
+{
+    stp_sizes seen{};
+    stp_sizes unseen{};
+    const uint64_t ends[] = {299, 5000, 8};
+    for (uint64_t size : {96, 400, 1600})
+        stp_sizes_add(&seen, size, 8, nullptr);
+
+    ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, ends, 3, 8, &unseen, nullptr));
+
+    EXPECT_THAT(std::vector<uint64_t>(unseen.size, unseen.size + unseen.n),
+                ElementsAre(192, 296, 304, 800));
+}
+
+TEST(Verify, HasNowhereToLookWithoutSizes)
+{
+    stp_sizes seen{};
+    stp_sizes unseen{};
+    const uint64_t end = 100;
+
+    ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, &end, 1, 8, &unseen, nullptr));
+
+    EXPECT_EQ(0u, unseen.n);
+}
+
+} // namespace

@@ -1,0 +1,14 @@
+#!/bin/sh
+# headers.sh TOP CC CXX - fails unless every header compiles alone, as C11 and,
+# if it is meant for C++ (it says extern "C"), as C++17.
+set -eu
+cd "$1"
+bad=0
+for header in $(find src mock_nccl -name '*.h'); do
+	"$2" -std=c11 -Wall -Wextra -Werror -D_XOPEN_SOURCE=700 -Isrc \
+		-Isrc/nccl_abi -Imock_nccl -fsyntax-only -x c "$header" || bad=1
+	grep -q 'extern "C"' "$header" || continue
+	"$3" -std=c++17 -Wall -Wextra -Werror -D_XOPEN_SOURCE=700 -Isrc \
+		-Isrc/nccl_abi -Imock_nccl -fsyntax-only -x c++ "$header" || bad=1
+done
+exit $bad

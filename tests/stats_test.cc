@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "core/rng.h"
+#include "core/stats.h"
+
+namespace
+{
+
+TEST(Summary, SortsAndInterpolatesPercentiles)
+{
+    double values[] = {5, 1, 4, 2, 3};
+    stp_summary s;
+
+    stp_summarise(values, 5, &s);
+
+    EXPECT_DOUBLE_EQ(3, s.mean);
+    EXPECT_DOUBLE_EQ(3, s.median);
+    EXPECT_DOUBLE_EQ(4.8, s.p95);
+    EXPECT_DOUBLE_EQ(4.96, s.p99);
+    EXPECT_DOUBLE_EQ(1, s.min);
+}
+
+TEST(Summary, OfOneValueIsThatValue)
+{
+    double value = 7;
+    stp_summary s;
+
+    stp_summarise(&value, 1, &s);
+
+    EXPECT_EQ(7, s.mean);
+    EXPECT_EQ(7, s.median);
+    EXPECT_EQ(7, s.p99);
+    EXPECT_EQ(7, s.min);
+}
+
+TEST(Stddev, DividesByOneLessThanTheCount)
+{
+    const double values[] = {2, 4, 4, 4, 5, 5, 7, 9};
+
+    EXPECT_DOUBLE_EQ(std::sqrt(32.0 / 7), stp_stddev(values, 8));
+    EXPECT_EQ(0, stp_stddev(values, 1));
+}
+
+struct TCase {
+    size_t df;
+    double exact; // from tables of Student's distribution
+};
+
+TEST(StudentsT, AgreesWithTables)
+{
+    const TCase cases[] = {{1, 12.7062}, {3, 3.1824},   {4, 2.7764},
+                           {20, 2.0860}, {21, 2.0796},  {30, 2.0423},
+                           {60, 2.0003}, {120, 1.9799}, {100000, 1.9600}};
+
+    for (const TCase &c : cases)
+        EXPECT_NEAR(c.exact, stp_t975(c.df), 1e-4) << c.df;
+}
+
+TEST(PairedGain, IsTheGeometricMeanWithStudentsInterval)
+{
+    const double baseline[] = {110, 121, 110, 121};
+    const double times[] = {100, 110, 100, 100};
+    // ratios 1.1 1.1 1.1 1.21: the logarithms are l l l 2l with l = ln 1.1,
+    // mean 1.25 l, standard deviation l / 2, standard error l / 4.
+    const double l = std::log(1.1);
+
+    stp_gain g = stp_paired_gain(baseline, times, 4);
+
+    EXPECT_NEAR(std::exp(1.25 * l), g.gain, 1e-12);
+    EXPECT_NEAR(std::exp(1.25 * l - 3.1824 * l / 4), g.low, 1e-12);
+    EXPECT_NEAR(std::exp(1.25 * l + 3.1824 * l / 4), g.high, 1e-12);
+    EXPECT_EQ(4u, g.n_pairs);
+}
+
+TEST(PairedGain, CancelsDriftThatBothShare)
+{
+    const double baseline[] = {120, 240, 60};
+    const double times[] = {100, 200, 50};
+
+    stp_gain g = stp_paired_gain(baseline, times, 3);
+
+    EXPECT_NEAR(1.2, g.gain, 1e-12);
+    EXPECT_NEAR(1.2, g.low, 1e-12);
+    EXPECT_NEAR(1.2, g.high, 1e-12);
+}
+
+TEST(PairedGain, KnowsNothingOfTheErrorOfOnePair)
+{
+    const double baseline = 120;
+    const double time = 100;
+
+    stp_gain g = stp_paired_gain(&baseline, &time, 1);
+
+    EXPECT_NEAR(1.2, g.gain, 1e-12);
+    EXPECT_EQ(0, g.low);
+    EXPECT_TRUE(std::isinf(g.high));
+}
+
+// The interval of two equal arms must hold 1 in 95 of 100 repetitions.
+TEST(PairedGain, CoversTheTruthAsOftenAsItSays)
+{
+    const int n_trials = 20000;
+    int covered = 0;
+
+    for (int trial = 0; trial < n_trials; trial++) {
+        double baseline[6];
+        double times[6];
+
+        for (int i = 0; i < 6; i++) {
+            // Sum of uniforms: near enough to normal, 1 percent wide.
+            double noise[2] = {0, 0};
+            for (uint64_t k = 0; k < 24; k++)
+                noise[k % 2] += stp_rng_unit(trial, i * 24 + k) - 0.5;
+            baseline[i] = 100 * std::exp(0.01 * noise[0]);
+            times[i] = 100 * std::exp(0.01 * noise[1]);
+        }
+        stp_gain g = stp_paired_gain(baseline, times, 6);
+        covered += g.low <= 1 && 1 <= g.high;
+    }
+
+    EXPECT_NEAR(0.95, static_cast<double>(covered) / n_trials, 0.006);
+}
+
+TEST(Rng, DependsOnSeedAndCounterOnly)
+{
+    EXPECT_EQ(stp_rng(0, 5), stp_rng(0, 5));
+    EXPECT_NE(stp_rng(0, 5), stp_rng(0, 6));
+    EXPECT_NE(stp_rng(0, 5), stp_rng(1, 5));
+    // Computed independently of the C code.
+    EXPECT_EQ(UINT64_C(0xa706dd2f4d197e6f), stp_rng(0, 0));
+}
+
+TEST(Rng, IsUniformInTheUnitInterval)
+{
+    double sum = 0;
+    double squares = 0;
+    const int n = 100000;
+
+    for (int i = 0; i < n; i++) {
+        double x = stp_rng_unit(3, i);
+        ASSERT_GE(x, 0);
+        ASSERT_LT(x, 1);
+        sum += x;
+        squares += x * x;
+    }
+
+    EXPECT_NEAR(0.5, sum / n, 0.005);
+    EXPECT_NEAR(1.0 / 3, squares / n, 0.005);
+}
+
+TEST(Rng, ShufflesEveryItemToEveryPlaceAlikeOften)
+{
+    int count[4][4] = {};
+    const int n = 40000;
+
+    for (int seed = 0; seed < n; seed++) {
+        size_t items[4];
+        std::iota(items, items + 4, 0);
+        stp_rng_shuffle(seed, items, 4);
+        for (size_t i = 0; i < 4; i++)
+            count[items[i]][i]++;
+    }
+
+    for (const auto &row : count)
+        for (int c : row)
+            EXPECT_NEAR(n / 4, c, n / 4 * 0.04);
+}
+
+} // namespace
