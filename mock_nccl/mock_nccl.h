@@ -108,7 +108,8 @@ struct mock_time {
  * that pick from the recorded spread: the same 'round' for two runs of one
  * collective and size picks times recorded in the same interleaved round, so
  * that what drifted for one drifted for the other; 'iteration' picks a quantile
- * of the spread within a round.  A modelled time has no spread.
+ * of the spread within a round: over all of them the mean is the recorded one.
+ * A time from the cost model has no spread.
  */
 ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                const struct mock_run *run, double round,
@@ -164,7 +165,8 @@ struct mock_comm; /* one rank of a communicator */
  * One rank of a communicator over all of the machine's GPUs.  Loads the tuner
  * if this is the first, then calls its init.  A tuner that does not load is no
  * error, as in NCCL; one whose init fails fails the communicator with the same
- * code.  'comm_id' is what v5 and v6 are told.
+ * code.  'comm_id' is what v5 and v6 are told.  'nccl' and 'machine' must
+ * outlive the communicator.
  */
 ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,

@@ -175,6 +175,26 @@ TEST_F(Scripted, ChunksAreAskedForFirstLastAndMiddleChannels)
     EXPECT_EQ(22, outcome_.n_channels);
 }
 
+TEST_F(Scripted, TheLastChannelHasWhatTheOthersLeave)
+{
+    std::vector<size_t> parts;
+    chunk_script = [&](size_t n_bytes, size_t *) {
+        parts.push_back(n_bytes);
+        return ncclSuccess;
+    };
+    script = [](Table table, int *n_channels) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        *n_channels = 4;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclSuccess,
+              Try(Call(ncclFuncAllGather, 3905536), "h200x4", "2.30"));
+
+    EXPECT_THAT(parts, ElementsAre(983040, 956416, 983040));
+    EXPECT_EQ(3905536, 983040 + 2 * 983040 + 956416);
+}
+
 struct WrittenCase {
     const char *name;
     size_t written;

@@ -397,4 +397,13 @@ TEST_F(Timings, SpreadIsMixedBetweenSizes)
     EXPECT_NEAR(21 * (8 / 10.5 + 1) / 2, At(machine, Ll(2048), 0, 0).us, 1e-9);
 }
 
+TEST_F(Timings, SpreadBeyondTheLargestSizeIsItsOwn)
+{
+    rows_ = "allreduce,1024,ring,ll,0,4,w,1,10,10.5,10,12,8\n"
+            "allreduce,2048,ring,ll,0,4,w,1,10,21,21,21,21\n";
+    Machine machine = Load();
+
+    EXPECT_NEAR(42, At(machine, Ll(4096), 0, 0).us, 1e-9);
+}
+
 } // namespace

@@ -60,12 +60,12 @@ static enum stp_status ask(struct explain *e, int coll, uint64_t n_bytes,
                                    .element_size = ELEMENT_SIZE};
     struct mock_outcome alone, tuned;
 
+    memset(x, 0, sizeof(*x));
     if (mock_comm_collective(e->alone, &call, &alone) != ncclSuccess ||
         mock_comm_collective(e->tuned, &call, &tuned) != ncclSuccess)
         return stp_fail(e->err, STP_ERR_DEVICE, 0, 0,
                         "%s of %" PRIu64 " bytes fails: %s",
                         stp_coll_name(coll), n_bytes, mock_last_error());
-    memset(x, 0, sizeof(*x));
     x->coll = coll;
     x->min_bytes = n_bytes;
     x->max_bytes = n_bytes;
