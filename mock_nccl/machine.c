@@ -240,7 +240,7 @@ void mock_machine_free(struct mock_machine *machine)
 }
 
 const struct mock_machine_info *
-mock_machine_info(const struct mock_machine *machine)
+mock_machine_get_info(const struct mock_machine *machine)
 {
     return &machine->info;
 }

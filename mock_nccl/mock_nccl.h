@@ -55,15 +55,8 @@ struct mock_machine_info {
 ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret);
 void mock_machine_free(struct mock_machine *machine);
-#if defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* a struct has the same name */
-#endif
 const struct mock_machine_info *
-mock_machine_info(const struct mock_machine *machine);
-#if defined(__cplusplus) && defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
+mock_machine_get_info(const struct mock_machine *machine);
 
 /* True if the folder has recorded times; else all times are modelled. */
 bool mock_machine_has_timings(const struct mock_machine *machine);

@@ -14,7 +14,7 @@ TEST(MachineFolder, SaysWhatMachineItIs)
     Machine machine = LoadFolder(STP_FIXTURES "/machines/h200x4/");
     ASSERT_TRUE(machine);
 
-    const struct mock_machine_info *info = mock_machine_info(machine.get());
+    const struct mock_machine_info *info = mock_machine_get_info(machine.get());
 
     EXPECT_STREQ("h200x4", info->name);
     EXPECT_STREQ("NVIDIA H200", info->gpu);
@@ -34,7 +34,7 @@ TEST(MachineFolder, MayDoWithoutTimings)
         Machine machine = LoadMachine(name);
         ASSERT_TRUE(machine);
         EXPECT_FALSE(mock_machine_has_timings(machine.get())) << name;
-        EXPECT_STREQ(name, mock_machine_info(machine.get())->name);
+        EXPECT_STREQ(name, mock_machine_get_info(machine.get())->name);
     }
 }
 
@@ -144,9 +144,9 @@ TEST(MachineCsv, MayHaveItsColumnsInAnyOrderAndComments)
     Machine machine = LoadFolder(folder.Path());
 
     ASSERT_TRUE(machine);
-    EXPECT_STREQ("My GPU", mock_machine_info(machine.get())->gpu);
-    EXPECT_EQ(80, mock_machine_info(machine.get())->compute_capability);
-    EXPECT_EQ(16, mock_machine_info(machine.get())->n_channels);
+    EXPECT_STREQ("My GPU", mock_machine_get_info(machine.get())->gpu);
+    EXPECT_EQ(80, mock_machine_get_info(machine.get())->compute_capability);
+    EXPECT_EQ(16, mock_machine_get_info(machine.get())->n_channels);
 }
 
 // ---- graphs ----

@@ -202,7 +202,7 @@ static enum stp_status explain_coll(struct explain *e, int coll)
 
 static enum stp_status compile_policy(struct explain *e)
 {
-    const struct mock_machine_info *m = mock_machine_info(e->machine);
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const struct stp_shape shape = {(size_t)m->n_ranks, (size_t)m->n_nodes,
                                     m->gpu};
 
@@ -216,7 +216,8 @@ static enum stp_status open_nccl(struct explain *e, const char *plugin,
                                  struct mock_comm **comm)
 {
     const struct mock_nccl_options options = {
-        .version = mock_machine_info(e->machine)->nccl, .tuner_plugin = plugin};
+        .version = mock_machine_get_info(e->machine)->nccl,
+        .tuner_plugin = plugin};
 
     if (mock_nccl_create(&options, nccl) != ncclSuccess ||
         mock_comm_create(*nccl, e->machine, 1, comm) != ncclSuccess)
@@ -231,7 +232,8 @@ static enum stp_status open_all(struct explain *e)
 
     if (mock_machine_load(o->machine_path, &e->machine) != ncclSuccess)
         return fail(e);
-    e->grain = (uint64_t)mock_machine_info(e->machine)->n_ranks * ELEMENT_SIZE;
+    e->grain =
+        (uint64_t)mock_machine_get_info(e->machine)->n_ranks * ELEMENT_SIZE;
     e->max_bytes = o->max_bytes / e->grain * e->grain;
     status = compile_policy(e);
     if (status == STP_OK)
@@ -241,7 +243,7 @@ static enum stp_status open_all(struct explain *e)
     if (status == STP_OK && mock_comm_tuner_version(e->tuned) == 0)
         status = stp_fail(e->err, STP_ERR_DEVICE, 0, 0,
                           "NCCL %s would not load tuner plugin '%s'",
-                          mock_machine_info(e->machine)->nccl, o->plugin);
+                          mock_machine_get_info(e->machine)->nccl, o->plugin);
     return status;
 }
 

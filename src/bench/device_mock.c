@@ -43,7 +43,7 @@ static enum stp_status fail(struct stp_error *err)
 static void mock_info(const void *self, struct stp_device_info *info_ret)
 {
     const struct device *d = self;
-    const struct mock_machine_info *m = mock_machine_info(d->machine);
+    const struct mock_machine_info *m = mock_machine_get_info(d->machine);
 
     memset(info_ret, 0, sizeof(*info_ret));
     snprintf(info_ret->machine, sizeof(info_ret->machine), "%s", m->name);
@@ -203,7 +203,7 @@ static enum stp_status open_library(struct device *d, struct library *library,
                                     struct mock_nccl_options *options,
                                     struct stp_error *err)
 {
-    options->version = mock_machine_info(d->machine)->nccl;
+    options->version = mock_machine_get_info(d->machine)->nccl;
     if (mock_nccl_create(options, &library->nccl) != ncclSuccess ||
         mock_comm_create(library->nccl, d->machine, COMM_ID, &library->comm) !=
             ncclSuccess)

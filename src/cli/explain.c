@@ -116,7 +116,7 @@ static enum stp_status set_environment(const struct options *o,
 
     if (mock_machine_load(machine_path, &machine) != ncclSuccess)
         return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
-    failed = setenv("STEPTUNE_GPU", mock_machine_info(machine)->gpu, 1);
+    failed = setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
     mock_machine_free(machine);
     if (o->policy != NULL)
         failed |= setenv("NCCL_TUNER_CONFIG_FILE", o->policy, 1);

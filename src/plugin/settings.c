@@ -1,6 +1,5 @@
 #include "plugin/settings.h"
 
-#include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,64 +61,14 @@ static enum stp_status read_policy_path(char *path, struct stp_error *err)
     return set_path(path, file, ".overlap", err);
 }
 
-/* The value behind "Model:" in the driver's page of one GPU, "" if none. */
-static void read_model(const char *gpu_dir, char model[STP_GPU_SIZE])
-{
-    char path[512];
-    char line[256];
-    FILE *fp;
-
-    model[0] = '\0';
-    snprintf(path, sizeof(path), DRIVER_GPUS "/%.255s/information", gpu_dir);
-    fp = fopen(path, "r");
-    if (fp == NULL)
-        return;
-    while (fgets(line, sizeof(line), fp) != NULL) {
-        const char *value = line + strlen("Model:");
-
-        if (strncmp(line, "Model:", strlen("Model:")) != 0)
-            continue;
-        value += strspn(value, " \t");
-        snprintf(model, STP_GPU_SIZE, "%.*s", (int)strcspn(value, "\r\n"),
-                 value);
-        break;
-    }
-    fclose(fp);
-}
-
-/* Every rank of a host must come to the same answer, whichever of its GPUs it
- * can use; so all GPUs count, and if they differ there is no answer. */
-static void read_driver_gpu(char gpu[STP_GPU_SIZE])
-{
-    char model[STP_GPU_SIZE];
-    const struct dirent *entry;
-    DIR *dir = opendir(DRIVER_GPUS);
-
-    if (dir == NULL)
-        return;
-    while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] == '.')
-            continue;
-        read_model(entry->d_name, model);
-        if (gpu[0] == '\0')
-            memcpy(gpu, model, STP_GPU_SIZE);
-        if (model[0] == '\0' || strcmp(gpu, model) != 0) {
-            gpu[0] = '\0';
-            break;
-        }
-    }
-    closedir(dir);
-}
-
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
     const char *gpu = setting("STEPTUNE_GPU");
 
-    settings_ret->gpu[0] = '\0';
     if (gpu != NULL)
         snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);
     else
-        read_driver_gpu(settings_ret->gpu);
+        stp_read_gpu(STP_DRIVER_GPUS, settings_ret->gpu);
     return read_policy_path(settings_ret->policy_path, err);
 }

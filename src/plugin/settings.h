@@ -14,8 +14,9 @@
 #define STP_SETTINGS_H
 
 #include "core/status.h"
+#include "plugin/gpu.h"
 
-enum { STP_PATH_SIZE = 4096, STP_GPU_SIZE = 96 };
+enum { STP_PATH_SIZE = 4096 };
 
 struct stp_plugin_settings {
     char policy_path[STP_PATH_SIZE];
