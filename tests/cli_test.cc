@@ -369,6 +369,19 @@ TEST_F(Cli, ExplainAsksAnyVendorsPlugin)
     EXPECT_THAT(o.out, HasSubstr("plugin, asks for 1 channels"));
 }
 
+TEST_F(Cli, ExplainSurvivesAPluginThatCrashes)
+{
+    // A sanitizer's own handler would turn the crash into a plain exit.
+    setenv("ASAN_OPTIONS", "handle_segv=0", 1);
+    setenv("TSAN_OPTIONS", "handle_segv=0", 1);
+    Outcome o = Run("explain --plugin " STP_ROW_POINTERS);
+    unsetenv("ASAN_OPTIONS");
+    unsetenv("TSAN_OPTIONS");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("row_pointers.so' crashed ("));
+}
+
 TEST_F(Cli, ExplainSaysIfAPluginWouldNotLoad)
 {
     Outcome o = Run("explain --plugin ./no-such-plugin.so");

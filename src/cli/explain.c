@@ -1,7 +1,10 @@
 /* explain.c - `steptune explain` */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "analyse/explain.h"
 #include "cli/cli.h"
@@ -170,6 +173,33 @@ static int run(struct options *o, const char *command)
     return exit_status;
 }
 
+/* Another vendor's plugin may crash, as it would crash a job: in a child, so
+ * that there is somebody left to say so. */
+static int run_in_child(struct options *o, const char *command)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child < 0)
+        return run(o, command);
+    if (child == 0) {
+        int exit_status = run(o, command);
+
+        if (fflush(stdout) != 0)
+            exit_status =
+                stp_complain(command, "cannot write to standard output");
+        _exit(exit_status);
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return stp_complain(command, "lost its child process");
+    if (WIFSIGNALED(status))
+        return stp_complain(
+            command, "tuner plugin '%s' crashed (%s) when mock NCCL called it",
+            o->plugin, strsignal(WTERMSIG(status)));
+    return WEXITSTATUS(status);
+}
+
 int stp_cmd_explain(int argc, char **argv)
 {
     struct options o = {.max_bytes = (uint64_t)16 << 30};
@@ -177,5 +207,5 @@ int stp_cmd_explain(int argc, char **argv)
 
     stp_options_default(&o.machine, &unused);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    return run(&o, argv[0]);
+    return o.plugin != NULL ? run_in_child(&o, argv[0]) : run(&o, argv[0]);
 }
