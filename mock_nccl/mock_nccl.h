@@ -154,6 +154,10 @@ void mock_nccl_destroy(struct mock_nccl *nccl);
 
 struct mock_comm; /* one rank of a communicator */
 
+/* A commId that no other communicator on this host has: like NCCL's, random and
+ * the same for the ranks that are given it.  Not 0. */
+uint64_t mock_new_comm_id(void);
+
 /*
  * One rank of a communicator over all of the machine's GPUs.  Loads the tuner
  * if this is the first, then calls its init.  A tuner that does not load is no

@@ -118,11 +118,13 @@ class StaticPlugin : public testing::Test
         return Nccl(nccl);
     }
 
+    // Ranks that join with the same 'id' are of the same communicator, of this
+    // test and no other.
     Comm Join(const Nccl &nccl, uint64_t id = 1)
     {
         mock_comm *comm = nullptr;
         EXPECT_EQ(ncclSuccess,
-                  mock_comm_create(nccl.get(), machine_.get(), id, &comm))
+                  mock_comm_create(nccl.get(), machine_.get(), id_ + id, &comm))
             << mock_last_error();
         return Comm(comm);
     }
@@ -141,6 +143,7 @@ class StaticPlugin : public testing::Test
     }
 
     fs::path dir_;
+    const uint64_t id_ = mock_new_comm_id() & ~uint64_t{0xffff};
     Machine machine_;
     std::vector<std::string> warnings_;
     std::vector<std::string> infos_;
@@ -310,6 +313,75 @@ TEST_F(StaticPlugin, GivesEveryRankTheSameAnswers)
                 EXPECT_EQ(first.n_channels, out.n_channels);
             }
         }
+}
+
+// ---- ranks that do not hold the same policy ----
+
+// What each rank of a communicator reads; NULL: no such file.
+struct RanksCase {
+    const char *name;
+    std::vector<const char *> policies;
+    bool agree;
+};
+
+constexpr char kTree[] = "allreduce,0,inf,tree,ll,-1,-1,-1\n";
+constexpr char kTreeInOtherWords[] =
+    "# the same\n"
+    "allreduce, 0K, inf, tree, ll, 0, -1, -1\n";
+constexpr char kSimple[] = "allreduce,0,inf,tree,simple,-1,-1,-1\n";
+
+TEST_F(StaticPlugin, StepsAsideOnAllRanksIfTheirPoliciesDiffer)
+{
+    const RanksCase cases[] = {
+        {"same", {kTree, kTree, kTree, kTree}, true},
+        {"same_rules", {kTree, kTreeInOtherWords, kTree, kTree}, true},
+        {"last_differs", {kTree, kTree, kTree, kSimple}, false},
+        {"first_differs", {kSimple, kTree, kTree, kTree}, false},
+        {"one_has_none", {kTree, nullptr, kTree, kTree}, false},
+        {"one_is_refused", {kTree, kTree, "nonsense\n", kTree}, false},
+    };
+
+    for (const RanksCase &c : cases)
+        for (const char *version : {"2.28", "2.30"}) {
+            SCOPED_TRACE(std::string(c.name) + " in " + version);
+            Nccl nccl = Start(version);
+            std::vector<Comm> ranks;
+            size_t n = 0;
+            for (const char *text : c.policies) {
+                std::string name = "rank" + std::to_string(n++);
+                if (text != nullptr)
+                    Policy(text, name.c_str());
+                else
+                    setenv("NCCL_TUNER_CONFIG_FILE", "/no/such/file", 1);
+                ranks.push_back(Join(nccl));
+            }
+            warnings_.clear();
+
+            for (const Comm &rank : ranks) {
+                mock_outcome out = Run(rank, ncclFuncAllReduce, 4096);
+                EXPECT_EQ(c.agree, !Untouched(out));
+                EXPECT_TRUE(Untouched(Run(rank, ncclFuncBroadcast, 4096)));
+            }
+
+            size_t n_aside = 0; // one warning on each rank that had a policy
+            for (const std::string &warning : warnings_)
+                n_aside += warning.find("do not hold the same policy") !=
+                           std::string::npos;
+            EXPECT_EQ(warnings_.size(), n_aside);
+            EXPECT_EQ(!c.agree, n_aside >= 3);
+        }
+}
+
+TEST_F(StaticPlugin, ComparesCommunicatorsOnTheirOwn)
+{
+    Policy(kTree, "a");
+    Nccl nccl = Start();
+    Comm first = Join(nccl, 1);
+    Policy(kSimple, "b");
+    Comm second = Join(nccl, 2);
+
+    EXPECT_EQ(NCCL_PROTO_LL, Run(first, ncclFuncAllReduce, 4096).proto);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, Run(second, ncclFuncAllReduce, 4096).proto);
 }
 
 // ---- settings ----
@@ -516,8 +588,8 @@ TEST_F(StaticPlugin, IsInitialisedByEightThreadsAtOnce)
         for (uint64_t t = 0; t < 8; t++)
             threads.emplace_back([&, t] {
                 mock_comm *comm = nullptr;
-                if (mock_comm_create(nccl.get(), machine_.get(), t, &comm) !=
-                    ncclSuccess)
+                if (mock_comm_create(nccl.get(), machine_.get(), id_ + t,
+                                     &comm) != ncclSuccess)
                     return;
                 mock_call call{};
                 call.coll = ncclFuncAllReduce;

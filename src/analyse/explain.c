@@ -220,7 +220,8 @@ static enum stp_status open_nccl(struct explain *e, const char *plugin,
         .tuner_plugin = plugin};
 
     if (mock_nccl_create(&options, nccl) != ncclSuccess ||
-        mock_comm_create(*nccl, e->machine, 1, comm) != ncclSuccess)
+        mock_comm_create(*nccl, e->machine, mock_new_comm_id(), comm) !=
+            ncclSuccess)
         return fail(e);
     return STP_OK;
 }

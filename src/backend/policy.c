@@ -26,6 +26,11 @@ static bool policy_choose(void *self, const struct stp_query *query,
                                choice_ret);
 }
 
+static uint64_t policy_fingerprint(const void *self)
+{
+    return stp_shared_policy_hash(self);
+}
+
 static void policy_describe(const void *self, char *buf, size_t size)
 {
     snprintf(buf, size, "%s, hash %016" PRIx64 ", %zu of %zu rules apply",
@@ -43,6 +48,7 @@ const struct stp_backend_ops stp_backend = {
     .name = "steptune",
     .open = policy_open,
     .choose = policy_choose,
+    .fingerprint = policy_fingerprint,
     .describe = policy_describe,
     .close = policy_close,
 };

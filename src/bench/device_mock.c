@@ -196,17 +196,14 @@ static const struct stp_device_ops mock_ops = {
     .close = mock_close,
 };
 
-/* Any number that is the same on all ranks would do. */
-enum { COMM_ID = 0x57e9 };
-
 static enum stp_status open_library(struct device *d, struct library *library,
                                     struct mock_nccl_options *options,
                                     struct stp_error *err)
 {
     options->version = mock_machine_get_info(d->machine)->nccl;
     if (mock_nccl_create(options, &library->nccl) != ncclSuccess ||
-        mock_comm_create(library->nccl, d->machine, COMM_ID, &library->comm) !=
-            ncclSuccess)
+        mock_comm_create(library->nccl, d->machine, mock_new_comm_id(),
+                         &library->comm) != ncclSuccess)
         return fail(err);
     if (mock_comm_tuner_version(library->comm) == 0)
         return stp_fail(err, STP_ERR_DEVICE, 0, 0,

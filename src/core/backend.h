@@ -55,6 +55,13 @@ struct stp_backend_ops {
                    const struct stp_cost_view *view,
                    struct stp_choice *choice_ret);
 
+    /*
+     * A number, not 0, that is equal for two instances only if they answer
+     * every question alike.  The plugin compares it between the ranks of a
+     * host.
+     */
+    uint64_t (*fingerprint)(const void *self);
+
     /* Writes one line for the log that says what this instance will do. */
     void (*describe)(const void *self, char *buf, size_t size);
 

@@ -10,6 +10,7 @@
  */
 #include <stdlib.h>
 
+#include "agree/same.h"
 #include "core/backend.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/chunk.h"
@@ -18,8 +19,13 @@
 /* One communicator; NULL if there was no memory for it. */
 struct context {
     void *self; /* the backend's; NULL: stepped aside, NCCL tunes alone */
+    struct stp_same *same; /* until the first decision; NULL: not compared */
+    ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
 };
+
+/* What a rank that stepped aside leaves for the others to compare with. */
+enum { FINGERPRINT_ASIDE = 1 };
 
 #define LOG(log, level, ...)                                                   \
     do {                                                                       \
@@ -60,36 +66,90 @@ static void log_open(ncclDebugLogger_t log, const struct context *ctx,
         info->shape.n_ranks, info->shape.n_nodes, what);
 }
 
+static void open_as_set(struct context *ctx, struct stp_comm_info *info)
+{
+    struct stp_plugin_settings settings;
+    struct stp_error err;
+
+    if (stp_settings_read(&settings, &err) != STP_OK) {
+        log_step_aside(ctx->log, "environment", &err);
+        return;
+    }
+    /* Ranks on different nodes cannot know each other's GPUs, and must not
+     * decide by their own. */
+    if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
+        info->shape.gpu = settings.gpu;
+    if (open_backend(ctx, info, &settings, &err) != STP_OK)
+        log_step_aside(ctx->log, settings.policy_path, &err);
+    else
+        log_open(ctx->log, ctx, info);
+}
+
+/* Without shared memory there is nothing to compare, and nothing worse than
+ * without this check. */
+static void join_ranks_of_host(struct context *ctx,
+                               const struct stp_comm_info *info)
+{
+    uint64_t fingerprint = FINGERPRINT_ASIDE;
+    struct stp_error err;
+
+    if (info->comm_id == 0) /* v2 to v4 are not told */
+        return;
+    if (ctx->self != NULL)
+        fingerprint = stp_backend.fingerprint(ctx->self);
+    if (stp_same_join(info->comm_id, info->shape.n_ranks, fingerprint,
+                      &ctx->same, &err) != STP_OK)
+        LOG(ctx->log, NCCL_LOG_INFO,
+            "%s: cannot compare policies with the other ranks of this host: %s",
+            stp_backend.name, err.text);
+}
+
 static struct context *open_context(uint64_t comm_id, size_t n_ranks,
                                     size_t n_nodes, ncclDebugLogger_t log)
 {
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_comm_info info = {.comm_id = comm_id,
                                  .shape = {n_ranks, n_nodes, NULL}};
-    struct stp_plugin_settings settings;
-    struct stp_error err;
 
     if (ctx == NULL)
         return NULL;
-    if (stp_settings_read(&settings, &err) != STP_OK) {
-        log_step_aside(log, "environment", &err);
-        return ctx;
-    }
-    /* Ranks on different nodes cannot know each other's GPUs, and must not
-     * decide by their own. */
-    if (n_nodes == 1 && settings.gpu[0] != '\0')
-        info.shape.gpu = settings.gpu;
-    if (open_backend(ctx, &info, &settings, &err) != STP_OK)
-        log_step_aside(log, settings.policy_path, &err);
-    else
-        log_open(log, ctx, &info);
+    ctx->log = log;
+    open_as_set(ctx, &info);
+    join_ranks_of_host(ctx, &info);
     return ctx;
+}
+
+static void close_backend(struct context *ctx)
+{
+    if (ctx->self != NULL)
+        stp_backend.close(ctx->self);
+    ctx->self = NULL;
+}
+
+/* Before the first decision, when all ranks have joined. */
+static void compare_with_ranks_of_host(struct context *ctx)
+{
+    bool all_same = stp_same_all(ctx->same);
+
+    stp_same_leave(ctx->same);
+    ctx->same = NULL;
+    if (all_same || ctx->self == NULL)
+        return;
+    LOG(ctx->log, NCCL_LOG_WARN,
+        "%s: the ranks of this host do not hold the same policy (their logs "
+        "show its path and hash); stepping aside, NCCL tunes alone",
+        stp_backend.name);
+    close_backend(ctx);
 }
 
 static bool choose(struct context *ctx, const struct stp_query *query,
                    const struct stp_cost_view *view, struct stp_choice *choice)
 {
-    return ctx != NULL && ctx->self != NULL &&
+    if (ctx == NULL)
+        return false;
+    if (ctx->same != NULL)
+        compare_with_ranks_of_host(ctx);
+    return ctx->self != NULL &&
            stp_backend.choose(ctx->self, query, view, choice);
 }
 
@@ -97,8 +157,10 @@ static ncclResult_t close_context(void *opaque)
 {
     struct context *ctx = opaque;
 
-    if (ctx != NULL && ctx->self != NULL)
-        stp_backend.close(ctx->self);
+    if (ctx == NULL)
+        return ncclSuccess;
+    stp_same_leave(ctx->same);
+    close_backend(ctx);
     free(ctx);
     return ncclSuccess;
 }

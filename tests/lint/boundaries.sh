@@ -22,7 +22,8 @@ may() {
 may src/nccl_abi nothing
 may src/core core/ nccl_tuner_abi.h
 may src/backend backend/ core/
-may src/plugin plugin/ core/ nccl_tuner_abi.h
+may src/agree agree/ core/
+may src/plugin plugin/ agree/ core/ nccl_tuner_abi.h
 may src/bench bench/ core/ nccl_tuner_abi.h mock_nccl.h
 may src/analyse analyse/ bench/ core/ nccl_tuner_abi.h mock_nccl.h
 may src/report report/ analyse/ bench/ core/ nccl_tuner_abi.h
