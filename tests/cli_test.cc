@@ -182,6 +182,43 @@ TEST_F(Cli, TuneGivesTheSameTwiceAndOtherDrawsForAnotherSeed)
     EXPECT_NE(Read("a.sweep.csv"), Read("c.sweep.csv"));
 }
 
+// Between two sizes NCCL's own choice changes to something better than the arm
+// that won at the first: a rule that reaches halfway would lose there.
+TEST_F(Cli, TuneDropsARuleThatLosesBetweenTheSizesMeasured)
+{
+    fs::create_directory(dir_ / "m");
+    for (const char *file : {"machine.csv", "graphs.xml"})
+        fs::copy(fs::path(STP_FIXTURES "/machines/h200x4") / file,
+                 dir_ / "m" / file);
+    std::string csv = "# made for this test\n"
+                      "collective,bytes,algorithm,protocol,channels,nRanks,run,"
+                      "round,iters,mean_us,median_us,p95_us,min_us\n";
+    struct Row {
+        const char *bytes, *proto;
+        double us;
+    };
+    for (const Row &r :
+         {Row{"2400000", "ll", 60}, Row{"2400000", "ll128", 52},
+          Row{"2400000", "simple", 50}, Row{"3600000", "ll", 90},
+          Row{"3600000", "ll128", 55}, Row{"3600000", "simple", 62}})
+        for (int round = 1; round <= 3; round++) {
+            std::string us = std::to_string(r.us + 0.01 * round);
+            csv += std::string("allreduce,") + r.bytes + ",ring," + r.proto +
+                   ",0,4,window," + std::to_string(round) + ",20," + us + "," +
+                   us + "," + us + "," + us + "\n";
+        }
+    Write("m/timings.csv", csv);
+
+    Outcome o = Run("tune --on ./m");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr(" 0 slower"));
+    EXPECT_THAT(o.out, HasSubstr("Wrote steptune.conf (0 rules)"));
+    EXPECT_THAT(Read("steptune.report.txt"),
+                HasSubstr("1 further rules were dropped"));
+    EXPECT_THAT(Read("steptune.conf"), HasSubstr("# No rule: "));
+}
+
 TEST_F(Cli, TuneRefusesToMakeAPolicyOfAModel)
 {
     Outcome o = Run("tune --on h100x8");
@@ -333,6 +370,27 @@ TEST_F(Cli, ExplainNamesThePolicyLineThatDecides)
     EXPECT_TRUE(
         lines("allreduce +8192 +16384 +ring/ll +tree/ll .* p.conf:3\n"));
     EXPECT_TRUE(lines("allreduce +16392 .* NCCL\n"));
+}
+
+TEST_F(Cli, ExplainFindsRulesNarrowerThanItsStep)
+{
+    Write("p.conf", "allreduce,1000000,1000000,tree,ll128,-1,-1,-1\n");
+
+    Outcome o = Run("explain --policy p.conf");
+
+    EXPECT_TRUE(std::regex_search(
+        o.out, std::regex("allreduce +1000000 +1000000 .* p.conf:1\n")));
+}
+
+TEST_F(Cli, ExplainCreditsNoLineThatSaysSomethingElse)
+{
+    // The plugin asks for one channel; the line would leave the channels.
+    Write("p.conf", "allreduce,0,inf,ring,ll,-1,-1,-1\n");
+
+    Outcome o = Run("explain --plugin " STP_ONE_CHANNEL " --policy p.conf");
+
+    EXPECT_THAT(o.out, HasSubstr("plugin, asks for 1 channels"));
+    EXPECT_THAT(o.out, Not(HasSubstr("p.conf:1")));
 }
 
 TEST_F(Cli, ExplainFindsNcclsOwnSwitchPoints)

@@ -222,17 +222,20 @@ TEST_F(StaticPlugin, WouldBeCaughtIfItSetTheChannelsToOne)
 
 TEST_F(StaticPlugin, KeepsNcclsChannelsIfTheRuleNamesNone)
 {
-    for (const char *channels : {"0", "-1"}) {
-        Policy(std::string("allreduce,0,inf,ring,simple,") + channels +
-               ",-1,-1\n");
-        Nccl nccl = Start();
-        Comm comm = Join(nccl);
+    for (const char *channels : {"0", "-1"})
+        for (const NcclVersion &v : kVersions) {
+            SCOPED_TRACE(std::string(channels) + " in " + v.nccl);
+            Policy(std::string("allreduce,0,inf,tree,simple,") + channels +
+                   ",-1,-1\n");
+            Nccl nccl = Start(v.nccl);
+            Comm comm = Join(nccl);
 
-        mock_outcome out = Run(comm, ncclFuncAllReduce, 1 << 26);
+            mock_outcome out = Run(comm, ncclFuncAllReduce, 1 << 26);
 
-        EXPECT_EQ(0, out.asked_channels);
-        EXPECT_EQ(24, out.n_channels);
-    }
+            EXPECT_EQ(NCCL_ALGO_TREE, out.algo);
+            EXPECT_EQ(0, out.asked_channels);
+            EXPECT_EQ(24, out.n_channels);
+        }
 }
 
 TEST_F(StaticPlugin, FallsThroughARuleThatNcclHasRuledOut)
@@ -404,19 +407,21 @@ TEST_F(StaticPlugin, SwitchesToTheOverlapPolicy)
     std::string path = Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
     std::ofstream(path + ".overlap") << "allreduce,0,inf,tree,ll128,-1,-1,-1\n";
     std::ofstream(dir_ / "other") << "allreduce,0,inf,tree,simple,-1,-1,-1\n";
-    auto proto = [this] {
+    auto choice = [this] {
         Nccl nccl = Start();
         Comm comm = Join(nccl);
-        return Run(comm, ncclFuncAllReduce, 4096).proto;
+        mock_outcome out = Run(comm, ncclFuncAllReduce, 4096);
+        return std::make_pair(out.algo, out.proto);
     };
+    using Pair = std::pair<int, int>;
 
-    EXPECT_EQ(NCCL_PROTO_LL, proto());
+    EXPECT_EQ(Pair(NCCL_ALGO_TREE, NCCL_PROTO_LL), choice());
     setenv("NCCL_WORKLOAD_OVERLAP", "0", 1);
-    EXPECT_EQ(NCCL_PROTO_LL, proto());
+    EXPECT_EQ(Pair(NCCL_ALGO_TREE, NCCL_PROTO_LL), choice());
     setenv("NCCL_WORKLOAD_OVERLAP", "1", 1);
-    EXPECT_EQ(NCCL_PROTO_LL128, proto());
+    EXPECT_EQ(Pair(NCCL_ALGO_TREE, NCCL_PROTO_LL128), choice());
     setenv("STEPTUNE_OVERLAP_CONFIG_FILE", (dir_ / "other").c_str(), 1);
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, proto());
+    EXPECT_EQ(Pair(NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE), choice());
 }
 
 TEST_F(StaticPlugin, AppliesRulesOfTheGpuThatIsThere)
@@ -527,9 +532,9 @@ TEST_F(StaticPlugin, TakesAnEmptyFileAsNoRules)
 
 TEST_F(StaticPlugin, ReadsThePolicyAgainAfterItWasUnloaded)
 {
-    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     Nccl nccl = Start();
-    EXPECT_EQ(NCCL_PROTO_LL, Run(Join(nccl), ncclFuncAllReduce, 4096).proto);
+    EXPECT_EQ(NCCL_PROTO_LL128, Run(Join(nccl), ncclFuncAllReduce, 4096).proto);
     ASSERT_EQ(nullptr, dlopen(STP_PLUGIN, RTLD_NOW | RTLD_NOLOAD))
         << "still loaded";
 
@@ -541,7 +546,7 @@ TEST_F(StaticPlugin, ReadsThePolicyAgainAfterItWasUnloaded)
 
 TEST_F(StaticPlugin, KeepsOnePolicyForAllCommunicatorsThatLiveTogether)
 {
-    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     Nccl nccl = Start();
     Comm first = Join(nccl, 1);
 
@@ -550,13 +555,26 @@ TEST_F(StaticPlugin, KeepsOnePolicyForAllCommunicatorsThatLiveTogether)
     first.reset();
     Comm third = Join(nccl, 3);
 
-    EXPECT_EQ(NCCL_PROTO_LL, Run(second, ncclFuncAllReduce, 4096).proto);
-    EXPECT_EQ(NCCL_PROTO_LL, Run(third, ncclFuncAllReduce, 4096).proto);
+    EXPECT_EQ(NCCL_PROTO_LL128, Run(second, ncclFuncAllReduce, 4096).proto);
+    EXPECT_EQ(NCCL_PROTO_LL128, Run(third, ncclFuncAllReduce, 4096).proto);
+}
+
+TEST_F(StaticPlugin, AppliesOneFileToCommunicatorsOfDifferentShapes)
+{
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,4\n"
+           "allreduce,0,inf,tree,simple,-1,-1,8\n");
+    Nccl nccl = Start();
+    Comm four = Join(nccl, 1);
+    machine_ = Load("h100x8");
+    Comm eight = Join(nccl, 2);
+
+    EXPECT_EQ(NCCL_PROTO_LL128, Run(four, ncclFuncAllReduce, 4096).proto);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, Run(eight, ncclFuncAllReduce, 4096).proto);
 }
 
 TEST_F(StaticPlugin, IsFinalizedInAnyOrder)
 {
-    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     const size_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}};
 
     for (const auto &order : orders) {
@@ -568,7 +586,7 @@ TEST_F(StaticPlugin, IsFinalizedInAnyOrder)
             comms[i].reset();
             for (const Comm &left : comms) {
                 if (left) {
-                    EXPECT_EQ(NCCL_PROTO_LL,
+                    EXPECT_EQ(NCCL_PROTO_LL128,
                               Run(left, ncclFuncAllReduce, 4096).proto);
                 }
             }
@@ -650,6 +668,24 @@ TEST_F(BareInterface, NeedsNoLogger)
     }
 }
 
+TEST_F(BareInterface, ReadsTheFileAgainOnceNoCommunicatorHoldsIt)
+{
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+
+    for (int proto : {NCCL_PROTO_LL, NCCL_PROTO_SIMPLE}) {
+        Policy(std::string("allreduce,0,inf,tree,") +
+               (proto == NCCL_PROTO_LL ? "ll" : "simple") + ",-1,-1,-1\n");
+        float table[7][3] = {{5, 5, 5}, {4, 4, 4}};
+        int channels = 0;
+        void *ctx = nullptr;
+        v4->init(8, 1, nullptr, &ctx);
+        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, (float **)table, 7, 3, 0,
+                        &channels);
+        v4->destroy(ctx);
+        EXPECT_EQ(0, table[NCCL_ALGO_TREE][proto]);
+    }
+}
+
 TEST_F(BareInterface, LeavesNcclsConstantsAlone)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
@@ -712,6 +748,7 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
         {"rule_without", {16384}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
         {"other_pair_ran", {4096}, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0},
         {"nothing_asked", {}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
+        {"decided_again", {8192}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 131072},
     };
     const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
     ncclTunerConstants_v5_t constants{};
