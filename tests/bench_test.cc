@@ -318,7 +318,7 @@ TEST_F(Sweep, LeavesOutAnArmThatNcclRulesOut)
 
 TEST_F(Sweep, KeepsCompleteSizesWhenTheDeviceFails)
 {
-    fake_.fail_at = 2 * 3 * 8 + 5; // in the second size
+    fake_.fail_at = 2 * 3 * 8 + 13; // in the second size's second arm
 
     EXPECT_EQ(STP_ERR_DEVICE, Run());
 

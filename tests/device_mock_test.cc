@@ -128,6 +128,20 @@ TEST_F(DeviceMock, RunsAnArmThatNcclRulesOutAsNcclsOwnChoice)
     EXPECT_EQ(24, run.n_channels);
 }
 
+TEST_F(DeviceMock, RunsAnArmWithTheChannelsItNames)
+{
+    const stp_arm eight{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
+    stp_device_run run{};
+    Open("h200x4");
+
+    double us = Mean(eight, ncclFuncAllReduce, 1 << 26, 10);
+    device_.ops->last_run(device_.self, &run);
+
+    EXPECT_EQ(8, run.n_channels);
+    EXPECT_EQ(STP_SOURCE_SINGLE_PASS, run.source);
+    EXPECT_GT(us, 1.5 * Mean(kAuto, ncclFuncAllReduce, 1 << 26, 10));
+}
+
 TEST_F(DeviceMock, KnowsTheSizesOfInterleavedRounds)
 {
     uint64_t sizes[64];

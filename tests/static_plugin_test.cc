@@ -744,6 +744,7 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
         {"twice_alike", {4096, 4096}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 65536},
         {"two_sizes", {4096, 8192}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
         {"beside_undecided", {64, 4096}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
+        {"undecided_behind", {4096, 64}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
         {"undecided", {64}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
         {"rule_without", {16384}, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
         {"other_pair_ran", {4096}, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0},
