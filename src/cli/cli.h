@@ -64,12 +64,17 @@ struct stp_measure_options {
 };
 extern const struct argp stp_measure_argp;
 
-/* Fills both with the defaults. */
-void stp_options_default(struct stp_machine_options *machine,
-                         struct stp_measure_options *measure);
+/* What becomes a rule, and in which form. */
+struct stp_derive_options {
+    double min_gain; /* 0.02 is 2 percent */
+    bool portable;   /* only the columns of NVIDIA's example tuner */
+};
+extern const struct argp stp_derive_argp;
 
-/* "2%" or "0.02"; false unless it is at least 0 and below 10. */
-bool stp_parse_share(const char *text, double *share_ret);
+/* Fills with the defaults what is not NULL. */
+void stp_options_default(struct stp_machine_options *machine,
+                         struct stp_measure_options *measure,
+                         struct stp_derive_options *derive);
 
 /* ---- where things are ---- */
 

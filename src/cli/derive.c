@@ -1,6 +1,7 @@
 /* derive.c - `steptune derive` */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyse/derive.h"
 #include "cli/cli.h"
@@ -9,25 +10,18 @@
 #include "report/results.h"
 
 struct options {
-    double min_gain;
+    struct stp_derive_options derive;
     const char *output; /* NULL: standard output */
-    bool portable;
     bool json;
     char **files;
     int n_files;
 };
 
-enum { OPT_MIN_GAIN = 0x300, OPT_PORTABLE, OPT_JSON };
+enum { OPT_JSON = 0x300 };
 
 static const struct argp_option options[] = {
-    {"min-gain", OPT_MIN_GAIN, "SHARE", 0,
-     "Least gain over NCCL's own choice, with 95 percent confidence, that is "
-     "worth a rule (default 2%)",
-     0},
     {"output", 'o', "FILE.conf", 0,
      "Write the policy there (default: print it)", 0},
-    {"portable", OPT_PORTABLE, NULL, 0,
-     "Only the columns that NVIDIA's example tuner reads", 0},
     {"json", OPT_JSON, NULL, 0, "Print the rules with their evidence as JSON",
      0},
     {0},
@@ -38,16 +32,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     struct options *o = state->input;
 
     switch (key) {
-    case OPT_MIN_GAIN:
-        if (!stp_parse_share(arg, &o->min_gain))
-            argp_error(state, "--min-gain '%s', expected a share such as 2%%",
-                       arg);
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->derive;
         return 0;
     case 'o':
         o->output = arg;
-        return 0;
-    case OPT_PORTABLE:
-        o->portable = true;
         return 0;
     case OPT_JSON:
         o->json = true;
@@ -65,12 +54,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
 }
 
+static const struct argp_child children[] = {
+    {&stp_derive_argp, 0, NULL, 0},
+    {0},
+};
+
 static const struct argp argp = {
     .options = options,
     .parser = parse,
+    .children = children,
     .args_doc = "FILE.csv...",
     .doc = "Makes a policy out of measurements of `steptune sweep`, several of "
-           "them pooled.  An arm gets a rule where it beats NCCL's own choice "
+           "them pooled. An arm gets a rule where it beats NCCL's own choice "
            "beyond doubt.",
 };
 
@@ -81,8 +76,8 @@ static enum stp_status write_out(const struct options *o,
 {
     const struct stp_policy_origin origin = {.data = data,
                                              .made_by = "steptune derive",
-                                             .min_gain = o->min_gain,
-                                             .portable = o->portable};
+                                             .min_gain = o->derive.min_gain,
+                                             .portable = o->derive.portable};
     enum stp_status status = STP_OK;
 
     if (o->output != NULL)
@@ -107,7 +102,7 @@ static enum stp_status derive(const struct options *o,
 
     if (status != STP_OK)
         return status;
-    status = stp_derive(&comparisons, o->min_gain, &derived, err);
+    status = stp_derive(&comparisons, o->derive.min_gain, &derived, err);
     if (status == STP_OK) {
         status = write_out(o, data, &derived, err);
         stp_derived_free(&derived);
@@ -116,17 +111,47 @@ static enum stp_status derive(const struct options *o,
     return status;
 }
 
+/* Whether this file is among the ones before it, by whatever name: its rounds
+ * would count twice. */
+static bool is_repeated(char **files, int i)
+{
+    struct stat a, b;
+
+    if (stat(files[i], &a) != 0)
+        return false; /* reading it will say why */
+    for (int j = 0; j < i; j++)
+        if (stat(files[j], &b) == 0 && a.st_dev == b.st_dev &&
+            a.st_ino == b.st_ino)
+            return true;
+    return false;
+}
+
+static int load(const char *command, char **files, int n_files,
+                struct stp_dataset *data)
+{
+    struct stp_error err;
+
+    for (int i = 0; i < n_files; i++) {
+        if (is_repeated(files, i))
+            return stp_complain(command,
+                                "%s: given twice, its rounds would count twice",
+                                files[i]);
+        if (stp_measurements_load(files[i], data, &err) != STP_OK)
+            return stp_complain_error(command, files[i], &err);
+    }
+    return STP_EXIT_OK;
+}
+
 int stp_cmd_derive(int argc, char **argv)
 {
-    struct options o = {.min_gain = 0.02};
+    struct options o = {0};
     struct stp_dataset data = {0};
     struct stp_error err;
-    int exit_status = STP_EXIT_OK;
+    int exit_status;
 
+    stp_options_default(NULL, NULL, &o.derive);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    for (int i = 0; i < o.n_files && exit_status == STP_EXIT_OK; i++)
-        if (stp_measurements_load(o.files[i], &data, &err) != STP_OK)
-            exit_status = stp_complain_error(argv[0], o.files[i], &err);
+    exit_status = load(argv[0], o.files, o.n_files, &data);
     if (exit_status == STP_EXIT_OK && derive(&o, &data, &err) != STP_OK)
         exit_status = stp_complain_error(argv[0], NULL, &err);
     stp_dataset_free(&data);

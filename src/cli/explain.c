@@ -203,9 +203,8 @@ static int run_in_child(struct options *o, const char *command)
 int stp_cmd_explain(int argc, char **argv)
 {
     struct options o = {.max_bytes = (uint64_t)16 << 30};
-    struct stp_measure_options unused;
 
-    stp_options_default(&o.machine, &unused);
+    stp_options_default(&o.machine, NULL, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     return o.plugin != NULL ? run_in_child(&o, argv[0]) : run(&o, argv[0]);
 }

@@ -6,29 +6,15 @@
 #include "core/text.h"
 
 void stp_options_default(struct stp_machine_options *machine,
-                         struct stp_measure_options *measure)
+                         struct stp_measure_options *measure,
+                         struct stp_derive_options *derive)
 {
-    memset(machine, 0, sizeof(*machine));
-    memset(measure, 0, sizeof(*measure));
-    machine->seed = 1;
-    measure->iters = 50;
-    measure->warmup = 5;
-}
-
-bool stp_parse_share(const char *text, double *share_ret)
-{
-    size_t len = strlen(text);
-    bool percent = len > 0 && text[len - 1] == '%';
-    double share;
-
-    if (!stp_parse_double(text, percent ? len - 1 : len, &share))
-        return false;
-    if (percent)
-        share /= 100;
-    if (!(share >= 0 && share < 10))
-        return false;
-    *share_ret = share;
-    return true;
+    if (machine != NULL)
+        *machine = (struct stp_machine_options){.seed = 1};
+    if (measure != NULL)
+        *measure = (struct stp_measure_options){.iters = 50, .warmup = 5};
+    if (derive != NULL)
+        *derive = (struct stp_derive_options){.min_gain = 0.02};
 }
 
 /* ---- --on and the like ---- */
@@ -175,3 +161,55 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
 
 const struct argp stp_measure_argp = {.options = measure_options,
                                       .parser = parse_measure};
+
+/* ---- what becomes a rule ---- */
+
+enum { OPT_MIN_GAIN = 0x400, OPT_PORTABLE };
+
+static const struct argp_option derive_options[] = {
+    {"min-gain", OPT_MIN_GAIN, "SHARE", 0,
+     "Least gain over NCCL's own choice, with 95 percent confidence, that is "
+     "worth a rule (default 2%)",
+     0},
+    {"portable", OPT_PORTABLE, NULL, 0,
+     "Write only the columns that NVIDIA's example tuner reads: no gpu", 0},
+    {0},
+};
+
+/* "2%" or "0.02"; false unless it is at least 0 and below 10. */
+static bool parse_share(const char *text, double *share_ret)
+{
+    size_t len = strlen(text);
+    bool percent = len > 0 && text[len - 1] == '%';
+    double share;
+
+    if (!stp_parse_double(text, percent ? len - 1 : len, &share))
+        return false;
+    if (percent)
+        share /= 100;
+    if (!(share >= 0 && share < 10))
+        return false;
+    *share_ret = share;
+    return true;
+}
+
+static error_t parse_derive(int key, char *arg, struct argp_state *state)
+{
+    struct stp_derive_options *o = state->input;
+
+    switch (key) {
+    case OPT_MIN_GAIN:
+        if (!parse_share(arg, &o->min_gain))
+            argp_error(state, "--min-gain '%s', expected a share such as 2%%",
+                       arg);
+        return 0;
+    case OPT_PORTABLE:
+        o->portable = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp stp_derive_argp = {.options = derive_options,
+                                     .parser = parse_derive};

@@ -136,7 +136,7 @@ int stp_cmd_sweep(int argc, char **argv)
     enum stp_status status;
     int exit_status;
 
-    stp_options_default(&o.machine, &o.measure);
+    stp_options_default(&o.machine, &o.measure, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     exit_status = read_arms(&o, &arms);
     if (exit_status == STP_EXIT_OK)

@@ -54,6 +54,30 @@ int stp_trial_open(const char *command, const char *path,
     return stp_open_device(command, machine, plugin, device_ret);
 }
 
+enum stp_status stp_trial_rules(const struct stp_device *device,
+                                const char *path, size_t *n_apply_ret,
+                                size_t *n_rules_ret, struct stp_error *err)
+{
+    struct stp_device_info info;
+    struct stp_shape shape;
+    struct stp_policy *policy;
+    struct stp_compiled *compiled;
+    enum stp_status status = stp_policy_load(path, &policy, err);
+
+    if (status != STP_OK)
+        return status;
+    device->ops->info(device->self, &info);
+    shape = (struct stp_shape){info.n_ranks, info.n_nodes, info.gpu};
+    status = stp_policy_compile(policy, &shape, &compiled, err);
+    if (status == STP_OK) {
+        *n_apply_ret = stp_compiled_size(compiled);
+        *n_rules_ret = stp_policy_size(policy);
+        stp_compiled_free(compiled);
+    }
+    stp_policy_free(policy);
+    return status;
+}
+
 enum stp_status stp_trial_run(const struct stp_device *device,
                               const struct stp_sweep_plan *plan,
                               struct stp_dataset *data,

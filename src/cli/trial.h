@@ -16,6 +16,12 @@ int stp_trial_open(const char *command, const char *path,
                    const struct stp_machine_options *machine,
                    struct stp_device *device_ret);
 
+/* How many rules of the policy 'path' can apply on the device, and how many
+ * there are. */
+enum stp_status stp_trial_rules(const struct stp_device *device,
+                                const char *path, size_t *n_apply_ret,
+                                size_t *n_rules_ret, struct stp_error *err);
+
 /*
  * Measures AUTO and the plugin, in rounds, at the sizes of '*plan' (whose arms
  * are replaced) and compares them.  The rows are appended to *data.

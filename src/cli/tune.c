@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyse/derive.h"
 #include "analyse/verify.h"
@@ -15,17 +16,11 @@
 struct options {
     struct stp_machine_options machine;
     struct stp_measure_options measure;
-    double min_gain;
+    struct stp_derive_options derive;
     const char *output;
 };
 
-enum { OPT_MIN_GAIN = 0x300 };
-
 static const struct argp_option options[] = {
-    {"min-gain", OPT_MIN_GAIN, "SHARE", 0,
-     "Least gain over NCCL's own choice, with 95 percent confidence, that is "
-     "worth a rule (default 2%)",
-     0},
     {"output", 'o', "FILE", 0,
      "Where the policy goes (default steptune.conf); report and measurements "
      "go beside it",
@@ -40,12 +35,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &o->measure;
-        state->child_inputs[1] = &o->machine;
-        return 0;
-    case OPT_MIN_GAIN:
-        if (!stp_parse_share(arg, &o->min_gain))
-            argp_error(state, "--min-gain '%s', expected a share such as 2%%",
-                       arg);
+        state->child_inputs[1] = &o->derive;
+        state->child_inputs[2] = &o->machine;
         return 0;
     case 'o':
         o->output = arg;
@@ -60,6 +51,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp_child children[] = {
     {&stp_measure_argp, 0, NULL, 0},
+    {&stp_derive_argp, 0, NULL, 0},
     {&stp_machine_argp, 0, NULL, 0},
     {0},
 };
@@ -108,7 +100,8 @@ static enum stp_status save_policy(struct tune *t)
 {
     const struct stp_policy_origin origin = {.data = &t->swept,
                                              .made_by = "steptune tune",
-                                             .min_gain = t->o->min_gain};
+                                             .min_gain = t->o->derive.min_gain,
+                                             .portable = t->o->derive.portable};
 
     return stp_policy_file_save(&t->derived, &origin, t->o->output, &t->err);
 }
@@ -145,7 +138,8 @@ static enum stp_status derive(struct tune *t)
     enum stp_status status = stp_compare(&t->swept, &t->sweep, &t->err);
 
     if (status == STP_OK)
-        status = stp_derive(&t->sweep, t->o->min_gain, &t->derived, &t->err);
+        status =
+            stp_derive(&t->sweep, t->o->derive.min_gain, &t->derived, &t->err);
     if (status == STP_OK)
         status = save_policy(t);
     return status;
@@ -239,7 +233,7 @@ static enum stp_status report(struct tune *t)
 {
     const struct stp_tune_report r = {.info = &t->info,
                                       .policy_path = t->o->output,
-                                      .min_gain = t->o->min_gain,
+                                      .min_gain = t->o->derive.min_gain,
                                       .iters = t->plan.plan.iters,
                                       .sweep = &t->sweep,
                                       .derived = &t->derived,
@@ -296,22 +290,41 @@ static int tune(struct tune *t)
     return exit_status;
 }
 
+/* Before anything is measured or written. */
+static int check_output(struct tune *t)
+{
+    const char *slash = strrchr(t->o->output, '/');
+    const char *name = slash != NULL ? slash + 1 : t->o->output;
+    struct stat st;
+
+    if (*name == '\0' ||
+        (stat(t->o->output, &st) == 0 && S_ISDIR(st.st_mode))) {
+        stp_complain(t->command, "-o '%s' is a folder, expected a file",
+                     t->o->output);
+        return STP_EXIT_USAGE;
+    }
+    if (!name_beside(t->o->output, ".sweep.csv", t->csv_path) ||
+        !name_beside(t->o->output, ".report.txt", t->report_path)) {
+        stp_complain(t->command, "-o: the path is too long");
+        return STP_EXIT_USAGE;
+    }
+    return STP_EXIT_OK;
+}
+
 int stp_cmd_tune(int argc, char **argv)
 {
-    struct options o = {.min_gain = 0.02, .output = "steptune.conf"};
+    struct options o = {.output = "steptune.conf"};
     struct tune *t = calloc(1, sizeof(*t));
     int exit_status;
 
     if (t == NULL)
         return stp_complain(argv[0], "out of memory");
-    stp_options_default(&o.machine, &o.measure);
+    stp_options_default(&o.machine, &o.measure, &o.derive);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     t->o = &o;
     t->command = argv[0];
-    if (!name_beside(o.output, ".sweep.csv", t->csv_path) ||
-        !name_beside(o.output, ".report.txt", t->report_path))
-        exit_status = stp_complain(argv[0], "-o: the path is too long");
-    else
+    exit_status = check_output(t);
+    if (exit_status == STP_EXIT_OK)
         exit_status = tune(t);
     stp_comparisons_free(&t->verdicts);
     stp_dataset_free(&t->tried);

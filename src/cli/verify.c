@@ -49,7 +49,7 @@ static const struct argp argp = {
     .doc = "Compares a policy, loaded by the tuner plugin, with NCCL's own "
            "choice: in interleaved rounds, at every size that is known or "
            "asked for, halfway between those, and at both sides of every range "
-           "end.  Exit status 1 if it is slower anywhere beyond noise.",
+           "end. Exit status 1 if it is slower anywhere beyond noise.",
 };
 
 static enum stp_status report(const struct options *o,
@@ -59,12 +59,16 @@ static enum stp_status report(const struct options *o,
                               struct stp_error *err)
 {
     struct stp_device_info info;
+    size_t n_apply, n_rules;
     enum stp_status status;
 
     device->ops->info(device->self, &info);
     if (o->machine.json)
         return stp_print_verdicts_json(&info, comparisons, stdout, err);
-    printf("%s\n\n", info.what);
+    status = stp_trial_rules(device, o->policy, &n_apply, &n_rules, err);
+    if (status != STP_OK)
+        return status;
+    printf("%s\n%zu of %zu rules apply to it\n\n", info.what, n_apply, n_rules);
     status = stp_print_verdicts(comparisons, stdout, err);
     printf("\n");
     stp_print_verdict_count(count, stdout);
@@ -104,7 +108,7 @@ int stp_cmd_verify(int argc, char **argv)
     struct stp_device device;
     int exit_status;
 
-    stp_options_default(&o.machine, &o.measure);
+    stp_options_default(&o.machine, &o.measure, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     exit_status = stp_trial_open(argv[0], o.policy, &o.machine, &device);
     if (exit_status != STP_EXIT_OK)

@@ -1,0 +1,109 @@
+// steptune as a user runs it: what the tests of the command share.
+#ifndef CLI_FIXTURE_H
+#define CLI_FIXTURE_H
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cjson/cJSON.h>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace cli
+{
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+    int status = -1;
+    std::string out;
+    std::string err;
+};
+
+class Cli : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        std::string dir = testing::TempDir() + "steptune-cli-XXXXXX";
+        ASSERT_NE(nullptr, mkdtemp(dir.data()));
+        dir_ = dir;
+        for (const char *name :
+             {"NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
+              "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_GPU",
+              "STEPTUNE_MACHINES"})
+            unsetenv(name);
+    }
+    void TearDown() override
+    {
+        fs::remove_all(dir_);
+    }
+
+    // Runs it in the test's folder.
+    Outcome Run(const std::string &arguments) const
+    {
+        Outcome o;
+        std::string command = "cd '" + dir_.string() +
+                              "' && " STP_STEPTUNE " " + arguments +
+                              " >out 2>err </dev/null";
+        int status = std::system(command.c_str());
+        o.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+        o.out = Read("out");
+        o.err = Read("err");
+        fs::remove(dir_ / "out");
+        fs::remove(dir_ / "err");
+        return o;
+    }
+
+    std::string Read(const char *name) const
+    {
+        std::stringstream s;
+        s << std::ifstream(dir_ / name).rdbuf();
+        return s.str();
+    }
+
+    void Write(const char *name, const std::string &text) const
+    {
+        std::ofstream(dir_ / name) << text;
+    }
+
+    std::vector<std::string> Files() const
+    {
+        std::vector<std::string> names;
+        for (const auto &entry : fs::directory_iterator(dir_))
+            names.push_back(entry.path().filename());
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+
+    fs::path dir_;
+};
+
+using Json = std::unique_ptr<cJSON, decltype(&cJSON_Delete)>;
+
+inline Json Parse(const std::string &text)
+{
+    return Json(cJSON_Parse(text.c_str()), cJSON_Delete);
+}
+
+inline std::string String(const cJSON *object, const char *key)
+{
+    const char *s =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return s != nullptr ? s : "";
+}
+
+inline double Number(const cJSON *object, const char *key)
+{
+    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, key));
+}
+
+} // namespace cli
+#endif // CLI_FIXTURE_H
