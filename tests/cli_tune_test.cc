@@ -293,6 +293,7 @@ void WaitUntilItCatches(pid_t pid, int signal)
     for (;;) {
         std::ifstream status(path);
         std::string line;
+        ASSERT_TRUE(status) << "it has ended";
         while (std::getline(status, line))
             if (line.rfind("SigCgt:", 0) == 0 &&
                 (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1))

@@ -35,6 +35,10 @@
  *                       NCCL 2.30 and later ask for it
  *   gpu                 name of the GPU model, or * for any          *
  *
+ * regBuff is NVIDIA's, and NCCL looks it up on each rank alone: ranks whose
+ * buffers are registered differently decide differently by a rule that names
+ * it.
+ *
  * The bytes are those that NCCL tells a tuner: for allgather and reducescatter
  * the sum over all ranks.  A pair that NCCL has no kernel for (broadcast with
  * tree, nvls with ll) is legal and never used.
