@@ -41,36 +41,80 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How often each byte of a rank's buffer crosses the links, as NCCL weighs it:
- * LL four times. */
-static size_t traffic_per_byte(const struct mock_work *work, int n_ranks)
+/* How often each byte of a rank's buffer crosses the links, as NCCL weighs
+ * it. */
+static size_t weight_of(const struct mock_model *model, int coll)
 {
-    size_t weight = work->proto == NCCL_PROTO_LL ? 4 : 1;
-
-    switch (work->coll) {
+    switch (coll) {
     case ncclFuncAllReduce:
-        return weight * 2;
+        return 2;
     case ncclFuncAllGather:
     case ncclFuncReduceScatter:
-        return weight * (size_t)n_ranks;
+        return (size_t)model->n_ranks;
     default:
-        return weight;
+        return 1;
     }
 }
 
-static int ranks_in_bytes(const struct mock_model *model, int coll)
+/* LL sends a flag with every four bytes, and NCCL counts it four times. */
+static size_t traffic_per_byte(const struct mock_model *model,
+                               const struct mock_work *work)
 {
-    return coll == ncclFuncAllGather || coll == ncclFuncReduceScatter
-               ? model->n_ranks
-               : 1;
+    return weight_of(model, work->coll) *
+           (work->proto == NCCL_PROTO_LL ? 4 : 1);
 }
 
-/* A negative count divides as a huge one, as NCCL's does. */
-static size_t traffic_per_channel(size_t traffic, int max_channels, int limit)
-{
-    int n = max_channels < limit ? max_channels : limit;
+/* A collective as one rank moves it. */
+struct share {
+    size_t element_size; /* NCCL moves allgather and broadcast as bytes */
+    size_t n_sides;      /* ranks whose bytes a tuner counts */
+    size_t count;        /* elements */
+};
 
-    return max_size(MIN_TRAFFIC, max_size(MIN_TRAFFIC, traffic) / (size_t)n);
+static struct share share_of(const struct mock_model *model, int coll,
+                             size_t n_bytes, size_t element_size)
+{
+    bool bytewise = coll == ncclFuncAllGather || coll == ncclFuncBroadcast;
+    bool over_ranks =
+        coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    struct share s = {.element_size = bytewise ? 1 : element_size,
+                      .n_sides = over_ranks ? (size_t)model->n_ranks : 1};
+
+    s.count = div_up(n_bytes, s.element_size * s.n_sides);
+    return s;
+}
+
+size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
+                    size_t element_size)
+{
+    struct share s = share_of(model, coll, n_bytes, element_size);
+
+    return s.count * s.element_size * weight_of(model, coll);
+}
+
+/* ---- channels that a group shares ---- */
+
+struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
+{
+    return (struct mock_lane){.limit = algo == NCCL_ALGO_NVLS
+                                           ? model->n_nvls_channels
+                                           : model->n_channels};
+}
+
+void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work, int max_channels)
+{
+    size_t traffic =
+        mock_traffic(model, work->coll, work->n_bytes, work->element_size);
+    int n = lane->max_channels + max_channels;
+
+    if (work->proto == NCCL_PROTO_LL)
+        traffic *= 4;
+    lane->traffic += max_size(MIN_TRAFFIC, traffic);
+    lane->max_channels = n < lane->limit ? n : lane->limit;
+    /* A negative count divides as a huge one, as NCCL's does. */
+    lane->per_channel =
+        max_size(MIN_TRAFFIC, lane->traffic / (size_t)lane->max_channels);
 }
 
 /* The collective in cells, the unit that channels get. */
@@ -92,47 +136,91 @@ static struct cells cut(size_t n_bytes, size_t per_byte, size_t element_size)
     };
 }
 
-/* Cells for the first channel, the ones between and the last. */
-static void deal(const struct cells *cells, size_t per_channel, int limit,
-                 struct mock_schedule *s)
-{
-    size_t each = min_size(cells->n, div_up(per_channel, cells->traffic));
-    size_t lo = limit == 1 ? cells->n : each;
-    size_t n_mid = (cells->n - lo) / each;
-    size_t hi = (cells->n - lo) % each;
+/* Cells for the first channel, each of those between, and the last. */
+struct deal {
+    size_t lo;
+    size_t n_mid;
+    size_t mid;
+    size_t hi;
+};
 
-    if (1 + n_mid + (hi != 0) > (size_t)limit) {
-        n_mid = (size_t)limit - 2;
-        each = (cells->n - lo) / (n_mid + 1);
-        hi = each + (cells->n - lo) % (n_mid + 1);
+/* What room the first channel has left goes to "lo", full shares to the
+ * channels behind it; what would not fit is spread over those there are. */
+static struct deal deal_cells(const struct mock_lane *lane,
+                              const struct cells *cells)
+{
+    size_t mid = min_size(cells->n, div_up(lane->per_channel, cells->traffic));
+    size_t left = (size_t)(lane->limit - lane->channel);
+    struct deal d = {.lo = cells->n, .mid = mid};
+
+    if (left > 1)
+        d.lo = min_size(cells->n,
+                        div_up(lane->per_channel - lane->used, cells->traffic));
+    d.n_mid = (cells->n - d.lo) / mid;
+    d.hi = (cells->n - d.lo) % mid;
+    if ((d.lo != 0) + d.n_mid + (d.hi != 0) > left) {
+        d.n_mid = left - 2;
+        d.mid = (cells->n - d.lo) / (d.n_mid + 1);
+        d.hi = d.mid + (cells->n - d.lo) % (d.n_mid + 1);
     }
-    if (hi == 0 && n_mid != 0) {
-        hi = each;
-        n_mid--;
+    if (d.hi == 0 && d.n_mid != 0) {
+        d.hi = d.mid;
+        d.n_mid--;
     }
-    s->n_channels = (int)(1 + n_mid + (hi != 0));
-    s->lo = lo * cells->elements;
-    s->mid = n_mid != 0 ? each * cells->elements : 0;
-    s->hi = hi * cells->elements;
+    return d;
 }
 
-void mock_schedule(const struct mock_model *model, const struct mock_work *work,
-                   int max_channels, struct mock_schedule *schedule_ret)
+/* The first channel was full: the next one is the first. */
+static void skip_channel(struct mock_lane *lane, struct deal *d)
 {
-    bool bytewise =
-        work->coll == ncclFuncAllGather || work->coll == ncclFuncBroadcast;
-    size_t element_size = bytewise ? 1 : work->element_size;
-    int n_sides = ranks_in_bytes(model, work->coll);
-    size_t count = div_up(work->n_bytes, element_size * (size_t)n_sides);
-    int limit = work->algo == NCCL_ALGO_NVLS ? model->n_nvls_channels
-                                             : model->n_channels;
-    size_t per_byte = traffic_per_byte(work, model->n_ranks);
-    size_t n_bytes = count * element_size;
-    struct cells cells = cut(n_bytes, per_byte, element_size);
-    size_t surplus = cells.n * cells.elements - count;
+    lane->channel++;
+    if (d->n_mid == 0) {
+        d->lo = d->hi;
+        d->hi = 0;
+    } else {
+        d->lo = d->mid;
+        d->n_mid--;
+    }
+}
 
-    deal(&cells, traffic_per_channel(n_bytes * per_byte, max_channels, limit),
-         limit, schedule_ret);
-    *(schedule_ret->hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
-    schedule_ret->element_bytes = element_size * (size_t)n_sides;
+static void take_up(struct mock_lane *lane, const struct deal *d,
+                    size_t cell_traffic)
+{
+    int n_channels = 1 + (int)d->n_mid + (d->hi != 0);
+
+    if (d->hi != 0) {
+        lane->channel += n_channels - 1;
+        lane->used = d->hi * cell_traffic;
+    } else if (d->n_mid != 0) {
+        lane->channel += n_channels;
+        lane->used = 0;
+    } else {
+        lane->used += d->lo * cell_traffic;
+    }
+    if (lane->used >= lane->per_channel && lane->channel + 1 != lane->limit) {
+        lane->channel++;
+        lane->used = 0;
+    }
+}
+
+void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work,
+                   struct mock_schedule *schedule_ret)
+{
+    struct share share =
+        share_of(model, work->coll, work->n_bytes, work->element_size);
+    struct cells cells = cut(share.count * share.element_size,
+                             traffic_per_byte(model, work), share.element_size);
+    size_t surplus = cells.n * cells.elements - share.count;
+    struct deal d = deal_cells(lane, &cells);
+
+    if (d.lo == 0)
+        skip_channel(lane, &d);
+    schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
+    schedule_ret->lo = d.lo * cells.elements;
+    schedule_ret->mid = d.n_mid != 0 ? d.mid * cells.elements : 0;
+    schedule_ret->hi = d.hi * cells.elements;
+    *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
+    schedule_ret->element_bytes = share.element_size * share.n_sides;
+    take_up(lane, &d, cells.traffic);
 }

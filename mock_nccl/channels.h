@@ -31,8 +31,35 @@ struct mock_schedule {
     size_t hi;
 };
 
-/* 'max_channels' is NCCL's own count or what its field kept; never 0. */
-void mock_schedule(const struct mock_model *model, const struct mock_work *work,
-                   int max_channels, struct mock_schedule *schedule_ret);
+/*
+ * The channels that collectives of one group share, of one kind: NVLS or not.
+ * Each takes up where the one before it left off.
+ */
+struct mock_lane {
+    int limit;          /* channels that there are */
+    size_t traffic;     /* of all that will be scheduled, bytes */
+    int max_channels;   /* of all, at most the limit */
+    size_t per_channel; /* bytes that a channel is given */
+    int channel;        /* the next one */
+    size_t used;        /* bytes that it already has */
+};
+
+/* An empty lane for collectives with this algorithm. */
+struct mock_lane mock_lane_of(const struct mock_model *model, int algo);
+
+/* Announces a collective: all are announced before the first is scheduled.
+ * 'max_channels' is NCCL's own count or what its field kept; never 0. */
+void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work, int max_channels);
+
+/* Schedules the next collective, in the order in which they were announced. */
+void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work,
+                   struct mock_schedule *schedule_ret);
+
+/* Bytes over the links, as NCCL weighs a rank's share of a collective, without
+ * LL's factor of 4. */
+size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
+                    size_t element_size);
 
 #endif /* MOCK_CHANNELS_H */

@@ -3,6 +3,7 @@
 
 #include "channels.h"
 #include "chunk.h"
+#include "comm.h"
 #include "loader.h"
 #include "log.h"
 #include "machine.h"
@@ -281,30 +282,64 @@ static ncclResult_t ask_chunks(struct mock_comm *comm,
     return rc;
 }
 
-static ncclResult_t run(struct mock_comm *comm, const struct mock_call *call,
-                        struct mock_outcome *outcome)
+static struct mock_work work_of(const struct mock_call *call,
+                                const struct mock_outcome *outcome)
 {
-    struct mock_work work = {
+    return (struct mock_work){
         .coll = call->coll,
         .algo = outcome->algo,
         .proto = outcome->proto,
         .n_bytes = call->n_bytes,
         .element_size = call->element_size,
     };
+}
+
+void mock_comm_announce(const struct mock_comm *comm,
+                        const struct mock_call *call,
+                        const struct mock_outcome *outcome, int max_channels,
+                        struct mock_lane *lane)
+{
+    struct mock_work work = work_of(call, outcome);
+
+    mock_lane_add(lane, &comm->model, &work, max_channels);
+}
+
+ncclResult_t mock_comm_schedule(struct mock_comm *comm,
+                                const struct mock_call *call,
+                                struct mock_lane *lane,
+                                struct mock_outcome *outcome)
+{
+    struct mock_work work = work_of(call, outcome);
     struct mock_schedule schedule;
-    int max_channels = mock_default_channels(&comm->model, work.algo,
-                                             work.proto, work.n_bytes);
+
+    mock_schedule(lane, &comm->model, &work, &schedule);
+    outcome->n_channels = schedule.n_channels;
+    return ask_chunks(comm, &work, &schedule, outcome);
+}
+
+/* The most channels that one collective may have. */
+static ncclResult_t count_channels(const struct mock_comm *comm,
+                                   const struct mock_call *call,
+                                   const struct mock_outcome *outcome,
+                                   int *max_channels_ret)
+{
+    int n = mock_default_channels(&comm->model, outcome->algo, outcome->proto,
+                                  call->n_bytes);
 
     if (outcome->asked_channels != 0)
-        max_channels = mock_channel_field(outcome->asked_channels);
-    if (max_channels == 0)
+        n = mock_channel_field(outcome->asked_channels);
+    if (n == 0)
         return mock_fail(ncclInternalError,
                          "%d channels are 0 in NCCL's 8-bit field, and NCCL "
                          "would divide by 0",
                          outcome->asked_channels);
-    mock_schedule(&comm->model, &work, max_channels, &schedule);
-    outcome->n_channels = schedule.n_channels;
-    return ask_chunks(comm, &work, &schedule, outcome);
+    *max_channels_ret = n;
+    return ncclSuccess;
+}
+
+const struct mock_model *mock_comm_model(const struct mock_comm *comm)
+{
+    return &comm->model;
 }
 
 /* ---- one collective ---- */
@@ -335,9 +370,28 @@ static void clear(struct mock_outcome *outcome)
                 NCCL_ALGO_PROTO_IGNORE;
 }
 
-static ncclResult_t collective(struct mock_comm *comm,
-                               const struct mock_call *call,
-                               struct mock_outcome *outcome)
+bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
+{
+    return call->n_bytes != 0 && comm->model.n_ranks != 1;
+}
+
+ncclResult_t mock_comm_check(const struct mock_call *call,
+                             struct mock_call *filled_ret,
+                             struct mock_outcome *outcome)
+{
+    *filled_ret = *call;
+    if (filled_ret->element_size == 0)
+        filled_ret->element_size = 2;
+    if (filled_ret->n_pipe_ops == 0)
+        filled_ret->n_pipe_ops = 1;
+    clear(outcome);
+    return check_call(filled_ret);
+}
+
+ncclResult_t mock_comm_decide(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              struct mock_outcome *outcome,
+                              int *max_channels_ret)
 {
     const struct mock_question question = {
         .coll = call->coll,
@@ -345,11 +399,8 @@ static ncclResult_t collective(struct mock_comm *comm,
         .n_pipe_ops = call->n_pipe_ops,
         .no_nvls = call->no_nvls,
     };
-    ncclResult_t rc = check_call(call);
+    ncclResult_t rc = ncclSuccess;
 
-    /* NCCL copies or does nothing, and asks nobody. */
-    if (rc != ncclSuccess || call->n_bytes == 0 || comm->model.n_ranks == 1)
-        return rc;
     mock_model_table(&comm->model, &question, outcome->cost);
     memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
     if (comm->tuner != NULL)
@@ -357,7 +408,7 @@ static ncclResult_t collective(struct mock_comm *comm,
     if (rc == ncclSuccess)
         rc = choose(comm, call, outcome);
     if (rc == ncclSuccess)
-        rc = run(comm, call, outcome);
+        rc = count_channels(comm, call, outcome, max_channels_ret);
     return rc;
 }
 
@@ -365,14 +416,19 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome_ret)
 {
-    struct mock_call filled = *call;
+    struct mock_call filled;
+    struct mock_lane lane;
+    int max_channels;
+    ncclResult_t rc = mock_comm_check(call, &filled, outcome_ret);
 
-    if (filled.element_size == 0)
-        filled.element_size = 2;
-    if (filled.n_pipe_ops == 0)
-        filled.n_pipe_ops = 1;
-    clear(outcome_ret);
-    return collective(comm, &filled, outcome_ret);
+    if (rc != ncclSuccess || !mock_comm_asks(comm, &filled))
+        return rc;
+    rc = mock_comm_decide(comm, &filled, outcome_ret, &max_channels);
+    if (rc != ncclSuccess)
+        return rc;
+    lane = mock_lane_of(&comm->model, outcome_ret->algo);
+    mock_comm_announce(comm, &filled, outcome_ret, max_channels, &lane);
+    return mock_comm_schedule(comm, &filled, &lane, outcome_ret);
 }
 
 struct mock_run mock_outcome_run(const struct mock_call *call,

@@ -215,6 +215,21 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome_ret);
 
+/*
+ * Runs 'n' collectives as one group (ncclGroupStart to ncclGroupEnd) of one
+ * communicator.  NCCL sorts them by size, and asks the tuner once for each run
+ * of collectives of one kind within a factor of 4: with the sum of their bytes,
+ * and numPipeOps = number of all in the group over the communicator's channels,
+ * rounded up; 'n_pipe_ops' of the calls is not used, and regBuff is that of the
+ * smallest.  What is decided holds for all of the run; they share the channels.
+ *
+ * outcomes_ret[i] is that of calls[i]; the tables in it are those of its run.
+ * The first failure ends the group, as in NCCL.
+ */
+ncclResult_t mock_comm_group(struct mock_comm *comm,
+                             const struct mock_call *calls, size_t n,
+                             struct mock_outcome *outcomes_ret);
+
 /* What mock_machine_time() wants to know of a collective that succeeded.  Its
  * n_channels is what NCCL's signed 8-bit field kept of the tuner's count. */
 struct mock_run mock_outcome_run(const struct mock_call *call,
