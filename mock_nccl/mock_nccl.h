@@ -235,6 +235,50 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
 struct mock_run mock_outcome_run(const struct mock_call *call,
                                  const struct mock_outcome *outcome);
 
+/* ---- all ranks of a communicator ---- */
+
+struct mock_ranks; /* opaque */
+
+/*
+ * A communicator with all its ranks, as many as the machine has GPUs, in rank
+ * order.  'before_init' (or NULL) is called with 'user' before each rank's
+ * init: what it changes in the environment, that rank alone sees.  Errors as
+ * mock_comm_create(); *ranks_ret is untouched then.
+ */
+ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
+                               const struct mock_machine *machine,
+                               uint64_t comm_id,
+                               void (*before_init)(void *user, int rank),
+                               void *user, struct mock_ranks **ranks_ret);
+void mock_ranks_destroy(struct mock_ranks *ranks);
+int mock_ranks_count(const struct mock_ranks *ranks);
+
+/* What every rank does next: a group, or one collective. */
+struct mock_step {
+    const struct mock_call *calls;
+    size_t n; /* >= 1 */
+};
+
+struct mock_script {
+    const struct mock_step *steps;
+    size_t n_steps;
+
+    /* NULL, or: changes a call of a step for one rank, in what NCCL lets ranks
+     * differ (reg_buff). */
+    void (*vary)(void *user, int rank, size_t step, struct mock_call *call);
+    void *user;
+};
+
+/*
+ * Plays the script on all ranks, one step of one rank after the other, in a
+ * random order that 'seed' decides; each rank keeps the script's order, and may
+ * run ahead of the others as far as it likes.  Fails at the first step that a
+ * rank does differently from the rank that came to it first, in algorithm,
+ * protocol, channels or chunk size: the error names step, ranks and choices.
+ */
+ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
+                             const struct mock_script *script, uint64_t seed);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,137 @@
+// libnccl-tuner-steptune.so on all ranks at once, under random schedules.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "static_plugin.h"
+
+namespace
+{
+
+using namespace static_plugin;
+using testing::HasSubstr;
+
+struct FreeRanks {
+    void operator()(mock_ranks *ranks) const
+    {
+        mock_ranks_destroy(ranks);
+    }
+};
+using Ranks = std::unique_ptr<mock_ranks, FreeRanks>;
+
+// Groups of one to four collectives of random kinds and sizes.
+class RandomScript
+{
+  public:
+    explicit RandomScript(uint64_t seed, size_t n_steps)
+    {
+        std::mt19937_64 random(seed);
+
+        for (size_t s = 0; s < n_steps; s++) {
+            calls_.emplace_back(1 + random() % 4);
+            for (mock_call &call : calls_.back()) {
+                call = {};
+                call.coll = static_cast<ncclFunc_t>(random() % 5);
+                call.n_bytes =
+                    (size_t{64} << random() % 22) * (1 + random() % 3);
+            }
+        }
+        for (const auto &group : calls_)
+            steps_.push_back({group.data(), group.size()});
+        script = {steps_.data(), steps_.size(), nullptr, nullptr};
+    }
+
+    mock_script script{};
+
+  private:
+    std::vector<std::vector<mock_call>> calls_;
+    std::vector<mock_step> steps_;
+};
+
+class OnAllRanks : public StaticPlugin
+{
+  protected:
+    Ranks JoinAll(const Nccl &nccl, void (*before_init)(void *, int) = nullptr)
+    {
+        mock_ranks *ranks = nullptr;
+        EXPECT_EQ(ncclSuccess,
+                  mock_ranks_create(nccl.get(), machine_.get(), id_,
+                                    before_init, this, &ranks))
+            << mock_last_error();
+        return Ranks(ranks);
+    }
+
+    // For JoinAll(): all ranks read file "a", rank 2 file "b".
+    static void OddFileOnRank2(void *self, int rank)
+    {
+        fs::path file =
+            static_cast<OnAllRanks *>(self)->dir_ / (rank == 2 ? "b" : "a");
+
+        setenv("NCCL_TUNER_CONFIG_FILE", file.c_str(), 1);
+    }
+};
+
+constexpr char kPolicy[] = "collective,min_bytes,max_bytes,algorithm,protocol,"
+                           "channels,nRanks,numPipeOps,chunk_bytes\n"
+                           "allreduce,1K,64K,tree,ll,2,-1,-1,-1\n"
+                           "allreduce,64K,4M,tree,ll128,-1,2-8,-1,64K\n"
+                           "allgather,1M,inf,ring,ll128,3,-1,-1,128K\n"
+                           "reducescatter,0,inf,nvls,simple,4,-1,-1,-1\n"
+                           "broadcast,0,1M,ring,simple,-1,-1,1,-1\n";
+
+TEST_F(OnAllRanks, NoRanksDisagreeInAnySchedule)
+{
+    Policy(kPolicy);
+
+    for (const char *machine : {"h200x4", "h100x8"})
+        for (const NcclVersion &v : kVersions) {
+            SCOPED_TRACE(std::string(machine) + " " + v.nccl);
+            machine_ = Load(machine);
+            Nccl nccl = Start(v.nccl);
+            Ranks ranks = JoinAll(nccl);
+            for (uint64_t seed = 0; seed < 200; seed++) {
+                RandomScript random(seed, 8);
+                random.script.vary = [](void *, int rank, size_t step,
+                                        mock_call *call) {
+                    call->reg_buff = (rank + static_cast<int>(step)) % 2;
+                };
+                ASSERT_EQ(ncclSuccess,
+                          mock_ranks_play(ranks.get(), &random.script, seed))
+                    << mock_last_error();
+            }
+        }
+}
+
+TEST_F(OnAllRanks, RanksWithDifferentFilesAllStepAside)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n", "a");
+    Policy("allreduce,0,inf,ring,simple,-1,-1,-1\n", "b");
+    Nccl nccl = Start();
+    Ranks ranks = JoinAll(nccl, OddFileOnRank2);
+
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        RandomScript random(seed, 8);
+        ASSERT_EQ(ncclSuccess,
+                  mock_ranks_play(ranks.get(), &random.script, seed))
+            << mock_last_error();
+    }
+}
+
+// What that comparison is for: NCCL before 2.28 tells no commId to compare by.
+TEST_F(OnAllRanks, RanksWithDifferentFilesAreCaughtHereWhereTheyCannotCompare)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n", "a");
+    Policy("allreduce,0,inf,ring,simple,-1,-1,-1\n", "b");
+    Nccl nccl = Start("2.27");
+    Ranks ranks = JoinAll(nccl, OddFileOnRank2);
+    RandomScript random(1, 8);
+
+    EXPECT_EQ(ncclInternalError,
+              mock_ranks_play(ranks.get(), &random.script, 1));
+
+    EXPECT_THAT(mock_last_error(), HasSubstr("tree/ll"));
+    EXPECT_THAT(mock_last_error(), HasSubstr("ring/simple"));
+}
+
+} // namespace
