@@ -266,7 +266,12 @@ struct mock_script {
     /* NULL, or: changes a call of a step for one rank, in what NCCL lets ranks
      * differ (reg_buff). */
     void (*vary)(void *user, int rank, size_t step, struct mock_call *call);
-    void *user;
+
+    /* NULL, or: told what call 'i' of a step came to on the rank that got there
+     * first. */
+    void (*decided)(void *user, size_t step, size_t i,
+                    const struct mock_outcome *outcome);
+    void *user; /* for both */
 };
 
 /*

@@ -61,7 +61,7 @@ class AllRanks : public testing::Test
                                                  nullptr, nullptr, &ranks));
         ranks_.reset(ranks);
         steps_ = {{&one_, 1}, {group_, 2}, {&one_, 1}};
-        script_ = {steps_.data(), steps_.size(), nullptr, nullptr};
+        script_ = {steps_.data(), steps_.size(), nullptr, nullptr, nullptr};
     }
 
     Machine machine_ = LoadMachine("h200x4");

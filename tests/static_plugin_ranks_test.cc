@@ -39,7 +39,7 @@ class RandomScript
         }
         for (const auto &group : calls_)
             steps_.push_back({group.data(), group.size()});
-        script = {steps_.data(), steps_.size(), nullptr, nullptr};
+        script = {steps_.data(), steps_.size(), nullptr, nullptr, nullptr};
     }
 
     mock_script script{};

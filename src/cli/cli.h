@@ -40,6 +40,7 @@ int stp_cmd_derive(int argc, char **argv);
 int stp_cmd_verify(int argc, char **argv);
 int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
+int stp_cmd_replay(int argc, char **argv);
 
 /* ---- options that several subcommands have, as argp children ---- */
 
@@ -88,6 +89,15 @@ enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err);
 
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
+
+/*
+ * Sets what a job's environment would tell the plugin on a host with the GPUs
+ * of the recorded machine at 'machine_path', and 'policy' as its policy if that
+ * is not NULL.  Before any other thread runs.
+ */
+enum stp_status stp_set_plugin_environment(const char *machine_path,
+                                           const char *policy,
+                                           struct stp_error *err);
 
 /* ---- measuring ---- */
 

@@ -108,26 +108,6 @@ static enum stp_status explain(const struct options *o,
     return status;
 }
 
-/* The plugin reads what a job's environment would tell it, on a host with the
- * machine's GPUs. */
-static enum stp_status set_environment(const struct options *o,
-                                       const char *machine_path,
-                                       struct stp_error *err)
-{
-    struct mock_machine *machine;
-    int failed = 0;
-
-    if (mock_machine_load(machine_path, &machine) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
-    failed = setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
-    mock_machine_free(machine);
-    if (o->policy != NULL)
-        failed |= setenv("NCCL_TUNER_CONFIG_FILE", o->policy, 1);
-    failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
-    return failed ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
-                  : STP_OK;
-}
-
 /* A policy that we cannot read may still be one that another vendor's plugin
  * can: then no lines are known.  Ours would refuse it, so that we do, too. */
 static int load_policy(const struct options *o, bool ours, const char *command,
@@ -166,7 +146,7 @@ static int run(struct options *o, const char *command)
         o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
     exit_status = load_policy(o, ours, command, &policy);
     if (exit_status == STP_EXIT_OK &&
-        (set_environment(o, machine, &err) != STP_OK ||
+        (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK ||
          explain(o, policy, machine, &err) != STP_OK))
         exit_status = stp_complain_error(command, NULL, &err);
     stp_policy_free(policy);

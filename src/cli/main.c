@@ -12,6 +12,8 @@ static const struct stp_command commands[] = {
     {"derive", "make a policy out of measurements", stp_cmd_derive},
     {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify},
     {"explain", "what a tuner plugin decides, size by size", stp_cmd_explain},
+    {"replay", "play a trace of collectives on all ranks in mock NCCL",
+     stp_cmd_replay},
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

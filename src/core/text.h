@@ -48,8 +48,7 @@ bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret);
  * 2^20, 2^30. */
 bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
 
-/* A finite decimal number such as 1.02, -3 or 2e-6, independent of the locale's
- * decimal point only if that is a point. */
+/* A finite decimal number such as 1.02, -3 or 2e-6, whatever the locale. */
 bool stp_parse_double(const char *s, size_t len, double *value_ret);
 
 /*

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/csv.h"
 #include "core/names.h"
-#include "core/text.h"
 #include "report/file.h"
 
 /* ---- writing ---- */
@@ -90,19 +90,22 @@ static bool parse_us(const struct stp_field *f, double *us_ret)
     return stp_parse_double(f->s, f->len, us_ret) && *us_ret > 0;
 }
 
-static bool read_coll(const struct stp_field *f, struct parsed *p)
+static bool read_coll(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     p->m.coll = stp_coll_from_name(f->s, f->len);
     return p->m.coll >= 0;
 }
 
-static bool read_bytes(const struct stp_field *f, struct parsed *p)
+static bool read_bytes(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return stp_parse_u64(f->s, f->len, &p->m.n_bytes);
 }
 
-static bool read_round(const struct stp_field *f, struct parsed *p)
+static bool read_round(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return parse_unsigned(f, 0, &p->m.round);
 }
 
@@ -118,8 +121,9 @@ static bool read_special(const struct stp_field *f, struct parsed *p)
     return true;
 }
 
-static bool read_algo(const struct stp_field *f, struct parsed *p)
+static bool read_algo(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     p->m.arm.algo = 0;
     if (read_special(f, p))
         return true;
@@ -128,8 +132,9 @@ static bool read_algo(const struct stp_field *f, struct parsed *p)
     return p->m.arm.algo >= 0;
 }
 
-static bool read_proto(const struct stp_field *f, struct parsed *p)
+static bool read_proto(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     p->m.arm.proto = 0;
     if (stp_field_is(f, "auto") || stp_field_is(f, "plugin"))
         return true;
@@ -137,8 +142,9 @@ static bool read_proto(const struct stp_field *f, struct parsed *p)
     return p->m.arm.proto >= 0;
 }
 
-static bool read_channels(const struct stp_field *f, struct parsed *p)
+static bool read_channels(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     uint64_t n;
 
     if (!parse_count(f, 0, STP_MAX_CHANNELS, &n))
@@ -147,60 +153,71 @@ static bool read_channels(const struct stp_field *f, struct parsed *p)
     return true;
 }
 
-static bool read_nodes(const struct stp_field *f, struct parsed *p)
+static bool read_nodes(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return parse_unsigned(f, 1, &p->m.n_nodes);
 }
 
-static bool read_ranks(const struct stp_field *f, struct parsed *p)
+static bool read_ranks(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return parse_unsigned(f, 1, &p->m.n_ranks);
 }
 
-static bool read_iters(const struct stp_field *f, struct parsed *p)
+static bool read_iters(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return parse_unsigned(f, 1, &p->m.iters);
 }
 
-static bool read_mean(const struct stp_field *f, struct parsed *p)
+static bool read_mean(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return p->has_mean = parse_us(f, &p->m.us.mean);
 }
 
-static bool read_median(const struct stp_field *f, struct parsed *p)
+static bool read_median(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return parse_us(f, &p->m.us.median);
 }
 
-static bool read_p95(const struct stp_field *f, struct parsed *p)
+static bool read_p95(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return p->has_p95 = parse_us(f, &p->m.us.p95);
 }
 
-static bool read_p99(const struct stp_field *f, struct parsed *p)
+static bool read_p99(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return p->has_p99 = parse_us(f, &p->m.us.p99);
 }
 
-static bool read_min(const struct stp_field *f, struct parsed *p)
+static bool read_min(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     return p->has_min = parse_us(f, &p->m.us.min);
 }
 
-static bool read_ran_algo(const struct stp_field *f, struct parsed *p)
+static bool read_ran_algo(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     p->m.ran_algo = stp_algo_from_name(f->s, f->len);
     return p->has_ran = p->m.ran_algo >= 0;
 }
 
-static bool read_ran_proto(const struct stp_field *f, struct parsed *p)
+static bool read_ran_proto(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     p->m.ran_proto = stp_proto_from_name(f->s, f->len);
     return p->m.ran_proto >= 0;
 }
 
-static bool read_ran_channels(const struct stp_field *f, struct parsed *p)
+static bool read_ran_channels(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     uint64_t n;
 
     if (!parse_count(f, 0, STP_MAX_CHANNELS, &n))
@@ -209,20 +226,16 @@ static bool read_ran_channels(const struct stp_field *f, struct parsed *p)
     return true;
 }
 
-static bool read_source(const struct stp_field *f, struct parsed *p)
+static bool read_source(const struct stp_field *f, void *row)
 {
+    struct parsed *p = row;
     int source = stp_source_from_name(f->s, f->len);
 
     p->m.source = source < 0 ? STP_SOURCE_MODELLED : (enum stp_source)source;
     return source >= 0;
 }
 
-static const struct column {
-    const char *name;
-    bool (*read)(const struct stp_field *field, struct parsed *p);
-    bool required;
-    const char *expected;
-} columns[] = {
+static const struct stp_csv_column columns[] = {
     {"collective", read_coll, true, "the name of a collective"},
     {"bytes", read_bytes, true, "a number of bytes"},
     {"round", read_round, true, "a number from 0"},
@@ -245,55 +258,24 @@ static const struct column {
      "single_pass or modelled"},
 };
 
-enum { N_COLUMNS = sizeof(columns) / sizeof(columns[0]) };
-
 /* A file being read. */
 struct reader {
-    const struct column *order[N_COLUMNS]; /* as in its header */
-    size_t n_order;                        /* 0: no header yet */
-    unsigned line;
+    struct parsed row;
     struct stp_dataset data; /* what is in the file */
-    struct stp_error *err;
 };
 
-static const struct column *find_column(const struct stp_field *f)
+static void *begin_row(void *user, unsigned line)
 {
-    for (size_t i = 0; i < N_COLUMNS; i++)
-        if (stp_field_is(f, columns[i].name))
-            return &columns[i];
-    return NULL;
+    struct reader *r = user;
+
+    (void)line;
+    memset(&r->row, 0, sizeof(r->row));
+    r->row.m.iters = 1;
+    r->row.m.source = STP_SOURCE_MEASURED;
+    return &r->row;
 }
 
-static bool has_column(const struct reader *r, const struct column *column)
-{
-    for (size_t i = 0; i < r->n_order; i++)
-        if (r->order[i] == column)
-            return true;
-    return false;
-}
-
-static enum stp_status read_header(struct reader *r, const struct stp_field *f,
-                                   size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct column *column = i < N_COLUMNS ? find_column(&f[i]) : NULL;
-
-        if (column == NULL || has_column(r, column))
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line,
-                            i < N_COLUMNS ? f[i].column : 1,
-                            "header with '%.*s', expected each column of "
-                            "`steptune sweep` at most once",
-                            i < N_COLUMNS ? (int)f[i].len : 0,
-                            i < N_COLUMNS ? f[i].s : "");
-        r->order[r->n_order++] = column;
-    }
-    for (size_t i = 0; i < N_COLUMNS; i++)
-        if (columns[i].required && !has_column(r, &columns[i]))
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, 1,
-                            "header without the column %s", columns[i].name);
-    return STP_OK;
-}
-
+/* What the columns that are missing would have said. */
 static void fill_in(struct parsed *p)
 {
     struct stp_summary *us = &p->m.us;
@@ -308,72 +290,32 @@ static void fill_in(struct parsed *p)
     }
 }
 
-static enum stp_status read_row(struct reader *r, const struct stp_field *f,
-                                size_t n)
+static bool end_row(void *user, void *row)
 {
-    struct parsed p = {.m = {.iters = 1, .source = STP_SOURCE_MEASURED}};
+    struct reader *r = user;
 
-    if (n != r->n_order)
-        return stp_fail(r->err, STP_ERR_SYNTAX, r->line, 1,
-                        "%zu fields, expected %zu as in the header", n,
-                        r->n_order);
-    for (size_t i = 0; i < n; i++)
-        if (!r->order[i]->read(&f[i], &p))
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, f[i].column,
-                            "%s '%.*s', expected %s", r->order[i]->name,
-                            f[i].len < 60 ? (int)f[i].len : 60, f[i].s,
-                            r->order[i]->expected);
-    fill_in(&p);
-    if (stp_dataset_add(&r->data, &p.m) != STP_OK)
-        return stp_fail(r->err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    return STP_OK;
+    (void)row;
+    fill_in(&r->row);
+    return stp_dataset_add(&r->data, &r->row.m) == STP_OK;
 }
 
-static void take_value(const char *line, size_t len, const char *key,
-                       char *value, size_t size)
+static void comment(void *user, const char *line, size_t len)
 {
-    size_t n = strlen(key);
+    struct stp_dataset *d = &((struct reader *)user)->data;
 
-    if (len > n && memcmp(line, key, n) == 0)
-        snprintf(value, size, "%.*s", (int)(len - n), line + n);
+    stp_csv_value(line, len, "# machine: ", d->machine, sizeof(d->machine));
+    stp_csv_value(line, len, "# gpu: ", d->gpu, sizeof(d->gpu));
+    stp_csv_value(line, len, "# nccl: ", d->nccl, sizeof(d->nccl));
 }
 
-static enum stp_status read_line(struct reader *r, const char *line, size_t len)
-{
-    struct stp_field fields[N_COLUMNS];
-    size_t n;
-
-    if (len > 0 && line[0] == '#') {
-        struct stp_dataset *d = &r->data;
-
-        take_value(line, len, "# machine: ", d->machine, sizeof(d->machine));
-        take_value(line, len, "# gpu: ", d->gpu, sizeof(d->gpu));
-        take_value(line, len, "# nccl: ", d->nccl, sizeof(d->nccl));
-        return STP_OK;
-    }
-    n = stp_split(line, len, fields, N_COLUMNS);
-    if (n == 1 && fields[0].len == 0)
-        return STP_OK;
-    return r->n_order == 0 ? read_header(r, fields, n) : read_row(r, fields, n);
-}
-
-static enum stp_status read_text(struct reader *r, const char *text, size_t len)
-{
-    const char *s = text;
-    const char *line;
-    size_t n;
-    enum stp_status status = STP_OK;
-
-    while (status == STP_OK &&
-           (line = stp_next_line(&s, text + len, &n)) != NULL) {
-        r->line++;
-        status = read_line(r, line, n);
-    }
-    if (status == STP_OK && r->data.n_rows == 0)
-        status = stp_fail(r->err, STP_ERR_SYNTAX, r->line, 0,
-                          "no measurements, expected a header line and rows");
-    return status;
-}
+static const struct stp_csv_format format = {
+    .what = "measurements",
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .begin_row = begin_row,
+    .end_row = end_row,
+    .comment = comment,
+};
 
 static unsigned rounds_so_far(const struct stp_dataset *data)
 {
@@ -417,7 +359,7 @@ enum stp_status stp_measurements_load(const char *path,
                                       struct stp_dataset *data,
                                       struct stp_error *err)
 {
-    struct reader r = {.err = err};
+    struct reader r = {0};
     char *text;
     size_t len;
     enum stp_status status =
@@ -425,7 +367,7 @@ enum stp_status stp_measurements_load(const char *path,
 
     if (status != STP_OK)
         return status;
-    status = read_text(&r, text, len);
+    status = stp_csv_read(&format, &r, text, len, err);
     if (status == STP_OK)
         status = merge(data, &r.data, err);
     stp_dataset_free(&r.data);

@@ -10,6 +10,7 @@
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "analyse/explain.h"
+#include "analyse/replay.h"
 #include "bench/device.h"
 
 #ifdef __cplusplus
@@ -60,6 +61,15 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
 enum stp_status
 stp_print_explanation_json(const struct stp_explanation *explanation,
                            const char *policy, FILE *fp, struct stp_error *err);
+
+/* A row for each collective and size of the trace, with what became of it. */
+enum stp_status stp_print_replay(const struct stp_trace *trace,
+                                 const struct stp_replay *replay, FILE *fp,
+                                 struct stp_error *err);
+/* An object for each row of the trace. */
+enum stp_status stp_print_replay_json(const struct stp_trace *trace,
+                                      const struct stp_replay *replay, FILE *fp,
+                                      struct stp_error *err);
 
 #ifdef __cplusplus
 }

@@ -206,3 +206,29 @@ stp_print_explanation_json(const struct stp_explanation *explanation,
         add_range(new_object(ranges), &explanation->ranges[i], policy);
     return finish(root, fp, err);
 }
+
+/* ---- replay ---- */
+
+enum stp_status stp_print_replay_json(const struct stp_trace *trace,
+                                      const struct stp_replay *replay, FILE *fp,
+                                      struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *rows;
+
+    add_number(root, "ranks", replay->n_ranks);
+    add_number(root, "steps", (double)replay->n_steps);
+    rows = cJSON_AddArrayToObject(root, "collectives");
+    for (size_t i = 0; i < trace->n_rows; i++) {
+        const struct stp_replayed *got = &replay->rows[i];
+        cJSON *row = new_object(rows);
+
+        cJSON_AddStringToObject(row, "collective",
+                                stp_coll_name((int)trace->rows[i].call.coll));
+        add_number(row, "bytes", (double)trace->rows[i].call.n_bytes);
+        add_number(row, "line", trace->rows[i].line);
+        add_pair(row, "auto", got->auto_algo, got->auto_proto, 0);
+        add_pair(row, "choice", got->algo, got->proto, got->n_channels);
+    }
+    return finish(root, fp, err);
+}

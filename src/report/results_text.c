@@ -1,5 +1,7 @@
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "analyse/verify.h"
 #include "core/names.h"
@@ -255,4 +257,65 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
     for (size_t i = 0; t != NULL && i < explanation->n_ranges; i++)
         add_range(t, &explanation->ranges[i], policy);
     return finish(t, fp, err);
+}
+
+/* ---- replay ---- */
+
+static bool same_row(const struct stp_trace *trace,
+                     const struct stp_replay *replay, size_t a, size_t b)
+{
+    const struct mock_call *x = &trace->rows[a].call;
+    const struct mock_call *y = &trace->rows[b].call;
+
+    return x->coll == y->coll && x->n_bytes == y->n_bytes &&
+           memcmp(&replay->rows[a], &replay->rows[b],
+                  sizeof(replay->rows[a])) == 0;
+}
+
+/* The first row that row 'i' is like. */
+static size_t first_like(const struct stp_trace *trace,
+                         const struct stp_replay *replay, size_t i)
+{
+    size_t first = 0;
+
+    while (!same_row(trace, replay, first, i))
+        first++;
+    return first;
+}
+
+static void add_replayed(struct stp_table *t, const struct stp_trace_row *row,
+                         const struct stp_replayed *got, size_t n_calls)
+{
+    char alone[PAIR];
+    char tuned[PAIR];
+
+    pair_name(got->auto_algo, got->auto_proto, 0, alone);
+    pair_name(got->algo, got->proto, 0, tuned);
+    stp_table_add(t, "%s", stp_coll_name((int)row->call.coll));
+    stp_table_add(t, "%zu", row->call.n_bytes);
+    stp_table_add(t, "%zu", n_calls);
+    stp_table_add(t, "%s", alone);
+    stp_table_add(t, "%s", tuned);
+    stp_table_add(t, "%d", got->n_channels);
+}
+
+enum stp_status stp_print_replay(const struct stp_trace *trace,
+                                 const struct stp_replay *replay, FILE *fp,
+                                 struct stp_error *err)
+{
+    struct stp_table *t =
+        stp_table_create("<collective|bytes|calls|<AUTO|<choice|channels");
+    size_t *n_calls = calloc(trace->n_rows, sizeof(*n_calls));
+    enum stp_status status;
+
+    for (size_t i = 0; n_calls != NULL && i < trace->n_rows; i++)
+        n_calls[first_like(trace, replay, i)]++;
+    for (size_t i = 0; n_calls != NULL && t != NULL && i < trace->n_rows; i++)
+        if (n_calls[i] > 0)
+            add_replayed(t, &trace->rows[i], &replay->rows[i], n_calls[i]);
+    status = n_calls == NULL
+                 ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
+                 : STP_OK;
+    free(n_calls);
+    return status == STP_OK ? finish(t, fp, err) : (stp_table_free(t), status);
 }

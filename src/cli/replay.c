@@ -1,0 +1,181 @@
+/* replay.c - `steptune replay` */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/replay.h"
+#include "cli/cli.h"
+#include "core/text.h"
+#include "report/results.h"
+
+struct options {
+    struct stp_machine_options machine;
+    const char *trace;
+    const char *plugin;
+    const char *policy;
+    const char *nccl;
+    unsigned n_seeds;
+};
+
+enum { OPT_TRACE = 0x300, OPT_PLUGIN, OPT_POLICY, OPT_NCCL, OPT_SEEDS };
+
+static const struct argp_option options[] = {
+    {"trace", OPT_TRACE, "FILE.csv", 0, "The collectives to replay", 0},
+    {"plugin", OPT_PLUGIN, "SO", 0,
+     "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)", 0},
+    {"policy", OPT_POLICY, "FILE", 0,
+     "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: what the "
+     "trace "
+     "says, else that variable)",
+     0},
+    {"nccl", OPT_NCCL, "VERSION", 0,
+     "NCCL to play, 2.21 to 2.30 (default: what the trace says, else the "
+     "machine's)",
+     0},
+    {"seeds", OPT_SEEDS, "K", 0,
+     "Random schedules of the ranks, each on a new communicator (default 10)",
+     0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+    uint64_t n;
+
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &o->machine;
+        return 0;
+    case OPT_TRACE:
+        o->trace = arg;
+        return 0;
+    case OPT_PLUGIN:
+        o->plugin = arg;
+        return 0;
+    case OPT_POLICY:
+        o->policy = arg;
+        return 0;
+    case OPT_NCCL:
+        o->nccl = arg;
+        return 0;
+    case OPT_SEEDS:
+        if (!stp_parse_u64(arg, strlen(arg), &n) || n < 1 || n > 100000000)
+            argp_error(state, "--seeds '%s', expected a number from 1", arg);
+        o->n_seeds = (unsigned)n;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s', expected options only", arg);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->trace == NULL)
+            argp_error(state, "nothing to replay, expected --trace");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child children[] = {
+    {&stp_machine_argp, 0, NULL, 0},
+    {0},
+};
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .children = children,
+    .doc =
+        "Plays a trace of collectives through a tuner plugin in mock NCCL, on "
+        "all ranks of a machine and in random schedules. Exit status 1 if "
+        "ranks disagree, a collective fails, or a row does not come out as "
+        "the trace expects.",
+};
+
+/* A policy that a trace names stands beside it. */
+static bool policy_beside(const char *trace, const char *policy,
+                          char path[STP_CLI_PATH])
+{
+    const char *slash = strrchr(trace, '/');
+    int dir = slash != NULL ? (int)(slash - trace) + 1 : 0;
+    int n = snprintf(path, STP_CLI_PATH, "%.*s%s", dir, trace, policy);
+
+    return n > 0 && n < STP_CLI_PATH;
+}
+
+static enum stp_status report(const struct options *o,
+                              const struct stp_trace *trace,
+                              const struct stp_replay *replay,
+                              struct stp_error *err)
+{
+    if (o->machine.json)
+        return stp_print_replay_json(trace, replay, stdout, err);
+    printf("%zu collectives in %zu steps, on %u ranks, in %u random schedules: "
+           "all ranks agree\n\n",
+           trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds);
+    return stp_print_replay(trace, replay, stdout, err);
+}
+
+static int play(const struct options *o, const char *command,
+                const struct stp_trace *trace, const char *machine_path)
+{
+    const struct stp_replay_options what = {.machine_path = machine_path,
+                                            .plugin = o->plugin,
+                                            .nccl = o->nccl,
+                                            .n_seeds = o->n_seeds};
+    struct stp_replay replay;
+    struct stp_error err;
+    enum stp_status status = stp_replay(&what, trace, &replay, &err);
+
+    if (status != STP_OK)
+        return stp_complain_error(command, o->trace, &err);
+    status = report(o, trace, &replay, &err);
+    stp_replay_free(&replay);
+    return status == STP_OK ? STP_EXIT_OK
+                            : stp_complain_error(command, NULL, &err);
+}
+
+/* What the options leave open, the trace may say. */
+static int run(struct options *o, const char *command,
+               const struct stp_trace *trace)
+{
+    char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], policy[STP_CLI_PATH];
+    struct stp_error err;
+
+    if (o->machine.on == NULL)
+        o->machine.on =
+            trace->machine[0] != '\0' ? trace->machine : STP_DEFAULT_MACHINE;
+    if (o->nccl == NULL && trace->nccl[0] != '\0')
+        o->nccl = trace->nccl;
+    if (o->policy == NULL && trace->policy[0] != '\0' &&
+        policy_beside(o->trace, trace->policy, policy))
+        o->policy = policy;
+    if (stp_find_machine(o->machine.on, machine, &err) != STP_OK) {
+        stp_complain_error(command, NULL, &err);
+        return STP_EXIT_NOTHING;
+    }
+    if (o->plugin == NULL) {
+        if (stp_find_plugin(plugin, &err) != STP_OK)
+            return stp_complain_error(command, NULL, &err);
+        o->plugin = plugin;
+    }
+    if (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    return play(o, command, trace, machine);
+}
+
+int stp_cmd_replay(int argc, char **argv)
+{
+    struct options o = {.n_seeds = 10};
+    struct stp_trace trace;
+    struct stp_error err;
+    int exit_status;
+
+    stp_options_default(&o.machine, NULL, NULL);
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    if (stp_trace_load(o.trace, &trace, &err) != STP_OK)
+        return stp_complain_error(argv[0], o.trace, &err);
+    exit_status = run(&o, argv[0], &trace);
+    stp_trace_free(&trace);
+    return exit_status;
+}

@@ -1,0 +1,129 @@
+// steptune replay: traces, expectations, disagreement.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StrEq;
+
+constexpr char kDdp[] = STP_FIXTURES "/traces/h200x4_torch_ddp_resnet50.csv";
+
+TEST_F(Cli, ReplayPlaysARecordedJobOnAllRanks)
+{
+    Write("p.conf", "allreduce,8M,10M,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run(std::string("replay --policy p.conf --trace ") + kDdp);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("282 collectives in 282 steps, on 4 ranks, in "
+                                 "10 random schedules: all ranks agree\n"));
+    EXPECT_THAT(o.out, HasSubstr("allreduce     9724160     39  ring/simple  "
+                                 "ring/ll128         24\n"));
+    EXPECT_THAT(o.out, HasSubstr("allreduce    31506336     39  ring/simple  "
+                                 "ring/simple        24\n"));
+}
+
+TEST_F(Cli, ReplayReportsWhatItWantedAndGot)
+{
+    Write("t.csv", "collective,bytes,expect\n"
+                   "allreduce,1M,ring/ll\n"
+                   "allreduce,1M,tree/simple/8\n");
+    Write("p.conf", "");
+
+    Outcome o = Run("replay --policy p.conf --trace t.csv");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err,
+                StrEq("steptune replay: t.csv:3: allreduce of 1048576 bytes: "
+                      "wanted tree/simple/8, got ring/ll/24\n"));
+    EXPECT_THAT(o.out, IsEmpty());
+}
+
+TEST_F(Cli, ReplayReportsWhereAutoWasExpected)
+{
+    Write("t.csv", "# policy: p.conf\n"
+                   "collective,bytes,expect\nallreduce,1M,auto\n");
+    Write("p.conf", "allreduce,0,inf,tree,ll,-1,-1,-1\n");
+
+    Outcome o = Run("replay --trace t.csv");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("wanted NCCL's own ring/ll, got tree/ll/24"));
+}
+
+TEST_F(Cli, ReplayRunsGroupsAsGroups)
+{
+    Write("t.csv", "collective,bytes,group\n"
+                   "allreduce,1M,1\nallreduce,1M,1\nallreduce,1M,2\n"
+                   "allreduce,1M,\nallreduce,1M,\n");
+    Write("p.conf", "");
+
+    Outcome o = Run("replay --policy p.conf --trace t.csv --seeds 3");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("5 collectives in 4 steps, on 4 ranks, in 3 "
+                                 "random schedules"));
+}
+
+TEST_F(Cli, ReplayFailsAPluginThatWouldNotLoad)
+{
+    Outcome o = Run(std::string("replay --plugin ./no.so --trace ") + kDdp);
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("would not load tuner plugin './no.so'"));
+}
+
+struct BadTrace {
+    const char *text;
+    const char *expected;
+};
+
+TEST_F(Cli, ReplayRefusesABadTraceByLineAndColumn)
+{
+    const BadTrace cases[] = {
+        {"", "t.csv: no collectives, expected a header line and rows"},
+        {"collective\n", "t.csv:1:1: header without the column bytes"},
+        {"collective,bytes,size\n", "t.csv:1:18: header with 'size'"},
+        {"collective,bytes\nallreduce,x\n",
+         "t.csv:2:11: bytes 'x', expected a number of bytes"},
+        {"collective,bytes,expect\nallreduce,8,rnig/ll\n",
+         "t.csv:2:13: expect 'rnig/ll', expected nothing, auto,"},
+        {"collective,bytes,expect\nallreduce,8,ring/ll/65\n",
+         "t.csv:2:13: expect 'ring/ll/65'"},
+        {"collective,bytes,group\nallreduce,8,0\n", "t.csv:2:13: group '0'"},
+        {"collective,bytes\nallreduce\n",
+         "t.csv:2:1: 1 fields, expected 2 as in the header"},
+    };
+
+    for (const BadTrace &c : cases) {
+        Write("t.csv", c.text);
+        Outcome o = Run("replay --trace t.csv");
+        EXPECT_EQ(1, o.status);
+        EXPECT_THAT(o.err, HasSubstr(c.expected));
+    }
+}
+
+TEST_F(Cli, ReplayPrintsEveryRowAsJson)
+{
+    Write("t.csv", "collective,bytes\nallreduce,1M\nallgather,64\n");
+    Write("p.conf", "allreduce,0,inf,tree,ll,-1,-1,-1\n");
+
+    Outcome o = Run("replay --policy p.conf --trace t.csv --json");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    Json root = Parse(o.out);
+    const cJSON *rows = cJSON_GetObjectItem(root.get(), "collectives");
+    ASSERT_EQ(2, cJSON_GetArraySize(rows));
+    const cJSON *row = cJSON_GetArrayItem(rows, 0);
+    EXPECT_EQ("tree", String(cJSON_GetObjectItem(row, "choice"), "algorithm"));
+    EXPECT_EQ("ring", String(cJSON_GetObjectItem(row, "auto"), "algorithm"));
+    EXPECT_EQ(2, Number(row, "line"));
+}
+
+} // namespace
