@@ -96,9 +96,10 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
 
 struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
 {
-    return (struct mock_lane){.limit = algo == NCCL_ALGO_NVLS
-                                           ? model->n_nvls_channels
-                                           : model->n_channels};
+    bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+
+    return (struct mock_lane){.limit = nvls ? model->n_nvls_channels
+                                            : model->n_channels};
 }
 
 void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,

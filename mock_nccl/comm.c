@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,11 +26,12 @@ static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
                                ncclTunerConstants_v5_t *constants)
 {
     int n_ranks = comm->machine->info.n_ranks;
+    int n_nodes = comm->machine->info.n_nodes;
     struct mock_init_args args = {
         .comm_id = comm_id,
         .n_ranks = (size_t)n_ranks,
-        .n_nodes = 1,
-        .domains = {1, n_ranks, n_ranks},
+        .n_nodes = (size_t)n_nodes,
+        .domains = {n_nodes, n_ranks / n_nodes, n_ranks / n_nodes},
         .constants = constants,
     };
     const char *name = mock_tuner_name(comm->tuner);
@@ -66,6 +68,24 @@ static ncclResult_t drop_tuner(struct mock_comm *comm)
     return rc;
 }
 
+/* NCCL reads what the user allows after the tuner's init, and not at all for
+ * one rank. */
+static ncclResult_t build_model(struct mock_comm *comm,
+                                const ncclTunerConstants_v5_t *constants)
+{
+    const struct mock_machine *machine = comm->machine;
+    bool alone = machine->info.n_ranks == 1;
+    struct mock_user_choice choice;
+    ncclResult_t rc = mock_user_choice_parse(
+        alone ? NULL : mock_nccl_algo(comm->nccl),
+        alone ? NULL : mock_nccl_proto(comm->nccl), &choice);
+
+    if (rc == ncclSuccess)
+        mock_model_build(&comm->model, &machine->info, &machine->graphs,
+                         constants, &choice);
+    return rc;
+}
+
 ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,
                               uint64_t comm_id, struct mock_comm **comm_ret)
@@ -81,13 +101,13 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = init_tuner(comm, comm_id, &constants);
+    if (rc == ncclSuccess)
+        rc = build_model(comm, &constants);
     if (rc != ncclSuccess) {
         drop_tuner(comm);
         free(comm);
         return rc;
     }
-    mock_model_build(&comm->model, &machine->info, &machine->graphs,
-                     &constants);
     *comm_ret = comm;
     return ncclSuccess;
 }
@@ -185,16 +205,32 @@ static ncclResult_t ask_tuner(struct mock_comm *comm,
 
 /* ---- deciding ---- */
 
+/* " NCCL_ALGO was set to ring." of a variable that is set. */
+static void describe(const char *name, const char *value, char *text_ret,
+                     size_t size)
+{
+    text_ret[0] = '\0';
+    if (value != NULL)
+        snprintf(text_ret, size, " %s was set to %s.", name, value);
+}
+
 static ncclResult_t fail_no_algorithm(const struct mock_comm *comm, int coll)
 {
     const char *prefix = mock_nccl_version(comm->nccl)->no_algo_prefix;
     const char *name = mock_coll_in_messages(coll);
+    bool by_user = mock_nccl_algo(comm->nccl) != NULL ||
+                   mock_nccl_proto(comm->nccl) != NULL;
+    const char *stop = by_user ? "." : "";
+    char algo[256];
+    char proto[256];
 
-    MOCK_WARN("%sno algorithm/protocol available for function %s", prefix,
-              name);
-    return mock_fail(ncclInternalError,
-                     "%sno algorithm/protocol available for function %s",
-                     prefix, name);
+    describe("NCCL_ALGO", mock_nccl_algo(comm->nccl), algo, sizeof(algo));
+    describe("NCCL_PROTO", mock_nccl_proto(comm->nccl), proto, sizeof(proto));
+    MOCK_WARN("%sno algorithm/protocol available for function %s%s%s%s", prefix,
+              name, stop, algo, proto);
+    return mock_fail(by_user ? ncclInvalidUsage : ncclInternalError,
+                     "%sno algorithm/protocol available for function %s%s%s%s",
+                     prefix, name, stop, algo, proto);
 }
 
 /* Where NCCL takes what it is given, and crashes, hangs or corrupts. */
@@ -353,6 +389,9 @@ static ncclResult_t check_call(const struct mock_call *call)
         call->element_size != 4 && call->element_size != 8)
         return mock_fail(ncclInvalidArgument, "no type of %zu bytes",
                          call->element_size);
+    if (call->fp8 && call->element_size != 1)
+        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
+                         call->element_size);
     if (call->n_pipe_ops < 1)
         return mock_fail(ncclInvalidArgument, "%d operations in a group",
                          call->n_pipe_ops);
@@ -381,7 +420,7 @@ ncclResult_t mock_comm_check(const struct mock_call *call,
 {
     *filled_ret = *call;
     if (filled_ret->element_size == 0)
-        filled_ret->element_size = 2;
+        filled_ret->element_size = call->fp8 ? 1 : 2;
     if (filled_ret->n_pipe_ops == 0)
         filled_ret->n_pipe_ops = 1;
     clear(outcome);
@@ -398,6 +437,7 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = call->n_pipe_ops,
         .no_nvls = call->no_nvls,
+        .fp8 = call->fp8,
     };
     ncclResult_t rc = ncclSuccess;
 

@@ -1,10 +1,8 @@
 #include "cost_model.h"
 
-#include <math.h>
 #include <string.h>
 
-/* Every intermediate value is a float or a double exactly where NCCL has one:
- * the tables agree to the last bit only so. */
+#include "cost_parts.h"
 
 // clang-format off
 const ncclTunerConstants_v5_t mock_default_constants = {
@@ -72,12 +70,6 @@ const ncclTunerConstants_v5_t mock_default_constants = {
     },
 };
 
-/* The share of NVLink's bandwidth that NVLS reaches; no tuner can edit it. */
-static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
-    [NCCL_HOPPER_COMPCAP_IDX] = .85f,
-    [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
-};
-
 /* What trees reach of their bandwidth, from 64 B in powers of two. */
 enum { N_TREE_CORRECTIONS = 23 };
 static const float tree_correction[NCCL_NUM_PROTOCOLS][N_TREE_CORRECTIONS] = {
@@ -91,18 +83,14 @@ static const float tree_correction[NCCL_NUM_PROTOCOLS][N_TREE_CORRECTIONS] = {
 // clang-format on
 
 enum {
-    MAX_NVLS_RANKS = 32, /* for anything but all-reduce */
+    MAX_NVLS_RANKS = 32,   /* of a node, for anything but all-reduce */
+    MAX_COLLNET_RANKS = 8, /* of a node */
     MAX_BATCH_COLLS = 10,
+    MAX_EXACT_FP8_RANKS = 8, /* in a ring; more lose too much of fp8 */
+    MIN_PLATEAU = 64,        /* bytes of one rank on one channel */
 };
 
-/* What the formulas read. */
-struct inputs {
-    const ncclTunerConstants_v5_t *constants;
-    const struct mock_graphs *graphs;
-    int compcap;
-    int compcap_index;
-    int n_ranks;
-};
+/* ---- what the formulas read ---- */
 
 static int compcap_index(int compute_capability)
 {
@@ -114,7 +102,55 @@ static int compcap_index(int compute_capability)
                                     : NCCL_VOLTA_COMPCAP_IDX;
 }
 
-static int n_steps(int coll, int n_ranks)
+static int scale_of(int n_nodes)
+{
+    if (n_nodes == 1)
+        return NCCL_TUNING_SCALE_1NODE;
+    return n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES : NCCL_TUNING_SCALE_4NODES;
+}
+
+static struct mock_inputs inputs_of(const struct mock_machine_info *info,
+                                    const struct mock_graphs *graphs,
+                                    const ncclTunerConstants_v5_t *constants)
+{
+    bool amd = strcmp(info->cpu_vendor, "amd") == 0;
+    bool like_amd = amd || strcmp(info->cpu_vendor, "mixed") == 0;
+    struct mock_inputs in = {
+        .constants = constants,
+        .graphs = graphs,
+        .compcap = info->compute_capability,
+        .compcap_index = compcap_index(info->compute_capability),
+        .scale = scale_of(info->n_nodes),
+        .n_ranks = info->n_ranks,
+        .n_nodes = info->n_nodes,
+        .per_node = info->n_ranks / info->n_nodes,
+    };
+
+    if (info->n_nodes == 1) {
+        in.ll_row = in.compcap_index;
+    } else {
+        in.ll_row = like_amd ? 1 : 0;
+        in.overhead_us = amd ? 2.0f : 1.0f;
+    }
+    return in;
+}
+
+const struct mock_graph *mock_graph_of(const struct mock_inputs *in, int algo)
+{
+    static const int graphs[NCCL_NUM_ALGORITHMS] = {
+        [NCCL_ALGO_TREE] = MOCK_GRAPH_TREE,
+        [NCCL_ALGO_RING] = MOCK_GRAPH_RING,
+        [NCCL_ALGO_COLLNET_DIRECT] = MOCK_GRAPH_COLLNET_DIRECT,
+        [NCCL_ALGO_COLLNET_CHAIN] = MOCK_GRAPH_COLLNET_CHAIN,
+        [NCCL_ALGO_NVLS] = MOCK_GRAPH_NVLS,
+        [NCCL_ALGO_NVLS_TREE] = MOCK_GRAPH_NVLS,
+        [NCCL_ALGO_PAT] = MOCK_GRAPH_TREE,
+    };
+
+    return &in->graphs->graph[graphs[algo]];
+}
+
+int mock_ring_steps(int coll, int n_ranks)
 {
     if (coll == ncclFuncAllReduce)
         return 2 * (n_ranks - 1);
@@ -123,147 +159,64 @@ static int n_steps(int coll, int n_ranks)
     return n_ranks;
 }
 
-static double limit(const struct inputs *in,
-                    const double (*table)[NCCL_NUM_TUNING_SCALES])
+int mock_log2(size_t n)
 {
-    return table[in->compcap_index][NCCL_TUNING_SCALE_1NODE];
+    int log = -1;
+
+    for (; n != 0; n >>= 1)
+        log++;
+    return log;
 }
 
-/* ---- bandwidth ---- */
+/* ---- what is there ---- */
 
-static float ring_bus_bw(const struct inputs *in, int proto)
+/* NCCL has no model of broadcasts along a tree, for example. */
+static bool is_modelled(const struct mock_inputs *in, int coll, int algo,
+                        int proto)
 {
-    const struct mock_graph *ring = &in->graphs->graph[MOCK_GRAPH_RING];
-    float bus = (float)ring->n_channels * ring->bw_intra;
-
-    if (proto == NCCL_PROTO_LL)
-        return (float)fmin(limit(in, in->constants->llMaxBws), bus * .5);
-    if (proto == NCCL_PROTO_LL128)
-        return (float)fmin(bus * .92,
-                           ring->n_channels *
-                               limit(in, in->constants->perChMaxRingLL128Bws));
-    return bus;
-}
-
-static float tree_bus_bw(const struct inputs *in, int proto)
-{
-    const ncclTunerConstants_v5_t *k = in->constants;
-    const struct mock_graph *tree = &in->graphs->graph[MOCK_GRAPH_TREE];
-    float bus = (float)tree->n_channels * tree->bw_intra;
-
-    bus = (float)fmin(bus * .92,
-                      tree->n_channels * limit(in, k->perChMaxTreeBws));
-    if (proto == NCCL_PROTO_LL)
-        bus = (float)fmin(bus * 1.0 / 3.8, limit(in, k->llMaxBws));
-    if (proto == NCCL_PROTO_LL128)
-        bus =
-            (float)fmin(bus * (7.0 / 9.0),
-                        tree->n_channels * limit(in, k->perChMaxTreeLL128Bws));
-    if (tree->pattern == MOCK_PATTERN_TREE)
-        bus = (float)(bus * .85);
-    return bus;
-}
-
-static float nvls_bus_bw(const struct inputs *in, int coll)
-{
-    const struct mock_graph *nvls = &in->graphs->graph[MOCK_GRAPH_NVLS];
-    float n_ranks = (float)in->n_ranks;
-    float n = (float)nvls->n_channels;
-    float bw;
-
-    if (nvls->n_channels < 2)
-        return 0;
-    bw = nvls->bw_intra * nvls_efficiency[in->compcap_index] * (n - 1) / n;
-    bw *= coll == ncclFuncAllReduce ? 2.0f : (n_ranks - 1) / n_ranks;
-    return n * fminf(bw, nvls->bw_inter);
-}
-
-/* From what crosses the links to what the caller sees. */
-static float to_algorithm_bw(float bus, int coll, int algo, int n_ranks)
-{
-    float ratio = .5f;
-
-    if (algo == NCCL_ALGO_NVLS && coll != ncclFuncAllReduce)
-        return bus;
-    if (algo != NCCL_ALGO_TREE)
-        ratio = (float)((1.0 * n_ranks) / n_steps(coll, n_ranks));
-    return bus * ratio;
+    if (proto != NCCL_PROTO_SIMPLE && algo != NCCL_ALGO_RING &&
+        algo != NCCL_ALGO_TREE)
+        return false;
+    switch (coll) {
+    case ncclFuncAllReduce:
+        return algo != NCCL_ALGO_PAT;
+    case ncclFuncAllGather:
+    case ncclFuncReduceScatter:
+        return algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||
+               algo == NCCL_ALGO_COLLNET_DIRECT ||
+               (algo == NCCL_ALGO_PAT && in->per_node == 1);
+    default:
+        return algo == NCCL_ALGO_RING;
+    }
 }
 
 /* LL128 needs stores of 128 bytes to arrive whole, which not all links do. */
-static bool ll128_works(const struct inputs *in, int algo)
+static bool ll128_is_safe(const struct mock_inputs *in, int algo)
 {
-    const struct mock_graph *graph =
-        &in->graphs->graph[algo == NCCL_ALGO_TREE ? MOCK_GRAPH_TREE
-                                                  : MOCK_GRAPH_RING];
+    const struct mock_graph *graph = mock_graph_of(in, algo);
     enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
 
     return graph->type_inter <= farthest &&
            graph->type_intra <= MOCK_PATH_NVB && in->compcap >= 70;
 }
 
-/* CollNet and multi-node algorithms are never there on one node; PAT is for
- * one GPU a node. */
-static float bandwidth(const struct inputs *in, int coll, int algo, int proto)
+static bool is_enabled(const struct mock_inputs *in,
+                       const struct mock_user_choice *choice, int coll,
+                       int algo, int proto)
 {
-    float bus = 0;
+    bool on_collnet = algo == NCCL_ALGO_COLLNET_DIRECT ||
+                      algo == NCCL_ALGO_COLLNET_CHAIN ||
+                      (algo == NCCL_ALGO_NVLS && in->n_nodes > 1);
 
-    if (algo == NCCL_ALGO_RING)
-        bus = ring_bus_bw(in, proto);
-    else if (algo == NCCL_ALGO_TREE && coll == ncclFuncAllReduce)
-        bus = tree_bus_bw(in, proto);
-    else if (algo == NCCL_ALGO_NVLS && proto == NCCL_PROTO_SIMPLE &&
-             coll >= ncclFuncAllGather)
-        bus = nvls_bus_bw(in, coll);
-    if (proto == NCCL_PROTO_LL128 && !ll128_works(in, algo))
-        bus = 0;
-    return to_algorithm_bw(bus, coll, algo, in->n_ranks);
-}
-
-/* ---- latency ---- */
-
-static int intra_hw(const struct inputs *in, int graph)
-{
-    return in->graphs->graph[graph].type_intra == MOCK_PATH_NVL ? NCCL_HW_NVLINK
-                                                                : NCCL_HW_PCI;
-}
-
-static float ring_latency(const struct inputs *in, int coll, int proto)
-{
-    const struct mock_graph *ring = &in->graphs->graph[MOCK_GRAPH_RING];
-    const double(*hw)[NCCL_NUM_PROTOCOLS] =
-        in->constants->hwLatencies[intra_hw(in, MOCK_GRAPH_RING)];
-    float latency = (float)in->constants->baseLatencies[NCCL_ALGO_RING][proto];
-    float step = (float)hw[NCCL_ALGO_RING][proto];
-    float steps = (float)n_steps(coll, in->n_ranks);
-
-    if (coll == ncclFuncBroadcast || coll == ncclFuncReduce) {
-        if (ring->same_channels)
-            return latency + step;
-        if (proto == NCCL_PROTO_SIMPLE)
-            step = (float)hw[NCCL_ALGO_TREE][proto];
-    }
-    return latency + steps * step;
-}
-
-static float tree_latency(const struct inputs *in, int proto)
-{
-    const double(*hw)[NCCL_NUM_PROTOCOLS] =
-        in->constants->hwLatencies[intra_hw(in, MOCK_GRAPH_TREE)];
-    float latency = (float)in->constants->baseLatencies[NCCL_ALGO_TREE][proto];
-    float step = (float)hw[NCCL_ALGO_TREE][proto];
-
-    return latency + 2 * ((float)(in->n_ranks - 1) * step);
-}
-
-static float latency(const struct inputs *in, int coll, int algo, int proto)
-{
-    if (algo == NCCL_ALGO_RING)
-        return ring_latency(in, coll, proto);
-    if (algo == NCCL_ALGO_TREE)
-        return tree_latency(in, proto);
-    return (float)in->constants
-        ->hwLatencies[intra_hw(in, MOCK_GRAPH_NVLS)][NCCL_ALGO_NVLS][proto];
+    if (choice->algo[coll][algo] == MOCK_USE_NO ||
+        choice->proto[coll][proto] == MOCK_USE_NO)
+        return false;
+    if (choice->proto[coll][proto] == MOCK_USE_IF_SAFE &&
+        !ll128_is_safe(in, algo))
+        return false;
+    if (algo == NCCL_ALGO_NVLS_TREE && in->n_nodes == 1)
+        return false;
+    return in->collnet || !on_collnet;
 }
 
 /* ---- the model ---- */
@@ -287,24 +240,37 @@ static void set_threads(struct mock_model *model, const struct mock_graph *ring)
     }
     if (slow)
         model->max_threads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 256;
+    model->max_threads[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
+    model->thread_threshold[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE] = 512;
+    model->thread_threshold[NCCL_ALGO_COLLNET_CHAIN][NCCL_PROTO_SIMPLE] = 512;
     model->thread_threshold[NCCL_ALGO_RING][NCCL_PROTO_LL] *= model->n_ranks;
+}
+
+static void set_entry(struct mock_model *model, const struct mock_inputs *in,
+                      const struct mock_user_choice *choice, int coll, int algo,
+                      int proto)
+{
+    if (!is_modelled(in, coll, algo, proto))
+        return;
+    model->latency[coll][algo][proto] = mock_latency(in, coll, algo, proto);
+    if (is_enabled(in, choice, coll, algo, proto))
+        model->bandwidth[coll][algo][proto] =
+            mock_bandwidth(in, coll, algo, proto);
 }
 
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
-                      const ncclTunerConstants_v5_t *constants)
+                      const ncclTunerConstants_v5_t *constants,
+                      const struct mock_user_choice *choice)
 {
-    struct inputs in = {
-        .constants = constants,
-        .graphs = graphs,
-        .compcap = info->compute_capability,
-        .compcap_index = compcap_index(info->compute_capability),
-        .n_ranks = info->n_ranks,
-    };
+    struct mock_inputs in = inputs_of(info, graphs, constants);
 
+    in.collnet = choice->collnet;
     memset(model, 0, sizeof(*model));
     model->n_ranks = info->n_ranks;
+    model->n_nodes = info->n_nodes;
+    model->compute_capability = info->compute_capability;
     model->n_channels = info->n_channels;
     model->n_nvls_channels = info->n_nvls_channels;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
@@ -313,48 +279,75 @@ void mock_model_build(struct mock_model *model,
         return; /* NCCL never asks */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
-                model->bandwidth[c][a][p] = bandwidth(&in, c, a, p);
-                model->latency[c][a][p] = latency(&in, c, a, p);
-            }
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                set_entry(model, &in, choice, c, a, p);
 }
 
 /* ---- tables ---- */
-
-static int log2_down(size_t n)
-{
-    int log = -1;
-
-    for (; n != 0; n >>= 1)
-        log++;
-    return log;
-}
 
 static bool nvls_allowed(const struct mock_model *model,
                          const struct mock_question *q)
 {
     if (model->n_nvls_channels == 0 ||
-        (q->no_nvls && q->coll != ncclFuncAllGather))
+        ((q->no_nvls || q->fp8) && q->coll != ncclFuncAllGather))
         return false;
-    return q->coll == ncclFuncAllReduce || model->n_ranks <= MAX_NVLS_RANKS;
+    return q->coll == ncclFuncAllReduce ||
+           model->n_ranks / model->n_nodes <= MAX_NVLS_RANKS;
+}
+
+static bool is_allowed(const struct mock_model *model,
+                       const struct mock_question *q, int algo)
+{
+    switch (algo) {
+    case NCCL_ALGO_NVLS:
+    case NCCL_ALGO_NVLS_TREE:
+        return nvls_allowed(model, q);
+    case NCCL_ALGO_COLLNET_DIRECT:
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return model->n_ranks / model->n_nodes <= MAX_COLLNET_RANKS;
+    default:
+        return true;
+    }
+}
+
+/* From some size on a ring over several nodes costs more a step. */
+static bool on_plateau(const struct mock_model *model,
+                       const struct mock_question *q, int algo, int proto)
+{
+    size_t parts = (size_t)(model->n_channels * model->n_ranks);
+
+    return algo == NCCL_ALGO_RING && proto == NCCL_PROTO_SIMPLE &&
+           model->n_nodes > 1 && q->coll == ncclFuncAllReduce &&
+           q->n_bytes / parts >= MIN_PLATEAU;
 }
 
 static float entry(const struct mock_model *model,
                    const struct mock_question *q, int algo, int proto)
 {
     float bw = model->bandwidth[q->coll][algo][proto];
-    int log_size = log2_down(q->n_bytes >> 6);
+    float latency = model->latency[q->coll][algo][proto];
+    int log_size = mock_log2(q->n_bytes >> 6);
     int n_latencies = q->n_pipe_ops;
 
-    if (bw == 0 || (algo == NCCL_ALGO_NVLS && !nvls_allowed(model, q)))
+    if (bw == 0 || !is_allowed(model, q, algo))
         return NCCL_ALGO_PROTO_IGNORE;
     if (algo == NCCL_ALGO_TREE && log_size >= 0 &&
         log_size < N_TREE_CORRECTIONS)
         bw *= tree_correction[proto][log_size];
+    if (on_plateau(model, q, algo, proto))
+        latency =
+            (float)(latency * (model->compute_capability < 80 ? 1.9 : 1.4));
     if (algo != NCCL_ALGO_RING)
         n_latencies = (n_latencies + MAX_BATCH_COLLS - 1) / MAX_BATCH_COLLS;
-    return model->latency[q->coll][algo][proto] * (float)n_latencies +
-           (float)q->n_bytes / (1000 * bw);
+    return latency * (float)n_latencies + (float)q->n_bytes / (1000 * bw);
+}
+
+/* NCCL moves allgather and broadcast as bytes, whatever the type. */
+static bool loses_fp8(const struct mock_model *model,
+                      const struct mock_question *q)
+{
+    return q->fp8 && model->n_ranks > MAX_EXACT_FP8_RANKS &&
+           q->coll != ncclFuncAllGather && q->coll != ncclFuncBroadcast;
 }
 
 void mock_model_table(const struct mock_model *model,
@@ -363,4 +356,7 @@ void mock_model_table(const struct mock_model *model,
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
             table[a][p] = entry(model, question, a, p);
+    if (loses_fp8(model, question))
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[NCCL_ALGO_RING][p] *= 1024; /* those ruled out, too */
 }

@@ -1,6 +1,5 @@
 /*
- * cost_model.h - NCCL 2.28.9's own prediction of how long a collective takes,
- * on one node
+ * cost_model.h - NCCL 2.28.9's own prediction of how long a collective takes
  */
 #ifndef MOCK_COST_MODEL_H
 #define MOCK_COST_MODEL_H
@@ -9,10 +8,13 @@
 
 #include "graphs.h"
 #include "mock_nccl.h"
+#include "user_choice.h"
 
 /* A communicator's model, and what NCCL derives channel counts from. */
 struct mock_model {
     int n_ranks;
+    int n_nodes;
+    int compute_capability;
     int n_channels;
     int n_nvls_channels;
     int n_nvls_heads; /* GPUs that head an NVLS channel */
@@ -30,7 +32,8 @@ extern const ncclTunerConstants_v5_t mock_default_constants;
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
-                      const ncclTunerConstants_v5_t *constants);
+                      const ncclTunerConstants_v5_t *constants,
+                      const struct mock_user_choice *choice);
 
 /* What a table is asked for. */
 struct mock_question {
@@ -38,9 +41,10 @@ struct mock_question {
     size_t n_bytes;
     int n_pipe_ops;
     bool no_nvls;
+    bool fp8;
 };
 
-/* NCCL's table: microseconds, -1 where NCCL has ruled an entry out. */
+/* NCCL's table: microseconds, below 0 where NCCL has ruled an entry out. */
 void mock_model_table(const struct mock_model *model,
                       const struct mock_question *question, mock_table table);
 

@@ -15,7 +15,7 @@
 struct parser {
     XML_Parser xml;
     const char *path;
-    int n_ranks;
+    int per_node; /* GPUs */
     ncclResult_t rc;
     int depth; /* graphs 1, graph 2, channel 3, gpu 4 */
     int id;    /* of the graph that is open */
@@ -42,14 +42,22 @@ static void fail(struct parser *p, const char *fmt, ...)
     XML_StopParser(p->xml, XML_FALSE);
 }
 
-static const char *attribute(struct parser *p, const char **pairs,
-                             const char *name)
+static const char *optional(const char **pairs, const char *name)
 {
     for (; pairs[0] != NULL; pairs += 2)
         if (strcmp(pairs[0], name) == 0)
             return pairs[1];
-    fail(p, "a graph without '%s'", name);
     return NULL;
+}
+
+static const char *attribute(struct parser *p, const char **pairs,
+                             const char *name)
+{
+    const char *text = optional(pairs, name);
+
+    if (text == NULL)
+        fail(p, "a graph without '%s'", name);
+    return text;
 }
 
 static int whole(struct parser *p, const char **pairs, const char *name,
@@ -122,6 +130,8 @@ static void open_graph(struct parser *p, const char **pairs)
     graph->n_channels = whole(p, pairs, "nchannels", 64);
     graph->bw_intra = real(p, pairs, "speedintra");
     graph->bw_inter = real(p, pairs, "speedinter");
+    if (optional(pairs, "latencyinter") != NULL) /* NCCL does without it */
+        graph->latency_inter = real(p, pairs, "latencyinter");
     graph->type_intra = path_type(p, pairs, "typeintra");
     graph->type_inter = path_type(p, pairs, "typeinter");
     graph->same_channels = whole(p, pairs, "samechannels", 1);
@@ -131,9 +141,9 @@ static void check_channel(struct parser *p)
 {
     p->n_channels++;
     /* Other graphs list only the GPUs that head a channel. */
-    if (p->id <= MOCK_GRAPH_TREE && p->n_gpus != p->n_ranks)
-        fail(p, "a channel of %d GPUs on a machine of %d ranks", p->n_gpus,
-             p->n_ranks);
+    if (p->id <= MOCK_GRAPH_TREE && p->n_gpus != p->per_node)
+        fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
+             p->per_node);
 }
 
 static void check_graph(struct parser *p)
@@ -209,10 +219,10 @@ static ncclResult_t check_complete(struct parser *p)
     return ncclSuccess;
 }
 
-ncclResult_t mock_graphs_load(const char *path, int n_ranks,
+ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret)
 {
-    struct parser p = {.path = path, .n_ranks = n_ranks};
+    struct parser p = {.path = path, .per_node = per_node};
     FILE *file = fopen(path, "r");
     ncclResult_t rc;
 

@@ -36,6 +36,7 @@ struct mock_graph {
     int n_channels; /* of the search: half of the communicator's */
     float bw_intra; /* GB/s a channel */
     float bw_inter;
+    float latency_inter; /* us of the network itself; 0 if not in the file */
     enum mock_path type_intra;
     enum mock_path type_inter;
     int same_channels; /* all channels visit the GPUs in one order */
@@ -47,9 +48,9 @@ struct mock_graphs {
 
 /*
  * Reads 'path', in which rings and trees must be there and must visit
- * 'n_ranks' GPUs.
+ * 'per_node' GPUs: a file shows one node.
  */
-ncclResult_t mock_graphs_load(const char *path, int n_ranks,
+ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);
 
 #endif /* MOCK_GRAPHS_H */

@@ -61,7 +61,7 @@ static bool same_kind(const struct task *a, const struct task *b)
 {
     return a->call.coll == b->call.coll &&
            element_size(&a->call) == element_size(&b->call) &&
-           a->call.no_nvls == b->call.no_nvls;
+           a->call.no_nvls == b->call.no_nvls && a->call.fp8 == b->call.fp8;
 }
 
 /* Largest first, and the later of two alike. */

@@ -43,6 +43,8 @@ enum status { FAILED = -1, READY, LOADED };
 struct mock_nccl {
     const struct mock_version *version;
     char *plugin; /* NCCL_TUNER_PLUGIN, or NULL */
+    char *algo;   /* NCCL_ALGO, or NULL */
+    char *proto;  /* NCCL_PROTO, or NULL */
     const void *static_tuner;
     int static_tuner_version;
 
@@ -57,6 +59,16 @@ struct mock_nccl {
 const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
 {
     return nccl->version;
+}
+
+const char *mock_nccl_algo(const struct mock_nccl *nccl)
+{
+    return nccl->algo;
+}
+
+const char *mock_nccl_proto(const struct mock_nccl *nccl)
+{
+    return nccl->proto;
 }
 
 /* ---- life ---- */
@@ -91,6 +103,35 @@ static ncclResult_t check(const struct mock_nccl_options *options)
     return ncclSuccess;
 }
 
+/* A copy, to be freed; NULL for NULL. */
+static ncclResult_t copy(const char *text, char **copy_ret)
+{
+    if (text == NULL)
+        return ncclSuccess;
+    *copy_ret = strdup(text);
+    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
+}
+
+static ncclResult_t copy_variables(struct mock_nccl *nccl,
+                                   const struct mock_nccl_options *options)
+{
+    ncclResult_t rc = copy(options->tuner_plugin, &nccl->plugin);
+
+    if (rc == ncclSuccess)
+        rc = copy(options->algo, &nccl->algo);
+    if (rc == ncclSuccess)
+        rc = copy(options->proto, &nccl->proto);
+    return rc;
+}
+
+static void free_nccl(struct mock_nccl *nccl)
+{
+    free(nccl->plugin);
+    free(nccl->algo);
+    free(nccl->proto);
+    free(nccl);
+}
+
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
                               struct mock_nccl **nccl_ret)
 {
@@ -102,10 +143,10 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();
-    if (options->tuner_plugin != NULL &&
-        (nccl->plugin = strdup(options->tuner_plugin)) == NULL) {
-        free(nccl);
-        return mock_fail_memory();
+    rc = copy_variables(nccl, options);
+    if (rc != ncclSuccess) {
+        free_nccl(nccl);
+        return rc;
     }
     nccl->version = find_version(options->version);
     nccl->static_tuner = options->static_tuner;
@@ -122,8 +163,7 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
     if (nccl->library != NULL) /* as when the process ends */
         dlclose(nccl->library);
     pthread_mutex_destroy(&nccl->lock);
-    free(nccl->plugin);
-    free(nccl);
+    free_nccl(nccl);
 }
 
 /* ---- opening ---- */

@@ -22,6 +22,10 @@ struct mock_version {
 
 const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
 
+/* NCCL_ALGO and NCCL_PROTO, or NULL. */
+const char *mock_nccl_algo(const struct mock_nccl *nccl);
+const char *mock_nccl_proto(const struct mock_nccl *nccl);
+
 /*
  * The tuner for one more communicator, or NULL.  *owner_ret says whether this
  * communicator takes part in the count that mock_loader_release() keeps.

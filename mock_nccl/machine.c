@@ -20,6 +20,8 @@ enum {
     N_COLUMNS,
 };
 
+enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain of many hosts is one */
+
 static const char *const column_words[N_COLUMNS] = {
     [GPU] = "gpu",
     [COMPUTE_CAPABILITY] = "compute_capability",
@@ -65,8 +67,8 @@ static ncclResult_t read_numbers(const struct mock_csv *csv,
         int max;
     } wanted[] = {
         {COMPUTE_CAPABILITY, &info->compute_capability, 60, 129},
-        {RANKS, &info->n_ranks, 1, 72},
-        {NODES, &info->n_nodes, 1, 1 << 20},
+        {RANKS, &info->n_ranks, 1, 65536},
+        {NODES, &info->n_nodes, 1, 65536},
         {CHANNELS, &info->n_channels, 1, 64},
         {NVLS_CHANNELS, &info->n_nvls_channels, 0, 64},
     };
@@ -80,6 +82,22 @@ static ncclResult_t read_numbers(const struct mock_csv *csv,
             return rc;
         *wanted[i].number_ret = (int)number;
     }
+    return ncclSuccess;
+}
+
+/* All nodes are alike. */
+static ncclResult_t check_nodes(const struct mock_csv *csv,
+                                const struct mock_machine_info *info)
+{
+    if (info->n_ranks % info->n_nodes != 0)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "%d ranks are not the same number on each of %d "
+                             "nodes",
+                             info->n_ranks, info->n_nodes);
+    if (info->n_ranks / info->n_nodes > MAX_PER_NODE)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "%d ranks on a node, but %d is the most",
+                             info->n_ranks / info->n_nodes, MAX_PER_NODE);
     return ncclSuccess;
 }
 
@@ -103,11 +121,9 @@ static ncclResult_t read_row(const struct mock_csv *csv,
                              "column 'nccl': '%s' is not a version such as "
                              "2.28.9",
                              info->nccl);
-    if (info->n_nodes != 1)
-        return mock_csv_fail(csv, mock_csv_line(csv),
-                             "%d nodes, but only machines of one node are "
-                             "modelled",
-                             info->n_nodes);
+    rc = check_nodes(csv, info);
+    if (rc != ncclSuccess)
+        return rc;
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
              vendor_words[vendor]);
     return ncclSuccess;
@@ -173,7 +189,8 @@ static char *file_in(const char *folder, const char *name)
 static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
 {
     const struct mock_machine_info *info = &machine->info;
-    ncclResult_t rc = mock_graphs_load(path, info->n_ranks, &machine->graphs);
+    ncclResult_t rc =
+        mock_graphs_load(path, info->n_ranks / info->n_nodes, &machine->graphs);
 
     if (rc == ncclSuccess && info->n_nvls_channels > 0 &&
         machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
@@ -188,8 +205,9 @@ static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
     char *info = file_in(folder, "machine.csv");
     char *graphs = file_in(folder, "graphs.xml");
     char *timings = file_in(folder, "timings.csv");
+    struct mock_user_choice choice;
     struct stat st;
-    ncclResult_t rc = ncclSuccess;
+    ncclResult_t rc = mock_user_choice_parse(NULL, NULL, &choice);
 
     if (info == NULL || graphs == NULL || timings == NULL)
         rc = mock_fail_memory();
@@ -199,7 +217,7 @@ static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
         rc = load_graphs(graphs, machine);
     if (rc == ncclSuccess) {
         mock_model_build(&machine->model, &machine->info, &machine->graphs,
-                         &mock_default_constants);
+                         &mock_default_constants, &choice);
         if (stat(timings, &st) == 0)
             rc = mock_timings_load(timings, &machine->model, &machine->timings);
     }

@@ -6,8 +6,8 @@
  * to what the plugin leaves there, and says how long the collective took when
  * that machine was recorded.
  *
- * The contract is NCCL 2.28.9's behaviour for one node.  Nothing here shares
- * code with the plugins, so that it does not share their mistakes either.
+ * The contract is NCCL 2.28.9's behaviour.  Nothing here shares code with the
+ * plugins, so that it does not share their mistakes either.
  *
  * A function that can fail returns an ncclResult_t; the reason is then in
  * mock_last_error() of the calling thread.  Sizes are bytes, times
@@ -38,8 +38,8 @@ struct mock_machine_info {
     char name[64];          /* the folder's name */
     char gpu[64];           /* as the driver spells it, e.g. "NVIDIA H200" */
     int compute_capability; /* 80, 90, 100 */
-    int n_ranks;            /* GPUs, one rank each */
-    int n_nodes;            /* 1 */
+    int n_ranks;            /* GPUs of all nodes, one rank each */
+    int n_nodes;            /* 1 or more, with as many ranks each */
     char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
     int n_channels;         /* comm->nChannels: what NCCL prints as "coll
                                channels", twice the search channels */
@@ -143,6 +143,12 @@ struct mock_nccl_options {
      * 6.  NULL for none. */
     const void *static_tuner;
     int static_tuner_version;
+
+    /* What NCCL_ALGO and NCCL_PROTO hold; NULL if they are unset.  The
+     * environment itself is not read.  The syntax is that of 2.28, see
+     * user_choice.h. */
+    const char *algo;
+    const char *proto;
 };
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
@@ -162,8 +168,9 @@ uint64_t mock_new_comm_id(void);
  * One rank of a communicator over all of the machine's GPUs.  Loads the tuner
  * if this is the first, then calls its init.  A tuner that does not load is no
  * error, as in NCCL; one whose init fails fails the communicator with the same
- * code.  'comm_id' is what v5 and v6 are told.  'nccl' and 'machine' must
- * outlive the communicator.
+ * code, and a word in NCCL_ALGO or NCCL_PROTO that NCCL does not know fails it
+ * with ncclInvalidUsage.  'comm_id' is what v5 and v6 are told.  'nccl' and
+ * 'machine' must outlive the communicator.
  */
 ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,
@@ -184,7 +191,10 @@ struct mock_call {
     int n_pipe_ops;      /* 0 means 1 */
     int reg_buff;        /* 0 or 1 */
     bool no_nvls;        /* a type and operation that NVLS cannot do, such as
-                            fp8 or avg */
+                            avg */
+    bool fp8;            /* a type of one byte (0 above means 1), which NVLS
+                            cannot do; a reduction over more than 8 ranks has
+                            all Ring entries times 1024, -1 included */
 };
 
 typedef float mock_table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
@@ -197,7 +207,8 @@ struct mock_outcome {
     int asked_channels;    /* what the tuner wrote; 0: NCCL's own count */
     size_t chunk_bytes;    /* what a v6 tuner wrote, after NCCL's clamp to its
                               buffers; 0: NCCL's own */
-    mock_table cost;       /* what the tuner was handed, us, -1 ruled out */
+    mock_table cost;       /* what the tuner was handed, us, below 0 ruled
+                              out */
     mock_table cost_after; /* what it left */
 };
 

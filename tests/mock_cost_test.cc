@@ -129,7 +129,10 @@ INSTANTIATE_TEST_SUITE_P(Machines, ReferenceTables,
                          testing::Values(std::pair("h100x8", "h100_n1_g8"),
                                          std::pair("h100x4", "h100_n1_g4"),
                                          std::pair("a100x8", "a100_n1_g8"),
-                                         std::pair("b200x8", "b200_n1_g8")),
+                                         std::pair("b200x8", "b200_n1_g8"),
+                                         std::pair("a100n2x8", "a100_n2_g8"),
+                                         std::pair("h100n2x8", "h100_n2_g8"),
+                                         std::pair("h100n8x8", "h100_n8_g8")),
                          [](const auto &p) {
                              return std::string(p.param.second);
                          });
@@ -215,13 +218,12 @@ struct BadCall {
 TEST_F(OnH200x4, RefusesCallsThatCannotBe)
 {
     const BadCall cases[] = {
-        {"coll",
-         {static_cast<ncclFunc_t>(5), 8, 0, 0, 0, false},
-         "no collective 5"},
-        {"type", {ncclFuncAllReduce, 8, 3, 0, 0, false}, "no type of 3 bytes"},
-        {"pipe",
-         {ncclFuncAllReduce, 8, 0, -1, 0, false},
-         "-1 operations in a group"},
+        {"coll", {static_cast<ncclFunc_t>(5), 8}, "no collective 5"},
+        {"type", {ncclFuncAllReduce, 8, 3}, "no type of 3 bytes"},
+        {"pipe", {ncclFuncAllReduce, 8, 0, -1}, "-1 operations in a group"},
+        {"fp8",
+         {ncclFuncAllReduce, 8, 2, 0, 0, false, true},
+         "no fp8 type of 2 bytes"},
     };
 
     for (const BadCall &c : cases) {

@@ -128,6 +128,13 @@ mock_call Of(size_t element_size, mock_call call)
     return call;
 }
 
+mock_call Fp8(mock_call call)
+{
+    call.element_size = 1;
+    call.fp8 = true;
+    return call;
+}
+
 mock_call Registered(mock_call call)
 {
     call.reg_buff = 1;
@@ -164,6 +171,9 @@ TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
         {"types_of_what_moves_as_bytes",
          {Call(kBc, m), Of(4, Call(kBc, m)), Of(8, Call(kBc, m))},
          {{kBc, 3 * m, 1, 0}}},
+        {"fp8_and_another_byte_type",
+         {Fp8(Call(kAr, m)), Of(1, Call(kAr, m)), Fp8(Call(kAr, m))},
+         {{kAr, 2 * m, 1, 0}, {kAr, m, 1, 0}}},
         {"nothing_to_move", {Call(kAr, 0), Call(kAr, m)}, {{kAr, m, 1, 0}}},
         {"more_than_channels",
          std::vector<mock_call>(25, Call(kAr, 1024)),

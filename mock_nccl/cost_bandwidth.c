@@ -1,0 +1,149 @@
+#include "cost_parts.h"
+
+#include <float.h>
+#include <math.h>
+
+/* The share of NVLink's bandwidth that NVLS reaches; no tuner can edit it. */
+static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
+    [NCCL_HOPPER_COMPCAP_IDX] = .85f,
+    [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
+};
+
+static double limit(const struct mock_inputs *in,
+                    const double (*table)[NCCL_NUM_TUNING_SCALES])
+{
+    return table[in->compcap_index][in->scale];
+}
+
+static double ll_limit(const struct mock_inputs *in)
+{
+    return in->constants->llMaxBws[in->ll_row][in->scale];
+}
+
+/* Beyond two nodes the network is what counts. */
+static float channel_bw(const struct mock_inputs *in,
+                        const struct mock_graph *graph)
+{
+    return in->n_nodes <= 2 ? graph->bw_intra : graph->bw_inter;
+}
+
+static float ring_bus_bw(const struct mock_inputs *in, int proto)
+{
+    const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
+    float bus = (float)ring->n_channels * channel_bw(in, ring);
+
+    if (proto == NCCL_PROTO_LL)
+        return (float)fmin(ll_limit(in), bus * .5);
+    if (proto == NCCL_PROTO_LL128)
+        return (float)fmin(bus * .92,
+                           ring->n_channels *
+                               limit(in, in->constants->perChMaxRingLL128Bws));
+    return bus;
+}
+
+static float tree_bus_bw(const struct mock_inputs *in, int proto)
+{
+    const ncclTunerConstants_v5_t *k = in->constants;
+    const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
+    float bus = (float)tree->n_channels * channel_bw(in, tree);
+    double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
+
+    bus = (float)fmin(bus * .92,
+                      tree->n_channels * limit(in, k->perChMaxTreeBws));
+    if (proto == NCCL_PROTO_LL)
+        bus = (float)fmin(bus * 1.0 / 3.8, ll_limit(in));
+    if (proto == NCCL_PROTO_LL128)
+        bus = (float)fmin(bus * ll128, tree->n_channels *
+                                           limit(in, k->perChMaxTreeLL128Bws));
+    if (tree->pattern == MOCK_PATTERN_TREE)
+        bus = (float)(bus * .85);
+    return bus;
+}
+
+static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
+{
+    const struct mock_graph *nvls = mock_graph_of(in, algo);
+    bool is_tree = algo == NCCL_ALGO_NVLS_TREE;
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float n = (float)nvls->n_channels;
+    float most = is_tree ? (float)limit(in, in->constants->perChMaxNVLSTreeBws)
+                         : FLT_MAX;
+    float intra;
+    float inter;
+
+    if (nvls->n_channels < 2)
+        return 0;
+    intra = nvls->bw_intra * nvls_efficiency[in->compcap_index] * (n - 1) / n;
+    intra *= coll == ncclFuncAllReduce ? 2.0f : (per_node - 1) / per_node;
+    inter = nvls->bw_inter * (in->n_nodes <= 2 && is_tree ? 2.0f : 1.0f);
+    return n * fminf(fminf(intra, inter), most);
+}
+
+static float pat_bus_bw(const struct mock_inputs *in)
+{
+    const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_PAT);
+    float bus = (float)graph->n_channels * channel_bw(in, graph);
+
+    return (float)(bus * .75);
+}
+
+static float collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
+{
+    const struct mock_graph *graph =
+        mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float bus = (float)graph->n_channels * graph->bw_intra;
+    float factor; /* GPUs that share a network card */
+
+    if (graph->n_channels == 0)
+        return 0;
+    if (coll != ncclFuncAllReduce)
+        return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
+    factor = (float)(per_node / (1.0 * graph->n_channels));
+    factor -= (factor - 1) / 2;
+    bus /= factor;
+    return in->compcap >= 90 ? (float)(bus * .85) : bus;
+}
+
+static float collnet_chain_bus_bw(const struct mock_inputs *in)
+{
+    const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_COLLNET_CHAIN);
+
+    return (float)graph->n_channels * graph->bw_intra;
+}
+
+/* What crosses the links. */
+static float bus_bw(const struct mock_inputs *in, int coll, int algo, int proto)
+{
+    switch (algo) {
+    case NCCL_ALGO_RING:
+        return ring_bus_bw(in, proto);
+    case NCCL_ALGO_TREE:
+        return tree_bus_bw(in, proto);
+    case NCCL_ALGO_NVLS:
+    case NCCL_ALGO_NVLS_TREE:
+        return nvls_bus_bw(in, coll, algo);
+    case NCCL_ALGO_PAT:
+        return pat_bus_bw(in);
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return collnet_direct_bus_bw(in, coll);
+    default:
+        return collnet_chain_bus_bw(in);
+    }
+}
+
+float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
+                     int proto)
+{
+    bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    float bus = bus_bw(in, coll, algo, proto);
+    float ratio = .5f;
+
+    if (gathers && algo != NCCL_ALGO_RING)
+        return bus;
+    if (algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||
+        algo == NCCL_ALGO_NVLS_TREE)
+        ratio =
+            (float)((1.0 * in->n_ranks) / mock_ring_steps(coll, in->n_ranks));
+    return bus * ratio;
+}
