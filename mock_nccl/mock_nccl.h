@@ -253,7 +253,7 @@ struct mock_ranks; /* opaque */
 /*
  * A communicator with all its ranks, as many as the machine has GPUs, in rank
  * order.  'before_init' (or NULL) is called with 'user' before each rank's
- * init: what it changes in the environment, that rank alone sees.  Errors as
+ * init, which finds the environment as that left it.  Errors as
  * mock_comm_create(); *ranks_ret is untouched then.
  */
 ncclResult_t mock_ranks_create(struct mock_nccl *nccl,

@@ -79,6 +79,37 @@ TEST_F(Cli, ReplayFailsAPluginThatWouldNotLoad)
     EXPECT_THAT(o.err, HasSubstr("would not load tuner plugin './no.so'"));
 }
 
+TEST_F(Cli, ReplaySurvivesAPluginThatCrashes)
+{
+    // A sanitizer's own handler would turn the crash into a plain exit.
+    setenv("ASAN_OPTIONS", "handle_segv=0", 1);
+    setenv("TSAN_OPTIONS", "handle_segv=0", 1);
+    Outcome o = Run(
+        std::string("replay --plugin " STP_ROW_POINTERS " --trace ") + kDdp);
+    unsetenv("ASAN_OPTIONS");
+    unsetenv("TSAN_OPTIONS");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("row_pointers.so' crashed ("));
+}
+
+// A plugin without a policy steps aside, and all ranks agree on nothing.
+TEST_F(Cli, ReplayWantsAPolicyThatItsPluginWouldTake)
+{
+    Write("bad.conf", "allreduce,0,inf,rnig,ll,-1,-1,-1\n");
+    const std::string replay = std::string("replay --trace ") + kDdp;
+
+    EXPECT_THAT(Run(replay).err,
+                StrEq("steptune replay: no policy for the plugin, expected "
+                      "--policy or NCCL_TUNER_CONFIG_FILE\n"));
+    EXPECT_THAT(Run(replay + " --policy missing").err,
+                HasSubstr("missing: cannot be opened: No such file"));
+    EXPECT_THAT(Run(replay + " --policy bad.conf").err,
+                HasSubstr("bad.conf:1:17: unknown algorithm 'rnig'"));
+    EXPECT_EQ(1, Run(replay).status);
+    EXPECT_EQ(1, Run(replay + " --policy bad.conf").status);
+}
+
 struct BadTrace {
     const char *text;
     const char *expected;

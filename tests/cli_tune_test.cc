@@ -139,6 +139,25 @@ TEST_F(Cli, TuneRefusesToMakeAPolicyOfAModel)
     EXPECT_THAT(Files(), IsEmpty());
 }
 
+// A copy of the program that has no plugin beside it cannot verify.
+TEST_F(Cli, TuneLeavesNoPolicyThatItCouldNotVerify)
+{
+    fs::create_directory(dir_ / "bin");
+    fs::copy(STP_STEPTUNE, dir_ / "bin/steptune");
+    Write("steptune.conf", "# old\n");
+
+    int status = std::system(("cd '" + dir_.string() +
+                              "' && bin/steptune tune --collective allreduce "
+                              "-n 2 --on " STP_FIXTURES "/machines/h200x4 "
+                              ">/dev/null 2>&1")
+                                 .c_str());
+
+    EXPECT_EQ(1, WEXITSTATUS(status));
+    EXPECT_EQ("# old\n", Read("steptune.conf"));
+    EXPECT_THAT(Files(),
+                ElementsAre("bin", "steptune.conf", "steptune.sweep.csv"));
+}
+
 TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 {
     Outcome o = Run("tune --collective allreduce -n 2 -o no/such/folder.conf");

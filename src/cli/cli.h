@@ -12,6 +12,7 @@
 #include "bench/device.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
+#include "core/policy.h"
 #include "core/status.h"
 #include "nccl_tuner_abi.h"
 
@@ -90,6 +91,8 @@ enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err);
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 
+/* ---- running plugins ---- */
+
 /*
  * Sets what a job's environment would tell the plugin on a host with the GPUs
  * of the recorded machine at 'machine_path', and 'policy' as its policy if that
@@ -98,6 +101,24 @@ bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
                                            struct stp_error *err);
+
+/*
+ * Reads the policy at 'path' for a plugin, to be freed, or complains and
+ * returns the exit status.  One that we cannot read may still be one that
+ * another vendor's plugin can, if it is not 'ours': then *policy_ret is
+ * untouched, and no lines are known.  Ours without a policy would step aside,
+ * and a step aside agrees with anything.
+ */
+int stp_load_plugin_policy(const char *command, const char *path, bool ours,
+                           struct stp_policy **policy_ret);
+
+/*
+ * Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) in
+ * a child: it may crash, as it would crash a job, and somebody must be left to
+ * say so.
+ */
+int stp_run_plugin(const char *command, const char *plugin,
+                   int (*run)(void *user, const char *command), void *user);
 
 /* ---- measuring ---- */
 

@@ -1,10 +1,7 @@
 /* explain.c - `steptune explain` */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "analyse/explain.h"
 #include "cli/cli.h"
@@ -108,22 +105,6 @@ static enum stp_status explain(const struct options *o,
     return status;
 }
 
-/* A policy that we cannot read may still be one that another vendor's plugin
- * can: then no lines are known.  Ours would refuse it, so that we do, too. */
-static int load_policy(const struct options *o, bool ours, const char *command,
-                       struct stp_policy **policy)
-{
-    struct stp_error err;
-
-    if (o->policy == NULL || stp_policy_load(o->policy, policy, &err) == STP_OK)
-        return STP_EXIT_OK;
-    stp_complain_error(command, o->policy, &err);
-    if (ours)
-        return STP_EXIT_FAILED;
-    stp_complain(command, "so the lines that decide are not known");
-    return STP_EXIT_OK;
-}
-
 static int run(struct options *o, const char *command)
 {
     char plugin[STP_CLI_PATH];
@@ -144,7 +125,7 @@ static int run(struct options *o, const char *command)
         o->plugin = plugin;
     if (o->policy == NULL)
         o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
-    exit_status = load_policy(o, ours, command, &policy);
+    exit_status = stp_load_plugin_policy(command, o->policy, ours, &policy);
     if (exit_status == STP_EXIT_OK &&
         (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK ||
          explain(o, policy, machine, &err) != STP_OK))
@@ -153,31 +134,9 @@ static int run(struct options *o, const char *command)
     return exit_status;
 }
 
-/* Another vendor's plugin may crash, as it would crash a job: in a child, so
- * that there is somebody left to say so. */
-static int run_in_child(struct options *o, const char *command)
+static int run_options(void *o, const char *command)
 {
-    pid_t child = fork();
-    int status;
-
-    if (child < 0)
-        return run(o, command);
-    if (child == 0) {
-        int exit_status = run(o, command);
-
-        if (fflush(stdout) != 0)
-            exit_status =
-                stp_complain(command, "cannot write to standard output");
-        _exit(exit_status);
-    }
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return stp_complain(command, "lost its child process");
-    if (WIFSIGNALED(status))
-        return stp_complain(
-            command, "tuner plugin '%s' crashed (%s) when mock NCCL called it",
-            o->plugin, strsignal(WTERMSIG(status)));
-    return WEXITSTATUS(status);
+    return run(o, command);
 }
 
 int stp_cmd_explain(int argc, char **argv)
@@ -186,5 +145,5 @@ int stp_cmd_explain(int argc, char **argv)
 
     stp_options_default(&o.machine, NULL, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    return o.plugin != NULL ? run_in_child(&o, argv[0]) : run(&o, argv[0]);
+    return stp_run_plugin(argv[0], o.plugin, run_options, &o);
 }

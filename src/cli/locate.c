@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "mock_nccl.h"
 
 static bool is_directory(const char *path)
 {
@@ -84,22 +83,4 @@ enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err)
     return stp_fail(err, STP_ERR_IO, 0, 0,
                     "%s is neither in %s nor in %s beside this program", name,
                     places[0], places[1]);
-}
-
-enum stp_status stp_set_plugin_environment(const char *machine_path,
-                                           const char *policy,
-                                           struct stp_error *err)
-{
-    struct mock_machine *machine;
-    int failed;
-
-    if (mock_machine_load(machine_path, &machine) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
-    failed = setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
-    mock_machine_free(machine);
-    if (policy != NULL)
-        failed |= setenv("NCCL_TUNER_CONFIG_FILE", policy, 1);
-    failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
-    return failed ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
-                  : STP_OK;
 }

@@ -139,8 +139,11 @@ static int play(const struct options *o, const char *command,
 static int run(struct options *o, const char *command,
                const struct stp_trace *trace)
 {
-    char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], policy[STP_CLI_PATH];
+    char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], beside[STP_CLI_PATH];
+    struct stp_policy *policy = NULL;
+    bool ours = o->plugin == NULL;
     struct stp_error err;
+    int exit_status;
 
     if (o->machine.on == NULL)
         o->machine.on =
@@ -148,34 +151,47 @@ static int run(struct options *o, const char *command,
     if (o->nccl == NULL && trace->nccl[0] != '\0')
         o->nccl = trace->nccl;
     if (o->policy == NULL && trace->policy[0] != '\0' &&
-        policy_beside(o->trace, trace->policy, policy))
-        o->policy = policy;
+        policy_beside(o->trace, trace->policy, beside))
+        o->policy = beside;
+    if (o->policy == NULL)
+        o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
     if (stp_find_machine(o->machine.on, machine, &err) != STP_OK) {
         stp_complain_error(command, NULL, &err);
         return STP_EXIT_NOTHING;
     }
-    if (o->plugin == NULL) {
+    if (ours) {
         if (stp_find_plugin(plugin, &err) != STP_OK)
             return stp_complain_error(command, NULL, &err);
         o->plugin = plugin;
     }
+    exit_status = stp_load_plugin_policy(command, o->policy, ours, &policy);
+    stp_policy_free(policy);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
     if (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     return play(o, command, trace, machine);
 }
 
-int stp_cmd_replay(int argc, char **argv)
+static int load_and_run(void *user, const char *command)
 {
-    struct options o = {.n_seeds = 10};
+    struct options *o = user;
     struct stp_trace trace;
     struct stp_error err;
     int exit_status;
 
-    stp_options_default(&o.machine, NULL, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (stp_trace_load(o.trace, &trace, &err) != STP_OK)
-        return stp_complain_error(argv[0], o.trace, &err);
-    exit_status = run(&o, argv[0], &trace);
+    if (stp_trace_load(o->trace, &trace, &err) != STP_OK)
+        return stp_complain_error(command, o->trace, &err);
+    exit_status = run(o, command, &trace);
     stp_trace_free(&trace);
     return exit_status;
+}
+
+int stp_cmd_replay(int argc, char **argv)
+{
+    struct options o = {.n_seeds = 10};
+
+    stp_options_default(&o.machine, NULL, NULL);
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    return stp_run_plugin(argv[0], o.plugin, load_and_run, &o);
 }

@@ -1,8 +1,10 @@
 /* tune.c - `steptune tune` */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "analyse/derive.h"
 #include "analyse/verify.h"
@@ -77,6 +79,7 @@ struct tune {
     size_t n_dropped;
     struct stp_dataset tried;
     struct stp_comparisons verdicts;
+    char trial_path[STP_CLI_PATH]; /* the policy, until it is verified */
     char csv_path[STP_CLI_PATH];
     char report_path[STP_CLI_PATH];
     struct stp_error err;
@@ -103,7 +106,7 @@ static enum stp_status save_policy(struct tune *t)
                                              .min_gain = t->o->derive.min_gain,
                                              .portable = t->o->derive.portable};
 
-    return stp_policy_file_save(&t->derived, &origin, t->o->output, &t->err);
+    return stp_policy_file_save(&t->derived, &origin, t->trial_path, &t->err);
 }
 
 static enum stp_status sweep(struct tune *t, const struct stp_device *device)
@@ -152,7 +155,7 @@ static int verify(struct tune *t)
     struct stp_device device;
     enum stp_status status;
     int exit_status =
-        stp_trial_open(t->command, t->o->output, &t->o->machine, &device);
+        stp_trial_open(t->command, t->trial_path, &t->o->machine, &device);
 
     if (exit_status != STP_EXIT_OK)
         return exit_status;
@@ -160,7 +163,7 @@ static int verify(struct tune *t)
     plan.plan.sizes = plan.sizes;
     stp_comparisons_free(&t->verdicts);
     stp_dataset_free(&t->tried);
-    status = stp_trial_add_unseen(&device, t->o->output, &plan, &t->err);
+    status = stp_trial_add_unseen(&device, t->trial_path, &plan, &t->err);
     if (status == STP_OK)
         status = stp_trial_run(&device, &plan.plan, &t->tried, &t->verdicts,
                                &t->err);
@@ -254,6 +257,15 @@ static enum stp_status report(struct tune *t)
     return status;
 }
 
+/* Now that it is verified it may have its name. */
+static enum stp_status publish_policy(struct tune *t)
+{
+    if (rename(t->trial_path, t->o->output) == 0)
+        return STP_OK;
+    return stp_fail(&t->err, STP_ERR_IO, 0, 0, "cannot write '%.160s': %s",
+                    t->o->output, strerror(errno));
+}
+
 static int measure_and_derive(struct tune *t, const struct stp_device *device)
 {
     enum stp_status status = sweep(t, device);
@@ -285,8 +297,11 @@ static int tune(struct tune *t)
     device.ops->close(device.self);
     if (exit_status == STP_EXIT_OK)
         exit_status = verify_until_none_is_slower(t);
-    if (exit_status == STP_EXIT_OK && report(t) != STP_OK)
+    if (exit_status == STP_EXIT_OK &&
+        (publish_policy(t) != STP_OK || report(t) != STP_OK))
         exit_status = stp_complain_error(t->command, NULL, &t->err);
+    if (exit_status != STP_EXIT_OK)
+        unlink(t->trial_path);
     return exit_status;
 }
 
@@ -303,7 +318,9 @@ static int check_output(struct tune *t)
                      t->o->output);
         return STP_EXIT_USAGE;
     }
-    if (!name_beside(t->o->output, ".sweep.csv", t->csv_path) ||
+    if (snprintf(t->trial_path, STP_CLI_PATH, "%s.unverified", t->o->output) >=
+            STP_CLI_PATH ||
+        !name_beside(t->o->output, ".sweep.csv", t->csv_path) ||
         !name_beside(t->o->output, ".report.txt", t->report_path)) {
         stp_complain(t->command, "-o: the path is too long");
         return STP_EXIT_USAGE;

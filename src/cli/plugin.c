@@ -1,0 +1,78 @@
+/* plugin.c - running tuner plugins, ours and others' */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "mock_nccl.h"
+
+enum stp_status stp_set_plugin_environment(const char *machine_path,
+                                           const char *policy,
+                                           struct stp_error *err)
+{
+    struct mock_machine *machine;
+    int failed;
+
+    if (mock_machine_load(machine_path, &machine) != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    failed = setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
+    mock_machine_free(machine);
+    if (policy != NULL)
+        failed |= setenv("NCCL_TUNER_CONFIG_FILE", policy, 1);
+    failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
+    return failed ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
+                  : STP_OK;
+}
+
+int stp_load_plugin_policy(const char *command, const char *path, bool ours,
+                           struct stp_policy **policy_ret)
+{
+    struct stp_error err;
+
+    if (path == NULL) {
+        if (!ours)
+            return STP_EXIT_OK;
+        return stp_complain(command, "no policy for the plugin, expected "
+                                     "--policy or NCCL_TUNER_CONFIG_FILE");
+    }
+    if (stp_policy_load(path, policy_ret, &err) == STP_OK)
+        return STP_EXIT_OK;
+    stp_complain_error(command, path, &err);
+    if (ours)
+        return STP_EXIT_FAILED;
+    stp_complain(command, "so the lines that decide are not known");
+    return STP_EXIT_OK;
+}
+
+static int run_child(const char *command, int (*run)(void *, const char *),
+                     void *user)
+{
+    int exit_status = run(user, command);
+
+    if (fflush(stdout) != 0)
+        exit_status = stp_complain(command, "cannot write to standard output");
+    return exit_status;
+}
+
+int stp_run_plugin(const char *command, const char *plugin,
+                   int (*run)(void *user, const char *command), void *user)
+{
+    pid_t child = plugin != NULL ? fork() : -1;
+    int status;
+
+    if (child < 0)
+        return run(user, command);
+    if (child == 0)
+        _exit(run_child(command, run, user));
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return stp_complain(command, "lost its child process");
+    if (WIFSIGNALED(status))
+        return stp_complain(
+            command, "tuner plugin '%s' crashed (%s) when mock NCCL called it",
+            plugin, strsignal(WTERMSIG(status)));
+    return WEXITSTATUS(status);
+}
