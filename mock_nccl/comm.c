@@ -5,6 +5,8 @@
 #include "channels.h"
 #include "chunk.h"
 #include "comm.h"
+#include "guard.h"
+#include "id.h"
 #include "loader.h"
 #include "log.h"
 #include "machine.h"
@@ -16,6 +18,8 @@ struct mock_comm {
     const struct mock_machine *machine;
     struct mock_tuner *tuner; /* NULL if there is none */
     bool owns_tuner;          /* see mock_loader_acquire() */
+    uint64_t id;
+    uint64_t n_splits;
     void *context;
     struct mock_model model;
 };
@@ -98,6 +102,7 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
         return mock_fail_memory();
     comm->nccl = nccl;
     comm->machine = machine;
+    comm->id = comm_id;
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = init_tuner(comm, comm_id, &constants);
@@ -110,6 +115,32 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
     }
     *comm_ret = comm;
     return ncclSuccess;
+}
+
+ncclResult_t mock_comm_split(struct mock_comm *parent,
+                             const struct mock_machine *machine, int color,
+                             struct mock_comm **child_ret)
+{
+    parent->n_splits++;
+    if (color >= 0)
+        return mock_comm_create(
+            parent->nccl, machine,
+            mock_child_id(parent->id, parent->n_splits, color), child_ret);
+    *child_ret = NULL;
+    return ncclSuccess;
+}
+
+ncclResult_t mock_comm_shrink(struct mock_comm *parent,
+                              const struct mock_machine *machine,
+                              struct mock_comm **child_ret)
+{
+    return mock_comm_create(parent->nccl, machine,
+                            mock_child_id(parent->id, 0, 0), child_ret);
+}
+
+uint64_t mock_comm_id(const struct mock_comm *comm)
+{
+    return comm->id;
 }
 
 void mock_comm_destroy(struct mock_comm *comm)
@@ -132,41 +163,13 @@ int mock_comm_tuner_version(const struct mock_comm *comm)
 
 /* ---- asking ---- */
 
-/* The table as NCCL has it on its stack, with cells around it that a tuner
- * must not touch. */
-enum { GUARD = 16, TABLE = NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS };
-struct guarded {
-    float cells[GUARD + TABLE + GUARD];
-    int n; /* of the table's cells */
-};
-
-static const unsigned char guard_bytes[sizeof(float)] = {0xc0, 0xff, 0xee,
-                                                         0xc0};
-
-static void guard(struct guarded *guarded, const mock_table table, int n_algos)
-{
-    for (int i = 0; i < GUARD + TABLE + GUARD; i++)
-        memcpy(&guarded->cells[i], guard_bytes, sizeof(guard_bytes));
-    guarded->n = n_algos * NCCL_NUM_PROTOCOLS;
-    memcpy(guarded->cells + GUARD, table, (size_t)guarded->n * sizeof(float));
-}
-
-static int count_broken(const struct guarded *guarded, int from)
-{
-    int n = 0;
-
-    for (int i = from; i < from + GUARD; i++)
-        n += memcmp(&guarded->cells[i], guard_bytes, sizeof(guard_bytes)) != 0;
-    return n;
-}
-
 static ncclResult_t check_guards(const struct mock_comm *comm,
-                                 const struct guarded *guarded)
+                                 const struct mock_guarded *guarded)
 {
-    int before = count_broken(guarded, 0);
-    int after = count_broken(guarded, GUARD + guarded->n);
+    int before;
+    int after;
 
-    if (before + after == 0)
+    if (mock_guard_holds(guarded, &before, &after))
         return ncclSuccess;
     return mock_fail(ncclInternalError,
                      "tuner '%s' wrote outside the cost table: %d floats "
@@ -179,18 +182,18 @@ static ncclResult_t ask_tuner(struct mock_comm *comm,
                               struct mock_outcome *outcome)
 {
     int n_algos = mock_nccl_version(comm->nccl)->n_algos;
-    struct guarded guarded;
+    struct mock_guarded guarded;
     struct mock_ask_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = call->n_pipe_ops,
         .reg_buff = call->reg_buff,
         .n_algos = n_algos,
-        .table = guarded.cells + GUARD,
+        .table = mock_guarded_table(&guarded),
     };
     ncclResult_t rc;
 
-    guard(&guarded, outcome->cost, n_algos);
+    mock_guard(&guarded, outcome->cost, n_algos);
     rc = mock_tuner_ask(comm->tuner, comm->context, &args,
                         &outcome->asked_channels);
     memcpy(outcome->cost_after, args.table, (size_t)guarded.n * sizeof(float));

@@ -176,6 +176,24 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,
                               uint64_t comm_id, struct mock_comm **comm_ret);
 
+/*
+ * A child, as ncclCommSplit() and ncclCommShrink() make it of this rank: over
+ * all GPUs of 'machine', which is that of the child.  Its commId is made of the
+ * parent's, of how many splits the parent has seen and of 'color', so two
+ * shrinks of one parent have the same.  Errors as mock_comm_create().  With a
+ * color below 0 (NCCL_SPLIT_NOCOLOR) this rank is in no child: the split
+ * counts, and *child_ret is set to NULL.
+ */
+ncclResult_t mock_comm_split(struct mock_comm *parent,
+                             const struct mock_machine *machine, int color,
+                             struct mock_comm **child_ret);
+ncclResult_t mock_comm_shrink(struct mock_comm *parent,
+                              const struct mock_machine *machine,
+                              struct mock_comm **child_ret);
+
+/* What v5 and v6 tuners were told. */
+uint64_t mock_comm_id(const struct mock_comm *comm);
+
 /* Calls the tuner's finalize, and closes the library as NCCL would. */
 void mock_comm_destroy(struct mock_comm *comm);
 
@@ -245,55 +263,6 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
  * n_channels is what NCCL's signed 8-bit field kept of the tuner's count. */
 struct mock_run mock_outcome_run(const struct mock_call *call,
                                  const struct mock_outcome *outcome);
-
-/* ---- all ranks of a communicator ---- */
-
-struct mock_ranks; /* opaque */
-
-/*
- * A communicator with all its ranks, as many as the machine has GPUs, in rank
- * order.  'before_init' (or NULL) is called with 'user' before each rank's
- * init, which finds the environment as that left it.  Errors as
- * mock_comm_create(); *ranks_ret is untouched then.
- */
-ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
-                               const struct mock_machine *machine,
-                               uint64_t comm_id,
-                               void (*before_init)(void *user, int rank),
-                               void *user, struct mock_ranks **ranks_ret);
-void mock_ranks_destroy(struct mock_ranks *ranks);
-int mock_ranks_count(const struct mock_ranks *ranks);
-
-/* What every rank does next: a group, or one collective. */
-struct mock_step {
-    const struct mock_call *calls;
-    size_t n; /* >= 1 */
-};
-
-struct mock_script {
-    const struct mock_step *steps;
-    size_t n_steps;
-
-    /* NULL, or: changes a call of a step for one rank, in what NCCL lets ranks
-     * differ (reg_buff). */
-    void (*vary)(void *user, int rank, size_t step, struct mock_call *call);
-
-    /* NULL, or: told what call 'i' of a step came to on the rank that got there
-     * first. */
-    void (*decided)(void *user, size_t step, size_t i,
-                    const struct mock_outcome *outcome);
-    void *user; /* for both */
-};
-
-/*
- * Plays the script on all ranks, one step of one rank after the other, in a
- * random order that 'seed' decides; each rank keeps the script's order, and may
- * run ahead of the others as far as it likes.  Fails at the first step that a
- * rank does differently from the rank that came to it first, in algorithm,
- * protocol, channels or chunk size: the error names step, ranks and choices.
- */
-ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
-                             const struct mock_script *script, uint64_t seed);
 
 #ifdef __cplusplus
 }

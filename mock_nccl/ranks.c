@@ -1,83 +1,156 @@
-/*
- * ranks.c - all ranks of a communicator, playing one script
- *
- * NCCL compares nothing between ranks, and hangs if they choose differently.
- * Here every step of every rank is compared with that of the rank that came to
- * it first.
- */
+/* ranks.c - communicators with all their ranks: creating, splitting, ending */
+#include "ranks.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "error.h"
 #include "machine.h"
-#include "names.h"
 
-/* What must be the same on all ranks, of one collective. */
-struct decision {
-    int rank; /* that came first; -1 if none has yet */
-    int algo;
-    int proto;
-    int n_channels;
-    size_t chunk_bytes;
-};
+enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
 
-struct mock_ranks {
-    struct mock_comm **comms;
-    int n;
-};
+/* ---- one order ---- */
 
-/* One play. */
-struct play {
-    const struct mock_ranks *ranks;
-    const struct mock_script *script;
-    size_t *at;                 /* each rank's next step */
-    struct decision *decisions; /* by collective of the script */
-    size_t *first;              /* collective of each step */
-    struct mock_call *calls;    /* scratch: the largest group */
-    struct mock_outcome *outcomes;
-    unsigned short random[3];
-};
-
-/* ---- life ---- */
-
-ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
-                               const struct mock_machine *machine,
-                               uint64_t comm_id,
-                               void (*before_init)(void *user, int rank),
-                               void *user, struct mock_ranks **ranks_ret)
+/* The failure that is in mock_last_error() is that of this rank. */
+static ncclResult_t blame(const struct mock_rank *rank, ncclResult_t rc)
 {
-    struct mock_ranks *ranks = calloc(1, sizeof(*ranks));
-    int n = machine->info.n_ranks;
+    char why[900];
+
+    if (rc == ncclSuccess)
+        return rc;
+    snprintf(why, sizeof(why), "%s", mock_last_error());
+    return mock_fail(rc, "rank %d: %s", rank->number, why);
+}
+
+static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order)
+{
+    return rank->carrier->ops->post(rank, order, NULL);
+}
+
+static ncclResult_t wait_for(struct mock_rank *rank)
+{
+    return rank->carrier->ops->wait(rank);
+}
+
+ncclResult_t mock_rank_do(struct mock_rank *rank,
+                          const struct mock_order *order,
+                          struct mock_outcome *outcomes)
+{
+    ncclResult_t rc;
+
+    if (rank->carrier == NULL)
+        return mock_rank_obey(rank, order, outcomes);
+    rc = rank->carrier->ops->post(rank, order, outcomes);
+    return rc == ncclSuccess ? wait_for(rank) : rc;
+}
+
+/* ---- one order for all ---- */
+
+/* In rank order, until one fails. */
+static ncclResult_t all_in_turn(struct mock_rank *ranks, int n,
+                                const struct mock_order *order)
+{
     ncclResult_t rc = ncclSuccess;
 
-    if (ranks == NULL)
-        return mock_fail_memory();
-    ranks->comms = calloc((size_t)n, sizeof(*ranks->comms));
-    if (ranks->comms == NULL) {
-        free(ranks);
-        return mock_fail_memory();
-    }
-    while (ranks->n < n && rc == ncclSuccess) {
-        if (before_init != NULL)
-            before_init(user, ranks->n);
-        rc = mock_comm_create(nccl, machine, comm_id, &ranks->comms[ranks->n]);
-        ranks->n += rc == ncclSuccess;
-    }
-    if (rc == ncclSuccess)
-        *ranks_ret = ranks;
-    else
-        mock_ranks_destroy(ranks);
+    for (int r = 0; r < n && rc == ncclSuccess; r++)
+        rc = blame(&ranks[r], mock_rank_do(&ranks[r], order, NULL));
     return rc;
 }
 
+/* All at the same time; the failure is that of the first rank that has one. */
+static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
+                                const struct mock_order *order)
+{
+    ncclResult_t rc = ncclSuccess;
+    char why[1024] = "";
+    int n_posted = 0;
+
+    while (n_posted < n && rc == ncclSuccess) {
+        rc = blame(&ranks[n_posted], post(&ranks[n_posted], order));
+        n_posted += rc == ncclSuccess;
+    }
+    if (rc != ncclSuccess)
+        snprintf(why, sizeof(why), "%s", mock_last_error());
+    for (int r = 0; r < n_posted; r++) {
+        ncclResult_t one = blame(&ranks[r], wait_for(&ranks[r]));
+
+        if (one == ncclSuccess || rc != ncclSuccess)
+            continue;
+        rc = one;
+        snprintf(why, sizeof(why), "%s", mock_last_error());
+    }
+    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
+}
+
+/* As NCCL starts a thread for each communicator of a group, for just this. */
+static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
+                                   const struct mock_order *order)
+{
+    ncclResult_t rc = ncclSuccess;
+    int n_started = 0;
+
+    while (n_started < n && rc == ncclSuccess) {
+        rc = mock_thread_start(&ranks[n_started]);
+        n_started += rc == ncclSuccess;
+    }
+    if (rc == ncclSuccess)
+        rc = all_at_once(ranks, n, order);
+    while (n_started > 0) {
+        struct mock_rank *rank = &ranks[--n_started];
+
+        rank->carrier->ops->stop(rank);
+    }
+    return rc;
+}
+
+static ncclResult_t create_at_once(const struct mock_ranks *ranks,
+                                   const struct mock_order *order)
+{
+    struct mock_rank *all = ranks->crew->ranks;
+    ncclResult_t rc = ncclSuccess;
+
+    if (all[0].carrier != NULL)
+        return all_at_once(all, ranks->n, order);
+    for (int r = 0; r < ranks->n && rc == ncclSuccess; r += MAX_THREADS) {
+        int left = ranks->n - r;
+
+        rc = all_in_threads(&all[r], left < MAX_THREADS ? left : MAX_THREADS,
+                            order);
+    }
+    return rc;
+}
+
+/* ---- ending ---- */
+
+static void free_crew(struct mock_crew *crew)
+{
+    for (int r = 0; r < crew->n; r++) {
+        struct mock_rank *rank = &crew->ranks[r];
+
+        if (rank->carrier != NULL)
+            rank->carrier->ops->stop(rank);
+        free(rank->comms);
+    }
+    free(crew->ranks);
+    free(crew);
+}
+
+/* Siblings of a process are finalized by whichever thread comes last, the first
+ * rank first, then from the last down.  One that failed or died has nothing to
+ * be finalized. */
 void mock_ranks_destroy(struct mock_ranks *ranks)
 {
+    const struct mock_order order = {.task = MOCK_DESTROY,
+                                     .comm = ranks != NULL ? ranks->comm : 0};
+
     if (ranks == NULL)
         return;
-    while (ranks->n > 0)
-        mock_comm_destroy(ranks->comms[--ranks->n]);
-    free(ranks->comms);
+    if (ranks->n > 0)
+        mock_rank_do(&ranks->crew->ranks[0], &order, NULL);
+    for (int r = ranks->n - 1; r > 0; r--)
+        mock_rank_do(&ranks->crew->ranks[r], &order, NULL);
+    if (--ranks->crew->n_users == 0)
+        free_crew(ranks->crew);
     free(ranks);
 }
 
@@ -86,133 +159,146 @@ int mock_ranks_count(const struct mock_ranks *ranks)
     return ranks->n;
 }
 
-/* ---- comparing ---- */
+/* ---- beginning ---- */
 
-static void describe(const struct decision *d, char text[96])
+static ncclResult_t start_rank(struct mock_crew *crew, enum mock_layout layout)
 {
-    int n = snprintf(text, 96, "%s/%s on %d channels",
-                     mock_word(&mock_algos, d->algo),
-                     mock_word(&mock_protos, d->proto), d->n_channels);
+    struct mock_rank *rank = &crew->ranks[crew->n];
 
-    if (d->chunk_bytes != 0 && n > 0 && n < 96)
-        snprintf(text + n, (size_t)(96 - n), " in chunks of %zu",
-                 d->chunk_bytes);
+    if (layout == MOCK_THREADS)
+        return mock_thread_start(rank);
+    if (layout == MOCK_PROCESSES)
+        return mock_process_start(rank, crew->ranks);
+    return ncclSuccess;
 }
 
-static ncclResult_t disagree(const struct mock_call *call, size_t step,
-                             const struct decision *first,
-                             const struct decision *other)
+static ncclResult_t start_crew(struct mock_nccl *nccl, int n,
+                               enum mock_layout layout,
+                               struct mock_crew **crew_ret)
 {
-    char a[96], b[96];
+    struct mock_crew *crew = calloc(1, sizeof(*crew));
+    ncclResult_t rc = ncclSuccess;
 
-    describe(first, a);
-    describe(other, b);
-    return mock_fail(ncclInternalError,
-                     "step %zu, %s of %zu bytes: rank %d runs %s, rank %d %s; "
-                     "NCCL would hang or corrupt data",
-                     step, mock_word(&mock_colls, call->coll), call->n_bytes,
-                     first->rank, a, other->rank, b);
-}
-
-static ncclResult_t compare(struct play *p, size_t step, size_t i, int rank)
-{
-    const struct mock_outcome *out = &p->outcomes[i];
-    struct decision *first = &p->decisions[p->first[step] + i];
-    const struct decision mine = {.rank = rank,
-                                  .algo = out->algo,
-                                  .proto = out->proto,
-                                  .n_channels = out->n_channels,
-                                  .chunk_bytes = out->chunk_bytes};
-
-    if (first->rank < 0) {
-        *first = mine;
-        if (p->script->decided != NULL)
-            p->script->decided(p->script->user, step, i, out);
+    if (crew == NULL)
+        return mock_fail_memory();
+    crew->ranks = calloc((size_t)n, sizeof(*crew->ranks));
+    if (crew->ranks == NULL)
+        rc = mock_fail_memory();
+    while (rc == ncclSuccess && crew->n < n) {
+        crew->ranks[crew->n].number = crew->n;
+        crew->ranks[crew->n].nccl = nccl;
+        rc = start_rank(crew, layout);
+        crew->n += rc == ncclSuccess;
     }
-    if (first->algo == mine.algo && first->proto == mine.proto &&
-        first->n_channels == mine.n_channels &&
-        first->chunk_bytes == mine.chunk_bytes)
-        return ncclSuccess;
-    return disagree(&p->calls[i], step, first, &mine);
+    if (rc == ncclSuccess)
+        *crew_ret = crew;
+    else
+        free_crew(crew);
+    return rc;
 }
 
-/* ---- playing ---- */
-
-static ncclResult_t play_step(struct play *p, int rank)
+static ncclResult_t make_ranks(struct mock_crew *crew, int n,
+                               struct mock_ranks **ranks_ret)
 {
-    size_t number = p->at[rank];
-    const struct mock_step *step = &p->script->steps[number];
+    struct mock_ranks *ranks = calloc(1, sizeof(*ranks));
+
+    if (ranks == NULL)
+        return mock_fail_memory();
+    ranks->crew = crew;
+    ranks->n = n;
+    ranks->comm = crew->n_comms++;
+    crew->n_users++;
+    *ranks_ret = ranks;
+    return ncclSuccess;
+}
+
+/* Keeps the reason over the end of what there was. */
+static ncclResult_t end_early(struct mock_ranks *ranks, ncclResult_t rc)
+{
+    char why[1024];
+
+    snprintf(why, sizeof(why), "%s", mock_last_error());
+    mock_ranks_destroy(ranks);
+    return mock_fail(rc, "%s", why);
+}
+
+ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
+                               const struct mock_machine *machine,
+                               const struct mock_ranks_options *options,
+                               struct mock_ranks **ranks_ret)
+{
+    const struct mock_order order = {.task = MOCK_CREATE,
+                                     .comm_id = options->comm_id,
+                                     .machine = machine,
+                                     .before = options->before_init,
+                                     .user = options->user};
+    struct mock_crew *crew;
+    struct mock_ranks *ranks;
+    ncclResult_t rc =
+        start_crew(nccl, machine->info.n_ranks, options->layout, &crew);
+
+    if (rc != ncclSuccess)
+        return rc;
+    rc = make_ranks(crew, crew->n, &ranks);
+    if (rc != ncclSuccess) {
+        free_crew(crew);
+        return rc;
+    }
+    rc = options->at_once ? create_at_once(ranks, &order)
+                          : all_in_turn(crew->ranks, crew->n, &order);
+    if (rc != ncclSuccess)
+        return end_early(ranks, rc);
+    *ranks_ret = ranks;
+    return ncclSuccess;
+}
+
+/* ---- children ---- */
+
+/* The parent's first ranks do 'order', the rest the same without a color. */
+static ncclResult_t make_child(struct mock_ranks *parent,
+                               const struct mock_machine *machine,
+                               struct mock_order order,
+                               struct mock_ranks **child_ret)
+{
+    struct mock_ranks *child;
+    int n = machine->info.n_ranks;
+    struct mock_rank *all = parent->crew->ranks;
     ncclResult_t rc;
 
-    memcpy(p->calls, step->calls, step->n * sizeof(*p->calls));
-    if (p->script->vary != NULL)
-        for (size_t i = 0; i < step->n; i++)
-            p->script->vary(p->script->user, rank, number, &p->calls[i]);
-    rc = mock_comm_group(p->ranks->comms[rank], p->calls, step->n, p->outcomes);
-    for (size_t i = 0; i < step->n && rc == ncclSuccess; i++)
-        rc = compare(p, number, i, rank);
-    p->at[rank]++;
-    return rc;
+    if (n > parent->n)
+        return mock_fail(ncclInvalidArgument,
+                         "a child of %d ranks, but its parent has %d", n,
+                         parent->n);
+    rc = make_ranks(parent->crew, n, &child);
+    if (rc != ncclSuccess)
+        return rc;
+    order.comm = child->comm;
+    order.parent = parent->comm;
+    order.machine = machine;
+    rc = all_in_turn(all, n, &order);
+    order.color = -1;
+    if (rc == ncclSuccess && order.task == MOCK_SPLIT)
+        rc = all_in_turn(&all[n], parent->n - n, &order);
+    if (rc != ncclSuccess)
+        return end_early(child, rc);
+    *child_ret = child;
+    return ncclSuccess;
 }
 
-/* A rank that has steps left, any of them; -1 if none has. */
-static int next_rank(struct play *p)
+ncclResult_t mock_ranks_split(struct mock_ranks *parent,
+                              const struct mock_machine *machine, int color,
+                              struct mock_ranks **child_ret)
 {
-    int n_left = 0;
-    int pick = -1;
+    const struct mock_order order = {.task = MOCK_SPLIT, .color = color};
 
-    for (int r = 0; r < p->ranks->n; r++)
-        if (p->at[r] < p->script->n_steps && erand48(p->random) * ++n_left < 1)
-            pick = r;
-    return pick;
+    return make_child(parent, machine, order, child_ret);
 }
 
-static ncclResult_t play_all(struct play *p)
+ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
+                               const struct mock_machine *machine,
+                               struct mock_ranks **child_ret)
 {
-    ncclResult_t rc = ncclSuccess;
-    int rank;
+    const struct mock_order order = {.task = MOCK_SHRINK};
 
-    while (rc == ncclSuccess && (rank = next_rank(p)) >= 0)
-        rc = play_step(p, rank);
-    return rc;
-}
-
-static bool prepare(struct play *p)
-{
-    size_t n_calls = 0;
-    size_t largest = 1;
-
-    p->first = calloc(p->script->n_steps + 1, sizeof(*p->first));
-    for (size_t s = 0; p->first != NULL && s < p->script->n_steps; s++) {
-        p->first[s] = n_calls;
-        n_calls += p->script->steps[s].n;
-        if (p->script->steps[s].n > largest)
-            largest = p->script->steps[s].n;
-    }
-    p->at = calloc((size_t)p->ranks->n, sizeof(*p->at));
-    p->decisions = calloc(n_calls + 1, sizeof(*p->decisions));
-    p->calls = calloc(largest, sizeof(*p->calls));
-    p->outcomes = calloc(largest, sizeof(*p->outcomes));
-    for (size_t i = 0; p->decisions != NULL && i < n_calls; i++)
-        p->decisions[i].rank = -1;
-    return p->first != NULL && p->at != NULL && p->decisions != NULL &&
-           p->calls != NULL && p->outcomes != NULL;
-}
-
-ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
-                             const struct mock_script *script, uint64_t seed)
-{
-    struct play p = {.ranks = ranks,
-                     .script = script,
-                     .random = {(unsigned short)seed,
-                                (unsigned short)(seed >> 16),
-                                (unsigned short)(seed >> 32)}};
-    ncclResult_t rc = prepare(&p) ? play_all(&p) : mock_fail_memory();
-
-    free(p.first);
-    free(p.at);
-    free(p.decisions);
-    free(p.calls);
-    free(p.outcomes);
-    return rc;
+    return make_child(parent, machine, order, child_ret);
 }

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "mock_ranks.h"
 #include "static_plugin.h"
 
 namespace
@@ -39,7 +40,8 @@ class RandomScript
         }
         for (const auto &group : calls_)
             steps_.push_back({group.data(), group.size()});
-        script = {steps_.data(), steps_.size(), nullptr, nullptr, nullptr};
+        script.steps = steps_.data();
+        script.n_steps = steps_.size();
     }
 
     mock_script script{};
@@ -52,12 +54,17 @@ class RandomScript
 class OnAllRanks : public StaticPlugin
 {
   protected:
-    Ranks JoinAll(const Nccl &nccl, void (*before_init)(void *, int) = nullptr)
+    Ranks JoinAll(const Nccl &nccl, void (*before_init)(void *, int) = nullptr,
+                  mock_layout layout = MOCK_ONE_THREAD)
     {
         mock_ranks *ranks = nullptr;
-        EXPECT_EQ(ncclSuccess,
-                  mock_ranks_create(nccl.get(), machine_.get(), id_,
-                                    before_init, this, &ranks))
+        mock_ranks_options options{};
+        options.layout = layout;
+        options.comm_id = id_;
+        options.before_init = before_init;
+        options.user = this;
+        EXPECT_EQ(ncclSuccess, mock_ranks_create(nccl.get(), machine_.get(),
+                                                 &options, &ranks))
             << mock_last_error();
         return Ranks(ranks);
     }

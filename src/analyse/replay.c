@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "mock_ranks.h"
 
 struct replay {
     const struct stp_replay_options *options;
@@ -92,8 +93,10 @@ static enum stp_status play_seed(struct replay *r, unsigned seed)
     struct mock_ranks *ranks;
     enum stp_status status = STP_OK;
 
-    if (mock_ranks_create(r->nccl_tuned, r->machine, mock_new_comm_id(), NULL,
-                          NULL, &ranks) != ncclSuccess)
+    const struct mock_ranks_options options = {.comm_id = mock_new_comm_id()};
+
+    if (mock_ranks_create(r->nccl_tuned, r->machine, &options, &ranks) !=
+        ncclSuccess)
         return fail(r, 0);
     r->out.n_ranks = (unsigned)mock_ranks_count(ranks);
     if (mock_ranks_play(ranks, &script, seed) != ncclSuccess)

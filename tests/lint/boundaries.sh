@@ -25,7 +25,7 @@ may src/backend backend/ core/
 may src/agree agree/ core/
 may src/plugin plugin/ agree/ core/ nccl_tuner_abi.h
 may src/bench bench/ core/ nccl_tuner_abi.h mock_nccl.h
-may src/analyse analyse/ bench/ core/ nccl_tuner_abi.h mock_nccl.h
+may src/analyse analyse/ bench/ core/ nccl_tuner_abi.h mock_nccl.h mock_ranks.h
 may src/report report/ analyse/ bench/ core/ nccl_tuner_abi.h
 may mock_nccl '[a-z_]+\.h"'
 for header in $(find src -name '*.h' | grep -v nccl_abi); do
