@@ -161,11 +161,7 @@ int mock_ring_steps(int coll, int n_ranks)
 
 int mock_log2(size_t n)
 {
-    int log = -1;
-
-    for (; n != 0; n >>= 1)
-        log++;
-    return log;
+    return n == 0 ? -1 : 63 - __builtin_clzll(n);
 }
 
 /* ---- what is there ---- */

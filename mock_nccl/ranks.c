@@ -232,8 +232,8 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
                                      .machine = machine,
                                      .before = options->before_init,
                                      .user = options->user};
-    struct mock_crew *crew;
-    struct mock_ranks *ranks;
+    struct mock_crew *crew = NULL;
+    struct mock_ranks *ranks = NULL;
     ncclResult_t rc =
         start_crew(nccl, machine->info.n_ranks, options->layout, &crew);
 
@@ -260,7 +260,7 @@ static ncclResult_t make_child(struct mock_ranks *parent,
                                struct mock_order order,
                                struct mock_ranks **child_ret)
 {
-    struct mock_ranks *child;
+    struct mock_ranks *child = NULL;
     int n = machine->info.n_ranks;
     struct mock_rank *all = parent->crew->ranks;
     ncclResult_t rc;

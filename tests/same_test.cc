@@ -66,6 +66,34 @@ TEST_F(Same, IsSeenByAllRanks)
     }
 }
 
+// Two shrinks of one parent have the same commId.
+TEST_F(Same, IsAskedAnewByTheNextCommunicatorOfTheSameId)
+{
+    stp_same *older[] = {Join(2, 7), Join(2, 8)};
+    stp_same *newer[] = {Join(2, 9), Join(2, 9)};
+
+    EXPECT_FALSE(stp_same_all(older[0]));
+    EXPECT_TRUE(stp_same_all(newer[0]));
+
+    for (stp_same *same : {newer[0], older[0], older[1], newer[1]})
+        stp_same_leave(same);
+}
+
+// The kernel allows a process 65,530 mappings.
+TEST_F(Same, TakesMoreRanksThanThereAreMappings)
+{
+    constexpr size_t kRanks = 70000;
+    std::vector<stp_same *> ranks;
+
+    for (size_t r = 0; r < kRanks; r++)
+        ranks.push_back(Join(kRanks, r == 50000 ? 8 : 7));
+
+    EXPECT_FALSE(stp_same_all(ranks[0]));
+    EXPECT_FALSE(Exists(kRanks));
+    for (stp_same *rank : ranks)
+        stp_same_leave(rank);
+}
+
 TEST_F(Same, LeavesNoNameOnceAllRanksJoined)
 {
     stp_same *a = Join(2, 7);

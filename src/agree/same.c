@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +21,20 @@ struct segment {
     _Atomic uint32_t n_left;
 };
 
+/* It in this process, whose ranks share one mapping: there can be more ranks
+ * than the kernel allows mappings. */
 struct stp_same {
+    struct stp_same *next;
     struct segment *segment;
     size_t n_ranks;
+    size_t n_users; /* ranks of this process */
     char path[96];
 };
+
+static struct {
+    pthread_mutex_t lock;
+    struct stp_same *all;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static enum stp_status cannot(struct stp_error *err, const char *what,
                               const char *path, int error)
@@ -89,8 +99,18 @@ static void leave_value(struct stp_same *same, uint64_t value)
         unlink(same->path);
 }
 
-enum stp_status stp_same_join(uint64_t comm_id, size_t n_ranks, uint64_t value,
-                              struct stp_same **same_ret, struct stp_error *err)
+/* One that is still to be joined: a full one may be an older communicator's. */
+static struct stp_same *find(const char *path)
+{
+    for (struct stp_same *same = process.all; same != NULL; same = same->next)
+        if (strcmp(same->path, path) == 0 &&
+            atomic_load(&same->segment->n_joined) < same->n_ranks)
+            return same;
+    return NULL;
+}
+
+static enum stp_status add(const char *path, size_t n_ranks,
+                           struct stp_same **same_ret, struct stp_error *err)
 {
     struct stp_same *same = calloc(1, sizeof(*same));
     enum stp_status status;
@@ -98,17 +118,49 @@ enum stp_status stp_same_join(uint64_t comm_id, size_t n_ranks, uint64_t value,
     if (same == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     same->n_ranks = n_ranks;
-    snprintf(same->path, sizeof(same->path),
-             "/dev/shm/steptune-%u-%016" PRIx64 "-%zu", (unsigned)geteuid(),
-             comm_id, n_ranks);
+    snprintf(same->path, sizeof(same->path), "%s", path);
     status = open_segment(same, err);
     if (status != STP_OK) {
         free(same);
         return status;
     }
-    leave_value(same, value);
+    same->next = process.all;
+    process.all = same;
     *same_ret = same;
     return STP_OK;
+}
+
+static void drop(struct stp_same *same)
+{
+    struct stp_same **link = &process.all;
+
+    while (*link != same)
+        link = &(*link)->next;
+    *link = same->next;
+    munmap(same->segment, sizeof(*same->segment));
+    free(same);
+}
+
+enum stp_status stp_same_join(uint64_t comm_id, size_t n_ranks, uint64_t value,
+                              struct stp_same **same_ret, struct stp_error *err)
+{
+    char path[sizeof((*same_ret)->path)];
+    struct stp_same *same;
+    enum stp_status status = STP_OK;
+
+    snprintf(path, sizeof(path), "/dev/shm/steptune-%u-%016" PRIx64 "-%zu",
+             (unsigned)geteuid(), comm_id, n_ranks);
+    pthread_mutex_lock(&process.lock);
+    same = find(path);
+    if (same == NULL)
+        status = add(path, n_ranks, &same, err);
+    if (status == STP_OK) {
+        same->n_users++;
+        leave_value(same, value);
+        *same_ret = same;
+    }
+    pthread_mutex_unlock(&process.lock);
+    return status;
 }
 
 bool stp_same_all(const struct stp_same *same)
@@ -118,19 +170,19 @@ bool stp_same_all(const struct stp_same *same)
 
 void stp_same_leave(struct stp_same *same)
 {
-    struct segment *s;
     uint32_t n_left;
     uint32_t n_joined;
 
     if (same == NULL)
         return;
-    s = same->segment;
-    n_left = atomic_fetch_add(&s->n_left, 1) + 1;
-    n_joined = atomic_load(&s->n_joined);
+    pthread_mutex_lock(&process.lock);
+    n_left = atomic_fetch_add(&same->segment->n_left, 1) + 1;
+    n_joined = atomic_load(&same->segment->n_joined);
     /* With all ranks here the name is gone since they joined, and may be
      * another communicator's now. */
     if (n_left == n_joined && n_joined < same->n_ranks)
         unlink(same->path);
-    munmap(s, sizeof(*s));
-    free(same);
+    if (--same->n_users == 0)
+        drop(same);
+    pthread_mutex_unlock(&process.lock);
 }

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-struct stp_same; /* opaque; one rank's */
+struct stp_same; /* opaque; shared by the ranks of a process */
 
 /*
  * Leaves 'value' (not 0) for the communicator 'comm_id' (not 0) of 'n_ranks'
@@ -39,8 +39,8 @@ enum stp_status stp_same_join(uint64_t comm_id, size_t n_ranks, uint64_t value,
 /* Whether all that joined left the same.  To be asked when all have joined. */
 bool stp_same_all(const struct stp_same *same);
 
-/* Frees, and removes the shared memory behind the last rank.  NULL is allowed
- * and does nothing. */
+/* Once for each join; removes the shared memory behind the last rank.  NULL is
+ * allowed and does nothing.  All of this may be called from any thread. */
 void stp_same_leave(struct stp_same *same);
 
 #ifdef __cplusplus
