@@ -1,0 +1,21 @@
+// Mock NCCL against what a real one was recorded to do.
+#ifndef RECORDED_CHOICES_H
+#define RECORDED_CHOICES_H
+
+#include <string>
+
+// Expects every row of choices.csv in a machine's folder to come out of mock
+// NCCL: the 21 entries of the cost table as printed, algorithm, protocol and
+// the channels of each collective of a group.  Returns the number of rows.
+//
+//   collective,bytes   as a tuner is asked, the sum of a group
+//   group_ops          as many equal collectives in one group
+//   type               f32, bf16 or i8; bf16 without this column
+//   numPipeOps,regBuff
+//   cost_ALGORITHM_PROTOCOL
+//                      microseconds, with three decimals or (%.9g) all
+//   algo,proto,channels
+//                      what NCCL then ran; of a group "3+4+3"
+int ExpectChoices(const std::string &folder);
+
+#endif // RECORDED_CHOICES_H
