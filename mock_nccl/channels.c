@@ -5,6 +5,14 @@ enum {
     CELL_ALIGN = 16,
 };
 
+/* The bytes for which 'n' channels are worth it, in NCCL's int: from 32,768
+ * ranks on it overflows, and what is negative compares as huge. */
+static size_t worth(int n, int n_threads, int threshold)
+{
+    return (size_t)(int)((unsigned)n * (unsigned)n_threads *
+                         (unsigned)threshold);
+}
+
 int mock_default_channels(const struct mock_model *model, int algo, int proto,
                           size_t n_bytes)
 {
@@ -14,7 +22,7 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
 
     if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
         return model->n_nvls_channels;
-    while (n >= 2 && n_bytes < (size_t)(n * n_threads * threshold))
+    while (n >= 2 && n_bytes < worth(n, n_threads, threshold))
         n--;
     return n;
 }

@@ -14,6 +14,8 @@ struct mock_csv {
     FILE *file;
     char *path;
     const struct mock_words *columns;
+    unsigned optional; /* columns, as bits */
+    int n_header;      /* fields of the header line */
     int n_line;
     char *line; /* getline()'s; fields point into it */
     size_t line_size;
@@ -96,12 +98,13 @@ static ncclResult_t read_header(struct mock_csv *csv)
         return mock_fail(ncclInvalidArgument, "%s: empty, no header line",
                          csv->path);
     rc = split(csv);
+    csv->n_header = csv->n_fields;
     for (int c = 0; c < csv->columns->n_words; c++)
         csv->place[c] = -1;
     for (int f = 0; rc == ncclSuccess && f < csv->n_fields; f++)
         rc = place_column(csv, f);
     for (int c = 0; rc == ncclSuccess && c < csv->columns->n_words; c++)
-        if (csv->place[c] < 0)
+        if (csv->place[c] < 0 && !(csv->optional >> c & 1))
             rc = mock_csv_fail(csv, csv->n_line, "no column '%s'",
                                csv->columns->words[c]);
     return rc;
@@ -109,6 +112,13 @@ static ncclResult_t read_header(struct mock_csv *csv)
 
 ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
                            struct mock_csv **csv_ret)
+{
+    return mock_csv_open_some(path, columns, 0, csv_ret);
+}
+
+ncclResult_t mock_csv_open_some(const char *path,
+                                const struct mock_words *columns,
+                                unsigned optional, struct mock_csv **csv_ret)
 {
     struct mock_csv *csv = calloc(1, sizeof(*csv));
     ncclResult_t rc = ncclSuccess;
@@ -119,6 +129,7 @@ ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
         rc = mock_fail(ncclSystemError, "%s: %s", path, strerror(errno));
     if (rc == ncclSuccess) {
         csv->columns = columns;
+        csv->optional = optional;
         rc = read_header(csv);
     }
     if (rc != ncclSuccess) {
@@ -127,6 +138,11 @@ ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
     }
     *csv_ret = csv;
     return ncclSuccess;
+}
+
+bool mock_csv_has(const struct mock_csv *csv, int column)
+{
+    return csv->place[column] >= 0;
 }
 
 void mock_csv_close(struct mock_csv *csv)
@@ -152,9 +168,9 @@ ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret)
         return ncclSuccess;
     }
     rc = split(csv);
-    if (rc == ncclSuccess && csv->n_fields != csv->columns->n_words)
+    if (rc == ncclSuccess && csv->n_fields != csv->n_header)
         rc = mock_csv_fail(csv, csv->n_line, "%d fields instead of %d",
-                           csv->n_fields, csv->columns->n_words);
+                           csv->n_fields, csv->n_header);
     *row_ret = true;
     return rc;
 }

@@ -2,7 +2,7 @@
  * csv.h - reads a CSV file strictly
  *
  * '#' lines and blank lines are skipped.  The first other line is the header:
- * it names exactly the wanted columns, in any order.  Fields are neither quoted
+ * it names the wanted columns, in any order, and no others.  Fields are neither quoted
  * nor trimmed.  Every failure says file, line and, where there is one, column.
  */
 #ifndef MOCK_CSV_H
@@ -18,6 +18,11 @@ struct mock_csv;
 /* Opens 'path' and reads its header.  'columns' is kept. */
 ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
                            struct mock_csv **csv_ret);
+/* Likewise, but the columns whose bits are set in 'optional' may be missing. */
+ncclResult_t mock_csv_open_some(const char *path,
+                                const struct mock_words *columns,
+                                unsigned optional, struct mock_csv **csv_ret);
+bool mock_csv_has(const struct mock_csv *csv, int column);
 void mock_csv_close(struct mock_csv *csv);
 
 /* Reads the next row; *row_ret is false after the last. */

@@ -15,7 +15,6 @@
 struct parser {
     XML_Parser xml;
     const char *path;
-    int per_node; /* GPUs */
     ncclResult_t rc;
     int depth; /* graphs 1, graph 2, channel 3, gpu 4 */
     int id;    /* of the graph that is open */
@@ -141,9 +140,15 @@ static void check_channel(struct parser *p)
 {
     p->n_channels++;
     /* Other graphs list only the GPUs that head a channel. */
-    if (p->id <= MOCK_GRAPH_TREE && p->n_gpus != p->per_node)
+    if (p->id > MOCK_GRAPH_TREE)
+        return;
+    if (p->graphs.per_node == 0)
+        p->graphs.per_node = p->n_gpus;
+    if (p->graphs.per_node == 0)
+        fail(p, "a channel without GPUs");
+    else if (p->n_gpus != p->graphs.per_node)
         fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
-             p->per_node);
+             p->graphs.per_node);
 }
 
 static void check_graph(struct parser *p)
@@ -173,6 +178,8 @@ static void on_start(void *user, const char *name, const char **pairs)
         p->n_gpus = 0;
     else if (p->depth == 4 && !nic)
         p->n_gpus++;
+    else if (p->depth == 4 && p->id <= MOCK_GRAPH_TREE)
+        p->graphs.on_network = true;
 }
 
 static void on_end(void *user, const char *name)
@@ -222,7 +229,7 @@ static ncclResult_t check_complete(struct parser *p)
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret)
 {
-    struct parser p = {.path = path, .per_node = per_node};
+    struct parser p = {.path = path, .graphs.per_node = per_node};
     FILE *file = fopen(path, "r");
     ncclResult_t rc;
 

@@ -4,6 +4,8 @@
 #ifndef MOCK_GRAPHS_H
 #define MOCK_GRAPHS_H
 
+#include <stdbool.h>
+
 #include "error.h"
 
 /* The ids in the file. */
@@ -44,11 +46,13 @@ struct mock_graph {
 
 struct mock_graphs {
     struct mock_graph graph[MOCK_N_GRAPHS]; /* all 0 if not in the file */
+    int per_node; /* GPUs that rings and trees visit: a file shows one node */
+    bool on_network; /* rings or trees leave the node through NICs */
 };
 
 /*
- * Reads 'path', in which rings and trees must be there and must visit
- * 'per_node' GPUs: a file shows one node.
+ * Reads 'path', in which rings and trees must be there and must all visit as
+ * many GPUs: 'per_node', if that is not 0.
  */
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);

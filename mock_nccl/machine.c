@@ -20,7 +20,14 @@ enum {
     N_COLUMNS,
 };
 
+/* Those that the graphs can say, or that NCCL derives from them. */
+enum {
+    OPTIONAL = 1 << RANKS | 1 << NODES | 1 << CHANNELS | 1 << NVLS_CHANNELS
+};
+
 enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain of many hosts is one */
+
+enum { NOT_SAID = -1 };
 
 static const char *const column_words[N_COLUMNS] = {
     [GPU] = "gpu",
@@ -67,8 +74,8 @@ static ncclResult_t read_numbers(const struct mock_csv *csv,
         int max;
     } wanted[] = {
         {COMPUTE_CAPABILITY, &info->compute_capability, 60, 129},
-        {RANKS, &info->n_ranks, 1, 65536},
-        {NODES, &info->n_nodes, 1, 65536},
+        {RANKS, &info->n_ranks, 1, MOCK_MAX_RANKS},
+        {NODES, &info->n_nodes, 1, MOCK_MAX_RANKS},
         {CHANNELS, &info->n_channels, 1, 64},
         {NVLS_CHANNELS, &info->n_nvls_channels, 0, 64},
     };
@@ -76,6 +83,9 @@ static ncclResult_t read_numbers(const struct mock_csv *csv,
     long long number = 0;
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        *wanted[i].number_ret = NOT_SAID;
+        if (!mock_csv_has(csv, wanted[i].column))
+            continue;
         rc = mock_csv_int(csv, wanted[i].column, wanted[i].min, wanted[i].max,
                           &number);
         if (rc != ncclSuccess)
@@ -89,6 +99,8 @@ static ncclResult_t read_numbers(const struct mock_csv *csv,
 static ncclResult_t check_nodes(const struct mock_csv *csv,
                                 const struct mock_machine_info *info)
 {
+    if (info->n_ranks == NOT_SAID || info->n_nodes == NOT_SAID)
+        return ncclSuccess;
     if (info->n_ranks % info->n_nodes != 0)
         return mock_csv_fail(csv, mock_csv_line(csv),
                              "%d ranks are not the same number on each of %d "
@@ -151,7 +163,7 @@ static ncclResult_t read_rows(struct mock_csv *csv, const char *path,
 static ncclResult_t read_info(const char *path, struct mock_machine_info *info)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_csv_open(path, &columns, &csv);
+    ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, &csv);
 
     if (rc != ncclSuccess)
         return rc;
@@ -186,17 +198,63 @@ static char *file_in(const char *folder, const char *name)
     return path;
 }
 
+/* Ranks or nodes that machine.csv leaves to the graphs. */
+static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
+{
+    struct mock_machine_info *info = &machine->info;
+    int per_node = machine->graphs.per_node;
+
+    if (per_node > MAX_PER_NODE)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: %d GPUs on a node, but %d is the most", path,
+                         per_node, MAX_PER_NODE);
+    if (info->n_ranks == NOT_SAID && info->n_nodes == NOT_SAID &&
+        machine->graphs.on_network)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: channels that leave the node, but machine.csv "
+                         "says neither 'ranks' nor 'nodes'",
+                         path);
+    if (info->n_nodes == NOT_SAID)
+        info->n_nodes =
+            info->n_ranks == NOT_SAID ? 1 : info->n_ranks / per_node;
+    if (info->n_ranks == NOT_SAID && info->n_nodes <= MOCK_MAX_RANKS / per_node)
+        info->n_ranks = info->n_nodes * per_node;
+    if (info->n_ranks != info->n_nodes * per_node)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: %d GPUs on a node, which does not fit what "
+                         "machine.csv says",
+                         path, per_node);
+    return ncclSuccess;
+}
+
+static ncclResult_t fill_channels(const char *path,
+                                  struct mock_machine *machine)
+{
+    struct mock_machine_info *info = &machine->info;
+
+    if (info->n_channels == NOT_SAID)
+        info->n_channels = mock_channel_count(info, &machine->graphs);
+    if (info->n_nvls_channels == NOT_SAID)
+        info->n_nvls_channels = mock_nvls_channel_count(info, &machine->graphs);
+    if (info->n_nvls_channels > 0 &&
+        machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: no NVLS channels, but machine.csv says %d", path,
+                         info->n_nvls_channels);
+    return ncclSuccess;
+}
+
 static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
 {
     const struct mock_machine_info *info = &machine->info;
-    ncclResult_t rc =
-        mock_graphs_load(path, info->n_ranks / info->n_nodes, &machine->graphs);
+    bool said = info->n_ranks != NOT_SAID && info->n_nodes != NOT_SAID;
+    ncclResult_t rc = mock_graphs_load(
+        path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
 
-    if (rc == ncclSuccess && info->n_nvls_channels > 0 &&
-        machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
-        rc = mock_fail(ncclInvalidArgument,
-                       "%s: no NVLS channels, but machine.csv says %d", path,
-                       info->n_nvls_channels);
+    if (rc == ncclSuccess)
+        rc = fill_nodes(path, machine);
+    if (rc == ncclSuccess)
+        rc = fill_channels(path, machine);
     return rc;
 }
 
@@ -205,9 +263,8 @@ static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
     char *info = file_in(folder, "machine.csv");
     char *graphs = file_in(folder, "graphs.xml");
     char *timings = file_in(folder, "timings.csv");
-    struct mock_user_choice choice;
     struct stat st;
-    ncclResult_t rc = mock_user_choice_parse(NULL, NULL, &choice);
+    ncclResult_t rc = ncclSuccess;
 
     if (info == NULL || graphs == NULL || timings == NULL)
         rc = mock_fail_memory();
@@ -215,12 +272,10 @@ static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
         rc = read_info(info, &machine->info);
     if (rc == ncclSuccess)
         rc = load_graphs(graphs, machine);
-    if (rc == ncclSuccess) {
-        mock_model_build(&machine->model, &machine->info, &machine->graphs,
-                         &mock_default_constants, &choice);
-        if (stat(timings, &st) == 0)
-            rc = mock_timings_load(timings, &machine->model, &machine->timings);
-    }
+    if (rc == ncclSuccess)
+        rc = mock_machine_model(machine);
+    if (rc == ncclSuccess && stat(timings, &st) == 0)
+        rc = mock_timings_load(timings, &machine->model, &machine->timings);
     free(info);
     free(graphs);
     free(timings);

@@ -15,4 +15,18 @@ struct mock_machine {
     struct mock_timings *timings; /* NULL if none were recorded */
 };
 
+/* Builds the model of what the machine's info and graphs say. */
+ncclResult_t mock_machine_model(struct mock_machine *machine);
+
+/*
+ * What NCCL 2.28.9 makes of search graphs (ncclTopoPostset() and
+ * ncclNvlsInit()), without CollNet, without a network that unpacks on the GPU,
+ * and without NCCL_MIN_NCHANNELS, NCCL_NVLS_NCHANNELS and the like.  Reads
+ * compute capability, ranks and nodes of 'info'.
+ */
+int mock_channel_count(const struct mock_machine_info *info,
+                       const struct mock_graphs *graphs);
+int mock_nvls_channel_count(const struct mock_machine_info *info,
+                            const struct mock_graphs *graphs);
+
 #endif /* MOCK_MACHINE_H */

@@ -33,7 +33,16 @@ const char *mock_last_error(void);
 
 struct mock_machine; /* opaque */
 
-/* What machine.csv says. */
+enum { MOCK_MAX_RANKS = 1000000 };
+
+/*
+ * What machine.csv says.  Its columns 'ranks', 'nodes', 'channels' and
+ * 'nvls_channels' may be missing: the search graphs say how many GPUs a node
+ * has, and NCCL derives its channels from them.  Counts that are there hold,
+ * other ones than NCCL's included: NCCL_MIN_NCHANNELS, CollNet and others
+ * change them.  Of 'ranks' and 'nodes' a machine whose graphs leave the node
+ * needs one.
+ */
 struct mock_machine_info {
     char name[64];          /* the folder's name */
     char gpu[64];           /* as the driver spells it, e.g. "NVIDIA H200" */
@@ -45,6 +54,7 @@ struct mock_machine_info {
                                channels", twice the search channels */
     int n_nvls_channels;    /* 0 if NVLS is off */
     char nccl[16];          /* the version recorded, e.g. "2.28.9" */
+    bool resized;           /* see mock_machine_resize() */
 };
 
 /*
@@ -55,6 +65,20 @@ struct mock_machine_info {
 ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret);
 void mock_machine_free(struct mock_machine *machine);
+
+/*
+ * The same machine with another number of GPUs, 1 to MOCK_MAX_RANKS: up to
+ * those of a node one node, else as many nodes as it takes, all full.  NCCL
+ * would search its graphs anew; here they are kept, but for NVLS channels that
+ * no GPU would head, and channel counts are derived anew where NCCL derived
+ * them.  So all of it is modelled, and has no recorded times.
+ *
+ * One node whose graphs have no network cannot become several.  *resized_ret
+ * is to be freed with mock_machine_free(), and needs 'machine' no more.
+ */
+ncclResult_t mock_machine_resize(const struct mock_machine *machine,
+                                 int n_ranks,
+                                 struct mock_machine **resized_ret);
 const struct mock_machine_info *
 mock_machine_get_info(const struct mock_machine *machine);
 
