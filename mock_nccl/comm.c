@@ -440,12 +440,14 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = call->n_pipe_ops,
         .no_nvls = call->no_nvls,
+        .no_pat = call->no_pat,
         .fp8 = call->fp8,
     };
     ncclResult_t rc = ncclSuccess;
 
     mock_model_table(&comm->model, &question, outcome->cost);
     memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
+    outcome->asked = true;
     if (comm->tuner != NULL)
         rc = ask_tuner(comm, call, outcome);
     if (rc == ncclSuccess)

@@ -301,6 +301,8 @@ static bool is_allowed(const struct mock_model *model,
     case NCCL_ALGO_COLLNET_DIRECT:
     case NCCL_ALGO_COLLNET_CHAIN:
         return model->n_ranks / model->n_nodes <= MAX_COLLNET_RANKS;
+    case NCCL_ALGO_PAT:
+        return !q->no_pat || q->coll != ncclFuncReduceScatter;
     default:
         return true;
     }

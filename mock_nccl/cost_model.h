@@ -41,6 +41,7 @@ struct mock_question {
     size_t n_bytes;
     int n_pipe_ops;
     bool no_nvls;
+    bool no_pat;
     bool fp8;
 };
 

@@ -2,8 +2,9 @@
  * csv.h - reads a CSV file strictly
  *
  * '#' lines and blank lines are skipped.  The first other line is the header:
- * it names the wanted columns, in any order, and no others.  Fields are neither quoted
- * nor trimmed.  Every failure says file, line and, where there is one, column.
+ * it names the wanted columns, in any order, and no others.  Fields are neither
+ * quoted nor trimmed.  Every failure says file, line and, where there is one,
+ * column.
  */
 #ifndef MOCK_CSV_H
 #define MOCK_CSV_H

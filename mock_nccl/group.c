@@ -61,7 +61,8 @@ static bool same_kind(const struct task *a, const struct task *b)
 {
     return a->call.coll == b->call.coll &&
            element_size(&a->call) == element_size(&b->call) &&
-           a->call.no_nvls == b->call.no_nvls && a->call.fp8 == b->call.fp8;
+           a->call.kind == b->call.kind && a->call.no_nvls == b->call.no_nvls &&
+           a->call.fp8 == b->call.fp8;
 }
 
 /* Largest first, and the later of two alike. */
@@ -125,6 +126,7 @@ static ncclResult_t decide_run(struct group *g, size_t i, size_t end,
     for (size_t j = i + 1; j < end; j++) {
         g->tasks[j].max_channels = g->tasks[i].max_channels;
         g->outcomes[g->tasks[j].number] = *first;
+        g->outcomes[g->tasks[j].number].asked = false;
     }
     return rc;
 }
@@ -135,6 +137,8 @@ static ncclResult_t decide_all(struct group *g)
     int n_pipe_ops = ((int)g->n + n_channels - 1) / n_channels;
     ncclResult_t rc = ncclSuccess;
 
+    if (g->n == 1)
+        n_pipe_ops = g->tasks[0].call.n_pipe_ops;
     for (size_t i = 0; i < g->n && rc == ncclSuccess;) {
         size_t end = run_end(g, i);
 

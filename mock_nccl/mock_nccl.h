@@ -237,6 +237,11 @@ struct mock_call {
     bool fp8;            /* a type of one byte (0 above means 1), which NVLS
                             cannot do; a reduction over more than 8 ranks has
                             all Ring entries times 1024, -1 included */
+    bool no_pat;         /* an operation that PAT cannot do for a
+                            reducescatter: avg, premulsum */
+    unsigned kind;       /* 0, or a number for what NCCL never decides at once
+                            with others in a group: the type and operation on
+                            the GPU, where min and max are one */
 };
 
 typedef float mock_table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
@@ -247,6 +252,9 @@ struct mock_outcome {
     int proto;
     int n_channels;        /* that the collective runs on */
     int asked_channels;    /* what the tuner wrote; 0: NCCL's own count */
+    bool asked;            /* NCCL asked its tuner, if it has one; else there
+                              was nothing to decide, it was decided with another
+                              of its group, or it is a graph's replay */
     size_t chunk_bytes;    /* what a v6 tuner wrote, after NCCL's clamp to its
                               buffers; 0: NCCL's own */
     mock_table cost;       /* what the tuner was handed, us, below 0 ruled
@@ -273,8 +281,9 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
  * communicator.  NCCL sorts them by size, and asks the tuner once for each run
  * of collectives of one kind within a factor of 4: with the sum of their bytes,
  * and numPipeOps = number of all in the group over the communicator's channels,
- * rounded up; 'n_pipe_ops' of the calls is not used, and regBuff is that of the
- * smallest.  What is decided holds for all of the run; they share the channels.
+ * rounded up; 'n_pipe_ops' of the calls is not used, except of a lone one,
+ * which may stand for a run; and regBuff is that of the smallest.  What is
+ * decided holds for all of the run; they share the channels.
  *
  * outcomes_ret[i] is that of calls[i]; the tables in it are those of its run.
  * The first failure ends the group, as in NCCL.
@@ -287,6 +296,26 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
  * n_channels is what NCCL's signed 8-bit field kept of the tuner's count. */
 struct mock_run mock_outcome_run(const struct mock_call *call,
                                  const struct mock_outcome *outcome);
+
+/* ---- CUDA graphs ---- */
+
+struct mock_cuda_graph; /* opaque */
+
+/*
+ * Captures 'n' collectives into a CUDA graph, as one group.  NCCL asks its
+ * tuner now, as mock_comm_group() does, but with regBuff 1: NCCL_GRAPH_REGISTER
+ * is on unless the user turns it off.  Fills *graph_ret, to be freed with
+ * mock_graph_destroy(), or leaves it untouched.
+ */
+ncclResult_t mock_comm_capture(struct mock_comm *comm,
+                               const struct mock_call *calls, size_t n,
+                               struct mock_cuda_graph **graph_ret);
+
+/* Launches the graph: what was decided at its capture runs, and nobody is
+ * asked.  'outcomes_ret' has room for as many as were captured. */
+void mock_graph_launch(const struct mock_cuda_graph *graph,
+                       struct mock_outcome *outcomes_ret);
+void mock_graph_destroy(struct mock_cuda_graph *graph);
 
 #ifdef __cplusplus
 }

@@ -141,6 +141,18 @@ mock_call Registered(mock_call call)
     return call;
 }
 
+mock_call OfKind(unsigned kind, mock_call call)
+{
+    call.kind = kind;
+    return call;
+}
+
+mock_call OfRun(int n_pipe_ops, mock_call call)
+{
+    call.n_pipe_ops = n_pipe_ops;
+    return call;
+}
+
 struct GroupCase {
     const char *name;
     std::vector<mock_call> calls;
@@ -174,6 +186,16 @@ TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
         {"fp8_and_another_byte_type",
          {Fp8(Call(kAr, m)), Of(1, Call(kAr, m)), Fp8(Call(kAr, m))},
          {{kAr, 2 * m, 1, 0}, {kAr, m, 1, 0}}},
+        {"two_operations",
+         {OfKind(1, Call(kAr, m)), OfKind(2, Call(kAr, m)),
+          OfKind(1, Call(kAr, m))},
+         {{kAr, 2 * m, 1, 0}, {kAr, m, 1, 0}}},
+        {"one_that_stands_for_a_run",
+         {OfRun(3, Call(kAr, m))},
+         {{kAr, m, 3, 0}}},
+        {"two_that_do_not",
+         {OfRun(3, Call(kAr, m)), OfRun(3, Call(kAr, m))},
+         {{kAr, 2 * m, 1, 0}}},
         {"nothing_to_move", {Call(kAr, 0), Call(kAr, m)}, {{kAr, m, 1, 0}}},
         {"more_than_channels",
          std::vector<mock_call>(25, Call(kAr, 1024)),
@@ -193,6 +215,19 @@ TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
         EXPECT_EQ(ncclSuccess, Run(c.calls)) << mock_last_error();
         EXPECT_THAT(questions, ElementsAreArray(c.want));
     }
+}
+
+TEST_F(Group, SaysForWhichOfItsCollectivesNcclAsked)
+{
+    const size_t m = 1 << 20;
+
+    ASSERT_EQ(ncclSuccess, Run({Call(kAr, 2 * m), Call(kAr, m), Call(kAr, 0),
+                                Call(kAr, 16 * m)}));
+
+    std::vector<bool> asked;
+    for (const mock_outcome &outcome : outcomes_)
+        asked.push_back(outcome.asked);
+    EXPECT_THAT(asked, testing::ElementsAre(false, true, false, true));
 }
 
 TEST_F(Group, RunsAllOfARunAsItWasDecided)

@@ -299,6 +299,20 @@ TEST(OneGpuANode, HasPatForGathersAndScattersWithSimple)
                 Each(-1));
 }
 
+TEST(OneGpuANode, HasNoPatForScattersThatDivide)
+{
+    Machine machine = OneGpuANode();
+    mock_call call = Call(ncclFuncReduceScatter, 8);
+    call.no_pat = true;
+
+    mock_outcome scatter = OnMachine(machine, call);
+    call.coll = ncclFuncAllGather;
+    mock_outcome gather = OnMachine(machine, call);
+
+    EXPECT_EQ(-1, scatter.cost[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE]);
+    EXPECT_LT(0, gather.cost[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE]);
+}
+
 TEST(OneGpuANode, SeesTheNetworksWholeLatencyInRings)
 {
     mock_outcome got = OnMachine(OneGpuANode(), Call(ncclFuncAllReduce, 8));
