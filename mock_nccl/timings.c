@@ -4,7 +4,7 @@
 
 #include "channels.h"
 #include "machine.h"
-#include "names.h"
+#include "modelled.h"
 
 /* ---- sizes ---- */
 
@@ -236,10 +236,13 @@ static struct lookup look_up(const struct mock_machine *machine,
     };
 
     if (run->n_channels != 0 && run->n_channels < n_own) {
-        source = MOCK_TIME_MODELLED; /* if nothing says what they cost */
+        source = MOCK_TIME_MODELLED; /* if no other count was recorded */
         if (has_counts_below(pair, n_own))
             found.ratio = channel_ratio(pair, run->n_channels, n_own,
                                         run->n_bytes, &source);
+        else
+            found.ratio = 1 + mock_fewer_channels_us(&machine->model, run) /
+                                  mean_at(&found.span, 0);
     }
     found.source = worse(source, source_of(&found.span));
     return found;
@@ -259,31 +262,6 @@ static ncclResult_t check_run(const struct mock_run *run)
     if (run->n_channels < 0)
         return mock_fail(ncclInvalidArgument, "no time for %d channels",
                          run->n_channels);
-    return ncclSuccess;
-}
-
-static ncclResult_t modelled(const struct mock_machine *machine,
-                             const struct mock_run *run,
-                             struct mock_time *time_ret)
-{
-    const struct mock_question question = {
-        .coll = run->coll,
-        .n_bytes = run->n_bytes,
-        .n_pipe_ops = 1,
-    };
-    mock_table table;
-
-    mock_model_table(&machine->model, &question, table);
-    if (table[run->algo][run->proto] < 0)
-        return mock_fail(ncclInvalidArgument,
-                         "no time for %s with %s/%s: nothing was recorded on "
-                         "%s, and NCCL rules it out",
-                         mock_word(&mock_colls, run->coll),
-                         mock_word(&mock_algos, run->algo),
-                         mock_word(&mock_protos, run->proto),
-                         machine->info.name);
-    *time_ret =
-        (struct mock_time){table[run->algo][run->proto], MOCK_TIME_MODELLED};
     return ncclSuccess;
 }
 
@@ -316,7 +294,7 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
                          iteration);
     pair = pair_of(machine, run);
     if (pair == NULL)
-        return modelled(machine, run, time_ret);
+        return mock_modelled_time(machine, run, time_ret);
     found = look_up(machine, pair, run);
     i = (int)(round * found.n_rounds);
     time_ret->us = mean_at(&found.span, i) * found.ratio *
@@ -339,7 +317,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
         return rc;
     pair = pair_of(machine, run);
     if (pair == NULL)
-        return modelled(machine, run, time_ret);
+        return mock_modelled_time(machine, run, time_ret);
     found = look_up(machine, pair, run);
     n_rounds = found.span.lo->n_rounds > found.span.hi->n_rounds
                    ? found.span.lo->n_rounds
