@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "csv.h"
+#include "overlap.h"
 #include "timings.h"
 
 enum {
@@ -258,15 +259,32 @@ static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
     return rc;
 }
 
+/* Those that a folder may be without. */
+static ncclResult_t load_times(const char *folder, struct mock_machine *machine)
+{
+    char *timings = file_in(folder, "timings.csv");
+    char *overlap = file_in(folder, "overlap.csv");
+    struct stat st;
+    ncclResult_t rc = ncclSuccess;
+
+    if (timings == NULL || overlap == NULL)
+        rc = mock_fail_memory();
+    if (rc == ncclSuccess && stat(timings, &st) == 0)
+        rc = mock_timings_load(timings, &machine->model, &machine->timings);
+    if (rc == ncclSuccess && stat(overlap, &st) == 0)
+        rc = mock_beside_load(overlap, machine, &machine->beside);
+    free(timings);
+    free(overlap);
+    return rc;
+}
+
 static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
 {
     char *info = file_in(folder, "machine.csv");
     char *graphs = file_in(folder, "graphs.xml");
-    char *timings = file_in(folder, "timings.csv");
-    struct stat st;
     ncclResult_t rc = ncclSuccess;
 
-    if (info == NULL || graphs == NULL || timings == NULL)
+    if (info == NULL || graphs == NULL)
         rc = mock_fail_memory();
     if (rc == ncclSuccess)
         rc = read_info(info, &machine->info);
@@ -274,11 +292,10 @@ static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
         rc = load_graphs(graphs, machine);
     if (rc == ncclSuccess)
         rc = mock_machine_model(machine);
-    if (rc == ncclSuccess && stat(timings, &st) == 0)
-        rc = mock_timings_load(timings, &machine->model, &machine->timings);
+    if (rc == ncclSuccess)
+        rc = load_times(folder, machine);
     free(info);
     free(graphs);
-    free(timings);
     return rc;
 }
 
@@ -309,6 +326,7 @@ void mock_machine_free(struct mock_machine *machine)
     if (machine == NULL)
         return;
     mock_timings_free(machine->timings);
+    mock_beside_free(machine->beside);
     free(machine);
 }
 

@@ -6,6 +6,7 @@
 
 #include "cost_model.h"
 
+struct mock_beside;
 struct mock_timings;
 
 struct mock_machine {
@@ -13,6 +14,7 @@ struct mock_machine {
     struct mock_graphs graphs;
     struct mock_model model;      /* with NCCL's own constants */
     struct mock_timings *timings; /* NULL if none were recorded */
+    struct mock_beside *beside;   /* likewise */
 };
 
 /* Builds the model of what the machine's info and graphs say. */

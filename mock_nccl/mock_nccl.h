@@ -58,9 +58,10 @@ struct mock_machine_info {
 };
 
 /*
- * Reads the folder 'path': machine.csv and graphs.xml, and timings.csv if it is
- * there.  Fills *machine_ret, to be freed with mock_machine_free(), or leaves
- * it untouched; the error names the file and line.
+ * Reads the folder 'path': machine.csv and graphs.xml, and timings.csv and
+ * overlap.csv if they are there.  Fills *machine_ret, to be freed with
+ * mock_machine_free(), or leaves it untouched; the error names the file and
+ * line.
  */
 ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret);
@@ -136,6 +137,65 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
 ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     const struct mock_run *run,
                                     struct mock_time *time_ret);
+
+/* ---- collectives beside compute ---- */
+
+/* Compute and a collective, on two streams of the same GPUs. */
+struct mock_overlap {
+    double compute_us; /* the compute alone */
+    double comm_us;    /* the collective alone */
+    double slowdown;   /* while both run, each takes this many times as long */
+    enum mock_time_source source;
+};
+
+/*
+ * What a collective and 'compute_us' (above 0) of compute do to each other.
+ * The slowdown of overlap.csv, in logarithms between recorded sizes, and
+ * between recorded ratios of compute to collective, each alone; beyond those it
+ * is held, and another algorithm, protocol or channel count than was recorded
+ * has the mean of the recorded ones (of the same algorithm and protocol, if
+ * there are any, and of the same size): both are MOCK_TIME_MODELLED.  So is any
+ * machine without overlap.csv, with the mean slowdown of h200x4, 1.43.
+ *
+ * 'round' and 'iteration' in [0, 1) are random numbers as for
+ * mock_machine_time(): the same 'round' is the same recorded round for all, and
+ * 'iteration' a quantile of an iteration's spread within it, by which both
+ * times, compute_us included, are longer or shorter.
+ */
+ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
+                                  const struct mock_run *run, double compute_us,
+                                  double round, double iteration,
+                                  struct mock_overlap *overlap_ret);
+
+/*
+ * An iteration of 'n_layers' times compute and collective: one after the other,
+ * and with each layer's collective beside the compute of the next ones, in its
+ * order, and one join at the end.  For what was recorded, with as many layers,
+ * the second is the recorded time.
+ */
+double mock_sequential_us(const struct mock_overlap *overlap, int n_layers);
+double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers);
+
+/* How long each of the two takes if both start at once. */
+void mock_side_by_side(const struct mock_overlap *overlap,
+                       double *compute_us_ret, double *comm_us_ret);
+
+/* Iterations that were recorded. */
+struct mock_overlap_setting {
+    ncclFunc_t coll;
+    size_t n_bytes;
+    double compute_us; /* of one layer */
+    int n_layers;
+};
+
+/* At most 'max' of them into 'settings', by collective, size and compute.
+ * Returns how many there are; 0 without overlap.csv. */
+size_t mock_machine_overlap_settings(const struct mock_machine *machine,
+                                     struct mock_overlap_setting *settings,
+                                     size_t max);
+
+/* The number of interleaved rounds that each of them has; 0 without any. */
+unsigned mock_machine_overlap_rounds(const struct mock_machine *machine);
 
 /* ---- the logger ---- */
 

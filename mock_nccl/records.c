@@ -21,9 +21,12 @@ enum {
     P95,
     MIN,
     N_COLUMNS,
+    LAYERS = N_COLUMNS, /* of overlap.csv alone, and so is what follows */
+    COMPUTE,
+    N_OVERLAP_COLUMNS,
 };
 
-static const char *const column_words[N_COLUMNS] = {
+static const char *const column_words[N_OVERLAP_COLUMNS] = {
     [COLLECTIVE] = "collective",
     [BYTES] = "bytes",
     [ALGORITHM] = "algorithm",
@@ -37,8 +40,12 @@ static const char *const column_words[N_COLUMNS] = {
     [MEDIAN] = "median_us",
     [P95] = "p95_us",
     [MIN] = "min_us",
+    [LAYERS] = "layers",
+    [COMPUTE] = "compute_us",
 };
 static const struct mock_words columns = {column_words, N_COLUMNS};
+static const struct mock_words overlap_columns = {column_words,
+                                                  N_OVERLAP_COLUMNS};
 
 /* ---- one row ---- */
 
@@ -105,6 +112,18 @@ static ncclResult_t read_times(const struct mock_csv *csv,
     return rc;
 }
 
+static ncclResult_t read_layers(const struct mock_csv *csv,
+                                struct mock_record *record)
+{
+    long long layers = 0;
+    ncclResult_t rc = mock_csv_int(csv, LAYERS, 1, 1 << 16, &layers);
+
+    record->n_layers = (int)layers;
+    if (rc == ncclSuccess)
+        rc = mock_csv_positive(csv, COMPUTE, &record->compute_us);
+    return rc;
+}
+
 /* Puts NCCL's choice in the place of "auto". */
 static ncclResult_t resolve_auto(const struct mock_csv *csv,
                                  const struct mock_model *model,
@@ -145,6 +164,7 @@ static ncclResult_t check_pair(const struct mock_csv *csv,
 }
 
 static ncclResult_t read_record(const struct mock_csv *csv,
+                                const struct mock_words *wanted,
                                 const struct mock_model *model,
                                 struct mock_record *record)
 {
@@ -157,6 +177,8 @@ static ncclResult_t read_record(const struct mock_csv *csv,
         rc = read_numbers(csv, model->n_ranks, record);
     if (rc == ncclSuccess)
         rc = read_times(csv, record);
+    if (rc == ncclSuccess && wanted == &overlap_columns)
+        rc = read_layers(csv, record);
     if (rc == ncclSuccess)
         rc = resolve_auto(csv, model, record);
     if (rc == ncclSuccess)
@@ -180,6 +202,7 @@ static bool grow(struct mock_records *records)
 }
 
 static ncclResult_t read_all(struct mock_csv *csv,
+                             const struct mock_words *wanted,
                              const struct mock_model *model,
                              struct mock_records *records)
 {
@@ -193,7 +216,7 @@ static ncclResult_t read_all(struct mock_csv *csv,
             return ncclSuccess;
         if (records->n == records->capacity && !grow(records))
             return mock_fail_memory();
-        rc = read_record(csv, model, &records->list[records->n]);
+        rc = read_record(csv, wanted, model, &records->list[records->n]);
         if (rc != ncclSuccess)
             return rc;
         records->n++;
@@ -208,6 +231,8 @@ static int by_key(const struct mock_record *a, const struct mock_record *b)
         a->proto - b->proto,
         a->n_channels - b->n_channels,
         (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes),
+        (a->compute_us > b->compute_us) - (a->compute_us < b->compute_us),
+        a->n_layers - b->n_layers,
         strcmp(a->run, b->run),
         a->round - b->round,
     };
@@ -293,15 +318,16 @@ static ncclResult_t pool_all(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
-                               struct mock_records *records_ret)
+static ncclResult_t load(const char *path, const struct mock_words *wanted,
+                         const struct mock_model *model,
+                         struct mock_records *records_ret)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_csv_open(path, &columns, &csv);
+    ncclResult_t rc = mock_csv_open(path, wanted, &csv);
 
     if (rc != ncclSuccess)
         return rc;
-    rc = read_all(csv, model, records_ret);
+    rc = read_all(csv, wanted, model, records_ret);
     if (rc == ncclSuccess && records_ret->n == 0)
         rc =
             mock_fail(ncclInvalidArgument, "%s: no row below the header", path);
@@ -312,6 +338,19 @@ ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
     }
     mock_csv_close(csv);
     return rc;
+}
+
+ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
+                               struct mock_records *records_ret)
+{
+    return load(path, &columns, model, records_ret);
+}
+
+ncclResult_t mock_records_load_overlap(const char *path,
+                                       const struct mock_model *model,
+                                       struct mock_records *records_ret)
+{
+    return load(path, &overlap_columns, model, records_ret);
 }
 
 void mock_records_free(struct mock_records *records)

@@ -1,5 +1,6 @@
 /*
- * records.h - the rows of timings.csv, sorted, with automatic choices pooled
+ * records.h - the rows of timings.csv or overlap.csv, sorted, with automatic
+ * choices pooled
  */
 #ifndef MOCK_RECORDS_H
 #define MOCK_RECORDS_H
@@ -13,6 +14,8 @@ struct mock_record {
     int proto;
     int n_channels;
     size_t n_bytes;
+    double compute_us; /* overlap.csv: of one layer, alone; else 0 */
+    int n_layers;      /* likewise */
     char run[24];
     int round;
     bool is_auto;
@@ -32,6 +35,9 @@ struct mock_records {
 /* Reads 'path'.  *records_ret is to be freed also after a failure. */
 ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
                                struct mock_records *records_ret);
+ncclResult_t mock_records_load_overlap(const char *path,
+                                       const struct mock_model *model,
+                                       struct mock_records *records_ret);
 void mock_records_free(struct mock_records *records);
 
 /* The record with this key, or NULL. */

@@ -95,10 +95,8 @@ static double mean_at(const struct span *span, int round)
 
 /* ---- spread ---- */
 
-static double quantile(const struct mock_row *row, double at)
+double mock_quantile(const double q[4], double at)
 {
-    const double *q = row->quantile;
-
     if (at < .5)
         return q[0] + (q[1] - q[0]) * at / .5;
     if (at < .95)
@@ -111,8 +109,9 @@ static double spread_at(const struct span *span, int round, double iteration)
 {
     double weight = fmin(span->weight, 1);
 
-    return (1 - weight) * quantile(row_of(span->lo, round), iteration) +
-           weight * quantile(row_of(span->hi, round), iteration);
+    return (1 - weight) *
+               mock_quantile(row_of(span->lo, round)->quantile, iteration) +
+           weight * mock_quantile(row_of(span->hi, round)->quantile, iteration);
 }
 
 /* ---- rounds ---- */

@@ -78,6 +78,13 @@ struct mock_timings {
     int n_sizes[NCCL_NUM_TUNED_FUNCS];
 };
 
+struct mock_record;
+
+/* The quantiles of a row, as parts of its mean, and what lies at 'at' of
+ * them, in [0, 1). */
+void mock_quantiles(const struct mock_record *record, double quantiles_ret[4]);
+double mock_quantile(const double quantiles[4], double at);
+
 /* Reads 'path'.  'model' knows NCCL's own choices. */
 ncclResult_t mock_timings_load(const char *path, const struct mock_model *model,
                                struct mock_timings **timings_ret);

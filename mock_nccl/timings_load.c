@@ -21,7 +21,7 @@ static double mean_of(const double q[4])
            .05 * (q[2] + q[3]) / 2;
 }
 
-static void set_quantiles(const struct mock_record *record, double q[4])
+void mock_quantiles(const struct mock_record *record, double q[4])
 {
     double scale;
 
@@ -41,7 +41,7 @@ static void set_row(const struct mock_record *record, struct mock_row *row)
 {
     row->mean = record->mean;
     row->log_mean = log(record->mean);
-    set_quantiles(record, row->quantile);
+    mock_quantiles(record, row->quantile);
 }
 
 /* ---- curves ---- */
