@@ -283,6 +283,17 @@ TEST_F(Cli, SweepPrintsWhatItMeasuredAsJson)
     EXPECT_GT(Number(row, "median_us"), 0);
 }
 
+TEST_F(Cli, DeriveMarksModelledTimes)
+{
+    Run("sweep --on h100x8 -b 1M -e 2M --arms ring/ll --collective allreduce "
+        "-o m.csv");
+    Outcome o = Run("derive m.csv -o p.conf");
+
+    EXPECT_THAT(o.out,
+                HasSubstr("From times of h100x8 (NVIDIA H100 80GB HBM3, NCCL "
+                          "2.28.9): 4 modelled\n"));
+}
+
 TEST_F(Cli, SweepMarksModelledTimes)
 {
     Outcome o = Run("sweep --on h100x8 -b 1M -e 2M");

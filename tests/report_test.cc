@@ -321,7 +321,7 @@ TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
 {
     EXPECT_EQ(
         "# a test\n"
-        "# from times of h200x4 (NVIDIA H200, NCCL 2.28.9)\n"
+        "# from times of h200x4 (NVIDIA H200, NCCL 2.28.9): 4 measured\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence.\n"
         "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,"
@@ -331,6 +331,30 @@ TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
         "1.200), 2 rounds measured\n"
         "allgather,4096,4096,ring,ll128,-1,1,4,NVIDIA H200\n",
         Save(false));
+}
+
+TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
+{
+    stp_measurement row = Row(stp_arm{}, 0, 12);
+    row.source = STP_SOURCE_MODELLED;
+    stp_dataset_add(&data_, &row);
+    row.source = STP_SOURCE_SINGLE_PASS;
+    stp_dataset_add(&data_, &row);
+    stp_dataset_add(&data_, &row);
+    strcpy(data_.machine, "m");
+    strcpy(data_.gpu, "g");
+    strcpy(data_.nccl, "2");
+    const stp_derived none{};
+    const stp_policy_origin origin{&data_, "a test", 0.02, true};
+    ASSERT_EQ(STP_OK, stp_policy_file_save(&none, &origin,
+                                           Path("p.conf").c_str(), &err_));
+
+    std::string text = Read(Path("p.conf"));
+    EXPECT_THAT(text, testing::HasSubstr("# from times of m (g, NCCL 2): 2 "
+                                         "single_pass, 1 modelled\n"));
+    EXPECT_THAT(text, testing::HasSubstr("# No rule: none of these times is of "
+                                         "interleaved rounds, and a model "
+                                         "decides nothing.\n"));
 }
 
 TEST_F(PolicyFileTest, IsReadByThePluginsParser)

@@ -86,8 +86,12 @@ static enum stp_status write_out(const struct options *o,
         return status;
     if (o->json)
         return stp_print_rules_json(derived, stdout, err);
-    if (o->output != NULL)
+    if (o->output != NULL) {
+        printf("From ");
+        stp_times_write(data, stdout);
+        putchar('\n');
         return stp_print_rules(derived, stdout, err);
+    }
     stp_policy_file_write(derived, &origin, stdout);
     return STP_OK;
 }

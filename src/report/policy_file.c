@@ -13,13 +13,43 @@ static bool has_gpu_column(const struct stp_policy_origin *origin)
            strpbrk(origin->data->gpu, ",#") == NULL;
 }
 
+static size_t count(const struct stp_dataset *data, int source)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        n += data->rows[i].source == (enum stp_source)source;
+    return n;
+}
+
+void stp_times_write(const struct stp_dataset *data, FILE *fp)
+{
+    const char *before = ": ";
+
+    fprintf(fp, "times of %s (%s, NCCL %s)", data->machine, data->gpu,
+            data->nccl);
+    for (int s = 0; s < STP_N_SOURCES; s++)
+        if (count(data, s) > 0) {
+            fprintf(fp, "%s%zu %s", before, count(data, s),
+                    stp_source_name((enum stp_source)s));
+            before = ", ";
+        }
+    fputc('\n', fp);
+}
+
+/* Whether there was anything to decide by. */
+static bool has_rounds(const struct stp_dataset *data)
+{
+    for (int s = 0; s <= STP_SOURCE_INTERPOLATED; s++)
+        if (count(data, s) > 0)
+            return true;
+    return false;
+}
+
 static void write_head(const struct stp_policy_origin *origin, FILE *fp)
 {
-    const struct stp_dataset *d = origin->data;
-
-    fprintf(fp, "# %s\n", origin->made_by);
-    fprintf(fp, "# from times of %s (%s, NCCL %s)\n", d->machine, d->gpu,
-            d->nccl);
+    fprintf(fp, "# %s\n# from ", origin->made_by);
+    stp_times_write(origin->data, fp);
     fprintf(fp,
             "# A rule stands where its gain over NCCL's own choice is at least "
             "%g percent with 95 percent confidence.\n",
@@ -66,7 +96,11 @@ void stp_policy_file_write(const struct stp_derived *derived,
 {
     write_head(origin, fp);
     if (derived->n_rules == 0)
-        fputs("# No rule: NCCL's own choice is as good at every size.\n", fp);
+        fputs(has_rounds(origin->data)
+                  ? "# No rule: NCCL's own choice is as good at every size.\n"
+                  : "# No rule: none of these times is of interleaved rounds, "
+                    "and a model decides nothing.\n",
+              fp);
     for (size_t i = 0; i < derived->n_rules; i++)
         write_rule(&derived->rules[i], origin, fp);
 }

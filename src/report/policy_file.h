@@ -17,6 +17,10 @@ struct stp_policy_origin {
     bool portable; /* NVIDIA's eight columns only: no header, no gpu column */
 };
 
+/* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 interpolated, 4
+ * modelled" and a newline: what measurements are worth. */
+void stp_times_write(const struct stp_dataset *data, FILE *fp);
+
 /* Writes the rules to 'fp', above each the gains it rests on. */
 void stp_policy_file_write(const struct stp_derived *derived,
                            const struct stp_policy_origin *origin, FILE *fp);
