@@ -2,8 +2,6 @@
 #include "loader.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <float.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,38 +9,16 @@
 #include <string.h>
 #include <strings.h>
 
-#include "log.h"
+#include "plugin_open.h"
 
-#define LOADER_FLAGS ((unsigned long)(NCCL_INIT | NCCL_TUNING))
-#define DESTROY_FLAG 0x10000ul /* NCCL 2.30's own subsystem for closing */
-
-// clang-format off
-static const struct mock_version versions[] = {
-    /* minor, tuner, algos, ceiling, none, closing, prefix */
-    {21, 2, 6, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {22, 3, 6, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {23, 3, 7, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {24, 4, 7, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {25, 4, 7, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {26, 4, 7, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {27, 4, 7, 3.6e9f,  false, LOADER_FLAGS, "Error : "},
-    {28, 5, 7, 3.6e9f,  true,  LOADER_FLAGS, "Error : "},
-    {29, 5, 7, FLT_MAX, true,  LOADER_FLAGS, ""},
-    {30, 6, 7, FLT_MAX, true,  DESTROY_FLAG | NCCL_TUNING, ""},
-};
-// clang-format on
-
-enum {
-    DEFAULT_MINOR = 28,
-    NAME_SIZE = 255, /* NCCL's buffers, which cut what is longer */
-    ERROR_SIZE = 256,
-};
+enum { ERROR_SIZE = 256 }; /* NCCL's, which cuts what is longer */
 
 enum status { FAILED = -1, READY, LOADED };
 
 struct mock_nccl {
     const struct mock_version *version;
     char *plugin; /* NCCL_TUNER_PLUGIN, or NULL */
+    char *net;    /* NCCL_NET_PLUGIN, or NULL */
     char *algo;   /* NCCL_ALGO, or NULL */
     char *proto;  /* NCCL_PROTO, or NULL */
     const void *static_tuner;
@@ -51,8 +27,9 @@ struct mock_nccl {
     pthread_mutex_t lock; /* holds everything below */
     enum status status;   /* FAILED stays for the rest of the process */
     int n_refs;
-    void *library;
-    struct mock_tuner tuner;
+    void *library;           /* of the tuner; NULL if it has none */
+    void *net_library;       /* the net plugin's own hold on it */
+    struct mock_tuner tuner; /* its symbol is NULL once 2.21 has closed it */
     bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
 };
 
@@ -73,25 +50,11 @@ const char *mock_nccl_proto(const struct mock_nccl *nccl)
 
 /* ---- life ---- */
 
-static const struct mock_version *find_version(const char *text)
-{
-    int minor = DEFAULT_MINOR;
-    int len = 0;
-
-    if (text != NULL && (sscanf(text, "2.%2d%n", &minor, &len) != 1 ||
-                         (text[len] != '\0' && text[len] != '.')))
-        return NULL;
-    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
-        if (versions[i].minor == minor)
-            return &versions[i];
-    return NULL;
-}
-
 static ncclResult_t check(const struct mock_nccl_options *options)
 {
-    if (find_version(options->version) == NULL)
+    if (mock_version_find(options->version) == NULL)
         return mock_fail(ncclInvalidArgument,
-                         "NCCL version '%s' is none of 2.21 to 2.30",
+                         "NCCL version '%s' is none of " MOCK_VERSIONS,
                          options->version);
     if (options->static_tuner != NULL &&
         (options->static_tuner_version < MOCK_OLDEST_TUNER ||
@@ -118,6 +81,8 @@ static ncclResult_t copy_variables(struct mock_nccl *nccl,
     ncclResult_t rc = copy(options->tuner_plugin, &nccl->plugin);
 
     if (rc == ncclSuccess)
+        rc = copy(options->net_plugin, &nccl->net);
+    if (rc == ncclSuccess)
         rc = copy(options->algo, &nccl->algo);
     if (rc == ncclSuccess)
         rc = copy(options->proto, &nccl->proto);
@@ -127,6 +92,7 @@ static ncclResult_t copy_variables(struct mock_nccl *nccl,
 static void free_nccl(struct mock_nccl *nccl)
 {
     free(nccl->plugin);
+    free(nccl->net);
     free(nccl->algo);
     free(nccl->proto);
     free(nccl);
@@ -148,7 +114,7 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
         free_nccl(nccl);
         return rc;
     }
-    nccl->version = find_version(options->version);
+    nccl->version = mock_version_find(options->version);
     nccl->static_tuner = options->static_tuner;
     nccl->static_tuner_version = options->static_tuner_version;
     pthread_mutex_init(&nccl->lock, NULL);
@@ -162,68 +128,59 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
         return;
     if (nccl->library != NULL) /* as when the process ends */
         dlclose(nccl->library);
+    if (nccl->net_library != NULL)
+        dlclose(nccl->net_library);
     pthread_mutex_destroy(&nccl->lock);
     free_nccl(nccl);
 }
 
 /* ---- opening ---- */
 
-/* Names that were not found, each after a space. */
-struct missing {
-    char names[2 * NAME_SIZE + 2];
-};
-
-/* Any beginning of this word, in any case, is the program itself. */
-static const char *library_of(const char *name)
+static const char *or_null(const char *text)
 {
-    return strncasecmp(name, "STATIC_PLUGIN", strlen(name)) == 0 ? NULL : name;
+    return text != NULL && *text != '\0' ? text : NULL;
 }
 
-static void *try_open(const char *name, struct missing *missing)
+/* The net plugin, which NCCL has opened before. */
+static void *open_net(struct mock_nccl *nccl)
 {
-    void *library = dlopen(library_of(name), RTLD_NOW | RTLD_LOCAL);
-    char why[ERROR_SIZE];
-    size_t used = strlen(missing->names);
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    const char *name = or_null(nccl->net);
 
-    if (library != NULL)
-        return library;
-    snprintf(why, sizeof(why), "%s", dlerror());
-    if (strstr(why, name) != NULL &&
-        strstr(why, "No such file or directory") != NULL)
-        snprintf(missing->names + used, sizeof(missing->names) - used, " %s",
-                 name);
-    else
-        MOCK_INFO(LOADER_FLAGS, "TUNER/Plugin: %s: %s", name, why);
-    return NULL;
+    if (rules->net == MOCK_NET_BY_NAME || name == NULL)
+        return NULL;
+    if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
+        nccl->net_library = mock_plugin_open_net(rules, name);
+    return mock_plugin_open_net(rules, name);
 }
 
-/* A word such as "steptune", rather than a path or a file's name. */
-static bool is_short_name(const char *value)
+/* False if there is no library to look into. */
+static bool open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
-    size_t len = strlen(value);
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    const char *name = or_null(nccl->plugin);
+    struct mock_words words = {.name = nccl->plugin};
 
-    if (len == 0 || strchr(value, '/') != NULL)
+    *is_net_ret = false;
+    if (nccl->static_tuner != NULL)
+        return true;
+    if (name != NULL || (nccl->plugin != NULL && rules->reports_empty))
+        mock_say(rules, MOCK_SAY_SET, &words);
+    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
         return false;
-    return strncmp(value, "lib", 3) != 0 || strcmp(value + len - 3, ".so") != 0;
+    nccl->library = mock_plugin_open(rules, name, or_null(nccl->net));
+    if (nccl->library == NULL) {
+        nccl->library = open_net(nccl);
+        *is_net_ret = true;
+    }
+    return nccl->library != NULL;
 }
 
-static void *open_library(const char *value)
+static void close_library(struct mock_nccl *nccl)
 {
-    struct missing missing = {""};
-    char name[NAME_SIZE];
-    void *library;
-
-    snprintf(name, sizeof(name), "%s",
-             value != NULL && *value != '\0' ? value : "libnccl-tuner.so");
-    library = try_open(name, &missing);
-    if (library == NULL && value != NULL && is_short_name(value)) {
-        snprintf(name, sizeof(name), "libnccl-tuner-%s.so", value);
-        library = try_open(name, &missing);
-    }
-    if (library == NULL && missing.names[0] != '\0')
-        MOCK_INFO(LOADER_FLAGS, "TUNER/Plugin: Could not find:%s",
-                  missing.names);
-    return library;
+    if (nccl->library != NULL)
+        dlclose(nccl->library);
+    nccl->library = NULL;
 }
 
 static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
@@ -233,24 +190,47 @@ static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
     atomic_store(&nccl->tuner.has_finalize,
                  version == nccl->version->newest_tuner ||
                      nccl->wrapped[version]);
-    MOCK_INFO(LOADER_FLAGS, "TUNER/Plugin: Using %s (v%d)",
-              mock_tuner_name(&nccl->tuner), version);
+}
+
+/* NCCL's wrapper of dlsym speaks, but its newest shim does not use it. */
+static const void *look_up(const struct mock_nccl *nccl, int version,
+                           const char *symbol)
+{
+    const void *found;
+    char why[ERROR_SIZE];
+    struct mock_words words = {.name = symbol, .why = why};
+
+    if (nccl->library == NULL)
+        return nccl->static_tuner_version == version ? nccl->static_tuner
+                                                     : NULL;
+    found = dlsym(nccl->library, symbol);
+    if (found == NULL && version != nccl->version->newest_tuner) {
+        snprintf(why, sizeof(why), "%s", dlerror());
+        mock_say(nccl->version->loader, MOCK_SAY_DLSYM, &words);
+    }
+    return found;
 }
 
 static bool find_tuner(struct mock_nccl *nccl)
 {
-    for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
-        char name[32];
-        const void *symbol;
+    const struct mock_loader_rules *rules = nccl->version->loader;
 
-        snprintf(name, sizeof(name), "ncclTunerPlugin_v%d", v);
-        symbol = nccl->static_tuner_version == v ? nccl->static_tuner : NULL;
-        if (nccl->library != NULL)
-            symbol = dlsym(nccl->library, name);
-        if (symbol != NULL) {
-            set_tuner(nccl, v, symbol);
+    for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
+        char symbol[32];
+        struct mock_words words = {.name = symbol, .version = v};
+        const void *found;
+
+        snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
+        found = look_up(nccl, v, symbol);
+        if (found != NULL) {
+            set_tuner(nccl, v, found);
+            words.name = mock_tuner_name(&nccl->tuner);
+            mock_say(rules, MOCK_SAY_USING, &words);
             return true;
         }
+        mock_say(rules,
+                 v > MOCK_OLDEST_TUNER ? MOCK_SAY_NO_SYMBOL : MOCK_SAY_NO_TUNER,
+                 &words);
     }
     return false;
 }
@@ -264,49 +244,31 @@ static const char *path_of(void *library)
     return map->l_name;
 }
 
-static bool open_tuner(struct mock_nccl *nccl)
-{
-    if (nccl->static_tuner != NULL)
-        return true;
-    if (nccl->plugin != NULL) {
-        MOCK_INFO(NCCL_ENV | NCCL_TUNING,
-                  "NCCL_TUNER_PLUGIN set by environment to %s", nccl->plugin);
-        if (nccl->version->knows_none && strcasecmp(nccl->plugin, "none") == 0)
-            return false;
-    }
-    nccl->library = open_library(nccl->plugin);
-    return nccl->library != NULL;
-}
-
-static void close_library(struct mock_nccl *nccl)
-{
-    if (nccl->library != NULL)
-        dlclose(nccl->library);
-    nccl->library = NULL;
-}
-
 static bool load(struct mock_nccl *nccl)
 {
-    const char *path;
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    struct mock_words words = {0};
+    bool is_net;
+    bool found;
 
-    if (!open_tuner(nccl))
+    if (!open_library(nccl, &is_net))
         return false;
-    path = path_of(nccl->library);
-    if (find_tuner(nccl)) {
-        MOCK_INFO(LOADER_FLAGS, "Successfully loaded external tuner plugin %s",
-                  path);
-        return true;
-    }
-    MOCK_INFO(LOADER_FLAGS, "External tuner plugin %s is unsupported", path);
-    close_library(nccl);
-    return false;
+    words.name = path_of(nccl->library);
+    found = find_tuner(nccl);
+    if (!is_net)
+        mock_say(rules, found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+    if (!found && !rules->keeps_unsupported)
+        close_library(nccl);
+    return found;
 }
 
 /* ---- counting ---- */
 
 /*
- * NCCL counts every communicator but lets only the one that loaded the tuner
- * subtract.  So once two have been alive together, the library stays.
+ * NCCL counts every communicator but from 2.22 on lets only the one that loaded
+ * the tuner subtract.  So once two have been alive together, the library stays.
+ * 2.21 counts well, but then forgets that it has closed the tuner: it hands out
+ * none, and opens none either.
  */
 struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 {
@@ -318,7 +280,8 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
         nccl->status = load(nccl) ? LOADED : FAILED;
         *owner_ret = nccl->status == LOADED;
     }
-    if (nccl->status == LOADED) {
+    if (nccl->status == LOADED && nccl->tuner.symbol != NULL) {
+        *owner_ret = *owner_ret || nccl->version->loader->counts_all;
         nccl->n_refs++;
         tuner = &nccl->tuner;
     }
@@ -326,17 +289,23 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
     return tuner;
 }
 
+static void close_tuner(struct mock_nccl *nccl)
+{
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    struct mock_words words = {.name = mock_tuner_name(&nccl->tuner)};
+
+    mock_say(rules, MOCK_SAY_CLOSING, &words);
+    nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);
+    close_library(nccl);
+    nccl->tuner.symbol = NULL;
+    if (!rules->counts_all)
+        nccl->status = READY;
+}
+
 void mock_loader_release(struct mock_nccl *nccl, bool owner)
 {
     pthread_mutex_lock(&nccl->lock);
-    if (owner && --nccl->n_refs == 0) {
-        MOCK_INFO(nccl->version->closing_flags,
-                  "TUNER/Plugin: Closing tuner: '%s'",
-                  mock_tuner_name(&nccl->tuner));
-        nccl->wrapped[nccl->tuner.version] =
-            atomic_load(&nccl->tuner.has_finalize);
-        close_library(nccl);
-        nccl->status = READY;
-    }
+    if (owner && --nccl->n_refs == 0)
+        close_tuner(nccl);
     pthread_mutex_unlock(&nccl->lock);
 }

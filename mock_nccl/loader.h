@@ -8,17 +8,7 @@
 
 #include "mock_nccl.h"
 #include "tuner.h"
-
-/* What differs between NCCL's versions. */
-struct mock_version {
-    int minor; /* of 2.x */
-    int newest_tuner;
-    int n_algos;
-    float cost_ceiling; /* selection takes nothing from here up */
-    bool knows_none;    /* NCCL_TUNER_PLUGIN=none */
-    unsigned long closing_flags;
-    const char *no_algo_prefix; /* of the warning when nothing is left */
-};
+#include "versions.h"
 
 const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
 

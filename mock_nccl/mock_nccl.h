@@ -214,9 +214,8 @@ void mock_set_log(mock_log_sink sink, void *user);
 struct mock_nccl; /* libnccl as one process has it: the loader's state */
 
 struct mock_nccl_options {
-    /* "2.21" to "2.30", anything after the second number is ignored; NULL
-     * for 2.28.  Decides the newest tuner version and the number of
-     * algorithms. */
+    /* "2.21" to "2.30" or "2.31dev", what follows a second dot is ignored;
+     * NULL for 2.28.  See versions.h. */
     const char *version;
 
     /* What NCCL_TUNER_PLUGIN holds; NULL if it is unset.  The environment
@@ -233,6 +232,12 @@ struct mock_nccl_options {
      * user_choice.h. */
     const char *algo;
     const char *proto;
+
+    /* What NCCL_NET_PLUGIN holds; NULL if it is unset.  Where no tuner's
+     * library opens, NCCL looks for a tuner in this one: up to 2.25 it goes by
+     * the name, and from 2.26 on it takes the net plugin that it has open,
+     * which is taken to be this one if it can be opened. */
+    const char *net_plugin;
 };
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,

@@ -88,11 +88,6 @@ const NameCase kNames[] = {
      {SET "libnope", MISSING "libnope libnccl-tuner-libnope.so"}},
     {"none", "2.28", "none", 0, {SET "none"}},
     {"none_in_capitals", "2.28", "NONE", 0, {SET "NONE"}},
-    {"none_is_a_name_before_2_28",
-     "2.27",
-     "none",
-     0,
-     {SET "none", MISSING "none libnccl-tuner-none.so"}},
     {"path",
      "2.28",
      LIB "all_versions.so",
@@ -152,10 +147,10 @@ struct CutOffCase {
 
 TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
 {
-    const CutOffCase cases[] = {{"2.21", 2},  {"2.22", 3}, {"2.23", 3},
-                                {"2.24", 4},  {"2.25", 4}, {"2.26", 4},
-                                {"2.27", 4},  {"2.28", 5}, {"2.28.9", 5},
-                                {nullptr, 5}, {"2.29", 5}, {"2.30.7", 6}};
+    const CutOffCase cases[] = {
+        {"2.21", 2}, {"2.22", 3},   {"2.23", 3},   {"2.24", 4},   {"2.25", 4},
+        {"2.26", 4}, {"2.27", 4},   {"2.28", 5},   {"2.28.9", 5}, {nullptr, 5},
+        {"2.29", 5}, {"2.30.7", 6}, {"2.31dev", 6}};
     Machine machine = LoadMachine("h200x4");
 
     for (const CutOffCase &c : cases) {
@@ -166,19 +161,20 @@ TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
     }
 }
 
+#define KNOWN "2.21 to 2.30 and 2.31dev"
 TEST(Options, ThatMeanNothingAreRefused)
 {
     static const int tuner = 0;
     const std::pair<mock_nccl_options, const char *> cases[] = {
         {{"2.20", nullptr, nullptr, 0},
-         "NCCL version '2.20' is none of 2.21 to 2.30"},
+         "NCCL version '2.20' is none of " KNOWN},
         {{"2.31", nullptr, nullptr, 0},
-         "NCCL version '2.31' is none of 2.21 to 2.30"},
+         "NCCL version '2.31' is none of " KNOWN},
         {{"2.28x", nullptr, nullptr, 0},
-         "NCCL version '2.28x' is none of 2.21 to 2.30"},
+         "NCCL version '2.28x' is none of " KNOWN},
         {{"2.280", nullptr, nullptr, 0},
-         "NCCL version '2.280' is none of 2.21 to 2.30"},
-        {{"", nullptr, nullptr, 0}, "NCCL version '' is none of 2.21 to 2.30"},
+         "NCCL version '2.280' is none of " KNOWN},
+        {{"", nullptr, nullptr, 0}, "NCCL version '' is none of " KNOWN},
         {{nullptr, nullptr, &tuner, 1}, "tuner version 1 is none of 2 to 6"},
         {{nullptr, nullptr, &tuner, 7}, "tuner version 7 is none of 2 to 6"},
     };
@@ -313,7 +309,8 @@ TEST_F(Stay, ATunerInMemoryIsUsedWithoutTheEnvironment)
 
 TEST_F(Stay, ATunerInMemoryThatIsTooNewIsUnsupported)
 {
-    Nccl nccl = MakeNccl({"2.27", nullptr, &kQuiet, 5});
+    static const int v6 = 0;
+    Nccl nccl = MakeNccl({"2.28", nullptr, &v6, 6});
 
     Comm comm = MakeComm(nccl, machine_);
 

@@ -29,7 +29,8 @@ static const struct argp_option options[] = {
      "says, else that variable)",
      0},
     {"nccl", OPT_NCCL, "VERSION", 0,
-     "NCCL to play, 2.21 to 2.30 (default: what the trace says, else the "
+     "NCCL to play, 2.21 to 2.30 or 2.31dev (default: what the trace says, "
+     "else the "
      "machine's)",
      0},
     {"seeds", OPT_SEEDS, "K", 0,

@@ -1,0 +1,33 @@
+/*
+ * plugin_open.h - opens a tuner's library, and says what each version says
+ */
+#ifndef MOCK_PLUGIN_OPEN_H
+#define MOCK_PLUGIN_OPEN_H
+
+#include "versions.h"
+
+/* What fills the {words} of a line. */
+struct mock_words {
+    const char *name;
+    const char *why;
+    const char *names;
+    int version;
+};
+
+/* Logs the line as INFO, unless this version has none. */
+void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
+              const struct mock_words *words);
+
+/*
+ * Opens the library that NCCL_TUNER_PLUGIN = 'tuner' means, or where that fails
+ * and the version goes by names, the one that NCCL_NET_PLUGIN = 'net' means;
+ * NULL if the variable is unset or empty.  Returns NULL if none opens.
+ */
+void *mock_plugin_open(const struct mock_loader_rules *rules, const char *tuner,
+                       const char *net);
+
+/* Opens the net plugin for the net's own sake, without a word. */
+void *mock_plugin_open_net(const struct mock_loader_rules *rules,
+                           const char *net);
+
+#endif /* MOCK_PLUGIN_OPEN_H */

@@ -1,0 +1,191 @@
+#include "versions.h"
+
+#include <dlfcn.h>
+#include <float.h>
+#include <limits.h>
+#include <string.h>
+
+#include "nccl_tuner_abi.h"
+
+#define INIT_TUNING ((unsigned long)(NCCL_INIT | NCCL_TUNING))
+#define ENV_TUNING  ((unsigned long)(NCCL_ENV | NCCL_TUNING))
+#define DESTROY     0x10000ul /* 2.30's own subsystem for closing */
+
+#define TUNER "TUNER/Plugin: "
+
+enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
+
+/* ---- loaders ---- */
+
+static const struct mock_loader_rules loader_2_21 = {
+    .lines =
+        {
+            [MOCK_SAY_SET] = {ENV_TUNING,
+                              TUNER "NCCL_TUNER_PLUGIN set to {name}"},
+            [MOCK_SAY_NOT_FOUND] = {ENV_TUNING,
+                                    TUNER "No plugin found ({name})"},
+            [MOCK_SAY_OPENED] = {ENV_TUNING,
+                                 TUNER "Plugin name set by env to {name}"},
+            [MOCK_SAY_ONE_FAILED] = {ENV_TUNING,
+                                     TUNER "Plugin load returned 2 : "
+                                           "{why} : when loading {names}"},
+            [MOCK_SAY_ALL_FAILED] =
+                {ENV_TUNING,
+                 TUNER "Most recent plugin load returned 2 : {why}. All "
+                       "attempts to load '{names}' also failed."},
+            [MOCK_SAY_NO_LIBRARY] = {ENV_TUNING,
+                                     TUNER "Using internal tuner plugin."},
+            [MOCK_SAY_NO_TUNER] =
+                {ENV_TUNING,
+                 TUNER "Failed to find {name}, using internal tuner instead."},
+            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin {name}"},
+            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '{name}'"},
+        },
+    .mode = RTLD_LAZY,
+    .name_size = PATH_MAX,
+    .net = MOCK_NET_BY_NAME,
+    .extends_files = true,
+    .counts_all = true,
+};
+
+static const struct mock_loader_rules loader_2_22 = {
+    .lines =
+        {
+            [MOCK_SAY_SET] = {ENV_TUNING,
+                              TUNER "NCCL_TUNER_PLUGIN set to {name}"},
+            [MOCK_SAY_NOT_LOADED] = {ENV_TUNING, TUNER "{why}"},
+            [MOCK_SAY_OPENED] = {ENV_TUNING,
+                                 TUNER "Plugin name set by env to {name}"},
+            [MOCK_SAY_MISSING] = {ENV_TUNING,
+                                  TUNER "Could not find:{names}. Using "
+                                        "internal tuner plugin."},
+            [MOCK_SAY_NO_LIBRARY] = {ENV_TUNING,
+                                     TUNER "Using internal tuner plugin."},
+            [MOCK_SAY_NO_SYMBOL] = {ENV_TUNING,
+                                    TUNER "Failed to find {name} symbol."},
+            [MOCK_SAY_NO_TUNER] = {ENV_TUNING,
+                                   TUNER "Failed to find {name} symbol, using "
+                                         "internal tuner instead."},
+            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin {name}"},
+            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '{name}'"},
+        },
+    .mode = RTLD_LAZY,
+    .name_size = PATH_MAX,
+    .net = MOCK_NET_BY_NAME,
+    .knows_static = true,
+    .extends_files = true,
+};
+
+/* From here on one function opens plugins of all kinds. */
+#define LINES_2_26                                                             \
+    {                                                                          \
+        [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "{why}"},                  \
+        [MOCK_SAY_OPENED] = {INIT_TUNING,                                      \
+                             TUNER "Plugin name set by env to {name}"},        \
+        [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:{names}. "    \
+                                                 "Using internal tuner "       \
+                                                 "plugin."},                   \
+        [MOCK_SAY_NO_LIBRARY] = {INIT_TUNING,                                  \
+                                 TUNER "Using internal tuner plugin."},        \
+        [MOCK_SAY_NO_SYMBOL] = {ENV_TUNING,                                    \
+                                TUNER "Failed to find {name} symbol."},        \
+        [MOCK_SAY_NO_TUNER] = {ENV_TUNING,                                     \
+                               TUNER "Failed to find {name} symbol, using "    \
+                                     "internal tuner instead."},               \
+        [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin {name}"},    \
+        [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '{name}'"},   \
+    }
+
+static const struct mock_loader_rules loader_2_26 = {
+    .lines = LINES_2_26,
+    .mode = RTLD_NOW,
+    .name_size = LIBRARY_NAME_SIZE,
+    .net = MOCK_NET_SHARED,
+    .knows_static = true,
+    .extends_files = true,
+    .keeps_last_name = true,
+    .keeps_unsupported = true,
+};
+
+static const struct mock_loader_rules loader_2_27 = {
+    .lines = LINES_2_26,
+    .mode = RTLD_NOW,
+    .name_size = LIBRARY_NAME_SIZE,
+    .net = MOCK_NET_AGAIN,
+    .knows_static = true,
+};
+
+// clang-format off
+#define LINES_2_28                                                             \
+    [MOCK_SAY_SET] = {ENV_TUNING,                                              \
+                      "NCCL_TUNER_PLUGIN set by environment to {name}"},       \
+    [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "{name}: {why}"},              \
+    [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:{names}"},        \
+    [MOCK_SAY_USING] = {INIT_TUNING, TUNER "Using {name} (v{version})"},       \
+    [MOCK_SAY_LOADED] = {INIT_TUNING,                                          \
+                         "Successfully loaded external tuner plugin {name}"},  \
+    [MOCK_SAY_UNSUPPORTED] = {INIT_TUNING,                                     \
+                              "External tuner plugin {name} is unsupported"}
+// clang-format on
+
+static const struct mock_loader_rules loader_2_28 = {
+    .lines = {LINES_2_28, [MOCK_SAY_CLOSING] = {INIT_TUNING, TUNER
+                                                "Closing tuner: '{name}'"}},
+    .mode = RTLD_NOW,
+    .name_size = LIBRARY_NAME_SIZE,
+    .net = MOCK_NET_AGAIN,
+    .knows_static = true,
+    .knows_none = true,
+    .reports_empty = true,
+};
+
+static const struct mock_loader_rules loader_2_30 = {
+    .lines = {LINES_2_28,
+              [MOCK_SAY_DLOPEN] = {NCCL_INIT,
+                                   "ncclOsDlopen({name}) failed: {why}"},
+              [MOCK_SAY_DLSYM] = {NCCL_INIT,
+                                  "ncclOsDlsym({name}) failed: {why}"},
+              [MOCK_SAY_CLOSING] = {DESTROY | NCCL_TUNING,
+                                    TUNER "Closing tuner: '{name}'"}},
+    .mode = RTLD_NOW,
+    .name_size = LIBRARY_NAME_SIZE,
+    .net = MOCK_NET_AGAIN,
+    .knows_static = true,
+    .knows_none = true,
+    .reports_empty = true,
+};
+
+/* ---- versions ---- */
+
+// clang-format off
+static const struct mock_version versions[] = {
+    /* name, loader, tuner, algos, ceiling, prefix */
+    {"2.21",    &loader_2_21, 2, 6, 3.6e9f,  "Error : "},
+    {"2.22",    &loader_2_22, 3, 6, 3.6e9f,  "Error : "},
+    {"2.23",    &loader_2_22, 3, 7, 3.6e9f,  "Error : "},
+    {"2.24",    &loader_2_22, 4, 7, 3.6e9f,  "Error : "},
+    {"2.25",    &loader_2_22, 4, 7, 3.6e9f,  "Error : "},
+    {"2.26",    &loader_2_26, 4, 7, 3.6e9f,  "Error : "},
+    {"2.27",    &loader_2_27, 4, 7, 3.6e9f,  "Error : "},
+    {"2.28",    &loader_2_28, 5, 7, 3.6e9f,  "Error : "},
+    {"2.29",    &loader_2_28, 5, 7, FLT_MAX, ""},
+    {"2.30",    &loader_2_30, 6, 7, FLT_MAX, ""},
+    {"2.31dev", &loader_2_30, 6, 7, FLT_MAX, ""},
+};
+// clang-format on
+
+static const char default_name[] = "2.28";
+
+const struct mock_version *mock_version_find(const char *name)
+{
+    if (name == NULL)
+        name = default_name;
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        size_t len = strlen(versions[i].name);
+
+        if (strncmp(name, versions[i].name, len) == 0 &&
+            (name[len] == '\0' || name[len] == '.'))
+            return &versions[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,85 @@
+/*
+ * versions.h - what differs between NCCL's versions
+ *
+ * One row a minor version, read from the source of its last patch release:
+ * 2.21.5, 2.22.3, 2.23.4, 2.24.3, 2.25.1, 2.26.6, 2.27.7, 2.28.9, 2.29.7,
+ * 2.30.7, and of the development branch after it (commit 1fc949c5).
+ */
+#ifndef MOCK_VERSIONS_H
+#define MOCK_VERSIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a loader has to say, and when. */
+enum mock_said {
+    MOCK_SAY_SET,         /* NCCL_TUNER_PLUGIN holds something */
+    MOCK_SAY_DLOPEN,      /* dlopen failed */
+    MOCK_SAY_NOT_FOUND,   /* ... because there is no such file */
+    MOCK_SAY_NOT_LOADED,  /* ... for another reason */
+    MOCK_SAY_OPENED,      /* a library that a variable names is open */
+    MOCK_SAY_ONE_FAILED,  /* the end of all attempts, of which there were two */
+    MOCK_SAY_ALL_FAILED,  /* the end of more attempts */
+    MOCK_SAY_MISSING,     /* no library, and some were not found */
+    MOCK_SAY_NO_LIBRARY,  /* no library */
+    MOCK_SAY_DLSYM,       /* dlsym failed */
+    MOCK_SAY_NO_SYMBOL,   /* the library is not of this tuner version */
+    MOCK_SAY_NO_TUNER,    /* nor of the oldest */
+    MOCK_SAY_USING,       /* the library is of this tuner version */
+    MOCK_SAY_LOADED,      /* and that is all; not of a net plugin */
+    MOCK_SAY_UNSUPPORTED, /* no tuner in it; not of a net plugin */
+    MOCK_SAY_CLOSING,
+    MOCK_N_SAID
+};
+
+/*
+ * One line of NCCL's log, with {words} to fill in: {name} of the library, tuner
+ * or symbol, {why} as dlerror() has it, {names} of
+ * several libraries, {version} of the tuner.  NULL where nothing is said.
+ */
+struct mock_line {
+    unsigned long flags;
+    const char *text;
+};
+
+/* Where a tuner is looked for if its own library does not open. */
+enum mock_net_rule {
+    MOCK_NET_BY_NAME, /* as NCCL_NET_PLUGIN names it, or libnccl-net.so */
+    MOCK_NET_SHARED,  /* the net plugin that is open, which is closed, too,
+                         when the tuner is */
+    MOCK_NET_AGAIN,   /* the net plugin that is open, opened once more */
+};
+
+/* How a tuner is found, opened and closed. */
+struct mock_loader_rules {
+    struct mock_line lines[MOCK_N_SAID];
+    int mode;         /* of dlopen: RTLD_LAZY or RTLD_NOW */
+    size_t name_size; /* NCCL's buffer, which cuts longer names */
+    enum mock_net_rule net;
+    bool knows_static;      /* STATIC_PLUGIN is the program itself */
+    bool knows_none;        /* "none" is no library */
+    bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is reported */
+    bool extends_files;     /* libnccl-tuner-X.so is tried even if X is a path
+                               or a file's name */
+    bool keeps_last_name;   /* {names} is only the last one */
+    bool keeps_unsupported; /* a library without a tuner stays open */
+    bool counts_all;        /* every communicator's end counts, and the end of
+                               the last is the end of tuners in the process */
+};
+
+struct mock_version {
+    const char *name;
+    const struct mock_loader_rules *loader;
+    int newest_tuner;
+    int n_algos;
+    float cost_ceiling;         /* selection takes nothing from here up */
+    const char *no_algo_prefix; /* of the warning when nothing is left */
+};
+
+/* By name, "2.28" or "2.28.9"; NULL means 2.28.  Returns NULL for others. */
+const struct mock_version *mock_version_find(const char *name);
+
+/* What find knows, for messages. */
+#define MOCK_VERSIONS "2.21 to 2.30 and 2.31dev"
+
+#endif /* MOCK_VERSIONS_H */
