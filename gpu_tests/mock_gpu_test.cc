@@ -1,204 +1,96 @@
 // Mock NCCL against the real one, on 2 to all GPUs of this host: from the
 // search graphs that NCCL itself writes, mock NCCL must compute every cost
-// table, make every choice and use as many channels.
+// table, make every choice and use as many channels, with a tuner that decides
+// nothing, with one that decides at random, and in random groups.
 //
 // Each number of GPUs makes a machine's folder (machine.csv, graphs.xml,
-// choices.csv), which STEPTUNE_KEEP=DIR keeps.  A process reads NCCL's
-// environment once, so each runs in a child.
-#include <cuda_runtime.h>
+// choices.csv, forced.csv) and a trace (groups.csv), which STEPTUNE_KEEP=DIR
+// keeps.
 #include <gtest/gtest.h>
-#include <nccl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <sstream>
-#include <string>
-#include <vector>
+#include <map>
+#include <random>
+#include <set>
 
 #include "recorded_choices.h"
+#include "recording.h"
 
 namespace
 {
 
+using namespace recording;
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxBytes = size_t{256} << 20; // of a rank's buffer
-constexpr const char *kColls[] = {"broadcast", "reduce", "allgather",
-                                  "reducescatter", "allreduce"};
 constexpr const char *kAlgos[] = {
     "tree",      "ring", "collnet_direct", "collnet_chain", "nvls",
     "nvls_tree", "pat"};
 constexpr const char *kProtos[] = {"ll", "ll128", "simple"};
+constexpr const char *kTypes[] = {"bf16", "f32", "i8"};
 
-struct Type {
-    const char *name;
-    ncclDataType_t type;
-    size_t size;
-};
-constexpr Type kTypes[] = {
-    {"bf16", ncclBfloat16, 2}, {"f32", ncclFloat32, 4}, {"i8", ncclInt8, 1}};
-
-struct Op {
-    int coll;     // place in kColls
-    size_t count; // elements that a rank gives: all of them, or its share
-    int group_ops;
-    const Type *type;
-};
-
-struct Rank {
-    ncclComm_t comm = nullptr;
-    cudaStream_t stream = nullptr;
-    char *from = nullptr;
-    char *to = nullptr;
-};
-
-// What is asked, the same for every number of GPUs.
-std::vector<Op> Ops(int n_ranks)
+bool IsOverRanks(int coll)
 {
-    std::vector<Op> ops;
+    return coll == 2 || coll == 3;
+}
+
+// An operation that a tuner counts as about so many bytes.
+Op MakeOp(int coll, const char *type, size_t n_bytes, int n_ranks)
+{
+    Op op{coll, 0, type};
+    size_t share = n_bytes / (IsOverRanks(coll) ? n_ranks : 1);
+
+    op.count = std::max(share / SizeOf(op), size_t{1});
+    return op;
+}
+
+size_t TunerBytes(const Op &op, int n_ranks)
+{
+    return op.count * SizeOf(op) * (IsOverRanks(op.coll) ? n_ranks : 1);
+}
+
+// The same for every number of GPUs: sizes of all kinds, and groups of equals.
+std::vector<Group> Equals(int n_ranks)
+{
+    std::vector<Group> groups;
 
     for (int coll = 0; coll < 5; coll++)
-        for (const Type &type : kTypes)
+        for (const char *type : kTypes)
             for (size_t bytes = 64; bytes <= kMaxBytes; bytes *= 4)
                 for (size_t odd : {size_t{0}, bytes / 2 + 2})
                     if (bytes + odd <= kMaxBytes)
-                        ops.push_back(
-                            {coll,
-                             (bytes + odd) / type.size /
-                                 (coll == 2 || coll == 3 ? n_ranks : 1),
-                             1, &type});
+                        groups.push_back(
+                            {MakeOp(coll, type, bytes + odd, n_ranks)});
     for (int coll = 0; coll < 5; coll++)
-        for (int n : {2, 3, 8, 30})
+        for (size_t n : {2, 3, 8, 30})
             for (size_t bytes = 4096; bytes <= size_t{4} << 20; bytes *= 32)
-                ops.push_back({coll, bytes / 2 / n_ranks, n, &kTypes[0]});
-    return ops;
+                groups.emplace_back(
+                    n, MakeOp(coll, "bf16", bytes / n_ranks, n_ranks));
+    return groups;
 }
 
-ncclResult_t Call(const Op &op, const Rank &r)
+// Groups of up to 12 of any kind, type and size, no two alike in NCCL's log.
+std::vector<Group> Mixed(int n_ranks, size_t n_groups)
 {
-    const ncclDataType_t type = op.type->type;
+    std::mt19937_64 random(1);
+    std::vector<Group> groups(n_groups);
 
-    switch (op.coll) {
-    case 0:
-        return ncclBroadcast(r.from, r.to, op.count, type, 0, r.comm, r.stream);
-    case 1:
-        return ncclReduce(r.from, r.to, op.count, type, ncclSum, 0, r.comm,
-                          r.stream);
-    case 2:
-        return ncclAllGather(r.from, r.to, op.count, type, r.comm, r.stream);
-    case 3:
-        return ncclReduceScatter(r.from, r.to, op.count, type, ncclSum, r.comm,
-                                 r.stream);
-    default:
-        return ncclAllReduce(r.from, r.to, op.count, type, ncclSum, r.comm,
-                             r.stream);
+    for (Group &group : groups) {
+        std::set<std::pair<int, size_t>> seen;
+        const size_t n = 2 + random() % 11;
+        while (group.size() < n) {
+            const size_t bytes = (size_t{64} << random() % 17) +
+                                 random() % (size_t{1} << random() % 20);
+            Op op = MakeOp(static_cast<int>(random() % 5), kTypes[random() % 3],
+                           bytes, n_ranks);
+            if (seen.insert({op.coll, op.count * SizeOf(op)}).second)
+                group.push_back(op);
+        }
     }
+    return groups;
 }
 
-// Returns what is wrong, or "".
-std::string RunAll(int n_ranks)
-{
-    std::vector<ncclComm_t> comms(n_ranks);
-    std::vector<Rank> ranks(n_ranks);
-
-    if (ncclCommInitAll(comms.data(), n_ranks, nullptr) != ncclSuccess)
-        return "ncclCommInitAll failed";
-    for (int i = 0; i < n_ranks; i++) {
-        ranks[i].comm = comms[i];
-        if (cudaSetDevice(i) != cudaSuccess ||
-            cudaStreamCreate(&ranks[i].stream) != cudaSuccess ||
-            cudaMalloc(&ranks[i].from, kMaxBytes) != cudaSuccess ||
-            cudaMalloc(&ranks[i].to, kMaxBytes) != cudaSuccess)
-            return "no stream or memory on a GPU";
-        cudaMemset(ranks[i].from, 0, kMaxBytes);
-    }
-    for (const Op &op : Ops(n_ranks)) {
-        ncclGroupStart();
-        for (int k = 0; k < op.group_ops; k++)
-            for (const Rank &r : ranks)
-                if (Call(op, r) != ncclSuccess)
-                    return "a collective failed";
-        if (ncclGroupEnd() != ncclSuccess)
-            return "a group failed";
-    }
-    for (int i = 0; i < n_ranks; i++) {
-        cudaSetDevice(i);
-        if (cudaStreamSynchronize(ranks[i].stream) != cudaSuccess)
-            return "a collective failed on the GPU";
-    }
-    for (ncclComm_t comm : comms)
-        ncclCommDestroy(comm);
-    return "";
-}
-
-// The GPU's name and compute capability go to a file, as the parent must not
-// have used CUDA before it forks again.
-void DescribeGpu(const fs::path &file)
-{
-    cudaDeviceProp gpu{};
-
-    cudaGetDeviceProperties(&gpu, 0);
-    std::ofstream(file) << gpu.name << "," << gpu.major * 10 + gpu.minor;
-}
-
-int Child(int n_ranks, const fs::path &dir)
-{
-    setenv("NCCL_TUNER_PLUGIN", "STATIC_PLUGIN", 1);
-    setenv("STEPTUNE_TEST_QUESTIONS", (dir / "questions").c_str(), 1);
-    setenv("NCCL_GRAPH_DUMP_FILE", (dir / "graphs.xml").c_str(), 1);
-    setenv("NCCL_DEBUG", "INFO", 1);
-    setenv("NCCL_DEBUG_SUBSYS", "INIT,ENV,TUNING", 1);
-    setenv("NCCL_DEBUG_FILE", (dir / "log").c_str(), 1);
-    DescribeGpu(dir / "gpu");
-    const std::string wrong = RunAll(n_ranks);
-    if (!wrong.empty())
-        fprintf(stderr, "child: %s\n", wrong.c_str());
-    return wrong.empty() ? 0 : 1;
-}
-
-std::vector<std::string> Lines(const fs::path &file)
-{
-    std::ifstream in(file);
-    std::vector<std::string> lines;
-
-    for (std::string line; std::getline(in, line);)
-        lines.push_back(line);
-    return lines;
-}
-
-std::string Lower(std::string text)
-{
-    for (char &c : text)
-        c = static_cast<char>(tolower(c));
-    return text;
-}
-
-// What NCCL logged of a collective on rank 0.
-struct Ran {
-    std::string algo;
-    std::string proto;
-    int n_channels;
-};
-
-std::vector<Ran> Runs(const fs::path &log)
-{
-    std::vector<Ran> runs;
-
-    for (const std::string &line : Lines(log)) {
-        char algo[32], proto[32];
-        int lo, hi;
-        size_t at = line.find(" Bytes -> Algo ");
-        if (at != std::string::npos &&
-            sscanf(line.c_str() + at,
-                   " Bytes -> Algo %31s proto %31s channel{Lo..Hi}={%d..%d}",
-                   algo, proto, &lo, &hi) == 4)
-            runs.push_back({Lower(algo), Lower(proto), hi - lo + 1});
-    }
-    return runs;
-}
+// ---- choices.csv and forced.csv ----
 
 void WriteHeader(std::ostream &out, int n_ranks)
 {
@@ -208,86 +100,118 @@ void WriteHeader(std::ostream &out, int n_ranks)
     for (const char *algo : kAlgos)
         for (const char *proto : kProtos)
             out << ",cost_" << algo << "_" << proto;
-    out << ",algo,proto,channels\n";
+    out << ",forced,asked,algo,proto,channels\n";
 }
 
-// Joins what was asked with what ran.
-void WriteChoices(const fs::path &dir, int n_ranks)
+// Joins what was asked with what ran; each group is one question.
+void WriteChoices(const fs::path &file, int n_ranks,
+                  const std::vector<Group> &groups, const Recorded &recorded)
 {
-    const std::vector<std::string> questions = Lines(dir / "questions");
-    const std::vector<Ran> runs = Runs(dir / "log");
-    const std::vector<Op> ops = Ops(n_ranks);
-    std::ofstream out(dir / "choices.csv");
+    std::ofstream out(file);
     size_t at = 0;
 
-    ASSERT_EQ(ops.size(), questions.size());
+    ASSERT_EQ(groups.size(), recorded.questions.size());
     WriteHeader(out, n_ranks);
-    for (size_t i = 0; i < ops.size(); i++) {
-        const size_t n = static_cast<size_t>(ops[i].group_ops);
-        std::stringstream question(questions[i]);
-        std::string coll, bytes, rest, channels;
-        std::getline(question, coll, ',');
-        std::getline(question, bytes, ',');
-        std::getline(question, rest);
-        ASSERT_LE(at + n, runs.size());
+    for (size_t i = 0; i < groups.size(); i++) {
+        const Question &q = recorded.questions[i];
+        const size_t n = groups[i].size();
+        std::string channels;
+        ASSERT_LE(at + n, recorded.runs.size());
         for (size_t k = 0; k < n; k++)
-            channels +=
-                (k ? "+" : "") + std::to_string(runs[at + k].n_channels);
-        ASSERT_EQ(ops[i].coll, std::stoi(coll));
-        out << kColls[ops[i].coll] << "," << bytes << "," << n << ","
-            << ops[i].type->name << "," << rest << "," << runs[at].algo << ","
-            << runs[at].proto << "," << channels << "\n";
+            channels += (k ? "+" : "") +
+                        std::to_string(recorded.runs[at + k].n_channels);
+        out << kColls[q.coll] << "," << q.n_bytes << "," << n << ","
+            << groups[i][0].type << "," << q.shape_and_costs << "," << q.forced
+            << "," << q.asked << "," << recorded.runs[at].algo << ","
+            << recorded.runs[at].proto << "," << channels << "\n";
         at += n;
     }
-    EXPECT_EQ(at, runs.size());
+    EXPECT_EQ(at, recorded.runs.size());
 }
 
-void WriteMachine(const fs::path &dir, int n_ranks)
-{
-    int version = 0;
-    ncclGetVersion(&version);
-    std::ofstream(dir / "machine.csv")
-        << "# Written by gpu_tests/mock_gpu_test.cc.\n"
-           "gpu,compute_capability,ranks,nodes,cpu_vendor,nccl\n"
-        << Lines(dir / "gpu").at(0) << "," << n_ranks << ",1,unknown,"
-        << version / 10000 << "." << version / 100 % 100 << "." << version % 100
-        << "\n";
-}
+// ---- groups.csv ----
 
-int CountGpus() // without CUDA, which does not survive a fork
+// A trace for `steptune replay`: the policy is empty, and each row expects what
+// the real NCCL ran.
+void WriteTrace(const fs::path &file, int n_ranks,
+                const std::vector<Group> &groups, const Recorded &recorded)
 {
-    int n = 0;
-    while (access(("/dev/nvidia" + std::to_string(n)).c_str(), F_OK) == 0)
-        n++;
-    return n;
-}
+    std::ofstream out(file);
+    size_t at = 0;
 
-TEST(MockAgainstNccl, ComputesItsTablesChoicesAndChannels)
-{
-    const char *keep = getenv("STEPTUNE_KEEP");
-    std::string temporary = testing::TempDir() + "steptune-gpu-XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(temporary.data()));
-    const fs::path top = keep != nullptr ? keep : temporary;
-    const int n_gpus = CountGpus();
-    if (n_gpus == 1)
-        GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
-    ASSERT_GT(n_gpus, 0);
-
-    for (int n = 2; n <= n_gpus; n++) {
-        SCOPED_TRACE(std::to_string(n) + " GPUs");
-        const fs::path dir = top / ("gpus" + std::to_string(n));
-        fs::create_directories(dir);
-        pid_t child = fork();
-        if (child == 0)
-            _exit(Child(n, dir));
-        int status = -1;
-        waitpid(child, &status, 0);
-        ASSERT_EQ(0, status);
-        WriteMachine(dir, n);
-        WriteChoices(dir, n);
-        EXPECT_GT(ExpectChoices(dir.string()), 300);
+    out << "# Written by gpu_tests/mock_gpu_test.cc on " << n_ranks
+        << " GPUs: random groups, and what NCCL ran.\n"
+           "collective,bytes,type,group,expect\n";
+    for (size_t g = 0; g < groups.size(); g++) {
+        std::map<std::pair<std::string, size_t>, Ran> ran;
+        for (size_t k = 0; k < groups[g].size(); k++, at++) {
+            ASSERT_LT(at, recorded.runs.size());
+            const Ran &r = recorded.runs[at];
+            ran[{r.coll, r.n_bytes}] = r;
+        }
+        for (const Op &op : groups[g]) {
+            auto r = ran.find({kColls[op.coll], op.count * SizeOf(op)});
+            ASSERT_NE(ran.end(), r) << kColls[op.coll] << " " << op.count;
+            out << kColls[op.coll] << "," << TunerBytes(op, n_ranks) << ","
+                << op.type << "," << g + 1 << "," << r->second.algo << "/"
+                << r->second.proto << "/" << r->second.n_channels << "\n";
+        }
     }
-    fs::remove_all(temporary);
+    EXPECT_EQ(at, recorded.runs.size());
+}
+
+class MockAgainstNccl : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        const char *keep = getenv("STEPTUNE_KEEP");
+        std::string temporary = testing::TempDir() + "steptune-gpu-XXXXXX";
+        ASSERT_NE(nullptr, mkdtemp(temporary.data()));
+        temporary_ = temporary;
+        top_ = keep != nullptr ? fs::path(keep) : temporary_;
+        n_gpus_ = CountGpus();
+        if (n_gpus_ == 1)
+            GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
+        ASSERT_GT(n_gpus_, 0);
+    }
+    void TearDown() override
+    {
+        fs::remove_all(temporary_);
+    }
+
+    fs::path temporary_, top_;
+    int n_gpus_ = 0;
+};
+
+TEST_F(MockAgainstNccl, ComputesItsTablesChoicesAndChannels)
+{
+    for (int n = 2; n <= n_gpus_; n++) {
+        SCOPED_TRACE(std::to_string(n) + " GPUs");
+        const fs::path dir = top_ / ("gpus" + std::to_string(n));
+        const std::vector<Group> groups = Equals(n);
+        for (const char *file : {"choices.csv", "forced.csv"}) {
+            bool force = std::string(file) == "forced.csv";
+            Recorded recorded = Record(n, groups, force, dir);
+            WriteMachine(dir, recorded);
+            WriteChoices(dir / file, n, groups, recorded);
+            EXPECT_EQ(static_cast<int>(groups.size()),
+                      ExpectChoices(dir.string(), file));
+        }
+    }
+}
+
+TEST_F(MockAgainstNccl, DecidesAndSchedulesRandomGroupsAsItDoes)
+{
+    for (int n = 2; n <= n_gpus_; n++) {
+        SCOPED_TRACE(std::to_string(n) + " GPUs");
+        const fs::path dir = top_ / ("groups" + std::to_string(n));
+        const std::vector<Group> groups = Mixed(n, 100);
+        Recorded recorded = Record(n, groups, false, dir);
+        WriteMachine(dir, recorded);
+        WriteTrace(dir / "groups.csv", n, groups, recorded);
+        EXPECT_EQ(100, ExpectGroups(dir.string(), "groups.csv"));
+    }
 }
 
 } // namespace

@@ -24,6 +24,9 @@ TEST(RecordedMachines, HaveTheirTablesChoicesAndChannels)
         if (folder.path().filename() == "h200x4") {
             EXPECT_EQ(176, n_rows);
         }
+        if (fs::exists(folder.path() / "forced.csv")) {
+            EXPECT_GE(ExpectChoices(folder.path().string(), "forced.csv"), 100);
+        }
         n_machines++;
     }
     EXPECT_GE(n_machines, 1);

@@ -7,6 +7,39 @@ using namespace mock_test;
 namespace
 {
 
+// ---- a tuner that does what the row's did ----
+
+int forced = -1; // entry of the table
+int asked = 0;   // channels
+
+ncclResult_t Init(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
+                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
+{
+    return ncclSuccess;
+}
+ncclResult_t Ask(void *, ncclFunc_t, size_t, int, float **table, int, int, int,
+                 int *n_channels)
+{
+    if (forced >= 0)
+        reinterpret_cast<float *>(table)[forced] = 0;
+    if (asked != 0)
+        *n_channels = asked;
+    return ncclSuccess;
+}
+ncclResult_t Finalize(void *)
+{
+    return ncclSuccess;
+}
+const ncclTuner_v5_t kForces{"forces", Init, Ask, Finalize};
+
+// ---- rows ----
+
+int Optional(const Row &row, const char *column, int otherwise)
+{
+    auto field = row.find(column);
+    return field == row.end() ? otherwise : std::stoi(field->second);
+}
+
 std::string Exact(double number)
 {
     char text[64];
@@ -23,13 +56,20 @@ size_t ElementSize(const Row &row)
     return type->second == "f32" ? 4 : 1;
 }
 
+// Types of a file are numbered, as NCCL keeps them apart in a group.
+unsigned KindOf(const Row &row)
+{
+    return static_cast<unsigned>(ElementSize(row));
+}
+
 mock_call CallOf(const Row &row, size_t n)
 {
     mock_call call{};
+    call.kind = KindOf(row);
     call.coll = static_cast<ncclFunc_t>(Find(kColls, row.at("collective")));
     call.n_bytes = std::stoull(row.at("bytes")) / n;
     call.element_size = ElementSize(row);
-    call.reg_buff = std::stoi(row.at("regBuff"));
+    call.reg_buff = Optional(row, "regBuff", 0);
     return call;
 }
 
@@ -53,6 +93,8 @@ void ExpectRow(const Comm &comm, const Row &row)
     std::vector<mock_outcome> outcomes(n);
     std::string channels;
 
+    forced = Optional(row, "forced", -1);
+    asked = Optional(row, "asked", 0);
     ASSERT_EQ(ncclSuccess,
               mock_comm_group(comm.get(), calls.data(), n, outcomes.data()))
         << mock_last_error();
@@ -60,25 +102,63 @@ void ExpectRow(const Comm &comm, const Row &row)
         ExpectTable(row, out.cost);
         EXPECT_EQ(row.at("algo"), kAlgos[out.algo]);
         EXPECT_EQ(row.at("proto"), kProtos[out.proto]);
-        EXPECT_EQ(0, out.asked_channels);
+        EXPECT_EQ(asked, out.asked_channels);
         channels +=
             (channels.empty() ? "" : "+") + std::to_string(out.n_channels);
     }
     EXPECT_EQ(row.at("channels"), channels);
 }
 
+void ExpectGroup(const Comm &comm, const std::vector<Row> &rows)
+{
+    std::vector<mock_call> calls;
+    std::vector<mock_outcome> outcomes(rows.size());
+
+    forced = -1;
+    asked = 0;
+    for (const Row &row : rows)
+        calls.push_back(CallOf(row, 1));
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls.data(),
+                                           calls.size(), outcomes.data()))
+        << mock_last_error();
+    for (size_t i = 0; i < rows.size(); i++)
+        EXPECT_EQ(rows[i].at("expect"),
+                  std::string(kAlgos[outcomes[i].algo]) + "/" +
+                      kProtos[outcomes[i].proto] + "/" +
+                      std::to_string(outcomes[i].n_channels))
+            << rows[i].at("collective") << " " << rows[i].at("bytes");
+}
+
 } // namespace
 
-int ExpectChoices(const std::string &folder)
+int ExpectGroups(const std::string &folder, const std::string &file)
 {
     Machine machine = LoadFolder(folder);
     if (!machine)
         return 0;
-    Nccl nccl = MakeNccl({});
+    Nccl nccl = MakeNccl({nullptr, nullptr, &kForces, 5});
+    Comm comm = MakeComm(nccl, machine);
+    std::map<int, std::vector<Row>> groups;
+
+    for (const Row &row : ReadCsv(folder + "/" + file))
+        groups[std::stoi(row.at("group"))].push_back(row);
+    for (const auto &[number, rows] : groups) {
+        SCOPED_TRACE("group " + std::to_string(number));
+        ExpectGroup(comm, rows);
+    }
+    return static_cast<int>(groups.size());
+}
+
+int ExpectChoices(const std::string &folder, const std::string &file)
+{
+    Machine machine = LoadFolder(folder);
+    if (!machine)
+        return 0;
+    Nccl nccl = MakeNccl({nullptr, nullptr, &kForces, 5});
     Comm comm = MakeComm(nccl, machine);
     int n = 0;
 
-    for (const Row &row : ReadCsv(folder + "/choices.csv")) {
+    for (const Row &row : ReadCsv(folder + "/" + file)) {
         SCOPED_TRACE(row.at("collective") + " " + row.at("bytes") + " in " +
                      row.at("group_ops"));
         ExpectRow(comm, row);
