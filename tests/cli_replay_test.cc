@@ -22,7 +22,9 @@ TEST_F(Cli, ReplayPlaysARecordedJobOnAllRanks)
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("282 collectives in 282 steps, on 4 ranks, in "
-                                 "10 random schedules: all ranks agree\n"));
+                                 "10 random schedules: all ranks agree\n"
+                                 "rank 0 asks its tuner 282 times and runs 282 "
+                                 "collectives\n\n"));
     EXPECT_THAT(o.out, HasSubstr("allreduce     9724160     39  ring/simple  "
                                  "ring/ll128         24\n"));
     EXPECT_THAT(o.out, HasSubstr("allreduce    31506336     39  ring/simple  "
@@ -128,6 +130,44 @@ TEST_F(Cli, ReplayRefusesABadTraceByLineAndColumn)
         {"collective,bytes,expect\nallreduce,8,ring/ll/65\n",
          "t.csv:2:13: expect 'ring/ll/65'"},
         {"collective,bytes,group\nallreduce,8,0\n", "t.csv:2:13: group '0'"},
+        {"collective,bytes,regBuff\nallreduce,8,2\n",
+         "t.csv:2:13: regBuff '2', expected nothing, 0 or 1"},
+        {"collective,bytes,comm\nallreduce,8,12345678901234567890123456789012"
+         "\n",
+         "t.csv:2:13: comm '12345678901234567890123456789012', expected a word "
+         "of at most 31 bytes"},
+        {"collective,bytes,nRanks\nallreduce,8,1000001\n",
+         "t.csv:2:13: nRanks '1000001', expected nothing or a number from 1 to "
+         "1000000"},
+        {"comm,nRanks,collective,bytes\na,4,allreduce,8\nb,2,allreduce,8\n"
+         "a,2,allreduce,8\n",
+         "t.csv:4:3: nRanks 2, expected what line 2 says of communicator 'a'"},
+        {"collective,bytes,create\nallreduce,8,copy a\n",
+         "t.csv:2:13: create 'copy a', expected nothing, init, split COMM or "
+         "shrink COMM"},
+        {"collective,bytes,create\nallreduce,8,split\n",
+         "t.csv:2:13: create 'split', expected nothing, init"},
+        {"comm,collective,bytes,create\na,allreduce,8,\nb,allreduce,8,split "
+         "c\n",
+         "t.csv:3:15: create from 'c', expected the communicator of an earlier "
+         "row"},
+        {"comm,collective,bytes,create\na,allreduce,8,\nb,allreduce,8,shrink a"
+         "\n",
+         "t.csv:3:15: shrink of 'a', expected the nRanks that are left"},
+        {"collective,bytes,capture\nallreduce,8,-1\n",
+         "t.csv:2:13: capture '-1', expected nothing or a number of launches"},
+        {"collective,bytes,group,capture\nallreduce,8,1,2\nallreduce,8,1,3\n",
+         "t.csv:3:15: capture 3, expected the 2 of the row before in its "
+         "group"},
+        {"collective,bytes,type\nallreduce,8,int\n",
+         "t.csv:2:13: type 'int', expected nothing, i8, u8, i32, u32, i64, "
+         "u64, "
+         "f16, bf16, f32, f64, fp8e4m3 or fp8e5m2"},
+        {"collective,bytes,op\nallreduce,8,add\n",
+         "t.csv:2:13: op 'add', expected nothing, sum, prod, min, max, avg or "
+         "premulsum"},
+        {"collective,bytes,numPipeOps\nallreduce,8,0\n",
+         "t.csv:2:13: numPipeOps '0', expected nothing or a number from 1"},
         {"collective,bytes\nallreduce\n",
          "t.csv:2:1: 1 fields, expected 2 as in the header"},
     };
@@ -155,6 +195,11 @@ TEST_F(Cli, ReplayPrintsEveryRowAsJson)
     EXPECT_EQ("tree", String(cJSON_GetObjectItem(row, "choice"), "algorithm"));
     EXPECT_EQ("ring", String(cJSON_GetObjectItem(row, "auto"), "algorithm"));
     EXPECT_EQ(2, Number(row, "line"));
+    EXPECT_EQ(4, Number(row, "ranks"));
+    EXPECT_EQ("", String(row, "comm"));
+    EXPECT_EQ(2, Number(root.get(), "asked"));
+    EXPECT_EQ(2, Number(root.get(), "run"));
+    EXPECT_TRUE(cJSON_IsFalse(cJSON_GetObjectItem(root.get(), "modelled")));
 }
 
 } // namespace

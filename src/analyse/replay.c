@@ -4,19 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/replay_parts.h"
 #include "core/names.h"
-#include "mock_ranks.h"
 
 struct replay {
-    const struct stp_replay_options *options;
-    const struct stp_trace *trace;
-    struct mock_machine *machine;
-    struct mock_nccl *nccl_alone;
-    struct mock_nccl *nccl_tuned;
-    struct mock_call *calls; /* of the trace */
-    struct mock_step *steps;
-    size_t *first;                 /* row of each step */
-    struct mock_outcome *outcomes; /* of NCCL alone */
+    struct stp_replay_plan plan;
+    struct mock_nccl *nccl;        /* without a tuner */
+    struct mock_comm **comms;      /* in it, by size */
+    struct mock_outcome *outcomes; /* of a step */
     struct stp_replay out;
     struct stp_error *err;
 };
@@ -26,83 +21,51 @@ static enum stp_status fail(struct replay *r, unsigned line)
     return stp_fail(r->err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
 }
 
-/* ---- the script ---- */
+/* ---- NCCL alone ---- */
 
-static bool same_group(const struct stp_trace_row *a,
-                       const struct stp_trace_row *b)
+static void note_alone(struct replay *r, size_t call,
+                       const struct mock_outcome *outcome)
 {
-    return a->group != 0 && a->group == b->group;
+    size_t i = r->plan.order[call];
+    const struct stp_trace_row *row = &r->plan.trace->rows[i];
+    const struct mock_machine *machine =
+        stp_replay_machine(&r->plan, row->comm);
+
+    r->out.rows[i].auto_algo = outcome->algo;
+    r->out.rows[i].auto_proto = outcome->proto;
+    r->out.rows[i].n_ranks = mock_machine_get_info(machine)->n_ranks;
+    r->out.n_asked += outcome->asked;
+    r->out.n_run += row->n_launches > 0 ? row->n_launches : 1;
 }
 
-static void make_steps(struct replay *r)
+static enum stp_status play_step(struct replay *r, size_t step)
 {
-    for (size_t i = 0; i < r->trace->n_rows; i++) {
-        const struct stp_trace_row *row = &r->trace->rows[i];
+    const struct mock_step *s = &r->plan.steps[step];
+    size_t first = r->plan.first[step];
+    const struct stp_trace_row *row =
+        &r->plan.trace->rows[r->plan.order[first]];
+    size_t size = r->plan.size_of[row->comm];
 
-        r->calls[i] = row->call;
-        if (i == 0 || !same_group(row - 1, row)) {
-            r->first[r->out.n_steps] = i;
-            r->steps[r->out.n_steps++].calls = &r->calls[i];
-        }
-        r->steps[r->out.n_steps - 1].n++;
-    }
+    if (mock_comm_group(r->comms[size], s->calls, s->n, r->outcomes) !=
+        ncclSuccess)
+        return fail(r, row->line);
+    for (size_t i = 0; i < s->n; i++)
+        note_alone(r, first + i, &r->outcomes[i]);
+    return STP_OK;
 }
 
-static void note(void *user, size_t step, size_t i,
-                 const struct mock_outcome *outcome)
-{
-    struct replay *r = user;
-    struct stp_replayed *row = &r->out.rows[r->first[step] + i];
-
-    row->algo = outcome->algo;
-    row->proto = outcome->proto;
-    row->n_channels = outcome->n_channels;
-}
-
-/* ---- playing ---- */
-
+/* Without a tuner all communicators of one size are alike, and so are ranks. */
 static enum stp_status play_alone(struct replay *r)
 {
-    struct mock_comm *comm;
-    enum stp_status status = STP_OK;
+    enum stp_status status =
+        stp_replay_open(&r->plan, "none", &r->nccl, r->err);
 
-    if (mock_comm_create(r->nccl_alone, r->machine, mock_new_comm_id(),
-                         &comm) != ncclSuccess)
-        return fail(r, 0);
-    for (size_t s = 0; s < r->out.n_steps && status == STP_OK; s++) {
-        size_t first = r->first[s];
-
-        if (mock_comm_group(comm, r->steps[s].calls, r->steps[s].n,
-                            r->outcomes) != ncclSuccess)
-            status = fail(r, r->trace->rows[first].line);
-        for (size_t i = 0; i < r->steps[s].n && status == STP_OK; i++) {
-            r->out.rows[first + i].auto_algo = r->outcomes[i].algo;
-            r->out.rows[first + i].auto_proto = r->outcomes[i].proto;
-        }
-    }
-    mock_comm_destroy(comm);
-    return status;
-}
-
-static enum stp_status play_seed(struct replay *r, unsigned seed)
-{
-    const struct mock_script script = {.steps = r->steps,
-                                       .n_steps = r->out.n_steps,
-                                       .decided = seed == 0 ? note : NULL,
-                                       .user = r};
-    struct mock_ranks *ranks;
-    enum stp_status status = STP_OK;
-
-    const struct mock_ranks_options options = {.comm_id = mock_new_comm_id()};
-
-    if (mock_ranks_create(r->nccl_tuned, r->machine, &options, &ranks) !=
-        ncclSuccess)
-        return fail(r, 0);
-    r->out.n_ranks = (unsigned)mock_ranks_count(ranks);
-    if (mock_ranks_play(ranks, &script, seed) != ncclSuccess)
-        status = stp_fail(r->err, STP_ERR_DEVICE, 0, 0, "schedule %u: %s", seed,
-                          mock_last_error());
-    mock_ranks_destroy(ranks);
+    for (size_t i = 0; i < r->plan.n_sizes && status == STP_OK; i++)
+        if (mock_comm_create(r->nccl, r->plan.sizes[i].machine,
+                             mock_new_comm_id(), &r->comms[i]) != ncclSuccess)
+            status = fail(r, 0);
+    for (size_t s = 0; s < r->plan.n_steps && status == STP_OK; s++)
+        status = play_step(r, s);
     return status;
 }
 
@@ -139,8 +102,8 @@ static void describe(const struct stp_expect *want,
 
 static enum stp_status check_rows(struct replay *r)
 {
-    for (size_t i = 0; i < r->trace->n_rows; i++) {
-        const struct stp_trace_row *row = &r->trace->rows[i];
+    for (size_t i = 0; i < r->plan.trace->n_rows; i++) {
+        const struct stp_trace_row *row = &r->plan.trace->rows[i];
         const struct stp_replayed *got = &r->out.rows[i];
         char want[80];
 
@@ -158,85 +121,60 @@ static enum stp_status check_rows(struct replay *r)
 
 /* ---- life ---- */
 
-static enum stp_status open_nccl(struct replay *r, const char *plugin,
-                                 struct mock_nccl **nccl)
+static void describe_ranks(struct replay *r)
 {
-    const struct mock_nccl_options options = {
-        .version = r->options->nccl != NULL
-                       ? r->options->nccl
-                       : mock_machine_get_info(r->machine)->nccl,
-        .tuner_plugin = plugin};
+    const struct stp_replay_plan *plan = &r->plan;
+    int recorded = mock_machine_get_info(plan->machine)->n_ranks;
 
-    return mock_nccl_create(&options, nccl) == ncclSuccess ? STP_OK
-                                                           : fail(r, 0);
-}
+    r->out.n_steps = plan->n_steps;
+    r->out.machine_ranks = (unsigned)recorded;
+    r->out.mixed = plan->n_sizes > 1;
+    for (size_t i = 0; i < plan->n_sizes; i++) {
+        unsigned n = (unsigned)plan->sizes[i].n_ranks;
 
-/* A plugin that does not load would agree with itself. */
-static enum stp_status check_plugin(struct replay *r)
-{
-    struct mock_comm *comm;
-    bool loaded;
-
-    if (mock_comm_create(r->nccl_tuned, r->machine, mock_new_comm_id(),
-                         &comm) != ncclSuccess)
-        return fail(r, 0);
-    loaded = mock_comm_tuner_version(comm) != 0;
-    mock_comm_destroy(comm);
-    if (loaded)
-        return STP_OK;
-    return stp_fail(r->err, STP_ERR_DEVICE, 0, 0,
-                    "NCCL would not load tuner plugin '%s'",
-                    r->options->plugin);
+        r->out.resized |= plan->sizes[i].owned != NULL;
+        if (n > r->out.n_ranks)
+            r->out.n_ranks = n;
+    }
 }
 
 static enum stp_status open_all(struct replay *r)
 {
-    size_t n = r->trace->n_rows + 1;
-    enum stp_status status;
+    size_t n = r->plan.trace->n_rows;
 
-    r->calls = calloc(n, sizeof(*r->calls));
-    r->steps = calloc(n, sizeof(*r->steps));
-    r->first = calloc(n, sizeof(*r->first));
+    r->comms = calloc(r->plan.n_sizes, sizeof(struct mock_comm *));
     r->outcomes = calloc(n, sizeof(*r->outcomes));
     r->out.rows = calloc(n, sizeof(*r->out.rows));
-    if (r->calls == NULL || r->steps == NULL || r->first == NULL ||
-        r->outcomes == NULL || r->out.rows == NULL)
+    if (r->comms == NULL || r->outcomes == NULL || r->out.rows == NULL)
         return stp_fail(r->err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    make_steps(r);
-    if (mock_machine_load(r->options->machine_path, &r->machine) != ncclSuccess)
-        return fail(r, 0);
-    status = open_nccl(r, "none", &r->nccl_alone);
-    if (status == STP_OK)
-        status = open_nccl(r, r->options->plugin, &r->nccl_tuned);
-    if (status == STP_OK)
-        status = check_plugin(r);
-    return status;
+    describe_ranks(r);
+    return STP_OK;
 }
 
 static void close_all(struct replay *r)
 {
-    if (r->nccl_alone != NULL)
-        mock_nccl_destroy(r->nccl_alone);
-    if (r->nccl_tuned != NULL)
-        mock_nccl_destroy(r->nccl_tuned);
-    mock_machine_free(r->machine);
-    free(r->calls);
-    free(r->steps);
-    free(r->first);
+    for (size_t i = 0; r->comms != NULL && i < r->plan.n_sizes; i++)
+        mock_comm_destroy(r->comms[i]);
+    if (r->nccl != NULL)
+        mock_nccl_destroy(r->nccl);
+    free(r->comms);
     free(r->outcomes);
+    stp_replay_plan_free(&r->plan);
 }
 
 enum stp_status stp_replay(const struct stp_replay_options *options,
                            const struct stp_trace *trace,
                            struct stp_replay *replay_ret, struct stp_error *err)
 {
-    struct replay r = {.options = options, .trace = trace, .err = err};
-    enum stp_status status = open_all(&r);
+    struct replay r = {.err = err};
+    enum stp_status status = stp_replay_plan_make(&r.plan, options, trace, err);
 
     if (status == STP_OK)
+        status = open_all(&r);
+    if (status == STP_OK)
         status = play_alone(&r);
-    for (unsigned s = 0; s < options->n_seeds && status == STP_OK; s++)
-        status = play_seed(&r, s);
+    if (status == STP_OK)
+        status = stp_replay_seeds(&r.plan, options, r.out.rows, err);
     if (status == STP_OK)
         status = check_rows(&r);
     close_all(&r);

@@ -3,18 +3,34 @@
  * hand
  *
  * A CSV file: '#' lines, a header line that names the columns in any order, and
- * a row a collective.
+ * a row a collective.  All columns but the first two are optional, and so are
+ * their fields.
  *
  *   collective   broadcast, reduce, allgather, reducescatter, allreduce
  *   bytes        as a tuner counts them
  *   group        rows that follow each other with the same number ran in one
- *                ncclGroup; empty: by itself                        (optional)
- *   regBuff      0 or 1                                             (optional)
+ *                ncclGroup, one of each communicator's; empty: by itself
+ *   regBuff      0 or 1; empty: 1 if captured, else 0
  *   expect       what must come of it: ALGORITHM/PROTOCOL,
  *                ALGORITHM/PROTOCOL/CHANNELS with the channels that run, or
- *                auto for NCCL's own choice; empty: anything        (optional)
- *   t_ns comm nRanks numPipeOps
- *                of a recording; not used here                      (optional)
+ *                auto for NCCL's own choice; empty: anything
+ *   comm         the communicator, any word
+ *   nRanks       ranks of the communicator, the same on all of its rows; empty:
+ *                as many as the machine has, or the parent of a split
+ *   create       how this row's communicator came to be, just before the row:
+ *                init, split COMM or shrink COMM with the word of another one,
+ *                whose first nRanks ranks it has; empty: init on its first row,
+ *                nothing on others.  A word that is used already now means the
+ *                new communicator, and the old one is destroyed
+ *   capture      K >= 1: captured into a CUDA graph, with its group, which is
+ *                then launched K times; 0 or empty: an ordinary launch
+ *   type         i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 fp8e4m3 fp8e5m2;
+ *                empty: bf16
+ *   op           sum prod min max avg premulsum; empty: sum
+ *   numPipeOps   of a row that has no group, what the tuner is told: a recorded
+ *                call is the sum of a run, whose group is not to be seen; in a
+ *                group, what NCCL must come to; empty: NCCL's
+ *   t_ns         of a recording; not used here
  *
  * The lines "# machine: NAME", "# policy: FILE" (beside the trace) and
  * "# nccl: VERSION" say on what, with which policy and in which NCCL it is to
@@ -39,9 +55,25 @@ struct stp_expect {
     int n_channels; /* 0: any */
 };
 
+enum { STP_COMM_NAME = 32 };
+
+enum stp_creation { STP_INIT, STP_SPLIT, STP_SHRINK };
+
+/* A communicator, from its creation on. */
+struct stp_trace_comm {
+    char name[STP_COMM_NAME]; /* "" without a column 'comm' */
+    enum stp_creation creation;
+    size_t parent;   /* place of an earlier one, of a child */
+    size_t replaces; /* place of the one that had the name; its own: none */
+    int n_ranks;     /* 0 if the trace does not say */
+    unsigned line;   /* that it is created before */
+};
+
 struct stp_trace_row {
-    struct mock_call call;
-    uint64_t group; /* 0: by itself */
+    struct mock_call call; /* n_pipe_ops is 0 if the trace does not say */
+    size_t comm;           /* place in 'comms' */
+    uint64_t group;        /* 0: by itself */
+    unsigned n_launches;   /* of its graph; 0: not captured */
     struct stp_expect expect;
     unsigned line;
 };
@@ -49,7 +81,8 @@ struct stp_trace_row {
 struct stp_trace {
     struct stp_trace_row *rows;
     size_t n_rows;
-    size_t capacity;
+    struct stp_trace_comm *comms; /* in the order of their creation */
+    size_t n_comms;
     char machine[64];
     char policy[256];
     char nccl[16]; /* each "" if the trace does not say */

@@ -152,8 +152,9 @@ uint64_t stp_size_grain(const struct stp_device *device);
 
 enum { STP_ELEMENT_SIZE = 2 }; /* bf16, as training has it */
 
-/* A progress bar on standard error if that is a terminal; stops the sweep on
- * SIGINT and SIGTERM.  For stp_sweep_run(). */
+/* A progress bar on standard error if that is a terminal; stops on SIGINT and
+ * SIGTERM.  For stp_sweep_run() and stp_replay().  'user' says what is counted;
+ * NULL: sizes. */
 bool stp_progress(void *user, size_t done, size_t total);
 void stp_progress_begin(void);
 

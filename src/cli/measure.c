@@ -189,9 +189,10 @@ bool stp_progress(void *user, size_t done, size_t total)
     const int width = (int)sizeof(bar) - 1;
     int filled = (int)((size_t)width * done / total);
 
-    (void)user;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r[%.*s%*s] %zu of %zu sizes%s", filled, bar,
-                width - filled, "", done, total, done == total ? "\n" : "");
+        fprintf(stderr, "\r[%.*s%*s] %zu of %zu %s%s", filled, bar,
+                width - filled, "", done, total,
+                user != NULL ? (const char *)user : "sizes",
+                done == total ? "\n" : "");
     return !interrupted;
 }

@@ -1,4 +1,5 @@
 /* replay.c - `steptune replay` */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,27 @@ struct options {
     const char *policy;
     const char *nccl;
     unsigned n_seeds;
+    unsigned n_ranks;
+    unsigned n_jobs;
+    enum mock_layout layout;
 };
 
-enum { OPT_TRACE = 0x300, OPT_PLUGIN, OPT_POLICY, OPT_NCCL, OPT_SEEDS };
+enum {
+    OPT_TRACE = 0x300,
+    OPT_PLUGIN,
+    OPT_POLICY,
+    OPT_NCCL,
+    OPT_SEEDS,
+    OPT_RANKS,
+    OPT_LAYOUT,
+    OPT_JOBS,
+};
+
+static const char *const layouts[] = {
+    [MOCK_ONE_THREAD] = "one-thread",
+    [MOCK_THREADS] = "threads",
+    [MOCK_PROCESSES] = "processes",
+};
 
 static const struct argp_option options[] = {
     {"trace", OPT_TRACE, "FILE.csv", 0, "The collectives to replay", 0},
@@ -34,15 +53,43 @@ static const struct argp_option options[] = {
      "machine's)",
      0},
     {"seeds", OPT_SEEDS, "K", 0,
-     "Random schedules of the ranks, each on a new communicator (default 10)",
+     "Random schedules of the ranks, each on new communicators (default 10)",
      0},
+    {"ranks", OPT_RANKS, "N", 0,
+     "Ranks of the job, whose largest communicators get as many (default: what "
+     "the trace says, else the machine's). Another number than the machine's "
+     "is modelled",
+     0},
+    {"layout", OPT_LAYOUT, "WORD", 0,
+     "Where the ranks live: one-thread (default), threads or processes", 0},
+    {"jobs", OPT_JOBS, "N", 0,
+     "Processes that share the schedules (default: one a CPU)", 0},
     {0},
 };
+
+static unsigned number(struct argp_state *state, const char *option,
+                       const char *arg, uint64_t max)
+{
+    uint64_t n;
+
+    if (!stp_parse_u64(arg, strlen(arg), &n) || n < 1 || n > max)
+        argp_error(state, "%s '%s', expected a number from 1", option, arg);
+    return (unsigned)n;
+}
+
+static enum mock_layout layout(struct argp_state *state, const char *arg)
+{
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
+        if (strcmp(layouts[i], arg) == 0)
+            return (enum mock_layout)i;
+    argp_error(state,
+               "--layout '%s', expected one-thread, threads or processes", arg);
+    return MOCK_ONE_THREAD;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
-    uint64_t n;
 
     switch (key) {
     case ARGP_KEY_INIT:
@@ -61,9 +108,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->nccl = arg;
         return 0;
     case OPT_SEEDS:
-        if (!stp_parse_u64(arg, strlen(arg), &n) || n < 1 || n > 100000000)
-            argp_error(state, "--seeds '%s', expected a number from 1", arg);
-        o->n_seeds = (unsigned)n;
+        o->n_seeds = number(state, "--seeds", arg, 100000000);
+        return 0;
+    case OPT_RANKS:
+        o->n_ranks = number(state, "--ranks", arg, MOCK_MAX_RANKS);
+        return 0;
+    case OPT_LAYOUT:
+        o->layout = layout(state, arg);
+        return 0;
+    case OPT_JOBS:
+        o->n_jobs = number(state, "--jobs", arg, 256);
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s', expected options only", arg);
@@ -90,7 +144,13 @@ static const struct argp argp = {
         "Plays a trace of collectives through a tuner plugin in mock NCCL, on "
         "all ranks of a machine and in random schedules. Exit status 1 if "
         "ranks disagree, a collective fails, or a row does not come out as "
-        "the trace expects.",
+        "the trace expects."
+        "\vA trace is a CSV file with a header line. Its columns are "
+        "collective "
+        "and bytes and, where they matter, group, regBuff, expect, comm, "
+        "nRanks, create (init, split COMM, shrink COMM), capture (launches of "
+        "a "
+        "CUDA graph), type, op and numPipeOps.",
 };
 
 /* A policy that a trace names stands beside it. */
@@ -111,11 +171,20 @@ static enum stp_status report(const struct options *o,
 {
     if (o->machine.json)
         return stp_print_replay_json(trace, replay, stdout, err);
+    if (replay->resized)
+        printf("modelled: %s has %u GPUs, and for others NCCL would search its "
+               "graphs anew\n",
+               o->machine.on, replay->machine_ranks);
     printf("%zu collectives in %zu steps, on %u ranks, in %u random schedules: "
-           "all ranks agree\n\n",
-           trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds);
+           "all ranks agree\n"
+           "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
+           " collectives\n\n",
+           trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds,
+           replay->n_asked, replay->n_run);
     return stp_print_replay(trace, replay, stdout, err);
 }
+
+static char schedules[] = "schedules"; /* that progress counts */
 
 static int play(const struct options *o, const char *command,
                 const struct stp_trace *trace, const char *machine_path)
@@ -123,11 +192,18 @@ static int play(const struct options *o, const char *command,
     const struct stp_replay_options what = {.machine_path = machine_path,
                                             .plugin = o->plugin,
                                             .nccl = o->nccl,
-                                            .n_seeds = o->n_seeds};
+                                            .n_seeds = o->n_seeds,
+                                            .n_ranks = o->n_ranks,
+                                            .layout = o->layout,
+                                            .n_jobs = o->n_jobs,
+                                            .progress = stp_progress,
+                                            .user = schedules};
     struct stp_replay replay;
     struct stp_error err;
-    enum stp_status status = stp_replay(&what, trace, &replay, &err);
+    enum stp_status status;
 
+    stp_progress_begin();
+    status = stp_replay(&what, trace, &replay, &err);
     if (status != STP_OK)
         return stp_complain_error(command, o->trace, &err);
     status = report(o, trace, &replay, &err);

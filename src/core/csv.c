@@ -94,9 +94,8 @@ static enum stp_status read_row(struct reader *r, const struct stp_field *f,
                             "%s '%.*s', expected %s", r->order[i]->name,
                             shown(&f[i]), f[i].s, r->order[i]->expected);
     r->n_rows++;
-    if (r->format->end_row != NULL && !r->format->end_row(r->user, row))
-        return no_memory(r);
-    return STP_OK;
+    return r->format->end_row != NULL ? r->format->end_row(r->user, row, r->err)
+                                      : STP_OK;
 }
 
 static enum stp_status read_line(struct reader *r, const char *line, size_t len)

@@ -32,9 +32,9 @@ struct stp_csv_format {
     /* A new row, of the line from 1; NULL if memory is out. */
     void *(*begin_row)(void *user, unsigned line);
 
-    /* Called when all fields are read; NULL for nothing to do.  False if memory
-     * is out. */
-    bool (*end_row)(void *user, void *row);
+    /* Called when all fields are read; NULL for nothing to do.  What is not
+     * STP_OK ends the reading, with the reason in *err. */
+    enum stp_status (*end_row)(void *user, void *row, struct stp_error *err);
 
     /* Called for every comment, from its '#'; NULL to skip them. */
     void (*comment)(void *user, const char *line, size_t len);

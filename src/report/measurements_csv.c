@@ -290,13 +290,15 @@ static void fill_in(struct parsed *p)
     }
 }
 
-static bool end_row(void *user, void *row)
+static enum stp_status end_row(void *user, void *row, struct stp_error *err)
 {
     struct reader *r = user;
 
     (void)row;
     fill_in(&r->row);
-    return stp_dataset_add(&r->data, &r->row.m) == STP_OK;
+    if (stp_dataset_add(&r->data, &r->row.m) != STP_OK)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return STP_OK;
 }
 
 static void comment(void *user, const char *line, size_t len)

@@ -218,6 +218,9 @@ enum stp_status stp_print_replay_json(const struct stp_trace *trace,
 
     add_number(root, "ranks", replay->n_ranks);
     add_number(root, "steps", (double)replay->n_steps);
+    cJSON_AddBoolToObject(root, "modelled", replay->resized);
+    add_number(root, "asked", (double)replay->n_asked);
+    add_number(root, "run", (double)replay->n_run);
     rows = cJSON_AddArrayToObject(root, "collectives");
     for (size_t i = 0; i < trace->n_rows; i++) {
         const struct stp_replayed *got = &replay->rows[i];
@@ -227,6 +230,9 @@ enum stp_status stp_print_replay_json(const struct stp_trace *trace,
                                 stp_coll_name((int)trace->rows[i].call.coll));
         add_number(row, "bytes", (double)trace->rows[i].call.n_bytes);
         add_number(row, "line", trace->rows[i].line);
+        cJSON_AddStringToObject(row, "comm",
+                                trace->comms[trace->rows[i].comm].name);
+        add_number(row, "ranks", got->n_ranks);
         add_pair(row, "auto", got->auto_algo, got->auto_proto, 0);
         add_pair(row, "choice", got->algo, got->proto, got->n_channels);
     }

@@ -272,6 +272,11 @@ static bool same_row(const struct stp_trace *trace,
                   sizeof(replay->rows[a])) == 0;
 }
 
+static unsigned runs_of(const struct stp_trace_row *row)
+{
+    return row->n_launches > 0 ? row->n_launches : 1;
+}
+
 /* The first row that row 'i' is like. */
 static size_t first_like(const struct stp_trace *trace,
                          const struct stp_replay *replay, size_t i)
@@ -283,17 +288,23 @@ static size_t first_like(const struct stp_trace *trace,
     return first;
 }
 
-static void add_replayed(struct stp_table *t, const struct stp_trace_row *row,
-                         const struct stp_replayed *got, size_t n_calls)
+/* Ranks are told where they are not the same for all. */
+static void add_replayed(struct stp_table *t, const struct stp_replay *replay,
+                         const struct stp_trace_row *row,
+                         const struct stp_replayed *got, uint64_t n_calls)
 {
-    char alone[PAIR];
-    char tuned[PAIR];
+    char alone[PAIR] = "-"; /* without bytes or others there is no choice */
+    char tuned[PAIR] = "-";
 
-    pair_name(got->auto_algo, got->auto_proto, 0, alone);
-    pair_name(got->algo, got->proto, 0, tuned);
+    if (got->auto_algo >= 0)
+        pair_name(got->auto_algo, got->auto_proto, 0, alone);
+    if (got->algo >= 0)
+        pair_name(got->algo, got->proto, 0, tuned);
     stp_table_add(t, "%s", stp_coll_name((int)row->call.coll));
     stp_table_add(t, "%zu", row->call.n_bytes);
-    stp_table_add(t, "%zu", n_calls);
+    if (replay->mixed)
+        stp_table_add(t, "%d", got->n_ranks);
+    stp_table_add(t, "%" PRIu64, n_calls);
     stp_table_add(t, "%s", alone);
     stp_table_add(t, "%s", tuned);
     stp_table_add(t, "%d", got->n_channels);
@@ -303,16 +314,18 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
                                  const struct stp_replay *replay, FILE *fp,
                                  struct stp_error *err)
 {
-    struct stp_table *t =
-        stp_table_create("<collective|bytes|calls|<AUTO|<choice|channels");
-    size_t *n_calls = calloc(trace->n_rows, sizeof(*n_calls));
+    struct stp_table *t = stp_table_create(
+        replay->mixed ? "<collective|bytes|ranks|calls|<AUTO|<choice|channels"
+                      : "<collective|bytes|calls|<AUTO|<choice|channels");
+    uint64_t *n_calls = calloc(trace->n_rows, sizeof(*n_calls));
     enum stp_status status;
 
     for (size_t i = 0; n_calls != NULL && i < trace->n_rows; i++)
-        n_calls[first_like(trace, replay, i)]++;
+        n_calls[first_like(trace, replay, i)] += runs_of(&trace->rows[i]);
     for (size_t i = 0; n_calls != NULL && t != NULL && i < trace->n_rows; i++)
         if (n_calls[i] > 0)
-            add_replayed(t, &trace->rows[i], &replay->rows[i], n_calls[i]);
+            add_replayed(t, replay, &trace->rows[i], &replay->rows[i],
+                         n_calls[i]);
     status = n_calls == NULL
                  ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
                  : STP_OK;
