@@ -21,7 +21,7 @@ TEST_F(Cli, RegressionsComeOutAsTheyExpect)
         n_files++;
     }
 
-    EXPECT_GE(n_files, 3);
+    EXPECT_GE(n_files, 7);
 }
 
 } // namespace
