@@ -261,38 +261,77 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
 
 /* ---- replay ---- */
 
-static bool same_row(const struct stp_trace *trace,
-                     const struct stp_replay *replay, size_t a, size_t b)
-{
-    const struct mock_call *x = &trace->rows[a].call;
-    const struct mock_call *y = &trace->rows[b].call;
+/* A row, to be counted with those like it. */
+struct counted {
+    const struct stp_trace_row *row;
+    const struct stp_replayed *got;
+    uint64_t n_calls;
+};
 
-    return x->coll == y->coll && x->n_bytes == y->n_bytes &&
-           memcmp(&replay->rows[a], &replay->rows[b],
-                  sizeof(replay->rows[a])) == 0;
+static int compare_what(const struct counted *a, const struct counted *b)
+{
+    const struct mock_call *x = &a->row->call;
+    const struct mock_call *y = &b->row->call;
+
+    if (x->coll != y->coll)
+        return x->coll < y->coll ? -1 : 1;
+    if (x->n_bytes != y->n_bytes)
+        return x->n_bytes < y->n_bytes ? -1 : 1;
+    return memcmp(a->got, b->got, sizeof(*a->got));
 }
 
-static unsigned runs_of(const struct stp_trace_row *row)
+/* Those that are alike by their place in the trace. */
+static int compare_like(const void *pa, const void *pb)
 {
-    return row->n_launches > 0 ? row->n_launches : 1;
+    const struct counted *a = pa;
+    const struct counted *b = pb;
+    int order = compare_what(a, b);
+
+    return order != 0 ? order : (a->row > b->row) - (a->row < b->row);
 }
 
-/* The first row that row 'i' is like. */
-static size_t first_like(const struct stp_trace *trace,
-                         const struct stp_replay *replay, size_t i)
+static int compare_place(const void *pa, const void *pb)
 {
-    size_t first = 0;
+    const struct counted *a = pa;
+    const struct counted *b = pb;
 
-    while (!same_row(trace, replay, first, i))
-        first++;
-    return first;
+    return (a->row > b->row) - (a->row < b->row);
+}
+
+/* One for all rows that are alike, in the order of the first of each. */
+static struct counted *count_rows(const struct stp_trace *trace,
+                                  const struct stp_replay *replay,
+                                  size_t *n_ret)
+{
+    struct counted *rows = calloc(trace->n_rows + 1, sizeof(*rows));
+    size_t n = 0;
+
+    if (rows == NULL)
+        return NULL;
+    for (size_t i = 0; i < trace->n_rows; i++) {
+        const struct stp_trace_row *row = &trace->rows[i];
+
+        rows[i] = (struct counted){row, &replay->rows[i],
+                                   row->n_launches > 0 ? row->n_launches : 1};
+    }
+    qsort(rows, trace->n_rows, sizeof(*rows), compare_like);
+    for (size_t i = 0; i < trace->n_rows; i++) {
+        if (n > 0 && compare_what(&rows[n - 1], &rows[i]) == 0)
+            rows[n - 1].n_calls += rows[i].n_calls;
+        else
+            rows[n++] = rows[i];
+    }
+    qsort(rows, n, sizeof(*rows), compare_place);
+    *n_ret = n;
+    return rows;
 }
 
 /* Ranks are told where they are not the same for all. */
 static void add_replayed(struct stp_table *t, const struct stp_replay *replay,
-                         const struct stp_trace_row *row,
-                         const struct stp_replayed *got, uint64_t n_calls)
+                         const struct counted *counted)
 {
+    const struct stp_trace_row *row = counted->row;
+    const struct stp_replayed *got = counted->got;
     char alone[PAIR] = "-"; /* without bytes or others there is no choice */
     char tuned[PAIR] = "-";
 
@@ -304,7 +343,7 @@ static void add_replayed(struct stp_table *t, const struct stp_replay *replay,
     stp_table_add(t, "%zu", row->call.n_bytes);
     if (replay->mixed)
         stp_table_add(t, "%d", got->n_ranks);
-    stp_table_add(t, "%" PRIu64, n_calls);
+    stp_table_add(t, "%" PRIu64, counted->n_calls);
     stp_table_add(t, "%s", alone);
     stp_table_add(t, "%s", tuned);
     stp_table_add(t, "%d", got->n_channels);
@@ -317,18 +356,15 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
     struct stp_table *t = stp_table_create(
         replay->mixed ? "<collective|bytes|ranks|calls|<AUTO|<choice|channels"
                       : "<collective|bytes|calls|<AUTO|<choice|channels");
-    uint64_t *n_calls = calloc(trace->n_rows, sizeof(*n_calls));
-    enum stp_status status;
+    size_t n = 0;
+    struct counted *rows = count_rows(trace, replay, &n);
+    bool counted = rows != NULL;
 
-    for (size_t i = 0; n_calls != NULL && i < trace->n_rows; i++)
-        n_calls[first_like(trace, replay, i)] += runs_of(&trace->rows[i]);
-    for (size_t i = 0; n_calls != NULL && t != NULL && i < trace->n_rows; i++)
-        if (n_calls[i] > 0)
-            add_replayed(t, replay, &trace->rows[i], &replay->rows[i],
-                         n_calls[i]);
-    status = n_calls == NULL
-                 ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
-                 : STP_OK;
-    free(n_calls);
-    return status == STP_OK ? finish(t, fp, err) : (stp_table_free(t), status);
+    for (size_t i = 0; t != NULL && i < n; i++)
+        add_replayed(t, replay, &rows[i]);
+    free(rows);
+    if (counted)
+        return finish(t, fp, err);
+    stp_table_free(t);
+    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
 }
