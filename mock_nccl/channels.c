@@ -13,6 +13,43 @@ static size_t worth(int n, int n_threads, int threshold)
                          (unsigned)threshold);
 }
 
+enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
+{
+    switch (algo) {
+    case NCCL_ALGO_NVLS:
+        return model->n_nodes > 1 ? MOCK_KIND_COLLNET_NVLS : MOCK_KIND_NVLS;
+    case NCCL_ALGO_NVLS_TREE:
+        return MOCK_KIND_NVLS;
+    case NCCL_ALGO_COLLNET_DIRECT:
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return MOCK_KIND_COLLNET;
+    default:
+        return MOCK_KIND_PLAIN;
+    }
+}
+
+/* In stages, down to 16, 8, 4, 2 and 1: each halves what a thread must be worth
+ * on the way, but only while every stage before it came to its end. */
+static int direct_channels(const struct mock_model *model, size_t n_bytes)
+{
+    const int algo = NCCL_ALGO_COLLNET_DIRECT;
+    int threshold = model->thread_threshold[algo][NCCL_PROTO_SIMPLE];
+    int n_threads = model->max_threads[algo][NCCL_PROTO_SIMPLE];
+    size_t each = (size_t)n_threads * (size_t)model->n_collnet_heads;
+    int n = model->n_channels;
+
+    for (int stage = 16; stage >= 1; stage /= 2) {
+        while (n > stage && n_bytes < (size_t)n * each * (size_t)threshold) {
+            if (n == stage + stage / 2)
+                threshold /= 2;
+            n--;
+        }
+        if (n_bytes >= (size_t)n * each * (size_t)threshold)
+            break;
+    }
+    return n;
+}
+
 int mock_default_channels(const struct mock_model *model, int algo, int proto,
                           size_t n_bytes)
 {
@@ -20,6 +57,10 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
     int threshold = model->thread_threshold[algo][proto];
     int n = model->n_channels;
 
+    if (algo == NCCL_ALGO_COLLNET_DIRECT)
+        return direct_channels(model, n_bytes);
+    if (mock_kind_of(model, algo) == MOCK_KIND_COLLNET_NVLS)
+        return n < model->n_nvls_channels ? n : model->n_nvls_channels;
     if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
         return model->n_nvls_channels;
     while (n >= 2 && n_bytes < worth(n, n_threads, threshold))
@@ -104,10 +145,13 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
 
 struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
 {
-    bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+    enum mock_kind kind = mock_kind_of(model, algo);
 
-    return (struct mock_lane){.limit = nvls ? model->n_nvls_channels
-                                            : model->n_channels};
+    return (struct mock_lane){
+        .alone = kind >= MOCK_KIND_COLLNET,
+        .limit =
+            kind == MOCK_KIND_NVLS ? model->n_nvls_channels : model->n_channels,
+    };
 }
 
 void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
@@ -120,6 +164,10 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
     if (work->proto == NCCL_PROTO_LL)
         traffic *= 4;
     lane->traffic += max_size(MIN_TRAFFIC, traffic);
+    if (lane->alone) {
+        lane->max_channels = max_channels;
+        return;
+    }
     lane->max_channels = n < lane->limit ? n : lane->limit;
     /* A negative count divides as a huge one, as NCCL's does. */
     lane->per_channel =
@@ -212,24 +260,49 @@ static void take_up(struct mock_lane *lane, const struct deal *d,
     }
 }
 
+/* CollNet spreads a collective over all its channels. */
+static void schedule_alone(const struct mock_lane *lane,
+                           const struct share *share,
+                           struct mock_schedule *schedule_ret)
+{
+    *schedule_ret = (struct mock_schedule){
+        .n_channels = lane->max_channels,
+        .n_together = lane->max_channels,
+        .element_bytes = share->element_size * share->n_sides,
+        .lo = share->count,
+    };
+}
+
+static void schedule_shared(struct mock_lane *lane, const struct share *share,
+                            size_t per_byte, struct mock_schedule *schedule_ret)
+{
+    struct cells cells =
+        cut(share->count * share->element_size, per_byte, share->element_size);
+    size_t surplus = cells.n * cells.elements - share->count;
+    struct deal d = deal_cells(lane, &cells);
+
+    if (d.lo == 0)
+        skip_channel(lane, &d);
+    schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
+    schedule_ret->n_together = 1;
+    schedule_ret->lo = d.lo * cells.elements;
+    schedule_ret->mid = d.n_mid != 0 ? d.mid * cells.elements : 0;
+    schedule_ret->hi = d.hi * cells.elements;
+    *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
+    schedule_ret->element_bytes = share->element_size * share->n_sides;
+    take_up(lane, &d, cells.traffic);
+}
+
 void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
                    const struct mock_work *work,
                    struct mock_schedule *schedule_ret)
 {
     struct share share =
         share_of(model, work->coll, work->n_bytes, work->element_size);
-    struct cells cells = cut(share.count * share.element_size,
-                             traffic_per_byte(model, work), share.element_size);
-    size_t surplus = cells.n * cells.elements - share.count;
-    struct deal d = deal_cells(lane, &cells);
 
-    if (d.lo == 0)
-        skip_channel(lane, &d);
-    schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
-    schedule_ret->lo = d.lo * cells.elements;
-    schedule_ret->mid = d.n_mid != 0 ? d.mid * cells.elements : 0;
-    schedule_ret->hi = d.hi * cells.elements;
-    *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
-    schedule_ret->element_bytes = share.element_size * share.n_sides;
-    take_up(lane, &d, cells.traffic);
+    if (lane->alone)
+        schedule_alone(lane, &share, schedule_ret);
+    else
+        schedule_shared(lane, &share, traffic_per_byte(model, work),
+                        schedule_ret);
 }

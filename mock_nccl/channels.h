@@ -25,17 +25,31 @@ int mock_channel_field(int n_channels);
 /* Who moves what: one channel the least, some the middle, one the rest. */
 struct mock_schedule {
     int n_channels;
+    int n_together;       /* channels that share each part: 1, but for CollNet
+                             all of them */
     size_t element_bytes; /* of one element over all ranks */
     size_t lo;            /* elements */
     size_t mid;           /* of each channel between */
     size_t hi;
 };
 
+/* What shares channels in a group, in the order in which NCCL schedules. */
+enum mock_kind {
+    MOCK_KIND_PLAIN,
+    MOCK_KIND_NVLS,
+    MOCK_KIND_COLLNET, /* shares with nobody, and so does the next */
+    MOCK_KIND_COLLNET_NVLS,
+    MOCK_N_KINDS,
+};
+enum mock_kind mock_kind_of(const struct mock_model *model, int algo);
+
 /*
- * The channels that collectives of one group share, of one kind: NVLS or not.
- * Each takes up where the one before it left off.
+ * The channels that collectives of one group share, of one kind.  Each takes up
+ * where the one before it left off.  With CollNet there is a lane for each, and
+ * it takes the count as it is.
  */
 struct mock_lane {
+    bool alone;         /* CollNet */
     int limit;          /* channels that there are */
     size_t traffic;     /* of all that will be scheduled, bytes */
     int max_channels;   /* of all, at most the limit */

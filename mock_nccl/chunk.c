@@ -1,11 +1,13 @@
 #include "chunk.h"
 
+#include "cost_parts.h"
+
 enum {
     N_STEPS = 8, /* that a buffer is cut into */
     LL_BUFFER = 512 << 10,
     LL128_BUFFER = 4915200,
     SIMPLE_BUFFER = 4 << 20,
-    NVLS_CHUNK = 128 << 10,
+    KIB = 1 << 10,
 };
 
 /* A ring with Simple moves several steps at once. */
@@ -29,43 +31,149 @@ static size_t buffer_chunk(const struct mock_work *work)
     }
 }
 
-static size_t nvls_chunk(const struct mock_model *model, size_t n_bytes)
-{
-    size_t heads = (size_t)model->n_nvls_heads;
-    size_t chunk = NVLS_CHUNK;
+/* ---- NVLS ---- */
 
-    if (n_bytes < 64 * heads * chunk && chunk > 65536)
-        chunk = 65536;
-    if (n_bytes < 8 * heads * chunk && chunk > 32768)
-        chunk = 32768;
-    if (n_bytes < 2 * heads * chunk && chunk > 16384)
-        chunk = 16384;
+/* Blackwell over several nodes, by the network's bandwidth, which is that of
+ * the graph as far as these limits go, and GPUs on a node. */
+static void set_blackwell_chunks(struct mock_model *model,
+                                 const struct mock_graph *nvls)
+{
+    int per_node = model->n_ranks / model->n_nodes;
+    bool near = nvls->type_inter <= MOCK_PATH_PXB;
+    bool fast = nvls->bw_inter >= 96;
+
+    if (nvls->bw_inter < 48)
+        return;
+    model->nvls_tree_chunk = 128 * KIB;
+    if (model->n_nodes == 2 ? per_node <= 4 : fast && per_node <= 8)
+        model->nvls_chunk = model->nvls_tree_chunk = 256 * KIB;
+    else if (model->n_nodes == 2
+                 ? per_node >= 16 || (per_node <= 8 && near && !fast)
+             : fast ? per_node >= 32
+                    : near)
+        model->nvls_tree_chunk = 64 * KIB;
+}
+
+void mock_set_nvls_chunks(struct mock_model *model,
+                          const struct mock_graph *nvls)
+{
+    model->nvls_chunk = 128 * KIB;
+    model->nvls_tree_chunk = model->n_nodes >= 4 ? 64 * KIB : 128 * KIB;
+    if (model->compute_capability >= 100 && model->n_nodes > 1)
+        set_blackwell_chunks(model, nvls);
+}
+
+/* Below so many chunks for each head and channel, chunks are at most that. */
+struct step {
+    size_t n_chunks;
+    size_t chunk;
+};
+
+static size_t step_down(const struct step *steps, int n, size_t n_bytes,
+                        size_t at_once, size_t chunk)
+{
+    for (int i = 0; i < n; i++)
+        if (n_bytes < steps[i].n_chunks * at_once * chunk &&
+            chunk > steps[i].chunk)
+            chunk = steps[i].chunk;
     return chunk;
 }
 
-static size_t tree_ll128_chunk(const struct mock_model *model, size_t n_bytes,
-                               size_t chunk)
+static size_t nvls_chunk(const struct mock_model *model, size_t at_once,
+                         size_t n_bytes)
 {
-    float n_ranks = (float)model->n_ranks;
-    float n_steps = (float)(1 + 0.1 * n_ranks);
+    static const struct step steps[] = {
+        {64, 64 * KIB}, {8, 32 * KIB}, {2, 16 * KIB}};
+    bool slow =
+        model->n_nodes > 1 &&
+        model->bandwidth[ncclFuncAllReduce][NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] <
+            150;
 
-    while ((float)(n_bytes / chunk) < n_steps * 64 / n_ranks && chunk > 131072)
+    return step_down(steps, 3, n_bytes, at_once,
+                     slow ? 32 * KIB : model->nvls_chunk);
+}
+
+static size_t nvls_tree_chunk(const struct mock_model *model, size_t at_once,
+                              size_t n_bytes)
+{
+    static const struct step steps[] = {
+        {32, 256 * KIB}, {16, 128 * KIB}, {4, 64 * KIB}, {1, 32 * KIB}};
+    size_t chunk = model->nvls_chunk < model->nvls_tree_chunk
+                       ? model->nvls_chunk
+                       : model->nvls_tree_chunk;
+
+    return step_down(steps, 4, n_bytes, at_once, chunk);
+}
+
+/* ---- others ---- */
+
+/* Halves the chunk while it is above 'least' and there are fewer than
+ * 'n_chunks' of it for each of 'at_once'. */
+static size_t halve(size_t chunk, size_t least, float n_chunks, size_t at_once,
+                    size_t n_bytes)
+{
+    while ((float)(n_bytes / (at_once * chunk)) < n_chunks && chunk > least)
         chunk /= 2;
-    while ((float)(n_bytes / chunk) < n_steps * 16 / n_ranks && chunk > 32768)
+    return chunk;
+}
+
+static size_t tree_ll128_chunk(const struct mock_model *model, size_t at_once,
+                               size_t n_bytes, size_t chunk)
+{
+    float per_node = (float)model->n_ranks / (float)model->n_nodes;
+    float n_steps =
+        (float)(1 + mock_log2((size_t)model->n_nodes) + 0.1 * per_node);
+
+    chunk = halve(chunk, 128 * KIB, n_steps * 64 / per_node, at_once, n_bytes);
+    return halve(chunk, 32 * KIB, n_steps * 16 / per_node, at_once, n_bytes);
+}
+
+/* A chunk waits for 'depth' hops. */
+static size_t collnet_chunk(size_t chunk, int depth, int last, size_t at_once,
+                            size_t n_bytes)
+{
+    chunk = halve(chunk, 128 * KIB, (float)(64 * depth), at_once, n_bytes);
+    chunk = halve(chunk, 64 * KIB, (float)(8 * depth), at_once, n_bytes);
+    return halve(chunk, 32 * KIB, (float)(last * depth), at_once, n_bytes);
+}
+
+static size_t pat_chunk(int coll, size_t at_once, size_t n_bytes, size_t chunk)
+{
+    size_t n_chunks = coll == ncclFuncAllGather ? 32 : 16;
+
+    while (chunk * at_once * n_chunks > n_bytes && chunk > 64 * KIB)
         chunk /= 2;
     return chunk;
 }
 
 size_t mock_default_chunk(const struct mock_model *model,
-                          const struct mock_work *work, size_t n_bytes,
-                          size_t *max_ret)
+                          const struct mock_work *work, int n_channels,
+                          size_t n_bytes, size_t *max_ret)
 {
-    *max_ret = buffer_chunk(work);
-    if (work->algo == NCCL_ALGO_NVLS)
-        return nvls_chunk(model, n_bytes);
-    if (work->algo == NCCL_ALGO_TREE && work->proto == NCCL_PROTO_LL128)
-        return tree_ll128_chunk(model, n_bytes, *max_ret);
-    return *max_ret;
+    size_t n = (size_t)n_channels;
+    size_t max = buffer_chunk(work);
+    int per_node = model->n_ranks / model->n_nodes;
+
+    *max_ret = max;
+    switch (work->algo) {
+    case NCCL_ALGO_NVLS:
+        return nvls_chunk(model, n * (size_t)model->n_nvls_heads, n_bytes);
+    case NCCL_ALGO_NVLS_TREE:
+        return nvls_tree_chunk(model, n * (size_t)model->n_nvls_heads, n_bytes);
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return collnet_chunk(max, per_node == 1 ? 1 : 2, 8,
+                             n * (size_t)model->n_collnet_heads, n_bytes);
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return collnet_chunk(256 * KIB, per_node, 1, n, n_bytes);
+    case NCCL_ALGO_PAT:
+        return pat_chunk(work->coll, n, n_bytes, max);
+    case NCCL_ALGO_TREE:
+        return work->proto == NCCL_PROTO_LL128
+                   ? tree_ll128_chunk(model, n, n_bytes, max)
+                   : max;
+    default:
+        return max;
+    }
 }
 
 size_t mock_chunk_grain(int proto)

@@ -74,20 +74,34 @@ static ncclResult_t drop_tuner(struct mock_comm *comm)
 
 /* NCCL reads what the user allows after the tuner's init, and not at all for
  * one rank. */
+static bool uses_collnet(const struct mock_comm *comm)
+{
+    const struct mock_machine *machine = comm->machine;
+    const struct mock_graph *graph = machine->graphs.graph;
+
+    return mock_nccl_collnet(comm->nccl) && machine->info.n_nodes > 1 &&
+           graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels > 0;
+}
+
 static ncclResult_t build_model(struct mock_comm *comm,
                                 const ncclTunerConstants_v5_t *constants)
 {
     const struct mock_machine *machine = comm->machine;
-    bool alone = machine->info.n_ranks == 1;
+    struct mock_machine_info info = machine->info;
+    bool alone = info.n_ranks == 1;
     struct mock_user_choice choice;
     ncclResult_t rc = mock_user_choice_parse(
         alone ? NULL : mock_nccl_algo(comm->nccl),
         alone ? NULL : mock_nccl_proto(comm->nccl), &choice);
 
-    if (rc == ncclSuccess)
-        mock_model_build(&comm->model, &machine->info, &machine->graphs,
-                         constants, &choice);
-    return rc;
+    if (rc != ncclSuccess)
+        return rc;
+    choice.collnet = uses_collnet(comm);
+    if (choice.collnet &&
+        info.n_channels == mock_channel_count(&info, &machine->graphs))
+        info.n_channels = mock_collnet_channel_count(&info, &machine->graphs);
+    mock_model_build(&comm->model, &info, &machine->graphs, constants, &choice);
+    return ncclSuccess;
 }
 
 ncclResult_t mock_comm_create(struct mock_nccl *nccl,
@@ -272,15 +286,16 @@ static ncclResult_t choose(const struct mock_comm *comm,
 
 /* Asks a v6 tuner about the channels of one kind, which move 'count' each. */
 static ncclResult_t ask_chunk(struct mock_comm *comm,
-                              const struct mock_work *work, size_t n_bytes,
-                              struct mock_outcome *outcome)
+                              const struct mock_work *work, int n_channels,
+                              size_t n_bytes, struct mock_outcome *outcome)
 {
     size_t max;
-    size_t own = mock_default_chunk(&comm->model, work, n_bytes, &max);
+    size_t own =
+        mock_default_chunk(&comm->model, work, n_channels, n_bytes, &max);
     size_t chunk = own;
     ncclResult_t rc =
         mock_tuner_chunk(comm->tuner, comm->context, (ncclFunc_t)work->coll,
-                         n_bytes, work->algo, work->proto, &chunk);
+                         n_bytes, work->algo, work->proto, n_channels, &chunk);
 
     if (rc != ncclSuccess)
         return mock_fail(rc, "tuner '%s': getChunkSize returned %d (%s)",
@@ -316,8 +331,8 @@ static ncclResult_t ask_chunks(struct mock_comm *comm,
         return ncclSuccess;
     for (int i = 0; i < 3 && rc == ncclSuccess; i++)
         if (counts[i] != 0)
-            rc = ask_chunk(comm, work, counts[i] * schedule->element_bytes,
-                           outcome);
+            rc = ask_chunk(comm, work, schedule->n_together,
+                           counts[i] * schedule->element_bytes, outcome);
     return rc;
 }
 
@@ -351,6 +366,13 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
     struct mock_work work = work_of(call, outcome);
     struct mock_schedule schedule;
 
+    if (lane->alone &&
+        (lane->max_channels < 1 || lane->max_channels > lane->limit))
+        return mock_fail(ncclInternalError,
+                         "%d channels for %s, which NCCL takes as they are, "
+                         "but the communicator has %d",
+                         lane->max_channels,
+                         mock_word(&mock_algos, outcome->algo), lane->limit);
     mock_schedule(lane, &comm->model, &work, &schedule);
     outcome->n_channels = schedule.n_channels;
     return ask_chunks(comm, &work, &schedule, outcome);
@@ -442,6 +464,7 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
         .no_nvls = call->no_nvls,
         .no_pat = call->no_pat,
         .fp8 = call->fp8,
+        .no_collnet = call->no_collnet,
     };
     ncclResult_t rc = ncclSuccess;
 

@@ -132,6 +132,13 @@ static float bus_bw(const struct mock_inputs *in, int coll, int algo, int proto)
     }
 }
 
+/* To gather and scatter by CollNet every GPU has to be a head. */
+static bool lacks_heads(const struct mock_inputs *in, int algo)
+{
+    return (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_COLLNET_DIRECT) &&
+           in->n_nodes > 1 && in->per_node > in->n_heads;
+}
+
 float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
                      int proto)
 {
@@ -139,6 +146,8 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
     float bus = bus_bw(in, coll, algo, proto);
     float ratio = .5f;
 
+    if (gathers && lacks_heads(in, algo))
+        return 0;
     if (gathers && algo != NCCL_ALGO_RING)
         return bus;
     if (algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||

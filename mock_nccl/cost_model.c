@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "chunk.h"
 #include "cost_parts.h"
 
 // clang-format off
@@ -263,6 +264,11 @@ void mock_model_build(struct mock_model *model,
     struct mock_inputs in = inputs_of(info, graphs, constants);
 
     in.collnet = choice->collnet;
+    in.n_heads =
+        graphs
+            ->graph[info->n_nvls_channels > 0 ? MOCK_GRAPH_NVLS
+                                              : MOCK_GRAPH_COLLNET_DIRECT]
+            .n_heads;
     memset(model, 0, sizeof(*model));
     model->n_ranks = info->n_ranks;
     model->n_nodes = info->n_nodes;
@@ -270,6 +276,9 @@ void mock_model_build(struct mock_model *model,
     model->n_channels = info->n_channels;
     model->n_nvls_channels = info->n_nvls_channels;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
+    model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;
+    model->collnet = choice->collnet;
+    mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
     set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
     if (info->n_ranks == 1)
         return; /* NCCL never asks */
@@ -291,16 +300,25 @@ static bool nvls_allowed(const struct mock_model *model,
            model->n_ranks / model->n_nodes <= MAX_NVLS_RANKS;
 }
 
+/* By the network; a gather leaves nothing to reduce. */
+static bool network_can(const struct mock_question *q)
+{
+    return !q->no_collnet || q->coll == ncclFuncAllGather;
+}
+
 static bool is_allowed(const struct mock_model *model,
                        const struct mock_question *q, int algo)
 {
     switch (algo) {
     case NCCL_ALGO_NVLS:
+        return nvls_allowed(model, q) &&
+               (model->n_nodes == 1 || network_can(q));
     case NCCL_ALGO_NVLS_TREE:
         return nvls_allowed(model, q);
     case NCCL_ALGO_COLLNET_DIRECT:
     case NCCL_ALGO_COLLNET_CHAIN:
-        return model->n_ranks / model->n_nodes <= MAX_COLLNET_RANKS;
+        return network_can(q) &&
+               model->n_ranks / model->n_nodes <= MAX_COLLNET_RANKS;
     case NCCL_ALGO_PAT:
         return !q->no_pat || q->coll != ncclFuncReduceScatter;
     default:

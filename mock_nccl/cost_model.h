@@ -17,7 +17,11 @@ struct mock_model {
     int compute_capability;
     int n_channels;
     int n_nvls_channels;
-    int n_nvls_heads; /* GPUs that head an NVLS channel */
+    int n_nvls_heads;    /* GPUs that head an NVLS channel */
+    int n_collnet_heads; /* GPUs that head a channel of CollNet Direct */
+    bool collnet;        /* see user_choice.h */
+    size_t nvls_chunk;   /* see chunk.h */
+    size_t nvls_tree_chunk;
     float latency[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
                  [NCCL_NUM_PROTOCOLS]; /* us */
     float bandwidth[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
@@ -43,6 +47,7 @@ struct mock_question {
     bool no_nvls;
     bool no_pat;
     bool fp8;
+    bool no_collnet;
 };
 
 /* NCCL's table: microseconds, below 0 where NCCL has ruled an entry out. */

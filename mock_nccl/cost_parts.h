@@ -24,6 +24,7 @@ struct mock_inputs {
     int ll_row;        /* of llMaxBws: by GPU on one node, else by CPU */
     float overhead_us; /* of posting to the network; 0 on one node */
     bool collnet;      /* see user_choice.h */
+    int n_heads;       /* GPUs of a node that send for others by CollNet */
 };
 
 /* The graph that an algorithm runs on. */

@@ -20,6 +20,7 @@ struct parser {
     int id;    /* of the graph that is open */
     int n_channels;
     int n_gpus;
+    long heads[64]; /* of the channels so far */
     bool seen[MOCK_N_GRAPHS];
     struct mock_graphs graphs;
 };
@@ -136,6 +137,20 @@ static void open_graph(struct parser *p, const char **pairs)
     graph->same_channels = whole(p, pairs, "samechannels", 1);
 }
 
+/* A GPU without a name is its own. */
+static void add_head(struct parser *p, const char **pairs)
+{
+    const char *dev = optional(pairs, "dev");
+    long head = dev != NULL ? strtol(dev, NULL, 0) : -1 - p->n_channels;
+    bool is_new = p->n_channels < 64;
+
+    for (int c = 0; c < p->n_channels && c < 64; c++)
+        is_new &= p->heads[c] != head;
+    if (p->n_channels < 64)
+        p->heads[p->n_channels] = head;
+    p->graphs.graph[p->id].n_heads += is_new;
+}
+
 static void check_channel(struct parser *p)
 {
     p->n_channels++;
@@ -176,9 +191,9 @@ static void on_start(void *user, const char *name, const char **pairs)
         open_graph(p, pairs);
     else if (p->depth == 3)
         p->n_gpus = 0;
-    else if (p->depth == 4 && !nic)
-        p->n_gpus++;
-    else if (p->depth == 4 && p->id <= MOCK_GRAPH_TREE)
+    else if (p->depth == 4 && !nic && p->n_gpus++ == 0)
+        add_head(p, pairs);
+    else if (p->depth == 4 && nic && p->id <= MOCK_GRAPH_TREE)
         p->graphs.on_network = true;
 }
 

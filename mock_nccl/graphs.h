@@ -42,6 +42,7 @@ struct mock_graph {
     enum mock_path type_intra;
     enum mock_path type_inter;
     int same_channels; /* all channels visit the GPUs in one order */
+    int n_heads;       /* GPUs that come first in some channel */
 };
 
 struct mock_graphs {

@@ -148,29 +148,48 @@ static ncclResult_t decide_all(struct group *g)
     return rc;
 }
 
-static bool is_nvls(const struct group *g, const struct task *task)
+static enum mock_kind kind_of(const struct group *g, const struct task *task)
 {
-    int algo = g->outcomes[task->number].algo;
+    return mock_kind_of(mock_comm_model(g->comm),
+                        g->outcomes[task->number].algo);
+}
 
-    return algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+static void announce(const struct group *g, const struct task *task,
+                     struct mock_lane *lane)
+{
+    mock_comm_announce(g->comm, &task->call, &g->outcomes[task->number],
+                       task->max_channels, lane);
+}
+
+static ncclResult_t schedule(struct group *g, const struct task *task,
+                             struct mock_lane *lane)
+{
+    struct mock_outcome *outcome = &g->outcomes[task->number];
+
+    if (lane->alone) {
+        *lane = mock_lane_of(mock_comm_model(g->comm), outcome->algo);
+        announce(g, task, lane);
+    }
+    return mock_comm_schedule(g->comm, &task->call, lane, outcome);
 }
 
 /* Those that share the channels of one kind. */
-static ncclResult_t schedule_lane(struct group *g, bool nvls)
+static ncclResult_t schedule_kind(struct group *g, enum mock_kind kind)
 {
-    struct mock_lane lane = mock_lane_of(
-        mock_comm_model(g->comm), nvls ? NCCL_ALGO_NVLS : NCCL_ALGO_RING);
+    struct mock_lane lane = {0};
     ncclResult_t rc = ncclSuccess;
 
-    for (size_t i = 0; i < g->n; i++)
-        if (is_nvls(g, &g->tasks[i]) == nvls)
-            mock_comm_announce(g->comm, &g->tasks[i].call,
-                               &g->outcomes[g->tasks[i].number],
-                               g->tasks[i].max_channels, &lane);
+    for (size_t i = 0; i < g->n; i++) {
+        if (kind_of(g, &g->tasks[i]) != kind)
+            continue;
+        if (lane.limit == 0)
+            lane = mock_lane_of(mock_comm_model(g->comm),
+                                g->outcomes[g->tasks[i].number].algo);
+        announce(g, &g->tasks[i], &lane);
+    }
     for (size_t i = 0; i < g->n && rc == ncclSuccess; i++)
-        if (is_nvls(g, &g->tasks[i]) == nvls)
-            rc = mock_comm_schedule(g->comm, &g->tasks[i].call, &lane,
-                                    &g->outcomes[g->tasks[i].number]);
+        if (kind_of(g, &g->tasks[i]) == kind)
+            rc = schedule(g, &g->tasks[i], &lane);
     return rc;
 }
 
@@ -213,10 +232,8 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
         order_tasks(&g);
         rc = decide_all(&g);
     }
-    if (rc == ncclSuccess)
-        rc = schedule_lane(&g, false);
-    if (rc == ncclSuccess)
-        rc = schedule_lane(&g, true);
+    for (int k = 0; k < MOCK_N_KINDS && rc == ncclSuccess; k++)
+        rc = schedule_kind(&g, (enum mock_kind)k);
     free(g.tasks);
     return rc;
 }

@@ -21,6 +21,7 @@ struct mock_nccl {
     char *net;    /* NCCL_NET_PLUGIN, or NULL */
     char *algo;   /* NCCL_ALGO, or NULL */
     char *proto;  /* NCCL_PROTO, or NULL */
+    bool collnet; /* NCCL_COLLNET_ENABLE */
     const void *static_tuner;
     int static_tuner_version;
 
@@ -41,6 +42,11 @@ const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
 const char *mock_nccl_algo(const struct mock_nccl *nccl)
 {
     return nccl->algo;
+}
+
+bool mock_nccl_collnet(const struct mock_nccl *nccl)
+{
+    return nccl->collnet;
 }
 
 const char *mock_nccl_proto(const struct mock_nccl *nccl)
@@ -115,6 +121,7 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
         return rc;
     }
     nccl->version = mock_version_find(options->version);
+    nccl->collnet = options->collnet;
     nccl->static_tuner = options->static_tuner;
     nccl->static_tuner_version = options->static_tuner_version;
     pthread_mutex_init(&nccl->lock, NULL);

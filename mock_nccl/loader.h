@@ -16,6 +16,9 @@ const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
 const char *mock_nccl_algo(const struct mock_nccl *nccl);
 const char *mock_nccl_proto(const struct mock_nccl *nccl);
 
+/* NCCL_COLLNET_ENABLE. */
+bool mock_nccl_collnet(const struct mock_nccl *nccl);
+
 /*
  * The tuner for one more communicator, or NULL.  *owner_ret says whether this
  * communicator takes part in the count that mock_loader_release() keeps.

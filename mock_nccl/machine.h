@@ -28,6 +28,9 @@ ncclResult_t mock_machine_model(struct mock_machine *machine);
  */
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs);
+/* With CollNet. */
+int mock_collnet_channel_count(const struct mock_machine_info *info,
+                               const struct mock_graphs *graphs);
 int mock_nvls_channel_count(const struct mock_machine_info *info,
                             const struct mock_graphs *graphs);
 

@@ -25,17 +25,34 @@ static int min(int a, int b)
 
 /* Each search channel twice; and four times where a few fast ones have to feed
  * a network. */
-int mock_channel_count(const struct mock_machine_info *info,
-                       const struct mock_graphs *graphs)
+static int count_channels(const struct mock_machine_info *info,
+                          const struct mock_graphs *graphs, bool collnet)
 {
+    const struct mock_graph *chain = &graphs->graph[MOCK_GRAPH_COLLNET_CHAIN];
     const struct mock_graph *ring = &graphs->graph[MOCK_GRAPH_RING];
     const struct mock_graph *tree = &graphs->graph[MOCK_GRAPH_TREE];
     int n = min(MAX_CHANNELS, 2 * min(ring->n_channels, tree->n_channels));
 
+    /* half as many more, to keep up within a node */
+    if (collnet && chain->bw_intra > chain->bw_inter &&
+        info->n_ranks > info->n_nodes)
+        n = min(MAX_CHANNELS, n + n / 2);
     if (info->compute_capability >= 90 && info->n_nodes > 1 &&
         ring->bw_intra > fast_ring && n < FEW_CHANNELS)
         n *= 2;
     return n;
+}
+
+int mock_channel_count(const struct mock_machine_info *info,
+                       const struct mock_graphs *graphs)
+{
+    return count_channels(info, graphs, false);
+}
+
+int mock_collnet_channel_count(const struct mock_machine_info *info,
+                               const struct mock_graphs *graphs)
+{
+    return count_channels(info, graphs, true);
 }
 
 int mock_nvls_channel_count(const struct mock_machine_info *info,

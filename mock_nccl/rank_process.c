@@ -93,6 +93,7 @@ static bool receive_machine(int socket, struct mock_order *order)
     if (machine == NULL || !receive_all(socket, machine, sizeof(*machine)))
         return false;
     machine->timings = NULL; /* a communicator has no use for them */
+    machine->beside = NULL;
     return true;
 }
 

@@ -183,12 +183,12 @@ bool mock_tuner_has_chunks(const struct mock_tuner *tuner)
 
 ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
                               ncclFunc_t coll, size_t n_bytes, int algo,
-                              int proto, size_t *chunk)
+                              int proto, int n_channels, size_t *chunk)
 {
     const ncclTuner_v6_t *v6 = tuner->symbol;
 
-    /* NCCL asks for one channel at a time. */
-    return v6->getChunkSize(context, coll, n_bytes, algo, proto, 1, chunk);
+    return v6->getChunkSize(context, coll, n_bytes, algo, proto, n_channels,
+                            chunk);
 }
 
 /* ---- all versions ---- */

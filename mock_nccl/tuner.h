@@ -56,6 +56,6 @@ ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context);
 bool mock_tuner_has_chunks(const struct mock_tuner *tuner);
 ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
                               ncclFunc_t coll, size_t n_bytes, int algo,
-                              int proto, size_t *chunk);
+                              int proto, int n_channels, size_t *chunk);
 
 #endif /* MOCK_TUNER_H */

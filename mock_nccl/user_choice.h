@@ -18,8 +18,8 @@ struct mock_user_choice {
     enum mock_use algo[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS];
     enum mock_use proto[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_PROTOCOLS];
 
-    /* The user has enabled CollNet, and the network gathers, reduces and has
-     * a card for each GPU.  No option of mock_nccl.h sets it. */
+    /* CollNet is in use: the user has enabled it, the machine has graphs for
+     * it and the nodes, and the network reduces and gathers. */
     bool collnet;
 };
 

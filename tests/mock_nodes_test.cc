@@ -338,11 +338,11 @@ class CollNet : public testing::TestWithParam<CollNetCase>
 };
 
 // Nodes of H100, 8 channels of 48 GB/s, 40 of NVLS on a node.
-mock_model Model(int n_ranks, int n_nodes, bool collnet)
+mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
 {
     mock_graphs graphs{};
     for (mock_graph &graph : graphs.graph)
-        graph = {4, 8, 48, 48, 0, MOCK_PATH_NVL, MOCK_PATH_PIX, 0};
+        graph = {4, 8, 48, 48, 0, MOCK_PATH_NVL, MOCK_PATH_PIX, 0, n_heads};
     graphs.graph[MOCK_GRAPH_NVLS].bw_intra = 40;
     mock_machine_info info{"", "", 90, n_ranks, n_nodes, "intel", 16, 16, ""};
     mock_user_choice choice;
@@ -395,6 +395,7 @@ struct CrowdCase {
     int n_nodes;
     ncclFunc_t coll;
     int algo;
+    int n_heads;
     bool open;
 };
 
@@ -405,7 +406,7 @@ class CrowdedNodes : public testing::TestWithParam<CrowdCase>
 TEST_P(CrowdedNodes, AreTooMuchForSomeAlgorithms)
 {
     const CrowdCase &c = GetParam();
-    mock_model model = Model(c.n_ranks, c.n_nodes, true);
+    mock_model model = Model(c.n_ranks, c.n_nodes, true, c.n_heads);
     mock_question question{c.coll, 1 << 20, 1, false, false};
     mock_table table;
 
@@ -416,15 +417,23 @@ TEST_P(CrowdedNodes, AreTooMuchForSomeAlgorithms)
 
 // clang-format off
 const CrowdCase kCrowdCases[] = {
-    {"nvls_gathers_for_32",   64,  2, ncclFuncAllGather, NCCL_ALGO_NVLS,           true},
-    {"nvls_gathers_for_33",   66,  2, ncclFuncAllGather, NCCL_ALGO_NVLS,           false},
-    {"nvls_reduces_for_33",   66,  2, ncclFuncAllReduce, NCCL_ALGO_NVLS,           true},
-    {"nvls_tree_for_33",      66,  2, ncclFuncAllReduce, NCCL_ALGO_NVLS_TREE,      true},
-    {"collnet_direct_for_8",  16,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, true},
-    {"collnet_direct_for_9",  18,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, false},
-    {"collnet_chain_for_8",   16,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,  true},
-    {"collnet_chain_for_9",   18,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,  false},
-    {"ring_for_33",           66,  2, ncclFuncAllGather, NCCL_ALGO_RING,           true},
+    {"nvls_gathers_for_32",   64,  2, ncclFuncAllGather, NCCL_ALGO_NVLS,           32, true},
+    {"nvls_gathers_for_33",   66,  2, ncclFuncAllGather, NCCL_ALGO_NVLS,           33, false},
+    {"nvls_reduces_for_33",   66,  2, ncclFuncAllReduce, NCCL_ALGO_NVLS,           33, true},
+    {"nvls_tree_for_33",      66,  2, ncclFuncAllReduce, NCCL_ALGO_NVLS_TREE,      33, true},
+    {"collnet_direct_for_8",  16,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT,  8, true},
+    {"collnet_direct_for_9",  18,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT,  8, false},
+    {"collnet_chain_for_8",   16,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,   8, true},
+    {"collnet_chain_for_9",   18,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,   8, false},
+    {"ring_for_33",           66,  2, ncclFuncAllGather, NCCL_ALGO_RING,           33, true},
+    // by CollNet every GPU sends its part
+    {"nvls_gathers_by_8_of_8",  16, 2, ncclFuncAllGather, NCCL_ALGO_NVLS,             8, true},
+    {"nvls_gathers_by_7_of_8",  16, 2, ncclFuncAllGather, NCCL_ALGO_NVLS,             7, false},
+    {"nvls_scatters_by_7_of_8", 16, 2, ncclFuncReduceScatter, NCCL_ALGO_NVLS,         7, false},
+    {"nvls_reduces_by_7_of_8",  16, 2, ncclFuncAllReduce, NCCL_ALGO_NVLS,             7, true},
+    {"direct_gathers_by_8_of_8", 16, 2, ncclFuncAllGather, NCCL_ALGO_COLLNET_DIRECT,  8, true},
+    {"direct_gathers_by_7_of_8", 16, 2, ncclFuncAllGather, NCCL_ALGO_COLLNET_DIRECT,  7, false},
+    {"direct_reduces_by_7_of_8", 16, 2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT,  7, true},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, CrowdedNodes, testing::ValuesIn(kCrowdCases),
