@@ -235,16 +235,16 @@ struct mock_nccl_options {
     const char *algo;
     const char *proto;
 
-    /* NCCL_COLLNET_ENABLE=1 with a network that reduces and gathers, and an
-     * NVSwitch in every node.  As in NCCL it comes to nothing on one node, and
-     * on a machine whose graphs have no channels of CollNet Chain. */
-    bool collnet;
-
     /* What NCCL_NET_PLUGIN holds; NULL if it is unset.  Where no tuner's
      * library opens, NCCL looks for a tuner in this one: up to 2.25 it goes by
      * the name, and from 2.26 on it takes the net plugin that it has open,
      * which is taken to be this one if it can be opened. */
     const char *net_plugin;
+
+    /* NCCL_COLLNET_ENABLE=1 with a network that reduces and gathers, and an
+     * NVSwitch in every node.  As in NCCL it comes to nothing on one node, and
+     * on a machine whose graphs have no channels of CollNet Chain. */
+    bool collnet;
 };
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
@@ -309,13 +309,13 @@ struct mock_call {
     bool fp8;            /* a type of one byte (0 above means 1), which NVLS
                             cannot do; a reduction over more than 8 ranks has
                             all Ring entries times 1024, -1 included */
-    bool no_collnet;     /* a type and operation that the network cannot
-                            reduce; only with mock_nccl_options.collnet */
     bool no_pat;         /* an operation that PAT cannot do for a
                             reducescatter: avg, premulsum */
     unsigned kind;       /* 0, or a number for what NCCL never decides at once
                             with others in a group: the type and operation on
                             the GPU, where min and max are one */
+    bool no_collnet;     /* a type and operation that the network cannot
+                            reduce; only with mock_nccl_options.collnet */
 };
 
 typedef float mock_table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
