@@ -74,15 +74,6 @@ static ncclResult_t drop_tuner(struct mock_comm *comm)
 
 /* NCCL reads what the user allows after the tuner's init, and not at all for
  * one rank. */
-static bool uses_collnet(const struct mock_comm *comm)
-{
-    const struct mock_machine *machine = comm->machine;
-    const struct mock_graph *graph = machine->graphs.graph;
-
-    return mock_nccl_collnet(comm->nccl) && machine->info.n_nodes > 1 &&
-           graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels > 0;
-}
-
 static ncclResult_t build_model(struct mock_comm *comm,
                                 const ncclTunerConstants_v5_t *constants)
 {
@@ -96,10 +87,8 @@ static ncclResult_t build_model(struct mock_comm *comm,
 
     if (rc != ncclSuccess)
         return rc;
-    choice.collnet = uses_collnet(comm);
-    if (choice.collnet &&
-        info.n_channels == mock_channel_count(&info, &machine->graphs))
-        info.n_channels = mock_collnet_channel_count(&info, &machine->graphs);
+    choice.collnet =
+        mock_nccl_collnet(comm->nccl) && mock_machine_collnet(machine, &info);
     mock_model_build(&comm->model, &info, &machine->graphs, constants, &choice);
     return ncclSuccess;
 }
@@ -497,19 +486,4 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
     lane = mock_lane_of(&comm->model, outcome_ret->algo);
     mock_comm_announce(comm, &filled, outcome_ret, max_channels, &lane);
     return mock_comm_schedule(comm, &filled, &lane, outcome_ret);
-}
-
-struct mock_run mock_outcome_run(const struct mock_call *call,
-                                 const struct mock_outcome *outcome)
-{
-    int kept = mock_channel_field(outcome->asked_channels);
-
-    return (struct mock_run){
-        .coll = call->coll,
-        .n_bytes = call->n_bytes,
-        .algo = outcome->algo,
-        .proto = outcome->proto,
-        /* a negative count gets as many channels as there are */
-        .n_channels = kept >= 0 ? kept : INT8_MAX,
-    };
 }

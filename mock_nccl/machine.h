@@ -28,10 +28,12 @@ ncclResult_t mock_machine_model(struct mock_machine *machine);
  */
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs);
-/* With CollNet. */
-int mock_collnet_channel_count(const struct mock_machine_info *info,
-                               const struct mock_graphs *graphs);
 int mock_nvls_channel_count(const struct mock_machine_info *info,
                             const struct mock_graphs *graphs);
+
+/* Whether CollNet is in use if the user has enabled it.  It may add channels:
+ * in 'info', a copy of the machine's, unless NCCL did not derive those. */
+bool mock_machine_collnet(const struct mock_machine *machine,
+                          struct mock_machine_info *info);
 
 #endif /* MOCK_MACHINE_H */

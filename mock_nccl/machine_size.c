@@ -49,10 +49,17 @@ int mock_channel_count(const struct mock_machine_info *info,
     return count_channels(info, graphs, false);
 }
 
-int mock_collnet_channel_count(const struct mock_machine_info *info,
-                               const struct mock_graphs *graphs)
+bool mock_machine_collnet(const struct mock_machine *machine,
+                          struct mock_machine_info *info)
 {
-    return count_channels(info, graphs, true);
+    const struct mock_graphs *graphs = &machine->graphs;
+
+    if (info->n_nodes == 1 ||
+        graphs->graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels == 0)
+        return false;
+    if (info->n_channels == mock_channel_count(info, graphs))
+        info->n_channels = count_channels(info, graphs, true);
+    return true;
 }
 
 int mock_nvls_channel_count(const struct mock_machine_info *info,

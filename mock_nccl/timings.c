@@ -327,3 +327,18 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
     time_ret->source = found.source;
     return ncclSuccess;
 }
+
+struct mock_run mock_outcome_run(const struct mock_call *call,
+                                 const struct mock_outcome *outcome)
+{
+    int kept = mock_channel_field(outcome->asked_channels);
+
+    return (struct mock_run){
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .algo = outcome->algo,
+        .proto = outcome->proto,
+        /* a negative count gets as many channels as there are */
+        .n_channels = kept >= 0 ? kept : INT8_MAX,
+    };
+}
