@@ -312,15 +312,21 @@ TEST_F(CollNetTuner, IsAskedOnceForTheChunkOfAllChannels)
     EXPECT_EQ(65536u, outcomes_[0].chunk_bytes);
 }
 
+// A gather and a reduction, which NCCL decides one after the other.
 TEST_F(CollNetTuner, SharesChannelsWithNobodyInAGroup)
 {
-    Choose(NCCL_ALGO_COLLNET_DIRECT, 9);
-    mock_call small = Call(ncclFuncAllReduce, 1 << 20);
+    int n_channels = 9;
+    script = [&](Table table, int *channels) {
+        table[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE] = 0;
+        *channels = n_channels--;
+        return ncclSuccess;
+    };
 
-    ASSERT_EQ(ncclSuccess, Run({small, small, small}));
+    ASSERT_EQ(ncclSuccess, Run({Call(ncclFuncAllReduce, 1 << 20),
+                                Call(ncclFuncAllGather, 16 << 20)}));
 
-    for (const mock_outcome &outcome : outcomes_)
-        EXPECT_EQ(9, outcome.n_channels);
+    EXPECT_EQ(9, outcomes_[1].n_channels);
+    EXPECT_EQ(8, outcomes_[0].n_channels);
 }
 
 } // namespace

@@ -310,6 +310,23 @@ TEST_F(Overlap, IsHeldBeyondWhatWasRecordedAndSaysSo)
     }
 }
 
+TEST_F(Overlap, BetweenSizesIsWorthTheLesserOfTheTwo)
+{
+    for (bool swap : {false, true}) {
+        rows_ = "";
+        Add(swap ? kSimple16 : kSimple4, 1, 5, 1.2);
+        Add(swap ? kSimple16 : kSimple4, 1, 20, 1.4);
+        Add(swap ? kSimple4 : kSimple16, 1, 5, 1.2);
+        Add(swap ? kSimple4 : kSimple16, 1, 10, 1.6);
+        Machine machine = Load();
+
+        EXPECT_EQ(MOCK_TIME_INTERPOLATED,
+                  Beside(machine, Simple(8 * kMiB), 9).source);
+        EXPECT_EQ(MOCK_TIME_MODELLED,
+                  Beside(machine, Simple(8 * kMiB), 15).source);
+    }
+}
+
 TEST_F(Overlap, OfAnotherArmIsTheMeanOfTheRecordedOnes)
 {
     Add(kSimple4, 1, 5, 1.2);
@@ -320,6 +337,10 @@ TEST_F(Overlap, OfAnotherArmIsTheMeanOfTheRecordedOnes)
     mock_overlap few = Beside(machine, Simple(4 * kMiB, 8), 5);
     mock_overlap other = Beside(machine, Simple(4 * kMiB, 12), 5);
     mock_overlap pair = Beside(machine, ll128, 5);
+    mock_overlap tree = Beside(
+        machine,
+        {ncclFuncAllReduce, 4 * kMiB, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 12},
+        5);
 
     EXPECT_NEAR(1.1, few.slowdown, 1e-9);
     EXPECT_EQ(MOCK_TIME_RECORDED, few.source);
@@ -327,6 +348,7 @@ TEST_F(Overlap, OfAnotherArmIsTheMeanOfTheRecordedOnes)
     EXPECT_EQ(MOCK_TIME_MODELLED, other.source);
     EXPECT_NEAR(std::cbrt(1.2 * 1.1 * 1.6), pair.slowdown, 1e-9);
     EXPECT_EQ(MOCK_TIME_MODELLED, pair.source);
+    EXPECT_NEAR(1.6, tree.slowdown, 1e-9);
 }
 
 TEST_F(Overlap, OfAllChannelsIsThatOfNcclsOwnCount)
