@@ -9,6 +9,7 @@
 enum {
     MAX_CHANNELS = 64,
     FEW_CHANNELS = 16, /* too few for a fast ring between nodes */
+    NVSWITCH_GPUS = 8, /* of an HGX board */
     NVLS_CHANNELS_HOPPER = 16,
     NVLS_CHANNELS_BLACKWELL = 24, /* within one node */
     NVLS_CHANNELS_BLACKWELL_NODES = 32,
@@ -102,10 +103,22 @@ static void resize_channels(const struct mock_machine *machine,
         to->n_nvls_channels = mock_nvls_channel_count(to, &resized->graphs);
 }
 
+/* A node of fewer GPUs than its NVSwitch could have. */
+static bool has_room(const struct mock_machine *machine, int n_ranks)
+{
+    const struct mock_graphs *graphs = &machine->graphs;
+
+    return machine->info.n_nodes == 1 && !graphs->on_network &&
+           n_ranks <= NVSWITCH_GPUS &&
+           graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
+}
+
 static void resize(const struct mock_machine *machine, int n_ranks,
                    struct mock_machine *resized)
 {
-    int per_node = min(machine->graphs.per_node, n_ranks);
+    int per_node = has_room(machine, n_ranks)
+                       ? n_ranks
+                       : min(machine->graphs.per_node, n_ranks);
     struct mock_graph *nvls = &resized->graphs.graph[MOCK_GRAPH_NVLS];
 
     resized->info = machine->info;
@@ -127,13 +140,14 @@ static ncclResult_t check_size(const struct mock_machine *machine, int n_ranks)
         return mock_fail(ncclInvalidArgument,
                          "%s with %d GPUs, expected 1 to %d", name, n_ranks,
                          MOCK_MAX_RANKS);
-    if (n_ranks > per_node && n_ranks % per_node != 0)
+    if (n_ranks <= per_node || has_room(machine, n_ranks))
+        return ncclSuccess;
+    if (n_ranks % per_node != 0)
         return mock_fail(ncclInvalidArgument,
                          "%s with %d GPUs, expected at most the %d of a node, "
                          "or a multiple of them",
                          name, n_ranks, per_node);
-    if (n_ranks > per_node && machine->info.n_nodes == 1 &&
-        !machine->graphs.on_network)
+    if (machine->info.n_nodes == 1 && !machine->graphs.on_network)
         return mock_fail(ncclInvalidArgument,
                          "%s with %d GPUs, but it is one node of %d and its "
                          "search graphs have no network: take a machine of "

@@ -69,15 +69,17 @@ void mock_machine_free(struct mock_machine *machine);
 
 /*
  * The same machine with another number of GPUs, 1 to MOCK_MAX_RANKS: up to
- * those of a node one node, else as many nodes as it takes, all full.  NCCL
+ * those of a node one node, else as many nodes as it takes, all full.  One node
+ * whose graphs have no network cannot become several, but up to 8 GPUs on its
+ * NVLink.  NCCL
  * would search its graphs anew; here they are kept, but for NVLS channels that
  * no GPU would head, and channel counts are derived anew where NCCL derived
  * them.  So all of it is modelled, and has no recorded times.  Where fewer GPUs
  * of a node would get faster links it is wrong: of 4 x H200's 30 GB/s for a
  * tree's channel NCCL makes 40 on 3 and 60 on 2.
  *
- * One node whose graphs have no network cannot become several.  *resized_ret
- * is to be freed with mock_machine_free(), and needs 'machine' no more.
+ * *resized_ret is to be freed with mock_machine_free(), and needs 'machine' no
+ * more.
  */
 ncclResult_t mock_machine_resize(const struct mock_machine *machine,
                                  int n_ranks,

@@ -292,6 +292,32 @@ TEST(Sizes, HaveTheCostsOfTheirOwn)
     EXPECT_EQ(want.n_channels, got.n_channels);
 }
 
+// NCCL's search finds the same rings for 4 and 8 GPUs on an NVSwitch.
+TEST(Sizes, GrowOnAnNvSwitchWithoutANetwork)
+{
+    Machine machine = LoadMachine("h200x4");
+    mock_machine *eight = nullptr;
+
+    ASSERT_EQ(ncclSuccess, mock_machine_resize(machine.get(), 8, &eight))
+        << mock_last_error();
+
+    Machine resized(eight);
+    EXPECT_EQ(8, mock_machine_get_info(eight)->n_ranks);
+    EXPECT_EQ(1, mock_machine_get_info(eight)->n_nodes);
+    EXPECT_TRUE(mock_machine_get_info(eight)->resized);
+    Machine real = LoadMachine("h100x8");
+    Nccl nccl = MakeNccl({});
+    mock_call call = Call(ncclFuncAllGather, 1 << 20);
+    mock_outcome want, got;
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_collective(MakeComm(nccl, real).get(), &call, &want));
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_collective(MakeComm(nccl, resized).get(), &call, &got));
+    for (int proto = 0; proto < NCCL_NUM_PROTOCOLS; proto++)
+        EXPECT_EQ(want.cost[NCCL_ALGO_RING][proto],
+                  got.cost[NCCL_ALGO_RING][proto]);
+}
+
 struct RefusedSize {
     const char *machine;
     int n_ranks;
@@ -303,6 +329,10 @@ TEST(Sizes, ThatCannotBeAreRefused)
     const RefusedSize cases[] = {
         {"h100x8", 16,
          "h100x8 with 16 GPUs, but it is one node of 8 and its search graphs "
+         "have no network: take a machine of several nodes, such as h100n2x8 "
+         "or a100n2x8"},
+        {"h200x4", 12,
+         "h200x4 with 12 GPUs, but it is one node of 4 and its search graphs "
          "have no network: take a machine of several nodes, such as h100n2x8 "
          "or a100n2x8"},
         {"h100n2x8", 12,
