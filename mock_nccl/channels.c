@@ -1,9 +1,6 @@
 #include "channels.h"
 
-enum {
-    MIN_TRAFFIC = 16 << 10, /* bytes that are worth a channel */
-    CELL_ALIGN = 16,
-};
+enum { CELL_ALIGN = 16 };
 
 /* The bytes for which 'n' channels are worth it, in NCCL's int: from 32,768
  * ranks on it overflows, and what is negative compares as huge. */
@@ -105,12 +102,14 @@ static size_t weight_of(const struct mock_model *model, int coll)
     }
 }
 
-/* LL sends a flag with every four bytes, and NCCL counts it four times. */
+/* LL sends a flag with every four bytes, and from 2.26 on NCCL counts it four
+ * times. */
 static size_t traffic_per_byte(const struct mock_model *model,
                                const struct mock_work *work)
 {
-    return weight_of(model, work->coll) *
-           (work->proto == NCCL_PROTO_LL ? 4 : 1);
+    bool heavy = work->proto == NCCL_PROTO_LL && model->rules->weighs_ll;
+
+    return weight_of(model, work->coll) * (heavy ? 4 : 1);
 }
 
 /* A collective as one rank moves it. */
@@ -141,6 +140,14 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
     return s.count * s.element_size * weight_of(model, coll);
 }
 
+size_t mock_share_bytes(const struct mock_model *model, int coll,
+                        size_t n_bytes, size_t element_size)
+{
+    struct share s = share_of(model, coll, n_bytes, element_size);
+
+    return s.count * s.element_size;
+}
+
 /* ---- channels that a group shares ---- */
 
 struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
@@ -154,24 +161,35 @@ struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
     };
 }
 
+/* A negative count divides as a huge one, as NCCL's does. */
+static size_t channel_share(const struct mock_lane *lane,
+                            const struct mock_model_rules *rules)
+{
+    size_t share = lane->traffic / (size_t)lane->max_channels;
+
+    if (rules->fills_channels)
+        return div_up(share, CELL_ALIGN) * CELL_ALIGN;
+    return max_size(rules->min_traffic, share);
+}
+
 void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
                    const struct mock_work *work, int max_channels)
 {
+    const struct mock_model_rules *rules = model->rules;
     size_t traffic =
         mock_traffic(model, work->coll, work->n_bytes, work->element_size);
     int n = lane->max_channels + max_channels;
 
-    if (work->proto == NCCL_PROTO_LL)
+    if (work->proto == NCCL_PROTO_LL && rules->weighs_ll)
         traffic *= 4;
-    lane->traffic += max_size(MIN_TRAFFIC, traffic);
+    lane->traffic +=
+        rules->fine_cells ? traffic : max_size(rules->min_traffic, traffic);
     if (lane->alone) {
         lane->max_channels = max_channels;
         return;
     }
     lane->max_channels = n < lane->limit ? n : lane->limit;
-    /* A negative count divides as a huge one, as NCCL's does. */
-    lane->per_channel =
-        max_size(MIN_TRAFFIC, lane->traffic / (size_t)lane->max_channels);
+    lane->per_channel = channel_share(lane, rules);
 }
 
 /* The collective in cells, the unit that channels get. */
@@ -179,17 +197,23 @@ struct cells {
     size_t n;
     size_t elements; /* in one */
     size_t traffic;  /* bytes of one over the links */
+    bool whole;      /* 2.22: a channel gets no cell that does not fit */
 };
 
-static struct cells cut(size_t n_bytes, size_t per_byte, size_t element_size)
+static struct cells cut(const struct mock_model_rules *rules, size_t n_bytes,
+                        size_t per_byte, size_t element_size)
 {
     size_t size =
-        div_up(div_up(MIN_TRAFFIC, per_byte), CELL_ALIGN) * CELL_ALIGN;
+        rules->fine_cells
+            ? CELL_ALIGN
+            : div_up(div_up(rules->min_traffic, per_byte), CELL_ALIGN) *
+                  CELL_ALIGN;
 
     return (struct cells){
         .n = div_up(n_bytes, size),
         .elements = size / element_size,
         .traffic = size * per_byte,
+        .whole = rules->fine_cells,
     };
 }
 
@@ -210,9 +234,11 @@ static struct deal deal_cells(const struct mock_lane *lane,
     size_t left = (size_t)(lane->limit - lane->channel);
     struct deal d = {.lo = cells->n, .mid = mid};
 
+    size_t room = lane->per_channel - lane->used;
+
     if (left > 1)
-        d.lo = min_size(cells->n,
-                        div_up(lane->per_channel - lane->used, cells->traffic));
+        d.lo = min_size(cells->n, cells->whole ? room / cells->traffic
+                                               : div_up(room, cells->traffic));
     d.n_mid = (cells->n - d.lo) / mid;
     d.hi = (cells->n - d.lo) % mid;
     if ((d.lo != 0) + d.n_mid + (d.hi != 0) > left) {
@@ -273,16 +299,21 @@ static void schedule_alone(const struct mock_lane *lane,
     };
 }
 
-static void schedule_shared(struct mock_lane *lane, const struct share *share,
-                            size_t per_byte, struct mock_schedule *schedule_ret)
+static void schedule_shared(struct mock_lane *lane,
+                            const struct mock_model *model,
+                            const struct mock_work *work,
+                            const struct share *share,
+                            struct mock_schedule *schedule_ret)
 {
     struct cells cells =
-        cut(share->count * share->element_size, per_byte, share->element_size);
+        cut(model->rules, share->count * share->element_size,
+            traffic_per_byte(model, work), share->element_size);
     size_t surplus = cells.n * cells.elements - share->count;
     struct deal d = deal_cells(lane, &cells);
 
     if (d.lo == 0)
         skip_channel(lane, &d);
+    schedule_ret->first = lane->channel;
     schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
     schedule_ret->n_together = 1;
     schedule_ret->lo = d.lo * cells.elements;
@@ -303,6 +334,5 @@ void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
     if (lane->alone)
         schedule_alone(lane, &share, schedule_ret);
     else
-        schedule_shared(lane, &share, traffic_per_byte(model, work),
-                        schedule_ret);
+        schedule_shared(lane, model, work, &share, schedule_ret);
 }

@@ -27,6 +27,7 @@ struct mock_schedule {
     int n_channels;
     int n_together;       /* channels that share each part: 1, but for CollNet
                              all of them */
+    int first;            /* of them */
     size_t element_bytes; /* of one element over all ranks */
     size_t lo;            /* elements */
     size_t mid;           /* of each channel between */
@@ -75,5 +76,9 @@ void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
  * LL's factor of 4. */
 size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
                     size_t element_size);
+
+/* Bytes of a rank's share, which is what NCCL's messages have. */
+size_t mock_share_bytes(const struct mock_model *model, int coll,
+                        size_t n_bytes, size_t element_size);
 
 #endif /* MOCK_CHANNELS_H */

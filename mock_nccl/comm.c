@@ -1,17 +1,16 @@
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "channels.h"
 #include "chunk.h"
 #include "comm.h"
+#include "decide.h"
 #include "guard.h"
 #include "id.h"
 #include "loader.h"
 #include "log.h"
 #include "machine.h"
 #include "names.h"
-#include "select.h"
 
 struct mock_comm {
     struct mock_nccl *nccl;
@@ -20,9 +19,24 @@ struct mock_comm {
     bool owns_tuner;          /* see mock_loader_acquire() */
     uint64_t id;
     uint64_t n_splits;
+    int rank;
     void *context;
     struct mock_model model;
 };
+
+const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm)
+{
+    return mock_nccl_version(comm->nccl)->choice;
+}
+
+static struct mock_decider decider_of(const struct mock_comm *comm)
+{
+    return (struct mock_decider){
+        .nccl = comm->nccl,
+        .model = &comm->model,
+        .speaks = comm->rank == 0,
+    };
+}
 
 /* ---- life ---- */
 
@@ -39,6 +53,7 @@ static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
         .constants = constants,
     };
     const char *name = mock_tuner_name(comm->tuner);
+    ncclTunerConstants_v5_t lost = {0};
     ncclResult_t rc;
 
     if (!mock_tuner_is_complete(comm->tuner))
@@ -46,6 +61,8 @@ static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
                          "tuner '%s' has a NULL function, which NCCL would "
                          "call",
                          name);
+    if (mock_comm_choice(comm)->forgets_edits)
+        args.constants = &lost;
     rc = mock_tuner_init(comm->tuner, &args, &comm->context);
     if (rc == ncclSuccess)
         return ncclSuccess;
@@ -89,7 +106,8 @@ static ncclResult_t build_model(struct mock_comm *comm,
         return rc;
     choice.collnet =
         mock_nccl_collnet(comm->nccl) && mock_machine_collnet(machine, &info);
-    mock_model_build(&comm->model, &info, &machine->graphs, constants, &choice);
+    mock_model_build(&comm->model, &info, &machine->graphs,
+                     mock_nccl_version(comm->nccl)->model, constants, &choice);
     return ncclSuccess;
 }
 
@@ -97,7 +115,7 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,
                               uint64_t comm_id, struct mock_comm **comm_ret)
 {
-    ncclTunerConstants_v5_t constants = mock_default_constants;
+    ncclTunerConstants_v5_t constants;
     struct mock_comm *comm = calloc(1, sizeof(*comm));
     ncclResult_t rc = ncclSuccess;
 
@@ -106,6 +124,7 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
     comm->nccl = nccl;
     comm->machine = machine;
     comm->id = comm_id;
+    mock_model_constants(mock_nccl_version(nccl)->model, &constants);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = init_tuner(comm, comm_id, &constants);
@@ -139,6 +158,11 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
 {
     return mock_comm_create(parent->nccl, machine,
                             mock_child_id(parent->id, 0, 0), child_ret);
+}
+
+void mock_comm_set_rank(struct mock_comm *comm, int rank)
+{
+    comm->rank = rank;
 }
 
 uint64_t mock_comm_id(const struct mock_comm *comm)
@@ -180,6 +204,15 @@ static ncclResult_t check_guards(const struct mock_comm *comm,
                      mock_tuner_name(comm->tuner), before, after, guarded->n);
 }
 
+static ncclResult_t check_answer(const struct mock_comm *comm, ncclResult_t rc)
+{
+    if (rc == ncclSuccess)
+        return ncclSuccess;
+    return mock_fail(rc, "tuner '%s': getCollInfo returned %d (%s)",
+                     mock_tuner_name(comm->tuner), (int)rc,
+                     mock_result_name(rc));
+}
+
 static ncclResult_t ask_tuner(struct mock_comm *comm,
                               const struct mock_call *call,
                               struct mock_outcome *outcome)
@@ -202,73 +235,39 @@ static ncclResult_t ask_tuner(struct mock_comm *comm,
     memcpy(outcome->cost_after, args.table, (size_t)guarded.n * sizeof(float));
     if (check_guards(comm, &guarded) != ncclSuccess)
         return ncclInternalError;
-    if (rc != ncclSuccess)
-        return mock_fail(rc, "tuner '%s': getCollInfo returned %d (%s)",
-                         mock_tuner_name(comm->tuner), (int)rc,
-                         mock_result_name(rc));
-    return ncclSuccess;
+    return check_answer(comm, rc);
 }
 
-/* ---- deciding ---- */
-
-/* " NCCL_ALGO was set to ring." of a variable that is set. */
-static void describe(const char *name, const char *value, char *text_ret,
-                     size_t size)
+/* 2.21 hands out no table, and takes one answer for what to run. */
+static ncclResult_t ask_pair(struct mock_comm *comm,
+                             const struct mock_call *call,
+                             struct mock_outcome *outcome)
 {
-    text_ret[0] = '\0';
-    if (value != NULL)
-        snprintf(text_ret, size, " %s was set to %s.", name, value);
+    const struct mock_pair_args args = {
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = 1,
+        .nvls =
+            comm->model.n_nvls_channels != 0 && !call->no_nvls && !call->fp8,
+    };
+
+    outcome->algo = NCCL_ALGO_UNDEF;
+    outcome->proto = NCCL_PROTO_UNDEF;
+    outcome->asked_channels = 0;
+    return check_answer(comm,
+                        mock_tuner_ask_pair(comm->tuner, comm->context, &args,
+                                            &outcome->algo, &outcome->proto,
+                                            &outcome->asked_channels));
 }
 
-static ncclResult_t fail_no_algorithm(const struct mock_comm *comm, int coll)
+static ncclResult_t ask(struct mock_comm *comm, const struct mock_call *call,
+                        struct mock_outcome *outcome)
 {
-    const char *prefix = mock_nccl_version(comm->nccl)->no_algo_prefix;
-    const char *name = mock_coll_in_messages(coll);
-    bool by_user = mock_nccl_algo(comm->nccl) != NULL ||
-                   mock_nccl_proto(comm->nccl) != NULL;
-    const char *stop = by_user ? "." : "";
-    char algo[256];
-    char proto[256];
-
-    describe("NCCL_ALGO", mock_nccl_algo(comm->nccl), algo, sizeof(algo));
-    describe("NCCL_PROTO", mock_nccl_proto(comm->nccl), proto, sizeof(proto));
-    MOCK_WARN("%sno algorithm/protocol available for function %s%s%s%s", prefix,
-              name, stop, algo, proto);
-    return mock_fail(by_user ? ncclInvalidUsage : ncclInternalError,
-                     "%sno algorithm/protocol available for function %s%s%s%s",
-                     prefix, name, stop, algo, proto);
-}
-
-/* Where NCCL takes what it is given, and crashes, hangs or corrupts. */
-static ncclResult_t check_winner(const struct mock_call *call,
-                                 const struct mock_outcome *outcome)
-{
-    int algo = outcome->algo;
-    int proto = outcome->proto;
-    const char *what;
-
-    if (!mock_kernel_exists(call->coll, algo, proto))
-        what = "has no kernel for it and would crash";
-    else if (outcome->cost[algo][proto] < 0)
-        what = "had ruled it out on this machine and has not set it up";
-    else
+    if (comm->tuner == NULL)
         return ncclSuccess;
-    return mock_fail(ncclInternalError, "%s/%s was chosen for %s, but NCCL %s",
-                     mock_word(&mock_algos, algo),
-                     mock_word(&mock_protos, proto),
-                     mock_word(&mock_colls, call->coll), what);
-}
-
-static ncclResult_t choose(const struct mock_comm *comm,
-                           const struct mock_call *call,
-                           struct mock_outcome *outcome)
-{
-    const struct mock_version *version = mock_nccl_version(comm->nccl);
-
-    if (!mock_select(outcome->cost_after, version->n_algos,
-                     version->cost_ceiling, &outcome->algo, &outcome->proto))
-        return fail_no_algorithm(comm, call->coll);
-    return check_winner(call, outcome);
+    if (mock_comm_choice(comm)->selection == MOCK_SELECT_PAIR)
+        return ask_pair(comm, call, outcome);
+    return ask_tuner(comm, call, outcome);
 }
 
 /* ---- scheduling ---- */
@@ -353,36 +352,50 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
                                 struct mock_outcome *outcome)
 {
     struct mock_work work = work_of(call, outcome);
+    struct mock_decider decider = decider_of(comm);
     struct mock_schedule schedule;
+    ncclResult_t rc;
 
-    if (lane->alone &&
-        (lane->max_channels < 1 || lane->max_channels > lane->limit))
-        return mock_fail(ncclInternalError,
-                         "%d channels for %s, which NCCL takes as they are, "
-                         "but the communicator has %d",
-                         lane->max_channels,
-                         mock_word(&mock_algos, outcome->algo), lane->limit);
+    rc = mock_comm_check_lane(&comm->model, outcome->algo, lane);
+    if (rc != ncclSuccess)
+        return rc;
     mock_schedule(lane, &comm->model, &work, &schedule);
     outcome->n_channels = schedule.n_channels;
-    return ask_chunks(comm, &work, &schedule, outcome);
+    rc = ask_chunks(comm, &work, &schedule, outcome);
+    if (rc == ncclSuccess)
+        mock_report_schedule(&decider, call, outcome, schedule.first);
+    return rc;
+}
+
+static int tuned_channels(const struct mock_comm *comm, int asked, int own)
+{
+    switch (mock_comm_choice(comm)->channels) {
+    case MOCK_CHANNELS_WHOLE:
+        return asked;
+    case MOCK_CHANNELS_FIELD:
+        return mock_channel_field(asked);
+    default:
+        return asked > 0 && asked < own ? asked : own;
+    }
 }
 
 /* The most channels that one collective may have. */
 static ncclResult_t count_channels(const struct mock_comm *comm,
                                    const struct mock_call *call,
-                                   const struct mock_outcome *outcome,
+                                   struct mock_outcome *outcome,
                                    int *max_channels_ret)
 {
+    int asked = outcome->asked_channels;
     int n = mock_default_channels(&comm->model, outcome->algo, outcome->proto,
                                   call->n_bytes);
 
-    if (outcome->asked_channels != 0)
-        n = mock_channel_field(outcome->asked_channels);
+    if (asked != 0)
+        n = outcome->tuned_channels = tuned_channels(comm, asked, n);
     if (n == 0)
         return mock_fail(ncclInternalError,
                          "%d channels are 0 in NCCL's 8-bit field, and NCCL "
                          "would divide by 0",
-                         outcome->asked_channels);
+                         asked);
     *max_channels_ret = n;
     return ncclSuccess;
 }
@@ -394,59 +407,14 @@ const struct mock_model *mock_comm_model(const struct mock_comm *comm)
 
 /* ---- one collective ---- */
 
-static ncclResult_t check_call(const struct mock_call *call)
-{
-    if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
-        return mock_fail(ncclInvalidArgument, "no collective %d",
-                         (int)call->coll);
-    if (call->element_size != 1 && call->element_size != 2 &&
-        call->element_size != 4 && call->element_size != 8)
-        return mock_fail(ncclInvalidArgument, "no type of %zu bytes",
-                         call->element_size);
-    if (call->fp8 && call->element_size != 1)
-        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
-                         call->element_size);
-    if (call->n_pipe_ops < 1)
-        return mock_fail(ncclInvalidArgument, "%d operations in a group",
-                         call->n_pipe_ops);
-    return ncclSuccess;
-}
-
-static void clear(struct mock_outcome *outcome)
-{
-    memset(outcome, 0, sizeof(*outcome));
-    outcome->algo = NCCL_ALGO_UNDEF;
-    outcome->proto = NCCL_PROTO_UNDEF;
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            outcome->cost[a][p] = outcome->cost_after[a][p] =
-                NCCL_ALGO_PROTO_IGNORE;
-}
-
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
 {
     return call->n_bytes != 0 && comm->model.n_ranks != 1;
 }
 
-ncclResult_t mock_comm_check(const struct mock_call *call,
-                             struct mock_call *filled_ret,
-                             struct mock_outcome *outcome)
+static struct mock_question question_of(const struct mock_call *call)
 {
-    *filled_ret = *call;
-    if (filled_ret->element_size == 0)
-        filled_ret->element_size = call->fp8 ? 1 : 2;
-    if (filled_ret->n_pipe_ops == 0)
-        filled_ret->n_pipe_ops = 1;
-    clear(outcome);
-    return check_call(filled_ret);
-}
-
-ncclResult_t mock_comm_decide(struct mock_comm *comm,
-                              const struct mock_call *call,
-                              struct mock_outcome *outcome,
-                              int *max_channels_ret)
-{
-    const struct mock_question question = {
+    return (struct mock_question){
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = call->n_pipe_ops,
@@ -455,35 +423,70 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
         .fp8 = call->fp8,
         .no_collnet = call->no_collnet,
     };
-    ncclResult_t rc = ncclSuccess;
+}
 
-    mock_model_table(&comm->model, &question, outcome->cost);
+static ncclResult_t
+decide(struct mock_comm *comm, const struct mock_decider *decider,
+       const struct mock_question *question, const struct mock_call *call,
+       struct mock_outcome *outcome, int *max_channels_ret, float *time_ret)
+{
+    ncclResult_t rc;
+
+    mock_model_table(&comm->model, question, outcome->cost);
     memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
     outcome->asked = true;
-    if (comm->tuner != NULL)
-        rc = ask_tuner(comm, call, outcome);
+    rc = ask(comm, call, outcome);
     if (rc == ncclSuccess)
-        rc = choose(comm, call, outcome);
+        rc = mock_decide(decider, question, call, outcome, time_ret);
     if (rc == ncclSuccess)
         rc = count_channels(comm, call, outcome, max_channels_ret);
     return rc;
 }
 
-ncclResult_t mock_comm_collective(struct mock_comm *comm,
-                                  const struct mock_call *call,
-                                  struct mock_outcome *outcome_ret)
+ncclResult_t mock_comm_decide(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              struct mock_outcome *outcome,
+                              int *max_channels_ret, float *time_ret)
 {
-    struct mock_call filled;
-    struct mock_lane lane;
-    int max_channels;
-    ncclResult_t rc = mock_comm_check(call, &filled, outcome_ret);
+    const struct mock_question question = question_of(call);
+    const struct mock_decider decider = decider_of(comm);
 
-    if (rc != ncclSuccess || !mock_comm_asks(comm, &filled))
-        return rc;
-    rc = mock_comm_decide(comm, &filled, outcome_ret, &max_channels);
-    if (rc != ncclSuccess)
-        return rc;
-    lane = mock_lane_of(&comm->model, outcome_ret->algo);
-    mock_comm_announce(comm, &filled, outcome_ret, max_channels, &lane);
-    return mock_comm_schedule(comm, &filled, &lane, outcome_ret);
+    return decide(comm, &decider, &question, call, outcome, max_channels_ret,
+                  time_ret);
+}
+
+ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
+                                       const struct mock_call *call,
+                                       bool plain_only,
+                                       struct mock_outcome *outcome,
+                                       int *max_channels_ret)
+{
+    struct mock_question question = question_of(call);
+    struct mock_decider decider = decider_of(comm);
+    float us;
+
+    question.plain_only = plain_only;
+    decider.only_protocol = true;
+    return decide(comm, &decider, &question, call, outcome, max_channels_ret,
+                  &us);
+}
+
+ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome,
+                                  int *max_channels_ret)
+{
+    int algo = outcome->algo;
+    int proto = outcome->proto;
+    ncclResult_t rc;
+
+    if (mock_comm_choice(comm)->selection != MOCK_SELECT_PAIR)
+        return ncclSuccess;
+    rc = ask(comm, call, outcome);
+    outcome->algo = algo;
+    outcome->proto = proto;
+    outcome->tuned_channels = 0;
+    if (rc == ncclSuccess)
+        rc = count_channels(comm, call, outcome, max_channels_ret);
+    return rc;
 }

@@ -9,6 +9,12 @@
 /* What the communicator's cost model is, tuner's edits included. */
 const struct mock_model *mock_comm_model(const struct mock_comm *comm);
 
+/* How its version of NCCL chooses. */
+const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm);
+
+/* Which rank this is, for the log; 0 if nobody says. */
+void mock_comm_set_rank(struct mock_comm *comm, int rank);
+
 /* Fills defaults into *filled_ret, clears *outcome, and refuses a call that
  * means nothing. */
 ncclResult_t mock_comm_check(const struct mock_call *call,
@@ -19,11 +25,32 @@ ncclResult_t mock_comm_check(const struct mock_call *call,
  * or does nothing, and asks nobody. */
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call);
 
-/* Table, tuner, selection; and the most channels that it may have. */
+/* Table, tuner, selection; the most channels that it may have, and the time
+ * that NCCL expects it to take, us. */
 ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               const struct mock_call *call,
                               struct mock_outcome *outcome,
-                              int *max_channels_ret);
+                              int *max_channels_ret, float *time_ret);
+
+/* Like mock_comm_decide(), of which only the protocol and the channels will be
+ * used; if plain_only, as if there were neither NVLS nor CollNet. */
+ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
+                                       const struct mock_call *call,
+                                       bool plain_only,
+                                       struct mock_outcome *outcome,
+                                       int *max_channels_ret);
+
+/* 2.21 then asks about each collective of those that were decided at once, and
+ * takes the channels of that answer; others keep what there is. */
+ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome,
+                                  int *max_channels_ret);
+
+/* Refuses counts of channels, all announced, that NCCL would come to grief
+ * with. */
+ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,
+                                  const struct mock_lane *lane);
 
 /* Announces a decided collective to the lane of its kind, then schedules it. */
 void mock_comm_announce(const struct mock_comm *comm,

@@ -71,15 +71,16 @@ const ncclTunerConstants_v5_t mock_default_constants = {
     },
 };
 
-/* What trees reach of their bandwidth, from 64 B in powers of two. */
-enum { N_TREE_CORRECTIONS = 23 };
-static const float tree_correction[NCCL_NUM_PROTOCOLS][N_TREE_CORRECTIONS] = {
+/* What trees reach of their bandwidth, from 64 B in powers of two; the last one
+ * is for NVLS trees. */
+enum { N_TREE_CORRECTIONS = 23, N_CORRECTIONS = 24 };
+static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
     [NCCL_PROTO_LL] = {1, 1, 1, 1, .9f, .8f, .7f, .7f, .7f, .7f, .6f, .5f,
-        .4f, .4f, .5f, .6f, .7f, .8f, .9f, 1, 1, 1, 1},
+        .4f, .4f, .5f, .6f, .7f, .8f, .9f, 1, 1, 1, 1, 1},
     [NCCL_PROTO_LL128] = {1, 1, 1, 1, 1, .9f, .8f, .8f, .8f, .7f, .6f, .6f,
-        .6f, .6f, .6f, .6f, .8f, .9f, .9f, .9f, .9f, 1, 1},
+        .6f, .6f, .6f, .6f, .8f, .9f, .9f, .9f, .9f, 1, 1, 1},
     [NCCL_PROTO_SIMPLE] = {.9f, .9f, .9f, .9f, .9f, .9f, .9f, .8f, .7f, .6f,
-        .6f, .5f, .5f, .5f, .5f, .6f, .7f, .8f, .7f, .7f, .8f, .9f, .9f},
+        .6f, .5f, .5f, .5f, .5f, .6f, .7f, .8f, .7f, .7f, .8f, .9f, .9f, .9f},
 };
 // clang-format on
 
@@ -255,9 +256,48 @@ static void set_entry(struct mock_model *model, const struct mock_inputs *in,
             mock_bandwidth(in, coll, algo, proto);
 }
 
+static bool has_any(const struct mock_model *model, int coll)
+{
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (model->bandwidth[coll][a][p] != 0)
+                return true;
+    return false;
+}
+
+/* NCCL_ALGO does not count for rings where it leaves nothing else. */
+static void back_rings_up(struct mock_model *model,
+                          const struct mock_inputs *in,
+                          const struct mock_user_choice *choice)
+{
+    struct mock_user_choice any_algo = *choice;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        any_algo.algo[c][NCCL_ALGO_RING] = MOCK_USE_YES;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (is_enabled(in, &any_algo, c, NCCL_ALGO_RING, p))
+                model->ring_backup[c][p] =
+                    mock_bandwidth(in, c, NCCL_ALGO_RING, p);
+        if (!has_any(model, c))
+            memcpy(model->bandwidth[c][NCCL_ALGO_RING], model->ring_backup[c],
+                   sizeof(model->ring_backup[c]));
+    }
+}
+
+void mock_model_constants(const struct mock_model_rules *rules,
+                          ncclTunerConstants_v5_t *constants_ret)
+{
+    double *numbers = (double *)constants_ret;
+
+    *constants_ret = mock_default_constants;
+    for (size_t i = 0; i < rules->n_constants; i++)
+        numbers[rules->constants[i].at] = rules->constants[i].value;
+}
+
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
+                      const struct mock_model_rules *rules,
                       const ncclTunerConstants_v5_t *constants,
                       const struct mock_user_choice *choice)
 {
@@ -270,9 +310,16 @@ void mock_model_build(struct mock_model *model,
                                               : MOCK_GRAPH_COLLNET_DIRECT]
             .n_heads;
     memset(model, 0, sizeof(*model));
+    model->rules = rules;
     model->n_ranks = info->n_ranks;
     model->n_nodes = info->n_nodes;
     model->compute_capability = info->compute_capability;
+    model->is_x86 = strcmp(info->cpu_vendor, "intel") == 0 ||
+                    strcmp(info->cpu_vendor, "amd") == 0 ||
+                    strcmp(info->cpu_vendor, "mixed") == 0;
+    model->all_nvlink =
+        info->n_nodes == 1 &&
+        graphs->graph[MOCK_GRAPH_RING].type_intra == MOCK_PATH_NVL;
     model->n_channels = info->n_channels;
     model->n_nvls_channels = info->n_nvls_channels;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
@@ -286,6 +333,8 @@ void mock_model_build(struct mock_model *model,
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
                 set_entry(model, &in, choice, c, a, p);
+    if (rules->ring_backup)
+        back_rings_up(model, &in, choice);
 }
 
 /* ---- tables ---- */
@@ -293,7 +342,7 @@ void mock_model_build(struct mock_model *model,
 static bool nvls_allowed(const struct mock_model *model,
                          const struct mock_question *q)
 {
-    if (model->n_nvls_channels == 0 ||
+    if (model->n_nvls_channels == 0 || q->plain_only ||
         ((q->no_nvls || q->fp8) && q->coll != ncclFuncAllGather))
         return false;
     return q->coll == ncclFuncAllReduce ||
@@ -303,7 +352,7 @@ static bool nvls_allowed(const struct mock_model *model,
 /* By the network; a gather leaves nothing to reduce. */
 static bool network_can(const struct mock_question *q)
 {
-    return !q->no_collnet || q->coll == ncclFuncAllGather;
+    return !q->plain_only && (!q->no_collnet || q->coll == ncclFuncAllGather);
 }
 
 static bool is_allowed(const struct mock_model *model,
@@ -337,18 +386,26 @@ static bool on_plateau(const struct mock_model *model,
            q->n_bytes / parts >= MIN_PLATEAU;
 }
 
-static float entry(const struct mock_model *model,
-                   const struct mock_question *q, int algo, int proto)
+static int n_corrections(const struct mock_model *model, int algo)
 {
-    float bw = model->bandwidth[q->coll][algo][proto];
+    if (algo == NCCL_ALGO_TREE)
+        return N_TREE_CORRECTIONS;
+    if (algo == NCCL_ALGO_NVLS_TREE && model->compute_capability >= 100 &&
+        model->is_x86)
+        return model->rules->n_nvls_tree_corrections;
+    return 0;
+}
+
+static float entry(const struct mock_model *model,
+                   const struct mock_question *q, int algo, int proto, float bw)
+{
     float latency = model->latency[q->coll][algo][proto];
     int log_size = mock_log2(q->n_bytes >> 6);
     int n_latencies = q->n_pipe_ops;
 
     if (bw == 0 || !is_allowed(model, q, algo))
         return NCCL_ALGO_PROTO_IGNORE;
-    if (algo == NCCL_ALGO_TREE && log_size >= 0 &&
-        log_size < N_TREE_CORRECTIONS)
+    if (log_size >= 0 && log_size < n_corrections(model, algo))
         bw *= tree_correction[proto][log_size];
     if (on_plateau(model, q, algo, proto))
         latency =
@@ -362,7 +419,8 @@ static float entry(const struct mock_model *model,
 static bool loses_fp8(const struct mock_model *model,
                       const struct mock_question *q)
 {
-    return q->fp8 && model->n_ranks > MAX_EXACT_FP8_RANKS &&
+    return q->fp8 && model->rules->fp8_penalty &&
+           model->n_ranks > MAX_EXACT_FP8_RANKS &&
            q->coll != ncclFuncAllGather && q->coll != ncclFuncBroadcast;
 }
 
@@ -371,8 +429,22 @@ void mock_model_table(const struct mock_model *model,
 {
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[a][p] = entry(model, question, a, p);
+            table[a][p] = entry(model, question, a, p,
+                                model->bandwidth[question->coll][a][p]);
     if (loses_fp8(model, question))
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
             table[NCCL_ALGO_RING][p] *= 1024; /* those ruled out, too */
+}
+
+void mock_model_backup(const struct mock_model *model,
+                       const struct mock_question *question, mock_table table)
+{
+    const float *ring = model->bandwidth[question->coll][NCCL_ALGO_RING];
+    const float *backup = model->ring_backup[question->coll];
+
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[a][p] =
+                entry(model, question, a, p,
+                      a == NCCL_ALGO_RING && ring[p] == 0 ? backup[p] : 0);
 }

@@ -9,12 +9,16 @@
 #include "graphs.h"
 #include "mock_nccl.h"
 #include "user_choice.h"
+#include "versions.h"
 
 /* A communicator's model, and what NCCL derives channel counts from. */
 struct mock_model {
+    const struct mock_model_rules *rules;
     int n_ranks;
     int n_nodes;
     int compute_capability;
+    bool is_x86;     /* the CPU */
+    bool all_nvlink; /* one node, all GPUs joined by it */
     int n_channels;
     int n_nvls_channels;
     int n_nvls_heads;    /* GPUs that head an NVLS channel */
@@ -26,16 +30,24 @@ struct mock_model {
                  [NCCL_NUM_PROTOCOLS]; /* us */
     float bandwidth[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
                    [NCCL_NUM_PROTOCOLS]; /* GB/s; 0: ruled out */
+    float ring_backup[NCCL_NUM_TUNED_FUNCS]
+                     [NCCL_NUM_PROTOCOLS]; /* bandwidth of rings that the user
+                                              has forbidden; 0 from 2.24 on */
     int max_threads[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
     int thread_threshold[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
 };
 
-/* What NCCL starts from, and a v5 tuner's init may edit. */
+/* What NCCL 2.28 starts from, and a v5 tuner's init may edit. */
 extern const ncclTunerConstants_v5_t mock_default_constants;
+
+/* What a version starts from. */
+void mock_model_constants(const struct mock_model_rules *rules,
+                          ncclTunerConstants_v5_t *constants_ret);
 
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
+                      const struct mock_model_rules *rules,
                       const ncclTunerConstants_v5_t *constants,
                       const struct mock_user_choice *choice);
 
@@ -48,7 +60,13 @@ struct mock_question {
     bool no_pat;
     bool fp8;
     bool no_collnet;
+    bool plain_only; /* neither NVLS nor CollNet */
 };
+
+/* Like mock_model_table(), but what rings would cost that the user has
+ * forbidden; all else is ruled out. */
+void mock_model_backup(const struct mock_model *model,
+                       const struct mock_question *question, mock_table table);
 
 /* NCCL's table: microseconds, below 0 where NCCL has ruled an entry out. */
 void mock_model_table(const struct mock_model *model,

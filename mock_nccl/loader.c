@@ -166,7 +166,7 @@ static bool open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
     const char *name = or_null(nccl->plugin);
-    struct mock_words words = {.name = nccl->plugin};
+    struct mock_load_words words = {.name = nccl->plugin};
 
     *is_net_ret = false;
     if (nccl->static_tuner != NULL)
@@ -205,7 +205,7 @@ static const void *look_up(const struct mock_nccl *nccl, int version,
 {
     const void *found;
     char why[ERROR_SIZE];
-    struct mock_words words = {.name = symbol, .why = why};
+    struct mock_load_words words = {.name = symbol, .why = why};
 
     if (nccl->library == NULL)
         return nccl->static_tuner_version == version ? nccl->static_tuner
@@ -224,7 +224,7 @@ static bool find_tuner(struct mock_nccl *nccl)
 
     for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
-        struct mock_words words = {.name = symbol, .version = v};
+        struct mock_load_words words = {.name = symbol, .version = v};
         const void *found;
 
         snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
@@ -254,7 +254,7 @@ static const char *path_of(void *library)
 static bool load(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    struct mock_words words = {0};
+    struct mock_load_words words = {0};
     bool is_net;
     bool found;
 
@@ -299,7 +299,7 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 static void close_tuner(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    struct mock_words words = {.name = mock_tuner_name(&nccl->tuner)};
+    struct mock_load_words words = {.name = mock_tuner_name(&nccl->tuner)};
 
     mock_say(rules, MOCK_SAY_CLOSING, &words);
     nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);

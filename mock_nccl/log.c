@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "mock_nccl.h"
 
@@ -38,4 +39,37 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
         log_sink(log_user, level, flags, text);
     }
     pthread_mutex_unlock(&lock);
+}
+
+/* ---- texts with blanks ---- */
+
+static const char *find(const struct mock_blank *blanks, size_t n,
+                        const char *word, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strlen(blanks[i].word) == len &&
+            memcmp(blanks[i].word, word, len) == 0)
+            return blanks[i].text;
+    return "?";
+}
+
+void mock_fill(char *line_ret, size_t size, const char *text,
+               const struct mock_blank *blanks, size_t n)
+{
+    size_t used = 0;
+
+    line_ret[0] = '\0';
+    while (*text != '\0' && used < size) {
+        size_t len = strcspn(text, "<");
+
+        used += (size_t)snprintf(line_ret + used, size - used, "%.*s", (int)len,
+                                 text);
+        text += len;
+        if (*text == '\0' || used >= size)
+            break;
+        len = strcspn(++text, ">");
+        used += (size_t)snprintf(line_ret + used, size - used, "%s",
+                                 find(blanks, n, text, len));
+        text += len + 1;
+    }
 }

@@ -4,6 +4,8 @@
 #ifndef MOCK_LOG_H
 #define MOCK_LOG_H
 
+#include <stddef.h>
+
 #include "nccl_tuner_abi.h"
 
 /* An ncclDebugLogger_t.  Lines longer than NCCL's buffer are cut. */
@@ -14,5 +16,16 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
     mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)
 #define MOCK_WARN(...)                                                         \
     mock_log(NCCL_LOG_WARN, ~0ul, __FILE__, __LINE__, __VA_ARGS__)
+
+/* What stands for a <word> in a text. */
+struct mock_blank {
+    const char *word;
+    const char *text;
+};
+
+/* Fills in the text's <words>, each of which is among the 'n' blanks; cuts what
+ * does not fit into 'size'. */
+void mock_fill(char *line_ret, size_t size, const char *text,
+               const struct mock_blank *blanks, size_t n);
 
 #endif /* MOCK_LOG_H */

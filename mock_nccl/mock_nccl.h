@@ -6,8 +6,16 @@
  * to what the plugin leaves there, and says how long the collective took when
  * that machine was recorded.
  *
- * The contract is NCCL 2.28.9's behaviour.  Nothing here shares code with the
- * plugins, so that it does not share their mistakes either.
+ * The contract is the behaviour of NCCL's source: by default of 2.28.9, else of
+ * the version that is asked for (versions.h).  Nothing here shares code with
+ * the plugins, so that it does not share their mistakes either.
+ *
+ * Of all versions: tuners are found, told, asked and obeyed, groups formed, and
+ * lines logged as there.  NCCL_ALGO and NCCL_PROTO are read as 2.28 does, and
+ * the channels of 2.21 are given out as in 2.22.  The cost models of 2.28, 2.29
+ * and 2.30 are their own; older versions have that of 2.28 (without the penalty
+ * for fp8 before 2.24), and 2.31dev has that of 2.30 (without it as well). Left
+ * out are lines on what tuners do not see, and those with addresses in them.
  *
  * A function that can fail returns an ncclResult_t; the reason is then in
  * mock_last_error() of the calling thread.  Sizes are bytes, times
@@ -298,12 +306,21 @@ void mock_comm_destroy(struct mock_comm *comm);
 /* The version of the tuner that was loaded, 2 to 6, or 0 if none is. */
 int mock_comm_tuner_version(const struct mock_comm *comm);
 
+/* Which of a collective's buffers are in symmetric windows. */
+enum mock_windows {
+    MOCK_WINDOWS_NONE,
+    MOCK_WINDOWS_BOTH,
+    MOCK_WINDOWS_SEND,
+    MOCK_WINDOWS_RECV,
+};
+
 /* A collective as the application and NCCL's grouping present it. */
 struct mock_call {
     ncclFunc_t coll;
     size_t n_bytes;      /* as a tuner counts them: allgather and reducescatter
                             over all ranks */
-    size_t element_size; /* bytes, 1 to 8; 0 means 2 (bf16) */
+    size_t element_size; /* bytes, 1 to 8; 0 means 2.  Messages call it
+                            ncclInt8, ncclBfloat16, ncclFloat32, ncclFloat64 */
     int n_pipe_ops;      /* 0 means 1 */
     int reg_buff;        /* 0 or 1 */
     bool no_nvls;        /* a type and operation that NVLS cannot do, such as
@@ -318,6 +335,21 @@ struct mock_call {
                             the GPU, where min and max are one */
     bool no_collnet;     /* a type and operation that the network cannot
                             reduce; only with mock_nccl_options.collnet */
+    int root;            /* of a broadcast or reduce */
+
+    /*
+     * On one node whose GPUs are all joined by NVLink, NCCL has kernels for
+     * them: allgathers, and sums of floats of up to 4 bytes by allreduce and
+     * reducescatter (from 2.30 also avg; flags above that say that it is
+     * something else count).  With both buffers there the tuner is not asked
+     * and nothing is chosen: in 2.27 of a collective alone, from 2.28 on of
+     * all.  From 2.29 on one buffer can be enough: where only a kernel with LL
+     * will do, NCCL asks the tuner about it alone, and takes that kernel if
+     * the answer's protocol is LL; else it asks once more as always.  Left out
+     * are that it may prefer LL for small messages where it has other kernels,
+     * and what 2.31dev asks tuners about these kernels.
+     */
+    enum mock_windows windows;
 };
 
 typedef float mock_table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
@@ -328,13 +360,15 @@ struct mock_outcome {
     int proto;
     int n_channels;        /* that the collective runs on */
     int asked_channels;    /* what the tuner wrote; 0: NCCL's own count */
+    int tuned_channels;    /* what NCCL kept of that; 0: its own count */
     bool asked;            /* NCCL asked its tuner, if it has one; else there
                               was nothing to decide, it was decided with another
                               of its group, or it is a graph's replay */
     size_t chunk_bytes;    /* what a v6 tuner wrote, after NCCL's clamp to its
                               buffers; 0: NCCL's own */
     mock_table cost;       /* what the tuner was handed, us, below 0 ruled
-                              out */
+                              out; in 2.21 it is handed none, and this is what
+                              NCCL has */
     mock_table cost_after; /* what it left */
 };
 
@@ -342,7 +376,8 @@ struct mock_outcome {
  * Runs one collective: table, tuner, selection, channels.  A tuner that returns
  * an error, that writes outside the table, or that leaves nothing to choose or
  * something that NCCL has no kernel for, makes the collective fail, and the
- * error says so.  *outcome_ret holds what was reached; after a failure algo and
+ * error says so.  NCCL 2.21 asks twice: what to run, then on how many channels.
+ * *outcome_ret holds what was reached; after a failure algo and
  * proto may be -1.  With 0 bytes or on one rank NCCL asks no tuner: nothing is
  * chosen, and that is a success.
  *
@@ -361,12 +396,29 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
  * which may stand for a run; and regBuff is that of the smallest.  What is
  * decided holds for all of the run; they share the channels.
  *
+ * From 2.29 on, those that could use symmetric windows (mock_call) are handled
+ * largest first, whether they use them or not, so that a run has all of a kind.
+ * Broadcasts from more than one root are not in any run: one of each root at a
+ * time make an AllGatherV, about which the tuner is asked as an allgather of
+ * the largest over all ranks; only the protocol and channels of its answer
+ * count.
+ *
  * outcomes_ret[i] is that of calls[i]; the tables in it are those of its run.
  * The first failure ends the group, as in NCCL.
  */
 ncclResult_t mock_comm_group(struct mock_comm *comm,
                              const struct mock_call *calls, size_t n,
                              struct mock_outcome *outcomes_ret);
+
+/*
+ * Simulates the group (ncclGroupSimulateEnd, from 2.22 on): the tuner is asked
+ * as for a real one, except about chunk sizes and AllGatherV, and nothing runs.
+ * *us_ret is the time that NCCL estimates: of what it decided last, not of all;
+ * -1 if it decided nothing.  In 2.21 ncclInvalidUsage.
+ */
+ncclResult_t mock_comm_simulate(struct mock_comm *comm,
+                                const struct mock_call *calls, size_t n,
+                                float *us_ret);
 
 /* What mock_machine_time() wants to know of a collective that succeeded.  Its
  * n_channels is what NCCL's signed 8-bit field kept of the tuner's count. */

@@ -59,3 +59,47 @@ const char *mock_coll_in_messages(int coll)
 
     return coll >= 0 && coll < N_WORDS(names) ? names[coll] : "Invalid";
 }
+
+const char *mock_algo_in_messages(int algo)
+{
+    static const char *const names[] = {
+        [NCCL_ALGO_TREE] = "TREE",
+        [NCCL_ALGO_RING] = "RING",
+        [NCCL_ALGO_COLLNET_DIRECT] = "COLLNET_DIRECT",
+        [NCCL_ALGO_COLLNET_CHAIN] = "COLLNET_CHAIN",
+        [NCCL_ALGO_NVLS] = "NVLS",
+        [NCCL_ALGO_NVLS_TREE] = "NVLS_TREE",
+        [NCCL_ALGO_PAT] = "PAT",
+    };
+
+    return algo >= 0 && algo < N_WORDS(names) ? names[algo] : "Unknown";
+}
+
+const char *mock_proto_in_messages(int proto)
+{
+    static const char *const names[] = {
+        [NCCL_PROTO_LL] = "LL",
+        [NCCL_PROTO_LL128] = "LL128",
+        [NCCL_PROTO_SIMPLE] = "SIMPLE",
+    };
+
+    return proto >= 0 && proto < N_WORDS(names) ? names[proto] : "Unknown";
+}
+
+const char *mock_type_in_messages(int coll, size_t element_size, bool fp8)
+{
+    if (coll == ncclFuncAllGather || coll == ncclFuncBroadcast)
+        return "ncclInt8";
+    if (fp8)
+        return "ncclFloat8e4m3";
+    switch (element_size) {
+    case 1:
+        return "ncclInt8";
+    case 2:
+        return "ncclBfloat16";
+    case 4:
+        return "ncclFloat32";
+    default:
+        return "ncclFloat64";
+    }
+}

@@ -4,6 +4,9 @@
 #ifndef MOCK_NAMES_H
 #define MOCK_NAMES_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 /* A list of words; its numbers are their places. */
 struct mock_words {
     const char *const *words;
@@ -20,7 +23,13 @@ int mock_word_find(const struct mock_words *list, const char *word);
 /* The word for a number, or "?" if the list does not have it. */
 const char *mock_word(const struct mock_words *list, int number);
 
-/* As NCCL's own messages spell it: "AllReduce". */
+/* As NCCL's own messages spell it: "AllReduce", "NVLS_TREE", "LL128". */
 const char *mock_coll_in_messages(int coll);
+const char *mock_algo_in_messages(int algo);
+const char *mock_proto_in_messages(int proto);
+
+/* "ncclBfloat16": the floating-point type of that size, which is what a call
+ * that does not say more is taken for; bytes where NCCL moves bytes. */
+const char *mock_type_in_messages(int coll, size_t element_size, bool fp8);
 
 #endif /* MOCK_NAMES_H */

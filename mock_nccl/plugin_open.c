@@ -17,63 +17,23 @@ enum {
 #define TUNER_PREFIX "libnccl-tuner"
 #define NET_PREFIX   "libnccl-net"
 
-/* ---- lines ---- */
-
-struct line {
-    char text[LINE_SIZE];
-    size_t len;
-};
-
-static void add(struct line *line, const char *text, size_t len)
-{
-    size_t room = sizeof(line->text) - 1 - line->len;
-
-    if (len > room)
-        len = room;
-    memcpy(line->text + line->len, text, len);
-    line->len += len;
-    line->text[line->len] = '\0';
-}
-
-/* Fills in the word of 'len' characters. */
-static void add_word(struct line *line, const char *word, size_t len,
-                     const struct mock_words *words)
-{
-    char version[16];
-    const struct {
-        const char *word;
-        const char *value;
-    } texts[] = {{"name", words->name},
-                 {"why", words->why},
-                 {"names", words->names},
-                 {"version", version}};
-
-    snprintf(version, sizeof(version), "%d", words->version);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (strlen(texts[i].word) == len &&
-            memcmp(texts[i].word, word, len) == 0)
-            add(line, texts[i].value, strlen(texts[i].value));
-}
-
 void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
-              const struct mock_words *words)
+              const struct mock_load_words *words)
 {
     const struct mock_line *format = &rules->lines[said];
-    struct line line = {.len = 0};
-    const char *from = format->text;
-    const char *open;
+    char version[16];
+    char line[LINE_SIZE];
+    const struct mock_blank blanks[] = {{"name", words->name},
+                                        {"why", words->why},
+                                        {"names", words->names},
+                                        {"version", version}};
 
-    if (from == NULL)
+    if (format->text == NULL)
         return;
-    while ((open = strchr(from, '{')) != NULL) {
-        size_t len = strcspn(open + 1, "}");
-
-        add(&line, from, (size_t)(open - from));
-        add_word(&line, open + 1, len, words);
-        from = open + 1 + len + 1;
-    }
-    add(&line, from, strlen(from));
-    MOCK_INFO(format->flags, "%s", line.text);
+    snprintf(version, sizeof(version), "%d", words->version);
+    mock_fill(line, sizeof(line), format->text, blanks,
+              sizeof(blanks) / sizeof(blanks[0]));
+    MOCK_INFO(format->flags, "%s", line);
 }
 
 /* ---- one attempt ---- */
@@ -122,7 +82,7 @@ static bool was_not_found(const struct search *s, const char *name)
 
 static void complain(struct search *s, const char *name)
 {
-    struct mock_words words = {.name = name, .why = s->why};
+    struct mock_load_words words = {.name = name, .why = s->why};
     bool missing = was_not_found(s, name);
 
     mock_say(s->rules, MOCK_SAY_DLOPEN, &words);
@@ -174,7 +134,7 @@ static void *announce(struct search *s, const char *prefix, const char *value,
                       void *library)
 {
     char name[PATH_MAX];
-    struct mock_words words = {.name = name};
+    struct mock_load_words words = {.name = name};
 
     write_name(s->rules, prefix, value, name);
     if (library != NULL)
@@ -201,7 +161,7 @@ static void *search(struct search *s, const char *prefix, const char *value)
 /* 2.21 leaves out the last name: the reason that it gives is of that one. */
 static void summarise(struct search *s)
 {
-    struct mock_words words = {.why = s->why};
+    struct mock_load_words words = {.why = s->why};
 
     *strrchr(s->names, ' ') = '\0';
     words.names = s->names + 1;
@@ -216,7 +176,7 @@ void *mock_plugin_open(const struct mock_loader_rules *rules, const char *tuner,
                        const char *net)
 {
     struct search s = {.rules = rules};
-    struct mock_words words = {.names = s.names};
+    struct mock_load_words words = {.names = s.names};
     void *library = search(&s, TUNER_PREFIX, tuner);
 
     if (library == NULL && rules->net == MOCK_NET_BY_NAME)

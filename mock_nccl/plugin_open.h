@@ -6,8 +6,8 @@
 
 #include "versions.h"
 
-/* What fills the {words} of a line. */
-struct mock_words {
+/* What fills the <words> of a line. */
+struct mock_load_words {
     const char *name;
     const char *why;
     const char *names;
@@ -16,7 +16,7 @@ struct mock_words {
 
 /* Logs the line as INFO, unless this version has none. */
 void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
-              const struct mock_words *words);
+              const struct mock_load_words *words);
 
 /*
  * Opens the library that NCCL_TUNER_PLUGIN = 'tuner' means, or where that fails

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "comm.h"
 #include "error.h"
 
 /* Makes room for a communicator with this number. */
@@ -42,6 +43,8 @@ static ncclResult_t create(struct mock_rank *rank, const struct mock_order *o)
     default:
         rc = mock_comm_create(rank->nccl, o->machine, o->comm_id, comm);
     }
+    if (rc == ncclSuccess && *comm != NULL)
+        mock_comm_set_rank(*comm, rank->number);
     mock_clock_shift(0);
     return rc;
 }

@@ -146,8 +146,8 @@ static ncclResult_t resolve_auto(const struct mock_csv *csv,
         return mock_csv_fail(csv, record->line, "auto with %d channels",
                              record->n_channels);
     mock_model_table(model, &question, table);
-    if (!mock_select(table, NCCL_NUM_ALGORITHMS, 3.6e9f, &record->algo,
-                     &record->proto))
+    if (!mock_select_first(table, NCCL_NUM_ALGORITHMS, 3.6e9f, &record->algo,
+                           &record->proto, NULL))
         return mock_csv_fail(csv, record->line, "auto, but NCCL has no choice");
     return ncclSuccess;
 }

@@ -331,7 +331,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
 struct mock_run mock_outcome_run(const struct mock_call *call,
                                  const struct mock_outcome *outcome)
 {
-    int kept = mock_channel_field(outcome->asked_channels);
+    int kept = outcome->tuned_channels;
 
     return (struct mock_run){
         .coll = call->coll,

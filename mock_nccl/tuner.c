@@ -30,6 +30,17 @@ static int is_open(const struct mock_ask_args *args, int algo)
     return row[NCCL_PROTO_SIMPLE] != NCCL_ALGO_PROTO_IGNORE;
 }
 
+ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
+                                 const struct mock_pair_args *args, int *algo,
+                                 int *proto, int *n_channels)
+{
+    const ncclTuner_v2_t *v2 = tuner->symbol;
+
+    return v2->getCollInfo(context, args->coll, args->n_bytes, args->collnet,
+                           args->nvls, args->n_pipe_ops, algo, proto,
+                           n_channels);
+}
+
 /* v2 names a pair; NCCL makes it the cheapest unless it had ruled it out. */
 static ncclResult_t ask_v2(const void *symbol, void *context,
                            const struct mock_ask_args *args, int *n_channels)

@@ -40,6 +40,15 @@ struct mock_ask_args {
     float *table; /* flat, n_algos x NCCL_NUM_PROTOCOLS; edited in place */
 };
 
+/* What 2.21 asks a v2 tuner. */
+struct mock_pair_args {
+    ncclFunc_t coll;
+    size_t n_bytes;
+    int n_pipe_ops;
+    bool collnet;
+    bool nvls;
+};
+
 /* The name that the tuner gives itself, or "(null)". */
 const char *mock_tuner_name(const struct mock_tuner *tuner);
 
@@ -50,6 +59,10 @@ ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
                              struct mock_init_args *args, void **context);
 ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
                             const struct mock_ask_args *args, int *n_channels);
+/* Of a v2 tuner only, which may leave what it is handed. */
+ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
+                                 const struct mock_pair_args *args, int *algo,
+                                 int *proto, int *n_channels);
 ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context);
 
 /* True for a v6 tuner with getChunkSize. */

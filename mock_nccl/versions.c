@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <float.h>
 #include <limits.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "nccl_tuner_abi.h"
@@ -21,25 +22,25 @@ static const struct mock_loader_rules loader_2_21 = {
     .lines =
         {
             [MOCK_SAY_SET] = {ENV_TUNING,
-                              TUNER "NCCL_TUNER_PLUGIN set to {name}"},
+                              TUNER "NCCL_TUNER_PLUGIN set to <name>"},
             [MOCK_SAY_NOT_FOUND] = {ENV_TUNING,
-                                    TUNER "No plugin found ({name})"},
+                                    TUNER "No plugin found (<name>)"},
             [MOCK_SAY_OPENED] = {ENV_TUNING,
-                                 TUNER "Plugin name set by env to {name}"},
+                                 TUNER "Plugin name set by env to <name>"},
             [MOCK_SAY_ONE_FAILED] = {ENV_TUNING,
                                      TUNER "Plugin load returned 2 : "
-                                           "{why} : when loading {names}"},
+                                           "<why> : when loading <names>"},
             [MOCK_SAY_ALL_FAILED] =
                 {ENV_TUNING,
-                 TUNER "Most recent plugin load returned 2 : {why}. All "
-                       "attempts to load '{names}' also failed."},
+                 TUNER "Most recent plugin load returned 2 : <why>. All "
+                       "attempts to load '<names>' also failed."},
             [MOCK_SAY_NO_LIBRARY] = {ENV_TUNING,
                                      TUNER "Using internal tuner plugin."},
             [MOCK_SAY_NO_TUNER] =
                 {ENV_TUNING,
-                 TUNER "Failed to find {name}, using internal tuner instead."},
-            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin {name}"},
-            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '{name}'"},
+                 TUNER "Failed to find <name>, using internal tuner instead."},
+            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},
+            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},
         },
     .mode = RTLD_LAZY,
     .name_size = PATH_MAX,
@@ -52,22 +53,22 @@ static const struct mock_loader_rules loader_2_22 = {
     .lines =
         {
             [MOCK_SAY_SET] = {ENV_TUNING,
-                              TUNER "NCCL_TUNER_PLUGIN set to {name}"},
-            [MOCK_SAY_NOT_LOADED] = {ENV_TUNING, TUNER "{why}"},
+                              TUNER "NCCL_TUNER_PLUGIN set to <name>"},
+            [MOCK_SAY_NOT_LOADED] = {ENV_TUNING, TUNER "<why>"},
             [MOCK_SAY_OPENED] = {ENV_TUNING,
-                                 TUNER "Plugin name set by env to {name}"},
+                                 TUNER "Plugin name set by env to <name>"},
             [MOCK_SAY_MISSING] = {ENV_TUNING,
-                                  TUNER "Could not find:{names}. Using "
+                                  TUNER "Could not find:<names>. Using "
                                         "internal tuner plugin."},
             [MOCK_SAY_NO_LIBRARY] = {ENV_TUNING,
                                      TUNER "Using internal tuner plugin."},
             [MOCK_SAY_NO_SYMBOL] = {ENV_TUNING,
-                                    TUNER "Failed to find {name} symbol."},
+                                    TUNER "Failed to find <name> symbol."},
             [MOCK_SAY_NO_TUNER] = {ENV_TUNING,
-                                   TUNER "Failed to find {name} symbol, using "
+                                   TUNER "Failed to find <name> symbol, using "
                                          "internal tuner instead."},
-            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin {name}"},
-            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '{name}'"},
+            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},
+            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},
         },
     .mode = RTLD_LAZY,
     .name_size = PATH_MAX,
@@ -79,21 +80,21 @@ static const struct mock_loader_rules loader_2_22 = {
 /* From here on one function opens plugins of all kinds. */
 #define LINES_2_26                                                             \
     {                                                                          \
-        [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "{why}"},                  \
+        [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "<why>"},                  \
         [MOCK_SAY_OPENED] = {INIT_TUNING,                                      \
-                             TUNER "Plugin name set by env to {name}"},        \
-        [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:{names}. "    \
+                             TUNER "Plugin name set by env to <name>"},        \
+        [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:<names>. "    \
                                                  "Using internal tuner "       \
                                                  "plugin."},                   \
         [MOCK_SAY_NO_LIBRARY] = {INIT_TUNING,                                  \
                                  TUNER "Using internal tuner plugin."},        \
         [MOCK_SAY_NO_SYMBOL] = {ENV_TUNING,                                    \
-                                TUNER "Failed to find {name} symbol."},        \
+                                TUNER "Failed to find <name> symbol."},        \
         [MOCK_SAY_NO_TUNER] = {ENV_TUNING,                                     \
-                               TUNER "Failed to find {name} symbol, using "    \
+                               TUNER "Failed to find <name> symbol, using "    \
                                      "internal tuner instead."},               \
-        [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin {name}"},    \
-        [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '{name}'"},   \
+        [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},    \
+        [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},   \
     }
 
 static const struct mock_loader_rules loader_2_26 = {
@@ -118,19 +119,19 @@ static const struct mock_loader_rules loader_2_27 = {
 // clang-format off
 #define LINES_2_28                                                             \
     [MOCK_SAY_SET] = {ENV_TUNING,                                              \
-                      "NCCL_TUNER_PLUGIN set by environment to {name}"},       \
-    [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "{name}: {why}"},              \
-    [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:{names}"},        \
-    [MOCK_SAY_USING] = {INIT_TUNING, TUNER "Using {name} (v{version})"},       \
+                      "NCCL_TUNER_PLUGIN set by environment to <name>"},       \
+    [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "<name>: <why>"},              \
+    [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:<names>"},        \
+    [MOCK_SAY_USING] = {INIT_TUNING, TUNER "Using <name> (v<version>)"},       \
     [MOCK_SAY_LOADED] = {INIT_TUNING,                                          \
-                         "Successfully loaded external tuner plugin {name}"},  \
+                         "Successfully loaded external tuner plugin <name>"},  \
     [MOCK_SAY_UNSUPPORTED] = {INIT_TUNING,                                     \
-                              "External tuner plugin {name} is unsupported"}
+                              "External tuner plugin <name> is unsupported"}
 // clang-format on
 
 static const struct mock_loader_rules loader_2_28 = {
     .lines = {LINES_2_28, [MOCK_SAY_CLOSING] = {INIT_TUNING, TUNER
-                                                "Closing tuner: '{name}'"}},
+                                                "Closing tuner: '<name>'"}},
     .mode = RTLD_NOW,
     .name_size = LIBRARY_NAME_SIZE,
     .net = MOCK_NET_AGAIN,
@@ -142,11 +143,11 @@ static const struct mock_loader_rules loader_2_28 = {
 static const struct mock_loader_rules loader_2_30 = {
     .lines = {LINES_2_28,
               [MOCK_SAY_DLOPEN] = {NCCL_INIT,
-                                   "ncclOsDlopen({name}) failed: {why}"},
+                                   "ncclOsDlopen(<name>) failed: <why>"},
               [MOCK_SAY_DLSYM] = {NCCL_INIT,
-                                  "ncclOsDlsym({name}) failed: {why}"},
+                                  "ncclOsDlsym(<name>) failed: <why>"},
               [MOCK_SAY_CLOSING] = {DESTROY | NCCL_TUNING,
-                                    TUNER "Closing tuner: '{name}'"}},
+                                    TUNER "Closing tuner: '<name>'"}},
     .mode = RTLD_NOW,
     .name_size = LIBRARY_NAME_SIZE,
     .net = MOCK_NET_AGAIN,
@@ -155,22 +156,202 @@ static const struct mock_loader_rules loader_2_30 = {
     .reports_empty = true,
 };
 
+/* ---- choosing ---- */
+
+#define NO_HOUR 3.6e9f /* "no operation will take an hour" */
+
+static const struct mock_choice_rules choice_2_21 = {
+    .selection = MOCK_SELECT_PAIR,
+    .channels = MOCK_CHANNELS_WHOLE,
+    .groups_by_count = true,
+    .ceiling = NO_HOUR,
+    .nothing = "Error : no algorithm/protocol available",
+    .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
+};
+
+static const struct mock_choice_rules choice_2_22 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .simulates = true,
+    .ceiling = NO_HOUR,
+    .nothing = "Error : no algorithm/protocol available",
+    .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
+};
+
+static const struct mock_choice_rules choice_2_23 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .simulates = true,
+    .ceiling = NO_HOUR,
+    .nothing = "Error : no algorithm/protocol available",
+    .decided =
+        "<function>: <bytes> Bytes -> Algo <algo> proto <proto> time <us>",
+};
+
+#define NOTHING                                                                \
+    "lgorithm/protocol available for function <function> with datatype "       \
+    "<type>.<NCCL_ALGO><NCCL_PROTO>"
+#define SCHEDULED                                                              \
+    "<function>: <bytes> Bytes -> Algo <algorithm> proto <protocol> "          \
+    "channel{Lo..Hi}={<lo>..<hi>}"
+
+static const struct mock_choice_rules choice_2_24 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .simulates = true,
+    .ceiling = NO_HOUR,
+    .blames_user = true,
+    .nothing = "Error : no a" NOTHING,
+    .scheduled = SCHEDULED,
+};
+
+static const struct mock_choice_rules choice_2_27 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .simulates = true,
+    .symmetric = MOCK_SYMMETRIC_ALONE,
+    .ceiling = NO_HOUR,
+    .blames_user = true,
+    .nothing = "Error : no a" NOTHING,
+    .scheduled = SCHEDULED,
+};
+
+static const struct mock_choice_rules choice_2_28 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .simulates = true,
+    .symmetric = MOCK_SYMMETRIC_BOTH,
+    .ceiling = NO_HOUR,
+    .blames_user = true,
+    .nothing = "Error : no a" NOTHING,
+    .scheduled = SCHEDULED,
+};
+
+static const struct mock_choice_rules choice_2_29 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .symmetric = MOCK_SYMMETRIC_ONE,
+    .gathers_broadcasts = true,
+    .simulates = true,
+    .ceiling = FLT_MAX,
+    .blames_user = true,
+    .nothing = "Error : no a" NOTHING,
+    .scheduled = SCHEDULED,
+};
+
+static const struct mock_choice_rules choice_2_30 = {
+    .selection = MOCK_SELECT_FIRST,
+    .channels = MOCK_CHANNELS_FIELD,
+    .symmetric = MOCK_SYMMETRIC_ONE,
+    .symmetric_avg = true,
+    .forgives_symmetric = true,
+    .gathers_broadcasts = true,
+    .simulates = true,
+    .ceiling = FLT_MAX,
+    .blames_user = true,
+    .nothing = "No a" NOTHING,
+    .scheduled = SCHEDULED,
+};
+
+/* Its lines with addresses in them are left out. */
+static const struct mock_choice_rules choice_2_31 = {
+    .selection = MOCK_SELECT_VALID,
+    .channels = MOCK_CHANNELS_LOWER,
+    .symmetric = MOCK_SYMMETRIC_ONE,
+    .symmetric_avg = true,
+    .forgives_symmetric = true,
+    .gathers_broadcasts = true,
+    .simulates = true,
+    .ceiling = FLT_MAX,
+    .forgets_edits = true,
+    .blames_user = true,
+    .all_ranks_speak = true,
+    .nothing = "No algorithm/protocol nor symKernelId available for function "
+               "<function> with datatype <type>.<NCCL_ALGO><NCCL_PROTO>",
+    .decided = "Best tuning, algorithm, <algorithm>, protocol, <protocol>",
+    .scheduled = SCHEDULED,
+};
+
+/* ---- models ---- */
+
+#define AT(field) (offsetof(ncclTunerConstants_v5_t, field) / sizeof(double))
+#define BLACKWELL NCCL_BLACKWELL_COMPCAP_IDX
+
+static const struct mock_constant constants_2_29[] = {
+    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},
+    {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},
+    {AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40},
+};
+static const struct mock_constant constants_2_30[] = {
+    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},
+    {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},
+    {AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40},
+    {AT(perChMaxNVLSTreeBws[BLACKWELL][2]), 80},
+};
+#define CONSTANTS(table)                                                       \
+    .constants = (table), .n_constants = sizeof(table) / sizeof((table)[0])
+
+enum { NVLS_TREE_CORRECTIONS = 24 };
+
+static const struct mock_model_rules model_2_21 = {
+    .ring_backup = true,
+    .fine_cells = true,
+    .min_traffic = 512,
+};
+static const struct mock_model_rules model_2_22 = {
+    .ring_backup = true,
+    .fine_cells = true,
+    .bears_negative = true,
+    .min_traffic = 512,
+};
+static const struct mock_model_rules model_2_23 = {
+    .ring_backup = true,
+    .bears_negative = true,
+    .min_traffic = 16 << 10,
+};
+static const struct mock_model_rules model_2_24 = {
+    .fp8_penalty = true,
+    .bears_negative = true,
+    .min_traffic = 16 << 10,
+};
+static const struct mock_model_rules model_2_26 = {
+    .fp8_penalty = true,
+    .weighs_ll = true,
+    .bears_negative = true,
+    .min_traffic = 16 << 10,
+};
+static const struct mock_model_rules model_2_29 = {
+    CONSTANTS(constants_2_29), .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
+    .fp8_penalty = true,       .weighs_ll = true,
+    .fills_channels = true,    .min_traffic = 32 << 10,
+};
+static const struct mock_model_rules model_2_30 = {
+    CONSTANTS(constants_2_30), .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
+    .fp8_penalty = true,       .weighs_ll = true,
+    .fills_channels = true,    .min_traffic = 32 << 10,
+};
+static const struct mock_model_rules model_2_31 = {
+    CONSTANTS(constants_2_30), .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
+    .weighs_ll = true,         .fills_channels = true,
+    .min_traffic = 32 << 10,
+};
+
 /* ---- versions ---- */
 
 // clang-format off
 static const struct mock_version versions[] = {
-    /* name, loader, tuner, algos, ceiling, prefix */
-    {"2.21",    &loader_2_21, 2, 6, 3.6e9f,  "Error : "},
-    {"2.22",    &loader_2_22, 3, 6, 3.6e9f,  "Error : "},
-    {"2.23",    &loader_2_22, 3, 7, 3.6e9f,  "Error : "},
-    {"2.24",    &loader_2_22, 4, 7, 3.6e9f,  "Error : "},
-    {"2.25",    &loader_2_22, 4, 7, 3.6e9f,  "Error : "},
-    {"2.26",    &loader_2_26, 4, 7, 3.6e9f,  "Error : "},
-    {"2.27",    &loader_2_27, 4, 7, 3.6e9f,  "Error : "},
-    {"2.28",    &loader_2_28, 5, 7, 3.6e9f,  "Error : "},
-    {"2.29",    &loader_2_28, 5, 7, FLT_MAX, ""},
-    {"2.30",    &loader_2_30, 6, 7, FLT_MAX, ""},
-    {"2.31dev", &loader_2_30, 6, 7, FLT_MAX, ""},
+    /* name, loader, choice, model, tuner, algorithms */
+    {"2.21",    &loader_2_21, &choice_2_21, &model_2_21, 2, 6},
+    {"2.22",    &loader_2_22, &choice_2_22, &model_2_22, 3, 6},
+    {"2.23",    &loader_2_22, &choice_2_23, &model_2_23, 3, 7},
+    {"2.24",    &loader_2_22, &choice_2_24, &model_2_24, 4, 7},
+    {"2.25",    &loader_2_22, &choice_2_24, &model_2_24, 4, 7},
+    {"2.26",    &loader_2_26, &choice_2_24, &model_2_26, 4, 7},
+    {"2.27",    &loader_2_27, &choice_2_27, &model_2_26, 4, 7},
+    {"2.28",    &loader_2_28, &choice_2_28, &model_2_26, 5, 7},
+    {"2.29",    &loader_2_28, &choice_2_29, &model_2_29, 5, 7},
+    {"2.30",    &loader_2_30, &choice_2_30, &model_2_30, 6, 7},
+    {"2.31dev", &loader_2_30, &choice_2_31, &model_2_31, 6, 7},
 };
 // clang-format on
 

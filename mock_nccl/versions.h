@@ -33,9 +33,9 @@ enum mock_said {
 };
 
 /*
- * One line of NCCL's log, with {words} to fill in: {name} of the library, tuner
- * or symbol, {why} as dlerror() has it, {names} of
- * several libraries, {version} of the tuner.  NULL where nothing is said.
+ * One line of NCCL's log, with <words> to fill in: <name> of the library, tuner
+ * or symbol, <why> as dlerror() has it, <names> of
+ * several libraries, <version> of the tuner.  NULL where nothing is said.
  */
 struct mock_line {
     unsigned long flags;
@@ -61,19 +61,89 @@ struct mock_loader_rules {
     bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is reported */
     bool extends_files;     /* libnccl-tuner-X.so is tried even if X is a path
                                or a file's name */
-    bool keeps_last_name;   /* {names} is only the last one */
+    bool keeps_last_name;   /* <names> is only the last one */
     bool keeps_unsupported; /* a library without a tuner stays open */
     bool counts_all;        /* every communicator's end counts, and the end of
                                the last is the end of tuners in the process */
 };
 
+/* How NCCL chooses from the cost table. */
+enum mock_selection {
+    MOCK_SELECT_PAIR,  /* no table: what a v2 tuner names; else as the next */
+    MOCK_SELECT_FIRST, /* the first smallest that is not below zero */
+    MOCK_SELECT_VALID, /* the last smallest of what NCCL could do itself */
+};
+
+/* What a tuner's channel count does. */
+enum mock_channel_rule {
+    MOCK_CHANNELS_WHOLE, /* replaces NCCL's */
+    MOCK_CHANNELS_FIELD, /* replaces it, cut to a signed 8-bit field */
+    MOCK_CHANNELS_LOWER, /* replaces it if it is lower and not negative */
+};
+
+/* Which buffers in symmetric windows NCCL has kernels for. */
+enum mock_symmetric {
+    MOCK_SYMMETRIC_NEVER,
+    MOCK_SYMMETRIC_ALONE, /* both, of a collective alone */
+    MOCK_SYMMETRIC_BOTH,  /* both */
+    MOCK_SYMMETRIC_ONE,   /* both, or one of them for some kernels; what could
+                             have such kernels is handled apart */
+};
+
+/*
+ * The texts are the lines of NCCL's log; NULL where nothing is said.  Their
+ * <words>: <function>, <type>, <algorithm> and <protocol> by name, <algo> and
+ * <proto> by number, <bytes>, <us>, channels <lo> to <hi>, <NCCL_ALGO> and
+ * <NCCL_PROTO> for a sentence on each variable that is set.
+ */
+struct mock_choice_rules {
+    enum mock_selection selection;
+    enum mock_channel_rule channels;
+    enum mock_symmetric symmetric;
+    bool symmetric_avg;      /* and avg, too */
+    bool forgives_symmetric; /* failure to ask about such a kernel */
+    bool gathers_broadcasts; /* of several roots, in one AllGatherV */
+    bool simulates;          /* ncclGroupSimulateEnd */
+    bool groups_by_count;  /* one decision for all of a kind in a group, sorted
+                              by kind and count; else by traffic */
+    float ceiling;         /* nothing from here up is taken */
+    bool forgets_edits;    /* init gets zeroes, and its edits are lost */
+    bool blames_user;      /* if a variable is set: ncclInvalidUsage */
+    bool all_ranks_speak;  /* of decisions; else rank 0 */
+    const char *nothing;   /* a warning: nothing is left to choose */
+    const char *decided;   /* of each decision */
+    const char *scheduled; /* of each collective, when it has its channels */
+};
+
+/* One number of the tuner constants, by its place among the doubles. */
+struct mock_constant {
+    size_t at;
+    double value;
+};
+
+/* How NCCL predicts times, and spreads collectives over channels. */
+struct mock_model_rules {
+    const struct mock_constant *constants; /* that differ from 2.28's */
+    size_t n_constants;
+    int n_nvls_tree_corrections; /* powers of two from 64 B up for which
+                                    NVLS_TREE is corrected as Tree is, on
+                                    Blackwell behind an x86 CPU */
+    bool ring_backup;    /* what forbids all algorithms does not forbid rings */
+    bool fp8_penalty;    /* long rings times 1024 for fp8 */
+    bool fine_cells;     /* channels get 16 bytes at a time, not min_traffic */
+    bool weighs_ll;      /* LL's traffic counts four times */
+    bool fills_channels; /* even if one gets less than min_traffic */
+    bool bears_negative; /* channel counts; others divide by 0 */
+    size_t min_traffic;  /* bytes over the links that are worth a channel */
+};
+
 struct mock_version {
     const char *name;
     const struct mock_loader_rules *loader;
+    const struct mock_choice_rules *choice;
+    const struct mock_model_rules *model;
     int newest_tuner;
     int n_algos;
-    float cost_ceiling;         /* selection takes nothing from here up */
-    const char *no_algo_prefix; /* of the warning when nothing is left */
 };
 
 /* By name, "2.28" or "2.28.9"; NULL means 2.28.  Returns NULL for others. */

@@ -76,28 +76,6 @@ TEST_F(Scripted, TreeWinsATieWithRing)
     EXPECT_EQ(NCCL_PROTO_SIMPLE, outcome_.proto);
 }
 
-TEST_F(Scripted, NothingLeftIsSaidAsNcclSaysIt)
-{
-    script = [](Table table, int *) {
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[NCCL_ALGO_RING][p] = -1;
-        return ncclSuccess;
-    };
-    Log log;
-
-    EXPECT_EQ(ncclInternalError,
-              Try(Call(ncclFuncReduceScatter, 8), "h200x4", "2.28"));
-    EXPECT_STREQ("Error : no algorithm/protocol available for function "
-                 "ReduceScatter",
-                 mock_last_error());
-    EXPECT_EQ(NCCL_LOG_WARN, log.lines.at(log.lines.size() - 2).level);
-    EXPECT_EQ(ncclInternalError,
-              Try(Call(ncclFuncReduceScatter, 8), "h200x4", "2.29"));
-
-    EXPECT_STREQ("no algorithm/protocol available for function ReduceScatter",
-                 mock_last_error());
-}
-
 struct RevivalCase {
     const char *name;
     const char *machine;

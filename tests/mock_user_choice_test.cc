@@ -345,7 +345,8 @@ TEST_P(NothingLeft, IsInvalidUsageIfTheUserChose)
     mock_call call = Call(ncclFuncAllGather, 1 << 20);
     mock_outcome outcome;
     std::string want = std::string("Error : no algorithm/protocol available "
-                                   "for function AllGather.") +
+                                   "for function AllGather with datatype "
+                                   "ncclInt8.") +
                        c.more;
     Log log;
 
