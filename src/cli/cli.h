@@ -43,6 +43,18 @@ int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 
+/* What `steptune replay --contract SO` does with its options. */
+struct stp_contract_command {
+    const char *plugin;
+    const char *on;     /* NULL: the default machine */
+    const char *nccl;   /* NULL: see struct stp_contract_options */
+    const char *policy; /* NULL: one that the suite makes */
+    unsigned n_seeds;
+    unsigned time_limit_s;
+    bool json;
+};
+int stp_run_contract(const char *command, const struct stp_contract_command *o);
+
 /* ---- options that several subcommands have, as argp children ---- */
 
 /* --on, --json, --seed */

@@ -19,6 +19,8 @@ struct options {
     unsigned n_ranks;
     unsigned n_jobs;
     enum mock_layout layout;
+    const char *contract;
+    unsigned time_limit_s;
 };
 
 enum {
@@ -30,6 +32,8 @@ enum {
     OPT_RANKS,
     OPT_LAYOUT,
     OPT_JOBS,
+    OPT_CONTRACT,
+    OPT_TIME_LIMIT,
 };
 
 static const char *const layouts[] = {
@@ -64,6 +68,13 @@ static const struct argp_option options[] = {
      "Where the ranks live: one-thread (default), threads or processes", 0},
     {"jobs", OPT_JOBS, "N", 0,
      "Processes that share the schedules (default: one a CPU)", 0},
+    {"contract", OPT_CONTRACT, "SO", 0,
+     "Instead of a trace: put this tuner plugin through all that NCCL may do to "
+     "it, and print a verdict a line (with --on, --ranks, --nccl, --policy, "
+     "--seeds)",
+     0},
+    {"time-limit", OPT_TIME_LIMIT, "SECONDS", 0,
+     "For each check of --contract (default 30)", 0},
     {0},
 };
 
@@ -85,6 +96,15 @@ static enum mock_layout layout(struct argp_state *state, const char *arg)
     argp_error(state,
                "--layout '%s', expected one-thread, threads or processes", arg);
     return MOCK_ONE_THREAD;
+}
+
+static void check(const struct options *o, struct argp_state *state)
+{
+    if (o->trace == NULL && o->contract == NULL)
+        argp_error(state, "nothing to replay, expected --trace or --contract");
+    if (o->contract != NULL && (o->trace != NULL || o->plugin != NULL))
+        argp_error(state, "--contract with %s, expected one of them",
+                   o->trace != NULL ? "--trace" : "--plugin");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -119,12 +139,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_JOBS:
         o->n_jobs = number(state, "--jobs", arg, 256);
         return 0;
+    case OPT_CONTRACT:
+        o->contract = arg;
+        return 0;
+    case OPT_TIME_LIMIT:
+        o->time_limit_s = number(state, "--time-limit", arg, 86400);
+        return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "'%s', expected options only", arg);
         return 0;
     case ARGP_KEY_END:
-        if (o->trace == NULL)
-            argp_error(state, "nothing to replay, expected --trace");
+        check(o, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -144,7 +169,8 @@ static const struct argp argp = {
         "Plays a trace of collectives through a tuner plugin in mock NCCL, on "
         "all ranks of a machine and in random schedules. Exit status 1 if "
         "ranks disagree, a collective fails, or a row does not come out as "
-        "the trace expects."
+        "the trace expects. With --contract, which needs no trace: if a check "
+        "fails."
         "\vA trace is a CSV file with a header line. Its columns are "
         "collective "
         "and bytes and, where they matter, group, regBuff, expect, comm, "
@@ -264,11 +290,27 @@ static int load_and_run(void *user, const char *command)
     return exit_status;
 }
 
+static int run_contract(const struct options *o, const char *command)
+{
+    const struct stp_contract_command what = {.plugin = o->contract,
+                                              .on = o->machine.on,
+                                              .nccl = o->nccl,
+                                              .policy = o->policy,
+                                              .n_ranks = o->n_ranks,
+                                              .n_seeds = o->n_seeds,
+                                              .time_limit_s = o->time_limit_s,
+                                              .json = o->machine.json};
+
+    return stp_run_contract(command, &what);
+}
+
 int stp_cmd_replay(int argc, char **argv)
 {
-    struct options o = {.n_seeds = 10};
+    struct options o = {.n_seeds = 10, .time_limit_s = 30};
 
     stp_options_default(&o.machine, NULL, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
+    if (o.contract != NULL)
+        return run_contract(&o, argv[0]);
     return stp_run_plugin(argv[0], o.plugin, load_and_run, &o);
 }

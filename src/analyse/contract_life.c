@@ -1,0 +1,299 @@
+/* contract_life.c - checks of loading, init, finalize and contexts */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyse/contract_suite.h"
+
+enum { N_RANKS = 8 }; /* contexts alive together */
+
+/* ---- loading ---- */
+
+/* The child ends as soon as NCCL has found the tuner: its init is another
+ * check's matter. */
+static void watch_loader(void *user, ncclDebugLogLevel level,
+                         unsigned long flags, const char *line)
+{
+    static const char using[] = "TUNER/Plugin: Using ";
+    struct stp_contract_slot *slot = ((struct stp_contract_run *)user)->slot;
+    const char *version = strrchr(line, '(');
+
+    (void)level;
+    (void)flags;
+    if (strstr(line, " set by environment to ") != NULL)
+        return;
+    if (strncmp(line, using, strlen(using)) != 0 || version == NULL ||
+        sscanf(version, "(v%d)", &slot->tuner_version) != 1) {
+        snprintf(slot->text, sizeof(slot->text), "%s", line);
+        return;
+    }
+    line += strlen(using);
+    snprintf(slot->tuner_name, sizeof(slot->tuner_name), "%.*s",
+             (int)(version - line - 1), line);
+    slot->done = true;
+    _exit(0);
+}
+
+void stp_check_loads(struct stp_contract_run *run)
+{
+    const struct mock_nccl_options options = {
+        .version = run->nccl, .tuner_plugin = run->options->plugin};
+    struct mock_nccl *nccl;
+    struct mock_comm *comm;
+
+    mock_set_log(watch_loader, run);
+    if (mock_nccl_create(&options, &nccl) != ncclSuccess)
+        return; /* a version that mock NCCL does not play */
+    if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
+                         &comm) == ncclSuccess)
+        mock_comm_destroy(comm);
+    mock_nccl_destroy(nccl);
+}
+
+/* ---- one communicator after the other ---- */
+
+/* Makes a communicator, asks, and destroys it. */
+static bool live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
+                      const struct mock_machine *machine, uint64_t comm_id,
+                      struct stp_decision decisions[STP_N_QUESTIONS])
+{
+    struct mock_comm *comm = stp_contract_comm(run, nccl, machine, comm_id);
+
+    if (comm == NULL)
+        return false;
+    stp_contract_ask(run, comm, decisions);
+    return stp_contract_destroy(run, comm);
+}
+
+/* Not a verdict: whether the others have anything to look at. */
+void stp_check_probe(struct stp_contract_run *run)
+{
+    static const enum stp_world_file contrary[] = {STP_FILE_TREE,
+                                                   STP_FILE_RING};
+    struct stp_decision decisions[2][STP_N_QUESTIONS];
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    uint64_t comm_id = mock_new_comm_id();
+    struct mock_comm *comm;
+
+    if (nccl == NULL)
+        return;
+    for (int i = 0; i < 2; i++) {
+        stp_contract_set_policy(run->world->files[contrary[i]]);
+        comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
+        if (comm == NULL)
+            return;
+        run->slot->usable = true;
+        stp_contract_ask(run, comm, decisions[i]);
+        mock_comm_destroy(comm);
+    }
+    run->slot->reads_file =
+        memcmp(decisions[0], decisions[1], sizeof(decisions[0])) != 0
+            ? STP_READS_FILE
+            : STP_READS_NO_FILE;
+    mock_nccl_destroy(nccl);
+}
+
+static bool has_null_function(struct stp_contract_run *run, const char *version)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, version, NULL, NULL);
+    struct mock_comm *comm;
+    bool has = false;
+
+    if (nccl == NULL)
+        return false;
+    stp_contract_at(run, "init");
+    if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
+                         &comm) == ncclSuccess)
+        mock_comm_destroy(comm);
+    else
+        has = strstr(mock_last_error(), "NULL function") != NULL;
+    mock_nccl_destroy(nccl);
+    return has;
+}
+
+void stp_check_complete(struct stp_contract_run *run)
+{
+    if (run->tuner_name[0] == '\0' || strcmp(run->tuner_name, "(null)") == 0)
+        stp_contract_fail(run, "it has no name, which NCCL prints");
+    for (int v = 0; v < STP_N_NCCL; v++)
+        if (run->tuner_versions[v] != 0 &&
+            has_null_function(run, stp_nccl_versions[v])) {
+            stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
+                              stp_nccl_versions[v], run->tuner_versions[v],
+                              mock_last_error());
+            return;
+        }
+}
+
+static bool try_machine(struct stp_contract_run *run, struct mock_nccl *nccl,
+                        const struct mock_machine *machine)
+{
+    struct mock_comm *comm =
+        stp_contract_comm(run, nccl, machine, mock_new_comm_id());
+
+    return comm != NULL && stp_contract_destroy(run, comm);
+}
+
+void stp_check_init(struct stp_contract_run *run)
+{
+    const struct stp_world *world = run->world;
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+
+    if (nccl == NULL || !try_machine(run, nccl, world->machine))
+        return;
+    for (int i = 0; i < STP_N_SHAPES; i++)
+        if (!try_machine(run, nccl, world->shapes[i]))
+            return;
+    for (size_t i = 0; i < world->n_beside; i++)
+        if (!try_machine(run, nccl, world->beside[i]))
+            return;
+    mock_nccl_destroy(nccl);
+    stp_contract_note(run, "%zu machines, 1 to 32 ranks and more",
+                      world->n_beside + STP_N_SHAPES);
+}
+
+/* ---- loaded again, and never unloaded ---- */
+
+enum { N_LIVES = 20 };
+
+static bool live_often(struct stp_contract_run *run, struct mock_nccl *nccl,
+                       const char *when, const char *then)
+{
+    struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
+    bool good = live_once(run, nccl, run->world->machine, comm_id, first);
+
+    for (int i = 1; i < N_LIVES && good; i++)
+        good = live_once(run, nccl, run->world->machine, comm_id, later) &&
+               stp_contract_same(run, first, when, later, then);
+    return good;
+}
+
+void stp_check_reload(struct stp_contract_run *run)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+
+    if (nccl != NULL)
+        live_often(run, nccl, "at first", "after it was loaded again");
+    mock_nccl_destroy(nccl);
+}
+
+void stp_check_stays_loaded(struct stp_contract_run *run)
+{
+    const struct mock_machine *machine = run->world->machine;
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    uint64_t comm_id = mock_new_comm_id();
+    struct mock_comm *a, *b;
+
+    if (nccl == NULL)
+        return;
+    a = stp_contract_comm(run, nccl, machine, comm_id);
+    b = a != NULL ? stp_contract_comm(run, nccl, machine, comm_id) : NULL;
+    if (b == NULL || !stp_contract_destroy(run, a) ||
+        !stp_contract_destroy(run, b))
+        return;
+    live_often(run, nccl, "in an earlier communicator",
+               "in a later one of the same library");
+    mock_nccl_destroy(nccl);
+}
+
+/* ---- many contexts ---- */
+
+/* All ranks of one communicator, in one thread. */
+static bool open_ranks(struct stp_contract_run *run, struct mock_nccl *nccl,
+                       struct mock_comm *comms[N_RANKS])
+{
+    uint64_t comm_id = mock_new_comm_id();
+
+    for (int i = 0; i < N_RANKS; i++) {
+        comms[i] = stp_contract_comm(
+            run, nccl, run->world->shapes[STP_SHAPE_NVLS], comm_id);
+        if (comms[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* The order of ncclCommDestroy() in a process of many GPUs. */
+static bool close_ranks(struct stp_contract_run *run,
+                        struct mock_comm *comms[N_RANKS])
+{
+    bool good = stp_contract_destroy(run, comms[0]);
+
+    for (int i = N_RANKS - 1; i > 0; i--)
+        good &= stp_contract_destroy(run, comms[i]);
+    return good;
+}
+
+void stp_check_finalize(struct stp_contract_run *run)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
+    struct mock_comm *comms[N_RANKS];
+    uint64_t comm_id = mock_new_comm_id();
+
+    if (nccl == NULL ||
+        !live_once(run, nccl, run->world->machine, comm_id, first))
+        return;
+    for (int i = 0; i < 2; i++)
+        if (!open_ranks(run, nccl, comms) || !close_ranks(run, comms))
+            return;
+    if (live_once(run, nccl, run->world->machine, comm_id, later))
+        stp_contract_same(run, first, "before", later,
+                          "after 16 contexts were finalized");
+    mock_nccl_destroy(nccl);
+}
+
+/* ---- contexts of different communicators ---- */
+
+static bool ask_and_compare(struct stp_contract_run *run,
+                            struct mock_comm *comm,
+                            const struct stp_decision *alone, const char *then)
+{
+    struct stp_decision now[STP_N_QUESTIONS];
+
+    stp_contract_ask(run, comm, now);
+    return stp_contract_same(run, alone, "as the only communicator", now, then);
+}
+
+static bool live_beside(struct stp_contract_run *run, struct mock_nccl *nccl,
+                        struct mock_comm *comm,
+                        const struct mock_machine *machine,
+                        const struct stp_decision *alone)
+{
+    const char *name = mock_machine_get_info(machine)->name;
+    struct stp_decision ignored[STP_N_QUESTIONS];
+    struct mock_comm *other;
+    char then[96];
+
+    snprintf(then, sizeof(then), "beside one of %.60s", name);
+    other = stp_contract_comm(run, nccl, machine, mock_new_comm_id());
+    if (other == NULL || !ask_and_compare(run, comm, alone, then))
+        return false;
+    stp_contract_ask(run, other, ignored);
+    if (!ask_and_compare(run, comm, alone, then) ||
+        !stp_contract_destroy(run, other))
+        return false;
+    snprintf(then, sizeof(then), "after one of %.60s was finalized", name);
+    return ask_and_compare(run, comm, alone, then);
+}
+
+void stp_check_contexts(struct stp_contract_run *run)
+{
+    const struct stp_world *world = run->world;
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision alone[STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
+    struct mock_comm *comm;
+
+    if (nccl == NULL || !live_once(run, nccl, world->machine, comm_id, alone))
+        return;
+    comm = stp_contract_comm(run, nccl, world->machine, comm_id);
+    for (int i = 0; i < STP_N_SHAPES && comm != NULL; i++)
+        if (!live_beside(run, nccl, comm, world->shapes[i], alone))
+            return;
+    if (comm != NULL)
+        stp_contract_destroy(run, comm);
+    mock_nccl_destroy(nccl);
+}
