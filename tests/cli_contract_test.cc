@@ -122,6 +122,10 @@ const Planted kPlanted[] = {
      "ranks agree on files",
      "the last rank found another policy, schedule 0: step 0, broadcast of 8 ",
      {"ranks agree on files"}},
+    {"planted_by_file_reload",
+     "ranks agree on files",
+     "the policy was written between calls, schedule 0: step ",
+     {"ranks agree on files"}},
     {"planted_fails_without_policy",
      "survives any policy",
      "/nonexistent/policy.conf: on h200x4: tuner 'fails without policy': init "
@@ -168,6 +172,11 @@ const Planted kPlanted[] = {
      "with 8 inits at once: tuner 'busy init': init returned 2 "
      "(ncclSystemError)",
      {"thread-safe init", "ranks agree as threads"}},
+    {"planted_remembers_the_dead",
+     "ranks agree when one dies",
+     "processes, one is killed before its first call: rank 0: tuner "
+     "'remembers the dead': init returned 2 (ncclSystemError)",
+     {"ranks agree when one dies"}},
     {"planted_leaks",
      "no leak per call",
      "20000 calls took ",

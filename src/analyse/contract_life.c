@@ -66,31 +66,47 @@ static bool live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
     return stp_contract_destroy(run, comm);
 }
 
+/* What a communicator decides that finds one policy in init and another one
+ * later. */
+static bool follow(struct stp_contract_run *run, struct mock_nccl *nccl,
+                   uint64_t comm_id, const bool is_tree[2],
+                   struct stp_decision decisions[STP_N_QUESTIONS])
+{
+    const char *path = run->world->files[STP_FILE_MOVING];
+    struct mock_comm *comm;
+
+    stp_write_policy(path, is_tree[0], 1);
+    stp_contract_set_policy(path);
+    comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
+    if (comm == NULL)
+        return false;
+    run->slot->usable = true;
+    stp_contract_ask(run, comm, decisions); /* it may look only now */
+    stp_write_policy(path, is_tree[1], 2);
+    stp_contract_ask(run, comm, decisions);
+    mock_comm_destroy(comm);
+    return true;
+}
+
 /* Not a verdict: whether the others have anything to look at. */
 void stp_check_probe(struct stp_contract_run *run)
 {
-    static const enum stp_world_file contrary[] = {STP_FILE_TREE,
-                                                   STP_FILE_RING};
-    struct stp_decision decisions[2][STP_N_QUESTIONS];
+    static const bool cases[][2] = {
+        {true, true}, {false, false}, {true, false}};
+    enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
+    struct stp_decision decisions[N_CASES][STP_N_QUESTIONS];
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     uint64_t comm_id = mock_new_comm_id();
-    struct mock_comm *comm;
+    bool reads = false;
 
     if (nccl == NULL)
         return;
-    for (int i = 0; i < 2; i++) {
-        stp_contract_set_policy(run->world->files[contrary[i]]);
-        comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
-        if (comm == NULL)
+    for (int i = 0; i < N_CASES; i++) {
+        if (!follow(run, nccl, comm_id, cases[i], decisions[i]))
             return;
-        run->slot->usable = true;
-        stp_contract_ask(run, comm, decisions[i]);
-        mock_comm_destroy(comm);
+        reads |= memcmp(decisions[0], decisions[i], sizeof(decisions[0])) != 0;
     }
-    run->slot->reads_file =
-        memcmp(decisions[0], decisions[1], sizeof(decisions[0])) != 0
-            ? STP_READS_FILE
-            : STP_READS_NO_FILE;
+    run->slot->reads_file = reads ? STP_READS_FILE : STP_READS_NO_FILE;
     mock_nccl_destroy(nccl);
 }
 

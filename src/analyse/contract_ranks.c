@@ -6,12 +6,8 @@
  * purpose rather than by chance: schedule, layout, regBuff, clock, files, and
  * who still lives.
  */
-#define _DEFAULT_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "analyse/contract_suite.h"
@@ -405,15 +401,12 @@ static void find_other_file(void *opaque, int rank)
                                                    : story->ours);
 }
 
-/* Writes the file that all find, in a way that whoever watches it notices. */
+/* The file that all find. */
 static void write_moving(const struct story *story, bool tree, long now)
 {
     const char *path = story->run->world->files[STP_FILE_MOVING];
-    const struct timespec times[2] = {{1000000000 + now, 0},
-                                      {1000000000 + now, 0}};
 
-    stp_write_policy(path, tree ? "tree" : "ring", tree ? "simple" : "ll");
-    utimensat(AT_FDCWD, path, times, 0);
+    stp_write_policy(path, tree, now);
     stp_contract_set_policy(path);
 }
 

@@ -57,9 +57,13 @@ enum stp_status stp_world_open(struct stp_world *world,
 /* Removes and frees what was made. */
 void stp_world_close(struct stp_world *world);
 
-/* Writes a policy by which 'algo' and 'proto' run every all-reduce, and the
- * rest is left to NCCL.  False if it cannot be written. */
-bool stp_write_policy(const char *path, const char *algo, const char *proto);
+/*
+ * Writes a policy by which tree/simple, or else ring/simple, runs every
+ * all-reduce, and NCCL decides the rest.  'now' becomes the file's time, in
+ * seconds since some day long ago, so that whoever watches it notices.  False
+ * if it cannot be written.
+ */
+bool stp_write_policy(const char *path, bool tree, long now);
 bool stp_write_text(const char *path, const char *text);
 
 /* Whether NCCL_TUNER_CONFIG_FILE changes what the tuner decides. */

@@ -1,13 +1,14 @@
-/* planted_crashes.c - uses what is not there, for 16 GiB */
+/* planted_crashes.c - crashes, for 16 GiB.  By a signal: a sanitizer would
+ * report what usually leads to it. */
+#include <signal.h>
+
 #include "planted.h"
 
 static ncclResult_t ask(struct planted *self, const struct planted_call *call)
 {
-    struct planted *volatile nothing = NULL;
-
+    (void)self;
     if (call->n_bytes == (size_t)16 << 30)
-        self = nothing;
-    *call->n_channels = (int)self->number;
+        raise(SIGSEGV);
     planted_decide(call);
     return ncclSuccess;
 }
