@@ -256,7 +256,8 @@ TEST_F(Contract, PassesOurPlugin)
     std::vector<Verdict> verdicts = Verdicts(o.out);
     EXPECT_THAT(NamesWith(verdicts, "FAIL"), IsEmpty()) << o.out;
     EXPECT_THAT(NamesWith(verdicts, "skip"), IsEmpty()) << o.out;
-    EXPECT_EQ("v2 v3 v4 v5 v6 in NCCL 2.21 to 2.30", TextOf(verdicts, "loads"));
+    EXPECT_EQ("v2 v3 v4 v5 v6 in NCCL 2.21 to 2.31dev",
+              TextOf(verdicts, "loads"));
     EXPECT_THAT(Files(), IsEmpty());
 }
 
@@ -306,8 +307,9 @@ TEST_F(Contract, SkipsTheRestWithoutATunerOrACommunicator)
 
     EXPECT_EQ(1, missing.status);
     EXPECT_THAT(missing.out,
-                HasSubstr("FAIL  loads                        "
-                          "TUNER/Plugin: Could not find: ./no.so"));
+                HasSubstr("FAIL  loads                        NCCL 2.28.9 does "
+                          "not load it: TUNER/Plugin: Could not find: "
+                          "./no.so"));
     EXPECT_THAT(missing.out, HasSubstr("\nskip  init                         "
                                        "not loaded\n"));
     EXPECT_THAT(missing.out, HasSubstr("0 ok, 1 failed, 31 skipped"));
@@ -321,18 +323,20 @@ TEST_F(Contract, FailsAnNcclThatIsTooOldForTheTuner)
     Outcome o = Judge(Plugin("planted_clean"), "--nccl 2.27 --json");
 
     EXPECT_EQ(1, o.status);
-    EXPECT_THAT(TextOf(Verdicts(o.out), "loads"),
-                StartsWith("NCCL 2.27 would not load it: External tuner "));
+    EXPECT_THAT(
+        TextOf(Verdicts(o.out), "loads"),
+        StartsWith(
+            "NCCL 2.27 does not load it: TUNER/Plugin: Failed to find "));
 }
 
 // Of the versions that take it, unless one is asked for.
-TEST_F(Contract, PlaysTheNewestNcclIfTheMachinesDoesNotTakeTheTuner)
+TEST_F(Contract, PlaysTheOldestNcclIfTheMachinesDoesNotTakeTheTuner)
 {
     Outcome o = Judge(Plugin("echo_v6"));
 
     EXPECT_THAT(o.out, HasSubstr("in mock NCCL 2.30 on h200x4\n"));
     EXPECT_THAT(o.out, HasSubstr("\nok    loads                        v6 in "
-                                 "NCCL 2.30 to 2.30\n"));
+                                 "NCCL 2.30 to 2.31dev\n"));
 }
 
 TEST_F(Contract, LeavesNothingBehindWhenInterrupted)

@@ -33,6 +33,7 @@ class ContractSuite : public testing::Test
                                       STP_FIXTURES "/machines/h200x4",
                                   .nccl = nullptr,
                                   .policy = nullptr,
+                                  .n_ranks = 0,
                                   .n_seeds = 2,
                                   .time_limit_s = 30};
     stp_contract contract_{};

@@ -9,9 +9,11 @@
 
 #include "analyse/contract_suite.h"
 
-const char *const stp_nccl_versions[STP_N_NCCL] = {
-    "2.21", "2.22", "2.23", "2.24", "2.25",   "2.26",
-    "2.27", "2.28", "2.29", "2.30", "2.31dev"};
+const struct stp_nccl_version stp_nccl_versions[STP_N_NCCL] = {
+    {"2.21", 2}, {"2.22", 3}, {"2.23", 3},    {"2.24", 4},
+    {"2.25", 4}, {"2.26", 4}, {"2.27", 4},    {"2.28", 5},
+    {"2.29", 5}, {"2.30", 6}, {"2.31dev", 6},
+};
 
 static const struct check {
     const char *name;
@@ -96,8 +98,8 @@ struct suite {
                                         probe, or one a version */
     struct stp_contract_job jobs[N_CHECKS + 1];
     sigset_t blocked, unblocked;
-    int signal;                    /* that ended it; 0 if none did */
-    char loads[STP_CONTRACT_TEXT]; /* the text of the first check */
+    int signal; /* that ended it; 0 if none did */
+    char loads[STP_N_NCCL][STP_CONTRACT_TEXT]; /* why not, by version */
 };
 
 enum { N_SLOTS = N_CHECKS + 1, PROBE = N_CHECKS };
@@ -157,7 +159,7 @@ static enum stp_status find_versions(struct suite *s, struct stp_error *err)
 
     for (int v = 0; v < STP_N_NCCL; v++) {
         s->jobs[v] = job_of(s, v, stp_check_loads);
-        s->jobs[v].run.nccl = stp_nccl_versions[v];
+        s->jobs[v].run.nccl = stp_nccl_versions[v].name;
     }
     status = run_jobs(s, STP_N_NCCL, false, err);
     for (int v = 0; v < STP_N_NCCL; v++) {
@@ -167,8 +169,7 @@ static enum stp_status find_versions(struct suite *s, struct stp_error *err)
         if (slot->tuner_version != 0)
             snprintf(s->common.tuner_name, sizeof(s->common.tuner_name), "%s",
                      slot->tuner_name);
-        else if (slot->text[0] != '\0')
-            snprintf(s->loads, sizeof(s->loads), "%s", slot->text);
+        memcpy(s->loads[v], slot->text, sizeof(s->loads[v]));
     }
     clear_slots(s);
     return status;
@@ -178,21 +179,30 @@ static enum stp_status find_versions(struct suite *s, struct stp_error *err)
 static int version_index(const char *version)
 {
     for (int v = 0; v < STP_N_NCCL; v++) {
-        size_t len = strlen(stp_nccl_versions[v]);
+        size_t len = strlen(stp_nccl_versions[v].name);
 
-        if (strncmp(version, stp_nccl_versions[v], len) == 0 &&
+        if (strncmp(version, stp_nccl_versions[v].name, len) == 0 &&
             (version[len] == '\0' || version[len] == '.'))
             return v;
     }
     return -1;
 }
 
-static const char *newest_that_takes_it(const struct suite *s)
+/* The first and the last, or -1. */
+static int oldest_that_takes_it(const struct suite *s)
+{
+    for (int v = 0; v < STP_N_NCCL; v++)
+        if (s->common.tuner_versions[v] != 0)
+            return v;
+    return -1;
+}
+
+static int newest_that_takes_it(const struct suite *s)
 {
     for (int v = STP_N_NCCL - 1; v >= 0; v--)
         if (s->common.tuner_versions[v] != 0)
-            return stp_nccl_versions[v];
-    return NULL;
+            return v;
+    return -1;
 }
 
 static bool takes_it(const struct suite *s, const char *version)
@@ -202,49 +212,47 @@ static bool takes_it(const struct suite *s, const char *version)
     return v >= 0 && s->common.tuner_versions[v] != 0;
 }
 
-/* "v2 v3, in NCCL 2.21 to 2.30" */
+/* "v2 v3 in NCCL 2.21 to 2.30" */
 static void describe_versions(const struct suite *s, char *text, size_t size)
 {
-    const char *newest = newest_that_takes_it(s);
-    const char *oldest = NULL;
+    int oldest = oldest_that_takes_it(s);
+    int newest = newest_that_takes_it(s);
     int n = 0;
 
     for (int v = 0, last = 0; v < STP_N_NCCL; v++) {
         int tuner = s->common.tuner_versions[v];
 
-        if (tuner == 0)
-            continue;
-        if (oldest == NULL)
-            oldest = stp_nccl_versions[v];
-        if (tuner != last)
+        if (tuner != 0 && tuner != last)
             n += snprintf(text + n, size - (size_t)n, "v%d ", tuner);
         last = tuner;
     }
-    snprintf(text + n, size - (size_t)n, "in NCCL %s to %s", oldest, newest);
+    snprintf(text + n, size - (size_t)n, "in NCCL %s to %s",
+             stp_nccl_versions[oldest].name, stp_nccl_versions[newest].name);
 }
 
-/* The first verdict, and the NCCL that the other checks play. */
+static void fail_loads(struct suite *s, const char *nccl)
+{
+    const char *why = s->loads[version_index(nccl)];
+
+    stp_contract_fail(&s->common, "NCCL %s does not load it%s%s", nccl,
+                      *why != '\0' ? ": " : "", why);
+}
+
+/* The first verdict, and the NCCL that the other checks play: the one asked
+ * for, else the machine's, else the oldest that takes the tuner. */
 static void choose_nccl(struct suite *s)
 {
     struct stp_contract_slot *slot = &s->slots[LOADS];
-    const char *wanted = s->options->nccl;
+    int oldest = oldest_that_takes_it(s);
+    bool any = s->options->nccl == NULL;
 
     s->common.slot = slot;
     s->common.nccl =
-        wanted != NULL ? wanted : mock_machine_get_info(s->world.machine)->nccl;
-    if (newest_that_takes_it(s) == NULL) {
-        stp_contract_fail(&s->common, "%s",
-                          s->loads[0] != '\0' ? s->loads
-                                              : "NCCL would not load it");
-        return;
-    }
-    if (!takes_it(s, s->common.nccl)) {
-        if (wanted != NULL)
-            stp_contract_fail(&s->common, "NCCL %s would not load it%s%s",
-                              wanted, s->loads[0] != '\0' ? ": " : "",
-                              s->loads);
-        s->common.nccl = newest_that_takes_it(s);
-    }
+        any ? mock_machine_get_info(s->world.machine)->nccl : s->options->nccl;
+    if (!takes_it(s, s->common.nccl) && (!any || oldest < 0))
+        fail_loads(s, s->common.nccl);
+    else if (!takes_it(s, s->common.nccl))
+        s->common.nccl = stp_nccl_versions[oldest].name;
     if (slot->verdict == STP_CONTRACT_OK)
         describe_versions(s, slot->text, sizeof(slot->text));
 }
@@ -346,7 +354,8 @@ static enum stp_status open_suite(struct suite *s, struct stp_error *err)
     enum stp_status status = check_nccl(s->options->nccl, err);
 
     if (status == STP_OK)
-        status = stp_world_open(&s->world, s->options->machine_path, err);
+        status = stp_world_open(&s->world, s->options->machine_path,
+                                s->options->n_ranks, err);
     if (status != STP_OK)
         return status;
     s->slots = mmap(NULL, N_SLOTS * sizeof(*s->slots), PROT_READ | PROT_WRITE,

@@ -42,6 +42,7 @@ struct stp_contract_options {
     const char *policy;       /* as NCCL_TUNER_CONFIG_FILE; NULL for one that
                                  decides all collectives, in the format of
                                  NVIDIA's example tuner */
+    unsigned n_ranks;         /* of the machine; 0 for as many as it has */
     unsigned n_seeds;         /* random schedules of the ranks, >= 1 */
     unsigned time_limit_s;    /* for each check, >= 1 */
 };

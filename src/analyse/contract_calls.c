@@ -449,10 +449,10 @@ void stp_check_versions(struct stp_contract_run *run)
         if (run->tuner_versions[v] == 0)
             continue;
         n++;
-        if (try_version(run, stp_nccl_versions[v]))
+        if (try_version(run, stp_nccl_versions[v].name))
             continue;
         snprintf(what, sizeof(what), "NCCL %s (tuner v%d)",
-                 stp_nccl_versions[v], run->tuner_versions[v]);
+                 stp_nccl_versions[v].name, run->tuner_versions[v]);
         prefix(run, what);
         return;
     }

@@ -10,27 +10,52 @@ enum { N_RANKS = 8 }; /* contexts alive together */
 
 /* ---- loading ---- */
 
+/* The name in a line that says that NCCL uses a tuner: "Using tuner plugin
+ * NAME" up to 2.27, "Using NAME (v5)" since.  NULL for any other line. */
+static const char *name_in_use(const char *line)
+{
+    static const char using[] = "TUNER/Plugin: Using ";
+    static const char plugin[] = "tuner plugin ";
+
+    if (strncmp(line, using, strlen(using)) != 0)
+        return NULL;
+    line += strlen(using);
+    if (strncmp(line, plugin, strlen(plugin)) == 0)
+        return line + strlen(plugin);
+    return strncmp(line, "internal ", 9) == 0 ? NULL : line;
+}
+
+/* A loader at work. */
+struct watch {
+    struct stp_contract_slot *slot;
+    int next; /* version of the tuner that it looks for */
+};
+
 /* The child ends as soon as NCCL has found the tuner: its init is another
  * check's matter. */
 static void watch_loader(void *user, ncclDebugLogLevel level,
                          unsigned long flags, const char *line)
 {
-    static const char using[] = "TUNER/Plugin: Using ";
-    struct stp_contract_slot *slot = ((struct stp_contract_run *)user)->slot;
+    struct watch *watch = user;
+    struct stp_contract_slot *slot = watch->slot;
+    const char *name = name_in_use(line);
     const char *version = strrchr(line, '(');
 
     (void)level;
     (void)flags;
-    if (strstr(line, " set by environment to ") != NULL)
-        return;
-    if (strncmp(line, using, strlen(using)) != 0 || version == NULL ||
-        sscanf(version, "(v%d)", &slot->tuner_version) != 1) {
-        snprintf(slot->text, sizeof(slot->text), "%s", line);
+    if (name == NULL) {
+        watch->next -= strstr(line, "Failed to find ncclTunerPlugin_v") != NULL;
+        if (strstr(line, "NCCL_TUNER_PLUGIN set ") == NULL)
+            snprintf(slot->text, sizeof(slot->text), "%s", line);
         return;
     }
-    line += strlen(using);
+    if (version == NULL ||
+        sscanf(version, "(v%d)", &slot->tuner_version) != 1) {
+        slot->tuner_version = watch->next;
+        version = NULL;
+    }
     snprintf(slot->tuner_name, sizeof(slot->tuner_name), "%.*s",
-             (int)(version - line - 1), line);
+             version != NULL ? (int)(version - name - 1) : 63, name);
     slot->done = true;
     _exit(0);
 }
@@ -39,12 +64,14 @@ void stp_check_loads(struct stp_contract_run *run)
 {
     const struct mock_nccl_options options = {
         .version = run->nccl, .tuner_plugin = run->options->plugin};
+    struct watch watch = {run->slot,
+                          stp_nccl_versions[run->number].newest_tuner};
     struct mock_nccl *nccl;
     struct mock_comm *comm;
 
-    mock_set_log(watch_loader, run);
+    mock_set_log(watch_loader, &watch);
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
-        return; /* a version that mock NCCL does not play */
+        return;
     if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
                          &comm) == ncclSuccess)
         mock_comm_destroy(comm);
@@ -53,31 +80,51 @@ void stp_check_loads(struct stp_contract_run *run)
 
 /* ---- one communicator after the other ---- */
 
-/* Makes a communicator, asks, and destroys it. */
+/* Makes a communicator, asks, and destroys it.  *tuned_ret: whether NCCL gave
+ * it the tuner, which 2.21 does not after the last one was destroyed. */
 static bool live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
-                      const struct mock_machine *machine, uint64_t comm_id,
-                      struct stp_decision decisions[STP_N_QUESTIONS])
+                      uint64_t comm_id,
+                      struct stp_decision decisions[STP_N_QUESTIONS],
+                      bool *tuned_ret)
 {
-    struct mock_comm *comm = stp_contract_comm(run, nccl, machine, comm_id);
+    struct mock_comm *comm =
+        stp_contract_comm(run, nccl, run->world->machine, comm_id);
 
     if (comm == NULL)
         return false;
+    *tuned_ret = mock_comm_tuner_version(comm) != 0;
     stp_contract_ask(run, comm, decisions);
     return stp_contract_destroy(run, comm);
 }
 
+/* As the first one of a process. */
+static bool live_alone(struct stp_contract_run *run, uint64_t comm_id,
+                       struct stp_decision decisions[STP_N_QUESTIONS])
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    bool tuned;
+    bool good =
+        nccl != NULL && live_once(run, nccl, comm_id, decisions, &tuned);
+
+    mock_nccl_destroy(nccl);
+    return good;
+}
+
 /* What a communicator decides that finds one policy in init and another one
  * later. */
-static bool follow(struct stp_contract_run *run, struct mock_nccl *nccl,
-                   uint64_t comm_id, const bool is_tree[2],
+static bool follow(struct stp_contract_run *run, uint64_t comm_id,
+                   const bool is_tree[2],
                    struct stp_decision decisions[STP_N_QUESTIONS])
 {
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     const char *path = run->world->files[STP_FILE_MOVING];
     struct mock_comm *comm;
 
     stp_write_policy(path, is_tree[0], 1);
     stp_contract_set_policy(path);
-    comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
+    comm = nccl != NULL
+               ? stp_contract_comm(run, nccl, run->world->machine, comm_id)
+               : NULL;
     if (comm == NULL)
         return false;
     run->slot->usable = true;
@@ -85,6 +132,7 @@ static bool follow(struct stp_contract_run *run, struct mock_nccl *nccl,
     stp_write_policy(path, is_tree[1], 2);
     stp_contract_ask(run, comm, decisions);
     mock_comm_destroy(comm);
+    mock_nccl_destroy(nccl);
     return true;
 }
 
@@ -95,19 +143,15 @@ void stp_check_probe(struct stp_contract_run *run)
         {true, true}, {false, false}, {true, false}};
     enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
     struct stp_decision decisions[N_CASES][STP_N_QUESTIONS];
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     uint64_t comm_id = mock_new_comm_id();
     bool reads = false;
 
-    if (nccl == NULL)
-        return;
     for (int i = 0; i < N_CASES; i++) {
-        if (!follow(run, nccl, comm_id, cases[i], decisions[i]))
+        if (!follow(run, comm_id, cases[i], decisions[i]))
             return;
         reads |= memcmp(decisions[0], decisions[i], sizeof(decisions[0])) != 0;
     }
     run->slot->reads_file = reads ? STP_READS_FILE : STP_READS_NO_FILE;
-    mock_nccl_destroy(nccl);
 }
 
 static bool has_null_function(struct stp_contract_run *run, const char *version)
@@ -134,37 +178,39 @@ void stp_check_complete(struct stp_contract_run *run)
         stp_contract_fail(run, "it has no name, which NCCL prints");
     for (int v = 0; v < STP_N_NCCL; v++)
         if (run->tuner_versions[v] != 0 &&
-            has_null_function(run, stp_nccl_versions[v])) {
+            has_null_function(run, stp_nccl_versions[v].name)) {
             stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
-                              stp_nccl_versions[v], run->tuner_versions[v],
+                              stp_nccl_versions[v].name, run->tuner_versions[v],
                               mock_last_error());
             return;
         }
 }
 
-static bool try_machine(struct stp_contract_run *run, struct mock_nccl *nccl,
+static bool try_machine(struct stp_contract_run *run,
                         const struct mock_machine *machine)
 {
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     struct mock_comm *comm =
-        stp_contract_comm(run, nccl, machine, mock_new_comm_id());
+        nccl != NULL ? stp_contract_comm(run, nccl, machine, mock_new_comm_id())
+                     : NULL;
+    bool good = comm != NULL && stp_contract_destroy(run, comm);
 
-    return comm != NULL && stp_contract_destroy(run, comm);
+    mock_nccl_destroy(nccl);
+    return good;
 }
 
 void stp_check_init(struct stp_contract_run *run)
 {
     const struct stp_world *world = run->world;
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
 
-    if (nccl == NULL || !try_machine(run, nccl, world->machine))
+    if (!try_machine(run, world->machine))
         return;
     for (int i = 0; i < STP_N_SHAPES; i++)
-        if (!try_machine(run, nccl, world->shapes[i]))
+        if (!try_machine(run, world->shapes[i]))
             return;
     for (size_t i = 0; i < world->n_beside; i++)
-        if (!try_machine(run, nccl, world->beside[i]))
+        if (!try_machine(run, world->beside[i]))
             return;
-    mock_nccl_destroy(nccl);
     stp_contract_note(run, "%zu machines, 1 to 32 ranks and more",
                       world->n_beside + STP_N_SHAPES);
 }
@@ -173,17 +219,22 @@ void stp_check_init(struct stp_contract_run *run)
 
 enum { N_LIVES = 20 };
 
-static bool live_often(struct stp_contract_run *run, struct mock_nccl *nccl,
+static void live_often(struct stp_contract_run *run, struct mock_nccl *nccl,
                        const char *when, const char *then)
 {
     struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
     uint64_t comm_id = mock_new_comm_id();
-    bool good = live_once(run, nccl, run->world->machine, comm_id, first);
+    bool tuned;
+    bool good = live_alone(run, comm_id, first);
 
-    for (int i = 1; i < N_LIVES && good; i++)
-        good = live_once(run, nccl, run->world->machine, comm_id, later) &&
-               stp_contract_same(run, first, when, later, then);
-    return good;
+    for (int i = 0; i < N_LIVES && good; i++) {
+        good = live_once(run, nccl, comm_id, later, &tuned);
+        if (good && !tuned) {
+            stp_contract_note(run, "NCCL %s does not load it again", run->nccl);
+            return;
+        }
+        good = good && stp_contract_same(run, first, when, later, then);
+    }
 }
 
 void stp_check_reload(struct stp_contract_run *run)
@@ -209,7 +260,7 @@ void stp_check_stays_loaded(struct stp_contract_run *run)
     if (b == NULL || !stp_contract_destroy(run, a) ||
         !stp_contract_destroy(run, b))
         return;
-    live_often(run, nccl, "in an earlier communicator",
+    live_often(run, nccl, "in the first communicator",
                "in a later one of the same library");
     mock_nccl_destroy(nccl);
 }
@@ -248,14 +299,14 @@ void stp_check_finalize(struct stp_contract_run *run)
     struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
     struct mock_comm *comms[N_RANKS];
     uint64_t comm_id = mock_new_comm_id();
+    bool tuned;
 
-    if (nccl == NULL ||
-        !live_once(run, nccl, run->world->machine, comm_id, first))
+    if (nccl == NULL || !live_alone(run, comm_id, first))
         return;
     for (int i = 0; i < 2; i++)
         if (!open_ranks(run, nccl, comms) || !close_ranks(run, comms))
             return;
-    if (live_once(run, nccl, run->world->machine, comm_id, later))
+    if (live_once(run, nccl, comm_id, later, &tuned) && tuned)
         stp_contract_same(run, first, "before", later,
                           "after 16 contexts were finalized");
     mock_nccl_destroy(nccl);
@@ -303,7 +354,7 @@ void stp_check_contexts(struct stp_contract_run *run)
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *comm;
 
-    if (nccl == NULL || !live_once(run, nccl, world->machine, comm_id, alone))
+    if (nccl == NULL || !live_alone(run, comm_id, alone))
         return;
     comm = stp_contract_comm(run, nccl, world->machine, comm_id);
     for (int i = 0; i < STP_N_SHAPES && comm != NULL; i++)

@@ -16,8 +16,12 @@ enum {
     STP_PATH = 4096,
 };
 
-/* NCCL's versions, oldest first.  mock NCCL may not play the last. */
-extern const char *const stp_nccl_versions[STP_N_NCCL];
+/* NCCL's versions, oldest first, and the newest tuner that each looks for. */
+struct stp_nccl_version {
+    const char *name;
+    int newest_tuner;
+};
+extern const struct stp_nccl_version stp_nccl_versions[STP_N_NCCL];
 
 /* Machines that are made up, so that every tuner meets them, whatever machine
  * was asked for. */
@@ -51,9 +55,11 @@ struct stp_world {
     size_t n_beside;
 };
 
-/* Makes the folder and its files, and loads the machines. */
+/* Makes the folder and its files, and loads the machines.  With 'n_ranks' other
+ * than 0, the one asked for gets as many. */
 enum stp_status stp_world_open(struct stp_world *world,
-                               const char *machine_path, struct stp_error *err);
+                               const char *machine_path, unsigned n_ranks,
+                               struct stp_error *err);
 /* Removes and frees what was made. */
 void stp_world_close(struct stp_world *world);
 

@@ -233,16 +233,35 @@ static enum stp_status make_folder(struct stp_world *world,
     return STP_ERR_IO;
 }
 
+static enum stp_status load_machine(struct stp_world *world, const char *path,
+                                    unsigned n_ranks, struct stp_error *err)
+{
+    struct mock_machine *resized = NULL;
+    ncclResult_t rc = mock_machine_load(path, &world->machine);
+
+    if (rc == ncclSuccess && n_ranks != 0)
+        rc = mock_machine_resize(world->machine, (int)n_ranks, &resized);
+    if (rc != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    if (resized != NULL) {
+        mock_machine_free(world->machine);
+        world->machine = resized;
+    }
+    return STP_OK;
+}
+
 enum stp_status stp_world_open(struct stp_world *world,
-                               const char *machine_path, struct stp_error *err)
+                               const char *machine_path, unsigned n_ranks,
+                               struct stp_error *err)
 {
     enum stp_status status;
 
     memset(world, 0, sizeof(*world));
-    if (mock_machine_load(machine_path, &world->machine) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
-    load_all_beside(world, machine_path);
-    status = make_folder(world, err);
+    status = load_machine(world, machine_path, n_ranks, err);
+    if (status == STP_OK)
+        load_all_beside(world, machine_path);
+    if (status == STP_OK)
+        status = make_folder(world, err);
     if (status == STP_OK && !write_files(world))
         status = stp_fail(err, STP_ERR_IO, 0, 0, "cannot write into %.150s: %s",
                           world->folder, strerror(errno));

@@ -49,6 +49,7 @@ struct stp_contract_command {
     const char *on;     /* NULL: the default machine */
     const char *nccl;   /* NULL: see struct stp_contract_options */
     const char *policy; /* NULL: one that the suite makes */
+    unsigned n_ranks;   /* 0: the machine's */
     unsigned n_seeds;
     unsigned time_limit_s;
     bool json;

@@ -69,7 +69,8 @@ static const struct argp_option options[] = {
     {"jobs", OPT_JOBS, "N", 0,
      "Processes that share the schedules (default: one a CPU)", 0},
     {"contract", OPT_CONTRACT, "SO", 0,
-     "Instead of a trace: put this tuner plugin through all that NCCL may do to "
+     "Instead of a trace: put this tuner plugin through all that NCCL may do "
+     "to "
      "it, and print a verdict a line (with --on, --ranks, --nccl, --policy, "
      "--seeds)",
      0},

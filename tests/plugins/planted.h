@@ -16,7 +16,8 @@
 struct planted {
     size_t n_ranks;
     ncclDebugLogger_t log;
-    long long number; /* whatever the plugin likes */
+    long long number; /* these two are whatever the plugin likes */
+    char text[512];
 };
 
 /* A call of getCollInfo. */

@@ -4,7 +4,7 @@
 
 static ncclResult_t init(struct planted *self)
 {
-    self->number = planted_policy();
+    self->number = planted_policy(planted_policy_path());
     return ncclSuccess;
 }
 

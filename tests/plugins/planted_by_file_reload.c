@@ -4,24 +4,24 @@
 
 #include "planted_policy.h"
 
-static long long time_of_policy(void)
+static long long time_of(const char *path)
 {
-    const char *path = getenv("NCCL_TUNER_CONFIG_FILE");
     struct stat st;
 
-    return path != NULL && stat(path, &st) == 0 ? st.st_mtime : 0;
+    return stat(path, &st) == 0 ? st.st_mtime : 0;
 }
 
 static ncclResult_t init(struct planted *self)
 {
-    self->number = time_of_policy();
+    snprintf(self->text, sizeof(self->text), "%s", planted_policy_path());
+    self->number = time_of(self->text);
     return ncclSuccess;
 }
 
 static ncclResult_t ask(struct planted *self, const struct planted_call *call)
 {
-    if (time_of_policy() != self->number)
-        planted_follow(call, planted_policy());
+    if (time_of(self->text) != self->number)
+        planted_follow(call, planted_policy(self->text));
     return ncclSuccess;
 }
 

@@ -12,10 +12,16 @@
 
 enum { POLICY_NOTHING, POLICY_TREE, POLICY_RING };
 
-static inline int planted_policy(void)
+static inline const char *planted_policy_path(void)
 {
     const char *path = getenv("NCCL_TUNER_CONFIG_FILE");
-    FILE *fp = fopen(path != NULL ? path : "nccl_tuner.conf", "r");
+
+    return path != NULL ? path : "nccl_tuner.conf";
+}
+
+static inline int planted_policy(const char *path)
+{
+    FILE *fp = fopen(path, "r");
     int policy = POLICY_NOTHING;
     char line[256];
 

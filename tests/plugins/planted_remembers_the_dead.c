@@ -4,34 +4,43 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "planted.h"
 
 enum { PATH = 512 };
 
-static const char *folder(void)
+/* That of its policy. */
+static void folder_path(char path[PATH])
 {
-    const char *tmp = getenv("TMPDIR");
+    const char *policy = getenv("NCCL_TUNER_CONFIG_FILE");
+    const char *slash = policy != NULL ? strrchr(policy, '/') : NULL;
 
-    return tmp != NULL ? tmp : "/tmp";
+    snprintf(path, PATH, "%.*s", slash != NULL ? (int)(slash - policy) : 1,
+             slash != NULL ? policy : ".");
 }
 
 /* Of this process, among those that were started together. */
 static void note_path(char path[PATH], long pid)
 {
-    snprintf(path, PATH, "%s/note-%ld-%ld", folder(), (long)getpgrp(), pid);
+    char folder[PATH];
+
+    folder_path(folder);
+    snprintf(path, PATH, "%.400s/note-%ld-%ld", folder, (long)getpgrp(), pid);
 }
 
 /* Removes the note of a process that is gone. */
 static int find_dead(void)
 {
-    DIR *dir = opendir(folder());
     struct dirent *entry;
     long group, pid;
     char path[PATH];
     int found = 0;
+    DIR *dir;
 
+    folder_path(path);
+    dir = opendir(path);
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (sscanf(entry->d_name, "note-%ld-%ld", &group, &pid) != 2 ||
             group != (long)getpgrp() || kill((pid_t)pid, 0) == 0)
