@@ -124,7 +124,7 @@ const Planted kPlanted[] = {
      {"ranks agree on files"}},
     {"planted_by_file_reload",
      "ranks agree on files",
-     "the policy was written between calls, schedule 0: step ",
+     "the policy was written between inits, schedule 0: step 0, ",
      {"ranks agree on files"}},
     {"planted_fails_without_policy",
      "survives any policy",
