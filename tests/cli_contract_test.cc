@@ -11,6 +11,7 @@ namespace
 {
 
 using namespace cli;
+using testing::Contains;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -86,7 +87,8 @@ struct Planted {
     const char *name;
     const char *caught_by;
     const char *text; // of that check
-    // All that fail, in order: what the fault is, and what comes of it.
+    // All that fail, in order: what the fault is, and what comes of it.  Empty
+    // if what else fails is a matter of chance.
     std::vector<std::string> failed;
 };
 
@@ -177,6 +179,38 @@ const Planted kPlanted[] = {
      "processes, one is killed before its first call: rank 0: tuner "
      "'remembers the dead': init returned 2 (ncclSystemError)",
      {"ranks agree when one dies"}},
+    {"planted_no_name",
+     "complete",
+     "it has no name, which NCCL prints",
+     {"complete"}},
+    {"planted_by_life",
+     "survives reload",
+     "broadcast of 8 bytes: ring/simple on 1 channels (asked for 8) at first, "
+     "ring/simple on 1 channels (asked for 0) after it was loaded again",
+     {}},
+    {"planted_after_finalize",
+     "survives staying loaded",
+     "(asked for 8) at first, ring/ll on 1 channels (asked for 0) in a later "
+     "communicator of the same library",
+     {"survives staying loaded", "finalize in any order", "contexts apart"}},
+    {"planted_last_in_first_out",
+     "finalize in any order",
+     "crashed (Aborted) in finalize",
+     {}},
+    {"planted_busy_call", "thread-safe calls", " all at once", {}},
+    {"planted_by_count",
+     "ranks agree",
+     "one thread, schedule 0: step 10, ",
+     {}},
+    {"planted_by_process",
+     "ranks agree as processes",
+     "processes, schedule 0: step ",
+     {}},
+    {"planted_fails_in_v6",
+     "all NCCL versions",
+     "NCCL 2.30 (tuner v6): broadcast of 8 bytes on h200x4: tuner 'fails in "
+     "v6': getCollInfo returned 3 (ncclInternalError)",
+     {"all NCCL versions"}},
     {"planted_leaks",
      "no leak per call",
      "20000 calls took ",
@@ -239,7 +273,11 @@ TEST_P(PlantedTuner, IsCaughtByName)
     EXPECT_EQ(1, o.status) << o.err;
     std::vector<Verdict> verdicts = Verdicts(o.out);
     EXPECT_THAT(TextOf(verdicts, planted.caught_by), HasSubstr(planted.text));
-    EXPECT_THAT(NamesWith(verdicts, "FAIL"), ElementsAreArray(planted.failed));
+    EXPECT_THAT(NamesWith(verdicts, "FAIL"), Contains(planted.caught_by));
+    if (!planted.failed.empty()) {
+        EXPECT_THAT(NamesWith(verdicts, "FAIL"),
+                    ElementsAreArray(planted.failed));
+    }
     EXPECT_THAT(Files(), IsEmpty()) << "temporary files are left";
 }
 

@@ -219,30 +219,34 @@ void stp_check_init(struct stp_contract_run *run)
 
 enum { N_LIVES = 20 };
 
+/* 'first' was asked before the library was loaded for 'nccl'. */
 static void live_often(struct stp_contract_run *run, struct mock_nccl *nccl,
-                       const char *when, const char *then)
+                       uint64_t comm_id, const struct stp_decision *first,
+                       const char *then)
 {
-    struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
-    uint64_t comm_id = mock_new_comm_id();
+    struct stp_decision later[STP_N_QUESTIONS];
     bool tuned;
-    bool good = live_alone(run, comm_id, first);
 
-    for (int i = 0; i < N_LIVES && good; i++) {
-        good = live_once(run, nccl, comm_id, later, &tuned);
-        if (good && !tuned) {
+    for (int i = 0; i < N_LIVES; i++) {
+        if (!live_once(run, nccl, comm_id, later, &tuned))
+            return;
+        if (!tuned) {
             stp_contract_note(run, "NCCL %s does not load it again", run->nccl);
             return;
         }
-        good = good && stp_contract_same(run, first, when, later, then);
+        if (!stp_contract_same(run, first, "at first", later, then))
+            return;
     }
 }
 
 void stp_check_reload(struct stp_contract_run *run)
 {
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision first[STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
 
-    if (nccl != NULL)
-        live_often(run, nccl, "at first", "after it was loaded again");
+    if (nccl != NULL && live_alone(run, comm_id, first))
+        live_often(run, nccl, comm_id, first, "after it was loaded again");
     mock_nccl_destroy(nccl);
 }
 
@@ -250,18 +254,19 @@ void stp_check_stays_loaded(struct stp_contract_run *run)
 {
     const struct mock_machine *machine = run->world->machine;
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision first[STP_N_QUESTIONS];
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *a, *b;
 
-    if (nccl == NULL)
+    if (nccl == NULL || !live_alone(run, comm_id, first))
         return;
     a = stp_contract_comm(run, nccl, machine, comm_id);
     b = a != NULL ? stp_contract_comm(run, nccl, machine, comm_id) : NULL;
-    if (b == NULL || !stp_contract_destroy(run, a) ||
-        !stp_contract_destroy(run, b))
+    if (b == NULL || !stp_contract_destroy(run, b) ||
+        !stp_contract_destroy(run, a))
         return;
-    live_often(run, nccl, "in the first communicator",
-               "in a later one of the same library");
+    live_often(run, nccl, comm_id, first,
+               "in a later communicator of the same library");
     mock_nccl_destroy(nccl);
 }
 

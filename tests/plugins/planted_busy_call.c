@@ -1,0 +1,20 @@
+/* planted_busy_call.c - decides otherwise while it decides for another */
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "planted.h"
+
+static atomic_int n_inside;
+
+static ncclResult_t ask(struct planted *self, const struct planted_call *call)
+{
+    int others = atomic_fetch_add(&n_inside, 1);
+
+    (void)self;
+    sched_yield();
+    planted_choose(call, others > 0);
+    atomic_fetch_sub(&n_inside, 1);
+    return ncclSuccess;
+}
+
+PLANTED_TUNER("busy call", planted_init, ask, planted_finalize);
