@@ -158,7 +158,7 @@ const Planted kPlanted[] = {
      "channels in range",
      "broadcast of 8 bytes on h200x4: asks for 200 channels, expected 0 to 64; "
      "NCCL's 8-bit field makes that -56",
-     {"channels in range"}},
+     {"channels in range", "all NCCL versions"}},
     {"one_channel",
      "leaves unmatched untouched",
      "broadcast of 8 bytes on h200x4: sets channels to 1, though it changes no "

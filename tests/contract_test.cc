@@ -80,7 +80,7 @@ TEST_F(ContractSuite, LeavesNoChildAndTheSignalsAsTheyWere)
 // A check that fails says so; the others do not notice.
 TEST_F(ContractSuite, FailsOnlyTheCheckThatIsBroken)
 {
-    plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_channels_200.so";
+    plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_revives.so";
     options_.plugin = plugin_.c_str();
 
     ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_));
