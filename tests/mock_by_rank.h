@@ -4,19 +4,11 @@
 
 #include <mutex>
 
-#include "mock_ranks.h"
+#include "layouts.h"
 #include "mock_script.h"
 
 namespace mock_test
 {
-
-struct FreeRanks {
-    void operator()(mock_ranks *ranks) const
-    {
-        mock_ranks_destroy(ranks);
-    }
-};
-using Ranks = std::unique_ptr<mock_ranks, FreeRanks>;
 
 // The context is the rank, by order of init.
 inline std::mutex by_rank_lock;

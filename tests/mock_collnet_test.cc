@@ -55,17 +55,6 @@ mock_nccl_options Enabled()
     return options;
 }
 
-mock_outcome Ask(const Machine &machine, const mock_nccl_options &options,
-                 const mock_call &call)
-{
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    mock_outcome outcome;
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome))
-        << mock_last_error();
-    return outcome;
-}
-
 // ---- the table ----
 
 // Whether CollNet Direct, CollNet Chain and NVLS are open.
@@ -85,22 +74,26 @@ TEST(CollNetSwitch, OpensThreeAlgorithms)
     Machine machine = WithCollNet();
     const mock_call reduce = Call(ncclFuncAllReduce, 1 << 20);
 
-    EXPECT_EQ(Three({false, false, false}), Open(Ask(machine, {}, reduce)));
-    EXPECT_EQ(Three({true, true, true}), Open(Ask(machine, Enabled(), reduce)));
-    EXPECT_EQ(Three({true, false, true}),
-              Open(Ask(machine, Enabled(), Call(ncclFuncAllGather, 1 << 20))));
+    EXPECT_EQ(Three({false, false, false}),
+              Open(OnMachine(machine, reduce, {})));
+    EXPECT_EQ(Three({true, true, true}),
+              Open(OnMachine(machine, reduce, Enabled())));
     EXPECT_EQ(
         Three({true, false, true}),
-        Open(Ask(machine, Enabled(), Call(ncclFuncReduceScatter, 1 << 20))));
-    EXPECT_EQ(Three({false, false, false}),
-              Open(Ask(machine, Enabled(), Call(ncclFuncReduce, 1 << 20))));
+        Open(OnMachine(machine, Call(ncclFuncAllGather, 1 << 20), Enabled())));
+    EXPECT_EQ(Three({true, false, true}),
+              Open(OnMachine(machine, Call(ncclFuncReduceScatter, 1 << 20),
+                             Enabled())));
+    EXPECT_EQ(
+        Three({false, false, false}),
+        Open(OnMachine(machine, Call(ncclFuncReduce, 1 << 20), Enabled())));
 }
 
 // 44 us and 163.2 GB/s, 69.2 and 192, 43 and 204.8.
 TEST(CollNetSwitch, CostsWhatNcclsModelSays)
 {
     mock_outcome got =
-        Ask(WithCollNet(), Enabled(), Call(ncclFuncAllReduce, 1 << 30));
+        OnMachine(WithCollNet(), Call(ncclFuncAllReduce, 1 << 30), Enabled());
 
     EXPECT_NEAR(44 + 1073741.824 / 163.2,
                 got.cost[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE], .01);
@@ -116,8 +109,10 @@ TEST(CollNetSwitch, IsNoUseOnOneNodeOrWithoutItsGraphs)
     Machine bare = LoadMachine("h100n2x8");
     const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
 
-    EXPECT_EQ(Three({false, false, true}), Open(Ask(one, Enabled(), call)));
-    EXPECT_EQ(Three({false, false, false}), Open(Ask(bare, Enabled(), call)));
+    EXPECT_EQ(Three({false, false, true}),
+              Open(OnMachine(one, call, Enabled())));
+    EXPECT_EQ(Three({false, false, false}),
+              Open(OnMachine(bare, call, Enabled())));
 }
 
 TEST(CollNetSwitch, GathersWhatTheNetworkCannotReduce)
@@ -130,7 +125,7 @@ TEST(CollNetSwitch, GathersWhatTheNetworkCannotReduce)
         mock_call call = Call(coll, 1 << 20);
         call.no_collnet = true;
         EXPECT_EQ(Three({open, false, open}),
-                  Open(Ask(machine, Enabled(), call)))
+                  Open(OnMachine(machine, call, Enabled())))
             << coll;
     }
 }
@@ -141,12 +136,12 @@ TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToGather)
     for (int n_heads : {7, 8}) {
         Machine machine = WithCollNet("a100n2x8", n_heads);
 
-        EXPECT_EQ(
-            Three({n_heads == 8, false, false}),
-            Open(Ask(machine, Enabled(), Call(ncclFuncAllGather, 1 << 20))));
-        EXPECT_EQ(
-            Three({true, true, false}),
-            Open(Ask(machine, Enabled(), Call(ncclFuncAllReduce, 1 << 20))));
+        EXPECT_EQ(Three({n_heads == 8, false, false}),
+                  Open(OnMachine(machine, Call(ncclFuncAllGather, 1 << 20),
+                                 Enabled())));
+        EXPECT_EQ(Three({true, true, false}),
+                  Open(OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20),
+                                 Enabled())));
     }
 }
 
@@ -157,7 +152,7 @@ TEST(CollNetSwitch, IsToldToAV2Tuner)
     options.tuner_plugin = STP_TEST_PLUGINS "/libnccl-tuner-echo_v2.so";
     Log log;
 
-    Ask(machine, options, Call(ncclFuncAllReduce, 1 << 20));
+    OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20), options);
 
     EXPECT_THAT(log.Texts(),
                 testing::Contains(testing::HasSubstr("collnet 1 nvls 1")));
@@ -188,7 +183,7 @@ TEST(CollNetChannels, AreNcclsOwn)
         mock_nccl_options options = Enabled();
         options.algo = c.algo;
         mock_outcome got =
-            Ask(machine, options, Call(ncclFuncAllReduce, c.n_bytes));
+            OnMachine(machine, Call(ncclFuncAllReduce, c.n_bytes), options);
         EXPECT_EQ(c.want, got.n_channels) << c.algo << " " << c.n_bytes;
     }
 }
@@ -202,10 +197,10 @@ TEST(CollNetChannels, AreHalfAsManyMoreWhereANodeIsFasterThanItsNetwork)
     nvls.algo = "nvls";
     const mock_call call = Call(ncclFuncAllReduce, 1 << 30);
 
-    EXPECT_EQ(24, Ask(machine, ring, call).n_channels);
-    EXPECT_EQ(16, Ask(machine, nvls, call).n_channels);
+    EXPECT_EQ(24, OnMachine(machine, call, ring).n_channels);
+    EXPECT_EQ(16, OnMachine(machine, call, nvls).n_channels);
     ring.collnet = false;
-    EXPECT_EQ(16, Ask(machine, ring, call).n_channels);
+    EXPECT_EQ(16, OnMachine(machine, call, ring).n_channels);
 }
 
 // ---- a tuner's ----

@@ -9,17 +9,6 @@ using testing::Each;
 namespace
 {
 
-mock_outcome OnMachine(const Machine &machine, const mock_call &call,
-                       const mock_nccl_options &options = {})
-{
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    mock_outcome outcome;
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome))
-        << mock_last_error();
-    return outcome;
-}
-
 struct Fp8Case {
     const char *name;
     const char *machine;

@@ -20,17 +20,6 @@ using testing::StrEq;
 namespace
 {
 
-struct Layout {
-    const char *name;
-    mock_layout layout;
-    bool at_once;
-
-    friend void PrintTo(const Layout &l, std::ostream *out)
-    {
-        *out << l.name;
-    }
-};
-
 class InALayout : public AllRanks, public testing::WithParamInterface<Layout>
 {
   protected:
@@ -151,15 +140,7 @@ TEST_P(InALayout, ARankWhoseInitFailsFailsAll)
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, InALayout,
-    testing::Values(Layout{"OneThread", MOCK_ONE_THREAD, false},
-                    Layout{"OneThreadAtOnce", MOCK_ONE_THREAD, true},
-                    Layout{"Threads", MOCK_THREADS, false},
-                    Layout{"ThreadsAtOnce", MOCK_THREADS, true},
-                    Layout{"Processes", MOCK_PROCESSES, false},
-                    Layout{"ProcessesAtOnce", MOCK_PROCESSES, true}),
-    CaseName());
+INSTANTIATE_TEST_SUITE_P(All, InALayout, AllLayouts(), LayoutName);
 
 using Layouts = AllRanks;
 

@@ -43,17 +43,6 @@ Machine Edited(const std::string &name, const std::vector<Edit> &edits)
     return LoadFolder(folder.Path());
 }
 
-mock_outcome OnMachine(const Machine &machine, const mock_call &call,
-                       const mock_nccl_options &options = {})
-{
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    mock_outcome outcome;
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome))
-        << mock_last_error();
-    return outcome;
-}
-
 TEST(SeveralNodes, HaveTheChannelsThatNcclPrints)
 {
     const std::map<std::string, std::vector<int>> want = {

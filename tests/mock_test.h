@@ -132,6 +132,18 @@ inline mock_call Call(ncclFunc_t coll, size_t n_bytes)
     return call;
 }
 
+// One collective on a communicator of its own.
+inline mock_outcome OnMachine(const Machine &machine, const mock_call &call,
+                              const mock_nccl_options &options = {})
+{
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, machine);
+    mock_outcome outcome;
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome))
+        << mock_last_error();
+    return outcome;
+}
+
 // For INSTANTIATE_TEST_SUITE_P over cases with a name.
 struct CaseName {
     template <class T>

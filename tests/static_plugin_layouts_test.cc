@@ -12,17 +12,6 @@ namespace
 using namespace static_plugin;
 using testing::IsEmpty;
 
-struct Layout {
-    const char *name;
-    mock_layout layout;
-    bool at_once;
-
-    friend void PrintTo(const Layout &l, std::ostream *out)
-    {
-        *out << l.name;
-    }
-};
-
 class InALayout : public OnAllRanks, public testing::WithParamInterface<Layout>
 {
   protected:
@@ -165,14 +154,6 @@ TEST_P(InALayout, ARankThatDiesTakesNobodyWithIt)
     EXPECT_THAT(LeftInSharedMemory(), IsEmpty());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, InALayout,
-    testing::Values(Layout{"OneThread", MOCK_ONE_THREAD, false},
-                    Layout{"OneThreadAtOnce", MOCK_ONE_THREAD, true},
-                    Layout{"Threads", MOCK_THREADS, false},
-                    Layout{"ThreadsAtOnce", MOCK_THREADS, true},
-                    Layout{"Processes", MOCK_PROCESSES, false},
-                    Layout{"ProcessesAtOnce", MOCK_PROCESSES, true}),
-    [](const auto &test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, InALayout, AllLayouts(), LayoutName);
 
 } // namespace

@@ -4,19 +4,11 @@
 
 #include <random>
 
-#include "mock_ranks.h"
+#include "layouts.h"
 #include "static_plugin.h"
 
 namespace static_plugin
 {
-
-struct FreeRanks {
-    void operator()(mock_ranks *ranks) const
-    {
-        mock_ranks_destroy(ranks);
-    }
-};
-using Ranks = std::unique_ptr<mock_ranks, FreeRanks>;
 
 // Groups of one to four collectives of random kinds and sizes.
 class RandomScript
