@@ -1,0 +1,1 @@
+// Nothing: it carries the headers that all tests share, read once.
