@@ -99,6 +99,7 @@ static ncclResult_t build_model(struct mock_comm *comm,
     bool alone = info.n_ranks == 1;
     struct mock_user_choice choice;
     ncclResult_t rc = mock_user_choice_parse(
+        mock_nccl_version(comm->nccl),
         alone ? NULL : mock_nccl_algo(comm->nccl),
         alone ? NULL : mock_nccl_proto(comm->nccl), &choice);
 
@@ -238,17 +239,31 @@ static ncclResult_t ask_tuner(struct mock_comm *comm,
     return check_answer(comm, rc);
 }
 
+static struct mock_question question_of(const struct mock_call *call)
+{
+    return (struct mock_question){
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = call->n_pipe_ops,
+        .no_nvls = call->no_nvls,
+        .no_pat = call->no_pat,
+        .fp8 = call->fp8,
+        .no_collnet = call->no_collnet,
+    };
+}
+
 /* 2.21 hands out no table, and takes one answer for what to run. */
 static ncclResult_t ask_pair(struct mock_comm *comm,
                              const struct mock_call *call,
                              struct mock_outcome *outcome)
 {
+    const struct mock_question question = question_of(call);
     const struct mock_pair_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = 1,
-        .nvls =
-            comm->model.n_nvls_channels != 0 && !call->no_nvls && !call->fp8,
+        .collnet = mock_model_collnet(&comm->model, &question),
+        .nvls = mock_model_nvls(&comm->model, &question),
     };
 
     outcome->algo = NCCL_ALGO_UNDEF;
@@ -410,19 +425,6 @@ const struct mock_model *mock_comm_model(const struct mock_comm *comm)
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
 {
     return call->n_bytes != 0 && comm->model.n_ranks != 1;
-}
-
-static struct mock_question question_of(const struct mock_call *call)
-{
-    return (struct mock_question){
-        .coll = call->coll,
-        .n_bytes = call->n_bytes,
-        .n_pipe_ops = call->n_pipe_ops,
-        .no_nvls = call->no_nvls,
-        .no_pat = call->no_pat,
-        .fp8 = call->fp8,
-        .no_collnet = call->no_collnet,
-    };
 }
 
 static ncclResult_t

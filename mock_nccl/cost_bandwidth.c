@@ -30,12 +30,13 @@ static float channel_bw(const struct mock_inputs *in,
 static float ring_bus_bw(const struct mock_inputs *in, int proto)
 {
     const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
+    double ll128 = in->per_node < 2 ? in->rules->ring_ll128_alone : .92;
     float bus = (float)ring->n_channels * channel_bw(in, ring);
 
     if (proto == NCCL_PROTO_LL)
         return (float)fmin(ll_limit(in), bus * .5);
     if (proto == NCCL_PROTO_LL128)
-        return (float)fmin(bus * .92,
+        return (float)fmin(bus * ll128,
                            ring->n_channels *
                                limit(in, in->constants->perChMaxRingLL128Bws));
     return bus;
@@ -60,6 +61,24 @@ static float tree_bus_bw(const struct mock_inputs *in, int proto)
     return bus;
 }
 
+/* Up to 2.27: the slower of the links. */
+static float nvls_slowest(const struct mock_inputs *in, int coll, int algo)
+{
+    const struct mock_graph *nvls = mock_graph_of(in, algo);
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float intra = nvls->bw_intra;
+    float inter = nvls->bw_inter;
+
+    if (algo == NCCL_ALGO_NVLS_TREE) {
+        inter = in->n_nodes <= 2 ? inter : inter / 2;
+    } else if (in->rules->nvls == MOCK_NVLS_GATHERS &&
+               coll != ncclFuncAllReduce) {
+        intra = intra * (per_node - 1) / per_node;
+        inter *= .9f;
+    }
+    return (float)nvls->n_channels * fminf(intra, inter);
+}
+
 static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
 {
     const struct mock_graph *nvls = mock_graph_of(in, algo);
@@ -71,6 +90,8 @@ static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
     float intra;
     float inter;
 
+    if (in->rules->nvls != MOCK_NVLS_EFFICIENCY)
+        return nvls_slowest(in, coll, algo);
     if (nvls->n_channels < 2)
         return 0;
     intra = nvls->bw_intra * nvls_efficiency[in->compcap_index] * (n - 1) / n;
@@ -84,7 +105,21 @@ static float pat_bus_bw(const struct mock_inputs *in)
     const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_PAT);
     float bus = (float)graph->n_channels * channel_bw(in, graph);
 
-    return (float)(bus * .75);
+    return (float)(bus * in->rules->pat_share);
+}
+
+/* To gather and scatter. */
+static float collnet_direct_gather_bw(const struct mock_inputs *in)
+{
+    const struct mock_graph *graph =
+        mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float bus = per_node * graph->bw_intra;
+    float weight = (per_node - 1) / (8 - 1);
+
+    if (in->rules->direct_by_ranks)
+        return (float)(bus * (weight * .85 + (1 - weight) * .95));
+    return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
 }
 
 static float collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
@@ -98,7 +133,7 @@ static float collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
     if (graph->n_channels == 0)
         return 0;
     if (coll != ncclFuncAllReduce)
-        return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
+        return collnet_direct_gather_bw(in);
     factor = (float)(per_node / (1.0 * graph->n_channels));
     factor -= (factor - 1) / 2;
     bus /= factor;
@@ -135,24 +170,34 @@ static float bus_bw(const struct mock_inputs *in, int coll, int algo, int proto)
 /* To gather and scatter by CollNet every GPU has to be a head. */
 static bool lacks_heads(const struct mock_inputs *in, int algo)
 {
-    return (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_COLLNET_DIRECT) &&
-           in->n_nodes > 1 && in->per_node > in->n_heads;
+    bool counts = algo == NCCL_ALGO_COLLNET_DIRECT ||
+                  (algo == NCCL_ALGO_NVLS && in->rules->heads_for_nvls);
+
+    return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
+}
+
+/* What the caller sees of each byte that crosses the links. */
+static float seen(const struct mock_inputs *in, int coll, int algo)
+{
+    bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+
+    if (nvls && gathers && !in->rules->scales_nvls_gathers)
+        return 1;
+    if (nvls && in->rules->nvls != MOCK_NVLS_EFFICIENCY)
+        return (float)(5.0 / 6.0);
+    if (nvls || algo == NCCL_ALGO_RING)
+        return (float)((1.0 * in->n_ranks) /
+                       mock_ring_steps(coll, in->n_ranks));
+    return gathers ? 1 : .5f;
 }
 
 float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
                      int proto)
 {
     bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
-    float bus = bus_bw(in, coll, algo, proto);
-    float ratio = .5f;
 
     if (gathers && lacks_heads(in, algo))
         return 0;
-    if (gathers && algo != NCCL_ALGO_RING)
-        return bus;
-    if (algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||
-        algo == NCCL_ALGO_NVLS_TREE)
-        ratio =
-            (float)((1.0 * in->n_ranks) / mock_ring_steps(coll, in->n_ranks));
-    return bus * ratio;
+    return bus_bw(in, coll, algo, proto) * seen(in, coll, algo);
 }

@@ -24,7 +24,8 @@ static struct steps steps_of(const struct mock_inputs *in, int algo, int proto)
 {
     float wire = mock_graph_of(in, algo)->latency_inter;
     /* Nothing hides the network's latency with one rank a node. */
-    int like = in->per_node == 1 ? NCCL_ALGO_TREE : algo;
+    bool like_tree = in->rules->alone_like_tree && in->per_node == 1;
+    int like = like_tree ? NCCL_ALGO_TREE : algo;
     struct steps steps = {
         .intra = hw_latency(in, intra_hw(in, algo), algo, proto),
         .inter = hw_latency(in, NCCL_HW_NET, like, proto),
@@ -58,7 +59,8 @@ static float ring_latency(const struct mock_inputs *in, int coll, int proto)
     if (coll == ncclFuncBroadcast || coll == ncclFuncReduce)
         return chain_latency(in, coll, proto);
     if (coll == ncclFuncAllReduce)
-        n_inter *= 2;
+        n_inter = 2 * (in->rules->crosses_twice && in->n_nodes > 1 ? in->n_nodes
+                                                                   : n_inter);
     if (proto == NCCL_PROTO_SIMPLE)
         overhead *= 3;
     return (float)(n_steps - n_inter) * fmaxf(step.intra, overhead) +
@@ -99,12 +101,14 @@ static float nvls_latency(const struct mock_inputs *in, int algo, int proto)
     return in->n_nodes > 1 ? step.intra + step.inter : step.intra;
 }
 
-static double pat_latency(const struct mock_inputs *in, int proto)
+static double pat_latency(const struct mock_inputs *in, float base, int proto)
 {
     struct steps step = steps_of(in, NCCL_ALGO_PAT, proto);
+    double waits = mock_log2((size_t)in->n_nodes) * (step.inter / 3.5);
+    double work = in->n_ranks * 2.8;
 
-    return mock_log2((size_t)in->n_nodes) * (step.inter / 3.5) +
-           in->n_ranks * 2.8;
+    return in->rules->pat_base_first ? base + waits + work
+                                     : base + (waits + work);
 }
 
 float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto)
@@ -125,6 +129,6 @@ float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto)
     case NCCL_ALGO_NVLS_TREE:
         return base + nvls_latency(in, algo, proto);
     default:
-        return (float)(base + pat_latency(in, proto));
+        return (float)pat_latency(in, base, proto);
     }
 }

@@ -70,34 +70,15 @@ const ncclTunerConstants_v5_t mock_default_constants = {
         [NCCL_BLACKWELL_COMPCAP_IDX] = {0.0, 96.0, 43.8},
     },
 };
-
-/* What trees reach of their bandwidth, from 64 B in powers of two; the last one
- * is for NVLS trees. */
-enum { N_TREE_CORRECTIONS = 23, N_CORRECTIONS = 24 };
-static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
-    [NCCL_PROTO_LL] = {1, 1, 1, 1, .9f, .8f, .7f, .7f, .7f, .7f, .6f, .5f,
-        .4f, .4f, .5f, .6f, .7f, .8f, .9f, 1, 1, 1, 1, 1},
-    [NCCL_PROTO_LL128] = {1, 1, 1, 1, 1, .9f, .8f, .8f, .8f, .7f, .6f, .6f,
-        .6f, .6f, .6f, .6f, .8f, .9f, .9f, .9f, .9f, 1, 1, 1},
-    [NCCL_PROTO_SIMPLE] = {.9f, .9f, .9f, .9f, .9f, .9f, .9f, .8f, .7f, .6f,
-        .6f, .5f, .5f, .5f, .5f, .6f, .7f, .8f, .7f, .7f, .8f, .9f, .9f, .9f},
-};
 // clang-format on
-
-enum {
-    MAX_NVLS_RANKS = 32,   /* of a node, for anything but all-reduce */
-    MAX_COLLNET_RANKS = 8, /* of a node */
-    MAX_BATCH_COLLS = 10,
-    MAX_EXACT_FP8_RANKS = 8, /* in a ring; more lose too much of fp8 */
-    MIN_PLATEAU = 64,        /* bytes of one rank on one channel */
-};
 
 /* ---- what the formulas read ---- */
 
-static int compcap_index(int compute_capability)
+static int compcap_index(const struct mock_model_rules *rules,
+                         int compute_capability)
 {
     if (compute_capability >= 100)
-        return NCCL_BLACKWELL_COMPCAP_IDX;
+        return rules->newest_compcap;
     if (compute_capability >= 90)
         return NCCL_HOPPER_COMPCAP_IDX;
     return compute_capability >= 80 ? NCCL_AMPERE_COMPCAP_IDX
@@ -111,21 +92,49 @@ static int scale_of(int n_nodes)
     return n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES : NCCL_TUNING_SCALE_4NODES;
 }
 
+/* Whose heads send for the other GPUs of a node by CollNet. */
+static const struct mock_graph *
+collnet_graph(const struct mock_model_rules *rules,
+              const struct mock_machine_info *info,
+              const struct mock_graphs *graphs)
+{
+    bool of_nvls = rules->nvls_heads && info->n_nvls_channels > 0;
+
+    return &graphs
+                ->graph[of_nvls ? MOCK_GRAPH_NVLS : MOCK_GRAPH_COLLNET_DIRECT];
+}
+
+static bool has_collnet(const struct mock_model_rules *rules,
+                        const struct mock_machine_info *info,
+                        const struct mock_user_choice *choice)
+{
+    return choice->collnet &&
+           mock_within(info->n_ranks / info->n_nodes, rules->max_collnet_ranks);
+}
+
 static struct mock_inputs inputs_of(const struct mock_machine_info *info,
                                     const struct mock_graphs *graphs,
-                                    const ncclTunerConstants_v5_t *constants)
+                                    const struct mock_model_rules *rules,
+                                    const ncclTunerConstants_v5_t *constants,
+                                    const struct mock_user_choice *choice)
 {
     bool amd = strcmp(info->cpu_vendor, "amd") == 0;
-    bool like_amd = amd || strcmp(info->cpu_vendor, "mixed") == 0;
+    bool like_amd = amd || (rules->mixed_like_amd &&
+                            strcmp(info->cpu_vendor, "mixed") == 0);
     struct mock_inputs in = {
+        .rules = rules,
         .constants = constants,
         .graphs = graphs,
         .compcap = info->compute_capability,
-        .compcap_index = compcap_index(info->compute_capability),
+        .compcap_index = compcap_index(rules, info->compute_capability),
         .scale = scale_of(info->n_nodes),
         .n_ranks = info->n_ranks,
         .n_nodes = info->n_nodes,
         .per_node = info->n_ranks / info->n_nodes,
+        .nvls = info->n_nvls_channels > 0,
+        .collnet = has_collnet(rules, info, choice),
+        .n_heads = collnet_graph(rules, info, graphs)->n_heads,
+        .heads_chains = collnet_graph(rules, info, graphs)->heads_chains,
     };
 
     if (info->n_nodes == 1) {
@@ -161,6 +170,11 @@ int mock_ring_steps(int coll, int n_ranks)
     return n_ranks;
 }
 
+bool mock_within(int n, int limit)
+{
+    return limit == 0 || n <= limit;
+}
+
 int mock_log2(size_t n)
 {
     return n == 0 ? -1 : 63 - __builtin_clzll(n);
@@ -182,10 +196,21 @@ static bool is_modelled(const struct mock_inputs *in, int coll, int algo,
     case ncclFuncReduceScatter:
         return algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||
                algo == NCCL_ALGO_COLLNET_DIRECT ||
-               (algo == NCCL_ALGO_PAT && in->per_node == 1);
+               (algo == NCCL_ALGO_PAT && in->rules->pat && in->per_node == 1);
     default:
         return algo == NCCL_ALGO_RING;
     }
+}
+
+static bool ll128_is_known(const struct mock_inputs *in)
+{
+    const int *known = in->rules->ll128_on;
+
+    if (known == NULL)
+        return in->compcap >= 70;
+    while (*known != 0 && *known != in->compcap)
+        known++;
+    return *known != 0;
 }
 
 /* LL128 needs stores of 128 bytes to arrive whole, which not all links do. */
@@ -195,26 +220,60 @@ static bool ll128_is_safe(const struct mock_inputs *in, int algo)
     enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
 
     return graph->type_inter <= farthest &&
-           graph->type_intra <= MOCK_PATH_NVB && in->compcap >= 70;
+           graph->type_intra <= MOCK_PATH_NVB && ll128_is_known(in);
+}
+
+static bool is_there(const struct mock_inputs *in, int algo)
+{
+    switch (algo) {
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return in->collnet;
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return in->collnet && (!in->rules->chain_on_heads || in->heads_chains);
+    case NCCL_ALGO_NVLS:
+        return in->nvls && (in->collnet || in->n_nodes == 1);
+    case NCCL_ALGO_NVLS_TREE:
+        return in->nvls && in->n_nodes > 1;
+    default:
+        return true;
+    }
 }
 
 static bool is_enabled(const struct mock_inputs *in,
                        const struct mock_user_choice *choice, int coll,
                        int algo, int proto)
 {
-    bool on_collnet = algo == NCCL_ALGO_COLLNET_DIRECT ||
-                      algo == NCCL_ALGO_COLLNET_CHAIN ||
-                      (algo == NCCL_ALGO_NVLS && in->n_nodes > 1);
-
     if (choice->algo[coll][algo] == MOCK_USE_NO ||
         choice->proto[coll][proto] == MOCK_USE_NO)
         return false;
     if (choice->proto[coll][proto] == MOCK_USE_IF_SAFE &&
         !ll128_is_safe(in, algo))
         return false;
-    if (algo == NCCL_ALGO_NVLS_TREE && in->n_nodes == 1)
-        return false;
-    return in->collnet || !on_collnet;
+    return is_there(in, algo);
+}
+
+/* What counts of the user's choice: without CollNet NCCL may ignore NCCL_ALGO
+ * if it allows nothing but CollNet and PAT. */
+static struct mock_user_choice heed(const struct mock_inputs *in,
+                                    const struct mock_user_choice *user)
+{
+    struct mock_user_choice choice = *user;
+
+    if (!in->rules->needs_collnet || in->collnet)
+        return choice;
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        enum mock_use *use = choice.algo[c];
+
+        /* NVLS within a node counts even if the GPUs have none */
+        if (use[NCCL_ALGO_RING] == MOCK_USE_NO &&
+            use[NCCL_ALGO_TREE] == MOCK_USE_NO &&
+            (use[NCCL_ALGO_NVLS] == MOCK_USE_NO || in->n_nodes > 1) &&
+            (use[NCCL_ALGO_NVLS_TREE] == MOCK_USE_NO || in->n_nodes == 1)) {
+            use[NCCL_ALGO_RING] = MOCK_USE_YES;
+            use[NCCL_ALGO_TREE] = MOCK_USE_YES;
+        }
+    }
+    return choice;
 }
 
 /* ---- the model ---- */
@@ -270,14 +329,17 @@ static void back_rings_up(struct mock_model *model,
                           const struct mock_inputs *in,
                           const struct mock_user_choice *choice)
 {
-    struct mock_user_choice any_algo = *choice;
+    struct mock_user_choice any = *choice;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        any_algo.algo[c][NCCL_ALGO_RING] = MOCK_USE_YES;
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            if (is_enabled(in, &any_algo, c, NCCL_ALGO_RING, p))
+        any.algo[c][NCCL_ALGO_RING] = MOCK_USE_YES;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+            if (in->rules->backs_protocols)
+                any.proto[c][p] = MOCK_USE_YES;
+            if (is_enabled(in, &any, c, NCCL_ALGO_RING, p))
                 model->ring_backup[c][p] =
                     mock_bandwidth(in, c, NCCL_ALGO_RING, p);
+        }
         if (!has_any(model, c))
             memcpy(model->bandwidth[c][NCCL_ALGO_RING], model->ring_backup[c],
                    sizeof(model->ring_backup[c]));
@@ -299,16 +361,12 @@ void mock_model_build(struct mock_model *model,
                       const struct mock_graphs *graphs,
                       const struct mock_model_rules *rules,
                       const ncclTunerConstants_v5_t *constants,
-                      const struct mock_user_choice *choice)
+                      const struct mock_user_choice *user)
 {
-    struct mock_inputs in = inputs_of(info, graphs, constants);
+    const struct mock_inputs in =
+        inputs_of(info, graphs, rules, constants, user);
+    const struct mock_user_choice choice = heed(&in, user);
 
-    in.collnet = choice->collnet;
-    in.n_heads =
-        graphs
-            ->graph[info->n_nvls_channels > 0 ? MOCK_GRAPH_NVLS
-                                              : MOCK_GRAPH_COLLNET_DIRECT]
-            .n_heads;
     memset(model, 0, sizeof(*model));
     model->rules = rules;
     model->n_ranks = info->n_ranks;
@@ -324,7 +382,7 @@ void mock_model_build(struct mock_model *model,
     model->n_nvls_channels = info->n_nvls_channels;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
     model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;
-    model->collnet = choice->collnet;
+    model->collnet = in.collnet;
     mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
     set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
     if (info->n_ranks == 1)
@@ -332,119 +390,7 @@ void mock_model_build(struct mock_model *model,
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                set_entry(model, &in, choice, c, a, p);
+                set_entry(model, &in, &choice, c, a, p);
     if (rules->ring_backup)
-        back_rings_up(model, &in, choice);
-}
-
-/* ---- tables ---- */
-
-static bool nvls_allowed(const struct mock_model *model,
-                         const struct mock_question *q)
-{
-    if (model->n_nvls_channels == 0 || q->plain_only ||
-        ((q->no_nvls || q->fp8) && q->coll != ncclFuncAllGather))
-        return false;
-    return q->coll == ncclFuncAllReduce ||
-           model->n_ranks / model->n_nodes <= MAX_NVLS_RANKS;
-}
-
-/* By the network; a gather leaves nothing to reduce. */
-static bool network_can(const struct mock_question *q)
-{
-    return !q->plain_only && (!q->no_collnet || q->coll == ncclFuncAllGather);
-}
-
-static bool is_allowed(const struct mock_model *model,
-                       const struct mock_question *q, int algo)
-{
-    switch (algo) {
-    case NCCL_ALGO_NVLS:
-        return nvls_allowed(model, q) &&
-               (model->n_nodes == 1 || network_can(q));
-    case NCCL_ALGO_NVLS_TREE:
-        return nvls_allowed(model, q);
-    case NCCL_ALGO_COLLNET_DIRECT:
-    case NCCL_ALGO_COLLNET_CHAIN:
-        return network_can(q) &&
-               model->n_ranks / model->n_nodes <= MAX_COLLNET_RANKS;
-    case NCCL_ALGO_PAT:
-        return !q->no_pat || q->coll != ncclFuncReduceScatter;
-    default:
-        return true;
-    }
-}
-
-/* From some size on a ring over several nodes costs more a step. */
-static bool on_plateau(const struct mock_model *model,
-                       const struct mock_question *q, int algo, int proto)
-{
-    size_t parts = (size_t)(model->n_channels * model->n_ranks);
-
-    return algo == NCCL_ALGO_RING && proto == NCCL_PROTO_SIMPLE &&
-           model->n_nodes > 1 && q->coll == ncclFuncAllReduce &&
-           q->n_bytes / parts >= MIN_PLATEAU;
-}
-
-static int n_corrections(const struct mock_model *model, int algo)
-{
-    if (algo == NCCL_ALGO_TREE)
-        return N_TREE_CORRECTIONS;
-    if (algo == NCCL_ALGO_NVLS_TREE && model->compute_capability >= 100 &&
-        model->is_x86)
-        return model->rules->n_nvls_tree_corrections;
-    return 0;
-}
-
-static float entry(const struct mock_model *model,
-                   const struct mock_question *q, int algo, int proto, float bw)
-{
-    float latency = model->latency[q->coll][algo][proto];
-    int log_size = mock_log2(q->n_bytes >> 6);
-    int n_latencies = q->n_pipe_ops;
-
-    if (bw == 0 || !is_allowed(model, q, algo))
-        return NCCL_ALGO_PROTO_IGNORE;
-    if (log_size >= 0 && log_size < n_corrections(model, algo))
-        bw *= tree_correction[proto][log_size];
-    if (on_plateau(model, q, algo, proto))
-        latency =
-            (float)(latency * (model->compute_capability < 80 ? 1.9 : 1.4));
-    if (algo != NCCL_ALGO_RING)
-        n_latencies = (n_latencies + MAX_BATCH_COLLS - 1) / MAX_BATCH_COLLS;
-    return latency * (float)n_latencies + (float)q->n_bytes / (1000 * bw);
-}
-
-/* NCCL moves allgather and broadcast as bytes, whatever the type. */
-static bool loses_fp8(const struct mock_model *model,
-                      const struct mock_question *q)
-{
-    return q->fp8 && model->rules->fp8_penalty &&
-           model->n_ranks > MAX_EXACT_FP8_RANKS &&
-           q->coll != ncclFuncAllGather && q->coll != ncclFuncBroadcast;
-}
-
-void mock_model_table(const struct mock_model *model,
-                      const struct mock_question *question, mock_table table)
-{
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[a][p] = entry(model, question, a, p,
-                                model->bandwidth[question->coll][a][p]);
-    if (loses_fp8(model, question))
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[NCCL_ALGO_RING][p] *= 1024; /* those ruled out, too */
-}
-
-void mock_model_backup(const struct mock_model *model,
-                       const struct mock_question *question, mock_table table)
-{
-    const float *ring = model->bandwidth[question->coll][NCCL_ALGO_RING];
-    const float *backup = model->ring_backup[question->coll];
-
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[a][p] =
-                entry(model, question, a, p,
-                      a == NCCL_ALGO_RING && ring[p] == 0 ? backup[p] : 0);
+        back_rings_up(model, &in, &choice);
 }

@@ -1,5 +1,5 @@
 /*
- * cost_model.h - NCCL 2.28.9's own prediction of how long a collective takes
+ * cost_model.h - NCCL's own prediction of how long a collective takes
  */
 #ifndef MOCK_COST_MODEL_H
 #define MOCK_COST_MODEL_H
@@ -62,6 +62,12 @@ struct mock_question {
     bool no_collnet;
     bool plain_only; /* neither NVLS nor CollNet */
 };
+
+/* What 2.21 tells a tuner: whether NVLS and CollNet can do it. */
+bool mock_model_nvls(const struct mock_model *model,
+                     const struct mock_question *question);
+bool mock_model_collnet(const struct mock_model *model,
+                        const struct mock_question *question);
 
 /* Like mock_model_table(), but what rings would cost that the user has
  * forbidden; all else is ruled out. */

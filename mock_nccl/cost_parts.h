@@ -10,9 +10,11 @@
 #include <stdbool.h>
 
 #include "graphs.h"
+#include "model_rules.h"
 
 /* What the formulas read. */
 struct mock_inputs {
+    const struct mock_model_rules *rules;
     const ncclTunerConstants_v5_t *constants;
     const struct mock_graphs *graphs;
     int compcap;
@@ -23,8 +25,10 @@ struct mock_inputs {
     int per_node;      /* ranks */
     int ll_row;        /* of llMaxBws: by GPU on one node, else by CPU */
     float overhead_us; /* of posting to the network; 0 on one node */
+    bool nvls;         /* the GPUs have it */
     bool collnet;      /* see user_choice.h */
     int n_heads;       /* GPUs of a node that send for others by CollNet */
+    bool heads_chains; /* see graphs.h; of the same heads */
 };
 
 /* The graph that an algorithm runs on. */
@@ -32,6 +36,9 @@ const struct mock_graph *mock_graph_of(const struct mock_inputs *in, int algo);
 
 /* The steps of a ring. */
 int mock_ring_steps(int coll, int n_ranks);
+
+/* Whether 'n' is within a limit; 0 is none. */
+bool mock_within(int n, int limit);
 
 /* floor(log2(n)); -1 for 0. */
 int mock_log2(size_t n);

@@ -20,7 +20,7 @@ struct parser {
     int id;    /* of the graph that is open */
     int n_channels;
     int n_gpus;
-    long heads[64]; /* of the channels so far */
+    long heads[MOCK_N_GRAPHS][64]; /* of the channels so far */
     bool seen[MOCK_N_GRAPHS];
     struct mock_graphs graphs;
 };
@@ -145,9 +145,9 @@ static void add_head(struct parser *p, const char **pairs)
     bool is_new = p->n_channels < 64;
 
     for (int c = 0; c < p->n_channels && c < 64; c++)
-        is_new &= p->heads[c] != head;
+        is_new &= p->heads[p->id][c] != head;
     if (p->n_channels < 64)
-        p->heads[p->n_channels] = head;
+        p->heads[p->id][p->n_channels] = head;
     p->graphs.graph[p->id].n_heads += is_new;
 }
 
@@ -241,6 +241,27 @@ static ncclResult_t check_complete(struct parser *p)
     return ncclSuccess;
 }
 
+static bool is_head(const struct parser *p, int id, long gpu)
+{
+    for (int c = 0; c < p->graphs.graph[id].n_channels; c++)
+        if (p->heads[id][c] == gpu)
+            return true;
+    return false;
+}
+
+static void compare_heads(struct parser *p)
+{
+    for (int id = 0; id < MOCK_N_GRAPHS; id++) {
+        struct mock_graph *graph = &p->graphs.graph[id];
+        int n_chains = p->graphs.graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels;
+
+        graph->heads_chains = true;
+        for (int c = 0; c < n_chains; c++)
+            graph->heads_chains &=
+                is_head(p, id, p->heads[MOCK_GRAPH_COLLNET_CHAIN][c]);
+    }
+}
+
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret)
 {
@@ -260,6 +281,7 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
     rc = parse(&p, file);
     if (rc == ncclSuccess)
         rc = check_complete(&p);
+    compare_heads(&p);
     if (rc == ncclSuccess)
         *graphs_ret = p.graphs;
     XML_ParserFree(p.xml);

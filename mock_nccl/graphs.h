@@ -43,6 +43,8 @@ struct mock_graph {
     enum mock_path type_inter;
     int same_channels; /* all channels visit the GPUs in one order */
     int n_heads;       /* GPUs that come first in some channel */
+    bool
+        heads_chains; /* and those of CollNet Chain's channels are among them */
 };
 
 struct mock_graphs {

@@ -78,7 +78,8 @@ int mock_nvls_channel_count(const struct mock_machine_info *info,
 ncclResult_t mock_machine_model(struct mock_machine *machine)
 {
     struct mock_user_choice choice;
-    ncclResult_t rc = mock_user_choice_parse(NULL, NULL, &choice);
+    ncclResult_t rc =
+        mock_user_choice_parse(mock_version_find(NULL), NULL, NULL, &choice);
 
     if (rc == ncclSuccess)
         mock_model_build(&machine->model, &machine->info, &machine->graphs,

@@ -38,6 +38,7 @@ struct variable {
     const char *const *words;
     int n_words;
     enum mock_use *uses; /* n_words for each collective */
+    bool plain;          /* one list for all, whose bad words are skipped */
 };
 
 /* A part of a value. */
@@ -83,7 +84,7 @@ static ncclResult_t refuse(const struct variable *v, struct part part,
 static ncclResult_t apply_list(const struct variable *v, struct part list,
                                enum mock_use *uses)
 {
-    bool except = *list.at == '^';
+    bool except = list.len != 0 && *list.at == '^';
     struct part word;
 
     if (except) {
@@ -95,6 +96,8 @@ static ncclResult_t apply_list(const struct variable *v, struct part list,
     while (next_part(&list, ',', &word)) {
         int i = find(v->words, v->n_words, word);
 
+        if (i < 0 && v->plain)
+            continue;
         if (i < 0)
             return refuse(v, word, v->kind);
         uses[i] = except ? MOCK_USE_NO : MOCK_USE_YES;
@@ -143,6 +146,8 @@ static ncclResult_t parse_variable(const struct variable *v)
         return ncclSuccess;
     MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
     rest.len = strlen(v->value);
+    if (v->plain)
+        return apply_to_all(v, rest);
     while (rc == ncclSuccess && next_part(&rest, ';', &entry))
         rc = parse_entry(v, entry);
     return rc;
@@ -160,7 +165,8 @@ static void set_defaults(struct mock_user_choice *choice)
     }
 }
 
-ncclResult_t mock_user_choice_parse(const char *algo, const char *proto,
+ncclResult_t mock_user_choice_parse(const struct mock_version *version,
+                                    const char *algo, const char *proto,
                                     struct mock_user_choice *choice_ret)
 {
     struct mock_user_choice choice;
@@ -171,6 +177,7 @@ ncclResult_t mock_user_choice_parse(const char *algo, const char *proto,
         .words = proto_names,
         .n_words = NCCL_NUM_PROTOCOLS,
         .uses = choice.proto[0],
+        .plain = version->choice->plain_lists,
     };
     const struct variable algos = {
         .name = "NCCL_ALGO",
@@ -179,6 +186,7 @@ ncclResult_t mock_user_choice_parse(const char *algo, const char *proto,
         .words = algo_names,
         .n_words = NCCL_NUM_ALGORITHMS,
         .uses = choice.algo[0],
+        .plain = version->choice->plain_lists,
     };
     ncclResult_t rc;
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "error.h"
+#include "versions.h"
 
 enum mock_use {
     MOCK_USE_NO,
@@ -24,7 +25,8 @@ struct mock_user_choice {
 };
 
 /*
- * Reads the values of the two variables, NULL for unset, as NCCL 2.28.9 does:
+ * Reads the values of the two variables, NULL for unset, as NCCL does from 2.24
+ * on:
  *
  *   value:      entry[;entry...]
  *   entry:      [collective:]list
@@ -36,10 +38,15 @@ struct mock_user_choice {
  * empty list of exceptions differ: "" says nothing, "^" allows everything,
  * LL128 included.
  *
+ * Before 2.24 a value is one list for all collectives, in which NCCL skips
+ * words that it does not know, PAT before 2.23 among them; an empty value is an
+ * empty list, which allows nothing.
+ *
  * On failure (ncclInvalidUsage) *choice_ret is untouched and the error names
  * the variable and the word.
  */
-ncclResult_t mock_user_choice_parse(const char *algo, const char *proto,
+ncclResult_t mock_user_choice_parse(const struct mock_version *version,
+                                    const char *algo, const char *proto,
                                     struct mock_user_choice *choice_ret);
 
 #endif /* MOCK_USER_CHOICE_H */

@@ -164,6 +164,7 @@ static const struct mock_choice_rules choice_2_21 = {
     .selection = MOCK_SELECT_PAIR,
     .channels = MOCK_CHANNELS_WHOLE,
     .groups_by_count = true,
+    .plain_lists = true,
     .ceiling = NO_HOUR,
     .nothing = "Error : no algorithm/protocol available",
     .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
@@ -173,6 +174,7 @@ static const struct mock_choice_rules choice_2_22 = {
     .selection = MOCK_SELECT_FIRST,
     .channels = MOCK_CHANNELS_FIELD,
     .simulates = true,
+    .plain_lists = true,
     .ceiling = NO_HOUR,
     .nothing = "Error : no algorithm/protocol available",
     .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
@@ -182,6 +184,7 @@ static const struct mock_choice_rules choice_2_23 = {
     .selection = MOCK_SELECT_FIRST,
     .channels = MOCK_CHANNELS_FIELD,
     .simulates = true,
+    .plain_lists = true,
     .ceiling = NO_HOUR,
     .nothing = "Error : no algorithm/protocol available",
     .decided =
@@ -272,86 +275,22 @@ static const struct mock_choice_rules choice_2_31 = {
     .scheduled = SCHEDULED,
 };
 
-/* ---- models ---- */
-
-#define AT(field) (offsetof(ncclTunerConstants_v5_t, field) / sizeof(double))
-#define BLACKWELL NCCL_BLACKWELL_COMPCAP_IDX
-
-static const struct mock_constant constants_2_29[] = {
-    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40},
-};
-static const struct mock_constant constants_2_30[] = {
-    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40},
-    {AT(perChMaxNVLSTreeBws[BLACKWELL][2]), 80},
-};
-#define CONSTANTS(table)                                                       \
-    .constants = (table), .n_constants = sizeof(table) / sizeof((table)[0])
-
-enum { NVLS_TREE_CORRECTIONS = 24 };
-
-static const struct mock_model_rules model_2_21 = {
-    .ring_backup = true,
-    .fine_cells = true,
-    .min_traffic = 512,
-};
-static const struct mock_model_rules model_2_22 = {
-    .ring_backup = true,
-    .fine_cells = true,
-    .bears_negative = true,
-    .min_traffic = 512,
-};
-static const struct mock_model_rules model_2_23 = {
-    .ring_backup = true,
-    .bears_negative = true,
-    .min_traffic = 16 << 10,
-};
-static const struct mock_model_rules model_2_24 = {
-    .fp8_penalty = true,
-    .bears_negative = true,
-    .min_traffic = 16 << 10,
-};
-static const struct mock_model_rules model_2_26 = {
-    .fp8_penalty = true,
-    .weighs_ll = true,
-    .bears_negative = true,
-    .min_traffic = 16 << 10,
-};
-static const struct mock_model_rules model_2_29 = {
-    CONSTANTS(constants_2_29), .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
-    .fp8_penalty = true,       .weighs_ll = true,
-    .fills_channels = true,    .min_traffic = 32 << 10,
-};
-static const struct mock_model_rules model_2_30 = {
-    CONSTANTS(constants_2_30), .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
-    .fp8_penalty = true,       .weighs_ll = true,
-    .fills_channels = true,    .min_traffic = 32 << 10,
-};
-static const struct mock_model_rules model_2_31 = {
-    CONSTANTS(constants_2_30), .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
-    .weighs_ll = true,         .fills_channels = true,
-    .min_traffic = 32 << 10,
-};
-
 /* ---- versions ---- */
 
 // clang-format off
 static const struct mock_version versions[] = {
     /* name, loader, choice, model, tuner, algorithms */
-    {"2.21",    &loader_2_21, &choice_2_21, &model_2_21, 2, 6},
-    {"2.22",    &loader_2_22, &choice_2_22, &model_2_22, 3, 6},
-    {"2.23",    &loader_2_22, &choice_2_23, &model_2_23, 3, 7},
-    {"2.24",    &loader_2_22, &choice_2_24, &model_2_24, 4, 7},
-    {"2.25",    &loader_2_22, &choice_2_24, &model_2_24, 4, 7},
-    {"2.26",    &loader_2_26, &choice_2_24, &model_2_26, 4, 7},
-    {"2.27",    &loader_2_27, &choice_2_27, &model_2_26, 4, 7},
-    {"2.28",    &loader_2_28, &choice_2_28, &model_2_26, 5, 7},
-    {"2.29",    &loader_2_28, &choice_2_29, &model_2_29, 5, 7},
-    {"2.30",    &loader_2_30, &choice_2_30, &model_2_30, 6, 7},
-    {"2.31dev", &loader_2_30, &choice_2_31, &model_2_31, 6, 7},
+    {"2.21",    &loader_2_21, &choice_2_21, &mock_model_2_21, 2, 6},
+    {"2.22",    &loader_2_22, &choice_2_22, &mock_model_2_22, 3, 6},
+    {"2.23",    &loader_2_22, &choice_2_23, &mock_model_2_23, 3, 7},
+    {"2.24",    &loader_2_22, &choice_2_24, &mock_model_2_24, 4, 7},
+    {"2.25",    &loader_2_22, &choice_2_24, &mock_model_2_25, 4, 7},
+    {"2.26",    &loader_2_26, &choice_2_24, &mock_model_2_26, 4, 7},
+    {"2.27",    &loader_2_27, &choice_2_27, &mock_model_2_27, 4, 7},
+    {"2.28",    &loader_2_28, &choice_2_28, &mock_model_2_28, 5, 7},
+    {"2.29",    &loader_2_28, &choice_2_29, &mock_model_2_29, 5, 7},
+    {"2.30",    &loader_2_30, &choice_2_30, &mock_model_2_30, 6, 7},
+    {"2.31dev", &loader_2_30, &choice_2_31, &mock_model_2_31, 6, 7},
 };
 // clang-format on
 

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "model_rules.h"
+
 /* What a loader has to say, and when. */
 enum mock_said {
     MOCK_SAY_SET,         /* NCCL_TUNER_PLUGIN holds something */
@@ -100,6 +102,7 @@ struct mock_choice_rules {
     enum mock_selection selection;
     enum mock_channel_rule channels;
     enum mock_symmetric symmetric;
+    bool plain_lists;        /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
     bool symmetric_avg;      /* and avg, too */
     bool forgives_symmetric; /* failure to ask about such a kernel */
     bool gathers_broadcasts; /* of several roots, in one AllGatherV */
@@ -113,28 +116,6 @@ struct mock_choice_rules {
     const char *nothing;   /* a warning: nothing is left to choose */
     const char *decided;   /* of each decision */
     const char *scheduled; /* of each collective, when it has its channels */
-};
-
-/* One number of the tuner constants, by its place among the doubles. */
-struct mock_constant {
-    size_t at;
-    double value;
-};
-
-/* How NCCL predicts times, and spreads collectives over channels. */
-struct mock_model_rules {
-    const struct mock_constant *constants; /* that differ from 2.28's */
-    size_t n_constants;
-    int n_nvls_tree_corrections; /* powers of two from 64 B up for which
-                                    NVLS_TREE is corrected as Tree is, on
-                                    Blackwell behind an x86 CPU */
-    bool ring_backup;    /* what forbids all algorithms does not forbid rings */
-    bool fp8_penalty;    /* long rings times 1024 for fp8 */
-    bool fine_cells;     /* channels get 16 bytes at a time, not min_traffic */
-    bool weighs_ll;      /* LL's traffic counts four times */
-    bool fills_channels; /* even if one gets less than min_traffic */
-    bool bears_negative; /* channel counts; others divide by 0 */
-    size_t min_traffic;  /* bytes over the links that are worth a channel */
 };
 
 struct mock_version {

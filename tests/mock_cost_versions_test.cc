@@ -27,7 +27,8 @@ mock_model Model(const char *version, int n_nodes, const char *cpu = "intel",
     mock_model model;
 
     mock_model_constants(rules, &constants);
-    EXPECT_EQ(ncclSuccess, mock_user_choice_parse(nullptr, nullptr, &choice));
+    EXPECT_EQ(ncclSuccess, mock_user_choice_parse(mock_version_find(version),
+                                                  nullptr, nullptr, &choice));
     mock_model_build(&model, &info, &graphs, rules, &constants, &choice);
     return model;
 }

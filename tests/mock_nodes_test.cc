@@ -337,7 +337,8 @@ mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
     mock_user_choice choice;
     mock_model model;
 
-    EXPECT_EQ(ncclSuccess, mock_user_choice_parse(nullptr, nullptr, &choice));
+    EXPECT_EQ(ncclSuccess, mock_user_choice_parse(mock_version_find(nullptr),
+                                                  nullptr, nullptr, &choice));
     choice.collnet = collnet;
     mock_model_build(&model, &info, &graphs, mock_version_find(nullptr)->model,
                      &mock_default_constants, &choice);
