@@ -11,11 +11,13 @@
  * the plugins, so that it does not share their mistakes either.
  *
  * Of all versions: tuners are found, told, asked and obeyed, groups formed, and
- * lines logged as there.  NCCL_ALGO and NCCL_PROTO are read as 2.28 does, and
- * the channels of 2.21 are given out as in 2.22.  The cost models of 2.28, 2.29
- * and 2.30 are their own; older versions have that of 2.28 (without the penalty
- * for fp8 before 2.24), and 2.31dev has that of 2.30 (without it as well). Left
- * out are lines on what tuners do not see, and those with addresses in them.
+ * lines logged as there, but the channels of 2.21 are given out as in 2.22.
+ * The cost models of 2.21 to 2.30 are exact, each that of its last patch
+ * release, NCCL_ALGO and NCCL_PROTO included; 2.31dev has that of 2.30 without
+ * the penalty for fp8.  The search graphs and the numbers of channels that a
+ * machine was recorded with hold for all versions, though older ones may have
+ * searched and counted otherwise.  Left out are lines on what tuners do not
+ * see, and those with addresses in them.
  *
  * A function that can fail returns an ncclResult_t; the reason is then in
  * mock_last_error() of the calling thread.  Sizes are bytes, times
