@@ -145,17 +145,54 @@ TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToGather)
     }
 }
 
-TEST(CollNetSwitch, IsToldToAV2Tuner)
+// What a v2 tuner hears of CollNet and NVLS.
+std::string Told(const char *version, ncclFunc_t coll)
 {
-    Machine machine = WithCollNet();
     mock_nccl_options options = Enabled();
+    options.version = version;
     options.tuner_plugin = STP_TEST_PLUGINS "/libnccl-tuner-echo_v2.so";
     Log log;
 
-    OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20), options);
+    OnMachine(WithCollNet(), Call(coll, 1 << 20), options);
+    for (const std::string &text : log.Texts())
+        if (text.find("collnet ") != std::string::npos)
+            return text.substr(text.find("collnet "), 16);
+    return "nothing";
+}
 
-    EXPECT_THAT(log.Texts(),
-                testing::Contains(testing::HasSubstr("collnet 1 nvls 1")));
+TEST(CollNetSwitch, IsToldToAV2Tuner)
+{
+    EXPECT_EQ("collnet 1 nvls 1", Told(nullptr, ncclFuncAllReduce));
+    EXPECT_EQ("collnet 1 nvls 1", Told("2.21", ncclFuncAllReduce));
+    EXPECT_EQ("collnet 1 nvls 0", Told("2.21", ncclFuncAllGather));
+}
+
+// Of CollNet Chain's 8 heads 8 or 4 head NVLS channels.
+TEST(CollNetSwitch, KeepsChainsToTheHeadsFrom2_30)
+{
+    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+
+    for (auto [version, n_heads, open] :
+         {std::tuple("2.29", 4, true), std::tuple("2.30", 4, false),
+          std::tuple("2.30", 8, true)}) {
+        const std::string from = STP_FIXTURES "/machines/h100n2x8";
+        std::string xml = ReadFile(from + "/graphs.xml");
+        std::string nvls = Graph(3, 8, n_heads, 40);
+        size_t at = xml.find("<graph id=\"3\"");
+        size_t end = xml.find("</graph>", at) + strlen("</graph>");
+        mock_nccl_options options = Enabled();
+        Folder folder;
+
+        xml.replace(at, end - at, nvls);
+        ReplaceGraph(&xml, 2, Graph(2, 8, 8, 48));
+        ReplaceGraph(&xml, 4, Graph(4, 8, 8, 48));
+        folder.Write("graphs.xml", xml);
+        folder.Write("machine.csv", ReadFile(from + "/machine.csv"));
+        options.version = version;
+        EXPECT_EQ(open,
+                  Open(OnMachine(LoadFolder(folder.Path()), call, options))[1])
+            << version << " " << n_heads;
+    }
 }
 
 // ---- channels ----
