@@ -339,7 +339,7 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenItIsInterrupted)
         if (chdir(dir_.c_str()) != 0 || !freopen("/dev/null", "w", stdout) ||
             !freopen("/dev/null", "w", stderr))
             _exit(99);
-        execl(STP_STEPTUNE, "steptune", "sweep", "-n", "20000", "-o", "s.csv",
+        execl(STP_STEPTUNE, "steptune", "sweep", "-n", "2000", "-o", "s.csv",
               nullptr);
         _exit(99);
     }
