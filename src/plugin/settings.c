@@ -46,7 +46,7 @@ static enum stp_status read_policy_path(char *path, struct stp_error *err)
 {
     const char *file = setting("NCCL_TUNER_CONFIG_FILE");
     const char *overlap_file = setting("STEPTUNE_OVERLAP_CONFIG_FILE");
-    bool overlap;
+    bool overlap = false;
     enum stp_status status =
         read_switch("NCCL_WORKLOAD_OVERLAP", &overlap, err);
 
