@@ -196,6 +196,27 @@ TEST_F(Layouts, ProcessesHaveAnEnvironmentEach)
         << mock_last_error();
 }
 
+TEST_F(Layouts, AreCaughtIfChunksAloneDiffer)
+{
+    nccl_ = MakeNccl({"2.30", nullptr, &kScriptedV6, 6});
+    chunk_script = [](size_t, size_t *size) {
+        if (my_number == 2)
+            *size = 64 << 10;
+        return ncclSuccess;
+    };
+    one_.n_bytes = 64 << 20;
+    script_.n_steps = 1;
+    script_.before_step = [](void *, int rank, size_t) { my_number = rank; };
+    Ranks ranks = Join();
+    ASSERT_TRUE(ranks) << mock_last_error();
+
+    EXPECT_EQ(ncclInternalError, mock_ranks_play(ranks.get(), &script_, 1));
+
+    EXPECT_THAT(mock_last_error(), HasSubstr("in chunks of 65536"));
+    my_number = -1;
+    chunk_script = nullptr;
+}
+
 struct End {
     const char *how;
     void (*before_step)(void *, int rank, size_t step);
