@@ -303,6 +303,28 @@ TEST_P(InALayout, ChildrenPlayBesideTheirParent)
     EXPECT_EQ(ncclSuccess, Play(shrunk)) << mock_last_error();
 }
 
+TEST_F(Layouts, RanksWithoutAColorAreInNoChild)
+{
+    Ranks parent = Join();
+    Machine two = LoadMachine("h200x2");
+    mock_ranks *child = nullptr;
+    inits.clear();
+
+    ASSERT_EQ(ncclSuccess,
+              mock_ranks_split(parent.get(), two.get(), 0, &child));
+
+    Ranks owner(child);
+    EXPECT_EQ(2, mock_ranks_count(child));
+    EXPECT_THAT(inits, SizeIs(2));
+    // But the split counts for all, and all make the same of the next one.
+    Machine four = LoadMachine("h100x4");
+    ASSERT_EQ(ncclSuccess,
+              mock_ranks_split(parent.get(), four.get(), 0, &child));
+    Ranks second(child);
+    EXPECT_THAT(std::set<uint64_t>(inits.end() - 4, inits.end()), SizeIs(1));
+    EXPECT_NE(inits.front(), inits.back());
+}
+
 TEST_F(Layouts, AChildHasNoMoreRanksThanItsParent)
 {
     Ranks parent = Join();
