@@ -38,6 +38,8 @@ static void report(const char *text, const struct decision *d)
         {"hi", numbers[5]},
     };
 
+    if (!mock_log_is_heard())
+        return;
     snprintf(numbers[0], sizeof(numbers[0]), "%zu", d->n_bytes);
     snprintf(numbers[1], sizeof(numbers[1]), "%f", (double)d->us);
     snprintf(numbers[2], sizeof(numbers[2]), "%d", algo);

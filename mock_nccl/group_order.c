@@ -197,6 +197,8 @@ static void order_by_count(struct mock_task *tasks, size_t n)
 void mock_group_order(const struct mock_choice_rules *rules,
                       struct mock_task *tasks, size_t n)
 {
+    if (n < 2)
+        return; /* most are by themselves */
     if (rules->groups_by_count)
         order_by_count(tasks, n);
     else

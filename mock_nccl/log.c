@@ -21,6 +21,16 @@ void mock_set_log(mock_log_sink sink, void *user)
     pthread_mutex_unlock(&lock);
 }
 
+bool mock_log_is_heard(void)
+{
+    bool heard;
+
+    pthread_mutex_lock(&lock);
+    heard = log_sink != NULL;
+    pthread_mutex_unlock(&lock);
+    return heard;
+}
+
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...)
 {

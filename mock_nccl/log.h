@@ -4,6 +4,7 @@
 #ifndef MOCK_LOG_H
 #define MOCK_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "nccl_tuner_abi.h"
@@ -11,6 +12,9 @@
 /* An ncclDebugLogger_t.  Lines longer than NCCL's buffer are cut. */
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...) NCCL_ABI_PRINTF;
+
+/* False if nobody takes what is logged, which then need not be put together. */
+bool mock_log_is_heard(void);
 
 #define MOCK_INFO(flags, ...)                                                  \
     mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)
