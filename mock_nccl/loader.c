@@ -316,3 +316,16 @@ void mock_loader_release(struct mock_nccl *nccl, bool owner)
         close_tuner(nccl);
     pthread_mutex_unlock(&nccl->lock);
 }
+
+int mock_nccl_find_tuner(struct mock_nccl *nccl, char *name_ret, size_t size)
+{
+    bool owner;
+    const struct mock_tuner *tuner = mock_loader_acquire(nccl, &owner);
+    int version = tuner != NULL ? tuner->version : 0;
+
+    if (tuner != NULL) {
+        snprintf(name_ret, size, "%s", mock_tuner_name(tuner));
+        mock_loader_release(nccl, owner);
+    }
+    return version;
+}

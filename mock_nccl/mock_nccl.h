@@ -225,6 +225,13 @@ void mock_set_log(mock_log_sink sink, void *user);
 
 /* ---- libnccl ---- */
 
+/* The versions that can be played, oldest first: "2.21" and so on.  NULL from
+ * the last one on. */
+const char *mock_release_name(size_t i);
+
+/* The number of a version as options name it, such as "2.28.9"; -1 for none. */
+int mock_release_find(const char *version);
+
 struct mock_nccl; /* libnccl as one process has it: the loader's state */
 
 struct mock_nccl_options {
@@ -261,6 +268,11 @@ struct mock_nccl_options {
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
                               struct mock_nccl **nccl_ret);
+/* Finds and opens the tuner as the first communicator would, without its init.
+ * Returns its version, 2 to 6, and its name, cut to 'size'; or 0 if there is
+ * none. */
+int mock_nccl_find_tuner(struct mock_nccl *nccl, char *name_ret, size_t size);
+
 /* All its communicators must be gone. */
 void mock_nccl_destroy(struct mock_nccl *nccl);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "nccl_tuner_abi.h"
+#include "mock_nccl.h"
 
 #define INIT_TUNING ((unsigned long)(NCCL_INIT | NCCL_TUNING))
 #define ENV_TUNING  ((unsigned long)(NCCL_ENV | NCCL_TUNING))
@@ -296,16 +296,28 @@ static const struct mock_version versions[] = {
 
 static const char default_name[] = "2.28";
 
-const struct mock_version *mock_version_find(const char *name)
+enum { N_VERSIONS = sizeof(versions) / sizeof(versions[0]) };
+
+const char *mock_release_name(size_t i)
 {
-    if (name == NULL)
-        name = default_name;
-    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+    return i < N_VERSIONS ? versions[i].name : NULL;
+}
+
+int mock_release_find(const char *version)
+{
+    for (int i = 0; i < N_VERSIONS; i++) {
         size_t len = strlen(versions[i].name);
 
-        if (strncmp(name, versions[i].name, len) == 0 &&
-            (name[len] == '\0' || name[len] == '.'))
-            return &versions[i];
+        if (strncmp(version, versions[i].name, len) == 0 &&
+            (version[len] == '\0' || version[len] == '.'))
+            return i;
     }
-    return NULL;
+    return -1;
+}
+
+const struct mock_version *mock_version_find(const char *name)
+{
+    int i = mock_release_find(name != NULL ? name : default_name);
+
+    return i >= 0 ? &versions[i] : NULL;
 }

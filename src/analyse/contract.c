@@ -9,12 +9,6 @@
 
 #include "analyse/contract_suite.h"
 
-const struct stp_nccl_version stp_nccl_versions[STP_N_NCCL] = {
-    {"2.21", 2}, {"2.22", 3}, {"2.23", 3},    {"2.24", 4},
-    {"2.25", 4}, {"2.26", 4}, {"2.27", 4},    {"2.28", 5},
-    {"2.29", 5}, {"2.30", 6}, {"2.31dev", 6},
-};
-
 static const struct check {
     const char *name;
     const char *meaning;
@@ -99,7 +93,7 @@ struct suite {
     struct stp_contract_job jobs[N_CHECKS + 1];
     sigset_t blocked, unblocked;
     int signal; /* that ended it; 0 if none did */
-    char loads[STP_N_NCCL][STP_CONTRACT_TEXT]; /* why not, by version */
+    char loads[STP_MAX_NCCL][STP_CONTRACT_TEXT]; /* why not, by version */
 };
 
 enum { N_SLOTS = N_CHECKS + 1, PROBE = N_CHECKS };
@@ -156,13 +150,16 @@ static void clear_slots(struct suite *s)
 static enum stp_status find_versions(struct suite *s, struct stp_error *err)
 {
     enum stp_status status;
+    int n = 0;
 
-    for (int v = 0; v < STP_N_NCCL; v++) {
-        s->jobs[v] = job_of(s, v, stp_check_loads);
-        s->jobs[v].run.nccl = stp_nccl_versions[v].name;
+    for (const char *name;
+         n < STP_MAX_NCCL && (name = mock_release_name((size_t)n)) != NULL;
+         n++) {
+        s->jobs[n] = job_of(s, n, stp_check_loads);
+        s->jobs[n].run.nccl = name;
     }
-    status = run_jobs(s, STP_N_NCCL, false, err);
-    for (int v = 0; v < STP_N_NCCL; v++) {
+    status = run_jobs(s, (size_t)n, false, err);
+    for (int v = 0; v < n; v++) {
         const struct stp_contract_slot *slot = &s->slots[v];
 
         s->common.tuner_versions[v] = slot->tuner_version;
@@ -175,23 +172,10 @@ static enum stp_status find_versions(struct suite *s, struct stp_error *err)
     return status;
 }
 
-/* The place in the list of a version such as "2.28.9"; -1 for none. */
-static int version_index(const char *version)
-{
-    for (int v = 0; v < STP_N_NCCL; v++) {
-        size_t len = strlen(stp_nccl_versions[v].name);
-
-        if (strncmp(version, stp_nccl_versions[v].name, len) == 0 &&
-            (version[len] == '\0' || version[len] == '.'))
-            return v;
-    }
-    return -1;
-}
-
 /* The first and the last, or -1. */
 static int oldest_that_takes_it(const struct suite *s)
 {
-    for (int v = 0; v < STP_N_NCCL; v++)
+    for (int v = 0; v < STP_MAX_NCCL; v++)
         if (s->common.tuner_versions[v] != 0)
             return v;
     return -1;
@@ -199,7 +183,7 @@ static int oldest_that_takes_it(const struct suite *s)
 
 static int newest_that_takes_it(const struct suite *s)
 {
-    for (int v = STP_N_NCCL - 1; v >= 0; v--)
+    for (int v = STP_MAX_NCCL - 1; v >= 0; v--)
         if (s->common.tuner_versions[v] != 0)
             return v;
     return -1;
@@ -207,7 +191,7 @@ static int newest_that_takes_it(const struct suite *s)
 
 static bool takes_it(const struct suite *s, const char *version)
 {
-    int v = version_index(version);
+    int v = mock_release_find(version);
 
     return v >= 0 && s->common.tuner_versions[v] != 0;
 }
@@ -219,7 +203,7 @@ static void describe_versions(const struct suite *s, char *text, size_t size)
     int newest = newest_that_takes_it(s);
     int n = 0;
 
-    for (int v = 0, last = 0; v < STP_N_NCCL; v++) {
+    for (int v = 0, last = 0; v < STP_MAX_NCCL; v++) {
         int tuner = s->common.tuner_versions[v];
 
         if (tuner != 0 && tuner != last)
@@ -227,12 +211,13 @@ static void describe_versions(const struct suite *s, char *text, size_t size)
         last = tuner;
     }
     snprintf(text + n, size - (size_t)n, "in NCCL %s to %s",
-             stp_nccl_versions[oldest].name, stp_nccl_versions[newest].name);
+             mock_release_name((size_t)oldest),
+             mock_release_name((size_t)newest));
 }
 
 static void fail_loads(struct suite *s, const char *nccl)
 {
-    const char *why = s->loads[version_index(nccl)];
+    const char *why = s->loads[mock_release_find(nccl)];
 
     stp_contract_fail(&s->common, "NCCL %s does not load it%s%s", nccl,
                       *why != '\0' ? ": " : "", why);
@@ -252,7 +237,7 @@ static void choose_nccl(struct suite *s)
     if (!takes_it(s, s->common.nccl) && (!any || oldest < 0))
         fail_loads(s, s->common.nccl);
     else if (!takes_it(s, s->common.nccl))
-        s->common.nccl = stp_nccl_versions[oldest].name;
+        s->common.nccl = mock_release_name((size_t)oldest);
     if (slot->verdict == STP_CONTRACT_OK)
         describe_versions(s, slot->text, sizeof(slot->text));
 }

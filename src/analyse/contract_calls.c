@@ -449,14 +449,14 @@ void stp_check_versions(struct stp_contract_run *run)
     char what[48];
     int n = 0;
 
-    for (int v = 0; v < STP_N_NCCL; v++) {
+    for (int v = 0; v < STP_MAX_NCCL; v++) {
         if (run->tuner_versions[v] == 0)
             continue;
         n++;
-        if (try_version(run, stp_nccl_versions[v].name))
+        if (try_version(run, mock_release_name((size_t)v)))
             continue;
         snprintf(what, sizeof(what), "NCCL %s (tuner v%d)",
-                 stp_nccl_versions[v].name, run->tuner_versions[v]);
+                 mock_release_name((size_t)v), run->tuner_versions[v]);
         prefix(run, what);
         return;
     }

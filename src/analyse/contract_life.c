@@ -10,71 +10,30 @@ enum { N_RANKS = 8 }; /* contexts alive together */
 
 /* ---- loading ---- */
 
-/* The name in a line that says that NCCL uses a tuner: "Using tuner plugin
- * NAME" up to 2.27, "Using NAME (v5)" since.  NULL for any other line. */
-static const char *name_in_use(const char *line)
+/* What the loader says last is why there is no tuner. */
+static void keep_line(void *user, ncclDebugLogLevel level, unsigned long flags,
+                      const char *line)
 {
-    static const char using[] = "TUNER/Plugin: Using ";
-    static const char plugin[] = "tuner plugin ";
-
-    if (strncmp(line, using, strlen(using)) != 0)
-        return NULL;
-    line += strlen(using);
-    if (strncmp(line, plugin, strlen(plugin)) == 0)
-        return line + strlen(plugin);
-    return strncmp(line, "internal ", 9) == 0 ? NULL : line;
-}
-
-/* A loader at work. */
-struct watch {
-    struct stp_contract_slot *slot;
-    int next; /* version of the tuner that it looks for */
-};
-
-/* The child ends as soon as NCCL has found the tuner: its init is another
- * check's matter. */
-static void watch_loader(void *user, ncclDebugLogLevel level,
-                         unsigned long flags, const char *line)
-{
-    struct watch *watch = user;
-    struct stp_contract_slot *slot = watch->slot;
-    const char *name = name_in_use(line);
-    const char *version = strrchr(line, '(');
+    struct stp_contract_slot *slot = user;
 
     (void)level;
     (void)flags;
-    if (name == NULL) {
-        watch->next -= strstr(line, "Failed to find ncclTunerPlugin_v") != NULL;
-        if (strstr(line, "NCCL_TUNER_PLUGIN set ") == NULL)
-            snprintf(slot->text, sizeof(slot->text), "%s", line);
-        return;
-    }
-    if (version == NULL ||
-        sscanf(version, "(v%d)", &slot->tuner_version) != 1) {
-        slot->tuner_version = watch->next;
-        version = NULL;
-    }
-    snprintf(slot->tuner_name, sizeof(slot->tuner_name), "%.*s",
-             version != NULL ? (int)(version - name - 1) : 63, name);
-    slot->done = true;
-    _exit(0);
+    if (strstr(line, "NCCL_TUNER_PLUGIN set ") == NULL)
+        snprintf(slot->text, sizeof(slot->text), "%s", line);
 }
 
 void stp_check_loads(struct stp_contract_run *run)
 {
     const struct mock_nccl_options options = {
         .version = run->nccl, .tuner_plugin = run->options->plugin};
-    struct watch watch = {run->slot,
-                          stp_nccl_versions[run->number].newest_tuner};
+    struct stp_contract_slot *slot = run->slot;
     struct mock_nccl *nccl;
-    struct mock_comm *comm;
 
-    mock_set_log(watch_loader, &watch);
+    mock_set_log(keep_line, slot);
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
         return;
-    if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
-                         &comm) == ncclSuccess)
-        mock_comm_destroy(comm);
+    slot->tuner_version =
+        mock_nccl_find_tuner(nccl, slot->tuner_name, sizeof(slot->tuner_name));
     mock_nccl_destroy(nccl);
 }
 
@@ -176,11 +135,11 @@ void stp_check_complete(struct stp_contract_run *run)
 {
     if (run->tuner_name[0] == '\0' || strcmp(run->tuner_name, "(null)") == 0)
         stp_contract_fail(run, "it has no name, which NCCL prints");
-    for (int v = 0; v < STP_N_NCCL; v++)
+    for (size_t v = 0; v < STP_MAX_NCCL; v++)
         if (run->tuner_versions[v] != 0 &&
-            has_null_function(run, stp_nccl_versions[v].name)) {
+            has_null_function(run, mock_release_name(v))) {
             stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
-                              stp_nccl_versions[v].name, run->tuner_versions[v],
+                              mock_release_name(v), run->tuner_versions[v],
                               mock_last_error());
             return;
         }

@@ -11,17 +11,10 @@
 #include "mock_nccl.h"
 
 enum {
-    STP_N_NCCL = 11,     /* versions that a tuner is tried with */
+    STP_MAX_NCCL = 16,   /* versions that a tuner is tried with */
     STP_MAX_BESIDE = 64, /* machines in the folder of the one asked for */
     STP_PATH = 4096,
 };
-
-/* NCCL's versions, oldest first, and the newest tuner that each looks for. */
-struct stp_nccl_version {
-    const char *name;
-    int newest_tuner;
-};
-extern const struct stp_nccl_version stp_nccl_versions[STP_N_NCCL];
 
 /* Machines that are made up, so that every tuner meets them, whatever machine
  * was asked for. */
@@ -99,7 +92,8 @@ struct stp_contract_run {
     const struct stp_world *world;
     const char *nccl;   /* that takes the tuner */
     const char *policy; /* under NCCL_TUNER_CONFIG_FILE when a check begins */
-    int tuner_versions[STP_N_NCCL]; /* 0 where NCCL does not take it */
+    int tuner_versions[STP_MAX_NCCL]; /* by mock_release_name(); 0 where NCCL
+                                         does not take it */
     char tuner_name[64];
     enum stp_reads_file reads_file;
     int number; /* of the check */

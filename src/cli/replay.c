@@ -85,7 +85,8 @@ static unsigned number(struct argp_state *state, const char *option,
     uint64_t n;
 
     if (!stp_parse_u64(arg, strlen(arg), &n) || n < 1 || n > max)
-        argp_error(state, "%s '%s', expected a number from 1", option, arg);
+        argp_error(state, "%s '%s', expected a number from 1 to %" PRIu64,
+                   option, arg, max);
     return (unsigned)n;
 }
 
