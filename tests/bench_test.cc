@@ -150,6 +150,7 @@ struct FakeDevice {
     std::function<double(const stp_arm &, unsigned)> us;
     stp_arm ruled_out{STP_ARM_FORCED, -1, -1, 0};
     size_t fail_at = SIZE_MAX; // the call that fails
+    uint64_t n_wrong = 0;
 
     stp_arm arm{};
     unsigned round = 0;
@@ -175,6 +176,7 @@ const stp_device_ops kFakeOps = {
             snprintf(info->gpu, sizeof(info->gpu), "Fake GPU");
             snprintf(info->nccl, sizeof(info->nccl), "2.28.9");
         },
+    .rank_line = nullptr,
     .sizes = [](const void *, int, uint64_t *, size_t) -> size_t { return 0; },
     .begin_round =
         [](void *self, unsigned round, unsigned, stp_error *) {
@@ -190,32 +192,44 @@ const stp_device_ops kFakeOps = {
             Self(self)->log.push_back(name);
             return STP_OK;
         },
+    .probe =
+        [](void *self, const stp_collective *, stp_device_run *run,
+           stp_question *, stp_error *) {
+            const FakeDevice *d = Self(self);
+            bool as_auto = d->arm.kind == STP_ARM_AUTO ||
+                           stp_arm_equal(&d->arm, &d->ruled_out);
+            *run = {as_auto ? NCCL_ALGO_RING : d->arm.algo,
+                    as_auto ? NCCL_PROTO_LL : d->arm.proto, 8,
+                    STP_SOURCE_MEASURED, 1};
+            return STP_OK;
+        },
+    .check =
+        [](void *self, const stp_collective *, uint64_t, uint64_t *n_wrong,
+           stp_error *) {
+            *n_wrong = Self(self)->n_wrong;
+            return STP_OK;
+        },
     .collective =
-        [](void *self, const stp_collective *, stp_error *err) {
+        [](void *self, unsigned, const stp_collective *, stp_error *err) {
             FakeDevice *d = Self(self);
             if (d->n_calls++ == d->fail_at)
                 return stp_fail(err, STP_ERR_DEVICE, 0, 0, "the GPU fell off");
             d->now += d->us(d->arm, d->round);
             return STP_OK;
         },
-    .last_run =
-        [](const void *self, stp_device_run *run) {
-            const auto *d = static_cast<const FakeDevice *>(self);
-            bool as_auto = d->arm.kind == STP_ARM_AUTO ||
-                           stp_arm_equal(&d->arm, &d->ruled_out);
-            *run = {as_auto ? NCCL_ALGO_RING : d->arm.algo,
-                    as_auto ? NCCL_PROTO_LL : d->arm.proto, 8,
-                    STP_SOURCE_MEASURED};
-        },
+    .group = nullptr,
+    .compute = nullptr,
     .record =
-        [](void *self, unsigned event, stp_error *) {
+        [](void *self, unsigned, unsigned event, stp_error *) {
             FakeDevice *d = Self(self);
             if (d->events.size() <= event)
                 d->events.resize(event + 1);
             d->events[event] = d->now;
             return STP_OK;
         },
+    .wait = nullptr,
     .synchronise = [](void *, stp_error *) { return STP_OK; },
+    .replay = nullptr,
     .elapsed_us =
         [](const void *self, unsigned from, unsigned to) {
             const auto *d = static_cast<const FakeDevice *>(self);
@@ -235,6 +249,16 @@ class Sweep : public testing::Test
         stp_arms_parse("tree/ll,ring/simple", &arms_, nullptr);
         stp_sizes_add(&sizes_, 1024, 8, nullptr);
         stp_sizes_add(&sizes_, 4096, 8, nullptr);
+        plan_.colls = &coll_;
+        plan_.n_colls = 1;
+        plan_.sizes = &sizes_;
+        plan_.arms = &arms_;
+        plan_.rounds = 2;
+        plan_.warmup = 3;
+        plan_.iters = 5;
+        plan_.type = STP_TYPE_BF16;
+        plan_.auto_places = STP_OUT_OF_PLACE;
+        plan_.arm_places = STP_OUT_OF_PLACE;
     }
 
     ~Sweep() override
@@ -245,15 +269,14 @@ class Sweep : public testing::Test
     stp_status Run(stp_sweep_progress progress = nullptr)
     {
         const stp_device device = {&kFakeOps, &fake_};
-        const stp_sweep_plan plan = {
-            &coll_, 1, &sizes_, &arms_, 2, /*warmup*/ 3, /*iters*/ 5, 2};
-        return stp_sweep_run(&device, &plan, progress, nullptr, &data_, &err_);
+        return stp_sweep_run(&device, &plan_, progress, nullptr, &data_, &err_);
     }
 
     int coll_ = ncclFuncAllReduce;
     FakeDevice fake_;
     stp_arms arms_;
     stp_sizes sizes_{};
+    stp_sweep_plan plan_{};
     stp_dataset data_{};
     stp_error err_{};
 };
@@ -330,7 +353,7 @@ TEST_F(Sweep, KeepsCompleteSizesWhenTheDeviceFails)
 
 TEST_F(Sweep, StopsWhenItIsToldTo)
 {
-    EXPECT_EQ(STP_ERR_LIMIT,
+    EXPECT_EQ(STP_ERR_STOPPED,
               Run([](void *, size_t done, size_t) { return done < 1; }));
 
     EXPECT_STREQ("stopped after 1 of 2 sizes", err_.text);

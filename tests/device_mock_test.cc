@@ -47,16 +47,33 @@ class DeviceMock : public testing::Test
     // Mean time of 'n' collectives, in microseconds.
     double Mean(const stp_arm &arm, int coll, uint64_t n_bytes, int n)
     {
-        const stp_collective what{coll, n_bytes, 2};
+        stp_collective what{};
+        what.coll = coll;
+        what.n_bytes = n_bytes;
+        what.type = STP_TYPE_BF16;
         EXPECT_EQ(STP_OK, device_.ops->select_arm(device_.self, &arm, &err_));
-        EXPECT_EQ(STP_OK, device_.ops->record(device_.self, 0, &err_));
+        EXPECT_EQ(STP_OK, device_.ops->record(device_.self, 0, 0, &err_));
         for (int i = 0; i < n; i++)
             EXPECT_EQ(STP_OK,
-                      device_.ops->collective(device_.self, &what, &err_))
+                      device_.ops->collective(device_.self, 0, &what, &err_))
                 << err_.text;
-        EXPECT_EQ(STP_OK, device_.ops->record(device_.self, 1, &err_));
+        EXPECT_EQ(STP_OK, device_.ops->record(device_.self, 0, 1, &err_));
         EXPECT_EQ(STP_OK, device_.ops->synchronise(device_.self, &err_));
         return device_.ops->elapsed_us(device_.self, 0, 1) / n;
+    }
+
+    stp_device_run Probe(const stp_arm &arm, int coll, uint64_t n_bytes)
+    {
+        stp_collective what{};
+        stp_device_run run{};
+        what.coll = coll;
+        what.n_bytes = n_bytes;
+        what.type = STP_TYPE_BF16;
+        EXPECT_EQ(STP_OK, device_.ops->select_arm(device_.self, &arm, &err_));
+        EXPECT_EQ(STP_OK,
+                  device_.ops->probe(device_.self, &what, &run, nullptr, &err_))
+            << err_.text;
+        return run;
     }
 
     stp_device device_{};
@@ -92,26 +109,21 @@ TEST_F(DeviceMock, SaysWhatRanAndHowItKnowsTheTime)
     Open("h200x4");
     stp_device_run run{};
 
-    Mean(kAuto, ncclFuncAllGather, 3905536, 1);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(kAuto, ncclFuncAllGather, 3905536);
     EXPECT_EQ(NCCL_PROTO_SIMPLE, run.proto);
     EXPECT_EQ(STP_SOURCE_RECORDED, run.source);
 
-    Mean(kRingLl128, ncclFuncAllGather, 4000000, 1);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(kRingLl128, ncclFuncAllGather, 4000000);
     EXPECT_EQ(NCCL_PROTO_LL128, run.proto);
     EXPECT_EQ(STP_SOURCE_INTERPOLATED, run.source);
 
-    Mean(kAuto, ncclFuncAllReduce, 1024, 1);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(kAuto, ncclFuncAllReduce, 1024);
     EXPECT_EQ(STP_SOURCE_SINGLE_PASS, run.source);
 
-    Mean(kAuto, ncclFuncAllReduce, 1 << 26, 1);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(kAuto, ncclFuncAllReduce, 1 << 26);
     EXPECT_EQ(24, run.n_channels);
 
-    Mean(kAuto, ncclFuncBroadcast, 1024, 1);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(kAuto, ncclFuncBroadcast, 1024);
     EXPECT_EQ(STP_SOURCE_MODELLED, run.source);
 }
 
@@ -121,8 +133,7 @@ TEST_F(DeviceMock, RunsAnArmThatNcclRulesOutAsNcclsOwnChoice)
     stp_device_run run{};
     Open("h200x4");
 
-    Mean(nvls, ncclFuncAllReduce, 1 << 20, 1);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(nvls, ncclFuncAllReduce, 1 << 20);
 
     EXPECT_EQ(NCCL_ALGO_RING, run.algo);
     EXPECT_EQ(24, run.n_channels);
@@ -135,7 +146,7 @@ TEST_F(DeviceMock, RunsAnArmWithTheChannelsItNames)
     Open("h200x4");
 
     double us = Mean(eight, ncclFuncAllReduce, 1 << 26, 10);
-    device_.ops->last_run(device_.self, &run);
+    run = Probe(eight, ncclFuncAllReduce, 1 << 26);
 
     EXPECT_EQ(8, run.n_channels);
     EXPECT_EQ(STP_SOURCE_SINGLE_PASS, run.source);

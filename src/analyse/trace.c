@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/operation.h"
+#include "bench/operation.h"
 #include "core/csv.h"
+#include "core/dtype.h"
 #include "core/names.h"
 
 /* A row as its fields say it. */
@@ -331,8 +332,8 @@ static void *begin_row(void *user, unsigned line)
 
     memset(raw, 0, sizeof(*raw));
     raw->row.line = line;
-    raw->type = STP_TYPE_DEFAULT;
-    raw->op = STP_OP_DEFAULT;
+    raw->type = STP_TYPE_BF16;
+    raw->op = STP_OP_SUM;
     return raw;
 }
 

@@ -5,8 +5,13 @@
  * through this table, so that the same loops run on GPUs, on CPUs and on a
  * recorded machine in virtual time, where tests know the exact numbers.
  *
- * A device stands for all ranks: whoever implements it starts a collective on
- * every one of them and reports the slowest.  One thread uses a device.
+ * A device stands for all ranks.  What is to be run is noted first: collective,
+ * compute, record and wait return at once.  Then synchronise() has every rank
+ * run all of it from a common start, and waits; events hold the times.
+ *
+ * With several processes each opens the device with its part of the ranks, and
+ * all of them make the same calls in the same order; times are then those of
+ * all ranks, in every process.  One thread of a process uses a device.
  */
 #ifndef STP_DEVICE_H
 #define STP_DEVICE_H
@@ -16,7 +21,9 @@
 
 #include "bench/arm.h"
 #include "bench/measurement.h"
+#include "core/dtype.h"
 #include "core/status.h"
+#include "nccl_tuner_abi.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,30 +31,65 @@ extern "C" {
 
 struct stp_device_info {
     char machine[64]; /* its name */
-    char gpu[64];     /* model, as the driver spells it */
-    char nccl[16];    /* version */
+    char gpu[64];     /* model, as the driver spells it; "" if it has none */
+    char nccl[16];    /* version; "" without NCCL */
+    char backend[16]; /* what moves the data: "nccl", "gloo", "mpi" */
     char what[320];   /* one line for the top of every output: which machine,
                          and whether its times are measured or recorded */
     unsigned n_ranks;
     unsigned n_nodes;
     unsigned max_rounds; /* interleaved rounds that a recorded machine holds: a
                             further round would count one twice.  0: no limit */
+    int compute_capability; /* 80, 90, 100; 0 without a GPU */
+    char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
+    bool is_live;           /* times drift: measured here and now */
+    bool has_arms;          /* something can be forced */
+    bool has_data;          /* there are bytes to check */
+    double event_us; /* about what an event between two collectives adds to
+                        them; 0: nothing */
 };
 
 /* One collective on every rank. */
 struct stp_collective {
-    int coll;              /* ncclFunc_t */
-    uint64_t n_bytes;      /* as a tuner counts them */
-    unsigned element_size; /* bytes; 'n_bytes' is a multiple of it, and of it
-                              times the ranks for allgather, reducescatter */
+    int coll;         /* ncclFunc_t */
+    uint64_t n_bytes; /* as a tuner counts them: a multiple of the type's size,
+                         and of it times the ranks for allgather,
+                         reducescatter */
+    int type;         /* enum stp_type */
+    int op;           /* enum stp_op; means nothing if none reduces */
+    unsigned root;    /* rank; means nothing if there is none */
+    bool in_place;
 };
 
-/* How the last collective ran. */
+/* A matrix product: C of m x n is A of m x k times B of k x n. */
+struct stp_gemm {
+    unsigned m, n, k;
+    int type; /* STP_TYPE_F32, F64, F16 or BF16; what a device lacks is
+                 STP_ERR_RANGE */
+};
+
+/* Streams: what is in one runs in order, the two run side by side. */
+enum {
+    STP_STREAM_MAIN,
+    STP_STREAM_COMM, /* of high priority, as frameworks have it */
+    STP_N_STREAMS,
+};
+
+/* How a collective ran. */
 struct stp_device_run {
-    int algo;
-    int proto;
-    int n_channels;
+    int algo;       /* NCCL_ALGO_*, or -1 if the device cannot tell */
+    int proto;      /* NCCL_PROTO_*, or -1 */
+    int n_channels; /* 0 if the device cannot tell */
     enum stp_source source;
+    double us; /* this one time, begin to end */
+};
+
+/* What NCCL asked its tuner about a collective. */
+struct stp_question {
+    uint64_t n_bytes;
+    int n_pipe_ops;
+    int reg_buff;
+    float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS]; /* us; < 0 ruled out */
 };
 
 struct stp_device_ops {
@@ -55,6 +97,10 @@ struct stp_device_ops {
     const char *name;
 
     void (*info)(const void *self, struct stp_device_info *info_ret);
+
+    /* What rank 'rank' runs on, as nccl-tests lists it behind "# ", without a
+     * newline.  Cut to 'size'. */
+    void (*rank_line)(const void *self, unsigned rank, char *line, size_t size);
 
     /*
      * The sizes at which this device knows interleaved times of a collective,
@@ -68,30 +114,72 @@ struct stp_device_ops {
     enum stp_status (*begin_round)(void *self, unsigned round,
                                    unsigned n_rounds, struct stp_error *err);
 
-    /* Makes the collectives that follow use this arm, without a new
-     * communicator.  STP_ERR_RANGE for the plugin arm if the device was opened
-     * without a plugin. */
+    /* Makes the collectives that are noted from now on use this arm, without a
+     * new communicator; nothing noted may be waiting for synchronise().
+     * STP_ERR_RANGE for the plugin arm if the device was opened without a
+     * plugin, and for a forced one if nothing can be forced. */
     enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
                                   struct stp_error *err);
 
-    /* Starts a collective and returns at once.  A forced arm that NCCL rules
-     * out for it runs as NCCL's own choice. */
-    enum stp_status (*collective)(void *self, const struct stp_collective *what,
+    /*
+     * Runs the collective once on every rank, untimed by events, and says how.
+     * A forced arm that NCCL rules out for it runs as NCCL's own choice.
+     * 'question_ret' may be NULL; its n_bytes is 0 if nobody was asked.
+     */
+    enum stp_status (*probe)(void *self, const struct stp_collective *what,
+                             struct stp_device_run *run_ret,
+                             struct stp_question *question_ret,
+                             struct stp_error *err);
+
+    /*
+     * Runs the collective once, on fresh random data of 'seed' and into
+     * poisoned output, and compares every element on every rank that gets a
+     * result with what it must be (bench/pattern.h).  *n_wrong_ret is the
+     * number of wrong ones on all ranks.  A device without data says 0.
+     */
+    enum stp_status (*check)(void *self, const struct stp_collective *what,
+                             uint64_t seed, uint64_t *n_wrong_ret,
+                             struct stp_error *err);
+
+    /* ---- noting what to run ---- */
+
+    /* A collective.  Within group(begin) and group(end) they are one NCCL
+     * group; a device without groups runs them one by one. */
+    enum stp_status (*collective)(void *self, unsigned stream,
+                                  const struct stp_collective *what,
                                   struct stp_error *err);
+    enum stp_status (*group)(void *self, bool begin, struct stp_error *err);
 
-    /* How the last collective ran. */
-    void (*last_run)(const void *self, struct stp_device_run *run_ret);
+    /* A matrix product, on every rank. */
+    enum stp_status (*compute)(void *self, unsigned stream,
+                               const struct stp_gemm *gemm,
+                               struct stp_error *err);
 
-    /* Notes the time at which all started so far is done, as event 'event',
-     * from 0; any number of them. */
-    enum stp_status (*record)(void *self, unsigned event,
+    /* Event 'event', from 0, is when all that was noted before in this stream
+     * is done; each once between two synchronise(). */
+    enum stp_status (*record)(void *self, unsigned stream, unsigned event,
                               struct stp_error *err);
 
-    /* Waits for everything started. */
+    /* What is noted later in this stream waits for an event noted earlier in
+     * another. */
+    enum stp_status (*wait)(void *self, unsigned stream, unsigned event,
+                            struct stp_error *err);
+
+    /* ---- running it ---- */
+
+    /*
+     * Runs what was noted since the last time, on all ranks, and waits.  A
+     * device opened with graphs runs it as one CUDA graph.  After a failure
+     * the device can only be closed.
+     */
     enum stp_status (*synchronise)(void *self, struct stp_error *err);
 
-    /* Microseconds between two recorded events, on the slowest rank; after
-     * synchronise(). */
+    /* Runs once more what the last synchronise() ran, from its graph if there
+     * is one. */
+    enum stp_status (*replay)(void *self, struct stp_error *err);
+
+    /* Microseconds between two recorded events of the last run, on the slowest
+     * rank. */
     double (*elapsed_us)(const void *self, unsigned from, unsigned to);
 
     void (*close)(void *self);

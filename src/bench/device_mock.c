@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/arm_tuner.h"
+#include "bench/operation.h"
 #include "core/rng.h"
 #include "mock_nccl.h"
 
@@ -12,6 +13,16 @@
 struct library {
     struct mock_nccl *nccl;
     struct mock_comm *comm;
+};
+
+/* One thing noted. */
+struct note {
+    enum { NOTE_COLLECTIVE, NOTE_COMPUTE, NOTE_RECORD, NOTE_WAIT } kind;
+    unsigned stream;
+    unsigned event;
+    struct stp_collective what;
+    struct stp_gemm gemm;
+    bool use_plugin;
 };
 
 struct device {
@@ -22,10 +33,14 @@ struct device {
     uint64_t seed;
     double round;     /* in [0, 1), which recorded round */
     uint64_t n_draws; /* of the spread within a round */
-    double now_us;    /* virtual time */
-    double *event_us; /* recorded events */
+    struct note *notes;
+    size_t n_notes;
+    size_t max_notes;
+    bool ran; /* what is noted ran already: the next note is the first
+                 of another program */
+    double now_us[STP_N_STREAMS]; /* virtual time */
+    double *event_us;             /* recorded events */
     size_t n_events;
-    struct stp_device_run last;
 };
 
 static const enum stp_source sources[] = {
@@ -49,6 +64,11 @@ static void mock_info(const void *self, struct stp_device_info *info_ret)
     snprintf(info_ret->machine, sizeof(info_ret->machine), "%s", m->name);
     snprintf(info_ret->gpu, sizeof(info_ret->gpu), "%s", m->gpu);
     snprintf(info_ret->nccl, sizeof(info_ret->nccl), "%s", m->nccl);
+    snprintf(info_ret->backend, sizeof(info_ret->backend), "nccl");
+    snprintf(info_ret->cpu_vendor, sizeof(info_ret->cpu_vendor), "%s",
+             m->cpu_vendor);
+    info_ret->compute_capability = m->compute_capability;
+    info_ret->has_arms = true;
     info_ret->n_ranks = (unsigned)m->n_ranks;
     info_ret->n_nodes = (unsigned)m->n_nodes;
     info_ret->max_rounds = mock_machine_rounds(d->machine);
@@ -59,6 +79,16 @@ static void mock_info(const void *self, struct stp_device_info *info_ret)
              mock_machine_has_timings(d->machine)
                  ? "recorded times in mock NCCL, not a live measurement"
                  : "times modelled by NCCL's cost model, nothing measured");
+}
+
+static void mock_rank_line(const void *self, unsigned rank, char *line,
+                           size_t size)
+{
+    const struct device *d = self;
+    const struct mock_machine_info *m = mock_machine_get_info(d->machine);
+
+    snprintf(line, size, " Rank %2u on %10s device %2d %s, in mock NCCL", rank,
+             m->name, (int)rank % (m->n_ranks / m->n_nodes), m->gpu);
 }
 
 static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
@@ -98,43 +128,137 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     return STP_OK;
 }
 
-static enum stp_status mock_collective(void *self,
+/* ---- running ---- */
+
+/* What NCCL decides, and what a tuner was asked. */
+static enum stp_status decide(struct device *d, bool use_plugin,
+                              const struct stp_collective *what,
+                              struct mock_call *call_ret,
+                              struct mock_outcome *out_ret,
+                              struct stp_error *err)
+{
+    *call_ret = (struct mock_call){.coll = (ncclFunc_t)what->coll,
+                                   .n_bytes = what->n_bytes,
+                                   .root = (int)what->root};
+    stp_set_operation(call_ret, what->type, what->op);
+    if (mock_comm_collective(use_plugin ? d->plugin.comm : d->forced.comm,
+                             call_ret, out_ret) != ncclSuccess)
+        return fail(err);
+    return STP_OK;
+}
+
+static enum stp_status find_time(const struct device *d,
+                                 const struct mock_call *call,
+                                 const struct mock_outcome *out,
+                                 double quantile, struct mock_time *time_ret,
+                                 struct stp_error *err)
+{
+    const struct mock_run run = mock_outcome_run(call, out);
+
+    if (mock_machine_time(d->machine, &run, d->round, quantile, time_ret) !=
+        ncclSuccess)
+        return fail(err);
+    return STP_OK;
+}
+static enum stp_status mock_probe(void *self, const struct stp_collective *what,
+                                  struct stp_device_run *run_ret,
+                                  struct stp_question *question_ret,
+                                  struct stp_error *err)
+{
+    struct device *d = self;
+    struct mock_call call;
+    struct mock_outcome out;
+    struct mock_time time;
+    enum stp_status status = decide(d, d->use_plugin, what, &call, &out, err);
+
+    if (status == STP_OK)
+        status = find_time(d, &call, &out, 0.5, &time, err);
+    if (status != STP_OK)
+        return status;
+    *run_ret = (struct stp_device_run){.algo = out.algo,
+                                       .proto = out.proto,
+                                       .n_channels = out.n_channels,
+                                       .source = sources[time.source],
+                                       .us = time.us};
+    if (question_ret == NULL)
+        return STP_OK;
+    *question_ret = (struct stp_question){.n_pipe_ops = 1};
+    question_ret->n_bytes = out.asked ? what->n_bytes : 0;
+    memcpy(question_ret->cost, out.cost, sizeof(question_ret->cost));
+    return STP_OK;
+}
+
+/* There are no bytes in virtual time. */
+static enum stp_status mock_check(void *self, const struct stp_collective *what,
+                                  uint64_t seed, uint64_t *n_wrong_ret,
+                                  struct stp_error *err)
+{
+    (void)self;
+    (void)what;
+    (void)seed;
+    (void)err;
+    *n_wrong_ret = 0;
+    return STP_OK;
+}
+
+/* ---- noting ---- */
+
+static enum stp_status add_note(struct device *d, const struct note *note,
+                                struct stp_error *err)
+{
+    if (d->ran)
+        d->n_notes = 0;
+    d->ran = false;
+    if (d->n_notes == d->max_notes) {
+        size_t n = 2 * d->max_notes + 64;
+        struct note *more = realloc(d->notes, n * sizeof(*more));
+
+        if (more == NULL)
+            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        d->notes = more;
+        d->max_notes = n;
+    }
+    d->notes[d->n_notes++] = *note;
+    return STP_OK;
+}
+
+static enum stp_status mock_collective(void *self, unsigned stream,
                                        const struct stp_collective *what,
                                        struct stp_error *err)
 {
     struct device *d = self;
-    const struct mock_call call = {.coll = (ncclFunc_t)what->coll,
-                                   .n_bytes = what->n_bytes,
-                                   .element_size = what->element_size};
-    struct mock_outcome out;
-    struct mock_run run;
-    struct mock_time time;
+    const struct note note = {.kind = NOTE_COLLECTIVE,
+                              .stream = stream,
+                              .what = *what,
+                              .use_plugin = d->use_plugin};
 
-    if (mock_comm_collective(d->use_plugin ? d->plugin.comm : d->forced.comm,
-                             &call, &out) != ncclSuccess)
-        return fail(err);
-    run = mock_outcome_run(&call, &out);
-    if (mock_machine_time(d->machine, &run, d->round,
-                          stp_rng_unit(d->seed, d->n_draws++),
-                          &time) != ncclSuccess)
-        return fail(err);
-    d->now_us += time.us;
-    d->last.algo = out.algo;
-    d->last.proto = out.proto;
-    d->last.n_channels = out.n_channels;
-    d->last.source = sources[time.source];
+    return add_note(d, &note, err);
+}
+
+static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
+{
+    (void)self;
+    (void)begin;
+    (void)err;
     return STP_OK;
 }
 
-static void mock_last_run(const void *self, struct stp_device_run *run_ret)
+static enum stp_status mock_compute(void *self, unsigned stream,
+                                    const struct stp_gemm *gemm,
+                                    struct stp_error *err)
 {
-    *run_ret = ((const struct device *)self)->last;
+    const struct note note = {
+        .kind = NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
+
+    return add_note(self, &note, err);
 }
 
-static enum stp_status mock_record(void *self, unsigned event,
+static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct device *d = self;
+    const struct note note = {
+        .kind = NOTE_RECORD, .stream = stream, .event = event};
 
     if (event >= d->n_events) {
         size_t n = 2 * (size_t)event + 64;
@@ -145,15 +269,76 @@ static enum stp_status mock_record(void *self, unsigned event,
         d->event_us = more;
         d->n_events = n;
     }
-    d->event_us[event] = d->now_us;
+    return add_note(d, &note, err);
+}
+
+static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
+                                 struct stp_error *err)
+{
+    const struct note note = {
+        .kind = NOTE_WAIT, .stream = stream, .event = event};
+
+    return add_note(self, &note, err);
+}
+
+/* ---- running ---- */
+
+static enum stp_status run_collective(struct device *d, const struct note *note,
+                                      struct stp_error *err)
+{
+    struct mock_call call;
+    struct mock_outcome out;
+    struct mock_time time;
+    enum stp_status status =
+        decide(d, note->use_plugin, &note->what, &call, &out, err);
+
+    if (status == STP_OK)
+        status = find_time(d, &call, &out, stp_rng_unit(d->seed, d->n_draws++),
+                           &time, err);
+    if (status == STP_OK)
+        d->now_us[note->stream] += time.us;
+    return status;
+}
+
+static enum stp_status run_note(struct device *d, const struct note *note,
+                                struct stp_error *err)
+{
+    double *now = &d->now_us[note->stream];
+
+    switch (note->kind) {
+    case NOTE_COLLECTIVE:
+        return run_collective(d, note, err);
+    case NOTE_COMPUTE:
+        return STP_OK;
+    case NOTE_RECORD:
+        d->event_us[note->event] = *now;
+        return STP_OK;
+    case NOTE_WAIT:
+        if (d->event_us[note->event] > *now)
+            *now = d->event_us[note->event];
+        return STP_OK;
+    }
     return STP_OK;
+}
+
+static enum stp_status mock_replay(void *self, struct stp_error *err)
+{
+    struct device *d = self;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < d->n_notes && status == STP_OK; i++)
+        status = run_note(d, &d->notes[i], err);
+    d->ran = true;
+    return status;
 }
 
 static enum stp_status mock_synchronise(void *self, struct stp_error *err)
 {
-    (void)self; /* virtual time has no one to wait for */
-    (void)err;
-    return STP_OK;
+    struct device *d = self;
+
+    if (d->ran)
+        d->n_notes = 0;
+    return mock_replay(self, err);
 }
 
 static double mock_elapsed_us(const void *self, unsigned from, unsigned to)
@@ -179,19 +364,26 @@ static void mock_close(void *self)
     close_library(&d->plugin);
     mock_machine_free(d->machine);
     free(d->event_us);
+    free(d->notes);
     free(d);
 }
 
 static const struct stp_device_ops mock_ops = {
     .name = "mock",
     .info = mock_info,
+    .rank_line = mock_rank_line,
     .sizes = mock_sizes,
     .begin_round = mock_begin_round,
     .select_arm = mock_select_arm,
+    .probe = mock_probe,
+    .check = mock_check,
     .collective = mock_collective,
-    .last_run = mock_last_run,
+    .group = mock_group,
+    .compute = mock_compute,
     .record = mock_record,
+    .wait = mock_wait,
     .synchronise = mock_synchronise,
+    .replay = mock_replay,
     .elapsed_us = mock_elapsed_us,
     .close = mock_close,
 };

@@ -4,6 +4,7 @@
 #ifndef STP_MEASUREMENT_H
 #define STP_MEASUREMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,14 +41,20 @@ struct stp_measurement {
     uint64_t n_bytes; /* as a tuner counts them */
     unsigned round;   /* from 0; equal numbers ran within the same round */
     struct stp_arm arm;
-    int ran_algo; /* what NCCL ran */
+    int ran_algo; /* what NCCL ran; -1 where nobody knows */
     int ran_proto;
     int ran_channels;
+    int type; /* enum stp_type */
+    int op;   /* enum stp_op */
+    unsigned root;
+    bool in_place;
+    int64_t n_wrong; /* elements, of a checked one; -1: not checked */
     unsigned n_ranks;
     unsigned n_nodes;
     unsigned iters; /* in this round */
     enum stp_source source;
-    struct stp_summary us;
+    struct stp_summary us; /* the mean is that of collectives back to back; the
+                              others may have an event between each two */
 };
 
 /* Measurements and where they are from. */
@@ -55,6 +62,7 @@ struct stp_dataset {
     char machine[64]; /* name; "" if unknown */
     char gpu[64];     /* model; "" if unknown */
     char nccl[16];    /* version; "" if unknown */
+    char backend[16]; /* "nccl", "gloo" or "mpi"; "" if unknown */
     struct stp_measurement *rows;
     size_t n_rows;
     size_t capacity;

@@ -3,39 +3,122 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    /* An event counts as cheap if a collective takes this many times longer. */
+    EVENT_SHARE = 50,
+    MAX_LANES = 2 * STP_MAX_ARMS,
+};
+
+/* One arm in one place, at the size that is being measured. */
+struct lane {
+    const struct stp_arm *arm;
+    bool in_place;
+    bool ruled_out; /* did not run as itself */
+    double us;      /* about what a collective takes */
+    int64_t n_wrong;
+};
+
 /* What one sweep needs all the time. */
 struct sweep {
     const struct stp_device *device;
     const struct stp_sweep_plan *plan;
     struct stp_device_info info;
-    double *iter_us; /* plan->iters of them */
+    struct lane lanes[MAX_LANES];
+    size_t n_lanes;
+    unsigned n_launches;
+    double *sample_us; /* plan->iters of every launch */
     struct stp_dataset *data;
     struct stp_error *err;
 };
 
-static enum stp_status run_iterations(struct sweep *s,
-                                      const struct stp_collective *what,
-                                      enum stp_source *source_ret)
+/* ---- one turn ---- */
+
+static enum stp_status note(struct sweep *s, const struct stp_collective *what,
+                            unsigned n, unsigned spacing)
+{
+    const struct stp_device_ops *ops = s->device->ops;
+    void *self = s->device->self;
+    enum stp_status status = STP_OK;
+
+    if (spacing > 0)
+        status = ops->record(self, STP_STREAM_MAIN, 0, s->err);
+    for (unsigned i = 1; i <= n && status == STP_OK; i++) {
+        status = ops->collective(self, STP_STREAM_MAIN, what, s->err);
+        if (status == STP_OK && spacing > 0 && i % spacing == 0)
+            status = ops->record(self, STP_STREAM_MAIN, i / spacing, s->err);
+    }
+    return status;
+}
+
+static enum stp_status warm_up(struct sweep *s,
+                               const struct stp_collective *what,
+                               const struct lane *lane)
 {
     const struct stp_device *d = s->device;
-    enum stp_status status = STP_OK;
-    struct stp_device_run run;
+    unsigned n = s->plan->warmup;
+    enum stp_status status;
 
-    for (unsigned i = 0; i < s->plan->warmup && status == STP_OK; i++)
-        status = d->ops->collective(d->self, what, s->err);
-    if (status == STP_OK)
-        status = d->ops->record(d->self, 0, s->err);
-    for (unsigned i = 0; i < s->plan->iters && status == STP_OK; i++) {
-        status = d->ops->collective(d->self, what, s->err);
-        d->ops->last_run(d->self, &run);
-        if (run.source > *source_ret)
-            *source_ret = run.source;
-        if (status == STP_OK)
-            status = d->ops->record(d->self, i + 1, s->err);
+    if (s->plan->turn_us > 0 && n * lane->us > s->plan->turn_us / 4)
+        n = (unsigned)(s->plan->turn_us / 4 / lane->us);
+    if (n == 0)
+        return STP_OK;
+    status = note(s, what, n, 0);
+    return status == STP_OK ? d->ops->synchronise(d->self, s->err) : status;
+}
+
+static unsigned iterations(const struct sweep *s, const struct lane *lane)
+{
+    double n = s->plan->turn_us / lane->us;
+
+    if (s->plan->turn_us == 0 || n >= s->plan->iters)
+        return s->plan->iters;
+    return n < 1 ? 1 : (unsigned)n;
+}
+
+/* Runs 'n' collectives, of every launch, with an event behind every
+ * 'spacing'-th: adds the times between them to the samples, and returns in
+ * *mean_us_ret the mean of one collective. */
+static enum stp_status run(struct sweep *s, const struct stp_collective *what,
+                           unsigned n, unsigned spacing, double *mean_us_ret)
+{
+    const struct stp_device *d = s->device;
+    enum stp_status status = note(s, what, n, spacing);
+    double sum = 0;
+
+    for (unsigned l = 0; l < s->n_launches && status == STP_OK; l++) {
+        status = l == 0 ? d->ops->synchronise(d->self, s->err)
+                        : d->ops->replay(d->self, s->err);
+        if (status != STP_OK)
+            return status;
+        sum += d->ops->elapsed_us(d->self, 0, n / spacing);
+        for (unsigned i = 0; i < n / spacing; i++)
+            s->sample_us[l * (n / spacing) + i] =
+                d->ops->elapsed_us(d->self, i, i + 1);
     }
-    if (status == STP_OK)
-        status = d->ops->synchronise(d->self, s->err);
+    *mean_us_ret = sum / n / s->n_launches;
     return status;
+}
+
+static enum stp_status time_lane(struct sweep *s,
+                                 const struct stp_collective *what,
+                                 const struct lane *lane,
+                                 struct stp_measurement *row)
+{
+    unsigned n = iterations(s, lane);
+    bool apart = s->info.event_us > 0 && n > 1 &&
+                 lane->us < EVENT_SHARE * s->info.event_us;
+    double mean_us;
+    double spaced_us;
+    enum stp_status status = run(s, what, n, apart ? n : 1, &mean_us);
+
+    if (status == STP_OK && apart)
+        status = run(s, what, n, 1, &spaced_us);
+    if (status != STP_OK)
+        return status;
+    stp_summarise(s->sample_us, (size_t)n * s->n_launches, &row->us);
+    row->us.mean = mean_us;
+    row->iters = n * s->n_launches;
+    return STP_OK;
 }
 
 /* A forced arm that NCCL rules out runs as NCCL's own choice. */
@@ -46,51 +129,125 @@ static bool ran_as_itself(const struct stp_arm *arm,
            (arm->algo == run->algo && arm->proto == run->proto);
 }
 
-static enum stp_status measure_arm(struct sweep *s,
+/* The first collective of an arm connects what it needs: a second one says how
+ * long they take. */
+static enum stp_status get_to_know(struct sweep *s,
                                    const struct stp_collective *what,
-                                   const struct stp_arm *arm, unsigned round)
+                                   struct lane *lane)
+{
+    const struct stp_device *d = s->device;
+    struct stp_device_run run;
+    uint64_t n_wrong = 0;
+    enum stp_status status = STP_OK;
+
+    if (s->plan->check && s->info.has_data) {
+        status = d->ops->check(d->self, what, s->plan->seed + s->data->n_rows,
+                               &n_wrong, s->err);
+        lane->n_wrong = (int64_t)n_wrong;
+    }
+    if (status != STP_OK || (s->plan->turn_us == 0 && s->info.event_us == 0))
+        return status;
+    status = d->ops->probe(d->self, what, &run, NULL, s->err);
+    lane->us = run.us;
+    return status;
+}
+
+static enum stp_status measure_lane(struct sweep *s,
+                                    struct stp_collective *what,
+                                    struct lane *lane, unsigned round)
 {
     const struct stp_device *d = s->device;
     struct stp_measurement row = {.coll = what->coll,
                                   .n_bytes = what->n_bytes,
                                   .round = round,
-                                  .arm = *arm,
+                                  .arm = *lane->arm,
+                                  .type = what->type,
+                                  .op = what->op,
+                                  .root = what->root,
+                                  .in_place = lane->in_place,
                                   .n_ranks = s->info.n_ranks,
-                                  .n_nodes = s->info.n_nodes,
-                                  .iters = s->plan->iters};
-    struct stp_device_run run;
-    enum stp_status status = d->ops->select_arm(d->self, arm, s->err);
+                                  .n_nodes = s->info.n_nodes};
+    struct stp_device_run ran;
+    enum stp_status status = d->ops->select_arm(d->self, lane->arm, s->err);
 
+    what->in_place = lane->in_place;
     if (status == STP_OK)
-        status = run_iterations(s, what, &row.source);
+        status = d->ops->probe(d->self, what, &ran, NULL, s->err);
     if (status != STP_OK)
         return status;
-    d->ops->last_run(d->self, &run);
-    if (!ran_as_itself(arm, &run))
+    lane->ruled_out = !ran_as_itself(lane->arm, &ran);
+    if (lane->ruled_out)
         return STP_OK;
-    row.ran_algo = run.algo;
-    row.ran_proto = run.proto;
-    row.ran_channels = run.n_channels;
-    for (unsigned i = 0; i < s->plan->iters; i++)
-        s->iter_us[i] = d->ops->elapsed_us(d->self, i, i + 1);
-    stp_summarise(s->iter_us, s->plan->iters, &row.us);
+    if (round == 0)
+        status = get_to_know(s, what, lane);
+    if (status == STP_OK)
+        status = warm_up(s, what, lane);
+    if (status == STP_OK)
+        status = time_lane(s, what, lane, &row);
+    if (status != STP_OK)
+        return status;
+    row.ran_algo = ran.algo;
+    row.ran_proto = ran.proto;
+    row.ran_channels = ran.n_channels;
+    row.source = ran.source;
+    row.n_wrong = lane->n_wrong;
     if (stp_dataset_add(s->data, &row) != STP_OK)
         return stp_fail(s->err, STP_ERR_NOMEM, 0, 0, "out of memory");
     return STP_OK;
 }
 
+/* ---- all of them ---- */
+
+static void add_lanes(struct sweep *s, const struct stp_arm *arm,
+                      unsigned places)
+{
+    for (unsigned in = 0; in < 2; in++)
+        if (places & (in ? STP_IN_PLACE : STP_OUT_OF_PLACE))
+            s->lanes[s->n_lanes++] =
+                (struct lane){.arm = arm, .in_place = in, .n_wrong = -1};
+}
+
+static void begin_size(struct sweep *s)
+{
+    const struct stp_arms *arms = s->plan->arms;
+
+    s->n_lanes = 0;
+    for (size_t a = 0; a < arms->n; a++)
+        add_lanes(s, &arms->arm[a],
+                  arms->arm[a].kind == STP_ARM_AUTO ? s->plan->auto_places
+                                                    : s->plan->arm_places);
+}
+
+static enum stp_status
+measure_round(struct sweep *s, struct stp_collective *what, unsigned round)
+{
+    const struct stp_device *d = s->device;
+    size_t first = s->plan->rotate ? round * s->n_lanes / s->plan->rounds : 0;
+    enum stp_status status =
+        d->ops->begin_round(d->self, round, s->plan->rounds, s->err);
+
+    for (size_t i = 0; i < s->n_lanes && status == STP_OK; i++) {
+        struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
+
+        if (!lane->ruled_out)
+            status = measure_lane(s, what, lane, round);
+    }
+    return status;
+}
+
 static enum stp_status measure_size(struct sweep *s, int coll, uint64_t n_bytes)
 {
-    const struct stp_collective what = {coll, n_bytes, s->plan->element_size};
-    const struct stp_device *d = s->device;
+    struct stp_collective what = {.coll = coll,
+                                  .n_bytes = n_bytes,
+                                  .type = s->plan->type,
+                                  .op = s->plan->op,
+                                  .root = s->plan->root};
     size_t n_rows = s->data->n_rows;
     enum stp_status status = STP_OK;
 
-    for (unsigned r = 0; r < s->plan->rounds && status == STP_OK; r++) {
-        status = d->ops->begin_round(d->self, r, s->plan->rounds, s->err);
-        for (size_t a = 0; a < s->plan->arms->n && status == STP_OK; a++)
-            status = measure_arm(s, &what, &s->plan->arms->arm[a], r);
-    }
+    begin_size(s);
+    for (unsigned r = 0; r < s->plan->rounds && status == STP_OK; r++)
+        status = measure_round(s, &what, r);
     if (status != STP_OK)
         s->data->n_rows = n_rows; /* half a size compares nothing */
     return status;
@@ -112,10 +269,19 @@ static enum stp_status measure_all(struct sweep *s, stp_sweep_progress progress,
             if (status != STP_OK)
                 return status;
             if (progress != NULL && !progress(user, ++done, total))
-                return stp_fail(s->err, STP_ERR_LIMIT, 0, 0,
+                return stp_fail(s->err, STP_ERR_STOPPED, 0, 0,
                                 "stopped after %zu of %zu sizes", done, total);
         }
     return STP_OK;
+}
+
+static void name_data(const struct stp_device_info *info,
+                      struct stp_dataset *data)
+{
+    memcpy(data->machine, info->machine, sizeof(data->machine));
+    memcpy(data->gpu, info->gpu, sizeof(data->gpu));
+    memcpy(data->nccl, info->nccl, sizeof(data->nccl));
+    memcpy(data->backend, info->backend, sizeof(data->backend));
 }
 
 enum stp_status stp_sweep_run(const struct stp_device *device,
@@ -123,17 +289,25 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                               stp_sweep_progress progress, void *user,
                               struct stp_dataset *data, struct stp_error *err)
 {
-    struct sweep s = {.device = device, .plan = plan, .data = data, .err = err};
-    enum stp_status status;
+    struct sweep *s = calloc(1, sizeof(*s));
+    enum stp_status status = STP_ERR_NOMEM;
 
-    s.iter_us = calloc(plan->iters, sizeof(*s.iter_us));
-    if (s.iter_us == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    device->ops->info(device->self, &s.info);
-    memcpy(data->machine, s.info.machine, sizeof(data->machine));
-    memcpy(data->gpu, s.info.gpu, sizeof(data->gpu));
-    memcpy(data->nccl, s.info.nccl, sizeof(data->nccl));
-    status = measure_all(&s, progress, user);
-    free(s.iter_us);
+    if (s == NULL)
+        return stp_fail(err, status, 0, 0, "out of memory");
+    *s = (struct sweep){.device = device,
+                        .plan = plan,
+                        .n_launches = plan->graph > 0 ? plan->graph : 1,
+                        .data = data,
+                        .err = err};
+    s->sample_us =
+        calloc((size_t)plan->iters * s->n_launches, sizeof(*s->sample_us));
+    if (s->sample_us != NULL) {
+        device->ops->info(device->self, &s->info);
+        name_data(&s->info, data);
+        status = measure_all(s, progress, user);
+    } else
+        stp_fail(err, status, 0, 0, "out of memory");
+    free(s->sample_us);
+    free(s);
     return status;
 }

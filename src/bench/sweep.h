@@ -1,9 +1,15 @@
 /*
  * sweep.h - the measuring loop: every collective, size and arm, in rounds
  *
- * Within a round every arm runs once at one size, AUTO first, so that each has
- * an AUTO of its own round to be compared with: clocks and power drift by more
- * than most gains.
+ * Within a round every arm runs once at one size, so that each has an AUTO of
+ * its own round to be compared with: clocks and power drift by more than most
+ * gains.
+ *
+ * One turn of an arm: a probe, 'warmup' collectives, all ranks meet, 'iters'
+ * collectives back to back between two events, whose time over 'iters' is the
+ * mean, as nccl-tests has it.  Median and percentiles are of single
+ * collectives, from an event after each: in the same run where events are cheap
+ * beside a collective, else in a second one.
  */
 #ifndef STP_SWEEP_H
 #define STP_SWEEP_H
@@ -17,6 +23,12 @@
 extern "C" {
 #endif
 
+/* Where a collective's output goes; bits. */
+enum {
+    STP_OUT_OF_PLACE = 1,
+    STP_IN_PLACE = 2,
+};
+
 struct stp_sweep_plan {
     const int *colls; /* ncclFunc_t */
     size_t n_colls;
@@ -24,8 +36,20 @@ struct stp_sweep_plan {
     const struct stp_arms *arms;   /* AUTO is the first */
     unsigned rounds;               /* >= 1 */
     unsigned warmup;               /* collectives before the timed ones */
-    unsigned iters;        /* timed collectives an arm and round, >= 1 */
-    unsigned element_size; /* bytes */
+    unsigned iters;       /* timed collectives an arm and round, >= 1 */
+    int type;             /* enum stp_type */
+    int op;               /* enum stp_op */
+    unsigned root;        /* rank */
+    unsigned auto_places; /* of AUTO, STP_OUT_OF_PLACE and so on; not 0 */
+    unsigned arm_places;  /* of the other arms; of those in auto_places */
+    unsigned graph;       /* launches of a CUDA graph of the iterations, for a
+                             device opened with graphs; else 0 */
+    double turn_us; /* 'iters' are as many as fit into this time, at least one;
+                       0: no limit */
+    bool check;     /* every arm's result at every size, in the first round */
+    bool rotate;    /* begin each round with another arm: on machines that
+                       drift */
+    uint64_t seed;  /* of the data that is checked */
 };
 
 /* Called after every size with what is done and what there is; NULL for
@@ -33,11 +57,11 @@ struct stp_sweep_plan {
 typedef bool (*stp_sweep_progress)(void *user, size_t done, size_t total);
 
 /*
- * Measures '*plan' and appends to '*data', a row an arm and round.  A forced
- * arm that did not run as itself, because NCCL rules it out for that collective
- * or size, is left out.
+ * Measures '*plan' and appends to '*data', a row an arm, place and round.  A
+ * forced arm that did not run as itself, because NCCL rules it out for that
+ * collective or size, is left out.
  *
- * On failure, or if the progress function stopped it (STP_ERR_LIMIT), *data
+ * On failure, or if the progress function stopped it (STP_ERR_STOPPED), *data
  * holds all sizes that were complete.
  */
 enum stp_status stp_sweep_run(const struct stp_device *device,

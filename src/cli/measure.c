@@ -146,7 +146,10 @@ enum stp_status stp_make_plan(const struct stp_device *device,
         .rounds = measure->rounds,
         .warmup = measure->warmup,
         .iters = measure->iters,
-        .element_size = STP_ELEMENT_SIZE,
+        .type = STP_TYPE_BF16,
+        .op = STP_OP_SUM,
+        .auto_places = STP_OUT_OF_PLACE,
+        .arm_places = STP_OUT_OF_PLACE,
     };
     if (measure->rounds == 0)
         plan_ret->plan.rounds =
