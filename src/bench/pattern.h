@@ -186,7 +186,7 @@ STP_PATTERN double stp_pattern_float_input(const struct stp_pattern *p,
         return random >> 63 ? -power : power;
     }
     limit = stp_pattern_sums(p) ? stp_pattern_limit(p)
-                                : fmin(stp_pattern_exact(p->type), 1048576);
+                                : fmin(stp_pattern_exact(p->type), 1048576.0);
     return (double)((random >> 8) % (2 * (uint64_t)limit + 1)) - limit;
 }
 

@@ -1,0 +1,496 @@
+/* cuda_run.c - running what was noted */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/cuda.h"
+#include "nccl_tuner_abi.h"
+
+enum { POLLS_PER_LOOK = 1000 };
+
+enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
+                                cudaError_t result, const char *call,
+                                struct stp_error *err)
+{
+    if (result == cudaSuccess)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank %u, GPU %d: %s: %s",
+                    rank->rank, rank->gpu, call, cudaGetErrorString(result));
+}
+
+enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
+                                     const struct stp_cuda_rank *rank,
+                                     int result, const char *call,
+                                     struct stp_error *err)
+{
+    const char *last;
+
+    if (result == ncclSuccess || result == ncclInProgress)
+        return STP_OK;
+    last = d->nccl.get_last_error(rank->comm);
+    return stp_fail(
+        err, STP_ERR_DEVICE, 0, 0, "rank %u, GPU %d: %s: %s%s%s", rank->rank,
+        rank->gpu, call, d->nccl.get_error_string(result),
+        last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
+}
+
+/* ---- one collective of one rank ---- */
+
+void stp_cuda_place(const struct stp_cuda *d, const struct stp_cuda_rank *rank,
+                    const struct stp_collective *what,
+                    struct stp_cuda_place *place_ret)
+{
+    unsigned size = stp_type_size(what->type);
+    uint64_t n = what->n_bytes / size;
+    uint64_t part = n / d->n_ranks;
+    struct stp_cuda_place p = {rank->send, rank->recv, n, n};
+
+    if (what->coll == ncclFuncAllGather)
+        p.n_send = part;
+    if (what->coll == ncclFuncReduceScatter)
+        p.n_recv = part;
+    if (what->in_place) {
+        p.send = p.recv;
+        if (what->coll == ncclFuncAllGather)
+            p.send += rank->rank * part * size;
+        if (what->coll == ncclFuncReduceScatter)
+            p.recv += rank->rank * part * size;
+    }
+    *place_ret = p;
+}
+
+enum stp_status stp_cuda_collective(const struct stp_cuda *d,
+                                    const struct stp_cuda_rank *rank,
+                                    unsigned stream,
+                                    const struct stp_collective *what,
+                                    struct stp_error *err)
+{
+    const struct stp_nccl_api *nccl = &d->nccl;
+    cudaStream_t s = rank->stream[stream];
+    int root = (int)what->root;
+    struct stp_cuda_place p;
+
+    stp_cuda_place(d, rank, what, &p);
+    switch (what->coll) {
+    case ncclFuncBroadcast:
+        return stp_cuda_nccl_result(d, rank,
+                                    nccl->broadcast(p.send, p.recv, p.n_send,
+                                                    what->type, root,
+                                                    rank->comm, s),
+                                    "ncclBroadcast", err);
+    case ncclFuncReduce:
+        return stp_cuda_nccl_result(d, rank,
+                                    nccl->reduce(p.send, p.recv, p.n_send,
+                                                 what->type, what->op, root,
+                                                 rank->comm, s),
+                                    "ncclReduce", err);
+    case ncclFuncAllGather:
+        return stp_cuda_nccl_result(d, rank,
+                                    nccl->all_gather(p.send, p.recv, p.n_send,
+                                                     what->type, rank->comm, s),
+                                    "ncclAllGather", err);
+    case ncclFuncReduceScatter:
+        return stp_cuda_nccl_result(
+            d, rank,
+            nccl->reduce_scatter(p.send, p.recv, p.n_recv, what->type, what->op,
+                                 rank->comm, s),
+            "ncclReduceScatter", err);
+    default:
+        return stp_cuda_nccl_result(d, rank,
+                                    nccl->all_reduce(p.send, p.recv, p.n_send,
+                                                     what->type, what->op,
+                                                     rank->comm, s),
+                                    "ncclAllReduce", err);
+    }
+}
+
+/* ---- the notes of one thread ---- */
+
+/* What a thread of the crew works on. */
+struct part {
+    struct stp_cuda *d;
+    const struct stp_cuda_run *run;
+    struct stp_cuda_rank *ranks;
+    unsigned n;
+    bool captures;
+    struct stp_error *err;
+};
+
+static enum stp_status group(struct part *p, bool begin)
+{
+    const struct stp_nccl_api *nccl = &p->d->nccl;
+
+    return stp_cuda_nccl_result(
+        p->d, &p->ranks[0], begin ? nccl->group_start() : nccl->group_end(),
+        begin ? "ncclGroupStart" : "ncclGroupEnd", p->err);
+}
+
+/* A thread with several ranks must group what it starts for them. */
+static enum stp_status issue_collective(struct part *p,
+                                        const struct stp_note *note)
+{
+    enum stp_status status = STP_OK;
+
+    if (p->n > 1)
+        status = group(p, true);
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
+        status = stp_cuda_collective(p->d, &p->ranks[i], note->stream,
+                                     &note->what, p->err);
+    if (p->n > 1 && status == STP_OK)
+        status = group(p, false);
+    return status;
+}
+
+static enum stp_status issue_compute(struct part *p,
+                                     const struct stp_note *note)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        cudaSetDevice(p->ranks[i].gpu);
+        status =
+            stp_cuda_gemm_run(&p->ranks[i], note->stream, &note->gemm, p->err);
+    }
+    return status;
+}
+
+/* In a graph an event that is timed cannot be waited for: two are recorded. */
+static cudaError_t record(const struct part *p, const struct stp_cuda_rank *r,
+                          const struct stp_note *note)
+{
+    cudaStream_t s = r->stream[note->stream];
+    cudaError_t result = cudaEventRecordWithFlags(
+        r->event[note->event], s,
+        p->captures ? cudaEventRecordExternal : cudaEventRecordDefault);
+
+    if (result == cudaSuccess && p->captures)
+        result = cudaEventRecord(r->join[note->event], s);
+    return result;
+}
+
+static enum stp_status issue_event(struct part *p, const struct stp_note *note)
+{
+    for (unsigned i = 0; i < p->n; i++) {
+        const struct stp_cuda_rank *r = &p->ranks[i];
+        cudaEvent_t from =
+            p->captures ? r->join[note->event] : r->event[note->event];
+        bool records = note->kind == STP_NOTE_RECORD;
+        cudaError_t result =
+            records ? record(p, r, note)
+                    : cudaStreamWaitEvent(r->stream[note->stream], from, 0);
+        enum stp_status status = stp_cuda_result(
+            r, result, records ? "cudaEventRecord" : "cudaStreamWaitEvent",
+            p->err);
+
+        if (status != STP_OK)
+            return status;
+    }
+    return STP_OK;
+}
+
+static enum stp_status issue(struct part *p, const struct stp_note *note)
+{
+    switch (note->kind) {
+    case STP_NOTE_COLLECTIVE:
+        return issue_collective(p, note);
+    case STP_NOTE_GROUP_BEGIN:
+    case STP_NOTE_GROUP_END:
+        return group(p, note->kind == STP_NOTE_GROUP_BEGIN);
+    case STP_NOTE_COMPUTE:
+        return issue_compute(p, note);
+    case STP_NOTE_RECORD:
+    case STP_NOTE_WAIT:
+        return issue_event(p, note);
+    }
+    return STP_OK;
+}
+
+static enum stp_status issue_all(struct part *p)
+{
+    const struct stp_program *program = p->run->program;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < program->n_notes && status == STP_OK; i++)
+        status = issue(p, &program->notes[i]);
+    return status;
+}
+
+/* ---- before ---- */
+
+static enum stp_status make_events(struct stp_cuda_rank *r, unsigned n,
+                                   struct stp_error *err)
+{
+    cudaEvent_t *event = realloc(r->event, n * sizeof(cudaEvent_t));
+    cudaEvent_t *join;
+
+    if (event != NULL)
+        r->event = event;
+    join = realloc(r->join, n * sizeof(cudaEvent_t));
+    if (join != NULL)
+        r->join = join;
+    if (event == NULL || join == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    cudaSetDevice(r->gpu);
+    for (; r->n_events < n; r->n_events++) {
+        cudaError_t result = cudaEventCreate(&r->event[r->n_events]);
+
+        if (result == cudaSuccess)
+            result = cudaEventCreateWithFlags(&r->join[r->n_events],
+                                              cudaEventDisableTiming);
+        if (result != cudaSuccess)
+            return stp_cuda_result(r, result, "cudaEventCreate", err);
+    }
+    return STP_OK;
+}
+
+static enum stp_status prepare(struct part *p)
+{
+    const struct stp_program *program = p->run->program;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        struct stp_cuda_rank *r = &p->ranks[i];
+
+        if (r->n_events < program->n_events)
+            status = make_events(r, 2 * program->n_events, p->err);
+        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
+            if (program->notes[k].kind == STP_NOTE_COMPUTE)
+                status =
+                    stp_cuda_gemm_prepare(r, &program->notes[k].gemm, p->err);
+    }
+    return status;
+}
+
+/* ---- as a graph ---- */
+
+/* The other stream joins the capture, and at its end is joined again. */
+static cudaError_t fork_stream(const struct stp_cuda_rank *r, unsigned from,
+                               unsigned to)
+{
+    cudaError_t result = cudaEventRecord(r->join[0], r->stream[from]);
+
+    return result == cudaSuccess
+               ? cudaStreamWaitEvent(r->stream[to], r->join[0], 0)
+               : result;
+}
+
+static enum stp_status begin_capture(const struct stp_cuda_rank *r,
+                                     struct stp_error *err)
+{
+    cudaError_t result = cudaStreamBeginCapture(
+        r->stream[STP_STREAM_MAIN], cudaStreamCaptureModeThreadLocal);
+
+    if (result == cudaSuccess)
+        result = fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
+    return stp_cuda_result(r, result, "cudaStreamBeginCapture", err);
+}
+
+static enum stp_status end_capture(struct stp_cuda_rank *r,
+                                   struct stp_error *err)
+{
+    cudaGraph_t graph = NULL;
+    cudaError_t result = fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
+
+    if (result == cudaSuccess)
+        result = cudaStreamEndCapture(r->stream[STP_STREAM_MAIN], &graph);
+    if (r->graph != NULL)
+        cudaGraphExecDestroy(r->graph);
+    r->graph = NULL;
+    if (result == cudaSuccess)
+        result = cudaGraphInstantiateWithFlags(&r->graph, graph, 0);
+    if (result == cudaSuccess)
+        result = cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]);
+    if (graph != NULL)
+        cudaGraphDestroy(graph);
+    return stp_cuda_result(r, result, "cudaStreamEndCapture", err);
+}
+
+static enum stp_status capture(struct part *p)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        cudaSetDevice(p->ranks[i].gpu);
+        if (p->ranks[i].n_events == 0)
+            status = make_events(&p->ranks[i], 1, p->err);
+        if (status == STP_OK)
+            status = begin_capture(&p->ranks[i], p->err);
+    }
+    p->captures = true;
+    if (status == STP_OK)
+        status = issue_all(p);
+    p->captures = false;
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        cudaSetDevice(p->ranks[i].gpu);
+        status = end_capture(&p->ranks[i], p->err);
+    }
+    return status;
+}
+
+static enum stp_status launch(struct part *p)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
+        status = stp_cuda_result(
+            &p->ranks[i],
+            cudaGraphLaunch(p->ranks[i].graph,
+                            p->ranks[i].stream[STP_STREAM_MAIN]),
+            "cudaGraphLaunch", p->err);
+    return status;
+}
+
+/* ---- the run ---- */
+
+static enum stp_status look(const struct stp_cuda *d,
+                            const struct stp_cuda_rank *r,
+                            struct stp_error *err)
+{
+    int error = ncclSuccess;
+    enum stp_status status;
+
+    if (stp_crew_failed(d->crew))
+        return stp_fail(err, STP_ERR_STOPPED, 0, 0,
+                        "rank %u stopped, as another failed", r->rank);
+    status = stp_cuda_nccl_result(d, r,
+                                  d->nccl.comm_get_async_error(r->comm, &error),
+                                  "ncclCommGetAsyncError", err);
+    return status == STP_OK
+               ? stp_cuda_nccl_result(d, r, error, "a collective", err)
+               : status;
+}
+
+enum stp_status stp_cuda_wait(const struct stp_cuda *d,
+                              const struct stp_cuda_rank *r,
+                              struct stp_error *err)
+{
+    for (unsigned s = 0; s < STP_N_STREAMS; s++)
+        for (unsigned n = 1;; n++) {
+            cudaError_t result = cudaStreamQuery(r->stream[s]);
+            enum stp_status status = STP_OK;
+
+            if (result == cudaSuccess)
+                break;
+            if (result != cudaErrorNotReady)
+                return stp_cuda_result(r, result, "cudaStreamQuery", err);
+            if (n % POLLS_PER_LOOK == 0)
+                status = look(d, r, err);
+            if (status != STP_OK)
+                return status;
+        }
+    return STP_OK;
+}
+
+/* Processes start later or earlier by what a message takes: on the GPUs they
+ * meet again. */
+static enum stp_status meet(struct part *p)
+{
+    enum stp_status status = STP_OK;
+
+    if (p->d->world->size > 1) {
+        if (p->n > 1)
+            status = group(p, true);
+        for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+            const struct stp_cuda_rank *r = &p->ranks[i];
+
+            status = stp_cuda_nccl_result(
+                p->d, r,
+                p->d->nccl.all_reduce(r->meeting, r->meeting, 1, STP_TYPE_F32,
+                                      STP_OP_SUM, r->comm,
+                                      r->stream[STP_STREAM_MAIN]),
+                "ncclAllReduce", p->err);
+        }
+        if (p->n > 1 && status == STP_OK)
+            status = group(p, false);
+    }
+    if (status == STP_OK && !stp_crew_meet(p->d->crew))
+        status =
+            stp_fail(p->err, STP_ERR_STOPPED, 0, 0,
+                     "rank %u stopped, as another failed", p->ranks[0].rank);
+    return status;
+}
+
+static enum stp_status read_events(struct part *p,
+                                   const struct stp_cuda_rank *r, double *us)
+{
+    const struct stp_program *program = p->run->program;
+    const struct stp_note *first = NULL;
+
+    for (size_t i = 0; i < program->n_notes; i++) {
+        const struct stp_note *note = &program->notes[i];
+        float ms = 0;
+        cudaError_t result;
+
+        if (note->kind != STP_NOTE_RECORD)
+            continue;
+        first = first == NULL ? note : first;
+        result = cudaEventElapsedTime(&ms, r->event[first->event],
+                                      r->event[note->event]);
+        if (result != cudaSuccess)
+            return stp_cuda_result(r, result, "cudaEventElapsedTime", p->err);
+        us[note->event] = (double)ms * 1e3;
+    }
+    return STP_OK;
+}
+
+static enum stp_status run_part(void *user, unsigned thread,
+                                struct stp_error *err)
+{
+    const struct stp_cuda_run *run = user;
+    struct stp_cuda *d = run->cuda;
+    struct part p = {.d = d,
+                     .run = run,
+                     .ranks = &d->ranks[thread * d->n_gpus],
+                     .n = d->n_gpus,
+                     .err = err};
+    enum stp_status status = prepare(&p);
+
+    if (status == STP_OK && run->use_graph && !run->replay)
+        status = capture(&p);
+    if (status == STP_OK)
+        status = meet(&p);
+    if (status == STP_OK)
+        status = run->use_graph ? launch(&p) : issue_all(&p);
+    for (unsigned i = 0; i < p.n && status == STP_OK; i++)
+        status = stp_cuda_wait(d, &p.ranks[i], err);
+    for (unsigned i = 0; i < p.n && status == STP_OK; i++)
+        status = read_events(
+            &p, &p.ranks[i],
+            &d->local_us[(thread * d->n_gpus + i) * (size_t)d->n_events]);
+    return status;
+}
+
+static enum stp_status make_room(struct stp_cuda *d, unsigned n_events,
+                                 struct stp_error *err)
+{
+    double *local = calloc((size_t)d->n_local * n_events + 1, sizeof(double));
+    double *all = calloc((size_t)d->n_ranks * n_events + 1, sizeof(double));
+
+    if (local == NULL || all == NULL) {
+        free(local);
+        free(all);
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    }
+    free(d->local_us);
+    free(d->all_us);
+    d->local_us = local;
+    d->all_us = all;
+    d->n_events = n_events;
+    return STP_OK;
+}
+
+enum stp_status stp_cuda_run(struct stp_cuda *d,
+                             const struct stp_program *program, bool use_graph,
+                             bool replay, struct stp_error *err)
+{
+    struct stp_cuda_run run = {d, program, use_graph, replay};
+    enum stp_status status = make_room(d, program->n_events, err);
+
+    if (status == STP_OK)
+        status = stp_crew_run(d->crew, run_part, &run, d->world,
+                              d->time_limit_s, err);
+    if (status != STP_OK)
+        return status;
+    return d->world->ops->exchange(
+        d->world->self, d->local_us,
+        (size_t)d->n_local * d->n_events * sizeof(double), d->all_us, err);
+}

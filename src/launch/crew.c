@@ -1,0 +1,231 @@
+#include "launch/crew.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct member {
+    struct stp_crew *crew;
+    unsigned number;
+    pthread_t thread;
+    enum stp_status status;
+    struct stp_error err;
+};
+
+struct stp_crew {
+    unsigned n;
+    struct member *members;
+
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t begin;
+    pthread_cond_t end;
+    unsigned n_jobs; /* given so far */
+    unsigned n_busy;
+    bool quit;
+    stp_crew_job job;
+    void *user;
+
+    atomic_uint n_met;
+    atomic_bool failed;
+    atomic_bool lost;
+};
+
+static void end_job(struct member *m, enum stp_status status)
+{
+    struct stp_crew *c = m->crew;
+
+    m->status = status;
+    if (status != STP_OK)
+        atomic_store(&c->failed, true);
+    pthread_mutex_lock(&c->lock);
+    if (--c->n_busy == 0)
+        pthread_cond_signal(&c->end);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Waits for the job after 'n_done' of them; false if there is none to come. */
+static bool wait_for_job(struct stp_crew *c, unsigned n_done)
+{
+    bool is_there;
+
+    pthread_mutex_lock(&c->lock);
+    while (c->n_jobs == n_done && !c->quit)
+        pthread_cond_wait(&c->begin, &c->lock);
+    is_there = c->n_jobs != n_done;
+    pthread_mutex_unlock(&c->lock);
+    return is_there;
+}
+
+static void *work(void *arg)
+{
+    struct member *m = arg;
+    struct stp_crew *c = m->crew;
+
+    for (unsigned n_done = 0; wait_for_job(c, n_done); n_done++)
+        end_job(m, c->job(c->user, m->number, &m->err));
+    return NULL;
+}
+
+static void init_conditions(struct stp_crew *c)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->begin, NULL);
+    pthread_cond_init(&c->end, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
+                                struct stp_error *err)
+{
+    struct stp_crew *c = calloc(1, sizeof(*c));
+
+    if (c != NULL)
+        c->members = calloc(n, sizeof(*c->members));
+    if (c == NULL || c->members == NULL) {
+        free(c);
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    }
+    init_conditions(c);
+    for (c->n = 0; c->n < n; c->n++) {
+        struct member *m = &c->members[c->n];
+
+        m->crew = c;
+        m->number = c->n;
+        if (pthread_create(&m->thread, NULL, work, m) != 0) {
+            stp_crew_destroy(c);
+            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "cannot start thread %u",
+                            m->number);
+        }
+    }
+    *crew_ret = c;
+    return STP_OK;
+}
+
+/* Waits up to 20 ms for the end; true if it came. */
+static bool wait_a_little(struct stp_crew *c)
+{
+    struct timespec until;
+    bool done;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 20000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&c->lock);
+    if (c->n_busy > 0)
+        pthread_cond_timedwait(&c->end, &c->lock, &until);
+    done = c->n_busy == 0;
+    pthread_mutex_unlock(&c->lock);
+    return done;
+}
+
+static enum stp_status watch(struct stp_crew *c, const struct stp_world *world,
+                             unsigned time_limit_s, struct stp_error *err)
+{
+    struct timespec now;
+    time_t end;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    end = now.tv_sec + (time_t)time_limit_s;
+    while (!wait_a_little(c)) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (!world->ops->alive(world->self, err)) {
+            atomic_store(&c->lost, true);
+            return STP_ERR_DEVICE;
+        }
+        if (time_limit_s > 0 && now.tv_sec > end) {
+            atomic_store(&c->lost, true);
+            return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                            "not done within %u seconds", time_limit_s);
+        }
+    }
+    return STP_OK;
+}
+
+/* That of a thread which failed by itself, if one did: those that only stopped
+ * for it say nothing of why. */
+static enum stp_status first_failure(const struct stp_crew *c,
+                                     struct stp_error *err)
+{
+    const struct member *first = NULL;
+
+    for (unsigned i = 0; i < c->n; i++) {
+        const struct member *m = &c->members[i];
+
+        if (m->status != STP_OK &&
+            (first == NULL || first->status == STP_ERR_STOPPED))
+            first = m;
+    }
+    if (first == NULL)
+        return STP_OK;
+    if (err != NULL)
+        *err = first->err;
+    return first->status;
+}
+
+enum stp_status stp_crew_run(struct stp_crew *c, stp_crew_job job, void *user,
+                             const struct stp_world *world,
+                             unsigned time_limit_s, struct stp_error *err)
+{
+    enum stp_status status;
+
+    pthread_mutex_lock(&c->lock);
+    c->job = job;
+    c->user = user;
+    c->n_busy = c->n;
+    c->n_jobs++;
+    atomic_store(&c->failed, false);
+    atomic_store(&c->n_met, 0);
+    pthread_cond_broadcast(&c->begin);
+    pthread_mutex_unlock(&c->lock);
+    status = watch(c, world, time_limit_s, err);
+    return status == STP_OK ? first_failure(c, err) : status;
+}
+
+bool stp_crew_failed(const struct stp_crew *c)
+{
+    return atomic_load(&c->failed) || atomic_load(&c->lost);
+}
+
+/* Of all meetings of a job, the k-th is over once k times n have come. */
+bool stp_crew_meet(struct stp_crew *c)
+{
+    unsigned arrived = atomic_fetch_add(&c->n_met, 1);
+    unsigned all = (arrived / c->n + 1) * c->n;
+
+    for (unsigned spins = 0; atomic_load(&c->n_met) < all; spins++) {
+        if (stp_crew_failed(c))
+            return false;
+        if (spins > 10000)
+            sched_yield();
+    }
+    return !stp_crew_failed(c);
+}
+
+bool stp_crew_is_lost(const struct stp_crew *c)
+{
+    return atomic_load(&c->lost);
+}
+
+void stp_crew_destroy(struct stp_crew *c)
+{
+    if (c == NULL || stp_crew_is_lost(c))
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->quit = true;
+    pthread_cond_broadcast(&c->begin);
+    pthread_mutex_unlock(&c->lock);
+    for (unsigned i = 0; i < c->n; i++)
+        pthread_join(c->members[i].thread, NULL);
+    pthread_cond_destroy(&c->end);
+    pthread_cond_destroy(&c->begin);
+    pthread_mutex_destroy(&c->lock);
+    free(c->members);
+    free(c);
+}
