@@ -304,10 +304,23 @@ static enum stp_status end_capture(struct stp_cuda_rank *r,
     return stp_cuda_result(r, result, "cudaStreamEndCapture", err);
 }
 
-static enum stp_status capture(struct part *p)
+static enum stp_status wait_for_all(struct part *p)
 {
     enum stp_status status = STP_OK;
 
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
+        status = stp_cuda_wait(p->d, &p->ranks[i], p->err);
+    return status;
+}
+
+/* Runs it once before: what NCCL and cuBLAS set up on first use they cannot
+ * set up in a capture. */
+static enum stp_status capture(struct part *p)
+{
+    enum stp_status status = issue_all(p);
+
+    if (status == STP_OK)
+        status = wait_for_all(p);
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
         cudaSetDevice(p->ranks[i].gpu);
         if (p->ranks[i].n_events == 0)
@@ -450,8 +463,8 @@ static enum stp_status run_part(void *user, unsigned thread,
         status = meet(&p);
     if (status == STP_OK)
         status = run->use_graph ? launch(&p) : issue_all(&p);
-    for (unsigned i = 0; i < p.n && status == STP_OK; i++)
-        status = stp_cuda_wait(d, &p.ranks[i], err);
+    if (status == STP_OK)
+        status = wait_for_all(&p);
     for (unsigned i = 0; i < p.n && status == STP_OK; i++)
         status = read_events(
             &p, &p.ranks[i],

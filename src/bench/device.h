@@ -169,8 +169,8 @@ struct stp_device_ops {
 
     /*
      * Runs what was noted since the last time, on all ranks, and waits.  A
-     * device opened with graphs runs it as one CUDA graph.  After a failure
-     * the device can only be closed.
+     * device opened with graphs runs it as one CUDA graph, after once without.
+     * After a failure the device can only be closed.
      */
     enum stp_status (*synchronise)(void *self, struct stp_error *err);
 

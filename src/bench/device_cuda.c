@@ -603,6 +603,7 @@ static enum stp_status set_up(struct stp_cuda *d,
         status = stp_crew_create(d->n_local / d->n_gpus, &d->crew, err);
     if (status == STP_OK)
         status = stp_crew_run(d->crew, open_part, d, d->world, 0, err);
+    status = stp_world_agree(d->world, status, err);
     if (status == STP_OK)
         status = exchange_id(d, err);
     if (status == STP_OK)

@@ -32,6 +32,12 @@ enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
                                         uint64_t end, double factor,
                                         uint64_t grain, struct stp_error *err);
 
+/* Adds 'begin', 'begin' plus 'step' and so on up to 'end'; 1 <= begin <= end
+ * and step >= 1, else STP_ERR_RANGE. */
+enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
+                                    uint64_t end, uint64_t step, uint64_t grain,
+                                    struct stp_error *err);
+
 /* The size as far from 'a' as from 'b' on a logarithmic scale, rounded down. */
 uint64_t stp_size_between(uint64_t a, uint64_t b);
 

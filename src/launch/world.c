@@ -43,10 +43,12 @@ static const struct stp_world_ops alone_ops = {
     .close = alone_close,
 };
 
+const struct stp_world stp_world_of_one = {
+    .ops = &alone_ops, .size = 1, .local_size = 1};
+
 void stp_world_alone(struct stp_world *world_ret)
 {
-    *world_ret = (struct stp_world){
-        .ops = &alone_ops, .rank = 0, .size = 1, .local_size = 1};
+    *world_ret = stp_world_of_one;
 }
 
 enum stp_status stp_world_any(const struct stp_world *world, bool mine,
@@ -59,5 +61,33 @@ enum stp_status stp_world_any(const struct stp_world *world, bool mine,
 
     if (status == STP_OK)
         *any_ret = memchr(all, 1, world->size) != NULL;
+    return status;
+}
+
+/* How it went for one process. */
+struct verdict {
+    enum stp_status status;
+    struct stp_error err;
+};
+
+enum stp_status stp_world_agree(const struct stp_world *world,
+                                enum stp_status status, struct stp_error *err)
+{
+    struct verdict mine = {.status = status};
+    struct verdict *all = calloc(world->size, sizeof(*all));
+    unsigned i = 0;
+
+    if (all == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    if (status != STP_OK)
+        mine.err = *err;
+    status = world->ops->exchange(world->self, &mine, sizeof(mine), all, err);
+    while (status == STP_OK && i < world->size && all[i].status == STP_OK)
+        i++;
+    if (status == STP_OK && i < world->size) {
+        *err = all[i].err;
+        status = world->rank == 0 ? all[i].status : STP_ERR_STOPPED;
+    }
+    free(all);
     return status;
 }

@@ -59,12 +59,23 @@ struct stp_world {
     unsigned local_size;
 };
 
-/* The world of one process.  Cannot fail. */
+/* The world of one process, which need not be closed. */
+extern const struct stp_world stp_world_of_one;
+
+/* A copy of that. */
 void stp_world_alone(struct stp_world *world_ret);
 
 /* Whether any process says so; all call it. */
 enum stp_status stp_world_any(const struct stp_world *world, bool mine,
                               bool *any_ret, struct stp_error *err);
+
+/*
+ * Says how something went that each process did by itself, before all go on
+ * together.  All return the first failure of any, rank 0 with its *err, the
+ * others as STP_ERR_STOPPED: rank 0 is the one to say it.
+ */
+enum stp_status stp_world_agree(const struct stp_world *world,
+                                enum stp_status status, struct stp_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,251 @@
+// The GPUs of this host as a device: arms, checks, the plugin behind its arm.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "bench/module.h"
+#include "core/names.h"
+#include "core/policy.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+
+constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
+constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
+constexpr uint64_t kMaxBytes = 32 << 20;
+
+class Cuda : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_EQ(STP_OK, stp_module_open(STP_CUDA_MODULE, &module_, &err_))
+            << err_.text;
+        options_.world = &stp_world_of_one;
+        options_.max_bytes = kMaxBytes;
+    }
+
+    void TearDown() override
+    {
+        if (device_.ops != nullptr)
+            device_.ops->close(device_.self);
+        if (!dir_.empty())
+            std::filesystem::remove_all(dir_);
+    }
+
+    void Open()
+    {
+        ASSERT_EQ(STP_OK, module_->open(&options_, &device_, &err_))
+            << err_.text;
+        device_.ops->info(device_.self, &info_);
+        if (info_.n_ranks == 1)
+            GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
+    }
+
+    void OpenWithPolicy(const std::string &policy)
+    {
+        dir_ = testing::TempDir() + "steptune-gpu-XXXXXX";
+        ASSERT_NE(nullptr, mkdtemp(dir_.data()));
+        std::ofstream(dir_ + "/policy.conf") << policy;
+        setenv("NCCL_TUNER_CONFIG_FILE", (dir_ + "/policy.conf").c_str(), 1);
+        options_.plugin = STP_PLUGIN;
+        Open();
+    }
+
+    stp_device_run Probe(const stp_arm &arm, int coll, uint64_t n_bytes)
+    {
+        stp_device_run run{};
+        const stp_collective what = Collective(coll, n_bytes);
+        EXPECT_EQ(STP_OK, device_.ops->select_arm(device_.self, &arm, &err_))
+            << err_.text;
+        EXPECT_EQ(STP_OK,
+                  device_.ops->probe(device_.self, &what, &run, nullptr, &err_))
+            << err_.text;
+        return run;
+    }
+
+    uint64_t CountWrong(int coll, uint64_t n_bytes)
+    {
+        const stp_collective what = Collective(coll, n_bytes);
+        uint64_t n_wrong = UINT64_MAX;
+        EXPECT_EQ(STP_OK,
+                  device_.ops->check(device_.self, &what, 7, &n_wrong, &err_))
+            << err_.text;
+        return n_wrong;
+    }
+
+    static stp_collective Collective(int coll, uint64_t n_bytes)
+    {
+        stp_collective what{};
+        what.coll = coll;
+        what.n_bytes = n_bytes;
+        what.type = STP_TYPE_BF16;
+        return what;
+    }
+
+    const stp_module *module_ = nullptr;
+    stp_device_options options_{};
+    stp_device device_{};
+    stp_device_info info_{};
+    stp_error err_{};
+    std::string dir_;
+};
+
+TEST_F(Cuda, SaysWhatItIs)
+{
+    Open();
+
+    EXPECT_STREQ("nccl", info_.backend);
+    EXPECT_TRUE(info_.is_live);
+    EXPECT_TRUE(info_.has_arms) << "NCCL " << info_.nccl;
+    EXPECT_THAT(info_.what, HasSubstr(info_.gpu));
+    EXPECT_THAT(info_.what, HasSubstr("measured here and now"));
+    EXPECT_GE(info_.compute_capability, 50);
+}
+
+// What NCCL has kernels for but rules out on this machine runs as its own.
+TEST_F(Cuda, EveryArmOfEveryCollectiveRunsAsItselfAndRight)
+{
+    Open();
+    int n_itself = 0;
+
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++)
+        for (int algo : {NCCL_ALGO_TREE, NCCL_ALGO_RING})
+            for (int proto = 0; proto < NCCL_NUM_PROTOCOLS; proto++) {
+                if (!stp_pair_exists(coll, algo, proto))
+                    continue;
+                const stp_arm arm{STP_ARM_FORCED, algo, proto, 0};
+                const std::string what = std::string(stp_coll_name(coll)) +
+                                         " " + stp_algo_name(algo) + "/" +
+                                         stp_proto_name(proto);
+                const stp_device_run run = Probe(arm, coll, 1 << 20);
+                if (run.algo == algo && run.proto == proto)
+                    n_itself++;
+                EXPECT_GE(run.n_channels, 1) << what;
+                EXPECT_EQ(0u, CountWrong(coll, 1 << 20)) << what;
+                EXPECT_EQ(0u, CountWrong(coll, kMaxBytes)) << what;
+            }
+
+    EXPECT_GE(n_itself, 3 * NCCL_NUM_TUNED_FUNCS);
+}
+
+TEST_F(Cuda, AnArmsChannelsAreThoseThatRun)
+{
+    Open();
+
+    for (int channels : {1, 2, 3, 8}) {
+        const stp_arm arm{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE,
+                          channels};
+        EXPECT_EQ(channels,
+                  Probe(arm, ncclFuncAllReduce, kMaxBytes).n_channels);
+        EXPECT_EQ(0u, CountWrong(ncclFuncAllReduce, kMaxBytes));
+    }
+}
+
+TEST_F(Cuda, NcclsOwnChoiceIsTheSameBeforeAndAfterArms)
+{
+    Open();
+    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 1};
+
+    for (uint64_t n_bytes : {uint64_t{8}, uint64_t{1} << 16, kMaxBytes}) {
+        const stp_device_run before = Probe(kAuto, ncclFuncAllReduce, n_bytes);
+        Probe(tree, ncclFuncAllReduce, n_bytes);
+        const stp_device_run after = Probe(kAuto, ncclFuncAllReduce, n_bytes);
+        EXPECT_EQ(before.algo, after.algo) << n_bytes;
+        EXPECT_EQ(before.proto, after.proto) << n_bytes;
+        EXPECT_EQ(before.n_channels, after.n_channels) << n_bytes;
+    }
+}
+
+TEST_F(Cuda, ThePluginArmRunsWhatItsPolicySaysAndLeavesTheRest)
+{
+    OpenWithPolicy("allreduce,1048576,inf,tree,simple,2,-1,-1\n");
+
+    const stp_device_run ruled = Probe(kPlugin, ncclFuncAllReduce, 4 << 20);
+    EXPECT_EQ(NCCL_ALGO_TREE, ruled.algo);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, ruled.proto);
+    EXPECT_EQ(2, ruled.n_channels);
+    for (uint64_t n_bytes : {uint64_t{8}, uint64_t{65536}, uint64_t{524288}}) {
+        const stp_device_run alone = Probe(kAuto, ncclFuncAllReduce, n_bytes);
+        const stp_device_run left = Probe(kPlugin, ncclFuncAllReduce, n_bytes);
+        EXPECT_EQ(alone.algo, left.algo) << n_bytes;
+        EXPECT_EQ(alone.proto, left.proto) << n_bytes;
+        EXPECT_EQ(alone.n_channels, left.n_channels) << n_bytes;
+    }
+}
+
+TEST_F(Cuda, AskedForMoreGpusThanThereAreItSaysHowMany)
+{
+    options_.n_threads = 1000;
+
+    ASSERT_EQ(STP_ERR_NOTHING, module_->open(&options_, &device_, &err_));
+
+    EXPECT_THAT(err_.text, HasSubstr("1000 GPUs asked for"));
+    EXPECT_THAT(err_.text, HasSubstr("present"));
+}
+
+TEST_F(Cuda, AskedForMoreMemoryThanThereIsItSaysHowMuch)
+{
+    options_.max_bytes = uint64_t{1} << 46;
+
+    ASSERT_EQ(STP_ERR_LIMIT, module_->open(&options_, &device_, &err_));
+
+    EXPECT_THAT(err_.text, HasSubstr("messages of 65536.0 GiB need two "
+                                     "buffers"));
+}
+
+TEST_F(Cuda, AsACudaGraphTheSameRunsAgain)
+{
+    options_.graph = 1;
+    Open();
+    const stp_collective what = Collective(ncclFuncAllReduce, 1 << 20);
+
+    ASSERT_EQ(STP_OK, device_.ops->record(device_.self, 0, 0, &err_));
+    for (unsigned i = 1; i <= 3; i++) {
+        ASSERT_EQ(STP_OK,
+                  device_.ops->collective(device_.self, 0, &what, &err_));
+        ASSERT_EQ(STP_OK, device_.ops->record(device_.self, 0, i, &err_));
+    }
+    ASSERT_EQ(STP_OK, device_.ops->synchronise(device_.self, &err_))
+        << err_.text;
+    EXPECT_GT(device_.ops->elapsed_us(device_.self, 0, 3), 0);
+    ASSERT_EQ(STP_OK, device_.ops->replay(device_.self, &err_)) << err_.text;
+    EXPECT_GT(device_.ops->elapsed_us(device_.self, 0, 3), 0);
+}
+
+// What is on two streams may overlap, but not what waits.
+TEST_F(Cuda, AStreamWaitsForAnEventOfTheOther)
+{
+    for (unsigned graph : {0u, 1u}) {
+        options_.graph = graph;
+        Open();
+        const stp_collective what = Collective(ncclFuncAllReduce, kMaxBytes);
+        const stp_gemm gemm{2048, 2048, 2048, STP_TYPE_BF16};
+        const stp_device_ops *ops = device_.ops;
+        void *self = device_.self;
+
+        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_MAIN, 0, &err_));
+        ASSERT_EQ(STP_OK, ops->compute(self, STP_STREAM_MAIN, &gemm, &err_));
+        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_MAIN, 1, &err_));
+        ASSERT_EQ(STP_OK, ops->wait(self, STP_STREAM_COMM, 1, &err_));
+        ASSERT_EQ(STP_OK, ops->collective(self, STP_STREAM_COMM, &what, &err_));
+        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_COMM, 2, &err_));
+        ASSERT_EQ(STP_OK, ops->wait(self, STP_STREAM_MAIN, 2, &err_));
+        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_MAIN, 3, &err_));
+        ASSERT_EQ(STP_OK, ops->synchronise(self, &err_)) << err_.text;
+
+        EXPECT_GT(ops->elapsed_us(self, 0, 1), 0);
+        EXPECT_GE(ops->elapsed_us(self, 0, 2), ops->elapsed_us(self, 0, 1));
+        EXPECT_GE(ops->elapsed_us(self, 0, 3), ops->elapsed_us(self, 1, 2));
+        ops->close(self);
+        device_.ops = nullptr;
+    }
+}
+
+} // namespace

@@ -1,0 +1,155 @@
+// The data that checks collectives: the same on the GPU as on the host.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bench/kernels.h"
+
+namespace
+{
+
+constexpr uint64_t kElements = 100003; // more than one grid's worth of no power
+
+struct Case {
+    int coll;
+    int type;
+    int op;
+};
+
+std::vector<Case> Cases()
+{
+    std::vector<Case> cases;
+    for (int type = 0; type < STP_N_TYPES; type++) {
+        cases.push_back({ncclFuncBroadcast, type, STP_OP_SUM});
+        cases.push_back({ncclFuncAllGather, type, STP_OP_SUM});
+        for (int op = 0; op < STP_N_OPS; op++) {
+            cases.push_back({ncclFuncAllReduce, type, op});
+            cases.push_back({ncclFuncReduceScatter, type, op});
+        }
+    }
+    return cases;
+}
+
+class Kernels : public testing::TestWithParam<Case>
+{
+  protected:
+    void SetUp() override
+    {
+        pattern_ = {GetParam().coll, GetParam().type, GetParam().op,
+                    /*root*/ 1,      /*ranks*/ 4,     /*block*/ kElements / 4,
+                    /*seed*/ 42};
+        size_ = stp_type_size(pattern_.type);
+        ASSERT_EQ(cudaSuccess, cudaMalloc(&data_, kElements * size_));
+        ASSERT_EQ(cudaSuccess, cudaMalloc(reinterpret_cast<void **>(&n_wrong_),
+                                          sizeof(*n_wrong_)));
+    }
+
+    void TearDown() override
+    {
+        cudaFree(data_);
+        cudaFree(n_wrong_);
+    }
+
+    // Elements of what a rank gets.
+    uint64_t Elements() const
+    {
+        return pattern_.coll == ncclFuncReduceScatter ||
+                       pattern_.coll == ncclFuncAllGather
+                   ? kElements / 4
+                   : kElements;
+    }
+
+    unsigned long long CountWrong(unsigned rank)
+    {
+        unsigned long long n = 0;
+        cudaMemset(n_wrong_, 0, sizeof(*n_wrong_));
+        EXPECT_EQ(cudaSuccess,
+                  stp_kernel_count_wrong(&pattern_, rank, data_, Elements(),
+                                         n_wrong_, nullptr));
+        EXPECT_EQ(cudaSuccess,
+                  cudaMemcpy(&n, n_wrong_, sizeof(n), cudaMemcpyDeviceToHost));
+        return n;
+    }
+
+    // What rank 'rank' is to get, element by element, by the host's lines.
+    std::vector<unsigned char> Right(unsigned rank) const
+    {
+        std::vector<unsigned char> bytes(Elements() * size_);
+        for (uint64_t i = 0; i < Elements(); i++) {
+            const uint64_t at = pattern_.coll == ncclFuncReduceScatter
+                                    ? i + rank * pattern_.block
+                                    : i;
+            uint64_t bits;
+            if (pattern_.coll == ncclFuncBroadcast)
+                bits = stp_pattern_input(&pattern_, pattern_.root, i);
+            else if (pattern_.coll == ncclFuncAllGather)
+                bits = stp_pattern_input(
+                    &pattern_, static_cast<unsigned>(i / pattern_.block),
+                    i % pattern_.block);
+            else if (stp_pattern_is_integer(pattern_.type))
+                bits = stp_pattern_reduce_integers(&pattern_, at);
+            else
+                bits = stp_pattern_encode(
+                    pattern_.type, stp_pattern_reduce_floats(&pattern_, at));
+            memcpy(&bytes[i * size_], &bits, size_);
+        }
+        return bytes;
+    }
+
+    stp_pattern pattern_{};
+    unsigned size_ = 0;
+    void *data_ = nullptr;
+    unsigned long long *n_wrong_ = nullptr;
+};
+
+TEST_P(Kernels, FillAsTheHostWould)
+{
+    std::vector<unsigned char> got(kElements * size_);
+
+    ASSERT_EQ(cudaSuccess,
+              stp_kernel_fill(&pattern_, 3, data_, kElements, nullptr));
+    ASSERT_EQ(cudaSuccess, cudaMemcpy(got.data(), data_, got.size(),
+                                      cudaMemcpyDeviceToHost));
+
+    for (uint64_t i = 0; i < kElements; i++) {
+        const uint64_t want = stp_pattern_input(&pattern_, 3, i);
+        ASSERT_EQ(0, memcmp(&want, &got[i * size_], size_)) << "element " << i;
+    }
+}
+
+TEST_P(Kernels, CountEveryWrongElementAndNoOther)
+{
+    std::vector<unsigned char> bytes = Right(2);
+    ASSERT_EQ(cudaSuccess, cudaMemcpy(data_, bytes.data(), bytes.size(),
+                                      cudaMemcpyHostToDevice));
+    EXPECT_EQ(0u, CountWrong(2));
+
+    for (uint64_t i : {uint64_t{0}, Elements() / 2, Elements() - 1})
+        for (unsigned b = 0; b < size_; b++)
+            bytes[i * size_ + b] ^= 0x7f;
+    ASSERT_EQ(cudaSuccess, cudaMemcpy(data_, bytes.data(), bytes.size(),
+                                      cudaMemcpyHostToDevice));
+    EXPECT_EQ(3u, CountWrong(2));
+}
+
+TEST_P(Kernels, PoisonEveryElement)
+{
+    ASSERT_EQ(cudaSuccess,
+              stp_kernel_poison(&pattern_, 2, data_, Elements(), nullptr));
+
+    EXPECT_EQ(Elements(), CountWrong(2));
+}
+
+std::string Name(const testing::TestParamInfo<Case> &info)
+{
+    static const char *const colls[] = {"Broadcast", "Reduce", "AllGather",
+                                        "ReduceScatter", "AllReduce"};
+    return std::string(colls[info.param.coll]) + "_" +
+           stp_type_name(info.param.type) + "_" + stp_op_name(info.param.op);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Kernels, testing::ValuesIn(Cases()), Name);
+
+} // namespace
