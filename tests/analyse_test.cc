@@ -148,6 +148,56 @@ TEST(Compare, SeparatesCollectivesSizesAndCommunicators)
     EXPECT_EQ(8u, c.all.points[3].n_ranks);
 }
 
+// Copies every row, changed by 'change'.
+template <typename Change> void AddChanged(Data *d, Change change)
+{
+    size_t n = d->data.n_rows;
+
+    for (size_t i = 0; i < n; i++) {
+        stp_measurement m = d->data.rows[i];
+        change(&m);
+        stp_dataset_add(&d->data, &m);
+    }
+}
+
+TEST(Compare, SeparatesTypesOperationsRootsAndPlaces)
+{
+    Data d;
+    d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50});
+    AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
+    AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->type = 7; });
+    AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->op = 2; });
+    AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->root = 3; });
+
+    Compared c(d);
+
+    ASSERT_EQ(16u, c.all.n_points);
+    for (size_t i = 0; i < 16; i++) {
+        const stp_point &p = c.all.points[i];
+        EXPECT_EQ(i % 2 == 1, p.in_place);
+        EXPECT_EQ(i / 2 % 2 == 1 ? 3u : 0u, p.root);
+        EXPECT_EQ(i / 4 % 2 == 1 ? 2 : 0, p.op);
+        EXPECT_EQ(i / 8 % 2 == 1 ? 7 : 0, p.type);
+        EXPECT_EQ(1u, p.n_arms);
+        EXPECT_NEAR(1.2, p.arms[0].gain.gain, 1e-12);
+    }
+}
+
+TEST(Compare, ArmsOutOfPlaceAloneLeaveAutoInPlaceAlone)
+{
+    Data d;
+    d.AddAuto(1024);
+    AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
+    d.AddGain(1024, kTreeLl, 1.5);
+
+    Compared c(d);
+
+    ASSERT_EQ(2u, c.all.n_points);
+    EXPECT_EQ(1u, c.all.points[0].n_arms);
+    EXPECT_TRUE(c.all.points[1].in_place);
+    EXPECT_EQ(0u, c.all.points[1].n_arms);
+}
+
 TEST(Compare, IsOnlyAsGoodAsTheWorseOfBothSources)
 {
     Data d;
@@ -192,6 +242,38 @@ std::vector<std::string> Rules(const stp_comparisons &all,
     }
     stp_derived_free(&d);
     return rules;
+}
+
+TEST(Derive, InPlaceDecidesOnlyWhereNothingWasMeasuredOutOfPlace)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1.5);
+    AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].n_bytes *= d.data.rows[i].in_place ? 4 : 1;
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("1024-1024 tree/ll"));
+
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].in_place = true;
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("1024-4096 tree/ll"));
+}
+
+TEST(Derive, RefusesWhatNoRuleCanTellApart)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1.5);
+    AddChanged(&d, [](stp_measurement *m) { m->type = 7; });
+    Compared c(d);
+    stp_derived out{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_RANGE, stp_derive(&c.all, 0.02, &out, &err));
+
+    EXPECT_STREQ("allreduce was measured with several types, operations or "
+                 "roots, expected one of each: no rule can tell them apart",
+                 err.text);
+    EXPECT_EQ(nullptr, out.rules);
 }
 
 TEST(Derive, ReachesHalfwayToTheNeighboursAndNotBeyondTheSizesMeasured)

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "core/dtype.h"
 #include "core/policy.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
@@ -138,20 +139,22 @@ using Measurements = Report;
 constexpr char kHeader[] =
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
-    "ran_channels,source\n";
+    "ran_channels,type,op,root,in_place,wrong,source\n";
 
 TEST_F(Measurements, ComeBackAsTheyWereWritten)
 {
     const std::string text =
         std::string("# made by hand\n# machine: h200x4\n# gpu: NVIDIA H200\n"
-                    "# nccl: 2.28.9\n") +
+                    "# nccl: 2.28.9\n# backend: nccl\n") +
         kHeader +
         "allgather,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,"
-        "9.125,ring,ll,24,recorded\n"
+        "9.125,ring,ll,24,bf16,none,0,0,,recorded\n"
         "allgather,4096,3,ring,ll128,16,1,4,20,8.500,8.250,9.000,9.500,"
-        "7.125,ring,ll128,16,measured\n"
+        "7.125,ring,ll128,16,f32,none,0,1,0,measured\n"
         "allreduce,6442450944,0,plugin,plugin,0,2,16,20,8.500,8.250,9.000,"
-        "9.500,7.125,tree,simple,8,interpolated\n";
+        "9.500,7.125,tree,simple,8,fp8e4m3,max,0,0,12,interpolated\n"
+        "reduce,64,0,auto,auto,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,0,"
+        "i64,prod,3,1,,measured\n";
 
     ASSERT_EQ(STP_OK, stp_measurements_load(Write(text).c_str(), &data_, &err_))
         << err_.text;
@@ -159,7 +162,7 @@ TEST_F(Measurements, ComeBackAsTheyWereWritten)
                                             Path("out.csv").c_str(), &err_));
 
     EXPECT_EQ(text, Read(Path("out.csv")));
-    ASSERT_EQ(3u, data_.n_rows);
+    ASSERT_EQ(4u, data_.n_rows);
     EXPECT_EQ(uint64_t{6442450944}, data_.rows[2].n_bytes);
     EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
     EXPECT_EQ(16, data_.rows[1].arm.n_channels);
@@ -184,6 +187,12 @@ TEST_F(Measurements, NeedOnlyTheColumnsWithoutDefaults)
     EXPECT_EQ(1u, m.iters);
     EXPECT_EQ(0, m.arm.n_channels);
     EXPECT_EQ(STP_SOURCE_MEASURED, m.source);
+    EXPECT_EQ(STP_TYPE_BF16, m.type);
+    EXPECT_EQ(STP_OP_SUM, m.op);
+    EXPECT_EQ(0u, m.root);
+    EXPECT_FALSE(m.in_place);
+    EXPECT_EQ(-1, m.n_wrong);
+    EXPECT_STREQ("nccl", data_.backend);
 }
 
 TEST_F(Measurements, OfSeveralFilesAreRoundsOfTheirOwn)

@@ -27,6 +27,10 @@ static int compare_points(row a, row b)
     ORDER(a->coll, b->coll);
     ORDER(a->n_nodes, b->n_nodes);
     ORDER(a->n_ranks, b->n_ranks);
+    ORDER(a->type, b->type);
+    ORDER(a->op, b->op);
+    ORDER(a->root, b->root);
+    ORDER(a->in_place, b->in_place);
     ORDER(a->n_bytes, b->n_bytes);
     return 0;
 }
@@ -129,6 +133,19 @@ static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
     }
 }
 
+/* What is compared there, without any times. */
+static struct stp_point point_of(row m)
+{
+    return (struct stp_point){.coll = m->coll,
+                              .n_nodes = m->n_nodes,
+                              .n_ranks = m->n_ranks,
+                              .type = m->type,
+                              .op = m->op,
+                              .root = m->root,
+                              .in_place = m->in_place,
+                              .n_bytes = m->n_bytes};
+}
+
 /* Fills a point from the rows [first, end), its arms into 'arms'. */
 static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_point *p, struct stp_comparison *arms)
@@ -137,11 +154,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     size_t auto_end = run_end(s, first, end, compare_arms);
     size_t n = rounds(s, first, auto_end, s->times);
 
-    memset(p, 0, sizeof(*p));
-    p->coll = auto_row->coll;
-    p->n_nodes = auto_row->n_nodes;
-    p->n_ranks = auto_row->n_ranks;
-    p->n_bytes = auto_row->n_bytes;
+    *p = point_of(auto_row);
     p->auto_us = stp_mean(s->times, n);
     p->noise = stp_stddev(s->times, n) / p->auto_us;
     p->auto_algo = auto_row->ran_algo;
@@ -174,10 +187,11 @@ static enum stp_status compare_sorted(const struct sorted *s,
 
         if (s->rows[i]->arm.kind != STP_ARM_AUTO)
             return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                            "%s of %" PRIu64 " bytes has no row of NCCL's own "
-                            "choice (auto) to compare with",
+                            "%s of %" PRIu64 " bytes%s has no row of NCCL's "
+                            "own choice (auto) to compare with",
                             stp_coll_name(s->rows[i]->coll),
-                            s->rows[i]->n_bytes);
+                            s->rows[i]->n_bytes,
+                            s->rows[i]->in_place ? " in place" : "");
         compare_point(s, i, end, p, &out->arms[n_arms]);
         n_arms += p->n_arms;
         i = end;
@@ -221,6 +235,13 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     else
         stp_comparisons_free(&out);
     return status;
+}
+
+bool stp_point_alike(const struct stp_point *a, const struct stp_point *b)
+{
+    return a->coll == b->coll && a->n_nodes == b->n_nodes &&
+           a->n_ranks == b->n_ranks && a->type == b->type && a->op == b->op &&
+           a->root == b->root && a->in_place == b->in_place;
 }
 
 void stp_comparisons_free(struct stp_comparisons *comparisons)

@@ -24,11 +24,16 @@ struct stp_comparison {
     enum stp_source source; /* the worse of its own and AUTO's */
 };
 
-/* One collective at one size on one kind of communicator. */
+/* One collective of one kind of data at one size on one kind of communicator.
+ * What was measured in place is compared with AUTO in place. */
 struct stp_point {
     int coll;
     unsigned n_nodes;
     unsigned n_ranks;
+    int type; /* enum stp_type */
+    int op;   /* enum stp_op */
+    unsigned root;
+    bool in_place;
     uint64_t n_bytes;
     double auto_us; /* mean over rounds */
     double noise;   /* standard deviation of AUTO's rounds over their mean */
@@ -41,10 +46,13 @@ struct stp_point {
 };
 
 struct stp_comparisons {
-    struct stp_point *points; /* by collective, nodes, ranks and size */
+    struct stp_point *points; /* by the members above, in that order */
     size_t n_points;
     struct stp_comparison *arms; /* of all points */
 };
+
+/* Whether two points differ in their size alone. */
+bool stp_point_alike(const struct stp_point *a, const struct stp_point *b);
 
 /*
  * Compares.  STP_ERR_SYNTAX if some size was measured without AUTO, or

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/sizes.h"
+#include "core/names.h"
 
 static bool qualifies(const struct stp_comparison *c, double min_gain)
 {
@@ -40,10 +41,31 @@ decide(const struct stp_point *p, const struct stp_arm *before, double min_gain)
     return best;
 }
 
-static bool neighbours(const struct stp_point *a, const struct stp_point *b)
+/* Whether a rule from the one would match the calls of the other. */
+static bool same_rules(const struct stp_point *a, const struct stp_point *b)
 {
     return a->coll == b->coll && a->n_nodes == b->n_nodes &&
            a->n_ranks == b->n_ranks;
+}
+
+/* Tuners are not told of types, operations and roots, so that there is no
+ * saying whose rule it is. */
+static enum stp_status refuse_mixture(const struct stp_comparisons *all,
+                                      struct stp_error *err)
+{
+    for (size_t i = 1; i < all->n_points; i++) {
+        struct stp_point p = all->points[i - 1];
+
+        p.in_place = all->points[i].in_place;
+        if (same_rules(&p, &all->points[i]) &&
+            !stp_point_alike(&p, &all->points[i]))
+            return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                            "%s was measured with several types, operations or "
+                            "roots, expected one of each: no rule can tell "
+                            "them apart",
+                            stp_coll_name(p.coll));
+    }
+    return STP_OK;
 }
 
 static void begin_rule(struct stp_derived_rule *rule, const struct stp_point *p,
@@ -59,19 +81,31 @@ static void begin_rule(struct stp_derived_rule *rule, const struct stp_point *p,
         first ? p->n_bytes : stp_size_between(p[-1].n_bytes, p->n_bytes) + 1;
 }
 
+/* Nor are they told of places: what was measured in place decides only where
+ * nothing was measured out of place, which stands first. */
+static bool decides(const struct stp_point *p, const struct stp_point **outside)
+{
+    if (!p->in_place)
+        *outside = p;
+    return !p->in_place || *outside == NULL || !same_rules(*outside, p);
+}
+
 /* Walks the points; 'rule' is the one being extended, NULL between rules. */
 static void derive_all(const struct stp_comparisons *all, double min_gain,
                        struct stp_derived *out)
 {
     struct stp_derived_rule *rule = NULL;
+    const struct stp_point *outside = NULL;
 
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
-        bool first = i == 0 || !neighbours(p - 1, p);
-        bool last = i + 1 == all->n_points || !neighbours(p, p + 1);
-        const struct stp_comparison *choice =
-            decide(p, first || rule == NULL ? NULL : &rule->arm, min_gain);
+        bool first = i == 0 || !stp_point_alike(p - 1, p);
+        bool last = i + 1 == all->n_points || !stp_point_alike(p, p + 1);
+        const struct stp_comparison *choice = NULL;
 
+        if (decides(p, &outside))
+            choice =
+                decide(p, first || rule == NULL ? NULL : &rule->arm, min_gain);
         if (choice == NULL) {
             rule = NULL;
             continue;
@@ -92,7 +126,10 @@ enum stp_status stp_derive(const struct stp_comparisons *comparisons,
                            struct stp_error *err)
 {
     struct stp_derived out = {0};
+    enum stp_status status = refuse_mixture(comparisons, err);
 
+    if (status != STP_OK)
+        return status;
     out.rules = calloc(comparisons->n_points + 1, sizeof(*out.rules));
     if (out.rules == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");

@@ -42,8 +42,12 @@ struct stp_derived {
     size_t n_rules;
 };
 
-/* Derives with 'min_gain' >= 0 (0.02 is 2 percent).  STP_OK or STP_ERR_NOMEM.
- * Free with stp_derived_free(). */
+/*
+ * Derives with 'min_gain' >= 0 (0.02 is 2 percent), from what was measured out
+ * of place if anything was.  STP_ERR_RANGE if a collective was measured with
+ * several types, operations or roots, of which tuners are told nothing; or
+ * STP_ERR_NOMEM.  Free with stp_derived_free().
+ */
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,
                            double min_gain, struct stp_derived *derived_ret,
                            struct stp_error *err);

@@ -20,11 +20,12 @@ const struct stp_comparison *stp_verify_arm(const struct stp_point *point)
     return NULL;
 }
 
+/* Not if nobody knows how they ran. */
 static bool ran_as_auto(const struct stp_point *p,
                         const struct stp_comparison *c)
 {
-    return c->ran_algo == p->auto_algo && c->ran_proto == p->auto_proto &&
-           c->ran_channels == p->auto_channels;
+    return c->ran_algo >= 0 && c->ran_algo == p->auto_algo &&
+           c->ran_proto == p->auto_proto && c->ran_channels == p->auto_channels;
 }
 
 enum stp_verdict stp_verify_point(const struct stp_point *point)

@@ -94,6 +94,19 @@ static bool parse_forced(const struct stp_field *word, struct stp_arm *arm_ret)
     return true;
 }
 
+bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret)
+{
+    const struct stp_field word = {.s = name, .len = len};
+
+    if (stp_field_is(&word, "auto"))
+        *arm_ret = auto_arm;
+    else if (stp_field_is(&word, "plugin"))
+        *arm_ret = (struct stp_arm){.kind = STP_ARM_PLUGIN};
+    else
+        return parse_forced(&word, arm_ret);
+    return true;
+}
+
 static enum stp_status add_word(struct stp_arms *arms,
                                 const struct stp_field *word,
                                 struct stp_error *err)

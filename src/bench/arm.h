@@ -39,6 +39,9 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
 /* "auto", "plugin", "ring/ll128" or "ring/ll128/16". */
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
 
+/* The arm of such a name; false, and *arm_ret untouched, if there is none. */
+bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
+
 /*
  * Reads a comma-separated list: "auto", "all" (every algorithm with every
  * protocol that NCCL has kernels for), "ALGORITHM/PROTOCOL" and

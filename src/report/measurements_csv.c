@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/csv.h"
+#include "core/dtype.h"
 #include "core/names.h"
 #include "report/file.h"
 
@@ -21,26 +22,45 @@ static void write_arm(const struct stp_arm *arm, FILE *fp)
         fprintf(fp, "auto,auto,0");
 }
 
+/* "-" is for what nobody knows. */
+static void write_ran(const struct stp_measurement *m, FILE *fp)
+{
+    fprintf(fp, ",%s,%s,%d", m->ran_algo < 0 ? "-" : stp_algo_name(m->ran_algo),
+            m->ran_proto < 0 ? "-" : stp_proto_name(m->ran_proto),
+            m->ran_channels);
+}
+
+/* What of, and whether it was right. */
+static void write_data(const struct stp_measurement *m, FILE *fp)
+{
+    fprintf(fp, ",%s,%s,%u,%d,", stp_type_name(m->type),
+            stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "none", m->root,
+            m->in_place);
+    if (m->n_wrong >= 0)
+        fprintf(fp, "%" PRId64, m->n_wrong);
+}
+
 static void write_row(const struct stp_measurement *m, FILE *fp)
 {
     fprintf(fp, "%s,%" PRIu64 ",%u,", stp_coll_name(m->coll), m->n_bytes,
             m->round);
     write_arm(&m->arm, fp);
-    fprintf(fp, ",%u,%u,%u,%.3f,%.3f,%.3f,%.3f,%.3f,%s,%s,%d,%s\n", m->n_nodes,
-            m->n_ranks, m->iters, m->us.mean, m->us.median, m->us.p95,
-            m->us.p99, m->us.min, stp_algo_name(m->ran_algo),
-            stp_proto_name(m->ran_proto), m->ran_channels,
-            stp_source_name(m->source));
+    fprintf(fp, ",%u,%u,%u,%.3f,%.3f,%.3f,%.3f,%.3f", m->n_nodes, m->n_ranks,
+            m->iters, m->us.mean, m->us.median, m->us.p95, m->us.p99,
+            m->us.min);
+    write_ran(m, fp);
+    write_data(m, fp);
+    fprintf(fp, ",%s\n", stp_source_name(m->source));
 }
 
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
-    fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n", made_by,
-            data->machine, data->gpu, data->nccl);
+    fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
+            made_by, data->machine, data->gpu, data->nccl, data->backend);
     fputs("collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,"
           "iters,mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,"
-          "ran_protocol,ran_channels,source\n",
+          "ran_protocol,ran_channels,type,op,root,in_place,wrong,source\n",
           fp);
     for (size_t i = 0; i < data->n_rows; i++)
         write_row(&data->rows[i], fp);
@@ -205,14 +225,14 @@ static bool read_ran_algo(const struct stp_field *f, void *row)
 {
     struct parsed *p = row;
     p->m.ran_algo = stp_algo_from_name(f->s, f->len);
-    return p->has_ran = p->m.ran_algo >= 0;
+    return p->has_ran = p->m.ran_algo >= 0 || stp_field_is(f, "-");
 }
 
 static bool read_ran_proto(const struct stp_field *f, void *row)
 {
     struct parsed *p = row;
     p->m.ran_proto = stp_proto_from_name(f->s, f->len);
-    return p->m.ran_proto >= 0;
+    return p->m.ran_proto >= 0 || stp_field_is(f, "-");
 }
 
 static bool read_ran_channels(const struct stp_field *f, void *row)
@@ -235,6 +255,48 @@ static bool read_source(const struct stp_field *f, void *row)
     return source >= 0;
 }
 
+static bool read_type(const struct stp_field *f, void *row)
+{
+    struct parsed *p = row;
+    p->m.type = stp_type_from_name(f->s, f->len);
+    return p->m.type >= 0;
+}
+
+/* nccl-tests, too, writes "none" where nothing is reduced. */
+static bool read_op(const struct stp_field *f, void *row)
+{
+    struct parsed *p = row;
+    p->m.op =
+        stp_field_is(f, "none") ? STP_OP_SUM : stp_op_from_name(f->s, f->len);
+    return p->m.op >= 0;
+}
+
+static bool read_root(const struct stp_field *f, void *row)
+{
+    struct parsed *p = row;
+    return parse_unsigned(f, 0, &p->m.root);
+}
+
+static bool read_in_place(const struct stp_field *f, void *row)
+{
+    struct parsed *p = row;
+    p->m.in_place = stp_field_is(f, "1");
+    return p->m.in_place || stp_field_is(f, "0");
+}
+
+static bool read_wrong(const struct stp_field *f, void *row)
+{
+    struct parsed *p = row;
+    uint64_t n;
+
+    if (f->len == 0)
+        return true;
+    if (!parse_count(f, 0, INT64_MAX, &n))
+        return false;
+    p->m.n_wrong = (int64_t)n;
+    return true;
+}
+
 static const struct stp_csv_column columns[] = {
     {"collective", read_coll, true, "the name of a collective"},
     {"bytes", read_bytes, true, "a number of bytes"},
@@ -250,12 +312,17 @@ static const struct stp_csv_column columns[] = {
     {"p95_us", read_p95, false, "a time above 0"},
     {"p99_us", read_p99, false, "a time above 0"},
     {"min_us", read_min, false, "a time above 0"},
-    {"ran_algorithm", read_ran_algo, false, "an algorithm"},
-    {"ran_protocol", read_ran_proto, false, "a protocol"},
+    {"ran_algorithm", read_ran_algo, false, "an algorithm or -"},
+    {"ran_protocol", read_ran_proto, false, "a protocol or -"},
     {"ran_channels", read_ran_channels, false, "0 to 64"},
     {"source", read_source, false,
      "measured, recorded, interpolated, "
      "single_pass or modelled"},
+    {"type", read_type, false, STP_TYPE_WORDS},
+    {"op", read_op, false, STP_OP_WORDS ", or none"},
+    {"root", read_root, false, "a rank from 0"},
+    {"in_place", read_in_place, false, "0 or 1"},
+    {"wrong", read_wrong, false, "a number of elements, or nothing"},
 };
 
 /* A file being read. */
@@ -271,6 +338,8 @@ static void *begin_row(void *user, unsigned line)
     (void)line;
     memset(&r->row, 0, sizeof(r->row));
     r->row.m.iters = 1;
+    r->row.m.type = STP_TYPE_BF16; /* as all were before there was a column */
+    r->row.m.n_wrong = -1;
     r->row.m.source = STP_SOURCE_MEASURED;
     return &r->row;
 }
@@ -308,6 +377,7 @@ static void comment(void *user, const char *line, size_t len)
     stp_csv_value(line, len, "# machine: ", d->machine, sizeof(d->machine));
     stp_csv_value(line, len, "# gpu: ", d->gpu, sizeof(d->gpu));
     stp_csv_value(line, len, "# nccl: ", d->nccl, sizeof(d->nccl));
+    stp_csv_value(line, len, "# backend: ", d->backend, sizeof(d->backend));
 }
 
 static const struct stp_csv_format format = {
@@ -329,8 +399,8 @@ static unsigned rounds_so_far(const struct stp_dataset *data)
     return n;
 }
 
-/* Times of different GPUs or NCCL versions say nothing of each other.  Rounds
- * of different files are different rounds. */
+/* Times of different GPUs, NCCL versions or backends say nothing of each other.
+ * Rounds of different files are different rounds. */
 static enum stp_status merge(struct stp_dataset *data,
                              const struct stp_dataset *more,
                              struct stp_error *err)
@@ -344,6 +414,11 @@ static enum stp_status merge(struct stp_dataset *data,
                         "measured on '%s' with NCCL %s, expected '%s' with "
                         "NCCL %s as in the file before",
                         more->gpu, more->nccl, data->gpu, data->nccl);
+    if (n_rows > 0 && strcmp(data->backend, more->backend) != 0)
+        return stp_fail(err, STP_ERR_SYNTAX, 1, 0,
+                        "measured with backend %s, expected %s as in the file "
+                        "before",
+                        more->backend, data->backend);
     for (size_t i = 0; i < more->n_rows; i++) {
         if (stp_dataset_add(data, &more->rows[i]) != STP_OK) {
             data->n_rows = n_rows;
@@ -354,25 +429,35 @@ static enum stp_status merge(struct stp_dataset *data,
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
     memcpy(data->nccl, more->nccl, sizeof(data->nccl));
+    memcpy(data->backend, more->backend, sizeof(data->backend));
     return STP_OK;
+}
+
+enum stp_status stp_measurements_read(const char *text, size_t len,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
+{
+    struct reader r = {.data.backend = "nccl"}; /* the only one at first */
+    enum stp_status status = stp_csv_read(&format, &r, text, len, err);
+
+    if (status == STP_OK)
+        status = merge(data, &r.data, err);
+    stp_dataset_free(&r.data);
+    return status;
 }
 
 enum stp_status stp_measurements_load(const char *path,
                                       struct stp_dataset *data,
                                       struct stp_error *err)
 {
-    struct reader r = {0};
     char *text;
     size_t len;
     enum stp_status status =
-        stp_read_file(path, (size_t)1 << 30, &text, &len, err);
+        stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err);
 
     if (status != STP_OK)
         return status;
-    status = stp_csv_read(&format, &r, text, len, err);
-    if (status == STP_OK)
-        status = merge(data, &r.data, err);
-    stp_dataset_free(&r.data);
+    status = stp_measurements_read(text, len, data, err);
     free(text);
     return status;
 }

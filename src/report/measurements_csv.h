@@ -1,8 +1,8 @@
 /*
  * measurements_csv.h - measurements as a CSV file
  *
- * '#' lines at the top name machine, gpu and nccl as "# key: value"; then a
- * header line; then a row an arm and round:
+ * '#' lines at the top name machine, gpu, nccl and backend as "# key: value";
+ * then a header line; then a row an arm, place and round:
  *
  *   collective     broadcast, reduce, allgather, reducescatter, allreduce
  *   bytes          as a tuner counts them
@@ -13,13 +13,19 @@
  *   nNodes nRanks  of the communicator
  *   iters          collectives timed in this row
  *   mean_us median_us p95_us p99_us min_us    of one collective, slowest rank
- *   ran_algorithm ran_protocol ran_channels   what NCCL ran
+ *   ran_algorithm ran_protocol ran_channels   what NCCL ran; "-": not known
+ *   type           f32, bf16, ...; nccl-tests' words are read, too
+ *   op             sum, prod, min, max or avg; none where nothing is reduced
+ *   root           rank; 0 where there is none
+ *   in_place       1, or 0 for out of place
+ *   wrong          elements that were; empty if nobody checked
  *   source         measured, recorded, interpolated, single_pass or modelled
  *
  * When read, columns may stand in any order; collective, bytes, round,
  * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
  * others have defaults: channels 0, iters 1, the other times equal to the
- * median, ran_* the arm's own, source measured.
+ * median, ran_* the arm's own, source measured, type bf16, op sum, root 0,
+ * in_place 0, wrong empty, and backend nccl.
  */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H
@@ -31,6 +37,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Bytes of the largest file that is read. */
+#define STP_MEASUREMENTS_MAX ((size_t)1 << 30)
 
 /* Writes all rows to 'fp', times with three decimals.  'made_by' is the first
  * comment line. */
@@ -45,11 +54,16 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
 
 /*
  * Appends the rows of the file 'path' to *data, as further rounds, and takes
- * over machine, gpu and nccl; STP_ERR_SYNTAX with line and column if it is not
- * such a file, or if it is from another GPU or NCCL than what *data already
- * holds.  *data is as it was after a failure.
+ * over machine, gpu, nccl and backend; STP_ERR_SYNTAX with line and column if
+ * it is not such a file, or if it is from another GPU, NCCL or backend than
+ * what *data already holds.  *data is as it was after a failure.
  */
 enum stp_status stp_measurements_load(const char *path,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err);
+
+/* Like stp_measurements_load(), of the 'len' bytes at 'text'. */
+enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err);
 

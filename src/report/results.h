@@ -10,18 +10,23 @@
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "analyse/explain.h"
-#include "analyse/replay.h"
 #include "bench/device.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* analyse/trace.h, analyse/replay.h */
+struct stp_trace;
+struct stp_replay;
+
 /* All return STP_ERR_NOMEM, with *err filled, or STP_OK. */
 
-/* A row a size: AUTO and every other arm with its gain. */
+/* A row a size and arm: AUTO and every other with its gain; type, operation and
+ * place where they are not always bf16, sum and one place. */
 enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err);
+/* Every measurement; measurements_json.h reads it back. */
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err);
 

@@ -2,7 +2,10 @@
 
 #include <cjson/cJSON.h>
 
+#include "analyse/bandwidth.h"
+#include "analyse/replay.h"
 #include "analyse/verify.h"
+#include "core/dtype.h"
 #include "core/names.h"
 #include "report/results.h"
 
@@ -37,13 +40,22 @@ static cJSON *new_object(cJSON *list)
     return object;
 }
 
+/* null for what nobody knows. */
+static void add_word(cJSON *object, const char *key, const char *word)
+{
+    if (word != NULL)
+        cJSON_AddStringToObject(object, key, word);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
 static void add_pair(cJSON *object, const char *key, int algo, int proto,
                      int channels)
 {
     cJSON *pair = cJSON_AddObjectToObject(object, key);
 
-    cJSON_AddStringToObject(pair, "algorithm", stp_algo_name(algo));
-    cJSON_AddStringToObject(pair, "protocol", stp_proto_name(proto));
+    add_word(pair, "algorithm", algo < 0 ? NULL : stp_algo_name(algo));
+    add_word(pair, "protocol", proto < 0 ? NULL : stp_proto_name(proto));
     add_number(pair, "channels", channels);
 }
 
@@ -56,6 +68,22 @@ static void add_gain(cJSON *object, const struct stp_gain *g)
 }
 
 /* ---- sweep ---- */
+
+static void add_bandwidth(cJSON *row, const struct stp_measurement *m)
+{
+    add_number(row, "algbw_gbps", stp_algbw(m->n_bytes, m->us.mean));
+    add_number(row, "busbw_gbps",
+               stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean));
+}
+
+static void add_data(cJSON *row, const struct stp_measurement *m)
+{
+    cJSON_AddStringToObject(row, "type", stp_type_name(m->type));
+    add_word(row, "op", stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);
+    add_number(row, "root", m->root);
+    cJSON_AddBoolToObject(row, "in_place", m->in_place);
+    add_number(row, "n_wrong", m->n_wrong < 0 ? NAN : (double)m->n_wrong);
+}
 
 static void add_measurement(cJSON *row, const struct stp_measurement *m)
 {
@@ -74,8 +102,10 @@ static void add_measurement(cJSON *row, const struct stp_measurement *m)
     add_number(row, "p95_us", m->us.p95);
     add_number(row, "p99_us", m->us.p99);
     add_number(row, "min_us", m->us.min);
+    add_bandwidth(row, m);
     add_pair(row, "ran", m->ran_algo, m->ran_proto, m->ran_channels);
     cJSON_AddStringToObject(row, "source", stp_source_name(m->source));
+    add_data(row, m);
 }
 
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
@@ -87,6 +117,7 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
     cJSON_AddStringToObject(root, "machine", data->machine);
     cJSON_AddStringToObject(root, "gpu", data->gpu);
     cJSON_AddStringToObject(root, "nccl", data->nccl);
+    cJSON_AddStringToObject(root, "backend", data->backend);
     rows = cJSON_AddArrayToObject(root, "measurements");
     for (size_t i = 0; i < data->n_rows; i++)
         add_measurement(new_object(rows), &data->rows[i]);

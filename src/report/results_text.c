@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/bandwidth.h"
+#include "analyse/replay.h"
 #include "analyse/verify.h"
+#include "core/dtype.h"
 #include "core/names.h"
 #include "report/results.h"
 #include "report/table.h"
@@ -12,7 +15,9 @@ enum { PAIR = 32 };
 
 static void pair_name(int algo, int proto, int channels, char name[PAIR])
 {
-    if (channels == 0)
+    if (algo < 0)
+        snprintf(name, PAIR, "-"); /* nobody knows */
+    else if (channels == 0)
         snprintf(name, PAIR, "%s/%s", stp_algo_name(algo),
                  stp_proto_name(proto));
     else
@@ -39,16 +44,50 @@ static void add_interval(struct stp_table *t, const struct stp_gain *g)
 
 /* ---- sweep ---- */
 
+/* What of a sweep's data is worth a column. */
+struct shown {
+    bool type;
+    bool op;
+    bool place;
+};
+
+static struct shown sweep_shows(const struct stp_comparisons *all)
+{
+    struct shown s = {0};
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+
+        s.type |= p->type != STP_TYPE_BF16;
+        s.op |= stp_coll_reduces(p->coll) && p->op != STP_OP_SUM;
+        s.place |= p->in_place != all->points[0].in_place;
+    }
+    return s;
+}
+
+/* The cells that all rows of a point begin with. */
+static void add_sweep_point(struct stp_table *t, const struct stp_point *p,
+                            struct shown shown)
+{
+    stp_table_add(t, "%s", stp_coll_name(p->coll));
+    stp_table_add(t, "%" PRIu64, p->n_bytes);
+    if (shown.type)
+        stp_table_add(t, "%s", stp_type_name(p->type));
+    if (shown.op)
+        stp_table_add(t, "%s",
+                      stp_coll_reduces(p->coll) ? stp_op_name(p->op) : "-");
+    if (shown.place)
+        stp_table_add(t, p->in_place ? "in" : "out of");
+}
+
 static void add_sweep_auto(struct stp_table *t, const struct stp_point *p)
 {
     char ran[PAIR];
 
     pair_name(p->auto_algo, p->auto_proto, p->auto_channels, ran);
-    stp_table_add(t, "%s", stp_coll_name(p->coll));
-    stp_table_add(t, "%" PRIu64, p->n_bytes);
     stp_table_add(t, "auto");
     stp_table_add(t, "%.2f", p->auto_us);
-    stp_table_add(t, "%.2f", (double)p->n_bytes / p->auto_us / 1e3);
+    stp_table_add(t, "%.2f", stp_algbw(p->n_bytes, p->auto_us));
     stp_table_add(t, "1");
     stp_table_add(t, " ");
     stp_table_add(t, "%s", ran);
@@ -63,30 +102,42 @@ static void add_sweep_arm(struct stp_table *t, const struct stp_point *p,
 
     stp_arm_name(&c->arm, arm);
     pair_name(c->ran_algo, c->ran_proto, c->ran_channels, ran);
-    stp_table_add(t, "%s", stp_coll_name(p->coll));
-    stp_table_add(t, "%" PRIu64, p->n_bytes);
     stp_table_add(t, "%s", arm);
     stp_table_add(t, "%.2f", c->us);
-    stp_table_add(t, "%.2f", (double)p->n_bytes / c->us / 1e3);
+    stp_table_add(t, "%.2f", stp_algbw(p->n_bytes, c->us));
     stp_table_add(t, "%.3f", c->gain.gain);
     add_interval(t, &c->gain);
     stp_table_add(t, "%s", ran);
     stp_table_add(t, "%s", stp_source_name(c->source));
 }
 
+static struct stp_table *begin_sweep(struct shown shown)
+{
+    char headings[160];
+
+    snprintf(headings, sizeof(headings),
+             "<collective|bytes%s%s%s|<arm|us|algbw GB/s|gain|95%% interval|"
+             "<ran as|<times",
+             shown.type ? "|<type" : "", shown.op ? "|<op" : "",
+             shown.place ? "|<place" : "");
+    return stp_table_create(headings);
+}
+
 enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err)
 {
-    struct stp_table *t =
-        stp_table_create("<collective|bytes|<arm|us|algbw GB/s|gain|"
-                         "95% interval|<ran as|<times");
+    struct shown shown = sweep_shows(comparisons);
+    struct stp_table *t = begin_sweep(shown);
 
     for (size_t i = 0; t != NULL && i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
 
+        add_sweep_point(t, p, shown);
         add_sweep_auto(t, p);
-        for (size_t a = 0; a < p->n_arms; a++)
+        for (size_t a = 0; a < p->n_arms; a++) {
+            add_sweep_point(t, p, shown);
             add_sweep_arm(t, p, &p->arms[a]);
+        }
     }
     return finish(t, fp, err);
 }
