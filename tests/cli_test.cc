@@ -150,7 +150,7 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
         {"sweep --seed x", 2, "--seed 'x', expected a number"},
         {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
         {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
-        {"sweep --on cuda", 77, "measures on recorded machines only"},
+        {"sweep --on cpu --backend nccl", 1, "--backend nccl does not run on"},
         {"derive", 2, "no measurements, expected files"},
         {"derive missing.csv", 1,
          "missing.csv: cannot be opened: No such file"},

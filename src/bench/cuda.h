@@ -54,6 +54,12 @@ struct stp_cuda {
     unsigned n_events;
 };
 
+/* Finds the GPUs of this process and connects all ranks.  On failure what is
+ * in *d is for the device's close(). */
+enum stp_status stp_cuda_set_up(struct stp_cuda *d,
+                                const struct stp_device_options *options,
+                                struct stp_error *err);
+
 /* What one job of the crew is about. */
 struct stp_cuda_run {
     struct stp_cuda *cuda;

@@ -14,6 +14,7 @@
 #include "bench/sweep.h"
 #include "core/policy.h"
 #include "core/status.h"
+#include "launch/world.h"
 #include "nccl_tuner_abi.h"
 
 enum stp_exit {
@@ -25,7 +26,7 @@ enum stp_exit {
 
 enum { STP_CLI_PATH = 4096 };
 
-/* Where everything runs unless --on says otherwise. */
+/* Where everything runs without GPUs unless --on says otherwise. */
 #define STP_DEFAULT_MACHINE "h200x4"
 
 /* One subcommand.  run() gets argv[0] as "steptune NAME" and returns the exit
@@ -60,24 +61,46 @@ int stp_run_contract(const char *command, const struct stp_contract_command *o);
 
 /* --on, --json, --seed */
 struct stp_machine_options {
-    const char *on; /* NULL: the default machine */
+    const char *on; /* NULL: GPUs if there are any, else the default machine */
     bool json;
     uint64_t seed;
 };
 extern const struct argp stp_machine_argp;
 
+enum { STP_MAX_PASSES = 16 };
+
+/* How a real machine runs collectives. */
+struct stp_run_options {
+    const char *backend; /* "nccl", "gloo" or "mpi"; NULL: what --on has */
+    unsigned procs[STP_MAX_PASSES]; /* processes of each pass */
+    unsigned n_procs;               /* passes; 0: not given */
+    unsigned n_threads;             /* of a process; 0: not given */
+    unsigned n_gpus;                /* of a thread; 0: not given */
+    unsigned graph;                 /* launches of a CUDA graph; 0: none */
+    unsigned time_limit_s;          /* for one turn of an arm; 0: none */
+};
+extern const struct argp stp_run_argp;
+
 /* What and how to measure. */
 struct stp_measure_options {
     int colls[NCCL_NUM_TUNED_FUNCS];
     size_t n_colls; /* 0: all that the machine has times of */
-    uint64_t begin; /* with 'end' and 'factor'; 0: not given */
+    uint64_t begin; /* with 'end', 'factor' and 'step'; 0: not given */
     uint64_t end;
     double factor;
-    unsigned rounds; /* 0: as many as the machine holds, else 10 */
-    unsigned iters;
+    uint64_t step;   /* bytes from size to size */
+    unsigned rounds; /* 0: not given */
+    unsigned iters;  /* 0: not given */
     unsigned warmup;
+    int type; /* enum stp_type; -1: not given */
+    int op;   /* enum stp_op */
+    unsigned root;
 };
 extern const struct argp stp_measure_argp;
+
+/* The number from 'min' to 1,000,000 in 'arg', or argp's error and exit. */
+unsigned stp_parse_count(const char *arg, const char *name, uint64_t min,
+                         struct argp_state *state);
 
 /* What becomes a rule, and in which form. */
 struct stp_derive_options {
@@ -97,6 +120,13 @@ void stp_options_default(struct stp_machine_options *machine,
  * $STEPTUNE_MACHINES or among those installed. */
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err);
+
+/* Whether that, or none, is this machine itself: its GPUs or CPUs. */
+bool stp_is_live(const char *on, const char *backend);
+
+/* The module of a device, such as "cuda", beside this program. */
+enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
+                                struct stp_error *err);
 
 /* Our static tuner plugin, beside this program. */
 enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err);
@@ -143,6 +173,34 @@ int stp_run_plugin(const char *command, const char *plugin,
 int stp_open_device(const char *command, const struct stp_machine_options *on,
                     const char *plugin, struct stp_device *device_ret);
 
+/* All there is to say about a device. */
+struct stp_open_options {
+    const struct stp_machine_options *machine;
+    const struct stp_run_options *run; /* NULL: defaults */
+    const struct stp_world *world;     /* NULL: this process alone */
+    uint64_t max_bytes;                /* of a collective */
+    const char *plugin;                /* under test, or NULL */
+    const char *graphs_file;           /* NCCL's search graphs; or NULL */
+};
+
+/* Opens a device, a real or a recorded one.  Status and *err as
+ * stp_module.open; STP_ERR_NOTHING if there is nothing to run on. */
+enum stp_status stp_open(const struct stp_open_options *options,
+                         struct stp_device *device_ret, struct stp_error *err);
+
+/*
+ * Runs 'body' in each process that the options ask for, which become complete
+ * by this, or in all that mpirun, srun or torchrun started.  Returns the exit
+ * status: that of a body that has complained, or of what is complained of here.
+ */
+int stp_launch(const char *command, const struct stp_machine_options *machine,
+               struct stp_run_options *run,
+               int (*body)(void *user, const struct stp_world *world),
+               void *user);
+
+/* The exit status for a failure. */
+int stp_exit_status(enum stp_status status);
+
 /* A plan and what it points to. */
 struct stp_cli_plan {
     struct stp_sweep_plan plan;
@@ -160,16 +218,21 @@ enum stp_status stp_make_plan(const struct stp_device *device,
                               struct stp_cli_plan *plan_ret,
                               struct stp_error *err);
 
-/* The bytes that sizes must be multiples of on this device, in bf16. */
-uint64_t stp_size_grain(const struct stp_device *device);
+/* The bytes that sizes of a collective must be multiples of on this device: an
+ * element of each rank, or of all. */
+uint64_t stp_size_grain(const struct stp_device *device, int coll, int type);
 
-enum { STP_ELEMENT_SIZE = 2 }; /* bf16, as training has it */
+/* The largest message that the options ask for, or a default of 1 GiB. */
+uint64_t stp_max_bytes(const struct stp_measure_options *measure);
 
 /* A progress bar on standard error if that is a terminal; stops on SIGINT and
  * SIGTERM.  For stp_sweep_run() and stp_replay().  'user' says what is counted;
  * NULL: sizes. */
 bool stp_progress(void *user, size_t done, size_t total);
 void stp_progress_begin(void);
+
+/* Wipes the bar from the terminal, for a line that is to stand there. */
+void stp_progress_clear(void);
 
 /* Whether a signal stopped a sweep since stp_progress_begin(). */
 bool stp_interrupted(void);

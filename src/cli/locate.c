@@ -70,17 +70,35 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                     on, set != NULL ? set : STP_MACHINES_DIR);
 }
 
-enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err)
+/* A library of ours: ../lib/FOLDER/NAME, or where the system has libraries. */
+static enum stp_status find_library(const char *folder, const char *name,
+                                    char path[STP_CLI_PATH],
+                                    struct stp_error *err)
 {
-    static const char name[] = "libnccl-tuner-steptune.so";
     static const char *const places[] = {"../lib", "../" STP_LIBDIR};
     char here[STP_CLI_PATH];
+    char file[128];
 
+    snprintf(file, sizeof(file), "%s%s", folder, name);
     program_folder(here);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (find(path, here, places[i], name))
+        if (find(path, here, places[i], file))
             return STP_OK;
     return stp_fail(err, STP_ERR_IO, 0, 0,
-                    "%s is neither in %s nor in %s beside this program", name,
+                    "%s is neither in %s nor in %s beside this program", file,
                     places[0], places[1]);
+}
+
+enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err)
+{
+    return find_library("", "libnccl-tuner-steptune.so", path, err);
+}
+
+enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
+                                struct stp_error *err)
+{
+    char file[64];
+
+    snprintf(file, sizeof(file), "steptune-%s.so", name);
+    return find_library("steptune/", file, path, err);
 }

@@ -5,10 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/device_mock.h"
 #include "cli/cli.h"
 
-enum { DEFAULT_ROUNDS = 10 };
+enum {
+    DEFAULT_ROUNDS = 10,
+    DEFAULT_ITERS = 50,
+    LIVE_ROUNDS = 5,
+    LIVE_ITERS = 20,
+    LIVE_TURN_US = 10000,
+};
 
 /* ---- messages ---- */
 
@@ -35,43 +40,22 @@ int stp_complain_error(const char *command, const char *path,
     return stp_complain(command, "%s", text);
 }
 
-/* ---- the device ---- */
-
-int stp_open_device(const char *command, const struct stp_machine_options *on,
-                    const char *plugin, struct stp_device *device_ret)
-{
-    struct stp_device_mock_options options = {.plugin = plugin,
-                                              .seed = on->seed};
-    char path[STP_CLI_PATH];
-    struct stp_error err;
-
-    if (on->on != NULL &&
-        (strcmp(on->on, "cuda") == 0 || strcmp(on->on, "cpu") == 0)) {
-        stp_complain(command,
-                     "--on %s: this build measures on recorded machines only, "
-                     "such as --on " STP_DEFAULT_MACHINE,
-                     on->on);
-        return STP_EXIT_NOTHING;
-    }
-    if (stp_find_machine(on->on != NULL ? on->on : STP_DEFAULT_MACHINE, path,
-                         &err) != STP_OK) {
-        stp_complain_error(command, NULL, &err);
-        return STP_EXIT_NOTHING;
-    }
-    options.machine_path = path;
-    if (stp_device_mock_open(&options, device_ret, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    return STP_EXIT_OK;
-}
-
 /* ---- the plan ---- */
 
-uint64_t stp_size_grain(const struct stp_device *device)
+uint64_t stp_size_grain(const struct stp_device *device, int coll, int type)
 {
     struct stp_device_info info;
+    bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
 
     device->ops->info(device->self, &info);
-    return (uint64_t)info.n_ranks * STP_ELEMENT_SIZE;
+    /* what was recorded is in multiples of all ranks */
+    return stp_type_size(type) *
+           (uint64_t)(is_split || !info.is_live ? info.n_ranks : 1);
+}
+
+uint64_t stp_max_bytes(const struct stp_measure_options *measure)
+{
+    return measure->end > 0 ? measure->end : (uint64_t)1 << 30;
 }
 
 static enum stp_status add_known_sizes(const struct stp_device *device,
@@ -89,14 +73,17 @@ static enum stp_status add_known_sizes(const struct stp_device *device,
 
 static bool sizes_given(const struct stp_measure_options *m)
 {
-    return m->begin != 0 || m->end != 0 || m->factor != 0;
+    return m->begin != 0 || m->end != 0 || m->factor != 0 || m->step != 0;
 }
 
+/* As all_reduce_perf, -f over -i. */
 static enum stp_status choose_sizes(const struct stp_device *device,
                                     const struct stp_measure_options *m,
-                                    int coll, struct stp_sizes *sizes,
+                                    int coll, int type, struct stp_sizes *sizes,
                                     struct stp_error *err)
 {
+    uint64_t begin = m->begin > 0 ? m->begin : 8;
+    uint64_t grain = stp_size_grain(device, coll, type);
     enum stp_status status = STP_OK;
 
     sizes->n = 0;
@@ -104,9 +91,11 @@ static enum stp_status choose_sizes(const struct stp_device *device,
         status = add_known_sizes(device, coll, sizes, err);
     if (status != STP_OK || sizes->n > 0)
         return status;
-    return stp_sizes_add_geometric(
-        sizes, m->begin ? m->begin : 8, m->end ? m->end : (uint64_t)1 << 30,
-        m->factor > 0 ? m->factor : 2, stp_size_grain(device), err);
+    if (m->step > 0 && m->factor == 0)
+        return stp_sizes_add_steps(sizes, begin, stp_max_bytes(m), m->step,
+                                   grain, err);
+    return stp_sizes_add_geometric(sizes, begin, stp_max_bytes(m),
+                                   m->factor > 0 ? m->factor : 2, grain, err);
 }
 
 /* Those asked for; else those with recorded times; else all. */
@@ -128,6 +117,27 @@ static size_t choose_colls(const struct stp_device *device,
     return n > 0 ? n : NCCL_NUM_TUNED_FUNCS;
 }
 
+/* A real machine drifts, and has no time for iterations without end; what was
+ * recorded is there in so many rounds and in bf16. */
+static void choose_counts(const struct stp_device_info *info,
+                          const struct stp_measure_options *m,
+                          struct stp_sweep_plan *plan)
+{
+    unsigned rounds = info->is_live ? LIVE_ROUNDS : DEFAULT_ROUNDS;
+
+    plan->rounds = m->rounds          ? m->rounds
+                   : info->max_rounds ? info->max_rounds
+                                      : rounds;
+    plan->iters = m->iters        ? m->iters
+                  : info->is_live ? LIVE_ITERS
+                                  : DEFAULT_ITERS;
+    plan->turn_us = info->is_live && m->iters == 0 ? LIVE_TURN_US : 0;
+    plan->rotate = info->is_live;
+    plan->type = m->type >= 0    ? m->type
+                 : info->is_live ? STP_TYPE_F32
+                                 : STP_TYPE_BF16;
+}
+
 enum stp_status stp_make_plan(const struct stp_device *device,
                               const struct stp_measure_options *measure,
                               const struct stp_arms *arms,
@@ -143,20 +153,20 @@ enum stp_status stp_make_plan(const struct stp_device *device,
         .n_colls = choose_colls(device, measure, plan_ret->colls),
         .sizes = plan_ret->sizes,
         .arms = arms,
-        .rounds = measure->rounds,
         .warmup = measure->warmup,
-        .iters = measure->iters,
-        .type = STP_TYPE_BF16,
-        .op = STP_OP_SUM,
+        .op = measure->op,
+        .root = measure->root,
         .auto_places = STP_OUT_OF_PLACE,
         .arm_places = STP_OUT_OF_PLACE,
     };
-    if (measure->rounds == 0)
-        plan_ret->plan.rounds =
-            info.max_rounds > 0 ? info.max_rounds : DEFAULT_ROUNDS;
+    choose_counts(&info, measure, &plan_ret->plan);
+    if (measure->root >= info.n_ranks)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "root %u, expected one of the %u ranks, from 0",
+                        measure->root, info.n_ranks);
     for (size_t c = 0; c < plan_ret->plan.n_colls && status == STP_OK; c++)
         status = choose_sizes(device, measure, plan_ret->colls[c],
-                              &plan_ret->sizes[c], err);
+                              plan_ret->plan.type, &plan_ret->sizes[c], err);
     return status;
 }
 
@@ -179,6 +189,12 @@ void stp_progress_begin(void)
     action.sa_flags = SA_RESETHAND; /* a second Ctrl-C ends us at once */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+void stp_progress_clear(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
 }
 
 bool stp_interrupted(void)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/dtype.h"
 #include "core/names.h"
 #include "core/text.h"
 
@@ -12,7 +13,7 @@ void stp_options_default(struct stp_machine_options *machine,
     if (machine != NULL)
         *machine = (struct stp_machine_options){.seed = 1};
     if (measure != NULL)
-        *measure = (struct stp_measure_options){.iters = 50, .warmup = 5};
+        *measure = (struct stp_measure_options){.warmup = 5, .type = -1};
     if (derive != NULL)
         *derive = (struct stp_derive_options){.min_gain = 0.02};
 }
@@ -23,8 +24,8 @@ enum { OPT_JSON = 0x100, OPT_SEED, OPT_ON };
 
 static const struct argp_option machine_options[] = {
     {"on", OPT_ON, "MACHINE", 0,
-     "Where to run: the name of a recorded machine, or its folder (default "
-     "h200x4)",
+     "Where to run: cuda, cpu, or a recorded machine by its name or folder "
+     "(default: cuda if there is a GPU, else h200x4)",
      0},
     {"json", OPT_JSON, NULL, 0, "Print JSON instead of tables", 0},
     {"seed", OPT_SEED, "N", 0,
@@ -71,12 +72,19 @@ static const struct argp_option measure_options[] = {
      0},
     {"maxbytes", 'e', "SIZE", 0, "Largest message (default 1G)", 0},
     {"stepfactor", 'f', "F", 0, "Factor from size to size (default 2)", 0},
-    {"iters", 'n', "N", 0, "Timed collectives an arm and round (default 50)",
+    {"stepbytes", 'i', "SIZE", 0, "Bytes from size to size, instead", 0},
+    {"iters", 'n', "N", 0,
+     "Timed collectives an arm and round (default: up to 20, as many as take "
+     "10 ms; recorded machines: 50)",
      0},
     {"warmup_iters", 'w', "N", 0, "Untimed ones before them (default 5)", 0},
     {"rounds", OPT_ROUNDS, "N", 0,
-     "Interleaved rounds; a recorded machine has only so many (default: all of "
-     "those, else 10)",
+     "Interleaved rounds; a recorded machine has only so many (default: 5; "
+     "recorded machines: all)",
+     0},
+    {"datatype", 'd', "TYPE", 0,
+     "Of the elements, as all_reduce_perf or we call it: float or f32, half, "
+     "bfloat16, int32, f8e4m3 ... (default float; recorded machines: bf16)",
      0},
     {0},
 };
@@ -116,8 +124,8 @@ static uint64_t parse_size(const char *arg, const char *name,
     return size;
 }
 
-static unsigned parse_count(const char *arg, const char *name, uint64_t min,
-                            struct argp_state *state)
+unsigned stp_parse_count(const char *arg, const char *name, uint64_t min,
+                         struct argp_state *state)
 {
     uint64_t n = 0;
 
@@ -146,13 +154,21 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
             argp_error(state, "-f '%s', expected a number above 1", arg);
         return 0;
     case 'n':
-        o->iters = parse_count(arg, "-n", 1, state);
+        o->iters = stp_parse_count(arg, "-n", 1, state);
         return 0;
     case 'w':
-        o->warmup = parse_count(arg, "-w", 0, state);
+        o->warmup = stp_parse_count(arg, "-w", 0, state);
+        return 0;
+    case 'i':
+        o->step = parse_size(arg, "-i", state);
+        return 0;
+    case 'd':
+        o->type = stp_type_from_name(arg, strlen(arg));
+        if (o->type < 0)
+            argp_error(state, "-d '%s', expected %s", arg, STP_TYPE_WORDS);
         return 0;
     case OPT_ROUNDS:
-        o->rounds = parse_count(arg, "--rounds", 1, state);
+        o->rounds = stp_parse_count(arg, "--rounds", 1, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -161,6 +177,83 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
 
 const struct argp stp_measure_argp = {.options = measure_options,
                                       .parser = parse_measure};
+
+/* ---- how a real machine runs it ---- */
+
+enum { OPT_BACKEND = 0x500, OPT_PROCS };
+
+static const struct argp_option run_options[] = {
+    {"backend", OPT_BACKEND, "NAME", 0,
+     "What moves the data: nccl on GPUs, gloo or mpi on CPUs (default: nccl)",
+     0},
+    {"procs", OPT_PROCS, "LIST", 0,
+     "Processes, one rank each; several numbers are measured one after the "
+     "other (default: this one, unless mpirun, srun or torchrun started it)",
+     0},
+    {"nthreads", 't', "N", 0,
+     "Threads of a process (default: as many as GPUs, with -g 1)", 0},
+    {"ngpus", 'g', "N", 0, "GPUs of a thread (default 1)", 0},
+    {"cudagraph", 'G', "N", 0,
+     "Launch the iterations as a CUDA graph, N times (default 0: no graph)", 0},
+    {"timeout", 'T', "SECONDS", 0,
+     "Give up on collectives that take longer than this (default: never)", 0},
+    {0},
+};
+
+static void parse_procs(const char *list, struct stp_run_options *o,
+                        struct argp_state *state)
+{
+    struct stp_field words[STP_MAX_PASSES];
+    size_t n = stp_split(list, strlen(list), words, STP_MAX_PASSES);
+
+    if (n > STP_MAX_PASSES)
+        argp_error(state, "--procs '%s', expected at most %d numbers", list,
+                   STP_MAX_PASSES);
+    for (size_t i = 0; i < n && i < STP_MAX_PASSES; i++) {
+        uint64_t value = 0;
+
+        if (!stp_parse_u64(words[i].s, words[i].len, &value) || value < 1 ||
+            value > STP_MAX_PROCESSES)
+            argp_error(state, "--procs '%s', expected numbers from 1 to %d",
+                       list, STP_MAX_PROCESSES);
+        o->procs[i] = (unsigned)value;
+    }
+    o->n_procs = (unsigned)n;
+}
+
+static error_t parse_run(int key, char *arg, struct argp_state *state)
+{
+    struct stp_run_options *o = state->input;
+
+    switch (key) {
+    case OPT_BACKEND:
+        if (strcmp(arg, "nccl") != 0 && strcmp(arg, "gloo") != 0 &&
+            strcmp(arg, "mpi") != 0)
+            argp_error(state, "--backend '%s', expected nccl, gloo or mpi",
+                       arg);
+        o->backend = arg;
+        return 0;
+    case OPT_PROCS:
+        parse_procs(arg, o, state);
+        return 0;
+    case 't':
+        o->n_threads = stp_parse_count(arg, "-t", 1, state);
+        return 0;
+    case 'g':
+        o->n_gpus = stp_parse_count(arg, "-g", 1, state);
+        return 0;
+    case 'G':
+        o->graph = stp_parse_count(arg, "-G", 0, state);
+        return 0;
+    case 'T':
+        o->time_limit_s = stp_parse_count(arg, "-T", 0, state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+const struct argp stp_run_argp = {.options = run_options, .parser = parse_run};
 
 /* ---- what becomes a rule ---- */
 

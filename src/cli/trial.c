@@ -143,8 +143,10 @@ enum stp_status stp_trial_add_unseen(const struct stp_device *device,
     if (ends == NULL)
         status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++)
-        status = add_unseen(policy, plan->colls[c], stp_size_grain(device),
-                            ends, &plan->sizes[c], err);
+        status =
+            add_unseen(policy, plan->colls[c],
+                       stp_size_grain(device, plan->colls[c], plan->plan.type),
+                       ends, &plan->sizes[c], err);
     free(ends);
     stp_policy_free(policy);
     return status;

@@ -1,0 +1,130 @@
+/* launch.c - from options, or whoever started us, to the processes of a run */
+#include "bench/module.h"
+#include "cli/cli.h"
+#include "launch/fork.h"
+#include "launch/launch.h"
+#include "launch/torchrun.h"
+#include <string.h>
+
+typedef int (*body_fn)(void *user, const struct stp_world *world);
+
+static int fail(const char *command, enum stp_status status,
+                const struct stp_error *err)
+{
+    stp_complain_error(command, NULL, err);
+    return stp_exit_status(status);
+}
+
+static unsigned most_processes(const struct stp_run_options *run)
+{
+    unsigned most = 0;
+
+    for (unsigned i = 0; i < run->n_procs; i++)
+        if (run->procs[i] > most)
+            most = run->procs[i];
+    return most;
+}
+
+static int run_forked(const char *command, unsigned n, body_fn body, void *user)
+{
+    const struct stp_fork plan = {.n = n, .body = body, .user = user};
+    struct stp_error err;
+    int exit_status = STP_EXIT_FAILED;
+    enum stp_status status = stp_fork_run(&plan, &exit_status, &err);
+
+    return status == STP_OK ? exit_status : fail(command, status, &err);
+}
+
+/* A world that others made: --procs can only name parts of it. */
+static int run_in(const char *command, struct stp_world *world,
+                  const struct stp_run_options *run, body_fn body, void *user)
+{
+    int exit_status = STP_EXIT_USAGE;
+
+    if (most_processes(run) <= world->size)
+        exit_status = body(user, world);
+    else if (world->rank == 0)
+        stp_complain(command, "--procs %u, but %s started %u",
+                     most_processes(run), world->ops->name, world->size);
+    world->ops->close(world->self);
+    return exit_status;
+}
+
+static int run_under_torchrun(const char *command,
+                              const struct stp_run_options *run, body_fn body,
+                              void *user)
+{
+    struct stp_torchrun settings;
+    struct stp_world world;
+    struct stp_error err;
+    enum stp_status status = stp_torchrun_read(&settings, &err);
+
+    if (status == STP_OK)
+        status = stp_torchrun_join(&settings, &world, &err);
+    return status == STP_OK ? run_in(command, &world, run, body, user)
+                            : fail(command, status, &err);
+}
+
+static int run_under_mpi(const char *command, const struct stp_run_options *run,
+                         body_fn body, void *user)
+{
+    const struct stp_module *mpi;
+    struct stp_world world;
+    struct stp_error err;
+    char path[STP_CLI_PATH];
+    enum stp_status status = stp_find_module("mpi", path, &err);
+
+    if (status == STP_OK)
+        status = stp_module_open(path, &mpi, &err);
+    if (status == STP_OK)
+        status = mpi->world(NULL, NULL, &world, &err);
+    return status == STP_OK ? run_in(command, &world, run, body, user)
+                            : fail(command, status, &err);
+}
+
+static int run_by_hand(const char *command, const struct stp_run_options *run,
+                       body_fn body, void *user)
+{
+    unsigned n = most_processes(run);
+    struct stp_error err;
+
+    if (run->backend != NULL && strcmp(run->backend, "mpi") == 0)
+        return fail(command, stp_launch_mpirun(n, &err), &err);
+    if (n > 0)
+        return run_forked(command, n, body, user);
+    return body(user, &stp_world_of_one);
+}
+
+/* One rank a process where there are several, unless the user says more. */
+static void complete(const struct stp_machine_options *machine,
+                     enum stp_launched by, struct stp_run_options *run)
+{
+    bool on_cpus = (machine->on != NULL && strcmp(machine->on, "cpu") == 0) ||
+                   (run->backend != NULL && strcmp(run->backend, "nccl") != 0);
+
+    if (on_cpus && run->n_procs == 0 && by == STP_LAUNCHED_BY_HAND) {
+        run->n_procs = 1;
+        run->procs[0] = 2;
+    }
+    if (run->n_procs == 0 && by == STP_LAUNCHED_BY_HAND && run->n_gpus == 0)
+        return;
+    if (run->n_threads == 0)
+        run->n_threads = 1;
+    if (run->n_gpus == 0)
+        run->n_gpus = 1;
+}
+
+int stp_launch(const char *command, const struct stp_machine_options *machine,
+               struct stp_run_options *run, body_fn body, void *user)
+{
+    enum stp_launched by = stp_launched_by();
+
+    if (!stp_is_live(machine->on, run->backend))
+        return body(user, &stp_world_of_one);
+    complete(machine, by, run);
+    if (by == STP_LAUNCHED_BY_TORCHRUN)
+        return run_under_torchrun(command, run, body, user);
+    if (by == STP_LAUNCHED_BY_MPI)
+        return run_under_mpi(command, run, body, user);
+    return run_by_hand(command, run, body, user);
+}

@@ -1,0 +1,132 @@
+/* open.c - from options to a device */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/device_mock.h"
+#include "bench/module.h"
+#include "cli/cli.h"
+
+/* Which module moves data so. */
+static const struct {
+    const char *backend;
+    const char *module;
+    const char *on; /* what --on calls it */
+    const char *needs;
+} modules[] = {
+    {"nccl", "cuda", "cuda", "CUDA"},
+    {"gloo", "gloo", "cpu", "Gloo"},
+    {"mpi", "mpi", "cpu", "MPI"},
+};
+
+enum { N_MODULES = sizeof(modules) / sizeof(modules[0]) };
+
+/* Linux's and WSL's; asking CUDA takes a second, and does not survive a
+ * fork. */
+static bool has_gpu(void)
+{
+    char path[STP_CLI_PATH];
+
+    return (access("/dev/nvidiactl", F_OK) == 0 ||
+            access("/dev/nvidia0", F_OK) == 0 ||
+            access("/dev/dxg", F_OK) == 0) &&
+           stp_find_module("cuda", path, NULL) == STP_OK;
+}
+
+/* The first that fits; -1: a recorded machine. */
+static int choose_module(const char *on, const char *backend)
+{
+    for (int i = 0; i < N_MODULES; i++)
+        if ((backend == NULL || strcmp(backend, modules[i].backend) == 0) &&
+            (on == NULL ? backend != NULL || has_gpu()
+                        : strcmp(on, modules[i].on) == 0))
+            return i;
+    return -1;
+}
+
+bool stp_is_live(const char *on, const char *backend)
+{
+    return choose_module(on, backend) >= 0;
+}
+
+static enum stp_status open_recorded(const struct stp_open_options *o,
+                                     struct stp_device *device_ret,
+                                     struct stp_error *err)
+{
+    struct stp_device_mock_options options = {.plugin = o->plugin,
+                                              .seed = o->machine->seed};
+    const char *on =
+        o->machine->on != NULL ? o->machine->on : STP_DEFAULT_MACHINE;
+    char path[STP_CLI_PATH];
+
+    if (o->run != NULL && o->run->backend != NULL)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "--backend %s does not run on '%s', expected --on cuda "
+                        "for nccl, and --on cpu for gloo and mpi",
+                        o->run->backend, on);
+    if (stp_find_machine(on, path, err) != STP_OK)
+        return STP_ERR_NOTHING;
+    options.machine_path = path;
+    return stp_device_mock_open(&options, device_ret, err);
+}
+
+static enum stp_status open_module(const struct stp_open_options *o, int module,
+                                   struct stp_device *device_ret,
+                                   struct stp_error *err)
+{
+    struct stp_device_options options = {.world = o->world,
+                                         .max_bytes = o->max_bytes,
+                                         .plugin = o->plugin,
+                                         .graphs_file = o->graphs_file};
+    const struct stp_module *opened;
+    char path[STP_CLI_PATH];
+    enum stp_status status;
+
+    if (options.world == NULL)
+        options.world = &stp_world_of_one;
+    if (o->run != NULL) {
+        options.n_threads = o->run->n_threads;
+        options.n_gpus = o->run->n_gpus;
+        options.graph = o->run->graph;
+        options.time_limit_s = o->run->time_limit_s;
+    }
+    if (stp_find_module(modules[module].module, path, err) == STP_OK)
+        status = stp_module_open(path, &opened, err);
+    else
+        status = stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                          "no steptune-%s.so in lib/steptune beside this "
+                          "program: it is built where %s is installed",
+                          modules[module].module, modules[module].needs);
+    status = stp_world_agree(options.world, status, err);
+    return status == STP_OK ? opened->open(&options, device_ret, err) : status;
+}
+
+enum stp_status stp_open(const struct stp_open_options *o,
+                         struct stp_device *device_ret, struct stp_error *err)
+{
+    int module =
+        choose_module(o->machine->on, o->run != NULL ? o->run->backend : NULL);
+
+    return module < 0 ? open_recorded(o, device_ret, err)
+                      : open_module(o, module, device_ret, err);
+}
+
+int stp_exit_status(enum stp_status status)
+{
+    return status == STP_OK            ? STP_EXIT_OK
+           : status == STP_ERR_NOTHING ? STP_EXIT_NOTHING
+                                       : STP_EXIT_FAILED;
+}
+
+int stp_open_device(const char *command, const struct stp_machine_options *on,
+                    const char *plugin, struct stp_device *device_ret)
+{
+    const struct stp_open_options options = {
+        .machine = on, .max_bytes = (uint64_t)1 << 30, .plugin = plugin};
+    struct stp_error err;
+    enum stp_status status = stp_open(&options, device_ret, &err);
+
+    if (status != STP_OK)
+        stp_complain_error(command, NULL, &err);
+    return stp_exit_status(status);
+}

@@ -1,0 +1,19 @@
+/*
+ * clock.h - time limits
+ */
+#ifndef STP_CLOCK_H
+#define STP_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* Milliseconds since some moment in the past. */
+static inline int64_t stp_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+#endif /* STP_CLOCK_H */

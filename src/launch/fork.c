@@ -1,0 +1,346 @@
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
+#include "launch/fork.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/clock.h"
+#include "launch/hub.h"
+
+enum {
+    MOMENT_MS = 1000,
+    TERM_MS = 2000,
+};
+
+/* How far a process has come.  It writes it, in shared memory. */
+enum progress {
+    RUNNING,
+    NO_WORLD, /* 'why' says why not */
+    CANNOT_WRITE,
+    RETURNED,
+};
+
+struct slot {
+    enum progress progress;
+    int result;
+    struct stp_error why;
+};
+
+struct run {
+    const struct stp_fork *plan;
+    pid_t parent;
+    struct slot *slots; /* one a rank, shared */
+    pid_t *pids;        /* one a rank; 0 once it is gone */
+    int *fds;           /* rank 0's socket to each rank, or -1 */
+    unsigned n_running;
+    sigset_t watched; /* signals that this process waits for */
+    sigset_t mask;    /* as it was */
+    struct sigaction on_child;
+    int signal; /* the last that this process got, or 0 */
+    int passed; /* what was done about a failure: 0, SIGTERM, SIGKILL */
+    bool has_failed;
+    int64_t deadline_ms; /* for the next thing to do about it */
+    enum stp_status status;
+    struct stp_error why;
+};
+
+/* ---- in the new process ---- */
+
+/* Whoever holds another's socket would keep it open after that one died. */
+static void close_others(const struct run *run, unsigned rank)
+{
+    for (unsigned r = 1; rank != 0 && r < run->plan->n; r++)
+        if (run->fds[r] >= 0)
+            close(run->fds[r]);
+}
+
+static void use_world(const struct run *run, const struct stp_world *world,
+                      struct slot *slot)
+{
+    slot->result = run->plan->body(run->plan->user, world);
+    world->ops->close(world->self);
+    slot->progress = fflush(NULL) == 0 ? RETURNED : CANNOT_WRITE;
+    if (slot->progress == CANNOT_WRITE)
+        stp_fail(&slot->why, STP_ERR_IO, 0, 0, "%s", strerror(errno));
+}
+
+static void run_child(const struct run *run, unsigned rank, int fd)
+{
+    struct stp_hub_options options = {.name = "fork",
+                                      .rank = rank,
+                                      .size = run->plan->n,
+                                      .local_rank = rank,
+                                      .local_size = run->plan->n,
+                                      .fds = rank == 0 ? run->fds : &fd};
+    struct slot *slot = &run->slots[rank];
+    struct stp_world world;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != run->parent) /* it died before that */
+        _exit(EXIT_FAILURE);
+    sigaction(SIGCHLD, &run->on_child, NULL);
+    sigprocmask(SIG_SETMASK, &run->mask, NULL);
+    close_others(run, rank);
+    if (stp_hub_open(&options, &world, &slot->why) == STP_OK)
+        use_world(run, &world, slot);
+    else
+        slot->progress = NO_WORLD;
+    _exit(slot->progress == RETURNED ? slot->result : EXIT_FAILURE);
+}
+
+/* ---- starting them ---- */
+
+/* Rank 0's is made last, when it can have all sockets; -1 for it. */
+static enum stp_status start(struct run *run, unsigned rank,
+                             struct stp_error *err)
+{
+    int fds[2] = {-1, -1};
+    pid_t pid = -1;
+
+    if (rank == 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0) {
+        run->fds[rank] = fds[0];
+        pid = fork();
+    }
+    if (pid == 0)
+        run_child(run, rank, fds[1]);
+    if (pid < 0)
+        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+                        "cannot start process %u of %u: %s", rank + 1,
+                        run->plan->n, strerror(errno));
+    if (rank != 0)
+        close(fds[1]);
+    run->pids[rank] = pid;
+    run->n_running++;
+    return STP_OK;
+}
+
+static enum stp_status start_all(struct run *run, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    fflush(NULL); /* or each would write it once more */
+    for (unsigned r = 1; r < run->plan->n && status == STP_OK; r++)
+        status = start(run, r, err);
+    if (status == STP_OK)
+        status = start(run, 0, err);
+    for (unsigned r = 1; r < run->plan->n; r++)
+        if (run->fds[r] >= 0)
+            close(run->fds[r]);
+    return status;
+}
+
+static void signal_all(const struct run *run, int sig)
+{
+    for (unsigned r = 0; r < run->plan->n; r++)
+        if (run->pids[r] != 0)
+            kill(run->pids[r], sig);
+}
+
+/* ---- how they end ---- */
+
+static void blame(struct run *run, unsigned rank, const char *how)
+{
+    if (run->status == STP_OK)
+        run->status = stp_fail(&run->why, STP_ERR_DEVICE, 0, 0,
+                               "rank %u (process %ld) %s", rank,
+                               (long)run->pids[rank], how);
+}
+
+static void judge_signal(struct run *run, unsigned rank, int sig)
+{
+    char how[96];
+
+    if (run->passed != 0 && (sig == SIGTERM || sig == SIGKILL))
+        return; /* that was us */
+    snprintf(how, sizeof(how), "was killed by signal %d (%s)", sig,
+             strsignal(sig));
+    if (sig != run->signal)
+        blame(run, rank, how);
+    else if (run->status == STP_OK)
+        run->status =
+            stp_fail(&run->why, STP_ERR_STOPPED, 0, 0,
+                     "stopped by signal %d (%s)", sig, strsignal(sig));
+}
+
+/* Without a world it is another one that failed, or the memory. */
+static void judge_exit(struct run *run, unsigned rank, int exit_status)
+{
+    const struct slot *slot = &run->slots[rank];
+    char how[STP_ERROR_TEXT];
+
+    if (slot->progress == RUNNING)
+        snprintf(how, sizeof(how), "ended with status %d", exit_status);
+    else if (slot->progress == CANNOT_WRITE)
+        snprintf(how, sizeof(how), "could not write its output: %.100s",
+                 slot->why.text);
+    else
+        return;
+    blame(run, rank, how);
+}
+
+static void judge(struct run *run, unsigned rank, int wait_status)
+{
+    const struct slot *slot = &run->slots[rank];
+
+    if (WIFSIGNALED(wait_status))
+        judge_signal(run, rank, WTERMSIG(wait_status));
+    else
+        judge_exit(run, rank, WEXITSTATUS(wait_status));
+    if (slot->progress != RETURNED || slot->result != 0)
+        run->has_failed = true;
+}
+
+static void reap(struct run *run)
+{
+    for (unsigned r = 0; r < run->plan->n; r++) {
+        int wait_status;
+
+        if (run->pids[r] == 0 ||
+            waitpid(run->pids[r], &wait_status, WNOHANG) != run->pids[r])
+            continue;
+        judge(run, r, wait_status);
+        run->pids[r] = 0;
+        run->n_running--;
+    }
+}
+
+/* ---- looking after them ---- */
+
+static unsigned or_default(unsigned ms, unsigned default_ms)
+{
+    return ms != 0 ? ms : default_ms;
+}
+
+/* After a failure: a moment for the others, SIGTERM, SIGKILL. */
+static void press(struct run *run)
+{
+    int64_t now = stp_now_ms();
+
+    if (!run->has_failed || now < run->deadline_ms)
+        return;
+    if (run->deadline_ms == 0) {
+        run->deadline_ms = now + or_default(run->plan->moment_ms, MOMENT_MS);
+        return;
+    }
+    run->passed = run->passed == 0 ? SIGTERM : SIGKILL;
+    run->deadline_ms = now + or_default(run->plan->term_ms, TERM_MS);
+    signal_all(run, run->passed);
+}
+
+static void wait_for_event(struct run *run)
+{
+    int64_t ms = 1000;
+    struct timespec limit;
+    int sig;
+
+    if (run->has_failed)
+        ms = run->deadline_ms - stp_now_ms();
+    if (ms < 0)
+        ms = 0;
+    limit = (struct timespec){ms / 1000, ms % 1000 * 1000000};
+    sig = sigtimedwait(&run->watched, NULL, &limit);
+    if (sig <= 0 || sig == SIGCHLD)
+        return;
+    run->signal = sig;
+    if (sig != SIGINT) /* the terminal sends that to all */
+        signal_all(run, sig);
+}
+
+static void supervise(struct run *run)
+{
+    while (run->n_running > 0) {
+        wait_for_event(run);
+        reap(run);
+        press(run);
+    }
+}
+
+/* What became of the run, all processes being gone. */
+static enum stp_status conclude(const struct run *run, int *exit_ret,
+                                struct stp_error *err)
+{
+    int result = 0;
+
+    if (run->status != STP_OK) {
+        if (err != NULL)
+            *err = run->why;
+        return run->status;
+    }
+    for (unsigned r = 0; r < run->plan->n && result == 0; r++)
+        if (run->slots[r].progress == RETURNED)
+            result = run->slots[r].result;
+    for (unsigned r = 0; r < run->plan->n && result == 0; r++)
+        if (run->slots[r].progress == NO_WORLD)
+            return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s",
+                            run->slots[r].why.text);
+    *exit_ret = result;
+    return STP_OK;
+}
+
+/* ---- before and after ---- */
+
+static void watch_signals(struct run *run)
+{
+    static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+    struct sigaction standard = {.sa_handler = SIG_DFL};
+
+    sigemptyset(&run->watched);
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        sigaddset(&run->watched, signals[i]);
+    /* Ignored, there would be nothing to wait for. */
+    sigaction(SIGCHLD, &standard, &run->on_child);
+    sigprocmask(SIG_BLOCK, &run->watched, &run->mask);
+}
+
+static enum stp_status run_all(struct run *run, int *exit_ret,
+                               struct stp_error *err)
+{
+    enum stp_status status;
+
+    stp_hub_allow(run->plan->n);
+    watch_signals(run);
+    status = start_all(run, err);
+    if (status != STP_OK)
+        signal_all(run, SIGKILL);
+    supervise(run);
+    sigprocmask(SIG_SETMASK, &run->mask, NULL);
+    sigaction(SIGCHLD, &run->on_child, NULL);
+    return status == STP_OK ? conclude(run, exit_ret, err) : status;
+}
+
+enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
+                             struct stp_error *err)
+{
+    size_t n_bytes = plan->n * sizeof(struct slot);
+    struct run run = {.plan = plan, .parent = getpid()};
+    enum stp_status status = STP_ERR_NOMEM;
+
+    if (plan->n == 0 || plan->n > STP_MAX_PROCESSES)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "%u processes, expected 1 to %d", plan->n,
+                        STP_MAX_PROCESSES);
+    run.slots = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    run.pids = calloc(plan->n, sizeof(*run.pids));
+    run.fds = malloc(plan->n * sizeof(*run.fds));
+    if (run.slots != MAP_FAILED && run.pids != NULL && run.fds != NULL) {
+        memset(run.fds, -1, plan->n * sizeof(*run.fds));
+        status = run_all(&run, exit_ret, err);
+    } else {
+        stp_fail(err, status, 0, 0, "out of memory");
+    }
+    free(run.fds);
+    free(run.pids);
+    if (run.slots != MAP_FAILED)
+        munmap(run.slots, n_bytes);
+    return status;
+}

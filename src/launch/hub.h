@@ -1,0 +1,58 @@
+/*
+ * hub.h - a world over sockets in a star: rank 0 has one to every other rank
+ *
+ * What is exchanged goes to rank 0 and from there, all of it, to everyone.  A
+ * process is dead when its end of a socket closes without a goodbye, or when
+ * its host no longer answers; rank 0 then tells all others which, and every
+ * call in this world and in its parts fails with that one sentence from then
+ * on.  A process that is stopped or busy is not dead.
+ *
+ * A part uses the sockets of its world.  Deaths among those left out count in
+ * it, too, and those left out learn of deaths in it while they wait in the next
+ * exchange of the larger world.
+ */
+#ifndef STP_HUB_H
+#define STP_HUB_H
+
+#include "launch/world.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_hub_options {
+    const char *name;    /* of the world.  Static. */
+    unsigned rank, size; /* 1 to STP_MAX_PROCESSES */
+    unsigned local_rank;
+    unsigned local_size; /* 0: as many as have the same host name */
+    const int *fds; /* connected stream sockets.  Rank 0: 'size' of them, [r] to
+                       rank r, [0] unused; the others: one, to rank 0 */
+};
+
+/*
+ * Makes the world; all of it call this, and it returns once all are there.
+ * *world_ret is untouched on failure: STP_ERR_NOMEM, or STP_ERR_DEVICE if a
+ * process died.  The sockets are closed with the world, or if this fails.
+ *
+ * exchange() fails with STP_ERR_RANGE if sizes differ or processes exchange in
+ * different parts, with STP_ERR_DEVICE if a process died, or left while others
+ * wait for it.  Calls in one process must not overlap.  close() says goodbye:
+ * a process that ends without it counts as dead.
+ */
+enum stp_status stp_hub_open(const struct stp_hub_options *options,
+                             struct stp_world *world_ret,
+                             struct stp_error *err);
+
+/* Says on a connected socket why there will be no world: stp_hub_open() at the
+ * other end fails with this status and sentence.  Closes the socket. */
+void stp_hub_refuse(int fd, enum stp_status status,
+                    const struct stp_error *why);
+
+/* Has this process and its children open as many files as rank 0 of 'size'
+ * needs, as far as the system allows. */
+void stp_hub_allow(unsigned size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_HUB_H */

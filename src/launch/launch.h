@@ -1,0 +1,33 @@
+/*
+ * launch.h - how this process came to be, and starting it again under MPI
+ */
+#ifndef STP_LAUNCH_H
+#define STP_LAUNCH_H
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_launched {
+    STP_LAUNCHED_BY_HAND,
+    STP_LAUNCHED_BY_TORCHRUN, /* RANK and WORLD_SIZE are set */
+    STP_LAUNCHED_BY_MPI,      /* mpirun, or srun with more than one task */
+};
+
+/* Reads the environment.  A shell within a Slurm job counts as by hand. */
+enum stp_launched stp_launched_by(void);
+
+/*
+ * Replaces this process by `mpirun -np N` of itself, with the same arguments;
+ * $STEPTUNE_MPIRUN names another mpirun.  There may be more processes than
+ * processors, and root may do it.  Returns only on failure: STP_ERR_NOTHING if
+ * there is no such program.
+ */
+enum stp_status stp_launch_mpirun(unsigned n, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_LAUNCH_H */

@@ -1,0 +1,50 @@
+/*
+ * torchrun.h - the world of a process that torchrun started
+ *
+ * Or anything else that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
+ * MASTER_PORT in each process.  Rank 0 listens, the others connect to it.
+ */
+#ifndef STP_TORCHRUN_H
+#define STP_TORCHRUN_H
+
+#include "launch/world.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the environment says. */
+struct stp_torchrun {
+    unsigned rank, size;
+    unsigned local_rank;
+    unsigned local_size; /* 0: not said */
+    const char *host;    /* of rank 0; a name or an address, IPv4 or IPv6 */
+    unsigned port;
+    unsigned limit_ms; /* for all to come together */
+};
+
+/*
+ * Reads the environment.  The port is MASTER_PORT; the next one (the one before
+ * 65535) where torchrun's agent has a store on it, which it says with
+ * TORCHELASTIC_USE_AGENT_STORE=True; and STEPTUNE_PORT if that is set.
+ * LOCAL_WORLD_SIZE may be missing.  STP_ERR_SYNTAX: *err names the variable,
+ * its value and what was expected.  'host' points into the environment.
+ */
+enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
+                                  struct stp_error *err);
+
+/*
+ * Joins the world (hub.h), named "torchrun"; all ranks call this.  Rank 0 turns
+ * away whoever is not of this run, claims another WORLD_SIZE or a rank that is
+ * there already, and goes on waiting.  Which port and address are at fault, and
+ * who did not come, is in *err: STP_ERR_LIMIT if the port is in use,
+ * STP_ERR_DEVICE otherwise.
+ */
+enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
+                                  struct stp_world *world_ret,
+                                  struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TORCHRUN_H */
