@@ -73,7 +73,9 @@ enum stp_status stp_cuda_run(struct stp_cuda *d,
                              const struct stp_program *program, bool use_graph,
                              bool replay, struct stp_error *err);
 
-/* Where a rank's data of a collective lies. */
+/* Where a rank's data of a collective lies: of the 'k'-th in a row elsewhere
+ * than of the one before, as far as the buffers go, so that it is not in the
+ * GPU's cache any more. */
 struct stp_cuda_place {
     char *send;
     char *recv;
@@ -81,7 +83,7 @@ struct stp_cuda_place {
     uint64_t n_recv;
 };
 void stp_cuda_place(const struct stp_cuda *d, const struct stp_cuda_rank *rank,
-                    const struct stp_collective *what,
+                    const struct stp_collective *what, unsigned k,
                     struct stp_cuda_place *place_ret);
 
 /* Calls NCCL for one rank. */
@@ -89,7 +91,7 @@ enum stp_status stp_cuda_collective(const struct stp_cuda *d,
                                     const struct stp_cuda_rank *rank,
                                     unsigned stream,
                                     const struct stp_collective *what,
-                                    struct stp_error *err);
+                                    unsigned k, struct stp_error *err);
 
 /* Waits for both streams of a rank; fails if NCCL or another thread does. */
 enum stp_status stp_cuda_wait(const struct stp_cuda *d,

@@ -30,14 +30,26 @@ enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
 
 /* ---- one collective of one rank ---- */
 
+enum { ALIGNMENT = 128 };
+
+static uint64_t offset_of(const struct stp_cuda *d, uint64_t n_bytes,
+                          unsigned k)
+{
+    uint64_t stride = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    uint64_t n_places = stride > 0 ? d->max_bytes / stride : 0;
+
+    return n_places > 0 ? k % n_places * stride : 0;
+}
+
 void stp_cuda_place(const struct stp_cuda *d, const struct stp_cuda_rank *rank,
-                    const struct stp_collective *what,
+                    const struct stp_collective *what, unsigned k,
                     struct stp_cuda_place *place_ret)
 {
     unsigned size = stp_type_size(what->type);
     uint64_t n = what->n_bytes / size;
     uint64_t part = n / d->n_ranks;
-    struct stp_cuda_place p = {rank->send, rank->recv, n, n};
+    uint64_t offset = offset_of(d, what->n_bytes, k);
+    struct stp_cuda_place p = {rank->send + offset, rank->recv + offset, n, n};
 
     if (what->coll == ncclFuncAllGather)
         p.n_send = part;
@@ -57,14 +69,14 @@ enum stp_status stp_cuda_collective(const struct stp_cuda *d,
                                     const struct stp_cuda_rank *rank,
                                     unsigned stream,
                                     const struct stp_collective *what,
-                                    struct stp_error *err)
+                                    unsigned k, struct stp_error *err)
 {
     const struct stp_nccl_api *nccl = &d->nccl;
     cudaStream_t s = rank->stream[stream];
     int root = (int)what->root;
     struct stp_cuda_place p;
 
-    stp_cuda_place(d, rank, what, &p);
+    stp_cuda_place(d, rank, what, k, &p);
     switch (what->coll) {
     case ncclFuncBroadcast:
         return stp_cuda_nccl_result(d, rank,

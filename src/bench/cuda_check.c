@@ -32,7 +32,7 @@ static enum stp_status fill_rank(const struct check *c,
     struct stp_cuda_place p;
     cudaError_t result;
 
-    stp_cuda_place(c->d, r, c->what, &p);
+    stp_cuda_place(c->d, r, c->what, 0, &p);
     result = cudaSetDevice(r->gpu);
     if (result == cudaSuccess)
         result = stp_kernel_poison(&c->pattern, r->rank, p.recv, p.n_recv, s);
@@ -63,7 +63,7 @@ static enum stp_status count_rank(struct check *c,
     struct stp_cuda_place p;
     cudaError_t result = cudaSetDevice(r->gpu);
 
-    stp_cuda_place(c->d, r, c->what, &p);
+    stp_cuda_place(c->d, r, c->what, 0, &p);
     if (result == cudaSuccess && gets(c, r))
         result = stp_kernel_count_wrong(&c->pattern, r->rank, p.recv, p.n_recv,
                                         r->n_wrong, s);

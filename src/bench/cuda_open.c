@@ -9,7 +9,7 @@
 #include "bench/host.h"
 #include "bench/kernels.h"
 
-enum { EVENT_US = 2, HOST_NAME = 64 };
+enum { EVENT_US = 4, HOST_NAME = 64 };
 
 /* ---- which GPUs ---- */
 

@@ -15,6 +15,7 @@ struct part {
     const struct stp_cuda_run *run;
     struct stp_cuda_rank *ranks;
     unsigned n;
+    unsigned n_collectives; /* issued so far */
     bool captures;
     struct stp_error *err;
 };
@@ -38,9 +39,10 @@ static enum stp_status issue_collective(struct part *p,
         status = group(p, true);
     for (unsigned i = 0; i < p->n && status == STP_OK; i++)
         status = stp_cuda_collective(p->d, &p->ranks[i], note->stream,
-                                     &note->what, p->err);
+                                     &note->what, p->n_collectives, p->err);
     if (p->n > 1 && status == STP_OK)
         status = group(p, false);
+    p->n_collectives++;
     return status;
 }
 
@@ -113,6 +115,7 @@ static enum stp_status issue_all(struct part *p)
     const struct stp_program *program = p->run->program;
     enum stp_status status = STP_OK;
 
+    p->n_collectives = 0;
     for (size_t i = 0; i < program->n_notes && status == STP_OK; i++)
         status = issue(p, &program->notes[i]);
     return status;

@@ -53,8 +53,7 @@ struct stp_measurement {
     unsigned n_nodes;
     unsigned iters; /* in this round */
     enum stp_source source;
-    struct stp_summary us; /* the mean is that of collectives back to back; the
-                              others may have an event between each two */
+    struct stp_summary us; /* of collectives back to back */
 };
 
 /* Measurements and where they are from. */

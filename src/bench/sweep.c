@@ -5,7 +5,9 @@
 
 enum {
     /* An event counts as cheap if a collective takes this many times longer. */
-    EVENT_SHARE = 50,
+    EVENT_SHARE = 100,
+    /* Where it is not: runs without events, of which one may be disturbed. */
+    N_PLAIN_RUNS = 3,
     MAX_LANES = 2 * STP_MAX_ARMS,
 };
 
@@ -15,6 +17,7 @@ struct lane {
     bool in_place;
     bool ruled_out; /* did not run as itself */
     double us;      /* about what a collective takes */
+    struct stp_device_run ran;
     int64_t n_wrong;
 };
 
@@ -66,9 +69,16 @@ static enum stp_status warm_up(struct sweep *s,
     return status == STP_OK ? d->ops->synchronise(d->self, s->err) : status;
 }
 
+/* Whether events between collectives would be much of their time. */
+static bool is_short(const struct sweep *s, const struct lane *lane)
+{
+    return s->info.event_us > 0 && lane->us < EVENT_SHARE * s->info.event_us;
+}
+
 static unsigned iterations(const struct sweep *s, const struct lane *lane)
 {
-    double n = s->plan->turn_us / lane->us;
+    unsigned runs = is_short(s, lane) ? N_PLAIN_RUNS + 1 : 1;
+    double n = s->plan->turn_us / lane->us / runs;
 
     if (s->plan->turn_us == 0 || n >= s->plan->iters)
         return s->plan->iters;
@@ -99,26 +109,63 @@ static enum stp_status run(struct sweep *s, const struct stp_collective *what,
     return status;
 }
 
+/* Moves the times of single collectives by what the events cost: the difference
+ * of the medians.  Leaves the samples alone. */
+static void take_off_events(struct stp_summary *us, double plain_median)
+{
+    double cost = us->median - plain_median;
+
+    us->median -= cost;
+    us->p95 -= cost;
+    us->p99 -= cost;
+    us->min = us->min > cost ? us->min - cost : plain_median;
+}
+
+/* Long ones: one run, an event behind each. */
+static enum stp_status time_long(struct sweep *s,
+                                 const struct stp_collective *what, unsigned n,
+                                 struct stp_summary *us_ret)
+{
+    double mean_us;
+    enum stp_status status = run(s, what, n, 1, &mean_us);
+
+    if (status != STP_OK)
+        return status;
+    stp_summarise(s->sample_us, (size_t)n * s->n_launches, us_ret);
+    us_ret->mean = mean_us;
+    return STP_OK;
+}
+
+static enum stp_status time_short(struct sweep *s,
+                                  const struct stp_collective *what, unsigned n,
+                                  struct stp_summary *us_ret)
+{
+    double plain_us[N_PLAIN_RUNS];
+    struct stp_summary plain;
+    enum stp_status status = STP_OK;
+
+    for (int i = 0; i < N_PLAIN_RUNS && status == STP_OK; i++)
+        status = run(s, what, n, n, &plain_us[i]);
+    if (status == STP_OK)
+        status = time_long(s, what, n, us_ret);
+    if (status != STP_OK)
+        return status;
+    stp_summarise(plain_us, N_PLAIN_RUNS, &plain);
+    take_off_events(us_ret, plain.median);
+    us_ret->mean = plain.mean;
+    return STP_OK;
+}
+
 static enum stp_status time_lane(struct sweep *s,
                                  const struct stp_collective *what,
                                  const struct lane *lane,
                                  struct stp_measurement *row)
 {
     unsigned n = iterations(s, lane);
-    bool apart = s->info.event_us > 0 && n > 1 &&
-                 lane->us < EVENT_SHARE * s->info.event_us;
-    double mean_us;
-    double spaced_us;
-    enum stp_status status = run(s, what, n, apart ? n : 1, &mean_us);
 
-    if (status == STP_OK && apart)
-        status = run(s, what, n, 1, &spaced_us);
-    if (status != STP_OK)
-        return status;
-    stp_summarise(s->sample_us, (size_t)n * s->n_launches, &row->us);
-    row->us.mean = mean_us;
     row->iters = n * s->n_launches;
-    return STP_OK;
+    return is_short(s, lane) ? time_short(s, what, n, &row->us)
+                             : time_long(s, what, n, &row->us);
 }
 
 /* A forced arm that NCCL rules out runs as NCCL's own choice. */
@@ -152,48 +199,64 @@ static enum stp_status get_to_know(struct sweep *s,
     return status;
 }
 
+/* How it runs: asked once, and of a plugin every time, which may change its
+ * mind. */
+static enum stp_status ask(struct sweep *s, const struct stp_collective *what,
+                           struct lane *lane, unsigned round)
+{
+    const struct stp_device *d = s->device;
+    enum stp_status status;
+
+    if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
+        return STP_OK;
+    status = d->ops->probe(d->self, what, &lane->ran, NULL, s->err);
+    if (status != STP_OK)
+        return status;
+    lane->ruled_out = !ran_as_itself(lane->arm, &lane->ran);
+    return round > 0 || lane->ruled_out ? STP_OK : get_to_know(s, what, lane);
+}
+
+static enum stp_status add_row(struct sweep *s,
+                               const struct stp_collective *what,
+                               const struct lane *lane,
+                               struct stp_measurement *row)
+{
+    row->coll = what->coll;
+    row->n_bytes = what->n_bytes;
+    row->arm = *lane->arm;
+    row->type = what->type;
+    row->op = what->op;
+    row->root = what->root;
+    row->in_place = lane->in_place;
+    row->n_ranks = s->info.n_ranks;
+    row->n_nodes = s->info.n_nodes;
+    row->ran_algo = lane->ran.algo;
+    row->ran_proto = lane->ran.proto;
+    row->ran_channels = lane->ran.n_channels;
+    row->source = lane->ran.source;
+    row->n_wrong = lane->n_wrong;
+    if (stp_dataset_add(s->data, row) != STP_OK)
+        return stp_fail(s->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return STP_OK;
+}
+
 static enum stp_status measure_lane(struct sweep *s,
                                     struct stp_collective *what,
                                     struct lane *lane, unsigned round)
 {
     const struct stp_device *d = s->device;
-    struct stp_measurement row = {.coll = what->coll,
-                                  .n_bytes = what->n_bytes,
-                                  .round = round,
-                                  .arm = *lane->arm,
-                                  .type = what->type,
-                                  .op = what->op,
-                                  .root = what->root,
-                                  .in_place = lane->in_place,
-                                  .n_ranks = s->info.n_ranks,
-                                  .n_nodes = s->info.n_nodes};
-    struct stp_device_run ran;
+    struct stp_measurement row = {.round = round};
     enum stp_status status = d->ops->select_arm(d->self, lane->arm, s->err);
 
     what->in_place = lane->in_place;
     if (status == STP_OK)
-        status = d->ops->probe(d->self, what, &ran, NULL, s->err);
-    if (status != STP_OK)
+        status = ask(s, what, lane, round);
+    if (status != STP_OK || lane->ruled_out)
         return status;
-    lane->ruled_out = !ran_as_itself(lane->arm, &ran);
-    if (lane->ruled_out)
-        return STP_OK;
-    if (round == 0)
-        status = get_to_know(s, what, lane);
-    if (status == STP_OK)
-        status = warm_up(s, what, lane);
+    status = warm_up(s, what, lane);
     if (status == STP_OK)
         status = time_lane(s, what, lane, &row);
-    if (status != STP_OK)
-        return status;
-    row.ran_algo = ran.algo;
-    row.ran_proto = ran.proto;
-    row.ran_channels = ran.n_channels;
-    row.source = ran.source;
-    row.n_wrong = lane->n_wrong;
-    if (stp_dataset_add(s->data, &row) != STP_OK)
-        return stp_fail(s->err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    return STP_OK;
+    return status == STP_OK ? add_row(s, what, lane, &row) : status;
 }
 
 /* ---- all of them ---- */

@@ -5,11 +5,12 @@
  * its own round to be compared with: clocks and power drift by more than most
  * gains.
  *
- * One turn of an arm: a probe, 'warmup' collectives, all ranks meet, 'iters'
- * collectives back to back between two events, whose time over 'iters' is the
- * mean, as nccl-tests has it.  Median and percentiles are of single
- * collectives, from an event after each: in the same run where events are cheap
- * beside a collective, else in a second one.
+ * One turn of an arm: 'warmup' collectives, all ranks meet, 'iters' collectives
+ * back to back between two events.  Median and percentiles are of single
+ * collectives, by an event behind each.  Where such events would be more than a
+ * hundredth of a collective, they get a run of their own after three without,
+ * whose mean is the mean, as nccl-tests has it; then the percentiles are moved
+ * by what the events cost, the difference of the runs' medians.
  */
 #ifndef STP_SWEEP_H
 #define STP_SWEEP_H

@@ -98,13 +98,19 @@ static enum stp_status choose_sizes(const struct stp_device *device,
                                    m->factor > 0 ? m->factor : 2, grain, err);
 }
 
-/* Those asked for; else those with recorded times; else all. */
+/* Those asked for; else all-reduce, or of a recorded machine those with times,
+ * else all. */
 static size_t choose_colls(const struct stp_device *device,
                            const struct stp_measure_options *m,
                            int colls[NCCL_NUM_TUNED_FUNCS])
 {
+    struct stp_device_info info;
     size_t n = 0;
 
+    device->ops->info(device->self, &info);
+    colls[0] = ncclFuncAllReduce;
+    if (m->n_colls == 0 && info.is_live)
+        return 1;
     if (m->n_colls > 0) {
         memcpy(colls, m->colls, m->n_colls * sizeof(*colls));
         return m->n_colls;

@@ -62,8 +62,8 @@ enum { OPT_COLLECTIVES = 0x200, OPT_ROUNDS };
 
 static const struct argp_option measure_options[] = {
     {"collective", OPT_COLLECTIVES, "LIST", 0,
-     "Collectives to measure, comma-separated (default: all that the machine "
-     "has times of)",
+     "Collectives to measure, comma-separated (default: allreduce; recorded "
+     "machines: all that they have times of)",
      0},
     {"collectives", OPT_COLLECTIVES, NULL, OPTION_ALIAS, NULL, 0},
     {"minbytes", 'b', "SIZE", 0,
