@@ -408,7 +408,7 @@ static enum stp_status introduce(struct stp_star *star, struct stp_error *err)
 enum stp_status stp_star_open(unsigned rank, unsigned size, const int *fds,
                               struct stp_star **star_ret, struct stp_error *err)
 {
-    struct stp_star *star;
+    struct stp_star *star = NULL;
     enum stp_status status = make(rank, size, &star, err);
 
     for (unsigned i = rank == 0 ? 1 : 0; i < (rank == 0 ? size : 1); i++) {
