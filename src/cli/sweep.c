@@ -328,6 +328,27 @@ static enum stp_status run_plan(struct sweep *s)
 
 /* ---- all of it ---- */
 
+/* Leaves of each size that has arms the best one. */
+static void keep_best(struct stp_comparisons *comparisons)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        struct stp_point *p = &comparisons->points[i];
+        size_t best = 0;
+
+        for (size_t a = 1; a < p->n_arms; a++)
+            if (p->arms[a].gain.gain > p->arms[best].gain.gain)
+                best = a;
+        if (p->n_arms == 0)
+            continue;
+        p->arms = &p->arms[best];
+        p->n_arms = 1;
+        comparisons->points[n++] = *p;
+    }
+    comparisons->n_points = n;
+}
+
 static enum stp_status print_comparisons(const struct sweep *s,
                                          struct stp_error *err)
 {
@@ -336,8 +357,13 @@ static enum stp_status print_comparisons(const struct sweep *s,
 
     if (status != STP_OK)
         return status;
-    if (!prints_nccl(s))
+    if (prints_nccl(s)) {
+        keep_best(&comparisons);
+        printf("# The best arm of each size; --format table has all of "
+               "them.\n#\n");
+    } else {
         printf("%s\n\n", s->info.what);
+    }
     status = stp_print_sweep(&comparisons, stdout, err);
     stp_comparisons_free(&comparisons);
     return status;
