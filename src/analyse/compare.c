@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/order.h"
 #include "core/names.h"
 
 typedef const struct stp_measurement *row;
@@ -16,32 +17,11 @@ struct sorted {
     double *times;
 };
 
-#define ORDER(x, y)                                                            \
-    do {                                                                       \
-        if ((x) != (y))                                                        \
-            return (x) < (y) ? -1 : 1;                                         \
-    } while (0)
-
 static int compare_points(row a, row b)
 {
-    ORDER(a->coll, b->coll);
-    ORDER(a->n_nodes, b->n_nodes);
-    ORDER(a->n_ranks, b->n_ranks);
-    ORDER(a->type, b->type);
-    ORDER(a->op, b->op);
-    ORDER(a->root, b->root);
-    ORDER(a->in_place, b->in_place);
-    ORDER(a->n_bytes, b->n_bytes);
-    return 0;
-}
+    int order = stp_order_kinds(a, b);
 
-static int compare_arms(row a, row b)
-{
-    ORDER(a->arm.kind, b->arm.kind);
-    ORDER(a->arm.algo, b->arm.algo);
-    ORDER(a->arm.proto, b->arm.proto);
-    ORDER(a->arm.n_channels, b->arm.n_channels);
-    return 0;
+    return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
 static int compare_rows(const void *pa, const void *pb)
@@ -51,11 +31,8 @@ static int compare_rows(const void *pa, const void *pb)
     int order = compare_points(a, b);
 
     if (order == 0)
-        order = compare_arms(a, b);
-    if (order != 0)
-        return order;
-    ORDER(a->round, b->round);
-    return 0;
+        order = stp_order_arms(a, b);
+    return order != 0 ? order : STP_ORDER(a->round, b->round);
 }
 
 /* The end of the run of rows from 'i' that 'compare' calls equal. */
@@ -151,7 +128,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_point *p, struct stp_comparison *arms)
 {
     row auto_row = s->rows[first];
-    size_t auto_end = run_end(s, first, end, compare_arms);
+    size_t auto_end = run_end(s, first, end, stp_order_arms);
     size_t n = rounds(s, first, auto_end, s->times);
 
     *p = point_of(auto_row);
@@ -163,7 +140,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     p->source = worst_source(s, first, auto_end);
     p->arms = arms;
     for (size_t i = auto_end; i < end;) {
-        size_t j = run_end(s, i, end, compare_arms);
+        size_t j = run_end(s, i, end, stp_order_arms);
         struct stp_comparison *c = &arms[p->n_arms];
 
         compare_arm(s, first, auto_end, i, j, c);

@@ -14,6 +14,7 @@ static const struct stp_command commands[] = {
     {"explain", "what a tuner plugin decides, size by size", stp_cmd_explain},
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
      stp_cmd_replay},
+    {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -1,0 +1,56 @@
+/*
+ * curves.h - measurements of several files into curves over the size
+ */
+#ifndef STP_CURVES_H
+#define STP_CURVES_H
+
+#include "bench/measurement.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One size: the rounds' values, averaged. */
+struct stp_curve_point {
+    uint64_t n_bytes;
+    struct stp_summary us;
+    double noise; /* standard deviation of the rounds' means over their mean */
+    unsigned n_rounds;
+    int64_t n_wrong; /* the most of any round; -1: never checked */
+};
+
+/* One arm of one collective of one kind of data, on one communicator. */
+struct stp_curve {
+    const struct stp_dataset *data;
+    const char *file;            /* that 'data' is from */
+    struct stp_measurement like; /* all but round, size and times hold for the
+                                    curve; the source is the worst of all */
+    const struct stp_curve_point *points; /* by size, at least one */
+    size_t n_points;
+};
+
+struct stp_curves {
+    struct stp_curve *curves; /* by stp_order_kinds(), data, stp_order_arms() */
+    size_t n_curves;
+    struct stp_curve_point *points; /* of all curves */
+};
+
+/*
+ * Makes the curves of 'n_sets' datasets, the i-th from the file names[i]; both
+ * must live as long.  STP_OK or STP_ERR_NOMEM.  Free with stp_curves_free().
+ */
+enum stp_status stp_curves_make(const struct stp_dataset *sets,
+                                const char *const *names, size_t n_sets,
+                                struct stp_curves *curves_ret,
+                                struct stp_error *err);
+
+/* The point of that size, or NULL. */
+const struct stp_curve_point *stp_curve_at(const struct stp_curve *curve,
+                                           uint64_t n_bytes);
+
+void stp_curves_free(struct stp_curves *curves);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CURVES_H */

@@ -1,0 +1,27 @@
+/*
+ * order.h - in what order measurements are looked at
+ */
+#ifndef STP_ORDER_H
+#define STP_ORDER_H
+
+#include "bench/measurement.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+/* By collective, nodes, ranks, type, operation, root and place, as qsort()
+ * wants it. */
+int stp_order_kinds(const struct stp_measurement *a,
+                    const struct stp_measurement *b);
+
+/* By arm, AUTO first. */
+int stp_order_arms(const struct stp_measurement *a,
+                   const struct stp_measurement *b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ORDER_H */

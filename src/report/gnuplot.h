@@ -1,0 +1,45 @@
+/*
+ * gnuplot.h - running gnuplot, 5.0 or later
+ */
+#ifndef STP_GNUPLOT_H
+#define STP_GNUPLOT_H
+
+#include <stdio.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_plot_format {
+    STP_PLOT_PNG,
+    STP_PLOT_SVG,
+    STP_N_PLOT_FORMATS,
+};
+
+/* "png" or "svg", as files end. */
+const char *stp_plot_format_name(enum stp_plot_format format);
+
+/* Writes 'text' as a string of gnuplot's, without what would end or break it.
+ */
+void stp_gnuplot_quote(const char *text, FILE *fp);
+
+/* Writes what begins every script: the terminal, of 'width' by 'height' pixels
+ * or points, in which text is plain and not marked up. */
+void stp_gnuplot_begin(enum stp_plot_format format, unsigned width,
+                       unsigned height, FILE *fp);
+
+/*
+ * Runs 'program' (NULL: gnuplot) on the script in 'script', from its beginning,
+ * and writes what it draws to the file 'path', whole or not at all.
+ * STP_ERR_NOTHING if there is no such program, STP_ERR_IO if it fails, with
+ * what it said, or if a file cannot be written.
+ */
+enum stp_status stp_gnuplot_run(const char *program, FILE *script,
+                                const char *path, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_GNUPLOT_H */
