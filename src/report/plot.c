@@ -48,10 +48,10 @@ void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
 const char *stp_plot_colour(size_t i)
 {
     /* Okabe and Ito's, which colour-blind people tell apart, without the yellow
-     * that is lost on white. */
+     * that is lost on white, and a grey. */
     static const char *const colours[] = {
         "#000000", "#d55e00", "#0072b2", "#009e73",
-        "#cc79a7", "#e69f00", "#56b4e9",
+        "#cc79a7", "#e69f00", "#56b4e9", "#888888",
     };
 
     return colours[i % (sizeof(colours) / sizeof(colours[0]))];
@@ -91,7 +91,7 @@ void stp_plot_write_frame(const struct stp_labelled_set *set,
           "set tics nomirror out textcolor rgb '#000000'\n"
           "set grid xtics ytics linetype 1 linewidth 1 linecolor rgb "
           "'#dddddd'\n"
-          "set key outside right top vertical Left reverse samplen 2.5 spacing "
+          "set key outside right top vertical Left reverse samplen 4 spacing "
           "1.2\n",
           fp);
 }

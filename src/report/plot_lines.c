@@ -105,7 +105,7 @@ static void write_x(const struct range *r, FILE *fp)
 
 static void write_y(const struct range *r, enum stp_plot_kind kind, FILE *fp)
 {
-    bool low = axes[kind].study && r->min_peak * LINEAR_RATIO < r->max_y;
+    bool low = r->min_peak * LINEAR_RATIO < r->max_y;
 
     if (r->min_y <= r->max_y && (axes[kind].always_log || low))
         stp_plot_write_log_y(r->min_y / 1.3, r->max_y * 1.3, fp);
@@ -200,7 +200,7 @@ static struct style find_style(const struct stp_labelled_set *set, size_t i,
     size_t n_ranks;
 
     if (!study)
-        return (struct style){i, i / 7, i};
+        return (struct style){i, i / 8, i};
     n_ranks = number_of(set, i, same_ranks);
     return (struct style){number_of(set, i, same_series) + 1, n_ranks, n_ranks};
 }
@@ -218,14 +218,16 @@ static void write_band(size_t i, const char *colour, FILE *fp)
 static void write_line(const struct stp_labelled_set *set, size_t i,
                        const struct style *s, FILE *fp)
 {
-    static const int points[] = {7, 5, 9, 13, 11, 6, 4};
+    static const char *const dashes[] = {"1", "(8,3)", "(2,3)", "(8,3,2,3)",
+                                         "(14,4)"};
+    static const int points[] = {7, 5, 9, 13, 11, 6, 4, 8};
     bool is_auto = set->all[i].curve->like.arm.kind == STP_ARM_AUTO;
 
     fprintf(fp,
             "$d%zu using 1:2 with linespoints linecolor rgb '%s' linewidth %s "
-            "dashtype %zu pointtype %d pointsize 0.9 title ",
-            i, stp_plot_colour(s->colour), is_auto ? "3.5" : "1.5",
-            s->dash % 5 + 1, points[s->point % 7]);
+            "dashtype %s pointtype %d pointsize 0.9 title ",
+            i, stp_plot_colour(s->colour), is_auto ? "3" : "1.5",
+            dashes[s->dash % 5], points[s->point % 8]);
     stp_gnuplot_quote(set->all[i].label, fp);
 }
 

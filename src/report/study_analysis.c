@@ -44,30 +44,35 @@ struct match {
     size_t n_faster;
 };
 
-static struct match match_curves(const struct stp_labelled_set *set,
+static void match_points(const struct stp_curve *a, const struct stp_curve *b,
+                         struct match *m)
+{
+    for (size_t i = 0; i < a->n_points; i++) {
+        const struct stp_curve_point *p = &a->points[i];
+        const struct stp_curve_point *q = stp_curve_at(b, p->n_bytes);
+
+        if (q == NULL)
+            continue;
+        m->log_ratio += log(q->us.mean / p->us.mean);
+        m->n_faster += q->us.mean > p->us.mean;
+        m->n++;
+    }
+}
+
+static struct match match_series(const struct stp_labelled_set *set,
                                  const char *series, const char *other)
 {
     struct match m = {0};
 
     for (size_t i = 0; i < set->n; i++)
         for (size_t j = 0; j < set->n; j++) {
-            const struct stp_curve *a = set->all[i].curve;
-            const struct stp_curve *b = set->all[j].curve;
+            const struct stp_labelled *a = &set->all[i];
+            const struct stp_labelled *b = &set->all[j];
 
-            if (strcmp(set->all[i].series, series) != 0 ||
-                strcmp(set->all[j].series, other) != 0 ||
-                a->like.n_ranks != b->like.n_ranks)
-                continue;
-            for (size_t k = 0; k < a->n_points; k++) {
-                const struct stp_curve_point *q =
-                    stp_curve_at(b, a->points[k].n_bytes);
-
-                if (q == NULL)
-                    continue;
-                m.log_ratio += log(q->us.mean / a->points[k].us.mean);
-                m.n_faster += q->us.mean > a->points[k].us.mean;
-                m.n++;
-            }
+            if (strcmp(a->series, series) == 0 &&
+                strcmp(b->series, other) == 0 &&
+                a->curve->like.n_ranks == b->curve->like.n_ranks)
+                match_points(a->curve, b->curve, &m);
         }
     return m;
 }
@@ -87,7 +92,7 @@ static size_t find_fastest(const struct stp_labelled_set *set)
     size_t best = 0;
 
     for (size_t i = 1; i < set->n; i++)
-        if (match_curves(set, set->all[i].series, set->all[best].series)
+        if (match_series(set, set->all[i].series, set->all[best].series)
                 .log_ratio > 0)
             best = i;
     return best;
@@ -100,7 +105,7 @@ static void say_fastest(const struct stp_labelled_set *set, FILE *fp)
     bool any = false;
 
     for (size_t i = 0; i < set->n; i++) {
-        struct match m = match_curves(set, name, set->all[i].series);
+        struct match m = match_series(set, name, set->all[i].series);
 
         if (is_repeated(set, i) || strcmp(set->all[i].series, name) == 0 ||
             m.n == 0)
@@ -143,23 +148,39 @@ find_widest(const struct stp_labelled_set *set)
     return best;
 }
 
+/* Three digits, in a unit that suits them. */
+static void time_text(double us, char text[32])
+{
+    if (us < 1e3)
+        snprintf(text, 32, "%.3g us", us);
+    else if (us < 1e6)
+        snprintf(text, 32, "%.3g ms", us / 1e3);
+    else
+        snprintf(text, 32, "%.3g s", us / 1e6);
+}
+
 static void say_size(const struct stp_labelled_set *set, FILE *fp)
 {
     const struct stp_labelled *l = find_widest(set);
     const struct stp_curve_point *first = &l->curve->points[0];
     const struct stp_curve_point *last =
         &l->curve->points[l->curve->n_points - 1];
-    char from[32], to[32];
+    char from[32], to[32], from_us[32], to_us[32];
 
-    if (first == last)
-        return;
     stp_size_text(first->n_bytes, from);
     stp_size_text(last->n_bytes, to);
-    fprintf(fp,
-            "From %s to %s, %.4g times the data, the time of %s grows "
-            "%.3g times, from %.4g to %.4g us.\n",
-            from, to, (double)last->n_bytes / (double)first->n_bytes, l->label,
-            last->us.mean / first->us.mean, first->us.mean, last->us.mean);
+    time_text(first->us.mean, from_us);
+    time_text(last->us.mean, to_us);
+    if (first == last)
+        fprintf(fp, "%s with %u processes takes %s for %s.\n", l->series,
+                l->curve->like.n_ranks, to_us, to);
+    else
+        fprintf(fp,
+                "From %s to %s the time of %s with %u processes grows from %s "
+                "to %s, %.3g times for %.0f times the data.\n",
+                from, to, l->series, l->curve->like.n_ranks, from_us, to_us,
+                last->us.mean / first->us.mean,
+                (double)last->n_bytes / (double)first->n_bytes);
 }
 
 /* ---- processes ---- */
@@ -243,50 +264,56 @@ static void say_saturation(const struct stp_labelled_set *set, FILE *fp)
     fputs(".\n", fp);
 }
 
-static int order_doubles(const void *a, const void *b)
+/* The noise of every point that has several rounds. */
+struct noise {
+    double *values;
+    size_t n;
+    const struct stp_labelled *noisiest;
+    const struct stp_curve_point *where;
+};
+
+static void add_noise(struct noise *noise, const struct stp_labelled *l)
 {
-    return (*(const double *)a > *(const double *)b) -
-           (*(const double *)a < *(const double *)b);
+    for (size_t i = 0; i < l->curve->n_points; i++) {
+        const struct stp_curve_point *p = &l->curve->points[i];
+
+        if (p->n_rounds < 2)
+            continue;
+        noise->values[noise->n++] = p->noise;
+        if (noise->where == NULL || p->noise > noise->where->noise) {
+            noise->where = p;
+            noise->noisiest = l;
+        }
+    }
 }
 
 static enum stp_status say_noise(const struct stp_labelled_set *set, FILE *fp,
                                  struct stp_error *err)
 {
-    const struct stp_labelled *noisiest = NULL;
-    const struct stp_curve_point *where = NULL;
-    double *noise;
+    struct noise noise = {0};
+    struct stp_summary s;
+    char size[32];
     size_t n = 0;
-    char name[32];
 
     for (size_t i = 0; i < set->n; i++)
         n += set->all[i].curve->n_points;
-    noise = calloc(n + 1, sizeof(*noise));
-    if (noise == NULL)
+    noise.values = calloc(n + 1, sizeof(*noise.values));
+    if (noise.values == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    n = 0;
     for (size_t i = 0; i < set->n; i++)
-        for (size_t k = 0; k < set->all[i].curve->n_points; k++) {
-            const struct stp_curve_point *p = &set->all[i].curve->points[k];
-
-            if (p->n_rounds < 2)
-                continue;
-            noise[n++] = p->noise;
-            if (where == NULL || p->noise > where->noise) {
-                where = p;
-                noisiest = &set->all[i];
-            }
-        }
-    if (n > 0) {
-        qsort(noise, n, sizeof(*noise), order_doubles);
-        stp_size_text(where->n_bytes, name);
-        fprintf(
-            fp,
-            "Rounds scatter by %.2g percent of their mean (standard deviation, "
-            "median over all points), at worst by %.2g percent (%s, %s "
-            "bytes).\n",
-            noise[n / 2] * 100, where->noise * 100, noisiest->label, name);
+        add_noise(&noise, &set->all[i]);
+    if (noise.n > 0) {
+        stp_summarise(noise.values, noise.n, &s);
+        stp_size_text(noise.where->n_bytes, size);
+        fprintf(fp,
+                "Rounds scatter by %.2g percent of their mean (standard "
+                "deviation, median over all points), at worst by %.2g percent "
+                "(%s with %u processes, %s).\n",
+                s.median * 100, noise.where->noise * 100,
+                noise.noisiest->series, noise.noisiest->curve->like.n_ranks,
+                size);
     }
-    free(noise);
+    free(noise.values);
     return STP_OK;
 }
 
