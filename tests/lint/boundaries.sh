@@ -10,7 +10,7 @@ may() {
 	folder=$1
 	shift
 	pattern=$(printf '%s|' "$@")
-	found=$(grep -rnE '^#include "' "$folder" --include='*.[ch]' |
+	found=$(grep -rnE '^#include "' "$folder" --include='*.[ch]' --include='*.cc' |
 		grep -vE "#include \"(${pattern%|})" || true)
 	if [ -n "$found" ]; then
 		echo "$folder may include only: $*"

@@ -10,7 +10,7 @@ if ! ctags --version 2>/dev/null | grep -q 'Universal Ctags'; then
 fi
 files=$(find src mock_nccl -name '*.[ch]' -o -name '*.cu' -o -name '*.cc')
 # shellcheck disable=SC2086 # a list
-ctags -x --kinds-C=f --_xformat='%{end} %n %F %N' $files |
+ctags -x --kinds-C=f --kinds-C++=f --_xformat='%{end} %n %F %N' $files |
 	awk '{ print $1 - $2 + 1, $3, $4 }' | sort -n |
 	awk '
 	{ lines[NR] = $1; if ($1 > 80) { print $2 ": " $3 " has " $1 " lines, expected at most 80"; bad = 1 } }

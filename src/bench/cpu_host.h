@@ -1,0 +1,42 @@
+/*
+ * cpu_host.h - the hosts of all ranks: their CPUs and memory
+ */
+#ifndef STP_CPU_HOST_H
+#define STP_CPU_HOST_H
+
+#include <stdint.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes alike on all hosts, so that ranks can exchange them. */
+struct stp_cpu_host {
+    char name[64];
+    char model[96];  /* of the CPU; "unknown CPU" if Linux does not say */
+    char vendor[16]; /* as stp_host_cpu_vendor() */
+    uint32_t n_cpus;
+    uint32_t pid;              /* of this process */
+    uint64_t available_nbytes; /* memory to be had without swapping */
+};
+
+/* Cannot fail. */
+void stp_cpu_host_get(struct stp_cpu_host *host_ret);
+
+/* Of the hosts of 'n' ranks: how many there are, and how many of the ranks are
+ * on that of 'rank'. */
+unsigned stp_cpu_hosts_count(const struct stp_cpu_host *hosts, unsigned n);
+unsigned stp_cpu_hosts_like(const struct stp_cpu_host *hosts, unsigned n,
+                            unsigned rank);
+
+/* STP_ERR_NOMEM, and *err says where, if some host has less memory than
+ * 'nbytes' for each of its ranks. */
+enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,
+                                  uint64_t nbytes, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CPU_HOST_H */

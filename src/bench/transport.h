@@ -1,0 +1,76 @@
+/*
+ * transport.h - what a device of CPUs needs from a communication library
+ *
+ * One instance a process, which is one rank.  Buffers are in host memory.  All
+ * ranks make the same calls in the same order within a stream; streams run in
+ * threads of their own, so calls of different streams overlap.
+ */
+#ifndef STP_TRANSPORT_H
+#define STP_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/dtype.h"
+#include "core/status.h"
+#include "launch/world.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A collective as a rank sees it. */
+struct stp_transfer {
+    int coll;   /* ncclFunc_t */
+    int type;   /* enum stp_type; of eight bits only if nothing is reduced */
+    int op;     /* STP_OP_SUM, PROD, MAX or MIN */
+    int root;   /* of broadcast and reduce */
+    uint64_t n; /* elements, not 0: of the whole buffer; what a rank gives to an
+                   allgather and gets from a reducescatter */
+    const void *in;
+    void *out; /* as NCCL has it, in place too: then it is 'in', for an
+                  allgather begins 'in' within 'out', and for a reducescatter
+                  'out' within 'in', in the place of this rank.  What is not the
+                  result may be overwritten: on all ranks of a reduce, and as
+                  many bytes as 'in' has of a reducescatter out of place. */
+    bool in_place;
+};
+
+struct stp_transport_ops {
+    const char *name; /* "gloo" or "mpi".  Static storage. */
+    const char *what; /* "Gloo 0.5 over tcp": for people.  Static storage. */
+    uint64_t max_elements; /* that stp_transfer.n may be */
+
+    /*
+     * Connects the ranks of 'world', which outlives it; 'n_nodes' hosts.
+     * 'time_limit_s' is for one collective, 0 for none.  All ranks call it.
+     * *self_ret is untouched on failure.
+     */
+    enum stp_status (*open)(const struct stp_world *world, unsigned n_nodes,
+                            unsigned time_limit_s, void **self_ret,
+                            struct stp_error *err);
+
+    /* Runs one and blocks until this rank's part is done. */
+    enum stp_status (*collective)(void *self, unsigned stream,
+                                  const struct stp_transfer *transfer,
+                                  struct stp_error *err);
+
+    /* Returns once all ranks have called it. */
+    enum stp_status (*barrier)(void *self, unsigned stream,
+                               struct stp_error *err);
+
+    /*
+     * Makes what runs in other threads, and what is called later, fail here and
+     * on all other ranks.  A library that cannot do that writes 'why' to
+     * standard error and ends all processes.
+     */
+    void (*abort)(void *self, const char *why);
+
+    /* After all calls have returned. */
+    void (*close)(void *self);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRANSPORT_H */
