@@ -429,6 +429,19 @@ static enum stp_status run_passes(struct sweep *s,
     return status;
 }
 
+static enum stp_status find_wrong(const struct stp_dataset *data,
+                                  struct stp_error *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        n += data->rows[i].n_wrong > 0;
+    if (n == 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                    "%zu of %zu results have wrong elements", n, data->n_rows);
+}
+
 /* One process, or one of several. */
 static int body(void *user, const struct stp_world *world)
 {
@@ -441,6 +454,8 @@ static int body(void *user, const struct stp_world *world)
         report(&s, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)
         status = STP_ERR_IO;
+    if (status == STP_OK && world->rank == 0)
+        status = find_wrong(&s.data, &err);
     stp_dataset_free(&s.data);
     if (status != STP_OK && (world->rank == 0 || status != STP_ERR_STOPPED))
         stp_complain_error("steptune sweep", NULL, &err);
