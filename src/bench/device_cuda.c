@@ -101,6 +101,19 @@ static double span_us(const struct stp_cuda *d, unsigned from, unsigned to)
     return most;
 }
 
+static enum stp_status check_size(const struct stp_cuda *d,
+                                  const struct stp_collective *what,
+                                  struct stp_error *err)
+{
+    if (what->n_bytes <= d->max_bytes && what->root < d->n_ranks)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                    "%llu bytes to root %u, but the device was opened for %llu "
+                    "and has %u ranks",
+                    (unsigned long long)what->n_bytes, what->root,
+                    (unsigned long long)d->max_bytes, d->n_ranks);
+}
+
 static enum stp_status cuda_probe(void *self, const struct stp_collective *what,
                                   struct stp_device_run *run_ret,
                                   struct stp_question *question_ret,
@@ -114,7 +127,7 @@ static enum stp_status cuda_probe(void *self, const struct stp_collective *what,
     };
     struct stp_program program = {0};
     struct stp_question question;
-    enum stp_status status = STP_OK;
+    enum stp_status status = check_size(d, what, err);
 
     for (int i = 0; i < 3 && status == STP_OK; i++)
         status = stp_program_add(&program, &notes[i], err);
@@ -138,23 +151,13 @@ static enum stp_status cuda_check(void *self, const struct stp_collective *what,
                                   uint64_t seed, uint64_t *n_wrong_ret,
                                   struct stp_error *err)
 {
-    return stp_cuda_check(self, what, seed, n_wrong_ret, err);
+    enum stp_status status = check_size(self, what, err);
+
+    return status == STP_OK ? stp_cuda_check(self, what, seed, n_wrong_ret, err)
+                            : status;
 }
 
 /* ---- noting ---- */
-
-static enum stp_status check_size(const struct stp_cuda *d,
-                                  const struct stp_collective *what,
-                                  struct stp_error *err)
-{
-    if (what->n_bytes <= d->max_bytes && what->root < d->n_ranks)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                    "%llu bytes to root %u, but the device was opened for %llu "
-                    "and has %u ranks",
-                    (unsigned long long)what->n_bytes, what->root,
-                    (unsigned long long)d->max_bytes, d->n_ranks);
-}
 
 static enum stp_status cuda_collective(void *self, unsigned stream,
                                        const struct stp_collective *what,
