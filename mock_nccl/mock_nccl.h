@@ -200,6 +200,8 @@ struct mock_overlap_setting {
     size_t n_bytes;
     double compute_us; /* of one layer */
     int n_layers;
+    unsigned m, n, k; /* of the product that was the compute: m x k times k x n
+                         in bf16; 0 if nobody said */
 };
 
 /* At most 'max' of them into 'settings', by collective, size and compute.

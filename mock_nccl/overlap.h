@@ -4,12 +4,13 @@
  * overlap.csv has one row per size, compute time, pair, channel count and
  * round: the columns of timings.csv, and
  *
- *   layers,compute_us
+ *   layers,compute_us[,m,n,k]
  *
  * An iteration is 'layers' times a piece of compute, each followed by the
  * collective on a stream of its own; one join at the end.  compute_us is one of
- * those pieces alone; mean_us and so on are of the whole iteration.  All rows
- * are of interleaved rounds, of which every setting has the same number.
+ * those pieces alone, the product of an m x k and a k x n matrix in bf16 where
+ * it is said; mean_us and so on are of the whole iteration.  All rows are of
+ * interleaved rounds, of which every setting has the same number.
  *
  * Of each row one number is kept: the slowdown.  While compute and a collective
  * run side by side, each takes that many times as long as alone; the slowdown
@@ -39,6 +40,7 @@ struct mock_beside_point {
     double log_ratio; /* compute over collective, each alone */
     double compute_us;
     int n_layers;
+    unsigned m, n, k; /* 0: not said */
     const struct mock_beside_row *rows;
 };
 

@@ -115,6 +115,9 @@ static void add_point(struct build *b, const struct mock_record *r)
         .log_ratio = log(r->compute_us / b->comm_us),
         .compute_us = r->compute_us,
         .n_layers = r->n_layers,
+        .m = r->m,
+        .n = r->n,
+        .k = r->k,
         .rows = &beside->rows[beside->n_rows],
     };
 }
@@ -233,6 +236,9 @@ static void list_settings(struct mock_beside *beside)
                     .n_bytes = size->n_bytes,
                     .compute_us = size->points[k].compute_us,
                     .n_layers = size->points[k].n_layers,
+                    .m = size->points[k].m,
+                    .n = size->points[k].n,
+                    .k = size->points[k].k,
                 };
         }
     qsort(list, (size_t)n, sizeof(*list), by_setting);

@@ -23,6 +23,9 @@ enum {
     N_COLUMNS,
     LAYERS = N_COLUMNS, /* of overlap.csv alone, and so is what follows */
     COMPUTE,
+    GEMM_M,
+    GEMM_N,
+    GEMM_K,
     N_OVERLAP_COLUMNS,
 };
 
@@ -42,10 +45,16 @@ static const char *const column_words[N_OVERLAP_COLUMNS] = {
     [MIN] = "min_us",
     [LAYERS] = "layers",
     [COMPUTE] = "compute_us",
+    [GEMM_M] = "m",
+    [GEMM_N] = "n",
+    [GEMM_K] = "k",
 };
 static const struct mock_words columns = {column_words, N_COLUMNS};
 static const struct mock_words overlap_columns = {column_words,
                                                   N_OVERLAP_COLUMNS};
+
+/* Those that overlap.csv may be without. */
+enum { OPTIONAL = 1 << GEMM_M | 1 << GEMM_N | 1 << GEMM_K };
 
 /* ---- one row ---- */
 
@@ -124,6 +133,22 @@ static ncclResult_t read_layers(const struct mock_csv *csv,
     return rc;
 }
 
+static ncclResult_t read_gemm(const struct mock_csv *csv,
+                              struct mock_record *record)
+{
+    unsigned *const sides[] = {&record->m, &record->n, &record->k};
+    ncclResult_t rc = ncclSuccess;
+    long long side = 0;
+
+    for (int i = 0; i < 3 && rc == ncclSuccess; i++) {
+        if (!mock_csv_has(csv, GEMM_M + i))
+            continue;
+        rc = mock_csv_int(csv, GEMM_M + i, 1, 1 << 24, &side);
+        *sides[i] = (unsigned)side;
+    }
+    return rc;
+}
+
 /* Puts NCCL's choice in the place of "auto". */
 static ncclResult_t resolve_auto(const struct mock_csv *csv,
                                  const struct mock_model *model,
@@ -179,6 +204,8 @@ static ncclResult_t read_record(const struct mock_csv *csv,
         rc = read_times(csv, record);
     if (rc == ncclSuccess && wanted == &overlap_columns)
         rc = read_layers(csv, record);
+    if (rc == ncclSuccess && wanted == &overlap_columns)
+        rc = read_gemm(csv, record);
     if (rc == ncclSuccess)
         rc = resolve_auto(csv, model, record);
     if (rc == ncclSuccess)
@@ -323,7 +350,8 @@ static ncclResult_t load(const char *path, const struct mock_words *wanted,
                          struct mock_records *records_ret)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_csv_open(path, wanted, &csv);
+    ncclResult_t rc = mock_csv_open_some(
+        path, wanted, wanted == &overlap_columns ? OPTIONAL : 0, &csv);
 
     if (rc != ncclSuccess)
         return rc;

@@ -20,6 +20,7 @@ struct mock_record {
     int round;
     bool is_auto;
     int line;
+    unsigned m, n, k; /* of the product that was the compute; 0: not said */
     double mean;
     double median;
     double p95;
