@@ -26,7 +26,8 @@ class DeviceMock : public testing::Test
     {
         const std::string path =
             std::string(STP_FIXTURES "/machines/") + machine;
-        const stp_device_mock_options options{path.c_str(), nullptr, seed};
+        const stp_device_mock_options options{path.c_str(), nullptr, seed,
+                                              nullptr};
         Close();
         ASSERT_EQ(STP_OK, stp_device_mock_open(&options, &device_, &err_))
             << err_.text;

@@ -16,6 +16,12 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b)
            a->n_channels == b->n_channels;
 }
 
+bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto)
+{
+    return arm->kind != STP_ARM_FORCED ||
+           (arm->algo == algo && arm->proto == proto);
+}
+
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME])
 {
     if (arm->kind == STP_ARM_AUTO)

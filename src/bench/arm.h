@@ -36,6 +36,10 @@ struct stp_arms {
 
 bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
 
+/* Whether what NCCL ran is this arm: one that is forced, but that NCCL rules
+ * out, runs as NCCL's own choice. */
+bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
+
 /* "auto", "plugin", "ring/ll128" or "ring/ll128/16". */
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
 

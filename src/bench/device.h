@@ -45,6 +45,8 @@ struct stp_device_info {
     bool is_live;           /* times drift: measured here and now */
     bool has_arms;          /* something can be forced */
     bool has_data;          /* there are bytes to check */
+    bool models_overlap;    /* nobody measured how long compute takes, and what
+                               it and collectives do to each other */
     double event_us; /* about what an event between two collectives adds to
                         them; 0: nothing */
 };

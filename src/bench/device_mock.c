@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "bench/arm_tuner.h"
-#include "bench/operation.h"
-#include "core/rng.h"
-#include "mock_nccl.h"
+#include "bench/mock_gemm.h"
+#include "bench/mock_program.h"
+#include "core/text.h"
 
 /* libnccl with one tuner, and a communicator of it. */
 struct library {
@@ -15,32 +15,13 @@ struct library {
     struct mock_comm *comm;
 };
 
-/* One thing noted. */
-struct note {
-    enum { NOTE_COLLECTIVE, NOTE_COMPUTE, NOTE_RECORD, NOTE_WAIT } kind;
-    unsigned stream;
-    unsigned event;
-    struct stp_collective what;
-    struct stp_gemm gemm;
-    bool use_plugin;
-};
-
 struct device {
     struct mock_machine *machine;
     struct library forced; /* AUTO and forced arms, by the arm tuner */
     struct library plugin; /* the plugin under test; empty if there is none */
     bool use_plugin;
-    uint64_t seed;
-    double round;     /* in [0, 1), which recorded round */
-    uint64_t n_draws; /* of the spread within a round */
-    struct note *notes;
-    size_t n_notes;
-    size_t max_notes;
-    bool ran; /* what is noted ran already: the next note is the first
-                 of another program */
-    double now_us[STP_N_STREAMS]; /* virtual time */
-    double *event_us;             /* recorded events */
-    size_t n_events;
+    struct stp_mock_program program;
+    struct stp_virtual_time time;
 };
 
 static const enum stp_source sources[] = {
@@ -69,6 +50,8 @@ static void mock_info(const void *self, struct stp_device_info *info_ret)
              m->cpu_vendor);
     info_ret->compute_capability = m->compute_capability;
     info_ret->has_arms = true;
+    info_ret->models_overlap =
+        mock_machine_overlap_settings(d->machine, NULL, 0) == 0;
     info_ret->n_ranks = (unsigned)m->n_ranks;
     info_ret->n_nodes = (unsigned)m->n_nodes;
     info_ret->max_rounds = mock_machine_rounds(d->machine);
@@ -111,7 +94,7 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
         return stp_fail(err, STP_ERR_RANGE, 0, 0,
                         "%u rounds, but machine '%s' was recorded in %u",
                         n_rounds, info.machine, info.max_rounds);
-    d->round = (round + 0.5) / n_rounds;
+    d->time.round = (round + 0.5) / n_rounds;
     return STP_OK;
 }
 
@@ -128,53 +111,28 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     return STP_OK;
 }
 
-/* ---- running ---- */
-
-/* What NCCL decides, and what a tuner was asked. */
-static enum stp_status decide(struct device *d, bool use_plugin,
-                              const struct stp_collective *what,
-                              struct mock_call *call_ret,
-                              struct mock_outcome *out_ret,
-                              struct stp_error *err)
+static struct mock_comm *comm_of(const struct device *d)
 {
-    *call_ret = (struct mock_call){.coll = (ncclFunc_t)what->coll,
-                                   .n_bytes = what->n_bytes,
-                                   .root = (int)what->root};
-    stp_set_operation(call_ret, what->type, what->op);
-    if (mock_comm_collective(use_plugin ? d->plugin.comm : d->forced.comm,
-                             call_ret, out_ret) != ncclSuccess)
-        return fail(err);
-    return STP_OK;
+    return d->use_plugin ? d->plugin.comm : d->forced.comm;
 }
 
-static enum stp_status find_time(const struct device *d,
-                                 const struct mock_call *call,
-                                 const struct mock_outcome *out,
-                                 double quantile, struct mock_time *time_ret,
-                                 struct stp_error *err)
-{
-    const struct mock_run run = mock_outcome_run(call, out);
-
-    if (mock_machine_time(d->machine, &run, d->round, quantile, time_ret) !=
-        ncclSuccess)
-        return fail(err);
-    return STP_OK;
-}
 static enum stp_status mock_probe(void *self, const struct stp_collective *what,
                                   struct stp_device_run *run_ret,
                                   struct stp_question *question_ret,
                                   struct stp_error *err)
 {
     struct device *d = self;
-    struct mock_call call;
+    const struct mock_call call = stp_mock_call(what);
     struct mock_outcome out;
+    struct mock_run run;
     struct mock_time time;
-    enum stp_status status = decide(d, d->use_plugin, what, &call, &out, err);
 
-    if (status == STP_OK)
-        status = find_time(d, &call, &out, 0.5, &time, err);
-    if (status != STP_OK)
-        return status;
+    if (mock_comm_collective(comm_of(d), &call, &out) != ncclSuccess)
+        return fail(err);
+    run = mock_outcome_run(&call, &out);
+    if (mock_machine_time(d->machine, &run, d->time.round, 0.5, &time) !=
+        ncclSuccess)
+        return fail(err);
     *run_ret = (struct stp_device_run){.algo = out.algo,
                                        .proto = out.proto,
                                        .n_channels = out.n_channels,
@@ -203,149 +161,80 @@ static enum stp_status mock_check(void *self, const struct stp_collective *what,
 
 /* ---- noting ---- */
 
-static enum stp_status add_note(struct device *d, const struct note *note,
-                                struct stp_error *err)
-{
-    if (d->ran)
-        d->n_notes = 0;
-    d->ran = false;
-    if (d->n_notes == d->max_notes) {
-        size_t n = 2 * d->max_notes + 64;
-        struct note *more = realloc(d->notes, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-        d->notes = more;
-        d->max_notes = n;
-    }
-    d->notes[d->n_notes++] = *note;
-    return STP_OK;
-}
-
 static enum stp_status mock_collective(void *self, unsigned stream,
                                        const struct stp_collective *what,
                                        struct stp_error *err)
 {
     struct device *d = self;
-    const struct note note = {.kind = NOTE_COLLECTIVE,
-                              .stream = stream,
-                              .what = *what,
-                              .use_plugin = d->use_plugin};
+    const struct stp_note note = {
+        .kind = STP_NOTE_COLLECTIVE, .stream = stream, .what = *what};
 
-    return add_note(d, &note, err);
+    return stp_mock_note(&d->program, &note, err);
 }
 
 static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
 {
-    (void)self;
-    (void)begin;
-    (void)err;
-    return STP_OK;
+    struct device *d = self;
+    const struct stp_note note = {.kind = begin ? STP_NOTE_GROUP_BEGIN
+                                                : STP_NOTE_GROUP_END};
+
+    return stp_mock_note(&d->program, &note, err);
 }
 
 static enum stp_status mock_compute(void *self, unsigned stream,
                                     const struct stp_gemm *gemm,
                                     struct stp_error *err)
 {
-    const struct note note = {
-        .kind = NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
+    struct device *d = self;
+    const struct stp_note note = {
+        .kind = STP_NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
+    double us;
+    enum stp_status status = stp_mock_gemm_us(d->machine, gemm, &us, err);
 
-    return add_note(self, &note, err);
+    return status == STP_OK ? stp_mock_note(&d->program, &note, err) : status;
 }
 
 static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct device *d = self;
-    const struct note note = {
-        .kind = NOTE_RECORD, .stream = stream, .event = event};
+    const struct stp_note note = {
+        .kind = STP_NOTE_RECORD, .stream = stream, .event = event};
 
-    if (event >= d->n_events) {
-        size_t n = 2 * (size_t)event + 64;
-        double *more = realloc(d->event_us, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-        d->event_us = more;
-        d->n_events = n;
-    }
-    return add_note(d, &note, err);
+    return stp_mock_note(&d->program, &note, err);
 }
 
 static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
-    const struct note note = {
-        .kind = NOTE_WAIT, .stream = stream, .event = event};
+    struct device *d = self;
+    const struct stp_note note = {
+        .kind = STP_NOTE_WAIT, .stream = stream, .event = event};
 
-    return add_note(self, &note, err);
+    return stp_mock_note(&d->program, &note, err);
 }
 
 /* ---- running ---- */
 
-static enum stp_status run_collective(struct device *d, const struct note *note,
-                                      struct stp_error *err)
-{
-    struct mock_call call;
-    struct mock_outcome out;
-    struct mock_time time;
-    enum stp_status status =
-        decide(d, note->use_plugin, &note->what, &call, &out, err);
-
-    if (status == STP_OK)
-        status = find_time(d, &call, &out, stp_rng_unit(d->seed, d->n_draws++),
-                           &time, err);
-    if (status == STP_OK)
-        d->now_us[note->stream] += time.us;
-    return status;
-}
-
-static enum stp_status run_note(struct device *d, const struct note *note,
-                                struct stp_error *err)
-{
-    double *now = &d->now_us[note->stream];
-
-    switch (note->kind) {
-    case NOTE_COLLECTIVE:
-        return run_collective(d, note, err);
-    case NOTE_COMPUTE:
-        return STP_OK;
-    case NOTE_RECORD:
-        d->event_us[note->event] = *now;
-        return STP_OK;
-    case NOTE_WAIT:
-        if (d->event_us[note->event] > *now)
-            *now = d->event_us[note->event];
-        return STP_OK;
-    }
-    return STP_OK;
-}
-
 static enum stp_status mock_replay(void *self, struct stp_error *err)
 {
     struct device *d = self;
-    enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < d->n_notes && status == STP_OK; i++)
-        status = run_note(d, &d->notes[i], err);
-    d->ran = true;
-    return status;
+    return stp_mock_replay(&d->program, &d->time, err);
 }
 
 static enum stp_status mock_synchronise(void *self, struct stp_error *err)
 {
     struct device *d = self;
 
-    if (d->ran)
-        d->n_notes = 0;
-    return mock_replay(self, err);
+    return stp_mock_run(&d->program, comm_of(d), &d->time, err);
 }
 
 static double mock_elapsed_us(const void *self, unsigned from, unsigned to)
 {
     const struct device *d = self;
 
-    return d->event_us[to] - d->event_us[from];
+    return d->program.event_us[to] - d->program.event_us[from];
 }
 
 static void close_library(struct library *library)
@@ -363,8 +252,7 @@ static void mock_close(void *self)
     close_library(&d->forced);
     close_library(&d->plugin);
     mock_machine_free(d->machine);
-    free(d->event_us);
-    free(d->notes);
+    stp_mock_program_free(&d->program);
     free(d);
 }
 
@@ -418,6 +306,36 @@ open_libraries(struct device *d, const struct stp_device_mock_options *options,
     status = open_library(d, &d->forced, &forced, err);
     if (status == STP_OK && options->plugin != NULL)
         status = open_library(d, &d->plugin, &plugin, err);
+    d->time.machine = d->machine;
+    return status;
+}
+
+/* As NCCL does when it has searched. */
+static enum stp_status
+write_graphs(const struct stp_device_mock_options *options,
+             struct stp_error *err)
+{
+    enum { MAX_GRAPHS = 64 << 20 };
+    size_t size = strlen(options->machine_path) + sizeof("/graphs.xml");
+    char *path = options->graphs_file != NULL ? malloc(size) : NULL;
+    char *text = NULL;
+    size_t len = 0;
+    enum stp_status status;
+    FILE *fp;
+
+    if (options->graphs_file == NULL)
+        return STP_OK;
+    if (path == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    snprintf(path, size, "%s/graphs.xml", options->machine_path);
+    status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
+    fp = status == STP_OK ? fopen(options->graphs_file, "w") : NULL;
+    if (status == STP_OK &&
+        (fp == NULL || fwrite(text, 1, len, fp) != len || fclose(fp) != 0))
+        status = stp_fail(err, STP_ERR_IO, 0, 0, "cannot write '%.200s'",
+                          options->graphs_file);
+    free(path);
+    free(text);
     return status;
 }
 
@@ -430,8 +348,10 @@ stp_device_mock_open(const struct stp_device_mock_options *options,
 
     if (d == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    d->seed = options->seed;
+    d->time.seed = options->seed;
     status = open_libraries(d, options, err);
+    if (status == STP_OK)
+        status = write_graphs(options, err);
     if (status != STP_OK) {
         mock_close(d);
         return status;

@@ -4,6 +4,10 @@
  * NCCL is mock NCCL; a collective takes the time that was recorded for what it
  * chose, drawn from the recorded spread.  Round k of n is one of the recorded
  * rounds, a different one for each k up to stp_device_info.max_rounds.
+ *
+ * Compute takes what mock_gemm.h says, and beside a collective both take longer
+ * by what was recorded in overlap.csv; elsewhere by what it was on another
+ * machine (mock_machine_overlap()).
  */
 #ifndef STP_DEVICE_MOCK_H
 #define STP_DEVICE_MOCK_H
@@ -20,6 +24,8 @@ struct stp_device_mock_options {
     const char *machine_path; /* a folder as mock_machine_load() takes it */
     const char *plugin;       /* as NCCL_TUNER_PLUGIN; NULL for none */
     uint64_t seed;            /* of the draws from the recorded spread */
+    const char *graphs_file;  /* where to write the machine's search graphs, as
+                                 NCCL would; or NULL */
 };
 
 /* Opens it into *device_ret, or says in *err what is wrong with the machine or

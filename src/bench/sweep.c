@@ -170,14 +170,6 @@ static enum stp_status time_lane(struct sweep *s,
                              : time_long(s, what, n, &row->us);
 }
 
-/* A forced arm that NCCL rules out runs as NCCL's own choice. */
-static bool ran_as_itself(const struct stp_arm *arm,
-                          const struct stp_device_run *run)
-{
-    return arm->kind != STP_ARM_FORCED ||
-           (arm->algo == run->algo && arm->proto == run->proto);
-}
-
 /* The first collective of an arm connects what it needs: a second one says how
  * long they take. */
 static enum stp_status get_to_know(struct sweep *s,
@@ -214,7 +206,7 @@ static enum stp_status ask(struct sweep *s, const struct stp_collective *what,
     status = d->ops->probe(d->self, what, &lane->ran, NULL, s->err);
     if (status != STP_OK)
         return status;
-    lane->ruled_out = !ran_as_itself(lane->arm, &lane->ran);
+    lane->ruled_out = !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
     return round > 0 || lane->ruled_out ? STP_OK : get_to_know(s, what, lane);
 }
 

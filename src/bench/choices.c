@@ -1,0 +1,130 @@
+#include "bench/choices.h"
+
+#include <stdlib.h>
+
+static enum stp_status add(struct stp_choices *choices,
+                           const struct stp_nccl_choice *row,
+                           struct stp_error *err)
+{
+    if (choices->n_rows == choices->capacity) {
+        size_t n = 2 * choices->capacity + 64;
+        struct stp_nccl_choice *more =
+            realloc(choices->rows, n * sizeof(*more));
+
+        if (more == NULL)
+            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        choices->rows = more;
+        choices->capacity = n;
+    }
+    choices->rows[choices->n_rows++] = *row;
+    return STP_OK;
+}
+
+static enum stp_status cannot_tell(const struct stp_device *device,
+                                   const char *what, struct stp_error *err)
+{
+    struct stp_device_info info;
+
+    device->ops->info(device->self, &info);
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                    "%s%s%s does not tell %s: that takes NCCL 2.27 or later, "
+                    "through its tuner and profiler interfaces",
+                    info.backend, info.nccl[0] != '\0' ? " " : "", info.nccl,
+                    what);
+}
+
+static enum stp_status ask(const struct stp_device *device,
+                           const struct stp_collective *what,
+                           struct stp_choices *choices, struct stp_error *err)
+{
+    struct stp_nccl_choice row = {.what = *what};
+    struct stp_device_run run;
+    enum stp_status status =
+        device->ops->probe(device->self, what, &run, &row.question, err);
+
+    if (status != STP_OK)
+        return status;
+    if (row.question.n_bytes == 0)
+        return cannot_tell(device, "what it asks its tuner", err);
+    if (run.algo < 0 || run.proto < 0 || run.n_channels == 0)
+        return cannot_tell(device, "what it runs", err);
+    row.algo = run.algo;
+    row.proto = run.proto;
+    row.n_channels = run.n_channels;
+    return add(choices, &row, err);
+}
+
+static enum stp_status select_auto(const struct stp_device *device,
+                                   struct stp_error *err)
+{
+    const struct stp_arm own = {.kind = STP_ARM_AUTO};
+
+    return device->ops->select_arm(device->self, &own, err);
+}
+
+enum stp_status stp_choices_record(const struct stp_device *device,
+                                   const struct stp_choices_part *parts,
+                                   size_t n_parts, stp_sweep_progress progress,
+                                   void *user, struct stp_choices *choices,
+                                   struct stp_error *err)
+{
+    enum stp_status status = select_auto(device, err);
+    size_t total = 0;
+    size_t done = 0;
+
+    for (size_t p = 0; p < n_parts; p++)
+        total += parts[p].sizes.n;
+    for (size_t p = 0; p < n_parts; p++)
+        for (size_t i = 0; i < parts[p].sizes.n && status == STP_OK; i++) {
+            const struct stp_collective what = {.coll = parts[p].coll,
+                                                .n_bytes =
+                                                    parts[p].sizes.size[i],
+                                                .type = parts[p].type,
+                                                .op = STP_OP_SUM};
+
+            status = ask(device, &what, choices, err);
+            if (status == STP_OK && progress != NULL &&
+                !progress(user, ++done, total))
+                status =
+                    stp_fail(err, STP_ERR_STOPPED, 0, 0,
+                             "stopped after %zu of %zu choices", done, total);
+        }
+    return status;
+}
+
+enum stp_status stp_choices_repeat(const struct stp_device *device,
+                                   const struct stp_choices *choices,
+                                   struct stp_choices *again,
+                                   struct stp_error *err)
+{
+    enum stp_status status = select_auto(device, err);
+
+    for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++)
+        status = ask(device, &choices->rows[i].what, again, err);
+    return status;
+}
+
+/* What is ruled out has no cost, whatever is below 0. */
+static bool same_cost(float a, float b)
+{
+    return (a < 0 && b < 0) || a == b;
+}
+
+bool stp_choice_equal(const struct stp_nccl_choice *a,
+                      const struct stp_nccl_choice *b)
+{
+    for (int i = 0; i < NCCL_NUM_ALGORITHMS; i++)
+        for (int j = 0; j < NCCL_NUM_PROTOCOLS; j++)
+            if (!same_cost(a->question.cost[i][j], b->question.cost[i][j]))
+                return false;
+    return a->question.n_bytes == b->question.n_bytes &&
+           a->question.n_pipe_ops == b->question.n_pipe_ops &&
+           a->algo == b->algo && a->proto == b->proto &&
+           a->n_channels == b->n_channels;
+}
+
+void stp_choices_free(struct stp_choices *choices)
+{
+    free(choices->rows);
+    *choices = (struct stp_choices){0};
+}

@@ -1,0 +1,65 @@
+/*
+ * choices.h - what NCCL is asked, and chooses, on a machine
+ */
+#ifndef STP_CHOICES_H
+#define STP_CHOICES_H
+
+#include "bench/device.h"
+#include "bench/sizes.h"
+#include "bench/sweep.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One collective that a tuner was asked about and did not touch. */
+struct stp_nccl_choice {
+    struct stp_collective what;
+    struct stp_question question;
+    int algo; /* NCCL_ALGO_* */
+    int proto;
+    int n_channels;
+};
+
+struct stp_choices {
+    struct stp_nccl_choice *rows;
+    size_t n_rows;
+    size_t capacity;
+};
+
+/* Sizes of one collective and type. */
+struct stp_choices_part {
+    int coll; /* ncclFunc_t */
+    int type; /* enum stp_type; sums */
+    struct stp_sizes sizes;
+};
+
+/*
+ * Runs every collective of the parts once, as NCCL itself chooses, and appends
+ * what came of it to '*choices'.  'progress' is called after every one; NULL
+ * for nobody.  STP_ERR_DEVICE if the device cannot tell what NCCL asks or
+ * runs, STP_ERR_STOPPED if the progress function stopped it; *choices holds
+ * what was complete.
+ */
+enum stp_status stp_choices_record(const struct stp_device *device,
+                                   const struct stp_choices_part *parts,
+                                   size_t n_parts, stp_sweep_progress progress,
+                                   void *user, struct stp_choices *choices,
+                                   struct stp_error *err);
+
+/* Runs what is in '*choices' once more on another device, into '*again'. */
+enum stp_status stp_choices_repeat(const struct stp_device *device,
+                                   const struct stp_choices *choices,
+                                   struct stp_choices *again,
+                                   struct stp_error *err);
+
+/* Whether tables, to the last bit, choice and channels are the same. */
+bool stp_choice_equal(const struct stp_nccl_choice *a,
+                      const struct stp_nccl_choice *b);
+
+void stp_choices_free(struct stp_choices *choices);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CHOICES_H */

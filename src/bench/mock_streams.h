@@ -1,0 +1,50 @@
+/*
+ * mock_streams.h - two streams in virtual time
+ *
+ * What is in one stream runs in order, the two run side by side; collectives,
+ * which are all of one communicator, run in the order in which they were noted,
+ * whatever their stream.
+ */
+#ifndef STP_MOCK_STREAMS_H
+#define STP_MOCK_STREAMS_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_task_kind {
+    STP_TASK_COLLECTIVE,
+    STP_TASK_COMPUTE,
+    STP_TASK_RECORD, /* of an event */
+    STP_TASK_WAIT,   /* for an event recorded earlier in the list */
+    STP_TASK_NOTHING,
+};
+
+struct stp_task {
+    enum stp_task_kind kind;
+    unsigned stream; /* STP_STREAM_MAIN or STP_STREAM_COMM */
+    unsigned event;  /* of a record or a wait */
+    double us;       /* alone; of the others */
+};
+
+/* How many times as long compute and a collective, both by their place in the
+ * list, take while they run side by side; above 0. */
+typedef double (*stp_task_slowdown)(void *user, size_t compute,
+                                    size_t collective);
+
+/*
+ * Runs the 'n' tasks from 'start_us' on: sets event_us[] of those that are
+ * recorded, each of which is recorded once, and returns when all is done.
+ * Two computes side by
+ * side take twice as long each.
+ */
+double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
+                       stp_task_slowdown slowdown, void *user,
+                       double *event_us);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_MOCK_STREAMS_H */
