@@ -44,6 +44,7 @@ int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
+int stp_cmd_record(int argc, char **argv);
 
 /* What `steptune replay --contract SO` does with its options. */
 struct stp_contract_command {

@@ -15,6 +15,8 @@ static const struct stp_command commands[] = {
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
      stp_cmd_replay},
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
+    {"record", "record the machine you are on, for all of the above",
+     stp_cmd_record},
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -192,7 +192,8 @@ void stp_progress_begin(void)
 
     interrupted = 0;
     sigemptyset(&action.sa_mask);
-    action.sa_flags = SA_RESETHAND; /* a second Ctrl-C ends us at once */
+    /* a second Ctrl-C ends us at once; what was read or written goes on */
+    action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
 }

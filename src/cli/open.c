@@ -54,7 +54,8 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
                                      struct stp_error *err)
 {
     struct stp_device_mock_options options = {.plugin = o->plugin,
-                                              .seed = o->machine->seed};
+                                              .seed = o->machine->seed,
+                                              .graphs_file = o->graphs_file};
     const char *on =
         o->machine->on != NULL ? o->machine->on : STP_DEFAULT_MACHINE;
     char path[STP_CLI_PATH];

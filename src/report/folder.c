@@ -1,0 +1,144 @@
+#include "report/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum stp_status cannot(struct stp_error *err, const char *what,
+                              const char *path)
+{
+    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s '%.160s': %s", what, path,
+                    strerror(errno));
+}
+
+/* "FOLDER/NAME" or "FOLDERNAME"; false if it is too long. */
+static bool join(char path[STP_FOLDER_PATH], const char *folder,
+                 const char *between, const char *name)
+{
+    int n = snprintf(path, STP_FOLDER_PATH, "%s%s%s", folder, between, name);
+
+    return n >= 0 && n < STP_FOLDER_PATH;
+}
+
+/* Calls 'visit' for every file, until it returns false; returns whether it
+ * never did. */
+static bool for_each(const char *folder,
+                     bool (*visit)(void *user, const char *folder,
+                                   const char *name),
+                     void *user)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    bool ok = dir != NULL;
+
+    while (ok && (entry = readdir(dir)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            ok = visit(user, folder, entry->d_name);
+    if (dir != NULL)
+        closedir(dir);
+    return ok;
+}
+
+static bool remove_file(void *user, const char *folder, const char *name)
+{
+    char path[STP_FOLDER_PATH];
+
+    (void)user;
+    return join(path, folder, "/", name) && unlink(path) == 0;
+}
+
+/* A folder of files and nothing else. */
+static bool remove_folder(const char *path)
+{
+    return for_each(path, remove_file, NULL) && rmdir(path) == 0;
+}
+
+enum stp_status stp_folder_begin(const char *path, bool replace,
+                                 struct stp_folder *folder_ret,
+                                 struct stp_error *err)
+{
+    struct stp_folder f = {.replace = replace};
+    struct stat st;
+
+    if (!join(f.path, path, "", "") || !join(f.temporary, path, ".tmp", ""))
+        return stp_fail(err, STP_ERR_IO, 0, 0,
+                        "the path '%.60s...' is too long", path);
+    if (!replace && lstat(path, &st) == 0)
+        return stp_fail(err, STP_ERR_IO, 0, 0,
+                        "'%.160s' exists; --force replaces it", path);
+    if (lstat(f.temporary, &st) == 0 && !remove_folder(f.temporary))
+        return cannot(err, "remove", f.temporary);
+    if (mkdir(f.temporary, 0777) != 0)
+        return cannot(err, "make the folder", f.temporary);
+    *folder_ret = f;
+    return STP_OK;
+}
+
+bool stp_folder_file(const struct stp_folder *folder, const char *name,
+                     char path[STP_FOLDER_PATH])
+{
+    return join(path, folder->temporary, "/", name);
+}
+
+/* What is kept of a folder that is replaced. */
+struct kept {
+    const struct stp_folder *folder;
+    const char *const *ours;
+};
+
+static bool keep_file(void *user, const char *folder, const char *name)
+{
+    const struct kept *kept = user;
+    char from[STP_FOLDER_PATH];
+    char to[STP_FOLDER_PATH];
+
+    for (const char *const *our = kept->ours; *our != NULL; our++)
+        if (strcmp(*our, name) == 0)
+            return true;
+    return join(from, folder, "/", name) &&
+           stp_folder_file(kept->folder, name, to) && link(from, to) == 0;
+}
+
+/* Two renames: in between there is neither, but both are on the disk. */
+static enum stp_status replace(const struct stp_folder *folder,
+                               const char *const *ours, struct stp_error *err)
+{
+    struct kept kept = {folder, ours};
+    char old[STP_FOLDER_PATH];
+
+    if (!for_each(folder->path, keep_file, &kept))
+        return cannot(err, "keep the files of", folder->path);
+    if (!join(old, folder->path, ".old", "") || rename(folder->path, old) != 0)
+        return cannot(err, "replace", folder->path);
+    if (rename(folder->temporary, folder->path) != 0) {
+        enum stp_status status = cannot(err, "write", folder->path);
+
+        rename(old, folder->path);
+        return status;
+    }
+    return remove_folder(old) ? STP_OK : cannot(err, "remove", old);
+}
+
+enum stp_status stp_folder_commit(const struct stp_folder *folder,
+                                  const char *const *ours,
+                                  struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+    struct stat st;
+
+    if (folder->replace && lstat(folder->path, &st) == 0)
+        status = replace(folder, ours, err);
+    else if (rename(folder->temporary, folder->path) != 0)
+        status = cannot(err, "write", folder->path);
+    if (status != STP_OK)
+        stp_folder_abandon(folder);
+    return status;
+}
+
+void stp_folder_abandon(const struct stp_folder *folder)
+{
+    remove_folder(folder->temporary);
+}

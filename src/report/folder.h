@@ -1,0 +1,53 @@
+/*
+ * folder.h - output folders that are there whole or not at all
+ *
+ * Files are written into PATH.tmp, which becomes PATH in the end.
+ */
+#ifndef STP_FOLDER_H
+#define STP_FOLDER_H
+
+#include <stdbool.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STP_FOLDER_PATH = 4096 };
+
+struct stp_folder {
+    char path[STP_FOLDER_PATH];
+    char temporary[STP_FOLDER_PATH]; /* write here */
+    bool replace;
+};
+
+/*
+ * Makes the temporary folder; files that an interrupted run left in it are
+ * removed.  STP_ERR_IO if it cannot be made, or if 'path' exists and is not to
+ * be replaced; *folder_ret is untouched then.
+ */
+enum stp_status stp_folder_begin(const char *path, bool replace,
+                                 struct stp_folder *folder_ret,
+                                 struct stp_error *err);
+
+/* The path of a file in the temporary folder; false if it is too long. */
+bool stp_folder_file(const struct stp_folder *folder, const char *name,
+                     char path[STP_FOLDER_PATH]);
+
+/*
+ * Puts the folder under its name.  What it replaces loses the files among the
+ * NULL-terminated 'ours' and keeps all others.  On failure what stood there
+ * before still does, and the temporary folder is gone.
+ */
+enum stp_status stp_folder_commit(const struct stp_folder *folder,
+                                  const char *const *ours,
+                                  struct stp_error *err);
+
+/* Throws away what was written. */
+void stp_folder_abandon(const struct stp_folder *folder);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_FOLDER_H */
