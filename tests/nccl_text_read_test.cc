@@ -157,6 +157,17 @@ TEST_F(Read, LogLinesAndRowsOfNothingAreSkipped)
     EXPECT_EQ(2u, data_.n_rows);
 }
 
+TEST_F(Read, WhatFollowsARunIsNotOfIt)
+{
+    const std::string run = std::string(HEAD ROW) +
+                            "# Out of bounds values : 0 OK\n"
+                            "collective  bytes  arm\n1 table\n";
+
+    ASSERT_EQ(STP_OK, Parse(run + run)) << err_.line << ": " << err_.text;
+
+    EXPECT_EQ(4u, data_.n_rows);
+}
+
 TEST_F(Read, LibraryVersionsAreOfBothNumberings)
 {
     ASSERT_EQ(STP_OK, Parse("# nccl-tests version 2.1 nccl-headers=2708 "

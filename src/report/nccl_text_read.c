@@ -30,6 +30,7 @@ struct reader {
     size_t n_columns;   /* 0: not named yet */
     uint64_t last_size; /* of the row before */
     unsigned round;
+    bool ended; /* behind what a run comes to */
 };
 
 static int shown(const struct stp_field *f)
@@ -82,6 +83,7 @@ static enum stp_status read_header(struct reader *r,
                                    const struct stp_field *words, size_t n)
 {
     r->n_columns = 0;
+    r->ended = false;
     r->last_size = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
         const struct stp_nccl_text_column *column =
@@ -251,6 +253,16 @@ static enum stp_status read_arm(struct reader *r, const struct stp_field *words,
                     shown(name), name->s);
 }
 
+/* What follows is no longer of that run: a table of ours, what mpirun says. */
+static enum stp_status read_foot(struct reader *r,
+                                 const struct stp_field *words, size_t n)
+{
+    (void)words;
+    (void)n;
+    r->ended = true;
+    return STP_OK;
+}
+
 /* Comments that say something, by how they begin behind "# ". */
 static const struct {
     const char *begin;
@@ -264,6 +276,7 @@ static const struct {
     {"nThread ", read_options},
     {"Rank ", read_rank},
     {"size ", read_header},
+    {"Out of bounds values ", read_foot},
 };
 
 enum { N_COMMENTS = sizeof(comments) / sizeof(comments[0]) };
@@ -421,7 +434,7 @@ static enum stp_status read_line(struct reader *r, const char *line, size_t len)
 
     if (len > 0 && line[0] == '#')
         return read_comment(r, line, len);
-    if (split_words(line, len, &first, 1) == 0 || is_log(line, len))
+    if (r->ended || split_words(line, len, &first, 1) == 0 || is_log(line, len))
         return STP_OK;
     if (first.s[0] >= '0' && first.s[0] <= '9')
         return read_row(r, line, len);
