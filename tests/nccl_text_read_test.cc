@@ -122,6 +122,9 @@ TEST_F(Read, EveryPassOverTheSizesIsARound)
     EXPECT_EQ(0u, data_.rows[3].round);
     EXPECT_EQ(1u, data_.rows[4].round);
     EXPECT_EQ(1u, data_.rows[7].round);
+
+    ASSERT_EQ(STP_OK, Parse(HEAD ROW ROW ROW));
+    EXPECT_EQ(2u, data_.rows[4].round) << "one size is a pass, too";
 }
 
 TEST_F(Read, RunsMayFollowEachOtherWithOtherRanks)

@@ -209,7 +209,7 @@ TEST(Script, HasAutoAndTheArmsThatAreFastestAtMostSizes)
     for (uint64_t n : {8, 16, 32, 64}) {
         text += Row("allreduce", n, 0, "auto,auto", 2, 50);
         text += Row("allreduce", n, 0, "ring,ll", 2, n <= 8 ? 10 : 90);
-        text += Row("allreduce", n, 0, "tree,ll", 2, n > 16 ? 10 : 80);
+        text += Row("allreduce", n, 0, "tree,ll", 2, n > 16 ? 10 : 800);
         text += Row("allreduce", n, 0, "ring,ll128", 2, 45);
         text += Row("allreduce", n, 0, "ring,simple", 2, 500);
         text += Row("allgather", n, 0, "ring,simple", 2, 1);

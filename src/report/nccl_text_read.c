@@ -172,8 +172,10 @@ static enum stp_status read_options(struct reader *r,
             !stp_field_is(&words[i - 1], "warmup") &&
             !stp_field_is(&words[i - 1], "agg") &&
             stp_parse_u64(words[i + 1].s, words[i + 1].len, &iters) &&
-            iters > 0 && iters <= UINT32_MAX)
+            iters > 0 && iters <= UINT32_MAX) {
             r->iters = (unsigned)iters;
+            break;
+        }
     }
     return STP_OK;
 }
