@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hub_processes.h"
+#include "launch/wire.h"
 
 namespace
 {
@@ -265,24 +266,101 @@ TEST(Hub, HasTcpFindOutThatAHostIsGone)
     EXPECT_THAT(hub.Said(), Each("1 7"));
 }
 
-TEST(Hub, NamesARankThatSendsWhatIsNoFrame)
+// Rank 0 has much to read and does not read it.
+TEST(Hub, HearsOfADeathWhileItSends)
 {
-    int fds[2];
-    UnixPair(fds);
-    int to[] = {-1, fds[0]};
-    Process first([&] {
-        close(fds[1]);
-        return UseHub(0, 2, to, [](stp_world &) { return "a world"; });
+    Gate heard;
+    Hub hub(3, [&](stp_world &world) {
+        Exchange(world);
+        if (world.rank == 2)
+            BeKilled();
+        std::string said =
+            world.rank == 0 ? AwaitDeath(world) : Exchange(world, 4000000);
+        if (world.rank == 0)
+            heard.Pass();
+        else
+            heard.Open();
+        return said;
     });
-    close(fds[0]);
+    std::string want = hub.name(2) + " died";
 
-    ASSERT_EQ(26, write(fds[1], "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 26));
+    EXPECT_THAT(AllBut(2, hub.Said()), Each(want));
+}
+
+TEST(Hub, DoesNotWaitForAStoppedProcessToHearOfADeath)
+{
+    Gate stopped;
+    Hub hub(3, [&](stp_world &world) {
+        Exchange(world);
+        if (world.rank == 1)
+            raise(SIGSTOP);
+        if (world.rank == 2) {
+            stopped.Pass();
+            BeKilled();
+        }
+        return Exchange(world);
+    });
+    hub[1].AwaitStop();
+    stopped.Open();
+    std::string want = hub.name(2) + " died";
+
+    EXPECT_EQ(want, hub[0].Said());
+
+    kill(hub[1].pid(), SIGCONT);
+    EXPECT_EQ(want, hub[1].Said());
+}
+
+struct NoFrameCase {
+    const char *name;
+    std::string bytes;
+};
+
+std::string DataFrame(uint64_t size)
+{
+    stp_wire_header header{STP_WIRE_DATA, 3, size};
+    return std::string(reinterpret_cast<char *>(&header), sizeof(header)) +
+           std::string(size, '.');
+}
+
+const NoFrameCase kNoFrames[] = {
+    {"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+    {"two_at_once", DataFrame(8) + DataFrame(8)},
+    {"more_than_memory", DataFrame(0).replace(8, 8, 8, '\xff')},
+};
+
+class HubNoFrame : public testing::TestWithParam<NoFrameCase>
+{
+};
+
+TEST_P(HubNoFrame, IsToldWithTheRankThatSentIt)
+{
+    const std::string &bytes = GetParam().bytes;
+    int one[2], two[2];
+    UnixPair(one);
+    UnixPair(two);
+    int to[] = {-1, one[0], two[0]};
+    Process first([&] {
+        close(one[1]);
+        close(two[1]);
+        return UseHub(0, 3, to, [](stp_world &) { return "a world"; });
+    });
+    close(one[0]);
+    close(two[0]);
+
+    ASSERT_EQ(static_cast<ssize_t>(bytes.size()),
+              write(one[1], bytes.data(), bytes.size()));
 
     EXPECT_EQ("no world: rank 1 sent what does not belong to this run, or too "
               "much for this host's memory",
               first.Said());
-    close(fds[1]);
+    close(one[1]);
+    close(two[1]);
 }
+
+INSTANTIATE_TEST_SUITE_P(Table, HubNoFrame, testing::ValuesIn(kNoFrames),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
 
 // ---- leaving ----
 

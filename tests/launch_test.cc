@@ -162,6 +162,7 @@ TEST_F(Mpirun, IsMpirunUnlessNamed)
 // Else it would go on for ever.
 TEST_F(Mpirun, IsNotRunAgainByOneThatLeavesNoSign)
 {
+    EXPECT_EQ("1\n", Recorded("echo $STEPTUNE_UNDER_MPIRUN\n"));
     EXPECT_EQ(std::to_string(STP_ERR_DEVICE) +
                   " /bin/true started this process, but left no sign of MPI "
                   "in its environment, such as PMI_SIZE",

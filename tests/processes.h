@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
@@ -146,9 +147,11 @@ inline std::string Exchange(const stp_world &world, size_t size = 8)
     if (world.ops->exchange(world.self, mine.data(), size, all.data(), &err) !=
         STP_OK)
         return err.text;
-    for (size_t i = 0; i < all.size(); i++)
-        if (all[i] != static_cast<char>('a' + i / size % 26))
-            return "wrong byte " + std::to_string(i);
+    for (unsigned r = 0; r < world.size; r++) {
+        std::vector<char> want(size, static_cast<char>('a' + r % 26));
+        if (size > 0 && memcmp(&all[r * size], want.data(), size) != 0)
+            return "wrong bytes of rank " + std::to_string(r);
+    }
     return "ok";
 }
 

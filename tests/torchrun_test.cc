@@ -306,6 +306,28 @@ TEST_F(Torchrun, NamesTheAddressWhereAnotherIs)
     close(listener);
 }
 
+// As long as an answer of rank 0, and without a refusal where it has one.
+TEST_F(Torchrun, IsNotDeceivedByAnother)
+{
+    limit_ms_ = 100;
+    int listener = Bound(&port_);
+    ASSERT_EQ(0, listen(listener, 1));
+    Process stranger([&] {
+        for (std::string zeros(sizeof(stp_answer), '\0');;) {
+            int fd = accept(listener, nullptr, nullptr);
+            send(fd, zeros.data(), zeros.size(), MSG_NOSIGNAL);
+            close(fd);
+        }
+        return "";
+    });
+    close(listener);
+
+    EXPECT_EQ("rank 1 could not reach rank 0 at 127.0.0.1, port " +
+                  std::to_string(port_) +
+                  ", in 0.1 s: what listens there is not rank 0 of Steptune",
+              Start(1, 2).Said());
+}
+
 TEST_F(Torchrun, NamesTheAddressThatANameStandsFor)
 {
     limit_ms_ = 100;
