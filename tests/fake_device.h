@@ -21,6 +21,9 @@ struct FakeDevice {
     unsigned max_rounds = 0;
     double event_us = 0; // what a record adds
     double probe_us = 1;
+    double wait_us = 0; // until the host knows of the end
+    double start = 0;   // of what is noted
+    double wall = 0;
     double now = 0;
     size_t n_calls = 0;
     std::vector<double> events;
@@ -100,7 +103,13 @@ inline const stp_device_ops kFakeOps = {
             return STP_OK;
         },
     .wait = nullptr,
-    .synchronise = [](void *, stp_error *) { return STP_OK; },
+    .synchronise =
+        [](void *self, stp_error *) {
+            FakeDevice *d = Self(self);
+            d->wall = d->now - d->start + d->wait_us;
+            d->start = d->now;
+            return STP_OK;
+        },
     .replay =
         [](void *self, stp_error *) {
             Self(self)->log.push_back("replay");
@@ -110,6 +119,10 @@ inline const stp_device_ops kFakeOps = {
         [](const void *self, unsigned from, unsigned to) {
             const auto *d = static_cast<const FakeDevice *>(self);
             return d->events[to] - d->events[from];
+        },
+    .wall_us =
+        [](const void *self) {
+            return static_cast<const FakeDevice *>(self)->wall;
         },
     .close = [](void *) {},
 };

@@ -49,9 +49,11 @@ struct stp_cuda {
     struct stp_arm arm;
 
     struct stp_program program;
-    double *local_us; /* of the last run: n_events of each rank here */
-    double *all_us;   /* of all ranks */
-    unsigned n_events;
+    /* Of the last run: n_times of each rank, the times of its events and then
+     * that of the host's clock. */
+    double *local_us; /* ranks here */
+    double *all_us;   /* all ranks */
+    unsigned n_times;
 };
 
 /* Finds the GPUs of this process and connects all ranks.  On failure what is
@@ -101,6 +103,10 @@ enum stp_status stp_cuda_wait(const struct stp_cuda *d,
 enum stp_status stp_cuda_check(struct stp_cuda *d,
                                const struct stp_collective *what, uint64_t seed,
                                uint64_t *n_wrong_ret, struct stp_error *err);
+
+/* STP_ERR_RANGE for a type that cuBLAS is not asked to multiply. */
+enum stp_status stp_cuda_gemm_check(const struct stp_gemm *gemm,
+                                    struct stp_error *err);
 
 /* Opens cuBLAS and makes room for the matrices, if that is not done. */
 enum stp_status stp_cuda_gemm_prepare(struct stp_cuda_rank *rank,

@@ -132,15 +132,20 @@ static size_t largest(const struct stp_gemm *gemm)
     return (most > c ? most : c) * stp_type_size(gemm->type);
 }
 
+enum stp_status stp_cuda_gemm_check(const struct stp_gemm *gemm,
+                                    struct stp_error *err)
+{
+    if (find_type(gemm->type) >= 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                    "no matrix product in %s, expected f32, f64, f16 or bf16",
+                    stp_type_name(gemm->type));
+}
+
 enum stp_status stp_cuda_gemm_prepare(struct stp_cuda_rank *rank,
                                       const struct stp_gemm *gemm,
                                       struct stp_error *err)
 {
-    if (find_type(gemm->type) < 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "no matrix product in %s, expected f32, f64, f16 or "
-                        "bf16",
-                        stp_type_name(gemm->type));
     if (rank->gemm == NULL) {
         enum stp_status status = make(rank, err);
 

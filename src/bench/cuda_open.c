@@ -39,8 +39,8 @@ static enum stp_status choose_gpus(struct stp_cuda *d,
         *first_ret = 0;
     else if ((unsigned)n < d->n_local * per_host)
         return stp_fail(err, STP_ERR_NOTHING, 0, 0,
-                        "%u GPUs asked for on this host (%u processes of %u "
-                        "threads of %u), %d present",
+                        "%u GPUs asked for on this host (processes %u, threads "
+                        "of each %u, GPUs of each %u), %d present",
                         d->n_local * per_host, per_host, n_threads, d->n_gpus,
                         n);
     d->n_ranks = d->n_local * d->world->size;

@@ -291,9 +291,12 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
         if (status != STP_OK)
             return status;
     }
-    snprintf(replaced_ret, 128, "%s", before != NULL ? before : "");
-    if (dladdr(&ncclTunerPlugin_v5, &self) == 0 ||
-        setenv("NCCL_TUNER_PLUGIN", self.dli_fname, 1) != 0 ||
+    if (dladdr(&ncclTunerPlugin_v5, &self) == 0)
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "cannot find this module");
+    if (before == NULL || strcmp(before, self.dli_fname) == 0)
+        before = "";
+    snprintf(replaced_ret, 128, "%s", before);
+    if (setenv("NCCL_TUNER_PLUGIN", self.dli_fname, 1) != 0 ||
         setenv("NCCL_PROFILER_PLUGIN", self.dli_fname, 1) != 0)
         return stp_fail(err, STP_ERR_DEVICE, 0, 0,
                         "cannot set NCCL_TUNER_PLUGIN");

@@ -1,6 +1,6 @@
 /* cuda_run.c - running what was noted */
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 #include "bench/cuda.h"
 #include "nccl_tuner_abi.h"
@@ -321,6 +321,8 @@ static enum stp_status meet(struct part *p)
         }
         if (p->n > 1 && status == STP_OK)
             status = group(p, false);
+        if (status == STP_OK)
+            status = wait_for_all(p);
     }
     if (status == STP_OK && !stp_crew_meet(p->d->crew))
         status =
@@ -352,6 +354,28 @@ static enum stp_status read_events(struct part *p,
     return STP_OK;
 }
 
+static double now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static enum stp_status read_times(struct part *p, unsigned first, double wall)
+{
+    struct stp_cuda *d = p->d;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        double *us = &d->local_us[(first + i) * (size_t)d->n_times];
+
+        us[d->n_times - 1] = wall;
+        status = read_events(p, &p->ranks[i], us);
+    }
+    return status;
+}
+
 static enum stp_status run_part(void *user, unsigned thread,
                                 struct stp_error *err)
 {
@@ -363,27 +387,27 @@ static enum stp_status run_part(void *user, unsigned thread,
                      .n = d->n_gpus,
                      .err = err};
     enum stp_status status = prepare(&p);
+    double start;
 
     if (status == STP_OK && run->use_graph && !run->replay)
         status = capture(&p);
     if (status == STP_OK)
         status = meet(&p);
+    start = now_us();
     if (status == STP_OK)
         status = run->use_graph ? launch(&p) : issue_all(&p);
     if (status == STP_OK)
         status = wait_for_all(&p);
-    for (unsigned i = 0; i < p.n && status == STP_OK; i++)
-        status = read_events(
-            &p, &p.ranks[i],
-            &d->local_us[(thread * d->n_gpus + i) * (size_t)d->n_events]);
-    return status;
+    return status == STP_OK
+               ? read_times(&p, thread * d->n_gpus, now_us() - start)
+               : status;
 }
 
-static enum stp_status make_room(struct stp_cuda *d, unsigned n_events,
+static enum stp_status make_room(struct stp_cuda *d, unsigned n_times,
                                  struct stp_error *err)
 {
-    double *local = calloc((size_t)d->n_local * n_events + 1, sizeof(double));
-    double *all = calloc((size_t)d->n_ranks * n_events + 1, sizeof(double));
+    double *local = calloc((size_t)d->n_local * n_times, sizeof(double));
+    double *all = calloc((size_t)d->n_ranks * n_times, sizeof(double));
 
     if (local == NULL || all == NULL) {
         free(local);
@@ -394,7 +418,7 @@ static enum stp_status make_room(struct stp_cuda *d, unsigned n_events,
     free(d->all_us);
     d->local_us = local;
     d->all_us = all;
-    d->n_events = n_events;
+    d->n_times = n_times;
     return STP_OK;
 }
 
@@ -403,7 +427,7 @@ enum stp_status stp_cuda_run(struct stp_cuda *d,
                              bool replay, struct stp_error *err)
 {
     struct stp_cuda_run run = {d, program, use_graph, replay};
-    enum stp_status status = make_room(d, program->n_events, err);
+    enum stp_status status = make_room(d, program->n_events + 1, err);
 
     if (status == STP_OK)
         status = stp_crew_run(d->crew, run_part, &run, d->world,
@@ -412,5 +436,5 @@ enum stp_status stp_cuda_run(struct stp_cuda *d,
         return status;
     return d->world->ops->exchange(
         d->world->self, d->local_us,
-        (size_t)d->n_local * d->n_events * sizeof(double), d->all_us, err);
+        (size_t)d->n_local * d->n_times * sizeof(double), d->all_us, err);
 }

@@ -184,6 +184,11 @@ struct stp_device_ops {
      * rank. */
     double (*elapsed_us)(const void *self, unsigned from, unsigned to);
 
+    /* Microseconds of the host's clock that the last run took, from the common
+     * start until all of it was done, on the slowest rank: with the first
+     * launch and the last wait, as nccl-tests counts. */
+    double (*wall_us)(const void *self);
+
     void (*close)(void *self);
 };
 

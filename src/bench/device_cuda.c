@@ -93,7 +93,7 @@ static double span_us(const struct stp_cuda *d, unsigned from, unsigned to)
     double most = 0;
 
     for (unsigned r = 0; r < d->n_ranks; r++) {
-        const double *us = &d->all_us[(size_t)r * d->n_events];
+        const double *us = &d->all_us[(size_t)r * d->n_times];
 
         if (us[to] - us[from] > most)
             most = us[to] - us[from];
@@ -187,8 +187,9 @@ static enum stp_status cuda_compute(void *self, unsigned stream,
     struct stp_cuda *d = self;
     const struct stp_note note = {
         .kind = STP_NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
+    enum stp_status status = stp_cuda_gemm_check(gemm, err);
 
-    return stp_program_add(&d->program, &note, err);
+    return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
 }
 
 static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
@@ -224,6 +225,17 @@ static enum stp_status cuda_replay(void *self, struct stp_error *err)
     struct stp_cuda *d = self;
 
     return stp_cuda_run(d, &d->program, d->graph, true, err);
+}
+
+static double cuda_wall_us(const void *self)
+{
+    const struct stp_cuda *d = self;
+    double most = 0;
+
+    for (size_t r = 1; r <= d->n_ranks; r++)
+        if (d->all_us[r * d->n_times - 1] > most)
+            most = d->all_us[r * d->n_times - 1];
+    return most;
 }
 
 static double cuda_elapsed_us(const void *self, unsigned from, unsigned to)
@@ -303,6 +315,7 @@ static const struct stp_device_ops cuda_ops = {
     .synchronise = cuda_synchronise,
     .replay = cuda_replay,
     .elapsed_us = cuda_elapsed_us,
+    .wall_us = cuda_wall_us,
     .close = cuda_close,
 };
 

@@ -53,7 +53,8 @@ struct stp_measurement {
     unsigned n_nodes;
     unsigned iters; /* in this round */
     enum stp_source source;
-    struct stp_summary us; /* of collectives back to back */
+    struct stp_summary us; /* of collectives back to back: the mean with the
+                              first launch and the last wait (sweep.h) */
 };
 
 /* Measurements and where they are from. */

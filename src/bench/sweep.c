@@ -87,27 +87,35 @@ static unsigned iterations(const struct sweep *s, const struct lane *lane)
     return n < 1 ? 1 : (unsigned)n;
 }
 
+/* What a collective of a run took. */
+struct span {
+    double host_us; /* by the host's clock, for all of them */
+    double gpu_us;  /* from event to event */
+};
+
 /* Runs 'n' collectives, of every launch, with an event behind every
- * 'spacing'-th: adds the times between them to the samples, and returns in
- * *mean_us_ret the mean of one collective. */
+ * 'spacing'-th; the times between them are the samples. */
 static enum stp_status run(struct sweep *s, const struct stp_collective *what,
-                           unsigned n, unsigned spacing, double *mean_us_ret)
+                           unsigned n, unsigned spacing, struct span *span_ret)
 {
     const struct stp_device *d = s->device;
     enum stp_status status = note(s, what, n, spacing);
-    double sum = 0;
+    double n_all = (double)n * s->n_launches;
+    struct span sum = {0};
 
     for (unsigned l = 0; l < s->n_launches && status == STP_OK; l++) {
         status = l == 0 ? d->ops->synchronise(d->self, s->err)
                         : d->ops->replay(d->self, s->err);
         if (status != STP_OK)
             return status;
-        sum += d->ops->elapsed_us(d->self, 0, n / spacing);
+        sum.host_us += d->ops->wall_us(d->self);
+        sum.gpu_us += d->ops->elapsed_us(d->self, 0, n / spacing);
         for (unsigned i = 0; i < n / spacing; i++)
             s->sample_us[l * (n / spacing) + i] =
                 d->ops->elapsed_us(d->self, i, i + 1);
     }
-    *mean_us_ret = sum / n / s->n_launches;
+    span_ret->host_us = sum.host_us / n_all;
+    span_ret->gpu_us = sum.gpu_us / n_all;
     return status;
 }
 
@@ -128,13 +136,13 @@ static enum stp_status time_long(struct sweep *s,
                                  const struct stp_collective *what, unsigned n,
                                  struct stp_summary *us_ret)
 {
-    double mean_us;
-    enum stp_status status = run(s, what, n, 1, &mean_us);
+    struct span span;
+    enum stp_status status = run(s, what, n, 1, &span);
 
     if (status != STP_OK)
         return status;
     stp_summarise(s->sample_us, (size_t)n * s->n_launches, us_ret);
-    us_ret->mean = mean_us;
+    us_ret->mean = span.host_us;
     return STP_OK;
 }
 
@@ -142,19 +150,24 @@ static enum stp_status time_short(struct sweep *s,
                                   const struct stp_collective *what, unsigned n,
                                   struct stp_summary *us_ret)
 {
-    double plain_us[N_PLAIN_RUNS];
+    double gpu_us[N_PLAIN_RUNS];
+    double host_us = 0;
     struct stp_summary plain;
+    struct span span;
     enum stp_status status = STP_OK;
 
-    for (int i = 0; i < N_PLAIN_RUNS && status == STP_OK; i++)
-        status = run(s, what, n, n, &plain_us[i]);
+    for (int i = 0; i < N_PLAIN_RUNS && status == STP_OK; i++) {
+        status = run(s, what, n, n, &span);
+        gpu_us[i] = span.gpu_us;
+        host_us += span.host_us / N_PLAIN_RUNS;
+    }
     if (status == STP_OK)
         status = time_long(s, what, n, us_ret);
     if (status != STP_OK)
         return status;
-    stp_summarise(plain_us, N_PLAIN_RUNS, &plain);
+    stp_summarise(gpu_us, N_PLAIN_RUNS, &plain);
     take_off_events(us_ret, plain.median);
-    us_ret->mean = plain.mean;
+    us_ret->mean = host_us;
     return STP_OK;
 }
 
