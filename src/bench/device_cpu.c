@@ -443,20 +443,23 @@ static enum stp_status meet_hosts(struct device *d, struct stp_error *err)
     return stp_cpu_hosts_fit(d->hosts, n, 2 * d->max_bytes, err);
 }
 
-static enum stp_status open_parts(struct device *d, struct stp_error *err)
+/* What each rank finds out by itself comes to be known to all. */
+static enum stp_status open_parts(struct device *d,
+                                  const struct stp_device_options *options,
+                                  struct stp_error *err)
 {
-    enum stp_status status = meet_hosts(d, err);
+    enum stp_status status = check_options(d->transport, options, err);
 
     if (status == STP_OK)
-        status = stp_world_agree(d->world,
-                                 make_buffers(d, STP_STREAM_MAIN, err), err);
+        status = meet_hosts(d, err);
     if (status == STP_OK)
-        status =
-            stp_world_agree(d->world,
-                            d->transport->open(d->world, d->n_nodes,
-                                               d->time_limit_s, &d->link, err),
-                            err);
-    return status;
+        status = make_buffers(d, STP_STREAM_MAIN, err);
+    status = stp_world_agree(d->world, status, err);
+    if (status != STP_OK)
+        return status;
+    status = d->transport->open(d->world, d->n_nodes, d->time_limit_s, &d->link,
+                                err);
+    return stp_world_agree(d->world, status, err);
 }
 
 enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
@@ -464,19 +467,16 @@ enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
                                     struct stp_device *device_ret,
                                     struct stp_error *err)
 {
-    struct device *d;
-    enum stp_status status = check_options(transport, options, err);
+    struct device *d = calloc(1, sizeof(*d));
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
-    d = calloc(1, sizeof(*d));
     if (d == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     d->transport = transport;
     d->world = options->world;
     d->max_bytes = options->max_bytes;
     d->time_limit_s = options->time_limit_s;
-    status = open_parts(d, err);
+    status = open_parts(d, options, err);
     if (status != STP_OK) {
         cpu_close(d);
         return status;

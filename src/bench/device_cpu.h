@@ -22,8 +22,9 @@ extern "C" {
 /*
  * Opens the processes of options->world as a device, connected by 'transport'.
  * STP_ERR_RANGE for what only NCCL has (several ranks a process, plugins, CUDA
- * graphs, search graphs).  STP_ERR_NOMEM, on all ranks alike, if the buffers
- * of two times options->max_bytes a process are more than a host has free.
+ * graphs, search graphs).  STP_ERR_NOMEM if the buffers of two times
+ * options->max_bytes a process are more than a host has free.  Rank 0 says why,
+ * the others return STP_ERR_STOPPED.
  */
 enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
                                     const struct stp_device_options *options,
