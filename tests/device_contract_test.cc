@@ -19,8 +19,10 @@ class MockUnderTest : public DeviceUnderTest
     {
         const std::string path =
             std::string(STP_FIXTURES "/machines/") + kMachine;
-        const stp_device_mock_options options{path.c_str(), nullptr, 1};
+        stp_device_mock_options options{};
 
+        options.machine_path = path.c_str();
+        options.seed = 1;
         return stp_device_mock_open(&options, device, err);
     }
 };

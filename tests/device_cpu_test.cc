@@ -3,16 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "bench/cpu_host.h"
+#include "bench/cpu_times.h"
 #include "bench/device_cpu.h"
 #include "nccl_tuner_abi.h"
+#include "planned_transport.h"
 
 #ifdef STP_GLOO_MODULE
 #include "forked_ranks.h"
@@ -24,81 +24,6 @@ namespace
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StrEq;
-
-/* ---- a transport of one rank ---- */
-
-struct Plan {
-    std::vector<uint64_t> wrong; // elements to spoil
-    bool lazy = false;           // moves nothing
-    bool fails = false;
-    bool hangs = false;        // until abort()
-    unsigned n_together = 0;   // collectives that return only side by side
-    std::vector<uint64_t> ran; // sizes of what ran, in order
-    std::string aborted;       // why
-    unsigned n_inside = 0;
-    std::mutex lock;
-    std::condition_variable changed;
-};
-
-Plan *plan;
-
-stp_status PlanOpen(const stp_world *, unsigned, unsigned, void **self_ret,
-                    stp_error *)
-{
-    *self_ret = plan;
-    return STP_OK;
-}
-
-void Spoil(const stp_transfer &t)
-{
-    for (uint64_t i : plan->wrong)
-        static_cast<char *>(t.out)[i * stp_type_size(t.type)] ^= 1;
-}
-
-stp_status PlanCollective(void *, unsigned, const stp_transfer *t,
-                          stp_error *err)
-{
-    std::unique_lock<std::mutex> held(plan->lock);
-
-    plan->ran.push_back(t->n);
-    if (plan->fails)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "the cable is unplugged");
-    plan->n_inside++;
-    plan->changed.notify_all();
-    plan->changed.wait(held, [] {
-        return !plan->aborted.empty() ||
-               (!plan->hangs && plan->n_inside >= plan->n_together);
-    });
-    if (!plan->aborted.empty())
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "ended by others");
-    if (plan->lazy)
-        return STP_OK;
-    memmove(t->out, t->in, t->n * stp_type_size(t->type));
-    Spoil(*t);
-    return STP_OK;
-}
-
-stp_status PlanBarrier(void *, unsigned, stp_error *)
-{
-    return STP_OK;
-}
-
-void PlanAbort(void *, const char *why)
-{
-    std::lock_guard<std::mutex> held(plan->lock);
-
-    plan->aborted = why;
-    plan->changed.notify_all();
-}
-
-void PlanClose(void *)
-{
-}
-
-const stp_transport_ops kPlan = {
-    "gloo",         "a plan",    100000,    PlanOpen,
-    PlanCollective, PlanBarrier, PlanAbort, PlanClose,
-};
 
 class DeviceCpu : public testing::Test
 {
@@ -173,6 +98,25 @@ TEST_F(DeviceCpu, CountsEveryWrongElement)
     EXPECT_EQ(3u, CountWrong(Floats(1000)));
     plan_.wrong = {500};
     EXPECT_EQ(1u, CountWrong(Floats(501)));
+}
+
+TEST_F(DeviceCpu, ChecksWithTheDataOfASeed)
+{
+    std::vector<float> of_seed[3];
+    const stp_collective what = Floats(100);
+    uint64_t n_wrong = 1;
+    Open();
+
+    for (unsigned i = 0; i < 3; i++) {
+        ASSERT_EQ(STP_OK,
+                  device_.ops->check(device_.self, &what, 40 + 2 * (i % 2),
+                                     &n_wrong, &err_));
+        of_seed[i] = plan_.input;
+    }
+
+    EXPECT_EQ(100u, of_seed[0].size());
+    EXPECT_EQ(of_seed[0], of_seed[2]);
+    EXPECT_NE(of_seed[0], of_seed[1]);
 }
 
 TEST_F(DeviceCpu, CountsWhatNobodyWroteAsWrong)
@@ -270,6 +214,27 @@ TEST_F(DeviceCpu, StopsAtItsTimeLimit)
 
     EXPECT_STREQ("not done after 1 s, the limit for one run", err_.text);
     EXPECT_EQ(err_.text, plan_.aborted);
+}
+
+// Of a world of this process and one that is dead.
+TEST_F(DeviceCpu, StopsWhenARankDies)
+{
+    stp_world_ops dying = *world_.ops;
+    dying.alive = [](void *, stp_error *err) {
+        stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank 5 died");
+        return false;
+    };
+    world_.ops = &dying;
+    Open();
+    plan_.hangs = true;
+    Note(STP_STREAM_MAIN, 1);
+
+    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+
+    EXPECT_STREQ("rank 5 died", err_.text);
+    EXPECT_EQ("rank 5 died", plan_.aborted);
+    device_.ops->close(device_.self);
+    device_.ops = nullptr;
 }
 
 /* ---- refusals ---- */
@@ -421,6 +386,16 @@ TEST(CpuHost, CountsHostsAndTheirMemory)
     EXPECT_STREQ("2 processes with 1.80 GB each on b, which has 3.00 GB of "
                  "memory free",
                  err.text);
+}
+
+TEST(CpuTimes, AreThoseOfTheSlowestRank)
+{
+    double us[] = {10, 15, 40, /* */ 100, 112, 118, /* */ 7, 9, 30};
+    const stp_cpu_times times{us, 3, 3};
+
+    EXPECT_EQ(12, stp_cpu_times_between(&times, 0, 1));
+    EXPECT_EQ(25, stp_cpu_times_between(&times, 1, 2));
+    EXPECT_EQ(30, stp_cpu_times_between(&times, 0, 2));
 }
 
 /* ---- a rank that dies ---- */

@@ -15,6 +15,7 @@ struct FakeDevice {
     stp_arm ruled_out{STP_ARM_FORCED, -1, -1, 0};
     size_t fail_at = SIZE_MAX; // the call that fails
     uint64_t n_wrong = 0;
+    std::vector<uint64_t> seeds; // of what was checked
 
     stp_arm arm{};
     unsigned round = 0;
@@ -77,9 +78,10 @@ inline const stp_device_ops kFakeOps = {
             return STP_OK;
         },
     .check =
-        [](void *self, const stp_collective *what, uint64_t, uint64_t *n_wrong,
-           stp_error *) {
+        [](void *self, const stp_collective *what, uint64_t seed,
+           uint64_t *n_wrong, stp_error *) {
             Self(self)->log.push_back(what->in_place ? "check in" : "check");
+            Self(self)->seeds.push_back(seed);
             *n_wrong = Self(self)->n_wrong;
             return STP_OK;
         },

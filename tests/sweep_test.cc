@@ -234,6 +234,19 @@ TEST_F(Sweep, EveryArmIsCheckedOnceInEachOfItsPlaces)
         EXPECT_EQ(7, data_.rows[i].n_wrong);
 }
 
+// Processes that were left out of an earlier run have fewer rows.
+TEST_F(Sweep, WhatIsCheckedDoesNotDependOnTheRowsThereAre)
+{
+    sizes_.n = 1;
+    plan_.check = true;
+    plan_.seed = 40;
+
+    ASSERT_EQ(STP_OK, Run());
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(fake_.seeds, ElementsAre(40, 41, 42, 40, 41, 42));
+}
+
 TEST_F(Sweep, WhatIsNotCheckedIsNotSaidToBeRight)
 {
     ASSERT_EQ(STP_OK, Run());
