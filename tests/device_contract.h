@@ -129,6 +129,17 @@ TEST_P(DeviceContract, TimesWhatIsBetweenEvents)
     EXPECT_LE(both, Elapsed(0, 1) + Elapsed(1, 2) + 1e-3);
 }
 
+TEST_P(DeviceContract, TakesNoLessByTheHostsClockThanBetweenEvents)
+{
+    Record(STP_STREAM_MAIN, 0);
+    Note(STP_STREAM_MAIN, Make(ncclFuncAllReduce, 1000));
+    Record(STP_STREAM_MAIN, 1);
+    Synchronise();
+
+    // two clocks may differ by parts per million
+    EXPECT_GE(ops_->wall_us(device_.self) * 1.001, Elapsed(0, 1));
+}
+
 TEST_P(DeviceContract, TakesEventsInAnyOrder)
 {
     Record(STP_STREAM_MAIN, 7);

@@ -39,6 +39,25 @@ double stp_cpu_times_between(const struct stp_cpu_times *times, unsigned from,
     return us;
 }
 
+double stp_cpu_times_span(const struct stp_cpu_times *times)
+{
+    double us = 0;
+
+    for (unsigned r = 0; r < times->n_ranks; r++) {
+        const double *rank = &times->us[r * times->n_events];
+        double first = INFINITY;
+        double last = 0;
+
+        for (size_t e = 0; e < times->n_events; e++)
+            if (rank[e] > 0) { /* recorded */
+                first = fmin(first, rank[e]);
+                last = fmax(last, rank[e]);
+            }
+        us = fmax(us, last - first);
+    }
+    return us;
+}
+
 void stp_cpu_find_who_died(const struct stp_world *world, struct stp_error *err)
 {
     const struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};

@@ -31,6 +31,10 @@ enum stp_status stp_cpu_times_share(const struct stp_world *world,
 double stp_cpu_times_between(const struct stp_cpu_times *times, unsigned from,
                              unsigned to);
 
+/* Microseconds from the first event to the last, on the slowest rank; 0 without
+ * any. */
+double stp_cpu_times_span(const struct stp_cpu_times *times);
+
 /*
  * A broken connection is the first that a rank sees of another that died. Waits
  * up to a second for the world to know who it was, and then has *err say that;

@@ -22,6 +22,7 @@ struct device {
     bool use_plugin;
     struct stp_mock_program program;
     struct stp_virtual_time time;
+    double start_us; /* of the last run */
 };
 
 static const enum stp_source sources[] = {
@@ -220,6 +221,7 @@ static enum stp_status mock_replay(void *self, struct stp_error *err)
 {
     struct device *d = self;
 
+    d->start_us = d->time.now_us;
     return stp_mock_replay(&d->program, &d->time, err);
 }
 
@@ -227,6 +229,7 @@ static enum stp_status mock_synchronise(void *self, struct stp_error *err)
 {
     struct device *d = self;
 
+    d->start_us = d->time.now_us;
     return stp_mock_run(&d->program, comm_of(d), &d->time, err);
 }
 
@@ -235,6 +238,14 @@ static double mock_elapsed_us(const void *self, unsigned from, unsigned to)
     const struct device *d = self;
 
     return d->program.event_us[to] - d->program.event_us[from];
+}
+
+/* Virtual time has no launches and nobody who waits. */
+static double mock_wall_us(const void *self)
+{
+    const struct device *d = self;
+
+    return d->time.now_us - d->start_us;
 }
 
 static void close_library(struct library *library)
@@ -273,6 +284,7 @@ static const struct stp_device_ops mock_ops = {
     .synchronise = mock_synchronise,
     .replay = mock_replay,
     .elapsed_us = mock_elapsed_us,
+    .wall_us = mock_wall_us,
     .close = mock_close,
 };
 

@@ -6,11 +6,11 @@
  * gains.
  *
  * One turn of an arm: 'warmup' collectives, all ranks meet, 'iters' collectives
- * back to back.  Their mean is by the host's clock, as nccl-tests has it; median
- * and percentiles are of single collectives, by an event behind each.  Where
- * such events would be more than a hundredth of a collective, they get a run of
- * their own after three without, which the mean is of; and the percentiles are
- * moved by what the events cost, the difference of the medians.
+ * back to back.  Their mean is by the host's clock, as nccl-tests has it;
+ * median and percentiles are of single collectives, by an event behind each.
+ * Where such events would be more than a hundredth of a collective, they get a
+ * run of their own after three without, which the mean is of; and the
+ * percentiles are moved by what the events cost, the difference of the medians.
  */
 #ifndef STP_SWEEP_H
 #define STP_SWEEP_H

@@ -200,6 +200,11 @@ int stp_launch(const char *command, const struct stp_machine_options *machine,
                int (*body)(void *user, const struct stp_world *world),
                void *user);
 
+/* For a body of stp_launch(): says why it failed, unless another process does,
+ * and returns the exit status. */
+int stp_complain_in(const char *command, const struct stp_world *world,
+                    enum stp_status status, const struct stp_error *err);
+
 /* The exit status for a failure. */
 int stp_exit_status(enum stp_status status);
 

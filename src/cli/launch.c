@@ -8,6 +8,31 @@
 
 typedef int (*body_fn)(void *user, const struct stp_world *world);
 
+/* Of a process that died who started it says it, or rank 0; of the death of
+ * rank 0 all others. */
+static bool is_mine_to_say(const struct stp_world *world,
+                           enum stp_status status)
+{
+    struct stp_error death;
+
+    if (world->rank == 0 && strcmp(world->ops->name, "fork") != 0)
+        return true;
+    if (status == STP_ERR_STOPPED)
+        return world->rank == 0;
+    if (world->ops->alive(world->self, &death))
+        return true;
+    return strcmp(world->ops->name, "fork") != 0 &&
+           strncmp(death.text, "rank 0 ", 7) == 0;
+}
+
+int stp_complain_in(const char *command, const struct stp_world *world,
+                    enum stp_status status, const struct stp_error *err)
+{
+    if (status != STP_OK && is_mine_to_say(world, status))
+        stp_complain_error(command, NULL, err);
+    return stp_exit_status(status);
+}
+
 static int fail(const char *command, enum stp_status status,
                 const struct stp_error *err)
 {

@@ -19,13 +19,13 @@ enum {
 
 int stp_complain(const char *command, const char *fmt, ...)
 {
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
     va_list va;
 
-    fprintf(stderr, "%s: ", command);
     va_start(va, fmt);
-    vfprintf(stderr, fmt, va);
+    vsnprintf(text, sizeof(text), fmt, va);
     va_end(va);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s: %s\n", command, text); /* of one process in one go */
     return STP_EXIT_FAILED;
 }
 

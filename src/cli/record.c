@@ -285,11 +285,9 @@ static int body(void *user, const struct stp_world *world)
         if (status != STP_OK && world->rank == 0)
             stp_folder_abandon(&folder);
     }
-    if (status != STP_OK) {
-        if (world->rank == 0 || status != STP_ERR_STOPPED)
-            stp_complain_error(job->command, NULL, &err);
-        exit_status = stp_exit_status(status);
-    } else if (world->rank == 0)
+    if (status != STP_OK)
+        exit_status = stp_complain_in(job->command, world, status, &err);
+    else if (world->rank == 0)
         exit_status = finish(job, &folder, &record);
     stp_machine_record_free(&record);
     return exit_status;

@@ -457,9 +457,7 @@ static int body(void *user, const struct stp_world *world)
     if (status == STP_OK && world->rank == 0)
         status = find_wrong(&s.data, &err);
     stp_dataset_free(&s.data);
-    if (status != STP_OK && (world->rank == 0 || status != STP_ERR_STOPPED))
-        stp_complain_error("steptune sweep", NULL, &err);
-    return stp_exit_status(status);
+    return stp_complain_in("steptune sweep", world, status, &err);
 }
 
 static int check_arms(const struct options *o)
