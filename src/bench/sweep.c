@@ -184,7 +184,7 @@ static enum stp_status time_lane(struct sweep *s,
 }
 
 /* The first collective of an arm connects what it needs: a second one says how
- * long they take. */
+ * long they take.  Not if that is longer than a turn. */
 static enum stp_status get_to_know(struct sweep *s,
                                    const struct stp_collective *what,
                                    struct lane *lane)
@@ -199,7 +199,9 @@ static enum stp_status get_to_know(struct sweep *s,
                                &n_wrong, s->err);
         lane->n_wrong = (int64_t)n_wrong;
     }
-    if (status != STP_OK || (s->plan->turn_us == 0 && s->info.event_us == 0))
+    lane->us = lane->ran.us;
+    if (status != STP_OK || (s->plan->turn_us == 0 && s->info.event_us == 0) ||
+        (s->plan->turn_us > 0 && lane->us > s->plan->turn_us))
         return status;
     status = d->ops->probe(d->self, what, &run, NULL, s->err);
     lane->us = run.us;
@@ -263,7 +265,10 @@ static enum stp_status measure_lane(struct sweep *s,
     status = warm_up(s, what, lane);
     if (status == STP_OK)
         status = time_lane(s, what, lane, &row);
-    return status == STP_OK ? add_row(s, what, lane, &row) : status;
+    if (status != STP_OK)
+        return status;
+    lane->us = row.us.median;
+    return add_row(s, what, lane, &row);
 }
 
 /* ---- all of them ---- */

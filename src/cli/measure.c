@@ -12,7 +12,7 @@ enum {
     DEFAULT_ITERS = 50,
     LIVE_ROUNDS = 5,
     LIVE_ITERS = 20,
-    LIVE_TURN_US = 10000,
+    LIVE_TURN_US = 8000,
 };
 
 /* ---- messages ---- */

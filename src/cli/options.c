@@ -75,7 +75,7 @@ static const struct argp_option measure_options[] = {
     {"stepbytes", 'i', "SIZE", 0, "Bytes from size to size, instead", 0},
     {"iters", 'n', "N", 0,
      "Timed collectives an arm and round (default: up to 20, as many as take "
-     "10 ms; recorded machines: 50)",
+     "8 ms; recorded machines: 50)",
      0},
     {"warmup_iters", 'w', "N", 0, "Untimed ones before them (default 5)", 0},
     {"rounds", OPT_ROUNDS, "N", 0,

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+enum { AWAKE_NS = 2000000 };
+
 struct member {
     struct stp_crew *crew;
     unsigned number;
@@ -21,7 +23,7 @@ struct stp_crew {
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t begin;
     pthread_cond_t end;
-    unsigned n_jobs; /* given so far */
+    atomic_uint n_jobs; /* given so far; read without the lock, too */
     unsigned n_busy;
     bool quit;
     stp_crew_job job;
@@ -45,15 +47,36 @@ static void end_job(struct member *m, enum stp_status status)
     pthread_mutex_unlock(&c->lock);
 }
 
+static long elapsed_ns(const struct timespec *since)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - since->tv_sec) * 1000000000L + now.tv_nsec -
+           since->tv_nsec;
+}
+
+/* A thread that slept has a processor that did, too: jobs that follow each
+ * other soon find it awake. */
+static void stay_awake(const struct stp_crew *c, unsigned n_done)
+{
+    struct timespec begin;
+
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (atomic_load(&c->n_jobs) == n_done && elapsed_ns(&begin) < AWAKE_NS)
+        sched_yield();
+}
+
 /* Waits for the job after 'n_done' of them; false if there is none to come. */
 static bool wait_for_job(struct stp_crew *c, unsigned n_done)
 {
     bool is_there;
 
+    stay_awake(c, n_done);
     pthread_mutex_lock(&c->lock);
-    while (c->n_jobs == n_done && !c->quit)
+    while (atomic_load(&c->n_jobs) == n_done && !c->quit)
         pthread_cond_wait(&c->begin, &c->lock);
-    is_there = c->n_jobs != n_done;
+    is_there = atomic_load(&c->n_jobs) != n_done;
     pthread_mutex_unlock(&c->lock);
     return is_there;
 }
@@ -179,9 +202,9 @@ enum stp_status stp_crew_run(struct stp_crew *c, stp_crew_job job, void *user,
     c->job = job;
     c->user = user;
     c->n_busy = c->n;
-    c->n_jobs++;
     atomic_store(&c->failed, false);
     atomic_store(&c->n_met, 0);
+    atomic_fetch_add(&c->n_jobs, 1);
     pthread_cond_broadcast(&c->begin);
     pthread_mutex_unlock(&c->lock);
     status = watch(c, world, time_limit_s, err);

@@ -46,6 +46,7 @@ static void add_interval(struct stp_table *t, const struct stp_gain *g)
 
 /* What of a sweep's data is worth a column. */
 struct shown {
+    bool ranks;
     bool type;
     bool op;
     bool place;
@@ -58,6 +59,7 @@ static struct shown sweep_shows(const struct stp_comparisons *all)
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
 
+        s.ranks |= p->n_ranks != all->points[0].n_ranks;
         s.type |= p->type != STP_TYPE_BF16;
         s.op |= stp_coll_reduces(p->coll) && p->op != STP_OP_SUM;
         s.place |= p->in_place != all->points[0].in_place;
@@ -71,6 +73,8 @@ static void add_sweep_point(struct stp_table *t, const struct stp_point *p,
 {
     stp_table_add(t, "%s", stp_coll_name(p->coll));
     stp_table_add(t, "%" PRIu64, p->n_bytes);
+    if (shown.ranks)
+        stp_table_add(t, "%u", p->n_ranks);
     if (shown.type)
         stp_table_add(t, "%s", stp_type_name(p->type));
     if (shown.op)
@@ -116,10 +120,10 @@ static struct stp_table *begin_sweep(struct shown shown)
     char headings[160];
 
     snprintf(headings, sizeof(headings),
-             "<collective|bytes%s%s%s|<arm|us|algbw GB/s|gain|95%% interval|"
+             "<collective|bytes%s%s%s%s|<arm|us|algbw GB/s|gain|95%% interval|"
              "<ran as|<times",
-             shown.type ? "|<type" : "", shown.op ? "|<op" : "",
-             shown.place ? "|<place" : "");
+             shown.ranks ? "|ranks" : "", shown.type ? "|<type" : "",
+             shown.op ? "|<op" : "", shown.place ? "|<place" : "");
     return stp_table_create(headings);
 }
 
