@@ -347,7 +347,7 @@ TEST_F(DeviceMockStreams, SaysWhereComputeBesideCollectivesIsModelled)
     ops_->info(self_, &info);
     EXPECT_FALSE(info.models_overlap);
     ops_->close(self_);
-    Open("h200x2");
+    Open("h200x3");
     ops_->info(self_, &info);
     EXPECT_TRUE(info.models_overlap);
 }
