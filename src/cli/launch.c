@@ -99,6 +99,9 @@ static int run_under_mpi(const char *command, const struct stp_run_options *run,
     char path[STP_CLI_PATH];
     enum stp_status status = stp_find_module("mpi", path, &err);
 
+    if (status != STP_OK)
+        stp_complain(command, "mpirun or srun started this, which takes the "
+                              "module that is built where MPI is installed");
     if (status == STP_OK)
         status = stp_module_open(path, &mpi, &err);
     if (status == STP_OK)

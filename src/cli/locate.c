@@ -76,6 +76,7 @@ static enum stp_status find_library(const char *folder, const char *name,
                                     struct stp_error *err)
 {
     static const char *const places[] = {"../lib", "../" STP_LIBDIR};
+    bool one = strcmp(places[0], places[1]) == 0;
     char here[STP_CLI_PATH];
     char file[128];
 
@@ -85,8 +86,8 @@ static enum stp_status find_library(const char *folder, const char *name,
         if (find(path, here, places[i], file))
             return STP_OK;
     return stp_fail(err, STP_ERR_IO, 0, 0,
-                    "%s is neither in %s nor in %s beside this program", file,
-                    places[0], places[1]);
+                    "no %s in %s%s%s beside this program", file, places[0],
+                    one ? "" : " or ", one ? "" : places[1]);
 }
 
 enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err)
