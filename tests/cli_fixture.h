@@ -38,8 +38,10 @@ class Cli : public testing::Test
         for (const char *name :
              {"NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
               "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_GPU",
-              "STEPTUNE_MACHINES"})
+              "STEPTUNE_MACHINES", "RANK", "WORLD_SIZE"})
             unsetenv(name);
+        // the recorded machine is the default here, GPUs or not
+        setenv("CUDA_VISIBLE_DEVICES", "", 1);
     }
     void TearDown() override
     {

@@ -66,6 +66,7 @@ struct stp_machine_options {
     const char *on; /* NULL: GPUs if there are any, else the default machine */
     bool json;
     uint64_t seed;
+    uint64_t max_bytes; /* of a collective, for stp_open_device(); 0: 1 GiB */
 };
 extern const struct argp stp_machine_argp;
 

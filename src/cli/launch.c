@@ -17,8 +17,8 @@ static bool is_mine_to_say(const struct stp_world *world,
 
     if (world->rank == 0 && strcmp(world->ops->name, "fork") != 0)
         return true;
-    if (status == STP_ERR_STOPPED)
-        return world->rank == 0;
+    if (status == STP_ERR_STOPPED || status == STP_ERR_RANGE)
+        return world->rank == 0; /* all of them know it */
     if (world->ops->alive(world->self, &death))
         return true;
     return strcmp(world->ops->name, "fork") != 0 &&

@@ -1,5 +1,6 @@
 /* open.c - from options to a device */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,8 +26,11 @@ enum { N_MODULES = sizeof(modules) / sizeof(modules[0]) };
  * fork. */
 static bool has_gpu(void)
 {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char path[STP_CLI_PATH];
 
+    if (visible != NULL && (visible[0] == '\0' || visible[0] == '-'))
+        return false; /* CUDA would see none */
     return (access("/dev/nvidiactl", F_OK) == 0 ||
             access("/dev/nvidia0", F_OK) == 0 ||
             access("/dev/dxg", F_OK) == 0) &&
@@ -123,7 +127,9 @@ int stp_open_device(const char *command, const struct stp_machine_options *on,
                     const char *plugin, struct stp_device *device_ret)
 {
     const struct stp_open_options options = {
-        .machine = on, .max_bytes = (uint64_t)1 << 30, .plugin = plugin};
+        .machine = on,
+        .max_bytes = on->max_bytes > 0 ? on->max_bytes : (uint64_t)1 << 30,
+        .plugin = plugin};
     struct stp_error err;
     enum stp_status status = stp_open(&options, device_ret, &err);
 

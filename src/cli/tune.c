@@ -338,6 +338,7 @@ int stp_cmd_tune(int argc, char **argv)
         return stp_complain(argv[0], "out of memory");
     stp_options_default(&o.machine, &o.measure, &o.derive);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
+    o.machine.max_bytes = stp_max_bytes(&o.measure);
     t->o = &o;
     t->command = argv[0];
     exit_status = check_output(t);
