@@ -136,6 +136,20 @@ TEST_F(CliSweep, TakesTypesOperationsRootsAndSteps)
         EXPECT_EQ(4u, Count(o.out, size)) << size;
 }
 
+TEST_F(CliSweep, TakesAllTypesAndLeavesOutWhatTheBackendLacks)
+{
+    Outcome o = Run("sweep --backend gloo --procs 2 -b 8 -e 8 -n 1 -w 0 "
+                    "--rounds 1 -d all -o min --format csv");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    for (const char *type :
+         {"i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16"})
+        EXPECT_EQ(2u, Count(o.out, "," + std::string(type) + ",min,")) << type;
+    EXPECT_EQ("steptune sweep: left out: CPUs do not reduce fp8e4m3\n"
+              "steptune sweep: left out: CPUs do not reduce fp8e5m2\n",
+              o.err);
+}
+
 TEST_F(CliSweep, RefusesWhatTheBackendCannotDo)
 {
     const struct {

@@ -12,6 +12,7 @@
 #include "bench/device.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
+#include "core/dtype.h"
 #include "core/policy.h"
 #include "core/status.h"
 #include "launch/world.h"
@@ -95,8 +96,10 @@ struct stp_measure_options {
     unsigned rounds; /* 0: not given */
     unsigned iters;  /* 0: not given */
     unsigned warmup;
-    int type; /* enum stp_type; -1: not given */
-    int op;   /* enum stp_op */
+    int type;               /* enum stp_type; -1: not given */
+    int types[STP_N_TYPES]; /* all that were given, 'type' being the first */
+    size_t n_types;
+    int op; /* enum stp_op */
     unsigned root;
 };
 extern const struct argp stp_measure_argp;

@@ -84,7 +84,8 @@ static const struct argp_option measure_options[] = {
      0},
     {"datatype", 'd', "TYPE", 0,
      "Of the elements, as all_reduce_perf or we call it: float or f32, half, "
-     "bfloat16, int32, f8e4m3 ... (default float; recorded machines: bf16)",
+     "bfloat16, int32, f8e4m3 ...; `sweep` takes all (default float; recorded "
+     "machines: bf16)",
      0},
     {0},
 };
@@ -111,6 +112,21 @@ static void parse_colls(const char *list, struct stp_measure_options *o,
         else
             o->colls[o->n_colls++] = coll;
     }
+}
+
+/* "all", or one. */
+static void parse_types(const char *arg, struct stp_measure_options *o,
+                        struct argp_state *state)
+{
+    int type = stp_type_from_name(arg, strlen(arg));
+    bool all = strcmp(arg, "all") == 0;
+
+    if (type < 0 && !all)
+        argp_error(state, "-d '%s', expected all, %s", arg, STP_TYPE_WORDS);
+    o->n_types = all ? STP_N_TYPES : 1;
+    for (int i = 0; i < (int)o->n_types; i++)
+        o->types[i] = all ? i : type;
+    o->type = o->types[0];
 }
 
 static uint64_t parse_size(const char *arg, const char *name,
@@ -163,9 +179,7 @@ static error_t parse_measure(int key, char *arg, struct argp_state *state)
         o->step = parse_size(arg, "-i", state);
         return 0;
     case 'd':
-        o->type = stp_type_from_name(arg, strlen(arg));
-        if (o->type < 0)
-            argp_error(state, "-d '%s', expected %s", arg, STP_TYPE_WORDS);
+        parse_types(arg, o, state);
         return 0;
     case OPT_ROUNDS:
         o->rounds = stp_parse_count(arg, "--rounds", 1, state);

@@ -312,7 +312,8 @@ int stp_cmd_record(int argc, char **argv)
 
     stp_options_default(&o.machine, &o.measure, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (o.measure.type >= 0 && o.measure.type != STP_TYPE_BF16) {
+    if (o.measure.type >= 0 &&
+        (o.measure.type != STP_TYPE_BF16 || o.measure.n_types > 1)) {
         stp_complain(argv[0], "-d %s, expected bf16: times are recorded in it",
                      stp_type_name(o.measure.type));
         return STP_EXIT_USAGE;

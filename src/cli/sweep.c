@@ -3,172 +3,16 @@
 #include <string.h>
 
 #include "analyse/compare.h"
-#include "cli/cli.h"
-#include "core/dtype.h"
+#include "cli/sweep.h"
 #include "report/file.h"
 #include "report/measurements_csv.h"
 #include "report/nccl_text.h"
 #include "report/results.h"
 
-enum format { FORMAT_DEFAULT, FORMAT_NCCL, FORMAT_TABLE, FORMAT_CSV };
-
-struct options {
-    struct stp_machine_options machine;
-    struct stp_measure_options measure;
-    struct stp_run_options run;
-    const char *arms; /* NULL: not given */
-    const char *channels;
-    const char *output;
-    unsigned arm_places;
-    unsigned check;
-    enum format format;
-};
-
-enum { OPT_ARMS = 0x300, OPT_CHANNELS, OPT_PLACE, OPT_OUTPUT, OPT_FORMAT };
-
-static const struct argp_option options[] = {
-    {"arms", OPT_ARMS, "LIST", 0,
-     "What to compare with NCCL's own choice: all, auto, "
-     "ALGORITHM/PROTOCOL[/CHANNELS], ... (default all; auto where nothing can "
-     "be forced)",
-     0},
-    {"channels", OPT_CHANNELS, "LIST", 0,
-     "Also every such arm with each of these channel counts", 0},
-    {"op", 'o', "OP", 0,
-     "Reduction: sum, prod, min, max or avg (default sum); as -o, anything "
-     "else names the file of --output",
-     0},
-    {"root", 'r', "RANK", 0, "Of broadcasts and reduces (default 0)", 0},
-    {"check", 'c', "0|1", 0,
-     "Check every element of each arm's result at each size (default 1)", 0},
-    {"place", OPT_PLACE, "out|in|both", 0,
-     "Where the arms' results go; NCCL's own choice is measured in both on a "
-     "real machine (default out)",
-     0},
-    {"output", OPT_OUTPUT, "FILE", 0,
-     "Save every measurement, after every size: JSON if it ends in .json, else "
-     "CSV",
-     0},
-    {"format", OPT_FORMAT, "FORMAT", 0,
-     "Of what is printed: nccl, as all_reduce_perf prints it, table, csv or "
-     "json (default nccl, then the table; recorded machines: table)",
-     0},
-    {0},
-};
-
-static unsigned parse_place(const char *arg, struct argp_state *state)
-{
-    static const struct {
-        const char *word;
-        unsigned places;
-    } words[] = {{"out", STP_OUT_OF_PLACE},
-                 {"in", STP_IN_PLACE},
-                 {"both", STP_OUT_OF_PLACE | STP_IN_PLACE}};
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(arg, words[i].word) == 0)
-            return words[i].places;
-    argp_error(state, "--place '%s', expected out, in or both", arg);
-    return 0;
-}
-
-static void parse_format(const char *arg, struct options *o,
-                         struct argp_state *state)
-{
-    static const struct {
-        const char *word;
-        enum format format;
-    } words[] = {
-        {"nccl", FORMAT_NCCL}, {"table", FORMAT_TABLE}, {"csv", FORMAT_CSV}};
-
-    o->machine.json = strcmp(arg, "json") == 0;
-    if (o->machine.json)
-        return;
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(arg, words[i].word) == 0) {
-            o->format = words[i].format;
-            return;
-        }
-    argp_error(state, "--format '%s', expected nccl, table, csv or json", arg);
-}
-
-static void parse_op(const char *arg, struct options *o,
-                     struct argp_state *state)
-{
-    int op = stp_op_from_name(arg, strlen(arg));
-
-    if (op >= 0 && op < STP_N_OPS)
-        o->measure.op = op;
-    else if (strchr(arg, '.') != NULL || strchr(arg, '/') != NULL)
-        o->output = arg;
-    else
-        argp_error(state,
-                   "-o '%s', expected sum, prod, min, max or avg, or a file's "
-                   "name with a dot in it",
-                   arg);
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->measure;
-        state->child_inputs[1] = &o->machine;
-        state->child_inputs[2] = &o->run;
-        return 0;
-    case OPT_ARMS:
-        o->arms = arg;
-        return 0;
-    case OPT_CHANNELS:
-        o->channels = arg;
-        return 0;
-    case 'o':
-        parse_op(arg, o, state);
-        return 0;
-    case 'r':
-        o->measure.root = stp_parse_count(arg, "-r", 0, state);
-        return 0;
-    case 'c':
-        o->check = stp_parse_count(arg, "-c", 0, state);
-        return 0;
-    case OPT_PLACE:
-        o->arm_places = parse_place(arg, state);
-        return 0;
-    case OPT_OUTPUT:
-        o->output = arg;
-        return 0;
-    case OPT_FORMAT:
-        parse_format(arg, o, state);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s', expected options only", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_measure_argp, 0, NULL, 0},
-    {&stp_machine_argp, 0, NULL, 0},
-    {&stp_run_argp, 0, "On a real machine:", 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
-    .doc = "Times collectives: every size with every arm, in interleaved "
-           "rounds.",
-};
-
 /* ---- one pass ---- */
 
 struct sweep {
-    const struct options *o;
+    const struct stp_sweep_options *o;
     const struct stp_world *world;
     struct stp_arms arms;
     struct stp_device device;
@@ -184,8 +28,8 @@ struct sweep {
 
 static bool prints_nccl(const struct sweep *s)
 {
-    return s->o->format == FORMAT_NCCL ||
-           (s->o->format == FORMAT_DEFAULT && s->info.is_live &&
+    return s->o->format == STP_FORMAT_NCCL ||
+           (s->o->format == STP_FORMAT_DEFAULT && s->info.is_live &&
             !s->o->machine.json);
 }
 
@@ -243,6 +87,7 @@ static void print_head(struct sweep *s)
     stp_nccl_text_write_head(&run, plan->colls[0], &s->device, stdout);
     stp_nccl_text_write_columns(stdout);
     s->coll = plan->colls[0];
+    s->total = (struct stp_nccl_text_total){0};
 }
 
 /* AUTO's row of the size that was measured last. */
@@ -293,14 +138,17 @@ static enum stp_status choose_arms(struct sweep *s)
     return status;
 }
 
-static enum stp_status make_plan(struct sweep *s)
+static enum stp_status make_plan(struct sweep *s, int type, int op)
 {
+    struct stp_measure_options measure = s->o->measure;
     struct stp_sweep_plan *plan = &s->plan.plan;
     enum stp_status status = choose_arms(s);
 
+    measure.type = type;
+    measure.op = op;
     if (status == STP_OK)
-        status = stp_make_plan(&s->device, &s->o->measure, &s->arms, &s->plan,
-                               s->err);
+        status =
+            stp_make_plan(&s->device, &measure, &s->arms, &s->plan, s->err);
     plan->arm_places = s->o->arm_places;
     plan->auto_places =
         s->info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE : s->o->arm_places;
@@ -310,20 +158,42 @@ static enum stp_status make_plan(struct sweep *s)
     return status;
 }
 
-static enum stp_status run_plan(struct sweep *s)
+static enum stp_status run_plan(struct sweep *s, int type, int op)
 {
-    enum stp_status status = make_plan(s);
+    enum stp_status status = make_plan(s, type, op);
+    bool prints = s->world->rank == 0 && prints_nccl(s);
 
     if (status != STP_OK)
         return status;
-    if (s->world->rank == 0 && prints_nccl(s))
+    if (prints)
         print_head(s);
     stp_progress_begin();
     status =
         stp_sweep_run(&s->device, &s->plan.plan, progress, s, &s->data, s->err);
-    if (s->world->rank == 0 && prints_nccl(s))
+    if (prints)
         stp_nccl_text_write_foot(&s->total, s->coll, stdout);
     return s->saved != STP_OK ? s->saved : status;
+}
+
+/* Of several types and operations those that the device lacks are left out. */
+static enum stp_status run_plans(struct sweep *s)
+{
+    const struct stp_sweep_options *o = s->o;
+    size_t n_types = o->measure.n_types > 0 ? o->measure.n_types : 1;
+    enum stp_status status = STP_OK;
+
+    for (size_t t = 0; t < n_types; t++)
+        for (size_t i = 0; i < o->n_ops && status == STP_OK; i++) {
+            int type = o->measure.n_types > 0 ? o->measure.types[t] : -1;
+
+            status = run_plan(s, type, o->ops[i]);
+            if (status != STP_ERR_RANGE || n_types * o->n_ops == 1)
+                continue;
+            if (s->world->rank == 0)
+                fprintf(stderr, "steptune sweep: left out: %s\n", s->err->text);
+            status = STP_OK;
+        }
+    return status;
 }
 
 /* ---- all of it ---- */
@@ -378,11 +248,11 @@ static enum stp_status report(struct sweep *s, struct stp_error *err)
         return status;
     if (s->o->machine.json)
         return stp_print_sweep_json(&s->data, stdout, err);
-    if (s->o->format == FORMAT_CSV) {
+    if (s->o->format == STP_FORMAT_CSV) {
         stp_measurements_write(&s->data, s->info.what, stdout);
         return STP_OK;
     }
-    if (s->o->format == FORMAT_NCCL || (prints_nccl(s) && s->arms.n == 1))
+    if (s->o->format == STP_FORMAT_NCCL || (prints_nccl(s) && s->arms.n == 1))
         return STP_OK;
     return print_comparisons(s, err);
 }
@@ -401,7 +271,7 @@ static enum stp_status run_pass(struct sweep *s, const struct stp_world *world)
         return status;
     s->world = world;
     s->device.ops->info(s->device.self, &s->info);
-    status = run_plan(s);
+    status = run_plans(s);
     s->device.ops->close(s->device.self);
     return status;
 }
@@ -460,7 +330,7 @@ static int body(void *user, const struct stp_world *world)
     return stp_complain_in("steptune sweep", world, status, &err);
 }
 
-static int check_arms(const struct options *o)
+static int check_arms(const struct stp_sweep_options *o)
 {
     struct stp_arms arms;
     struct stp_error err;
@@ -476,11 +346,12 @@ static int check_arms(const struct options *o)
 
 int stp_cmd_sweep(int argc, char **argv)
 {
-    struct options o = {.arm_places = STP_OUT_OF_PLACE, .check = 1};
+    struct stp_sweep_options o = {
+        .n_ops = 1, .arm_places = STP_OUT_OF_PLACE, .check = 1};
     int exit_status;
 
     stp_options_default(&o.machine, &o.measure, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    argp_parse(&stp_sweep_argp, argc, argv, 0, NULL, &o);
     exit_status = check_arms(&o);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
