@@ -166,7 +166,7 @@ TEST_F(CliSweep, RefusesWhatTheBackendCannotDo)
         {"--procs 0", 2, "--procs '0', expected numbers from 1"},
         {"--procs 2 --format xml", 2, "--format 'xml', expected nccl"},
         {"--procs 2 -o summ", 2, "-o 'summ', expected sum"},
-        {"--procs 2 -d int7", 2, "-d 'int7', expected i8"},
+        {"--procs 2 -d int7", 2, "-d 'int7', expected all, i8"},
     };
     for (const auto &c : cases) {
         Outcome o = Run("sweep --backend gloo " + std::string(c.arguments));
