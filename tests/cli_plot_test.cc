@@ -87,7 +87,7 @@ TEST_F(Plot, StudiesSeveralFiles)
               "allreduce_busbw_vs_size.png\nallreduce_latency_vs_size.png\n",
               o.out);
     EXPECT_THAT(Read("analysis.txt"),
-                StartsWith("mpi is the fastest: 2 times as fast as gloo "));
+                StartsWith("mpi is the fastest: 2.00 times as fast as gloo "));
     EXPECT_THAT(Read("full_results.md"), HasSubstr("| mpi | 2 | 1 | f32 |"));
 }
 

@@ -80,14 +80,14 @@ TEST(StudyTexts, SummaryHasARowABackendAndNumberOfProcesses)
 TEST(StudyTexts, AnalysisIsFiveSentences)
 {
     EXPECT_EQ(
-        "mpi is the fastest: 2 times as fast as gloo (geometric mean; "
+        "mpi is the fastest: 2.00 times as fast as gloo (geometric mean; "
         "faster "
         "at 3 of 4 common points).\n"
         "From 1 MB to 100 MB the time of gloo with 2 processes grows from 1 ms "
-        "to 80 ms, 80 times for 100 times the data.\n"
-        "From 2 to 4 processes, gloo takes 1.5 times as long for 100 MB; from "
+        "to 80 ms, 80.0 times for 100 times the data.\n"
+        "From 2 to 4 processes, gloo takes 1.50 times as long for 100 MB; from "
         "2 "
-        "to 4 processes, mpi takes 3 times as long for 100 MB.\n"
+        "to 4 processes, mpi takes 3.00 times as long for 100 MB.\n"
         "Bus bandwidth: gloo with 4 processes peaks at 1.25 GB/s (100 MB) and "
         "is within 10 percent of that from 10 MB on; mpi with 4 processes "
         "peaks at 3 GB/s (1 MB) and is within 10 percent of that from 1 MB "

@@ -10,6 +10,18 @@
 /* Of its peak, bandwidth is said to be saturated from there on. */
 #define SATURATED 0.9
 
+/* 'digits' digits, as people write numbers: 1200 and not 1.2e+03. */
+static int digits_behind(double value, int digits)
+{
+    double size = fabs(value);
+
+    while (size >= 10 && digits > 1) {
+        size /= 10;
+        digits--;
+    }
+    return digits - 1;
+}
+
 struct stp_bandwidth_peak stp_bandwidth_peak(const struct stp_curve *curve)
 {
     struct stp_bandwidth_peak peak = {0};
@@ -116,8 +128,9 @@ static void say_fastest(const struct stp_labelled_set *set, FILE *fp)
             fprintf(fp, "%s is the fastest: ", name);
         fprintf(
             fp,
-            "%.3g times as fast as %s (geometric mean; faster at %zu of %zu "
+            "%.*f times as fast as %s (geometric mean; faster at %zu of %zu "
             "common points)",
+            digits_behind(exp(m.log_ratio / (double)m.n), 3),
             exp(m.log_ratio / (double)m.n), set->all[i].series, m.n_faster,
             m.n);
         any = true;
@@ -177,8 +190,9 @@ static void say_size(const struct stp_labelled_set *set, FILE *fp)
     else
         fprintf(fp,
                 "From %s to %s the time of %s with %u processes grows from %s "
-                "to %s, %.3g times for %.0f times the data.\n",
+                "to %s, %.*f times for %.0f times the data.\n",
                 from, to, l->series, l->curve->like.n_ranks, from_us, to_us,
+                digits_behind(last->us.mean / first->us.mean, 3),
                 last->us.mean / first->us.mean,
                 (double)last->n_bytes / (double)first->n_bytes);
 }
@@ -221,17 +235,18 @@ static void say_processes(const struct stp_labelled_set *set, FILE *fp)
         const struct stp_curve *few = extreme(set, series, false);
         const struct stp_curve *many = extreme(set, series, true);
         uint64_t size = common_size(few, many);
+        double ratio;
         char name[32];
 
         if (is_repeated(set, i) || few->like.n_ranks == many->like.n_ranks ||
             size == 0)
             continue;
         stp_size_text(size, name);
-        fprintf(fp, "%s%u to %u processes, %s takes %.3g times as long for %s",
+        ratio = stp_curve_at(many, size)->us.mean /
+                stp_curve_at(few, size)->us.mean;
+        fprintf(fp, "%s%u to %u processes, %s takes %.*f times as long for %s",
                 any ? "; from " : "From ", few->like.n_ranks,
-                many->like.n_ranks, series,
-                stp_curve_at(many, size)->us.mean /
-                    stp_curve_at(few, size)->us.mean,
+                many->like.n_ranks, series, digits_behind(ratio, 3), ratio,
                 name);
         any = true;
     }
@@ -306,12 +321,13 @@ static enum stp_status say_noise(const struct stp_labelled_set *set, FILE *fp,
         stp_summarise(noise.values, noise.n, &s);
         stp_size_text(noise.where->n_bytes, size);
         fprintf(fp,
-                "Rounds scatter by %.2g percent of their mean (standard "
-                "deviation, median over all points), at worst by %.2g percent "
+                "Rounds scatter by %.*f percent of their mean (standard "
+                "deviation, median over all points), at worst by %.*f percent "
                 "(%s with %u processes, %s).\n",
-                s.median * 100, noise.where->noise * 100,
-                noise.noisiest->series, noise.noisiest->curve->like.n_ranks,
-                size);
+                digits_behind(s.median * 100, 2), s.median * 100,
+                digits_behind(noise.where->noise * 100, 2),
+                noise.where->noise * 100, noise.noisiest->series,
+                noise.noisiest->curve->like.n_ranks, size);
     }
     free(noise.values);
     return STP_OK;
