@@ -27,10 +27,13 @@ install() {
 		apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
 
-# preset NAME - configures, builds and tests one preset.
+# preset NAME [OPTION...] - configures, builds and tests one preset, with options
+# of ctest.
 preset() {
-	step "preset $1"
-	cmake --preset "$1" >/dev/null
-	cmake --build --preset "$1"
-	ctest --preset "$1"
+	name=$1
+	shift
+	step "preset $name"
+	cmake --preset "$name" >/dev/null
+	cmake --build --preset "$name"
+	ctest --preset "$name" "$@"
 }
