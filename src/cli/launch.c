@@ -142,13 +142,35 @@ static void complete(const struct stp_machine_options *machine,
         run->n_gpus = 1;
 }
 
+/* What a recorded machine has is recorded. */
+static int run_recorded(const char *command,
+                        const struct stp_machine_options *machine,
+                        const struct stp_run_options *run, body_fn body,
+                        void *user)
+{
+    if (run->n_procs == 0 && run->n_threads == 0 && run->n_gpus == 0 &&
+        run->graph == 0)
+        return body(user, &stp_world_of_one);
+    if (machine->on == NULL) {
+        stp_complain(command,
+                     "no GPU here for --procs, -t, -g or -G, and the recorded "
+                     "machine " STP_DEFAULT_MACHINE " takes none of them");
+        return STP_EXIT_NOTHING;
+    }
+    stp_complain(command,
+                 "--procs, -t, -g and -G are for --on cuda and --on cpu: '%s' "
+                 "is recorded",
+                 machine->on);
+    return STP_EXIT_USAGE;
+}
+
 int stp_launch(const char *command, const struct stp_machine_options *machine,
                struct stp_run_options *run, body_fn body, void *user)
 {
     enum stp_launched by = stp_launched_by();
 
     if (!stp_is_live(machine->on, run->backend))
-        return body(user, &stp_world_of_one);
+        return run_recorded(command, machine, run, body, user);
     complete(machine, by, run);
     if (by == STP_LAUNCHED_BY_TORCHRUN)
         return run_under_torchrun(command, run, body, user);
