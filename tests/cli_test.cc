@@ -150,6 +150,7 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
         {"sweep --seed x", 2, "--seed 'x', expected a number"},
         {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
         {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
+        {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
         {"sweep -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
         {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
         {"sweep --on cpu --backend nccl", 1, "--backend nccl does not run on"},

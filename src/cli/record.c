@@ -293,6 +293,12 @@ static int body(void *user, const struct stp_world *world)
     return exit_status;
 }
 
+static bool is_on_cpus(const struct stp_record_options *o)
+{
+    return (o->machine.on != NULL && strcmp(o->machine.on, "cpu") == 0) ||
+           (o->run.backend != NULL && strcmp(o->run.backend, "nccl") != 0);
+}
+
 /* Recorded machines are of bf16 sums and of all collectives. */
 static void complete(struct stp_record_options *o)
 {
@@ -316,6 +322,11 @@ int stp_cmd_record(int argc, char **argv)
         (o.measure.type != STP_TYPE_BF16 || o.measure.n_types > 1)) {
         stp_complain(argv[0], "-d %s, expected bf16: times are recorded in it",
                      stp_type_name(o.measure.type));
+        return STP_EXIT_USAGE;
+    }
+    if (is_on_cpus(&o)) {
+        stp_complain(argv[0], "search graphs and choices are NCCL's, expected "
+                              "--on cuda or a recorded machine");
         return STP_EXIT_USAGE;
     }
     complete(&o);
