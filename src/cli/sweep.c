@@ -23,7 +23,8 @@ struct sweep {
     int coll;                /* of the section that is being printed */
     struct stp_nccl_text_total total;
     struct stp_error *err;
-    enum stp_status saved;
+    enum stp_status saved; /* how saving went, and why not */
+    struct stp_error saved_err;
 };
 
 static bool prints_nccl(const struct sweep *s)
@@ -115,12 +116,12 @@ static bool progress(void *user, size_t done, size_t total)
     if (s->world->rank == 0) {
         if (prints_nccl(s) && s->n_printed < s->data.n_rows)
             print_size(s);
-        s->saved = save(s, s->err);
+        s->saved = save(s, &s->saved_err);
         stp_progress(NULL, done, total);
     }
     s->n_printed = s->data.n_rows;
     if (stp_world_any(s->world, stp_interrupted() || s->saved != STP_OK, &stop,
-                      s->err) != STP_OK)
+                      &s->saved_err) != STP_OK)
         s->saved = STP_ERR_DEVICE;
     return !stop;
 }
@@ -172,7 +173,10 @@ static enum stp_status run_plan(struct sweep *s, int type, int op)
         stp_sweep_run(&s->device, &s->plan.plan, progress, s, &s->data, s->err);
     if (prints)
         stp_nccl_text_write_foot(&s->total, s->coll, stdout);
-    return s->saved != STP_OK ? s->saved : status;
+    if (s->saved == STP_OK)
+        return status;
+    *s->err = s->saved_err;
+    return s->saved;
 }
 
 /* Of several types and operations those that the device lacks are left out. */
