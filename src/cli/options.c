@@ -84,8 +84,8 @@ static const struct argp_option measure_options[] = {
      0},
     {"datatype", 'd', "TYPE", 0,
      "Of the elements, as all_reduce_perf or we call it: float or f32, half, "
-     "bfloat16, int32, f8e4m3 ...; `sweep` takes all (default float; recorded "
-     "machines: bf16)",
+     "bfloat16, int32, f8e4m3 ...; `sweep` takes all (default bf16; `sweep` on "
+     "a real machine: float)",
      0},
     {0},
 };

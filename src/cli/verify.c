@@ -111,6 +111,8 @@ int stp_cmd_verify(int argc, char **argv)
     stp_options_default(&o.machine, &o.measure, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     o.machine.max_bytes = stp_max_bytes(&o.measure);
+    if (o.measure.type < 0)
+        o.measure.type = STP_TYPE_BF16; /* as training has it */
     if (o.measure.n_types > 1) {
         stp_complain(argv[0], "-d all, expected one type");
         return STP_EXIT_USAGE;
