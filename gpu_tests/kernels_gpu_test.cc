@@ -10,7 +10,7 @@
 namespace
 {
 
-constexpr uint64_t kElements = 100003; // more than one grid's worth of no power
+constexpr uint64_t kElements = 100003; // a multiple of no block of threads
 
 struct Case {
     int coll;

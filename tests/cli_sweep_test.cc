@@ -136,6 +136,15 @@ TEST_F(CliSweep, TakesTypesOperationsRootsAndSteps)
         EXPECT_EQ(4u, Count(o.out, size)) << size;
 }
 
+TEST_F(CliSweep, RoundsASizeUpToAnElementOfEveryRank)
+{
+    Outcome o = Run(kGloo + std::string("--procs 3 --collective allgather "
+                                        "-b 8 -e 8"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(Rows(o.out), ElementsAre(ElementsAre("12", "0", "0")));
+}
+
 TEST_F(CliSweep, TakesAllTypesAndLeavesOutWhatTheBackendLacks)
 {
     Outcome o = Run("sweep --backend gloo --procs 2 -b 8 -e 8 -n 1 -w 0 "

@@ -22,9 +22,11 @@ enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
     if (result == ncclSuccess || result == ncclInProgress)
         return STP_OK;
     last = d->nccl.get_last_error(rank->comm);
+    /* invalid: such as fp8 on a GPU that has none */
     return stp_fail(
-        err, STP_ERR_DEVICE, 0, 0, "rank %u, GPU %d: %s: %s%s%s", rank->rank,
-        rank->gpu, call, d->nccl.get_error_string(result),
+        err, result == ncclInvalidArgument ? STP_ERR_RANGE : STP_ERR_DEVICE, 0,
+        0, "rank %u, GPU %d: %s: %s%s%s", rank->rank, rank->gpu, call,
+        d->nccl.get_error_string(result),
         last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
 }
 

@@ -42,6 +42,8 @@ static enum stp_status issue_collective(struct part *p,
                                      &note->what, p->n_collectives, p->err);
     if (p->n > 1 && status == STP_OK)
         status = group(p, false);
+    else if (p->n > 1)
+        p->d->nccl.group_end(); /* what was refused leaves no group open */
     p->n_collectives++;
     return status;
 }

@@ -101,17 +101,20 @@ static double span_us(const struct stp_cuda *d, unsigned from, unsigned to)
     return most;
 }
 
-static enum stp_status check_size(const struct stp_cuda *d,
+static enum stp_status check_call(const struct stp_cuda *d,
                                   const struct stp_collective *what,
                                   struct stp_error *err)
 {
-    if (what->n_bytes <= d->max_bytes && what->root < d->n_ranks)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                    "%llu bytes to root %u, but the device was opened for %llu "
-                    "and has %u ranks",
-                    (unsigned long long)what->n_bytes, what->root,
-                    (unsigned long long)d->max_bytes, d->n_ranks);
+    if (what->n_bytes > d->max_bytes)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "%llu bytes, but the device was opened for %llu",
+                        (unsigned long long)what->n_bytes,
+                        (unsigned long long)d->max_bytes);
+    if (what->root >= d->n_ranks)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "root %u, expected one of the %u ranks, from 0",
+                        what->root, d->n_ranks);
+    return STP_OK;
 }
 
 static enum stp_status cuda_probe(void *self, const struct stp_collective *what,
@@ -127,7 +130,7 @@ static enum stp_status cuda_probe(void *self, const struct stp_collective *what,
     };
     struct stp_program program = {0};
     struct stp_question question;
-    enum stp_status status = check_size(d, what, err);
+    enum stp_status status = check_call(d, what, err);
 
     for (int i = 0; i < 3 && status == STP_OK; i++)
         status = stp_program_add(&program, &notes[i], err);
@@ -151,7 +154,7 @@ static enum stp_status cuda_check(void *self, const struct stp_collective *what,
                                   uint64_t seed, uint64_t *n_wrong_ret,
                                   struct stp_error *err)
 {
-    enum stp_status status = check_size(self, what, err);
+    enum stp_status status = check_call(self, what, err);
 
     return status == STP_OK ? stp_cuda_check(self, what, seed, n_wrong_ret, err)
                             : status;
@@ -166,7 +169,7 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
     struct stp_cuda *d = self;
     const struct stp_note note = {
         .kind = STP_NOTE_COLLECTIVE, .stream = stream, .what = *what};
-    enum stp_status status = check_size(d, what, err);
+    enum stp_status status = check_call(d, what, err);
 
     return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
 }

@@ -69,13 +69,16 @@ enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
                         "site-packages)",
                         dlerror());
     status = find_functions(library, path, &api, err);
-    if (status != STP_OK)
-        return status;
-    if (api.get_version(&api.version) != 0 || api.version < OLDEST) {
+    if (status == STP_OK &&
+        (api.get_version(&api.version) != 0 || api.version < OLDEST)) {
         stp_nccl_version_name(api.version, name);
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
-                        "'%s' is NCCL %s, expected 2.21 or later", path, name);
+        status =
+            stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                     "'%s' is NCCL %s, expected 2.21 or later", path, name);
     }
-    *api_ret = api;
-    return STP_OK;
+    if (status == STP_OK)
+        *api_ret = api;
+    else
+        dlclose(library);
+    return status;
 }

@@ -81,14 +81,14 @@ struct stp_run_options {
     unsigned n_threads;             /* of a process; 0: not given */
     unsigned n_gpus;                /* of a thread; 0: not given */
     unsigned graph;                 /* launches of a CUDA graph; 0: none */
-    unsigned time_limit_s;          /* for one turn of an arm; 0: none */
+    unsigned time_limit_s;          /* for what runs in one go; 0: none */
 };
 extern const struct argp stp_run_argp;
 
 /* What and how to measure. */
 struct stp_measure_options {
     int colls[NCCL_NUM_TUNED_FUNCS];
-    size_t n_colls; /* 0: all that the machine has times of */
+    size_t n_colls; /* 0: not given */
     uint64_t begin; /* with 'end', 'factor' and 'step'; 0: not given */
     uint64_t end;
     double factor;
@@ -127,7 +127,8 @@ void stp_options_default(struct stp_machine_options *machine,
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err);
 
-/* Whether that, or none, is this machine itself: its GPUs or CPUs. */
+/* Whether --on and --backend, NULL if not given, mean this machine itself: its
+ * GPUs or CPUs. */
 bool stp_is_live(const char *on, const char *backend);
 
 /* The module of a device, such as "cuda", beside this program. */
@@ -229,8 +230,8 @@ enum stp_status stp_make_plan(const struct stp_device *device,
                               struct stp_cli_plan *plan_ret,
                               struct stp_error *err);
 
-/* The bytes that sizes of a collective must be multiples of on this device: an
- * element of each rank, or of all. */
+/* The bytes that sizes of a collective must be multiples of on this device: one
+ * element, or one of every rank where ranks get parts. */
 uint64_t stp_size_grain(const struct stp_device *device, int coll, int type);
 
 /* The largest message that the options ask for, or a default of 1 GiB. */

@@ -1,10 +1,11 @@
 /* launch.c - from options, or whoever started us, to the processes of a run */
+#include <string.h>
+
 #include "bench/module.h"
 #include "cli/cli.h"
 #include "launch/fork.h"
 #include "launch/launch.h"
 #include "launch/torchrun.h"
-#include <string.h>
 
 typedef int (*body_fn)(void *user, const struct stp_world *world);
 

@@ -20,7 +20,12 @@ static const struct {
     {"mpi", "mpi", "cpu", "MPI"},
 };
 
-enum { N_MODULES = sizeof(modules) / sizeof(modules[0]) };
+enum {
+    N_MODULES = sizeof(modules) / sizeof(modules[0]),
+    /* Sizes are rounded up to an element of every rank, of which only the
+     * opened device knows how many there are. */
+    LEAST_BYTES = 1 << 20,
+};
 
 /* Linux's and WSL's; asking CUDA takes a second, and does not survive a
  * fork. */
@@ -79,10 +84,11 @@ static enum stp_status open_module(const struct stp_open_options *o, int module,
                                    struct stp_device *device_ret,
                                    struct stp_error *err)
 {
-    struct stp_device_options options = {.world = o->world,
-                                         .max_bytes = o->max_bytes,
-                                         .plugin = o->plugin,
-                                         .graphs_file = o->graphs_file};
+    struct stp_device_options options = {
+        .world = o->world,
+        .max_bytes = o->max_bytes > LEAST_BYTES ? o->max_bytes : LEAST_BYTES,
+        .plugin = o->plugin,
+        .graphs_file = o->graphs_file};
     const struct stp_module *opened;
     char path[STP_CLI_PATH];
     enum stp_status status;
