@@ -290,15 +290,15 @@ INSTANTIATE_TEST_SUITE_P(Table, ForkEnd, testing::ValuesIn(kEnds),
                              return std::string(c.param.name);
                          });
 
+// Whether the others return or are ended first is the machine's affair.
 TEST_F(Fork, AddsNoWordToWhatABodySaid)
 {
     moment_ms_ = 50;
     for (const Body &other : kOthers) {
         EXPECT_EQ("7", Run(3, [&](const stp_world &world) {
-                      if (world.rank == 2)
-                          return 7;
-                      int status = other(world);
-                      return world.rank == 0 ? 7 : status;
+                      if (world.rank != 2)
+                          other(world);
+                      return 7;
                   }));
         ExpectAllGone(3);
     }
