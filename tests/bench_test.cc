@@ -73,7 +73,14 @@ struct BadArm {
 TEST(Arms, RefuseWordsThatMeanNothing)
 {
     const BadArm cases[] = {
-        {"ring", "arm 'ring', expected auto, all, ALGORITHM/PROTOCOL"},
+        {"rong", "arm 'rong', expected auto, auto2, all or "
+                 "ALGORITHM/PROTOCOL/CHANNELS or a part of it"},
+        {"16", "arm '16'"},
+        {"auto/", "arm 'auto/'"},
+        {"plugin", "arm 'plugin'"},
+        {"ll/ring", "arm 'll/ring'"},
+        {"16/ring", "arm '16/ring'"},
+        {"ring/tree", "arm 'ring/tree'"},
         {"ring/ll,rnig/ll", "arm 'rnig/ll'"},
         {"ring/ll/0", "arm 'ring/ll/0'"},
         {"ring/ll/65", "arm 'ring/ll/65'"},
@@ -87,6 +94,56 @@ TEST(Arms, RefuseWordsThatMeanNothing)
         EXPECT_EQ(STP_ERR_SYNTAX, stp_arms_parse(c.list, &arms, &err));
         EXPECT_THAT(err.text, HasSubstr(c.expected));
     }
+}
+
+struct NamedArm {
+    const char *name;
+    stp_arm arm;
+    const char *algo; // in files
+    const char *proto;
+};
+
+TEST(Arms, HaveNamesThatAreRead)
+{
+    // clang-format off
+    const NamedArm cases[] = {
+        {"auto",          {STP_ARM_AUTO, 0, 0, 0},                               "auto",   "auto"},
+        {"auto2",         {STP_ARM_AUTO_AGAIN, 0, 0, 0},                         "auto2",  "auto2"},
+        {"plugin",        {STP_ARM_PLUGIN, 0, 0, 0},                             "plugin", "plugin"},
+        {"ring/ll128",    {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0}, "ring",   "ll128"},
+        {"ring/ll128/16", {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16},"ring",   "ll128"},
+        {"simple",        {STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0},       "auto",   "simple"},
+        {"ll128/4",       {STP_ARM_FORCED, STP_ANY, NCCL_PROTO_LL128, 4},        "auto",   "ll128"},
+        {"tree",          {STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0},          "tree",   "auto"},
+        {"tree/8",        {STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 8},          "tree",   "auto"},
+        {"auto/16",       {STP_ARM_FORCED, STP_ANY, STP_ANY, 16},                "auto",   "auto"},
+    };
+    // clang-format on
+
+    for (const NamedArm &c : cases) {
+        char name[STP_ARM_NAME];
+        stp_arm arm{};
+        const char *algo, *proto;
+
+        EXPECT_TRUE(stp_arm_from_name(c.name, strlen(c.name), &arm)) << c.name;
+        EXPECT_TRUE(stp_arm_equal(&c.arm, &arm)) << c.name;
+        stp_arm_name(&c.arm, name);
+        EXPECT_STREQ(c.name, name);
+        stp_arm_columns(&c.arm, &algo, &proto);
+        EXPECT_STREQ(c.algo, algo);
+        EXPECT_STREQ(c.proto, proto);
+    }
+}
+
+TEST(Arms, OfOneWordRanIfThatIsWhatRan)
+{
+    const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
+    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0};
+
+    EXPECT_TRUE(stp_arm_ran(&simple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE));
+    EXPECT_FALSE(stp_arm_ran(&simple, NCCL_ALGO_RING, NCCL_PROTO_LL));
+    EXPECT_TRUE(stp_arm_ran(&tree, NCCL_ALGO_TREE, NCCL_PROTO_LL));
+    EXPECT_FALSE(stp_arm_ran(&tree, NCCL_ALGO_RING, NCCL_PROTO_LL));
 }
 
 TEST(Arms, RefuseChannelCountsThatNcclCannotHave)

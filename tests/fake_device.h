@@ -95,6 +95,7 @@ inline const stp_device_ops kFakeOps = {
         },
     .group = nullptr,
     .compute = nullptr,
+    .elementwise = nullptr,
     .record =
         [](void *self, unsigned, unsigned event, stp_error *) {
             FakeDevice *d = Self(self);
@@ -126,6 +127,7 @@ inline const stp_device_ops kFakeOps = {
         [](const void *self) {
             return static_cast<const FakeDevice *>(self)->wall;
         },
+    .source = [](const void *) { return STP_SOURCE_MEASURED; },
     .close = [](void *) {},
 };
 

@@ -14,15 +14,21 @@ extern "C" {
 #endif
 
 enum stp_arm_kind {
-    STP_ARM_AUTO,   /* NCCL's own choice, untouched */
-    STP_ARM_FORCED, /* one algorithm and protocol, at every size */
-    STP_ARM_PLUGIN, /* whatever the tuner plugin under test says */
+    STP_ARM_AUTO,       /* NCCL's own choice, untouched */
+    STP_ARM_AUTO_AGAIN, /* the same once more: what equal arms differ by */
+    STP_ARM_FORCED,     /* an algorithm, a protocol or both, at every size, or a
+                           number of channels */
+    STP_ARM_PLUGIN,     /* whatever the tuner plugin under test says */
 };
+
+/* Of an arm that forces the other one alone: NCCL's own choice with that, as if
+ * NCCL_ALGO or NCCL_PROTO were set. */
+enum { STP_ANY = -1 };
 
 struct stp_arm {
     enum stp_arm_kind kind;
-    int algo;       /* NCCL_ALGO_*; 0 unless forced */
-    int proto;      /* NCCL_PROTO_*; 0 unless forced */
+    int algo;       /* NCCL_ALGO_* or STP_ANY; 0 unless forced */
+    int proto;      /* NCCL_PROTO_* or STP_ANY; 0 unless forced */
     int n_channels; /* 1 to 64; 0 for NCCL's own count */
 };
 
@@ -40,18 +46,24 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
  * out, runs as NCCL's own choice. */
 bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
 
-/* "auto", "plugin", "ring/ll128" or "ring/ll128/16". */
+/* "auto", "auto2", "plugin", "ring/ll128" or "ring/ll128/16"; where one is
+ * forced alone "ring", "ll128", "ll128/16" or "auto/16". */
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
+
+/* What stands in the columns of a file for the algorithm and the protocol:
+ * "auto" for what is not forced, and the name of a kind that forces nothing in
+ * both.  Static storage. */
+void stp_arm_columns(const struct stp_arm *arm, const char **algo_ret,
+                     const char **proto_ret);
 
 /* The arm of such a name; false, and *arm_ret untouched, if there is none. */
 bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 
 /*
- * Reads a comma-separated list: "auto", "all" (every algorithm with every
- * protocol that NCCL has kernels for), "ALGORITHM/PROTOCOL" and
- * "ALGORITHM/PROTOCOL/CHANNELS".  AUTO is always the first of *arms_ret, named
- * or not, and no arm is in it twice.  *err names the word that means nothing;
- * *arms_ret is undefined then.
+ * Reads a comma-separated list of names: "all" is every algorithm with every
+ * protocol that NCCL has kernels for; "plugin" is not in a list.  AUTO is
+ * always the first of *arms_ret, named or not, and no arm is in it twice.  *err
+ * names the word that means nothing; *arms_ret is undefined then.
  */
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);

@@ -105,6 +105,8 @@ static enum stp_status issue(struct part *p, const struct stp_note *note)
         return group(p, note->kind == STP_NOTE_GROUP_BEGIN);
     case STP_NOTE_COMPUTE:
         return issue_compute(p, note);
+    case STP_NOTE_ELEMENTWISE: /* no device notes any yet */
+        return STP_OK;
     case STP_NOTE_RECORD:
     case STP_NOTE_WAIT:
         return issue_event(p, note);

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "bench/arm.h"
+#include "bench/call.h"
 #include "bench/measurement.h"
 #include "core/dtype.h"
 #include "core/status.h"
@@ -49,25 +50,6 @@ struct stp_device_info {
                                it and collectives do to each other */
     double event_us; /* about what an event between two collectives adds to
                         them; 0: nothing */
-};
-
-/* One collective on every rank. */
-struct stp_collective {
-    int coll;         /* ncclFunc_t */
-    uint64_t n_bytes; /* as a tuner counts them: a multiple of the type's size,
-                         and of it times the ranks for allgather,
-                         reducescatter */
-    int type;         /* enum stp_type */
-    int op;           /* enum stp_op; means nothing if none reduces */
-    unsigned root;    /* rank; means nothing if there is none */
-    bool in_place;
-};
-
-/* A matrix product: C of m x n is A of m x k times B of k x n. */
-struct stp_gemm {
-    unsigned m, n, k;
-    int type; /* STP_TYPE_F32, F64, F16 or BF16; what a device lacks is
-                 STP_ERR_RANGE */
 };
 
 /* Streams: what is in one runs in order, the two run side by side. */
@@ -157,6 +139,12 @@ struct stp_device_ops {
                                const struct stp_gemm *gemm,
                                struct stp_error *err);
 
+    /* The sum of two vectors into one of them, each of 'n_bytes' rounded down
+     * to whole floats: 3 times n_bytes through memory, and next to nothing to
+     * compute.  On every rank. */
+    enum stp_status (*elementwise)(void *self, unsigned stream,
+                                   uint64_t n_bytes, struct stp_error *err);
+
     /* Event 'event', from 0, is when all that was noted before in this stream
      * is done; each once between two synchronise(). */
     enum stp_status (*record)(void *self, unsigned stream, unsigned event,
@@ -188,6 +176,10 @@ struct stp_device_ops {
      * start until all of it was done, on the slowest rank: with the first
      * launch and the last wait, as nccl-tests counts. */
     double (*wall_us)(const void *self);
+
+    /* How much the times of the last run are worth: the worst of all that was
+     * in it. */
+    enum stp_source (*source)(const void *self);
 
     void (*close)(void *self);
 };

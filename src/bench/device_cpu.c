@@ -96,7 +96,7 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
 {
     const struct device *d = self;
 
-    if (arm->kind == STP_ARM_AUTO)
+    if (arm->kind < STP_ARM_FORCED)
         return STP_OK;
     return stp_fail(err, STP_ERR_RANGE, 0, 0,
                     arm->kind == STP_ARM_PLUGIN

@@ -53,7 +53,7 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind == STP_ARM_PLUGIN && !stp_cuda_plugin_has_inner())
         return stp_fail(err, STP_ERR_RANGE, 0, 0,
                         "no plugin to measure: the device was opened without");
-    if (arm->kind != STP_ARM_AUTO && !d->info.has_arms)
+    if (arm->kind >= STP_ARM_FORCED && !d->info.has_arms)
         return stp_fail(err, STP_ERR_RANGE, 0, 0,
                         "NCCL %s did not load our tuner, so nothing can be "
                         "forced: expected NCCL 2.22 or later and more than one "
@@ -65,27 +65,28 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 }
 
 /* Without a profiler: what NCCL must have made of the table, as its tuner left
- * it. */
+ * it: the cheapest of what is not forced otherwise, if there is such. */
 static void deduce(const struct stp_cuda *d, const struct stp_question *q,
                    struct stp_device_run *run)
 {
+    const struct stp_arm *arm = &d->arm;
     float best = 3600000000.0f;
+    bool is_forced = false;
 
-    if (d->arm.kind == STP_ARM_PLUGIN || q->n_bytes == 0)
+    if (arm->kind == STP_ARM_PLUGIN || q->n_bytes == 0)
         return;
-    if (d->arm.kind == STP_ARM_FORCED &&
-        q->cost[d->arm.algo][d->arm.proto] >= 0) {
-        run->algo = d->arm.algo;
-        run->proto = d->arm.proto;
-        return;
-    }
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            if (q->cost[a][p] >= 0 && q->cost[a][p] < best) {
-                best = q->cost[a][p];
-                run->algo = a;
-                run->proto = p;
-            }
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+            bool fits = stp_arm_ran(arm, a, p);
+
+            if (!(q->cost[a][p] >= 0) || (is_forced && !fits) ||
+                (is_forced == fits && q->cost[a][p] >= best))
+                continue;
+            is_forced = fits;
+            best = q->cost[a][p];
+            run->algo = a;
+            run->proto = p;
+        }
 }
 
 static double span_us(const struct stp_cuda *d, unsigned from, unsigned to)

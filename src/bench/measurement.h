@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "bench/arm.h"
+#include "bench/workload.h"
 #include "core/policy.h"
 #include "core/stats.h"
 
@@ -34,8 +35,8 @@ const char *stp_source_name(enum stp_source source);
 /* The source of that name, or -1. */
 int stp_source_from_name(const char *word, size_t len);
 
-/* One arm in one round at one size.  Times are microseconds for one
- * collective, the slowest rank counting. */
+/* One arm in one round at one size.  Times are microseconds for one collective,
+ * or for one iteration of a workload, the slowest rank counting. */
 struct stp_measurement {
     int coll;         /* ncclFunc_t */
     uint64_t n_bytes; /* as a tuner counts them */
@@ -53,8 +54,11 @@ struct stp_measurement {
     unsigned n_nodes;
     unsigned iters; /* in this round */
     enum stp_source source;
-    struct stp_summary us; /* of collectives back to back: the mean with the
-                              first launch and the last wait (sweep.h) */
+    struct stp_summary us;    /* of collectives back to back: the mean with the
+                                 first launch and the last wait (sweep.h) */
+    struct stp_workload work; /* what the collective is part of */
+    double alone_us; /* of one layer's collectives with this arm, nothing beside
+                        them, in this round; 0: not measured */
 };
 
 /* Measurements and where they are from. */

@@ -15,6 +15,7 @@ enum stp_note_kind {
     STP_NOTE_GROUP_BEGIN,
     STP_NOTE_GROUP_END,
     STP_NOTE_COMPUTE,
+    STP_NOTE_ELEMENTWISE,
     STP_NOTE_RECORD,
     STP_NOTE_WAIT,
 };
@@ -26,6 +27,7 @@ struct stp_note {
     unsigned event;
     struct stp_collective what;
     struct stp_gemm gemm;
+    uint64_t n_bytes; /* of each vector of an elementwise kernel */
 };
 
 /* Begin with zeros; free with stp_program_free(). */

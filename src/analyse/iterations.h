@@ -1,0 +1,94 @@
+/*
+ * iterations.h - what measured iterations say of each arm
+ */
+#ifndef STP_ITERATIONS_H
+#define STP_ITERATIONS_H
+
+#include "bench/iterate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One arm of a setting.  Gains are over the AUTO of the same rounds; of AUTO
+ * itself they are 1, without an interval. */
+struct stp_iteration_arm {
+    struct stp_arm arm;
+    int ran_algo; /* what NCCL ran; -1 where nobody knows */
+    int ran_proto;
+    int ran_channels;
+    enum stp_source source;
+    unsigned n_rounds;
+    size_t n_iterations;   /* of all rounds */
+    struct stp_summary us; /* of all of them */
+    struct stp_gain gain;  /* of the rounds' medians */
+    double exposed_us;     /* the mean without the compute alone: time in
+                              which an iteration waits for communication */
+    double alone_us;       /* of one layer's collectives alone, mean over
+                              rounds; 0: not measured */
+    double algbw;          /* of those, GB/s: all their bytes over the time */
+    double busbw;          /* the same with each collective's factor of
+                              analyse/bandwidth.h */
+    struct stp_gain alone_gain;
+};
+
+/* One workload at one size. */
+struct stp_iteration_setting {
+    struct stp_measurement like; /* a row of it: the collective, its size, data,
+                                    ranks and the workload hold for all */
+    double compute_us;           /* of an iteration's compute alone */
+    double comm_us;    /* of an iteration's collectives alone, as NCCL chooses;
+                          0: not measured */
+    double noise;      /* standard deviation of AUTO's rounds over their mean */
+    double resolution; /* the smallest gain less 1 that so many rounds tell from
+                          nothing: half the 95 percent interval of a second
+                          AUTO's gain if there is one, else as AUTO's own rounds
+                          spread; INFINITY for one round */
+    const struct stp_iteration_arm *arms; /* AUTO, then by stp_order_arms() */
+    size_t n_arms;                        /* >= 1 */
+};
+
+struct stp_iteration_summary {
+    struct stp_iteration_setting *settings; /* by mode, collective, compute,
+                                               layers, ratio, size */
+    size_t n_settings;
+    struct stp_iteration_arm *arms; /* of all settings */
+};
+
+/*
+ * Sums up.  STP_ERR_SYNTAX if a setting has no AUTO, STP_ERR_NOMEM;
+ * *summary_ret is untouched then.  Free with stp_iteration_summary_free().
+ */
+enum stp_status
+stp_summarise_iterations(const struct stp_iterations *iterations,
+                         struct stp_iteration_summary *summary_ret,
+                         struct stp_error *err);
+
+void stp_iteration_summary_free(struct stp_iteration_summary *summary);
+
+/* ---- regimes ---- */
+
+/* A setting where the arm that is the fastest alone is not the one with the
+ * shortest iteration.  Arms are those of the setting. */
+struct stp_regime {
+    const struct stp_iteration_setting *setting;
+    const struct stp_iteration_arm *alone; /* the fastest alone */
+    const struct stp_iteration_arm *best;  /* the shortest iteration */
+    struct stp_gain gain;       /* iterations: of 'best' over 'alone' */
+    struct stp_gain alone_gain; /* collectives alone: of 'alone' over 'best' */
+};
+
+/*
+ * Finds those where the whole interval of 'gain' is at or above 1 + min_gain;
+ * 'alone_gain' says whether it is slower alone, or as fast.  Arms that NCCL ran
+ * as the same algorithm and protocol with the same channels are one.  Into
+ * 'regimes', one a setting at most; returns how many.
+ */
+size_t stp_find_regimes(const struct stp_iterations *iterations,
+                        const struct stp_iteration_summary *summary,
+                        double min_gain, struct stp_regime *regimes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ITERATIONS_H */

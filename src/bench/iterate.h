@@ -1,0 +1,85 @@
+/*
+ * iterate.h - the measuring loop of training iterations
+ *
+ * Within a round every arm runs once, so that each is paired with the AUTO of
+ * its own round.  One turn of an arm: 'warmup' iterations, all ranks meet,
+ * 'iters' iterations with an event behind each, and then the collectives alone.
+ * A round also times the compute alone.
+ *
+ * Before the rounds of a setting the product is chosen, by measuring, so that a
+ * layer's compute takes about 'ratio' times what its collectives take as NCCL
+ * chooses, each alone.
+ */
+#ifndef STP_ITERATE_H
+#define STP_ITERATE_H
+
+#include "bench/measurement.h"
+#include "bench/sizes.h"
+#include "bench/sweep.h"
+#include "bench/workload.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Settings are all modes with all sizes and, unless the product is given, all
+ * ratios. */
+struct stp_iterate_plan {
+    const int *modes; /* enum stp_mode, not ALONE */
+    size_t n_modes;
+    const struct stp_sizes *sizes; /* bytes of a collective; rounded up to what
+                                      the ranks can share evenly */
+    const double *ratios;          /* > 0 */
+    size_t n_ratios;
+    const struct stp_gemm *gemm; /* of a layer, of 'type'; NULL: by ratio */
+    int compute;                 /* enum stp_compute */
+    int coll;                    /* ncclFunc_t, of sequential and overlap */
+    const struct stp_arms *arms; /* AUTO is the first */
+    unsigned layers;             /* >= 1 */
+    unsigned rounds;             /* >= 1 */
+    unsigned warmup;             /* iterations before the timed ones */
+    unsigned iters;              /* timed iterations an arm and round, >= 1 */
+    double turn_us; /* 'iters' are as many as fit into this time, but at least
+                       STP_ITERATE_MIN; 0: no limit */
+    unsigned graph; /* launches of a CUDA graph of the iterations, for a device
+                       opened with graphs; else 0 */
+    int type;       /* enum stp_type, of products and collectives */
+    int op;         /* enum stp_op */
+    bool alone;     /* also time each arm's collectives alone */
+    bool rotate;    /* begin each round with another arm: on machines that
+                       drift */
+};
+
+enum { STP_ITERATE_MIN = 5 };
+
+/* What was measured: rows of times of iterations, 'iters' samples a row. */
+struct stp_iterations {
+    struct stp_dataset data; /* a row an arm and round, by settings */
+    double *sample_us; /* of all rows, one after the other, as they came */
+    size_t n_samples;
+    size_t capacity;
+};
+
+/*
+ * Measures '*plan' and appends to '*out'.  A forced arm that NCCL rules out for
+ * all collectives of a workload is left out, and so is a setting with the
+ * product of one before it: collectives can be so short that no product is
+ * short enough.  In fsdp a row's collective is the all-gather; its arm is that
+ * of the reduce-scatters, too.
+ *
+ * 'progress' is called after every round, of which there are as many as
+ * settings times rounds; NULL for nobody.  On failure, or if it stopped this
+ * (STP_ERR_STOPPED), *out holds all rounds that were complete.
+ */
+enum stp_status stp_iterate_run(const struct stp_device *device,
+                                const struct stp_iterate_plan *plan,
+                                stp_sweep_progress progress, void *user,
+                                struct stp_iterations *out,
+                                struct stp_error *err);
+
+void stp_iterations_free(struct stp_iterations *iterations);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ITERATE_H */

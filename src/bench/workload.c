@@ -1,0 +1,282 @@
+#include "bench/workload.h"
+
+#include <string.h>
+
+#include "bench/device.h"
+#include "nccl_tuner_abi.h"
+
+static const char *const mode_names[STP_N_MODES] = {
+    [STP_MODE_ALONE] = "alone",
+    [STP_MODE_SEQUENTIAL] = "sequential",
+    [STP_MODE_OVERLAP] = "overlap",
+    [STP_MODE_FSDP] = "fsdp",
+};
+
+static const char *const compute_names[STP_N_COMPUTES] = {
+    [STP_COMPUTE_GEMM] = "gemm",
+    [STP_COMPUTE_TRAINING] = "training",
+};
+
+/* One layer's compute in one pass, in this order. */
+struct pass {
+    unsigned elementwise_before;
+    unsigned gemms;
+    unsigned elementwise_behind;
+};
+
+/* A pass without products is none. */
+static const struct {
+    struct pass forward;
+    struct pass backward; /* the collectives go with this one */
+} passes[STP_N_COMPUTES] = {
+    [STP_COMPUTE_GEMM] = {.backward = {0, 1, 0}},
+    [STP_COMPUTE_TRAINING] = {.forward = {0, 1, 1}, .backward = {1, 2, 0}},
+};
+
+/* An iteration that is being noted.  The first failure stays. */
+struct noting {
+    const struct stp_device *device;
+    const struct stp_workload *work;
+    const struct stp_collective *what;
+    unsigned event; /* the next that is free */
+    enum stp_status status;
+    struct stp_error *err;
+};
+
+/* ---- names and order ---- */
+
+static int find(const char *const *names, int n, const char *word, size_t len)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], word, len) == 0)
+            return i;
+    return -1;
+}
+
+const char *stp_mode_name(int mode)
+{
+    return mode_names[mode];
+}
+
+const char *stp_compute_name(int compute)
+{
+    return compute_names[compute];
+}
+
+int stp_mode_from_name(const char *word, size_t len)
+{
+    return find(mode_names, STP_N_MODES, word, len);
+}
+
+int stp_compute_from_name(const char *word, size_t len)
+{
+    return find(compute_names, STP_N_COMPUTES, word, len);
+}
+
+#define RETURN_UNLESS_SAME(x, y)                                               \
+    do {                                                                       \
+        if ((x) != (y))                                                        \
+            return (x) < (y) ? -1 : 1;                                         \
+    } while (0)
+
+int stp_workload_order(const struct stp_workload *a,
+                       const struct stp_workload *b)
+{
+    RETURN_UNLESS_SAME(a->mode, b->mode);
+    RETURN_UNLESS_SAME(a->compute, b->compute);
+    RETURN_UNLESS_SAME(a->layers, b->layers);
+    RETURN_UNLESS_SAME(a->ratio, b->ratio);
+    if (a->ratio != 0)
+        return 0; /* the products were fitted to it */
+    RETURN_UNLESS_SAME(a->gemm.m, b->gemm.m);
+    RETURN_UNLESS_SAME(a->gemm.n, b->gemm.n);
+    RETURN_UNLESS_SAME(a->gemm.k, b->gemm.k);
+    return 0;
+}
+
+/* ---- parts ---- */
+
+static void compute(struct noting *n, unsigned stream, const struct pass *pass)
+{
+    const struct stp_gemm *gemm = &n->work->gemm;
+    uint64_t n_bytes = (uint64_t)gemm->m * gemm->n * stp_type_size(gemm->type);
+    const struct stp_device *d = n->device;
+
+    for (unsigned i = 0; i < pass->elementwise_before && n->status == STP_OK;
+         i++)
+        n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
+    for (unsigned i = 0; i < pass->gemms && n->status == STP_OK; i++)
+        n->status = d->ops->compute(d->self, stream, gemm, n->err);
+    for (unsigned i = 0; i < pass->elementwise_behind && n->status == STP_OK;
+         i++)
+        n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
+}
+
+static void collective(struct noting *n, unsigned stream, int coll)
+{
+    struct stp_collective what = *n->what;
+
+    what.coll = coll;
+    if (n->status == STP_OK)
+        n->status =
+            n->device->ops->collective(n->device->self, stream, &what, n->err);
+}
+
+/* The event by which all that is noted in a stream so far is done. */
+static unsigned mark(struct noting *n, unsigned stream)
+{
+    const struct stp_device *d = n->device;
+
+    if (n->status == STP_OK)
+        n->status = d->ops->record(d->self, stream, n->event, n->err);
+    return n->event++;
+}
+
+static void await(struct noting *n, unsigned stream, unsigned event)
+{
+    const struct stp_device *d = n->device;
+
+    if (n->status == STP_OK)
+        n->status = d->ops->wait(d->self, stream, event, n->err);
+}
+
+/* Makes 'to' wait for all that is noted in 'from'. */
+static void join(struct noting *n, unsigned from, unsigned to)
+{
+    await(n, to, mark(n, from));
+}
+
+/* ---- modes ---- */
+
+static void note_sequential(struct noting *n)
+{
+    unsigned layers = n->work->layers;
+
+    for (unsigned i = 0; i < layers; i++)
+        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
+    for (unsigned i = 0; i < layers; i++)
+        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].backward);
+    for (unsigned i = 0; i < layers; i++)
+        collective(n, STP_STREAM_MAIN, n->what->coll);
+}
+
+static void note_overlap(struct noting *n)
+{
+    unsigned layers = n->work->layers;
+
+    for (unsigned i = 0; i < layers; i++)
+        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
+    for (unsigned i = 0; i < layers; i++) {
+        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].backward);
+        join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
+        collective(n, STP_STREAM_COMM, n->what->coll);
+    }
+    join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
+}
+
+static unsigned gather(struct noting *n)
+{
+    collective(n, STP_STREAM_COMM, ncclFuncAllGather);
+    return mark(n, STP_STREAM_COMM);
+}
+
+/* Through all layers: each layer's parameters are gathered while the one before
+ * it computes. */
+static void note_fsdp_pass(struct noting *n, const struct pass *pass,
+                           bool scatters)
+{
+    unsigned layers = n->work->layers;
+    unsigned gathered = gather(n);
+
+    for (unsigned i = 0; i < layers; i++) {
+        await(n, STP_STREAM_MAIN, gathered);
+        if (i + 1 < layers)
+            gathered = gather(n);
+        compute(n, STP_STREAM_MAIN, pass);
+        if (!scatters)
+            continue;
+        join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
+        collective(n, STP_STREAM_COMM, ncclFuncReduceScatter);
+    }
+}
+
+static void note_fsdp(struct noting *n)
+{
+    int kind = n->work->compute;
+
+    join(n, STP_STREAM_MAIN, STP_STREAM_COMM); /* not before the iteration */
+    if (passes[kind].forward.gemms > 0)
+        note_fsdp_pass(n, &passes[kind].forward, false);
+    note_fsdp_pass(n, &passes[kind].backward, true);
+    join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
+}
+
+/* ---- the interface ---- */
+
+size_t
+stp_workload_collectives(const struct stp_workload *work,
+                         const struct stp_collective *what,
+                         struct stp_collective colls[STP_MAX_LAYER_COLLS])
+{
+    size_t n = 0;
+
+    if (work->mode != STP_MODE_FSDP) {
+        colls[0] = *what;
+        return 1;
+    }
+    for (int gathers = passes[work->compute].forward.gemms > 0 ? 2 : 1;
+         gathers > 0; gathers--) {
+        colls[n] = *what;
+        colls[n++].coll = ncclFuncAllGather;
+    }
+    colls[n] = *what;
+    colls[n++].coll = ncclFuncReduceScatter;
+    return n;
+}
+
+enum stp_status stp_workload_note_compute(const struct stp_device *device,
+                                          const struct stp_workload *work,
+                                          unsigned stream,
+                                          struct stp_error *err)
+{
+    struct noting n = {.device = device, .work = work, .err = err};
+
+    compute(&n, stream, &passes[work->compute].forward);
+    compute(&n, stream, &passes[work->compute].backward);
+    return n.status;
+}
+
+unsigned stp_workload_events(const struct stp_workload *work)
+{
+    unsigned layers = work->layers;
+
+    switch (work->mode) {
+    case STP_MODE_OVERLAP:
+        return layers + 1;
+    case STP_MODE_FSDP:
+        return passes[work->compute].forward.gemms > 0 ? 3 * layers + 2
+                                                       : 2 * layers + 2;
+    default:
+        return 0;
+    }
+}
+
+enum stp_status stp_workload_note(const struct stp_device *device,
+                                  const struct stp_workload *work,
+                                  const struct stp_collective *what,
+                                  unsigned event, struct stp_error *err)
+{
+    static void (*const note[STP_N_MODES])(struct noting *) = {
+        [STP_MODE_SEQUENTIAL] = note_sequential,
+        [STP_MODE_OVERLAP] = note_overlap,
+        [STP_MODE_FSDP] = note_fsdp,
+    };
+    struct noting n = {.device = device,
+                       .work = work,
+                       .what = what,
+                       .event = event,
+                       .err = err};
+
+    note[work->mode](&n);
+    return n.status;
+}

@@ -1,0 +1,72 @@
+/*
+ * iteration_files.h - the files of `steptune iterate` in one folder
+ *
+ *   iteration_times_ARM.txt   milliseconds, an iteration a line, as measured;
+ *                             of several settings one a setting and arm,
+ *                             iteration_times_SETTING_ARM.txt
+ *   rounds.csv                a row an arm and round (measurements_csv.h): what
+ *                             `steptune derive` takes
+ *   summary.csv, summary.md, summary.json    a row an arm and setting
+ *   regimes.csv, regimes.md   if they were looked for
+ *   *.png or *.svg            plots (iteration_plots.h)
+ *
+ * ARM is the arm's name with '-' for '/', SETTING such as
+ * "overlap_8M_ratio1_layers8".
+ */
+#ifndef STP_ITERATION_FILES_H
+#define STP_ITERATION_FILES_H
+
+#include <stdio.h>
+
+#include "analyse/iterations.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All that there is to write. */
+struct stp_iteration_report {
+    const char *made_by; /* the first line of what has comments */
+    const struct stp_iterations *iterations;
+    const struct stp_iteration_summary *summary;
+    const struct stp_regime *regimes;
+    size_t n_regimes;
+    bool looked_for_regimes;
+    double min_gain; /* of regimes */
+};
+
+/*
+ * Makes the folder, with those above it, or takes it over: STP_ERR_IO if it
+ * holds files of an earlier run, unless 'replace', which removes them.
+ */
+enum stp_status stp_iteration_folder(const char *path, bool replace,
+                                     struct stp_error *err);
+
+/* Writes all but the plots, each file whole or not at all; again and again
+ * while a run goes on. */
+enum stp_status
+stp_iteration_files_write(const struct stp_iteration_report *report,
+                          const char *folder, struct stp_error *err);
+
+/* "overlap_8M_ratio1_layers8", and so on. */
+enum { STP_SETTING_NAME = 96 };
+void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
+                                char name[STP_SETTING_NAME]);
+
+/* Tables for people: each setting with its arms; and the regimes, or one line
+ * that there are none. */
+enum stp_status
+stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
+                     struct stp_error *err);
+enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
+                                  FILE *fp, struct stp_error *err);
+
+/* All of it as one object. */
+enum stp_status
+stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
+                          struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ITERATION_FILES_H */
