@@ -6,6 +6,10 @@
 #include "machine.h"
 #include "timings.h"
 
+/* A ratio that far beyond the last recorded one is as good as that: products
+ * are fitted to a ratio no closer. */
+static const double same_log_ratio = 0.05;
+
 /* The mean over all that was recorded on h200x4, in logarithms. */
 static const double default_slowdown = 1.43;
 
@@ -134,6 +138,17 @@ static struct estimate held(struct estimate e)
     return e;
 }
 
+static struct estimate held_ratio(const struct mock_beside_point *last,
+                                  const struct wanted *w)
+{
+    struct estimate e = estimate_of(last, w);
+
+    if (fabs(last->log_ratio - w->log_ratio) > same_log_ratio)
+        return held(e);
+    e.source = MOCK_TIME_INTERPOLATED;
+    return e;
+}
+
 static struct estimate at_size(const struct mock_beside_size *size,
                                const struct wanted *w)
 {
@@ -145,7 +160,7 @@ static struct estimate at_size(const struct mock_beside_size *size,
     if (hi < end && hi->log_ratio == w->log_ratio)
         return estimate_of(hi, w);
     if (hi == end || hi == size->points)
-        return held(estimate_of(hi == end ? hi - 1 : hi, w));
+        return held_ratio(hi == end ? hi - 1 : hi, w);
     return mix(estimate_of(hi - 1, w), estimate_of(hi, w),
                (w->log_ratio - hi[-1].log_ratio) /
                    (hi->log_ratio - hi[-1].log_ratio));

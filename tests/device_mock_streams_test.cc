@@ -239,10 +239,12 @@ TEST_F(DeviceMockStreams, AnIterationTakesWhatMockNcclSays)
     EXPECT_NEAR(mock_overlapped_us(&beside, 8), us, 1e-9 * us);
 }
 
-TEST_F(DeviceMockStreams, SoDoesASequentialOne)
+TEST_F(DeviceMockStreams, InOneStreamEachTakesItsTimeAlone)
 {
     Open("h200x4", kRing);
-    mock_overlap beside = Beside(4 * kMiB, kSquareUs, 0);
+    double want = 0;
+    for (uint64_t draw = 0; draw < 8; draw++)
+        want += kSquareUs + Alone(4 * kMiB, draw);
 
     double us = Time([&] {
         for (int i = 0; i < 8; i++) {
@@ -251,7 +253,7 @@ TEST_F(DeviceMockStreams, SoDoesASequentialOne)
         }
     });
 
-    EXPECT_NEAR(mock_sequential_us(&beside, 8), us, 1e-9 * us);
+    EXPECT_NEAR(want, us, 1e-9 * us);
 }
 
 TEST_F(DeviceMockStreams, EachIterationIsAnotherDraw)
@@ -323,6 +325,69 @@ TEST_F(DeviceMockStreams, OtherProductsAreModelledByThePeakRate)
     Open("b200x8");
     EXPECT_NEAR(4.75 + flop / (2250e6 * .77), Gemm(bf16), 1e-9);
 }
+
+TEST_F(DeviceMockStreams, ElementwiseIsModelledByTheMemorysRate)
+{
+    struct Case {
+        const char *machine;
+        double terabytes; // a second
+    };
+    const uint64_t n_bytes = 64 * kMiB;
+
+    for (Case c : {Case{"h200x4", 4.8}, {"h100x8", 3.35}, {"a100x8", 2.039}}) {
+        Open(c.machine);
+        double us = Time([&] {
+            EXPECT_EQ(STP_OK, ops_->elementwise(self_, kMain, n_bytes, &err_));
+        });
+        EXPECT_NEAR(4.75 + 3. * n_bytes / (c.terabytes * 1e6 * .9), us, 1e-9);
+        EXPECT_EQ(STP_SOURCE_MODELLED, ops_->source(self_));
+        ops_->close(self_);
+    }
+    device_ = {};
+}
+
+struct SourceCase {
+    const char *name;
+    const char *machine;
+    stp_gemm gemm;
+    uint64_t n_bytes;
+    unsigned stream; // of the collective
+    stp_source want;
+};
+
+class DeviceMockSource : public DeviceMockStreams,
+                         public testing::WithParamInterface<SourceCase>
+{
+};
+
+TEST_P(DeviceMockSource, IsTheWorstOfALayer)
+{
+    const SourceCase &c = GetParam();
+    Open(c.machine, kRing);
+
+    Time([&] {
+        EXPECT_EQ(STP_OK, Multiply(kMain, c.gemm));
+        Send(c.stream, c.n_bytes);
+        Record(c.stream, 0);
+        Wait(kMain, 0);
+    });
+
+    EXPECT_EQ(c.want, ops_->source(self_));
+}
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(
+    Table, DeviceMockSource,
+    testing::Values(
+        SourceCase{"recorded", "h200x4", kSquare, 4 * kMiB, kComm, STP_SOURCE_RECORDED},
+        SourceCase{"size_between", "h200x4", kSquare, 5 * kMiB, kComm, STP_SOURCE_INTERPOLATED},
+        SourceCase{"product_between", "h200x4", {2048, 2048, 1216, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_INTERPOLATED},
+        SourceCase{"ratio_beyond", "h200x4", {4096, 4096, 10880, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
+        SourceCase{"other_product", "h200x4", {512, 512, 512, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
+        SourceCase{"one_stream", "h200x4", kSquare, 4 * kMiB, kMain, STP_SOURCE_INTERPOLATED},
+        SourceCase{"nothing_recorded", "h100x8", kSquare, 4 * kMiB, kComm, STP_SOURCE_MODELLED}),
+    [](const auto &i) { return std::string(i.param.name); });
+// clang-format on
 
 TEST_F(DeviceMockStreams, RefusesProductsThatAGpuDoesNotMultiply)
 {

@@ -293,8 +293,8 @@ TEST_F(Overlap, IsHeldBeyondWhatWasRecordedAndSaysSo)
     Add(kSimple16, 1, 20, 1.8);
     Machine machine = Load();
     const BeyondCase cases[] = {
-        {4 * kMiB, 4.9, 1.2},
-        {4 * kMiB, 21, 1.4},
+        {4 * kMiB, 4.7, 1.2},
+        {4 * kMiB, 21.1, 1.4},
         {2 * kMiB, 5, 1.2},
         {32 * kMiB, 20, 1.8},
         {16 * kMiB, 99, 1.8},
@@ -307,6 +307,19 @@ TEST_F(Overlap, IsHeldBeyondWhatWasRecordedAndSaysSo)
         EXPECT_NEAR(c.want, o.slowdown, 1e-9)
             << c.n_bytes << " " << c.compute_us;
         EXPECT_EQ(MOCK_TIME_MODELLED, o.source);
+    }
+}
+
+TEST_F(Overlap, JustBeyondARecordedRatioIsAsGoodAsBetweenTwo)
+{
+    Add(kSimple4, 1, 5, 1.2);
+    Add(kSimple4, 1, 20, 1.4);
+    Machine machine = Load();
+
+    for (double compute_us : {4.8, 20.9}) {
+        mock_overlap o = Beside(machine, Simple(4 * kMiB), compute_us);
+        EXPECT_NEAR(compute_us < 5 ? 1.2 : 1.4, o.slowdown, 1e-9);
+        EXPECT_EQ(MOCK_TIME_INTERPOLATED, o.source);
     }
 }
 

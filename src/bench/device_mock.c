@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bench/arm_tuner.h"
-#include "bench/mock_gemm.h"
 #include "bench/mock_program.h"
 #include "core/text.h"
 
@@ -23,13 +22,6 @@ struct device {
     struct stp_mock_program program;
     struct stp_virtual_time time;
     double start_us; /* of the last run */
-};
-
-static const enum stp_source sources[] = {
-    [MOCK_TIME_RECORDED] = STP_SOURCE_RECORDED,
-    [MOCK_TIME_INTERPOLATED] = STP_SOURCE_INTERPOLATED,
-    [MOCK_TIME_SINGLE_PASS] = STP_SOURCE_SINGLE_PASS,
-    [MOCK_TIME_MODELLED] = STP_SOURCE_MODELLED,
 };
 
 static enum stp_status fail(struct stp_error *err)
@@ -137,7 +129,7 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *what,
     *run_ret = (struct stp_device_run){.algo = out.algo,
                                        .proto = out.proto,
                                        .n_channels = out.n_channels,
-                                       .source = sources[time.source],
+                                       .source = stp_mock_source(time.source),
                                        .us = time.us};
     if (question_ret == NULL)
         return STP_OK;
@@ -189,10 +181,20 @@ static enum stp_status mock_compute(void *self, unsigned stream,
     struct device *d = self;
     const struct stp_note note = {
         .kind = STP_NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
-    double us;
-    enum stp_status status = stp_mock_gemm_us(d->machine, gemm, &us, err);
+    struct stp_mock_compute compute;
+    enum stp_status status = stp_mock_gemm(d->machine, gemm, &compute, err);
 
     return status == STP_OK ? stp_mock_note(&d->program, &note, err) : status;
+}
+
+static enum stp_status mock_elementwise(void *self, unsigned stream,
+                                        uint64_t n_bytes, struct stp_error *err)
+{
+    struct device *d = self;
+    const struct stp_note note = {
+        .kind = STP_NOTE_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+
+    return stp_mock_note(&d->program, &note, err);
 }
 
 static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
@@ -248,6 +250,11 @@ static double mock_wall_us(const void *self)
     return d->time.now_us - d->start_us;
 }
 
+static enum stp_source mock_source(const void *self)
+{
+    return ((const struct device *)self)->program.source;
+}
+
 static void close_library(struct library *library)
 {
     if (library->comm != NULL)
@@ -279,12 +286,14 @@ static const struct stp_device_ops mock_ops = {
     .collective = mock_collective,
     .group = mock_group,
     .compute = mock_compute,
+    .elementwise = mock_elementwise,
     .record = mock_record,
     .wait = mock_wait,
     .synchronise = mock_synchronise,
     .replay = mock_replay,
     .elapsed_us = mock_elapsed_us,
     .wall_us = mock_wall_us,
+    .source = mock_source,
     .close = mock_close,
 };
 

@@ -5,9 +5,9 @@
  * chose, drawn from the recorded spread.  Round k of n is one of the recorded
  * rounds, a different one for each k up to stp_device_info.max_rounds.
  *
- * Compute takes what mock_gemm.h says, and beside a collective both take longer
- * by what was recorded in overlap.csv; elsewhere by what it was on another
- * machine (mock_machine_overlap()).
+ * Compute takes what mock_compute.h says, and beside a collective both take
+ * longer by what was recorded in overlap.csv; elsewhere by what it was on
+ * another machine (mock_machine_overlap()).
  */
 #ifndef STP_DEVICE_MOCK_H
 #define STP_DEVICE_MOCK_H

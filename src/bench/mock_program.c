@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "bench/mock_gemm.h"
 #include "bench/operation.h"
 #include "core/rng.h"
 
@@ -13,13 +12,36 @@ struct running {
     struct stp_error *err;
     size_t begin;
     size_t end;
-    bool beside;     /* it has both compute and collectives */
+    bool beside; /* it has compute in one stream, collectives in the other */
     double quantile; /* of all that is in it, if it has both */
 };
 
 static enum stp_status fail(struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+}
+
+enum stp_source stp_mock_source(enum mock_time_source source)
+{
+    static const enum stp_source sources[] = {
+        [MOCK_TIME_RECORDED] = STP_SOURCE_RECORDED,
+        [MOCK_TIME_INTERPOLATED] = STP_SOURCE_INTERPOLATED,
+        [MOCK_TIME_SINGLE_PASS] = STP_SOURCE_SINGLE_PASS,
+        [MOCK_TIME_MODELLED] = STP_SOURCE_MODELLED,
+    };
+
+    return sources[source];
+}
+
+static void worsen(const struct running *r, enum stp_source source)
+{
+    if (source > r->p->source)
+        r->p->source = source;
+}
+
+static bool computes(const struct stp_note *note)
+{
+    return note->kind == STP_NOTE_COMPUTE || note->kind == STP_NOTE_ELEMENTWISE;
 }
 
 static enum stp_status no_memory(struct stp_error *err)
@@ -92,9 +114,9 @@ static size_t compute_of(const struct running *r, size_t at)
     const struct stp_note *notes = r->p->noted.notes;
 
     for (size_t i = at; i > r->begin; i--)
-        if (notes[i - 1].kind == STP_NOTE_COMPUTE)
+        if (computes(&notes[i - 1]))
             return i - 1;
-    while (notes[at].kind != STP_NOTE_COMPUTE)
+    while (!computes(&notes[at]))
         at++;
     return at;
 }
@@ -123,15 +145,19 @@ static enum stp_status find_time(const struct running *r, size_t at,
 
     if (r->beside) {
         rc = mock_machine_overlap(r->time->machine, run,
-                                  r->p->parts[compute_of(r, at)].compute_us,
+                                  r->p->parts[compute_of(r, at)].compute.us,
                                   r->time->round, quantile, &overlap);
         *us_ret = overlap.comm_us;
+        time.source = overlap.source;
     } else {
         rc = mock_machine_time(r->time->machine, run, r->time->round, quantile,
                                &time);
         *us_ret = time.us;
     }
-    return rc == ncclSuccess ? STP_OK : fail(r->err);
+    if (rc != ncclSuccess)
+        return fail(r->err);
+    worsen(r, stp_mock_source(time.source));
+    return STP_OK;
 }
 
 /* Whether NCCL ran both of a group as if they were one. */
@@ -245,22 +271,26 @@ static bool takes_time(const struct stp_mock_program *p, size_t i)
 static void find_end(struct running *r)
 {
     const struct stp_program *noted = &r->p->noted;
-    bool computes = false;
-    bool sends = false;
+    bool in[STP_N_STREAMS] = {false}; /* compute in this stream */
+    bool out[STP_N_STREAMS] = {false};
 
     r->end = r->begin;
     do {
-        computes |= noted->notes[r->end].kind == STP_NOTE_COMPUTE;
-        sends |= noted->notes[r->end].kind == STP_NOTE_COLLECTIVE;
+        const struct stp_note *note = &noted->notes[r->end];
+
+        in[note->stream] |= computes(note);
+        out[note->stream] |= note->kind == STP_NOTE_COLLECTIVE;
     } while (!takes_time(r->p, r->end++) && r->end < noted->n_notes);
-    r->beside = computes && sends;
+    r->beside = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
+                (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
 }
 
 static enum stp_status price_compute(const struct running *r, size_t at)
 {
-    double alone_us = r->p->parts[at].compute_us;
+    double alone_us = r->p->parts[at].compute.us;
     struct mock_overlap overlap;
 
+    worsen(r, r->p->parts[at].compute.source);
     r->p->tasks[at].us = alone_us;
     if (!r->beside)
         return STP_OK;
@@ -282,7 +312,7 @@ static enum stp_status price_all(struct running *r)
     for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
         status = run_collectives(r, &i);
     for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
-        if (r->p->noted.notes[i].kind == STP_NOTE_COMPUTE)
+        if (computes(&r->p->noted.notes[i]))
             status = price_compute(r, i);
     return status;
 }
@@ -335,7 +365,7 @@ static double slowdown(void *user, size_t compute, size_t collective)
     struct mock_overlap overlap;
 
     if (mock_machine_overlap(r->time->machine, &r->p->parts[collective].run,
-                             r->p->parts[compute].compute_us, r->time->round,
+                             r->p->parts[compute].compute.us, r->time->round,
                              0.5, &overlap) != ncclSuccess)
         return 1; /* it had a time, so it has this */
     return overlap.slowdown;
@@ -348,6 +378,7 @@ static enum stp_status prepare(const struct running *r)
         [STP_NOTE_GROUP_BEGIN] = STP_TASK_NOTHING,
         [STP_NOTE_GROUP_END] = STP_TASK_NOTHING,
         [STP_NOTE_COMPUTE] = STP_TASK_COMPUTE,
+        [STP_NOTE_ELEMENTWISE] = STP_TASK_COMPUTE,
         [STP_NOTE_RECORD] = STP_TASK_RECORD,
         [STP_NOTE_WAIT] = STP_TASK_WAIT,
     };
@@ -367,8 +398,11 @@ static enum stp_status prepare(const struct running *r)
         if (note->kind == STP_NOTE_WAIT)
             p->is_waited[note->event] = true;
         if (note->kind == STP_NOTE_COMPUTE)
-            status = stp_mock_gemm_us(r->time->machine, &note->gemm,
-                                      &p->parts[i].compute_us, r->err);
+            status = stp_mock_gemm(r->time->machine, &note->gemm,
+                                   &p->parts[i].compute, r->err);
+        if (note->kind == STP_NOTE_ELEMENTWISE)
+            p->parts[i].compute =
+                stp_mock_elementwise(r->time->machine, note->n_bytes);
     }
     return status;
 }
@@ -379,6 +413,8 @@ enum stp_status stp_mock_replay(struct stp_mock_program *p,
 {
     struct running r = {.p = p, .time = time, .err = err};
     enum stp_status status = prepare(&r);
+
+    p->source = STP_SOURCE_RECORDED;
 
     for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
         find_end(&r);

@@ -2,14 +2,16 @@
  * mock_program.h - what was noted on a recorded machine, and running it
  *
  * Times are drawn from what was recorded, in the order of the notes: one draw a
- * collective, or one for all that lies between two times taken where there is
- * compute beside collectives, since recorded spreads are of whole iterations.
+ * collective, or one for all that lies between two times taken where there are
+ * compute and collectives in different streams, since recorded spreads are of
+ * whole iterations.
  * A time is taken by an event that nobody waits for.
  */
 #ifndef STP_MOCK_PROGRAM_H
 #define STP_MOCK_PROGRAM_H
 
 #include "bench/device.h"
+#include "bench/mock_compute.h"
 #include "bench/mock_streams.h"
 #include "bench/program.h"
 #include "mock_nccl.h"
@@ -20,8 +22,9 @@ extern "C" {
 
 /* What comes of a note when it runs. */
 struct stp_mock_part {
-    struct mock_run run; /* of a collective; of a group its largest part */
-    double compute_us;   /* of a product alone, as recorded or modelled */
+    struct mock_run run;             /* of a collective; of a group its largest
+                                        part */
+    struct stp_mock_compute compute; /* alone, as recorded or modelled */
 };
 
 /* All zero to begin with. */
@@ -35,6 +38,7 @@ struct stp_mock_program {
     size_t n_events;
     struct mock_comm *comm; /* whose collectives these are */
     bool in_group;
+    enum stp_source source; /* of the last run: the worst of its times */
 };
 
 /* When it runs, and on what. */
@@ -45,6 +49,9 @@ struct stp_virtual_time {
     double round;     /* in [0, 1), which recorded round */
     double now_us;
 };
+
+/* How much a time of mock NCCL is worth. */
+enum stp_source stp_mock_source(enum mock_time_source source);
 
 /* Appends; STP_ERR_RANGE for what cannot be in a group, or no group can be. */
 enum stp_status stp_mock_note(struct stp_mock_program *p,

@@ -350,8 +350,7 @@ static enum stp_status measure_all(struct sweep *s, stp_sweep_progress progress,
     return STP_OK;
 }
 
-static void name_data(const struct stp_device_info *info,
-                      struct stp_dataset *data)
+void stp_name_data(const struct stp_device_info *info, struct stp_dataset *data)
 {
     memcpy(data->machine, info->machine, sizeof(data->machine));
     memcpy(data->gpu, info->gpu, sizeof(data->gpu));
@@ -378,7 +377,7 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
         calloc((size_t)plan->iters * s->n_launches, sizeof(*s->sample_us));
     if (s->sample_us != NULL) {
         device->ops->info(device->self, &s->info);
-        name_data(&s->info, data);
+        stp_name_data(&s->info, data);
         status = measure_all(s, progress, user);
     } else
         stp_fail(err, status, 0, 0, "out of memory");

@@ -70,6 +70,10 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                               stp_sweep_progress progress, void *user,
                               struct stp_dataset *data, struct stp_error *err);
 
+/* Sets where the data are from. */
+void stp_name_data(const struct stp_device_info *info,
+                   struct stp_dataset *data);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@ static const uint64_t first_sweep_size = 16;
 static const uint64_t last_sweep_size = 256 * MiB;
 static const uint64_t overlap_sizes[] = {4 * MiB, 16 * MiB, 64 * MiB};
 static const double overlap_ratios[] = {0.5, 1};
+static const int overlap_modes[] = {STP_MODE_OVERLAP};
 static const char overlap_arms[] =
     "auto,ring/ll128,ring/ll128/16,ring/simple,ring/simple/16,tree/simple";
 
@@ -48,7 +49,7 @@ struct recording {
     struct stp_cli_plan window;
     struct stp_cli_plan sweep;
     struct stp_sizes overlap_sizes;
-    struct stp_overlap_plan overlap; /* of no sizes: none */
+    struct stp_iterate_plan overlap; /* of no sizes: none */
     size_t n_done;                   /* steps of a progress bar */
     size_t n_total;
     struct stp_error *err;
@@ -174,7 +175,9 @@ static enum stp_status plan_overlap(struct recording *r)
     const size_t n_ratios = sizeof(overlap_ratios) / sizeof(overlap_ratios[0]);
     enum stp_status status = STP_OK;
 
-    r->overlap = (struct stp_overlap_plan){
+    r->overlap = (struct stp_iterate_plan){
+        .modes = overlap_modes,
+        .n_modes = 1,
         .coll = ncclFuncAllReduce,
         .sizes = &r->overlap_sizes,
         .ratios = overlap_ratios,
@@ -198,7 +201,7 @@ static enum stp_status plan_overlap(struct recording *r)
                 &r->overlap_sizes, overlap_sizes[i],
                 stp_size_grain(r->device, ncclFuncAllReduce, STP_TYPE_BF16),
                 r->err);
-    r->n_total += r->overlap_sizes.n * n_ratios;
+    r->n_total += r->overlap_sizes.n * n_ratios * r->overlap.rounds;
     return status;
 }
 
@@ -244,7 +247,7 @@ static enum stp_status record_all(struct recording *r)
         status = stp_sweep_run(r->device, &r->sweep.plan, progress, r,
                                &to->sweep, r->err);
     if (status == STP_OK)
-        status = stp_overlap_run(r->device, &r->overlap, progress, r,
+        status = stp_iterate_run(r->device, &r->overlap, progress, r,
                                  &to->overlap, r->err);
     return status;
 }

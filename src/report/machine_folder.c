@@ -210,27 +210,16 @@ static void write_timings(const struct stp_machine_record *r, FILE *fp)
 
 /* ---- overlap.csv ---- */
 
-static bool is_first_of_setting(const struct stp_overlap_data *data, size_t i)
+static void write_overlap_row(const struct stp_measurement *row, FILE *fp)
 {
-    const struct stp_overlap_row *row = &data->rows[i];
+    const struct stp_workload *work = &row->work;
 
-    return i == 0 ||
-           memcmp(&row[-1].setting, &row->setting, sizeof(row->setting)) != 0;
-}
-
-static void write_overlap_row(const struct stp_machine_record *r,
-                              const struct stp_overlap_row *row, FILE *fp)
-{
-    const struct stp_overlap_setting *s = &row->setting;
-
-    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(s->what.coll),
-            s->what.n_bytes);
+    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(row->coll), row->n_bytes);
     write_arm(&row->arm, fp);
-    fprintf(fp, ",%u,overlap,%u,%u,", r->info.n_ranks, row->round + 1,
-            row->iters);
+    fprintf(fp, ",%u,overlap,%u,%u,", row->n_ranks, row->round + 1, row->iters);
     write_times(&row->us, fp);
-    fprintf(fp, ",%u,%.3f,%u,%u,%u\n", s->layers, s->compute_us, s->gemm.m,
-            s->gemm.n, s->gemm.k);
+    fprintf(fp, ",%u,%.3f,%u,%u,%u\n", work->layers, work->compute_us,
+            work->gemm.m, work->gemm.n, work->gemm.k);
 }
 
 static void write_overlap(const struct stp_machine_record *r, FILE *fp)
@@ -247,14 +236,8 @@ static void write_overlap(const struct stp_machine_record *r, FILE *fp)
             "0: NCCL's own count.\n"
             "%s,mean_us,median_us,p95_us,min_us,layers,compute_us,m,n,k\n",
             times_head);
-    for (size_t i = 0; i < r->overlap.n_rows; i++) {
-        const struct stp_overlap_row *row = &r->overlap.rows[i];
-
-        if (is_first_of_setting(&r->overlap, i))
-            fprintf(fp, "# %" PRIu64 " bytes: %.1f us alone with auto\n",
-                    row->setting.what.n_bytes, row->setting.comm_us);
-        write_overlap_row(r, row, fp);
-    }
+    for (size_t i = 0; i < r->overlap.data.n_rows; i++)
+        write_overlap_row(&r->overlap.data.rows[i], fp);
 }
 
 /* ---- graphs.xml ---- */
@@ -344,7 +327,7 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
     } files[] = {
         {choices_csv, r->choices.n_rows > 0, write_choices},
         {timings_csv, stp_machine_n_times(r) > 0, write_timings},
-        {overlap_csv, r->overlap.n_rows > 0, write_overlap},
+        {overlap_csv, r->overlap.data.n_rows > 0, write_overlap},
     };
     char path[STP_FOLDER_PATH];
     enum stp_status status = stp_machine_write_info(r, folder, err);
@@ -368,5 +351,5 @@ void stp_machine_record_free(struct stp_machine_record *r)
     stp_choices_free(&r->choices);
     stp_dataset_free(&r->window);
     stp_dataset_free(&r->sweep);
-    stp_overlap_free(&r->overlap);
+    stp_iterations_free(&r->overlap);
 }

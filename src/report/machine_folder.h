@@ -10,7 +10,7 @@
 #define STP_MACHINE_FOLDER_H
 
 #include "bench/choices.h"
-#include "bench/overlap.h"
+#include "bench/iterate.h"
 #include "report/folder.h"
 
 #ifdef __cplusplus
@@ -26,7 +26,7 @@ struct stp_machine_record {
     struct stp_choices choices;
     struct stp_dataset window; /* interleaved rounds */
     struct stp_dataset sweep;  /* every channel count, once */
-    struct stp_overlap_data overlap;
+    struct stp_iterations overlap;
 };
 
 /*

@@ -89,7 +89,8 @@ void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp)
             "%s\n\n%s: %zu time%s, %zu of collectives beside compute\n"
             "%zu of %zu choices reproduced\n",
             r->info.what, recorded->path, n_times, plural(n_times),
-            r->overlap.n_rows, stp_recorded_alike(recorded), r->choices.n_rows);
+            r->overlap.data.n_rows, stp_recorded_alike(recorded),
+            r->choices.n_rows);
     for (int i = 0; i < MAX_SHOWN && next_difference(recorded, &at, text); i++)
         fprintf(fp, "  %s\n", text);
 }
@@ -108,7 +109,7 @@ enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
     cJSON_AddStringToObject(root, "folder", recorded->path);
     cJSON_AddNumberToObject(root, "times", (double)stp_machine_n_times(r));
     cJSON_AddNumberToObject(root, "times_beside_compute",
-                            (double)r->overlap.n_rows);
+                            (double)r->overlap.data.n_rows);
     cJSON_AddNumberToObject(root, "choices", (double)r->choices.n_rows);
     cJSON_AddNumberToObject(root, "reproduced",
                             (double)stp_recorded_alike(recorded));

@@ -1,0 +1,193 @@
+#include "bench/calibrate.h"
+
+#include <math.h>
+
+enum {
+    GRAIN = 64, /* of a product's k: whole tiles of tensor cores */
+    FIRST_K = 4 * GRAIN,
+    MAX_K = 1 << 15,
+    MAX_GUESSES = 6, /* of k */
+    N_TIMED = 10,
+};
+
+/* Near enough to what was asked for. */
+static const double close_enough = 0.03;
+
+/* What is timed in one go takes no longer than this, unless it is one. */
+static const double max_us = 100e3;
+
+/* Products are square but for k; of these sides the largest that is not too
+ * long with the first k is taken. */
+static const unsigned sides[] = {256, 512, 1024, 2048, 4096, 8192};
+enum { N_SIDES = sizeof(sides) / sizeof(sides[0]) };
+
+/* ---- times ---- */
+
+/* Notes one layer's worth in a stream of its own. */
+typedef enum stp_status (*note_fn)(const struct stp_layer *layer,
+                                   struct stp_error *err);
+
+static enum stp_status note_compute(const struct stp_layer *layer,
+                                    struct stp_error *err)
+{
+    return stp_workload_note_compute(layer->device, layer->work,
+                                     STP_STREAM_MAIN, err);
+}
+
+static enum stp_status note_collectives(const struct stp_layer *layer,
+                                        struct stp_error *err)
+{
+    const struct stp_device *d = layer->device;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < layer->n_colls && status == STP_OK; i++)
+        status =
+            d->ops->collective(d->self, STP_STREAM_COMM, &layer->colls[i], err);
+    return status;
+}
+
+/* The time of one of 'n' in a row. */
+static enum stp_status run(const struct stp_layer *layer, note_fn note,
+                           unsigned n, double *us_ret, struct stp_error *err)
+{
+    const struct stp_device *d = layer->device;
+    unsigned stream = note == note_compute ? STP_STREAM_MAIN : STP_STREAM_COMM;
+    enum stp_status status = d->ops->record(d->self, stream, 0, err);
+
+    for (unsigned i = 0; i < n && status == STP_OK; i++)
+        status = note(layer, err);
+    if (status == STP_OK)
+        status = d->ops->record(d->self, stream, 1, err);
+    if (status == STP_OK)
+        status = d->ops->synchronise(d->self, err);
+    if (status == STP_OK)
+        *us_ret = d->ops->elapsed_us(d->self, 0, 1) / n;
+    return status;
+}
+
+static enum stp_status time_layer(const struct stp_layer *layer, note_fn note,
+                                  unsigned n, double *us_ret,
+                                  struct stp_error *err)
+{
+    double us;
+    enum stp_status status = run(layer, note, 1, &us, err);
+
+    if (status != STP_OK)
+        return status;
+    if (n * us > max_us)
+        n = us < max_us ? (unsigned)(max_us / us) : 1;
+    if (n > 1)
+        status = run(layer, note, n, &us, err);
+    return status == STP_OK ? run(layer, note, n, us_ret, err) : status;
+}
+
+enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,
+                                 double *us_ret, struct stp_error *err)
+{
+    return time_layer(layer, note_compute, n, us_ret, err);
+}
+
+enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
+                                     double *us_ret, struct stp_error *err)
+{
+    return time_layer(layer, note_collectives, n, us_ret, err);
+}
+
+/* ---- the product ---- */
+
+/* A workload that is being fitted. */
+struct fit {
+    const struct stp_device *device;
+    double target_us;
+    struct stp_workload *best;
+    struct stp_error *err;
+};
+
+/* Times the product of these sides, and keeps it if it is the closest. */
+static enum stp_status try_product(struct fit *f, unsigned side, unsigned k,
+                                   double *us_ret)
+{
+    struct stp_workload work = *f->best;
+    const struct stp_layer layer = {.device = f->device, .work = &work};
+    enum stp_status status;
+
+    work.gemm.m = work.gemm.n = side;
+    work.gemm.k = k;
+    status = stp_time_compute(&layer, N_TIMED, us_ret, f->err);
+    if (status == STP_OK && fabs(*us_ret - f->target_us) <
+                                fabs(f->best->compute_us - f->target_us)) {
+        work.compute_us = *us_ret;
+        *f->best = work;
+    }
+    return status;
+}
+
+/* The largest side of which the first k takes at most half of the target; of
+ * all the smallest if none does. */
+static enum stp_status choose_side(struct fit *f, unsigned *side_ret,
+                                   double *us_ret)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < N_SIDES && status == STP_OK; i++) {
+        double us;
+
+        status = try_product(f, sides[i], FIRST_K, &us);
+        if (status == STP_OK && i > 0 && us > f->target_us / 2)
+            break;
+        *side_ret = sides[i];
+        *us_ret = us;
+    }
+    return status;
+}
+
+static unsigned whole_k(double k)
+{
+    double grains = floor(k / GRAIN + 0.5);
+
+    return (unsigned)fmin(fmax(grains, 1) * GRAIN, MAX_K);
+}
+
+/* Of k and of its time: the line through the last two guesses. */
+static double next_k(double k, double us, double last_k, double last_us,
+                     double target_us)
+{
+    double slope = (us - last_us) / (k - last_k);
+
+    if (k == last_k || !(slope > 0))
+        slope = us / k;
+    return k + (target_us - us) / slope;
+}
+
+static enum stp_status choose_k(struct fit *f, unsigned side, double us)
+{
+    unsigned k = FIRST_K, last_k = 0;
+    double last_us = 0;
+    enum stp_status status = STP_OK;
+
+    for (int i = 0; i < MAX_GUESSES && status == STP_OK; i++) {
+        unsigned next = whole_k(next_k(k, us, last_k, last_us, f->target_us));
+
+        if (next == k || fabs(us - f->target_us) <= close_enough * f->target_us)
+            break;
+        last_k = k;
+        last_us = us;
+        k = next;
+        status = try_product(f, side, k, &us);
+    }
+    return status;
+}
+
+enum stp_status stp_calibrate(const struct stp_device *device, double target_us,
+                              struct stp_workload *work, struct stp_error *err)
+{
+    struct fit f = {
+        .device = device, .target_us = target_us, .best = work, .err = err};
+    unsigned side = sides[0];
+    double us = 0;
+    enum stp_status status;
+
+    work->compute_us = INFINITY;
+    status = choose_side(&f, &side, &us);
+    return status == STP_OK ? choose_k(&f, side, us) : status;
+}

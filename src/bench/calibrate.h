@@ -1,0 +1,40 @@
+/*
+ * calibrate.h - compute and collectives alone, and products of a wanted length
+ */
+#ifndef STP_CALIBRATE_H
+#define STP_CALIBRATE_H
+
+#include "bench/device.h"
+#include "bench/workload.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What of one layer is timed; on the slowest rank, microseconds. */
+struct stp_layer {
+    const struct stp_device *device;
+    const struct stp_workload *work;
+    const struct stp_collective *colls; /* of a layer */
+    size_t n_colls;
+};
+
+/*
+ * Times a layer's compute, or all its collectives, nothing beside it: the mean
+ * of 'n' in a row, or of fewer where those would take long, but at least one;
+ * after others that count for nothing.
+ */
+enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,
+                                 double *us_ret, struct stp_error *err);
+enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
+                                     double *us_ret, struct stp_error *err);
+
+/* Sets the product of '*work', whose kind and type are set, so that a layer's
+ * compute takes as close to 'target_us' as can be, and what it takes. */
+enum stp_status stp_calibrate(const struct stp_device *device, double target_us,
+                              struct stp_workload *work, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CALIBRATE_H */

@@ -1,0 +1,446 @@
+#include "bench/iterate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/calibrate.h"
+#include "bench/device.h"
+#include "core/dtype.h"
+#include "nccl_tuner_abi.h"
+
+enum {
+    N_CALIBRATE = 10, /* layers in a row */
+    MIN_ALONE = 5,    /* the same, of an arm's collectives */
+    MAX_ALONE = 50,
+    ALONE_SHARE = 4, /* of a turn's iterations: so much shorter */
+};
+
+/* One arm, in the setting that is being measured. */
+struct lane {
+    const struct stp_arm *arm;
+    bool ruled_out;
+    struct stp_device_run ran; /* of a layer's first collective */
+};
+
+struct loop {
+    const struct stp_device *device;
+    const struct stp_iterate_plan *plan;
+    struct stp_device_info info;
+    stp_sweep_progress progress;
+    void *user;
+    struct stp_iterations *out;
+    struct stp_error *err;
+    size_t n_done;  /* rounds */
+    size_t n_total; /* rounds */
+
+    /* the setting */
+    struct stp_collective what;
+    struct stp_collective colls[STP_MAX_LAYER_COLLS];
+    size_t n_colls;
+    struct stp_workload work;
+    unsigned iters;
+    unsigned n_alone;
+    size_t first_row;
+    double compute_us; /* the rounds' sum */
+    struct lane lanes[STP_MAX_ARMS];
+};
+
+static enum stp_status no_memory(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}
+
+static struct stp_layer layer_of(const struct loop *l)
+{
+    return (struct stp_layer){.device = l->device,
+                              .work = &l->work,
+                              .colls = l->colls,
+                              .n_colls = l->n_colls};
+}
+
+/* ---- one turn ---- */
+
+static unsigned launches(const struct loop *l)
+{
+    return l->plan->graph > 0 ? l->plan->graph : 1;
+}
+
+/* Notes 'n' iterations: the first events are between them. */
+static enum stp_status note_iterations(const struct loop *l, unsigned n)
+{
+    const struct stp_device *d = l->device;
+    unsigned n_events = stp_workload_events(&l->work);
+    enum stp_status status =
+        d->ops->record(d->self, STP_STREAM_MAIN, 0, l->err);
+
+    for (unsigned i = 0; i < n && status == STP_OK; i++) {
+        status = stp_workload_note(d, &l->work, &l->what, n + 1 + i * n_events,
+                                   l->err);
+        if (status == STP_OK)
+            status = d->ops->record(d->self, STP_STREAM_MAIN, i + 1, l->err);
+    }
+    return status;
+}
+
+static enum stp_status warm_up(const struct loop *l)
+{
+    const struct stp_device *d = l->device;
+    enum stp_status status;
+
+    if (l->plan->warmup == 0)
+        return STP_OK;
+    status = note_iterations(l, l->plan->warmup);
+    return status == STP_OK ? d->ops->synchronise(d->self, l->err) : status;
+}
+
+static bool reserve_samples(struct stp_iterations *out, size_t n)
+{
+    size_t capacity = 2 * out->capacity + n;
+    double *more;
+
+    if (out->n_samples + n <= out->capacity)
+        return true;
+    more = realloc(out->sample_us, capacity * sizeof(*more));
+    if (more == NULL)
+        return false;
+    out->sample_us = more;
+    out->capacity = capacity;
+    return true;
+}
+
+/* Appends the samples, and sums them up. */
+static enum stp_status time_iterations(struct loop *l,
+                                       struct stp_measurement *row)
+{
+    const struct stp_device *d = l->device;
+    size_t n = (size_t)l->iters * launches(l);
+    double *sorted = malloc(n * sizeof(*sorted));
+    enum stp_status status = note_iterations(l, l->iters);
+    double *sample;
+
+    if (sorted == NULL || !reserve_samples(l->out, n)) {
+        free(sorted);
+        return no_memory(l->err);
+    }
+    sample = &l->out->sample_us[l->out->n_samples];
+    for (unsigned i = 0; i < launches(l) && status == STP_OK; i++) {
+        status = i == 0 ? d->ops->synchronise(d->self, l->err)
+                        : d->ops->replay(d->self, l->err);
+        for (unsigned k = 0; k < l->iters && status == STP_OK; k++)
+            *sample++ = d->ops->elapsed_us(d->self, k, k + 1);
+    }
+    if (status == STP_OK) {
+        memcpy(sorted, &l->out->sample_us[l->out->n_samples],
+               n * sizeof(*sorted));
+        stp_summarise(sorted, n, &row->us);
+        row->iters = (unsigned)n;
+        row->source = d->ops->source(d->self);
+        l->out->n_samples += n;
+    }
+    free(sorted);
+    return status;
+}
+
+static enum stp_status time_alone(const struct loop *l,
+                                  struct stp_measurement *row)
+{
+    const struct stp_layer layer = layer_of(l);
+
+    if (!l->plan->alone)
+        return STP_OK;
+    return stp_time_collectives(&layer, l->n_alone, &row->alone_us, l->err);
+}
+
+/* ---- one arm in one round ---- */
+
+/* How it runs: asked once, and of a plugin every time, which may change its
+ * mind. */
+static enum stp_status ask(const struct loop *l, struct lane *lane,
+                           unsigned round)
+{
+    const struct stp_device *d = l->device;
+
+    if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
+        return STP_OK;
+    lane->ruled_out = true;
+    for (size_t i = 0; i < l->n_colls; i++) {
+        struct stp_device_run ran;
+        enum stp_status status =
+            d->ops->probe(d->self, &l->colls[i], &ran, NULL, l->err);
+
+        if (status != STP_OK)
+            return status;
+        if (stp_arm_ran(lane->arm, ran.algo, ran.proto))
+            lane->ruled_out = false;
+        if (i == 0)
+            lane->ran = ran;
+    }
+    return STP_OK;
+}
+
+static enum stp_status add_row(struct loop *l, const struct lane *lane,
+                               struct stp_measurement *row)
+{
+    row->coll = l->colls[0].coll;
+    row->n_bytes = l->what.n_bytes;
+    row->arm = *lane->arm;
+    row->type = l->what.type;
+    row->op = l->what.op;
+    row->n_ranks = l->info.n_ranks;
+    row->n_nodes = l->info.n_nodes;
+    row->ran_algo = lane->ran.algo;
+    row->ran_proto = lane->ran.proto;
+    row->ran_channels = lane->ran.n_channels;
+    row->n_wrong = -1;
+    row->work = l->work;
+    return stp_dataset_add(&l->out->data, row) == STP_OK ? STP_OK
+                                                         : no_memory(l->err);
+}
+
+static enum stp_status measure_lane(struct loop *l, struct lane *lane,
+                                    unsigned round)
+{
+    const struct stp_device *d = l->device;
+    struct stp_measurement row = {.round = round};
+    enum stp_status status = d->ops->select_arm(d->self, lane->arm, l->err);
+
+    if (status == STP_OK)
+        status = ask(l, lane, round);
+    if (status != STP_OK || lane->ruled_out)
+        return status;
+    status = warm_up(l);
+    if (status == STP_OK)
+        status = time_iterations(l, &row);
+    if (status == STP_OK)
+        status = time_alone(l, &row);
+    return status == STP_OK ? add_row(l, lane, &row) : status;
+}
+
+/* ---- rounds ---- */
+
+/* What compute takes alone is the mean over the rounds so far, of all rows of
+ * the setting. */
+static enum stp_status time_compute(struct loop *l, unsigned round)
+{
+    const struct stp_layer layer = layer_of(l);
+    double us = 0;
+    enum stp_status status = stp_time_compute(&layer, N_CALIBRATE, &us, l->err);
+
+    if (status != STP_OK)
+        return status;
+    l->compute_us += us;
+    l->work.compute_us = l->compute_us / (round + 1);
+    for (size_t i = l->first_row; i < l->out->data.n_rows; i++)
+        l->out->data.rows[i].work.compute_us = l->work.compute_us;
+    return STP_OK;
+}
+
+static enum stp_status measure_arms(struct loop *l, unsigned round)
+{
+    const struct stp_device *d = l->device;
+    const struct stp_iterate_plan *plan = l->plan;
+    size_t n = plan->arms->n;
+    size_t first = plan->rotate ? round * n / plan->rounds : 0;
+    enum stp_status status =
+        d->ops->begin_round(d->self, round, plan->rounds, l->err);
+
+    if (status == STP_OK)
+        status = time_compute(l, round);
+    for (size_t i = 0; i < n && status == STP_OK; i++)
+        if (!l->lanes[(first + i) % n].ruled_out)
+            status = measure_lane(l, &l->lanes[(first + i) % n], round);
+    return status;
+}
+
+static enum stp_status report_round(struct loop *l)
+{
+    l->n_done++;
+    if (l->progress == NULL || l->progress(l->user, l->n_done, l->n_total))
+        return STP_OK;
+    return stp_fail(l->err, STP_ERR_STOPPED, 0, 0,
+                    "stopped after %zu of %zu rounds", l->n_done, l->n_total);
+}
+
+/* A round that fails leaves nothing: its arms could not be compared. */
+static enum stp_status measure_round(struct loop *l, unsigned round)
+{
+    size_t n_rows = l->out->data.n_rows;
+    size_t n_samples = l->out->n_samples;
+    enum stp_status status = measure_arms(l, round);
+
+    if (status == STP_OK)
+        return report_round(l);
+    l->out->data.n_rows = n_rows;
+    l->out->n_samples = n_samples;
+    return status;
+}
+
+/* ---- settings ---- */
+
+/* Whether a setting with the same mode, size and product is measured
+ * already. */
+static bool is_repeated(const struct loop *l)
+{
+    for (size_t i = 0; i < l->first_row; i++) {
+        const struct stp_measurement *row = &l->out->data.rows[i];
+        const struct stp_gemm *g = &row->work.gemm;
+
+        if (row->work.mode == l->work.mode && row->n_bytes == l->what.n_bytes &&
+            row->coll == l->colls[0].coll && g->m == l->work.gemm.m &&
+            g->n == l->work.gemm.n && g->k == l->work.gemm.k &&
+            g->type == l->work.gemm.type)
+            return true;
+    }
+    return false;
+}
+
+static unsigned as_many(double us, double each_us, unsigned min, unsigned max)
+{
+    double n = floor(us / each_us);
+
+    return n >= max ? max : n < min ? min : (unsigned)n;
+}
+
+/* How often a turn runs what. */
+static void set_counts(struct loop *l, double comm_us)
+{
+    const struct stp_iterate_plan *plan = l->plan;
+    double us = l->work.layers * (l->work.compute_us + comm_us);
+    unsigned min =
+        plan->iters < STP_ITERATE_MIN ? plan->iters : STP_ITERATE_MIN;
+
+    l->iters = plan->iters;
+    if (plan->turn_us > 0)
+        l->iters = as_many(plan->turn_us, us * launches(l), min, plan->iters);
+    l->n_alone =
+        as_many(l->iters * us / ALONE_SHARE, comm_us, MIN_ALONE, MAX_ALONE);
+}
+
+static enum stp_status choose_compute(struct loop *l)
+{
+    const struct stp_iterate_plan *plan = l->plan;
+    struct stp_layer layer = layer_of(l);
+    double comm_us = 0;
+    enum stp_status status =
+        stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
+
+    if (status != STP_OK)
+        return status;
+    if (plan->gemm == NULL)
+        status =
+            stp_calibrate(l->device, l->work.ratio * comm_us, &l->work, l->err);
+    else
+        status =
+            stp_time_compute(&layer, N_CALIBRATE, &l->work.compute_us, l->err);
+    if (status == STP_OK)
+        set_counts(l, comm_us);
+    return status;
+}
+
+/* Rounded up to what all collectives of the workload can share evenly. */
+static uint64_t whole_bytes(const struct loop *l, int coll, uint64_t n_bytes)
+{
+    bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    uint64_t grain =
+        stp_type_size(l->plan->type) * (is_split ? l->info.n_ranks : 1);
+
+    return (n_bytes + grain - 1) / grain * grain;
+}
+
+static void begin_setting(struct loop *l, int mode, uint64_t n_bytes,
+                          double ratio)
+{
+    const struct stp_iterate_plan *plan = l->plan;
+    int coll = mode == STP_MODE_FSDP ? (int)ncclFuncAllGather : plan->coll;
+
+    l->what = (struct stp_collective){.coll = coll,
+                                      .n_bytes = whole_bytes(l, coll, n_bytes),
+                                      .type = plan->type,
+                                      .op = plan->op};
+    l->work = (struct stp_workload){.mode = mode,
+                                    .compute = plan->compute,
+                                    .layers = plan->layers,
+                                    .ratio = plan->gemm != NULL ? 0 : ratio,
+                                    .gemm = {.type = plan->type}};
+    if (plan->gemm != NULL)
+        l->work.gemm = *plan->gemm;
+    l->n_colls = stp_workload_collectives(&l->work, &l->what, l->colls);
+    l->first_row = l->out->data.n_rows;
+    l->compute_us = 0;
+    for (size_t i = 0; i < plan->arms->n; i++)
+        l->lanes[i] = (struct lane){.arm = &plan->arms->arm[i]};
+}
+
+static enum stp_status measure_setting(struct loop *l, int mode,
+                                       uint64_t n_bytes, double ratio)
+{
+    const struct stp_device *d = l->device;
+    const struct stp_iterate_plan *plan = l->plan;
+    enum stp_status status;
+
+    begin_setting(l, mode, n_bytes, ratio);
+    status = d->ops->begin_round(d->self, 0, plan->rounds, l->err);
+    if (status == STP_OK)
+        status = d->ops->select_arm(d->self, &plan->arms->arm[0], l->err);
+    if (status == STP_OK)
+        status = choose_compute(l);
+    if (status == STP_OK && is_repeated(l)) {
+        l->n_done += plan->rounds - 1;
+        return report_round(l);
+    }
+    for (unsigned r = 0; r < plan->rounds && status == STP_OK; r++)
+        status = measure_round(l, r);
+    return status;
+}
+
+static size_t ratios(const struct stp_iterate_plan *plan)
+{
+    return plan->gemm != NULL ? 1 : plan->n_ratios;
+}
+
+static enum stp_status measure_all(struct loop *l)
+{
+    const struct stp_iterate_plan *plan = l->plan;
+    size_t n_ratios = ratios(plan);
+    size_t n = plan->sizes->n * n_ratios;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < plan->n_modes * n && status == STP_OK; i++)
+        status = measure_setting(
+            l, plan->modes[i / n], plan->sizes->size[i % n / n_ratios],
+            plan->gemm != NULL ? 0 : plan->ratios[i % n_ratios]);
+    return status;
+}
+
+enum stp_status stp_iterate_run(const struct stp_device *device,
+                                const struct stp_iterate_plan *plan,
+                                stp_sweep_progress progress, void *user,
+                                struct stp_iterations *out,
+                                struct stp_error *err)
+{
+    struct loop *l = calloc(1, sizeof(*l));
+    enum stp_status status;
+
+    if (l == NULL)
+        return no_memory(err);
+    l->device = device;
+    l->plan = plan;
+    l->progress = progress;
+    l->user = user;
+    l->out = out;
+    l->err = err;
+    l->n_total = plan->n_modes * plan->sizes->n * ratios(plan) * plan->rounds;
+    device->ops->info(device->self, &l->info);
+    stp_name_data(&l->info, &l->out->data);
+    status = measure_all(l);
+    free(l);
+    return status;
+}
+
+void stp_iterations_free(struct stp_iterations *iterations)
+{
+    stp_dataset_free(&iterations->data);
+    free(iterations->sample_us);
+    *iterations = (struct stp_iterations){0};
+}
