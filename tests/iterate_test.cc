@@ -32,7 +32,7 @@ class IterateLoop : public testing::Test
         plan_.ratios = ratios_;
         plan_.n_ratios = 1;
         plan_.arms = &arms_;
-        plan_.layers = 4;
+        SetLayers(4);
         plan_.rounds = 2;
         plan_.warmup = 1;
         plan_.iters = 3;
@@ -51,6 +51,11 @@ class IterateLoop : public testing::Test
     const stp_measurement &Row(size_t i) const
     {
         return out_.data.rows[i];
+    }
+    void SetLayers(unsigned n)
+    {
+        for (unsigned &layers : plan_.layers)
+            layers = n;
     }
     std::vector<std::string> Arms() const
     {
@@ -94,7 +99,7 @@ TEST_P(IterationTime, IsThatOfBothStreams)
     const TimeCase &c = GetParam();
     const stp_gemm gemm{64, 64, 64, STP_TYPE_BF16};
     mode_ = c.mode;
-    plan_.layers = c.layers;
+    SetLayers(c.layers);
     plan_.gemm = &gemm;
     fake_.rate = 2. * 64 * 64 * 64 / (c.gemm_us - 2);
     fake_.comm_us["auto"] = c.comm_us;
@@ -279,9 +284,9 @@ TEST_F(IterateLoop, MeasuresTheSameProductOnce)
     ASSERT_EQ(STP_OK, Run(Count, &progress));
 
     EXPECT_EQ(6u, out_.data.n_rows);
-    EXPECT_EQ(3u, progress.n_calls);
-    EXPECT_EQ(4u, progress.done);
-    EXPECT_EQ(4u, progress.total);
+    EXPECT_EQ(7u, progress.n_calls); // 2 rounds of 3 arms, and the rest
+    EXPECT_EQ(12u, progress.done);
+    EXPECT_EQ(12u, progress.total);
 }
 
 TEST_F(IterateLoop, MeasuresEveryModeSizeAndRatio)
@@ -297,8 +302,8 @@ TEST_F(IterateLoop, MeasuresEveryModeSizeAndRatio)
 
     ASSERT_EQ(STP_OK, Run(Count, &progress));
 
-    EXPECT_EQ(8u, progress.total);
-    EXPECT_EQ(8u, progress.done);
+    EXPECT_EQ(24u, progress.total);
+    EXPECT_EQ(24u, progress.done);
     ASSERT_EQ(24u, out_.data.n_rows);
     for (size_t i = 0; i < 8; i++) {
         const stp_measurement &row = Row(3 * i);
@@ -371,15 +376,29 @@ TEST_F(IterateLoop, KeepsCompleteRoundsWhenTheDeviceFails)
     EXPECT_EQ(9u, out_.n_samples);
 }
 
-TEST_F(IterateLoop, StopsWhenItIsToldTo)
+struct StopCase {
+    size_t at; // turns
+    size_t n_rows;
+    const char *why;
+};
+
+TEST_F(IterateLoop, KeepsCompleteRoundsWhenItIsToldToStop)
 {
     plan_.n_ratios = 2;
+    for (StopCase c : {StopCase{1, 0, "stopped after 0 of 4 rounds"},
+                       {3, 3, "stopped after 1 of 4 rounds"},
+                       {5, 3, "stopped after 1 of 4 rounds"},
+                       {7, 6, "stopped after 2 of 4 rounds"}}) {
+        EXPECT_EQ(
+            STP_ERR_STOPPED,
+            Run([](void *user, size_t done,
+                   size_t) { return done < *static_cast<size_t *>(user); },
+                &c.at));
 
-    EXPECT_EQ(STP_ERR_STOPPED,
-              Run([](void *, size_t, size_t) { return false; }));
-
-    EXPECT_STREQ("stopped after 1 of 4 rounds", err_.text);
-    EXPECT_EQ(3u, out_.data.n_rows);
+        EXPECT_STREQ(c.why, err_.text);
+        EXPECT_EQ(c.n_rows, out_.data.n_rows);
+        EXPECT_EQ(3 * c.n_rows, out_.n_samples);
+    }
 }
 
 // ---- a recorded machine ----
@@ -394,7 +413,7 @@ TEST_F(IterateLoop, GivesTheIterationsOfARecordedMachine)
     stp_device device;
     stp_arms_parse("ring/ll128", &arms_, nullptr);
     sizes_.size[0] = 16 << 20;
-    plan_.layers = 8;
+    SetLayers(8);
     plan_.rounds = 1;
     plan_.gemm = &gemm;
     ASSERT_EQ(STP_OK, stp_device_mock_open(&options, &device, &err_));

@@ -31,14 +31,15 @@ struct loop {
     void *user;
     struct stp_iterations *out;
     struct stp_error *err;
-    size_t n_done;  /* rounds */
-    size_t n_total; /* rounds */
+    size_t n_done;  /* turns */
+    size_t n_total; /* turns */
 
     /* the setting */
     struct stp_collective what;
     struct stp_collective colls[STP_MAX_LAYER_COLLS];
     size_t n_colls;
     struct stp_workload work;
+    unsigned warmup;
     unsigned iters;
     unsigned n_alone;
     size_t first_row;
@@ -88,9 +89,9 @@ static enum stp_status warm_up(const struct loop *l)
     const struct stp_device *d = l->device;
     enum stp_status status;
 
-    if (l->plan->warmup == 0)
+    if (l->warmup == 0)
         return STP_OK;
-    status = note_iterations(l, l->plan->warmup);
+    status = note_iterations(l, l->warmup);
     return status == STP_OK ? d->ops->synchronise(d->self, l->err) : status;
 }
 
@@ -236,6 +237,16 @@ static enum stp_status time_compute(struct loop *l, unsigned round)
     return STP_OK;
 }
 
+static enum stp_status report_turns(struct loop *l, size_t n)
+{
+    l->n_done += n;
+    if (l->progress == NULL || l->progress(l->user, l->n_done, l->n_total))
+        return STP_OK;
+    return stp_fail(
+        l->err, STP_ERR_STOPPED, 0, 0, "stopped after %zu of %zu rounds",
+        l->n_done / l->plan->arms->n, l->n_total / l->plan->arms->n);
+}
+
 static enum stp_status measure_arms(struct loop *l, unsigned round)
 {
     const struct stp_device *d = l->device;
@@ -247,22 +258,18 @@ static enum stp_status measure_arms(struct loop *l, unsigned round)
 
     if (status == STP_OK)
         status = time_compute(l, round);
-    for (size_t i = 0; i < n && status == STP_OK; i++)
-        if (!l->lanes[(first + i) % n].ruled_out)
-            status = measure_lane(l, &l->lanes[(first + i) % n], round);
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        struct lane *lane = &l->lanes[(first + i) % n];
+
+        if (!lane->ruled_out)
+            status = measure_lane(l, lane, round);
+        if (status == STP_OK && i + 1 < n)
+            status = report_turns(l, 1);
+    }
     return status;
 }
 
-static enum stp_status report_round(struct loop *l)
-{
-    l->n_done++;
-    if (l->progress == NULL || l->progress(l->user, l->n_done, l->n_total))
-        return STP_OK;
-    return stp_fail(l->err, STP_ERR_STOPPED, 0, 0,
-                    "stopped after %zu of %zu rounds", l->n_done, l->n_total);
-}
-
-/* A round that fails leaves nothing: its arms could not be compared. */
+/* A round that ends early leaves nothing: its arms could not be compared. */
 static enum stp_status measure_round(struct loop *l, unsigned round)
 {
     size_t n_rows = l->out->data.n_rows;
@@ -270,7 +277,7 @@ static enum stp_status measure_round(struct loop *l, unsigned round)
     enum stp_status status = measure_arms(l, round);
 
     if (status == STP_OK)
-        return report_round(l);
+        return report_turns(l, 1);
     l->out->data.n_rows = n_rows;
     l->out->n_samples = n_samples;
     return status;
@@ -311,8 +318,11 @@ static void set_counts(struct loop *l, double comm_us)
         plan->iters < STP_ITERATE_MIN ? plan->iters : STP_ITERATE_MIN;
 
     l->iters = plan->iters;
-    if (plan->turn_us > 0)
+    l->warmup = plan->warmup;
+    if (plan->turn_us > 0) {
         l->iters = as_many(plan->turn_us, us * launches(l), min, plan->iters);
+        l->warmup = as_many(plan->turn_us, us, 1, plan->warmup);
+    }
     l->n_alone =
         as_many(l->iters * us / ALONE_SHARE, comm_us, MIN_ALONE, MAX_ALONE);
 }
@@ -360,7 +370,7 @@ static void begin_setting(struct loop *l, int mode, uint64_t n_bytes,
                                       .op = plan->op};
     l->work = (struct stp_workload){.mode = mode,
                                     .compute = plan->compute,
-                                    .layers = plan->layers,
+                                    .layers = plan->layers[mode],
                                     .ratio = plan->gemm != NULL ? 0 : ratio,
                                     .gemm = {.type = plan->type}};
     if (plan->gemm != NULL)
@@ -385,10 +395,8 @@ static enum stp_status measure_setting(struct loop *l, int mode,
         status = d->ops->select_arm(d->self, &plan->arms->arm[0], l->err);
     if (status == STP_OK)
         status = choose_compute(l);
-    if (status == STP_OK && is_repeated(l)) {
-        l->n_done += plan->rounds - 1;
-        return report_round(l);
-    }
+    if (status == STP_OK && is_repeated(l))
+        return report_turns(l, plan->rounds * plan->arms->n);
     for (unsigned r = 0; r < plan->rounds && status == STP_OK; r++)
         status = measure_round(l, r);
     return status;
@@ -430,7 +438,8 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     l->user = user;
     l->out = out;
     l->err = err;
-    l->n_total = plan->n_modes * plan->sizes->n * ratios(plan) * plan->rounds;
+    l->n_total = plan->n_modes * plan->sizes->n * ratios(plan) * plan->rounds *
+                 plan->arms->n;
     device->ops->info(device->self, &l->info);
     stp_name_data(&l->info, &l->out->data);
     status = measure_all(l);

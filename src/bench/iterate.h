@@ -31,14 +31,15 @@ struct stp_iterate_plan {
                                       the ranks can share evenly */
     const double *ratios;          /* > 0 */
     size_t n_ratios;
-    const struct stp_gemm *gemm; /* of a layer, of 'type'; NULL: by ratio */
-    int compute;                 /* enum stp_compute */
-    int coll;                    /* ncclFunc_t, of sequential and overlap */
-    const struct stp_arms *arms; /* AUTO is the first */
-    unsigned layers;             /* >= 1 */
-    unsigned rounds;             /* >= 1 */
-    unsigned warmup;             /* iterations before the timed ones */
-    unsigned iters;              /* timed iterations an arm and round, >= 1 */
+    const struct stp_gemm *gemm;  /* of a layer, of 'type'; NULL: by ratio */
+    int compute;                  /* enum stp_compute */
+    int coll;                     /* ncclFunc_t, of sequential and overlap */
+    const struct stp_arms *arms;  /* AUTO is the first */
+    unsigned layers[STP_N_MODES]; /* of each mode, >= 1 */
+    unsigned rounds;              /* >= 1 */
+    unsigned warmup;              /* iterations before the timed ones, at most
+                                     'turn_us' of them but one */
+    unsigned iters;               /* timed iterations an arm and round, >= 1 */
     double turn_us; /* 'iters' are as many as fit into this time, but at least
                        STP_ITERATE_MIN; 0: no limit */
     unsigned graph; /* launches of a CUDA graph of the iterations, for a device
@@ -67,9 +68,11 @@ struct stp_iterations {
  * short enough.  In fsdp a row's collective is the all-gather; its arm is that
  * of the reduce-scatters, too.
  *
- * 'progress' is called after every round, of which there are as many as
- * settings times rounds; NULL for nobody.  On failure, or if it stopped this
- * (STP_ERR_STOPPED), *out holds all rounds that were complete.
+ * 'progress' is called after every turn, of which there are as many as settings
+ * times rounds times arms: a round is complete where 'done' is a multiple of
+ * the arms, and until then *out holds a part of it.  NULL for nobody.  On
+ * failure, or if it stopped this (STP_ERR_STOPPED), *out holds all rounds that
+ * were complete.
  */
 enum stp_status stp_iterate_run(const struct stp_device *device,
                                 const struct stp_iterate_plan *plan,

@@ -183,7 +183,7 @@ static enum stp_status plan_overlap(struct recording *r)
         .ratios = overlap_ratios,
         .n_ratios = n_ratios,
         .arms = &r->arms->overlap,
-        .layers = OVERLAP_LAYERS,
+        .layers = {[STP_MODE_OVERLAP] = OVERLAP_LAYERS},
         .rounds = r->window.plan.rounds,
         .warmup = OVERLAP_WARMUP,
         .iters = OVERLAP_ITERS,
@@ -201,7 +201,8 @@ static enum stp_status plan_overlap(struct recording *r)
                 &r->overlap_sizes, overlap_sizes[i],
                 stp_size_grain(r->device, ncclFuncAllReduce, STP_TYPE_BF16),
                 r->err);
-    r->n_total += r->overlap_sizes.n * n_ratios * r->overlap.rounds;
+    r->n_total +=
+        r->overlap_sizes.n * n_ratios * r->overlap.rounds * r->overlap.arms->n;
     return status;
 }
 
