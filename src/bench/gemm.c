@@ -31,8 +31,10 @@ static enum stp_status make_room(struct stp_gemm_room *room, int matrix,
                             "no memory for a matrix of %zu bytes", nbytes);
         room->matrix[matrix] = more;
         room->nbytes[matrix] = nbytes;
-    }
-    fill(room->matrix[matrix], n, type);
+    } else if (room->type == type)
+        return STP_OK;
+    fill(room->matrix[matrix], room->nbytes[matrix] / stp_type_size(type),
+         type);
     return STP_OK;
 }
 
@@ -54,6 +56,8 @@ enum stp_status stp_gemm_prepare(struct stp_gemm_room *room,
                         gemm->k);
     for (int i = 0; i < 3 && status == STP_OK; i++)
         status = make_room(room, i, n[i], gemm->type, err);
+    if (status == STP_OK)
+        room->type = gemm->type;
     openblas_set_num_threads((int)n_threads);
     return status;
 }

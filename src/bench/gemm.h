@@ -14,12 +14,13 @@ extern "C" {
 struct stp_gemm_room {
     void *matrix[3];
     size_t nbytes[3];
+    int type; /* of what they are filled with */
 };
 
 /*
- * Makes room for '*gemm' and fills A and B.  STP_ERR_RANGE for types that BLAS
- * lacks, for an empty product, and for any if there was no BLAS to build with.
- * 'n_threads' are for the products of this process.
+ * Makes room for '*gemm' and fills it, unless that is done.  STP_ERR_RANGE for
+ * types that BLAS lacks, for an empty product, and for any if there was no BLAS
+ * to build with. 'n_threads' are for the products of this process.
  */
 enum stp_status stp_gemm_prepare(struct stp_gemm_room *room,
                                  const struct stp_gemm *gemm,
