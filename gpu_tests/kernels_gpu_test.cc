@@ -1,6 +1,8 @@
-// The data that checks collectives: the same on the GPU as on the host.
+// The data that checks collectives: the same on the GPU as on the host.  And
+// what memory bounds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -140,6 +142,106 @@ TEST_P(Kernels, PoisonEveryElement)
               stp_kernel_poison(&pattern_, 2, data_, Elements(), nullptr));
 
     EXPECT_EQ(Elements(), CountWrong(2));
+}
+
+/* ---- elementwise ---- */
+
+// More than all threads take at once, four at a time, and an odd rest.
+constexpr uint64_t kMost = 4 * 4096 * 256 + 7;
+
+class Elementwise : public testing::Test
+{
+  protected:
+    static constexpr uint64_t kRoom = kMost + 8;
+
+    void SetUp() override
+    {
+        for (float **data : {&x_, &y_})
+            ASSERT_EQ(cudaSuccess, cudaMalloc(reinterpret_cast<void **>(data),
+                                              kRoom * sizeof(float)));
+        for (uint64_t i = 0; i < kRoom; i++) {
+            x_host_[i] = static_cast<float>(i % 1013);
+            y_host_[i] = static_cast<float>(i % 997);
+        }
+        Copy(x_, x_host_.data(), cudaMemcpyHostToDevice);
+        Copy(y_, y_host_.data(), cudaMemcpyHostToDevice);
+    }
+
+    void TearDown() override
+    {
+        cudaFree(x_);
+        cudaFree(y_);
+    }
+
+    static void Copy(float *to, const float *from, cudaMemcpyKind kind)
+    {
+        ASSERT_EQ(cudaSuccess,
+                  cudaMemcpy(to, from, kRoom * sizeof(float), kind));
+    }
+
+    // On the GPU, and on the host into what is expected.
+    void Subtract(uint64_t x_at, uint64_t y_at, uint64_t n)
+    {
+        ASSERT_EQ(cudaSuccess,
+                  stp_kernel_elementwise(x_ + x_at, y_ + y_at, n, nullptr));
+        for (uint64_t i = 0; i < n; i++)
+            y_host_[y_at + i] = x_host_[x_at + i] - y_host_[y_at + i];
+    }
+
+    static uint64_t FirstThatDiffers(const std::vector<float> &a,
+                                     const std::vector<float> &b)
+    {
+        const auto at = std::mismatch(a.begin(), a.end(), b.begin());
+        return static_cast<uint64_t>(at.first - a.begin());
+    }
+
+    void ExpectAsOnHost()
+    {
+        std::vector<float> got(kRoom);
+        Copy(got.data(), y_, cudaMemcpyDeviceToHost);
+        EXPECT_EQ(kRoom, FirstThatDiffers(y_host_, got));
+        Copy(got.data(), x_, cudaMemcpyDeviceToHost);
+        EXPECT_EQ(kRoom, FirstThatDiffers(x_host_, got));
+    }
+
+    float *x_ = nullptr;
+    float *y_ = nullptr;
+    std::vector<float> x_host_ = std::vector<float>(kRoom);
+    std::vector<float> y_host_ = std::vector<float>(kRoom);
+};
+
+TEST_F(Elementwise, WritesWhatItIsToldToAndNothingElse)
+{
+    for (uint64_t n :
+         {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{4},
+          uint64_t{5}, uint64_t{1023}, uint64_t{100003}, kMost}) {
+        SCOPED_TRACE(n);
+        Subtract(0, 0, n);
+        ExpectAsOnHost();
+    }
+}
+
+TEST_F(Elementwise, TakesVectorsThatBeginAnywhere)
+{
+    for (uint64_t x_at = 0; x_at < 5; x_at++)
+        for (uint64_t y_at = 0; y_at < 5; y_at++) {
+            SCOPED_TRACE(std::to_string(x_at) + ", " + std::to_string(y_at));
+            Subtract(x_at, y_at, 4099);
+            ExpectAsOnHost();
+        }
+    Subtract(1, 2, kMost);
+    ExpectAsOnHost();
+}
+
+TEST_F(Elementwise, UndoesItselfEverySecondTime)
+{
+    const std::vector<float> before = y_host_;
+
+    for (int i = 0; i < 1000; i++)
+        ASSERT_EQ(cudaSuccess, stp_kernel_elementwise(x_, y_, kMost, nullptr));
+
+    y_host_ = before;
+    ExpectAsOnHost();
 }
 
 std::string Name(const testing::TestParamInfo<Case> &info)

@@ -347,6 +347,22 @@ TEST_F(DeviceCpu, RefusesMoreThanTheMemory)
     EXPECT_THAT(err_.text, HasSubstr("GB of memory free"));
 }
 
+// Two a stream, beside the buffers.
+TEST_F(DeviceCpu, RefusesVectorsLongerThanTheMemory)
+{
+    Open();
+
+    EXPECT_EQ(STP_ERR_RANGE, device_.ops->elementwise(
+                                 device_.self, 0, uint64_t{1} << 56, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("1 process with 288230376.15 GB each"));
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->elementwise(device_.self, 0, UINT64_MAX, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("18446744073.71 GB each"));
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->elementwise(device_.self, 2, 4, &err_));
+    EXPECT_STREQ("stream 2 of 2", err_.text);
+}
+
 TEST_F(DeviceCpu, SaysWhatItIs)
 {
     stp_device_info info{};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/pattern.h"
+#include "bench/reduce.h"
 
 /* ---- memory ---- */
 
@@ -157,6 +158,27 @@ enum stp_status stp_cpu_check_collective(
     status = check_type(what, err);
     if (status == STP_OK)
         status = check_size(what, buffers, max_bytes, transport, err);
+    return status;
+}
+
+/* ---- running it ---- */
+
+enum stp_status stp_cpu_collective(const struct stp_transport_ops *transport,
+                                   void *link, unsigned stream,
+                                   const struct stp_collective *what,
+                                   const struct stp_cpu_buffers *buffers,
+                                   struct stp_error *err)
+{
+    const struct stp_transfer t = stp_cpu_transfer(what, buffers);
+    enum stp_status status;
+
+    if (t.n == 0)
+        return STP_OK;
+    status = transport->collective(link, stream, &t, err);
+    if (status == STP_OK && what->op == STP_OP_AVG &&
+        stp_coll_reduces(what->coll))
+        stp_reduce_divide(what->type, t.out, stp_cpu_result_size(what, buffers),
+                          buffers->n_ranks);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /*
- * cpu_data.h - where a rank's data of a collective is, and whether it is right
+ * cpu_data.h - a collective on a rank: its data, and whether they are right
  */
 #ifndef STP_CPU_DATA_H
 #define STP_CPU_DATA_H
@@ -43,6 +43,13 @@ enum stp_status stp_cpu_check_collective(
     const struct stp_collective *what, const struct stp_cpu_buffers *buffers,
     uint64_t max_bytes, const struct stp_transport_ops *transport,
     struct stp_error *err);
+
+/* Runs what was checked, and returns when this rank's part is done. */
+enum stp_status stp_cpu_collective(const struct stp_transport_ops *transport,
+                                   void *link, unsigned stream,
+                                   const struct stp_collective *what,
+                                   const struct stp_cpu_buffers *buffers,
+                                   struct stp_error *err);
 
 /* Fills the buffers for '*what': poisoned output, and input of 'seed'. */
 void stp_cpu_data_fill(const struct stp_collective *what,

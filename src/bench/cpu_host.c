@@ -72,6 +72,25 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret)
 
 /* ---- many ---- */
 
+enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
+                                   struct stp_cpu_host **hosts_ret,
+                                   struct stp_error *err)
+{
+    struct stp_cpu_host *hosts = calloc(world->size, sizeof(*hosts));
+    struct stp_cpu_host mine;
+    enum stp_status status;
+
+    if (hosts == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    stp_cpu_host_get(&mine);
+    status = world->ops->exchange(world->self, &mine, sizeof(mine), hosts, err);
+    if (status == STP_OK)
+        *hosts_ret = hosts;
+    else
+        free(hosts);
+    return status;
+}
+
 unsigned stp_cpu_hosts_like(const struct stp_cpu_host *hosts, unsigned n,
                             unsigned rank)
 {
@@ -106,4 +125,31 @@ enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,
                             (double)hosts[r].available_nbytes / 1e9);
     }
     return STP_OK;
+}
+
+void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
+                        const char *how, struct stp_device_info *info_ret)
+{
+    const struct stp_cpu_host *host = &hosts[0];
+    struct stp_device_info info = {.n_ranks = n,
+                                   .n_nodes = stp_cpu_hosts_count(hosts, n),
+                                   .is_live = true,
+                                   .has_data = true};
+    const char *vendor = host->vendor;
+    char where[112];
+
+    for (unsigned r = 1; r < n; r++)
+        if (strcmp(hosts[r].vendor, host->vendor) != 0)
+            vendor = "mixed";
+    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", vendor);
+    snprintf(info.machine, sizeof(info.machine), "%s", host->name);
+    snprintf(where, sizeof(where), "%s", host->name);
+    if (info.n_nodes > 1)
+        snprintf(where, sizeof(where), "%u hosts, the first of them %s",
+                 info.n_nodes, host->name);
+    snprintf(info.what, sizeof(info.what),
+             "%u process%s on %s (%u CPU%s, %s), %s; measured here and now", n,
+             n == 1 ? "" : "es", where, host->n_cpus,
+             host->n_cpus == 1 ? "" : "s", host->model, how);
+    *info_ret = info;
 }

@@ -6,7 +6,9 @@
 
 #include <stdint.h>
 
+#include "bench/device.h"
 #include "core/status.h"
+#include "launch/world.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,6 +26,16 @@ struct stp_cpu_host {
 
 /* Cannot fail. */
 void stp_cpu_host_get(struct stp_cpu_host *host_ret);
+
+/* Those of all ranks, by rank, for the caller to free(); all ranks call it. */
+enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
+                                   struct stp_cpu_host **hosts_ret,
+                                   struct stp_error *err);
+
+/* What a device on the hosts of 'n' ranks says of itself, but for what moves
+ * the data: its name is for the caller to fill in, 'how' is what it is. */
+void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
+                        const char *how, struct stp_device_info *info_ret);
 
 /* Of the hosts of 'n' ranks: how many there are, and how many of the ranks are
  * on that of 'rank'. */

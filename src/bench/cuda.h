@@ -13,6 +13,13 @@
 
 struct stp_cuda_gemm; /* cuBLAS and the matrices of a rank */
 
+/* The two vectors of a stream's elementwise kernels, on the GPU. */
+struct stp_cuda_vectors {
+    float *x;
+    float *y;
+    uint64_t n_bytes; /* of each */
+};
+
 /* One GPU, and its rank of the communicator.  One thread of the crew has it. */
 struct stp_cuda_rank {
     int gpu;
@@ -21,6 +28,7 @@ struct stp_cuda_rank {
     stp_nccl_comm comm;
     char *send; /* max_bytes each */
     char *recv;
+    uint64_t free_bytes;         /* beside those, when it was opened */
     float *meeting;              /* a small all-reduce lets ranks meet */
     unsigned long long *n_wrong; /* on the GPU */
     cudaEvent_t *event;          /* of records */
@@ -28,6 +36,7 @@ struct stp_cuda_rank {
     unsigned n_events;
     cudaGraphExec_t graph;
     struct stp_cuda_gemm *gemm;
+    struct stp_cuda_vectors vectors[STP_N_STREAMS];
 };
 
 enum { STP_RANK_LINE = 256 };
@@ -116,6 +125,20 @@ enum stp_status stp_cuda_gemm_run(const struct stp_cuda_rank *rank,
                                   unsigned stream, const struct stp_gemm *gemm,
                                   struct stp_error *err);
 void stp_cuda_gemm_free(struct stp_cuda_gemm *gemm);
+
+/* STP_ERR_RANGE for vectors that do not fit beside what is on the GPUs of this
+ * process. */
+enum stp_status stp_cuda_vectors_check(const struct stp_cuda *d,
+                                       uint64_t n_bytes, struct stp_error *err);
+
+/* Makes room for the vectors of a stream, if there is not enough. */
+enum stp_status stp_cuda_vectors_prepare(struct stp_cuda_rank *rank,
+                                         unsigned stream, uint64_t n_bytes,
+                                         struct stp_error *err);
+enum stp_status stp_cuda_vectors_run(const struct stp_cuda_rank *rank,
+                                     unsigned stream, uint64_t n_bytes,
+                                     struct stp_error *err);
+void stp_cuda_vectors_free(struct stp_cuda_vectors *vectors);
 
 /* STP_OK, or which call failed on which GPU and why. */
 enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,

@@ -64,7 +64,7 @@ static enum stp_status make_ranks(struct stp_cuda *d, unsigned first,
 /* ---- a rank ---- */
 
 static enum stp_status check_memory(const struct stp_cuda *d,
-                                    const struct stp_cuda_rank *r,
+                                    struct stp_cuda_rank *r,
                                     struct stp_error *err)
 {
     size_t free_bytes, total_bytes;
@@ -72,8 +72,10 @@ static enum stp_status check_memory(const struct stp_cuda *d,
 
     if (result != cudaSuccess)
         return stp_cuda_result(r, result, "cudaMemGetInfo", err);
-    if (d->max_bytes < free_bytes / 2)
+    if (d->max_bytes < free_bytes / 2) {
+        r->free_bytes = free_bytes - 2 * d->max_bytes;
         return STP_OK;
+    }
     return stp_fail(err, STP_ERR_LIMIT, 0, 0,
                     "messages of %.1f GiB need two buffers of that size, but "
                     "GPU %d has %.1f GiB free: expected at most %.1f GiB",

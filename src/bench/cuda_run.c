@@ -48,15 +48,20 @@ static enum stp_status issue_collective(struct part *p,
     return status;
 }
 
-static enum stp_status issue_compute(struct part *p,
-                                     const struct stp_note *note)
+/* A product or an elementwise kernel. */
+static enum stp_status issue_kernel(struct part *p, const struct stp_note *note)
 {
+    bool multiplies = note->kind == STP_NOTE_COMPUTE;
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
-        cudaSetDevice(p->ranks[i].gpu);
+        const struct stp_cuda_rank *r = &p->ranks[i];
+
+        cudaSetDevice(r->gpu);
         status =
-            stp_cuda_gemm_run(&p->ranks[i], note->stream, &note->gemm, p->err);
+            multiplies
+                ? stp_cuda_gemm_run(r, note->stream, &note->gemm, p->err)
+                : stp_cuda_vectors_run(r, note->stream, note->n_bytes, p->err);
     }
     return status;
 }
@@ -104,9 +109,8 @@ static enum stp_status issue(struct part *p, const struct stp_note *note)
     case STP_NOTE_GROUP_END:
         return group(p, note->kind == STP_NOTE_GROUP_BEGIN);
     case STP_NOTE_COMPUTE:
-        return issue_compute(p, note);
-    case STP_NOTE_ELEMENTWISE: /* no device notes any yet */
-        return STP_OK;
+    case STP_NOTE_ELEMENTWISE:
+        return issue_kernel(p, note);
     case STP_NOTE_RECORD:
     case STP_NOTE_WAIT:
         return issue_event(p, note);
@@ -153,6 +157,20 @@ static enum stp_status make_events(struct stp_cuda_rank *r, unsigned n,
     return STP_OK;
 }
 
+static enum stp_status prepare_note(struct stp_cuda_rank *r,
+                                    const struct stp_note *note,
+                                    struct stp_error *err)
+{
+    switch (note->kind) {
+    case STP_NOTE_COMPUTE:
+        return stp_cuda_gemm_prepare(r, &note->gemm, err);
+    case STP_NOTE_ELEMENTWISE:
+        return stp_cuda_vectors_prepare(r, note->stream, note->n_bytes, err);
+    default:
+        return STP_OK;
+    }
+}
+
 static enum stp_status prepare(struct part *p)
 {
     const struct stp_program *program = p->run->program;
@@ -164,9 +182,7 @@ static enum stp_status prepare(struct part *p)
         if (r->n_events < program->n_events)
             status = make_events(r, 2 * program->n_events, p->err);
         for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
-            if (program->notes[k].kind == STP_NOTE_COMPUTE)
-                status =
-                    stp_cuda_gemm_prepare(r, &program->notes[k].gemm, p->err);
+            status = prepare_note(r, &program->notes[k], p->err);
     }
     return status;
 }

@@ -141,7 +141,7 @@ struct stp_device_ops {
 
     /* The sum of two vectors into one of them, each of 'n_bytes' rounded down
      * to whole floats: 3 times n_bytes through memory, and next to nothing to
-     * compute.  On every rank. */
+     * compute.  On every rank.  STP_ERR_RANGE for more than memory holds. */
     enum stp_status (*elementwise)(void *self, unsigned stream,
                                    uint64_t n_bytes, struct stp_error *err);
 

@@ -8,8 +8,8 @@
 #include "bench/cpu_host.h"
 #include "bench/cpu_streams.h"
 #include "bench/cpu_times.h"
+#include "bench/cpu_vectors.h"
 #include "bench/gemm.h"
-#include "bench/reduce.h"
 
 struct device {
     const struct stp_transport_ops *transport;
@@ -22,6 +22,7 @@ struct device {
     unsigned time_limit_s;
     struct stp_cpu_buffers buffers[STP_N_STREAMS];
     struct stp_gemm_room matrices[STP_N_STREAMS];
+    struct stp_cpu_vectors vectors[STP_N_STREAMS];
     struct stp_program program;
     bool failed; /* it can only be closed */
     struct stp_cpu_times times;
@@ -32,32 +33,10 @@ struct device {
 static void cpu_info(const void *self, struct stp_device_info *info_ret)
 {
     const struct device *d = self;
-    const struct stp_cpu_host *host = &d->hosts[0];
-    char where[112];
 
-    memset(info_ret, 0, sizeof(*info_ret));
-    snprintf(info_ret->machine, sizeof(info_ret->machine), "%s", host->name);
+    stp_cpu_hosts_info(d->hosts, d->world->size, d->transport->what, info_ret);
     snprintf(info_ret->backend, sizeof(info_ret->backend), "%s",
              d->transport->name);
-    snprintf(info_ret->cpu_vendor, sizeof(info_ret->cpu_vendor), "%s",
-             host->vendor);
-    for (unsigned r = 1; r < d->world->size; r++)
-        if (strcmp(d->hosts[r].vendor, host->vendor) != 0)
-            snprintf(info_ret->cpu_vendor, sizeof(info_ret->cpu_vendor),
-                     "mixed");
-    info_ret->n_ranks = d->world->size;
-    info_ret->n_nodes = d->n_nodes;
-    info_ret->is_live = true;
-    info_ret->has_data = true;
-    snprintf(where, sizeof(where), "%s", host->name);
-    if (d->n_nodes > 1)
-        snprintf(where, sizeof(where), "%u hosts, the first of them %s",
-                 d->n_nodes, host->name);
-    snprintf(info_ret->what, sizeof(info_ret->what),
-             "%u process%s on %s (%u CPU%s, %s), %s; measured here and now",
-             d->world->size, d->world->size == 1 ? "" : "es", where,
-             host->n_cpus, host->n_cpus == 1 ? "" : "s", host->model,
-             d->transport->what);
 }
 
 static void cpu_rank_line(const void *self, unsigned rank, char *line,
@@ -120,24 +99,16 @@ static enum stp_status work(void *self, const struct stp_note *note,
                             struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_cpu_buffers *buffers = &d->buffers[note->stream];
-    const struct stp_collective *what = &note->what;
-    struct stp_transfer t;
-    enum stp_status status;
+    const unsigned stream = note->stream;
 
-    if (note->kind == STP_NOTE_COMPUTE) {
-        stp_gemm_run(&d->matrices[note->stream], &note->gemm);
-        return STP_OK;
-    }
-    t = stp_cpu_transfer(what, buffers);
-    if (t.n == 0)
-        return STP_OK;
-    status = d->transport->collective(d->link, note->stream, &t, err);
-    if (status == STP_OK && what->op == STP_OP_AVG &&
-        stp_coll_reduces(what->coll))
-        stp_reduce_divide(what->type, t.out, stp_cpu_result_size(what, buffers),
-                          d->world->size);
-    return status;
+    if (note->kind == STP_NOTE_COLLECTIVE)
+        return stp_cpu_collective(d->transport, d->link, stream, &note->what,
+                                  &d->buffers[stream], err);
+    if (note->kind == STP_NOTE_COMPUTE)
+        stp_gemm_run(&d->matrices[stream], &note->gemm);
+    else
+        stp_cpu_vectors_run(&d->vectors[stream], note->n_bytes);
+    return STP_OK;
 }
 
 static enum stp_status meet(void *self, unsigned stream, struct stp_error *err)
@@ -323,6 +294,33 @@ static enum stp_status cpu_compute(void *self, unsigned stream,
     return status == STP_OK ? note(d, &noted, err) : status;
 }
 
+/* As much as the vectors of both streams fit beside the buffers. */
+static enum stp_status check_vectors(const struct device *d, uint64_t n_bytes,
+                                     struct stp_error *err)
+{
+    const uint64_t n = 2 * STP_N_STREAMS;
+    const uint64_t nbytes = n_bytes < UINT64_MAX / (n + 1)
+                                ? 2 * d->max_bytes + n * n_bytes
+                                : UINT64_MAX;
+
+    return stp_cpu_hosts_fit(d->hosts, d->world->size, nbytes, err) == STP_OK
+               ? STP_OK
+               : STP_ERR_RANGE;
+}
+
+static enum stp_status cpu_elementwise(void *self, unsigned stream,
+                                       uint64_t n_bytes, struct stp_error *err)
+{
+    const struct stp_note noted = {
+        .kind = STP_NOTE_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+    struct device *d = self;
+    enum stp_status status = check_vectors(d, n_bytes, err);
+
+    if (status == STP_OK && stream < STP_N_STREAMS)
+        status = stp_cpu_vectors_make(&d->vectors[stream], n_bytes, err);
+    return status == STP_OK ? note(d, &noted, err) : status;
+}
+
 static enum stp_status cpu_record(void *self, unsigned stream, unsigned event,
                                   struct stp_error *err)
 {
@@ -371,6 +369,12 @@ static double cpu_wall_us(const void *self)
     return stp_cpu_times_span(&d->times);
 }
 
+static enum stp_source cpu_source(const void *self)
+{
+    (void)self;
+    return STP_SOURCE_MEASURED;
+}
+
 static void cpu_close(void *self)
 {
     struct device *d = self;
@@ -380,6 +384,7 @@ static void cpu_close(void *self)
     for (unsigned s = 0; s < STP_N_STREAMS; s++) {
         stp_cpu_buffers_free(&d->buffers[s]);
         stp_gemm_room_free(&d->matrices[s]);
+        stp_cpu_vectors_free(&d->vectors[s]);
     }
     stp_program_free(&d->program);
     free(d->times.us);
@@ -399,12 +404,14 @@ static const struct stp_device_ops cpu_ops = {
     .collective = cpu_collective,
     .group = cpu_group,
     .compute = cpu_compute,
+    .elementwise = cpu_elementwise,
     .record = cpu_record,
     .wait = cpu_wait,
     .synchronise = cpu_synchronise,
     .replay = cpu_replay,
     .elapsed_us = cpu_elapsed_us,
     .wall_us = cpu_wall_us,
+    .source = cpu_source,
     .close = cpu_close,
 };
 
@@ -436,15 +443,8 @@ static enum stp_status check_options(const struct stp_transport_ops *transport,
 static enum stp_status meet_hosts(struct device *d, struct stp_error *err)
 {
     const unsigned n = d->world->size;
-    struct stp_cpu_host mine;
-    enum stp_status status;
+    enum stp_status status = stp_cpu_hosts_meet(d->world, &d->hosts, err);
 
-    stp_cpu_host_get(&mine);
-    d->hosts = calloc(n, sizeof(*d->hosts));
-    if (d->hosts == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    status = d->world->ops->exchange(d->world->self, &mine, sizeof(mine),
-                                     d->hosts, err);
     if (status != STP_OK)
         return status;
     d->n_nodes = stp_cpu_hosts_count(d->hosts, n);

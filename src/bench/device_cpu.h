@@ -2,8 +2,9 @@
  * device_cpu.h - CPUs as a device: a rank a process, data in host memory
  *
  * What was noted runs on threads, one a stream, from a barrier of all ranks on;
- * a transport moves the data.  The two streams have buffers and matrices of
- * their own, so they do run side by side, on as many CPUs as there are.
+ * a transport moves the data.  The two streams have buffers, matrices and
+ * vectors of their own, so they do run side by side, on as many CPUs as there
+ * are.  Products use all CPUs of a rank, elementwise kernels one.
  *
  * An average is the transport's sum, divided by the number of ranks in place
  * afterwards; that counts to its time.  Nothing can be forced, there are no

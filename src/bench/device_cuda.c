@@ -196,6 +196,17 @@ static enum stp_status cuda_compute(void *self, unsigned stream,
     return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
 }
 
+static enum stp_status cuda_elementwise(void *self, unsigned stream,
+                                        uint64_t n_bytes, struct stp_error *err)
+{
+    struct stp_cuda *d = self;
+    const struct stp_note note = {
+        .kind = STP_NOTE_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+    enum stp_status status = stp_cuda_vectors_check(d, n_bytes, err);
+
+    return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
+}
+
 static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
@@ -247,12 +258,20 @@ static double cuda_elapsed_us(const void *self, unsigned from, unsigned to)
     return span_us(self, from, to);
 }
 
+static enum stp_source cuda_source(const void *self)
+{
+    (void)self;
+    return STP_SOURCE_MEASURED;
+}
+
 /* ---- closing ---- */
 
 static void close_rank(struct stp_cuda *d, struct stp_cuda_rank *r)
 {
     cudaSetDevice(r->gpu);
     stp_cuda_gemm_free(r->gemm);
+    for (unsigned s = 0; s < STP_N_STREAMS; s++)
+        stp_cuda_vectors_free(&r->vectors[s]);
     if (r->graph != NULL)
         cudaGraphExecDestroy(r->graph);
     for (unsigned i = 0; i < r->n_events; i++) {
@@ -314,12 +333,14 @@ static const struct stp_device_ops cuda_ops = {
     .collective = cuda_collective,
     .group = cuda_group,
     .compute = cuda_compute,
+    .elementwise = cuda_elementwise,
     .record = cuda_record,
     .wait = cuda_wait,
     .synchronise = cuda_synchronise,
     .replay = cuda_replay,
     .elapsed_us = cuda_elapsed_us,
     .wall_us = cuda_wall_us,
+    .source = cuda_source,
     .close = cuda_close,
 };
 

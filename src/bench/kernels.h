@@ -1,5 +1,5 @@
 /*
- * kernels.h - the data of bench/pattern.h on a GPU
+ * kernels.h - the data of bench/pattern.h on a GPU, and work bound by memory
  *
  * All run in 'stream' of the current device, whose memory the pointers name,
  * and return at once.
@@ -27,6 +27,11 @@ cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
 cudaError_t stp_kernel_count_wrong(const struct stp_pattern *pattern,
                                    unsigned rank, const void *data, uint64_t n,
                                    unsigned long long *n_wrong,
+                                   cudaStream_t stream);
+
+/* x[i] - y[i] into y[i], of 'n' floats: as much work as their sum, but done
+ * twice it is undone, so that data stay what they are however often it runs. */
+cudaError_t stp_kernel_elementwise(const float *x, float *y, uint64_t n,
                                    cudaStream_t stream);
 
 #ifdef __cplusplus
