@@ -265,6 +265,111 @@ TEST_P(DeviceContract, ComputesBesideACollective)
     EXPECT_GE(Elapsed(1, 2), 0);
 }
 
+/* ---- elementwise kernels ---- */
+
+TEST_P(DeviceContract, RunsElementwiseKernelsWhereTheyAreNoted)
+{
+    const double least_us = 5; // at 20 TB/s, which no memory has
+
+    Record(STP_STREAM_MAIN, 0);
+    Elementwise(STP_STREAM_MAIN, 1 << 25);
+    Record(STP_STREAM_MAIN, 1);
+    Note(STP_STREAM_MAIN, Make(ncclFuncAllReduce, 1000));
+    Record(STP_STREAM_MAIN, 2);
+    Elementwise(STP_STREAM_MAIN, 1 << 16);
+    Elementwise(STP_STREAM_MAIN, 1 << 16);
+    Record(STP_STREAM_MAIN, 3);
+    Synchronise();
+
+    for (int run = 0; run < 3; run++) {
+        EXPECT_GT(Elapsed(0, 1), least_us);
+        EXPECT_GT(Elapsed(1, 2), 0);
+        EXPECT_GT(Elapsed(2, 3), 0);
+        EXPECT_LE(Elapsed(0, 3),
+                  Elapsed(0, 1) + Elapsed(1, 2) + Elapsed(2, 3) + 1e-3);
+        ASSERT_EQ(STP_OK, ops_->replay(device_.self, &err_)) << err_.text;
+    }
+}
+
+TEST_P(DeviceContract, RunsElementwiseKernelsBesideACollectiveAndEachOther)
+{
+    Record(STP_STREAM_MAIN, 0);
+    Elementwise(STP_STREAM_MAIN, 1 << 20);
+    Note(STP_STREAM_COMM, Make(ncclFuncAllReduce, 1000));
+    Elementwise(STP_STREAM_COMM, 1 << 18);
+    Record(STP_STREAM_COMM, 1);
+    Wait(STP_STREAM_MAIN, 1);
+    Elementwise(STP_STREAM_MAIN, 1 << 16);
+    Record(STP_STREAM_MAIN, 2);
+    Synchronise();
+
+    EXPECT_GT(Elapsed(0, 2), 0);
+    EXPECT_GT(Elapsed(1, 2), 0);
+    ExpectWorks();
+}
+
+TEST_P(DeviceContract, TakesVectorsOfAnyLength)
+{
+    for (uint64_t n_bytes : {0, 1, 3, 4, 20, 4093, 1 << 20, 8}) {
+        Record(STP_STREAM_MAIN, 0);
+        Elementwise(STP_STREAM_MAIN, n_bytes);
+        Record(STP_STREAM_MAIN, 1);
+        Synchronise();
+        EXPECT_GE(Elapsed(0, 1), 0) << n_bytes;
+    }
+}
+
+// Of what is refused nothing is noted.
+TEST_P(DeviceContract, RefusesVectorsThatMemoryDoesNotHold)
+{
+    Record(STP_STREAM_MAIN, 0);
+    for (uint64_t n_bytes : {uint64_t{1} << 50, UINT64_MAX / 4, UINT64_MAX}) {
+        stp_status status =
+            ops_->elementwise(device_.self, STP_STREAM_MAIN, n_bytes, &err_);
+        if (info_.has_data || status != STP_OK)
+            ExpectRefusal(status);
+    }
+    Note(STP_STREAM_MAIN, Make(ncclFuncAllReduce, 1000));
+    Record(STP_STREAM_MAIN, 1);
+    Synchronise();
+
+    EXPECT_GT(Elapsed(0, 1), 0);
+    ExpectWorks();
+}
+
+/* ---- what times are worth ---- */
+
+TEST_P(DeviceContract, SaysWhatTheTimesOfARunAreWorth)
+{
+    Record(STP_STREAM_MAIN, 0);
+    Note(STP_STREAM_MAIN, Make(ncclFuncAllReduce, 1000));
+    Record(STP_STREAM_MAIN, 1);
+    Synchronise();
+
+    const stp_source source = ops_->source(device_.self);
+    EXPECT_NE(nullptr, stp_source_name(source));
+    EXPECT_EQ(info_.is_live, source == STP_SOURCE_MEASURED);
+    ASSERT_EQ(STP_OK, ops_->replay(device_.self, &err_)) << err_.text;
+    EXPECT_EQ(source, ops_->source(device_.self));
+}
+
+TEST_P(DeviceContract, ARunIsWorthNoMoreThanTheWorstOfWhatIsInIt)
+{
+    const stp_collective what = Make(ncclFuncAllReduce, 1000);
+    stp_device_run run{};
+
+    ASSERT_EQ(STP_OK, ops_->probe(device_.self, &what, &run, nullptr, &err_));
+    Note(STP_STREAM_MAIN, what);
+    Synchronise();
+    EXPECT_EQ(run.source, ops_->source(device_.self));
+    Note(STP_STREAM_MAIN, what);
+    Elementwise(STP_STREAM_MAIN, 1 << 16);
+    Synchronise();
+
+    EXPECT_GE(ops_->source(device_.self), run.source);
+    EXPECT_EQ(info_.is_live, ops_->source(device_.self) == STP_SOURCE_MEASURED);
+}
+
 /* ---- arms, rounds, probes ---- */
 
 TEST_P(DeviceContract, HasNoPluginArmWithoutAPlugin)

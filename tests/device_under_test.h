@@ -94,6 +94,13 @@ class DeviceContract : public testing::TestWithParam<DeviceCase>
             << err_.text;
     }
 
+    void Elementwise(unsigned stream, uint64_t n_bytes)
+    {
+        EXPECT_EQ(STP_OK,
+                  ops_->elementwise(device_.self, stream, n_bytes, &err_))
+            << err_.text;
+    }
+
     void Record(unsigned stream, unsigned event)
     {
         EXPECT_EQ(STP_OK, ops_->record(device_.self, stream, event, &err_))
