@@ -239,7 +239,7 @@ TEST_F(Measurements, AreRefusedWithLineColumnAndWord)
         {"negative_bytes", SHORT "allreduce,-64,0,auto,auto,1,4,5\n", 2, 11,
          "bytes '-64', expected a number of bytes"},
         {"unknown_arm", SHORT "allreduce,64,0,rnig,ll,1,4,5\n", 2, 16,
-         "algorithm 'rnig', expected an algorithm, auto or plugin"},
+         "algorithm 'rnig', expected an algorithm, auto, auto2 or plugin"},
         {"no_time", SHORT "allreduce,64,0,auto,auto,1,4,0\n", 2, 30,
          "median_us '0', expected a time above 0"},
         {"not_a_number", SHORT "allreduce,64,0,auto,auto,1,4,nan\n", 2, 30,

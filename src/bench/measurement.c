@@ -42,6 +42,15 @@ enum stp_status stp_dataset_add(struct stp_dataset *data,
     return STP_OK;
 }
 
+size_t stp_dataset_n_iterations(const struct stp_dataset *data)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        n += data->rows[i].work.mode != STP_MODE_ALONE;
+    return n;
+}
+
 void stp_dataset_free(struct stp_dataset *data)
 {
     free(data->rows);

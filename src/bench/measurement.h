@@ -76,6 +76,10 @@ struct stp_dataset {
 enum stp_status stp_dataset_add(struct stp_dataset *data,
                                 const struct stp_measurement *row);
 
+/* How many rows are of iterations of a workload, and not of collectives alone.
+ */
+size_t stp_dataset_n_iterations(const struct stp_dataset *data);
+
 /* Frees the rows, and leaves the data empty. */
 void stp_dataset_free(struct stp_dataset *data);
 

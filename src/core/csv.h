@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-enum { STP_CSV_COLUMNS = 32 };
+enum { STP_CSV_COLUMNS = 40 };
 
 struct stp_csv_column {
     const char *name;

@@ -118,14 +118,14 @@ static void write_choices(const struct stp_machine_record *r, FILE *fp)
 
 /* ---- timings.csv ---- */
 
-/* What an arm is in a file: NCCL's own choice is auto, on its own channels. */
+/* Channels are 0 for NCCL's own count. */
 static void write_arm(const struct stp_arm *arm, FILE *fp)
 {
-    if (arm->kind == STP_ARM_AUTO)
-        fputs("auto,auto,0", fp);
-    else
-        fprintf(fp, "%s,%s,%d", stp_algo_name(arm->algo),
-                stp_proto_name(arm->proto), arm->n_channels);
+    const char *algo;
+    const char *proto;
+
+    stp_arm_columns(arm, &algo, &proto);
+    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
 }
 
 /*

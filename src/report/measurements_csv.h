@@ -7,12 +7,14 @@
  *   collective     broadcast, reduce, allgather, reducescatter, allreduce
  *   bytes          as a tuner counts them
  *   round          from 0
- *   algorithm      of the arm; auto and plugin are arms, too
+ *   algorithm      of the arm; auto where it does not force one, and auto2 or
+ *                  plugin for those arms
  *   protocol       likewise
  *   channels       of the arm; 0 for NCCL's own count
  *   nNodes nRanks  of the communicator
  *   iters          collectives timed in this row
- *   mean_us median_us p95_us p99_us min_us    of one collective, slowest rank
+ *   mean_us median_us p95_us p99_us min_us    of one collective, or of one
+ *                  iteration; slowest rank
  *   ran_algorithm ran_protocol ran_channels   what NCCL ran; "-": not known
  *   type           f32, bf16, ...; nccl-tests' words are read, too
  *   op             sum, prod, min, max or avg; none where nothing is reduced
@@ -21,11 +23,26 @@
  *   wrong          elements that were; empty if nobody checked
  *   source         measured, recorded, interpolated, single_pass or modelled
  *
+ *
+ * and, if a row is of iterations, what of (bench/workload.h):
+ *
+ *   mode           sequential, overlap or fsdp; alone for collectives alone
+ *   compute        gemm or training
+ *   layers
+ *   ratio          that was asked for; 0 if the product was
+ *   m n k          of the product
+ *   compute_us     of one layer alone
+ *   alone_us       of one layer's collectives alone; 0: not measured
+ *
  * When read, columns may stand in any order; collective, bytes, round,
  * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
  * others have defaults: channels 0, iters 1, the other times equal to the
- * median, ran_* the arm's own, source measured, type bf16, op sum, root 0,
- * in_place 0, wrong empty, and backend nccl.
+ * median, ran_* what the arm forces, source measured, type bf16, op sum, root
+ * 0, in_place 0, wrong empty, backend nccl, mode alone, compute gemm, and 0 for
+ * what follows.
+ *
+ * A recorded machine's overlap.csv is read, too: with layers and compute_us but
+ * without mode, it is overlap, nNodes 1 and source recorded by default.
  */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H

@@ -177,11 +177,64 @@ static bool read_wrong(const cJSON *value, struct stp_measurement *m)
     return true;
 }
 
+static bool read_mode(const cJSON *value, struct stp_measurement *m)
+{
+    return (m->work.mode = word(value, stp_mode_from_name)) > STP_MODE_ALONE;
+}
+
+static bool read_compute(const cJSON *value, struct stp_measurement *m)
+{
+    return (m->work.compute = word(value, stp_compute_from_name)) >= 0;
+}
+
+static bool read_layers(const cJSON *value, struct stp_measurement *m)
+{
+    return whole_unsigned(value, 1, &m->work.layers);
+}
+
+static bool read_from_0(const cJSON *value, double *value_ret)
+{
+    *value_ret = cJSON_GetNumberValue(value);
+    return isfinite(*value_ret) && *value_ret >= 0;
+}
+
+static bool read_ratio(const cJSON *value, struct stp_measurement *m)
+{
+    return read_from_0(value, &m->work.ratio);
+}
+
+static bool read_m(const cJSON *value, struct stp_measurement *m)
+{
+    m->work.gemm.type = m->type;
+    return whole_unsigned(value, 0, &m->work.gemm.m);
+}
+
+static bool read_n(const cJSON *value, struct stp_measurement *m)
+{
+    return whole_unsigned(value, 0, &m->work.gemm.n);
+}
+
+static bool read_k(const cJSON *value, struct stp_measurement *m)
+{
+    return whole_unsigned(value, 0, &m->work.gemm.k);
+}
+
+static bool read_compute_us(const cJSON *value, struct stp_measurement *m)
+{
+    return read_from_0(value, &m->work.compute_us);
+}
+
+static bool read_alone_us(const cJSON *value, struct stp_measurement *m)
+{
+    return read_from_0(value, &m->alone_us);
+}
+
 static const struct key keys[] = {
     {"collective", read_coll, "the name of a collective"},
     {"bytes", read_bytes, "a number of bytes"},
     {"round", read_round, "a number from 0"},
-    {"arm", read_arm, "auto, plugin or ALGORITHM/PROTOCOL[/CHANNELS]"},
+    {"arm", read_arm,
+     "auto, auto2, plugin or ALGORITHM/PROTOCOL/CHANNELS or a part of it"},
     {"nNodes", read_nodes, "a number from 1"},
     {"nRanks", read_ranks, "a number from 1"},
     {"iters", read_iters, "a number from 1"},
@@ -200,25 +253,53 @@ static const struct key keys[] = {
     {"n_wrong", read_wrong, "a number of elements, or null"},
 };
 
+/* Of iterations: all of them, or none. */
+static const struct key work_keys[] = {
+    {"mode", read_mode, "sequential, overlap or fsdp"},
+    {"compute", read_compute, "gemm or training"},
+    {"layers", read_layers, "a number from 1"},
+    {"ratio", read_ratio, "a number from 0"},
+    {"m", read_m, "a number from 0"},
+    {"n", read_n, "a number from 0"},
+    {"k", read_k, "a number from 0"},
+    {"compute_us", read_compute_us, "a time from 0"},
+    {"alone_us", read_alone_us, "a time from 0"},
+};
+
+static enum stp_status read_key(const cJSON *row, size_t n,
+                                const struct key *key,
+                                struct stp_measurement *m,
+                                struct stp_error *err)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
+
+    if (value == NULL)
+        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+                        "measurements[%zu] without %s, expected %s", n,
+                        key->name, key->expected);
+    if (!key->read(value, m))
+        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+                        "measurements[%zu] with a %s that means nothing, "
+                        "expected %s",
+                        n, key->name, key->expected);
+    return STP_OK;
+}
+
 static enum stp_status read_row(const cJSON *row, size_t n,
                                 struct stp_measurement *m,
                                 struct stp_error *err)
 {
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        const cJSON *value =
-            cJSON_GetObjectItemCaseSensitive(row, keys[i].name);
+    size_t n_work = cJSON_GetObjectItemCaseSensitive(row, "mode") != NULL
+                        ? sizeof(work_keys) / sizeof(work_keys[0])
+                        : 0;
+    enum stp_status status = STP_OK;
 
-        if (value == NULL)
-            return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                            "measurements[%zu] without %s, expected %s", n,
-                            keys[i].name, keys[i].expected);
-        if (!keys[i].read(value, m))
-            return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                            "measurements[%zu] with a %s that means nothing, "
-                            "expected %s",
-                            n, keys[i].name, keys[i].expected);
-    }
-    return STP_OK;
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (status == STP_OK)
+            status = read_key(row, n, &keys[i], m, err);
+    for (size_t i = 0; i < n_work && status == STP_OK; i++)
+        status = read_key(row, n, &work_keys[i], m, err);
+    return status;
 }
 
 static enum stp_status read_rows(const cJSON *rows, struct stp_dataset *data,

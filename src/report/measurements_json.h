@@ -6,8 +6,8 @@
  * which each element has the columns of measurements_csv.h under the same
  * names, but "arm" for algorithm, protocol and channels ("auto",
  * "ring/ll128/16"), "ran" as an object of those three, and "n_wrong"; null is
- * for what nobody knows.  algbw_gbps and busbw_gbps follow from the others and
- * are not read.
+ * for what nobody knows.  Those of a workload are there if there is one.
+ * algbw_gbps and busbw_gbps follow from the others and are not read.
  */
 #ifndef STP_MEASUREMENTS_JSON_H
 #define STP_MEASUREMENTS_JSON_H

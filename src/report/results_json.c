@@ -69,8 +69,11 @@ static void add_gain(cJSON *object, const struct stp_gain *g)
 
 /* ---- sweep ---- */
 
+/* Of collectives alone; iterations have other work in them. */
 static void add_bandwidth(cJSON *row, const struct stp_measurement *m)
 {
+    if (m->work.mode != STP_MODE_ALONE)
+        return;
     add_number(row, "algbw_gbps", stp_algbw(m->n_bytes, m->us.mean));
     add_number(row, "busbw_gbps",
                stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean));
@@ -83,6 +86,18 @@ static void add_data(cJSON *row, const struct stp_measurement *m)
     add_number(row, "root", m->root);
     cJSON_AddBoolToObject(row, "in_place", m->in_place);
     add_number(row, "n_wrong", m->n_wrong < 0 ? NAN : (double)m->n_wrong);
+}
+
+static void add_work(cJSON *row, const struct stp_workload *work)
+{
+    cJSON_AddStringToObject(row, "mode", stp_mode_name(work->mode));
+    cJSON_AddStringToObject(row, "compute", stp_compute_name(work->compute));
+    add_number(row, "layers", work->layers);
+    add_number(row, "ratio", work->ratio);
+    add_number(row, "m", work->gemm.m);
+    add_number(row, "n", work->gemm.n);
+    add_number(row, "k", work->gemm.k);
+    add_number(row, "compute_us", work->compute_us);
 }
 
 static void add_measurement(cJSON *row, const struct stp_measurement *m)
@@ -106,6 +121,10 @@ static void add_measurement(cJSON *row, const struct stp_measurement *m)
     add_pair(row, "ran", m->ran_algo, m->ran_proto, m->ran_channels);
     cJSON_AddStringToObject(row, "source", stp_source_name(m->source));
     add_data(row, m);
+    if (m->work.mode == STP_MODE_ALONE)
+        return;
+    add_work(row, &m->work);
+    add_number(row, "alone_us", m->alone_us);
 }
 
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
