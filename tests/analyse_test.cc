@@ -1,4 +1,4 @@
-// From measurements to comparisons, rules and verdicts, by hand-made numbers.
+// From comparisons to rules and verdicts, by hand-made numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "analyse/verify.h"
+#include "measured_data.h"
 #include "nccl_tuner_abi.h"
 #include "report/tune_report.h"
+
+using namespace measured;
 
 namespace
 {
@@ -18,211 +20,6 @@ namespace
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
-constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
-constexpr stp_arm kRingLl128{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128,
-                             0};
-constexpr stp_arm kTreeLl{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
-
-// Measurements, one arm after the other.
-class Data
-{
-  public:
-    ~Data()
-    {
-        stp_dataset_free(&data);
-    }
-
-    // One row a round.
-    Data &Add(uint64_t n_bytes, const stp_arm &arm, std::vector<double> us,
-              stp_source source = STP_SOURCE_MEASURED,
-              int coll = ncclFuncAllReduce)
-    {
-        for (unsigned round = 0; round < us.size(); round++) {
-            stp_measurement m{};
-            m.coll = coll;
-            m.n_bytes = n_bytes;
-            m.round = round;
-            m.arm = arm;
-            bool own = arm.kind != STP_ARM_FORCED;
-            m.ran_algo = own ? NCCL_ALGO_RING : arm.algo;
-            m.ran_proto = own ? NCCL_PROTO_SIMPLE : arm.proto;
-            m.ran_channels = 24;
-            m.n_ranks = 4;
-            m.n_nodes = 1;
-            m.iters = 1;
-            m.source = source;
-            m.us.median = us[round];
-            stp_dataset_add(&data, &m);
-        }
-        return *this;
-    }
-
-    // An arm whose paired gain over AUTO at 100 us is 'gain', without error.
-    Data &AddGain(uint64_t n_bytes, const stp_arm &arm, double gain)
-    {
-        return Add(n_bytes, arm, {100 / gain, 100 / gain, 100 / gain});
-    }
-
-    Data &AddAuto(uint64_t n_bytes)
-    {
-        return Add(n_bytes, kAuto, {100, 100, 100});
-    }
-
-    stp_dataset data{};
-};
-
-class Compared
-{
-  public:
-    explicit Compared(const Data &d)
-    {
-        EXPECT_EQ(STP_OK, stp_compare(&d.data, &all, nullptr));
-    }
-    ~Compared()
-    {
-        stp_comparisons_free(&all);
-    }
-    stp_comparisons all{};
-};
-
-// ---- compare ----
-
-TEST(Compare, PairsEachRoundWithTheAutoOfThatRound)
-{
-    Data d; // drift doubles everything in round 1
-    d.Add(1024, kRingLl128, {50, 100, 25}).Add(1024, kAuto, {60, 120, 30});
-
-    Compared c(d);
-
-    ASSERT_EQ(1u, c.all.n_points);
-    const stp_point &p = c.all.points[0];
-    EXPECT_DOUBLE_EQ(70, p.auto_us);
-    ASSERT_EQ(1u, p.n_arms);
-    EXPECT_NEAR(1.2, p.arms[0].gain.gain, 1e-12);
-    EXPECT_NEAR(1.2, p.arms[0].gain.low, 1e-9);
-    EXPECT_EQ(3u, p.arms[0].gain.n_pairs);
-    EXPECT_NEAR(175.0 / 3, p.arms[0].us, 1e-12);
-    EXPECT_EQ(NCCL_ALGO_RING, p.auto_algo);
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, p.auto_proto);
-}
-
-TEST(Compare, LeavesOutRoundsThatHaveNoAuto)
-{
-    Data d;
-    d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50, 1});
-
-    Compared c(d);
-
-    EXPECT_EQ(2u, c.all.points[0].arms[0].gain.n_pairs);
-    EXPECT_NEAR(1.2, c.all.points[0].arms[0].gain.gain, 1e-12);
-}
-
-TEST(Compare, AveragesAnArmThatRanTwiceInARound)
-{
-    Data d;
-    d.Add(1024, kAuto, {50, 80}).Add(1024, kAuto, {70, 80});
-    d.Add(1024, kTreeLl, {50, 50});
-
-    Compared c(d);
-
-    EXPECT_NEAR(std::sqrt(60.0 / 50 * 80 / 50),
-                c.all.points[0].arms[0].gain.gain, 1e-12);
-    EXPECT_EQ(2u, c.all.points[0].arms[0].gain.n_pairs);
-}
-
-TEST(Compare, SeparatesCollectivesSizesAndCommunicators)
-{
-    Data d;
-    d.AddAuto(4096).AddAuto(1024);
-    d.Add(1024, kAuto, {1, 1}, STP_SOURCE_MEASURED, ncclFuncAllGather);
-    d.data.rows[0].n_ranks = 8;
-
-    Compared c(d);
-
-    ASSERT_EQ(4u, c.all.n_points);
-    EXPECT_EQ(ncclFuncAllGather, c.all.points[0].coll);
-    EXPECT_EQ(1024u, c.all.points[1].n_bytes);
-    EXPECT_EQ(4u, c.all.points[2].n_ranks);
-    EXPECT_EQ(8u, c.all.points[3].n_ranks);
-}
-
-// Copies every row, changed by 'change'.
-template <typename Change> void AddChanged(Data *d, Change change)
-{
-    size_t n = d->data.n_rows;
-
-    for (size_t i = 0; i < n; i++) {
-        stp_measurement m = d->data.rows[i];
-        change(&m);
-        stp_dataset_add(&d->data, &m);
-    }
-}
-
-TEST(Compare, SeparatesTypesOperationsRootsAndPlaces)
-{
-    Data d;
-    d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50});
-    AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
-    AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->type = 7; });
-    AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->op = 2; });
-    AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->root = 3; });
-
-    Compared c(d);
-
-    ASSERT_EQ(16u, c.all.n_points);
-    for (size_t i = 0; i < 16; i++) {
-        const stp_point &p = c.all.points[i];
-        EXPECT_EQ(i % 2 == 1, p.in_place);
-        EXPECT_EQ(i / 2 % 2 == 1 ? 3u : 0u, p.root);
-        EXPECT_EQ(i / 4 % 2 == 1 ? 2 : 0, p.op);
-        EXPECT_EQ(i / 8 % 2 == 1 ? 7 : 0, p.type);
-        EXPECT_EQ(1u, p.n_arms);
-        EXPECT_NEAR(1.2, p.arms[0].gain.gain, 1e-12);
-    }
-}
-
-TEST(Compare, ArmsOutOfPlaceAloneLeaveAutoInPlaceAlone)
-{
-    Data d;
-    d.AddAuto(1024);
-    AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
-    d.AddGain(1024, kTreeLl, 1.5);
-
-    Compared c(d);
-
-    ASSERT_EQ(2u, c.all.n_points);
-    EXPECT_EQ(1u, c.all.points[0].n_arms);
-    EXPECT_TRUE(c.all.points[1].in_place);
-    EXPECT_EQ(0u, c.all.points[1].n_arms);
-}
-
-TEST(Compare, IsOnlyAsGoodAsTheWorseOfBothSources)
-{
-    Data d;
-    d.Add(1024, kAuto, {60, 60}, STP_SOURCE_INTERPOLATED);
-    d.Add(1024, kTreeLl, {50, 50}, STP_SOURCE_RECORDED);
-
-    Compared c(d);
-
-    EXPECT_EQ(STP_SOURCE_INTERPOLATED, c.all.points[0].arms[0].source);
-}
-
-TEST(Compare, RefusesASizeThatWasMeasuredWithoutAuto)
-{
-    Data d;
-    d.AddAuto(1024).AddGain(1024, kTreeLl, 1).AddGain(4096, kTreeLl, 1);
-    stp_comparisons out{};
-    stp_error err{};
-
-    EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
-
-    EXPECT_STREQ("allreduce of 4096 bytes has no row of NCCL's own choice "
-                 "(auto) to compare with",
-                 err.text);
-    EXPECT_EQ(nullptr, out.points);
-}
 
 // ---- derive ----
 

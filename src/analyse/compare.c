@@ -46,16 +46,29 @@ static size_t run_end(const struct sorted *s, size_t i, size_t end,
     return j;
 }
 
+/* A time of a row; 0: not measured. */
+typedef double time_of(row m);
+
+static double iteration_us(row m)
+{
+    return m->us.median;
+}
+
+static double alone_us(row m)
+{
+    return m->alone_us;
+}
+
 /* The mean over the rows of [i, end) that are of round 'round'; 0 if none. */
 static double round_us(const struct sorted *s, size_t i, size_t end,
-                       unsigned round)
+                       unsigned round, time_of *us)
 {
     double sum = 0;
     unsigned n = 0;
 
     for (; i < end; i++)
-        if (s->rows[i]->round == round) {
-            sum += s->rows[i]->us.median;
+        if (s->rows[i]->round == round && us(s->rows[i]) > 0) {
+            sum += us(s->rows[i]);
             n++;
         }
     return n > 0 ? sum / n : 0;
@@ -81,33 +94,43 @@ static size_t rounds(const struct sorted *s, size_t i, size_t end,
 
     for (size_t j = i; j < end; j++)
         if (j == i || s->rows[j]->round != s->rows[j - 1]->round)
-            times[n++] = round_us(s, i, end, s->rows[j]->round);
+            times[n++] = round_us(s, i, end, s->rows[j]->round, iteration_us);
     return n;
+}
+
+/* The times of the arm [i, end) in rounds that AUTO, [first, auto_end), has,
+ * too, over those of AUTO.  *us_ret is their mean; 0 if there are none. */
+static struct stp_gain gain_over_auto(const struct sorted *s, size_t first,
+                                      size_t auto_end, size_t i, size_t end,
+                                      time_of *us, double *us_ret)
+{
+    size_t n = 0;
+
+    for (size_t j = i; j < end; j++) {
+        unsigned round = s->rows[j]->round;
+
+        if (j > i && round == s->rows[j - 1]->round)
+            continue;
+        s->baseline[n] = round_us(s, first, auto_end, round, us);
+        s->times[n] = round_us(s, i, end, round, us);
+        n += s->baseline[n] > 0 && s->times[n] > 0;
+    }
+    *us_ret = n > 0 ? stp_mean(s->times, n) : 0;
+    return stp_paired_gain(s->baseline, s->times, n);
 }
 
 static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
                         size_t i, size_t end, struct stp_comparison *c)
 {
-    size_t n = 0;
-
-    for (size_t j = i; j < end; j++) {
-        double base = round_us(s, first, auto_end, s->rows[j]->round);
-
-        if ((j > i && s->rows[j]->round == s->rows[j - 1]->round) || base == 0)
-            continue;
-        s->baseline[n] = base;
-        s->times[n++] = round_us(s, i, end, s->rows[j]->round);
-    }
     memset(c, 0, sizeof(*c));
     c->arm = s->rows[i]->arm;
     c->ran_algo = s->rows[i]->ran_algo;
     c->ran_proto = s->rows[i]->ran_proto;
     c->ran_channels = s->rows[i]->ran_channels;
     c->source = worst_source(s, i, end);
-    if (n > 0) {
-        c->us = stp_mean(s->times, n);
-        c->gain = stp_paired_gain(s->baseline, s->times, n);
-    }
+    c->gain = gain_over_auto(s, first, auto_end, i, end, iteration_us, &c->us);
+    c->alone_gain =
+        gain_over_auto(s, first, auto_end, i, end, alone_us, &c->alone_us);
 }
 
 /* What is compared there, without any times. */
@@ -120,6 +143,7 @@ static struct stp_point point_of(row m)
                               .op = m->op,
                               .root = m->root,
                               .in_place = m->in_place,
+                              .work = m->work,
                               .n_bytes = m->n_bytes};
 }
 
@@ -152,6 +176,17 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     }
 }
 
+static enum stp_status refuse(row m, struct stp_error *err)
+{
+    return stp_fail(
+        err, STP_ERR_SYNTAX, 0, 0,
+        "%s%s%s of %" PRIu64 " bytes%s has no row of NCCL's own "
+        "choice (auto) to compare with",
+        m->work.mode == STP_MODE_ALONE ? "" : stp_mode_name(m->work.mode),
+        m->work.mode == STP_MODE_ALONE ? "" : " of ", stp_coll_name(m->coll),
+        m->n_bytes, m->in_place ? " in place" : "");
+}
+
 static enum stp_status compare_sorted(const struct sorted *s,
                                       struct stp_comparisons *out,
                                       struct stp_error *err)
@@ -163,12 +198,7 @@ static enum stp_status compare_sorted(const struct sorted *s,
         struct stp_point *p = &out->points[out->n_points++];
 
         if (s->rows[i]->arm.kind != STP_ARM_AUTO)
-            return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                            "%s of %" PRIu64 " bytes%s has no row of NCCL's "
-                            "own choice (auto) to compare with",
-                            stp_coll_name(s->rows[i]->coll),
-                            s->rows[i]->n_bytes,
-                            s->rows[i]->in_place ? " in place" : "");
+            return refuse(s->rows[i], err);
         compare_point(s, i, end, p, &out->arms[n_arms]);
         n_arms += p->n_arms;
         i = end;
@@ -218,7 +248,8 @@ bool stp_point_alike(const struct stp_point *a, const struct stp_point *b)
 {
     return a->coll == b->coll && a->n_nodes == b->n_nodes &&
            a->n_ranks == b->n_ranks && a->type == b->type && a->op == b->op &&
-           a->root == b->root && a->in_place == b->in_place;
+           a->root == b->root && a->in_place == b->in_place &&
+           stp_workload_order(&a->work, &b->work) == 0;
 }
 
 void stp_comparisons_free(struct stp_comparisons *comparisons)

@@ -19,13 +19,17 @@ struct stp_comparison {
     int ran_algo;
     int ran_proto;
     int ran_channels;
-    double us;              /* mean over its rounds */
-    struct stp_gain gain;   /* over AUTO, by rounds that have both */
-    enum stp_source source; /* the worse of its own and AUTO's */
+    double us;                  /* mean over its rounds */
+    struct stp_gain gain;       /* over AUTO, by rounds that have both */
+    double alone_us;            /* of a layer's collectives alone, mean over its
+                                   rounds; 0: not measured */
+    struct stp_gain alone_gain; /* likewise; no pairs if not measured */
+    enum stp_source source;     /* the worse of its own and AUTO's */
 };
 
-/* One collective of one kind of data at one size on one kind of communicator.
- * What was measured in place is compared with AUTO in place. */
+/* One collective of one kind of data at one size on one kind of communicator,
+ * alone or in one workload.  What was measured in place is compared with AUTO
+ * in place. */
 struct stp_point {
     int coll;
     unsigned n_nodes;
@@ -34,6 +38,7 @@ struct stp_point {
     int op;   /* enum stp_op */
     unsigned root;
     bool in_place;
+    struct stp_workload work; /* times are of its iterations */
     uint64_t n_bytes;
     double auto_us; /* mean over rounds */
     double noise;   /* standard deviation of AUTO's rounds over their mean */

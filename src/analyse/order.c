@@ -15,7 +15,8 @@ int stp_order_kinds(const struct stp_measurement *a,
     RETURN_UNLESS_SAME(a->type, b->type);
     RETURN_UNLESS_SAME(a->op, b->op);
     RETURN_UNLESS_SAME(a->root, b->root);
-    return STP_ORDER(a->in_place, b->in_place);
+    RETURN_UNLESS_SAME(a->in_place, b->in_place);
+    return stp_workload_order(&a->work, &b->work);
 }
 
 int stp_order_arms(const struct stp_measurement *a,

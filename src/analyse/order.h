@@ -12,8 +12,8 @@ extern "C" {
 
 #define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
 
-/* By collective, nodes, ranks, type, operation, root and place, as qsort()
- * wants it. */
+/* By collective, nodes, ranks, type, operation, root, place and workload, as
+ * qsort() wants it. */
 int stp_order_kinds(const struct stp_measurement *a,
                     const struct stp_measurement *b);
 

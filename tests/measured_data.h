@@ -1,0 +1,100 @@
+// Measurements made by hand, and what they compare as.
+#ifndef MEASURED_DATA_H
+#define MEASURED_DATA_H
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "analyse/compare.h"
+#include "nccl_tuner_abi.h"
+
+namespace measured
+{
+
+inline constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
+inline constexpr stp_arm kAutoAgain{STP_ARM_AUTO_AGAIN, 0, 0, 0};
+inline constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
+inline constexpr stp_arm kRingLl128{STP_ARM_FORCED, NCCL_ALGO_RING,
+                                    NCCL_PROTO_LL128, 0};
+inline constexpr stp_arm kTreeLl{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL,
+                                 0};
+
+// Measurements, one arm after the other.
+class Data
+{
+  public:
+    ~Data()
+    {
+        stp_dataset_free(&data);
+    }
+
+    // One row a round.
+    Data &Add(uint64_t n_bytes, const stp_arm &arm, std::vector<double> us,
+              stp_source source = STP_SOURCE_MEASURED,
+              int coll = ncclFuncAllReduce)
+    {
+        for (unsigned round = 0; round < us.size(); round++) {
+            stp_measurement m{};
+            m.coll = coll;
+            m.n_bytes = n_bytes;
+            m.round = round;
+            m.arm = arm;
+            bool own = arm.kind != STP_ARM_FORCED;
+            m.ran_algo = own ? NCCL_ALGO_RING : arm.algo;
+            m.ran_proto = own ? NCCL_PROTO_SIMPLE : arm.proto;
+            m.ran_channels = 24;
+            m.n_ranks = 4;
+            m.n_nodes = 1;
+            m.iters = 1;
+            m.source = source;
+            m.us.median = us[round];
+            stp_dataset_add(&data, &m);
+        }
+        return *this;
+    }
+
+    // An arm whose paired gain over AUTO at 100 us is 'gain', without error.
+    Data &AddGain(uint64_t n_bytes, const stp_arm &arm, double gain)
+    {
+        return Add(n_bytes, arm, {100 / gain, 100 / gain, 100 / gain});
+    }
+
+    Data &AddAuto(uint64_t n_bytes)
+    {
+        return Add(n_bytes, kAuto, {100, 100, 100});
+    }
+
+    stp_dataset data{};
+};
+
+class Compared
+{
+  public:
+    explicit Compared(const Data &d)
+    {
+        EXPECT_EQ(STP_OK, stp_compare(&d.data, &all, nullptr));
+    }
+    ~Compared()
+    {
+        stp_comparisons_free(&all);
+    }
+    stp_comparisons all{};
+};
+
+// Copies every row, changed by 'change'.
+template <typename Change> void AddChanged(Data *d, Change change)
+{
+    size_t n = d->data.n_rows;
+
+    for (size_t i = 0; i < n; i++) {
+        stp_measurement m = d->data.rows[i];
+        change(&m);
+        stp_dataset_add(&d->data, &m);
+    }
+}
+
+} // namespace measured
+
+#endif // MEASURED_DATA_H
