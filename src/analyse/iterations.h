@@ -10,8 +10,15 @@
 extern "C" {
 #endif
 
+/* One arm in one round. */
+struct stp_iteration_round {
+    unsigned round;
+    double us;       /* median of its iterations */
+    double alone_us; /* of one layer's collectives alone; 0: not measured */
+};
+
 /* One arm of a setting.  Gains are over the AUTO of the same rounds; of AUTO
- * itself they are 1, without an interval. */
+ * itself they are 1, from 1 to 1, of no pairs. */
 struct stp_iteration_arm {
     struct stp_arm arm;
     int ran_algo; /* what NCCL ran; -1 where nobody knows */
@@ -30,6 +37,7 @@ struct stp_iteration_arm {
     double busbw;          /* the same with each collective's factor of
                               analyse/bandwidth.h */
     struct stp_gain alone_gain;
+    const struct stp_iteration_round *rounds; /* n_rounds, ascending */
 };
 
 /* One workload at one size. */
@@ -42,8 +50,8 @@ struct stp_iteration_setting {
     double noise;      /* standard deviation of AUTO's rounds over their mean */
     double resolution; /* the smallest gain less 1 that so many rounds tell from
                           nothing: half the 95 percent interval of a second
-                          AUTO's gain if there is one, else as AUTO's own rounds
-                          spread; INFINITY for one round */
+                          AUTO's gain if there is one, else that of an arm whose
+                          rounds spread as AUTO's own; INFINITY for one round */
     const struct stp_iteration_arm *arms; /* AUTO, then by stp_order_arms() */
     size_t n_arms;                        /* >= 1 */
 };
@@ -52,7 +60,9 @@ struct stp_iteration_summary {
     struct stp_iteration_setting *settings; /* by mode, collective, compute,
                                                layers, ratio, size */
     size_t n_settings;
-    struct stp_iteration_arm *arms; /* of all settings */
+    struct stp_iteration_arm *arms;     /* of all settings */
+    struct stp_iteration_round *rounds; /* of all arms */
+    double *pairs;                      /* for stp_find_regimes() to work in */
 };
 
 /*
@@ -81,11 +91,11 @@ struct stp_regime {
 /*
  * Finds those where the whole interval of 'gain' is at or above 1 + min_gain;
  * 'alone_gain' says whether it is slower alone, or as fast.  Arms that NCCL ran
- * as the same algorithm and protocol with the same channels are one.  Into
- * 'regimes', one a setting at most; returns how many.
+ * as the same algorithm and protocol with the same channels are one, and those
+ * not timed alone are none.  Into 'regimes', one a setting at most; returns how
+ * many.
  */
-size_t stp_find_regimes(const struct stp_iterations *iterations,
-                        const struct stp_iteration_summary *summary,
+size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                         double min_gain, struct stp_regime *regimes);
 
 #ifdef __cplusplus
