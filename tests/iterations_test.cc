@@ -144,10 +144,10 @@ TEST(SummariseIterations, PoolsTheIterationsOfAllRounds)
 
 TEST(SummariseIterations, PairsMediansWithTheAutoOfTheirRound)
 {
-    Iterations it; // one late iteration in round 0; round 2 is without AUTO
-    it.Setting(kOverlap).Row(0, kAuto, {120, 120, 120});
-    it.Row(0, kTreeLl, {100, 100, 9000}).Row(1, kAuto, {60});
-    it.Row(1, kTreeLl, {50}).Row(2, kTreeLl, {1});
+    Iterations it; // one late iteration; only rounds 1 and 3 have both
+    it.Setting(kOverlap).Row(1, kAuto, {120, 120, 120});
+    it.Row(1, kTreeLl, {100, 100, 9000}).Row(3, kAuto, {60});
+    it.Row(3, kTreeLl, {50}).Row(0, kTreeLl, {1}).Row(2, kAuto, {1});
 
     Summary s(it);
 
@@ -166,7 +166,7 @@ TEST(SummariseIterations, ExposesWhatIsNotCompute)
     Iterations it; // a layer's compute takes 10 and 12
     it.Setting(kOverlap).Row(0, kAuto, {100}).Row(1, kAuto, {104});
     it.Last().work.compute_us = 12;
-    it.Row(0, kTreeLl, {90}).Row(1, kTreeLl, {92});
+    it.Row(0, kTreeLl, {80, 82}).Row(1, kTreeLl, {111});
     it.Last().work.compute_us = 12;
 
     Summary s(it);
