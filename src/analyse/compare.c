@@ -244,6 +244,15 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     return status;
 }
 
+const struct stp_comparison *stp_point_arm(const struct stp_point *point,
+                                           const struct stp_arm *arm)
+{
+    for (size_t i = 0; i < point->n_arms; i++)
+        if (stp_arm_equal(&point->arms[i].arm, arm))
+            return &point->arms[i];
+    return NULL;
+}
+
 bool stp_point_alike(const struct stp_point *a, const struct stp_point *b)
 {
     return a->coll == b->coll && a->n_nodes == b->n_nodes &&

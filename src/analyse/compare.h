@@ -56,6 +56,10 @@ struct stp_comparisons {
     struct stp_comparison *arms; /* of all points */
 };
 
+/* What that arm did at the point, or NULL. */
+const struct stp_comparison *stp_point_arm(const struct stp_point *point,
+                                           const struct stp_arm *arm);
+
 /* Whether two points differ in their size alone. */
 bool stp_point_alike(const struct stp_point *a, const struct stp_point *b);
 

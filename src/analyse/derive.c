@@ -6,19 +6,17 @@
 #include "bench/sizes.h"
 #include "core/names.h"
 
-static bool qualifies(const struct stp_comparison *c, double min_gain)
+/* Rules name both an algorithm and a protocol. */
+static bool is_pair(const struct stp_arm *arm)
 {
-    return c->arm.kind == STP_ARM_FORCED && c->gain.low >= 1 + min_gain &&
-           c->source <= STP_SOURCE_INTERPOLATED;
+    return arm->kind == STP_ARM_FORCED && arm->algo != STP_ANY &&
+           arm->proto != STP_ANY;
 }
 
-static const struct stp_comparison *find_arm(const struct stp_point *p,
-                                             const struct stp_arm *arm)
+static bool qualifies(const struct stp_comparison *c, double min_gain)
 {
-    for (size_t i = 0; i < p->n_arms; i++)
-        if (stp_arm_equal(&p->arms[i].arm, arm))
-            return &p->arms[i];
-    return NULL;
+    return is_pair(&c->arm) && c->gain.low >= 1 + min_gain &&
+           c->source <= STP_SOURCE_INTERPOLATED;
 }
 
 /* The arm that takes NCCL's place at this size, or NULL.  'before' is the arm
@@ -34,7 +32,7 @@ decide(const struct stp_point *p, const struct stp_arm *before, double min_gain)
             (best == NULL || p->arms[i].gain.gain > best->gain.gain))
             best = &p->arms[i];
     if (best != NULL && before != NULL)
-        same = find_arm(p, before);
+        same = stp_point_arm(p, before);
     if (same != NULL && qualifies(same, min_gain) &&
         same->gain.gain >= best->gain.gain * (1 - STP_DERIVE_SAME))
         return same;
@@ -148,5 +146,5 @@ const struct stp_comparison *
 stp_derived_evidence(const struct stp_derived_rule *rule,
                      const struct stp_point *point)
 {
-    return find_arm(point, &rule->arm);
+    return stp_point_arm(point, &rule->arm);
 }

@@ -4,6 +4,7 @@
  * An arm takes NCCL's place at a size only where the 95 percent interval of its
  * gain over the AUTO of the same rounds lies at or above 1 + min_gain, and only
  * by times of interleaved rounds: single passes and models decide nothing.
+ * Which times: objective.h.
  *
  * A rule reaches from halfway (geometrically) to the neighbouring measured size
  * on one side to halfway on the other, and never beyond the sizes measured;

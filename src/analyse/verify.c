@@ -28,6 +28,12 @@ static bool ran_as_auto(const struct stp_point *p,
            c->ran_proto == p->auto_proto && c->ran_channels == p->auto_channels;
 }
 
+bool stp_is_slower(const struct stp_point *point,
+                   const struct stp_comparison *arm)
+{
+    return arm->gain.high < 1 && 1 - arm->gain.gain > 2 * point->noise;
+}
+
 enum stp_verdict stp_verify_point(const struct stp_point *point)
 {
     const struct stp_comparison *c = stp_verify_arm(point);
@@ -36,7 +42,7 @@ enum stp_verdict stp_verify_point(const struct stp_point *point)
         return STP_VERDICT_SAME;
     if (c->gain.low > 1)
         return STP_VERDICT_FASTER;
-    if (c->gain.high < 1 && 1 - c->gain.gain > 2 * point->noise)
+    if (stp_is_slower(point, c))
         return STP_VERDICT_SLOWER;
     return STP_VERDICT_UNSURE;
 }

@@ -22,6 +22,11 @@ enum stp_verdict {
 /* "same", "faster", "unsure" or "SLOWER". */
 const char *stp_verdict_name(enum stp_verdict verdict);
 
+/* Whether an arm of a point is slower than AUTO, as STP_VERDICT_SLOWER has it.
+ */
+bool stp_is_slower(const struct stp_point *point,
+                   const struct stp_comparison *arm);
+
 /* What the plugin arm of a point is worth; SAME if it has none. */
 enum stp_verdict stp_verify_point(const struct stp_point *point);
 

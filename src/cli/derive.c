@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "analyse/derive.h"
+#include "analyse/objective.h"
 #include "cli/cli.h"
 #include "report/measurements_csv.h"
 #include "report/policy_file.h"
@@ -11,21 +12,37 @@
 
 struct options {
     struct stp_derive_options derive;
+    enum stp_objective objective;
     const char *output; /* NULL: standard output */
     bool json;
     char **files;
     int n_files;
 };
 
-enum { OPT_JSON = 0x300 };
+enum { OPT_JSON = 0x300, OPT_OBJECTIVE };
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE.conf", 0,
      "Write the policy there (default: print it)", 0},
+    {"objective", OPT_OBJECTIVE, "WHAT", 0,
+     "What to shorten: time (default), of collectives alone, by measurements "
+     "of `steptune sweep`; or iteration, of training iterations, by the "
+     "rounds.csv of `steptune iterate`",
+     0},
     {"json", OPT_JSON, NULL, 0, "Print the rules with their evidence as JSON",
      0},
     {0},
 };
+
+static void parse_objective(const char *arg, struct options *o,
+                            struct argp_state *state)
+{
+    int objective = stp_objective_from_name(arg, strlen(arg));
+
+    if (objective < 0)
+        argp_error(state, "--objective '%s', expected time or iteration", arg);
+    o->objective = (enum stp_objective)objective;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -38,6 +55,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'o':
         o->output = arg;
         return 0;
+    case OPT_OBJECTIVE:
+        parse_objective(arg, o, state);
+        return 0;
     case OPT_JSON:
         o->json = true;
         return 0;
@@ -47,7 +67,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no measurements, expected files of `steptune "
-                          "sweep -o`");
+                          "sweep -o`, or rounds.csv of `steptune iterate -o`");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -64,9 +84,11 @@ static const struct argp argp = {
     .parser = parse,
     .children = children,
     .args_doc = "FILE.csv...",
-    .doc = "Makes a policy out of measurements of `steptune sweep`, several of "
-           "them pooled. An arm gets a rule where it beats NCCL's own choice "
-           "beyond doubt.",
+    .doc =
+        "Makes a policy out of measurements of `steptune sweep` or `steptune "
+        "iterate`, several of them pooled. An arm gets a rule where it beats "
+        "NCCL's own choice beyond doubt; of iterations, where in addition "
+        "no workload shows it slower.",
 };
 
 static enum stp_status write_out(const struct options *o,
@@ -85,7 +107,7 @@ static enum stp_status write_out(const struct options *o,
     if (status != STP_OK)
         return status;
     if (o->json)
-        return stp_print_rules_json(derived, stdout, err);
+        return stp_print_rules_json(derived, data, stdout, err);
     if (o->output != NULL) {
         printf("From ");
         stp_times_write(data, stdout);
@@ -96,13 +118,14 @@ static enum stp_status write_out(const struct options *o,
     return STP_OK;
 }
 
-static enum stp_status derive(const struct options *o,
-                              const struct stp_dataset *data,
-                              struct stp_error *err)
+static enum stp_status derive_selected(const struct options *o,
+                                       const struct stp_dataset *data,
+                                       struct stp_error *err)
 {
     struct stp_comparisons comparisons;
     struct stp_derived derived;
-    enum stp_status status = stp_compare(data, &comparisons, err);
+    enum stp_status status =
+        stp_objective_compare(data, o->objective, &comparisons, err);
 
     if (status != STP_OK)
         return status;
@@ -112,6 +135,20 @@ static enum stp_status derive(const struct options *o,
         stp_derived_free(&derived);
     }
     stp_comparisons_free(&comparisons);
+    return status;
+}
+
+static enum stp_status derive(const struct options *o,
+                              const struct stp_dataset *data,
+                              struct stp_error *err)
+{
+    struct stp_dataset selected = {0};
+    enum stp_status status =
+        stp_objective_select(data, o->objective, &selected, err);
+
+    if (status == STP_OK)
+        status = derive_selected(o, &selected, err);
+    stp_dataset_free(&selected);
     return status;
 }
 

@@ -233,6 +233,16 @@ static int write_all(const struct job *job)
 
 /* ---- reading ---- */
 
+/* Their sizes are no curve of a collective. */
+static int refuse_iterations(const char *command, const char *path)
+{
+    return stp_complain(command,
+                        "%s: times of iterations, expected those of "
+                        "collectives alone: `steptune iterate -o DIR` plots "
+                        "iterations as it measures them",
+                        path);
+}
+
 static int load(const char *command, const struct options *o,
                 struct stp_dataset *sets)
 {
@@ -242,6 +252,8 @@ static int load(const char *command, const struct options *o,
         if (stp_measurements_load_any(o->files[i], o->coll, &sets[i], &err) !=
             STP_OK)
             return stp_complain_error(command, o->files[i], &err);
+        if (stp_dataset_n_iterations(&sets[i]) > 0)
+            return refuse_iterations(command, o->files[i]);
     }
     return STP_EXIT_OK;
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analyse/objective.h"
 #include "core/names.h"
 #include "report/file.h"
 
@@ -26,8 +27,13 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
 {
     const char *before = ": ";
 
-    fprintf(fp, "times of %s (%s, NCCL %s)", data->machine, data->gpu,
-            data->nccl);
+    fputs("times of ", fp);
+    if (stp_dataset_n_iterations(data) > 0)
+        fputs("iterations on ", fp);
+    if (data->machine[0] != '\0')
+        fprintf(fp, "%s (%s, NCCL %s)", data->machine, data->gpu, data->nccl);
+    else
+        fputs("a machine without a name", fp);
     for (int s = 0; s < STP_N_SOURCES; s++)
         if (count(data, s) > 0) {
             fprintf(fp, "%s%zu %s", before, count(data, s),
@@ -46,6 +52,48 @@ static bool has_rounds(const struct stp_dataset *data)
     return false;
 }
 
+static const char *why_no_rule(const struct stp_dataset *data)
+{
+    if (!has_rounds(data))
+        return "none of these times is of interleaved rounds, and a model "
+               "decides nothing";
+    if (stp_dataset_n_iterations(data) > 0)
+        return "no arm makes iterations shorter beyond doubt at any size";
+    return "NCCL's own choice is as good at every size";
+}
+
+static void write_workload(const struct stp_workload *work, FILE *fp)
+{
+    fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work->mode),
+            work->layers, work->layers == 1 ? "" : "s",
+            stp_compute_name(work->compute));
+    if (work->ratio > 0)
+        fprintf(fp, ", ratio %g\n", work->ratio);
+    else
+        fprintf(fp, " of %u x %u x %u\n", work->gemm.m, work->gemm.n,
+                work->gemm.k);
+}
+
+/* What iterations the rules rest on. */
+static void write_workloads(const struct stp_dataset *data, FILE *fp)
+{
+    struct stp_workload work;
+    bool has_fsdp = false;
+
+    fputs("# Gains are of training iterations, over all rounds of these "
+          "workloads, of which none is slower beyond noise:\n",
+          fp);
+    for (bool any = stp_next_workload(data, NULL, &work); any;
+         any = stp_next_workload(data, &work, &work)) {
+        write_workload(&work, fp);
+        has_fsdp |= work.mode == STP_MODE_FSDP;
+    }
+    if (has_fsdp)
+        fputs("# In fsdp allgather and reducescatter ran with the same arm, so "
+              "that both have its rules.\n",
+              fp);
+}
+
 static void write_head(const struct stp_policy_origin *origin, FILE *fp)
 {
     fprintf(fp, "# %s\n# from ", origin->made_by);
@@ -54,6 +102,8 @@ static void write_head(const struct stp_policy_origin *origin, FILE *fp)
             "# A rule stands where its gain over NCCL's own choice is at least "
             "%g percent with 95 percent confidence.\n",
             origin->min_gain * 100);
+    if (stp_dataset_n_iterations(origin->data) > 0)
+        write_workloads(origin->data, fp);
     if (has_gpu_column(origin))
         fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
               "nNodes,nRanks,gpu\n",
@@ -66,13 +116,17 @@ static void write_evidence(const struct stp_derived_rule *rule, FILE *fp)
         const struct stp_point *p = &rule->points[i];
         const struct stp_comparison *c = stp_derived_evidence(rule, p);
 
+        fprintf(fp, "# %" PRIu64 " B: ", p->n_bytes);
+        if (p->auto_algo < 0)
+            fputs("auto", fp); /* nobody knows what that was */
+        else
+            fprintf(fp, "%s/%s", stp_algo_name(p->auto_algo),
+                    stp_proto_name(p->auto_proto));
         fprintf(fp,
-                "# %" PRIu64 " B: %s/%s %.1f us -> %.1f us, gain %.3f (%.3f to "
-                "%.3f), %zu rounds %s\n",
-                p->n_bytes, stp_algo_name(p->auto_algo),
-                stp_proto_name(p->auto_proto), p->auto_us, c->us, c->gain.gain,
-                c->gain.low, c->gain.high, c->gain.n_pairs,
-                stp_source_name(c->source));
+                " %.1f us -> %.1f us, gain %.3f (%.3f to %.3f), %zu rounds "
+                "%s\n",
+                p->auto_us, c->us, c->gain.gain, c->gain.low, c->gain.high,
+                c->gain.n_pairs, stp_source_name(c->source));
     }
 }
 
@@ -96,11 +150,7 @@ void stp_policy_file_write(const struct stp_derived *derived,
 {
     write_head(origin, fp);
     if (derived->n_rules == 0)
-        fputs(has_rounds(origin->data)
-                  ? "# No rule: NCCL's own choice is as good at every size.\n"
-                  : "# No rule: none of these times is of interleaved rounds, "
-                    "and a model decides nothing.\n",
-              fp);
+        fprintf(fp, "# No rule: %s.\n", why_no_rule(origin->data));
     for (size_t i = 0; i < derived->n_rules; i++)
         write_rule(&derived->rules[i], origin, fp);
 }

@@ -11,17 +11,20 @@ extern "C" {
 #endif
 
 struct stp_policy_origin {
-    const struct stp_dataset *data; /* what it was derived from */
+    const struct stp_dataset *data; /* what it was derived from: of one
+                                       objective (analyse/objective.h) */
     const char *made_by;            /* the first comment line */
     double min_gain;
     bool portable; /* NVIDIA's eight columns only: no header, no gpu column */
 };
 
 /* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 interpolated, 4
- * modelled" and a newline: what measurements are worth. */
+ * modelled" and a newline, of workloads "times of iterations on h200x4 ...":
+ * what measurements are worth. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
 
-/* Writes the rules to 'fp', above each the gains it rests on. */
+/* Writes the rules to 'fp', above each the gains it rests on, and above all the
+ * workloads if these are of iterations. */
 void stp_policy_file_write(const struct stp_derived *derived,
                            const struct stp_policy_origin *origin, FILE *fp);
 

@@ -56,8 +56,10 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
 /* A row a rule. */
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
                                 struct stp_error *err);
+/* With what it was derived from: of one objective (analyse/objective.h). */
 enum stp_status stp_print_rules_json(const struct stp_derived *derived,
-                                     FILE *fp, struct stp_error *err);
+                                     const struct stp_dataset *data, FILE *fp,
+                                     struct stp_error *err);
 
 /* A row a range.  'policy' is the file's name for the last column, or NULL. */
 enum stp_status stp_print_explanation(const struct stp_explanation *explanation,

@@ -3,6 +3,7 @@
 #include <cjson/cJSON.h>
 
 #include "analyse/bandwidth.h"
+#include "analyse/objective.h"
 #include "analyse/replay.h"
 #include "analyse/verify.h"
 #include "core/dtype.h"
@@ -94,10 +95,13 @@ static void add_work(cJSON *row, const struct stp_workload *work)
     cJSON_AddStringToObject(row, "compute", stp_compute_name(work->compute));
     add_number(row, "layers", work->layers);
     add_number(row, "ratio", work->ratio);
-    add_number(row, "m", work->gemm.m);
-    add_number(row, "n", work->gemm.n);
-    add_number(row, "k", work->gemm.k);
-    add_number(row, "compute_us", work->compute_us);
+}
+
+static void add_gemm(cJSON *row, const struct stp_gemm *gemm)
+{
+    add_number(row, "m", gemm->m);
+    add_number(row, "n", gemm->n);
+    add_number(row, "k", gemm->k);
 }
 
 static void add_measurement(cJSON *row, const struct stp_measurement *m)
@@ -124,6 +128,8 @@ static void add_measurement(cJSON *row, const struct stp_measurement *m)
     if (m->work.mode == STP_MODE_ALONE)
         return;
     add_work(row, &m->work);
+    add_gemm(row, &m->work.gemm);
+    add_number(row, "compute_us", m->work.compute_us);
     add_number(row, "alone_us", m->alone_us);
 }
 
@@ -198,12 +204,39 @@ static void add_evidence(cJSON *list, const struct stp_derived_rule *rule)
     }
 }
 
+/* What iterations rules rest on; nothing of those of collectives alone. */
+static void add_workloads(cJSON *root, const struct stp_dataset *data)
+{
+    bool is_time = stp_dataset_n_iterations(data) == 0;
+    struct stp_workload work;
+    cJSON *list;
+
+    cJSON_AddStringToObject(root, "objective",
+                            stp_objective_name(is_time
+                                                   ? STP_OBJECTIVE_TIME
+                                                   : STP_OBJECTIVE_ITERATION));
+    if (is_time)
+        return;
+    list = cJSON_AddArrayToObject(root, "workloads");
+    for (bool any = stp_next_workload(data, NULL, &work); any;
+         any = stp_next_workload(data, &work, &work)) {
+        cJSON *row = new_object(list);
+
+        add_work(row, &work);
+        if (work.ratio == 0) /* else it is another one at each size */
+            add_gemm(row, &work.gemm);
+    }
+}
+
 enum stp_status stp_print_rules_json(const struct stp_derived *derived,
-                                     FILE *fp, struct stp_error *err)
+                                     const struct stp_dataset *data, FILE *fp,
+                                     struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON *rules = cJSON_AddArrayToObject(root, "rules");
+    cJSON *rules;
 
+    add_workloads(root, data);
+    rules = cJSON_AddArrayToObject(root, "rules");
     for (size_t i = 0; i < derived->n_rules; i++) {
         const struct stp_derived_rule *rule = &derived->rules[i];
         cJSON *row = new_object(rules);

@@ -1,0 +1,257 @@
+#include "analyse/objective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/order.h"
+#include "analyse/verify.h"
+#include "nccl_tuner_abi.h"
+
+static const char *const names[STP_N_OBJECTIVES] = {
+    [STP_OBJECTIVE_TIME] = "time",
+    [STP_OBJECTIVE_ITERATION] = "iteration",
+};
+
+const char *stp_objective_name(enum stp_objective objective)
+{
+    return names[objective];
+}
+
+int stp_objective_from_name(const char *word, size_t len)
+{
+    for (int i = 0; i < STP_N_OBJECTIVES; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], word, len) == 0)
+            return i;
+    return -1;
+}
+
+static enum stp_status no_memory(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}
+
+/* ---- selecting ---- */
+
+/* Makes a forced arm the pair that NCCL ran with it.  False if nobody knows
+ * it. */
+static bool name_pair(struct stp_measurement *m)
+{
+    struct stp_arm *arm = &m->arm;
+
+    if (arm->kind != STP_ARM_FORCED)
+        return true;
+    if (arm->algo == STP_ANY)
+        arm->algo = m->ran_algo;
+    if (arm->proto == STP_ANY)
+        arm->proto = m->ran_proto;
+    return arm->algo >= 0 && arm->proto >= 0;
+}
+
+static enum stp_status refuse(const struct stp_dataset *data,
+                              enum stp_objective objective,
+                              struct stp_error *err)
+{
+    if (objective == STP_OBJECTIVE_ITERATION)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "no times of iterations, expected those of `steptune "
+                        "iterate`: all %zu are of collectives alone",
+                        data->n_rows);
+    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                    "no times of collectives alone, expected those of "
+                    "`steptune sweep`: all %zu are of iterations, which are "
+                    "for the objective iteration",
+                    data->n_rows);
+}
+
+enum stp_status stp_objective_select(const struct stp_dataset *data,
+                                     enum stp_objective objective,
+                                     struct stp_dataset *selected_ret,
+                                     struct stp_error *err)
+{
+    bool wants_alone = objective == STP_OBJECTIVE_TIME;
+    size_t n_iterations = stp_dataset_n_iterations(data);
+    struct stp_dataset out = *data;
+
+    if (n_iterations == (wants_alone ? data->n_rows : 0))
+        return refuse(data, objective, err);
+    out.rows = NULL;
+    out.n_rows = out.capacity = 0;
+    for (size_t i = 0; i < data->n_rows; i++) {
+        struct stp_measurement m = data->rows[i];
+        bool is_alone = m.work.mode == STP_MODE_ALONE;
+
+        if (is_alone != wants_alone || !name_pair(&m))
+            continue;
+        if (stp_dataset_add(&out, &m) != STP_OK) {
+            stp_dataset_free(&out);
+            return no_memory(err);
+        }
+    }
+    *selected_ret = out;
+    return STP_OK;
+}
+
+/* ---- pooling workloads ---- */
+
+/* Rows of iterations on their way to one comparison a size. */
+struct pooling {
+    struct stp_dataset each;         /* of one collective a row */
+    struct stp_dataset pooled;       /* the same, as if of one workload */
+    struct stp_comparisons verdicts; /* of each workload */
+};
+
+static enum stp_status add_row(struct stp_dataset *data,
+                               const struct stp_measurement *m,
+                               struct stp_error *err)
+{
+    return stp_dataset_add(data, m) == STP_OK ? STP_OK : no_memory(err);
+}
+
+/* A row of fsdp becomes one of each of its collectives. */
+static enum stp_status split_collectives(const struct stp_dataset *selected,
+                                         struct stp_dataset *each,
+                                         struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < selected->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = selected->rows[i];
+
+        if (m.work.mode == STP_MODE_FSDP) {
+            m.coll = ncclFuncAllGather;
+            status = add_row(each, &m, err);
+            m.coll = ncclFuncReduceScatter;
+        }
+        if (status == STP_OK)
+            status = add_row(each, &m, err);
+    }
+    return status;
+}
+
+static int order_rounds(const void *pa, const void *pb)
+{
+    const struct stp_measurement *a = *(struct stp_measurement *const *)pa;
+    const struct stp_measurement *b = *(struct stp_measurement *const *)pb;
+    int order = stp_workload_order(&a->work, &b->work);
+
+    return order != 0 ? order : STP_ORDER(a->round, b->round);
+}
+
+/* Numbers the rounds of all workloads through, so that each row stays with the
+ * AUTO of its own. */
+static enum stp_status number_rounds(struct pooling *p, struct stp_error *err)
+{
+    size_t n = p->each.n_rows;
+    struct stp_measurement **sorted =
+        calloc(n + 1, sizeof(struct stp_measurement *));
+    enum stp_status status = STP_OK;
+    unsigned round = 0;
+
+    if (sorted == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &p->each.rows[i];
+    qsort(sorted, n, sizeof(struct stp_measurement *), order_rounds);
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        struct stp_measurement m = *sorted[i];
+
+        round += i > 0 && order_rounds(&sorted[i - 1], &sorted[i]) != 0;
+        m.round = round;
+        m.work = (struct stp_workload){0};
+        m.alone_us = 0;
+        status = add_row(&p->pooled, &m, err);
+    }
+    free(sorted);
+    return status;
+}
+
+/* Whether some workload at this size shows the arm slower than AUTO. */
+static bool loses(const struct stp_comparisons *verdicts,
+                  const struct stp_point *pooled, const struct stp_arm *arm)
+{
+    for (size_t i = 0; i < verdicts->n_points; i++) {
+        struct stp_point p = verdicts->points[i];
+        const struct stp_comparison *c = stp_point_arm(&p, arm);
+
+        p.work = pooled->work;
+        if (p.n_bytes == pooled->n_bytes && stp_point_alike(&p, pooled) &&
+            c != NULL && stp_is_slower(&p, c))
+            return true;
+    }
+    return false;
+}
+
+/* Leaves only arms that no workload is against. */
+static void drop_losers(const struct stp_comparisons *verdicts,
+                        struct stp_comparisons *all)
+{
+    struct stp_comparison *arms = all->arms;
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        struct stp_point *p = &all->points[i];
+        size_t n = p->n_arms;
+        size_t kept = 0;
+
+        for (size_t a = 0; a < n; a++)
+            if (!loses(verdicts, p, &arms[a].arm))
+                arms[kept++] = arms[a];
+        p->n_arms = kept;
+        arms += n;
+    }
+}
+
+static enum stp_status pool(struct pooling *p,
+                            const struct stp_dataset *selected,
+                            struct stp_comparisons *comparisons_ret,
+                            struct stp_error *err)
+{
+    enum stp_status status = split_collectives(selected, &p->each, err);
+
+    if (status == STP_OK)
+        status = stp_compare(&p->each, &p->verdicts, err);
+    if (status == STP_OK)
+        status = number_rounds(p, err);
+    if (status == STP_OK)
+        status = stp_compare(&p->pooled, comparisons_ret, err);
+    if (status == STP_OK)
+        drop_losers(&p->verdicts, comparisons_ret);
+    return status;
+}
+
+enum stp_status stp_objective_compare(const struct stp_dataset *selected,
+                                      enum stp_objective objective,
+                                      struct stp_comparisons *comparisons_ret,
+                                      struct stp_error *err)
+{
+    struct pooling p = {0};
+    enum stp_status status;
+
+    if (objective == STP_OBJECTIVE_TIME)
+        return stp_compare(selected, comparisons_ret, err);
+    status = pool(&p, selected, comparisons_ret, err);
+    stp_dataset_free(&p.each);
+    stp_dataset_free(&p.pooled);
+    stp_comparisons_free(&p.verdicts);
+    return status;
+}
+
+/* ---- workloads ---- */
+
+bool stp_next_workload(const struct stp_dataset *data,
+                       const struct stp_workload *after,
+                       struct stp_workload *next_ret)
+{
+    const struct stp_workload *next = NULL;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_workload *work = &data->rows[i].work;
+
+        if (work->mode != STP_MODE_ALONE &&
+            (after == NULL || stp_workload_order(work, after) > 0) &&
+            (next == NULL || stp_workload_order(work, next) < 0))
+            next = work;
+    }
+    if (next != NULL)
+        *next_ret = *next;
+    return next != NULL;
+}

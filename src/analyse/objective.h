@@ -1,0 +1,65 @@
+/*
+ * objective.h - what a policy is to shorten, and the measurements that say so
+ *
+ *   time        of a collective alone
+ *   iteration   of training iterations, in which collectives share the machine
+ *               with compute: by rows of workloads only
+ *
+ * A policy for iterations must hold for any job.  So the pairs of all workloads
+ * at one size, whatever their mode, layers and ratio, count as rounds of one
+ * comparison, and an arm that any workload shows slower at a size is no arm
+ * there.
+ *
+ * Rows of fsdp speak of both collectives that ran with their arm, allgather and
+ * reducescatter.
+ */
+#ifndef STP_OBJECTIVE_H
+#define STP_OBJECTIVE_H
+
+#include "analyse/compare.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_objective {
+    STP_OBJECTIVE_TIME,
+    STP_OBJECTIVE_ITERATION,
+    STP_N_OBJECTIVES,
+};
+
+/* "time" or "iteration". */
+const char *stp_objective_name(enum stp_objective objective);
+
+/* The one of that name, or -1. */
+int stp_objective_from_name(const char *word, size_t len);
+
+/*
+ * Copies what says something of the objective into *selected_ret, which is
+ * empty.  An arm that forces an algorithm, a protocol or channels alone becomes
+ * the pair that NCCL ran with it, since rules name both; it is left out where
+ * nobody knows the pair.  STP_ERR_RANGE if nothing says anything of it, or
+ * STP_ERR_NOMEM; *selected_ret is empty then.
+ */
+enum stp_status stp_objective_select(const struct stp_dataset *data,
+                                     enum stp_objective objective,
+                                     struct stp_dataset *selected_ret,
+                                     struct stp_error *err);
+
+/* Compares what stp_objective_select() gave, for stp_derive(); otherwise like
+ * stp_compare().  Points are of no workload. */
+enum stp_status stp_objective_compare(const struct stp_dataset *selected,
+                                      enum stp_objective objective,
+                                      struct stp_comparisons *comparisons_ret,
+                                      struct stp_error *err);
+
+/* The workload of a row that comes next after '*after' in the order of
+ * stp_workload_order(); the first if that is NULL.  False if there is none. */
+bool stp_next_workload(const struct stp_dataset *data,
+                       const struct stp_workload *after,
+                       struct stp_workload *next_ret);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_OBJECTIVE_H */
