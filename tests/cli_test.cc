@@ -143,7 +143,7 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
         {"sweep -b 2M -e 1M", 1, "sizes from 2097152 to 1048576 by 2"},
         {"sweep -f 1", 2, "-f '1', expected a number above 1"},
         {"sweep -n 0", 2, "-n '0', expected a number from 1"},
-        {"sweep --arms rnig/ll", 2, "arm 'rnig/ll', expected auto, all"},
+        {"sweep --arms rnig/ll", 2, "arm 'rnig/ll', expected auto, auto2, all"},
         {"sweep --channels 65", 2, "channels '65', expected 1 to 64"},
         {"sweep --collective all", 2, "--collective 'all', expected each"},
         {"sweep --collective allreduce,allreduce", 2, "at most once"},
