@@ -14,8 +14,9 @@ struct mock_csv {
     FILE *file;
     char *path;
     const struct mock_words *columns;
-    unsigned optional; /* columns, as bits */
-    int n_header;      /* fields of the header line */
+    unsigned optional;                /* columns, as bits */
+    const struct mock_words *ignored; /* or NULL */
+    int n_header;                     /* fields of the header line */
     int n_line;
     char *line; /* getline()'s; fields point into it */
     size_t line_size;
@@ -80,6 +81,9 @@ static ncclResult_t place_column(struct mock_csv *csv, int field)
 {
     int column = mock_word_find(csv->columns, csv->fields[field]);
 
+    if (column < 0 && csv->ignored != NULL &&
+        mock_word_find(csv->ignored, csv->fields[field]) >= 0)
+        return ncclSuccess;
     if (column < 0)
         return mock_csv_fail(csv, csv->n_line, "unknown column '%s'",
                              csv->fields[field]);
@@ -113,12 +117,14 @@ static ncclResult_t read_header(struct mock_csv *csv)
 ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
                            struct mock_csv **csv_ret)
 {
-    return mock_csv_open_some(path, columns, 0, csv_ret);
+    return mock_csv_open_some(path, columns, 0, NULL, csv_ret);
 }
 
 ncclResult_t mock_csv_open_some(const char *path,
                                 const struct mock_words *columns,
-                                unsigned optional, struct mock_csv **csv_ret)
+                                unsigned optional,
+                                const struct mock_words *ignored,
+                                struct mock_csv **csv_ret)
 {
     struct mock_csv *csv = calloc(1, sizeof(*csv));
     ncclResult_t rc = ncclSuccess;
@@ -130,6 +136,7 @@ ncclResult_t mock_csv_open_some(const char *path,
     if (rc == ncclSuccess) {
         csv->columns = columns;
         csv->optional = optional;
+        csv->ignored = ignored;
         rc = read_header(csv);
     }
     if (rc != ncclSuccess) {
@@ -142,7 +149,7 @@ ncclResult_t mock_csv_open_some(const char *path,
 
 bool mock_csv_has(const struct mock_csv *csv, int column)
 {
-    return csv->place[column] >= 0;
+    return column < csv->columns->n_words && csv->place[column] >= 0;
 }
 
 void mock_csv_close(struct mock_csv *csv)

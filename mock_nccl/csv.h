@@ -19,10 +19,14 @@ struct mock_csv;
 /* Opens 'path' and reads its header.  'columns' is kept. */
 ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
                            struct mock_csv **csv_ret);
-/* Likewise, but the columns whose bits are set in 'optional' may be missing. */
+/* Likewise, but the columns whose bits are set in 'optional' may be missing,
+ * and those of the words in 'ignored' (NULL: none) may be there. */
 ncclResult_t mock_csv_open_some(const char *path,
                                 const struct mock_words *columns,
-                                unsigned optional, struct mock_csv **csv_ret);
+                                unsigned optional,
+                                const struct mock_words *ignored,
+                                struct mock_csv **csv_ret);
+/* False also for what is none of the columns. */
 bool mock_csv_has(const struct mock_csv *csv, int column);
 void mock_csv_close(struct mock_csv *csv);
 

@@ -164,7 +164,7 @@ static ncclResult_t read_rows(struct mock_csv *csv, const char *path,
 static ncclResult_t read_info(const char *path, struct mock_machine_info *info)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, &csv);
+    ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, NULL, &csv);
 
     if (rc != ncclSuccess)
         return rc;

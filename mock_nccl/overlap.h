@@ -10,7 +10,9 @@
  * collective on a stream of its own; one join at the end.  compute_us is one of
  * those pieces alone, the product of an m x k and a k x n matrix in bf16 where
  * it is said; mean_us and so on are of the whole iteration.  All rows are of
- * interleaved rounds, of which every setting has the same number.
+ * interleaved rounds, of which every setting has the same number.  The
+ * rounds.csv of `steptune iterate` is such a file, too, of whose rows those of
+ * other modes, computes and types, and those of a tuner, are left out.
  *
  * Of each row one number is kept: the slowdown.  While compute and a collective
  * run side by side, each takes that many times as long as alone; the slowdown

@@ -3,217 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "csv.h"
-#include "select.h"
-
-enum {
-    COLLECTIVE,
-    BYTES,
-    ALGORITHM,
-    PROTOCOL,
-    CHANNELS,
-    RANKS,
-    RUN,
-    ROUND,
-    ITERS,
-    MEAN,
-    MEDIAN,
-    P95,
-    MIN,
-    N_COLUMNS,
-    LAYERS = N_COLUMNS, /* of overlap.csv alone, and so is what follows */
-    COMPUTE,
-    GEMM_M,
-    GEMM_N,
-    GEMM_K,
-    N_OVERLAP_COLUMNS,
-};
-
-static const char *const column_words[N_OVERLAP_COLUMNS] = {
-    [COLLECTIVE] = "collective",
-    [BYTES] = "bytes",
-    [ALGORITHM] = "algorithm",
-    [PROTOCOL] = "protocol",
-    [CHANNELS] = "channels",
-    [RANKS] = "nRanks",
-    [RUN] = "run",
-    [ROUND] = "round",
-    [ITERS] = "iters",
-    [MEAN] = "mean_us",
-    [MEDIAN] = "median_us",
-    [P95] = "p95_us",
-    [MIN] = "min_us",
-    [LAYERS] = "layers",
-    [COMPUTE] = "compute_us",
-    [GEMM_M] = "m",
-    [GEMM_N] = "n",
-    [GEMM_K] = "k",
-};
-static const struct mock_words columns = {column_words, N_COLUMNS};
-static const struct mock_words overlap_columns = {column_words,
-                                                  N_OVERLAP_COLUMNS};
-
-/* Those that overlap.csv may be without. */
-enum { OPTIONAL = 1 << GEMM_M | 1 << GEMM_N | 1 << GEMM_K };
-
-/* ---- one row ---- */
-
-static ncclResult_t read_words(const struct mock_csv *csv,
-                               struct mock_record *record)
-{
-    const char *run = NULL;
-    ncclResult_t rc =
-        mock_csv_word(csv, COLLECTIVE, &mock_colls, NULL, &record->coll);
-
-    if (rc == ncclSuccess)
-        rc = mock_csv_word(csv, ALGORITHM, &mock_algos, "auto", &record->algo);
-    if (rc == ncclSuccess)
-        rc = mock_csv_word(csv, PROTOCOL, &mock_protos, "auto", &record->proto);
-    if (rc == ncclSuccess)
-        rc = mock_csv_text(csv, RUN, &run);
-    if (rc != ncclSuccess)
-        return rc;
-    if (strlen(run) >= sizeof(record->run))
-        return mock_csv_fail(csv, mock_csv_line(csv),
-                             "column 'run' has more than %zu characters",
-                             sizeof(record->run) - 1);
-    strcpy(record->run, run);
-    return ncclSuccess;
-}
-
-static ncclResult_t read_numbers(const struct mock_csv *csv, int n_ranks,
-                                 struct mock_record *record)
-{
-    long long bytes = 0, channels = 0, ranks = 0, round = 0, iters = 0;
-    ncclResult_t rc = mock_csv_int(csv, BYTES, 1, 1ll << 50, &bytes);
-
-    if (rc == ncclSuccess)
-        rc = mock_csv_int(csv, CHANNELS, 0, 64, &channels);
-    if (rc == ncclSuccess)
-        rc = mock_csv_int(csv, RANKS, n_ranks, n_ranks, &ranks);
-    if (rc == ncclSuccess)
-        rc = mock_csv_int(csv, ROUND, 0, 1 << 20, &round);
-    if (rc == ncclSuccess)
-        rc = mock_csv_int(csv, ITERS, 1, 1ll << 40, &iters);
-    record->n_bytes = (size_t)bytes;
-    record->n_channels = (int)channels;
-    record->round = (int)round;
-    return rc;
-}
-
-static ncclResult_t read_times(const struct mock_csv *csv,
-                               struct mock_record *record)
-{
-    ncclResult_t rc = mock_csv_positive(csv, MEAN, &record->mean);
-
-    if (rc == ncclSuccess)
-        rc = mock_csv_positive(csv, MEDIAN, &record->median);
-    if (rc == ncclSuccess)
-        rc = mock_csv_positive(csv, P95, &record->p95);
-    if (rc == ncclSuccess)
-        rc = mock_csv_positive(csv, MIN, &record->min);
-    if (rc == ncclSuccess &&
-        (record->min > record->median || record->median > record->p95))
-        rc = mock_csv_fail(csv, record->line,
-                           "min_us, median_us and p95_us do not ascend");
-    if (rc == ncclSuccess && record->min > record->mean)
-        rc = mock_csv_fail(csv, record->line, "mean_us is below min_us");
-    return rc;
-}
-
-static ncclResult_t read_layers(const struct mock_csv *csv,
-                                struct mock_record *record)
-{
-    long long layers = 0;
-    ncclResult_t rc = mock_csv_int(csv, LAYERS, 1, 1 << 16, &layers);
-
-    record->n_layers = (int)layers;
-    if (rc == ncclSuccess)
-        rc = mock_csv_positive(csv, COMPUTE, &record->compute_us);
-    return rc;
-}
-
-static ncclResult_t read_gemm(const struct mock_csv *csv,
-                              struct mock_record *record)
-{
-    unsigned *const sides[] = {&record->m, &record->n, &record->k};
-    ncclResult_t rc = ncclSuccess;
-    long long side = 0;
-
-    for (int i = 0; i < 3 && rc == ncclSuccess; i++) {
-        if (!mock_csv_has(csv, GEMM_M + i))
-            continue;
-        rc = mock_csv_int(csv, GEMM_M + i, 1, 1 << 24, &side);
-        *sides[i] = (unsigned)side;
-    }
-    return rc;
-}
-
-/* Puts NCCL's choice in the place of "auto". */
-static ncclResult_t resolve_auto(const struct mock_csv *csv,
-                                 const struct mock_model *model,
-                                 struct mock_record *record)
-{
-    const struct mock_question question = {
-        .coll = record->coll,
-        .n_bytes = record->n_bytes,
-        .n_pipe_ops = 1,
-    };
-    mock_table table;
-
-    record->is_auto = record->algo < 0;
-    if (record->is_auto != (record->proto < 0))
-        return mock_csv_fail(csv, record->line,
-                             "only one of algorithm and protocol is auto");
-    if (!record->is_auto)
-        return ncclSuccess;
-    if (record->n_channels != 0)
-        return mock_csv_fail(csv, record->line, "auto with %d channels",
-                             record->n_channels);
-    mock_model_table(model, &question, table);
-    if (!mock_select_first(table, NCCL_NUM_ALGORITHMS, 3.6e9f, &record->algo,
-                           &record->proto, NULL))
-        return mock_csv_fail(csv, record->line, "auto, but NCCL has no choice");
-    return ncclSuccess;
-}
-
-static ncclResult_t check_pair(const struct mock_csv *csv,
-                               const struct mock_record *record)
-{
-    if (mock_kernel_exists(record->coll, record->algo, record->proto))
-        return ncclSuccess;
-    return mock_csv_fail(csv, record->line, "NCCL has no %s/%s for %s",
-                         mock_word(&mock_algos, record->algo),
-                         mock_word(&mock_protos, record->proto),
-                         mock_word(&mock_colls, record->coll));
-}
-
-static ncclResult_t read_record(const struct mock_csv *csv,
-                                const struct mock_words *wanted,
-                                const struct mock_model *model,
-                                struct mock_record *record)
-{
-    ncclResult_t rc;
-
-    memset(record, 0, sizeof(*record));
-    record->line = mock_csv_line(csv);
-    rc = read_words(csv, record);
-    if (rc == ncclSuccess)
-        rc = read_numbers(csv, model->n_ranks, record);
-    if (rc == ncclSuccess)
-        rc = read_times(csv, record);
-    if (rc == ncclSuccess && wanted == &overlap_columns)
-        rc = read_layers(csv, record);
-    if (rc == ncclSuccess && wanted == &overlap_columns)
-        rc = read_gemm(csv, record);
-    if (rc == ncclSuccess)
-        rc = resolve_auto(csv, model, record);
-    if (rc == ncclSuccess)
-        rc = check_pair(csv, record);
-    return rc;
-}
-
-/* ---- all rows ---- */
+#include "records_row.h"
 
 static bool grow(struct mock_records *records)
 {
@@ -228,13 +18,13 @@ static bool grow(struct mock_records *records)
     return true;
 }
 
-static ncclResult_t read_all(struct mock_csv *csv,
-                             const struct mock_words *wanted,
+static ncclResult_t read_all(struct mock_csv *csv, bool is_overlap,
                              const struct mock_model *model,
                              struct mock_records *records)
 {
     for (;;) {
         bool row = false;
+        bool wanted = false;
         ncclResult_t rc = mock_csv_next(csv, &row);
 
         if (rc != ncclSuccess)
@@ -243,10 +33,11 @@ static ncclResult_t read_all(struct mock_csv *csv,
             return ncclSuccess;
         if (records->n == records->capacity && !grow(records))
             return mock_fail_memory();
-        rc = read_record(csv, wanted, model, &records->list[records->n]);
+        rc = mock_record_read(csv, is_overlap, model,
+                              &records->list[records->n], &wanted);
         if (rc != ncclSuccess)
             return rc;
-        records->n++;
+        records->n += wanted;
     }
 }
 
@@ -345,20 +136,20 @@ static ncclResult_t pool_all(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t load(const char *path, const struct mock_words *wanted,
+static ncclResult_t load(const char *path, bool is_overlap,
                          const struct mock_model *model,
                          struct mock_records *records_ret)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_csv_open_some(
-        path, wanted, wanted == &overlap_columns ? OPTIONAL : 0, &csv);
+    ncclResult_t rc = mock_record_open(path, is_overlap, &csv);
 
     if (rc != ncclSuccess)
         return rc;
-    rc = read_all(csv, wanted, model, records_ret);
+    rc = read_all(csv, is_overlap, model, records_ret);
     if (rc == ncclSuccess && records_ret->n == 0)
-        rc =
-            mock_fail(ncclInvalidArgument, "%s: no row below the header", path);
+        rc = mock_fail(
+            ncclInvalidArgument, "%s: no row below the header%s", path,
+            is_overlap ? " of a product in bf16 beside a collective" : "");
     if (rc == ncclSuccess) {
         qsort(records_ret->list, (size_t)records_ret->n,
               sizeof(*records_ret->list), by_key_and_line);
@@ -371,14 +162,29 @@ static ncclResult_t load(const char *path, const struct mock_words *wanted,
 ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
                                struct mock_records *records_ret)
 {
-    return load(path, &columns, model, records_ret);
+    return load(path, false, model, records_ret);
+}
+
+/* Rounds, which `steptune iterate` counts from 0. */
+static void count_from_1(struct mock_records *records)
+{
+    bool has_0 = false;
+
+    for (int i = 0; i < records->n; i++)
+        has_0 |= records->list[i].round == 0;
+    for (int i = 0; i < records->n; i++)
+        records->list[i].round += has_0;
 }
 
 ncclResult_t mock_records_load_overlap(const char *path,
                                        const struct mock_model *model,
                                        struct mock_records *records_ret)
 {
-    return load(path, &overlap_columns, model, records_ret);
+    ncclResult_t rc = load(path, true, model, records_ret);
+
+    if (rc == ncclSuccess)
+        count_from_1(records_ret);
+    return rc;
 }
 
 void mock_records_free(struct mock_records *records)

@@ -18,7 +18,8 @@ struct mock_record {
     int n_layers;      /* likewise */
     char run[24];
     int round;
-    bool is_auto;
+    bool is_auto; /* NCCL chose it, or a part of it: a pair of its own may be
+                     there as well */
     int line;
     unsigned m, n, k; /* of the product that was the compute; 0: not said */
     double mean;
