@@ -56,6 +56,17 @@ void stp_gnuplot_begin(enum stp_plot_format format, unsigned width,
         fputs("}\n", fp);
 }
 
+enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err)
+{
+    FILE *script = tmpfile();
+
+    if (script == NULL)
+        return stp_fail(err, STP_ERR_IO, 0, 0,
+                        "cannot make a temporary file: %s", strerror(errno));
+    *script_ret = script;
+    return STP_OK;
+}
+
 /* The first line of what gnuplot said that is not the script's. */
 static void first_complaint(FILE *said, char *text, size_t size)
 {
@@ -121,13 +132,12 @@ static enum stp_status wait_for(pid_t pid, FILE *said, FILE *drawn,
 static enum stp_status draw(const char *program, FILE *script, FILE *drawn,
                             struct stp_error *err)
 {
-    FILE *said = tmpfile();
-    enum stp_status status = STP_OK;
+    FILE *said;
+    enum stp_status status = stp_gnuplot_script(&said, err);
     pid_t pid;
 
-    if (said == NULL)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "cannot make a temporary file: %s", strerror(errno));
+    if (status != STP_OK)
+        return status;
     if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0)
         status = stp_fail(err, STP_ERR_IO, 0, 0,
                           "cannot write a temporary file: %s", strerror(errno));

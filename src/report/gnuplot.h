@@ -30,6 +30,10 @@ void stp_gnuplot_quote(const char *text, FILE *fp);
 void stp_gnuplot_begin(enum stp_plot_format format, unsigned width,
                        unsigned height, FILE *fp);
 
+/* An empty file, such as for a script; fclose() removes it.
+ * STP_ERR_IO if there is none. */
+enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err);
+
 /*
  * Runs 'program' (NULL: gnuplot) on the script in 'script', from its beginning,
  * and writes what it draws to the file 'path', whole or not at all.

@@ -1,15 +1,11 @@
 /* plot.c - kinds of plots, their frames, and drawing them */
 #include "report/plot.h"
 
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
 #include "report/plot_parts.h"
-
-enum { WIDTH = 1200, HEIGHT = 720 };
 
 static const struct {
     const char *name;    /* of the file; %s is the collective */
@@ -59,31 +55,11 @@ const char *stp_plot_colour(size_t i)
 
 /* ---- frames ---- */
 
-static void write_title(const struct stp_labelled_set *set,
-                        const struct stp_plot *plot, const char *what, FILE *fp)
+void stp_plot_write_head(const char *title, const char *source, FILE *fp)
 {
-    char common[STP_LABEL * 2];
-    char title[STP_LABEL * 4];
-
-    stp_common_title(set, common, sizeof(common));
-    snprintf(title, sizeof(title), "%s%s%s %s%s%s%s",
-             plot->title != NULL ? plot->title : "",
-             plot->title != NULL ? ": " : "", stp_coll_title(coll_of(plot)),
-             kinds[plot->kind].heading, what, common[0] ? ", " : "", common);
     fputs("set title ", fp);
     stp_gnuplot_quote(title, fp);
-    fputs(" font ',15'\n", fp);
-}
-
-void stp_plot_write_frame(const struct stp_labelled_set *set,
-                          const struct stp_plot *plot, const char *what,
-                          FILE *fp)
-{
-    char source[STP_LABEL];
-
-    write_title(set, plot, what, fp);
-    stp_source_line(set, source, sizeof(source));
-    fputs("set label 1 ", fp);
+    fputs(" font ',15'\nset label 1 ", fp);
     stp_gnuplot_quote(source, fp);
     fputs(" at screen 0.01,0.025 left font ',9' textcolor rgb '#666666'\n"
           "set bmargin 5.5\n"
@@ -94,6 +70,23 @@ void stp_plot_write_frame(const struct stp_labelled_set *set,
           "set key outside right top vertical Left reverse samplen 4 spacing "
           "1.2\n",
           fp);
+}
+
+void stp_plot_write_frame(const struct stp_labelled_set *set,
+                          const struct stp_plot *plot, const char *what,
+                          FILE *fp)
+{
+    char common[STP_LABEL * 2];
+    char title[STP_LABEL * 4];
+    char source[STP_LABEL];
+
+    stp_common_title(set, common, sizeof(common));
+    snprintf(title, sizeof(title), "%s%s%s %s%s%s%s",
+             plot->title != NULL ? plot->title : "",
+             plot->title != NULL ? ": " : "", stp_coll_title(coll_of(plot)),
+             kinds[plot->kind].heading, what, common[0] ? ", " : "", common);
+    stp_source_line(set, source, sizeof(source));
+    stp_plot_write_head(title, source, fp);
 }
 
 /* 1 ... 1,000,000 or 0.01, whatever the locale. */
@@ -148,7 +141,7 @@ enum stp_status stp_plot_write(const struct stp_curves *curves,
 
     if (status != STP_OK)
         return status;
-    stp_gnuplot_begin(format, WIDTH, HEIGHT, fp);
+    stp_gnuplot_begin(format, STP_PLOT_WIDTH, STP_PLOT_HEIGHT, fp);
     kinds[plot->kind].write(&set, plot, fp);
     stp_labelled_free(&set);
     return STP_OK;
@@ -159,12 +152,11 @@ enum stp_status stp_plot_save(const struct stp_curves *curves,
                               enum stp_plot_format format, const char *gnuplot,
                               const char *path, struct stp_error *err)
 {
-    FILE *script = tmpfile();
-    enum stp_status status;
+    FILE *script;
+    enum stp_status status = stp_gnuplot_script(&script, err);
 
-    if (script == NULL)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "cannot make a temporary file: %s", strerror(errno));
+    if (status != STP_OK)
+        return status;
     status = stp_plot_write(curves, plot, format, script, err);
     if (status == STP_OK)
         status = stp_gnuplot_run(gnuplot, script, path, err);

@@ -245,15 +245,12 @@ void stp_common_title(const struct stp_labelled_set *set, char *text,
     }
 }
 
-/* All but how good the times are. */
-static void say_origin(const struct stp_curve *c, char *text, size_t size)
+void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
 {
-    const struct stp_dataset *d = c->data;
-
     snprintf(text, size, "%s%s%s, %s%s",
-             d->machine[0] ? d->machine : "unknown machine",
-             d->gpu[0] ? ", " : "", d->gpu, d->nccl[0] ? "NCCL " : "",
-             d->nccl[0] ? d->nccl : d->backend);
+             data->machine[0] ? data->machine : "unknown machine",
+             data->gpu[0] ? ", " : "", data->gpu, data->nccl[0] ? "NCCL " : "",
+             data->nccl[0] ? data->nccl : data->backend);
 }
 
 /* The i-th curve's origin, with what all curves of it say of their times; ""
@@ -264,11 +261,11 @@ static void say_source(const struct stp_labelled_set *set, size_t i,
     bool has[STP_N_SOURCES] = {false};
     size_t len;
 
-    say_origin(set->all[i].curve, text, ORIGIN);
+    stp_origin_text(set->all[i].curve->data, text, ORIGIN);
     for (size_t k = 0; k < set->n; k++) {
         char other[ORIGIN];
 
-        say_origin(set->all[k].curve, other, ORIGIN);
+        stp_origin_text(set->all[k].curve->data, other, ORIGIN);
         if (strcmp(text, other) != 0)
             continue;
         if (k < i) {

@@ -82,16 +82,16 @@ static struct range find_range(const struct stp_labelled_set *set,
     return r;
 }
 
-static void write_x(const struct range *r, FILE *fp)
+void stp_plot_write_sizes(double min, double max, FILE *fp)
 {
-    int first = (int)floor(log2(r->min_x));
-    int last = (int)ceil(log2(r->max_x));
+    int first = (int)floor(log2(min));
+    int last = (int)ceil(log2(max));
     int step = last - first < X_TICS ? 1 : last - first < 2 * X_TICS ? 2 : 5;
 
     fprintf(fp,
             "set xlabel 'Size (bytes)'\nset logscale x 2\n"
             "set xrange [%.6g:%.6g]\nset xtics (",
-            r->min_x / 1.25, r->max_x * 1.25);
+            min / 1.25, max * 1.25);
     for (int e = first; e <= last; e++) {
         char name[32];
 
@@ -242,7 +242,7 @@ void stp_plot_write_lines(const struct stp_labelled_set *set,
     fprintf(fp, "set ylabel '%s%s'\n",
             n_bands > 0 ? "Median time (us)" : axes[plot->kind].label,
             bands ? "; shaded to p95 and p99 of auto" : "");
-    write_x(&r, fp);
+    stp_plot_write_sizes(r.min_x, r.max_x, fp);
     write_y(&r, plot->kind, fp);
     write_data(set, plot->kind, fp);
     fputs("plot ", fp);

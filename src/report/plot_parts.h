@@ -6,7 +6,7 @@
 
 #include "report/plot.h"
 
-enum { STP_LABEL = 160 };
+enum { STP_LABEL = 160, STP_PLOT_WIDTH = 1200, STP_PLOT_HEIGHT = 720 };
 
 /* A curve and what sets it apart from the others in the same plot. */
 struct stp_labelled {
@@ -41,6 +41,9 @@ void stp_label_series(struct stp_labelled_set *set);
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);
 
+/* Where they were measured: "h200x4, NVIDIA H200, NCCL 2.28.9". */
+void stp_origin_text(const struct stp_dataset *data, char *text, size_t size);
+
 /* Where the times are from: "h200x4: NVIDIA H200, NCCL 2.28.9, recorded; ...".
  */
 void stp_source_line(const struct stp_labelled_set *set, char *text,
@@ -74,11 +77,16 @@ struct stp_bandwidth_peak {
 
 struct stp_bandwidth_peak stp_bandwidth_peak(const struct stp_curve *curve);
 
-/* The parts of scripts that plots of lines and of bars share. */
+/* The parts of scripts that all plots share: the title, and where the times are
+ * from below; an axis of sizes; and one of values from 'min' to 'max'. */
+void stp_plot_write_head(const char *title, const char *source, FILE *fp);
+void stp_plot_write_sizes(double min, double max, FILE *fp);
+void stp_plot_write_log_y(double min, double max, FILE *fp);
+
+/* The head, with what the curves have in common. */
 void stp_plot_write_frame(const struct stp_labelled_set *set,
                           const struct stp_plot *plot, const char *what,
                           FILE *fp);
-void stp_plot_write_log_y(double min, double max, FILE *fp);
 
 /* "#000000" and so on, for the i-th of several.  Static storage. */
 const char *stp_plot_colour(size_t i);

@@ -10,36 +10,14 @@
 #include "core/names.h"
 #include "report/results.h"
 #include "report/table.h"
-
-enum { PAIR = 32 };
-
-static void pair_name(int algo, int proto, int channels, char name[PAIR])
-{
-    if (algo < 0)
-        snprintf(name, PAIR, "-"); /* nobody knows */
-    else if (channels == 0)
-        snprintf(name, PAIR, "%s/%s", stp_algo_name(algo),
-                 stp_proto_name(proto));
-    else
-        snprintf(name, PAIR, "%s/%s/%d", stp_algo_name(algo),
-                 stp_proto_name(proto), channels);
-}
-
-static enum stp_status finish(struct stp_table *table, FILE *fp,
-                              struct stp_error *err)
-{
-    bool whole = table != NULL && stp_table_print(table, fp);
-
-    stp_table_free(table);
-    return whole ? STP_OK : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-}
+#include "report/words.h"
 
 static void add_interval(struct stp_table *t, const struct stp_gain *g)
 {
-    if (isinf(g->high))
-        stp_table_add(t, "one round");
-    else
-        stp_table_add(t, "%.3f to %.3f", g->low, g->high);
+    char text[STP_INTERVAL];
+
+    stp_interval_text(g, text);
+    stp_table_add(t, "%s", text);
 }
 
 /* ---- sweep ---- */
@@ -86,9 +64,9 @@ static void add_sweep_point(struct stp_table *t, const struct stp_point *p,
 
 static void add_sweep_auto(struct stp_table *t, const struct stp_point *p)
 {
-    char ran[PAIR];
+    char ran[STP_RAN_NAME];
 
-    pair_name(p->auto_algo, p->auto_proto, p->auto_channels, ran);
+    stp_ran_name(p->auto_algo, p->auto_proto, p->auto_channels, ran);
     stp_table_add(t, "auto");
     stp_table_add(t, "%.2f", p->auto_us);
     stp_table_add(t, "%.2f", stp_algbw(p->n_bytes, p->auto_us));
@@ -102,10 +80,10 @@ static void add_sweep_arm(struct stp_table *t, const struct stp_point *p,
                           const struct stp_comparison *c)
 {
     char arm[STP_ARM_NAME];
-    char ran[PAIR];
+    char ran[STP_RAN_NAME];
 
     stp_arm_name(&c->arm, arm);
-    pair_name(c->ran_algo, c->ran_proto, c->ran_channels, ran);
+    stp_ran_name(c->ran_algo, c->ran_proto, c->ran_channels, ran);
     stp_table_add(t, "%s", arm);
     stp_table_add(t, "%.2f", c->us);
     stp_table_add(t, "%.2f", stp_algbw(p->n_bytes, c->us));
@@ -143,7 +121,7 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
             add_sweep_arm(t, p, &p->arms[a]);
         }
     }
-    return finish(t, fp, err);
+    return stp_table_finish(t, fp, err);
 }
 
 /* ---- verdicts ---- */
@@ -152,12 +130,12 @@ static void add_verdict(struct stp_table *t, const struct stp_point *p,
                         const struct stp_comparison *c)
 {
     enum stp_verdict verdict = stp_verify_point(p);
-    char alone[PAIR];
-    char tuned[PAIR] = "NCCL's own";
+    char alone[STP_RAN_NAME];
+    char tuned[STP_RAN_NAME] = "NCCL's own";
 
-    pair_name(p->auto_algo, p->auto_proto, p->auto_channels, alone);
+    stp_ran_name(p->auto_algo, p->auto_proto, p->auto_channels, alone);
     if (verdict != STP_VERDICT_SAME)
-        pair_name(c->ran_algo, c->ran_proto, c->ran_channels, tuned);
+        stp_ran_name(c->ran_algo, c->ran_proto, c->ran_channels, tuned);
     stp_table_add(t, "%s", stp_coll_name(p->coll));
     stp_table_add(t, "%" PRIu64, p->n_bytes);
     stp_table_add(t, "%.2f", p->auto_us);
@@ -184,7 +162,7 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
         if (c != NULL)
             add_verdict(t, p, c);
     }
-    return finish(t, fp, err);
+    return stp_table_finish(t, fp, err);
 }
 
 /* Whether 'p' may be named as the best: one at which somebody measured. */
@@ -271,7 +249,7 @@ enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
 
     for (size_t i = 0; t != NULL && i < derived->n_rules; i++)
         add_rule(t, &derived->rules[i]);
-    return finish(t, fp, err);
+    return stp_table_finish(t, fp, err);
 }
 
 /* ---- explanation ---- */
@@ -279,11 +257,11 @@ enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
 static void add_range(struct stp_table *t, const struct stp_explained *x,
                       const char *policy)
 {
-    char alone[PAIR];
-    char tuned[PAIR];
+    char alone[STP_RAN_NAME];
+    char tuned[STP_RAN_NAME];
 
-    pair_name(x->auto_pick.algo, x->auto_pick.proto, 0, alone);
-    pair_name(x->pick.algo, x->pick.proto, 0, tuned);
+    stp_ran_name(x->auto_pick.algo, x->auto_pick.proto, 0, alone);
+    stp_ran_name(x->pick.algo, x->pick.proto, 0, tuned);
     stp_table_add(t, "%s", stp_coll_name(x->coll));
     stp_table_add(t, "%" PRIu64, x->min_bytes);
     stp_table_add(t, "%" PRIu64, x->max_bytes);
@@ -311,7 +289,7 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
 
     for (size_t i = 0; t != NULL && i < explanation->n_ranges; i++)
         add_range(t, &explanation->ranges[i], policy);
-    return finish(t, fp, err);
+    return stp_table_finish(t, fp, err);
 }
 
 /* ---- replay ---- */
@@ -387,13 +365,14 @@ static void add_replayed(struct stp_table *t, const struct stp_replay *replay,
 {
     const struct stp_trace_row *row = counted->row;
     const struct stp_replayed *got = counted->got;
-    char alone[PAIR] = "-"; /* without bytes or others there is no choice */
-    char tuned[PAIR] = "-";
+    char alone[STP_RAN_NAME] =
+        "-"; /* without bytes or others there is no choice */
+    char tuned[STP_RAN_NAME] = "-";
 
     if (got->auto_algo >= 0)
-        pair_name(got->auto_algo, got->auto_proto, 0, alone);
+        stp_ran_name(got->auto_algo, got->auto_proto, 0, alone);
     if (got->algo >= 0)
-        pair_name(got->algo, got->proto, 0, tuned);
+        stp_ran_name(got->algo, got->proto, 0, tuned);
     stp_table_add(t, "%s", stp_coll_name((int)row->call.coll));
     stp_table_add(t, "%zu", row->call.n_bytes);
     if (replay->mixed)
@@ -419,7 +398,7 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
         add_replayed(t, replay, &rows[i]);
     free(rows);
     if (counted)
-        return finish(t, fp, err);
+        return stp_table_finish(t, fp, err);
     stp_table_free(t);
     return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
 }

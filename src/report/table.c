@@ -98,3 +98,12 @@ void stp_table_free(struct stp_table *table)
     free(table->cells);
     free(table);
 }
+
+enum stp_status stp_table_finish(struct stp_table *table, FILE *fp,
+                                 struct stp_error *err)
+{
+    bool whole = table != NULL && stp_table_print(table, fp);
+
+    stp_table_free(table);
+    return whole ? STP_OK : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}

@@ -33,6 +33,10 @@ bool stp_table_print(const struct stp_table *table, FILE *fp);
 
 void stp_table_free(struct stp_table *table);
 
+/* Prints and frees 'table', NULL if memory ran out before: STP_ERR_NOMEM. */
+enum stp_status stp_table_finish(struct stp_table *table, FILE *fp,
+                                 struct stp_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,61 @@
+#include "report/json.h"
+
+#include <math.h>
+
+#include "core/names.h"
+
+enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err)
+{
+    char *text = root != NULL ? cJSON_Print(root) : NULL;
+
+    cJSON_Delete(root);
+    if (text == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    fprintf(fp, "%s\n", text);
+    cJSON_free(text);
+    return STP_OK;
+}
+
+void stp_json_number(cJSON *object, const char *key, double value)
+{
+    if (isfinite(value))
+        cJSON_AddNumberToObject(object, key, value);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+cJSON *stp_json_row(cJSON *list)
+{
+    cJSON *object = cJSON_CreateObject();
+
+    if (cJSON_AddItemToArray(list, object))
+        return object;
+    cJSON_Delete(object);
+    return NULL;
+}
+
+void stp_json_word(cJSON *object, const char *key, const char *word)
+{
+    if (word != NULL)
+        cJSON_AddStringToObject(object, key, word);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+void stp_json_pair(cJSON *object, const char *key, int algo, int proto,
+                   int n_channels)
+{
+    cJSON *pair = cJSON_AddObjectToObject(object, key);
+
+    stp_json_word(pair, "algorithm", algo < 0 ? NULL : stp_algo_name(algo));
+    stp_json_word(pair, "protocol", proto < 0 ? NULL : stp_proto_name(proto));
+    stp_json_number(pair, "channels", n_channels);
+}
+
+void stp_json_gain(cJSON *object, const struct stp_gain *gain)
+{
+    stp_json_number(object, "gain", gain->gain);
+    stp_json_number(object, "gain_low", gain->low);
+    stp_json_number(object, "gain_high", gain->high);
+    stp_json_number(object, "rounds", (double)gain->n_pairs);
+}

@@ -1,0 +1,36 @@
+/*
+ * json.h - what all JSON of results is made of
+ *
+ * Without memory the functions do nothing, or return NULL, which they take as
+ * well; stp_json_finish() says so.
+ */
+#ifndef STP_JSON_H
+#define STP_JSON_H
+
+#include <stdio.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/stats.h"
+#include "core/status.h"
+
+/* null for what is not finite. */
+void stp_json_number(cJSON *object, const char *key, double value);
+
+/* null for what nobody knows, which is NULL. */
+void stp_json_word(cJSON *object, const char *key, const char *word);
+
+/* A new object at the end of 'list', which owns it. */
+cJSON *stp_json_row(cJSON *list);
+
+/* An object with algorithm, protocol and channels; negative: not known. */
+void stp_json_pair(cJSON *object, const char *key, int algo, int proto,
+                   int n_channels);
+
+/* gain, gain_low, gain_high and rounds. */
+void stp_json_gain(cJSON *object, const struct stp_gain *gain);
+
+/* Prints and frees 'root', which is NULL if memory ran out: STP_ERR_NOMEM. */
+enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err);
+
+#endif /* STP_JSON_H */

@@ -1,0 +1,25 @@
+/*
+ * words.h - what tables and files call the same thing by the same words
+ */
+#ifndef STP_WORDS_H
+#define STP_WORDS_H
+
+#include "core/stats.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STP_RAN_NAME = 32, STP_INTERVAL = 40 };
+
+/* What NCCL ran: "ring/ll128/16", "ring/ll128" with 0 channels, or "-" where
+ * nobody knows, which a negative 'algo' says. */
+void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
+
+/* "0.993 to 1.012", or "one round", which has none. */
+void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_WORDS_H */
