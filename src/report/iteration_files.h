@@ -29,6 +29,8 @@ struct stp_iteration_report {
     const char *made_by; /* the first line of what has comments */
     const struct stp_iterations *iterations;
     const struct stp_iteration_summary *summary;
+    bool several; /* there will be several settings: files are named so from the
+                     first on */
     const struct stp_regime *regimes;
     size_t n_regimes;
     bool looked_for_regimes;
@@ -37,24 +39,28 @@ struct stp_iteration_report {
 
 /*
  * Makes the folder, with those above it, or takes it over: STP_ERR_IO if it
- * holds files of an earlier run, unless 'replace', which removes them.
+ * cannot be written into, or holds files of an earlier run, unless 'replace',
+ * which removes them and nothing else.
  */
 enum stp_status stp_iteration_folder(const char *path, bool replace,
                                      struct stp_error *err);
 
 /* Writes all but the plots, each file whole or not at all; again and again
- * while a run goes on. */
+ * while a run goes on: what is as it was is left alone. */
 enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err);
 
-/* "overlap_8M_ratio1_layers8", and so on. */
+/* "overlap_8M_ratio1_layers8"; without a ratio "overlap_8M_gemm4096x64x512_
+ * layers8"; with the compute and the collective where they are not a product
+ * and what the mode usually has: "sequential_training_allgather_8M_...".  Not
+ * the data: one run has the same in all settings. */
 enum { STP_SETTING_NAME = 96 };
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
                                 char name[STP_SETTING_NAME]);
 
-/* Tables for people: each setting with its arms; and the regimes, or one line
- * that there are none. */
+/* Tables for people: each setting with its arms; and the regimes, of which
+ * nothing is said if there are none. */
 enum stp_status
 stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
                      struct stp_error *err);

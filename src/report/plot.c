@@ -55,11 +55,9 @@ const char *stp_plot_colour(size_t i)
 
 /* ---- frames ---- */
 
-void stp_plot_write_head(const char *title, const char *source, FILE *fp)
+void stp_plot_write_rules(const char *source, FILE *fp)
 {
-    fputs("set title ", fp);
-    stp_gnuplot_quote(title, fp);
-    fputs(" font ',15'\nset label 1 ", fp);
+    fputs("set label 1 ", fp);
     stp_gnuplot_quote(source, fp);
     fputs(" at screen 0.01,0.025 left font ',9' textcolor rgb '#666666'\n"
           "set bmargin 5.5\n"
@@ -86,7 +84,10 @@ void stp_plot_write_frame(const struct stp_labelled_set *set,
              plot->title != NULL ? ": " : "", stp_coll_title(coll_of(plot)),
              kinds[plot->kind].heading, what, common[0] ? ", " : "", common);
     stp_source_line(set, source, sizeof(source));
-    stp_plot_write_head(title, source, fp);
+    fputs("set title ", fp);
+    stp_gnuplot_quote(title, fp);
+    fputs(" font ',15'\n", fp);
+    stp_plot_write_rules(source, fp);
 }
 
 /* 1 ... 1,000,000 or 0.01, whatever the locale. */

@@ -77,13 +77,13 @@ struct stp_bandwidth_peak {
 
 struct stp_bandwidth_peak stp_bandwidth_peak(const struct stp_curve *curve);
 
-/* The parts of scripts that all plots share: the title, and where the times are
- * from below; an axis of sizes; and one of values from 'min' to 'max'. */
-void stp_plot_write_head(const char *title, const char *source, FILE *fp);
+/* The parts of scripts that all plots share: grid, key and, below, where the
+ * times are from; an axis of sizes; and one of values from 'min' to 'max'. */
+void stp_plot_write_rules(const char *source, FILE *fp);
 void stp_plot_write_sizes(double min, double max, FILE *fp);
 void stp_plot_write_log_y(double min, double max, FILE *fp);
 
-/* The head, with what the curves have in common. */
+/* The rules and a title, with what the curves have in common. */
 void stp_plot_write_frame(const struct stp_labelled_set *set,
                           const struct stp_plot *plot, const char *what,
                           FILE *fp);
