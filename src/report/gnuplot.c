@@ -132,7 +132,7 @@ static enum stp_status wait_for(pid_t pid, FILE *said, FILE *drawn,
 static enum stp_status draw(const char *program, FILE *script, FILE *drawn,
                             struct stp_error *err)
 {
-    FILE *said;
+    FILE *said = NULL;
     enum stp_status status = stp_gnuplot_script(&said, err);
     pid_t pid;
 

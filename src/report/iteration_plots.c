@@ -339,7 +339,7 @@ static enum stp_status draw_times(struct drawing *d,
     if (stp_iteration_several(d->report))
         stp_iteration_setting_name(setting, name);
     for (size_t i = 0; i < 2 && status == STP_OK; i++) {
-        FILE *script;
+        FILE *script = NULL;
 
         status = begin(d, &script, err);
         if (status != STP_OK)
@@ -357,7 +357,7 @@ static enum stp_status draw_gains(struct drawing *d, const struct group *g,
                                   bool several, struct stp_error *err)
 {
     char name[STP_SETTING_NAME] = "";
-    FILE *script;
+    FILE *script = NULL;
     enum stp_status status = begin(d, &script, err);
 
     if (status != STP_OK)

@@ -153,7 +153,7 @@ enum stp_status stp_plot_save(const struct stp_curves *curves,
                               enum stp_plot_format format, const char *gnuplot,
                               const char *path, struct stp_error *err)
 {
-    FILE *script;
+    FILE *script = NULL;
     enum stp_status status = stp_gnuplot_script(&script, err);
 
     if (status != STP_OK)
