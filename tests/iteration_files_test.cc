@@ -350,11 +350,12 @@ const char *const kOurs[] = {
     "regimes.md",
     "iteration_times_histogram.png",
     "iteration_times_ecdf_fsdp_1K_ratio1_layers8.svg",
-    "gain_vs_size.svg",
-    "gain_vs_size_overlap_ratio1_layers8.png",
+    "gain_vs_size.png",
+    "gain_vs_size_overlap_ratio1_layers8.svg",
 };
 
-const char *const kNotOurs[] = {"notes.txt", "summary.txt", "my_rounds.csv",
+const char *const kNotOurs[] = {"notes.txt",      "summary.txt",
+                                "regimes.txt",    "my_rounds.csv",
                                 "rounds.csv.bak", "iteration_times_auto.csv"};
 
 TEST_F(IterationFolder, OfAnEarlierRunIsRefused)

@@ -200,6 +200,23 @@ TEST_F(IterationTables, RegimesAreExact)
               }));
 }
 
+TEST_F(IterationTables, RegimesAreAsGoodAsTheWorseOfTheirArms)
+{
+    Iterations its;
+    AddOverlap(its);
+    its.Report();
+    its.report_.looked_for_regimes = true;
+    its.Regime(0, 0, 2, {1.1, 1, 2, 2}, {1, 1, 1, 2});
+    its.Regime(0, 2, 1, {1.1, 1, 2, 2}, {1, 1, 1, 2});
+    its.Regime(0, 0, 1, {1.1, 1, 2, 2}, {1, 1, 1, 2});
+
+    Write(its);
+
+    EXPECT_THAT(Read("regimes.csv"),
+                testing::ContainsRegex(",2,interpolated\n.*,2,interpolated\n"
+                                       ".*,2,measured\n$"));
+}
+
 TEST_F(IterationTables, WithoutARegimeNothingIsPrinted)
 {
     Iterations its;
