@@ -177,6 +177,19 @@ TEST_F(Plots, TimesThatAreAllAlikeHaveAnAxis)
     EXPECT_EQ("500 0\n500 100\n500.025 0\n", Data(s, "$d0"));
 }
 
+TEST_F(Plots, AnArmAtTheEndOfTheAxisIsInItsLastBin)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
+    its.Arm("auto", {{500, 500}});
+    its.Arm("ll", {{700, 700}});
+
+    Draw(its);
+
+    EXPECT_EQ("690 0\n690 100\n700 0\n",
+              Data(Read("iteration_times_histogram.svg"), "$d1"));
+}
+
 TEST_F(Plots, ManyIterationsBecomeAPointAPixel)
 {
     std::vector<double> us;
@@ -252,6 +265,7 @@ TEST_F(Plots, GainsAreExact)
             "set xrange [838861:5.24288e+06]\n"
             "set xtics ('1M' 1.04858e+06, '2M' 2.09715e+06, '4M' "
             "4.1943e+06)\n"
+            "set xrange [838861:5.24288e+06]\n"
             "set yrange [0.85625:1.20625]\n"
             "set datafile missing '?'\n"
             "$d0 << EOD\n"
@@ -266,6 +280,24 @@ TEST_F(Plots, GainsAreExact)
             "     $d0 using 1:2:3:4 with yerrorlines linecolor rgb '#d55e00' "
             "linewidth 2 pointtype 7 pointsize 1.1 title 'll128'\n",
         Read("gain_vs_size.svg"));
+}
+
+TEST_F(Plots, BarsOfSeveralArmsStandBesideEachOther)
+{
+    Iterations its;
+    for (uint64_t size : {kMib, 4 * kMib}) {
+        its.Setting(STP_MODE_OVERLAP, size);
+        its.Arm("auto", {{100}});
+        its.Arm("ll", {{100}}).gain = {1, 0.5, 2, 10};
+        its.Arm("ll128", {{100}}).gain = {1, 0.5, 2, 10};
+    }
+
+    Draw(its);
+
+    std::string s = Read("gain_vs_size.svg");
+    EXPECT_EQ("1040755.7 1 0.5 2 ?\n4163022.7 1 0.5 2 ?\n", Data(s, "$d0"));
+    EXPECT_EQ("1056455.1 1 0.5 2 ?\n4225820.3 1 0.5 2 ?\n", Data(s, "$d1"));
+    EXPECT_THAT(s, HasSubstr("set xrange [832605:5.28228e+06]\n"));
 }
 
 TEST_F(Plots, GainsThatAreFarApartHaveALogarithmicAxis)

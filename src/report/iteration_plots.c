@@ -10,6 +10,8 @@
 #include "report/iteration_parts.h"
 #include "report/plot_parts.h"
 
+enum { LONG_TITLE = 100 }; /* that a picture's width is hardly enough for */
+
 /* From where on a linear axis would hide what is near 1. */
 #define LINEAR_RATIO 4
 
@@ -47,7 +49,8 @@ void stp_iteration_write_frame(const struct stp_iteration_report *report,
     stp_plot_write_rules(text, fp);
     fputs("set tmargin 3\nset label 2 ", fp);
     stp_gnuplot_quote(title, fp); /* too long for one above the axes */
-    fputs(" at screen 0.01,0.965 left font ',15'\n", fp);
+    fprintf(fp, " at screen 0.01,0.965 left font ',%d'\n",
+            strlen(title) > LONG_TITLE ? 12 : 15);
 }
 
 /* ---- groups ---- */
@@ -159,6 +162,24 @@ static double find_dodge(const struct group *g, size_t n_arms)
     return fmin((last - first + 0.7) * 0.008, 0.5 * least / (double)n_arms);
 }
 
+/* How far the arm is from its size on the axis, as a factor. */
+static double dodge(const struct group *g, size_t c, size_t n_arms)
+{
+    return exp2(find_dodge(g, n_arms) *
+                ((double)c - 0.5 * (double)(n_arms - 1)));
+}
+
+/* Names of sizes, and room for all arms beside the first and the last. */
+static void write_size_axis(const struct group *g, size_t n_arms, FILE *fp)
+{
+    double first = (double)g->settings[0].like.n_bytes;
+    double last = (double)g->settings[g->n - 1].like.n_bytes;
+    double room = 1.25 * dodge(g, n_arms - 1, n_arms);
+
+    stp_plot_write_sizes(first, last, fp);
+    fprintf(fp, "set xrange [%.6g:%.6g]\n", first / room, last * room);
+}
+
 /* An axis for all points, and for bars unless they dwarf those. */
 static void write_gain_axis(const struct group *g, const struct gain_set *set,
                             FILE *fp)
@@ -198,8 +219,7 @@ static void write_gain_axis(const struct group *g, const struct gain_set *set,
 static void write_gain_data(const struct group *g, const struct gain_set *set,
                             size_t c, FILE *fp)
 {
-    double octaves =
-        find_dodge(g, set->n) * ((double)c - 0.5 * (double)(set->n - 1));
+    double beside = dodge(g, c, set->n);
 
     fprintf(fp, "$d%zu << EOD\n", c);
     for (size_t i = 0; i < g->n; i++) {
@@ -208,8 +228,7 @@ static void write_gain_data(const struct group *g, const struct gain_set *set,
 
         if (arm == NULL)
             continue;
-        fprintf(fp, "%.8g %.6g ",
-                (double)g->settings[i].like.n_bytes * exp2(octaves),
+        fprintf(fp, "%.8g %.6g ", (double)g->settings[i].like.n_bytes * beside,
                 arm->gain.gain);
         if (stp_iteration_interval(arm, &arm->gain))
             fprintf(fp, "%.6g %.6g", arm->gain.low, arm->gain.high);
@@ -265,8 +284,7 @@ static void write_gains(const struct stp_iteration_report *report,
                               fp);
     fprintf(fp, "set ylabel 'Gain, with its 95%% interval%s'\n",
             alone ? "; hollow: collectives alone" : "");
-    stp_plot_write_sizes((double)g->settings[0].like.n_bytes,
-                         (double)g->settings[g->n - 1].like.n_bytes, fp);
+    write_size_axis(g, set.n, fp);
     write_gain_axis(g, &set, fp);
     fputs("set datafile missing '?'\n", fp);
     for (size_t c = 0; c < set.n; c++)

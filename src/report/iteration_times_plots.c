@@ -215,7 +215,7 @@ static void write_bins(const struct spread *s, size_t i, unsigned n_bins,
     double width = (s->high - s->low) / n_bins;
     size_t n = within(s, t);
     size_t at = 0;
-    unsigned b = (unsigned)((t->time[0] - s->low) / width);
+    unsigned b = (unsigned)fmin((t->time[0] - s->low) / width, n_bins - 1);
 
     fprintf(fp, "$d%zu << EOD\n%.8g 0\n", i, s->low + width * b);
     for (; b < n_bins && at < n; b++) {
