@@ -174,7 +174,7 @@ TEST_F(Plots, TimesThatAreAllAlikeHaveAnAxis)
 
     std::string s = Read("iteration_times_histogram.svg");
     EXPECT_THAT(s, HasSubstr("set xrange [499.99:500.51]\n"));
-    EXPECT_EQ("500 0\n500 100\n500.025 0\n", Data(s, "$d0"));
+    EXPECT_EQ("500 0\n500 100\n500.00333 0\n", Data(s, "$d0"));
 }
 
 TEST_F(Plots, AnArmAtTheEndOfTheAxisIsInItsLastBin)
@@ -186,7 +186,7 @@ TEST_F(Plots, AnArmAtTheEndOfTheAxisIsInItsLastBin)
 
     Draw(its);
 
-    EXPECT_EQ("690 0\n690 100\n700 0\n",
+    EXPECT_EQ("698.66667 0\n698.66667 100\n700 0\n",
               Data(Read("iteration_times_histogram.svg"), "$d1"));
 }
 

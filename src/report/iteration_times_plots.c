@@ -203,6 +203,8 @@ static unsigned count_bins(const struct spread *s)
         if (three > quarter)
             width = fmin(width, 2 * (three - quarter) / cbrt((double)t->n));
     }
+    if (isinf(width)) /* no arm spreads */
+        return MAX_BINS;
     return (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s->high - s->low) / width));
 }
 
