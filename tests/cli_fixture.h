@@ -5,15 +5,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace cli
@@ -26,6 +30,15 @@ struct Outcome {
     std::string out;
     std::string err;
 };
+
+inline size_t Count(const std::string &text, const std::string &word)
+{
+    size_t n = 0;
+    for (size_t at = text.find(word); at != std::string::npos;
+         at = text.find(word, at + 1))
+        n++;
+    return n;
+}
 
 class Cli : public testing::Test
 {
@@ -83,6 +96,44 @@ class Cli : public testing::Test
             names.push_back(entry.path().filename());
         std::sort(names.begin(), names.end());
         return names;
+    }
+
+    // Starts it in a process group of its own, as a terminal does.
+    pid_t Start(const std::string &arguments)
+    {
+        pid_t child = fork();
+        if (child == 0) {
+            setpgid(0, 0);
+            const std::string command = "cd '" + dir_.string() +
+                                        "' && exec " STP_STEPTUNE " " +
+                                        arguments + " >out 2>err </dev/null";
+            execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+            _exit(127);
+        }
+        setpgid(child, child);
+        return child;
+    }
+
+    // Waits until something was saved.
+    void WaitForFile(const char *name)
+    {
+        for (int i = 0; i < 3000 && !fs::exists(dir_ / name); i++)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        ASSERT_TRUE(fs::exists(dir_ / name));
+    }
+
+    static int Wait(pid_t child)
+    {
+        int status = -1;
+        waitpid(child, &status, 0);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+
+    static std::vector<pid_t> ChildrenOf(pid_t parent)
+    {
+        const std::string pid = std::to_string(parent);
+        std::ifstream list("/proc/" + pid + "/task/" + pid + "/children");
+        return {std::istream_iterator<pid_t>(list), {}};
     }
 
     fs::path dir_;

@@ -1,11 +1,6 @@
 // steptune sweep on this machine's CPUs, and what it prints and saves.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <csignal>
 #include <iterator>
-#include <thread>
 
 #include "cli_fixture.h"
 
@@ -13,6 +8,7 @@ namespace
 {
 
 using cli::Cli;
+using cli::Count;
 using cli::Outcome;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -37,15 +33,6 @@ std::vector<std::vector<std::string>> Rows(const std::string &text)
     return rows;
 }
 
-size_t Count(const std::string &text, const std::string &word)
-{
-    size_t n = 0;
-    for (size_t at = text.find(word); at != std::string::npos;
-         at = text.find(word, at + 1))
-        n++;
-    return n;
-}
-
 class CliSweep : public Cli
 {
   protected:
@@ -54,37 +41,6 @@ class CliSweep : public Cli
         Cli::SetUp();
         if (Run("sweep --backend gloo --procs 1 -b 8 -e 8 -n 1").status == 77)
             GTEST_SKIP() << "this build has no Gloo";
-    }
-
-    // Starts it in a process group of its own, as a terminal does.
-    pid_t Start(const std::string &arguments)
-    {
-        pid_t child = fork();
-        if (child == 0) {
-            setpgid(0, 0);
-            const std::string command = "cd '" + dir_.string() +
-                                        "' && exec " STP_STEPTUNE " " +
-                                        arguments + " >out 2>err </dev/null";
-            execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-            _exit(127);
-        }
-        setpgid(child, child);
-        return child;
-    }
-
-    // Waits until something was saved.
-    void WaitForFile(const char *name)
-    {
-        for (int i = 0; i < 3000 && !cli::fs::exists(dir_ / name); i++)
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        ASSERT_TRUE(cli::fs::exists(dir_ / name));
-    }
-
-    static int Wait(pid_t child)
-    {
-        int status = -1;
-        waitpid(child, &status, 0);
-        return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     }
 };
 
@@ -190,13 +146,8 @@ TEST_F(CliSweep, SaysWhichRankDiedAndKeepsWhatItHad)
 {
     pid_t child = Start(kGloo + std::string("--procs 3 -b 8 -e 256M -o s.csv"));
     WaitForFile("s.csv");
-    const std::string children =
-        Read(("/proc/" + std::to_string(child) + "/task/" +
-              std::to_string(child) + "/children")
-                 .c_str());
-    std::istringstream pids(children);
-    std::vector<pid_t> ranks{std::istream_iterator<pid_t>(pids), {}};
-    ASSERT_EQ(3u, ranks.size()) << children;
+    const std::vector<pid_t> ranks = ChildrenOf(child);
+    ASSERT_EQ(3u, ranks.size());
 
     kill(ranks.back(), SIGKILL);
 

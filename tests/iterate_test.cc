@@ -361,6 +361,19 @@ TEST_F(IterateLoop, KeepsAnArmThatRunsForOneOfTwoCollectives)
     EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple"));
 }
 
+TEST_F(IterateLoop, SaysWhatRanOtherwiseThanByItself)
+{
+    mode_ = STP_MODE_FSDP;
+    plan_.rounds = 1;
+    fake_.ruled_out = {{"ring/simple", ncclFuncAllGather}};
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(NCCL_PROTO_LL, Row(0).ran_proto);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, Row(1).ran_proto);
+    EXPECT_EQ(NCCL_ALGO_TREE, Row(2).ran_algo);
+}
+
 // ---- how it ends ----
 
 TEST_F(IterateLoop, KeepsCompleteRoundsWhenTheDeviceFails)

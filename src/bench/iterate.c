@@ -20,7 +20,8 @@ enum {
 struct lane {
     const struct stp_arm *arm;
     bool ruled_out;
-    struct stp_device_run ran; /* of a layer's first collective */
+    struct stp_device_run ran; /* of a layer's first collective, or of the first
+                                  that ran otherwise than under AUTO */
 };
 
 struct loop {
@@ -45,6 +46,7 @@ struct loop {
     size_t first_row;
     double compute_us; /* the rounds' sum */
     struct lane lanes[STP_MAX_ARMS];
+    struct stp_device_run own[STP_MAX_LAYER_COLLS]; /* under AUTO */
 };
 
 static enum stp_status no_memory(struct stp_error *err)
@@ -155,12 +157,19 @@ static enum stp_status time_alone(const struct loop *l,
 
 /* ---- one arm in one round ---- */
 
+static bool same_run(const struct stp_device_run *a,
+                     const struct stp_device_run *b)
+{
+    return a->algo == b->algo && a->proto == b->proto &&
+           a->n_channels == b->n_channels;
+}
+
 /* How it runs: asked once, and of a plugin every time, which may change its
  * mind. */
-static enum stp_status ask(const struct loop *l, struct lane *lane,
-                           unsigned round)
+static enum stp_status ask(struct loop *l, struct lane *lane, unsigned round)
 {
     const struct stp_device *d = l->device;
+    bool is_otherwise = false;
 
     if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
         return STP_OK;
@@ -174,8 +183,11 @@ static enum stp_status ask(const struct loop *l, struct lane *lane,
             return status;
         if (stp_arm_ran(lane->arm, ran.algo, ran.proto))
             lane->ruled_out = false;
-        if (i == 0)
+        if (lane->arm->kind == STP_ARM_AUTO)
+            l->own[i] = ran;
+        if (i == 0 || (!is_otherwise && !same_run(&ran, &l->own[i])))
             lane->ran = ran;
+        is_otherwise |= !same_run(&ran, &l->own[i]);
     }
     return STP_OK;
 }

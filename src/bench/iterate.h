@@ -66,7 +66,8 @@ struct stp_iterations {
  * all collectives of a workload is left out, and so is a setting with the
  * product of one before it: collectives can be so short that no product is
  * short enough.  In fsdp a row's collective is the all-gather; its arm is that
- * of the reduce-scatters, too.
+ * of the reduce-scatters, too, and what ran is that of the first of them that
+ * ran otherwise than NCCL chooses by itself.
  *
  * 'progress' is called after every turn, of which there are as many as settings
  * times rounds times arms: a round is complete where 'done' is a multiple of

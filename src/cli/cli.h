@@ -39,6 +39,7 @@ struct stp_command {
 };
 
 int stp_cmd_sweep(int argc, char **argv);
+int stp_cmd_iterate(int argc, char **argv);
 int stp_cmd_derive(int argc, char **argv);
 int stp_cmd_verify(int argc, char **argv);
 int stp_cmd_tune(int argc, char **argv);
@@ -107,6 +108,9 @@ extern const struct argp stp_measure_argp;
 /* The number from 'min' to 1,000,000 in 'arg', or argp's error and exit. */
 unsigned stp_parse_count(const char *arg, const char *name, uint64_t min,
                          struct argp_state *state);
+
+/* "2%" or "0.02"; false unless it is at least 0 and below 10. */
+bool stp_parse_share(const char *text, double *share_ret);
 
 /* What becomes a rule, and in which form. */
 struct stp_derive_options {

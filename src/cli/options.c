@@ -283,8 +283,7 @@ static const struct argp_option derive_options[] = {
     {0},
 };
 
-/* "2%" or "0.02"; false unless it is at least 0 and below 10. */
-static bool parse_share(const char *text, double *share_ret)
+bool stp_parse_share(const char *text, double *share_ret)
 {
     size_t len = strlen(text);
     bool percent = len > 0 && text[len - 1] == '%';
@@ -306,7 +305,7 @@ static error_t parse_derive(int key, char *arg, struct argp_state *state)
 
     switch (key) {
     case OPT_MIN_GAIN:
-        if (!parse_share(arg, &o->min_gain))
+        if (!stp_parse_share(arg, &o->min_gain))
             argp_error(state, "--min-gain '%s', expected a share such as 2%%",
                        arg);
         return 0;

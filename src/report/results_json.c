@@ -98,6 +98,8 @@ static void add_verdict(cJSON *row, const struct stp_point *p,
 {
     cJSON_AddStringToObject(row, "collective", stp_coll_name(p->coll));
     stp_json_number(row, "bytes", (double)p->n_bytes);
+    if (p->work.mode != STP_MODE_ALONE)
+        add_work(row, &p->work);
     stp_json_number(row, "auto_us", p->auto_us);
     stp_json_number(row, "tuned_us", c->us);
     stp_json_gain(row, &c->gain);

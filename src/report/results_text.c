@@ -126,6 +126,21 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
 
 /* ---- verdicts ---- */
 
+/* "allreduce", or "overlap x 8, ratio 1" of iterations. */
+static void add_verdict_of(struct stp_table *t, const struct stp_point *p)
+{
+    const struct stp_workload *w = &p->work;
+
+    if (w->mode == STP_MODE_ALONE)
+        stp_table_add(t, "%s", stp_coll_name(p->coll));
+    else if (w->ratio != 0)
+        stp_table_add(t, "%s x %u, ratio %g", stp_mode_name(w->mode), w->layers,
+                      w->ratio);
+    else
+        stp_table_add(t, "%s x %u, %u x %u x %u", stp_mode_name(w->mode),
+                      w->layers, w->gemm.m, w->gemm.n, w->gemm.k);
+}
+
 static void add_verdict(struct stp_table *t, const struct stp_point *p,
                         const struct stp_comparison *c)
 {
@@ -136,7 +151,7 @@ static void add_verdict(struct stp_table *t, const struct stp_point *p,
     stp_ran_name(p->auto_algo, p->auto_proto, p->auto_channels, alone);
     if (verdict != STP_VERDICT_SAME)
         stp_ran_name(c->ran_algo, c->ran_proto, c->ran_channels, tuned);
-    stp_table_add(t, "%s", stp_coll_name(p->coll));
+    add_verdict_of(t, p);
     stp_table_add(t, "%" PRIu64, p->n_bytes);
     stp_table_add(t, "%.2f", p->auto_us);
     stp_table_add(t, "%.2f", c->us);
