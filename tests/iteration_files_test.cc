@@ -88,6 +88,34 @@ TEST_F(IterationFiles, TheFirstOfSeveralSettingsIsNamedSoToo)
               Files().front());
 }
 
+TEST_F(IterationFiles, AreOfWhatTheAnalysisMakesOfTheRows)
+{
+    Iterations its;
+    for (double ratio : {1.0, 2.0}) {
+        its.Setting(STP_MODE_FSDP, kMib, ratio);
+        its.Arm("auto", {{100, 102}, {100, 100}});
+        its.Arm("ll", {{200 * ratio}, {201 * ratio}});
+    }
+    stp_iteration_report report = its.Report();
+    stp_iteration_summary summary{};
+    ASSERT_EQ(STP_OK,
+              stp_summarise_iterations(report.iterations, &summary, &err_));
+    report.summary = &summary;
+
+    EXPECT_EQ(STP_OK, stp_iteration_files_write(&report, dir_.c_str(), &err_));
+    stp_iteration_summary_free(&summary);
+
+    EXPECT_EQ("0.100000\n0.102000\n0.100000\n0.100000\n",
+              Read("iteration_times_fsdp_1M_ratio1_layers8_auto.txt"));
+    EXPECT_EQ("0.400000\n0.402000\n",
+              Read("iteration_times_fsdp_1M_ratio2_layers8_ll.txt"));
+    EXPECT_THAT(Read("summary.csv"), HasSubstr(",auto,ring,simple,16,2,4,"
+                                               "100.500,"));
+    EXPECT_THAT(Read("summary.md"),
+                HasSubstr("AUTO has the shortest iterations: ll, the next, is "
+                          "0.251 times as fast"));
+}
+
 struct NameCase {
     const char *name;
     int mode, compute, coll;

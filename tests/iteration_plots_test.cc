@@ -325,7 +325,7 @@ TEST_F(Plots, GainsAreOfEachModeAndRatioWithSeveralSizes)
                 continue;
             its.Setting(STP_MODE_FSDP, size, ratio);
             its.Arm("auto", {{100}});
-            its.Arm("ll", {{100}});
+            its.Arm("ll", {{100}}).gain = {1, 0, INFINITY, 1};
         }
 
     EXPECT_EQ(12u, Draw(its));
@@ -344,6 +344,25 @@ TEST_F(Plots, GainsAreOfEachModeAndRatioWithSeveralSizes)
                     "iteration_times_histogram_fsdp_1M_ratio2_layers8.svg",
                     "iteration_times_histogram_fsdp_4M_ratio0.5_layers8.svg",
                     "iteration_times_histogram_fsdp_4M_ratio1_layers8.svg"));
+}
+
+TEST_F(Plots, ArmsThatNeverRanBesideAutoHaveNoGains)
+{
+    Iterations its;
+    for (uint64_t size : {kMib, 4 * kMib}) {
+        its.Setting(STP_MODE_OVERLAP, size);
+        its.Arm("auto", {{100}});
+        its.Arm("ll", {{100}}).gain = {1, 0, INFINITY, 0};
+    }
+
+    EXPECT_EQ(4u, Draw(its)) << "no gains at all";
+
+    its.Setting(STP_MODE_OVERLAP, 16 * kMib);
+    its.Arm("auto", {{100}});
+    its.Arm("ll", {{100}}).gain = {1.5, 0, INFINITY, 1};
+    EXPECT_EQ(7u, Draw(its));
+    EXPECT_EQ("16777216 1.5 1.5 1.5 ?\n",
+              Data(Read("gain_vs_size.svg"), "$d0"));
 }
 
 // ---- pictures ----
@@ -418,7 +437,7 @@ TEST_F(Plots, AreFilesOfTheFolderThatIsReplaced)
     for (uint64_t size : {kMib, 4 * kMib}) {
         its.Setting(STP_MODE_OVERLAP, size);
         its.Arm("auto", {{100}});
-        its.Arm("ll", {{100}});
+        its.Arm("ll", {{100}}).gain = {1, 0, INFINITY, 1};
     }
     Draw(its);
     ASSERT_EQ(5u, Files().size());

@@ -78,6 +78,19 @@ TEST_F(IterationTables, OfATerminalAreExact)
         }));
 }
 
+TEST_F(IterationTables, ArmsThatNeverRanBesideAutoHaveNoGain)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, kMib);
+    its.Arm("auto", {{100}});
+    its.Arm("ll", {{100}}).gain = {1, 0, INFINITY, 0};
+
+    Write(its);
+
+    EXPECT_THAT(Read("summary.md"), HasSubstr("| 100.00 | - | - | 100.00 |"));
+    EXPECT_THAT(Read("summary.csv"), HasSubstr(",100.000,,,,100.000,"));
+}
+
 // ---- the sentence ----
 
 struct SentenceCase {

@@ -95,7 +95,7 @@ class Iterations
         arm.n_iterations = all.size();
         stp_summarise(all.data(), all.size(), &arm.us);
         arm.exposed_us = arm.us.mean - settings_.back().compute_us;
-        arm.gain = {1, 0, INFINITY, 0};
+        arm.gain = {1, 1, 1, 0};
         arm.alone_gain = arm.gain;
         arms_.back().push_back(arm);
         return arms_.back().back();

@@ -75,7 +75,11 @@ static struct group group_at(const struct stp_iteration_summary *all, size_t i)
 
 static bool has_gains(const struct group *g)
 {
-    return g->n > 1 && g->settings[0].n_arms > 1;
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t a = 0; a < g->settings[i].n_arms; a++)
+            if (g->settings[i].arms[a].gain.n_pairs > 0)
+                return g->n > 1;
+    return false;
 }
 
 static size_t count_groups(const struct stp_iteration_summary *all)
@@ -93,11 +97,12 @@ static size_t count_groups(const struct stp_iteration_summary *all)
 
 /* ---- gains ---- */
 
+/* NULL if it is not there, or in no round with AUTO. */
 static const struct stp_iteration_arm *
 find_arm(const struct stp_iteration_setting *s, const struct stp_arm *arm)
 {
     for (size_t a = 0; a < s->n_arms; a++)
-        if (stp_arm_equal(&s->arms[a].arm, arm))
+        if (stp_arm_equal(&s->arms[a].arm, arm) && s->arms[a].gain.n_pairs > 0)
             return &s->arms[a];
     return NULL;
 }
@@ -141,7 +146,7 @@ static void find_gains(const struct group *g, struct gain_set *set)
     set->n = 0;
     for (size_t i = 0; i < g->n; i++)
         for (size_t a = 0; a < g->settings[i].n_arms; a++)
-            if (g->settings[i].arms[a].arm.kind != STP_ARM_AUTO)
+            if (g->settings[i].arms[a].gain.n_pairs > 0) /* AUTO has none */
                 add_gain(set, &g->settings[i].arms[a]);
     pick_gains(set);
 }
@@ -196,7 +201,7 @@ static void write_gain_axis(const struct group *g, const struct gain_set *set,
                 continue;
             low = fmin(low, arm->gain.gain);
             high = fmax(high, arm->gain.gain);
-            if (arm->alone_us > 0) {
+            if (arm->alone_gain.n_pairs > 0) {
                 low = fmin(low, arm->alone_gain.gain);
                 high = fmax(high, arm->alone_gain.gain);
             }
@@ -234,7 +239,7 @@ static void write_gain_data(const struct group *g, const struct gain_set *set,
             fprintf(fp, "%.6g %.6g", arm->gain.low, arm->gain.high);
         else
             fprintf(fp, "%.6g %.6g", arm->gain.gain, arm->gain.gain);
-        if (arm->alone_us > 0)
+        if (arm->alone_gain.n_pairs > 0)
             fprintf(fp, " %.6g\n", arm->alone_gain.gain);
         else
             fputs(" ?\n", fp);
@@ -268,7 +273,7 @@ static bool has_alone(const struct group *g)
 {
     for (size_t i = 0; i < g->n; i++)
         for (size_t a = 0; a < g->settings[i].n_arms; a++)
-            if (g->settings[i].arms[a].alone_us > 0)
+            if (g->settings[i].arms[a].alone_gain.n_pairs > 0)
                 return true;
     return false;
 }

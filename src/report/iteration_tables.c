@@ -60,19 +60,21 @@ static void add_us(struct cells *c, const struct stp_iteration_setting *setting,
     add(c, "%.*f", setting->arms[0].us.mean >= 1000 ? 1 : 2, us);
 }
 
-/* The gain and its interval. */
+/* The gain and its interval; AUTO's is 1 by definition. */
 static void add_gain(struct cells *c, const struct stp_iteration_arm *arm,
                      const struct stp_gain *gain)
 {
-    char interval[STP_INTERVAL] = "";
+    bool is_auto = arm->arm.kind == STP_ARM_AUTO;
+    char interval[STP_INTERVAL];
 
-    if (arm->arm.kind == STP_ARM_AUTO)
+    stp_interval_text(gain, interval);
+    if (is_auto)
         add(c, "1");
+    else if (gain->n_pairs == 0)
+        add(c, "-");
     else
         add(c, "%.3f", gain->gain);
-    if (arm->arm.kind != STP_ARM_AUTO)
-        stp_interval_text(gain, interval);
-    add(c, "%s", interval);
+    add(c, "%s", is_auto ? "" : gain->n_pairs == 0 ? "-" : interval);
 }
 
 static void add_alone(struct cells *c,
