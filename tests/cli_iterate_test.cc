@@ -90,11 +90,11 @@ TEST_F(Iterate, OfSeveralSettingsEachHasItsFiles)
 {
     Outcome o = Run(kQuick + std::string("--mode all --bytes 4M,16M "
                                          "--ratio 0.5,1 --arms auto,ll128 "
-                                         "-o out"));
+                                         "-o dir"));
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_EQ(12u * 2, Rows("out/summary.csv").size());
-    EXPECT_EQ(12u * 2 + 5, FilesIn("out").size());
+    EXPECT_EQ(12u * 2, Rows("dir/summary.csv").size());
+    EXPECT_EQ(12u * 2 + 4, FilesIn("dir").size());
 }
 
 TEST_F(Iterate, MeasuresAPolicyThroughThePlugin)
@@ -102,12 +102,12 @@ TEST_F(Iterate, MeasuresAPolicyThroughThePlugin)
     Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
 
     Outcome o = Run(kQuick + std::string("--bytes 64M --arms auto,ring/ll128 "
-                                         "--policy p.conf -o out"));
+                                         "--policy p.conf -o dir"));
 
     ASSERT_EQ(0, o.status) << o.err;
-    const std::string csv = Read("out/summary.csv");
-    EXPECT_THAT(csv, testing::ContainsRegex(",plugin,ring/ll128"));
-    EXPECT_THAT(FilesIn("out"), Contains("iteration_times_plugin.txt"));
+    const std::string csv = Read("dir/summary.csv");
+    EXPECT_THAT(csv, testing::ContainsRegex(",plugin,ring,ll128,"));
+    EXPECT_THAT(FilesIn("dir"), Contains("iteration_times_plugin.txt"));
 }
 
 TEST_F(Iterate, RunsTrainingsMixOfKernels)
@@ -122,12 +122,12 @@ TEST_F(Iterate, RunsTrainingsMixOfKernels)
 
 TEST_F(Iterate, LooksForRegimes)
 {
-    Outcome o = Run("iterate --on h200x2 --no-plots --find-regimes -o out");
+    Outcome o = Run("iterate --on h200x2 --no-plots --find-regimes -o dir");
 
     ASSERT_EQ(0, o.status) << o.err;
     // 3 modes, 4 sizes and 3 ratios, but for products as short as can be
-    EXPECT_GE(Rows("out/summary.csv").size(), 6u * 30);
-    EXPECT_THAT(FilesIn("out"),
+    EXPECT_GE(Rows("dir/summary.csv").size(), 6u * 30);
+    EXPECT_THAT(FilesIn("dir"),
                 IsSupersetOf({"regimes.csv", "regimes.md", "summary.md"}));
 }
 
@@ -136,28 +136,28 @@ TEST_F(Iterate, IsSilentAboutRegimesWhereThereAreNone)
     Outcome o = Run(kQuick + std::string("--find-regimes --mode sequential "
                                          "--bytes 64M --ratio 1 "
                                          "--arms auto,auto2,ring/simple "
-                                         "-o out"));
+                                         "-o dir"));
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(Rows("out/regimes.csv"), IsEmpty());
+    EXPECT_THAT(Rows("dir/regimes.csv"), IsEmpty());
     EXPECT_THAT(o.out, Not(HasSubstr("regime")));
 }
 
 TEST_F(Iterate, KeepsWhatAnEarlierRunWrote)
 {
-    ASSERT_EQ(0, Run(kQuick + std::string("-o out")).status);
-    const std::string before = Read("out/rounds.csv");
-    Write("out/notes.txt", "mine");
+    ASSERT_EQ(0, Run(kQuick + std::string("-o dir")).status);
+    const std::string before = Read("dir/rounds.csv");
+    Write("dir/notes.txt", "mine");
 
-    Outcome o = Run(kQuick + std::string("--seed 5 -o out"));
+    Outcome o = Run(kQuick + std::string("--seed 5 -o dir"));
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("--force"));
-    EXPECT_EQ(before, Read("out/rounds.csv"));
+    EXPECT_EQ(before, Read("dir/rounds.csv"));
 
-    o = Run(kQuick + std::string("--seed 5 --force -o out"));
+    o = Run(kQuick + std::string("--seed 5 --force -o dir"));
     EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_NE(before, Read("out/rounds.csv"));
-    EXPECT_EQ("mine", Read("out/notes.txt"));
+    EXPECT_NE(before, Read("dir/rounds.csv"));
+    EXPECT_EQ("mine", Read("dir/notes.txt"));
 }
 
 struct BadCase {
@@ -193,10 +193,9 @@ TEST_F(Iterate, SaysWhatIsWrong)
         Outcome o = Run("iterate " + std::string(c.arguments));
         EXPECT_EQ(c.status, o.status) << c.arguments;
         EXPECT_THAT(o.err, HasSubstr(c.why)) << c.arguments;
-        EXPECT_EQ(c.status == 2 && o.err.find("Try ") != std::string::npos ? 2u
-                                                                           : 1u,
-                  Count(o.err, "\n"))
-            << o.err;
+        if (c.status != 2) { // else argp says where help is
+            EXPECT_EQ(1u, Count(o.err, "\n")) << o.err;
+        }
     }
 }
 
@@ -205,8 +204,8 @@ TEST_F(Iterate, KeepsCompleteRoundsWhenInterrupted)
     pid_t child = Start("iterate --on h200x4 --no-plots --mode all -n 400 "
                         "--bytes 1M,2M,3M,4M,5M,6M,7M,8M,9M,10M,11M,12M "
                         "--ratio 0.5,0.6,0.7,0.8,0.9,1 --arms auto,ll128 "
-                        "-o out");
-    WaitForFile("out/rounds.csv");
+                        "-o dir");
+    WaitForFile("dir/rounds.csv");
 
     kill(-child, SIGINT);
 
@@ -214,9 +213,9 @@ TEST_F(Iterate, KeepsCompleteRoundsWhenInterrupted)
     EXPECT_THAT(Read("err"), MatchesRegex("steptune iterate: stopped after "
                                           "[0-9]+ of [0-9]+ rounds\n"));
     EXPECT_THAT(Read("out"), HasSubstr("ll128"));
-    EXPECT_EQ(0u, Rows("out/rounds.csv").size() % 2);
-    EXPECT_NE(nullptr, cli::Parse(Read("out/summary.json")));
-    EXPECT_THAT(FilesIn("out"), Each(Not(HasSubstr("tmp"))));
+    EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
+    EXPECT_NE(nullptr, cli::Parse(Read("dir/summary.json")));
+    EXPECT_THAT(FilesIn("dir"), Each(Not(HasSubstr("tmp"))));
 }
 
 // ---- this machine's CPUs ----
@@ -238,18 +237,18 @@ constexpr const char *kGloo = "iterate --backend gloo --no-plots -w 1 ";
 TEST_F(IterateOnCpus, TimesIterationsOfProcesses)
 {
     Outcome o = Run(kGloo + std::string("--procs 2 --bytes 4K --rounds 2 -n 3 "
-                                        "--mode all --layers 2 -o out"));
+                                        "--mode all --layers 2 -o dir"));
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("2 processes"));
-    EXPECT_EQ(3u * 2 * 2, Rows("out/rounds.csv").size());
+    EXPECT_EQ(3u * 2 * 2, Rows("dir/rounds.csv").size());
 }
 
 TEST_F(IterateOnCpus, SaysWhichRankDiedAndKeepsWhatItHad)
 {
     pid_t child = Start(kGloo + std::string("--procs 3 --bytes 64K "
-                                            "--rounds 100000 -n 5 -o out"));
-    WaitForFile("out/rounds.csv");
+                                            "--rounds 100000 -n 5 -o dir"));
+    WaitForFile("dir/rounds.csv");
     const std::vector<pid_t> ranks = ChildrenOf(child);
     ASSERT_EQ(3u, ranks.size());
 
@@ -260,23 +259,23 @@ TEST_F(IterateOnCpus, SaysWhichRankDiedAndKeepsWhatItHad)
                 testing::ContainsRegex("rank [0-9] \\(process [0-9]+\\) was "
                                        "killed by signal 9"));
     EXPECT_EQ(1u, Count(Read("err"), "\n")) << Read("err");
-    EXPECT_GE(Rows("out/rounds.csv").size(), 2u);
-    EXPECT_EQ(0u, Rows("out/rounds.csv").size() % 2);
-    EXPECT_NE(nullptr, cli::Parse(Read("out/summary.json")));
+    EXPECT_GE(Rows("dir/rounds.csv").size(), 2u);
+    EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
+    EXPECT_NE(nullptr, cli::Parse(Read("dir/summary.json")));
 }
 
 TEST_F(IterateOnCpus, StopsInOrderWhenInterrupted)
 {
     pid_t child = Start(kGloo + std::string("--procs 2 --bytes 64K "
-                                            "--rounds 100000 -n 5 -o out"));
-    WaitForFile("out/rounds.csv");
+                                            "--rounds 100000 -n 5 -o dir"));
+    WaitForFile("dir/rounds.csv");
 
     kill(-child, SIGINT);
 
     EXPECT_EQ(1, Wait(child));
     EXPECT_THAT(Read("err"), MatchesRegex("steptune iterate: stopped after "
                                           "[0-9]+ of 100000 rounds\n"));
-    EXPECT_EQ(0u, Rows("out/rounds.csv").size() % 2);
+    EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
 }
 
 } // namespace

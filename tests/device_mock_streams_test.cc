@@ -6,19 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "bench/device_mock.h"
 #include "bench/mock_streams.h"
-#include "core/rng.h"
-#include "mock_folder.h"
+#include "device_mock_streams.h"
 
 namespace
 {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr unsigned kMain = STP_STREAM_MAIN;
-constexpr unsigned kComm = STP_STREAM_COMM;
 
 // ---- two streams ----
 
@@ -100,134 +95,6 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- a recorded machine ----
 
-constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
-constexpr stp_arm kRing{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0};
-constexpr unsigned kMiB = 1 << 20;
-
-stp_collective AllReduce(uint64_t n_bytes)
-{
-    stp_collective what{};
-    what.coll = ncclFuncAllReduce;
-    what.n_bytes = n_bytes;
-    what.type = STP_TYPE_BF16;
-    return what;
-}
-
-class DeviceMockStreams : public testing::Test
-{
-  protected:
-    ~DeviceMockStreams() override
-    {
-        if (device_.ops != nullptr)
-            device_.ops->close(device_.self);
-    }
-    void Open(const std::string &path, const stp_arm &arm = kAuto)
-    {
-        const stp_device_mock_options options{path.c_str(), nullptr, kSeed,
-                                              nullptr};
-        ASSERT_EQ(STP_OK, stp_device_mock_open(&options, &device_, &err_))
-            << err_.text;
-        machine_ = mock_test::LoadFolder(path);
-        ops_ = device_.ops;
-        self_ = device_.self;
-        EXPECT_EQ(STP_OK, ops_->select_arm(self_, &arm, &err_));
-        EXPECT_EQ(STP_OK, ops_->begin_round(self_, 0, 1, &err_)); // round .5
-    }
-    void Open(const char *machine = "h200x4", const stp_arm &arm = kAuto)
-    {
-        Open(std::string(STP_FIXTURES "/machines/") + machine, arm);
-    }
-
-    void Send(unsigned stream, uint64_t n_bytes)
-    {
-        const stp_collective what = AllReduce(n_bytes);
-        EXPECT_EQ(STP_OK, ops_->collective(self_, stream, &what, &err_))
-            << err_.text;
-    }
-    stp_status Multiply(unsigned stream, const stp_gemm &gemm)
-    {
-        return ops_->compute(self_, stream, &gemm, &err_);
-    }
-    void Record(unsigned stream, unsigned event)
-    {
-        EXPECT_EQ(STP_OK, ops_->record(self_, stream, event, &err_));
-    }
-    void Wait(unsigned stream, unsigned event)
-    {
-        EXPECT_EQ(STP_OK, ops_->wait(self_, stream, event, &err_));
-    }
-    void Group(const std::vector<uint64_t> &sizes)
-    {
-        EXPECT_EQ(STP_OK, ops_->group(self_, true, &err_));
-        for (uint64_t size : sizes)
-            Send(kMain, size);
-        EXPECT_EQ(STP_OK, ops_->group(self_, false, &err_));
-    }
-    // Of what 'note' notes, between two events of the main stream.
-    double Time(const std::function<void()> &note)
-    {
-        Record(kMain, 90);
-        note();
-        Record(kMain, 91);
-        EXPECT_EQ(STP_OK, ops_->synchronise(self_, &err_)) << err_.text;
-        return ops_->elapsed_us(self_, 90, 91);
-    }
-    double Gemm(const stp_gemm &gemm)
-    {
-        return Time([&] { EXPECT_EQ(STP_OK, Multiply(kMain, gemm)); });
-    }
-    // Layers with a collective beside each next one; events from 'event' on.
-    void Layers(const stp_gemm &gemm, uint64_t n_bytes, unsigned n,
-                unsigned event = 0)
-    {
-        for (unsigned i = 0; i < n; i++) {
-            EXPECT_EQ(STP_OK, Multiply(kMain, gemm));
-            Record(kMain, event + i);
-            Wait(kComm, event + i);
-            Send(kComm, n_bytes);
-        }
-        Record(kComm, event + n);
-        Wait(kMain, event + n);
-    }
-    mock_run RunOf(uint64_t n_bytes) const
-    {
-        return {ncclFuncAllReduce, n_bytes, NCCL_ALGO_RING, NCCL_PROTO_LL128,
-                0};
-    }
-    double Quantile(uint64_t draw) const
-    {
-        return stp_rng_unit(kSeed, draw);
-    }
-    mock_overlap Beside(uint64_t n_bytes, double compute_us, uint64_t draw)
-    {
-        const mock_run run = RunOf(n_bytes);
-        mock_overlap o{};
-        EXPECT_EQ(ncclSuccess,
-                  mock_machine_overlap(machine_.get(), &run, compute_us, .5,
-                                       Quantile(draw), &o));
-        return o;
-    }
-    double Alone(uint64_t n_bytes, uint64_t draw)
-    {
-        const mock_run run = RunOf(n_bytes);
-        mock_time time{};
-        EXPECT_EQ(ncclSuccess, mock_machine_time(machine_.get(), &run, .5,
-                                                 Quantile(draw), &time));
-        return time.us;
-    }
-
-    static constexpr uint64_t kSeed = 7;
-    mock_test::Machine machine_;
-    stp_device device_{};
-    const stp_device_ops *ops_ = nullptr;
-    void *self_ = nullptr;
-    stp_error err_{};
-};
-
-// fixtures/machines/h200x4/overlap.csv: 4 MiB beside it
-constexpr stp_gemm kSquare{2048, 2048, 2176, STP_TYPE_BF16};
-constexpr double kSquareUs = 25.5;
-
 TEST_F(DeviceMockStreams, AnIterationTakesWhatMockNcclSays)
 {
     Open("h200x4", kRing);
@@ -288,133 +155,6 @@ TEST_F(DeviceMockStreams, CollectivesWithoutComputeAreOneDrawEach)
     });
 
     EXPECT_NEAR(Alone(kMiB, 0) + Alone(2 * kMiB, 1), us, 1e-9);
-}
-
-// ---- products ----
-
-TEST_F(DeviceMockStreams, AProductTakesItsRecordedTime)
-{
-    Open();
-
-    EXPECT_DOUBLE_EQ(kSquareUs, Gemm(kSquare));
-    EXPECT_DOUBLE_EQ(11.7, Gemm({2048, 2048, 704, STP_TYPE_BF16}));
-    EXPECT_DOUBLE_EQ(512.8, Gemm({4096, 4096, 10880, STP_TYPE_BF16}));
-}
-
-TEST_F(DeviceMockStreams, BetweenTwoRecordedProductsItIsInProportion)
-{
-    Open();
-
-    // 2048 x 2048 x 1088 and 1344: 15.3 and 17.7
-    EXPECT_NEAR(16.5, Gemm({2048, 2048, 1216, STP_TYPE_BF16}), 1e-9);
-}
-
-TEST_F(DeviceMockStreams, OtherProductsAreModelledByThePeakRate)
-{
-    const double flop = 2. * 1024 * 1024 * 1024;
-    const stp_gemm f32{1024, 1024, 1024, STP_TYPE_F32};
-    const stp_gemm bf16{1024, 1024, 1024, STP_TYPE_BF16};
-
-    Open("h100x8");
-    EXPECT_NEAR(4.75 + flop / (67e6 * .77), Gemm(f32), 1e-9);
-    EXPECT_NEAR(4.75 + flop / (989.5e6 * .77), Gemm(bf16), 1e-9);
-    ops_->close(self_);
-    Open("a100x8");
-    EXPECT_NEAR(4.75 + flop / (312e6 * .77), Gemm(bf16), 1e-9);
-    ops_->close(self_);
-    Open("b200x8");
-    EXPECT_NEAR(4.75 + flop / (2250e6 * .77), Gemm(bf16), 1e-9);
-}
-
-TEST_F(DeviceMockStreams, ElementwiseIsModelledByTheMemorysRate)
-{
-    struct Case {
-        const char *machine;
-        double terabytes; // a second
-    };
-    const uint64_t n_bytes = 64 * kMiB;
-
-    for (Case c : {Case{"h200x4", 4.8}, {"h100x8", 3.35}, {"a100x8", 2.039}}) {
-        Open(c.machine);
-        double us = Time([&] {
-            EXPECT_EQ(STP_OK, ops_->elementwise(self_, kMain, n_bytes, &err_));
-        });
-        EXPECT_NEAR(4.75 + 3. * n_bytes / (c.terabytes * 1e6 * .9), us, 1e-9);
-        EXPECT_EQ(STP_SOURCE_MODELLED, ops_->source(self_));
-        ops_->close(self_);
-    }
-    device_ = {};
-}
-
-struct SourceCase {
-    const char *name;
-    const char *machine;
-    stp_gemm gemm;
-    uint64_t n_bytes;
-    unsigned stream; // of the collective
-    stp_source want;
-};
-
-class DeviceMockSource : public DeviceMockStreams,
-                         public testing::WithParamInterface<SourceCase>
-{
-};
-
-TEST_P(DeviceMockSource, IsTheWorstOfALayer)
-{
-    const SourceCase &c = GetParam();
-    Open(c.machine, kRing);
-
-    Time([&] {
-        EXPECT_EQ(STP_OK, Multiply(kMain, c.gemm));
-        Send(c.stream, c.n_bytes);
-        Record(c.stream, 0);
-        Wait(kMain, 0);
-    });
-
-    EXPECT_EQ(c.want, ops_->source(self_));
-}
-
-// clang-format off
-INSTANTIATE_TEST_SUITE_P(
-    Table, DeviceMockSource,
-    testing::Values(
-        SourceCase{"recorded", "h200x4", kSquare, 4 * kMiB, kComm, STP_SOURCE_RECORDED},
-        SourceCase{"size_between", "h200x4", kSquare, 5 * kMiB, kComm, STP_SOURCE_INTERPOLATED},
-        SourceCase{"product_between", "h200x4", {2048, 2048, 1216, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_INTERPOLATED},
-        SourceCase{"ratio_beyond", "h200x4", {4096, 4096, 10880, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
-        SourceCase{"other_product", "h200x4", {512, 512, 512, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
-        SourceCase{"one_stream", "h200x4", kSquare, 4 * kMiB, kMain, STP_SOURCE_INTERPOLATED},
-        SourceCase{"nothing_recorded", "h100x8", kSquare, 4 * kMiB, kComm, STP_SOURCE_MODELLED}),
-    [](const auto &i) { return std::string(i.param.name); });
-// clang-format on
-
-TEST_F(DeviceMockStreams, RefusesProductsThatAGpuDoesNotMultiply)
-{
-    mock_test::Folder folder;
-    folder.Write("machine.csv", "gpu,compute_capability,cpu_vendor,nccl\n"
-                                "Tesla V100,70,intel,2.28.9\n");
-    Open(folder.Path());
-
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, {64, 64, 64, STP_TYPE_BF16}));
-    EXPECT_STREQ("Tesla V100 multiplies no matrices of bf16", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, {64, 64, 64, STP_TYPE_I8}));
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, {64, 0, 64, STP_TYPE_F16}));
-    EXPECT_THAT(err_.text, HasSubstr("64 x 0 x 64"));
-    EXPECT_EQ(STP_OK, Multiply(kMain, {64, 64, 64, STP_TYPE_F16}));
-}
-
-TEST_F(DeviceMockStreams, SaysWhereComputeBesideCollectivesIsModelled)
-{
-    stp_device_info info{};
-
-    Open("h200x4");
-    ops_->info(self_, &info);
-    EXPECT_FALSE(info.models_overlap);
-    ops_->close(self_);
-    Open("h200x3");
-    ops_->info(self_, &info);
-    EXPECT_TRUE(info.models_overlap);
 }
 
 // ---- groups ----

@@ -414,7 +414,7 @@ static enum stp_status measure_setting(struct loop *l, int mode,
     return status;
 }
 
-static size_t ratios(const struct stp_iterate_plan *plan)
+size_t stp_iterate_ratios(const struct stp_iterate_plan *plan)
 {
     return plan->gemm != NULL ? 1 : plan->n_ratios;
 }
@@ -422,7 +422,7 @@ static size_t ratios(const struct stp_iterate_plan *plan)
 static enum stp_status measure_all(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
-    size_t n_ratios = ratios(plan);
+    size_t n_ratios = stp_iterate_ratios(plan);
     size_t n = plan->sizes->n * n_ratios;
     enum stp_status status = STP_OK;
 
@@ -450,8 +450,8 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     l->user = user;
     l->out = out;
     l->err = err;
-    l->n_total = plan->n_modes * plan->sizes->n * ratios(plan) * plan->rounds *
-                 plan->arms->n;
+    l->n_total = plan->n_modes * plan->sizes->n * stp_iterate_ratios(plan) *
+                 plan->rounds * plan->arms->n;
     device->ops->info(device->self, &l->info);
     stp_name_data(&l->info, &l->out->data);
     status = measure_all(l);

@@ -81,6 +81,10 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                                 struct stp_iterations *out,
                                 struct stp_error *err);
 
+/* How many ratios there are of each mode and size: one if the product is
+ * given. */
+size_t stp_iterate_ratios(const struct stp_iterate_plan *plan);
+
 void stp_iterations_free(struct stp_iterations *iterations);
 
 #ifdef __cplusplus

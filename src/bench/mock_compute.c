@@ -1,5 +1,6 @@
 #include "bench/mock_compute.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,53 +74,86 @@ static double peak(int compute_capability, int type)
 
 /* ---- what was recorded ---- */
 
-/* The recorded products next to the wanted one that differ in k alone; k is 0
- * where there is none. */
+/* Of the recorded products that differ from the wanted one in k alone those on
+ * either side of it, or the two nearest beyond which it is; k is 0 where there
+ * is none. */
 struct neighbours {
-    struct mock_overlap_setting below; /* or the same */
-    struct mock_overlap_setting above;
+    struct mock_overlap_setting near;
+    struct mock_overlap_setting far;
 };
+
+static double distance(const struct mock_overlap_setting *s, unsigned k)
+{
+    return fabs((double)s->k - k);
+}
+
+static bool is_between(const struct mock_overlap_setting *a,
+                       const struct mock_overlap_setting *b, unsigned k)
+{
+    return a->k != 0 && b->k != 0 &&
+           ((double)a->k - k) * ((double)b->k - k) < 0;
+}
+
+/* Whether 's' is better than the far one. */
+static bool is_better(const struct mock_overlap_setting *s,
+                      const struct neighbours *found, unsigned k)
+{
+    bool with = is_between(&found->near, s, k);
+    bool without = is_between(&found->near, &found->far, k);
+
+    if (with != without)
+        return with;
+    return found->far.k == 0 || distance(s, k) < distance(&found->far, k);
+}
 
 static void look_at(const struct mock_overlap_setting *s,
                     const struct stp_gemm *gemm, struct neighbours *found)
 {
-    if (s->m != gemm->m || s->n != gemm->n || s->k == 0)
+    struct mock_overlap_setting last = *s;
+
+    if (s->m != gemm->m || s->n != gemm->n || s->k == 0 ||
+        s->k == found->near.k || s->k == found->far.k)
         return;
-    if (s->k <= gemm->k && s->k > found->below.k)
-        found->below = *s;
-    if (s->k >= gemm->k && (found->above.k == 0 || s->k < found->above.k))
-        found->above = *s;
+    if (found->near.k == 0 ||
+        distance(s, gemm->k) < distance(&found->near, gemm->k)) {
+        last = found->near;
+        found->near = *s;
+    }
+    if (last.k != 0 && is_better(&last, found, gemm->k))
+        found->far = last;
 }
 
-/* Of no time if it is neither recorded nor between two that are. */
-static struct stp_mock_compute
-recorded(const struct mock_overlap_setting *settings, size_t n,
-         const struct stp_gemm *gemm)
-{
-    struct stp_mock_compute c = {0, STP_SOURCE_RECORDED};
-    struct neighbours found = {0};
-    double width;
+/* As good as between two that are recorded, if k is no further beyond. */
+static const double same_k = 0.05;
 
-    if (gemm->type != STP_TYPE_BF16)
+/* What the neighbours, of which there is one, say of a product that is modelled
+ * to take 'model_us' where the near one would take 'near_us'. */
+static struct stp_mock_compute from_neighbours(const struct neighbours *found,
+                                               unsigned k, double model_us,
+                                               double near_us)
+{
+    double beyond = distance(&found->near, k) / found->near.k;
+    struct stp_mock_compute c = {found->near.compute_us, STP_SOURCE_RECORDED};
+
+    if (found->near.k == k)
         return c;
-    for (size_t i = 0; i < n; i++)
-        look_at(&settings[i], gemm, &found);
-    if (found.below.k == 0 || found.above.k == 0)
-        return c;
-    c.us = found.below.compute_us;
-    width = (double)found.above.k - found.below.k;
-    if (width == 0)
-        return c;
-    c.us += (found.above.compute_us - found.below.compute_us) *
-            (gemm->k - found.below.k) / width;
-    c.source = STP_SOURCE_INTERPOLATED;
+    if (found->far.k != 0)
+        c.us += (found->far.compute_us - found->near.compute_us) *
+                ((double)k - found->near.k) /
+                ((double)found->far.k - found->near.k);
+    else
+        c.us *= model_us / near_us;
+    c.us = fmax(c.us, launch_us);
+    c.source = is_between(&found->near, &found->far, k) || beyond <= same_k
+                   ? STP_SOURCE_INTERPOLATED
+                   : STP_SOURCE_MODELLED;
     return c;
 }
 
-static enum stp_status find_recorded(const struct mock_machine *machine,
-                                     const struct stp_gemm *gemm,
-                                     struct stp_mock_compute *compute_ret,
-                                     struct stp_error *err)
+static enum stp_status find_neighbours(const struct mock_machine *machine,
+                                       const struct stp_gemm *gemm,
+                                       struct neighbours *found_ret,
+                                       struct stp_error *err)
 {
     size_t n = mock_machine_overlap_settings(machine, NULL, 0);
     struct mock_overlap_setting *settings = calloc(n + 1, sizeof(*settings));
@@ -127,9 +161,16 @@ static enum stp_status find_recorded(const struct mock_machine *machine,
     if (settings == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     mock_machine_overlap_settings(machine, settings, n);
-    *compute_ret = recorded(settings, n, gemm);
+    *found_ret = (struct neighbours){0};
+    for (size_t i = 0; i < n && gemm->type == STP_TYPE_BF16; i++)
+        look_at(&settings[i], gemm, found_ret);
     free(settings);
     return STP_OK;
+}
+
+static double model(const struct stp_gemm *gemm, unsigned k, double tflops)
+{
+    return launch_us + 2. * gemm->m * gemm->n * k / (tflops * 1e6 * efficiency);
 }
 
 /* ---- the interface ---- */
@@ -141,7 +182,7 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
 {
     const struct mock_machine_info *info = mock_machine_get_info(machine);
     double tflops = peak(info->compute_capability, gemm->type);
-    struct stp_mock_compute c;
+    struct neighbours found;
     enum stp_status status;
 
     if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
@@ -153,15 +194,14 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
         return stp_fail(err, STP_ERR_RANGE, 0, 0,
                         "%s multiplies no matrices of %s", info->gpu,
                         stp_type_name(gemm->type));
-    status = find_recorded(machine, gemm, &c, err);
+    status = find_neighbours(machine, gemm, &found, err);
     if (status != STP_OK)
         return status;
-    if (c.us == 0)
-        c = (struct stp_mock_compute){launch_us +
-                                          2. * gemm->m * gemm->n * gemm->k /
-                                              (tflops * 1e6 * efficiency),
-                                      STP_SOURCE_MODELLED};
-    *compute_ret = c;
+    *compute_ret = (struct stp_mock_compute){model(gemm, gemm->k, tflops),
+                                             STP_SOURCE_MODELLED};
+    if (found.near.k != 0)
+        *compute_ret = from_neighbours(&found, gemm->k, compute_ret->us,
+                                       model(gemm, found.near.k, tflops));
     return STP_OK;
 }
 

@@ -22,9 +22,9 @@ struct stp_mock_compute {
 /*
  * The time of '*gemm' on each GPU of the machine, nothing beside it.  In bf16
  * that of overlap.csv where it has this product, and in proportion between two
- * that differ in k alone.  All else is modelled: a launch, and the operations
- * at a part of the peak rate that NVIDIA states for GPUs of this compute
- * capability.
+ * that differ in k alone or a little beyond them.  All else is modelled: the
+ * same proportion further beyond, else a launch, and the operations at a part
+ * of the peak rate that NVIDIA states for GPUs of this compute capability.
  *
  * STP_ERR_RANGE for a type that these GPUs do not multiply, or a side of 0.
  */

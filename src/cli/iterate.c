@@ -63,6 +63,9 @@ static enum stp_status sum_up(const struct iterate *it, struct so_far *f,
         .regimes = f->regimes,
         .looked_for_regimes = it->o->find_regimes,
         .min_gain = it->o->min_gain,
+        .several = it->plan.plan.n_modes * it->plan.sizes.n *
+                       stp_iterate_ratios(&it->plan.plan) >
+                   1,
     };
     if (it->o->find_regimes)
         f->report.n_regimes =
@@ -280,10 +283,11 @@ static int set_environment(const struct stp_iterate_options *o)
     enum stp_status status = STP_OK;
 
     if (!stp_is_live(o->machine.on, o->run.backend)) {
-        status = stp_find_machine(o->machine.on != NULL ? o->machine.on
-                                                        : STP_DEFAULT_MACHINE,
-                                  machine, &err);
-        if (status == STP_OK)
+        if (stp_find_machine(o->machine.on != NULL ? o->machine.on
+                                                   : STP_DEFAULT_MACHINE,
+                             machine, &err) != STP_OK)
+            status = STP_ERR_NOTHING;
+        else
             status = stp_set_plugin_environment(machine, o->policy, &err);
     } else if ((o->policy != NULL &&
                 setenv("NCCL_TUNER_CONFIG_FILE", o->policy, 1) != 0) ||
