@@ -182,7 +182,7 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
 {
     const struct mock_machine_info *info = mock_machine_get_info(machine);
     double tflops = peak(info->compute_capability, gemm->type);
-    struct neighbours found;
+    struct neighbours found = {0};
     enum stp_status status;
 
     if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)

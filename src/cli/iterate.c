@@ -7,7 +7,11 @@
 #include "launch/clock.h"
 #include "report/iteration_plots.h"
 
-enum { WARMUP = 3, SAVE_MS = 1000 };
+enum {
+    WARMUP = 3,
+    SAVE_MS = 1000,
+    QUICK_PLOTS = 8, /* settings */
+};
 
 static const char command_name[] = "steptune iterate";
 static const char one_arms[] = "auto,auto2,simple,ll128";
@@ -21,6 +25,7 @@ struct iterate {
     struct stp_device_info info;
     struct stp_iterate_cli_plan plan;
     struct stp_iterations out;
+    bool is_complete;
     int64_t saved_ms;      /* when, last */
     enum stp_status saved; /* how saving went, and why not */
     struct stp_error saved_err;
@@ -195,14 +200,16 @@ static enum stp_status print(const struct iterate *it, const struct so_far *f,
     return status;
 }
 
-/* Plots are the last, and the least: without gnuplot there are none. */
+/* Plots are the last, and the least: without gnuplot there are none, and nobody
+ * who interrupts a scan waits for those of all its settings. */
 static enum stp_status draw(const struct iterate *it, const struct so_far *f,
                             struct stp_error *err)
 {
     size_t n = 0;
     enum stp_status status;
 
-    if (it->o->output == NULL || it->o->no_plots)
+    if (it->o->output == NULL || it->o->no_plots ||
+        (!it->is_complete && f->summary.n_settings > QUICK_PLOTS))
         return STP_OK;
     status = stp_iteration_plots_save(&f->report, it->o->output, it->o->format,
                                       NULL, &n, err);
@@ -252,6 +259,7 @@ static int body(void *user, const struct stp_world *world)
     it->world = world;
     it->err = &err;
     status = open_and_measure(it, c->plugin[0] != '\0' ? c->plugin : NULL);
+    it->is_complete = status == STP_OK;
     if (world->rank == 0 && it->out.data.n_rows > 0 &&
         report(it, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)
