@@ -120,6 +120,15 @@ TEST_F(Iterate, RunsTrainingsMixOfKernels)
                 AllOf(HasSubstr("\"training\""), HasSubstr("\"modelled\"")));
 }
 
+TEST_F(Iterate, TakesAProductInsteadOfARatio)
+{
+    Outcome o = Run(kQuick + std::string("--gemm 4096,4096,1792 --place out "
+                                         "--bytes 16M --arms auto --json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, AllOf(HasSubstr("1792"), HasSubstr("\"recorded\"")));
+}
+
 TEST_F(Iterate, LooksForRegimes)
 {
     Outcome o = Run("iterate --on h200x2 --no-plots --find-regimes -o dir");
@@ -178,6 +187,7 @@ TEST_F(Iterate, SaysWhatIsWrong)
         {"--gemm 64,64,64 --ratio 1", 2, "expected one of them"},
         {"--compute mix", 2, "--compute 'mix', expected gemm or training"},
         {"--layers 0", 2, "--layers '0'"},
+        {"--place there", 2, "--place 'there', expected in or out"},
         {"--arms rnig", 2, "arm 'rnig', expected"},
         {"-d int8 --bytes 1M", 1, "multiplies no matrices of"},
         {"--format gif", 2, "--format 'gif', expected png or svg"},

@@ -5,13 +5,16 @@
 enum {
     GRAIN = 64, /* of a product's k: whole tiles of tensor cores */
     FIRST_K = 4 * GRAIN,
-    MAX_K = 1 << 15,
+    MAX_DEPTH = 4,   /* of k over a side, as in transformers */
     MAX_GUESSES = 6, /* of k */
     N_TIMED = 10,
 };
 
 /* Near enough to what was asked for. */
 static const double close_enough = 0.03;
+
+/* Of the target, for the first k: what is left is for more of them. */
+static const double first_share = 2. / 3;
 
 /* What is timed in one go takes no longer than this, unless it is one. */
 static const double max_us = 100e3;
@@ -122,8 +125,8 @@ static enum stp_status try_product(struct fit *f, unsigned side, unsigned k,
     return status;
 }
 
-/* The largest side of which the first k takes at most half of the target; of
- * all the smallest if none does. */
+/* The largest side of which the first k takes not much of the target; of all
+ * the smallest if none does. */
 static enum stp_status choose_side(struct fit *f, unsigned *side_ret,
                                    double *us_ret)
 {
@@ -133,7 +136,7 @@ static enum stp_status choose_side(struct fit *f, unsigned *side_ret,
         double us;
 
         status = try_product(f, sides[i], FIRST_K, &us);
-        if (status == STP_OK && i > 0 && us > f->target_us / 2)
+        if (status == STP_OK && i > 0 && us > first_share * f->target_us)
             break;
         *side_ret = sides[i];
         *us_ret = us;
@@ -141,11 +144,11 @@ static enum stp_status choose_side(struct fit *f, unsigned *side_ret,
     return status;
 }
 
-static unsigned whole_k(double k)
+static unsigned whole_k(double k, unsigned side)
 {
     double grains = floor(k / GRAIN + 0.5);
 
-    return (unsigned)fmin(fmax(grains, 1) * GRAIN, MAX_K);
+    return (unsigned)fmin(fmax(grains, 1) * GRAIN, (double)MAX_DEPTH * side);
 }
 
 /* Of k and of its time: the line through the last two guesses. */
@@ -166,7 +169,8 @@ static enum stp_status choose_k(struct fit *f, unsigned side, double us)
     enum stp_status status = STP_OK;
 
     for (int i = 0; i < MAX_GUESSES && status == STP_OK; i++) {
-        unsigned next = whole_k(next_k(k, us, last_k, last_us, f->target_us));
+        unsigned next =
+            whole_k(next_k(k, us, last_k, last_us, f->target_us), side);
 
         if (next == k || fabs(us - f->target_us) <= close_enough * f->target_us)
             break;

@@ -200,6 +200,7 @@ static enum stp_status add_row(struct loop *l, const struct lane *lane,
     row->arm = *lane->arm;
     row->type = l->what.type;
     row->op = l->what.op;
+    row->in_place = l->what.in_place;
     row->n_ranks = l->info.n_ranks;
     row->n_nodes = l->info.n_nodes;
     row->ran_algo = lane->ran.algo;
@@ -379,7 +380,9 @@ static void begin_setting(struct loop *l, int mode, uint64_t n_bytes,
     l->what = (struct stp_collective){.coll = coll,
                                       .n_bytes = whole_bytes(l, coll, n_bytes),
                                       .type = plan->type,
-                                      .op = plan->op};
+                                      .op = plan->op,
+                                      .in_place = plan->in_place &&
+                                                  mode != STP_MODE_FSDP};
     l->work = (struct stp_workload){.mode = mode,
                                     .compute = plan->compute,
                                     .layers = plan->layers[mode],

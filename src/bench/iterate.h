@@ -46,6 +46,8 @@ struct stp_iterate_plan {
                        opened with graphs; else 0 */
     int type;       /* enum stp_type, of products and collectives */
     int op;         /* enum stp_op */
+    bool in_place;  /* collectives, but for those of fsdp: there the parts that
+                       ranks hold are other buffers */
     bool alone;     /* also time each arm's collectives alone */
     bool rotate;    /* begin each round with another arm: on machines that
                        drift */

@@ -19,12 +19,13 @@ struct stp_workload_options {
     size_t n_bytes;
     double ratios[STP_MAX_SETTING_RATIOS];
     size_t n_ratios;
-    struct stp_gemm gemm; /* m is 0: by ratio */
+    struct stp_gemm gemm; /* m is 0: by ratio; its type is the plan's */
     int compute;          /* enum stp_compute */
     unsigned layers;
+    bool out_of_place;
 };
 
-/* --mode, --bytes, --ratio, --gemm, --compute, --layers */
+/* --mode, --bytes, --ratio, --gemm, --compute, --layers, --place */
 extern const struct argp stp_workload_argp;
 
 struct stp_iterate_options {
@@ -54,6 +55,7 @@ struct stp_iterate_cli_plan {
     struct stp_iterate_plan plan;
     struct stp_sizes sizes;
     struct stp_arms arms;
+    struct stp_gemm gemm;
 };
 
 /*

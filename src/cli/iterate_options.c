@@ -12,7 +12,8 @@ enum {
     OPT_RATIO,
     OPT_GEMM,
     OPT_COMPUTE,
-    OPT_LAYERS
+    OPT_LAYERS,
+    OPT_PLACE,
 };
 
 static const struct argp_option workload_options[] = {
@@ -34,6 +35,8 @@ static const struct argp_option workload_options[] = {
      0},
     {"layers", OPT_LAYERS, "N", 0,
      "Layers of an iteration (default 8; sequential: 1)", 0},
+    {"place", OPT_PLACE, "in|out", 0,
+     "Where all-reduces put their results (default in, as DDP has it)", 0},
     {0},
 };
 
@@ -149,6 +152,11 @@ static error_t parse_workload(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_LAYERS:
         o->layers = stp_parse_count(arg, "--layers", 1, state);
+        return 0;
+    case OPT_PLACE:
+        o->out_of_place = strcmp(arg, "out") == 0;
+        if (!o->out_of_place && strcmp(arg, "in") != 0)
+            argp_error(state, "--place '%s', expected in or out", arg);
         return 0;
     case ARGP_KEY_END:
         if (o->gemm.m != 0 && o->n_ratios > 0)

@@ -93,7 +93,10 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     plan->n_modes = modes->n_modes;
     plan->ratios = ratios->ratios;
     plan->n_ratios = ratios->n_ratios;
-    plan->gemm = work->gemm.m != 0 ? &work->gemm : NULL;
+    out->gemm = work->gemm;
+    out->gemm.type = plan->type;
+    plan->gemm = work->gemm.m != 0 ? &out->gemm : NULL;
+    plan->in_place = !work->out_of_place;
     plan->compute = work->compute;
     plan->coll = ncclFuncAllReduce;
     plan->op = STP_OP_SUM;

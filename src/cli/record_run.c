@@ -189,6 +189,7 @@ static enum stp_status plan_overlap(struct recording *r)
         .iters = OVERLAP_ITERS,
         .type = STP_TYPE_BF16,
         .op = STP_OP_SUM,
+        .in_place = true,
         .rotate = r->record->info.is_live,
     };
     if (r->o->no_overlap || r->record->info.models_overlap ||
