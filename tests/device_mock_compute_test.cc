@@ -71,7 +71,7 @@ TEST_F(DeviceMockStreams, ElementwiseIsModelledByTheMemorysRate)
         double us = Time([&] {
             EXPECT_EQ(STP_OK, ops_->elementwise(self_, kMain, n_bytes, &err_));
         });
-        EXPECT_NEAR(4.75 + 3. * n_bytes / (c.terabytes * 1e6 * .9), us, 1e-9);
+        EXPECT_NEAR(4.75 + 3. * n_bytes / (c.terabytes * 1e6 * .92), us, 1e-9);
         EXPECT_EQ(STP_SOURCE_MODELLED, ops_->source(self_));
         ops_->close(self_);
     }
