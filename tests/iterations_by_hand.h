@@ -20,6 +20,7 @@
 #include "core/dtype.h"
 #include "nccl_tuner_abi.h"
 #include "report/iteration_files.h"
+#include "written.h"
 
 namespace by_hand
 {
@@ -227,19 +228,6 @@ class InFolder : public testing::Test
     std::filesystem::path dir_;
     stp_error err_{};
 };
-
-// What 'write' writes to the file it is given.
-template <typename Write> std::string Written(Write write)
-{
-    char *text = nullptr;
-    size_t len = 0;
-    FILE *fp = open_memstream(&text, &len);
-    EXPECT_EQ(STP_OK, write(fp));
-    fclose(fp);
-    std::string s(text, len);
-    free(text);
-    return s;
-}
 
 } // namespace by_hand
 #endif // ITERATIONS_BY_HAND_H

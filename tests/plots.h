@@ -13,6 +13,7 @@
 #include "analyse/curves.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements_csv.h"
+#include "written.h"
 
 namespace plots
 {
@@ -81,19 +82,6 @@ class Curves
     std::vector<stp_dataset> sets_;
     std::vector<const char *> names_;
 };
-
-// What 'write' writes to the file it is given.
-template <typename Write> std::string Written(Write write)
-{
-    char *text = nullptr;
-    size_t len = 0;
-    FILE *fp = open_memstream(&text, &len);
-    EXPECT_EQ(STP_OK, write(fp));
-    fclose(fp);
-    std::string s(text, len);
-    free(text);
-    return s;
-}
 
 } // namespace plots
 #endif // PLOTS_H
