@@ -196,6 +196,7 @@ TEST_F(Iterate, SaysWhatIsWrong)
         {"--plugin " STP_ONE_CHANNEL " --on nowhere", 77, "nowhere"},
         {"extra", 2, "'extra', expected options only"},
         {"--rounds 1000", 1, "was recorded in"},
+        {"--procs 2,4", 2, "--procs with 2 numbers, expected one"},
         {"--on h100x8 --procs 2", 2, "'h100x8' is recorded"},
     };
 

@@ -283,6 +283,15 @@ static int check_arms(const struct stp_iterate_options *o)
     return STP_EXIT_USAGE;
 }
 
+static int check_options(const struct stp_iterate_options *o)
+{
+    if (o->run.n_procs <= 1)
+        return check_arms(o);
+    stp_complain(command_name, "--procs with %u numbers, expected one",
+                 o->run.n_procs);
+    return STP_EXIT_USAGE;
+}
+
 /* As a user would for a job; on a recorded machine with its GPU. */
 static int set_environment(const struct stp_iterate_options *o)
 {
@@ -355,7 +364,7 @@ int stp_cmd_iterate(int argc, char **argv)
 
     stp_options_default(&c.o.machine, NULL, NULL);
     argp_parse(&stp_iterate_argp, argc, argv, 0, NULL, &c.o);
-    exit_status = check_arms(&c.o);
+    exit_status = check_options(&c.o);
     if (exit_status == STP_EXIT_OK)
         exit_status = prepare_plugin(&c);
     if (exit_status == STP_EXIT_OK)
