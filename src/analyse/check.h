@@ -1,0 +1,106 @@
+/*
+ * check.h - what is odd about a policy: rules that never decide, that hide one
+ * another, or that do not fit a machine
+ */
+#ifndef STP_CHECK_H
+#define STP_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_check_kind {
+    STP_CHECK_DEAD,      /* earlier rules of its pair match all that it does */
+    STP_CHECK_SHADOWED,  /* so do earlier rules of pairs that NCCL always has */
+    STP_CHECK_NO_KERNEL, /* no NCCL has the pair for the collective */
+    STP_CHECK_FALLBACK,  /* decides where NCCL lacks the pairs before it */
+    STP_CHECK_OVERLAP,   /* an earlier rule decides a part of it */
+    STP_CHECK_GAP,       /* sizes above it that no rule decides */
+    /* of one machine: */
+    STP_CHECK_NOT_THERE, /* NCCL never has the pair on the machine */
+    STP_CHECK_CHANNELS,  /* more than the machine has */
+    STP_CHECK_ELSEWHERE, /* for another GPU, other nodes or ranks */
+    STP_CHECK_AS_NCCL,   /* what NCCL chooses anyway */
+    STP_N_CHECK_KINDS,
+};
+
+/* A word for programs, such as "dead".  Static. */
+const char *stp_check_kind_name(enum stp_check_kind kind);
+
+/* Or else it is a note. */
+bool stp_check_is_warning(enum stp_check_kind kind);
+
+/* What stp_check_fix() does about it. */
+enum stp_fix {
+    STP_FIX_NONE,
+    STP_FIX_DROP,     /* removes the rule */
+    STP_FIX_CHANNELS, /* cuts the channels */
+    STP_FIX_END,      /* makes the end inf */
+};
+
+enum { STP_FINDING_LINES = 4 };
+
+struct stp_finding {
+    enum stp_check_kind kind;
+    unsigned line;     /* of the rule, from 1 */
+    unsigned column;   /* from 1, in bytes */
+    const char *field; /* the column's name; NULL: the rule.  Static. */
+    unsigned others[STP_FINDING_LINES]; /* lines that have to do with it */
+    size_t n_others;                    /* may be more than there is room for */
+    enum stp_fix fix;
+    int n_channels;            /* that STP_FIX_CHANNELS leaves */
+    char text[STP_ERROR_TEXT]; /* one sentence, what and why it matters */
+};
+
+/* By line, then column. */
+struct stp_findings {
+    struct stp_finding *at;
+    size_t n;
+    size_t capacity;
+};
+
+struct stp_check_options {
+    const char *csv; /* the policy's text */
+    size_t len;
+    const char *machine_path; /* as mock_machine_load() takes it; NULL: none */
+};
+
+/*
+ * Checks a policy; with a machine also for it, as recorded and with its NCCL,
+ * asked through mock NCCL a sixteenth of an octave apart.
+ *
+ * Returns STP_OK, and findings to be freed with stp_findings_free(); or what
+ * stp_policy_parse() returns; STP_ERR_LIMIT for rules that would take forever;
+ * STP_ERR_DEVICE if the machine cannot be had.  *findings_ret is untouched
+ * then.
+ *
+ * Not for two threads at once: it uses stp_arm_tuner.
+ */
+enum stp_status stp_check(const struct stp_check_options *options,
+                          struct stp_findings *findings_ret,
+                          struct stp_error *err);
+
+/*
+ * The policy's text with all done that the findings' fixes say; every other
+ * byte stays.  Comments of rules that go stay as lines of their own.  Decides
+ * as the old one, but for channels and for sizes above 4294967295 that no rule
+ * decided.
+ *
+ * *text_ret, of *len_ret bytes, is to be freed with free(); STP_ERR_NOMEM.
+ */
+enum stp_status stp_check_fix(const char *csv, size_t len,
+                              const struct stp_findings *findings,
+                              char **text_ret, size_t *len_ret,
+                              struct stp_error *err);
+
+void stp_findings_free(struct stp_findings *findings);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CHECK_H */
