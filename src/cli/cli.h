@@ -44,6 +44,7 @@ int stp_cmd_derive(int argc, char **argv);
 int stp_cmd_verify(int argc, char **argv);
 int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
+int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);

@@ -14,6 +14,8 @@ static const struct stp_command commands[] = {
     {"derive", "make a policy out of measurements", stp_cmd_derive},
     {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify},
     {"explain", "what a tuner plugin decides, size by size", stp_cmd_explain},
+    {"check", "what is odd about a policy, and how to put it right",
+     stp_cmd_check},
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
      stp_cmd_replay},
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
