@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include "core/ledger.h"
 #include "static_plugin.h"
 
 using namespace static_plugin;
@@ -288,6 +289,48 @@ TEST_F(StaticPlugin, SwitchesToTheOverlapPolicy)
     EXPECT_EQ(Pair(NCCL_ALGO_TREE, NCCL_PROTO_LL128), choice());
     setenv("STEPTUNE_OVERLAP_CONFIG_FILE", (dir_ / "other").c_str(), 1);
     EXPECT_EQ(Pair(NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE), choice());
+}
+
+TEST_F(StaticPlugin, KeepsALedgerWhereItIsToldTo)
+{
+    Policy("allreduce,1024,4096,tree,simple,2,-1,-1\n");
+    fs::create_directory(dir_ / "ledgers");
+    setenv("STEPTUNE_LEDGER", (dir_ / "ledgers").c_str(), 1);
+    for (const NcclVersion &v : kVersions) {
+        SCOPED_TRACE(v.nccl);
+        Nccl nccl = Start(v.nccl);
+        Comm comm = Join(nccl);
+        EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 4096).algo);
+        EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 4104)));
+    }
+    unsetenv("STEPTUNE_LEDGER");
+
+    size_t n = 0;
+    for (const auto &entry : fs::directory_iterator(dir_ / "ledgers")) {
+        stp_ledger ledger;
+        std::ifstream in(entry.path(), std::ios::binary);
+        in.read(reinterpret_cast<char *>(&ledger), sizeof(ledger));
+        n++;
+        EXPECT_TRUE(stp_ledger_is_valid(&ledger, fs::file_size(entry.path())));
+        EXPECT_EQ(2u, ledger.n_entries);
+        EXPECT_THAT(ledger.what, HasSubstr("1 of 1 rules apply"));
+    }
+    EXPECT_EQ(std::size(kVersions), n);
+}
+
+// What cannot be written down is decided all the same.
+TEST_F(StaticPlugin, DecidesWithoutTheFolderOfItsLedger)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    const std::string long_name(5000, 'x');
+    for (const char *folder : {"/nowhere", "/dev/null", long_name.c_str()}) {
+        setenv("STEPTUNE_LEDGER", folder, 1);
+        Nccl nccl = Start();
+        Comm comm = Join(nccl);
+        EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 4096).algo);
+    }
+    unsetenv("STEPTUNE_LEDGER");
+    EXPECT_THAT(warnings_, IsEmpty());
 }
 
 TEST_F(StaticPlugin, AppliesRulesOfTheGpuThatIsThere)

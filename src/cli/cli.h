@@ -46,6 +46,7 @@ int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
 int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
+int stp_cmd_run(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);
 

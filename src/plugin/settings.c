@@ -65,10 +65,13 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
     const char *gpu = setting("STEPTUNE_GPU");
+    const char *ledger = setting("STEPTUNE_LEDGER");
 
     if (gpu != NULL)
         snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);
     else
         stp_read_gpu(STP_DRIVER_GPUS, settings_ret->gpu);
+    snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
+             ledger != NULL ? ledger : "");
     return read_policy_path(settings_ret->policy_path, err);
 }

@@ -1,12 +1,14 @@
 /*
  * settings.h - what the user sets for a plugin, in environment variables
  *
- *   variable                      default           meaning
- *   NCCL_TUNER_CONFIG_FILE        nccl_tuner.conf   the policy file
- *   NCCL_WORKLOAD_OVERLAP         0                 1: communication runs
- * beside compute; use the policy made for that STEPTUNE_OVERLAP_CONFIG_FILE
- * FILE.overlap      that policy STEPTUNE_GPU                  from the driver
- * GPU model that the gpu column is compared with
+ *   NCCL_TUNER_CONFIG_FILE        the policy file; default nccl_tuner.conf
+ *   NCCL_WORKLOAD_OVERLAP         1: communication runs beside compute, use the
+ *                                 policy made for that; default 0
+ *   STEPTUNE_OVERLAP_CONFIG_FILE  that policy; default FILE.overlap
+ *   STEPTUNE_GPU                  GPU model that the gpu column is compared
+ *                                 with; default: as the driver says
+ *   STEPTUNE_LEDGER               a folder for what is decided, a file a
+ *                                 communicator (core/ledger.h); default: none
  *
  * An empty value counts as unset.  Read once, when a communicator is made.
  */
@@ -20,12 +22,13 @@ enum { STP_PATH_SIZE = 4096 };
 
 struct stp_plugin_settings {
     char policy_path[STP_PATH_SIZE];
-    char gpu[STP_GPU_SIZE]; /* "" if unknown, or if the GPUs differ */
+    char gpu[STP_GPU_SIZE];     /* "" if unknown, or if the GPUs differ */
+    char ledger[STP_PATH_SIZE]; /* "" for none */
 };
 
 /*
  * Reads the environment, and the driver's /proc files for the GPU.  On failure
- * (a value that means nothing, a path that is too long) *settings_ret is
+ * (a value that means nothing, a path that is too long) policy_path is
  * undefined and *err names variable and value.
  */
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,

@@ -8,12 +8,15 @@
  * communicator, one from getCollInfo the collective.  A tuner that cannot help
  * says so once and leaves everything as it found it.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "agree/same.h"
 #include "core/backend.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/chunk.h"
+#include "plugin/ledger_file.h"
 #include "plugin/settings.h"
 
 /* One communicator; NULL if there was no memory for it. */
@@ -22,6 +25,7 @@ struct context {
     struct stp_same *same; /* until the first decision; NULL: not compared */
     ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
+    struct stp_ledger *ledger; /* NULL: nobody asked for one */
 };
 
 /* What a rank that stepped aside leaves for the others to compare with. */
@@ -46,24 +50,51 @@ static enum stp_status open_backend(struct context *ctx,
     return stp_backend.open(info, &what, &ctx->self, err);
 }
 
-static void log_step_aside(ncclDebugLogger_t log, const char *what,
-                           const struct stp_error *err)
+/* Also in the ledger, for whoever reads that. */
+static void note(struct context *ctx, bool is_aside, const char *what)
+{
+    if (ctx->ledger == NULL)
+        return;
+    ctx->ledger->is_aside = is_aside;
+    snprintf(ctx->ledger->what, sizeof(ctx->ledger->what), "%.*s",
+             (int)sizeof(ctx->ledger->what) - 1, what);
+}
+
+static void step_aside(struct context *ctx, const char *what,
+                       const struct stp_error *err)
 {
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
 
     stp_error_string(err, what, why, sizeof(why));
-    LOG(log, NCCL_LOG_WARN, "%s: %s; stepping aside, NCCL tunes alone",
+    LOG(ctx->log, NCCL_LOG_WARN, "%s: %s; stepping aside, NCCL tunes alone",
         stp_backend.name, why);
+    note(ctx, true, why);
 }
 
-static void log_open(ncclDebugLogger_t log, const struct context *ctx,
-                     const struct stp_comm_info *info)
+static void log_open(struct context *ctx, const struct stp_comm_info *info)
 {
     char what[STP_PATH_SIZE + 128];
 
     stp_backend.describe(ctx->self, what, sizeof(what));
-    LOG(log, NCCL_LOG_INFO, "%s: %zu ranks on %zu nodes: %s", stp_backend.name,
-        info->shape.n_ranks, info->shape.n_nodes, what);
+    LOG(ctx->log, NCCL_LOG_INFO, "%s: %zu ranks on %zu nodes: %s",
+        stp_backend.name, info->shape.n_ranks, info->shape.n_nodes, what);
+    note(ctx, false, what);
+}
+
+/* Without one the job is tuned all the same. */
+static void open_ledger(struct context *ctx, const char *dir,
+                        const struct stp_comm_info *info)
+{
+    struct stp_error err;
+
+    if (dir[0] == '\0')
+        return;
+    if (stp_ledger_open(dir, &ctx->ledger, &err) == STP_OK)
+        stp_ledger_begin(ctx->ledger, (uint32_t)getpid(), info->comm_id,
+                         &info->shape);
+    else
+        LOG(ctx->log, NCCL_LOG_INFO, "%s: no ledger of decisions: %s",
+            stp_backend.name, err.text);
 }
 
 static void open_as_set(struct context *ctx, struct stp_comm_info *info)
@@ -72,17 +103,19 @@ static void open_as_set(struct context *ctx, struct stp_comm_info *info)
     struct stp_error err;
 
     if (stp_settings_read(&settings, &err) != STP_OK) {
-        log_step_aside(ctx->log, "environment", &err);
+        open_ledger(ctx, settings.ledger, info);
+        step_aside(ctx, "environment", &err);
         return;
     }
+    open_ledger(ctx, settings.ledger, info);
     /* Ranks on different nodes cannot know each other's GPUs, and must not
      * decide by their own. */
     if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
     if (open_backend(ctx, info, &settings, &err) != STP_OK)
-        log_step_aside(ctx->log, settings.policy_path, &err);
+        step_aside(ctx, settings.policy_path, &err);
     else
-        log_open(ctx->log, ctx, info);
+        log_open(ctx, info);
 }
 
 /* Without shared memory there is nothing to compare, and nothing worse than
@@ -139,18 +172,25 @@ static void compare_with_ranks_of_host(struct context *ctx)
         "%s: the ranks of this host do not hold the same policy (their logs "
         "show its path and hash); stepping aside, NCCL tunes alone",
         stp_backend.name);
+    note(ctx, true, "the ranks of this host do not hold the same policy");
     close_backend(ctx);
 }
 
 static bool choose(struct context *ctx, const struct stp_query *query,
                    const struct stp_cost_view *view, struct stp_choice *choice)
 {
+    bool decided;
+
     if (ctx == NULL)
         return false;
     if (ctx->same != NULL)
         compare_with_ranks_of_host(ctx);
-    return ctx->self != NULL &&
-           stp_backend.choose(ctx->self, query, view, choice);
+    decided =
+        ctx->self != NULL && stp_backend.choose(ctx->self, query, view, choice);
+    if (ctx->ledger != NULL)
+        stp_ledger_count(ctx->ledger, query->coll, query->n_bytes,
+                         decided ? choice : NULL);
+    return decided;
 }
 
 static ncclResult_t close_context(void *opaque)
@@ -161,6 +201,7 @@ static ncclResult_t close_context(void *opaque)
         return ncclSuccess;
     stp_same_leave(ctx->same);
     close_backend(ctx);
+    stp_ledger_close(ctx->ledger);
     free(ctx);
     return ncclSuccess;
 }

@@ -1,0 +1,74 @@
+#include "plugin/ledger_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "plugin/settings.h"
+
+static enum stp_status fail(const char *what, const char *dir,
+                            struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s a file in '%.100s': %s",
+                    what, dir, strerror(errno));
+}
+
+/* All of the file is there before it is mapped: on a full disk that fails here,
+ * and not with a signal later. */
+static enum stp_status reserve(int fd, const char *dir, struct stp_error *err)
+{
+    int failed = posix_fallocate(fd, 0, sizeof(struct stp_ledger));
+
+    if (failed == 0)
+        return STP_OK;
+    errno = failed;
+    return fail("make room for", dir, err);
+}
+
+static enum stp_status map(int fd, const char *dir,
+                           struct stp_ledger **ledger_ret,
+                           struct stp_error *err)
+{
+    void *memory = mmap(NULL, sizeof(struct stp_ledger), PROT_READ | PROT_WRITE,
+                        MAP_SHARED, fd, 0);
+
+    if (memory == MAP_FAILED)
+        return fail("map", dir, err);
+    *ledger_ret = memory;
+    return STP_OK;
+}
+
+enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
+                                struct stp_error *err)
+{
+    char path[STP_PATH_SIZE];
+    int n = snprintf(path, sizeof(path), "%s/ledger.XXXXXX", dir);
+    enum stp_status status;
+    int fd;
+
+    if (n < 0 || n >= (int)sizeof(path))
+        return stp_fail(err, STP_ERR_IO, 0, 0,
+                        "the path '%.60s...' is too "
+                        "long",
+                        dir);
+    fd = mkstemp(path);
+    if (fd < 0)
+        return fail("make", dir, err);
+    status = reserve(fd, dir, err);
+    if (status == STP_OK)
+        status = map(fd, dir, ledger_ret, err);
+    if (status != STP_OK)
+        unlink(path);
+    close(fd);
+    return status;
+}
+
+void stp_ledger_close(struct stp_ledger *ledger)
+{
+    if (ledger != NULL)
+        munmap(ledger, sizeof(*ledger));
+}
