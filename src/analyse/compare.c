@@ -119,6 +119,15 @@ static struct stp_gain gain_over_auto(const struct sorted *s, size_t first,
     return stp_paired_gain(s->baseline, s->times, n);
 }
 
+static double drift_of(const double *times, size_t n)
+{
+    size_t third = n / 3;
+
+    if (third == 0)
+        return 0;
+    return stp_mean(times + n - third, third) / stp_mean(times, third) - 1;
+}
+
 static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
                         size_t i, size_t end, struct stp_comparison *c)
 {
@@ -158,6 +167,8 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     *p = point_of(auto_row);
     p->auto_us = stp_mean(s->times, n);
     p->noise = stp_stddev(s->times, n) / p->auto_us;
+    p->n_rounds = n;
+    p->drift = drift_of(s->times, n);
     p->auto_algo = auto_row->ran_algo;
     p->auto_proto = auto_row->ran_proto;
     p->auto_channels = auto_row->ran_channels;

@@ -40,9 +40,12 @@ struct stp_point {
     bool in_place;
     struct stp_workload work; /* times are of its iterations */
     uint64_t n_bytes;
-    double auto_us; /* mean over rounds */
-    double noise;   /* standard deviation of AUTO's rounds over their mean */
-    int auto_algo;  /* what NCCL chose by itself */
+    double auto_us;  /* mean over rounds */
+    double noise;    /* standard deviation of AUTO's rounds over their mean */
+    size_t n_rounds; /* of AUTO */
+    double drift;    /* the last third of AUTO's rounds over the first, minus 1;
+                        0 for less than three */
+    int auto_algo;   /* what NCCL chose by itself */
     int auto_proto;
     int auto_channels;
     enum stp_source source;            /* of AUTO */

@@ -13,27 +13,37 @@ static bool is_pair(const struct stp_arm *arm)
            arm->proto != STP_ANY;
 }
 
-static bool qualifies(const struct stp_comparison *c, double min_gain)
+static bool is_evidence(const struct stp_comparison *c,
+                        const struct stp_derive_terms *terms)
 {
-    return is_pair(&c->arm) && c->gain.low >= 1 + min_gain &&
-           c->source <= STP_SOURCE_INTERPOLATED;
+    if (c->source == STP_SOURCE_SINGLE_PASS)
+        return terms->trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES;
+    return c->source <= STP_SOURCE_INTERPOLATED;
+}
+
+static bool qualifies(const struct stp_comparison *c,
+                      const struct stp_derive_terms *terms)
+{
+    return is_pair(&c->arm) && c->gain.low >= 1 + terms->min_gain &&
+           is_evidence(c, terms);
 }
 
 /* The arm that takes NCCL's place at this size, or NULL.  'before' is the arm
  * of the size before, or NULL. */
-static const struct stp_comparison *
-decide(const struct stp_point *p, const struct stp_arm *before, double min_gain)
+static const struct stp_comparison *decide(const struct stp_point *p,
+                                           const struct stp_arm *before,
+                                           const struct stp_derive_terms *terms)
 {
     const struct stp_comparison *best = NULL;
     const struct stp_comparison *same = NULL;
 
     for (size_t i = 0; i < p->n_arms; i++)
-        if (qualifies(&p->arms[i], min_gain) &&
+        if (qualifies(&p->arms[i], terms) &&
             (best == NULL || p->arms[i].gain.gain > best->gain.gain))
             best = &p->arms[i];
     if (best != NULL && before != NULL)
         same = stp_point_arm(p, before);
-    if (same != NULL && qualifies(same, min_gain) &&
+    if (same != NULL && qualifies(same, terms) &&
         same->gain.gain >= best->gain.gain * (1 - STP_DERIVE_SAME))
         return same;
     return best;
@@ -89,7 +99,8 @@ static bool decides(const struct stp_point *p, const struct stp_point **outside)
 }
 
 /* Walks the points; 'rule' is the one being extended, NULL between rules. */
-static void derive_all(const struct stp_comparisons *all, double min_gain,
+static void derive_all(const struct stp_comparisons *all,
+                       const struct stp_derive_terms *terms,
                        struct stp_derived *out)
 {
     struct stp_derived_rule *rule = NULL;
@@ -103,7 +114,7 @@ static void derive_all(const struct stp_comparisons *all, double min_gain,
 
         if (decides(p, &outside))
             choice =
-                decide(p, first || rule == NULL ? NULL : &rule->arm, min_gain);
+                decide(p, first || rule == NULL ? NULL : &rule->arm, terms);
         if (choice == NULL) {
             rule = NULL;
             continue;
@@ -119,9 +130,39 @@ static void derive_all(const struct stp_comparisons *all, double min_gain,
     }
 }
 
+/* Two sizes at an end say that it goes on like this; one does not. */
+static void extrapolate(const struct stp_comparisons *all,
+                        struct stp_derived *out)
+{
+    const struct stp_point *end = all->points + all->n_points;
+
+    for (size_t i = 0; i < out->n_rules; i++) {
+        struct stp_derived_rule *rule = &out->rules[i];
+        const struct stp_point *first = rule->points;
+        const struct stp_point *last = first + rule->n_points - 1;
+
+        if (rule->n_points < 2)
+            continue;
+        if (first == all->points || !stp_point_alike(first - 1, first))
+            rule->min_bytes = 0;
+        if (last + 1 == end || !stp_point_alike(last, last + 1))
+            rule->max_bytes = STP_DERIVE_NO_END;
+    }
+}
+
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,
                            double min_gain, struct stp_derived *derived_ret,
                            struct stp_error *err)
+{
+    const struct stp_derive_terms terms = {.min_gain = min_gain};
+
+    return stp_derive_on(comparisons, &terms, derived_ret, err);
+}
+
+enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
+                              const struct stp_derive_terms *terms,
+                              struct stp_derived *derived_ret,
+                              struct stp_error *err)
 {
     struct stp_derived out = {0};
     enum stp_status status = refuse_mixture(comparisons, err);
@@ -131,7 +172,9 @@ enum stp_status stp_derive(const struct stp_comparisons *comparisons,
     out.rules = calloc(comparisons->n_points + 1, sizeof(*out.rules));
     if (out.rules == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
-    derive_all(comparisons, min_gain, &out);
+    derive_all(comparisons, terms, &out);
+    if (terms->extrapolate)
+        extrapolate(comparisons, &out);
     *derived_ret = out;
     return STP_OK;
 }

@@ -3,12 +3,12 @@
  *
  * An arm takes NCCL's place at a size only where the 95 percent interval of its
  * gain over the AUTO of the same rounds lies at or above 1 + min_gain, and only
- * by times of interleaved rounds: single passes and models decide nothing.
- * Which times: objective.h.
+ * by times of interleaved rounds: models decide nothing, and single passes only
+ * if the terms trust them.  Which times: objective.h.
  *
  * A rule reaches from halfway (geometrically) to the neighbouring measured size
- * on one side to halfway on the other, and never beyond the sizes measured;
- * neighbouring sizes with the same arm become one rule.
+ * on one side to halfway on the other, and not beyond the sizes measured unless
+ * the terms say so; neighbouring sizes with the same arm become one rule.
  */
 #ifndef STP_DERIVE_H
 #define STP_DERIVE_H
@@ -24,6 +24,21 @@ extern "C" {
 /* Where a rule is as good as the best arm: among arms that qualify, the one of
  * the size before is kept if it is within this of the best. */
 #define STP_DERIVE_SAME 0.005
+
+/* Passes of an arm that have an interval worth the name: two have one of
+ * twelve standard errors. */
+enum { STP_DERIVE_PASSES = 3 };
+
+/* Of a rule that reaches beyond all sizes. */
+#define STP_DERIVE_NO_END UINT64_MAX
+
+struct stp_derive_terms {
+    double min_gain;   /* >= 0; 0.02 is 2 percent */
+    bool trust_passes; /* single passes decide, too, of STP_DERIVE_PASSES or
+                          more each: drift between them may be the gain */
+    bool extrapolate;  /* a rule of the two smallest sizes reaches down to 0, of
+                          the two largest up to STP_DERIVE_NO_END */
+};
 
 struct stp_derived_rule {
     int coll;
@@ -44,11 +59,17 @@ struct stp_derived {
 };
 
 /*
- * Derives with 'min_gain' >= 0 (0.02 is 2 percent), from what was measured out
- * of place if anything was.  STP_ERR_RANGE if a collective was measured with
- * several types, operations or roots, of which tuners are told nothing; or
- * STP_ERR_NOMEM.  Free with stp_derived_free().
+ * Derives from what was measured out of place, if anything was.  STP_ERR_RANGE
+ * if a collective was measured with several types, operations or roots, of
+ * which tuners are told nothing; or STP_ERR_NOMEM.  Free with
+ * stp_derived_free().
  */
+enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
+                              const struct stp_derive_terms *terms,
+                              struct stp_derived *derived_ret,
+                              struct stp_error *err);
+
+/* Like stp_derive_on() with 'min_gain' alone. */
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,
                            double min_gain, struct stp_derived *derived_ret,
                            struct stp_error *err);

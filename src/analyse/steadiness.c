@@ -1,0 +1,155 @@
+#include "analyse/steadiness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_ROUNDS = 1000000 };
+
+static int compare_doubles(const void *pa, const void *pb)
+{
+    double a = *(const double *)pa;
+    double b = *(const double *)pb;
+
+    return (a > b) - (a < b);
+}
+
+/* Of 'n' >= 1, which it sorts. */
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof(*values), compare_doubles);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/* Half the 95 percent interval of the logarithm of a gain of 'n' rounds. */
+static double half_interval(double scatter, size_t n)
+{
+    return stp_t975(n - 1) * scatter / sqrt((double)n);
+}
+
+static double half_of(const struct stp_gain *g)
+{
+    return log(g->high / g->gain);
+}
+
+/* half_interval() the other way round. */
+static double scatter_of(const struct stp_gain *g)
+{
+    return half_of(g) * sqrt((double)g->n_pairs) / stp_t975(g->n_pairs - 1);
+}
+
+static void count_rounds(const struct stp_comparisons *all,
+                         struct stp_steadiness *s)
+{
+    s->min_rounds = s->max_rounds = all->points[0].n_rounds;
+    for (size_t i = 1; i < all->n_points; i++) {
+        size_t n = all->points[i].n_rounds;
+
+        s->min_rounds = n < s->min_rounds ? n : s->min_rounds;
+        s->max_rounds = n > s->max_rounds ? n : s->max_rounds;
+    }
+}
+
+static void sum_spread(const struct stp_comparisons *all, double *values,
+                       struct stp_steadiness *s)
+{
+    for (size_t i = 0; i < all->n_points; i++) {
+        values[i] = all->points[i].noise;
+        s->worst_spread = fmax(s->worst_spread, values[i]);
+    }
+    s->spread = median(values, all->n_points);
+}
+
+static void sum_drift(const struct stp_comparisons *all, double *values,
+                      struct stp_steadiness *s)
+{
+    size_t n = 0;
+
+    s->drift = s->worst_drift = NAN;
+    for (size_t i = 0; i < all->n_points; i++) {
+        double drift = all->points[i].drift;
+
+        if (all->points[i].n_rounds < 3)
+            continue;
+        values[n++] = drift;
+        if (n == 1 || fabs(drift) > fabs(s->worst_drift))
+            s->worst_drift = drift;
+    }
+    if (n > 0)
+        s->drift = median(values, n);
+}
+
+/* The median over all arms that have an interval; -1 if none has. */
+static double typical(const struct stp_comparisons *all, double *values,
+                      double (*of)(const struct stp_gain *g))
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < all->n_points; i++)
+        for (size_t a = 0; a < all->points[i].n_arms; a++)
+            if (all->points[i].arms[a].gain.n_pairs >= 2)
+                values[n++] = of(&all->points[i].arms[a].gain);
+    return n > 0 ? median(values, n) : -1;
+}
+
+/* So many values that any of the medians has room. */
+static size_t count_values(const struct stp_comparisons *all)
+{
+    size_t n = all->n_points;
+
+    for (size_t i = 0; i < all->n_points; i++)
+        n += all->points[i].n_arms;
+    return n;
+}
+
+enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
+                                  const struct stp_comparisons *pooled,
+                                  struct stp_steadiness *steadiness_ret,
+                                  struct stp_error *err)
+{
+    struct stp_steadiness s = {0};
+    double *values =
+        calloc(count_values(each) + count_values(pooled), sizeof(*values));
+    double half;
+
+    if (values == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    count_rounds(pooled, &s);
+    sum_spread(each, values, &s);
+    sum_drift(each, values, &s);
+    half = typical(pooled, values, half_of);
+    s.scatter = half < 0 ? 0 : typical(pooled, values, scatter_of);
+    s.resolved = half < 0 ? INFINITY : expm1(half);
+    free(values);
+    *steadiness_ret = s;
+    return STP_OK;
+}
+
+bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain)
+{
+    return steadiness->resolved > min_gain;
+}
+
+size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)
+{
+    size_t least = 1;
+    size_t enough = 2;
+
+    if (isinf(steadiness->resolved))
+        return 0;
+    while (enough < MAX_ROUNDS &&
+           half_interval(steadiness->scatter, enough) > log1p(min_gain)) {
+        least = enough;
+        enough *= 2;
+    }
+    if (enough >= MAX_ROUNDS)
+        return 0;
+    while (enough - least > 1) {
+        size_t n = least + (enough - least) / 2;
+
+        if (half_interval(steadiness->scatter, n) > log1p(min_gain))
+            least = n;
+        else
+            enough = n;
+    }
+    return enough;
+}
