@@ -143,24 +143,33 @@ static const struct stp_csv_format format = {
     .comment = comment,
 };
 
-static unsigned rounds_so_far(const struct stp_dataset *data)
+bool stp_same_run(const struct stp_measurement *a,
+                  const struct stp_measurement *b)
+{
+    return a->coll == b->coll && a->n_nodes == b->n_nodes &&
+           a->n_ranks == b->n_ranks && stp_arm_equal(&a->arm, &b->arm);
+}
+
+/* How many rounds there are in the first 'n_rows' rows: of all, or of the runs
+ * like 'like'. */
+static unsigned rounds_so_far(const struct stp_dataset *data, size_t n_rows,
+                              const struct stp_measurement *like)
 {
     unsigned n = 0;
 
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (data->rows[i].round >= n)
+    for (size_t i = 0; i < n_rows; i++)
+        if (data->rows[i].round >= n &&
+            (like == NULL || stp_same_run(&data->rows[i], like)))
             n = data->rows[i].round + 1;
     return n;
 }
 
-/* Times of different GPUs, NCCL versions or backends say nothing of each other.
- * Rounds of different files are different rounds. */
-static enum stp_status merge(struct stp_dataset *data,
-                             const struct stp_dataset *more,
-                             struct stp_error *err)
+enum stp_status stp_measurements_pool(struct stp_dataset *data,
+                                      const struct stp_dataset *more,
+                                      bool by_arm, struct stp_error *err)
 {
-    unsigned n_rounds = rounds_so_far(data);
     size_t n_rows = data->n_rows;
+    unsigned n_rounds = rounds_so_far(data, n_rows, NULL);
 
     if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
                        strcmp(data->nccl, more->nccl) != 0))
@@ -178,7 +187,8 @@ static enum stp_status merge(struct stp_dataset *data,
             data->n_rows = n_rows;
             return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
         }
-        data->rows[data->n_rows - 1].round += n_rounds;
+        data->rows[data->n_rows - 1].round +=
+            by_arm ? rounds_so_far(data, n_rows, &more->rows[i]) : n_rounds;
     }
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
@@ -222,7 +232,7 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
     if (status == STP_OK)
         status = stp_csv_read(&format, &r, text, len, err);
     if (status == STP_OK)
-        status = merge(data, &r.data, err);
+        status = stp_measurements_pool(data, &r.data, false, err);
     stp_dataset_free(&r.data);
     return status;
 }

@@ -69,6 +69,23 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
                                       const char *made_by, const char *path,
                                       struct stp_error *err);
 
+/* Whether both rows are of the same arm and collective on communicators of the
+ * same size. */
+bool stp_same_run(const struct stp_measurement *a,
+                  const struct stp_measurement *b);
+
+/*
+ * Appends the rows of 'more' to *data, and takes over machine, gpu, nccl and
+ * backend.  Rounds of different data are different rounds, numbered through; if
+ * 'by_arm', those of each arm by themselves, as if the first run of one were of
+ * the same round as the first of another.  STP_ERR_SYNTAX if 'more' is from
+ * another GPU, NCCL or backend than what *data already holds, of which times
+ * say nothing of each other, or STP_ERR_NOMEM; *data is as it was then.
+ */
+enum stp_status stp_measurements_pool(struct stp_dataset *data,
+                                      const struct stp_dataset *more,
+                                      bool by_arm, struct stp_error *err);
+
 /*
  * Appends the rows of the file 'path' to *data, as further rounds, and takes
  * over machine, gpu, nccl and backend; STP_ERR_SYNTAX with line and column if

@@ -108,9 +108,9 @@ bool stp_nccl_text_is(const char *text, size_t len);
  * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
  * broadcast_perf and reduce_perf, several runs one after the other, or of the
  * writer.  Every pass over the sizes is a round; median and percentiles are the
- * mean where nothing else is known.  Lines that NCCL logged are skipped, and so
- * are rows of 0 bytes, and what stands between the end of a run and the columns
- * of the next.
+ * mean where nothing else is known.  What NCCL logged says which pairs ran
+ * (nccl_log.h); skipped are rows of 0 bytes, and what stands between the end of
+ * a run and the columns of the next.
  *
  * 'coll' is the collective (ncclFunc_t) of text that does not say which it is
  * of, as before version 2.17; -1 if unknown.

@@ -4,6 +4,26 @@
 #include "core/dtype.h"
 #include "report/nccl_text_parts.h"
 
+size_t stp_nccl_text_split(const char *line, size_t len,
+                           struct stp_field *words, size_t max)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len && n < max;) {
+        size_t begin;
+
+        while (i < len && (line[i] == ' ' || line[i] == '\t'))
+            i++;
+        begin = i;
+        while (i < len && line[i] != ' ' && line[i] != '\t')
+            i++;
+        if (i > begin)
+            words[n++] = (struct stp_field){line + begin, i - begin,
+                                            (unsigned)begin + 1};
+    }
+    return n;
+}
+
 static struct stp_nccl_text_time *current(struct stp_nccl_text_fields *row)
 {
     return &row->places[row->n_places > 0 ? row->n_places - 1 : 0];

@@ -42,6 +42,10 @@ struct stp_nccl_text_column {
     const char *expected;
 };
 
+/* Splits at blanks; returns how many words there are, at most 'max'. */
+size_t stp_nccl_text_split(const char *line, size_t len,
+                           struct stp_field *words, size_t max);
+
 /* What a column of that name holds, or NULL. */
 const struct stp_nccl_text_column *
 stp_nccl_text_find_column(const struct stp_field *name);

@@ -1,10 +1,12 @@
 /* nccl_text_read.c - the reader */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/text.h"
+#include "report/nccl_log.h"
 #include "report/nccl_text.h"
 #include "report/nccl_text_parts.h"
 
@@ -31,32 +33,13 @@ struct reader {
     uint64_t last_size; /* of the row before */
     unsigned round;
     bool ended; /* behind what a run comes to */
+    const struct stp_nccl_log *log;
+    unsigned row_line; /* of the row before */
 };
 
 static int shown(const struct stp_field *f)
 {
     return f->len < SHOWN ? (int)f->len : SHOWN;
-}
-
-/* Splits at blanks; returns how many words there are, at most 'max'. */
-static size_t split_words(const char *line, size_t len, struct stp_field *words,
-                          size_t max)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < len && n < max;) {
-        size_t begin;
-
-        while (i < len && (line[i] == ' ' || line[i] == '\t'))
-            i++;
-        begin = i;
-        while (i < len && line[i] != ' ' && line[i] != '\t')
-            i++;
-        if (i > begin)
-            words[n++] = (struct stp_field){line + begin, i - begin,
-                                            (unsigned)begin + 1};
-    }
-    return n;
 }
 
 static bool same_field(const struct stp_field *a, const struct stp_field *b)
@@ -310,7 +293,7 @@ static enum stp_status read_comment(struct reader *r, const char *line,
     if (i == N_COMMENTS)
         return STP_OK;
     /* Behind the '#', which may stand against the first word. */
-    n = split_words(line + 1, len - 1, words, MAX_COLUMNS);
+    n = stp_nccl_text_split(line + 1, len - 1, words, MAX_COLUMNS);
     for (size_t w = 0; w < n; w++)
         words[w].column++;
     return comments[i].read(r, words, n);
@@ -346,6 +329,8 @@ static enum stp_status add_place(struct reader *r,
     if (!(p->us > 0) || row->n_bytes == 0)
         return STP_OK;
     m.n_nodes = m.n_nodes > 0 ? m.n_nodes : 1;
+    stp_nccl_log_pair(r->log, r->row_line, r->line, m.coll, m.n_bytes,
+                      m.n_ranks, &m.ran_algo, &m.ran_proto);
     return stp_dataset_add(r->data, &m) == STP_OK
                ? STP_OK
                : stp_fail(r->err, STP_ERR_NOMEM, 0, 0, "out of memory");
@@ -403,7 +388,7 @@ static enum stp_status read_row(struct reader *r, const char *line, size_t len)
     struct stp_nccl_text_fields row = {
         .places = {{.n_wrong = -1}, {.n_wrong = -1}}};
     struct stp_field words[MAX_COLUMNS];
-    size_t n = split_words(line, len, words, MAX_COLUMNS);
+    size_t n = stp_nccl_text_split(line, len, words, MAX_COLUMNS);
     enum stp_status status = check_context(r);
 
     if (status == STP_OK)
@@ -415,19 +400,10 @@ static enum stp_status read_row(struct reader *r, const char *line, size_t len)
                 row.n_bytes > 0;
     r->last_size = row.n_bytes;
     status = add_place(r, &row, false);
-    return status == STP_OK ? add_place(r, &row, true) : status;
-}
-
-/* "host:930:930 [0] NCCL INFO ..." */
-static bool is_log(const char *line, size_t len)
-{
-    const char log[] = "] NCCL ";
-    size_t n = sizeof(log) - 1;
-
-    for (size_t i = 0; i + n <= len; i++)
-        if (memcmp(line + i, log, n) == 0)
-            return true;
-    return false;
+    if (status == STP_OK)
+        status = add_place(r, &row, true);
+    r->row_line = r->line;
+    return status;
 }
 
 static enum stp_status read_line(struct reader *r, const char *line, size_t len)
@@ -436,7 +412,7 @@ static enum stp_status read_line(struct reader *r, const char *line, size_t len)
 
     if (len > 0 && line[0] == '#')
         return read_comment(r, line, len);
-    if (r->ended || split_words(line, len, &first, 1) == 0 || is_log(line, len))
+    if (r->ended || stp_nccl_text_split(line, len, &first, 1) == 0)
         return STP_OK;
     if (first.s[0] >= '0' && first.s[0] <= '9')
         return read_row(r, line, len);
@@ -457,15 +433,18 @@ bool stp_nccl_text_is(const char *text, size_t len)
     return false;
 }
 
-enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
-                                   struct stp_dataset *data,
-                                   struct stp_error *err)
+/* Reads what is left without 'log'. */
+static enum stp_status read_rest(const char *text, size_t len, int coll,
+                                 const struct stp_nccl_log *log,
+                                 struct stp_dataset *data,
+                                 struct stp_error *err)
 {
     struct reader r = {.data = data,
                        .err = err,
                        .coll = coll,
                        .iters = 1,
-                       .last_size = UINT64_MAX};
+                       .last_size = UINT64_MAX,
+                       .log = log};
     const char *s = text;
     const char *line;
     size_t n;
@@ -479,6 +458,24 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
     if (status == STP_OK && data->n_rows == 0)
         status = stp_fail(err, STP_ERR_SYNTAX, r.line, 0,
                           "no rows, expected what nccl-tests print");
+    return status;
+}
+
+enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
+                                   struct stp_dataset *data,
+                                   struct stp_error *err)
+{
+    struct stp_nccl_log log;
+    char *rest;
+    size_t rest_len;
+    enum stp_status status =
+        stp_nccl_log_take(text, len, &rest, &rest_len, &log, err);
+
+    if (status != STP_OK)
+        return status;
+    status = read_rest(rest, rest_len, coll, &log, data, err);
+    free(rest);
+    stp_nccl_log_free(&log);
     if (status != STP_OK)
         stp_dataset_free(data);
     else if (data->backend[0] == '\0')
