@@ -317,7 +317,8 @@ class PolicyFileTest : public Report
         stp_derived derived{};
         EXPECT_EQ(STP_OK, stp_compare(&data_, &all, nullptr));
         EXPECT_EQ(STP_OK, stp_derive(&all, 0.02, &derived, nullptr));
-        const stp_policy_origin origin{&data_, "a test", 0.02, portable};
+        const stp_policy_origin origin{&data_,   "a test", 0.02,
+                                       portable, false,    nullptr};
         EXPECT_EQ(STP_OK, stp_policy_file_save(&derived, &origin,
                                                Path("p.conf").c_str(), &err_));
         stp_derived_free(&derived);
@@ -354,7 +355,8 @@ TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
     strcpy(data_.gpu, "g");
     strcpy(data_.nccl, "2");
     const stp_derived none{};
-    const stp_policy_origin origin{&data_, "a test", 0.02, true};
+    const stp_policy_origin origin{&data_, "a test", 0.02,
+                                   true,   false,    nullptr};
     ASSERT_EQ(STP_OK, stp_policy_file_save(&none, &origin,
                                            Path("p.conf").c_str(), &err_));
 

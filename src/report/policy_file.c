@@ -1,6 +1,7 @@
 #include "report/policy_file.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "analyse/objective.h"
@@ -43,18 +44,44 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
     fputc('\n', fp);
 }
 
-/* Whether there was anything to decide by. */
-static bool has_rounds(const struct stp_dataset *data)
+void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
 {
-    for (int s = 0; s <= STP_SOURCE_INTERPOLATED; s++)
-        if (count(data, s) > 0)
+    if (s->min_rounds < s->max_rounds)
+        fprintf(fp, "%zu to ", s->min_rounds);
+    fprintf(fp, "%zu round%s", s->max_rounds, s->max_rounds == 1 ? "" : "s");
+    if (s->max_rounds > 1)
+        fprintf(fp, "; AUTO spreads by %.2f percent (worst size %.2f)",
+                s->spread * 100, s->worst_spread * 100);
+    if (isfinite(s->drift))
+        fprintf(fp,
+                "; drift from first to last third %+.2f percent (worst size "
+                "%+.2f)",
+                s->drift * 100, s->worst_drift * 100);
+    if (isfinite(s->resolved))
+        fprintf(fp, "; gains from %.2f percent up stand out from noise",
+                s->resolved * 100);
+    fputc('\n', fp);
+}
+
+/* Whether there was anything to decide by. */
+static bool has_rounds(const struct stp_policy_origin *origin)
+{
+    int last = origin->trusts_passes ? STP_SOURCE_SINGLE_PASS
+                                     : STP_SOURCE_INTERPOLATED;
+
+    for (int s = 0; s <= last; s++)
+        if (count(origin->data, s) > 0)
             return true;
     return false;
 }
 
-static const char *why_no_rule(const struct stp_dataset *data)
+static const char *why_no_rule(const struct stp_policy_origin *origin)
 {
-    if (!has_rounds(data))
+    const struct stp_dataset *data = origin->data;
+
+    if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2)
+        return "one round says nothing of its error";
+    if (!has_rounds(origin))
         return "none of these times is of interleaved rounds, and a model "
                "decides nothing";
     if (stp_dataset_n_iterations(data) > 0)
@@ -94,6 +121,23 @@ static void write_workloads(const struct stp_dataset *data, FILE *fp)
               fp);
 }
 
+/* What single passes are worth to those who trust them. */
+static void write_passes(const struct stp_policy_origin *origin, FILE *fp)
+{
+    if (!origin->trusts_passes ||
+        count(origin->data, STP_SOURCE_SINGLE_PASS) == 0)
+        return;
+    fputs("# Arms ran one after the other and not in interleaved rounds: drift "
+          "between runs is in these numbers.\n",
+          fp);
+    if (origin->steadiness != NULL &&
+        origin->steadiness->min_rounds < STP_DERIVE_PASSES)
+        fprintf(fp,
+                "# Fewer than %d runs of an arm have no interval, and decide "
+                "nothing.\n",
+                STP_DERIVE_PASSES);
+}
+
 static void write_head(const struct stp_policy_origin *origin, FILE *fp)
 {
     fprintf(fp, "# %s\n# from ", origin->made_by);
@@ -102,6 +146,11 @@ static void write_head(const struct stp_policy_origin *origin, FILE *fp)
             "# A rule stands where its gain over NCCL's own choice is at least "
             "%g percent with 95 percent confidence.\n",
             origin->min_gain * 100);
+    if (origin->steadiness != NULL) {
+        fputs("# ", fp);
+        stp_steadiness_write(origin->steadiness, fp);
+    }
+    write_passes(origin, fp);
     if (stp_dataset_n_iterations(origin->data) > 0)
         write_workloads(origin->data, fp);
     if (has_gpu_column(origin))
@@ -133,11 +182,17 @@ static void write_evidence(const struct stp_derived_rule *rule, FILE *fp)
 static void write_rule(const struct stp_derived_rule *rule,
                        const struct stp_policy_origin *origin, FILE *fp)
 {
+    bool has_end = rule->max_bytes != STP_DERIVE_NO_END || origin->portable;
+
     fprintf(fp, "\n");
     write_evidence(rule, fp);
-    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%u,%u",
-            stp_coll_name(rule->coll), rule->min_bytes, rule->max_bytes,
-            stp_algo_name(rule->arm.algo), stp_proto_name(rule->arm.proto),
+    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll), rule->min_bytes);
+    if (has_end)
+        fprintf(fp, "%" PRIu64, rule->max_bytes);
+    else
+        fputs("inf", fp);
+    fprintf(fp, ",%s,%s,%d,%u,%u", stp_algo_name(rule->arm.algo),
+            stp_proto_name(rule->arm.proto),
             rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels,
             rule->n_nodes, rule->n_ranks);
     if (has_gpu_column(origin))
@@ -150,7 +205,7 @@ void stp_policy_file_write(const struct stp_derived *derived,
 {
     write_head(origin, fp);
     if (derived->n_rules == 0)
-        fprintf(fp, "# No rule: %s.\n", why_no_rule(origin->data));
+        fprintf(fp, "# No rule: %s.\n", why_no_rule(origin));
     for (size_t i = 0; i < derived->n_rules; i++)
         write_rule(&derived->rules[i], origin, fp);
 }

@@ -5,6 +5,7 @@
 #define STP_POLICY_FILE_H
 
 #include "analyse/derive.h"
+#include "analyse/steadiness.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,13 +16,19 @@ struct stp_policy_origin {
                                        objective (analyse/objective.h) */
     const char *made_by;            /* the first comment line */
     double min_gain;
-    bool portable; /* NVIDIA's eight columns only: no header, no gpu column */
+    bool portable; /* NVIDIA's eight columns only: no header, no gpu column, and
+                      numbers alone */
+    bool trusts_passes;                      /* as in struct stp_derive_terms */
+    const struct stp_steadiness *steadiness; /* NULL: nothing is said of it */
 };
 
 /* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 interpolated, 4
  * modelled" and a newline, of workloads "times of iterations on h200x4 ...":
  * what measurements are worth. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
+
+/* Writes "4 rounds, ..." and a newline: how steady the machine was. */
+void stp_steadiness_write(const struct stp_steadiness *steadiness, FILE *fp);
 
 /* Writes the rules to 'fp', above each the gains it rests on, and above all the
  * workloads if these are of iterations. */

@@ -10,6 +10,7 @@
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "analyse/explain.h"
+#include "analyse/steadiness.h"
 #include "bench/device.h"
 
 #ifdef __cplusplus
@@ -56,10 +57,12 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
 /* A row a rule. */
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
                                 struct stp_error *err);
-/* With what it was derived from: of one objective (analyse/objective.h). */
+/* With what it was derived from, of one objective (analyse/objective.h), and
+ * how steady that was; NULL: not said. */
 enum stp_status stp_print_rules_json(const struct stp_derived *derived,
-                                     const struct stp_dataset *data, FILE *fp,
-                                     struct stp_error *err);
+                                     const struct stp_dataset *data,
+                                     const struct stp_steadiness *steadiness,
+                                     FILE *fp, struct stp_error *err);
 
 /* A row a range.  'policy' is the file's name for the last column, or NULL. */
 enum stp_status stp_print_explanation(const struct stp_explanation *explanation,

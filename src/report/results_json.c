@@ -172,14 +172,30 @@ static void add_workloads(cJSON *root, const struct stp_dataset *data)
     }
 }
 
+static void add_steadiness(cJSON *root, const struct stp_steadiness *s)
+{
+    cJSON *object = cJSON_AddObjectToObject(root, "statistics");
+
+    stp_json_number(object, "min_rounds", (double)s->min_rounds);
+    stp_json_number(object, "max_rounds", (double)s->max_rounds);
+    stp_json_number(object, "spread", s->spread);
+    stp_json_number(object, "worst_spread", s->worst_spread);
+    stp_json_number(object, "drift", s->drift);
+    stp_json_number(object, "worst_drift", s->worst_drift);
+    stp_json_number(object, "resolved_gain", s->resolved);
+}
+
 enum stp_status stp_print_rules_json(const struct stp_derived *derived,
-                                     const struct stp_dataset *data, FILE *fp,
-                                     struct stp_error *err)
+                                     const struct stp_dataset *data,
+                                     const struct stp_steadiness *steadiness,
+                                     FILE *fp, struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *rules;
 
     add_workloads(root, data);
+    if (steadiness != NULL)
+        add_steadiness(root, steadiness);
     rules = cJSON_AddArrayToObject(root, "rules");
     for (size_t i = 0; i < derived->n_rules; i++) {
         const struct stp_derived_rule *rule = &derived->rules[i];

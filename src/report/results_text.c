@@ -247,7 +247,10 @@ static void add_rule(struct stp_table *t, const struct stp_derived_rule *rule)
     stp_arm_name(&rule->arm, arm);
     stp_table_add(t, "%s", stp_coll_name(rule->coll));
     stp_table_add(t, "%" PRIu64, rule->min_bytes);
-    stp_table_add(t, "%" PRIu64, rule->max_bytes);
+    if (rule->max_bytes == STP_DERIVE_NO_END)
+        stp_table_add(t, "inf");
+    else
+        stp_table_add(t, "%" PRIu64, rule->max_bytes);
     stp_table_add(t, "%u", rule->n_nodes);
     stp_table_add(t, "%u", rule->n_ranks);
     stp_table_add(t, "%s", arm);
