@@ -31,6 +31,7 @@ struct stp_explained {
     struct stp_pick auto_pick; /* NCCL alone */
     struct stp_pick pick;      /* NCCL with the plugin */
     int asked_channels;        /* by the plugin; 0: NCCL's own count */
+    int tuned_channels;        /* of that, as struct mock_run has them */
     int min_channels;          /* that run, at min_bytes and at max_bytes */
     int max_channels;
     enum stp_decider decider;
@@ -48,6 +49,7 @@ struct stp_explain_options {
     const char *plugin;       /* as NCCL_TUNER_PLUGIN */
     const struct stp_policy
         *policy;        /* that the plugin reads; NULL if unknown */
+    int coll;           /* ncclFunc_t, or -1 for every one */
     uint64_t max_bytes; /* how far to look */
 };
 

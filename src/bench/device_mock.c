@@ -6,6 +6,7 @@
 
 #include "bench/arm_tuner.h"
 #include "bench/mock_program.h"
+#include "bench/mock_source.h"
 #include "core/text.h"
 
 /* libnccl with one tuner, and a communicator of it. */

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "bench/mock_source.h"
 #include "bench/operation.h"
 #include "core/rng.h"
 
@@ -19,18 +20,6 @@ struct running {
 static enum stp_status fail(struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
-}
-
-enum stp_source stp_mock_source(enum mock_time_source source)
-{
-    static const enum stp_source sources[] = {
-        [MOCK_TIME_RECORDED] = STP_SOURCE_RECORDED,
-        [MOCK_TIME_INTERPOLATED] = STP_SOURCE_INTERPOLATED,
-        [MOCK_TIME_SINGLE_PASS] = STP_SOURCE_SINGLE_PASS,
-        [MOCK_TIME_MODELLED] = STP_SOURCE_MODELLED,
-    };
-
-    return sources[source];
 }
 
 static void worsen(const struct running *r, enum stp_source source)

@@ -50,9 +50,6 @@ struct stp_virtual_time {
     double now_us;
 };
 
-/* How much a time of mock NCCL is worth. */
-enum stp_source stp_mock_source(enum mock_time_source source);
-
 /* Appends; STP_ERR_RANGE for what cannot be in a group, or no group can be. */
 enum stp_status stp_mock_note(struct stp_mock_program *p,
                               const struct stp_note *note,

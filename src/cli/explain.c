@@ -94,6 +94,7 @@ static enum stp_status explain(const struct options *o,
     const struct stp_explain_options what = {.machine_path = machine_path,
                                              .plugin = o->plugin,
                                              .policy = policy,
+                                             .coll = -1,
                                              .max_bytes = o->max_bytes};
     struct stp_explanation explanation;
     enum stp_status status = stp_explain(&what, &explanation, err);

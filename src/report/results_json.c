@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "report/json.h"
 #include "report/results.h"
+#include "report/words.h"
 
 /* ---- sweep ---- */
 
@@ -218,12 +219,6 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
 static void add_range(cJSON *row, const struct stp_explained *x,
                       const char *policy)
 {
-    static const char *const deciders[] = {
-        [STP_DECIDER_NCCL] = "nccl",
-        [STP_DECIDER_RULE] = "rule",
-        [STP_DECIDER_PLUGIN] = "plugin",
-    };
-
     cJSON_AddStringToObject(row, "collective", stp_coll_name(x->coll));
     stp_json_number(row, "min_bytes", (double)x->min_bytes);
     stp_json_number(row, "max_bytes", (double)x->max_bytes);
@@ -232,7 +227,7 @@ static void add_range(cJSON *row, const struct stp_explained *x,
                   x->asked_channels);
     stp_json_number(row, "min_channels", x->min_channels);
     stp_json_number(row, "max_channels", x->max_channels);
-    cJSON_AddStringToObject(row, "decided_by", deciders[x->decider]);
+    cJSON_AddStringToObject(row, "decided_by", stp_decider_name(x->decider));
     if (x->decider == STP_DECIDER_RULE) {
         cJSON_AddStringToObject(row, "policy", policy);
         stp_json_number(row, "line", x->line);

@@ -24,3 +24,14 @@ void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL])
     else
         snprintf(text, STP_INTERVAL, "%.3f to %.3f", gain->low, gain->high);
 }
+
+const char *stp_decider_name(enum stp_decider decider)
+{
+    static const char *const names[] = {
+        [STP_DECIDER_NCCL] = "nccl",
+        [STP_DECIDER_RULE] = "rule",
+        [STP_DECIDER_PLUGIN] = "plugin",
+    };
+
+    return names[decider];
+}

@@ -4,6 +4,7 @@
 #ifndef STP_WORDS_H
 #define STP_WORDS_H
 
+#include "analyse/explain.h"
 #include "core/stats.h"
 
 #ifdef __cplusplus
@@ -18,6 +19,9 @@ void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
 
 /* "0.993 to 1.012", or "one round", which has none. */
 void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
+
+/* "nccl", "rule" or "plugin". */
+const char *stp_decider_name(enum stp_decider decider);
 
 #ifdef __cplusplus
 }
