@@ -1,4 +1,4 @@
-// steptune explain, wrong usage, help, and where machines are found.
+// Wrong usage, help, and where machines are found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,106 +21,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 using testing::StrEq;
-
-// ---- explain ----
-
-TEST_F(Cli, ExplainNamesThePolicyLineThatDecides)
-{
-    Write("p.conf", "# a comment\n"
-                    "allreduce,4096,8191,tree,simple,2,-1,-1\n"
-                    "allreduce,8K,16K,tree,ll,-1,-1,-1\n");
-
-    Outcome o = Run("explain --policy p.conf --on h200x4");
-
-    ASSERT_EQ(0, o.status) << o.err;
-    auto lines = [&](const char *pattern) {
-        return std::regex_search(o.out, std::regex(pattern));
-    };
-    EXPECT_TRUE(lines("allreduce +8 +4088 +ring/ll +ring/ll .* NCCL\n"));
-    EXPECT_TRUE(
-        lines("allreduce +4096 +8184 +ring/ll +tree/simple .* p.conf:2\n"));
-    EXPECT_TRUE(
-        lines("allreduce +8192 +16384 +ring/ll +tree/ll .* p.conf:3\n"));
-    EXPECT_TRUE(lines("allreduce +16392 .* NCCL\n"));
-}
-
-TEST_F(Cli, ExplainFindsRulesNarrowerThanItsStep)
-{
-    Write("p.conf", "allreduce,1000000,1000000,tree,ll128,-1,-1,-1\n");
-
-    Outcome o = Run("explain --policy p.conf");
-
-    EXPECT_TRUE(std::regex_search(
-        o.out, std::regex("allreduce +1000000 +1000000 .* p.conf:1\n")));
-}
-
-TEST_F(Cli, ExplainCreditsNoLineThatSaysSomethingElse)
-{
-    // The plugin asks for one channel; the line would leave the channels.
-    Write("p.conf", "allreduce,0,inf,ring,ll,-1,-1,-1\n");
-
-    Outcome o = Run("explain --plugin " STP_ONE_CHANNEL " --policy p.conf");
-
-    EXPECT_THAT(o.out, HasSubstr("plugin, asks for 1 channels"));
-    EXPECT_THAT(o.out, Not(HasSubstr("p.conf:1")));
-}
-
-TEST_F(Cli, ExplainFindsNcclsOwnSwitchPoints)
-{
-    Write("none.conf", "# no rules\n");
-
-    Outcome o = Run("explain --policy none.conf --on h200x4 --json");
-
-    ASSERT_EQ(0, o.status) << o.err;
-    Json root = Parse(o.out);
-    std::vector<std::string> ranges;
-    const cJSON *range;
-    cJSON_ArrayForEach(range, cJSON_GetObjectItem(root.get(), "ranges"))
-    {
-        if (String(range, "collective") != "allreduce")
-            continue;
-        const cJSON *pick = cJSON_GetObjectItem(range, "auto");
-        ranges.push_back(
-            std::to_string(static_cast<long>(Number(range, "min_bytes"))) +
-            " " + String(pick, "algorithm") + "/" + String(pick, "protocol"));
-    }
-    // Where the lines of NCCL's own model cross: 10.2 us + n / 94 GB/s meets
-    // 25.4 us + n / 220.8, and that meets 28.8 us + n / 240, in NCCL's float
-    // arithmetic.
-    EXPECT_THAT(ranges, ElementsAre("8 ring/ll", "2488008 ring/ll128",
-                                    "9384024 ring/simple"));
-}
-
-TEST_F(Cli, ExplainAsksAnyVendorsPlugin)
-{
-    Outcome o = Run("explain --plugin " STP_ONE_CHANNEL " --on h200x4");
-
-    ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(o.out, HasSubstr("plugin, asks for 1 channels"));
-}
-
-TEST_F(Cli, ExplainSurvivesAPluginThatCrashes)
-{
-    // A sanitizer's own handler would turn the crash into a plain exit.
-    setenv("ASAN_OPTIONS", "handle_segv=0", 1);
-    setenv("TSAN_OPTIONS", "handle_segv=0", 1);
-    Outcome o = Run("explain --plugin " STP_ROW_POINTERS);
-    unsetenv("ASAN_OPTIONS");
-    unsetenv("TSAN_OPTIONS");
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(o.err, HasSubstr("row_pointers.so' crashed ("));
-}
-
-TEST_F(Cli, ExplainSaysIfAPluginWouldNotLoad)
-{
-    Outcome o = Run("explain --plugin ./no-such-plugin.so");
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(o.err, AllOf(StartsWith("steptune explain: "),
-                             HasSubstr("would not load tuner plugin "
-                                       "'./no-such-plugin.so'")));
-}
 
 // ---- wrong usage ----
 
@@ -166,6 +66,12 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
          "missing.conf: cannot be opened: No such file"},
         {"explain", 2, "nothing to explain, expected --plugin or --policy"},
         {"explain --policy x -e 1", 2, "-e '1', expected a size from 1K"},
+        {"explain --policy x --why 0", 2, "--why '0', expected a size from 1"},
+        {"explain --policy x --collective all", 2,
+         "--collective 'all', expected one of broadcast, "},
+        {"explain --policy x --why 1 --diff y", 2,
+         "expected one of --why, --diff and --golden"},
+        {"explain --policy x --update", 2, "--update alone, expected --golden"},
     };
 
     for (const UsageCase &c : cases) {
