@@ -49,6 +49,7 @@ int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);
+int stp_cmd_doctor(int argc, char **argv);
 
 /* What `steptune replay --contract SO` does with its options. */
 struct stp_contract_command {

@@ -23,6 +23,8 @@ static const struct stp_command commands[] = {
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
     {"record", "record the machine you are on, for all of the above",
      stp_cmd_record},
+    {"doctor", "what would happen to a job here, and what to do about it",
+     stp_cmd_doctor},
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
