@@ -1,12 +1,8 @@
 // Wrong usage, help, and where machines are found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <map>
-#include <regex>
 
 #include "cli_fixture.h"
 
@@ -14,13 +10,9 @@ namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 using testing::StartsWith;
-using testing::StrEq;
 
 // ---- wrong usage ----
 
