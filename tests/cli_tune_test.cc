@@ -253,6 +253,53 @@ TEST_F(Cli, VerifyFailsAPolicyThatIsSlower)
     EXPECT_THAT(o.out, Not(HasSubstr(" 0 slower")));
 }
 
+TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
+{
+    Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
+
+    Outcome o = Run("verify p.conf --collective allgather --proof");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("p.conf against NCCL's own choice\n" + o.out,
+              Read("p.conf.verified.txt"));
+    EXPECT_THAT(Read("p.conf.verified.csv"), HasSubstr(",plugin,plugin,"));
+    EXPECT_EQ(0, Run("derive p.conf.verified.csv").status);
+}
+
+TEST_F(Cli, VerifyLeavesNothingBesideThePolicyUnlessAsked)
+{
+    Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    Run("verify p.conf --collective allreduce -n 2");
+
+    EXPECT_THAT(Files(), testing::ElementsAre("p.conf"));
+}
+
+TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
+{
+    const char line[] = "4 rounds; AUTO spreads by [0-9.]+ percent \\(worst "
+                        "size [0-9.]+\\); drift from first to last third "
+                        "[-+][0-9.]+ percent .*; gains from [0-9.]+ percent "
+                        "up stand out from noise\n";
+    Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
+
+    EXPECT_THAT(Run("sweep --collective allgather -b 3M -e 6M").out,
+                testing::ContainsRegex(line));
+    EXPECT_THAT(Run("verify p.conf --collective allgather").out,
+                testing::ContainsRegex(line));
+}
+
+TEST_F(Cli, TuneSaysIfTheMachineIsTooUnsteadyForTheGainsAskedFor)
+{
+    Outcome o = Run("tune --collective allgather --min-gain 0.01% -o t.conf");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(o.err, testing::ContainsRegex(
+                           "warning: too noisy for --min-gain 0.01%: only "
+                           "gains from [0-9.]+ percent up stand out"));
+    EXPECT_THAT(Read("t.conf"), HasSubstr("AUTO spreads by"));
+}
+
 TEST_F(Cli, VerifyRefusesABadPolicyByLineAndColumn)
 {
     Write("bad.conf", "# fine\nallreduce,0,inf,rnig,simple,1,-1,-1\n");

@@ -166,38 +166,16 @@ static const struct argp argp = {
 
 /* ---- of comparisons ---- */
 
-/* Whether the rounds are too few for gains as small as asked for; says so. */
 static void warn(const char *command, const struct options *o,
                  const struct stp_steadiness *s)
 {
-    double min_gain = o->derive.min_gain;
-    size_t n;
-
-    if (!isfinite(s->resolved)) {
-        stp_complain(command,
-                     "warning: one round says nothing of its error, expected "
-                     "%d or more",
-                     STP_DERIVE_PASSES);
-        return;
-    }
-    if (o->trust_passes && s->min_rounds < STP_DERIVE_PASSES)
+    if (isfinite(s->resolved) && o->trust_passes &&
+        s->min_rounds < STP_DERIVE_PASSES)
         stp_complain(command,
                      "warning: fewer than %d runs of an arm have no interval, "
                      "and decide nothing",
                      STP_DERIVE_PASSES);
-    if (!(min_gain > 0) || !stp_is_noisy(s, min_gain))
-        return;
-    n = stp_rounds_for(s, min_gain);
-    if (n > 0)
-        stp_complain(command,
-                     "warning: too noisy for --min-gain %g%%: only gains from "
-                     "%.2f percent up stand out; about %zu rounds would do",
-                     min_gain * 100, s->resolved * 100, n);
-    else
-        stp_complain(command,
-                     "warning: too noisy for --min-gain %g%%: only gains from "
-                     "%.2f percent up stand out, whatever the rounds",
-                     min_gain * 100, s->resolved * 100);
+    stp_warn_of_noise(command, s, o->derive.min_gain);
 }
 
 static enum stp_status write_out(const struct options *o,

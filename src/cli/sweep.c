@@ -239,6 +239,8 @@ static enum stp_status print_comparisons(const struct sweep *s,
         printf("%s\n\n", s->info.what);
     }
     status = stp_print_sweep(&comparisons, stdout, err);
+    if (status == STP_OK)
+        status = stp_print_steadiness(&comparisons, stdout, err);
     stp_comparisons_free(&comparisons);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "analyse/derive.h"
+#include "analyse/steadiness.h"
 #include "analyse/verify.h"
 #include "cli/cli.h"
 #include "cli/trial.h"
@@ -76,6 +77,7 @@ struct tune {
     struct stp_dataset swept;
     struct stp_comparisons sweep;
     struct stp_derived derived;
+    struct stp_steadiness steadiness; /* of the sweep */
     size_t n_dropped;
     struct stp_dataset tried;
     struct stp_comparisons verdicts;
@@ -104,7 +106,8 @@ static enum stp_status save_policy(struct tune *t)
     const struct stp_policy_origin origin = {.data = &t->swept,
                                              .made_by = "steptune tune",
                                              .min_gain = t->o->derive.min_gain,
-                                             .portable = t->o->derive.portable};
+                                             .portable = t->o->derive.portable,
+                                             .steadiness = &t->steadiness};
 
     return stp_policy_file_save(&t->derived, &origin, t->trial_path, &t->err);
 }
@@ -144,7 +147,12 @@ static enum stp_status derive(struct tune *t)
         status =
             stp_derive(&t->sweep, t->o->derive.min_gain, &t->derived, &t->err);
     if (status == STP_OK)
+        status =
+            stp_steadiness_of(&t->sweep, &t->sweep, &t->steadiness, &t->err);
+    if (status == STP_OK)
         status = save_policy(t);
+    if (status == STP_OK)
+        stp_warn_of_noise(t->command, &t->steadiness, t->o->derive.min_gain);
     return status;
 }
 

@@ -31,6 +31,11 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err);
 
+/* One line: rounds, spread, drift, and what gains stand out; nothing without
+ * points. */
+enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
+                                     FILE *fp, struct stp_error *err);
+
 /* A row a size: collective, size, AUTO us, tuned us, gain with interval,
  * choice, verdict. */
 enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,

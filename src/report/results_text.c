@@ -5,9 +5,11 @@
 
 #include "analyse/bandwidth.h"
 #include "analyse/replay.h"
+#include "analyse/steadiness.h"
 #include "analyse/verify.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "report/policy_file.h"
 #include "report/results.h"
 #include "report/table.h"
 #include "report/words.h"
@@ -122,6 +124,22 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
         }
     }
     return stp_table_finish(t, fp, err);
+}
+
+/* ---- statistics ---- */
+
+enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
+                                     FILE *fp, struct stp_error *err)
+{
+    struct stp_steadiness steadiness;
+    enum stp_status status;
+
+    if (comparisons->n_points == 0)
+        return STP_OK;
+    status = stp_steadiness_of(comparisons, comparisons, &steadiness, err);
+    if (status == STP_OK)
+        stp_steadiness_write(&steadiness, fp);
+    return status;
 }
 
 /* ---- verdicts ---- */

@@ -90,9 +90,13 @@ static enum stp_status write_verdicts(const struct stp_tune_report *r, FILE *fp,
     status = stp_print_verdicts(r->verdicts, fp, err);
     fprintf(fp, "\n");
     stp_print_verdict_count(&count, fp);
+    if (status == STP_OK)
+        status = stp_print_steadiness(r->verdicts, fp, err);
     fprintf(fp, "\nEvery arm\n\n");
     if (status == STP_OK)
         status = stp_print_sweep(r->sweep, fp, err);
+    if (status == STP_OK)
+        status = stp_print_steadiness(r->sweep, fp, err);
     return status;
 }
 
