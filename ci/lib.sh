@@ -27,13 +27,13 @@ install() {
 		apt-get install -y -qq --no-install-recommends $missing >/dev/null
 }
 
-# preset NAME [OPTION...] - configures, builds and tests one preset, with options
-# of ctest.
+# preset NAME [OPTION...] - configures, builds ($target: that alone) and tests one
+# preset, with options of ctest.
 preset() {
 	name=$1
 	shift
 	step "preset $name"
 	cmake --preset "$name" >/dev/null
-	cmake --build --preset "$name"
+	cmake --build --preset "$name" --target "${target:-all}"
 	ctest --preset "$name" "$@"
 }
