@@ -17,25 +17,21 @@
 namespace
 {
 
-volatile sig_atomic_t got;
-
-void OnSignal(int sig)
-{
-    got = sig;
-}
-
 // The exit status.
 int End(const std::string &how)
 {
+    sigset_t term;
+    int got = 0;
     if (how == "crash")
         abort();
     if (how != "wait")
         return atoi(how.c_str());
-    signal(SIGTERM, OnSignal);
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, nullptr);
     puts("ready");
     fflush(stdout);
-    while (got == 0)
-        pause();
+    sigwait(&term, &got);
     return 40 + got;
 }
 

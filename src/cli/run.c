@@ -137,69 +137,61 @@ static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
 
 enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
 
-static volatile sig_atomic_t job;
-
-/* What the terminal sends goes to the job as well. */
-static void forward(int sig, siginfo_t *info, void *context)
+/* Signals that are waited for, and not handled: none is lost between two looks
+ * at the job. */
+static void watch_signals(sigset_t *watched, sigset_t *old)
 {
-    (void)context;
-    if (job > 0 && info->si_code != SI_KERNEL)
-        kill((pid_t)job, sig);
-}
-
-static void watch_signals(sigset_t *old)
-{
-    struct sigaction action = {.sa_sigaction = forward,
-                               .sa_flags = (int)(SA_SIGINFO | SA_RESTART)};
-    sigset_t all;
-
-    sigemptyset(&action.sa_mask);
-    sigemptyset(&all);
+    sigemptyset(watched);
+    sigaddset(watched, SIGCHLD);
     for (int i = 0; i < N_FORWARDED; i++)
-        sigaddset(&all, forwarded[i]);
-    sigprocmask(SIG_BLOCK, &all, old); /* until there is a job */
-    for (int i = 0; i < N_FORWARDED; i++)
-        sigaction(forwarded[i], &action, NULL);
+        sigaddset(watched, forwarded[i]);
+    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
+    sigprocmask(SIG_BLOCK, watched, old);
 }
 
 static void run_job(const char *command, char **argv, const sigset_t *old)
 {
-    for (int i = 0; i < N_FORWARDED; i++)
-        signal(forwarded[i], SIG_DFL);
     sigprocmask(SIG_SETMASK, old, NULL);
     execvp(argv[0], argv);
     stp_complain(command, "cannot run '%s': %s", argv[0], strerror(errno));
     _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
 }
 
-static int await(pid_t pid)
+/* The exit status, as a shell has it.  What the terminal sends goes to the job
+ * as well, and is not sent again. */
+static int await(pid_t pid, const sigset_t *watched)
 {
     int status;
+    pid_t ended;
 
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return STP_EXIT_FAILED;
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+        siginfo_t info;
+
+        if (sigwaitinfo(watched, &info) > 0 && info.si_signo != SIGCHLD &&
+            info.si_code != SI_KERNEL)
+            kill(pid, info.si_signo);
+    }
+    if (ended < 0)
+        return STP_EXIT_FAILED;
     return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status)
                                : WEXITSTATUS(status);
 }
 
-/* The exit status, as a shell has it. */
+/* Signals stay blocked: what ends the job does not keep us from the report. */
 static int start_and_await(const char *command, char **argv)
 {
-    sigset_t old;
+    sigset_t watched, old;
     pid_t pid;
 
     fflush(NULL);
-    watch_signals(&old);
+    watch_signals(&watched, &old);
     pid = fork();
     if (pid == 0)
         run_job(command, argv, &old);
-    job = pid;
-    sigprocmask(SIG_SETMASK, &old, NULL);
     if (pid < 0)
         return stp_complain(command, "cannot start a process: %s",
                             strerror(errno));
-    return await(pid);
+    return await(pid, &watched);
 }
 
 /* ---- after it ---- */
