@@ -187,10 +187,12 @@ static void try_pattern(struct stp_doctor *d, const char *folder,
                         const char *packages)
 {
     char pattern[STP_CLI_PATH];
+    int n = snprintf(pattern, sizeof(pattern),
+                     "%s%s/nvidia/nccl/lib/libnccl.so.2", folder, packages);
     glob_t found;
 
-    snprintf(pattern, sizeof(pattern), "%s%s/nvidia/nccl/lib/libnccl.so.2",
-             folder, packages);
+    if (n < 0 || n >= (int)sizeof(pattern))
+        return;
     if (glob(pattern, 0, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc; i++)
             try_library(d, found.gl_pathv[i], "PyTorch's");
