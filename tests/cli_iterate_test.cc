@@ -169,6 +169,82 @@ TEST_F(Iterate, KeepsWhatAnEarlierRunWrote)
     EXPECT_EQ("mine", Read("dir/notes.txt"));
 }
 
+// ---- verify --iterate ----
+
+constexpr const char *kVerify = "verify p.conf --iterate --on h200x2 -n 5 ";
+
+TEST_F(Iterate, VerifiesAPolicyByIterations)
+{
+    Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode overlap,fsdp --bytes 4M,16M "
+                                          "--ratio 1"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, testing::ContainsRegex(
+                           "overlap x 8, ratio 1 +4194304 .*ring/ll128/24 +"
+                           "faster"));
+    EXPECT_THAT(o.out, testing::ContainsRegex(
+                           "overlap x 8, ratio 1 +16777216 .*NCCL's own +"
+                           "same"));
+    EXPECT_THAT(o.out,
+                testing::ContainsRegex("fsdp x 8, ratio 1 +4194304 .*same"));
+    EXPECT_THAT(o.out, HasSubstr("4 sizes: 1 faster, 3 as NCCL's own"));
+}
+
+// The all-gathers run as without it, the reduce-scatters do not.
+TEST_F(Iterate, SeesWhatAPolicyDoesToEitherCollectiveOfFsdp)
+{
+    Write("p.conf", "reducescatter,0,inf,ring,simple,1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode fsdp --bytes 16M --ratio 1"));
+
+    EXPECT_EQ(1, o.status) << o.err;
+    EXPECT_THAT(o.out, testing::ContainsRegex("fsdp x 8, ratio 1 +16777216 .*"
+                                              "ring/simple/1 +SLOWER"));
+}
+
+TEST_F(Iterate, FailsAPolicyThatMakesIterationsLonger)
+{
+    Write("p.conf", "allreduce,0,inf,ring,simple,1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode sequential --bytes 16M "
+                                          "--gemm 4096,4096,1792"));
+
+    EXPECT_EQ(1, o.status) << o.err;
+    EXPECT_THAT(o.out, testing::ContainsRegex(
+                           "sequential x 1, 4096 x 4096 x 1792 +16777216 .*"
+                           "SLOWER"));
+}
+
+TEST_F(Iterate, VerifiesAsJson)
+{
+    Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode overlap --bytes 4M "
+                                          "--ratio 1 --json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    const Json json = cli::Parse(o.out);
+    const cJSON *row =
+        cJSON_GetArrayItem(cJSON_GetObjectItem(json.get(), "sizes"), 0);
+    EXPECT_EQ("overlap", cli::String(row, "mode"));
+    EXPECT_EQ(8, Number(row, "layers"));
+    EXPECT_EQ("faster", cli::String(row, "verdict"));
+}
+
+TEST_F(Iterate, VerifyKeepsItsTwoKindsOfOptionsApart)
+{
+    Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    EXPECT_THAT(Run("verify p.conf --bytes 4M").err,
+                HasSubstr("expected --iterate with them"));
+    EXPECT_THAT(Run("verify p.conf --iterate -b 4M").err,
+                HasSubstr("expected --bytes with --iterate"));
+}
+
+// ---- what is wrong ----
+
 struct BadCase {
     const char *arguments;
     int status;

@@ -182,6 +182,13 @@ TEST_F(Run, SaysWhatIsWrong)
         {"--fast -- true", 2, "--fast"},
     };
 
+    EXPECT_THAT(Cli::Run("run -- true").err,
+                testing::StartsWith("steptune run: The plugin was not"));
+    cli::fs::remove(dir_ / "steptune.conf");
+    EXPECT_EQ("steptune run: no policy, expected --policy FILE, "
+              "NCCL_TUNER_CONFIG_FILE or a steptune.conf here\n",
+              Cli::Run("run -- true").err);
+    Write("steptune.conf", kPolicy);
     for (const BadCase &c : cases) {
         Outcome o = Cli::Run("run " + std::string(c.arguments));
         EXPECT_EQ(c.status, o.status) << c.arguments;

@@ -256,9 +256,10 @@ void stp_progress_clear(void);
 /* Whether a signal stopped a sweep since stp_progress_begin(). */
 bool stp_interrupted(void);
 
+struct stp_steadiness; /* analyse/steadiness.h */
+
 /* Warns if the rounds are too few, or the machine too unsteady, to tell gains
  * of 'min_gain' from none. */
-struct stp_steadiness;
 void stp_warn_of_noise(const char *command,
                        const struct stp_steadiness *steadiness,
                        double min_gain);

@@ -59,13 +59,13 @@ void stp_doctor_glibc(struct stp_doctor *d)
     bool fits = sscanf(version, "%d.%d", &major, &minor) == 2 &&
                 (major > 2 || (major == 2 && minor >= 28));
 
-    stp_diagnose(&d->findings, fits ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
+    stp_diagnose(&d->diagnosis, fits ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
                  "glibc %s", version);
     if (!fits) {
-        stp_diagnose_why(&d->findings,
+        stp_diagnose_why(&d->diagnosis,
                          "the plugin needs glibc 2.28 or later, and "
                          "does not load");
-        stp_diagnose_todo(&d->findings,
+        stp_diagnose_todo(&d->diagnosis,
                           "run in a container with a newer system, or build "
                           "Steptune here");
     }
@@ -78,14 +78,14 @@ static void judge_shm(struct stp_doctor *d, const char *path, double n_bytes)
 {
     bool enough = n_bytes >= SHM_LITTLE;
 
-    stp_diagnose(&d->findings, enough ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
+    stp_diagnose(&d->diagnosis, enough ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
                  "%s has %.0f MiB free", path, n_bytes / (1 << 20));
     if (enough)
         return;
-    stp_diagnose_why(&d->findings,
+    stp_diagnose_why(&d->diagnosis,
                      "NCCL moves data between processes through it, and fails "
                      "without room");
-    stp_diagnose_todo(&d->findings,
+    stp_diagnose_todo(&d->diagnosis,
                       "remove what is left there, or give a "
                       "container more (docker run --shm-size=1g)");
 }
@@ -100,13 +100,13 @@ void stp_doctor_shm(struct stp_doctor *d)
         judge_shm(d, path, (double)fs.f_bavail * (double)fs.f_frsize);
         return;
     }
-    stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM, "%s cannot be written",
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s cannot be written",
                  path);
     stp_diagnose_why(
-        &d->findings,
+        &d->diagnosis,
         "NCCL fails between processes, and the ranks of a host cannot "
         "compare their policies");
-    stp_diagnose_todo(&d->findings,
+    stp_diagnose_todo(&d->diagnosis,
                       "mount it (mount -t tmpfs -o mode=1777 tmpfs /dev/shm)");
 }
 
@@ -143,18 +143,18 @@ int stp_cmd_doctor(int argc, char **argv)
     enum stp_status status;
 
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    d.root = getenv("STEPTUNE_ROOT");
+    d.root = getenv("STEPTUNE_ROOT"); /* tests' own: a folder for / */
     if (d.root == NULL)
         d.root = "";
     d.home = home_folder(d.root);
     status = examine(&d, o.policy, &err);
     if (status == STP_OK && o.json)
-        status = stp_print_diagnosis_json(&d.findings, stdout, &err);
+        status = stp_print_diagnosis_json(&d.diagnosis, stdout, &err);
     else if (status == STP_OK)
-        stp_print_diagnosis(&d.findings, stdout);
+        stp_print_diagnosis(&d.diagnosis, stdout);
     if (status != STP_OK)
         return stp_complain_error(argv[0], NULL, &err);
-    return stp_count_symptoms(&d.findings, STP_SYMPTOM_PROBLEM) == 0
+    return stp_count_symptoms(&d.diagnosis, STP_SYMPTOM_PROBLEM) == 0
                ? STP_EXIT_OK
                : STP_EXIT_FAILED;
 }

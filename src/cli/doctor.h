@@ -23,7 +23,7 @@ struct stp_doctor {
     size_t n_settings;
     int versions[STP_MAX_LIBRARIES]; /* of the libnccls found, 22809 */
     size_t n_versions;
-    struct stp_diagnosis findings;
+    struct stp_diagnosis diagnosis;
 };
 
 /* Reads the nccl.conf files as NCCL does, into the environment: what is set

@@ -105,7 +105,7 @@ static void judge_version(struct stp_doctor *d, const char *path,
 
     stp_nccl_version_name(version, name);
     known = mock_release_find(name) >= 0;
-    stp_diagnose(&d->findings,
+    stp_diagnose(&d->diagnosis,
                  known             ? STP_SYMPTOM_OK
                  : version < 22100 ? STP_SYMPTOM_PROBLEM
                                    : STP_SYMPTOM_NOTE,
@@ -113,11 +113,11 @@ static void judge_version(struct stp_doctor *d, const char *path,
     if (known)
         return;
     if (version < 22100) {
-        stp_diagnose_why(&d->findings, "it takes no tuner of ours");
-        stp_diagnose_todo(&d->findings, "use NCCL 2.21 or later");
+        stp_diagnose_why(&d->diagnosis, "it takes no tuner of ours");
+        stp_diagnose_todo(&d->diagnosis, "use NCCL 2.21 or later");
         return;
     }
-    stp_diagnose_why(&d->findings,
+    stp_diagnose_why(&d->diagnosis,
                      "it is newer than what Steptune knows, and may "
                      "take its tuner otherwise");
 }
@@ -142,10 +142,10 @@ static void try_library(struct stp_doctor *d, const char *library,
         add_version(d, probe.version);
         return;
     }
-    stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM, "%s (%s) does not open: %s",
-                 library, from, probe.text);
-    stp_diagnose_why(&d->findings, "a job that uses it fails");
-    stp_diagnose_todo(&d->findings, "install NCCL again, or name another");
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                 "%s (%s) does not open: %s", library, from, probe.text);
+    stp_diagnose_why(&d->diagnosis, "a job that uses it fails");
+    stp_diagnose_todo(&d->diagnosis, "install NCCL again, or name another");
 }
 
 /* As the dynamic linker looks for it, of which tests have only the first part:
@@ -225,19 +225,19 @@ static void try_pytorch(struct stp_doctor *d)
 void stp_doctor_libraries(struct stp_doctor *d)
 {
     const char *named = getenv("STEPTUNE_NCCL");
-    size_t before = d->findings.n;
+    size_t before = d->diagnosis.n;
 
     if (named != NULL && named[0] != '\0')
         try_library(d, named, "STEPTUNE_NCCL, for steptune itself");
     try_linker(d);
     try_pytorch(d);
-    if (d->findings.n != before)
+    if (d->diagnosis.n != before)
         return;
-    stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM, "no libnccl.so.2 found");
-    stp_diagnose_why(&d->findings,
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "no libnccl.so.2 found");
+    stp_diagnose_why(&d->diagnosis,
                      "a job finds none either, unless it brings its "
                      "own");
-    stp_diagnose_todo(&d->findings,
+    stp_diagnose_todo(&d->diagnosis,
                       "install NCCL, or add its folder to LD_LIBRARY_PATH");
 }
 
@@ -248,24 +248,24 @@ static void tell_loaded(struct stp_doctor *d, const char *value,
                         const struct probe *probe)
 {
     if (probe->version == 0) {
-        stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                      "NCCL %s finds no tuner for NCCL_TUNER_PLUGIN=%s%s%s",
                      nccl, value, probe->text[0] != '\0' ? ": " : "",
                      probe->text);
-        stp_diagnose_why(&d->findings, "NCCL tunes alone");
-        stp_diagnose_todo(&d->findings,
+        stp_diagnose_why(&d->diagnosis, "NCCL tunes alone");
+        stp_diagnose_todo(&d->diagnosis,
                           "set NCCL_TUNER_PLUGIN=%s, or add its folder to "
                           "LD_LIBRARY_PATH",
                           ours);
     } else if (strncmp(probe->text, "steptune", strlen("steptune")) != 0) {
-        stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                      "NCCL_TUNER_PLUGIN=%s (%s) is another tuner, '%s'", value,
                      stp_doctor_where(d, "NCCL_TUNER_PLUGIN"), probe->text);
-        stp_diagnose_why(&d->findings, "Steptune's policy has no effect");
-        stp_diagnose_todo(&d->findings, "set NCCL_TUNER_PLUGIN=%s", ours);
+        stp_diagnose_why(&d->diagnosis, "Steptune's policy has no effect");
+        stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s", ours);
     } else {
         stp_diagnose(
-            &d->findings, STP_SYMPTOM_OK,
+            &d->diagnosis, STP_SYMPTOM_OK,
             "NCCL %s loads tuner '%s' by NCCL_TUNER_PLUGIN=%s, and takes "
             "ncclTunerPlugin_v%d",
             nccl, probe->text, value, probe->version);
@@ -285,17 +285,17 @@ static void try_version(struct stp_doctor *d, const char *value,
     }
     run_probe(open_tuner, ours, nccl, &probe);
     if (probe.version > 0)
-        stp_diagnose(&d->findings, STP_SYMPTOM_NOTE,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
                      "ncclTunerPlugin_v%d of %s",
                      nccl, probe.version, ours);
     else
-        stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                      "NCCL_TUNER_PLUGIN is not set, and NCCL %s would take no "
                      "tuner of %s",
                      nccl, ours);
-    stp_diagnose_why(&d->findings, "NCCL tunes alone");
-    stp_diagnose_todo(&d->findings, "set NCCL_TUNER_PLUGIN=%s", ours);
+    stp_diagnose_why(&d->diagnosis, "NCCL tunes alone");
+    stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s", ours);
 }
 
 void stp_doctor_plugin(struct stp_doctor *d)
@@ -306,9 +306,9 @@ void stp_doctor_plugin(struct stp_doctor *d)
     bool any = false;
 
     if (stp_find_plugin(ours, &err) != STP_OK) {
-        stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM, "%s", err.text);
-        stp_diagnose_why(&d->findings, "there is no plugin for NCCL to load");
-        stp_diagnose_todo(&d->findings, "install Steptune again");
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
+        stp_diagnose_why(&d->diagnosis, "there is no plugin for NCCL to load");
+        stp_diagnose_todo(&d->diagnosis, "install Steptune again");
         return;
     }
     for (size_t i = 0; i < d->n_versions; i++) {

@@ -44,7 +44,7 @@ static bool read_conf(struct stp_doctor *d, const char *path)
             *end++ = '\0';
         read_setting(d, path, number, line);
     }
-    stp_diagnose(&d->findings, STP_SYMPTOM_OK, "%s is read by NCCL", path);
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, "%s is read by NCCL", path);
     free(text);
     return true;
 }
@@ -56,12 +56,12 @@ void stp_doctor_read_conf(struct stp_doctor *d)
 
     if (named != NULL && named[0] != '\0') {
         if (!read_conf(d, named)) {
-            stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM,
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                          "NCCL_CONF_FILE=%s cannot be read", named);
-            stp_diagnose_why(&d->findings,
+            stp_diagnose_why(&d->diagnosis,
                              "NCCL ignores it without a word, and "
                              "~/.nccl.conf, too");
-            stp_diagnose_todo(&d->findings, "correct it, or unset it");
+            stp_diagnose_todo(&d->diagnosis, "correct it, or unset it");
         }
     } else if (d->home != NULL) {
         snprintf(path, sizeof(path), "%s/.nccl.conf", d->home);
@@ -98,24 +98,24 @@ void stp_doctor_variables(struct stp_doctor *d)
         if (value == NULL)
             continue;
         any = true;
-        stp_diagnose(&d->findings,
+        stp_diagnose(&d->diagnosis,
                      excludes(name) ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
                      "%s=%s is set in %s", name, value,
                      stp_doctor_where(d, name));
         stp_diagnose_why(
-            &d->findings, "%s",
+            &d->diagnosis, "%s",
             excludes(name)
                 ? "NCCL rules out all else before it asks the plugin, "
                   "and rules of the policy with it"
                 : "NCCL's table and channels are others than those "
                   "that the policy was made on");
         stp_diagnose_todo(
-            &d->findings,
+            &d->diagnosis,
             "unset it, or see what it comes to by `steptune explain "
             "--why BYTES`");
     }
     if (!any)
-        stp_diagnose(&d->findings, STP_SYMPTOM_OK,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
                      "no variable overrides the plugin");
 }
 
@@ -142,18 +142,18 @@ static void judge_policy(struct stp_doctor *d, const char *path,
     const char *here = gpu[0] != '\0' ? gpu : "not known";
 
     if (foreign == 0) {
-        stp_diagnose(&d->findings, STP_SYMPTOM_OK,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
                      "policy %s is valid: %zu %s, all for the GPU here (%s)",
                      path, n, n == 1 ? "rule" : "rules", here);
         return;
     }
     stp_diagnose(
-        &d->findings, foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+        &d->diagnosis, foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
         "%zu of the %zu rules of policy %s are for another GPU than the "
         "one here (%s)",
         foreign, n, path, here);
-    stp_diagnose_why(&d->findings, "they never apply");
-    stp_diagnose_todo(&d->findings,
+    stp_diagnose_why(&d->diagnosis, "they never apply");
+    stp_diagnose_todo(&d->diagnosis,
                       "make a policy here with `steptune tune`, or set "
                       "STEPTUNE_GPU if the model is named wrongly");
 }
@@ -171,16 +171,16 @@ static void load_policy(struct stp_doctor *d, const char *path, const char *gpu)
     }
     stp_error_string(&err, path, text, sizeof(text));
     if (d->named || access(path, F_OK) == 0)
-        stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM, "policy %s", text);
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "policy %s", text);
     else
         stp_diagnose(
-            &d->findings, STP_SYMPTOM_NOTE,
+            &d->diagnosis, STP_SYMPTOM_NOTE,
             "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there is "
             "no %s here",
             path);
-    stp_diagnose_why(&d->findings,
+    stp_diagnose_why(&d->diagnosis,
                      "the plugin steps aside, and NCCL tunes alone");
-    stp_diagnose_todo(&d->findings, "%s",
+    stp_diagnose_todo(&d->diagnosis, "%s",
                       d->named ? "correct the file or its name"
                                : "make one with `steptune tune`");
 }
@@ -201,17 +201,17 @@ void stp_doctor_policy(struct stp_doctor *d)
     d->named = is_set("NCCL_TUNER_CONFIG_FILE") ||
                is_set("STEPTUNE_OVERLAP_CONFIG_FILE");
     if (stp_settings_read(&settings, &err) != STP_OK) {
-        stp_diagnose(&d->findings, STP_SYMPTOM_PROBLEM, "%s", err.text);
-        stp_diagnose_why(&d->findings,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
+        stp_diagnose_why(&d->diagnosis,
                          "the plugin steps aside, and NCCL tunes alone");
-        stp_diagnose_todo(&d->findings, "correct it, or unset it");
+        stp_diagnose_todo(&d->diagnosis, "correct it, or unset it");
         return;
     }
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
     if (!is_set("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
     if (is_set("NCCL_WORKLOAD_OVERLAP"))
-        stp_diagnose(&d->findings, STP_SYMPTOM_NOTE,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
                      getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
     load_policy(d, settings.policy_path, settings.gpu);

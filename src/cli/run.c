@@ -11,6 +11,8 @@
 #include "cli/cli.h"
 #include "report/ledgers.h"
 
+#define DEFAULT_POLICY "steptune.conf"
+
 /* As shells have it. */
 enum { EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
 
@@ -62,8 +64,10 @@ static const struct argp argp = {
     .parser = parse,
     .args_doc = "[--] COMMAND [ARGUMENT...]",
     .doc = "Runs a job with the tuner plugin and a policy, and says afterwards "
-           "on standard error what was decided, on this host. Signals and the "
-           "exit status pass through.",
+           "on standard error what was decided, on this host. Calls are "
+           "NCCL's questions to the plugin: one for collectives that it puts "
+           "together, and none for the replays of a CUDA graph. Signals and "
+           "the exit status pass through.",
 };
 
 /* ---- before the job ---- */
@@ -78,7 +82,11 @@ static int find_policy(const char *command, const struct options *o,
     struct stp_error err;
 
     if (name == NULL)
-        name = set != NULL && set[0] != '\0' ? set : "steptune.conf";
+        name = set != NULL && set[0] != '\0' ? set : DEFAULT_POLICY;
+    if (strcmp(name, DEFAULT_POLICY) == 0 && access(name, F_OK) != 0)
+        return stp_complain(
+            command, "no policy, expected --policy FILE, "
+                     "NCCL_TUNER_CONFIG_FILE or a " DEFAULT_POLICY " here");
     if (stp_policy_load(name, &policy, &err) != STP_OK)
         return stp_complain_error(command, name, &err);
     stp_policy_free(policy);

@@ -21,8 +21,7 @@ bool stp_ledger_is_valid(const struct stp_ledger *ledger, size_t size)
            memchr(ledger->what, '\0', sizeof(ledger->what)) != NULL;
 }
 
-/* The power of two at or below, as its exponent. */
-static unsigned size_class(uint64_t n_bytes)
+unsigned stp_ledger_class(uint64_t n_bytes)
 {
     unsigned class = 0;
 
@@ -38,12 +37,12 @@ static bool is_alike(const struct stp_ledger_entry *a,
 {
     return a->coll == b->coll && a->line == b->line && a->algo == b->algo &&
            a->proto == b->proto && a->n_channels == b->n_channels &&
-           size_class(a->min_bytes) == size_class(b->min_bytes);
+           stp_ledger_class(a->min_bytes) == stp_ledger_class(b->min_bytes);
 }
 
 static uint32_t hash(const struct stp_ledger_entry *e)
 {
-    uint32_t h = size_class(e->min_bytes) * 8 + (uint32_t)e->coll;
+    uint32_t h = stp_ledger_class(e->min_bytes) * 8 + (uint32_t)e->coll;
 
     h = h * 31 + e->line;
     h = h * 31 + (uint8_t)e->algo;

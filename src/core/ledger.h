@@ -52,6 +52,9 @@ struct stp_ledger {
     struct stp_ledger_entry entries[STP_LEDGER_ENTRIES]; /* a hash table */
 };
 
+/* The power of two at or below, as its exponent: 0 for 0 and 1. */
+unsigned stp_ledger_class(uint64_t n_bytes);
+
 /* Makes '*ledger', whose bytes are all 0, an empty one. */
 void stp_ledger_begin(struct stp_ledger *ledger, uint32_t pid, uint64_t comm_id,
                       const struct stp_shape *shape);

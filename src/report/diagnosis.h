@@ -1,5 +1,6 @@
 /*
- * diagnosis.h - what an examination found: each with its reason and its remedy
+ * diagnosis.h - what an examination found: symptoms, each with its reason and
+ * its remedy
  */
 #ifndef STP_DIAGNOSIS_H
 #define STP_DIAGNOSIS_H
@@ -32,24 +33,24 @@ struct stp_diagnosis {
     size_t n;
 };
 
-/* Adds a finding; what is too long is cut, and the last one takes the place of
+/* Adds a symptom; what is too long is cut, and the last one takes the place of
  * what there is no room for. */
-void stp_diagnose(struct stp_diagnosis *findings, enum stp_symptom_level level,
+void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
                   const char *what, ...) STP_PRINTF(3, 4);
 
 /* Say why the last one matters, and what to do. */
-void stp_diagnose_why(struct stp_diagnosis *findings, const char *fmt, ...)
+void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     STP_PRINTF(2, 3);
-void stp_diagnose_todo(struct stp_diagnosis *findings, const char *fmt, ...)
+void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     STP_PRINTF(2, 3);
 
-size_t stp_count_symptoms(const struct stp_diagnosis *findings,
+size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
                           enum stp_symptom_level level);
 
 /* One paragraph each, and a last line that counts them. */
-void stp_print_diagnosis(const struct stp_diagnosis *findings, FILE *fp);
+void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp);
 /* STP_ERR_NOMEM with *err filled, or STP_OK. */
-enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *findings,
+enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *diagnosis,
                                          FILE *fp, struct stp_error *err);
 
 #ifdef __cplusplus

@@ -10,6 +10,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "report/words.h"
 
 /* ---- reading ---- */
 
@@ -50,8 +51,7 @@ static enum stp_status add_file(const char *dir, const char *name,
     return STP_OK;
 }
 
-/* So that what is printed is in the order in which it was made, as far as that
- * is known. */
+/* Large communicators first; a folder lists its files in any order. */
 static int order_ledgers(const void *pa, const void *pb)
 {
     const struct stp_ledger *a = pa;
@@ -107,15 +107,6 @@ struct sums {
     size_t n;
 };
 
-static unsigned size_class(uint64_t n_bytes)
-{
-    unsigned class = 0;
-
-    while (n_bytes >>= 1)
-        class ++;
-    return class;
-}
-
 #define ORDER(x, y)                                                            \
     do {                                                                       \
         if ((x) != (y))                                                        \
@@ -129,7 +120,8 @@ static int order_sums(const void *pa, const void *pb)
 
     ORDER(b->n_ranks, a->n_ranks);
     ORDER(a->entry.coll, b->entry.coll);
-    ORDER(size_class(a->entry.min_bytes), size_class(b->entry.min_bytes));
+    ORDER(stp_ledger_class(a->entry.min_bytes),
+          stp_ledger_class(b->entry.min_bytes));
     ORDER(a->entry.line, b->entry.line);
     ORDER(a->entry.algo, b->entry.algo);
     ORDER(a->entry.proto, b->entry.proto);
@@ -231,17 +223,15 @@ static const char *base_name(const char *path)
 static void add_choice(struct stp_table *t, const struct stp_ledger_entry *e,
                        const char *policy)
 {
+    char name[STP_RAN_NAME];
+
     if (e->algo < 0) {
         stp_table_add(t, "NCCL's own");
         stp_table_add(t, "-");
         return;
     }
-    if (e->n_channels == 0)
-        stp_table_add(t, "%s/%s", stp_algo_name(e->algo),
-                      stp_proto_name(e->proto));
-    else
-        stp_table_add(t, "%s/%s/%d", stp_algo_name(e->algo),
-                      stp_proto_name(e->proto), e->n_channels);
+    stp_ran_name(e->algo, e->proto, e->n_channels, name);
+    stp_table_add(t, "%s", name);
     stp_table_add(t, "%s:%u", base_name(policy), (unsigned)e->line);
 }
 

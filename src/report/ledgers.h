@@ -33,7 +33,8 @@ void stp_ledgers_free(struct stp_ledgers *ledgers);
 /*
  * Prints what became of the plugin, and a row for every collective and power of
  * two of bytes with what was decided, by which line of 'policy', and how often
- * on all ranks together.  Lines of text for people, or one JSON object.
+ * NCCL asked on all ranks together.  Lines of text for people, or one JSON
+ * object.
  */
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const char *policy, FILE *fp,
