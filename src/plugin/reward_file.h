@@ -1,0 +1,48 @@
+/*
+ * reward_file.h - the file with rewards that an application appends to
+ *
+ * Only a regular file that this user owns, and that is no link, is read: never
+ * a FIFO, which could block.  A file that is not there yet may come later.
+ * One that became shorter, or was replaced by another, is read from its start.
+ */
+#ifndef STP_REWARD_FILE_H
+#define STP_REWARD_FILE_H
+
+#include "core/reward_log.h"
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_reward_file; /* opaque */
+
+enum { STP_REWARD_PIECE = 256 << 10 }; /* bytes read in one go */
+
+/* Does not open the file yet. */
+enum stp_status stp_reward_file_open(const char *path,
+                                     struct stp_reward_file **file_ret,
+                                     struct stp_error *err);
+void stp_reward_file_close(struct stp_reward_file *file); /* NULL is allowed */
+
+/*
+ * Reads what was appended since the last call, at most STP_REWARD_PIECE; of a
+ * longer backlog that is there at the first look, only the end.  STP_ERR_IO
+ * with a sentence once for each reason why the file is not read (a FIFO, a
+ * link, somebody else's, unreadable), then STP_OK and nothing.
+ */
+enum stp_status stp_reward_file_read(struct stp_reward_file *file,
+                                     stp_reward_sink sink, void *user,
+                                     struct stp_error *err);
+
+/* What has been read so far. */
+const struct stp_reward_log *
+stp_reward_file_log(const struct stp_reward_file *file);
+
+/* Bytes of backlog that were left out. */
+uint64_t stp_reward_file_skipped(const struct stp_reward_file *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_REWARD_FILE_H */
