@@ -2,21 +2,41 @@
  * nccl_profiler_abi.h - NCCL's profiler plugin ABI, versions 4 to 6, as we
  * declare it
  *
- * Of the events only what is read here is spelled out: the collective.  Its
- * members lie at the same places in all three versions; only 'type' is one byte
- * in v4 and eight since.
+ * Of the events only what is read here is spelled out: groups, collectives and
+ * their channels.  Their members lie at the same places in all three versions;
+ * only 'type' is one byte in v4 and eight since.
  *
  *   v4  NCCL 2.27.3    v5  2.28    v6  2.29.2
+ *
+ * What NCCL reports of a collective, in this order:
+ *
+ *   GroupApi   from its first call to ncclGroupEnd; not in v4.  In between
+ *              NCCL_PROFILE_GROUP_START_STOP and NCCL_PROFILE_GROUP_END_START
+ *   CollApi    of each call, while the call lasts; not in v4.  Its parent is
+ *              the GroupApi
+ *   Group      of what is launched at once, while it is launched
+ *   Coll       of each collective in it, while it is launched.  Its parent is
+ *              the CollApi, in v4 the Group.  2.27 has none without a handle
+ *              for the Group
+ *   KernelCh   of each channel, later and from another thread, with the GPU's
+ *              times.  Its parent is the Coll.  The state
+ *              NCCL_PROFILE_KERNEL_CH_STOP brings the end; some get lost
+ *
+ * Under CUDA graphs GroupApi and CollApi are of the capture, the rest of each
+ * replay, if NCCL_PROFILE_KERNEL_CH was on at the capture.
  *
  * NCCL has one activation mask a process, reads it at each call of its API, and
  * hands its address to every init: a plugin may keep it and switch events on
  * and off at any time.  A plugin must set *event to NULL for what it does not
- * follow: the bits of collectives bring their groups with them.
+ * follow: a bit brings with it most of what precedes it in this list.  Without
+ * a handle nothing is told of the event's states and end.
  *
  * Usable from C11 and C++17.  LP64 only.
  */
 #ifndef NCCL_PROFILER_ABI_H
 #define NCCL_PROFILER_ABI_H
+
+#include <stdbool.h>
 
 #include "nccl_tuner_abi.h"
 
@@ -26,7 +46,25 @@ extern "C" {
 
 /* Bits of the mask, and values of 'type'. */
 enum {
+    NCCL_PROFILE_GROUP = 1 << 0,
     NCCL_PROFILE_COLL = 1 << 1,
+    NCCL_PROFILE_P2P = 1 << 2,
+    NCCL_PROFILE_PROXY_OP = 1 << 3,
+    NCCL_PROFILE_PROXY_STEP = 1 << 4,
+    NCCL_PROFILE_PROXY_CTRL = 1 << 5,
+    NCCL_PROFILE_KERNEL_CH = 1 << 6,
+    NCCL_PROFILE_NET_PLUGIN = 1 << 7,
+    NCCL_PROFILE_GROUP_API = 1 << 8, /* from v5 on */
+    NCCL_PROFILE_COLL_API = 1 << 9,
+    NCCL_PROFILE_P2P_API = 1 << 10,
+    NCCL_PROFILE_KERNEL_LAUNCH = 1 << 11,
+};
+
+/* States that recordEventState() is told. */
+enum {
+    NCCL_PROFILE_KERNEL_CH_STOP = 22,
+    NCCL_PROFILE_GROUP_START_STOP = 23, /* ncclGroupStart is done; args NULL */
+    NCCL_PROFILE_GROUP_END_START = 24,  /* ncclGroupEnd begins; args NULL */
 };
 
 typedef struct {
@@ -34,22 +72,49 @@ typedef struct {
         uint8_t v4;
         uint64_t v5;
     } type;
-    void *parentObj;
-    int rank; /* in its communicator */
-    struct {
-        uint64_t seqNumber;
-        const char *func; /* "AllReduce" and so on */
-        const void *sendBuff;
-        void *recvBuff;
-        size_t count; /* bytes of a broadcast and an allgather */
-        int root;
-        const char *datatype;
-        uint8_t nChannels;
-        uint8_t nWarps;
-        const char *algo;  /* "RING" and so on; NULL before they are known */
-        const char *proto; /* "LL128" and so on */
-    } coll;
+    void *parentObj; /* the parent's handle; NULL if it has none */
+    int rank;        /* in its communicator; only of a collective */
+    union {
+        struct {
+            bool graphCaptured;
+            int groupDepth; /* 1 of a call alone, 2 in ncclGroupStart */
+        } groupApi;
+        struct {
+            const char *func;
+            size_t count; /* as the user gave it, like the datatype */
+            const char *datatype;
+            int root;
+            void *stream;
+            bool graphCaptured;
+        } collApi;
+        struct {
+            uint64_t seqNumber; /* of its 'func' in the communicator */
+            const char *func;   /* "AllReduce" and so on */
+            const void *sendBuff;
+            void *recvBuff;
+            size_t count; /* of one rank; bytes of a broadcast, an allgather */
+            int root;
+            const char *datatype; /* "ncclInt8" for those, "ncclFloat32" */
+            uint8_t nChannels;    /* 0 with CollNet */
+            uint8_t nWarps;
+            const char *algo; /* "RING" and so on; NULL before they are known */
+            const char *proto; /* "LL128" and so on */
+            void *parentGroup; /* from v5 on: the Group's handle */
+        } coll;
+        struct {
+            uint8_t channelId;
+            uint64_t pTimer; /* when the GPU began, its clock's ns */
+        } kernelCh;
+    };
 } ncclProfilerEvent_t;
+
+/* What recordEventState() is handed with a state. */
+typedef union {
+    struct {
+        uint64_t pTimer; /* when the GPU was done, its clock's ns */
+    } kernelCh;
+    size_t other;
+} ncclProfilerStateArgs_t;
 
 typedef struct {
     const char *name;
@@ -59,6 +124,7 @@ typedef struct {
     ncclResult_t (*startEvent)(void *context, void **event,
                                const ncclProfilerEvent_t *what);
     ncclResult_t (*stopEvent)(void *event);
+    /* 'args' is a ncclProfilerStateArgs_t or NULL. */
     ncclResult_t (*recordEventState)(void *event, int state, const void *args);
     ncclResult_t (*finalize)(void *context);
 } ncclProfiler_v4_t;
@@ -78,12 +144,32 @@ typedef struct {
 
 static_assert(sizeof(ncclProfiler_v4_t) == 48, "ncclProfiler_v4_t");
 static_assert(sizeof(ncclProfiler_v5_t) == 48, "ncclProfiler_v5_t");
+static_assert(sizeof(ncclProfilerEvent_t) == 112, "ncclProfilerEvent_t");
+static_assert(sizeof(ncclProfilerStateArgs_t) == 8, "ncclProfilerStateArgs_t");
+static_assert(offsetof(ncclProfilerEvent_t, parentObj) == 8, "parent");
 static_assert(offsetof(ncclProfilerEvent_t, rank) == 16, "rank");
+static_assert(offsetof(ncclProfilerEvent_t, groupApi.groupDepth) == 28,
+              "depth");
+static_assert(offsetof(ncclProfilerEvent_t, collApi.func) == 24, "func");
+static_assert(offsetof(ncclProfilerEvent_t, collApi.count) == 32, "count");
+static_assert(offsetof(ncclProfilerEvent_t, collApi.datatype) == 40, "type");
+static_assert(offsetof(ncclProfilerEvent_t, collApi.root) == 48, "root");
+static_assert(offsetof(ncclProfilerEvent_t, collApi.stream) == 56, "stream");
+static_assert(offsetof(ncclProfilerEvent_t, collApi.graphCaptured) == 64,
+              "captured");
+static_assert(offsetof(ncclProfilerEvent_t, coll.seqNumber) == 24, "number");
 static_assert(offsetof(ncclProfilerEvent_t, coll.func) == 32, "func");
 static_assert(offsetof(ncclProfilerEvent_t, coll.count) == 56, "count");
+static_assert(offsetof(ncclProfilerEvent_t, coll.root) == 64, "root");
+static_assert(offsetof(ncclProfilerEvent_t, coll.datatype) == 72, "type");
 static_assert(offsetof(ncclProfilerEvent_t, coll.nChannels) == 80, "channels");
+static_assert(offsetof(ncclProfilerEvent_t, coll.nWarps) == 81, "warps");
 static_assert(offsetof(ncclProfilerEvent_t, coll.algo) == 88, "algo");
 static_assert(offsetof(ncclProfilerEvent_t, coll.proto) == 96, "proto");
+static_assert(offsetof(ncclProfilerEvent_t, coll.parentGroup) == 104, "group");
+static_assert(offsetof(ncclProfilerEvent_t, kernelCh.channelId) == 24,
+              "channel");
+static_assert(offsetof(ncclProfilerEvent_t, kernelCh.pTimer) == 32, "timer");
 
 #ifdef __cplusplus
 }
