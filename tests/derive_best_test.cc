@@ -10,6 +10,7 @@
 namespace
 {
 
+using testing::HasSubstr;
 using testing::StrEq;
 
 #define HEADER                                                                 \
@@ -30,7 +31,7 @@ class DeriveBest : public testing::Test
     }
 
     // The rules without their comments.
-    std::string Rules() const
+    std::string Rules()
     {
         stp_best best{};
         char *text = nullptr;
@@ -47,11 +48,13 @@ class DeriveBest : public testing::Test
                 rules.append(s, end);
             s = end;
         }
+        text_ = text;
         free(text);
         return rules;
     }
 
     stp_best_rows rows_{};
+    std::string text_; // all of it
     stp_error err_{};
 };
 
@@ -126,8 +129,6 @@ TEST_F(DeriveBest, RefusesWhatItCannotRead)
          "regBuff '2', expected 0, 1, or -1 for any"},
         {"allreduce,64,ring,ll,-1,1,4,-1,-1,0,0,0", 39,
          "latency_us '0', expected microseconds above 0"},
-        {"broadcast,64,tree,ll,-1,1,4,-1,-1,0,0,1", 1,
-         "broadcast with tree/ll, expected a pair that NCCL has a kernel for"},
     };
 
     for (const Refusal &c : cases) {
@@ -137,6 +138,21 @@ TEST_F(DeriveBest, RefusesWhatItCannotRead)
         EXPECT_EQ(c.column, err_.column) << c.row;
         EXPECT_THAT(err_.text, StrEq(c.text));
     }
+}
+
+TEST_F(DeriveBest, LeavesOutWhatNcclHasNoKernelForAndSaysSo)
+{
+    ASSERT_EQ(STP_OK, Read(HEADER "broadcast,64,tree,simple,2,1,8,-1,-1,0,0,8\n"
+                                  "broadcast,64,ring,ll,4,1,8,-1,-1,0,0,12\n"
+                                  "broadcast,64,nvls,ll,4,1,8,-1,-1,0,0,1\n"));
+
+    EXPECT_EQ("broadcast,64,64,ring,ll,4,1,8\n", Rules());
+    EXPECT_EQ(2u, rows_.n_impossible);
+    EXPECT_EQ(2u, rows_.impossible.line);
+    EXPECT_THAT(text_, HasSubstr("Left out: 2 times of pairs that NCCL has no "
+                                 "kernel for, and that were not what ran, the "
+                                 "first broadcast with tree/simple in line "
+                                 "2."));
 }
 
 TEST_F(DeriveBest, AnArmHasOneRowASize)

@@ -43,6 +43,9 @@ struct stp_best_rows {
     struct stp_best_row *rows;
     size_t n_rows;
     size_t capacity;
+    size_t n_impossible; /* rows of pairs that NCCL has no kernel for, which are
+                            left out */
+    struct stp_best_row impossible; /* the first of them */
 };
 
 /* The fastest arm of one size. */

@@ -322,6 +322,11 @@ static enum stp_status derive_best(const struct options *o,
     status = stp_best_derive(rows, &best, err);
     if (status != STP_OK)
         return status;
+    if (rows->n_impossible > 0)
+        fprintf(stderr,
+                "%zu times are left out, of pairs that NCCL has no kernel for: "
+                "the first in line %u\n",
+                rows->n_impossible, rows->impossible.line);
     status = write_best(o, rows, &best, err);
     stp_best_free(&best);
     return status;

@@ -130,12 +130,12 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
     struct reader *r = user;
     const struct stp_best_row *b = row;
 
-    if (!stp_pair_exists(b->calls.coll, b->algo, b->proto))
-        return stp_fail(err, STP_ERR_SYNTAX, b->line, 1,
-                        "%s with %s/%s, expected a pair that NCCL has a kernel "
-                        "for",
-                        stp_coll_name(b->calls.coll), stp_algo_name(b->algo),
-                        stp_proto_name(b->proto));
+    /* NVIDIA's own sample has such rows. */
+    if (!stp_pair_exists(b->calls.coll, b->algo, b->proto)) {
+        if (r->rows->n_impossible++ == 0)
+            r->rows->impossible = *b;
+        return STP_OK;
+    }
     if (stp_best_add(r->rows, b) != STP_OK)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     return STP_OK;

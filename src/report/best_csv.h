@@ -13,8 +13,9 @@
  *   latency_us     above 0: what decides, as it does there by default
  *   bandwidth_gbps cost_metric    numbers that decide nothing; may be missing
  *
- * The header names the columns, in any order.  The algorithm and the protocol
- * must be a pair that NCCL has a kernel for, and an arm has one row a size.
+ * The header names the columns, in any order.  An arm has one row a size.  Rows
+ * of pairs that NCCL has no kernel for, which cannot have been measured as
+ * that, are left out, and the policy says so.
  */
 #ifndef STP_BEST_CSV_H
 #define STP_BEST_CSV_H

@@ -13,6 +13,20 @@ static const char head[] =
     "# Arms ran one after the other, once a size: drift between them is in "
     "these times, and neither it nor their spread is known.\n";
 
+static void write_impossible(const struct stp_best_rows *rows, FILE *fp)
+{
+    const struct stp_best_row *row = &rows->impossible;
+
+    if (rows->n_impossible > 0)
+        fprintf(fp,
+                "# Left out: %zu times of pairs that NCCL has no kernel for, "
+                "and that were not what ran, the first %s with %s/%s in line "
+                "%u.\n",
+                rows->n_impossible, stp_coll_name(row->calls.coll),
+                stp_algo_name(row->algo), stp_proto_name(row->proto),
+                row->line);
+}
+
 static void write_rule(const struct stp_best_rule *rule, FILE *fp)
 {
     const struct stp_best_row *r = rule->points[0].row;
@@ -38,6 +52,7 @@ void stp_best_policy_write(const struct stp_best *best,
 {
     fprintf(fp, "# %s\n# from NVIDIA's performance data: %zu times\n%s",
             made_by, rows->n_rows, head);
+    write_impossible(rows, fp);
     for (size_t i = 0; i < best->n_rules; i++)
         write_rule(&best->rules[i], fp);
 }
