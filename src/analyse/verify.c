@@ -34,17 +34,23 @@ bool stp_is_slower(const struct stp_point *point,
     return arm->gain.high < 1 && 1 - arm->gain.gain > 2 * point->noise;
 }
 
+enum stp_verdict stp_verify_comparison(const struct stp_point *point,
+                                       const struct stp_comparison *arm)
+{
+    if (ran_as_auto(point, arm))
+        return STP_VERDICT_SAME;
+    if (arm->gain.low > 1)
+        return STP_VERDICT_FASTER;
+    if (stp_is_slower(point, arm))
+        return STP_VERDICT_SLOWER;
+    return STP_VERDICT_UNSURE;
+}
+
 enum stp_verdict stp_verify_point(const struct stp_point *point)
 {
     const struct stp_comparison *c = stp_verify_arm(point);
 
-    if (c == NULL || ran_as_auto(point, c))
-        return STP_VERDICT_SAME;
-    if (c->gain.low > 1)
-        return STP_VERDICT_FASTER;
-    if (stp_is_slower(point, c))
-        return STP_VERDICT_SLOWER;
-    return STP_VERDICT_UNSURE;
+    return c == NULL ? STP_VERDICT_SAME : stp_verify_comparison(point, c);
 }
 
 static bool contains(const struct stp_sizes *sizes, uint64_t size)

@@ -27,6 +27,10 @@ const char *stp_verdict_name(enum stp_verdict verdict);
 bool stp_is_slower(const struct stp_point *point,
                    const struct stp_comparison *arm);
 
+/* What an arm of a point is worth. */
+enum stp_verdict stp_verify_comparison(const struct stp_point *point,
+                                       const struct stp_comparison *arm);
+
 /* What the plugin arm of a point is worth; SAME if it has none. */
 enum stp_verdict stp_verify_point(const struct stp_point *point);
 
