@@ -21,6 +21,8 @@ static const struct stp_command commands[] = {
     {"run", "run a job with the plugin and a policy, and say what was decided",
      stp_cmd_run},
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
+    {"report", "one HTML page: what a policy is worth, and why",
+     stp_cmd_report},
     {"record", "record the machine you are on, for all of the above",
      stp_cmd_record},
     {"doctor", "what would happen to a job here, and what to do about it",
