@@ -7,14 +7,7 @@
 #include "report/plot_parts.h"
 #include "report/words.h"
 
-enum {
-    BOTTOM = 250,
-    RIBBON = 281,
-    STRIP = 22,
-    GAP = 4,
-    HEIGHT = 338,
-    TINTS = 6
-};
+enum { BOTTOM = 250, RIBBON = 281, STRIP = 22, GAP = 4, HEIGHT = 338 };
 
 static const struct stp_page_legend legend[] = {
     {"policy", "policy"}, {"band", "95 percent interval"},
@@ -25,8 +18,6 @@ static const struct stp_page_legend legend[] = {
 struct plot {
     const struct stp_page_panel *panel;
     struct stp_page_axis x, y;
-    char tints[TINTS][STP_RAN_NAME]; /* choices, in the order they come */
-    size_t n_tints;
 };
 
 static double x_of(const struct plot *plot, size_t i)
@@ -132,22 +123,23 @@ static void name_choice(const struct stp_page_row *row, bool by_policy,
         stp_ran_name(row->point->auto_algo, row->point->auto_proto, 0, name);
 }
 
-/* The same for the same choice; further ones begin anew. */
-static size_t tint_of(struct plot *plot, const char *name)
+/* In all panels the same: a ring's protocols apart, other algorithms by
+ * name. */
+static unsigned tint_of(const char *name)
 {
-    size_t i;
+    static const char *const starts[] = {"ring/ll128", "ring/ll", "ring/simple",
+                                         "tree", "nvls"};
+    unsigned i = 0;
 
-    for (i = 0; i < plot->n_tints; i++)
-        if (strcmp(plot->tints[i], name) == 0)
-            return i;
-    if (plot->n_tints == TINTS)
-        return 0;
-    memcpy(plot->tints[plot->n_tints++], name, STP_RAN_NAME);
+    while (i < sizeof(starts) / sizeof(starts[0]) &&
+           strncmp(name, starts[i], strlen(starts[i])) != 0)
+        i++;
     return i;
 }
 
 /* Stretches of the same choice. */
-static void write_ribbon(struct plot *plot, bool by_policy, int y, FILE *fp)
+static void write_ribbon(const struct plot *plot, bool by_policy, int y,
+                         FILE *fp)
 {
     size_t n = plot->panel->n_rows;
 
@@ -167,12 +159,12 @@ static void write_ribbon(struct plot *plot, bool by_policy, int y, FILE *fp)
             stp_page_column(plot->panel, &plot->x, k, &end, &to);
         }
         fprintf(fp,
-                "<g class=\"strip\"><rect class=\"t%zu\" x=\"%.1f\" y=\"%d\" "
+                "<g class=\"strip\"><rect class=\"t%u\" x=\"%.1f\" y=\"%d\" "
                 "width=\"%.1f\" height=\"%d\"/><title>",
-                tint_of(plot, name), from, y, to - from, STRIP);
+                tint_of(name), from, y, to - from, STRIP);
         stp_html_printf(fp, "%s: %s", by_policy ? "policy" : "NCCL", name);
         fputs("</title>", fp);
-        if (to - from > 7.5 * (double)strlen(name)) {
+        if (to - from > 6.5 * (double)strlen(name)) {
             fprintf(fp, "<text x=\"%.1f\" y=\"%d\">", (from + to) / 2, y + 15);
             stp_html_text(name, fp);
             fputs("</text>", fp);
