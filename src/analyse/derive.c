@@ -49,6 +49,13 @@ static const struct stp_comparison *decide(const struct stp_point *p,
     return best;
 }
 
+const struct stp_comparison *
+stp_derive_choice(const struct stp_point *point,
+                  const struct stp_derive_terms *terms)
+{
+    return decide(point, NULL, terms);
+}
+
 /* Whether a rule from the one would match the calls of the other. */
 static bool same_rules(const struct stp_point *a, const struct stp_point *b)
 {

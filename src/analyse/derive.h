@@ -69,6 +69,12 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_derived *derived_ret,
                               struct stp_error *err);
 
+/* The arm that takes NCCL's place at this size by itself, or NULL: among those
+ * that qualify the one with the largest gain. */
+const struct stp_comparison *
+stp_derive_choice(const struct stp_point *point,
+                  const struct stp_derive_terms *terms);
+
 /* Like stp_derive_on() with 'min_gain' alone. */
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,
                            double min_gain, struct stp_derived *derived_ret,
