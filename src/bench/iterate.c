@@ -298,8 +298,8 @@ static enum stp_status measure_round(struct loop *l, unsigned round)
 
 /* ---- settings ---- */
 
-/* Whether a setting with the same mode, size and product is measured
- * already. */
+/* Whether a setting with the same mode, size and product is measured on so many
+ * ranks already. */
 static bool is_repeated(const struct loop *l)
 {
     for (size_t i = 0; i < l->first_row; i++) {
@@ -307,9 +307,9 @@ static bool is_repeated(const struct loop *l)
         const struct stp_gemm *g = &row->work.gemm;
 
         if (row->work.mode == l->work.mode && row->n_bytes == l->what.n_bytes &&
-            row->coll == l->colls[0].coll && g->m == l->work.gemm.m &&
-            g->n == l->work.gemm.n && g->k == l->work.gemm.k &&
-            g->type == l->work.gemm.type)
+            row->coll == l->colls[0].coll && row->n_ranks == l->info.n_ranks &&
+            g->m == l->work.gemm.m && g->n == l->work.gemm.n &&
+            g->k == l->work.gemm.k && g->type == l->work.gemm.type)
             return true;
     }
     return false;
