@@ -1,9 +1,12 @@
 #include "cli/trial.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyse/verify.h"
 #include "core/policy.h"
+#include "report/file.h"
+#include "report/results.h"
 
 static bool check_policy(const char *command, const char *path)
 {
@@ -18,16 +21,14 @@ static bool check_policy(const char *command, const char *path)
     return true;
 }
 
-/* As a user would for a job, except that the GPU is the recorded machine's.
- * Before any other thread runs. */
-static bool set_environment(const char *path, const struct stp_device *device)
+enum stp_status stp_trial_environment(const char *path, const char *gpu,
+                                      struct stp_error *err)
 {
-    struct stp_device_info info;
-
-    device->ops->info(device->self, &info);
-    return setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
-           setenv("STEPTUNE_GPU", info.gpu, 1) == 0 &&
-           unsetenv("NCCL_WORKLOAD_OVERLAP") == 0;
+    if (setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
+        setenv("STEPTUNE_GPU", gpu, 1) == 0 &&
+        unsetenv("NCCL_WORKLOAD_OVERLAP") == 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "cannot set the environment");
 }
 
 int stp_trial_open(const char *command, const char *path,
@@ -36,6 +37,7 @@ int stp_trial_open(const char *command, const char *path,
 {
     char plugin[STP_CLI_PATH];
     struct stp_device alone;
+    struct stp_device_info info;
     struct stp_error err;
     int exit_status;
 
@@ -46,19 +48,19 @@ int stp_trial_open(const char *command, const char *path,
     exit_status = stp_open_device(command, machine, NULL, &alone);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    if (!set_environment(path, &alone))
-        exit_status = stp_complain(command, "cannot set the environment");
+    alone.ops->info(alone.self, &info);
+    if (stp_trial_environment(path, info.gpu, &err) != STP_OK)
+        exit_status = stp_complain_error(command, NULL, &err);
     alone.ops->close(alone.self);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     return stp_open_device(command, machine, plugin, device_ret);
 }
 
-enum stp_status stp_trial_rules(const struct stp_device *device,
-                                const char *path, size_t *n_apply_ret,
-                                size_t *n_rules_ret, struct stp_error *err)
+static enum stp_status count_rules(const struct stp_device_info *info,
+                                   const char *path, size_t *n_apply_ret,
+                                   size_t *n_rules_ret, struct stp_error *err)
 {
-    struct stp_device_info info;
     struct stp_shape shape;
     struct stp_policy *policy;
     struct stp_compiled *compiled;
@@ -66,8 +68,7 @@ enum stp_status stp_trial_rules(const struct stp_device *device,
 
     if (status != STP_OK)
         return status;
-    device->ops->info(device->self, &info);
-    shape = (struct stp_shape){info.n_ranks, info.n_nodes, info.gpu};
+    shape = (struct stp_shape){info->n_ranks, info->n_nodes, info->gpu};
     status = stp_policy_compile(policy, &shape, &compiled, err);
     if (status == STP_OK) {
         *n_apply_ret = stp_compiled_size(compiled);
@@ -75,6 +76,50 @@ enum stp_status stp_trial_rules(const struct stp_device *device,
         stp_compiled_free(compiled);
     }
     stp_policy_free(policy);
+    return status;
+}
+
+enum stp_status stp_trial_print(const char *path,
+                                const struct stp_device_info *info,
+                                const struct stp_comparisons *comparisons,
+                                FILE *fp, struct stp_error *err)
+{
+    struct stp_verdict_count count = stp_count_verdicts(comparisons);
+    size_t n_apply, n_rules;
+    enum stp_status status = count_rules(info, path, &n_apply, &n_rules, err);
+
+    if (status != STP_OK)
+        return status;
+    fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info->what, n_apply,
+            n_rules);
+    status = stp_print_verdicts(comparisons, fp, err);
+    fprintf(fp, "\n");
+    stp_print_verdict_count(&count, fp);
+    return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
+                            : status;
+}
+
+enum stp_status stp_trial_prove(const char *path,
+                                const struct stp_device_info *info,
+                                const struct stp_comparisons *comparisons,
+                                struct stp_error *err)
+{
+    char proof[STP_CLI_PATH];
+    int n = snprintf(proof, sizeof(proof), "%s.verified.txt", path);
+    struct stp_file file;
+    enum stp_status status;
+
+    if (n < 0 || n >= (int)sizeof(proof))
+        return stp_fail(err, STP_ERR_IO, 0, 0,
+                        "the path '%.60s...' is too long", path);
+    status = stp_file_begin(proof, &file, err);
+    if (status != STP_OK)
+        return status;
+    fprintf(file.fp, "%s against NCCL's own choice\n", path);
+    status = stp_trial_print(path, info, comparisons, file.fp, err);
+    if (status == STP_OK)
+        return stp_file_commit(&file, err);
+    stp_file_abandon(&file);
     return status;
 }
 

@@ -4,6 +4,8 @@
 #ifndef STP_TRIAL_H
 #define STP_TRIAL_H
 
+#include <stdio.h>
+
 #include "analyse/compare.h"
 #include "cli/cli.h"
 
@@ -16,11 +18,24 @@ int stp_trial_open(const char *command, const char *path,
                    const struct stp_machine_options *machine,
                    struct stp_device *device_ret);
 
-/* How many rules of the policy 'path' can apply on the device, and how many
- * there are. */
-enum stp_status stp_trial_rules(const struct stp_device *device,
-                                const char *path, size_t *n_apply_ret,
-                                size_t *n_rules_ret, struct stp_error *err);
+/* Sets what tells the plugin in a job of this policy, and what the GPU is:
+ * that of a recorded machine.  Before any other thread runs. */
+enum stp_status stp_trial_environment(const char *path, const char *gpu,
+                                      struct stp_error *err);
+
+/* What became of the policy 'path': how many of its rules apply to that
+ * machine, every verdict, their sum and how steady the machine was. */
+enum stp_status stp_trial_print(const char *path,
+                                const struct stp_device_info *info,
+                                const struct stp_comparisons *comparisons,
+                                FILE *fp, struct stp_error *err);
+
+/* Like stp_trial_print(), to the file 'path'.verified.txt, whole or not at
+ * all. */
+enum stp_status stp_trial_prove(const char *path,
+                                const struct stp_device_info *info,
+                                const struct stp_comparisons *comparisons,
+                                struct stp_error *err);
 
 /*
  * Measures AUTO and the plugin, in rounds, at the sizes of '*plan' (whose arms

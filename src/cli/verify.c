@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 #include "cli/iterate.h"
 #include "cli/trial.h"
-#include "report/file.h"
 #include "report/measurements_csv.h"
 #include "report/results.h"
 
@@ -101,77 +100,26 @@ static const struct argp argp = {
            "status 1 if it is slower anywhere beyond noise.",
 };
 
-static enum stp_status print(const struct options *o,
-                             const struct stp_device *device,
+/* What was found, and what that rests on. */
+static enum stp_status prove(const struct options *o,
+                             const struct stp_device_info *info,
+                             const struct stp_dataset *data,
                              const struct stp_comparisons *comparisons,
-                             const struct stp_verdict_count *count, FILE *fp,
                              struct stp_error *err)
 {
-    struct stp_device_info info;
-    size_t n_apply, n_rules;
-    enum stp_status status =
-        stp_trial_rules(device, o->policy, &n_apply, &n_rules, err);
-
-    if (status != STP_OK)
-        return status;
-    device->ops->info(device->self, &info);
-    fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info.what, n_apply,
-            n_rules);
-    status = stp_print_verdicts(comparisons, fp, err);
-    fprintf(fp, "\n");
-    stp_print_verdict_count(count, fp);
-    return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
-                            : status;
-}
-
-static enum stp_status save_text(const struct options *o,
-                                 const struct stp_device *device,
-                                 const struct stp_comparisons *comparisons,
-                                 const struct stp_verdict_count *count,
-                                 const char *path, struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    fprintf(file.fp, "%s against NCCL's own choice\n", o->policy);
-    status = print(o, device, comparisons, count, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
-}
-
-/* What was found, and what that rests on. */
-static enum stp_status
-prove(const struct options *o, const struct stp_device *device,
-      const struct stp_dataset *data, const struct stp_comparisons *comparisons,
-      const struct stp_verdict_count *count, struct stp_error *err)
-{
-    struct stp_device_info info;
     char path[STP_CLI_PATH];
-    int n = snprintf(path, sizeof(path), "%s.verified.txt", o->policy);
-    enum stp_status status;
+    enum stp_status status = stp_trial_prove(o->policy, info, comparisons, err);
 
-    if (n < 0 || n >= (int)sizeof(path))
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "the path '%.60s...' is too "
-                        "long",
-                        o->policy);
-    status = save_text(o, device, comparisons, count, path, err);
     if (status != STP_OK)
         return status;
-    device->ops->info(device->self, &info);
     snprintf(path, sizeof(path), "%s.verified.csv", o->policy);
-    return stp_measurements_save(data, info.what, path, err);
+    return stp_measurements_save(data, info->what, path, err);
 }
 
 static enum stp_status report(const struct options *o,
                               const struct stp_device *device,
                               const struct stp_dataset *data,
                               const struct stp_comparisons *comparisons,
-                              const struct stp_verdict_count *count,
                               struct stp_error *err)
 {
     struct stp_device_info info;
@@ -180,9 +128,9 @@ static enum stp_status report(const struct options *o,
     device->ops->info(device->self, &info);
     status = o->machine.json
                  ? stp_print_verdicts_json(&info, comparisons, stdout, err)
-                 : print(o, device, comparisons, count, stdout, err);
+                 : stp_trial_print(o->policy, &info, comparisons, stdout, err);
     if (status == STP_OK && o->proof)
-        status = prove(o, device, data, comparisons, count, err);
+        status = prove(o, &info, data, comparisons, err);
     return status;
 }
 
@@ -247,7 +195,7 @@ static int verify(const struct options *o, const char *command,
                  : measure_sizes(o, device, &data, &comparisons, &err);
     if (status == STP_OK) {
         count = stp_count_verdicts(&comparisons);
-        status = report(o, device, &data, &comparisons, &count, &err);
+        status = report(o, device, &data, &comparisons, &err);
     }
     stp_comparisons_free(&comparisons);
     stp_dataset_free(&data);

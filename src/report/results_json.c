@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "report/json.h"
 #include "report/results.h"
+#include "report/tune_report.h"
 #include "report/words.h"
 
 /* ---- sweep ---- */
@@ -99,6 +100,7 @@ static void add_verdict(cJSON *row, const struct stp_point *p,
 {
     cJSON_AddStringToObject(row, "collective", stp_coll_name(p->coll));
     stp_json_number(row, "bytes", (double)p->n_bytes);
+    stp_json_number(row, "nRanks", p->n_ranks);
     if (p->work.mode != STP_MODE_ALONE)
         add_work(row, &p->work);
     stp_json_number(row, "auto_us", p->auto_us);
@@ -112,22 +114,47 @@ static void add_verdict(cJSON *row, const struct stp_point *p,
     cJSON_AddStringToObject(row, "source", stp_source_name(c->source));
 }
 
-enum stp_status
-stp_print_verdicts_json(const struct stp_device_info *info,
-                        const struct stp_comparisons *comparisons, FILE *fp,
-                        struct stp_error *err)
+static void add_verdicts(cJSON *rows, const struct stp_comparisons *comparisons)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *rows;
-
-    cJSON_AddStringToObject(root, "machine", info->what);
-    rows = cJSON_AddArrayToObject(root, "sizes");
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison *c = stp_verify_arm(p);
 
         if (c != NULL)
             add_verdict(stp_json_row(rows), p, c);
+    }
+}
+
+enum stp_status
+stp_print_verdicts_json(const struct stp_device_info *info,
+                        const struct stp_comparisons *comparisons, FILE *fp,
+                        struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(root, "machine", info->what);
+    add_verdicts(cJSON_AddArrayToObject(root, "sizes"), comparisons);
+    return stp_json_finish(root, fp, err);
+}
+
+enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
+                                      FILE *fp, struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *overlap;
+
+    cJSON_AddStringToObject(root, "machine", report->info->what);
+    cJSON_AddStringToObject(root, "policy", report->policy_path);
+    stp_json_number(root, "n_rules", (double)report->derived->n_rules);
+    add_verdicts(cJSON_AddArrayToObject(root, "sizes"), report->verdicts);
+    if (report->overlap != NULL) {
+        overlap = cJSON_AddObjectToObject(root, "overlap");
+        cJSON_AddStringToObject(overlap, "policy",
+                                report->overlap->policy_path);
+        stp_json_number(overlap, "n_rules",
+                        (double)report->overlap->derived->n_rules);
+        add_verdicts(cJSON_AddArrayToObject(overlap, "iterations"),
+                     report->overlap->verdicts);
     }
     return stp_json_finish(root, fp, err);
 }

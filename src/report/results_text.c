@@ -160,7 +160,7 @@ static void add_verdict_of(struct stp_table *t, const struct stp_point *p)
 }
 
 static void add_verdict(struct stp_table *t, const struct stp_point *p,
-                        const struct stp_comparison *c)
+                        const struct stp_comparison *c, bool ranks)
 {
     enum stp_verdict verdict = stp_verify_point(p);
     char alone[STP_RAN_NAME];
@@ -171,6 +171,8 @@ static void add_verdict(struct stp_table *t, const struct stp_point *p,
         stp_ran_name(c->ran_algo, c->ran_proto, c->ran_channels, tuned);
     add_verdict_of(t, p);
     stp_table_add(t, "%" PRIu64, p->n_bytes);
+    if (ranks)
+        stp_table_add(t, "%u", p->n_ranks);
     stp_table_add(t, "%.2f", p->auto_us);
     stp_table_add(t, "%.2f", c->us);
     stp_table_add(t, "%.3f", c->gain.gain);
@@ -184,16 +186,22 @@ static void add_verdict(struct stp_table *t, const struct stp_point *p,
 enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
                                    FILE *fp, struct stp_error *err)
 {
-    struct stp_table *t =
-        stp_table_create("<collective|bytes|AUTO us|tuned us|gain|"
-                         "95% interval|<AUTO|<choice|<verdict|<times");
+    bool ranks = sweep_shows(comparisons).ranks;
+    char headings[160];
+    struct stp_table *t;
+
+    snprintf(headings, sizeof(headings),
+             "<collective|bytes%s|AUTO us|tuned us|gain|95%% interval|<AUTO|"
+             "<choice|<verdict|<times",
+             ranks ? "|ranks" : "");
+    t = stp_table_create(headings);
 
     for (size_t i = 0; t != NULL && i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison *c = stp_verify_arm(p);
 
         if (c != NULL)
-            add_verdict(t, p, c);
+            add_verdict(t, p, c, ranks);
     }
     return stp_table_finish(t, fp, err);
 }

@@ -60,6 +60,15 @@ static void write_head(const struct stp_tune_report *r, FILE *fp)
         r->policy_path, r->info->what, r->iters, r->min_gain * 100);
 }
 
+static void write_dropped(size_t n, FILE *fp)
+{
+    if (n > 0)
+        fprintf(fp,
+                "\n%zu further rules were dropped: slower than AUTO somewhere "
+                "within their range.\n",
+                n);
+}
+
 static enum stp_status write_rules(const struct stp_tune_report *r, FILE *fp,
                                    struct stp_error *err)
 {
@@ -68,11 +77,7 @@ static enum stp_status write_rules(const struct stp_tune_report *r, FILE *fp,
 
     fprintf(fp, "Rules\n\n");
     status = stp_print_rules(r->derived, fp, err);
-    if (r->n_dropped > 0)
-        fprintf(fp,
-                "\n%zu further rules were dropped: slower than AUTO somewhere "
-                "within their range.\n",
-                r->n_dropped);
+    write_dropped(r->n_dropped, fp);
     fprintf(fp,
             "\nAgainst the best arm at every swept size the policy takes %.4f "
             "times as long in the\ngeometric mean, %.4f at worst.\n\n",
@@ -92,12 +97,43 @@ static enum stp_status write_verdicts(const struct stp_tune_report *r, FILE *fp,
     stp_print_verdict_count(&count, fp);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
-    fprintf(fp, "\nEvery arm\n\n");
-    if (status == STP_OK)
-        status = stp_print_sweep(r->sweep, fp, err);
-    if (status == STP_OK)
-        status = stp_print_steadiness(r->sweep, fp, err);
     return status;
+}
+
+/* Beside compute: rules, and iterations with them. */
+static enum stp_status write_overlap(const struct stp_tune_overlap *o, FILE *fp,
+                                     struct stp_error *err)
+{
+    struct stp_verdict_count count = stp_count_verdicts(o->verdicts);
+    enum stp_status status = STP_OK;
+
+    fprintf(fp, "\nBeside compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
+            o->policy_path);
+    if (o->why_not[0] != '\0')
+        fprintf(fp, "No iterations: %s.\n", o->why_not);
+    if (o->derived->n_rules == 0)
+        fprintf(fp, "No rules: NCCL's own choice stands.\n");
+    else
+        status = stp_print_rules(o->derived, fp, err);
+    write_dropped(o->n_dropped, fp);
+    if (status != STP_OK || o->verdicts->n_points == 0)
+        return status;
+    fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
+    status = stp_print_verdicts(o->verdicts, fp, err);
+    fprintf(fp, "\n");
+    stp_print_verdict_count(&count, fp);
+    return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
+                            : status;
+}
+
+static enum stp_status write_arms(const struct stp_tune_report *r, FILE *fp,
+                                  struct stp_error *err)
+{
+    enum stp_status status;
+
+    fprintf(fp, "\nEvery arm\n\n");
+    status = stp_print_sweep(r->sweep, fp, err);
+    return status == STP_OK ? stp_print_steadiness(r->sweep, fp, err) : status;
 }
 
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
@@ -112,6 +148,10 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     status = write_rules(report, file.fp, err);
     if (status == STP_OK)
         status = write_verdicts(report, file.fp, err);
+    if (status == STP_OK && report->overlap != NULL)
+        status = write_overlap(report->overlap, file.fp, err);
+    if (status == STP_OK)
+        status = write_arms(report, file.fp, err);
     if (status != STP_OK) {
         stp_file_abandon(&file);
         return status;

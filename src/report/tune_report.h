@@ -4,6 +4,8 @@
 #ifndef STP_TUNE_REPORT_H
 #define STP_TUNE_REPORT_H
 
+#include <stdio.h>
+
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "bench/device.h"
@@ -11,6 +13,16 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The policy for collectives beside compute. */
+struct stp_tune_overlap {
+    const char *policy_path;
+    const char *why_not; /* it rests on no iterations; "" if it does */
+    const struct stp_derived *derived;
+    const struct stp_comparisons *verdicts; /* of iterations; empty if no rule
+                                               was there to verify */
+    size_t n_dropped;
+};
 
 struct stp_tune_report {
     const struct stp_device_info *info;
@@ -21,6 +33,7 @@ struct stp_tune_report {
     const struct stp_derived *derived;      /* what was made of it */
     const struct stp_comparisons *verdicts; /* the policy against AUTO */
     size_t n_dropped; /* rules that verification took away again */
+    const struct stp_tune_overlap *overlap; /* NULL: not asked for */
 };
 
 /* How far a policy is from the best arm at each size that was swept: the
@@ -35,6 +48,10 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 /* Writes the report to the file 'path', whole or not at all. */
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err);
+
+/* Both policies and their verdicts as one object. */
+enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
+                                      FILE *fp, struct stp_error *err);
 
 #ifdef __cplusplus
 }
