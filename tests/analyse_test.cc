@@ -263,6 +263,51 @@ TEST(Verify, CountsAnotherChannelCountAsAnotherChoice)
     EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
 }
 
+TEST(Verify, RefutesTheRulesThatAreSlowerWithinTheirRange)
+{
+    struct Case {
+        const char *what;
+        int coll, mode;
+        unsigned n_ranks;
+        uint64_t n_bytes;
+        double us; // AUTO takes 100
+        bool want;
+    } cases[] = {
+        {"first byte", ncclFuncAllGather, STP_MODE_ALONE, 4, 1000, 110, true},
+        {"last byte", ncclFuncAllGather, STP_MODE_ALONE, 4, 2000, 110, true},
+        {"below", ncclFuncAllGather, STP_MODE_ALONE, 4, 999, 110, false},
+        {"above", ncclFuncAllGather, STP_MODE_ALONE, 4, 2001, 110, false},
+        {"faster", ncclFuncAllGather, STP_MODE_ALONE, 4, 1000, 90, false},
+        {"other ranks", ncclFuncAllGather, STP_MODE_ALONE, 2, 1000, 110, false},
+        {"another", ncclFuncAllReduce, STP_MODE_OVERLAP, 4, 1000, 110, false},
+        {"of fsdp", ncclFuncAllGather, STP_MODE_FSDP, 4, 1000, 110, true},
+    };
+    for (const Case &c : cases) {
+        SCOPED_TRACE(c.what);
+        Data d;
+        d.Add(c.n_bytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, c.coll)
+            .Add(c.n_bytes, kPlugin, {c.us, c.us, c.us}, STP_SOURCE_MEASURED,
+                 c.coll);
+        for (size_t i = 0; i < d.data.n_rows; i++) {
+            d.data.rows[i].work.mode = c.mode;
+            d.data.rows[i].n_ranks = c.n_ranks;
+            if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
+                d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        }
+        Compared all(d);
+        stp_derived_rule rule{};
+        rule.coll = ncclFuncAllGather;
+        rule.n_nodes = 1;
+        rule.n_ranks = 4;
+        rule.min_bytes = 1000;
+        rule.max_bytes = 2000;
+
+        EXPECT_EQ(c.want, stp_verify_refutes(&all.all, &rule));
+        rule.coll = ncclFuncReduceScatter;
+        EXPECT_EQ(c.mode == STP_MODE_FSDP, stp_verify_refutes(&all.all, &rule));
+    }
+}
+
 TEST(Verify, LooksHalfwayBetweenSizesAndAroundRangeEnds)
 {
     stp_sizes seen{};

@@ -289,6 +289,22 @@ TEST_F(IterateLoop, MeasuresTheSameProductOnce)
     EXPECT_EQ(12u, progress.total);
 }
 
+TEST_F(IterateLoop, MeasuresTheSameProductOnOtherRanksAgain)
+{
+    const stp_device device = {&ops_, &fake_};
+    ASSERT_EQ(STP_OK, Run());
+    size_t n = out_.data.n_rows;
+
+    for (size_t i = 0; i < n; i++)
+        out_.data.rows[i].n_ranks++;
+    ASSERT_EQ(STP_OK,
+              stp_iterate_run(&device, &plan_, nullptr, nullptr, &out_, &err_));
+    EXPECT_EQ(2 * n, out_.data.n_rows);
+    ASSERT_EQ(STP_OK,
+              stp_iterate_run(&device, &plan_, nullptr, nullptr, &out_, &err_));
+    EXPECT_EQ(2 * n, out_.data.n_rows) << "but not on as many";
+}
+
 TEST_F(IterateLoop, MeasuresEveryModeSizeAndRatio)
 {
     const int modes[] = {STP_MODE_SEQUENTIAL, STP_MODE_FSDP};

@@ -1,5 +1,7 @@
 #include "analyse/verify.h"
 
+#include "nccl_tuner_abi.h"
+
 static const char *const names[] = {
     [STP_VERDICT_SAME] = "same",
     [STP_VERDICT_FASTER] = "faster",
@@ -51,6 +53,27 @@ enum stp_verdict stp_verify_point(const struct stp_point *point)
     const struct stp_comparison *c = stp_verify_arm(point);
 
     return c == NULL ? STP_VERDICT_SAME : stp_verify_comparison(point, c);
+}
+
+/* In fsdp a point's collective is the all-gather. */
+static bool speaks_of(const struct stp_point *p,
+                      const struct stp_derived_rule *rule)
+{
+    bool same = p->coll == rule->coll || (p->work.mode == STP_MODE_FSDP &&
+                                          rule->coll == ncclFuncReduceScatter);
+
+    return same && p->n_nodes == rule->n_nodes && p->n_ranks == rule->n_ranks &&
+           p->n_bytes >= rule->min_bytes && p->n_bytes <= rule->max_bytes;
+}
+
+bool stp_verify_refutes(const struct stp_comparisons *verdicts,
+                        const struct stp_derived_rule *rule)
+{
+    for (size_t i = 0; i < verdicts->n_points; i++)
+        if (speaks_of(&verdicts->points[i], rule) &&
+            stp_verify_point(&verdicts->points[i]) == STP_VERDICT_SLOWER)
+            return true;
+    return false;
 }
 
 static bool contains(const struct stp_sizes *sizes, uint64_t size)

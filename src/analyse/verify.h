@@ -5,6 +5,7 @@
 #define STP_VERIFY_H
 
 #include "analyse/compare.h"
+#include "analyse/derive.h"
 #include "bench/sweep.h"
 
 #ifdef __cplusplus
@@ -36,6 +37,11 @@ enum stp_verdict stp_verify_point(const struct stp_point *point);
 
 /* The plugin arm of a point, or NULL. */
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
+
+/* Whether a policy with that rule is slower somewhere within its range, on as
+ * many ranks.  Points of iterations in fsdp speak of both collectives. */
+bool stp_verify_refutes(const struct stp_comparisons *verdicts,
+                        const struct stp_derived_rule *rule);
 
 /*
  * Sizes at which a policy derived from measurements at 'seen' has not been

@@ -100,7 +100,7 @@ enum stp_status stp_tune_keep(struct stp_tune *t, bool now)
                                        t->iterations_path, &t->err);
     if (status == STP_OK)
         status = save_state(t);
-    t->is_begun = true;
+    t->is_begun |= status == STP_OK;
     t->saved_ms = stp_now_ms();
     return status;
 }

@@ -151,27 +151,6 @@ static enum stp_status try_overlap(struct stp_tune *t,
 
 /* ---- until nothing is slower ---- */
 
-/* In fsdp a row's collective is the all-gather. */
-static bool speaks_of(const struct stp_point *p,
-                      const struct stp_derived_rule *rule)
-{
-    bool same = p->coll == rule->coll || (p->work.mode == STP_MODE_FSDP &&
-                                          rule->coll == ncclFuncReduceScatter);
-
-    return same && p->n_ranks == rule->n_ranks &&
-           p->n_bytes >= rule->min_bytes && p->n_bytes <= rule->max_bytes;
-}
-
-static bool is_slower(const struct stp_comparisons *verdicts,
-                      const struct stp_derived_rule *rule)
-{
-    for (size_t i = 0; i < verdicts->n_points; i++)
-        if (speaks_of(&verdicts->points[i], rule) &&
-            stp_verify_point(&verdicts->points[i]) == STP_VERDICT_SLOWER)
-            return true;
-    return false;
-}
-
 /* Takes away the rules that lost somewhere.  Returns how many. */
 static size_t drop_slower(struct stp_tune_policy *p)
 {
@@ -179,7 +158,7 @@ static size_t drop_slower(struct stp_tune_policy *p)
     size_t n = p->derived.n_rules;
 
     for (size_t i = 0; i < n; i++)
-        if (!is_slower(&p->verdicts, &p->derived.rules[i]))
+        if (!stp_verify_refutes(&p->verdicts, &p->derived.rules[i]))
             p->derived.rules[kept++] = p->derived.rules[i];
     p->derived.n_rules = kept;
     p->n_dropped += n - kept;
