@@ -4,6 +4,7 @@
 #include "cli/trial.h"
 #include "cli/tune.h"
 #include "report/measurements_csv.h"
+#include "report/page.h"
 #include "report/results.h"
 #include "report/tune_report.h"
 
@@ -19,10 +20,10 @@ static void print_use(const struct stp_tune *t)
     printf("\nWrote %s (%zu rules), ", t->o->output, t->alone.derived.n_rules);
     if (t->overlap.exists)
         printf("%s (%zu rules), ", t->overlap.path, t->overlap.derived.n_rules);
-    printf("%s and %s.  To use it in a job:\n\n"
+    printf("%s, %s and %s.  To use it in a job:\n\n"
            "  export NCCL_TUNER_PLUGIN=%s\n"
            "  export NCCL_TUNER_CONFIG_FILE=%s\n",
-           t->report_path, t->sweep_path, plugin, policy);
+           t->page_path, t->report_path, t->sweep_path, plugin, policy);
     if (t->overlap.exists)
         printf("  export NCCL_WORKLOAD_OVERLAP=1   # if it communicates beside "
                "compute: %s\n",
@@ -68,6 +69,20 @@ static enum stp_status save_trials(struct stp_tune *t)
     return status;
 }
 
+static enum stp_status save_page(struct stp_tune *t)
+{
+    const struct stp_page_sources sources = {
+        .policy = t->o->output,
+        .overlap_policy = t->overlap.exists ? t->overlap.path : NULL,
+        .sweep = t->sweep_path,
+        .verify = t->alone.tried.n_rows > 0 ? t->alone.verify_path : NULL,
+        .iterations = t->iterated.data.n_rows > 0 ? t->iterations_path : NULL,
+        .overlap_verify =
+            t->overlap.tried.n_rows > 0 ? t->overlap.verify_path : NULL};
+
+    return stp_page_save(&sources, t->page_path, &t->err);
+}
+
 static void print_times(const struct stp_tune *t)
 {
     static const char *const names[STP_TUNE_N_STAGES] = {
@@ -106,6 +121,8 @@ enum stp_status stp_tune_report(struct stp_tune *t)
 
     if (status == STP_OK)
         status = save_trials(t);
+    if (status == STP_OK)
+        status = save_page(t);
     if (status != STP_OK)
         return status;
     status = t->o->machine.json ? stp_print_tuning_json(&r, stdout, &t->err)
