@@ -1,0 +1,95 @@
+/*
+ * constants.h - the numbers of NCCL's own cost model, as a file sets them
+ *
+ * NCCL 2.28 and later hand a tuner what their model of times is made of before
+ * they compute it.  Other numbers make NCCL choose otherwise, at every size,
+ * without a rule.
+ *
+ * This comment is the format's only definition: CSV (core/csv.h) with the
+ * columns constant, row, column and value.
+ *
+ *   constant              row         column    value
+ *   base_latency          algorithm   protocol  us of a collective, from 0
+ *   nvlink_latency        algorithm   protocol  us of a step over NVLink, from
+ *                                               0
+ *   pci_latency           algorithm   protocol  likewise over PCI
+ *   net_latency           algorithm   protocol  likewise over the network
+ *   ll_bandwidth          generation  nodes     GB/s of LL, above 0
+ *   ring_ll128_bandwidth  generation  nodes     GB/s of a channel, above 0
+ *   tree_ll128_bandwidth  generation  nodes     likewise
+ *   tree_bandwidth        generation  nodes     likewise, of all protocols
+ *   nvls_tree_bandwidth   generation  nodes     likewise
+ *
+ * Bandwidths are the most that NCCL reckons with.  Algorithms and protocols are
+ * those of policies, generations volta, ampere, hopper and blackwell, nodes 1,
+ * 2 and 3+.  On several nodes NCCL takes ll_bandwidth by the CPU instead: of
+ * volta for Intel, of ampere for AMD.
+ *
+ * What a file does not name keeps NCCL's number; nothing may be named twice.
+ */
+#ifndef STP_CONSTANTS_H
+#define STP_CONSTANTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+#include "nccl_tuner_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    STP_N_CONSTANTS = sizeof(ncclTunerConstants_v5_t) / sizeof(double),
+    STP_MAX_CONSTANTS_FILE = 1 << 20, /* bytes */
+};
+
+/* Of each constant, by its place among NCCL's doubles. */
+struct stp_constants {
+    bool is_set[STP_N_CONSTANTS];
+    double value[STP_N_CONSTANTS];
+};
+
+/* The words for one of them.  Static storage. */
+struct stp_constant_name {
+    const char *constant;
+    const char *row;
+    const char *column;
+};
+
+/*
+ * Reads the 'len' bytes at 'text'.  STP_ERR_SYNTAX with line and column, or
+ * STP_ERR_NOMEM; *constants_ret is untouched then.
+ */
+enum stp_status stp_constants_parse(const char *text, size_t len,
+                                    struct stp_constants *constants_ret,
+                                    struct stp_error *err);
+
+/* Like stp_constants_parse(), but reads the file at 'path'; STP_ERR_IO or
+ * STP_ERR_LIMIT, without a line, if it cannot be read. */
+enum stp_status stp_constants_load(const char *path,
+                                   struct stp_constants *constants_ret,
+                                   struct stp_error *err);
+
+/* The words for constant 'i', below STP_N_CONSTANTS. */
+struct stp_constant_name stp_constant_words(size_t i);
+
+/* Whether constant 'i' is a latency, which may be 0; else a bandwidth. */
+bool stp_constant_is_latency(size_t i);
+
+/* The number of constants that are set. */
+size_t stp_constants_size(const struct stp_constants *constants);
+
+/* Sets in '*nccl' what is set, and nothing else. */
+void stp_constants_apply(const struct stp_constants *constants,
+                         ncclTunerConstants_v5_t *nccl);
+
+/* A hash of what is set to what, whatever its order and spelling.  Never 0. */
+uint64_t stp_constants_hash(const struct stp_constants *constants);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CONSTANTS_H */
