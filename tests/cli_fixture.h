@@ -50,8 +50,8 @@ class Cli : public testing::Test
         dir_ = dir;
         for (const char *name :
              {"NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
-              "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_GPU",
-              "STEPTUNE_MACHINES", "RANK", "WORLD_SIZE"})
+              "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_CONSTANTS_FILE",
+              "STEPTUNE_GPU", "STEPTUNE_MACHINES", "RANK", "WORLD_SIZE"})
             unsetenv(name);
         // the recorded machine is the default here, GPUs or not
         setenv("CUDA_VISIBLE_DEVICES", "", 1);

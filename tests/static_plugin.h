@@ -32,7 +32,7 @@ inline constexpr NcclVersion kVersions[] = {
 
 inline constexpr const char *kVariables[] = {
     "NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
-    "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_GPU"};
+    "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_CONSTANTS_FILE", "STEPTUNE_GPU"};
 
 template <auto destroy> struct Destroy {
     template <typename T> void operator()(T *p) const

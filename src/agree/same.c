@@ -15,8 +15,8 @@
 
 /* What the ranks share.  New memory is all zero. */
 struct segment {
-    _Atomic uint64_t value;   /* of whoever came first */
-    _Atomic uint32_t differs; /* somebody left another one */
+    _Atomic uint64_t value;     /* of whoever came first */
+    _Atomic uint64_t differing; /* the bits in which another one differs */
     _Atomic uint32_t n_joined;
     _Atomic uint32_t n_left;
 };
@@ -91,9 +91,8 @@ static void leave_value(struct stp_same *same, uint64_t value)
     struct segment *s = same->segment;
     uint64_t first = 0;
 
-    if (!atomic_compare_exchange_strong(&s->value, &first, value) &&
-        first != value)
-        atomic_store(&s->differs, 1);
+    if (!atomic_compare_exchange_strong(&s->value, &first, value))
+        atomic_fetch_or(&s->differing, first ^ value);
     /* All are here: nobody needs the name any more. */
     if (atomic_fetch_add(&s->n_joined, 1) + 1 == same->n_ranks)
         unlink(same->path);
@@ -163,9 +162,14 @@ enum stp_status stp_same_join(uint64_t comm_id, size_t n_ranks, uint64_t value,
     return status;
 }
 
+uint64_t stp_same_differing(const struct stp_same *same)
+{
+    return atomic_load(&same->segment->differing);
+}
+
 bool stp_same_all(const struct stp_same *same)
 {
-    return atomic_load(&same->segment->differs) == 0;
+    return stp_same_differing(same) == 0;
 }
 
 void stp_same_leave(struct stp_same *same)

@@ -39,6 +39,9 @@ enum stp_status stp_same_join(uint64_t comm_id, size_t n_ranks, uint64_t value,
 /* Whether all that joined left the same.  To be asked when all have joined. */
 bool stp_same_all(const struct stp_same *same);
 
+/* The bits that not all of them left the same; 0 if all did.  Likewise. */
+uint64_t stp_same_differing(const struct stp_same *same);
+
 /* Once for each join; removes the shared memory behind the last rank.  NULL is
  * allowed and does nothing.  All of this may be called from any thread. */
 void stp_same_leave(struct stp_same *same);

@@ -42,8 +42,10 @@ static enum stp_status set_path(char *path, const char *first,
     return STP_OK;
 }
 
-static enum stp_status read_policy_path(char *path, struct stp_error *err)
+static enum stp_status read_policy(struct stp_plugin_settings *settings,
+                                   struct stp_error *err)
 {
+    char *path = settings->policy_path;
     const char *file = setting("NCCL_TUNER_CONFIG_FILE");
     const char *overlap_file = setting("STEPTUNE_OVERLAP_CONFIG_FILE");
     bool overlap = false;
@@ -52,6 +54,7 @@ static enum stp_status read_policy_path(char *path, struct stp_error *err)
 
     if (status != STP_OK)
         return status;
+    settings->policy_is_named = file != NULL || overlap;
     if (file == NULL)
         file = DEFAULT_POLICY;
     if (!overlap)
@@ -65,13 +68,16 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
     const char *gpu = setting("STEPTUNE_GPU");
+    const char *constants = setting("STEPTUNE_CONSTANTS_FILE");
     const char *ledger = setting("STEPTUNE_LEDGER");
 
     if (gpu != NULL)
         snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);
     else
         stp_read_gpu(STP_DRIVER_GPUS, settings_ret->gpu);
+    snprintf(settings_ret->constants, STP_PATH_SIZE, "%s",
+             constants != NULL ? constants : "");
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
              ledger != NULL ? ledger : "");
-    return read_policy_path(settings_ret->policy_path, err);
+    return read_policy(settings_ret, err);
 }

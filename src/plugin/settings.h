@@ -7,6 +7,9 @@
  *   STEPTUNE_OVERLAP_CONFIG_FILE  that policy; default FILE.overlap
  *   STEPTUNE_GPU                  GPU model that the gpu column is compared
  *                                 with; default: as the driver says
+ *   STEPTUNE_CONSTANTS_FILE       numbers for NCCL's own cost model
+ *                                 (core/constants.h), with or without a policy;
+ *                                 default: NCCL's
  *   STEPTUNE_LEDGER               a folder for what is decided, a file a
  *                                 communicator (core/ledger.h); default: none
  *
@@ -15,6 +18,8 @@
 #ifndef STP_SETTINGS_H
 #define STP_SETTINGS_H
 
+#include <stdbool.h>
+
 #include "core/status.h"
 #include "plugin/gpu.h"
 
@@ -22,14 +27,16 @@ enum { STP_PATH_SIZE = 4096 };
 
 struct stp_plugin_settings {
     char policy_path[STP_PATH_SIZE];
-    char gpu[STP_GPU_SIZE];     /* "" if unknown, or if the GPUs differ */
-    char ledger[STP_PATH_SIZE]; /* "" for none */
+    bool policy_is_named; /* else it is the default, which may be missing */
+    char constants[STP_PATH_SIZE]; /* "" for none */
+    char gpu[STP_GPU_SIZE];        /* "" if unknown, or if the GPUs differ */
+    char ledger[STP_PATH_SIZE];    /* "" for none */
 };
 
 /*
  * Reads the environment, and the driver's /proc files for the GPU.  On failure
- * (a value that means nothing, a path that is too long) policy_path is
- * undefined and *err names variable and value.
+ * (a value that means nothing, a path that is too long) what is said of the
+ * policy is undefined and *err names variable and value.
  */
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);

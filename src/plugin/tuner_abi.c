@@ -8,6 +8,7 @@
  * communicator, one from getCollInfo the collective.  A tuner that cannot help
  * says so once and leaves everything as it found it.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "core/backend.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/chunk.h"
+#include "plugin/constants.h"
 #include "plugin/ledger_file.h"
 #include "plugin/settings.h"
 
@@ -23,13 +25,21 @@
 struct context {
     void *self; /* the backend's; NULL: stepped aside, NCCL tunes alone */
     struct stp_same *same; /* until the first decision; NULL: not compared */
+    bool ranks_differ;     /* in constants: one pair for all where no rule
+                              decides */
+    size_t n_nodes;
+    uint64_t constants; /* hash of those that were set; 0: NCCL's own */
     ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
     struct stp_ledger *ledger; /* NULL: nobody asked for one */
 };
 
-/* What a rank that stepped aside leaves for the others to compare with. */
-enum { FINGERPRINT_ASIDE = 1 };
+/* What a rank leaves for the others to compare with: the policy in the upper
+ * half, of which this is that of one that stepped aside, and the constants in
+ * the lower. */
+#define POLICY_ASIDE   1u
+#define POLICY_BITS    0xFFFFFFFF00000000u
+#define CONSTANTS_BITS 0x00000000FFFFFFFFu
 
 #define LOG(log, level, ...)                                                   \
     do {                                                                       \
@@ -97,25 +107,80 @@ static void open_ledger(struct context *ctx, const char *dir,
             stp_backend.name, err.text);
 }
 
-static void open_as_set(struct context *ctx, struct stp_comm_info *info)
+static void take_constants(struct context *ctx, const char *path,
+                           ncclTunerConstants_v5_t *constants)
+{
+    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
+    struct stp_error err;
+    size_t n;
+
+    if (stp_set_constants(path, constants, &n, &ctx->constants, &err) ==
+        STP_OK) {
+        LOG(ctx->log, NCCL_LOG_INFO,
+            "%s: set %zu of NCCL's constants: %s, hash %016" PRIx64,
+            stp_backend.name, n, path, ctx->constants);
+        return;
+    }
+    stp_error_string(&err, path, why, sizeof(why));
+    LOG(ctx->log, NCCL_LOG_WARN, "%s: %s; NCCL keeps its own constants",
+        stp_backend.name, why);
+}
+
+/* Constants alone are a legitimate use. */
+static bool needs_no_policy(const struct stp_plugin_settings *settings)
+{
+    return settings->constants[0] != '\0' && !settings->policy_is_named &&
+           access(settings->policy_path, F_OK) != 0;
+}
+
+static void open_policy(struct context *ctx, const struct stp_comm_info *info,
+                        const struct stp_plugin_settings *settings)
+{
+    struct stp_error err;
+
+    if (needs_no_policy(settings))
+        note(ctx, true, "no policy");
+    else if (open_backend(ctx, info, settings, &err) != STP_OK)
+        step_aside(ctx, settings->policy_path, &err);
+    else
+        log_open(ctx, info);
+}
+
+static void open_as_set(struct context *ctx, struct stp_comm_info *info,
+                        ncclTunerConstants_v5_t *constants)
 {
     struct stp_plugin_settings settings;
     struct stp_error err;
+    enum stp_status status = stp_settings_read(&settings, &err);
 
-    if (stp_settings_read(&settings, &err) != STP_OK) {
-        open_ledger(ctx, settings.ledger, info);
+    open_ledger(ctx, settings.ledger, info);
+    if (settings.constants[0] != '\0')
+        take_constants(ctx, settings.constants, constants);
+    if (status != STP_OK) {
         step_aside(ctx, "environment", &err);
         return;
     }
-    open_ledger(ctx, settings.ledger, info);
     /* Ranks on different nodes cannot know each other's GPUs, and must not
      * decide by their own. */
     if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
-    if (open_backend(ctx, info, &settings, &err) != STP_OK)
-        step_aside(ctx, settings.policy_path, &err);
-    else
-        log_open(ctx, info);
+    open_policy(ctx, info, &settings);
+}
+
+static uint32_t fold(uint64_t hash)
+{
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static uint64_t fingerprint_of(const struct context *ctx)
+{
+    uint32_t policy = POLICY_ASIDE;
+
+    if (ctx->self != NULL)
+        policy = fold(stp_backend.fingerprint(ctx->self));
+    if (policy == 0) /* no value may be 0 */
+        policy = ~0u;
+    return (uint64_t)policy << 32 | fold(ctx->constants);
 }
 
 /* Without shared memory there is nothing to compare, and nothing worse than
@@ -123,14 +188,11 @@ static void open_as_set(struct context *ctx, struct stp_comm_info *info)
 static void join_ranks_of_host(struct context *ctx,
                                const struct stp_comm_info *info)
 {
-    uint64_t fingerprint = FINGERPRINT_ASIDE;
     struct stp_error err;
 
     if (info->comm_id == 0) /* v2 to v4 are not told */
         return;
-    if (ctx->self != NULL)
-        fingerprint = stp_backend.fingerprint(ctx->self);
-    if (stp_same_join(info->comm_id, info->shape.n_ranks, fingerprint,
+    if (stp_same_join(info->comm_id, info->shape.n_ranks, fingerprint_of(ctx),
                       &ctx->same, &err) != STP_OK)
         LOG(ctx->log, NCCL_LOG_INFO,
             "%s: cannot compare policies with the other ranks of this host: %s",
@@ -138,7 +200,8 @@ static void join_ranks_of_host(struct context *ctx,
 }
 
 static struct context *open_context(uint64_t comm_id, size_t n_ranks,
-                                    size_t n_nodes, ncclDebugLogger_t log)
+                                    size_t n_nodes, ncclDebugLogger_t log,
+                                    ncclTunerConstants_v5_t *constants)
 {
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_comm_info info = {.comm_id = comm_id,
@@ -147,7 +210,8 @@ static struct context *open_context(uint64_t comm_id, size_t n_ranks,
     if (ctx == NULL)
         return NULL;
     ctx->log = log;
-    open_as_set(ctx, &info);
+    ctx->n_nodes = n_nodes;
+    open_as_set(ctx, &info, constants);
     join_ranks_of_host(ctx, &info);
     return ctx;
 }
@@ -159,14 +223,28 @@ static void close_backend(struct context *ctx)
     ctx->self = NULL;
 }
 
-/* Before the first decision, when all ranks have joined. */
-static void compare_with_ranks_of_host(struct context *ctx)
+/* NCCL has built each rank's model from them by now, and the ranks would choose
+ * differently.  All see that they differ, so that all can take the same pair;
+ * but not those of other hosts. */
+static void heed_constants(struct context *ctx)
 {
-    bool all_same = stp_same_all(ctx->same);
+    static const char what[] =
+        "the ranks of this host do not hold the same constants";
 
-    stp_same_leave(ctx->same);
-    ctx->same = NULL;
-    if (all_same || ctx->self == NULL)
+    ctx->ranks_differ = ctx->n_nodes == 1;
+    LOG(ctx->log, NCCL_LOG_WARN,
+        "%s: %s (their logs show path and hash), expected the same "
+        "STEPTUNE_CONSTANTS_FILE on all; %s",
+        stp_backend.name, what,
+        ctx->ranks_differ
+            ? "they all use ring/simple, which is slow, but does not hang"
+            : "they may choose differently, and then the job hangs");
+    note(ctx, ctx->self == NULL, what);
+}
+
+static void heed_policy(struct context *ctx)
+{
+    if (ctx->self == NULL)
         return;
     LOG(ctx->log, NCCL_LOG_WARN,
         "%s: the ranks of this host do not hold the same policy (their logs "
@@ -174,6 +252,37 @@ static void compare_with_ranks_of_host(struct context *ctx)
         stp_backend.name);
     note(ctx, true, "the ranks of this host do not hold the same policy");
     close_backend(ctx);
+}
+
+/* Before the first decision, when all ranks have joined. */
+static void compare_with_ranks_of_host(struct context *ctx)
+{
+    uint64_t differing = stp_same_differing(ctx->same);
+
+    stp_same_leave(ctx->same);
+    ctx->same = NULL;
+    if ((differing & CONSTANTS_BITS) != 0)
+        heed_constants(ctx);
+    if ((differing & POLICY_BITS) != 0)
+        heed_policy(ctx);
+}
+
+/* A pair that does not depend on costs: ring/simple, or the first that NCCL has
+ * not ruled out, which constants do not change. */
+static bool choose_for_all(const struct stp_cost_view *view,
+                           struct stp_choice *choice)
+{
+    int first = NCCL_ALGO_RING * view->n_proto + NCCL_PROTO_SIMPLE;
+
+    if (view->cost[first] < 0)
+        for (first = 0; first < view->n_algo * view->n_proto; first++)
+            if (view->cost[first] >= 0)
+                break;
+    if (first == view->n_algo * view->n_proto)
+        return false;
+    *choice = (struct stp_choice){.algo = first / view->n_proto,
+                                  .proto = first % view->n_proto};
+    return true;
 }
 
 static bool choose(struct context *ctx, const struct stp_query *query,
@@ -187,6 +296,8 @@ static bool choose(struct context *ctx, const struct stp_query *query,
         compare_with_ranks_of_host(ctx);
     decided =
         ctx->self != NULL && stp_backend.choose(ctx->self, query, view, choice);
+    if (!decided && ctx->ranks_differ)
+        decided = choose_for_all(view, choice);
     if (ctx->ledger != NULL)
         stp_ledger_count(ctx->ledger, query->coll, query->n_bytes,
                          decided ? choice : NULL);
@@ -211,7 +322,7 @@ static ncclResult_t close_context(void *opaque)
 static ncclResult_t init_v2(size_t n_ranks, size_t n_nodes,
                             ncclDebugLogger_t log, void **context)
 {
-    *context = open_context(0, n_ranks, n_nodes, log);
+    *context = open_context(0, n_ranks, n_nodes, log, NULL);
     return ncclSuccess;
 }
 
@@ -221,8 +332,7 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
                             ncclTunerConstants_v5_t *constants)
 {
     (void)nvl;
-    (void)constants;
-    *context = open_context(comm_id, n_ranks, n_nodes, log);
+    *context = open_context(comm_id, n_ranks, n_nodes, log, constants);
     return ncclSuccess;
 }
 
