@@ -125,7 +125,7 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
     comm->nccl = nccl;
     comm->machine = machine;
     comm->id = comm_id;
-    mock_model_constants(mock_nccl_version(nccl)->model, &constants);
+    mock_nccl_constants(nccl, &constants);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = init_tuner(comm, comm_id, &constants);

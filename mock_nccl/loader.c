@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cost_model.h"
 #include "plugin_open.h"
 
 enum { ERROR_SIZE = 256 }; /* NCCL's, which cuts what is longer */
@@ -17,11 +18,12 @@ enum status { FAILED = -1, READY, LOADED };
 
 struct mock_nccl {
     const struct mock_version *version;
-    char *plugin; /* NCCL_TUNER_PLUGIN, or NULL */
-    char *net;    /* NCCL_NET_PLUGIN, or NULL */
-    char *algo;   /* NCCL_ALGO, or NULL */
-    char *proto;  /* NCCL_PROTO, or NULL */
-    bool collnet; /* NCCL_COLLNET_ENABLE */
+    char *plugin;                             /* NCCL_TUNER_PLUGIN, or NULL */
+    char *net;                                /* NCCL_NET_PLUGIN, or NULL */
+    char *algo;                               /* NCCL_ALGO, or NULL */
+    char *proto;                              /* NCCL_PROTO, or NULL */
+    bool collnet;                             /* NCCL_COLLNET_ENABLE */
+    const ncclTunerConstants_v5_t *constants; /* NULL: the version's own */
     const void *static_tuner;
     int static_tuner_version;
 
@@ -37,6 +39,15 @@ struct mock_nccl {
 const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
 {
     return nccl->version;
+}
+
+void mock_nccl_constants(const struct mock_nccl *nccl,
+                         ncclTunerConstants_v5_t *constants_ret)
+{
+    if (nccl->constants != NULL)
+        *constants_ret = *nccl->constants;
+    else
+        mock_model_constants(nccl->version->model, constants_ret);
 }
 
 const char *mock_nccl_algo(const struct mock_nccl *nccl)
@@ -122,6 +133,7 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     }
     nccl->version = mock_version_find(options->version);
     nccl->collnet = options->collnet;
+    nccl->constants = options->constants;
     nccl->static_tuner = options->static_tuner;
     nccl->static_tuner_version = options->static_tuner_version;
     pthread_mutex_init(&nccl->lock, NULL);

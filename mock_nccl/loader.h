@@ -12,6 +12,10 @@
 
 const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
 
+/* What a communicator's model starts from. */
+void mock_nccl_constants(const struct mock_nccl *nccl,
+                         ncclTunerConstants_v5_t *constants_ret);
+
 /* NCCL_ALGO and NCCL_PROTO, or NULL. */
 const char *mock_nccl_algo(const struct mock_nccl *nccl);
 const char *mock_nccl_proto(const struct mock_nccl *nccl);

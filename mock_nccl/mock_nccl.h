@@ -234,6 +234,10 @@ const char *mock_release_name(size_t i);
 /* The number of a version as options name it, such as "2.28.9"; -1 for none. */
 int mock_release_find(const char *version);
 
+/* The constants that the model of such a number starts from. */
+void mock_release_constants(int release,
+                            ncclTunerConstants_v5_t *constants_ret);
+
 struct mock_nccl; /* libnccl as one process has it: the loader's state */
 
 struct mock_nccl_options {
@@ -266,6 +270,10 @@ struct mock_nccl_options {
      * NVSwitch in every node.  As in NCCL it comes to nothing on one node, and
      * on a machine whose graphs have no channels of CollNet Chain. */
     bool collnet;
+
+    /* Instead of the version's own constants of its model; NULL for those. Read
+     * whenever a communicator is made, before a tuner may edit its copy. */
+    const ncclTunerConstants_v5_t *constants;
 };
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cost_model.h"
 #include "mock_nccl.h"
 
 #define INIT_TUNING ((unsigned long)(NCCL_INIT | NCCL_TUNING))
@@ -313,6 +314,11 @@ int mock_release_find(const char *version)
             return i;
     }
     return -1;
+}
+
+void mock_release_constants(int release, ncclTunerConstants_v5_t *constants_ret)
+{
+    mock_model_constants(versions[release].model, constants_ret);
 }
 
 const struct mock_version *mock_version_find(const char *name)

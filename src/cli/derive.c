@@ -8,6 +8,7 @@
 #include "analyse/objective.h"
 #include "analyse/steadiness.h"
 #include "cli/cli.h"
+#include "cli/derive_constants.h"
 #include "cli/derive_load.h"
 #include "core/names.h"
 #include "report/best_csv.h"
@@ -17,6 +18,8 @@
 struct options {
     struct stp_derive_options derive;
     enum stp_objective objective;
+    bool as_constants;
+    const char *on; /* NULL: not given */
     bool trust_passes;
     bool extrapolate;
     int coll;           /* -1: not given */
@@ -28,6 +31,8 @@ struct options {
 
 enum {
     OPT_JSON = 0x300,
+    OPT_AS,
+    OPT_ON,
     OPT_OBJECTIVE,
     OPT_ARM,
     OPT_COLLECTIVE,
@@ -36,8 +41,19 @@ enum {
 };
 
 static const struct argp_option options[] = {
-    {"output", 'o', "FILE.conf", 0,
-     "Write the policy there (default: print it)", 0},
+    {"output", 'o', "FILE", 0,
+     "Write the policy or constants there (default: print them)", 0},
+    {"as", OPT_AS, "WHAT", 0,
+     "policy (default), or constants: of NCCL's own model, with which its "
+     "choices are right at the sizes measured, between and beyond them, for "
+     "STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30. Verify them by runs with "
+     "and without: in one communicator they hold for every arm, so that "
+     "`steptune verify` cannot compare them",
+     0},
+    {"on", OPT_ON, "MACHINE", 0,
+     "With --as constants, the recorded machine whose model is fitted "
+     "(default: the one that the data name)",
+     0},
     {"objective", OPT_OBJECTIVE, "WHAT", 0,
      "What to shorten: time (default), of collectives alone, by measurements "
      "of `steptune sweep`; or iteration, of training iterations, by the "
@@ -73,6 +89,29 @@ static void parse_objective(const char *arg, struct options *o,
     if (objective < 0)
         argp_error(state, "--objective '%s', expected time or iteration", arg);
     o->objective = (enum stp_objective)objective;
+}
+
+static void parse_as(const char *arg, struct options *o,
+                     struct argp_state *state)
+{
+    if (strcmp(arg, "policy") != 0 && strcmp(arg, "constants") != 0)
+        argp_error(state, "--as '%s', expected policy or constants", arg);
+    o->as_constants = strcmp(arg, "constants") == 0;
+}
+
+static void check(const struct options *o, struct argp_state *state)
+{
+    if (o->n_inputs == 0)
+        argp_error(state, "no measurements, expected files of `steptune "
+                          "sweep -o`, rounds.csv of `steptune iterate -o`, "
+                          "text of nccl-tests or NVIDIA's performance "
+                          "data");
+    if (o->on != NULL && !o->as_constants)
+        argp_error(state, "--on alone, expected --as constants with it");
+    if (o->as_constants &&
+        (o->extrapolate || o->objective != STP_OBJECTIVE_TIME))
+        argp_error(state, "--as constants with %s, which is for policies",
+                   o->extrapolate ? "--extrapolate" : "--objective iteration");
 }
 
 static void parse_arm(const char *arg, struct options *o,
@@ -115,6 +154,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_OBJECTIVE:
         parse_objective(arg, o, state);
         return 0;
+    case OPT_AS:
+        parse_as(arg, o, state);
+        return 0;
+    case OPT_ON:
+        o->on = arg;
+        return 0;
     case OPT_ARM:
         parse_arm(arg, o, state);
         return 0;
@@ -134,11 +179,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         o->inputs[o->n_inputs++].path = arg;
         return 0;
     case ARGP_KEY_END:
-        if (o->n_inputs == 0)
-            argp_error(state, "no measurements, expected files of `steptune "
-                              "sweep -o`, rounds.csv of `steptune iterate -o`, "
-                              "text of nccl-tests or NVIDIA's performance "
-                              "data");
+        check(o, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -352,6 +393,9 @@ static const char *objection(const struct options *o,
     if (data->kind == STP_DERIVE_TEXT && !has_auto(&data->data))
         return "no run of NCCL's own choice to compare with, expected one, "
                "such as --arm auto=FILE";
+    if (data->kind == STP_DERIVE_NVIDIA && o->as_constants)
+        return "NVIDIA's data have no times of NCCL's own choice, which "
+               "constants are to change";
     return NULL;
 }
 
@@ -364,6 +408,14 @@ static int run(const char *command, const struct options *o,
 
     if (why != NULL)
         return stp_complain(command, "%s", why);
+    if (o->as_constants)
+        return stp_derive_constants(
+            command,
+            &(struct stp_derive_constants){.data = &data->data,
+                                           .on = o->on,
+                                           .output = o->output,
+                                           .trust_passes = o->trust_passes,
+                                           .json = o->json});
     status = data->kind == STP_DERIVE_NVIDIA
                  ? derive_best(o, &data->rows, &err)
                  : derive(command, o, &data->data, &err);
