@@ -29,6 +29,7 @@ static void add_residual(struct stp_residual *r,
     r->worst = fmax(r->worst, exp(lost));
     r->n++;
     r->n_slower += size->is_slower[pair];
+    r->n_faster += size->is_faster[pair];
 }
 
 static void finish_residual(struct stp_residual *r)
@@ -217,7 +218,7 @@ static enum stp_status fit_sizes(const struct fitting *f,
     return status == STP_OK ? leave_each_out(f, fit) : status;
 }
 
-enum stp_status stp_constants_fit(const struct stp_comparisons *comparisons,
+enum stp_status stp_fit_constants(const struct stp_comparisons *comparisons,
                                   const struct stp_constants_terms *terms,
                                   struct stp_constants_fit *fit_ret,
                                   struct stp_error *err)
@@ -244,8 +245,8 @@ enum stp_status stp_constants_fit(const struct stp_comparisons *comparisons,
 
 bool stp_constants_fit_helps(const struct stp_constants_fit *fit)
 {
-    return stp_constants_size(&fit->constants) > 0 &&
-           fit->after.mean < fit->before.mean && fit->after.n_slower == 0 &&
+    return fit->after.n_faster > 0 && fit->after.n_slower == 0 &&
+           fit->after.mean < fit->before.mean && fit->left_out.n > 0 &&
            fit->left_out.mean <= fit->left_before.mean;
 }
 

@@ -8,9 +8,10 @@
  *
  * A choice is worth the mean over sizes of the logarithm of its time over that
  * of the fastest pair measured there.  One that is slower than NCCL's own
- * beyond its interval weighs ten times that, one that nobody measured more than
- * the slowest.  Between two neighbouring sizes a third is looked at, half as
- * important, with times interpolated in logarithms.  Of equally good constants
+ * beyond its interval is all but forbidden, and one that nobody measured counts
+ * for more than the slowest.  Between two neighbouring sizes a third is looked
+ * at, half as important, with times that grow by the byte from one to the
+ * other.  Of equally good constants
  * those nearest to NCCL's are taken, so that one that decides nothing stays.
  */
 #ifndef STP_ANALYSE_CONSTANTS_H
@@ -37,6 +38,7 @@ struct stp_residual {
     double worst;    /* >= 1 */
     size_t n;        /* sizes */
     size_t n_slower; /* than NCCL's own choice, beyond the interval */
+    size_t n_faster; /* likewise */
 };
 
 /* A size at which the choice is not the fastest by STP_DERIVE_SAME or more. */
@@ -69,12 +71,13 @@ struct stp_constants_fit {
  * STP_ERR_DEVICE if the machine or version is unknown; STP_ERR_NOMEM.
  * *fit_ret is to be freed with stp_constants_fit_free(), else untouched.
  */
-enum stp_status stp_constants_fit(const struct stp_comparisons *comparisons,
+enum stp_status stp_fit_constants(const struct stp_comparisons *comparisons,
                                   const struct stp_constants_terms *terms,
                                   struct stp_constants_fit *fit_ret,
                                   struct stp_error *err);
 
-/* Whether the constants are better than NCCL's own, also between sizes. */
+/* Whether the constants are better than NCCL's own: faster at some size beyond
+ * noise, slower at none, and no worse at sizes they were fitted without. */
 bool stp_constants_fit_helps(const struct stp_constants_fit *fit);
 
 void stp_constants_fit_free(struct stp_constants_fit *fit);

@@ -59,6 +59,7 @@ struct stp_const_size {
     double auto_us; /* in logarithms, as the next ones */
     double us[STP_CONST_PAIRS];      /* NAN: not measured */
     bool is_slower[STP_CONST_PAIRS]; /* than NCCL's, beyond the interval */
+    bool is_faster[STP_CONST_PAIRS]; /* likewise */
     double best, worst;              /* of us */
     bool is_inner; /* there is a smaller and a larger one of its kind */
 };

@@ -19,8 +19,8 @@ enum {
     MOST_PASSES = 8,           /* with steps of one size */
 };
 
-/* What moving a constant by a factor of e costs: less than any measured gain,
- * but it settles ties. */
+/* What moving a constant at all costs, and again by a factor of e: less than
+ * any measured gain, but it settles ties. */
 static const double move_cost = 1e-5;
 
 typedef float table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS]; /* us */
@@ -39,7 +39,8 @@ struct search {
 /* Where the search stands. */
 struct place {
     int k[STP_N_CONSTANTS];
-    double cost;
+    double regret; /* mean over sizes, with penalties */
+    double cost;   /* the same, and that of moving */
 };
 
 static double three_digits(double value)
@@ -124,8 +125,10 @@ static enum stp_status evaluate(const struct search *s, struct place *place)
         regret += size->weight * lost;
     }
     for (size_t i = 0; i < s->n; i++)
-        moved += abs(place->k[i]) / OCTAVE * log(2);
-    place->cost = regret / s->weight + move_cost * moved;
+        if (place->k[i] != 0)
+            moved += 1 + abs(place->k[i]) * log(2) / OCTAVE;
+    place->regret = regret / s->weight;
+    place->cost = place->regret + move_cost * moved;
     return status;
 }
 
@@ -279,6 +282,24 @@ static enum stp_status start_from(struct search *s, unsigned start,
     return status;
 }
 
+/* Does without one moved constant after the other, if the rest can do it. */
+static enum stp_status save(const struct search *s, struct place *best)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < s->n && status == STP_OK; i++) {
+        struct place place = *best;
+
+        if (place.k[i] == 0)
+            continue;
+        place.k[i] = 0;
+        status = descend(s, &place);
+        if (status == STP_OK && place.cost < best->cost)
+            *best = place;
+    }
+    return status;
+}
+
 enum stp_status stp_const_search(struct stp_const_model *model,
                                  const struct stp_const_sizes *sizes,
                                  unsigned n_starts, uint64_t seed,
@@ -286,15 +307,18 @@ enum stp_status stp_const_search(struct stp_const_model *model,
                                  struct stp_error *err)
 {
     struct search s = {.model = model, .sizes = sizes, .err = err};
-    struct place best = {.cost = INFINITY};
+    struct place best = {.regret = INFINITY, .cost = INFINITY};
     enum stp_status status;
 
     stp_const_model_defaults(model, &s.defaults);
     for (size_t i = 0; i < sizes->n; i++)
         s.weight += sizes->sizes[i].weight;
     status = find_those_that_matter(&s);
-    for (unsigned start = 0; start < n_starts && status == STP_OK; start++)
+    for (unsigned start = 0;
+         start < n_starts && status == STP_OK && best.regret > 0; start++)
         status = start_from(&s, start, seed, &best);
+    if (status == STP_OK)
+        status = save(&s, &best);
     if (status == STP_OK)
         constants_of(&s, &best, best_ret);
     return status;

@@ -60,10 +60,12 @@ static void take_times(const struct stp_point *p, bool trust_passes,
             continue;
         s->us[pair] = s->auto_us - log(c->gain.gain);
         s->is_slower[pair] = c->gain.high < 1;
+        s->is_faster[pair] = c->gain.low > 1;
     }
     if (s->auto_pair >= 0) {
         s->us[s->auto_pair] = s->auto_us;
         s->is_slower[s->auto_pair] = false;
+        s->is_faster[s->auto_pair] = false;
     }
     sum_up(s);
 }
@@ -121,21 +123,29 @@ static enum stp_status check(const struct stp_point *p,
     return STP_OK;
 }
 
-/* Halfway in logarithms; what is known at both ends is known there. */
+/* Halfway in logarithms, with times that grow by the byte; what is known at
+ * both ends is known there. */
+static double time_between(double a_us, double b_us, double share)
+{
+    return log(exp(a_us) + share * (exp(b_us) - exp(a_us)));
+}
+
 static void add_between(struct stp_const_sizes *all,
                         const struct stp_const_size *a,
                         const struct stp_const_size *b)
 {
     struct stp_const_size *s = &all->sizes[all->n];
     uint64_t half = stp_size_between(a->question.n_bytes, b->question.n_bytes);
+    double share = (double)(half - a->question.n_bytes) /
+                   (double)(b->question.n_bytes - a->question.n_bytes);
 
     *s = *a;
     s->weight = .5;
     s->is_inner = false;
     s->question.n_bytes = half;
-    s->auto_us = (a->auto_us + b->auto_us) / 2;
+    s->auto_us = time_between(a->auto_us, b->auto_us, share);
     for (int i = 0; i < STP_CONST_PAIRS; i++) {
-        s->us[i] = (a->us[i] + b->us[i]) / 2; /* NAN if either is */
+        s->us[i] = time_between(a->us[i], b->us[i], share); /* or NAN */
         s->is_slower[i] = false;
     }
     sum_up(s);

@@ -34,8 +34,13 @@ static enum stp_status write_out(const struct stp_derive_constants *o,
 /* Why there is nothing to write. */
 static int decline(const char *command, const struct stp_constants_fit *fit)
 {
-    if (fit->after.mean >= fit->before.mean ||
-        stp_constants_size(&fit->constants) == 0)
+    if (fit->left_out.n == 0)
+        return stp_complain(command,
+                            "%zu sizes, expected three or more of a "
+                            "collective, to see how constants do between them: "
+                            "no file is written",
+                            fit->after.n);
+    if (fit->after.mean >= fit->before.mean || fit->after.n_faster == 0)
         return stp_complain(command,
                             "no constants choose better than NCCL's own, whose "
                             "choices take %.4f times as long as the fastest: "
@@ -67,7 +72,7 @@ static enum stp_status compare_and_fit(const struct stp_derive_constants *o,
 
     if (status != STP_OK)
         return status;
-    status = stp_constants_fit(&comparisons, &terms, fit_ret, err);
+    status = stp_fit_constants(&comparisons, &terms, fit_ret, err);
     stp_comparisons_free(&comparisons);
     return status;
 }
