@@ -181,6 +181,21 @@ TEST(Sizes, GrowByTheFactorUpToTheEnd)
     EXPECT_THAT(List(s), ElementsAre(8, 16, 32, 64));
 }
 
+TEST(Sizes, OfTheirOwnMakingAreAlignedAsTensorsAre)
+{
+    stp_sizes s{};
+
+    // but the first, which somebody asked for
+    ASSERT_EQ(STP_OK,
+              stp_sizes_add_geometric(&s, 1000000, 8000000, 1.9, 4, nullptr));
+
+    EXPECT_THAT(List(s),
+                ElementsAre(1000000, 1900000 - 1900000 % 64,
+                            3610000 - 3610000 % 64, 6859000 - 6859000 % 64));
+    EXPECT_EQ(4u, stp_size_step(16383, 4));
+    EXPECT_EQ(64u, stp_size_step(16384, 4));
+}
+
 TEST(Sizes, RefuseAListThatHasNoEnd)
 {
     stp_sizes s{};

@@ -86,8 +86,8 @@ TEST_F(Tune, MeasuresMoreWhereTheDecisionChangesAndNotElsewhere)
     // which NCCL's own choice changes at the first
     EXPECT_THAT(SizesOf("allgather"),
                 ElementsAre(8, 32, 128, 512, 2048, 8192, 32768, 131072, 524288,
-                            2097152, 2965816, 3526968, 4194304, 8388608,
-                            16777216, 23726560, 33554432, 134217728,
+                            2097152, 2965760, 3526912, 4194304, 8388608,
+                            16777216, 23726464, 33554432, 134217728,
                             268435456));
     auto rules = Rows(Read("t.conf"));
     ASSERT_EQ(1u, rules.size());

@@ -66,8 +66,9 @@ TEST_F(Cli, TuneFindsTheRecordedGainsAndIsNowhereSlower)
     EXPECT_THAT(Files(),
                 ElementsAre("steptune.conf", "steptune.conf.overlap",
                             "steptune.conf.verified.txt",
-                            "steptune.iterations.csv", "steptune.report.txt",
-                            "steptune.sweep.csv", "steptune.verify.csv"));
+                            "steptune.iterations.csv", "steptune.report.html",
+                            "steptune.report.txt", "steptune.sweep.csv",
+                            "steptune.verify.csv"));
 }
 
 TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)

@@ -110,9 +110,10 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
 {
     const struct stp_comparison *at_a = choice_at(a, terms->min_gain);
     const struct stp_comparison *at_b = choice_at(b, terms->min_gain);
-    uint64_t size = stp_size_between(a->n_bytes, b->n_bytes) / grain * grain;
+    uint64_t size = stp_size_between(a->n_bytes, b->n_bytes);
     double factor = terms->resolution;
 
+    size -= size % stp_size_step(size, grain);
     if (auto_differs(a, b))
         factor = sqrt(factor);
     if ((double)b->n_bytes <= (double)a->n_bytes * factor * STP_REFINE_SLACK ||

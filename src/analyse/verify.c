@@ -88,7 +88,7 @@ static enum stp_status add_unseen(const struct stp_sizes *seen, uint64_t size,
                                   uint64_t grain, struct stp_sizes *sizes,
                                   struct stp_error *err)
 {
-    size = size / grain * grain;
+    size -= size % stp_size_step(size, grain);
     if (size < seen->size[0] || size > seen->size[seen->n - 1] ||
         contains(seen, size))
         return STP_OK;
@@ -110,7 +110,8 @@ enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
     for (size_t i = 0; seen->n > 0 && i < n_ends && status == STP_OK; i++) {
         status = add_unseen(seen, ends[i], grain, sizes_ret, err);
         if (status == STP_OK)
-            status = add_unseen(seen, ends[i] + grain, grain, sizes_ret, err);
+            status = add_unseen(seen, ends[i] + stp_size_step(ends[i], grain),
+                                grain, sizes_ret, err);
     }
     return status;
 }

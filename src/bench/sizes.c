@@ -3,6 +3,11 @@
 #include <math.h>
 #include <string.h>
 
+uint64_t stp_size_step(uint64_t size, uint64_t grain)
+{
+    return size >= 4096 * grain ? 16 * grain : grain;
+}
+
 enum stp_status stp_sizes_add(struct stp_sizes *sizes, uint64_t size,
                               uint64_t grain, struct stp_error *err)
 {
@@ -37,8 +42,13 @@ enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
                         (unsigned long long)begin, (unsigned long long)end,
                         factor);
     for (double s = (double)begin; s <= (double)end && status == STP_OK;
-         s *= factor)
-        status = stp_sizes_add(sizes, (uint64_t)s, grain, err);
+         s *= factor) {
+        uint64_t size = (uint64_t)s;
+
+        if (size != begin)
+            size -= size % stp_size_step(size, grain);
+        status = stp_sizes_add(sizes, size, grain, err);
+    }
     return status;
 }
 

@@ -21,13 +21,24 @@ struct stp_sizes {
     size_t n;
 };
 
+/*
+ * What a size about 'size' is rounded to a multiple of, where nobody asked for
+ * this very one: 'grain', and from 4096 of them on 16, so that whatever the
+ * type, every rank's part begins at a multiple of 16 bytes, as tensors and
+ * buckets do, and as nccl-tests' sizes.  NCCL moves 16 bytes at a time, and
+ * goes another way where it cannot: on 2 x H200 an allgather of 512 MiB takes
+ * 1.06 ms, one of 724 MiB and 12 bytes 2.22.
+ */
+uint64_t stp_size_step(uint64_t size, uint64_t grain);
+
 /* Puts 'size', rounded down to a multiple of 'grain' but not below one, where
  * it belongs.  STP_ERR_LIMIT if the list is full. */
 enum stp_status stp_sizes_add(struct stp_sizes *sizes, uint64_t size,
                               uint64_t grain, struct stp_error *err);
 
-/* Adds 'begin', 'begin' times 'factor' and so on up to 'end'; 1 <= begin <= end
- * and factor > 1, else STP_ERR_RANGE. */
+/* Adds 'begin', 'begin' times 'factor' and so on up to 'end', but for the first
+ * in steps of stp_size_step(); 1 <= begin <= end and factor > 1, else
+ * STP_ERR_RANGE. */
 enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
                                         uint64_t end, double factor,
                                         uint64_t grain, struct stp_error *err);

@@ -328,6 +328,35 @@ static enum stp_status measure_size(struct sweep *s, int coll, uint64_t n_bytes)
     return status;
 }
 
+/* As many collectives in every process, whatever they take in one. */
+static enum stp_status wake_up(struct sweep *s)
+{
+    enum { WAKE_BYTES = 16 << 20, FEW = 2000, MANY = 20000, AT_ONCE = 100 };
+    static const struct stp_arm own = {.kind = STP_ARM_AUTO};
+    const struct stp_device *d = s->device;
+    struct stp_collective what = {.coll = s->plan->colls[0],
+                                  .type = s->plan->type,
+                                  .op = s->plan->op,
+                                  .root = s->plan->root};
+    const struct stp_sizes *sizes = &s->plan->sizes[0];
+    enum stp_status status = d->ops->begin_round(d->self, 0, 1, s->err);
+    unsigned n;
+
+    if (status == STP_OK)
+        status = d->ops->select_arm(d->self, &own, s->err);
+
+    for (size_t i = 0; i < sizes->n && sizes->size[i] <= WAKE_BYTES; i++)
+        what.n_bytes = sizes->size[i];
+    n = what.n_bytes > WAKE_BYTES / 16 ? FEW : MANY;
+    for (unsigned i = 0; what.n_bytes > 0 && i < n && status == STP_OK;
+         i += AT_ONCE) {
+        status = note(s, &what, AT_ONCE, 0);
+        if (status == STP_OK)
+            status = d->ops->synchronise(d->self, s->err);
+    }
+    return status;
+}
+
 static enum stp_status measure_all(struct sweep *s, stp_sweep_progress progress,
                                    void *user)
 {
@@ -378,7 +407,11 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
     if (s->sample_us != NULL) {
         device->ops->info(device->self, &s->info);
         stp_name_data(&s->info, data);
-        status = measure_all(s, progress, user);
+        status = plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0'
+                     ? wake_up(s)
+                     : STP_OK;
+        if (status == STP_OK)
+            status = measure_all(s, progress, user);
     } else
         stp_fail(err, status, 0, 0, "out of memory");
     free(s->sample_us);

@@ -50,6 +50,9 @@ struct stp_sweep_plan {
     bool check;     /* every arm's result at every size, in the first round */
     bool rotate;    /* begin each round with another arm: on machines that
                        drift */
+    bool wake;      /* run some tenths of a second first, on a live GPU: its
+                       clocks are low when it had nothing to do, and the first
+                       rounds would be slower than the later ones */
     uint64_t seed;  /* of the data that is checked */
 };
 

@@ -139,6 +139,7 @@ static void choose_counts(const struct stp_device_info *info,
                                   : DEFAULT_ITERS;
     plan->turn_us = info->is_live && m->iters == 0 ? LIVE_TURN_US : 0;
     plan->rotate = info->is_live;
+    plan->wake = info->is_live;
     plan->type = m->type >= 0    ? m->type
                  : info->is_live ? STP_TYPE_F32
                                  : STP_TYPE_BF16;

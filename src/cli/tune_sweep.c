@@ -61,6 +61,7 @@ static enum stp_status measure(struct sweep *s, int coll, uint64_t n_bytes,
     plan.rounds = rounds - have;
     status =
         stp_sweep_run(s->device, &plan, NULL, NULL, &t->alone.data, &t->err);
+    t->plan.plan.wake = false;
     for (size_t i = first; i < t->alone.data.n_rows; i++)
         t->alone.data.rows[i].round += have;
     return status == STP_OK ? stp_tune_keep(t, false) : status;

@@ -69,6 +69,7 @@ static enum stp_status try_alone(struct stp_tune *t,
         status = stp_trial_add_unseen(device, t->alone.trial_path, &t->plan,
                                       &t->err);
     t->plan.plan.arms = &both;
+    t->plan.plan.wake = info.is_live;
     if (t->o->measure.rounds == 0 && info.max_rounds > 0)
         t->plan.plan.rounds = info.max_rounds; /* another in each pass */
     if (status == STP_OK)
