@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm.h"
 #include "error.h"
-#include "mock_nccl.h"
 
 struct mock_cuda_graph {
     size_t n;
@@ -39,7 +39,7 @@ ncclResult_t mock_comm_capture(struct mock_comm *comm,
     if (graph == NULL || copy == NULL)
         rc = mock_fail_memory();
     else
-        rc = mock_comm_group(comm, copy, n, graph->outcomes);
+        rc = mock_comm_plan(comm, copy, n, graph->outcomes);
     free(copy);
     if (rc != ncclSuccess) {
         free(graph);

@@ -18,10 +18,16 @@
 enum { NS_PER_US = 1000, NS_PER_S = 1000000000 };
 
 static _Thread_local int64_t shift_ns;
+static _Thread_local int64_t set_ns = -1; /* below 0: the machine's clock */
 
 void mock_clock_shift(int64_t ns)
 {
     shift_ns = ns;
+}
+
+void mock_clock_set(int64_t ns)
+{
+    set_ns = ns;
 }
 
 /* CPU time is what this thread or process has used, on whatever day. */
@@ -36,9 +42,12 @@ EXPORTED int clock_gettime(clockid_t clock, struct timespec *time_ret)
     int rc = (int)syscall(SYS_clock_gettime, clock, time_ret);
     int64_t ns;
 
-    if (rc != 0 || shift_ns == 0 || !tells_time(clock))
+    if (rc != 0 || (shift_ns == 0 && set_ns < 0) || !tells_time(clock))
         return rc;
-    ns = (int64_t)time_ret->tv_sec * NS_PER_S + time_ret->tv_nsec + shift_ns;
+    ns = set_ns;
+    if (ns < 0)
+        ns = (int64_t)time_ret->tv_sec * NS_PER_S + time_ret->tv_nsec;
+    ns += shift_ns;
     time_ret->tv_sec = (time_t)(ns / NS_PER_S);
     time_ret->tv_nsec = (long)(ns % NS_PER_S);
     return 0;

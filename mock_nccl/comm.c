@@ -1,28 +1,14 @@
-#include <stdlib.h>
+/* comm.c - what a communicator asks its tuner, and makes of the answer */
 #include <string.h>
 
 #include "channels.h"
 #include "chunk.h"
-#include "comm.h"
+#include "comm_parts.h"
 #include "decide.h"
 #include "guard.h"
-#include "id.h"
 #include "loader.h"
 #include "log.h"
-#include "machine.h"
 #include "names.h"
-
-struct mock_comm {
-    struct mock_nccl *nccl;
-    const struct mock_machine *machine;
-    struct mock_tuner *tuner; /* NULL if there is none */
-    bool owns_tuner;          /* see mock_loader_acquire() */
-    uint64_t id;
-    uint64_t n_splits;
-    int rank;
-    void *context;
-    struct mock_model model;
-};
 
 const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm)
 {
@@ -34,159 +20,8 @@ static struct mock_decider decider_of(const struct mock_comm *comm)
     return (struct mock_decider){
         .nccl = comm->nccl,
         .model = &comm->model,
-        .speaks = comm->rank == 0,
+        .speaks = comm->listener.rank == 0,
     };
-}
-
-/* ---- life ---- */
-
-static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
-                               ncclTunerConstants_v5_t *constants)
-{
-    int n_ranks = comm->machine->info.n_ranks;
-    int n_nodes = comm->machine->info.n_nodes;
-    struct mock_init_args args = {
-        .comm_id = comm_id,
-        .n_ranks = (size_t)n_ranks,
-        .n_nodes = (size_t)n_nodes,
-        .domains = {n_nodes, n_ranks / n_nodes, n_ranks / n_nodes},
-        .constants = constants,
-    };
-    const char *name = mock_tuner_name(comm->tuner);
-    ncclTunerConstants_v5_t lost = {0};
-    ncclResult_t rc;
-
-    if (!mock_tuner_is_complete(comm->tuner))
-        return mock_fail(ncclInternalError,
-                         "tuner '%s' has a NULL function, which NCCL would "
-                         "call",
-                         name);
-    if (mock_comm_choice(comm)->forgets_edits)
-        args.constants = &lost;
-    rc = mock_tuner_init(comm->tuner, &args, &comm->context);
-    if (rc == ncclSuccess)
-        return ncclSuccess;
-    return mock_fail(rc, "tuner '%s': init returned %d (%s)%s", name, (int)rc,
-                     mock_result_name(rc),
-                     atomic_load(&comm->tuner->has_finalize)
-                         ? ""
-                         : "; NCCL would then crash in ncclCommAbort");
-}
-
-/* As ncclCommAbort and ncclCommDestroy do: after a finalize that failed they go
- * no further, and the tuner stays loaded. */
-static ncclResult_t drop_tuner(struct mock_comm *comm)
-{
-    ncclResult_t rc = ncclSuccess;
-
-    if (comm->tuner == NULL)
-        return ncclSuccess;
-    if (mock_tuner_is_complete(comm->tuner) &&
-        atomic_load(&comm->tuner->has_finalize))
-        rc = mock_tuner_finalize(comm->tuner, comm->context);
-    if (rc == ncclSuccess)
-        mock_loader_release(comm->nccl, comm->owns_tuner);
-    return rc;
-}
-
-/* NCCL reads what the user allows after the tuner's init, and not at all for
- * one rank. */
-static ncclResult_t build_model(struct mock_comm *comm,
-                                const ncclTunerConstants_v5_t *constants)
-{
-    const struct mock_machine *machine = comm->machine;
-    struct mock_machine_info info = machine->info;
-    bool alone = info.n_ranks == 1;
-    struct mock_user_choice choice;
-    ncclResult_t rc = mock_user_choice_parse(
-        mock_nccl_version(comm->nccl),
-        alone ? NULL : mock_nccl_algo(comm->nccl),
-        alone ? NULL : mock_nccl_proto(comm->nccl), &choice);
-
-    if (rc != ncclSuccess)
-        return rc;
-    choice.collnet =
-        mock_nccl_collnet(comm->nccl) && mock_machine_collnet(machine, &info);
-    mock_model_build(&comm->model, &info, &machine->graphs,
-                     mock_nccl_version(comm->nccl)->model, constants, &choice);
-    return ncclSuccess;
-}
-
-ncclResult_t mock_comm_create(struct mock_nccl *nccl,
-                              const struct mock_machine *machine,
-                              uint64_t comm_id, struct mock_comm **comm_ret)
-{
-    ncclTunerConstants_v5_t constants;
-    struct mock_comm *comm = calloc(1, sizeof(*comm));
-    ncclResult_t rc = ncclSuccess;
-
-    if (comm == NULL)
-        return mock_fail_memory();
-    comm->nccl = nccl;
-    comm->machine = machine;
-    comm->id = comm_id;
-    mock_nccl_constants(nccl, &constants);
-    comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
-    if (comm->tuner != NULL)
-        rc = init_tuner(comm, comm_id, &constants);
-    if (rc == ncclSuccess)
-        rc = build_model(comm, &constants);
-    if (rc != ncclSuccess) {
-        drop_tuner(comm);
-        free(comm);
-        return rc;
-    }
-    *comm_ret = comm;
-    return ncclSuccess;
-}
-
-ncclResult_t mock_comm_split(struct mock_comm *parent,
-                             const struct mock_machine *machine, int color,
-                             struct mock_comm **child_ret)
-{
-    parent->n_splits++;
-    if (color >= 0)
-        return mock_comm_create(
-            parent->nccl, machine,
-            mock_child_id(parent->id, parent->n_splits, color), child_ret);
-    *child_ret = NULL;
-    return ncclSuccess;
-}
-
-ncclResult_t mock_comm_shrink(struct mock_comm *parent,
-                              const struct mock_machine *machine,
-                              struct mock_comm **child_ret)
-{
-    return mock_comm_create(parent->nccl, machine,
-                            mock_child_id(parent->id, 0, 0), child_ret);
-}
-
-void mock_comm_set_rank(struct mock_comm *comm, int rank)
-{
-    comm->rank = rank;
-}
-
-uint64_t mock_comm_id(const struct mock_comm *comm)
-{
-    return comm->id;
-}
-
-void mock_comm_destroy(struct mock_comm *comm)
-{
-    ncclResult_t rc;
-
-    if (comm == NULL)
-        return;
-    rc = drop_tuner(comm);
-    if (rc != ncclSuccess)
-        mock_fail(rc, "tuner '%s': finalize returned %d (%s)",
-                  mock_tuner_name(comm->tuner), (int)rc, mock_result_name(rc));
-    free(comm);
-}
-
-int mock_comm_tuner_version(const struct mock_comm *comm)
-{
-    return comm->tuner != NULL ? comm->tuner->version : 0;
 }
 
 /* ---- asking ---- */
@@ -376,6 +211,7 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
         return rc;
     mock_schedule(lane, &comm->model, &work, &schedule);
     outcome->n_channels = schedule.n_channels;
+    outcome->first_channel = schedule.first;
     rc = ask_chunks(comm, &work, &schedule, outcome);
     if (rc == ncclSuccess)
         mock_report_schedule(&decider, call, outcome, schedule.first);

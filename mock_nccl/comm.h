@@ -12,8 +12,15 @@ const struct mock_model *mock_comm_model(const struct mock_comm *comm);
 /* How its version of NCCL chooses. */
 const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm);
 
-/* Which rank this is, for the log; 0 if nobody says. */
-void mock_comm_set_rank(struct mock_comm *comm, int rank);
+struct mock_listener;
+
+/* What its profiler is told. */
+struct mock_listener *mock_comm_listener(struct mock_comm *comm);
+
+/* Like mock_comm_group(), in a CUDA graph that is being captured. */
+ncclResult_t mock_comm_plan(struct mock_comm *comm,
+                            const struct mock_call *calls, size_t n,
+                            struct mock_outcome *outcomes_ret);
 
 /* Fills defaults into *filled_ret, clears *outcome, and refuses a call that
  * means nothing. */

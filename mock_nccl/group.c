@@ -99,6 +99,17 @@ static ncclResult_t schedule_kind(struct mock_group *g, enum mock_kind kind)
     return rc;
 }
 
+/* Tells the profiler of a call. */
+static void hear(const struct mock_group *g, struct mock_task *task, size_t n)
+{
+    const struct mock_call *call = &task->call;
+
+    mock_hear_call(mock_comm_listener(g->comm), call,
+                   mock_share_bytes(mock_comm_model(g->comm), call->coll,
+                                    call->n_bytes, call->element_size),
+                   n > 1, g->captured, &task->heard);
+}
+
 /* Takes in the calls that have anything to decide. */
 static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
                             size_t n)
@@ -118,8 +129,10 @@ static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
         task->place = g->n;
         task->traffic = mock_traffic(model, task->call.coll, task->call.n_bytes,
                                      task->call.element_size);
+        hear(g, task, n);
         g->n++;
     }
+    mock_hear_group_end(mock_comm_listener(g->comm));
     return ncclSuccess;
 }
 
@@ -150,6 +163,54 @@ static ncclResult_t schedule(struct mock_group *g)
     return rc;
 }
 
+static struct mock_launched launched_of(const struct mock_group *g,
+                                        struct mock_task *task)
+{
+    const struct mock_call *call = &task->call;
+
+    return (struct mock_launched){
+        .call = call,
+        .outcome = &g->outcomes[task->number],
+        .share_bytes = mock_share_bytes(mock_comm_model(g->comm), call->coll,
+                                        call->n_bytes, call->element_size),
+        .counts_channels = kind_of(g, task) < MOCK_KIND_COLLNET,
+        .heard = &task->heard,
+    };
+}
+
+static void keep_events(const struct mock_group *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
+        const struct mock_heard *heard = &g->tasks[i].heard;
+
+        outcome->event = heard->coll;
+        outcome->is_timed = (heard->mask & NCCL_PROFILE_KERNEL_CH) != 0;
+    }
+}
+
+/* Tells the profiler what is launched: by kind, as it was scheduled. */
+static ncclResult_t launch(struct mock_group *g)
+{
+    struct mock_listener *listener = mock_comm_listener(g->comm);
+    struct mock_launched *launched;
+    size_t n = 0;
+
+    if (listener->profiler == NULL)
+        return ncclSuccess;
+    launched = calloc(g->n + 1, sizeof(*launched));
+    if (launched == NULL)
+        return mock_fail_memory();
+    for (int k = 0; k < MOCK_N_KINDS; k++)
+        for (size_t i = 0; i < g->n; i++)
+            if (kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
+                launched[n++] = launched_of(g, &g->tasks[i]);
+    mock_hear_launch(listener, launched, n);
+    keep_events(g);
+    free(launched);
+    return ncclSuccess;
+}
+
 static ncclResult_t alloc_tasks(struct mock_group *g, size_t n)
 {
     g->tasks = calloc(n + 1, sizeof(*g->tasks));
@@ -165,20 +226,40 @@ static void free_tasks(struct mock_group *g)
     free(g->broadcasts);
 }
 
+static ncclResult_t run(struct mock_group *g, const struct mock_call *calls,
+                        size_t n)
+{
+    ncclResult_t rc = alloc_tasks(g, n);
+    float us;
+
+    if (rc == ncclSuccess)
+        rc = prepare(g, calls, n, &us);
+    if (rc == ncclSuccess)
+        rc = schedule(g);
+    if (rc == ncclSuccess && !g->captured)
+        rc = launch(g);
+    mock_hear_group_over(mock_comm_listener(g->comm));
+    free_tasks(g);
+    return rc;
+}
+
 ncclResult_t mock_comm_group(struct mock_comm *comm,
                              const struct mock_call *calls, size_t n,
                              struct mock_outcome *outcomes_ret)
 {
     struct mock_group g = {.comm = comm, .outcomes = outcomes_ret};
-    ncclResult_t rc = alloc_tasks(&g, n);
-    float us;
 
-    if (rc == ncclSuccess)
-        rc = prepare(&g, calls, n, &us);
-    if (rc == ncclSuccess)
-        rc = schedule(&g);
-    free_tasks(&g);
-    return rc;
+    return run(&g, calls, n);
+}
+
+ncclResult_t mock_comm_plan(struct mock_comm *comm,
+                            const struct mock_call *calls, size_t n,
+                            struct mock_outcome *outcomes_ret)
+{
+    struct mock_group g = {
+        .comm = comm, .outcomes = outcomes_ret, .captured = true};
+
+    return run(&g, calls, n);
 }
 
 ncclResult_t mock_comm_collective(struct mock_comm *comm,
@@ -204,6 +285,7 @@ ncclResult_t mock_comm_simulate(struct mock_comm *comm,
                                 : mock_fail_memory();
         free(g.outcomes);
     }
+    mock_hear_group_over(mock_comm_listener(comm));
     free_tasks(&g);
     if (rc == ncclSuccess)
         *us_ret = us;

@@ -5,6 +5,7 @@
 #define MOCK_GROUP_ORDER_H
 
 #include "comm.h"
+#include "profiler.h"
 
 struct mock_task {
     struct mock_call call;
@@ -16,6 +17,7 @@ struct mock_task {
     size_t list;      /* of those apart: the place of the first like it */
     size_t kind;      /* 0 for the first that is decided, and so on */
     int max_channels; /* once decided */
+    struct mock_heard heard;
 };
 
 struct mock_group {
@@ -25,6 +27,7 @@ struct mock_group {
     struct mock_task *broadcasts; /* for AllGatherV, in order */
     size_t n_broadcasts;
     struct mock_outcome *outcomes; /* by number */
+    bool captured;                 /* into a CUDA graph */
 };
 
 /* Whether NCCL may handle both at once: same collective, operation and type. */

@@ -1,8 +1,6 @@
-#define _GNU_SOURCE /* dlinfo */
 #include "loader.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +22,7 @@ struct mock_nccl {
     char *proto;                              /* NCCL_PROTO, or NULL */
     bool collnet;                             /* NCCL_COLLNET_ENABLE */
     const ncclTunerConstants_v5_t *constants; /* NULL: the version's own */
+    struct mock_profiler *profiler;
     const void *static_tuner;
     int static_tuner_version;
 
@@ -63,6 +62,11 @@ bool mock_nccl_collnet(const struct mock_nccl *nccl)
 const char *mock_nccl_proto(const struct mock_nccl *nccl)
 {
     return nccl->proto;
+}
+
+struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl)
+{
+    return nccl->profiler;
 }
 
 /* ---- life ---- */
@@ -108,6 +112,7 @@ static ncclResult_t copy_variables(struct mock_nccl *nccl,
 
 static void free_nccl(struct mock_nccl *nccl)
 {
+    mock_profiler_destroy(nccl->profiler);
     free(nccl->plugin);
     free(nccl->net);
     free(nccl->algo);
@@ -127,6 +132,10 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     if (nccl == NULL)
         return mock_fail_memory();
     rc = copy_variables(nccl, options);
+    if (rc == ncclSuccess)
+        rc = mock_profiler_create(mock_version_find(options->version),
+                                  options->profiler_plugin, options->net_plugin,
+                                  &nccl->profiler);
     if (rc != ncclSuccess) {
         free_nccl(nccl);
         return rc;
@@ -254,15 +263,6 @@ static bool find_tuner(struct mock_nccl *nccl)
     return false;
 }
 
-static const char *path_of(void *library)
-{
-    struct link_map *map;
-
-    if (library == NULL || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
-        return "";
-    return map->l_name;
-}
-
 static bool load(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
@@ -272,7 +272,7 @@ static bool load(struct mock_nccl *nccl)
 
     if (!open_library(nccl, &is_net))
         return false;
-    words.name = path_of(nccl->library);
+    words.name = mock_plugin_path(nccl->library);
     found = find_tuner(nccl);
     if (!is_net)
         mock_say(rules, found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "mock_nccl.h"
+#include "profiler.h"
 #include "tuner.h"
 #include "versions.h"
 
@@ -19,6 +20,9 @@ void mock_nccl_constants(const struct mock_nccl *nccl,
 /* NCCL_ALGO and NCCL_PROTO, or NULL. */
 const char *mock_nccl_algo(const struct mock_nccl *nccl);
 const char *mock_nccl_proto(const struct mock_nccl *nccl);
+
+/* What it has of a profiler. */
+struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl);
 
 /* NCCL_COLLNET_ENABLE. */
 bool mock_nccl_collnet(const struct mock_nccl *nccl);

@@ -274,6 +274,11 @@ struct mock_nccl_options {
     /* Instead of the version's own constants of its model; NULL for those. Read
      * whenever a communicator is made, before a tuner may edit its copy. */
     const ncclTunerConstants_v5_t *constants;
+
+    /* What NCCL_PROFILER_PLUGIN holds; NULL for no profiler, nor a word on it,
+     * and "" if it is unset.  From 2.27 on, of versions 4 to 6: older ones are
+     * none. */
+    const char *profiler_plugin;
 };
 
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
@@ -306,6 +311,13 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
                               const struct mock_machine *machine,
                               uint64_t comm_id, struct mock_comm **comm_ret);
 
+/* Like mock_comm_create(), of a rank that is not 0: which one it is appears in
+ * the log and is told to the profiler, whose init comes before the tuner's. */
+ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
+                                   const struct mock_machine *machine,
+                                   uint64_t comm_id, int rank,
+                                   struct mock_comm **comm_ret);
+
 /*
  * A child, as ncclCommSplit() and ncclCommShrink() make it of this rank: over
  * all GPUs of 'machine', which is that of the child.  Its commId is made of the
@@ -324,7 +336,8 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
 /* What v5 and v6 tuners were told. */
 uint64_t mock_comm_id(const struct mock_comm *comm);
 
-/* Calls the tuner's finalize, and closes the library as NCCL would. */
+/* Calls the tuner's finalize, then the profiler's, and closes the libraries as
+ * NCCL would. */
 void mock_comm_destroy(struct mock_comm *comm);
 
 /* The version of the tuner that was loaded, 2 to 6, or 0 if none is. */
@@ -390,6 +403,10 @@ struct mock_outcome {
                               of its group, or it is a graph's replay */
     size_t chunk_bytes;    /* what a v6 tuner wrote, after NCCL's clamp to its
                               buffers; 0: NCCL's own */
+    int first_channel;     /* of those that it runs on */
+    bool is_timed;         /* the profiler wants its channels' times, see
+                              mock_kernels.h */
+    void *event;           /* the profiler's handle of it; NULL if none */
     mock_table cost;       /* what the tuner was handed, us, below 0 ruled
                               out; in 2.21 it is handed none, and this is what
                               NCCL has */
@@ -456,8 +473,9 @@ struct mock_cuda_graph; /* opaque */
 /*
  * Captures 'n' collectives into a CUDA graph, as one group.  NCCL asks its
  * tuner now, as mock_comm_group() does, but with regBuff 1: NCCL_GRAPH_REGISTER
- * is on unless the user turns it off.  Fills *graph_ret, to be freed with
- * mock_graph_destroy(), or leaves it untouched.
+ * is on unless the user turns it off.  A profiler is told of the calls, but not
+ * of the launches, which NCCL does if it wants channels' times.  Fills
+ * *graph_ret, to be freed with mock_graph_destroy(), or leaves it untouched.
  */
 ncclResult_t mock_comm_capture(struct mock_comm *comm,
                                const struct mock_call *calls, size_t n,

@@ -138,6 +138,13 @@ ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
  */
 void mock_clock_shift(int64_t ns);
 
+/*
+ * What these functions tell in this thread instead, in nanoseconds and without
+ * moving: virtual time, whatever the clock's beginning is.  Below 0 the
+ * machine's clocks are back.  mock_clock_shift() adds to it.
+ */
+void mock_clock_set(int64_t ns);
+
 #ifdef __cplusplus
 }
 #endif

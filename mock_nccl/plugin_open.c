@@ -1,7 +1,9 @@
+#define _GNU_SOURCE /* dlinfo */
 #include "plugin_open.h"
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -14,8 +16,7 @@ enum {
     MAX_ATTEMPTS = 4,
 };
 
-#define TUNER_PREFIX "libnccl-tuner"
-#define NET_PREFIX   "libnccl-net"
+#define NET_PREFIX "libnccl-net"
 
 void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
               const struct mock_load_words *words)
@@ -172,12 +173,12 @@ static void summarise(struct search *s)
     mock_say(s->rules, MOCK_SAY_NO_LIBRARY, &words);
 }
 
-void *mock_plugin_open(const struct mock_loader_rules *rules, const char *tuner,
+void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                        const char *net)
 {
     struct search s = {.rules = rules};
     struct mock_load_words words = {.names = s.names};
-    void *library = search(&s, TUNER_PREFIX, tuner);
+    void *library = search(&s, rules->prefix, value);
 
     if (library == NULL && rules->net == MOCK_NET_BY_NAME)
         library = search(&s, NET_PREFIX, net);
@@ -202,4 +203,13 @@ void *mock_plugin_open_net(const struct mock_loader_rules *rules,
     if (library == NULL && (rules->extends_files || is_short_name(net)))
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     return library;
+}
+
+const char *mock_plugin_path(void *library)
+{
+    struct link_map *map;
+
+    if (library == NULL || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
+        return "";
+    return map->l_name;
 }

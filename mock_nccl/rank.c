@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "comm.h"
 #include "error.h"
 
 /* Makes room for a communicator with this number. */
@@ -41,10 +40,9 @@ static ncclResult_t create(struct mock_rank *rank, const struct mock_order *o)
         rc = mock_comm_shrink(rank->comms[o->parent], o->machine, comm);
         break;
     default:
-        rc = mock_comm_create(rank->nccl, o->machine, o->comm_id, comm);
+        rc = mock_comm_create_rank(rank->nccl, o->machine, o->comm_id,
+                                   rank->number, comm);
     }
-    if (rc == ncclSuccess && *comm != NULL)
-        mock_comm_set_rank(*comm, rank->number);
     mock_clock_shift(0);
     return rc;
 }

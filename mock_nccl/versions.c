@@ -13,13 +13,15 @@
 #define ENV_TUNING  ((unsigned long)(NCCL_ENV | NCCL_TUNING))
 #define DESTROY     0x10000ul /* 2.30's own subsystem for closing */
 
-#define TUNER "TUNER/Plugin: "
+#define TUNER        "TUNER/Plugin: "
+#define TUNER_PREFIX "libnccl-tuner"
 
 enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
 
 /* ---- loaders ---- */
 
 static const struct mock_loader_rules loader_2_21 = {
+    .prefix = TUNER_PREFIX,
     .lines =
         {
             [MOCK_SAY_SET] = {ENV_TUNING,
@@ -51,6 +53,7 @@ static const struct mock_loader_rules loader_2_21 = {
 };
 
 static const struct mock_loader_rules loader_2_22 = {
+    .prefix = TUNER_PREFIX,
     .lines =
         {
             [MOCK_SAY_SET] = {ENV_TUNING,
@@ -99,6 +102,7 @@ static const struct mock_loader_rules loader_2_22 = {
     }
 
 static const struct mock_loader_rules loader_2_26 = {
+    .prefix = TUNER_PREFIX,
     .lines = LINES_2_26,
     .mode = RTLD_NOW,
     .name_size = LIBRARY_NAME_SIZE,
@@ -110,6 +114,7 @@ static const struct mock_loader_rules loader_2_26 = {
 };
 
 static const struct mock_loader_rules loader_2_27 = {
+    .prefix = TUNER_PREFIX,
     .lines = LINES_2_26,
     .mode = RTLD_NOW,
     .name_size = LIBRARY_NAME_SIZE,
@@ -131,6 +136,7 @@ static const struct mock_loader_rules loader_2_27 = {
 // clang-format on
 
 static const struct mock_loader_rules loader_2_28 = {
+    .prefix = TUNER_PREFIX,
     .lines = {LINES_2_28, [MOCK_SAY_CLOSING] = {INIT_TUNING, TUNER
                                                 "Closing tuner: '<name>'"}},
     .mode = RTLD_NOW,
@@ -142,6 +148,7 @@ static const struct mock_loader_rules loader_2_28 = {
 };
 
 static const struct mock_loader_rules loader_2_30 = {
+    .prefix = TUNER_PREFIX,
     .lines = {LINES_2_28,
               [MOCK_SAY_DLOPEN] = {NCCL_INIT,
                                    "ncclOsDlopen(<name>) failed: <why>"},
@@ -155,6 +162,88 @@ static const struct mock_loader_rules loader_2_30 = {
     .knows_static = true,
     .knows_none = true,
     .reports_empty = true,
+};
+
+/* ---- profilers ---- */
+
+#define PROFILER        "PROFILER/Plugin: "
+#define PROFILER_PREFIX "libnccl-profiler"
+#define INIT_ENV        ((unsigned long)(NCCL_INIT | NCCL_ENV))
+
+static const struct mock_profiler_rules profiler_2_27 = {
+    .loader =
+        {
+            .prefix = PROFILER_PREFIX,
+            .lines =
+                {
+                    [MOCK_SAY_NOT_LOADED] = {NCCL_INIT, PROFILER "<why>"},
+                    [MOCK_SAY_OPENED] = {NCCL_INIT, PROFILER
+                                         "Plugin name set by env to <name>"},
+                    [MOCK_SAY_MISSING] = {NCCL_INIT,
+                                          PROFILER "Could not find:<names>. "},
+                    [MOCK_SAY_NO_SYMBOL] = {INIT_ENV,
+                                            PROFILER "failed to find <name>."},
+                    [MOCK_SAY_USING] = {INIT_ENV, PROFILER "loaded <name>"},
+                    [MOCK_SAY_CLOSING] = {NCCL_ENV, PROFILER
+                                          "Closing profiler plugin <name>"},
+                },
+            .mode = RTLD_NOW,
+            .name_size = LIBRARY_NAME_SIZE,
+            .net = MOCK_NET_NEVER,
+            .knows_static = true,
+        },
+    .newest = 4,
+    .failure = MOCK_PROFILER_GOES,
+    .needs_group = true,
+};
+
+// clang-format off
+#define PROFILER_LINES                                                         \
+    [MOCK_SAY_SET] = {NCCL_ENV,                                                \
+                      "NCCL_PROFILER_PLUGIN set by environment to <name>"},    \
+    [MOCK_SAY_NOT_LOADED] = {NCCL_INIT, PROFILER "<name>: <why>"},             \
+    [MOCK_SAY_MISSING] = {NCCL_INIT, PROFILER "Could not find:<names>"},       \
+    [MOCK_SAY_USING] = {NCCL_INIT, PROFILER "Loaded <name> (v<version>)"},     \
+    [MOCK_SAY_LOADED] = {NCCL_INIT,                                            \
+                       "Successfully loaded external profiler plugin <name>"}, \
+    [MOCK_SAY_UNSUPPORTED] = {NCCL_INIT,                                       \
+                           "External profiler plugin <name> is unsupported"}
+#define PROFILER_OPENING                                                       \
+    .prefix = PROFILER_PREFIX, .mode = RTLD_NOW,                               \
+    .name_size = LIBRARY_NAME_SIZE, .net = MOCK_NET_AGAIN,                     \
+    .knows_static = true, .knows_none = true, .reports_empty = true
+#define PROFILER_CLOSING PROFILER "Closing profiler plugin <name>"
+// clang-format on
+
+static const struct mock_profiler_rules profiler_2_28 = {
+    .loader = {PROFILER_OPENING,
+               .lines = {PROFILER_LINES, [MOCK_SAY_CLOSING] =
+                                             {NCCL_INIT, PROFILER_CLOSING}}},
+    .newest = 5,
+    .failure = MOCK_PROFILER_STAYS,
+};
+
+static const struct mock_profiler_rules profiler_2_29 = {
+    .loader = {PROFILER_OPENING,
+               .lines = {PROFILER_LINES, [MOCK_SAY_CLOSING] =
+                                             {NCCL_INIT, PROFILER_CLOSING}}},
+    .newest = 6,
+    .failure = MOCK_PROFILER_STAYS,
+    .lists_mask = true,
+};
+
+static const struct mock_profiler_rules profiler_2_30 = {
+    .loader =
+        {PROFILER_OPENING,
+         .lines = {PROFILER_LINES,
+                   [MOCK_SAY_DLOPEN] = {NCCL_INIT,
+                                        "ncclOsDlopen(<name>) failed: <why>"},
+                   [MOCK_SAY_DLSYM] = {NCCL_INIT, "ncclOsDlsym(<name>) failed: "
+                                                  "<why>"},
+                   [MOCK_SAY_CLOSING] = {DESTROY, PROFILER_CLOSING}}},
+    .newest = 6,
+    .failure = MOCK_PROFILER_CLOSES,
+    .lists_mask = true,
 };
 
 /* ---- choosing ---- */
@@ -280,18 +369,18 @@ static const struct mock_choice_rules choice_2_31 = {
 
 // clang-format off
 static const struct mock_version versions[] = {
-    /* name, loader, choice, model, tuner, algorithms */
-    {"2.21",    &loader_2_21, &choice_2_21, &mock_model_2_21, 2, 6},
-    {"2.22",    &loader_2_22, &choice_2_22, &mock_model_2_22, 3, 6},
-    {"2.23",    &loader_2_22, &choice_2_23, &mock_model_2_23, 3, 7},
-    {"2.24",    &loader_2_22, &choice_2_24, &mock_model_2_24, 4, 7},
-    {"2.25",    &loader_2_22, &choice_2_24, &mock_model_2_25, 4, 7},
-    {"2.26",    &loader_2_26, &choice_2_24, &mock_model_2_26, 4, 7},
-    {"2.27",    &loader_2_27, &choice_2_27, &mock_model_2_27, 4, 7},
-    {"2.28",    &loader_2_28, &choice_2_28, &mock_model_2_28, 5, 7},
-    {"2.29",    &loader_2_28, &choice_2_29, &mock_model_2_29, 5, 7},
-    {"2.30",    &loader_2_30, &choice_2_30, &mock_model_2_30, 6, 7},
-    {"2.31dev", &loader_2_30, &choice_2_31, &mock_model_2_31, 6, 7},
+    /* name, loader, choice, model, profiler, tuner, algorithms */
+    {"2.21",    &loader_2_21, &choice_2_21, &mock_model_2_21, NULL,           2, 6},
+    {"2.22",    &loader_2_22, &choice_2_22, &mock_model_2_22, NULL,           3, 6},
+    {"2.23",    &loader_2_22, &choice_2_23, &mock_model_2_23, NULL,           3, 7},
+    {"2.24",    &loader_2_22, &choice_2_24, &mock_model_2_24, NULL,           4, 7},
+    {"2.25",    &loader_2_22, &choice_2_24, &mock_model_2_25, NULL,           4, 7},
+    {"2.26",    &loader_2_26, &choice_2_24, &mock_model_2_26, NULL,           4, 7},
+    {"2.27",    &loader_2_27, &choice_2_27, &mock_model_2_27, &profiler_2_27, 4, 7},
+    {"2.28",    &loader_2_28, &choice_2_28, &mock_model_2_28, &profiler_2_28, 5, 7},
+    {"2.29",    &loader_2_28, &choice_2_29, &mock_model_2_29, &profiler_2_29, 5, 7},
+    {"2.30",    &loader_2_30, &choice_2_30, &mock_model_2_30, &profiler_2_30, 6, 7},
+    {"2.31dev", &loader_2_30, &choice_2_31, &mock_model_2_31, &profiler_2_30, 6, 7},
 };
 // clang-format on
 

@@ -44,16 +44,18 @@ struct mock_line {
     const char *text;
 };
 
-/* Where a tuner is looked for if its own library does not open. */
+/* Where a plugin is looked for if its own library does not open. */
 enum mock_net_rule {
     MOCK_NET_BY_NAME, /* as NCCL_NET_PLUGIN names it, or libnccl-net.so */
     MOCK_NET_SHARED,  /* the net plugin that is open, which is closed, too,
                          when the tuner is */
     MOCK_NET_AGAIN,   /* the net plugin that is open, opened once more */
+    MOCK_NET_NEVER,
 };
 
-/* How a tuner is found, opened and closed. */
+/* How a plugin is found, opened and closed. */
 struct mock_loader_rules {
+    const char *prefix; /* libnccl-tuner */
     struct mock_line lines[MOCK_N_SAID];
     int mode;         /* of dlopen: RTLD_LAZY or RTLD_NOW */
     size_t name_size; /* NCCL's buffer, which cuts longer names */
@@ -61,12 +63,28 @@ struct mock_loader_rules {
     bool knows_static;      /* STATIC_PLUGIN is the program itself */
     bool knows_none;        /* "none" is no library */
     bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is reported */
-    bool extends_files;     /* libnccl-tuner-X.so is tried even if X is a path
+    bool extends_files;     /* <prefix>-X.so is tried even if X is a path
                                or a file's name */
     bool keeps_last_name;   /* <names> is only the last one */
     bool keeps_unsupported; /* a library without a tuner stays open */
     bool counts_all;        /* every communicator's end counts, and the end of
                                the last is the end of tuners in the process */
+};
+
+/* What becomes of a process whose profiler's init has failed. */
+enum mock_profiler_failure {
+    MOCK_PROFILER_GOES,   /* nobody hears of it any more */
+    MOCK_PROFILER_STAYS,  /* it is told all, with the context that it left */
+    MOCK_PROFILER_CLOSES, /* NCCL counts it as done with, as at the end */
+};
+
+/* How profilers are treated; the versions of theirs before 4 are not known. */
+struct mock_profiler_rules {
+    struct mock_loader_rules loader;
+    int newest;
+    enum mock_profiler_failure failure;
+    bool needs_group; /* no Coll without a handle for its Group */
+    bool lists_mask;  /* a line on the activation mask after each init */
 };
 
 /* How NCCL chooses from the cost table. */
@@ -123,6 +141,7 @@ struct mock_version {
     const struct mock_loader_rules *loader;
     const struct mock_choice_rules *choice;
     const struct mock_model_rules *model;
+    const struct mock_profiler_rules *profiler; /* NULL: none of ours */
     int newest_tuner;
     int n_algos;
 };

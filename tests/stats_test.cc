@@ -60,6 +60,14 @@ TEST(StudentsT, AgreesWithTables)
         EXPECT_NEAR(c.exact, stp_t975(c.df), 1e-4) << c.df;
 }
 
+TEST(StudentsT, HasTheQuantilesOfAnyNormalDeviate)
+{
+    EXPECT_NEAR(stp_t975(60), stp_t_at(1.959964, 60), 1e-9);
+    EXPECT_NEAR(4.904, stp_t_at(3, 6), .02 * 4.904);
+    EXPECT_NEAR(3.957, stp_t_at(3, 10), .01 * 3.957);
+    EXPECT_NEAR(1.0526, stp_t_at(1, 10), .001);
+}
+
 TEST(PairedGain, IsTheGeometricMeanWithStudentsInterval)
 {
     const double baseline[] = {110, 121, 110, 121};

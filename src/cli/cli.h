@@ -46,6 +46,7 @@ int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
 int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
+int stp_cmd_learn(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_report(int argc, char **argv);
@@ -143,8 +144,10 @@ bool stp_is_live(const char *on, const char *backend);
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
-/* Our static tuner plugin, beside this program. */
-enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err);
+/* Our tuner plugin of this name, beside this program: "steptune" is the static
+ * one, "steptune-online" the one that learns. */
+enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
+                                struct stp_error *err);
 
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);

@@ -217,7 +217,7 @@ static int run(struct stp_explain_command *o)
         stp_complain_error(o->command, NULL, &err);
         return STP_EXIT_NOTHING;
     }
-    if (o->ours && stp_find_plugin(plugin, &err) != STP_OK)
+    if (o->ours && stp_find_plugin("steptune", plugin, &err) != STP_OK)
         return stp_complain_error(o->command, NULL, &err);
     if (o->ours)
         o->plugin = plugin;

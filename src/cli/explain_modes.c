@@ -127,7 +127,7 @@ static int explain_other(const struct stp_explain_command *o,
         if (exit_status != STP_EXIT_OK)
             return exit_status;
         other.policy = policy;
-        exit_status = exit_of(stp_find_plugin(plugin, err));
+        exit_status = exit_of(stp_find_plugin("steptune", plugin, err));
     } else {
         exit_status = STP_EXIT_OK;
     }

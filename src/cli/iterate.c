@@ -327,7 +327,8 @@ static int prepare_plugin(struct command *c)
 
     if (o->policy == NULL && o->plugin == NULL)
         return STP_EXIT_OK;
-    if (o->plugin == NULL && stp_find_plugin(c->plugin, &err) != STP_OK)
+    if (o->plugin == NULL &&
+        stp_find_plugin("steptune", c->plugin, &err) != STP_OK)
         return stp_complain_error(command_name, NULL, &err);
     if (o->plugin != NULL && !stp_absolute_path(o->plugin, c->plugin))
         return stp_complain(command_name,

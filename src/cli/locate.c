@@ -90,9 +90,13 @@ static enum stp_status find_library(const char *folder, const char *name,
                     one ? "" : " or ", one ? "" : places[1]);
 }
 
-enum stp_status stp_find_plugin(char path[STP_CLI_PATH], struct stp_error *err)
+enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
+                                struct stp_error *err)
 {
-    return find_library("", "libnccl-tuner-steptune.so", path, err);
+    char file[64];
+
+    snprintf(file, sizeof(file), "libnccl-tuner-%s.so", name);
+    return find_library("", file, path, err);
 }
 
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],

@@ -18,6 +18,8 @@ static const struct stp_command commands[] = {
      stp_cmd_check},
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
      stp_cmd_replay},
+    {"learn", "how well a plugin learns while a job runs on a recorded machine",
+     stp_cmd_learn},
     {"run", "run a job with the plugin and a policy, and say what was decided",
      stp_cmd_run},
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},

@@ -265,7 +265,7 @@ static int run(struct options *o, const char *command,
         return STP_EXIT_NOTHING;
     }
     if (ours) {
-        if (stp_find_plugin(plugin, &err) != STP_OK)
+        if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
             return stp_complain_error(command, NULL, &err);
         o->plugin = plugin;
     }

@@ -126,7 +126,7 @@ static int set_environment(const char *command, const char *policy,
     char plugin[STP_CLI_PATH];
     struct stp_error err;
 
-    if (stp_find_plugin(plugin, &err) != STP_OK)
+    if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     if (other != NULL && other[0] != '\0' && strcmp(other, plugin) != 0)
         fprintf(stderr, "%s: NCCL_TUNER_PLUGIN=%s is replaced for this job\n",

@@ -43,7 +43,7 @@ int stp_trial_open(const char *command, const char *path,
 
     if (!check_policy(command, path))
         return STP_EXIT_FAILED;
-    if (stp_find_plugin(plugin, &err) != STP_OK)
+    if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     exit_status = stp_open_device(command, machine, NULL, &alone);
     if (exit_status != STP_EXIT_OK)

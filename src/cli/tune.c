@@ -168,7 +168,7 @@ static enum stp_status publish(struct stp_tune *t, struct stp_tune_policy *p)
 static enum stp_status tune(struct stp_tune *t)
 {
     char plugin[STP_CLI_PATH];
-    enum stp_status status = stp_find_plugin(plugin, &t->err);
+    enum stp_status status = stp_find_plugin("steptune", plugin, &t->err);
 
     stp_progress_begin();
     if (status == STP_OK)

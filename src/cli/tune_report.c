@@ -15,7 +15,7 @@ static void print_use(const struct stp_tune *t)
     char policy[STP_CLI_PATH] = "";
     struct stp_error err;
 
-    stp_find_plugin(plugin, &err);
+    stp_find_plugin("steptune", plugin, &err);
     stp_absolute_path(t->o->output, policy);
     printf("\nWrote %s (%zu rules), ", t->o->output, t->alone.derived.n_rules);
     if (t->overlap.exists)

@@ -170,7 +170,7 @@ static size_t drop_slower(struct stp_tune_policy *p)
 static enum stp_status try_policy(struct stp_tune *t, struct stp_tune_policy *p)
 {
     char plugin[STP_CLI_PATH];
-    enum stp_status status = stp_find_plugin(plugin, &t->err);
+    enum stp_status status = stp_find_plugin("steptune", plugin, &t->err);
 
     stp_comparisons_free(&p->verdicts);
     stp_dataset_free(&p->tried);

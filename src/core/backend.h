@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/learner.h"
 #include "core/policy.h"
+#include "core/reward_log.h"
 #include "core/status.h"
 
 #ifdef __cplusplus
@@ -25,9 +27,74 @@ struct stp_comm_info {
     struct stp_shape shape; /* lives only as long as the call */
 };
 
-/* What the user set.  Strings live only as long as the call. */
+/* What the user set.  All of it lives only as long as the call. */
 struct stp_settings {
-    const char *policy_path; /* never NULL */
+    const char *policy_path; /* NULL: none, for a backend that learns */
+    const struct stp_learner_rules
+        *learner; /* NULL: nothing is to be learned */
+};
+
+/* What was learned of one kind of message: arm.algo is -1 where what the
+ * backend would have answered else stays. */
+struct stp_learned {
+    int coll;
+    struct stp_range bytes;
+    struct stp_bandit_arm arm;
+    double gain; /* over what the backend would have answered else */
+    double gain_low;
+    double gain_high;
+    uint64_t n_calls;
+};
+
+/* A collective that NCCL launches, as its profiler sees it. */
+struct stp_launch {
+    int coll;         /* ncclFunc_t */
+    uint64_t n_bytes; /* as a tuner counts them */
+    int algo;
+    int proto;
+    unsigned n_channels;
+};
+
+struct stp_observer; /* the part of an instance that learns */
+
+/* What a backend that learns has besides. */
+struct stp_learn_ops {
+    /* Whether it wants to know when a question is asked, and when that was:
+     * called before choose(), in its thread. */
+    bool (*wants_time)(const void *self);
+    void (*set_time)(void *self, uint64_t t_ns);
+
+    /* One rank of a communicator learns; NULL on the others.  Lives as long as
+     * the instance. */
+    struct stp_observer *(*observer)(void *self);
+
+    /* Begins to learn.  'sink' is told of it, from within think(). */
+    enum stp_status (*begin)(struct stp_observer *observer, stp_learn_sink sink,
+                             void *user, struct stp_error *err);
+
+    /* Digests what was seen, and proposes what is to be tried.  Not on the
+     * launch path; one thread at a time, as all that follow but launched() and
+     * took(). */
+    void (*think)(struct stp_observer *observer);
+    bool (*wants_gpu)(const struct stp_observer *observer);
+    bool (*is_exploring)(const struct stp_observer *observer);
+    void (*reward)(struct stp_observer *observer,
+                   const struct stp_reward *reward);
+
+    /* False if nobody wants the time of it; else what took() is to be told.
+     * In whichever thread launches, and in one that sees the end. */
+    bool (*launched)(struct stp_observer *observer,
+                     const struct stp_launch *launch, uint32_t *token_ret);
+    void (*took)(struct stp_observer *observer, uint32_t token, double us);
+
+    /* The message and the arm of an event. */
+    void (*explain)(const struct stp_observer *observer,
+                    const struct stp_learn_event *event,
+                    struct stp_learned *learned_ret);
+
+    /* What is settled, 'i' from 0 on; false from the last one on. */
+    bool (*learned)(const struct stp_observer *observer, size_t i,
+                    struct stp_learned *learned_ret);
 };
 
 struct stp_backend_ops {
@@ -67,6 +134,8 @@ struct stp_backend_ops {
 
     /* Frees the instance.  No other call follows. */
     void (*close)(void *self);
+
+    const struct stp_learn_ops *learn; /* NULL: it does not learn */
 };
 
 /* Defined once by whichever backend is linked into a plugin. */

@@ -44,6 +44,9 @@
 extern "C" {
 #endif
 
+/* The log's subsystem of profilers. */
+enum { NCCL_PROFILE = 0x4000 };
+
 /* Bits of the mask, and values of 'type'. */
 enum {
     NCCL_PROFILE_GROUP = 1 << 0,

@@ -17,6 +17,7 @@
 #include "core/backend.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/chunk.h"
+#include "plugin/companion.h"
 #include "plugin/constants.h"
 #include "plugin/ledger_file.h"
 #include "plugin/settings.h"
@@ -24,9 +25,9 @@
 /* One communicator; NULL if there was no memory for it. */
 struct context {
     void *self; /* the backend's; NULL: stepped aside, NCCL tunes alone */
+    struct stp_companion *companion; /* NULL: this plugin has none */
     struct stp_same *same; /* until the first decision; NULL: not compared */
-    bool ranks_differ;     /* in constants: one pair for all where no rule
-                              decides */
+    bool ranks_differ;     /* in constants: one pair where no rule decides */
     size_t n_nodes;
     uint64_t constants; /* hash of those that were set; 0: NCCL's own */
     ncclDebugLogger_t log;
@@ -55,9 +56,17 @@ static enum stp_status open_backend(struct context *ctx,
                                     const struct stp_plugin_settings *settings,
                                     struct stp_error *err)
 {
-    const struct stp_settings what = {.policy_path = settings->policy_path};
+    struct stp_settings what = {.policy_path = settings->policy_path};
+    enum stp_status status = STP_OK;
 
-    return stp_backend.open(info, &what, &ctx->self, err);
+    if (stp_companion.prepare != NULL)
+        status =
+            stp_companion.prepare(settings, info, &ctx->companion, &what, err);
+    if (status == STP_OK)
+        status = stp_backend.open(info, &what, &ctx->self, err);
+    if (status != STP_OK)
+        ctx->companion = stp_companion.end(ctx->companion);
+    return status;
 }
 
 /* Also in the ledger, for whoever reads that. */
@@ -126,11 +135,11 @@ static void take_constants(struct context *ctx, const char *path,
         stp_backend.name, why);
 }
 
-/* Constants alone are a legitimate use. */
+/* Constants alone are a legitimate use of a plugin that does not learn. */
 static bool needs_no_policy(const struct stp_plugin_settings *settings)
 {
-    return settings->constants[0] != '\0' && !settings->policy_is_named &&
-           access(settings->policy_path, F_OK) != 0;
+    return stp_companion.prepare == NULL && settings->constants[0] != '\0' &&
+           !settings->policy_is_named && access(settings->policy_path, F_OK);
 }
 
 static void open_policy(struct context *ctx, const struct stp_comm_info *info,
@@ -165,6 +174,8 @@ static void open_as_set(struct context *ctx, struct stp_comm_info *info,
     if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
     open_policy(ctx, info, &settings);
+    if (ctx->companion != NULL)
+        stp_companion.begin(ctx->companion, ctx->self, ctx->log);
 }
 
 static uint32_t fold(uint64_t hash)
@@ -218,6 +229,7 @@ static struct context *open_context(uint64_t comm_id, size_t n_ranks,
 
 static void close_backend(struct context *ctx)
 {
+    ctx->companion = stp_companion.end(ctx->companion);
     if (ctx->self != NULL)
         stp_backend.close(ctx->self);
     ctx->self = NULL;
@@ -288,14 +300,16 @@ static bool choose_for_all(const struct stp_cost_view *view,
 static bool choose(struct context *ctx, const struct stp_query *query,
                    const struct stp_cost_view *view, struct stp_choice *choice)
 {
-    bool decided;
+    bool decided = false;
 
     if (ctx == NULL)
         return false;
     if (ctx->same != NULL)
         compare_with_ranks_of_host(ctx);
-    decided =
-        ctx->self != NULL && stp_backend.choose(ctx->self, query, view, choice);
+    if (ctx->companion != NULL)
+        decided = stp_companion.choose(ctx->companion, query, view, choice);
+    else if (ctx->self != NULL)
+        decided = stp_backend.choose(ctx->self, query, view, choice);
     if (!decided && ctx->ranks_differ)
         decided = choose_for_all(view, choice);
     if (ctx->ledger != NULL)

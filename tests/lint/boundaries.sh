@@ -21,12 +21,12 @@ may() {
 
 may src/nccl_abi nccl_tuner_abi.h
 may src/core core/ nccl_tuner_abi.h
-may src/backend backend/ core/
+may src/backend backend/ agree/ core/ nccl_tuner_abi.h
 may src/agree agree/ core/
-may src/plugin plugin/ agree/ core/ nccl_tuner_abi.h
+may src/plugin plugin/ agree/ core/ nccl_tuner_abi.h nccl_profiler_abi.h
 may src/launch launch/ core/
 may src/bench bench/ launch/ core/ nccl_tuner_abi.h nccl_profiler_abi.h mock_nccl.h
-may src/analyse analyse/ bench/ core/ nccl_tuner_abi.h mock_nccl.h mock_ranks.h
+may src/analyse analyse/ bench/ core/ nccl_tuner_abi.h mock_nccl.h mock_ranks.h mock_job.h
 may src/report report/ analyse/ bench/ core/ nccl_tuner_abi.h
 may mock_nccl '[a-z_]+\.h"'
 for header in $(find src -name '*.h' | grep -v nccl_abi); do

@@ -1,0 +1,98 @@
+/*
+ * job.h - what a job is made of
+ */
+#ifndef MOCK_JOB_PARTS_H
+#define MOCK_JOB_PARTS_H
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "mock_job.h"
+#include "mock_kernels.h"
+
+enum {
+    MOCK_JOB_SHAPES = 4,    /* step, warm-up, evaluation, changed */
+    MOCK_JOB_LAUNCH_US = 10 /* between two launches of a rank */
+};
+
+/* One pass over a shape. */
+struct mock_job_pass {
+    uint64_t number; /* of all passes */
+    int shape;
+    double begin_us;
+    struct mock_outcome *outcomes; /* of each rank's calls, rank by rank */
+    struct mock_job_run *runs;
+    double *late_us; /* of each rank's calls: by how much it waits less than
+                        the first rank */
+};
+
+struct mock_job_rank {
+    struct mock_job *job;
+    int number;
+    struct mock_comm *comm;
+    struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* of each call */
+    pthread_t thread;
+    ncclResult_t rc; /* of its last pass */
+    char error[1024];
+};
+
+struct mock_job {
+    struct mock_nccl *nccl;
+    const struct mock_machine *machine;
+    struct mock_job_options options;
+    struct mock_job_shape shapes[MOCK_JOB_SHAPES];
+    size_t largest; /* calls of a shape */
+    int n_ranks;
+    struct mock_job_rank *ranks;
+    FILE *rewards; /* or NULL */
+
+    double now_us;
+    size_t step;
+    struct mock_job_pass passes[2]; /* the last two */
+    struct mock_job_pass *pass;     /* that is being launched */
+    struct mock_job_pass *heard_of; /* NULL, or whose kernels are told next */
+
+    int n_threads; /* that have been started */
+    bool stopping;
+    pthread_barrier_t begin; /* of the ranks' threads and the caller's */
+    pthread_barrier_t end;
+};
+
+/* A random number in [0, 1) for this purpose, pass and place. */
+enum mock_job_purpose {
+    MOCK_JOB_ROUND,
+    MOCK_JOB_ITERATION,
+    MOCK_JOB_COMPUTE,
+    MOCK_JOB_JITTER,
+    MOCK_JOB_ORDER,
+    MOCK_JOB_LOST_EVENT,
+    MOCK_JOB_LOST_CHANNEL,
+};
+double mock_job_random(const struct mock_job *job,
+                       enum mock_job_purpose purpose, uint64_t pass,
+                       uint64_t place);
+
+/* Sets this thread's clocks. */
+void mock_job_clock(double us);
+
+/* ---- job_ranks.c ---- */
+
+ncclResult_t mock_job_start_ranks(struct mock_job *job);
+void mock_job_stop_ranks(struct mock_job *job);
+
+/* Launches job->pass on all ranks, and tells them of the kernels of
+ * job->heard_of.  Fails if they choose differently. */
+ncclResult_t mock_job_launch(struct mock_job *job);
+
+/* Tells all ranks of a pass's kernels. */
+void mock_job_tell_kernels(struct mock_job *job,
+                           const struct mock_job_pass *pass);
+
+/* ---- job_time.c ---- */
+
+/* When each collective of the pass ran, and how long it took; *end_us_ret is
+ * when all is done. */
+ncclResult_t mock_job_time(const struct mock_job *job,
+                           struct mock_job_pass *pass, double *end_us_ret);
+
+#endif /* MOCK_JOB_PARTS_H */

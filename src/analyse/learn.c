@@ -1,0 +1,200 @@
+#include "analyse/learn.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/learn_parts.h"
+
+/* What is summed up over seeds. */
+struct sum {
+    double *settled; /* of each seed and key */
+    size_t n_settled;
+    double *auto_final; /* mean step at the end, of each seed */
+    double *final;
+    double auto_us, us;
+    double auto_first_us, first_us;
+};
+
+struct study {
+    const struct stp_learn_job *job;
+    struct mock_machine *machine;
+    struct stp_learn_keys keys;
+    struct stp_learn_play baseline; /* AUTO's of the same seed */
+    struct stp_learn_play play;
+    struct sum *sums; /* of each learner */
+};
+
+/* ---- one seed of one learner ---- */
+
+static double sum_of(const double *values, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += values[i];
+    return sum;
+}
+
+/* The pairs are steps with the same noise. */
+static bool ended_worse(const struct study *s, size_t n_last)
+{
+    size_t first = s->job->n_steps - n_last;
+    struct stp_gain gain = stp_paired_gain(&s->baseline.step_us[first],
+                                           &s->play.step_us[first], n_last);
+
+    return gain.high < 1 && gain.gain < 0.995;
+}
+
+static enum stp_status count_finals(const struct study *s,
+                                    struct stp_learned *learned,
+                                    struct stp_error *err)
+{
+    for (size_t k = 0; k < s->keys.n; k++) {
+        const struct stp_learn_key *key = &s->keys.key[k];
+        struct mock_time time;
+
+        if (mock_machine_mean_time(s->machine, &s->play.story[k].final,
+                                   &time) != ncclSuccess)
+            return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        learned->n_finals++;
+        learned->n_best += time.us <= 1.01 * key->best_us;
+    }
+    return STP_OK;
+}
+
+static enum stp_status take_seed(const struct study *s, unsigned seed,
+                                 struct sum *sum, struct stp_learned *learned,
+                                 struct stp_error *err)
+{
+    size_t n = s->job->n_steps;
+    size_t n_first = n < STP_LEARN_FIRST ? n : STP_LEARN_FIRST;
+    size_t n_last = n / 5;
+
+    for (size_t k = 0; k < s->keys.n; k++)
+        sum->settled[sum->n_settled++] = (double)s->play.story[k].settled;
+    sum->auto_us += sum_of(s->baseline.step_us, n);
+    sum->us += sum_of(s->play.step_us, n);
+    sum->auto_first_us += sum_of(s->baseline.step_us, n_first);
+    sum->first_us += sum_of(s->play.step_us, n_first);
+    sum->auto_final[seed] =
+        sum_of(&s->baseline.step_us[n - n_last], n_last) / (double)n_last;
+    sum->final[seed] =
+        sum_of(&s->play.step_us[n - n_last], n_last) / (double)n_last;
+    learned->n_worse += ended_worse(s, n_last);
+    learned->modelled |= s->play.modelled;
+    return count_finals(s, learned, err);
+}
+
+/* ---- all of them ---- */
+
+static enum stp_status play_seed(struct study *s, unsigned i,
+                                 const struct stp_learner *learners, size_t n,
+                                 struct stp_learned *learned,
+                                 struct stp_error *err)
+{
+    const struct stp_learner nccl = {.kind = STP_LEARNER_AUTO};
+    uint64_t seed = s->job->seed + i;
+    enum stp_status status =
+        stp_learn_play(s->job, s->machine, &nccl, seed, &s->baseline, err);
+
+    for (size_t l = 0; l < n && status == STP_OK; l++) {
+        status = stp_learn_play(s->job, s->machine, &learners[l], seed,
+                                &s->play, err);
+        if (status == STP_OK)
+            status = take_seed(s, i, &s->sums[l], &learned[l], err);
+    }
+    return status;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void conclude(const struct study *s, struct sum *sum,
+                     struct stp_learned *learned)
+{
+    size_t n = sum->n_settled;
+
+    qsort(sum->settled, n, sizeof(*sum->settled), compare);
+    learned->n_keys = s->keys.n;
+    learned->settled_median =
+        (sum->settled[(n - 1) / 2] + sum->settled[n / 2]) / 2;
+    learned->settled_p95 = sum->settled[(size_t)ceil(0.95 * (double)n) - 1];
+    learned->lost = sum->us / sum->auto_us - 1;
+    learned->lost_first = sum->first_us / sum->auto_first_us - 1;
+    learned->final =
+        stp_paired_gain(sum->auto_final, sum->final, s->job->n_seeds);
+}
+
+static bool seat(struct study *s, size_t n)
+{
+    size_t n_seeds = s->job->n_seeds;
+
+    s->baseline.keys = s->play.keys = &s->keys;
+    s->baseline.step_us = calloc(s->job->n_steps, sizeof(double));
+    s->play.step_us = calloc(s->job->n_steps, sizeof(double));
+    s->sums = calloc(n + 1, sizeof(*s->sums));
+    if (s->baseline.step_us == NULL || s->play.step_us == NULL ||
+        s->sums == NULL)
+        return false;
+    for (size_t l = 0; l < n; l++) {
+        struct sum *sum = &s->sums[l];
+
+        sum->settled = calloc(n_seeds * s->keys.n, sizeof(double));
+        sum->auto_final = calloc(n_seeds, sizeof(double));
+        sum->final = calloc(n_seeds, sizeof(double));
+        if (sum->settled == NULL || sum->auto_final == NULL ||
+            sum->final == NULL)
+            return false;
+    }
+    return true;
+}
+
+static void free_study(struct study *s, size_t n)
+{
+    for (size_t l = 0; s->sums != NULL && l < n; l++) {
+        free(s->sums[l].settled);
+        free(s->sums[l].auto_final);
+        free(s->sums[l].final);
+    }
+    free(s->sums);
+    free(s->baseline.step_us);
+    free(s->play.step_us);
+    mock_machine_free(s->machine);
+}
+
+static enum stp_status open_study(struct study *s, struct stp_error *err)
+{
+    const struct mock_nccl_options options = {.version = s->job->nccl};
+    struct mock_nccl *nccl;
+    enum stp_status status;
+
+    if (mock_machine_load(s->job->machine_path, &s->machine) != ncclSuccess ||
+        mock_nccl_create(&options, &nccl) != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    status = stp_learn_find_keys(s->job, nccl, s->machine, &s->keys, err);
+    mock_nccl_destroy(nccl);
+    return status;
+}
+
+enum stp_status stp_learn(const struct stp_learn_job *job,
+                          const struct stp_learner *learners, size_t n,
+                          struct stp_learned *learned, struct stp_error *err)
+{
+    struct study s = {.job = job};
+    enum stp_status status = open_study(&s, err);
+
+    memset(learned, 0, n * sizeof(*learned));
+    if (status == STP_OK && !seat(&s, n))
+        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (unsigned i = 0; i < job->n_seeds && status == STP_OK; i++)
+        status = play_seed(&s, i, learners, n, learned, err);
+    for (size_t l = 0; l < n && status == STP_OK; l++)
+        conclude(&s, &s.sums[l], &learned[l]);
+    free_study(&s, n);
+    return status;
+}

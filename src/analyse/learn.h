@@ -1,0 +1,94 @@
+/*
+ * learn.h - how well a plugin learns while a job runs on a recorded machine
+ *
+ * A job is played with each learner, and with the same noise as NCCL runs it
+ * alone; what they differ in is the learner's doing.
+ */
+#ifndef STP_LEARN_H
+#define STP_LEARN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/stats.h"
+#include "core/status.h"
+#include "mock_job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    STP_LEARN_FIRST = 1000
+}; /* steps, and calls of a key, that are looked
+      at as the time of learning */
+
+struct stp_learn_job {
+    const char *machine_path;
+    const char *nccl;           /* version; NULL: the default */
+    struct mock_job_shape step; /* at least one call, of at least 1 byte */
+    size_t n_steps;             /* at least 20 */
+    unsigned n_seeds;           /* at least 1 */
+    uint64_t seed;              /* of the first; the others follow it */
+    double compute_noise;       /* as in struct mock_job_options */
+    double jitter_us;
+    bool overlapped;
+    bool own_channels; /* the best arm has NCCL's own channel count */
+};
+
+enum stp_learner_kind {
+    STP_LEARNER_AUTO,   /* NCCL alone */
+    STP_LEARNER_ORACLE, /* the best arm of each call from the beginning */
+    STP_LEARNER_PLUGIN, /* a tuner and profiler in one library */
+};
+
+struct stp_learner {
+    enum stp_learner_kind kind;
+    const char *name;
+    const char *plugin; /* path; of a plugin only */
+
+    /* NULL, or: called before each job, to set the environment, in the caller's
+     * thread.  *reward_file_ret is NULL, and may be set to where the job is to
+     * write its rewards. */
+    enum stp_status (*prepare)(void *user, uint64_t seed,
+                               const char **reward_file_ret,
+                               struct stp_error *err);
+    void *user;
+};
+
+/* What became of it, over all seeds. */
+struct stp_learned {
+    size_t n_keys; /* a collective and a size each, of one job */
+
+    /* How many calls of a key there had been when its choice changed for the
+     * last time within its first STP_LEARN_FIRST; 0: never. */
+    double settled_median;
+    double settled_p95;
+
+    double lost;       /* share of always-AUTO's time; below 0: won */
+    double lost_first; /* of the first STP_LEARN_FIRST steps */
+
+    /* Keys of all seeds whose choice in most of the last fifth of their calls
+     * takes at most 1 percent longer than the best arm. */
+    size_t n_best;
+    size_t n_finals; /* keys of all seeds */
+
+    struct stp_gain final; /* of the last fifth of the steps over AUTO's; a pair
+                              for each seed */
+    unsigned n_worse;      /* seeds that ended worse than AUTO: by more than 0.5
+                              percent, beyond the noise of its steps */
+    bool modelled;         /* some times were not recorded */
+};
+
+/* Plays the job with each of 'n' learners.  learned_ret[i] is that of
+ * learners[i]. */
+enum stp_status stp_learn(const struct stp_learn_job *job,
+                          const struct stp_learner *learners, size_t n,
+                          struct stp_learned *learned_ret,
+                          struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_LEARN_H */

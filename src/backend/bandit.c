@@ -1,0 +1,311 @@
+/*
+ * bandit.c - the backend that learns while a job runs
+ *
+ * Each rank follows what is published (agree/published.h): an arm for a key
+ * from an epoch on, epochs being counted in calls, which all ranks share.  One
+ * of them, the observer, sees and learns.  What no arm decides, a policy does,
+ * if there is one, and NCCL else.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "agree/published.h"
+#include "backend/decision.h"
+#include "backend/keys.h"
+#include "backend/observer.h"
+#include "backend/shared_policy.h"
+#include "core/backend.h"
+
+/* One arm in force.  NCCL's own choice to begin with. */
+struct force {
+    struct stp_bandit_arm what;
+    struct stp_bandit_arm home; /* what a trial goes back to */
+    uint8_t arm;                /* the number of 'what' */
+    uint8_t home_arm;           /* of 'home' */
+    uint8_t n_left;             /* calls of the trial; 0: there is none */
+};
+
+struct tuner {
+    struct stp_shared_policy *base;  /* NULL: none */
+    struct stp_published *published; /* NULL: nothing is learned */
+    const char *why_not;             /* then */
+    uint64_t value;                  /* of what must be the same on all ranks */
+    bool is_checked;                 /* that all ranks take part */
+    bool takes_part;                 /* if so */
+    uint32_t countdown;              /* calls to the next epoch */
+    uint32_t epoch_calls;            /* of an epoch */
+    uint64_t t_ns;                   /* of the next question; 0: unknown */
+    struct stp_observer *observer;   /* NULL on the others */
+    struct stp_keys keys;
+    struct force in_force[STP_BANDIT_KEYS];
+};
+
+/* ---- the launch path ---- */
+
+static void begin_arm(struct tuner *t, uint32_t word)
+{
+    const struct stp_decision d = stp_decision_unpack(word);
+    struct force *f = &t->in_force[d.key];
+
+    if (f->n_left == 0) {
+        f->home = f->what;
+        f->home_arm = f->arm;
+    }
+    f->what = d.what;
+    f->arm = (uint8_t)d.arm;
+    f->n_left = (uint8_t)d.n_calls;
+    t->epoch_calls =
+        UINT32_C(1) << (d.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_EXPLORING);
+    if (t->observer != NULL)
+        stp_observer_began(t->observer, d.key, d.arm);
+}
+
+static void enter_epoch(struct tuner *t)
+{
+    bool is_frozen;
+    uint32_t word = stp_published_next(t->published, &is_frozen);
+
+    if (word != 0)
+        begin_arm(t, word);
+    t->countdown = is_frozen ? UINT32_MAX : t->epoch_calls;
+}
+
+/* Before the first decision, when all ranks have joined. */
+static void check(struct tuner *t)
+{
+    t->is_checked = true;
+    t->takes_part =
+        t->published != NULL && stp_published_complete(t->published);
+}
+
+static bool allows(const struct stp_cost_view *view,
+                   const struct stp_bandit_arm *arm)
+{
+    return arm->algo >= 0 && arm->algo < view->n_algo &&
+           arm->proto < view->n_proto &&
+           view->cost[arm->algo * view->n_proto + arm->proto] >= 0.0f;
+}
+
+static bool base_choose(const struct tuner *t, const struct stp_query *query,
+                        const struct stp_cost_view *view,
+                        struct stp_choice *choice_ret)
+{
+    return t->base != NULL &&
+           stp_compiled_lookup(stp_shared_policy_compiled(t->base), query, view,
+                               choice_ret);
+}
+
+/* A call of a trial is over. */
+static void count_down(struct tuner *t, unsigned key)
+{
+    struct force *f = &t->in_force[key];
+
+    if (--f->n_left > 0)
+        return;
+    f->what = f->home;
+    f->arm = f->home_arm;
+    if (t->observer != NULL)
+        stp_observer_began(t->observer, key, f->arm);
+}
+
+/* The arm in force for the query; NCCL's own choice if there is none. */
+static struct stp_bandit_arm follow(struct tuner *t,
+                                    const struct stp_query *query,
+                                    const struct stp_cost_view *view)
+{
+    static const struct stp_bandit_arm own = {.algo = -1};
+    struct stp_bandit_arm arm = own;
+    bool is_new;
+    unsigned key;
+
+    if (--t->countdown == 0)
+        enter_epoch(t);
+    key = stp_keys_find(&t->keys, query->coll, query->n_bytes, &is_new);
+    if (t->observer != NULL)
+        stp_observer_call(t->observer, key,
+                          key < STP_BANDIT_KEYS ? t->in_force[key].arm : 0,
+                          is_new, t->t_ns, query, view);
+    if (key == STP_BANDIT_KEYS)
+        return own;
+    arm = t->in_force[key].what;
+    if (t->in_force[key].n_left > 0)
+        count_down(t, key);
+    return arm;
+}
+
+static bool bandit_choose(void *self, const struct stp_query *query,
+                          const struct stp_cost_view *view,
+                          struct stp_choice *choice_ret)
+{
+    struct tuner *t = self;
+    struct stp_bandit_arm arm = {.algo = -1};
+
+    if (!t->is_checked)
+        check(t);
+    if (t->takes_part)
+        arm = follow(t, query, view);
+    if (!allows(view, &arm))
+        return base_choose(t, query, view, choice_ret);
+    *choice_ret = (struct stp_choice){
+        .algo = arm.algo, .proto = arm.proto, .n_channels = arm.n_channels};
+    return true;
+}
+
+static bool bandit_wants_time(const void *self)
+{
+    const struct tuner *t = self;
+
+    return t->observer != NULL && stp_observer_wants_time(t->observer);
+}
+
+static void bandit_set_time(void *self, uint64_t t_ns)
+{
+    struct tuner *t = self;
+
+    t->t_ns = t_ns;
+}
+
+/* ---- learning ---- */
+
+static struct stp_observer *bandit_observer(void *self)
+{
+    struct tuner *t = self;
+
+    return t->observer;
+}
+
+/* ---- life ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Never 0, and never what a rank that stepped aside has. */
+static uint64_t value_of(const struct tuner *t,
+                         const struct stp_learner_rules *rules)
+{
+    uint64_t hash = t->base != NULL ? stp_shared_policy_hash(t->base) : 2;
+
+    if (rules != NULL)
+        hash = mix(hash, (uint64_t)rules->bandit.strategy + 1);
+    return hash < 2 ? 2 : hash;
+}
+
+static void bandit_close(void *self)
+{
+    struct tuner *t = self;
+
+    stp_observer_free(t->observer);
+    stp_published_leave(t->published);
+    if (t->base != NULL)
+        stp_shared_policy_release(t->base);
+    free(t);
+}
+
+/* Without agreement nothing is learned, but the policy stays. */
+static void join(struct tuner *t, const struct stp_comm_info *info,
+                 const struct stp_learner_rules *rules)
+{
+    struct stp_error err;
+
+    if (rules == NULL)
+        t->why_not = "STEPTUNE_FREEZE is set";
+    else if (info->shape.n_nodes != 1)
+        t->why_not = "the communicator spans several hosts";
+    else if (info->comm_id == 0)
+        t->why_not = "this NCCL names no communicator, 2.28 does";
+    else if (stp_published_join(info->comm_id, info->shape.n_ranks, t->value,
+                                &t->published, &err) != STP_OK)
+        t->why_not = "the ranks have no shared memory to agree in";
+    if (t->published != NULL && stp_published_is_observer(t->published))
+        t->observer = stp_observer_new(rules, t->published);
+}
+
+static struct tuner *new_tuner(const struct stp_learner_rules *rules)
+{
+    struct tuner *t = calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        return NULL;
+    t->countdown = 1;
+    t->epoch_calls = UINT32_C(1) << STP_EPOCH_EXPLORING;
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
+        t->in_force[k].what.algo = -1;
+    if (rules != NULL)
+        t->keys.strategy = rules->bandit.strategy;
+    return t;
+}
+
+static enum stp_status bandit_open(const struct stp_comm_info *info,
+                                   const struct stp_settings *settings,
+                                   void **self_ret, struct stp_error *err)
+{
+    struct tuner *t = new_tuner(settings->learner);
+    enum stp_status status = STP_OK;
+
+    if (t == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    if (settings->policy_path != NULL)
+        status = stp_shared_policy_acquire(settings->policy_path, &info->shape,
+                                           &t->base, err);
+    if (status != STP_OK) {
+        free(t);
+        return status;
+    }
+    t->value = value_of(t, settings->learner);
+    join(t, info, settings->learner);
+    *self_ret = t;
+    return STP_OK;
+}
+
+static uint64_t bandit_fingerprint(const void *self)
+{
+    const struct tuner *t = self;
+
+    return t->value;
+}
+
+static void bandit_describe(const void *self, char *buf, size_t size)
+{
+    const struct tuner *t = self;
+    char base[256] = "NCCL's own choice";
+
+    if (t->base != NULL)
+        snprintf(
+            base, sizeof(base), "%.100s, hash %016" PRIx64 ", %zu of %zu rules",
+            stp_shared_policy_path(t->base), stp_shared_policy_hash(t->base),
+            stp_compiled_size(stp_shared_policy_compiled(t->base)),
+            stp_shared_policy_rules(t->base));
+    if (t->published == NULL)
+        snprintf(buf, size, "nothing is learned: %s; %s", t->why_not, base);
+    else
+        snprintf(buf, size, "%s, beginning with %s",
+                 t->observer != NULL ? "learns" : "follows", base);
+}
+
+static const struct stp_learn_ops learn_ops = {
+    .wants_time = bandit_wants_time,
+    .set_time = bandit_set_time,
+    .observer = bandit_observer,
+    .begin = stp_observer_begin,
+    .think = stp_observer_think,
+    .wants_gpu = stp_observer_wants_gpu,
+    .is_exploring = stp_observer_is_exploring,
+    .reward = stp_observer_reward,
+    .launched = stp_observer_launched,
+    .took = stp_observer_took,
+    .explain = stp_observer_explain,
+    .learned = stp_observer_learned,
+};
+
+const struct stp_backend_ops stp_backend = {
+    .name = "steptune-online",
+    .open = bandit_open,
+    .choose = bandit_choose,
+    .fingerprint = bandit_fingerprint,
+    .describe = bandit_describe,
+    .close = bandit_close,
+    .learn = &learn_ops,
+};

@@ -1,0 +1,55 @@
+/*
+ * ring.h - what happened, from the thread that launches to the one that thinks
+ *
+ * One thread puts, one takes; neither waits.  When it is full, what comes is
+ * lost and counted: whoever takes must not believe that it saw everything.
+ */
+#ifndef STP_RING_H
+#define STP_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STP_RING_SIZE = 1024 }; /* a power of two */
+
+enum stp_note_kind {
+    STP_NOTE_CALL,  /* of 'key', at t_ns on the host's clock */
+    STP_NOTE_BEGAN, /* 'arm' of 'key' is in force for the calls that follow */
+    STP_NOTE_TOOK,  /* a collective that ran with 'arm': us on the GPU */
+};
+
+struct stp_note {
+    uint8_t kind; /* enum stp_note_kind */
+    uint8_t key;
+    uint8_t arm;
+    int8_t algo; /* of STP_NOTE_TOOK: what ran */
+    int8_t proto;
+    uint8_t n_channels;
+    union {
+        uint64_t t_ns;
+        double us;
+    };
+};
+
+struct stp_ring; /* opaque: it holds atomics, which C++ cannot read */
+
+struct stp_ring *stp_ring_new(void); /* NULL: out of memory */
+void stp_ring_free(struct stp_ring *ring);
+
+/* False if it is full. */
+bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note);
+
+/* False if it is empty. */
+bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret);
+
+/* How many were lost so far. */
+uint64_t stp_ring_lost(const struct stp_ring *ring);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_RING_H */

@@ -1,0 +1,389 @@
+/*
+ * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns
+ *
+ * A collective takes from the first of its channels' beginnings to the last of
+ * their ends, on one rank: waiting for later ranks is in it.
+ */
+#define _GNU_SOURCE /* syscall() */
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/names.h"
+#include "core/policy.h"
+#include "nccl_profiler_abi.h"
+#include "plugin/profile.h"
+
+enum {
+    N_FLIGHTS = 32, /* collectives that are launched and not over; what has lost
+                       a channel's event is forgotten after as many */
+    EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
+};
+
+struct flight;
+
+struct channel {
+    struct flight *flight;
+    uint64_t begin_ns; /* 0: not begun */
+};
+
+/* A collective under way. */
+struct flight {
+    struct stp_profile *profile;
+    bool is_used;
+    uint32_t token;
+    unsigned n_channels; /* that it runs on */
+    unsigned n_ended;
+    uint64_t begin_ns; /* the first channel's; 0: none has begun */
+    uint64_t end_ns;
+    struct channel channels[STP_MAX_CHANNELS];
+};
+
+struct stp_profile {
+    struct stp_profile *next; /* of those that no tuner has taken yet */
+    long thread;              /* that NCCL made it in */
+    _Atomic int n_users;      /* NCCL's context and ours */
+    uint64_t comm_id;
+    size_t n_ranks;
+    int group; /* where its address is a handle, for NCCL 2.27 */
+    _Atomic bool is_wanted;
+    _Atomic bool saw_graph;
+    pthread_mutex_t lock; /* of what follows */
+    struct stp_observer *observer;
+    unsigned next_flight;
+    struct flight flights[N_FLIGHTS];
+};
+
+/* NCCL has one activation mask a process. */
+static _Atomic(int *) process_mask;
+static atomic_int process_wants;
+
+/* Made, and not taken by a tuner yet. */
+static struct {
+    pthread_mutex_t lock;
+    struct stp_profile *all;
+} waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Thread-local variables would need the dynamic linker's help, and that be a
+ * library to depend on. */
+static long this_thread(void)
+{
+    return syscall(SYS_gettid);
+}
+
+/* Takes 'profile' off the list, or what this thread made for 'comm_id' if that
+ * is NULL.  NULL if it is not there. */
+static struct stp_profile *take_off(const struct stp_profile *profile,
+                                    uint64_t comm_id)
+{
+    struct stp_profile **link;
+    struct stp_profile *found = NULL;
+
+    pthread_mutex_lock(&waiting.lock);
+    for (link = &waiting.all; *link != NULL; link = &(*link)->next)
+        if (profile != NULL ? *link == profile
+                            : (*link)->comm_id == comm_id &&
+                                  (*link)->thread == this_thread()) {
+            found = *link;
+            *link = found->next;
+            break;
+        }
+    pthread_mutex_unlock(&waiting.lock);
+    return found;
+}
+
+static void put_on(struct stp_profile *profile)
+{
+    pthread_mutex_lock(&waiting.lock);
+    profile->next = waiting.all;
+    waiting.all = profile;
+    pthread_mutex_unlock(&waiting.lock);
+}
+
+/* ---- the tuner's side ---- */
+
+struct stp_profile *stp_profile_take(uint64_t comm_id)
+{
+    struct stp_profile *profile = take_off(NULL, comm_id);
+
+    if (profile != NULL)
+        atomic_fetch_add(&profile->n_users, 1);
+    return profile;
+}
+
+void stp_profile_release(struct stp_profile *profile)
+{
+    if (profile == NULL || atomic_fetch_sub(&profile->n_users, 1) != 1)
+        return;
+    pthread_mutex_destroy(&profile->lock);
+    free(profile);
+}
+
+void stp_profile_attach(struct stp_profile *profile,
+                        struct stp_observer *observer)
+{
+    pthread_mutex_lock(&profile->lock);
+    profile->observer = observer;
+    for (int i = 0; i < N_FLIGHTS; i++)
+        profile->flights[i].is_used = false;
+    pthread_mutex_unlock(&profile->lock);
+}
+
+void stp_profile_want(struct stp_profile *profile, bool is_wanted)
+{
+    int *mask = atomic_load(&process_mask);
+    int before, after;
+
+    if (atomic_exchange(&profile->is_wanted, is_wanted) == is_wanted)
+        return;
+    before = atomic_fetch_add(&process_wants, is_wanted ? 1 : -1);
+    after = before + (is_wanted ? 1 : -1);
+    if (mask != NULL && (before == 0 || after == 0))
+        __atomic_store_n(mask, after > 0 ? EVENTS : 0, __ATOMIC_RELAXED);
+}
+
+bool stp_profile_saw_graph(struct stp_profile *profile)
+{
+    return atomic_exchange(&profile->saw_graph, false);
+}
+
+/* ---- what was launched ---- */
+
+/* "AllReduce"; -1 for what no tuner is asked about. */
+static int coll_of(const char *func)
+{
+    char small[32];
+    size_t n = 0;
+
+    for (; func[n] != '\0' && n < sizeof(small); n++)
+        small[n] = (char)tolower((unsigned char)func[n]);
+    return stp_coll_from_name(small, n);
+}
+
+/* "RING"; -1 for NULL and what is unknown. */
+static int number_of(const char *word, int (*from_name)(const char *, size_t))
+{
+    char small[32];
+    size_t n = 0;
+
+    if (word == NULL)
+        return -1;
+    for (; word[n] != '\0' && n < sizeof(small); n++)
+        small[n] = (char)tolower((unsigned char)word[n]);
+    return from_name(small, n);
+}
+
+/* "ncclBfloat16": its first number is bits. */
+static uint64_t bytes_of(const char *datatype)
+{
+    size_t at = strcspn(datatype, "0123456789");
+
+    return strtoul(datatype + at, NULL, 10) / 8;
+}
+
+static bool read_launch(const struct stp_profile *p,
+                        const ncclProfilerEvent_t *what,
+                        struct stp_launch *launch)
+{
+    int coll = what->coll.func != NULL ? coll_of(what->coll.func) : -1;
+
+    if (coll < 0 || what->coll.datatype == NULL)
+        return false;
+    launch->coll = coll;
+    launch->n_bytes = what->coll.count * bytes_of(what->coll.datatype);
+    if (coll == ncclFuncAllGather || coll == ncclFuncReduceScatter)
+        launch->n_bytes *= p->n_ranks; /* as a tuner counts */
+    launch->algo = number_of(what->coll.algo, stp_algo_from_name);
+    launch->proto = number_of(what->coll.proto, stp_proto_from_name);
+    launch->n_channels = what->coll.nChannels;
+    return true;
+}
+
+/* ---- events ---- */
+
+static struct flight *new_flight(struct stp_profile *p, uint32_t token,
+                                 unsigned n_channels)
+{
+    struct flight *f = &p->flights[p->next_flight++ % N_FLIGHTS];
+
+    f->profile = p;
+    f->is_used = true;
+    f->token = token;
+    f->n_channels = n_channels;
+    f->n_ended = 0;
+    f->begin_ns = 0;
+    f->end_ns = 0;
+    for (int c = 0; c < STP_MAX_CHANNELS; c++)
+        f->channels[c] = (struct channel){.flight = f};
+    return f;
+}
+
+static void *start_collective(struct stp_profile *p,
+                              const ncclProfilerEvent_t *what)
+{
+    struct stp_launch launch;
+    struct flight *flight = NULL;
+    uint32_t token;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->observer != NULL && what->coll.nChannels > 0 &&
+        read_launch(p, what, &launch) &&
+        stp_backend.learn->launched(p->observer, &launch, &token))
+        flight = new_flight(p, token, what->coll.nChannels);
+    pthread_mutex_unlock(&p->lock);
+    return flight;
+}
+
+static void *start_channel(struct stp_profile *p,
+                           const ncclProfilerEvent_t *what)
+{
+    struct flight *f = what->parentObj;
+    struct channel *channel = NULL;
+
+    if (f == NULL || what->kernelCh.channelId >= STP_MAX_CHANNELS)
+        return NULL;
+    pthread_mutex_lock(&p->lock);
+    if (f->is_used) {
+        channel = &f->channels[what->kernelCh.channelId];
+        channel->begin_ns = what->kernelCh.pTimer;
+        if (f->begin_ns == 0 || what->kernelCh.pTimer < f->begin_ns)
+            f->begin_ns = what->kernelCh.pTimer;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return channel;
+}
+
+static void end_channel(struct channel *channel, uint64_t end_ns)
+{
+    struct flight *f = channel->flight;
+
+    if (!f->is_used || channel->begin_ns == 0)
+        return;
+    channel->begin_ns = 0;
+    if (end_ns > f->end_ns)
+        f->end_ns = end_ns;
+    if (++f->n_ended < f->n_channels)
+        return;
+    f->is_used = false;
+    if (f->profile->observer != NULL && f->end_ns > f->begin_ns)
+        stp_backend.learn->took(f->profile->observer, f->token,
+                                (double)(f->end_ns - f->begin_ns) / 1e3);
+}
+
+static ncclResult_t start(struct stp_profile *p, void **event, uint64_t type,
+                          const ncclProfilerEvent_t *what)
+{
+    *event = NULL;
+    if (p == NULL)
+        return ncclSuccess;
+    switch (type) {
+    case NCCL_PROFILE_GROUP:
+        *event = &p->group;
+        break;
+    case NCCL_PROFILE_COLL_API:
+        if (what->collApi.graphCaptured)
+            atomic_store(&p->saw_graph, true);
+        break;
+    case NCCL_PROFILE_COLL:
+        *event = start_collective(p, what);
+        break;
+    case NCCL_PROFILE_KERNEL_CH:
+        *event = start_channel(p, what);
+        break;
+    default:
+        break;
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t start_v4(void *context, void **event,
+                             const ncclProfilerEvent_t *what)
+{
+    return start(context, event, what->type.v4, what);
+}
+
+static ncclResult_t start_v5(void *context, void **event,
+                             const ncclProfilerEvent_t *what)
+{
+    return start(context, event, what->type.v5, what);
+}
+
+static ncclResult_t stop(void *event)
+{
+    (void)event;
+    return ncclSuccess;
+}
+
+/* Only channels have that state. */
+static ncclResult_t record_state(void *event, int state, const void *args)
+{
+    const ncclProfilerStateArgs_t *what = args;
+    struct channel *channel = event;
+    struct stp_profile *p;
+
+    if (state != NCCL_PROFILE_KERNEL_CH_STOP || event == NULL || args == NULL)
+        return ncclSuccess;
+    p = channel->flight->profile;
+    pthread_mutex_lock(&p->lock);
+    end_channel(channel, what->kernelCh.pTimer);
+    pthread_mutex_unlock(&p->lock);
+    return ncclSuccess;
+}
+
+/* ---- life ---- */
+
+static ncclResult_t init_v5(void **context, uint64_t comm_id, int *mask,
+                            const char *name, int n_nodes, int n_ranks,
+                            int rank, ncclDebugLogger_t log)
+{
+    struct stp_profile *p = calloc(1, sizeof(*p));
+
+    (void)name;
+    (void)n_nodes;
+    (void)rank;
+    (void)log;
+    if (p == NULL)
+        return ncclSystemError; /* NCCL goes on without */
+    atomic_init(&p->n_users, 1);
+    p->comm_id = comm_id;
+    p->n_ranks = (size_t)n_ranks;
+    pthread_mutex_init(&p->lock, NULL);
+    atomic_store(&process_mask, mask);
+    p->thread = this_thread();
+    *context = p;
+    put_on(p);
+    return ncclSuccess;
+}
+
+static ncclResult_t init_v4(void **context, int *mask, const char *name,
+                            uint64_t comm_id, int n_nodes, int n_ranks,
+                            int rank, ncclDebugLogger_t log)
+{
+    return init_v5(context, comm_id, mask, name, n_nodes, n_ranks, rank, log);
+}
+
+static ncclResult_t finalize(void *context)
+{
+    if (context == NULL)
+        return ncclSuccess;
+    take_off(context, 0);
+    stp_profile_release(context);
+    return ncclSuccess;
+}
+
+#define EXPORT __attribute__((visibility("default"))) extern
+
+EXPORT const ncclProfiler_v4_t ncclProfiler_v4;
+EXPORT const ncclProfiler_v5_t ncclProfiler_v5;
+EXPORT const ncclProfiler_v5_t ncclProfiler_v6;
+
+const ncclProfiler_v4_t ncclProfiler_v4 = {
+    "steptune-online", init_v4, start_v4, stop, record_state, finalize};
+const ncclProfiler_v5_t ncclProfiler_v5 = {
+    "steptune-online", init_v5, start_v5, stop, record_state, finalize};
+const ncclProfiler_v5_t ncclProfiler_v6 = {
+    "steptune-online", init_v5, start_v5, stop, record_state, finalize};

@@ -1,0 +1,27 @@
+/*
+ * thread.h - a thread that looks every now and then, until it is stopped
+ */
+#ifndef STP_THREAD_H
+#define STP_THREAD_H
+
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_thread; /* opaque */
+
+/* Calls 'look' every 'ms' milliseconds.  Takes no signals.  STP_ERR_NOMEM. */
+enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
+                                 struct stp_thread **thread_ret,
+                                 struct stp_error *err);
+
+/* Waits until it has ended.  NULL is allowed; in a child of the process that
+ * started it, where it does not run, it only frees. */
+void stp_thread_stop(struct stp_thread *thread);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_THREAD_H */

@@ -1,0 +1,206 @@
+// How well a plugin learns: the figures, on a job in virtual time.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "analyse/learn.h"
+#include "mock_test.h"
+#include "report/learn.h"
+
+using namespace mock_test;
+using testing::HasSubstr;
+
+namespace
+{
+
+constexpr const char *kMachine = STP_FIXTURES "/machines/h200x4";
+
+// A learner.c of this strategy.
+stp_learner Plugin(const char *strategy)
+{
+    stp_learner learner{};
+    learner.kind = STP_LEARNER_PLUGIN;
+    learner.name = strategy;
+    learner.plugin = STP_LEARNER;
+    learner.user = const_cast<char *>(strategy);
+    learner.prepare = [](void *user, uint64_t, const char **, stp_error *) {
+        setenv("STEPTUNE_STRATEGY", static_cast<const char *>(user), 1);
+        return STP_OK;
+    };
+    return learner;
+}
+
+class Learn : public testing::Test
+{
+  protected:
+    Learn()
+    {
+        unsetenv("NCCL_TUNER_REWARD_FILE");
+        job_.machine_path = kMachine;
+        job_.step = {calls_.data(), calls_.size(), 100};
+        job_.n_steps = 200;
+        job_.n_seeds = 3;
+        job_.compute_noise = 0.05;
+    }
+
+    stp_status Try(const std::vector<stp_learner> &learners)
+    {
+        learned_.assign(learners.size(), {});
+        err_ = {};
+        return stp_learn(&job_, learners.data(), learners.size(),
+                         learned_.data(), &err_);
+    }
+
+    std::vector<mock_job_call> calls_{{100, Call(ncclFuncAllGather, 4 << 20)},
+                                      {100, Call(ncclFuncAllReduce, 64 << 20)},
+                                      {100, Call(ncclFuncAllGather, 4 << 20)}};
+    stp_learn_job job_{};
+    std::vector<stp_learned> learned_;
+    stp_error err_{};
+};
+
+TEST_F(Learn, NcclAloneLosesNothingAndNeverChanges)
+{
+    ASSERT_EQ(STP_OK, Try({{STP_LEARNER_AUTO, "AUTO"}})) << err_.text;
+
+    const stp_learned &l = learned_[0];
+    EXPECT_EQ(2u, l.n_keys);
+    EXPECT_EQ(0, l.settled_median);
+    EXPECT_EQ(0, l.settled_p95);
+    EXPECT_EQ(0, l.lost);
+    EXPECT_EQ(0, l.lost_first);
+    EXPECT_EQ(6u, l.n_finals);
+    EXPECT_LT(l.n_best, 6u);
+    EXPECT_EQ(1, l.final.gain);
+    EXPECT_EQ(3u, l.final.n_pairs);
+    EXPECT_EQ(0u, l.n_worse);
+    EXPECT_FALSE(l.modelled);
+}
+
+TEST_F(Learn, OracleHasTheBestOfEveryKeyFromTheBeginning)
+{
+    ASSERT_EQ(STP_OK, Try({{STP_LEARNER_ORACLE, "oracle"}})) << err_.text;
+
+    const stp_learned &l = learned_[0];
+    EXPECT_EQ(0, l.settled_p95);
+    EXPECT_EQ(l.n_finals, l.n_best);
+    EXPECT_LT(l.lost, -0.02);
+    EXPECT_GT(l.final.low, 1.02);
+}
+
+TEST_F(Learn, PluginThatTriesNothingIsNcclAlone)
+{
+    ASSERT_EQ(STP_OK, Try({Plugin("stay"), {STP_LEARNER_AUTO, "AUTO"}}))
+        << err_.text;
+
+    EXPECT_EQ(0, learned_[0].lost);
+    EXPECT_EQ(learned_[1].n_best, learned_[0].n_best);
+    EXPECT_EQ(1, learned_[0].final.gain);
+}
+
+// Six of each of seven arms: 42 calls of a key, and then the best.
+TEST_F(Learn, PluginLearnsByTheProfilersTimesAndSettles)
+{
+    ASSERT_EQ(STP_OK, Try({Plugin("try"), {STP_LEARNER_ORACLE, "oracle"}}))
+        << err_.text;
+
+    const stp_learned &l = learned_[0];
+    EXPECT_GE(l.settled_median, 36);
+    EXPECT_LE(l.settled_p95, 42);
+    EXPECT_EQ(l.n_finals, l.n_best);
+    EXPECT_GT(l.lost, learned_[1].lost);
+    EXPECT_NEAR(learned_[1].final.gain, l.final.gain, 0.005);
+    EXPECT_EQ(0u, l.n_worse);
+}
+
+TEST_F(Learn, LossOfTheFirstStepsIsTheWholeOfAShortJob)
+{
+    ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+    EXPECT_EQ(learned_[0].lost, learned_[0].lost_first);
+
+    job_.n_steps = 2 * STP_LEARN_FIRST;
+    job_.n_seeds = 1;
+    ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+    EXPECT_LT(learned_[0].lost, learned_[0].lost_first);
+}
+
+TEST_F(Learn, EndingOnTheWorstIsCountedAsWorse)
+{
+    ASSERT_EQ(STP_OK, Try({Plugin("worst")})) << err_.text;
+
+    EXPECT_EQ(3u, learned_[0].n_worse);
+    EXPECT_EQ(0u, learned_[0].n_best);
+    EXPECT_LT(learned_[0].final.high, 1);
+    EXPECT_GT(learned_[0].lost, 0.05);
+}
+
+TEST_F(Learn, SameSeedsAreTheSameFigures)
+{
+    ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+    const stp_learned first = learned_[0];
+    ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+    EXPECT_EQ(first.lost, learned_[0].lost);
+    EXPECT_EQ(first.final.low, learned_[0].final.low);
+
+    job_.seed = 100;
+    ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+    EXPECT_NE(first.lost, learned_[0].lost);
+}
+
+TEST_F(Learn, ModelledTimesAreSaidToBe)
+{
+    job_.machine_path = STP_FIXTURES "/machines/b200x8";
+    ASSERT_EQ(STP_OK, Try({{STP_LEARNER_AUTO, "AUTO"}})) << err_.text;
+
+    EXPECT_TRUE(learned_[0].modelled);
+}
+
+TEST_F(Learn, PluginThatDoesNotLoadIsAnErrorNotAnAbstention)
+{
+    stp_learner learner = Plugin("try");
+    learner.plugin = "/nowhere/plugin.so";
+
+    EXPECT_EQ(STP_ERR_DEVICE, Try({learner}));
+    EXPECT_STREQ("'/nowhere/plugin.so' has no tuner that this NCCL would take",
+                 err_.text);
+}
+
+TEST_F(Learn, MoreKeysThanItKeepsAreRefused)
+{
+    calls_.clear();
+    for (size_t i = 1; i <= 65; i++)
+        calls_.push_back({0, Call(ncclFuncAllReduce, 8 * i)});
+    job_.step = {calls_.data(), calls_.size(), 0};
+
+    EXPECT_EQ(STP_ERR_LIMIT, Try({{STP_LEARNER_AUTO, "AUTO"}}));
+    EXPECT_STREQ("more than 64 kinds of collectives in a job", err_.text);
+}
+
+TEST(LearnReport, IsATableOfALineForEachLearner)
+{
+    const stp_learner learners[] = {{STP_LEARNER_PLUGIN, "halving"},
+                                    {STP_LEARNER_AUTO, "AUTO"}};
+    stp_learned learned[2]{};
+    learned[0] = {5,      38.5, 42, -0.0012,
+                  0.0034, 24,   25, {1.012, 1.011, 1.013, 5},
+                  1,      false};
+    learned[1] = {5, 0, 0, 0, 0, 10, 25, {1, 0, HUGE_VAL, 1}, 0, false};
+    char *text = nullptr;
+    size_t size = 0;
+    FILE *fp = open_memstream(&text, &size);
+    stp_error err;
+
+    ASSERT_EQ(STP_OK, stp_print_learned(learners, learned, 2, fp, &err));
+    fclose(fp);
+    EXPECT_STREQ("strategy  keys  settled  p95  lost %  all %  within 1% of "
+                 "best           final gain  worse than AUTO\n"
+                 "halving      5       38   42   +0.34  -0.12           24 of "
+                 "25  1.012 (1.011-1.013)                1\n"
+                 "AUTO         5        0    0   +0.00  +0.00           10 of "
+                 "25                1.000                0\n",
+                 text);
+    free(text);
+}
+
+} // namespace
