@@ -19,9 +19,10 @@ class Ring : public testing::Test
         stp_ring_free(ring_);
     }
 
-    bool Put(uint64_t t_ns)
+    bool Put(uint64_t t_ns, stp_note_kind kind = STP_NOTE_BEGAN)
     {
         stp_note note{};
+        note.kind = kind;
         note.t_ns = t_ns;
         return stp_ring_put(ring_, &note);
     }
@@ -62,6 +63,16 @@ TEST_F(Ring, LosesWhatComesWhenItIsFullAndCountsIt)
         EXPECT_EQ(i, note.t_ns);
     }
     EXPECT_FALSE(stp_ring_take(ring_, &note));
+}
+
+TEST_F(Ring, CallsLeaveRoomForWhatMustNotBeLost)
+{
+    for (uint64_t i = 0; i < STP_RING_SIZE - STP_RING_SPARE; i++)
+        ASSERT_TRUE(Put(i, STP_NOTE_CALL));
+    EXPECT_FALSE(Put(7777, STP_NOTE_CALL));
+    for (uint64_t i = 0; i < STP_RING_SPARE; i++)
+        EXPECT_TRUE(Put(i, STP_NOTE_BEGAN));
+    EXPECT_FALSE(Put(7778, STP_NOTE_BEGAN));
 }
 
 TEST_F(Ring, HandsWholeNotesFromThreadToThread)

@@ -35,6 +35,7 @@ struct tuner {
     bool takes_part;                 /* if so */
     uint32_t countdown;              /* calls to the next epoch */
     uint32_t epoch_calls;            /* of an epoch */
+    unsigned last_key;               /* that a decision was about */
     uint64_t t_ns;                   /* of the next question; 0: unknown */
     struct stp_observer *observer;   /* NULL on the others */
     struct stp_keys keys;
@@ -48,6 +49,7 @@ static void begin_arm(struct tuner *t, uint32_t word)
     const struct stp_decision d = stp_decision_unpack(word);
     struct force *f = &t->in_force[d.key];
 
+    t->last_key = d.key;
     if (f->n_left == 0) {
         f->home = f->what;
         f->home_arm = f->arm;
@@ -61,6 +63,16 @@ static void begin_arm(struct tuner *t, uint32_t word)
         stp_observer_began(t->observer, d.key, d.arm);
 }
 
+/* Nothing will be decided any more, which all ranks hear of in the same epoch.
+ * What was decided last may be a trial, which must not stay. */
+static void freeze(struct tuner *t)
+{
+    if (t->epoch_calls == UINT32_C(1) << STP_EPOCH_EXPLORING)
+        t->in_force[t->last_key] = (struct force){.what.algo = -1};
+    if (t->observer != NULL)
+        stp_observer_stop(t->observer);
+}
+
 static void enter_epoch(struct tuner *t)
 {
     bool is_frozen;
@@ -68,6 +80,8 @@ static void enter_epoch(struct tuner *t)
 
     if (word != 0)
         begin_arm(t, word);
+    if (is_frozen)
+        freeze(t);
     t->countdown = is_frozen ? UINT32_MAX : t->epoch_calls;
 }
 
@@ -77,6 +91,8 @@ static void check(struct tuner *t)
     t->is_checked = true;
     t->takes_part =
         t->published != NULL && stp_published_complete(t->published);
+    if (!t->takes_part && t->observer != NULL)
+        stp_observer_stop(t->observer);
 }
 
 static bool allows(const struct stp_cost_view *view,
@@ -109,6 +125,19 @@ static void count_down(struct tuner *t, unsigned key)
         stp_observer_began(t->observer, key, f->arm);
 }
 
+static void observe(const struct tuner *t, unsigned key, bool is_new,
+                    const struct stp_query *query,
+                    const struct stp_cost_view *view)
+{
+    struct stp_observed call = {.key = key, .is_new = is_new, .t_ns = t->t_ns};
+
+    if (key < STP_BANDIT_KEYS) {
+        call.arm = t->in_force[key].arm;
+        call.what = t->in_force[key].what;
+    }
+    stp_observer_call(t->observer, &call, query, view);
+}
+
 /* The arm in force for the query; NCCL's own choice if there is none. */
 static struct stp_bandit_arm follow(struct tuner *t,
                                     const struct stp_query *query,
@@ -122,14 +151,11 @@ static struct stp_bandit_arm follow(struct tuner *t,
     if (--t->countdown == 0)
         enter_epoch(t);
     key = stp_keys_find(&t->keys, query->coll, query->n_bytes, &is_new);
+    if (key < STP_BANDIT_KEYS)
+        arm = t->in_force[key].what;
     if (t->observer != NULL)
-        stp_observer_call(t->observer, key,
-                          key < STP_BANDIT_KEYS ? t->in_force[key].arm : 0,
-                          is_new, t->t_ns, query, view);
-    if (key == STP_BANDIT_KEYS)
-        return own;
-    arm = t->in_force[key].what;
-    if (t->in_force[key].n_left > 0)
+        observe(t, key, is_new, query, view);
+    if (key < STP_BANDIT_KEYS && t->in_force[key].n_left > 0)
         count_down(t, key);
     return arm;
 }
@@ -293,6 +319,7 @@ static const struct stp_learn_ops learn_ops = {
     .think = stp_observer_think,
     .wants_gpu = stp_observer_wants_gpu,
     .is_exploring = stp_observer_is_exploring,
+    .is_stopped = stp_observer_is_stopped,
     .reward = stp_observer_reward,
     .launched = stp_observer_launched,
     .took = stp_observer_took,

@@ -26,12 +26,14 @@ struct stp_observer {
     struct stp_ring *calls;      /* from the launch path */
     struct stp_ring *gpu;        /* from the profiler */
     _Atomic bool is_exploring;
+    _Atomic bool is_stopped; /* nothing will be decided any more */
     _Atomic unsigned
         n_seen;       /* the launch path writes 'seen' before it counts */
     unsigned n_added; /* that the learner knows */
     bool is_settled;  /* epochs are long, as proposed last */
-    bool is_frozen;   /* nothing can be proposed any more */
-    unsigned n_recent;
+    _Atomic unsigned n_recent;
+    _Atomic unsigned first_recent; /* of the group that is asked about */
+    _Atomic bool is_launching;     /* the next question is of another group */
     _Atomic uint64_t recent[RECENT];
     struct seen seen[STP_BANDIT_KEYS];
 };
@@ -61,31 +63,49 @@ static void see(struct stp_observer *o, unsigned key,
     atomic_store_explicit(&o->n_seen, key + 1, memory_order_release);
 }
 
-/* Bytes in 44 bits, 4 of the collective, 8 of the key, a 1, and 5 of the
- * arm. */
-static void remember(struct stp_observer *o, const struct stp_query *query,
-                     unsigned key, unsigned arm)
+/* A decision: bytes in 43 bits, 3 of the collective, 7 of the key, 3 and 2 of
+ * algorithm and protocol (0: NCCL's own choice), 5 of the arm, and a 1. */
+static uint64_t word_of(const struct stp_observed *call,
+                        const struct stp_query *query)
 {
-    uint64_t word = query->n_bytes << 20 | (uint64_t)query->coll << 16 |
-                    (uint64_t)key << 8 | 1 << 7 | arm;
-
-    atomic_store_explicit(&o->recent[o->n_recent++ % RECENT], word,
-                          memory_order_release);
+    return query->n_bytes << 21 | ((uint64_t)query->coll & 7) << 18 |
+           (uint64_t)call->key << 11 | (uint64_t)(call->what.algo + 1) << 8 |
+           ((uint64_t)call->what.proto & 3) << 6 | (uint64_t)call->arm << 1 | 1;
 }
 
-void stp_observer_call(struct stp_observer *observer, unsigned key,
-                       unsigned arm, bool is_new, uint64_t t_ns,
+/* NCCL asks about all of a group, then launches it.  What was asked before and
+ * is not launched by then never will be: it was simulated, captured, or nobody
+ * listened. */
+static void remember(struct stp_observer *o, const struct stp_observed *call,
+                     const struct stp_query *query)
+{
+    unsigned at = atomic_load_explicit(&o->n_recent, memory_order_relaxed);
+
+    if (atomic_load_explicit(&o->is_launching, memory_order_relaxed)) {
+        atomic_store_explicit(&o->is_launching, false, memory_order_relaxed);
+        atomic_store_explicit(&o->first_recent, at, memory_order_relaxed);
+    }
+    atomic_store_explicit(&o->recent[at % RECENT], word_of(call, query),
+                          memory_order_relaxed);
+    atomic_store_explicit(&o->n_recent, at + 1, memory_order_release);
+}
+
+void stp_observer_call(struct stp_observer *observer,
+                       const struct stp_observed *call,
                        const struct stp_query *query,
                        const struct stp_cost_view *view)
 {
     const struct stp_note note = {
-        .kind = STP_NOTE_CALL, .key = (uint8_t)key, .t_ns = t_ns};
+        .kind = STP_NOTE_CALL, .key = (uint8_t)call->key, .t_ns = call->t_ns};
 
-    if (is_new)
-        see(observer, key, query, view);
+    if (call->is_new)
+        see(observer, call->key, query, view);
     stp_ring_put(observer->calls, &note);
-    if (key < STP_BANDIT_KEYS && stp_observer_wants_time(observer))
-        remember(observer, query, key, arm);
+    if (!stp_observer_wants_time(observer))
+        atomic_store_explicit(&observer->is_launching, true,
+                              memory_order_relaxed);
+    else if (call->key < STP_BANDIT_KEYS)
+        remember(observer, call, query);
 }
 
 void stp_observer_began(struct stp_observer *observer, unsigned key,
@@ -97,46 +117,73 @@ void stp_observer_began(struct stp_observer *observer, unsigned key,
     stp_ring_put(observer->calls, &note);
 }
 
-/* ---- what the profiler sees ---- */
-
-/* What took() is told: 8 bits of the key, 8 of the channels, 8 of the arm, 4
- * each of algorithm and protocol; all ones where they are unknown. */
-static uint32_t make_token(uint64_t recent, const struct stp_launch *launch)
+void stp_observer_stop(struct stp_observer *observer)
 {
-    return (uint32_t)(recent >> 8 & 0xff) << 24 |
-           (uint32_t)(launch->n_channels & 0xff) << 16 |
-           (uint32_t)(recent & 0x1f) << 8 |
-           (uint32_t)(launch->algo & 0xf) << 4 |
-           (uint32_t)(launch->proto & 0xf);
+    atomic_store(&observer->is_stopped, true);
 }
 
+/* ---- what the profiler sees ---- */
+
+/* What took() is told: 8 bits each of the key, the channels and the arm. */
+static uint32_t make_token(uint64_t word, const struct stp_launch *launch)
+{
+    return (uint32_t)(word >> 11 & 0x7f) << 16 |
+           (uint32_t)(launch->n_channels & 0xff) << 8 |
+           (uint32_t)(word >> 1 & 0x1f);
+}
+
+/* How well a decision fits a launch: 0 not at all, for another message or
+ * because NCCL need not follow; 2 if what ran is what the arm says. */
+static int fit(uint64_t word, const struct stp_launch *launch)
+{
+    bool is_own = (word >> 8 & 7) == 0;
+
+    if (word == 0 ||
+        word >> 18 != (launch->n_bytes << 3 | ((uint64_t)launch->coll & 7)))
+        return 0;
+    if (is_own)
+        return 1;
+    return (int)(word >> 8 & 7) - 1 == launch->algo &&
+                   (int)(word >> 6 & 3) == launch->proto
+               ? 2
+               : 0;
+}
+
+/* The oldest of those that fit best.  Each is for one launch. */
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch, uint32_t *token_ret)
 {
-    uint64_t wanted = launch->n_bytes << 4 | (uint64_t)launch->coll;
+    unsigned end =
+        atomic_load_explicit(&observer->n_recent, memory_order_acquire);
+    unsigned i =
+        atomic_load_explicit(&observer->first_recent, memory_order_relaxed);
+    unsigned at = 0;
+    uint64_t found = 0;
 
-    for (unsigned i = 0; i < RECENT; i++) {
-        uint64_t word =
-            atomic_load_explicit(&observer->recent[i], memory_order_acquire);
+    atomic_store_explicit(&observer->is_launching, true, memory_order_relaxed);
+    if (end - i > RECENT)
+        i = end - RECENT;
+    for (; i != end; i++) {
+        uint64_t word = atomic_load_explicit(&observer->recent[i % RECENT],
+                                             memory_order_relaxed);
 
-        /* Once: another launch of the same has a decision of its own. */
-        if (word == 0 || word >> 16 != wanted ||
-            !atomic_compare_exchange_strong(&observer->recent[i], &word, 0))
-            continue;
-        *token_ret = make_token(word, launch);
-        return true;
+        if (fit(word, launch) > fit(found, launch)) {
+            found = word;
+            at = i % RECENT;
+        }
     }
-    return false;
+    if (found == 0)
+        return false;
+    *token_ret = make_token(found, launch);
+    return atomic_compare_exchange_strong(&observer->recent[at], &found, 0);
 }
 
 void stp_observer_took(struct stp_observer *observer, uint32_t token, double us)
 {
     const struct stp_note note = {.kind = STP_NOTE_TOOK,
-                                  .key = (uint8_t)(token >> 24),
-                                  .n_channels = (uint8_t)(token >> 16),
-                                  .arm = (uint8_t)(token >> 8),
-                                  .algo = (int8_t)(token >> 4 & 0xf),
-                                  .proto = (int8_t)(token & 0xf),
+                                  .key = (uint8_t)(token >> 16),
+                                  .n_channels = (uint8_t)(token >> 8),
+                                  .arm = (uint8_t)token,
                                   .us = us};
 
     stp_ring_put(observer->gpu, &note);
@@ -165,20 +212,6 @@ static void add_keys(struct stp_observer *o)
     }
 }
 
-/* Whether what ran is what the arm says: NCCL need not have followed. */
-static bool ran_as_arm(const struct stp_observer *o,
-                       const struct stp_note *note)
-{
-    struct stp_bandit_arm what;
-
-    if (note->arm == 0)
-        return true;
-    what =
-        stp_bandit_get_arm(stp_learner_bandit(o->learner), note->key, note->arm)
-            .arm;
-    return what.algo == note->algo && what.proto == note->proto;
-}
-
 static void drain(struct stp_observer *o, struct stp_ring *ring)
 {
     struct stp_note note;
@@ -186,12 +219,11 @@ static void drain(struct stp_observer *o, struct stp_ring *ring)
     /* Not what comes meanwhile: it may come for ever. */
     for (int i = 0; i < STP_RING_SIZE && stp_ring_take(ring, &note); i++) {
         add_keys(o);
-        if (note.kind != STP_NOTE_TOOK || ran_as_arm(o, &note))
-            stp_learner_note(o->learner, &note);
+        stp_learner_note(o->learner, &note);
     }
 }
 
-/* What cannot be proposed never will be: some rank was too far behind. */
+/* What cannot be proposed now never can be: some rank was too far behind. */
 static void propose(struct stp_observer *o, const struct stp_bandit_want *want,
                     const struct stp_bandit_arm *arm, bool is_settled)
 {
@@ -205,7 +237,7 @@ static void propose(struct stp_observer *o, const struct stp_bandit_want *want,
 
     o->is_settled = is_settled;
     if (!stp_published_propose(o->published, stp_decision_pack(&d)))
-        o->is_frozen = true;
+        stp_observer_stop(o);
 }
 
 /* Epochs are short while there is something to try, else long.  To change that
@@ -240,10 +272,10 @@ void stp_observer_think(struct stp_observer *observer)
         return;
     drain(o, o->calls);
     drain(o, o->gpu);
-    if (!o->is_frozen && !stp_published_is_waiting(o->published))
+    if (!stp_observer_is_stopped(o) && !stp_published_is_waiting(o->published))
         think_further(o);
-    atomic_store(&o->is_exploring,
-                 !o->is_frozen && stp_learner_is_exploring(o->learner));
+    atomic_store(&o->is_exploring, !stp_observer_is_stopped(o) &&
+                                       stp_learner_is_exploring(o->learner));
 }
 
 bool stp_observer_wants_gpu(const struct stp_observer *observer)
@@ -255,6 +287,11 @@ bool stp_observer_wants_gpu(const struct stp_observer *observer)
 bool stp_observer_is_exploring(const struct stp_observer *observer)
 {
     return atomic_load(&observer->is_exploring);
+}
+
+bool stp_observer_is_stopped(const struct stp_observer *observer)
+{
+    return atomic_load(&observer->is_stopped);
 }
 
 static unsigned band_of(const struct stp_observer *o, uint64_t n_bytes)

@@ -23,16 +23,25 @@ void stp_observer_free(struct stp_observer *observer); /* NULL is allowed */
 
 bool stp_observer_wants_time(const struct stp_observer *observer);
 
-/* A call of 'key', of which 'arm' is in force, at 't_ns' on the host's clock
- * (0: unknown).  'is_new': the first of its kind. */
-void stp_observer_call(struct stp_observer *observer, unsigned key,
-                       unsigned arm, bool is_new, uint64_t t_ns,
+/* A call of 'key'. */
+struct stp_observed {
+    unsigned key;
+    unsigned arm; /* its number; in force */
+    struct stp_bandit_arm what;
+    bool is_new;   /* the first of its kind */
+    uint64_t t_ns; /* on the host's clock; 0: unknown */
+};
+void stp_observer_call(struct stp_observer *observer,
+                       const struct stp_observed *call,
                        const struct stp_query *query,
                        const struct stp_cost_view *view);
 
 /* From the next call on. */
 void stp_observer_began(struct stp_observer *observer, unsigned key,
                         unsigned arm);
+
+/* Nothing will be decided any more: there is nothing to find out. */
+void stp_observer_stop(struct stp_observer *observer);
 
 /* ---- the rest is as struct stp_learn_ops has it ---- */
 
@@ -42,6 +51,7 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
 void stp_observer_think(struct stp_observer *observer);
 bool stp_observer_wants_gpu(const struct stp_observer *observer);
 bool stp_observer_is_exploring(const struct stp_observer *observer);
+bool stp_observer_is_stopped(const struct stp_observer *observer);
 void stp_observer_reward(struct stp_observer *observer,
                          const struct stp_reward *reward);
 bool stp_observer_launched(struct stp_observer *observer,

@@ -78,6 +78,10 @@ struct stp_learn_ops {
     void (*think)(struct stp_observer *observer);
     bool (*wants_gpu)(const struct stp_observer *observer);
     bool (*is_exploring)(const struct stp_observer *observer);
+
+    /* Whether nothing will be tried any more: not all ranks take part, or one
+     * was too far behind. */
+    bool (*is_stopped)(const struct stp_observer *observer);
     void (*reward)(struct stp_observer *observer,
                    const struct stp_reward *reward);
 

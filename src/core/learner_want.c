@@ -105,7 +105,7 @@ static void note_settled(struct stp_learner *l)
 }
 
 /* What the bandit would settle with, while there are no steps of it to look at.
- * Until then NCCL's own choice is in force. */
+ * Until then NCCL's own choice is in force, and nothing else is tried. */
 static bool want_to_wait(struct stp_learner *l,
                          struct stp_bandit_want *want_ret)
 {
@@ -116,7 +116,8 @@ static bool want_to_wait(struct stp_learner *l,
 
     if (l->blocked_since == 0)
         l->blocked_since = l->n_calls;
-    if (l->n_calls - l->blocked_since > PATIENCE_CALLS) {
+    if (l->n_calls - l->blocked_since > PATIENCE_CALLS ||
+        !stp_learner_is_live(l, want_ret->key)) {
         if (l->sink != NULL)
             l->sink(l->user, &event);
         stp_bandit_veto(l->bandit, want_ret->key, want_ret->arm);

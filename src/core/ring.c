@@ -33,11 +33,13 @@ void stp_ring_free(struct stp_ring *ring)
 bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note)
 {
     uint32_t at = atomic_load_explicit(&ring->n_put, memory_order_relaxed);
+    uint32_t room = note->kind == STP_NOTE_CALL ? STP_RING_SIZE - STP_RING_SPARE
+                                                : STP_RING_SIZE;
 
-    if (at - ring->seen_taken == STP_RING_SIZE)
+    if (at - ring->seen_taken >= room)
         ring->seen_taken =
             atomic_load_explicit(&ring->n_taken, memory_order_acquire);
-    if (at - ring->seen_taken == STP_RING_SIZE) {
+    if (at - ring->seen_taken >= room) {
         atomic_fetch_add_explicit(&ring->n_lost, 1, memory_order_relaxed);
         return false;
     }

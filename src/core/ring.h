@@ -14,7 +14,10 @@
 extern "C" {
 #endif
 
-enum { STP_RING_SIZE = 1024 }; /* a power of two */
+enum {
+    STP_RING_SIZE = 1024, /* a power of two */
+    STP_RING_SPARE = 16,  /* of it, that calls leave to what must not be lost */
+};
 
 enum stp_note_kind {
     STP_NOTE_CALL,  /* of 'key', at t_ns on the host's clock */
@@ -26,9 +29,7 @@ struct stp_note {
     uint8_t kind; /* enum stp_note_kind */
     uint8_t key;
     uint8_t arm;
-    int8_t algo; /* of STP_NOTE_TOOK: what ran */
-    int8_t proto;
-    uint8_t n_channels;
+    uint8_t n_channels; /* of STP_NOTE_TOOK */
     union {
         uint64_t t_ns;
         double us;
@@ -40,7 +41,7 @@ struct stp_ring; /* opaque: it holds atomics, which C++ cannot read */
 struct stp_ring *stp_ring_new(void); /* NULL: out of memory */
 void stp_ring_free(struct stp_ring *ring);
 
-/* False if it is full. */
+/* False if it is full; to a call it is so STP_RING_SPARE notes earlier. */
 bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note);
 
 /* False if it is empty. */

@@ -44,6 +44,7 @@ struct stp_companion {
     bool told_skipped;
     bool told_lock; /* saving failed */
     bool told_graph;
+    bool told_stopped;
     pid_t pid;
 };
 
@@ -51,6 +52,7 @@ struct stp_companion {
  * finalize its communicators. */
 static struct {
     pthread_mutex_t lock;
+    pid_t pid; /* of the process; its children have nothing to save */
     struct stp_companion *all;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -231,9 +233,21 @@ static void look_at_files(struct stp_companion *c)
     save_now_and_then(c);
 }
 
+static void look_whether_stopped(struct stp_companion *c)
+{
+    if (!stp_backend.learn->is_stopped(c->observer) || c->told_stopped)
+        return;
+    c->told_stopped = true;
+    SAY(c, NCCL_LOG_WARN,
+        "%s: nothing more is learned: a rank has no part in it (its log says "
+        "why), or was thousands of calls behind; what was found stays",
+        stp_backend.name);
+}
+
 static void think(struct stp_companion *c)
 {
     stp_backend.learn->think(c->observer);
+    look_whether_stopped(c);
     if (c->profile == NULL)
         return;
     stp_profile_want(c->profile, stp_backend.learn->wants_gpu(c->observer));
@@ -342,6 +356,7 @@ static void keep_for_exit(struct stp_companion *c)
     pthread_mutex_lock(&process.lock);
     c->next = process.all;
     process.all = c;
+    process.pid = c->pid;
     pthread_mutex_unlock(&process.lock);
 }
 
@@ -409,11 +424,15 @@ static void online_begin(struct stp_companion *companion, void *self,
     start_learning(c);
 }
 
-/* The last look, and what came of it. */
-static void finish(struct stp_companion *c)
+static void stop_thread(struct stp_companion *c)
 {
     stp_thread_stop(c->thread);
     c->thread = NULL;
+}
+
+/* The last look, and what came of it. */
+static void finish(struct stp_companion *c)
+{
     if (c->observer == NULL || c->pid != getpid())
         return;
     think(c);
@@ -431,6 +450,7 @@ static struct stp_companion *online_end(struct stp_companion *companion)
     if (c == NULL)
         return NULL;
     forget(c);
+    stop_thread(c);
     finish(c);
     stop_learning(c);
     stp_profile_release(c->profile);
@@ -444,8 +464,11 @@ static struct stp_companion *online_end(struct stp_companion *companion)
  * left.  NCCL may be gone already, so nothing is logged. */
 __attribute__((destructor)) static void save_all(void)
 {
+    if (process.pid != getpid())
+        return; /* none, or a child's copies, perhaps with the lock taken */
     pthread_mutex_lock(&process.lock);
     for (struct stp_companion *c = process.all; c != NULL; c = c->next) {
+        stop_thread(c); /* it logs */
         c->log = NULL;
         finish(c);
     }
