@@ -19,8 +19,10 @@
 #include "plugin/profile.h"
 
 enum {
-    N_FLIGHTS = 32, /* collectives that are launched and not over; what has lost
-                       a channel's event is forgotten after as many */
+    N_FLIGHTS = 64,    /* collectives that are launched and not over, of those
+                          that are timed: a host may be far ahead of its GPU */
+    LOST_AFTER = 1024, /* launches after which one that is not over yet never
+                          will be: it has lost a channel's event */
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
 };
 
@@ -35,6 +37,7 @@ struct channel {
 struct flight {
     struct stp_profile *profile;
     bool is_used;
+    unsigned launch; /* the how manieth */
     uint32_t token;
     unsigned n_channels; /* that it runs on */
     unsigned n_ended;
@@ -54,13 +57,16 @@ struct stp_profile {
     _Atomic bool saw_graph;
     pthread_mutex_t lock; /* of what follows */
     struct stp_observer *observer;
-    unsigned next_flight;
+    unsigned n_launches;
     struct flight flights[N_FLIGHTS];
 };
 
 /* NCCL has one activation mask a process. */
-static _Atomic(int *) process_mask;
-static atomic_int process_wants;
+static struct {
+    pthread_mutex_t lock;
+    int *mask;
+    int n_wants; /* communicators that want times */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Made, and not taken by a tuner yet. */
 static struct {
@@ -133,17 +139,22 @@ void stp_profile_attach(struct stp_profile *profile,
     pthread_mutex_unlock(&profile->lock);
 }
 
+/* Under the lock.  NCCL reads it in any thread. */
+static void set_mask(void)
+{
+    if (process.mask != NULL)
+        __atomic_store_n(process.mask, process.n_wants > 0 ? EVENTS : 0,
+                         __ATOMIC_RELAXED);
+}
+
 void stp_profile_want(struct stp_profile *profile, bool is_wanted)
 {
-    int *mask = atomic_load(&process_mask);
-    int before, after;
-
     if (atomic_exchange(&profile->is_wanted, is_wanted) == is_wanted)
         return;
-    before = atomic_fetch_add(&process_wants, is_wanted ? 1 : -1);
-    after = before + (is_wanted ? 1 : -1);
-    if (mask != NULL && (before == 0 || after == 0))
-        __atomic_store_n(mask, after > 0 ? EVENTS : 0, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&process.lock);
+    process.n_wants += is_wanted ? 1 : -1;
+    set_mask();
+    pthread_mutex_unlock(&process.lock);
 }
 
 bool stp_profile_saw_graph(struct stp_profile *profile)
@@ -205,11 +216,25 @@ static bool read_launch(const struct stp_profile *p,
 
 /* ---- events ---- */
 
-static struct flight *new_flight(struct stp_profile *p, uint32_t token,
-                                 unsigned n_channels)
+/* Room for another; NULL: too many are under way. */
+static struct flight *find_room(struct stp_profile *p)
 {
-    struct flight *f = &p->flights[p->next_flight++ % N_FLIGHTS];
+    unsigned launch = p->n_launches++;
 
+    for (unsigned i = 0; i < N_FLIGHTS; i++) {
+        struct flight *f = &p->flights[(launch + i) % N_FLIGHTS];
+
+        if (!f->is_used || launch - f->launch > LOST_AFTER) {
+            f->launch = launch;
+            return f;
+        }
+    }
+    return NULL;
+}
+
+static struct flight *begin_flight(struct stp_profile *p, struct flight *f,
+                                   uint32_t token, unsigned n_channels)
+{
     f->profile = p;
     f->is_used = true;
     f->token = token;
@@ -227,13 +252,17 @@ static void *start_collective(struct stp_profile *p,
 {
     struct stp_launch launch;
     struct flight *flight = NULL;
+    struct flight *room;
     uint32_t token;
 
     pthread_mutex_lock(&p->lock);
     if (p->observer != NULL && what->coll.nChannels > 0 &&
         read_launch(p, what, &launch) &&
-        stp_backend.learn->launched(p->observer, &launch, &token))
-        flight = new_flight(p, token, what->coll.nChannels);
+        stp_backend.learn->launched(p->observer, &launch, &token)) {
+        room = find_room(p);
+        if (room != NULL)
+            flight = begin_flight(p, room, token, what->coll.nChannels);
+    }
     pthread_mutex_unlock(&p->lock);
     return flight;
 }
@@ -352,7 +381,10 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, int *mask,
     p->comm_id = comm_id;
     p->n_ranks = (size_t)n_ranks;
     pthread_mutex_init(&p->lock, NULL);
-    atomic_store(&process_mask, mask);
+    pthread_mutex_lock(&process.lock);
+    process.mask = mask;
+    set_mask();
+    pthread_mutex_unlock(&process.lock);
     p->thread = this_thread();
     *context = p;
     put_on(p);

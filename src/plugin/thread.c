@@ -1,5 +1,6 @@
 #include "plugin/thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -33,7 +34,9 @@ static void *run(void *arg)
     struct stp_thread *t = arg;
     struct pollfd stop = {.fd = t->stop[0], .events = POLLIN};
 
-    while (poll(&stop, 1, t->ms) == 0)
+    int n;
+
+    while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
         t->look(t->user);
     return NULL;
 }
