@@ -16,7 +16,7 @@ struct stp_companion; /* one communicator's; opaque */
 struct stp_companion_ops {
     /*
      * Reads what the user set beside *settings: fills *what_ret, whose pointers
-     * live until 'forget'.  Bad values are failures, as stp_settings_read().
+     * live until end().  Bad values are failures, as stp_settings_read().
      */
     enum stp_status (*prepare)(const struct stp_plugin_settings *settings,
                                const struct stp_comm_info *info,

@@ -84,8 +84,8 @@ static enum stp_status read_numbers(struct stp_online_settings *s,
     uint64_t minutes = 5;
     const struct number numbers[] = {
         {"NCCL_TUNER_EPS", 0, 1, &b->epsilon, "a number from 0 to 1"},
-        {"STEPTUNE_PRUNE", 0, 1e6, &b->prune, "a number from 0"},
-        {"STEPTUNE_MIN_GAIN", 0, 10, &b->min_gain, "a number such as 0.02"},
+        {"STEPTUNE_PRUNE", 0, 1e6, &b->prune, "a number from 0 to 1000000"},
+        {"STEPTUNE_MIN_GAIN", 0, 1, &b->min_gain, "a number from 0 to 1"},
         {"STEPTUNE_BUDGET", 0, 1, &b->budget, "a number from 0 to 1"},
     };
     enum stp_status status = STP_OK;

@@ -10,12 +10,16 @@
  *   NCCL_TUNER_EPS          epsilon's share of exploration, 0 to 1; default 0.1
  *   NCCL_TUNER_REWARD_FILE  where the application writes how long things took;
  *                           default /tmp/nccl_tuner_rewards_<commId>.log
- *   STEPTUNE_PRUNE          arms that NCCL expects to take so many times as
- * long as its best are not tried; default 2.5; 0: all are STEPTUNE_MIN_GAIN
- * what an arm must gain; default 0.02 STEPTUNE_BUDGET         share of the time
- * that trials may lose; default 0.01 STEPTUNE_RETEST         calls of a message
- * between re-tests; default 1000; 0: none STEPTUNE_WARM_START     a policy to
- * begin with; default: that of NCCL_TUNER_CONFIG_FILE, if there is one
+ *   STEPTUNE_PRUNE          arms that NCCL expects to take this many times
+ *                           its best's time are not tried; default 2.5; 0: all
+ *                           are
+ *   STEPTUNE_MIN_GAIN       what an arm must gain, 0 to 1; default 0.02
+ *   STEPTUNE_BUDGET         share of the time that trials may lose, 0 to 1;
+ *                           default 0.01
+ *   STEPTUNE_RETEST         calls of a message between re-tests; default 1000;
+ *                           0: none
+ *   STEPTUNE_WARM_START     a policy to begin with; default: that of
+ *                           NCCL_TUNER_CONFIG_FILE, if there is one
  *   STEPTUNE_FREEZE         1: nothing is tried; default 0
  *   STEPTUNE_LEARNED        where what was learned is written, as a policy;
  *                           default steptune.learned.conf

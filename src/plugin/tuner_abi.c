@@ -54,19 +54,18 @@ struct context {
 static enum stp_status open_backend(struct context *ctx,
                                     const struct stp_comm_info *info,
                                     const struct stp_plugin_settings *settings,
+                                    struct stp_settings *what,
                                     struct stp_error *err)
 {
-    struct stp_settings what = {.policy_path = settings->policy_path};
     enum stp_status status = STP_OK;
 
-    if (stp_companion.prepare != NULL)
+    if (stp_companion.prepare == NULL)
+        what->policy_path = settings->policy_path;
+    else
         status =
-            stp_companion.prepare(settings, info, &ctx->companion, &what, err);
-    if (status == STP_OK)
-        status = stp_backend.open(info, &what, &ctx->self, err);
-    if (status != STP_OK)
-        ctx->companion = stp_companion.end(ctx->companion);
-    return status;
+            stp_companion.prepare(settings, info, &ctx->companion, what, err);
+    return status == STP_OK ? stp_backend.open(info, what, &ctx->self, err)
+                            : status;
 }
 
 /* Also in the ledger, for whoever reads that. */
@@ -145,14 +144,18 @@ static bool needs_no_policy(const struct stp_plugin_settings *settings)
 static void open_policy(struct context *ctx, const struct stp_comm_info *info,
                         const struct stp_plugin_settings *settings)
 {
+    struct stp_settings what = {.policy_path = NULL};
     struct stp_error err;
 
-    if (needs_no_policy(settings))
+    if (needs_no_policy(settings)) {
         note(ctx, true, "no policy");
-    else if (open_backend(ctx, info, settings, &err) != STP_OK)
-        step_aside(ctx, settings->policy_path, &err);
-    else
+    } else if (open_backend(ctx, info, settings, &what, &err) == STP_OK) {
         log_open(ctx, info);
+    } else {
+        step_aside(ctx, what.policy_path ? what.policy_path : "environment",
+                   &err);
+        ctx->companion = stp_companion.end(ctx->companion);
+    }
 }
 
 static void open_as_set(struct context *ctx, struct stp_comm_info *info,
@@ -397,18 +400,6 @@ static bool decide(struct context *ctx, const struct stp_query *query,
     return true;
 }
 
-static ncclResult_t get_coll_info_v3(void *context, ncclFunc_t coll,
-                                     size_t n_bytes, int n_pipe_ops,
-                                     float **cost_table, int n_algo,
-                                     int n_proto, int *n_channels)
-{
-    const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, 0};
-    struct stp_choice choice;
-
-    decide(context, &query, cost_table, n_algo, n_proto, n_channels, &choice);
-    return ncclSuccess;
-}
-
 static ncclResult_t get_coll_info_v4(void *context, ncclFunc_t coll,
                                      size_t n_bytes, int n_pipe_ops,
                                      float **cost_table, int n_algo,
@@ -419,6 +410,15 @@ static ncclResult_t get_coll_info_v4(void *context, ncclFunc_t coll,
 
     decide(context, &query, cost_table, n_algo, n_proto, n_channels, &choice);
     return ncclSuccess;
+}
+
+static ncclResult_t get_coll_info_v3(void *context, ncclFunc_t coll,
+                                     size_t n_bytes, int n_pipe_ops,
+                                     float **cost_table, int n_algo,
+                                     int n_proto, int *n_channels)
+{
+    return get_coll_info_v4(context, coll, n_bytes, n_pipe_ops, cost_table,
+                            n_algo, n_proto, 0, n_channels);
 }
 
 static ncclResult_t get_coll_info_v6(void *context, ncclFunc_t coll,
