@@ -19,9 +19,9 @@
 #include "plugin/profile.h"
 
 enum {
-    N_FLIGHTS = 64,    /* collectives that are launched and not over, of those
-                          that are timed: a host may be far ahead of its GPU */
-    LOST_AFTER = 1024, /* launches after which one that is not over yet never
+    N_FLIGHTS = 64,   /* collectives that are launched and not over, of those
+                         that are timed: a host may be far ahead of its GPU */
+    LOST_AFTER = 512, /* launches after which one that is not over yet never
                           will be: it has lost a channel's event */
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
 };
