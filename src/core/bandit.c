@@ -256,6 +256,16 @@ void stp_bandit_call(struct stp_bandit *bandit, unsigned key)
     slot->last_call = bandit->n_calls;
 }
 
+void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key)
+{
+    struct stp_bandit_slot *slot = slot_of(bandit, key);
+
+    if (slot == NULL)
+        return;
+    slot->batch.is_open = false;
+    slot->n_recent = 0;
+}
+
 void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm)
 {
     struct stp_bandit_slot *slot = slot_with(bandit, key, arm);

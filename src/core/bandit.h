@@ -157,6 +157,10 @@ void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
 /* A call of 'key' was made, whatever it came to: re-tests count these. */
 void stp_bandit_call(struct stp_bandit *bandit, unsigned key);
 
+/* The trial of the key, if there is one, comes to nothing: its rewards do not
+ * come.  There is no other before one of what it goes back to. */
+void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key);
+
 /* Takes the arm away from the key for good: something else found it worse. */
 void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm);
 

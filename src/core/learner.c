@@ -105,6 +105,7 @@ static void take_step(struct stp_learner *l, const struct stp_step *step)
     stp_learner_tell(l, STP_LEARN_STEPPED, -1, 0, step->us);
     if (step->first_call < l->last_change || l->is_pending)
         return;
+    l->last_heard = l->n_calls;
     if (l->confirm_key >= 0)
         l->must_switch = stp_confirm_step(&l->confirm, step->us);
     else if (l->rules.objective == STP_LEARN_STEP)
@@ -163,6 +164,7 @@ static void take_change(struct stp_learner *l, unsigned key, unsigned arm)
         return;
     l->keys[key].in_force = (uint8_t)arm;
     l->last_change = l->n_timed;
+    l->last_heard = l->n_calls;
     if (!l->is_pending || l->pending.key != key || l->pending.arm != arm) {
         if (l->trial_key == (int)key)
             end_trial(l, key, arm);
@@ -214,6 +216,8 @@ void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms)
     if (key >= STP_BANDIT_KEYS || learner->rules.objective != STP_LEARN_FILE ||
         !learner->keys[key].is_known)
         return;
+    if (learner->trial_key == (int)key)
+        learner->last_heard = learner->n_calls;
     stp_learner_tell(learner, STP_LEARN_REWARD, (int)key,
                      learner->keys[key].in_force, ms);
     stp_bandit_reward(learner->bandit, key, learner->keys[key].in_force, ms);

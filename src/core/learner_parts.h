@@ -37,7 +37,8 @@ struct stp_learner {
     bool is_pending; /* a wish is on its way */
     bool of_bandit;  /* it is the bandit's, not a confirmation's */
     struct stp_bandit_want pending;
-    int trial_key; /* of a trial in force; -1: none */
+    int trial_key;       /* of a trial in force; -1: none */
+    uint64_t last_heard; /* calls before the last word of what is tried */
 
     int confirm_key; /* -1: nothing is being confirmed */
     unsigned confirm_arm;

@@ -4,6 +4,9 @@
  * there will be none. */
 enum { PATIENCE_CALLS = 8192 };
 
+/* Lines of a file, and steps, within which there is word of what is tried. */
+enum { UNHEARD_CALLS = 4096, UNHEARD_STEPS = 8 };
+
 /* A step is longer by this share at least, or it is not worth confirming. */
 static const double least_gain = 1e-4;
 
@@ -90,6 +93,27 @@ static void drop_forgotten(struct stp_learner *l)
         l->confirm_key = -1;
 }
 
+/* In calls. */
+static uint64_t most_unheard(const struct stp_learner *l)
+{
+    return l->rules.objective == STP_LEARN_FILE
+               ? UNHEARD_CALLS
+               : UNHEARD_STEPS * ((uint64_t)stp_period_calls(l->period) + 1);
+}
+
+/* What is tried must not stay where its times do not come, as while a job does
+ * something else than its steps. */
+static void drop_unheard(struct stp_learner *l)
+{
+    if (l->n_calls - l->last_heard <= most_unheard(l))
+        return;
+    l->last_heard = l->n_calls;
+    if (l->confirm_key >= 0)
+        l->must_switch = l->confirm.is_arm; /* and goes on from there */
+    else if (l->trial_key >= 0 && !stp_learner_is_by_gpu(l))
+        stp_bandit_give_up(l->bandit, (unsigned)l->trial_key);
+}
+
 static void note_settled(struct stp_learner *l)
 {
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
@@ -128,9 +152,31 @@ static bool want_to_wait(struct stp_learner *l,
     return l->keys[want_ret->key].in_force != 0;
 }
 
+/* An arm that was found worse while it was in force goes first: the bandit does
+ * not know that it is. */
+static bool want_rid(const struct stp_learner *l,
+                     struct stp_bandit_want *want_ret)
+{
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
+        unsigned arm = l->keys[k].in_force;
+        unsigned running;
+
+        if (arm == 0 || !stp_bandit_get_arm(l->bandit, k, arm).is_out)
+            continue;
+        running = stp_bandit_get_key(l->bandit, k).running;
+        if (arm == running)
+            continue;
+        *want_ret = (struct stp_bandit_want){.key = k, .arm = running};
+        return true;
+    }
+    return false;
+}
+
 static bool want_by_bandit(struct stp_learner *l,
                            struct stp_bandit_want *want_ret)
 {
+    if (want_rid(l, want_ret))
+        return true;
     if (!stp_bandit_wants(l->bandit, elapsed(l), want_ret))
         return false;
     if (!must_confirm(l, want_ret))
@@ -152,6 +198,7 @@ bool stp_learner_wants(struct stp_learner *learner,
     if (l->is_pending)
         return false;
     drop_forgotten(l);
+    drop_unheard(l);
     if (l->confirm_key >= 0 && l->confirm.state != STP_CONFIRM_OPEN)
         end_confirming(l);
     l->of_bandit = l->confirm_key < 0;
