@@ -354,6 +354,12 @@ template <typename What> int StatusOfChild(What what)
     return status;
 }
 
+// What such a job still has when it ends.
+struct {
+    mock_nccl *nccl;
+    mock_comm *comms[2];
+} kept;
+
 TEST_F(OnlineLife, AJobThatExitsWithoutFinalizingHasSavedIt)
 {
     for (const char *is_inline : {"1", "0"}) {
@@ -364,9 +370,9 @@ TEST_F(OnlineLife, AJobThatExitsWithoutFinalizingHasSavedIt)
                       Nccl nccl = StartOnline();
                       std::vector<Comm> comms = JoinBoth(nccl);
                       LearnByThread(comms);
-                      for (Comm &comm : comms)
-                          (void)comm.release();
-                      (void)nccl.release();
+                      kept.nccl = nccl.release();
+                      for (size_t r = 0; r < comms.size(); r++)
+                          kept.comms[r] = comms[r].release();
                   }));
         EXPECT_THAT(LinesOf(Learned()), Contains(HasSubstr("allreduce,")));
         machine_ = Load("h200x4");

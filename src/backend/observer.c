@@ -36,6 +36,10 @@ struct stp_observer {
     _Atomic bool is_launching;     /* the next question is of another group */
     _Atomic uint64_t recent[RECENT];
     struct seen seen[STP_BANDIT_KEYS];
+
+    /* Calls that are counted alone, and how many the learner knows of. */
+    _Atomic uint32_t n_calls[STP_BANDIT_KEYS + 1];
+    uint32_t n_noted[STP_BANDIT_KEYS + 1];
 };
 
 /* ---- on the launch path ---- */
@@ -90,6 +94,16 @@ static void remember(struct stp_observer *o, const struct stp_observed *call,
     atomic_store_explicit(&o->n_recent, at + 1, memory_order_release);
 }
 
+/* A call of which nobody wants to know more than that it was. */
+static void count(struct stp_observer *o, unsigned key)
+{
+    uint32_t n = atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
+
+    atomic_store_explicit(&o->n_calls[key], n + 1, memory_order_relaxed);
+    if (!atomic_load_explicit(&o->is_launching, memory_order_relaxed))
+        atomic_store_explicit(&o->is_launching, true, memory_order_relaxed);
+}
+
 void stp_observer_call(struct stp_observer *observer,
                        const struct stp_observed *call,
                        const struct stp_query *query,
@@ -100,11 +114,12 @@ void stp_observer_call(struct stp_observer *observer,
 
     if (call->is_new)
         see(observer, call->key, query, view);
+    if (!stp_observer_wants_time(observer)) {
+        count(observer, call->key);
+        return;
+    }
     stp_ring_put(observer->calls, &note);
-    if (!stp_observer_wants_time(observer))
-        atomic_store_explicit(&observer->is_launching, true,
-                              memory_order_relaxed);
-    else if (call->key < STP_BANDIT_KEYS)
+    if (call->key < STP_BANDIT_KEYS)
         remember(observer, call, query);
 }
 
@@ -212,6 +227,19 @@ static void add_keys(struct stp_observer *o)
     }
 }
 
+static void note_calls(struct stp_observer *o)
+{
+    for (unsigned key = 0; key <= STP_BANDIT_KEYS; key++) {
+        const struct stp_note note = {.kind = STP_NOTE_CALL,
+                                      .key = (uint8_t)key};
+        uint32_t n =
+            atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
+
+        for (; o->n_noted[key] != n; o->n_noted[key]++)
+            stp_learner_note(o->learner, &note);
+    }
+}
+
 static void drain(struct stp_observer *o, struct stp_ring *ring)
 {
     struct stp_note note;
@@ -270,6 +298,8 @@ void stp_observer_think(struct stp_observer *observer)
 
     if (o->learner == NULL)
         return;
+    add_keys(o);
+    note_calls(o);
     drain(o, o->calls);
     drain(o, o->gpu);
     if (!stp_observer_is_stopped(o) && !stp_published_is_waiting(o->published))

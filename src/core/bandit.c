@@ -133,13 +133,12 @@ void stp_bandit_close(struct stp_bandit *bandit)
 unsigned stp_bandit_band(enum stp_strategy strategy, uint64_t n_bytes)
 {
     unsigned bits = strategies[strategy].octave_bits;
-    unsigned octave = 0;
+    unsigned octave;
     uint64_t rest;
 
     if (n_bytes == 0)
         return 0;
-    while (n_bytes >> octave > 1)
-        octave++;
+    octave = 63U - (unsigned)__builtin_clzll(n_bytes);
     rest = n_bytes - (UINT64_C(1) << octave);
     rest = octave >= bits ? rest >> (octave - bits) : rest << (bits - octave);
     return octave << bits | (unsigned)rest;

@@ -279,8 +279,9 @@ static bool online_choose(struct stp_companion *companion,
     void *self = companion->self;
     bool decided;
 
-    stp_backend.learn->set_time(
-        self, stp_backend.learn->wants_time(self) ? now_ns() : 0);
+    if (companion->observer != NULL)
+        stp_backend.learn->set_time(
+            self, stp_backend.learn->wants_time(self) ? now_ns() : 0);
     decided = stp_backend.choose(self, query, view, choice_ret);
     if (companion->set.is_inline && companion->observer != NULL)
         think_inline(companion);
