@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "cli/run.h"
 #include "report/ledgers.h"
 
 #define DEFAULT_POLICY "steptune.conf"
@@ -20,18 +20,46 @@ struct options {
     const char *policy; /* NULL: see find_policy() */
     bool json;
     bool quiet;
-    char **command; /* NULL behind the last */
+    bool online;
+    struct stp_online_run run; /* if so */
+    char **command;            /* NULL behind the last */
 };
 
-enum { OPT_POLICY = 0x300, OPT_JSON };
+enum { OPT_POLICY = 0x300, OPT_JSON, OPT_ONLINE, OPT_STRATEGY, OPT_OBJECTIVE };
 
 static const struct argp_option options[] = {
     {"policy", OPT_POLICY, "FILE", 0,
      "The policy (default: NCCL_TUNER_CONFIG_FILE, else steptune.conf)", 0},
+    {"online", OPT_ONLINE, NULL, 0,
+     "Learn while the job runs, from the policy if there is one, and say what "
+     "was learned",
+     0},
+    {"strategy", OPT_STRATEGY, "NAME", 0,
+     "How to learn: halving (default) or epsilon", 0},
+    {"objective", OPT_OBJECTIVE, "NAME", 0,
+     "What to learn from: auto (default), step, gpu or file", 0},
     {"quiet", 'q', NULL, 0, "Say nothing of what was decided", 0},
     {"json", OPT_JSON, NULL, 0, "Say it as JSON", 0},
     {0},
 };
+
+static void parse_learning(int key, const char *arg, struct options *o,
+                           struct argp_state *state)
+{
+    size_t len = strlen(arg);
+
+    if (key == OPT_STRATEGY) {
+        o->run.strategy = arg;
+        if (stp_strategy_from_name(arg, len) < 0)
+            argp_error(state, "--strategy '%s', expected halving or epsilon",
+                       arg);
+        return;
+    }
+    o->run.objective = arg;
+    if (stp_learn_objective_from_name(arg, len) < 0)
+        argp_error(state, "--objective '%s', expected auto, step, gpu or file",
+                   arg);
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -40,6 +68,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case OPT_POLICY:
         o->policy = arg;
+        return 0;
+    case OPT_ONLINE:
+        o->online = true;
+        return 0;
+    case OPT_STRATEGY:
+    case OPT_OBJECTIVE:
+        parse_learning(key, arg, o, state);
         return 0;
     case OPT_JSON:
         o->json = true;
@@ -54,6 +89,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         argp_error(state, "no command, expected one such as `-- torchrun "
                           "train.py`");
         return 0;
+    case ARGP_KEY_END:
+        if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
+            argp_error(state, "--strategy and --objective are of --online");
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -67,23 +106,57 @@ static const struct argp argp = {
            "on standard error what was decided, on this host. Calls are "
            "NCCL's questions to the plugin: one for collectives that it puts "
            "together, and none for the replays of a CUDA graph. Signals and "
-           "the exit status pass through.",
+           "the exit status pass through.\vWith --online the plugin that "
+           "learns takes the place of the one that applies a policy, and is "
+           "NCCL's profiler, too. It begins with the policy, or with NCCL's "
+           "own choice, and writes what it learned to steptune.learned.conf "
+           "here (STEPTUNE_LEARNED names another file): a policy for jobs "
+           "without --online. Everything it did goes to the file that "
+           "STEPTUNE_JOURNAL names, which `steptune plot` draws.",
 };
 
 /* ---- before the job ---- */
 
-/* The absolute path of the policy that the job is to use, which must be one. */
+/* A policy of the working directory; NULL if there is none. */
+static const char *default_policy(const struct options *o)
+{
+    static const char *const names[] = {DEFAULT_POLICY, "nccl_tuner.conf"};
+
+    for (int i = 0; i < (o->online ? 2 : 1); i++)
+        if (access(names[i], F_OK) == 0)
+            return names[i];
+    return NULL;
+}
+
+static const char *policy_name(const struct options *o)
+{
+    static const char *const variables[] = {"STEPTUNE_WARM_START",
+                                            "NCCL_TUNER_CONFIG_FILE"};
+
+    if (o->policy != NULL)
+        return o->policy;
+    for (int i = o->online ? 0 : 1; i < 2; i++) {
+        const char *set = getenv(variables[i]);
+
+        if (set != NULL && set[0] != '\0')
+            return set;
+    }
+    return default_policy(o);
+}
+
+/* The absolute path of the policy that the job is to use, which must be one; ""
+ * if there is none and none is needed. */
 static int find_policy(const char *command, const struct options *o,
                        char path[STP_CLI_PATH])
 {
-    const char *set = getenv("NCCL_TUNER_CONFIG_FILE");
-    const char *name = o->policy;
+    const char *name = policy_name(o);
     struct stp_policy *policy;
     struct stp_error err;
 
+    path[0] = '\0';
+    if (name == NULL && o->online)
+        return STP_EXIT_OK;
     if (name == NULL)
-        name = set != NULL && set[0] != '\0' ? set : DEFAULT_POLICY;
-    if (strcmp(name, DEFAULT_POLICY) == 0 && access(name, F_OK) != 0)
         return stp_complain(
             command, "no policy, expected --policy FILE, "
                      "NCCL_TUNER_CONFIG_FILE or a " DEFAULT_POLICY " here");
@@ -119,23 +192,39 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
-static int set_environment(const char *command, const char *policy,
-                           const char *ledger)
+static int set_static(const char *command, const char *policy)
 {
-    const char *other = getenv("NCCL_TUNER_PLUGIN");
+    return stp_run_set(command, "NCCL_TUNER_CONFIG_FILE", policy);
+}
+
+static int set_online(const char *command, struct options *o,
+                      const char *plugin, const char *policy,
+                      const char *folder)
+{
+    int status = stp_run_set_plugin(command, "NCCL_PROFILER_PLUGIN", plugin);
+
+    return status == STP_EXIT_OK
+               ? stp_run_online_begin(command, &o->run, policy, folder)
+               : status;
+}
+
+static int set_environment(const char *command, struct options *o,
+                           const char *policy, const char *folder)
+{
+    const char *name = o->online ? "steptune-online" : "steptune";
     char plugin[STP_CLI_PATH];
     struct stp_error err;
+    int status;
 
-    if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
+    if (stp_find_plugin(name, plugin, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
-    if (other != NULL && other[0] != '\0' && strcmp(other, plugin) != 0)
-        fprintf(stderr, "%s: NCCL_TUNER_PLUGIN=%s is replaced for this job\n",
-                command, other);
-    if (setenv("NCCL_TUNER_PLUGIN", plugin, 1) != 0 ||
-        setenv("NCCL_TUNER_CONFIG_FILE", policy, 1) != 0 ||
-        (ledger[0] != '\0' && setenv("STEPTUNE_LEDGER", ledger, 1) != 0))
-        return stp_complain(command, "out of memory");
-    return STP_EXIT_OK;
+    status = stp_run_set_plugin(command, "NCCL_TUNER_PLUGIN", plugin);
+    if (status == STP_EXIT_OK)
+        status = o->online ? set_online(command, o, plugin, policy, folder)
+                           : set_static(command, policy);
+    if (status == STP_EXIT_OK && folder[0] != '\0')
+        status = stp_run_set(command, "STEPTUNE_LEDGER", folder);
+    return status;
 }
 
 /* ---- the job ---- */
@@ -204,20 +293,60 @@ static int start_and_await(const char *command, char **argv)
 
 /* ---- after it ---- */
 
+/* What is told of the job. */
+struct story {
+    const char *policy; /* NULL: none */
+    struct stp_ledgers ledgers;
+    bool has_learning;
+    struct stp_learning learning;
+    struct stp_learning_setting setting;
+};
+
+static enum stp_status print_json(const struct story *s, struct stp_error *err)
+{
+    return stp_print_ledgers_json(&s->ledgers, s->policy,
+                                  s->has_learning ? &s->learning : NULL,
+                                  &s->setting, stderr, err);
+}
+
+static enum stp_status print_text(const char *command, const struct story *s,
+                                  struct stp_error *err)
+{
+    enum stp_status status;
+
+    fprintf(stderr, "%s: ", command);
+    status = stp_print_ledgers(&s->ledgers, s->policy, stderr, err);
+    if (status == STP_OK && s->has_learning && s->ledgers.n > 0)
+        status = stp_print_learning(&s->learning, &s->setting, stderr, err);
+    return status;
+}
+
+/* A journal that cannot be read does not keep us from the rest. */
+static void load_learning(const char *command, const struct options *o,
+                          struct story *s)
+{
+    struct stp_error err;
+
+    if (!o->online)
+        return;
+    s->has_learning =
+        stp_run_online_end(&o->run, &s->learning, &s->setting, &err) == STP_OK;
+    if (!s->has_learning)
+        stp_complain_error(command, o->run.settings.journal, &err);
+}
+
 static void report(const char *command, const struct options *o,
                    const char *policy, const char *folder)
 {
-    struct stp_ledgers ledgers;
+    struct story s = {.policy = policy[0] != '\0' ? policy : NULL};
     struct stp_error err;
-    enum stp_status status = stp_ledgers_load(folder, &ledgers, &err);
+    enum stp_status status = stp_ledgers_load(folder, &s.ledgers, &err);
 
     if (status == STP_OK) {
-        if (!o->json)
-            fprintf(stderr, "%s: ", command);
-        status = o->json
-                     ? stp_print_ledgers_json(&ledgers, policy, stderr, &err)
-                     : stp_print_ledgers(&ledgers, policy, stderr, &err);
-        stp_ledgers_free(&ledgers);
+        load_learning(command, o, &s);
+        status = o->json ? print_json(&s, &err) : print_text(command, &s, &err);
+        stp_learning_free(&s.learning);
+        stp_ledgers_free(&s.ledgers);
     }
     if (status != STP_OK)
         stp_complain_error(command, NULL, &err);
@@ -238,13 +367,13 @@ int stp_cmd_run(int argc, char **argv)
         folder[0] = '\0';
     }
     if (exit_status == STP_EXIT_OK)
-        exit_status = set_environment(argv[0], policy, folder);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    exit_status = start_and_await(argv[0], o.command);
-    if (folder[0] != '\0') {
-        report(argv[0], &o, policy, folder);
-        remove_folder(folder);
+        exit_status = set_environment(argv[0], &o, policy, folder);
+    if (exit_status == STP_EXIT_OK) {
+        exit_status = start_and_await(argv[0], o.command);
+        if (folder[0] != '\0')
+            report(argv[0], &o, policy, folder);
     }
+    if (folder[0] != '\0')
+        remove_folder(folder);
     return exit_status;
 }

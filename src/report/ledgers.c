@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
+#include "report/learning_json.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -59,7 +60,9 @@ static int order_ledgers(const void *pa, const void *pb)
 
     if (a->n_ranks != b->n_ranks)
         return a->n_ranks > b->n_ranks ? -1 : 1;
-    return (a->pid > b->pid) - (a->pid < b->pid);
+    if (a->pid != b->pid)
+        return a->pid < b->pid ? -1 : 1;
+    return strcmp(b->what, a->what); /* who learns before who follows */
 }
 
 enum stp_status stp_ledgers_load(const char *dir,
@@ -209,7 +212,7 @@ static void print_state(const struct stp_ledgers *ledgers, FILE *fp)
             fprintf(fp, "%s%s\n",
                     ledgers->all[i].is_aside
                         ? "Stepped aside, NCCL tuned alone: "
-                        : "Policy: ",
+                        : "Plugin: ",
                     ledgers->all[i].what);
 }
 
@@ -232,7 +235,11 @@ static void add_choice(struct stp_table *t, const struct stp_ledger_entry *e,
     }
     stp_ran_name(e->algo, e->proto, e->n_channels, name);
     stp_table_add(t, "%s", name);
-    stp_table_add(t, "%s:%u", base_name(policy), (unsigned)e->line);
+    if (e->line == 0) /* no line of a policy has that */
+        stp_table_add(t, "learned");
+    else
+        stp_table_add(t, "%s:%u", policy != NULL ? base_name(policy) : "line",
+                      (unsigned)e->line);
 }
 
 static void add_sum(struct stp_table *t, const struct sum *sum,
@@ -303,10 +310,15 @@ static void add_row(cJSON *row, const struct sum *sum)
     if (e->algo < 0) {
         cJSON_AddNullToObject(row, "choice");
         cJSON_AddNullToObject(row, "line");
+        cJSON_AddStringToObject(row, "by", "nccl");
         return;
     }
     stp_json_pair(row, "choice", e->algo, e->proto, e->n_channels);
-    stp_json_number(row, "line", e->line);
+    if (e->line == 0)
+        cJSON_AddNullToObject(row, "line");
+    else
+        stp_json_number(row, "line", e->line);
+    cJSON_AddStringToObject(row, "by", e->line == 0 ? "learned" : "policy");
 }
 
 static void add_communicators(cJSON *root, const struct stp_ledgers *ledgers)
@@ -324,9 +336,11 @@ static void add_communicators(cJSON *root, const struct stp_ledgers *ledgers)
     }
 }
 
-enum stp_status stp_print_ledgers_json(const struct stp_ledgers *ledgers,
-                                       const char *policy, FILE *fp,
-                                       struct stp_error *err)
+enum stp_status
+stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
+                       const struct stp_learning *learning,
+                       const struct stp_learning_setting *setting, FILE *fp,
+                       struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *rows;
@@ -336,7 +350,7 @@ enum stp_status stp_print_ledgers_json(const struct stp_ledgers *ledgers,
         cJSON_Delete(root);
         return no_memory(err);
     }
-    cJSON_AddStringToObject(root, "policy", policy);
+    stp_json_word(root, "policy", policy);
     cJSON_AddBoolToObject(root, "loaded", ledgers->n > 0);
     add_communicators(root, ledgers);
     rows = cJSON_AddArrayToObject(root, "decisions");
@@ -344,6 +358,8 @@ enum stp_status stp_print_ledgers_json(const struct stp_ledgers *ledgers,
         if (is_known(&sums.all[i].entry))
             add_row(stp_json_row(rows), &sums.all[i]);
     stp_json_number(root, "calls_not_listed", (double)count_lost(ledgers));
+    if (learning != NULL)
+        stp_json_learning(root, learning, setting);
     free(sums.all);
     return stp_json_finish(root, fp, err);
 }

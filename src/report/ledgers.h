@@ -8,6 +8,7 @@
 
 #include "core/ledger.h"
 #include "core/status.h"
+#include "report/learning.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,16 +33,19 @@ void stp_ledgers_free(struct stp_ledgers *ledgers);
 
 /*
  * Prints what became of the plugin, and a row for every collective and power of
- * two of bytes with what was decided, by which line of 'policy', and how often
- * NCCL asked on all ranks together.  Lines of text for people, or one JSON
- * object.
+ * two of bytes with what was decided, by which line of 'policy' (NULL for
+ * none), and how often NCCL asked on all ranks together.  Lines of text for
+ * people, or one JSON object, to which what was learned belongs ('learning' is
+ * NULL where nothing learns).
  */
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const char *policy, FILE *fp,
                                   struct stp_error *err);
-enum stp_status stp_print_ledgers_json(const struct stp_ledgers *ledgers,
-                                       const char *policy, FILE *fp,
-                                       struct stp_error *err);
+enum stp_status
+stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
+                       const struct stp_learning *learning,
+                       const struct stp_learning_setting *setting, FILE *fp,
+                       struct stp_error *err);
 
 #ifdef __cplusplus
 }
