@@ -5,6 +5,7 @@ namespace
 {
 
 using namespace cli;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -106,6 +107,50 @@ TEST_F(Plot, WithoutGnuplotSaysSoAndLeavesNothing)
     EXPECT_THAT(Files(), ElementsAre("copy"));
 }
 
+constexpr char kJournal[] =
+    "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"
+    "algorithm,protocol,channels,value,gain,gain_low,gain_high\n";
+
+TEST_F(Plot, DrawsTheJournalOfAJobThatLearned)
+{
+    const std::string line = "1,a,1,4,reward,0,allgather,4194304,5242879,";
+    Write("j.csv", kJournal + line + "auto,auto,,40,,,\n" + line +
+                       "ring,ll128,0,30,,,\n" + line + "ring,ll1");
+
+    Outcome o = Run("plot j.csv --out plots --format both --title 'A_b'");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("plots/journal_regret.png\nplots/journal_regret.svg\n"
+              "plots/journal_arms.png\nplots/journal_arms.svg\n",
+              o.out);
+    EXPECT_THAT(Read("plots/journal_regret.svg"),
+                AllOf(HasSubstr("set terminal svg "),
+                      HasSubstr("set title 'A_b: Time lost while learning'"),
+                      HasSubstr("'allgather, 4M to 5M, 4 ranks'"),
+                      HasSubstr("j.csv; where an application wrote")));
+    EXPECT_THAT(Read("plots/journal_arms.png"),
+                AllOf(HasSubstr("'A_b: What ran while it was learned'"),
+                      HasSubstr("0 50 100 "), HasSubstr("'ring/ll128' at")));
+}
+
+// gnuplot itself, where it is installed, takes both scripts.
+TEST_F(Plot, DrawsJournalsThatGnuplotUnderstands)
+{
+    unsetenv("STEPTUNE_GNUPLOT");
+    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+        GTEST_SKIP() << "no gnuplot here";
+    Write("j.csv", std::string(kJournal) +
+                       "1,a,1,4,reward,0,allreduce,8,9,auto,auto,,40,,,\n"
+                       "9,a,1,4,settled,9,allreduce,8,9,auto,auto,,0,1,1,1\n");
+
+    Outcome o = Run("plot j.csv --format svg");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("", o.err);
+    EXPECT_THAT(Read("journal_regret.svg"), HasSubstr("Time lost while"));
+    EXPECT_THAT(Read("journal_arms.svg"), HasSubstr("What ran while"));
+}
+
 struct Refusal {
     const char *name;
     const char *arguments;
@@ -129,6 +174,13 @@ TEST_F(Plot, RefusesWhatItCannotRead)
          "--curves '33', expected a number from 1 to 32"},
         {"collective", "x.csv --collective alltoall", 2,
          "--collective 'alltoall', expected one of broadcast"},
+        {"journal", "bad_journal.csv", 1,
+         "bad_journal.csv:2:1: 2 fields, expected 16"},
+        {"empty journal", "empty.csv", 1,
+         "empty.csv: a journal without times: nothing was learned"},
+        {"journals", "empty.csv good.csv", 1,
+         "empty.csv: a journal, expected no other file beside it"},
+        {"journal last", "good.csv empty.csv", 1, "empty.csv: a journal"},
         {"out", "good.csv --out good.csv/x", 1,
          "cannot make the folder 'good.csv/x': Not a directory"},
     };
@@ -136,6 +188,8 @@ TEST_F(Plot, RefusesWhatItCannotRead)
                              "nRanks,median_us\n";
     Write("good.csv", head + "allreduce,8,0,auto,auto,1,2,5\n");
     Write("bad.csv", head + "x\n");
+    Write("empty.csv", kJournal);
+    Write("bad_journal.csv", std::string(kJournal) + "1,2\n");
     Write("bad.json", "{nothing}\n");
     Write("bad.txt", "# Collective test starting: alltoall_perf\n");
     Write("old.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on a device 0\n"

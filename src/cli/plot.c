@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "report/file.h"
 #include "report/measurements_any.h"
+#include "report/plot_journal.h"
 #include "report/study.h"
 
 struct options {
@@ -91,7 +92,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no measurements, expected files of `steptune sweep` "
-                          "or of nccl-tests");
+                          "or of nccl-tests, or a journal");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -107,7 +108,9 @@ static const struct argp argp = {
         "nccl-tests: bus bandwidth and latency against size, for every "
         "collective. Several files, backends or numbers of processes of "
         "all-reduce are also compared with each other, in plots, tables and "
-        "sentences.\vgnuplot draws them; STEPTUNE_GNUPLOT names another.",
+        "sentences. Of the journal of a job that learned (STEPTUNE_JOURNAL): "
+        "the time lost while learning, and what ran meanwhile.\vgnuplot draws "
+        "them; STEPTUNE_GNUPLOT names another.",
 };
 
 /* ---- writing ---- */
@@ -212,14 +215,22 @@ static int write_study(const struct job *job)
     return exit_status;
 }
 
-static int write_all(const struct job *job)
+static int make_folder(const struct job *job)
 {
     const char *out = job->o->out;
-    int exit_status = STP_EXIT_OK;
 
     if (out != NULL && mkdir(out, 0777) != 0 && errno != EEXIST)
         return stp_complain(job->command, "cannot make the folder '%s': %s",
                             out, strerror(errno));
+    return STP_EXIT_OK;
+}
+
+static int write_all(const struct job *job)
+{
+    int exit_status = make_folder(job);
+
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
     if (stp_plot_is_study(job->curves))
         exit_status = write_study(job);
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
@@ -228,6 +239,82 @@ static int write_all(const struct job *job)
         if (exit_status == STP_EXIT_OK)
             exit_status = draw(job, STP_PLOT_LATENCY, c);
     }
+    return exit_status;
+}
+
+/* ---- journals ---- */
+
+static int draw_learning(const struct job *job,
+                         const struct stp_journal_plot *plot,
+                         enum stp_journal_plot_kind kind)
+{
+    int exit_status = STP_EXIT_OK;
+
+    for (int f = 0; f < STP_N_PLOT_FORMATS && exit_status == STP_EXIT_OK; f++) {
+        char name[STP_PLOT_NAME];
+        char path[STP_CLI_PATH];
+        struct stp_error err;
+
+        if (!job->o->formats[f])
+            continue;
+        snprintf(name, sizeof(name), "%s.%s", stp_journal_plot_name(kind),
+                 stp_plot_format_name(f));
+        exit_status = path_of(job, name, path);
+        if (exit_status == STP_EXIT_OK)
+            exit_status = finish(
+                job, path,
+                stp_journal_plot_save(plot, kind, f, job->gnuplot, path, &err),
+                &err);
+    }
+    return exit_status;
+}
+
+static int draw_journal(const struct job *job, const char *file,
+                        const struct stp_journal_lines *lines)
+{
+    struct stp_learning learning;
+    struct stp_journal_plot plot = {lines, &learning, job->o->title, file};
+    struct stp_error err;
+    int exit_status;
+
+    if (stp_learning_sum(lines, &learning, &err) != STP_OK)
+        return stp_complain_error(job->command, NULL, &err);
+    if (stp_journal_plot_has(&plot))
+        exit_status = make_folder(job);
+    else
+        exit_status = stp_complain(job->command,
+                                   "%s: a journal without times: nothing was "
+                                   "learned",
+                                   file);
+    for (int k = 0; k < STP_N_JOURNAL_PLOTS && exit_status == STP_EXIT_OK; k++)
+        exit_status = draw_learning(job, &plot, k);
+    stp_learning_free(&learning);
+    return exit_status;
+}
+
+/* NULL if none of the files is one. */
+static const char *find_journal(const struct options *o)
+{
+    for (int i = 0; i < o->n_files; i++)
+        if (stp_journal_begins(o->files[i]))
+            return o->files[i];
+    return NULL;
+}
+
+static int plot_journal(const struct job *job, const char *file)
+{
+    struct stp_journal_lines lines;
+    struct stp_error err;
+    int exit_status;
+
+    if (job->o->n_files > 1)
+        return stp_complain(job->command,
+                            "%s: a journal, expected no other file beside it",
+                            file);
+    if (stp_journal_load(file, 0, &lines, &err) != STP_OK)
+        return stp_complain_error(job->command, file, &err);
+    exit_status = draw_journal(job, file, &lines);
+    stp_journal_free(&lines);
     return exit_status;
 }
 
@@ -281,10 +368,13 @@ int stp_cmd_plot(int argc, char **argv)
     struct options o = {.formats = {[STP_PLOT_PNG] = true},
                         .coll = -1,
                         .n_curves = STP_PLOT_CURVES};
+    const struct job journal = {&o, argv[0], getenv("STEPTUNE_GNUPLOT"), NULL};
     struct stp_dataset *sets;
     int exit_status;
 
     argp_parse(&argp, argc, argv, 0, NULL, &o);
+    if (find_journal(&o) != NULL)
+        return plot_journal(&journal, find_journal(&o));
     sets = calloc((size_t)o.n_files, sizeof(*sets));
     if (sets == NULL)
         return stp_complain(argv[0], "out of memory");
