@@ -21,12 +21,30 @@ class CliDoctor : public Cli
     void SetUp() override
     {
         Cli::SetUp();
-        for (const char *name :
-             {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE", "NCCL_CTA_POLICY",
-              "NCCL_COLLNET_ENABLE", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
-              "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_NCHANNELS",
-              "NCCL_TUNER_PLUGIN", "NCCL_NET_PLUGIN", "NCCL_CONF_FILE",
-              "STEPTUNE_NCCL", "FAKE_NCCL", "VIRTUAL_ENV", "CONDA_PREFIX"})
+        for (const char *name : {"NCCL_ALGO",
+                                 "NCCL_PROTO",
+                                 "NCCL_NVLS_ENABLE",
+                                 "NCCL_CTA_POLICY",
+                                 "NCCL_COLLNET_ENABLE",
+                                 "NCCL_MIN_NCHANNELS",
+                                 "NCCL_MAX_NCHANNELS",
+                                 "NCCL_MIN_CTAS",
+                                 "NCCL_MAX_CTAS",
+                                 "NCCL_NVLS_NCHANNELS",
+                                 "NCCL_TUNER_PLUGIN",
+                                 "NCCL_NET_PLUGIN",
+                                 "NCCL_CONF_FILE",
+                                 "NCCL_PROFILER_PLUGIN",
+                                 "STEPTUNE_NCCL",
+                                 "STEPTUNE_STRATEGY",
+                                 "STEPTUNE_OBJECTIVE",
+                                 "STEPTUNE_FREEZE",
+                                 "STEPTUNE_WARM_START",
+                                 "STEPTUNE_LEARNED",
+                                 "NCCL_TUNER_REWARD_FILE",
+                                 "FAKE_NCCL",
+                                 "VIRTUAL_ENV",
+                                 "CONDA_PREFIX"})
             unsetenv(name);
         for (const char *folder : {"root/dev/shm", "root/etc", "home", "lib"})
             fs::create_directories(dir_ / folder);
@@ -308,6 +326,120 @@ TEST_F(CliDoctor, MissesSharedMemory)
 
     EXPECT_THAT(Found("problem"), HasSubstr((dir_ / "root/dev/shm").string() +
                                             " cannot be written|"));
+}
+
+// ---- the plugin that learns ----
+
+TEST_F(CliDoctor, KnowsThePluginThatLearns)
+{
+    Set("NCCL_TUNER_PLUGIN", "steptune-online");
+    Set("NCCL_PROFILER_PLUGIN", "steptune-online");
+    fs::remove(dir_ / "nccl_tuner.conf");
+
+    EXPECT_THAT(
+        Found("ok"),
+        AllOf(HasSubstr("loads tuner 'steptune' by "),
+              HasSubstr("the plugin that learns is NCCL's profiler, too|"),
+              HasSubstr("it learns by strategy halving, objective auto, and "
+                        "writes steptune.learned.conf|"),
+              HasSubstr("no policy: learning begins with NCCL's own choice|")));
+    EXPECT_EQ("", Found("note"));
+    EXPECT_EQ("", Found("problem"));
+}
+
+struct OnlineCase {
+    const char *tuner;
+    const char *profiler;
+    const char *level;
+    const char *found; // all of it
+};
+
+TEST_F(CliDoctor, SeesWhereOnlyOneHalfOfItIsLoaded)
+{
+    const char *slow = "the plugin sees no times on the GPU, and learns from "
+                       "the steps alone, which takes longer|"
+                       "set NCCL_PROFILER_PLUGIN=steptune-online\n";
+    const OnlineCase cases[] = {
+        {"steptune-online", "", "note",
+         "NCCL_TUNER_PLUGIN names the plugin that learns, and "
+         "NCCL_PROFILER_PLUGIN nothing|"},
+        {"steptune-online", "inspector", "note",
+         "NCCL_PROFILER_PLUGIN=inspector (the environment) is another one than "
+         "NCCL_TUNER_PLUGIN|"},
+        {"steptune", "libnccl-tuner-steptune-online.so", "problem",
+         "NCCL_PROFILER_PLUGIN names the plugin that learns, but "
+         "NCCL_TUNER_PLUGIN does not|nothing is learned|set "
+         "NCCL_TUNER_PLUGIN=libnccl-tuner-steptune-online.so, or unset "
+         "NCCL_PROFILER_PLUGIN\n"},
+        {"steptune", "inspector", "note", ""},
+        {"steptune", "", "note", ""},
+    };
+
+    for (const OnlineCase &c : cases) {
+        const bool is_slow = std::string(c.tuner) == "steptune-online";
+        Set("NCCL_TUNER_PLUGIN", c.tuner);
+        Set("NCCL_PROFILER_PLUGIN", c.profiler);
+        EXPECT_EQ(std::string(c.found) + (is_slow ? slow : ""), Found(c.level))
+            << c.tuner << " " << c.profiler;
+    }
+}
+
+struct OnlineSettingCase {
+    const char *name;
+    const char *value;
+    const char *level;
+    const char *found;
+};
+
+TEST_F(CliDoctor, ReadsTheSettingsOfWhatLearns)
+{
+    const OnlineSettingCase cases[] = {
+        {"STEPTUNE_STRATEGY", "greedy", "problem",
+         "STEPTUNE_STRATEGY is 'greedy', expected halving or epsilon|the "
+         "plugin steps aside"},
+        {"STEPTUNE_STRATEGY", "epsilon", "ok",
+         "it learns by strategy epsilon, objective file, "},
+        {"STEPTUNE_FREEZE", "1", "note",
+         "STEPTUNE_FREEZE is set (the environment)|nothing is learned|"},
+        {"STEPTUNE_WARM_START", "none.conf", "problem", "policy none.conf: "},
+        {"STEPTUNE_WARM_START", "nccl_tuner.conf", "ok",
+         "policy nccl_tuner.conf is valid"},
+    };
+
+    Set("NCCL_TUNER_PLUGIN", "steptune-online");
+    Set("NCCL_PROFILER_PLUGIN", "steptune-online");
+    for (const OnlineSettingCase &c : cases) {
+        Set(c.name, c.value);
+        EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.value;
+        Set(c.name, "");
+    }
+    Set("NCCL_TUNER_PLUGIN", "steptune"); // reads none of them
+    Set("NCCL_PROFILER_PLUGIN", "");
+    Set("STEPTUNE_STRATEGY", "greedy");
+    Set("STEPTUNE_WARM_START", "none.conf");
+    EXPECT_EQ("", Found("problem"));
+}
+
+// ---- constants ----
+
+TEST_F(CliDoctor, ReadsNcclsConstants)
+{
+    const std::string head = "constant,row,column,value\n";
+    Write("c.csv", head + "base_latency,ring,ll,5\nll_bandwidth,hopper,1,40\n");
+    Write("bad.csv", head + "base_latency,rong,ll,5\n");
+
+    Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
+    EXPECT_THAT(Found("ok"), HasSubstr("constants c.csv are valid: 2 of "
+                                       "NCCL's "));
+    Set("STEPTUNE_CONSTANTS_FILE", "bad.csv");
+    EXPECT_THAT(Found("problem"),
+                AllOf(HasSubstr("STEPTUNE_CONSTANTS_FILE: bad.csv:2:"),
+                      HasSubstr("|NCCL keeps its own constants|")));
+    Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
+    Set("FAKE_NCCL", "22703");
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("STEPTUNE_CONSTANTS_FILE=c.csv has 2 of NCCL's "
+                          "constants|no NCCL here lets a tuner set them"));
 }
 
 } // namespace

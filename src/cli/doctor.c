@@ -120,9 +120,11 @@ static enum stp_status examine(struct stp_doctor *d, const char *policy,
     stp_doctor_read_conf(d);
     stp_doctor_libraries(d);
     stp_doctor_plugin(d);
+    stp_doctor_online(d);
     stp_doctor_glibc(d);
     stp_doctor_variables(d);
     stp_doctor_policy(d);
+    stp_doctor_constants(d);
     stp_doctor_shm(d);
     return STP_OK;
 }

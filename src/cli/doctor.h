@@ -33,12 +33,17 @@ void stp_doctor_read_conf(struct stp_doctor *d);
 /* Where a variable comes from: "FILE:LINE" or "the environment". */
 const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
 
+/* Whether NCCL_TUNER_PLUGIN names the plugin that learns. */
+bool stp_doctor_learns(void);
+
 /* The checks, in the order in which they are told. */
 void stp_doctor_libraries(struct stp_doctor *d);
 void stp_doctor_plugin(struct stp_doctor *d);
+void stp_doctor_online(struct stp_doctor *d);
 void stp_doctor_glibc(struct stp_doctor *d);
 void stp_doctor_variables(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
+void stp_doctor_constants(struct stp_doctor *d);
 void stp_doctor_shm(struct stp_doctor *d);
 
 #endif /* STP_CLI_DOCTOR_H */

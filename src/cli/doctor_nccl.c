@@ -305,7 +305,8 @@ void stp_doctor_plugin(struct stp_doctor *d)
     struct stp_error err;
     bool any = false;
 
-    if (stp_find_plugin("steptune", ours, &err) != STP_OK) {
+    if (stp_find_plugin(stp_doctor_learns() ? "steptune-online" : "steptune",
+                        ours, &err) != STP_OK) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
         stp_diagnose_why(&d->diagnosis, "there is no plugin for NCCL to load");
         stp_diagnose_todo(&d->diagnosis, "install Steptune again");

@@ -170,6 +170,11 @@ static void load_policy(struct stp_doctor *d, const char *path, const char *gpu)
         return;
     }
     stp_error_string(&err, path, text, sizeof(text));
+    if (!d->named && access(path, F_OK) != 0 && stp_doctor_learns()) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "no policy: learning begins with NCCL's own choice");
+        return;
+    }
     if (d->named || access(path, F_OK) == 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "policy %s", text);
     else
@@ -214,5 +219,10 @@ void stp_doctor_policy(struct stp_doctor *d)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
                      getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
+    if (stp_doctor_learns() && is_set("STEPTUNE_WARM_START")) {
+        d->named = true;
+        load_policy(d, getenv("STEPTUNE_WARM_START"), settings.gpu);
+        return;
+    }
     load_policy(d, settings.policy_path, settings.gpu);
 }
