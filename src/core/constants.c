@@ -184,7 +184,7 @@ static enum stp_status end_row(void *user, void *opaque, struct stp_error *err)
 {
     struct stp_constants *constants = &((struct reading *)user)->constants;
     const struct row *row = opaque;
-    const struct matrix *m;
+    const struct matrix *m = NULL;
     size_t r = 0, c = 0;
     double value = 0;
     enum stp_status status = find_matrix(row, &m, err);

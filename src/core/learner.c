@@ -27,7 +27,7 @@ enum stp_status stp_learner_open(const struct stp_learner_rules *rules,
     l->confirm_key = -1;
     status = stp_bandit_open(&rules->bandit, &l->bandit, err);
     if (status == STP_OK)
-        status = stp_period_open(&l->period, err);
+        status = stp_steps_open(&l->steps, err);
     if (status != STP_OK) {
         stp_learner_close(l);
         return status;
@@ -41,7 +41,7 @@ void stp_learner_close(struct stp_learner *learner)
     if (learner == NULL)
         return;
     stp_bandit_close(learner->bandit);
-    stp_period_close(learner->period);
+    stp_steps_close(learner->steps);
     free(learner);
 }
 
@@ -72,7 +72,7 @@ static void reward_with_step(struct stp_learner *l, double us)
 {
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
         if ((l->trial_key < 0 || l->trial_key == (int)k) &&
-            l->keys[k].is_known && stp_period_share(l->period, k) > 0) {
+            l->keys[k].is_known && stp_steps_share(l->steps, k) > 0) {
             stp_learner_tell(l, STP_LEARN_REWARD, (int)k, l->keys[k].in_force,
                              us);
             stp_bandit_reward(l->bandit, k, l->keys[k].in_force, us);
@@ -92,6 +92,7 @@ static bool is_of_job(struct stp_learner *l, const struct stp_step *step)
     l->has_steps = true;
     l->sequence = step->sequence;
     l->n_others = 0;
+    l->confirm_key = -1; /* with other steps it begins anew */
     l->step_us = step->us;
     stp_learner_tell(l, STP_LEARN_PERIOD, -1, 0, step->n_calls);
     return true;
@@ -134,7 +135,7 @@ static void take_call(struct stp_learner *l, const struct stp_note *note)
     }
     take_time(l, note->t_ns);
     l->n_timed++;
-    if (stp_period_call(l->period, note->key, note->t_ns, &step))
+    if (stp_steps_call(l->steps, note->key, note->t_ns, &step))
         take_step(l, &step);
 }
 

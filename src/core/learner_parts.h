@@ -6,7 +6,7 @@
 #define STP_LEARNER_PARTS_H
 
 #include "core/learner.h"
-#include "core/period.h"
+#include "core/steps.h"
 
 /* One key. */
 struct stp_learner_state {
@@ -22,7 +22,7 @@ struct stp_learner {
     stp_learn_sink sink;
     void *user;
     struct stp_bandit *bandit;
-    struct stp_period *period;
+    struct stp_steps *steps;
 
     uint64_t n_calls;
     uint64_t n_timed;     /* of those, that have a time */

@@ -31,7 +31,7 @@ static double expected_gain(const struct stp_learner *l,
 {
     double per_call = stp_bandit_get_arm(l->bandit, want->key, 0).mean -
                       stp_bandit_get_arm(l->bandit, want->key, want->arm).mean;
-    double saved = per_call * stp_period_share(l->period, want->key);
+    double saved = per_call * stp_steps_share(l->steps, want->key);
 
     return l->step_us > saved ? saved / (l->step_us - saved) : 0.0;
 }
@@ -42,7 +42,7 @@ static bool begin_confirming(struct stp_learner *l,
 {
     double expected;
 
-    if (stp_period_share(l->period, want->key) == 0)
+    if (stp_steps_share(l->steps, want->key) == 0)
         return false;
     expected = expected_gain(l, want);
     l->confirm_key = (int)want->key;
@@ -98,7 +98,7 @@ static uint64_t most_unheard(const struct stp_learner *l)
 {
     return l->rules.objective == STP_LEARN_FILE
                ? UNHEARD_CALLS
-               : UNHEARD_STEPS * ((uint64_t)stp_period_calls(l->period) + 1);
+               : UNHEARD_STEPS * ((uint64_t)stp_steps_calls(l->steps) + 1);
 }
 
 /* What is tried must not stay where its times do not come, as while a job does
