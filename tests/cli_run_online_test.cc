@@ -342,7 +342,7 @@ TEST_F(RunOnline, SaysWhatIsWrong)
     EXPECT_EQ(1, o.status);
     EXPECT_EQ("", o.out);
     EXPECT_EQ("steptune run: STEPTUNE_PRUNE is 'much', expected a number from "
-              "0\n",
+              "0 to 1000000\n",
               o.err);
     EXPECT_TRUE(LeavesNothingBehind());
 }
