@@ -364,13 +364,13 @@ TEST_F(OnlineAbi, TimesAreRightWhenTheyAreWantedAgain)
 
 TEST_F(OnlineAbi, AHostFarAheadOfItsGpuMixesNoTimes)
 {
-    const size_t sizes[] = {1 << 20, 8 << 20, 8 << 20};
+    const size_t sizes[] = {1 << 20, 8 << 20, 8 << 20, 8 << 20, 8 << 20};
     Set("STEPTUNE_ARMS", "ring/ll128"); // what runs anyway
     std::vector<Rank> ranks = Init(2);
     std::vector<std::pair<void *, size_t>> under_way;
 
     for (size_t i = 0; i < 400; i++) {
-        const size_t n_bytes = sizes[i % 3];
+        const size_t n_bytes = sizes[i % 5];
         under_way.push_back(
             {Launch(ranks[0], n_bytes, AskAll(ranks, n_bytes)), n_bytes});
         if (i >= 200) // the GPU does one at a time
@@ -421,6 +421,28 @@ TEST_F(OnlineAbi, KernelsMayEndAfterTheTuner)
 
     Finalize(ranks);
     EXPECT_THAT(Rewards(), IsEmpty());
+}
+
+// ---- ranks far apart ----
+
+TEST_F(OnlineAbi, NoTrialStaysWhereARankIsTooFarBehind)
+{
+    ForceExploration();
+
+    for (const char *seed : {"1", "2", "3", "4"}) {
+        Set("STEPTUNE_SEED", seed);
+        std::vector<Rank> ranks = Init(2);
+        std::vector<Pair> first;
+        for (int i = 0; i < 6000; i++)
+            first.push_back(Ask(ranks[0], 1 << 20, ncclFuncAllReduce));
+        EXPECT_LT(1000,
+                  std::count_if(first.begin(), first.end(),
+                                [](const Pair &p) { return !(p == kOwn); }));
+        EXPECT_EQ(kOwn, first.back());
+        for (const Pair &pair : first)
+            ASSERT_EQ(pair, Ask(ranks[1], 1 << 20, ncclFuncAllReduce));
+        Finalize(ranks);
+    }
 }
 
 // ---- many messages ----
