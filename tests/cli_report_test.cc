@@ -1,4 +1,7 @@
 // `steptune report` as a user runs it.
+#include <fstream>
+#include <sstream>
+
 #include "cli_fixture.h"
 
 namespace cli
@@ -65,6 +68,19 @@ TEST_F(CliReport, ShowsTheIterationsOfAFolder)
     EXPECT_THAT(o.out, HasSubstr("training iterations, without a policy."));
     EXPECT_THAT(Read("report.html"),
                 HasSubstr("overlap: allreduce of 16 MiB, 8 layers of gemm"));
+}
+
+// What a run on GPUs left (fixtures/reports/README): anyone can make it again.
+TEST_F(CliReport, MakesTheSamePageOfTheSameData)
+{
+    const std::string sample = STP_FIXTURES "/reports/h200x2/steptune";
+    const Outcome o = Run("report " + sample + ".conf");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    std::stringstream committed;
+    committed << std::ifstream(sample + ".report.html").rdbuf();
+    EXPECT_TRUE(Read("report.html") == committed.str())
+        << "made otherwise now: `steptune report` it anew, and look at it";
 }
 
 TEST_F(CliReport, FailsInOneSentenceAndWritesNothing)
