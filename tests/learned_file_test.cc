@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <sys/wait.h>
@@ -140,6 +141,15 @@ TEST_F(LearnedFile, SaysWhereItCannotWrite)
     path_ = folder_ + "/none/learned.conf";
     EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
     EXPECT_THAT(err_.text, HasSubstr("No such file or directory"));
+}
+
+TEST_F(LearnedFile, ADeviceStaysADevice)
+{
+    ASSERT_EQ(0, symlink("/dev/null", path_.c_str()));
+    EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+
+    EXPECT_TRUE(std::filesystem::is_symlink(path_));
+    EXPECT_TRUE(std::filesystem::is_character_file(path_));
 }
 
 TEST_F(LearnedFile, NamesNoGpuThatACsvCannotHold)

@@ -1,6 +1,8 @@
 // What is written and read back: measurements, policies, tables, files.
 #include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,6 +91,37 @@ TEST_F(File, KeepsWhatStoodThereIfItIsAbandoned)
     stp_file_abandon(&f);
 
     EXPECT_EQ("old", Read(Path("a")));
+    EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+}
+
+TEST_F(File, APipeIsWrittenToAndStaysOne)
+{
+    const std::string path = Path("pipe");
+    ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
+    int reader = open(path.c_str(), O_RDWR | O_NONBLOCK);
+    ASSERT_LE(0, reader);
+    stp_file f;
+    ASSERT_EQ(STP_OK, stp_file_begin(path.c_str(), &f, &err_));
+    fputs("whole\n", f.fp);
+    ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
+
+    char text[16] = "";
+    EXPECT_EQ(6, read(reader, text, sizeof(text)));
+    EXPECT_STREQ("whole\n", text);
+    EXPECT_TRUE(fs::is_fifo(path));
+    close(reader);
+}
+
+TEST_F(File, ADeviceStaysOne)
+{
+    ASSERT_EQ(0, symlink("/dev/null", Path("null").c_str()));
+    stp_file f;
+    ASSERT_EQ(STP_OK, stp_file_begin(Path("null").c_str(), &f, &err_));
+    fputs("gone", f.fp);
+    ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
+
+    EXPECT_TRUE(fs::is_symlink(Path("null")));
+    EXPECT_TRUE(fs::is_character_file(Path("null")));
     EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
 }
 

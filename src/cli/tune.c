@@ -239,8 +239,10 @@ static int check_output(struct stp_tune *t)
     struct stat st;
 
     if (*name == '\0' ||
-        (stat(t->o->output, &st) == 0 && S_ISDIR(st.st_mode))) {
-        stp_complain(t->command, "-o '%s' is a folder, expected a file",
+        (stat(t->o->output, &st) == 0 && !S_ISREG(st.st_mode))) {
+        stp_complain(t->command,
+                     "-o '%s' is a folder or a device, expected a "
+                     "file",
                      t->o->output);
         return STP_EXIT_USAGE;
     }

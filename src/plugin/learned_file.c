@@ -201,15 +201,29 @@ static int lock_folder(const char *path)
     return fd;
 }
 
+/* A device, such as /dev/null, takes what it is given; it must not become a
+ * file. */
+static bool is_device(const char *path)
+{
+    struct statx st;
+
+    return statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 &&
+           S_ISCHR(st.stx_mode);
+}
+
 enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,
                                  const struct stp_shape *shape,
                                  struct stp_error *err)
 {
     const struct job job = {path, learned, shape, err};
-    int lock = lock_folder(path);
-    enum stp_status status = write_beside(&job);
+    enum stp_status status;
+    int lock;
 
+    if (is_device(path))
+        return STP_OK;
+    lock = lock_folder(path);
+    status = write_beside(&job);
     if (lock >= 0)
         close(lock);
     return status;

@@ -27,7 +27,8 @@ struct stp_learned_rules {
 /*
  * Adds to the file at 'path', under a lock of its folder and in one step: it is
  * there whole or as it was.  A file there that is none of ours is left alone:
- * STP_ERR_IO, as for all else that fails.
+ * STP_ERR_IO, as for all else that fails.  On a device, such as /dev/null,
+ * nothing is saved.
  */
 enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,

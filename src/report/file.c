@@ -1,6 +1,7 @@
 #include "report/file.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,26 +32,48 @@ static void give_usual_mode(int fd)
     fchmod(fd, 0666 & ~mask);
 }
 
+/* A device or a pipe, which must stay what it is: what has another name and
+ * takes its place would be a file. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+
+    return strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0 ||
+           (stat(path, &st) == 0 && !S_ISREG(st.st_mode) &&
+            !S_ISDIR(st.st_mode));
+}
+
+static FILE *open_beside(const char *path, char *temporary)
+{
+    int fd;
+
+    strcpy(temporary, path);
+    strcat(temporary, suffix);
+    fd = mkstemp(temporary);
+    if (fd >= 0)
+        give_usual_mode(fd);
+    return fd >= 0 ? fdopen(fd, "w") : NULL;
+}
+
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
                                struct stp_error *err)
 {
     size_t len = strlen(path);
     struct stp_file f = {.path = malloc(len + 1),
                          .temporary = malloc(len + sizeof(suffix))};
-    int fd;
 
     if (f.path == NULL || f.temporary == NULL) {
         release(&f);
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     }
     memcpy(f.path, path, len + 1);
-    memcpy(f.temporary, path, len);
-    memcpy(f.temporary + len, suffix, sizeof(suffix));
-
-    fd = mkstemp(f.temporary);
-    if (fd >= 0)
-        give_usual_mode(fd);
-    f.fp = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (is_special(path)) {
+        free(f.temporary);
+        f.temporary = NULL;
+        f.fp = fopen(path, "w");
+    } else {
+        f.fp = open_beside(path, f.temporary);
+    }
     if (f.fp == NULL) {
         int error = errno;
 
@@ -70,12 +93,14 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
     errno = 0;
     bad |= fflush(file->fp) != 0;
     error = errno != 0 ? errno : EIO;
-    if (bad || (fsync(fileno(file->fp)) != 0 && errno != EINVAL))
+    if (bad || (file->temporary != NULL && fsync(fileno(file->fp)) != 0 &&
+                errno != EINVAL))
         status = cannot(err, "write", file->path, error);
     fclose(file->fp);
-    if (status == STP_OK && rename(file->temporary, file->path) != 0)
+    if (status == STP_OK && file->temporary != NULL &&
+        rename(file->temporary, file->path) != 0)
         status = cannot(err, "write", file->path, errno);
-    if (status != STP_OK)
+    if (status != STP_OK && file->temporary != NULL)
         unlink(file->temporary);
     release(file);
     return status;
@@ -86,6 +111,7 @@ void stp_file_abandon(struct stp_file *file)
     if (file->fp == NULL)
         return;
     fclose(file->fp);
-    unlink(file->temporary);
+    if (file->temporary != NULL)
+        unlink(file->temporary);
     release(file);
 }

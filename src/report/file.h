@@ -15,7 +15,7 @@ extern "C" {
 struct stp_file {
     FILE *fp; /* write here */
     char *path;
-    char *temporary; /* beside 'path' */
+    char *temporary; /* beside 'path'; NULL: a device or pipe is written to */
 };
 
 /* Begins to write the file 'path', under another name in the same folder.
