@@ -82,6 +82,7 @@ TEST_F(Cli, LearnSaysWhatItCannotTake)
         {"--job allreduce:4M:x", 2, "expected microseconds of compute after"},
         {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
         {"--strategies epsilon,,halving", 2, "expected words such as"},
+        {"--strategies ucb", 2, "'ucb', expected halving, epsilon"},
         {"--objective money", 2, "expected auto, gpu, step or file"},
         {"--steps 19", 2, "--steps '19'"},
         {"--seeds 0", 2, "--seeds '0'"},

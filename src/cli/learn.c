@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/bandit.h"
 #include "report/learn.h"
 
 enum {
@@ -342,6 +343,20 @@ static int run(void *user, const char *command)
     return STP_EXIT_FAILED;
 }
 
+/* Another vendor's plugin has strategies of its own. */
+static bool knows_strategies(const struct command *o, const char *command)
+{
+    for (size_t i = 0; o->plugin == NULL && i < o->n_strategies; i++)
+        if (stp_strategy_from_name(o->strategies[i], strlen(o->strategies[i])) <
+            0) {
+            stp_complain(command,
+                         "--strategies '%s', expected halving, epsilon",
+                         o->strategies[i]);
+            return false;
+        }
+    return true;
+}
+
 int stp_cmd_learn(int argc, char **argv)
 {
     struct command o = {.job = {.n_steps = 1000,
@@ -356,5 +371,7 @@ int stp_cmd_learn(int argc, char **argv)
 
     stp_options_default(&o.machine, NULL, NULL);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
+    if (!knows_strategies(&o, argv[0]))
+        return STP_EXIT_USAGE;
     return stp_run_plugin(argv[0], o.plugin, run, &o);
 }
