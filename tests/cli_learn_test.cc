@@ -57,6 +57,18 @@ TEST_F(Cli, LearnWritesJson)
     EXPECT_EQ(4, cJSON_GetNumberValue(cJSON_GetObjectItem(stay, "finals")));
 }
 
+TEST_F(Cli, LearnLeavesNoPolicyOfWhatItPlayed)
+{
+    Outcome o = Run("learn --on h200x4 --strategies halving --objective gpu "
+                    "--job allgather:4M --steps 600 --seeds 1");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_TRUE(std::regex_search(o.out, std::regex("\nhalving .* 1 of 1 ")))
+        << o.out;
+    EXPECT_THAT(Files(), IsEmpty());
+    EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
 // The learner then listens to no profiler: it settles by the file alone.
 TEST_F(Cli, LearnLetsTheJobWriteRewardsAndCleansUp)
 {

@@ -224,7 +224,9 @@ static enum stp_status prepare(void *user, uint64_t seed,
     snprintf(number, sizeof(number), "%" PRIu64, seed);
     done = set("STEPTUNE_STRATEGY", s->name) &&
            set("STEPTUNE_OBJECTIVE", s->command->objective) &&
-           set("STEPTUNE_SEED", number) && set("STEPTUNE_INLINE", "1");
+           set("STEPTUNE_SEED", number) && set("STEPTUNE_INLINE", "1") &&
+           /* what is played is no policy for a job */
+           set("STEPTUNE_LEARNED", "/dev/null");
     if (*rewards != '\0') {
         unlink(rewards);
         done = done && set("NCCL_TUNER_REWARD_FILE", rewards);
