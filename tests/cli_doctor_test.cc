@@ -338,7 +338,7 @@ TEST_F(CliDoctor, KnowsThePluginThatLearns)
 
     EXPECT_THAT(
         Found("ok"),
-        AllOf(HasSubstr("loads tuner 'steptune' by "),
+        AllOf(HasSubstr("loads tuner 'steptune-online' by "),
               HasSubstr("the plugin that learns is NCCL's profiler, too|"),
               HasSubstr("it learns by strategy halving, objective auto, and "
                         "writes steptune.learned.conf|"),

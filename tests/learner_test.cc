@@ -287,6 +287,16 @@ TEST_F(LearnerByBoth, ShorterStepsConfirmAnArm)
         EXPECT_EQ(1u, N(STP_LEARN_CONFIRMED, static_cast<int>(k)));
         EXPECT_EQ(1u, N(STP_LEARN_SETTLED, static_cast<int>(k)));
         EXPECT_EQ(1u, arm_[k]);
+        // each block is told, and they take turns
+        unsigned before = 0;
+        size_t n_blocks = 0;
+        for (const stp_learn_event &e : events_)
+            if (e.kind == STP_LEARN_BLOCK && e.key == static_cast<int>(k)) {
+                EXPECT_NE(before, e.arm) << "block " << n_blocks;
+                before = e.arm;
+                n_blocks++;
+            }
+        EXPECT_LE(2u * STP_CONFIRM_FIRST - 1, n_blocks);
         EXPECT_TRUE(stp_learner_key(learner_.get(), k).is_settled);
     }
     EXPECT_FALSE(stp_learner_is_exploring(learner_.get()));

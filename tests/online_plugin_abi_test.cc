@@ -244,6 +244,12 @@ class OnlineAbi : public OnlinePlugin
 
 // ---- when times are wanted ----
 
+TEST_F(OnlineAbi, BothHalvesAreShownAsThePluginThatLearns)
+{
+    EXPECT_STREQ("steptune-online", tuner_->name);
+    EXPECT_STREQ("steptune-online", profiler_->name);
+}
+
 TEST_F(OnlineAbi, WantsTimesOnlyWhileThereIsSomethingToFindOut)
 {
     std::vector<Rank> ranks = Init(2);

@@ -1,4 +1,6 @@
+#include "core/names.h"
 #include "core/text.h"
+#include "nccl_tuner_abi.h"
 
 #include <clocale>
 #include <cstdint>
@@ -413,6 +415,22 @@ TEST(ReadFile, NeedsNoErrorToFill)
 
     EXPECT_EQ(STP_ERR_IO,
               stp_read_file(STP_FIXTURES, 10, &text, &len, nullptr));
+}
+
+TEST(Names, AreReadAsNcclSpellsThem)
+{
+    const std::string word(40, 'R');
+
+    EXPECT_EQ(ncclFuncAllReduce,
+              stp_from_any_case("AllReduce", 9, stp_coll_from_name));
+    EXPECT_EQ(NCCL_ALGO_COLLNET_DIRECT,
+              stp_from_any_case("COLLNET_DIRECT", 14, stp_algo_from_name));
+    EXPECT_EQ(NCCL_PROTO_LL128,
+              stp_from_any_case("LL128x", 5, stp_proto_from_name));
+    EXPECT_EQ(-1, stp_from_any_case("SendRecv", 8, stp_coll_from_name));
+    EXPECT_EQ(-1,
+              stp_from_any_case(word.data(), word.size(), stp_algo_from_name));
+    EXPECT_EQ(-1, stp_from_any_case("", 0, stp_algo_from_name));
 }
 
 } // namespace

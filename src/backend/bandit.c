@@ -328,7 +328,7 @@ static const struct stp_learn_ops learn_ops = {
 };
 
 const struct stp_backend_ops stp_backend = {
-    .name = "steptune-online",
+    .name = STP_TUNER_NAME,
     .open = bandit_open,
     .choose = bandit_choose,
     .fingerprint = bandit_fingerprint,

@@ -45,7 +45,7 @@ static void policy_close(void *self)
 }
 
 const struct stp_backend_ops stp_backend = {
-    .name = "steptune",
+    .name = STP_TUNER_NAME,
     .open = policy_open,
     .choose = policy_choose,
     .fingerprint = policy_fingerprint,

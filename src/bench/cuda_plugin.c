@@ -1,6 +1,5 @@
 #include "bench/cuda_plugin.h"
 
-#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -185,17 +184,10 @@ static ncclResult_t init_profiler_v5(void **context, uint64_t comm_id,
                             rank, log);
 }
 
-/* NCCL's word in capitals; -1 for none of ours. */
+/* -1 for NULL and what is unknown. */
 static int number_of(const char *word, int (*from_name)(const char *, size_t))
 {
-    char small[32];
-    size_t n = 0;
-
-    if (word == NULL)
-        return -1;
-    for (; word[n] != '\0' && n < sizeof(small); n++)
-        small[n] = (char)tolower((unsigned char)word[n]);
-    return from_name(small, n);
+    return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
 static ncclResult_t note_collective(const void *context,

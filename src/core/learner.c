@@ -159,6 +159,17 @@ static void end_trial(struct stp_learner *l, unsigned key, unsigned arm)
     stp_learner_tell(l, STP_LEARN_BACK, (int)key, arm, 0.0);
 }
 
+/* The other arm of a confirmation, or what waits for one. */
+static void begin_block(struct stp_learner *l, unsigned key, unsigned arm)
+{
+    bool confirms = l->confirm_key == (int)key;
+
+    if (confirms)
+        stp_confirm_switch(&l->confirm, arm != 0);
+    stp_learner_tell(l, confirms ? STP_LEARN_BLOCK : STP_LEARN_BACK, (int)key,
+                     arm, 0.0);
+}
+
 static void take_change(struct stp_learner *l, unsigned key, unsigned arm)
 {
     if (key >= STP_BANDIT_KEYS)
@@ -175,7 +186,7 @@ static void take_change(struct stp_learner *l, unsigned key, unsigned arm)
     if (l->of_bandit)
         begin_wanted(l);
     else
-        stp_confirm_switch(&l->confirm, arm != 0);
+        begin_block(l, key, arm);
 }
 
 bool stp_learner_is_by_gpu(const struct stp_learner *learner)

@@ -46,6 +46,7 @@ struct stp_learner_rules {
 enum stp_learn_kind {
     STP_LEARN_TRIAL,     /* an arm is tried */
     STP_LEARN_BACK,      /* the key goes back to it */
+    STP_LEARN_BLOCK,     /* it runs for steps that are to confirm an arm */
     STP_LEARN_REWARD,    /* 'value', us or the file's ms */
     STP_LEARN_STEPPED,   /* a step of 'value' us */
     STP_LEARN_PERIOD,    /* a step has 'value' calls */

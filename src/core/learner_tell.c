@@ -12,11 +12,11 @@ static const char *const objectives[STP_N_LEARN_OBJECTIVES] = {
 };
 
 static const char *const kinds[STP_N_LEARN_KINDS] = {
-    [STP_LEARN_TRIAL] = "trial",         [STP_LEARN_BACK] = "back",
-    [STP_LEARN_REWARD] = "reward",       [STP_LEARN_STEPPED] = "step",
-    [STP_LEARN_PERIOD] = "period",       [STP_LEARN_SETTLED] = "settled",
-    [STP_LEARN_CONFIRMED] = "confirmed", [STP_LEARN_LONGER] = "longer",
-    [STP_LEARN_NOISY] = "noisy",
+    [STP_LEARN_TRIAL] = "trial",     [STP_LEARN_BACK] = "back",
+    [STP_LEARN_BLOCK] = "block",     [STP_LEARN_REWARD] = "reward",
+    [STP_LEARN_STEPPED] = "step",    [STP_LEARN_PERIOD] = "period",
+    [STP_LEARN_SETTLED] = "settled", [STP_LEARN_CONFIRMED] = "confirmed",
+    [STP_LEARN_LONGER] = "longer",   [STP_LEARN_NOISY] = "noisy",
 };
 
 const char *stp_learn_objective_name(enum stp_learn_objective objective)

@@ -1,5 +1,6 @@
 #include "core/names.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "nccl_tuner_abi.h"
@@ -54,6 +55,18 @@ int stp_algo_from_name(const char *word, size_t len)
 int stp_proto_from_name(const char *word, size_t len)
 {
     return find(protos, LEN(protos), word, len);
+}
+
+int stp_from_any_case(const char *word, size_t len,
+                      int (*from_name)(const char *word, size_t len))
+{
+    char small[32];
+
+    if (len > sizeof(small))
+        return -1; /* no word is so long */
+    for (size_t i = 0; i < len; i++)
+        small[i] = (char)tolower((unsigned char)word[i]);
+    return from_name(small, len);
 }
 
 const char *stp_coll_name(int coll)

@@ -40,6 +40,11 @@ int stp_coll_from_name(const char *word, size_t len);
 int stp_algo_from_name(const char *word, size_t len);
 int stp_proto_from_name(const char *word, size_t len);
 
+/* The same for a word as NCCL spells it, in whatever case ("AllReduce",
+ * "RING"): 'from_name' is one of those above. */
+int stp_from_any_case(const char *word, size_t len,
+                      int (*from_name)(const char *word, size_t len));
+
 /* The word for a number, or "?" if the list does not have it.  Static. */
 const char *stp_coll_name(int coll);
 const char *stp_algo_name(int algo);

@@ -5,7 +5,6 @@
  * their ends, on one rank: waiting for later ranks is in it.
  */
 #define _GNU_SOURCE /* syscall() */
-#include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -164,28 +163,10 @@ bool stp_profile_saw_graph(struct stp_profile *profile)
 
 /* ---- what was launched ---- */
 
-/* "AllReduce"; -1 for what no tuner is asked about. */
-static int coll_of(const char *func)
-{
-    char small[32];
-    size_t n = 0;
-
-    for (; func[n] != '\0' && n < sizeof(small); n++)
-        small[n] = (char)tolower((unsigned char)func[n]);
-    return stp_coll_from_name(small, n);
-}
-
-/* "RING"; -1 for NULL and what is unknown. */
+/* -1 for NULL and what is unknown. */
 static int number_of(const char *word, int (*from_name)(const char *, size_t))
 {
-    char small[32];
-    size_t n = 0;
-
-    if (word == NULL)
-        return -1;
-    for (; word[n] != '\0' && n < sizeof(small); n++)
-        small[n] = (char)tolower((unsigned char)word[n]);
-    return from_name(small, n);
+    return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
 /* "ncclBfloat16": its first number is bits. */
@@ -200,7 +181,7 @@ static bool read_launch(const struct stp_profile *p,
                         const ncclProfilerEvent_t *what,
                         struct stp_launch *launch)
 {
-    int coll = what->coll.func != NULL ? coll_of(what->coll.func) : -1;
+    int coll = number_of(what->coll.func, stp_coll_from_name);
 
     if (coll < 0 || what->coll.datatype == NULL)
         return false;
@@ -414,8 +395,8 @@ EXPORT const ncclProfiler_v5_t ncclProfiler_v5;
 EXPORT const ncclProfiler_v5_t ncclProfiler_v6;
 
 const ncclProfiler_v4_t ncclProfiler_v4 = {
-    "steptune-online", init_v4, start_v4, stop, record_state, finalize};
+    STP_TUNER_NAME, init_v4, start_v4, stop, record_state, finalize};
 const ncclProfiler_v5_t ncclProfiler_v5 = {
-    "steptune-online", init_v5, start_v5, stop, record_state, finalize};
+    STP_TUNER_NAME, init_v5, start_v5, stop, record_state, finalize};
 const ncclProfiler_v5_t ncclProfiler_v6 = {
-    "steptune-online", init_v5, start_v5, stop, record_state, finalize};
+    STP_TUNER_NAME, init_v5, start_v5, stop, record_state, finalize};

@@ -464,35 +464,35 @@ EXPORT const ncclTuner_v5_t ncclTunerPlugin_v5;
 EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6;
 
 const ncclTuner_v2_t ncclTunerPlugin_v2 = {
-    .name = "steptune",
+    .name = STP_TUNER_NAME,
     .init = init_v2,
     .getCollInfo = get_coll_info_v2,
     .destroy = close_context,
 };
 
 const ncclTuner_v3_t ncclTunerPlugin_v3 = {
-    .name = "steptune",
+    .name = STP_TUNER_NAME,
     .init = init_v2,
     .getCollInfo = get_coll_info_v3,
     .destroy = close_context,
 };
 
 const ncclTuner_v4_t ncclTunerPlugin_v4 = {
-    .name = "steptune",
+    .name = STP_TUNER_NAME,
     .init = init_v2,
     .getCollInfo = get_coll_info_v4,
     .destroy = close_context,
 };
 
 const ncclTuner_v5_t ncclTunerPlugin_v5 = {
-    .name = "steptune",
+    .name = STP_TUNER_NAME,
     .init = init_v5,
     .getCollInfo = get_coll_info_v4,
     .finalize = close_context,
 };
 
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {
-    .name = "steptune",
+    .name = STP_TUNER_NAME,
     .init = init_v5,
     .getCollInfo = get_coll_info_v6,
     .finalize = close_context,

@@ -141,6 +141,10 @@ static void take_line(struct stp_learning_key *key,
         if (key->verdict == STP_LEARNING_UNTRIED)
             key->verdict = STP_LEARNING_TRYING;
         break;
+    case STP_LEARN_BLOCK:
+        if (key->verdict == STP_LEARNING_UNTRIED)
+            key->verdict = STP_LEARNING_TRYING;
+        break;
     case STP_LEARN_REWARD:
         add_time(key, line);
         break;

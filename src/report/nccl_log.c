@@ -1,6 +1,5 @@
 #include "report/nccl_log.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,16 +123,11 @@ static struct stp_field word_behind(const char *line, size_t len,
 static int parse_word(const struct stp_field *f, int n,
                       int (*from_name)(const char *, size_t))
 {
-    char lower[16];
     uint64_t number;
 
     if (stp_parse_u64(f->s, f->len, &number))
         return number < (uint64_t)n ? (int)number : -1;
-    if (f->len >= sizeof(lower))
-        return -1;
-    for (size_t i = 0; i < f->len; i++)
-        lower[i] = (char)tolower((unsigned char)f->s[i]);
-    return from_name(lower, f->len);
+    return stp_from_any_case(f->s, f->len, from_name);
 }
 
 /* "AllReduce" in front of a colon. */

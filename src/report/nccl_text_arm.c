@@ -1,6 +1,5 @@
 #include "report/nccl_text_arm.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,15 +48,10 @@ static bool read_setting(const char *value,
                          int (*from_name)(const char *, size_t),
                          int *number_ret)
 {
-    char lower[16];
-    size_t n = strlen(value);
-
     *number_ret = STP_ANY;
-    if (n == 0)
+    if (*value == '\0')
         return true;
-    for (size_t i = 0; i <= n; i++)
-        lower[i] = (char)tolower((unsigned char)value[i]);
-    *number_ret = from_name(lower, n);
+    *number_ret = stp_from_any_case(value, strlen(value), from_name);
     return *number_ret >= 0;
 }
 

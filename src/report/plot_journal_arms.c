@@ -120,7 +120,7 @@ static void count(const struct stp_journal_plot *plot,
         if (line->kind == STP_LEARN_REWARD)
             panel->counts[w][layer_of(l, &line->arm)]++;
         if (line->kind == STP_LEARN_TRIAL || line->kind == STP_LEARN_BACK ||
-            line->kind == STP_LEARN_SETTLED)
+            line->kind == STP_LEARN_BLOCK || line->kind == STP_LEARN_SETTLED)
             in_force[w] = layer_of(l, &line->arm);
     }
     fill_gaps(in_force, panel);
