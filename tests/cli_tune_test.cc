@@ -63,6 +63,9 @@ TEST_F(Cli, TuneFindsTheRecordedGainsAndIsNowhereSlower)
     EXPECT_EQ(0, verdicts["SLOWER"]);
     EXPECT_GT(verdicts["faster"], 20);
     EXPECT_GT(verdicts["same"], 50) << "where NCCL is best it is left alone";
+    EXPECT_THAT(Read("steptune.report.txt"),
+                HasSubstr(", best at a measured size 1.3"))
+        << "one between measured sizes seems to gain more";
     EXPECT_THAT(Files(),
                 ElementsAre("steptune.conf", "steptune.conf.overlap",
                             "steptune.conf.verified.txt",

@@ -5,6 +5,7 @@
 #ifndef STP_RESULTS_H
 #define STP_RESULTS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "analyse/compare.h"
@@ -52,6 +53,7 @@ struct stp_verdict_count {
                          kept */
     const struct stp_point *best; /* the largest gain at a size that somebody
                                      measured, or NULL */
+    bool is_best_of_all;          /* no other size gained more */
 };
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons);

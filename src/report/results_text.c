@@ -217,6 +217,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
 {
     struct stp_verdict_count n = {0};
     double best = 1;
+    double most = 1;
     double sum = 0;
 
     for (size_t i = 0; i < comparisons->n_points; i++) {
@@ -234,10 +235,12 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
             best = gain;
             n.best = p;
         }
+        most = fmax(most, gain);
         sum += log(gain);
     }
     n.mean_gain =
         comparisons->n_points ? exp(sum / (double)comparisons->n_points) : 1;
+    n.is_best_of_all = best >= most;
     return n;
 }
 
@@ -250,7 +253,8 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp)
             count->n_faster, count->n_same, count->n_unsure, count->n_slower,
             count->mean_gain);
     if (count->best != NULL)
-        fprintf(fp, ", best %.3f (%s, %" PRIu64 " bytes)",
+        fprintf(fp, ", best%s %.3f (%s, %" PRIu64 " bytes)",
+                count->is_best_of_all ? "" : " at a measured size",
                 stp_verify_arm(count->best)->gain.gain,
                 stp_coll_name(count->best->coll), count->best->n_bytes);
     fprintf(fp, "\n");
