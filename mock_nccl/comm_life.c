@@ -193,5 +193,24 @@ void mock_comm_kernel_ran(struct mock_comm *comm,
                           const struct mock_outcome *outcome,
                           const struct mock_channel_time *times)
 {
-    mock_hear_kernel(&comm->listener, outcome, times);
+    void *handles[MOCK_MAX_CHANNELS];
+
+    mock_comm_kernel_began(comm, outcome, times, handles);
+    mock_comm_kernel_ended(comm, outcome, times, handles);
+}
+
+void mock_comm_kernel_began(struct mock_comm *comm,
+                            const struct mock_outcome *outcome,
+                            const struct mock_channel_time *times,
+                            void **handles_ret)
+{
+    mock_hear_kernel_begin(&comm->listener, outcome, times, handles_ret);
+}
+
+void mock_comm_kernel_ended(struct mock_comm *comm,
+                            const struct mock_outcome *outcome,
+                            const struct mock_channel_time *times,
+                            void *const *handles)
+{
+    mock_hear_kernel_end(&comm->listener, outcome, times, handles);
 }

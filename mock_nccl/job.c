@@ -52,6 +52,17 @@ static ncclResult_t seat_pass(const struct mock_job *job,
     return ncclSuccess;
 }
 
+static ncclResult_t seat_kernels(struct mock_job *job)
+{
+    size_t n = (size_t)job->n_ranks * job->largest + 1;
+
+    job->events = calloc(2 * n, sizeof(*job->events));
+    job->handles = calloc(n * MOCK_MAX_CHANNELS, sizeof(*job->handles));
+    if (job->events == NULL || job->handles == NULL)
+        return mock_fail_memory();
+    return ncclSuccess;
+}
+
 static ncclResult_t open_rewards(struct mock_job *job)
 {
     const char *path = job->options.reward_file;
@@ -79,11 +90,12 @@ static void take_shapes(struct mock_job *job)
 
 static ncclResult_t prepare(struct mock_job *job)
 {
-    ncclResult_t rc = ncclSuccess;
+    ncclResult_t rc;
 
     job->ranks = calloc((size_t)job->n_ranks, sizeof(*job->ranks));
     if (job->ranks == NULL)
         return mock_fail_memory();
+    rc = seat_kernels(job);
     for (int i = 0; i < 2 && rc == ncclSuccess; i++)
         rc = seat_pass(job, &job->passes[i]);
     if (rc == ncclSuccess)
@@ -100,6 +112,8 @@ static void free_job(struct mock_job *job)
     }
     if (job->rewards != NULL)
         fclose(job->rewards);
+    free(job->events);
+    free(job->handles);
     free(job->ranks);
     free(job);
 }

@@ -31,9 +31,16 @@ struct mock_job_rank {
     int number;
     struct mock_comm *comm;
     struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* of each call */
+    double heard_us; /* the last that it heard of its kernels */
     pthread_t thread;
     ncclResult_t rc; /* of its last pass */
     char error[1024];
+};
+
+/* A kernel's begin or end, as a rank is told of it. */
+struct mock_job_event {
+    double us;    /* when */
+    size_t place; /* (call * n_ranks + rank) * 2, and 1 more for the end */
 };
 
 struct mock_job {
@@ -51,6 +58,8 @@ struct mock_job {
     struct mock_job_pass passes[2]; /* the last two */
     struct mock_job_pass *pass;     /* that is being launched */
     struct mock_job_pass *heard_of; /* NULL, or whose kernels are told next */
+    struct mock_job_event *events;  /* room for those of a pass */
+    void **handles; /* and for the profiler's of each kernel's channels */
 
     int n_threads; /* that have been started */
     bool stopping;
@@ -67,6 +76,10 @@ enum mock_job_purpose {
     MOCK_JOB_ORDER,
     MOCK_JOB_LOST_EVENT,
     MOCK_JOB_LOST_CHANNEL,
+    MOCK_JOB_GPU_OFFSET,
+    MOCK_JOB_GPU_DRIFT,
+    MOCK_JOB_HEARD_KIND,
+    MOCK_JOB_HEARD_LATE,
 };
 double mock_job_random(const struct mock_job *job,
                        enum mock_job_purpose purpose, uint64_t pass,
@@ -83,6 +96,8 @@ void mock_job_stop_ranks(struct mock_job *job);
 /* Launches job->pass on all ranks, and tells them of the kernels of
  * job->heard_of.  Fails if they choose differently. */
 ncclResult_t mock_job_launch(struct mock_job *job);
+
+/* ---- job_kernels.c ---- */
 
 /* Tells all ranks of a pass's kernels. */
 void mock_job_tell_kernels(struct mock_job *job,

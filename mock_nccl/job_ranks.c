@@ -1,4 +1,4 @@
-/* job_ranks.c - the ranks of a job: launching, and hearing of kernels */
+/* job_ranks.c - the ranks of a job: launching, and their threads */
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,61 +118,6 @@ static ncclResult_t compare(const struct mock_job *job)
         }
     }
     return ncclSuccess;
-}
-
-/* ---- kernels ---- */
-
-static bool is_lost(const struct mock_job *job, enum mock_job_purpose purpose,
-                    double share, uint64_t pass, uint64_t place)
-{
-    return share > 0 && mock_job_random(job, purpose, pass, place) < share;
-}
-
-/* The GPU's clock is the host's, at the last rank's start less its wait. */
-static uint64_t gpu_ns(double us)
-{
-    return (uint64_t)(us * 1000) + 1;
-}
-
-static void tell_kernel(struct mock_job *job, const struct mock_job_pass *pass,
-                        int r, size_t i)
-{
-    struct mock_channel_time times[MOCK_MAX_CHANNELS];
-    const struct mock_outcome *outcome = &outcomes_of(job, pass, r)[i];
-    const struct mock_job_run *run = &pass->runs[i];
-    const double *late = &pass->late_us[i * (size_t)job->n_ranks];
-    double last = 0;
-
-    for (int k = 0; k < job->n_ranks; k++)
-        last = late[k] > last ? late[k] : last;
-    for (int c = 0; c < outcome->n_channels; c++) {
-        uint64_t place =
-            (i * (size_t)job->n_ranks + (size_t)r) * MOCK_MAX_CHANNELS +
-            (uint64_t)c;
-
-        times[c].start_ns = gpu_ns(run->start_us - last + late[r]);
-        times[c].stop_ns =
-            is_lost(job, MOCK_JOB_LOST_CHANNEL, job->options.lost_channels,
-                    pass->number, place)
-                ? 0
-                : gpu_ns(run->start_us + run->us);
-    }
-    mock_comm_kernel_ran(job->ranks[r].comm, outcome, times);
-}
-
-void mock_job_tell_kernels(struct mock_job *job,
-                           const struct mock_job_pass *pass)
-{
-    for (size_t i = 0; i < n_calls(job, pass); i++) {
-        const struct mock_job_run *run = &pass->runs[i];
-
-        if (is_lost(job, MOCK_JOB_LOST_EVENT, job->options.lost_events,
-                    pass->number, i))
-            continue;
-        mock_job_clock(run->start_us + run->us);
-        for (int r = 0; r < job->n_ranks; r++)
-            tell_kernel(job, pass, r, i);
-    }
 }
 
 /* ---- threads ---- */

@@ -30,6 +30,21 @@ void mock_comm_kernel_ran(struct mock_comm *comm,
                           const struct mock_outcome *outcome,
                           const struct mock_channel_time *times);
 
+/*
+ * Like mock_comm_kernel_ran(), but tells of the starts and of the ends apart,
+ * with the same 'outcome' and 'times'.  handles_ret has room for the outcome's
+ * n_channels; it gets the profiler's handles, NULL where there is none, which
+ * the ends need.
+ */
+void mock_comm_kernel_began(struct mock_comm *comm,
+                            const struct mock_outcome *outcome,
+                            const struct mock_channel_time *times,
+                            void **handles_ret);
+void mock_comm_kernel_ended(struct mock_comm *comm,
+                            const struct mock_outcome *outcome,
+                            const struct mock_channel_time *times,
+                            void *const *handles);
+
 #ifdef __cplusplus
 }
 #endif

@@ -84,9 +84,14 @@ struct mock_launched {
 void mock_hear_launch(struct mock_listener *l,
                       const struct mock_launched *launched, size_t n);
 
-/* The GPU has run it. */
-void mock_hear_kernel(const struct mock_listener *l,
-                      const struct mock_outcome *outcome,
-                      const struct mock_channel_time *times);
+/* The GPU runs it, and has run it; see mock_kernels.h. */
+void mock_hear_kernel_begin(const struct mock_listener *l,
+                            const struct mock_outcome *outcome,
+                            const struct mock_channel_time *times,
+                            void **handles_ret);
+void mock_hear_kernel_end(const struct mock_listener *l,
+                          const struct mock_outcome *outcome,
+                          const struct mock_channel_time *times,
+                          void *const *handles);
 
 #endif /* MOCK_PROFILER_H */

@@ -154,30 +154,39 @@ void mock_hear_launch(struct mock_listener *l,
 
 /* ---- kernels ---- */
 
-void mock_hear_kernel(const struct mock_listener *l,
-                      const struct mock_outcome *outcome,
-                      const struct mock_channel_time *times)
+void mock_hear_kernel_begin(const struct mock_listener *l,
+                            const struct mock_outcome *outcome,
+                            const struct mock_channel_time *times,
+                            void **handles_ret)
 {
-    void *events[MOCK_MAX_CHANNELS] = {NULL};
+    bool is_heard = outcome->is_timed && mock_profiler_listens(l->profiler);
 
-    if (!outcome->is_timed || !mock_profiler_listens(l->profiler))
-        return;
     for (int c = 0; c < outcome->n_channels; c++) {
         ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_KERNEL_CH,
                                     .parentObj = outcome->event};
 
-        if (times[c].stop_ns == 0)
+        handles_ret[c] = NULL;
+        if (!is_heard || times[c].stop_ns == 0)
             continue;
         what.kernelCh.channelId = (uint8_t)(outcome->first_channel + c);
         what.kernelCh.pTimer = times[c].start_ns;
-        mock_profiler_start(l, &events[c], &what);
+        mock_profiler_start(l, &handles_ret[c], &what);
     }
+}
+
+void mock_hear_kernel_end(const struct mock_listener *l,
+                          const struct mock_outcome *outcome,
+                          const struct mock_channel_time *times,
+                          void *const *handles)
+{
+    if (!outcome->is_timed || !mock_profiler_listens(l->profiler))
+        return;
     for (int c = 0; c < outcome->n_channels; c++) {
         ncclProfilerStateArgs_t args = {.kernelCh = {times[c].stop_ns}};
 
-        if (events[c] == NULL)
+        if (handles[c] == NULL)
             continue;
-        mock_profiler_state(l, events[c], NCCL_PROFILE_KERNEL_CH_STOP, &args);
-        mock_profiler_stop(l, events[c]);
+        mock_profiler_state(l, handles[c], NCCL_PROFILE_KERNEL_CH_STOP, &args);
+        mock_profiler_stop(l, handles[c]);
     }
 }

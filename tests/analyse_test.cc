@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyse/derive.h"
+#include "analyse/overlap.h"
 #include "analyse/verify.h"
 #include "measured_data.h"
 #include "nccl_tuner_abi.h"
@@ -331,6 +332,100 @@ TEST(Verify, HasNowhereToLookWithoutSizes)
     ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, &end, 1, 8, &unseen, nullptr));
 
     EXPECT_EQ(0u, unseen.n);
+}
+
+/* ---- communication behind compute ---- */
+
+struct OverlapCase {
+    const char *name;
+    std::vector<stp_interval> compute;
+    std::vector<stp_interval> comm;
+    double compute_us, comm_us, hidden_us;
+};
+
+class Overlap : public testing::TestWithParam<OverlapCase>
+{
+};
+
+TEST_P(Overlap, IsWhatBothUnionsShare)
+{
+    OverlapCase c = GetParam();
+
+    const auto o = stp_find_overlap(c.compute.data(), c.compute.size(),
+                                    c.comm.data(), c.comm.size());
+
+    EXPECT_EQ(c.compute_us, o.compute);
+    EXPECT_EQ(c.comm_us, o.communication);
+    EXPECT_EQ(c.hidden_us, o.hidden);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Overlap,
+    testing::Values(
+        OverlapCase{"NothingOfNothing", {}, {}, 0, 0, 0},
+        OverlapCase{"NoCompute", {}, {{1, 3}}, 0, 2, 0},
+        OverlapCase{"NoCommunication", {{1, 3}}, {}, 2, 0, 0},
+        OverlapCase{"OneAfterTheOther", {{0, 5}}, {{5, 8}}, 5, 3, 0},
+        OverlapCase{"OneWithinTheOther", {{0, 10}}, {{2, 5}}, 10, 3, 3},
+        OverlapCase{"ComputeWithin", {{2, 5}}, {{0, 10}}, 3, 10, 3},
+        OverlapCase{"AtBothEnds", {{0, 4}, {6, 9}}, {{3, 8}}, 7, 5, 3},
+        OverlapCase{"Unsorted", {{6, 9}, {0, 4}}, {{8, 10}, {1, 2}}, 7, 3, 2},
+        // 0 to 6 and 3 to 9
+        OverlapCase{"UnionsCountOnce",
+                    {{0, 4}, {2, 6}, {1, 3}},
+                    {{3, 7}, {5, 9}},
+                    6,
+                    6,
+                    3},
+        OverlapCase{"OneWithinAnother", {{0, 10}, {2, 3}}, {{4, 6}}, 10, 2, 2},
+        OverlapCase{"Touching", {{0, 2}, {2, 4}}, {{1, 3}}, 4, 2, 2},
+        OverlapCase{"OfNoLength", {{1, 1}}, {{0, 2}, {5, 5}}, 0, 2, 0}),
+    [](const auto &c) { return std::string(c.param.name); });
+
+TEST(OverlapOfSpans, IsOfThoseInAPartOfAStep)
+{
+    const stp_span all[] = {
+        {0, STP_SPAN_COMPUTE, "gemm", {"forward", 1}, 0, 10},
+        {1, STP_SPAN_COMMUNICATION, "all-reduce", {"all-reduce", 2}, 6, 14},
+        {1, STP_SPAN_COMMUNICATION, "losses", {nullptr, 0}, 20, 30},
+        {0, STP_SPAN_COMPUTE, "cast", {nullptr, 0}, 12, 14},
+        {2, STP_SPAN_RANGE, "forward", {"forward", 1}, 0, 40},
+    };
+    stp_spans spans{};
+    stp_overlap o{};
+    for (const stp_span &span : all)
+        ASSERT_EQ(STP_OK, stp_spans_add(&spans, &span, nullptr));
+
+    ASSERT_EQ(STP_OK, stp_overlap_of_spans(&spans, &o, nullptr));
+    stp_spans_free(&spans);
+
+    EXPECT_EQ(10, o.compute);
+    EXPECT_EQ(8, o.communication);
+    EXPECT_EQ(4, o.hidden);
+    EXPECT_EQ(0.5, stp_overlap_share(&o));
+    o.communication = 0;
+    EXPECT_TRUE(std::isnan(stp_overlap_share(&o)));
+}
+
+TEST(Ranges, AreTheInnermostThatIsOpen)
+{
+    stp_ranges ranges{};
+
+    stp_ranges_tell(&ranges, nullptr); // none is open
+    EXPECT_EQ(nullptr, stp_ranges_now(&ranges).name);
+    stp_ranges_tell(&ranges, "backward");
+    stp_ranges_tell(&ranges, "all-reduce");
+    EXPECT_STREQ("all-reduce", stp_ranges_now(&ranges).name);
+    EXPECT_EQ(2u, stp_ranges_now(&ranges).number);
+    stp_ranges_tell(&ranges, nullptr);
+    EXPECT_STREQ("backward", stp_ranges_now(&ranges).name);
+    EXPECT_EQ(1u, stp_ranges_now(&ranges).number);
+    for (int i = 0; i < 2 * STP_OPEN_RANGES; i++)
+        stp_ranges_tell(&ranges, "deep");
+    EXPECT_EQ(nullptr, stp_ranges_now(&ranges).name);
+    for (int i = 0; i < 2 * STP_OPEN_RANGES; i++)
+        stp_ranges_tell(&ranges, nullptr);
+    EXPECT_STREQ("backward", stp_ranges_now(&ranges).name);
 }
 
 } // namespace

@@ -40,11 +40,25 @@ class Contract : public Cli
         Cli::TearDown();
     }
 
+    // However slow the machine is.
     Outcome Judge(const std::string &plugin, const std::string &more = "") const
     {
-        return Run("replay --contract " + plugin + " " + more);
+        return Run("replay --contract " + plugin + " --time-limit 100 " + more);
     }
 };
+
+// Removes what a planted tuner left in shared memory; returns how much.
+size_t RemoveShared(const std::string &prefix)
+{
+    std::vector<fs::path> names;
+
+    for (const auto &entry : fs::directory_iterator("/dev/shm"))
+        if (entry.path().filename().string().rfind(prefix, 0) == 0)
+            names.push_back(entry.path());
+    for (const fs::path &name : names)
+        fs::remove(name);
+    return names.size();
+}
 
 struct Verdict {
     std::string name;
@@ -219,6 +233,10 @@ const Planted kPlanted[] = {
      "no leak per communicator",
      "50 communicators left 50 files open",
      {"no leak per communicator"}},
+    {"planted_leaves_names",
+     "no leak per communicator",
+     "50 communicators left 1 files behind in /dev/shm, among them planted-",
+     {"no leak per communicator"}},
     {"planted_leaves_handler",
      "leaves the process alone",
      "changed a signal's handler",
@@ -282,12 +300,23 @@ TEST_P(PlantedTuner, IsCaughtByName)
                     ElementsAreArray(planted.failed));
     }
     EXPECT_THAT(Files(), IsEmpty()) << "temporary files are left";
+    RemoveShared("planted-");
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, testing::ValuesIn(kPlanted),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+TEST_F(Contract, ANameWithALongerNumberIsAnotherProcesss)
+{
+    setenv("PLANTED_BEFORE", "_7", 1);
+    Outcome o = Judge(Plugin("planted_leaves_names"));
+    unsetenv("PLANTED_BEFORE");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_LT(0u, RemoveShared("planted_7"));
+}
 
 TEST_F(Contract, PassesOurPlugin)
 {

@@ -25,8 +25,9 @@ TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
                 StartsWith("100 steps of allgather:4M,allreduce:64M:50 on the "
                            "recorded machine h200x4 in mock NCCL, not on GPUs; "
                            "2 seeds; times are recorded\n\nstrategy "));
-    for (const char *row : {"\ntry +2 +", "\nstay +2 +0 +0 +\\+0.00 +\\+0.00 ",
-                            "\nAUTO +2 +0 +0 ", "\noracle +2 +0 +0 +-"})
+    for (const char *row :
+         {"\ntry +2 +", "\nstay +2 +0 +0 +0 +0 +\\+0.00 +\\+0.00 ",
+          "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-"})
         EXPECT_TRUE(std::regex_search(o.out, std::regex(row))) << row << "\n"
                                                                << o.out;
     EXPECT_EQ(7u, Count(o.out, "\n"));

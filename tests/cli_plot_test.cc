@@ -127,7 +127,7 @@ TEST_F(Plot, DrawsTheJournalOfAJobThatLearned)
                 AllOf(HasSubstr("set terminal svg "),
                       HasSubstr("set title 'A_b: Time lost while learning'"),
                       HasSubstr("'allgather, 4M to 5M, 4 ranks'"),
-                      HasSubstr("j.csv; where an application wrote")));
+                      HasSubstr("set label 1 'j.csv' at")));
     EXPECT_THAT(Read("plots/journal_arms.png"),
                 AllOf(HasSubstr("'A_b: What ran while it was learned'"),
                       HasSubstr("0 50 100 "), HasSubstr("'ring/ll128' at")));

@@ -91,6 +91,18 @@ TEST_F(RunOnline, TellsWhatWasLearned)
     EXPECT_TRUE(LeavesNothingBehind());
 }
 
+TEST_F(RunOnline, NamesThePolicyThatStaysInForce)
+{
+    Write("steptune.conf", "broadcast,0,inf,tree,ll,-1,-1,-1\n");
+
+    Outcome o = Job(std::string("finalize ") + kSteps);
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.err,
+                ContainsRegex("4 +allreduce +1048576 +1310719 +[0-9]+ +[0-9]+ +"
+                              "as in steptune.conf +- +- +settled\n"));
+}
+
 // Learn once, replay.
 TEST_F(RunOnline, LeavesAPolicyForJobsThatDoNotLearn)
 {
@@ -180,7 +192,7 @@ TEST_F(RunOnline, TellsOfJobsWithNothingToLearnFrom)
                       HasSubstr(", 0 steps timed: nothing was learned.\n"),
                       Not(HasSubstr("verdict"))));
 
-    Outcome few = Job("finalize @3 1x4096");
+    Outcome few = Job("finalize @9 1x4096");
     EXPECT_THAT(few.err, AllOf(HasSubstr(": nothing was learned.\n"),
                                ContainsRegex("4096 +5119 +[0-9]+ +0 +- +- +- +"
                                              "never explored\n")));

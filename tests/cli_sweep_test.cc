@@ -177,7 +177,7 @@ TEST_F(CliSweep, StopsInOrderWhenInterrupted)
 TEST_F(CliSweep, JoinsThoseThatTorchrunStarted)
 {
     std::vector<pid_t> ranks;
-    const std::string port = std::to_string(20000 + getpid() % 20000);
+    const std::string port = std::to_string(20000 + getpid() % 12000);
     setenv("WORLD_SIZE", "2", 1);
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("MASTER_PORT", port.c_str(), 1);

@@ -50,14 +50,26 @@ TEST_P(Streams, TakeTheirTime)
 {
     const StreamsCase &c = GetParam();
     std::vector<double> events(4, -1);
+    std::vector<stp_task_time> times(c.tasks.size());
+    double busy = 0;
 
     double end = stp_run_streams(
         c.tasks.data(), c.tasks.size(), 100,
-        [](void *, size_t, size_t) { return 1.5; }, nullptr, events.data());
+        [](void *, size_t, size_t) { return 1.5; }, nullptr, events.data(),
+        times.data());
 
     EXPECT_DOUBLE_EQ(100 + c.want, end);
     for (size_t i = 0; i < c.events.size(); i++)
         EXPECT_DOUBLE_EQ(100 + c.events[i], events[i]);
+    for (size_t i = 0; i < times.size(); i++) {
+        const bool runs = c.tasks[i].kind == STP_TASK_COMPUTE ||
+                          c.tasks[i].kind == STP_TASK_COLLECTIVE;
+        EXPECT_EQ(runs ? 100 : 0, std::min(100., times[i].begin_us));
+        EXPECT_LE(runs ? c.tasks[i].us : 0,
+                  times[i].end_us - times[i].begin_us + 1e-9);
+        busy = std::max(busy, times[i].end_us);
+    }
+    EXPECT_DOUBLE_EQ(c.want > 0 ? end : 0, busy);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -69,7 +69,8 @@ inline stp_status Synchronise(void *self, stp_error *err)
         return stp_fail(err, STP_ERR_DEVICE, 0, 0, "the GPU fell off");
     f->now = stp_run_streams(
         f->tasks.data(), f->tasks.size(), f->now,
-        [](void *, size_t, size_t) { return 1.5; }, nullptr, f->events.data());
+        [](void *, size_t, size_t) { return 1.5; }, nullptr, f->events.data(),
+        nullptr);
     f->ran = true;
     return STP_OK;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launch/fork.h"
+#include "launch/stop.h"
 #include "processes.h"
 
 namespace
@@ -404,24 +405,29 @@ TEST_F(ForkSignal, IsStoppedByAnInterruptThatNobodyHandles)
     EXPECT_EQ("stopped by signal 2 (Interrupt)", caller.Said());
 }
 
-TEST_F(ForkSignal, DoesNotPassAnInterruptOn)
+TEST_F(ForkSignal, PassesOnASecondThatEndsWhatHasNotStopped)
 {
-    Gate go_on;
-    Process caller = Caller([&] {
-        go_on.Pass();
-        return 0;
+    Process caller = Caller([this] {
+        stp_stop_begin();
+        ready_.Open();
+        while (!stp_stop_wished())
+            usleep(1000);
+        ready_.Open();
+        return WaitForEver();
     });
     AwaitAll();
+    AwaitAll();
 
-    kill(caller.pid(), SIGINT);
-    go_on.Open(3);
+    kill(caller.pid(), SIGTERM);
+    AwaitAll();
+    kill(caller.pid(), SIGTERM);
 
-    EXPECT_EQ("0", caller.Said());
+    EXPECT_EQ("stopped by signal 15 (Terminated)", caller.Said());
 }
 
-TEST_F(ForkSignal, PassesOthersOn)
+TEST_F(ForkSignal, PassesSignalsOn)
 {
-    for (int sig : {SIGTERM, SIGHUP}) {
+    for (int sig : {SIGINT, SIGTERM, SIGHUP}) {
         Process caller = Caller(WaitForEver);
         AwaitAll();
 

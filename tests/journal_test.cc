@@ -31,6 +31,24 @@ std::vector<stp_journal_line> Lines(const std::string &text, size_t from = 0)
     return all;
 }
 
+TEST(Journal, HasTimesInMicroseconds)
+{
+    const std::string line = "1,1,1,4,reward,2,allreduce,8,8,auto,auto,,1.5,,,";
+    const std::string head = kHead.substr(0, kHead.size() - 1) + ",unit\n";
+
+    EXPECT_EQ(1.5, Lines(kHead + line + "\n").at(0).value);
+    EXPECT_EQ(1.5, Lines(head + line + ",us\n").at(0).value);
+    EXPECT_EQ(1500, Lines(head + line + ",ms\n").at(0).value);
+    std::string in_front = kHead;
+    in_front.insert(in_front.find("collective"), "unit,");
+    EXPECT_EQ(1500, Lines(in_front + "1,1,1,4,reward,2,ms,allreduce,8,8,auto,"
+                                     "auto,,1.5,,,\n")
+                        .at(0)
+                        .value);
+    EXPECT_EQ(3,
+              Lines(head + "1,1,1,4,period,2,,,,,,,3,,,,calls\n").at(0).value);
+}
+
 TEST(Journal, HasAllThatALineSays)
 {
     auto lines =
@@ -145,6 +163,10 @@ TEST(Journal, RefusesWhatIsNone)
         {"channels", kHead + row + "ring,ll,65,0,,,\n", 2, "channels '65'"},
         {"value", kHead + row + "ring,ll,0,nan,,,\n", 2, "value 'nan'"},
         {"gain", kHead + row + "ring,ll,0,0,x,,\n", 2, "gain 'x'"},
+        {"unit",
+         kHead.substr(0, kHead.size() - 1) + ",unit\n" + row +
+             "ring,ll,0,0,,,,s\n",
+         2, "unit 's', expected us, ms, calls or steps"},
     };
 
     for (const BadCase &c : cases) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "analyse/learn.h"
+#include "analyse/learn_story.h"
 #include "mock_test.h"
 #include "report/learn.h"
 
@@ -108,6 +109,7 @@ TEST_F(Learn, PluginLearnsByTheProfilersTimesAndSettles)
     const stp_learned &l = learned_[0];
     EXPECT_GE(l.settled_median, 36);
     EXPECT_LE(l.settled_p95, 42);
+    EXPECT_LT(l.searched_median, l.settled_median);
     EXPECT_EQ(l.n_finals, l.n_best);
     EXPECT_GT(l.lost, learned_[1].lost);
     EXPECT_NEAR(learned_[1].final.gain, l.final.gain, 0.005);
@@ -123,6 +125,55 @@ TEST_F(Learn, LossOfTheFirstStepsIsTheWholeOfAShortJob)
     job_.n_seeds = 1;
     ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
     EXPECT_LT(learned_[0].lost, learned_[0].lost_first);
+}
+
+struct StoryCase {
+    const char *name;
+    std::string calls; // a letter an arm
+    size_t settled, searched_from;
+};
+
+TEST(LearnStory, EndsAtTheLastChangeThatIsNoRetest)
+{
+    const std::string quiet(100, 'a');
+    const StoryCase cases[] = {
+        {"never changes", quiet, 0, 0},
+        {"changes once", "aab" + quiet, 3, 2},
+        {"goes back at once", "aabaa", 3, 2},
+        {"waits for others", quiet + "baaabaa", 105, 100},
+        {"re-test", "aab" + quiet + "bb" + quiet, 3, 2},
+        {"two re-tests", "aab" + quiet + "bb" + quiet + "c" + quiet, 3, 2},
+        {"re-test too soon", "aab" + quiet.substr(1) + "bb" + quiet, 104, 2},
+        {"long re-test", "aab" + quiet + std::string(17, 'b') + quiet, 120, 2},
+        {"re-test that changes its mind", "aab" + quiet + "bbc", 105, 2},
+        {"at the end in a re-test", "aab" + quiet + "b", 103, 2},
+    };
+
+    for (const StoryCase &c : cases) {
+        stp_learn_story story{};
+        for (char arm : c.calls) {
+            mock_run run{};
+            run.algo = arm;
+            stp_learn_story_call(&story, &run, true, false);
+        }
+        EXPECT_EQ(c.settled, story.settled) << c.name;
+        EXPECT_EQ(c.searched_from, story.searched_from) << c.name;
+    }
+}
+
+TEST(LearnStory, IsOfTheFirstCallsAndComesToWhatRanMostAtTheEnd)
+{
+    const std::string calls = "abab-bcbcb"; // what counts, then the end
+    stp_learn_story story{};
+
+    for (size_t i = 0; i < calls.size(); i++) {
+        mock_run run{};
+        run.algo = calls[i];
+        stp_learn_story_call(&story, &run, i<4, i> 4);
+    }
+
+    EXPECT_EQ(3u, story.settled);
+    EXPECT_EQ('b', story.final.algo);
 }
 
 TEST_F(Learn, EndingOnTheWorstIsCountedAsWorse)
@@ -182,10 +233,10 @@ TEST(LearnReport, IsATableOfALineForEachLearner)
     const stp_learner learners[] = {{STP_LEARNER_PLUGIN, "halving"},
                                     {STP_LEARNER_AUTO, "AUTO"}};
     stp_learned learned[2]{};
-    learned[0] = {5,      38.5, 42, -0.0012,
-                  0.0034, 24,   25, {1.012, 1.011, 1.013, 5},
-                  1,      false};
-    learned[1] = {5, 0, 0, 0, 0, 10, 25, {1, 0, HUGE_VAL, 1}, 0, false};
+    learned[0] = {5,       38.5,   42, 30, 36.5,
+                  -0.0012, 0.0034, 24, 25, {1.012, 1.011, 1.013, 5},
+                  1,       false};
+    learned[1] = {5, 0, 0, 0, 0, 0, 0, 10, 25, {1, 0, HUGE_VAL, 1}, 0, false};
     char *text = nullptr;
     size_t size = 0;
     FILE *fp = open_memstream(&text, &size);
@@ -193,12 +244,12 @@ TEST(LearnReport, IsATableOfALineForEachLearner)
 
     ASSERT_EQ(STP_OK, stp_print_learned(learners, learned, 2, fp, &err));
     fclose(fp);
-    EXPECT_STREQ("strategy  keys  settled  p95  lost %  all %  within 1% of "
-                 "best           final gain  worse than AUTO\n"
-                 "halving      5       38   42   +0.34  -0.12           24 of "
-                 "25  1.012 (1.011-1.013)                1\n"
-                 "AUTO         5        0    0   +0.00  +0.00           10 of "
-                 "25                1.000                0\n",
+    EXPECT_STREQ("strategy  keys  settled  p95  searched  p95  lost %  all %  "
+                 "within 1% of best           final gain  worse than AUTO\n"
+                 "halving      5       38   42        30   36   +0.34  -0.12  "
+                 "         24 of 25  1.012 (1.011-1.013)                1\n"
+                 "AUTO         5        0    0         0    0   +0.00  +0.00  "
+                 "         10 of 25                1.000                0\n",
                  text);
     free(text);
 }

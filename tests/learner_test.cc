@@ -1,163 +1,16 @@
 // What a learner makes of a job's calls, changes and times, told note by note.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <set>
+#include <deque>
 #include <string>
-#include <vector>
 
-#include "bandit_job.h"
-#include "core/learner.h"
+#include "learner_job.h"
 
 namespace
 {
 
-using bandit_job::Costs;
+using namespace learner_job;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-struct Close {
-    void operator()(stp_learner *learner) const
-    {
-        stp_learner_close(learner);
-    }
-};
-
-// A job whose ranks follow a wish at once, and hear of its calls.
-class Learner : public testing::Test
-{
-  protected:
-    void Open(stp_learn_objective objective)
-    {
-        stp_learner_rules rules{};
-        stp_learner *learner = nullptr;
-        stp_error err{};
-
-        rules.bandit = stp_bandit_rules_default(STP_STRATEGY_HALVING);
-        rules.bandit.budget = 1;
-        rules.bandit.retest_calls = 0;
-        rules.bandit.n_arms = 1;
-        rules.bandit.arms[0] = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
-        rules.objective = objective;
-        ASSERT_EQ(STP_OK,
-                  stp_learner_open(
-                      &rules,
-                      [](void *self, const stp_learn_event *event) {
-                          static_cast<Learner *>(self)->events_.push_back(
-                              *event);
-                      },
-                      this, &learner, &err))
-            << err.text;
-        learner_.reset(learner);
-    }
-
-    void AddKey(unsigned key)
-    {
-        Costs costs;
-        stp_cost_view view = costs.View();
-        stp_learner_add_key(learner_.get(), key, &view, 0);
-    }
-
-    void Note(stp_note_kind kind, unsigned key, unsigned arm, uint64_t t_ns)
-    {
-        stp_note note{};
-        note.kind = kind;
-        note.key = static_cast<uint8_t>(key);
-        note.arm = static_cast<uint8_t>(arm);
-        note.t_ns = t_ns;
-        stp_learner_note(learner_.get(), &note);
-    }
-
-    void Took(unsigned key, unsigned arm, double us)
-    {
-        stp_note note{};
-        note.kind = STP_NOTE_TOOK;
-        note.key = static_cast<uint8_t>(key);
-        note.arm = static_cast<uint8_t>(arm);
-        note.us = us;
-        stp_learner_note(learner_.get(), &note);
-    }
-
-    // What is wanted next comes into force.
-    void Follow()
-    {
-        stp_bandit_want want{};
-        stp_bandit_arm arm{};
-
-        if (!stp_learner_wants(learner_.get(), &want, &arm))
-            return;
-        wants_.push_back(want);
-        arm_[want.key] = want.arm;
-        left_[want.key] = want.n_calls;
-        Note(STP_NOTE_BEGAN, want.key, want.arm, 0);
-    }
-
-    // A call, with what runs on the GPU until the next.
-    void Call(unsigned key, double us)
-    {
-        Note(STP_NOTE_CALL, key, 0, now_ns_);
-        now_ns_ += static_cast<uint64_t>(us * 1e3);
-        if (left_[key] > 0 && --left_[key] == 0) {
-            arm_[key] = 0; // all ranks go back by themselves
-            Note(STP_NOTE_BEGAN, key, 0, 0);
-        }
-        if (follows_)
-            Follow();
-    }
-
-    // Steps of 'keys', each of which takes 'us' by what is in force.
-    using Time = std::function<double(unsigned key, unsigned arm)>;
-    void Steps(size_t n, const std::vector<unsigned> &keys, const Time &time)
-    {
-        for (size_t s = 0; s < n; s++)
-            for (unsigned key : keys) {
-                const unsigned arm = arm_[key];
-                const double us = time(key, arm);
-                Call(key, us);
-                if (gpu_)
-                    Took(key, arm, gpu_(key, arm));
-            }
-    }
-
-    size_t N(stp_learn_kind kind, int key = -2) const
-    {
-        size_t n = 0;
-        for (const stp_learn_event &e : events_)
-            n += e.kind == kind && (key == -2 || e.key == key);
-        return n;
-    }
-
-    std::set<double> Values(stp_learn_kind kind, int key, unsigned arm) const
-    {
-        std::set<double> values;
-        for (const stp_learn_event &e : events_)
-            if (e.kind == kind && e.key == key && e.arm == arm)
-                values.insert(e.value);
-        return values;
-    }
-
-    std::unique_ptr<stp_learner, Close> learner_;
-    std::vector<stp_learn_event> events_;
-    std::vector<stp_bandit_want> wants_;
-    unsigned arm_[STP_BANDIT_KEYS]{};
-    unsigned left_[STP_BANDIT_KEYS]{};
-    Time gpu_; // NULL: the GPU's times are not heard of
-    bool follows_ = true;
-    uint64_t now_ns_ = 1000000;
-};
-
-// The arm is a tenth faster, or as much slower.
-double Faster(unsigned, unsigned arm)
-{
-    return arm == 0 ? 100 : 90;
-}
-double Slower(unsigned, unsigned arm)
-{
-    return arm == 0 ? 100 : 110;
-}
 
 // ---- steps ----
 
@@ -263,131 +116,6 @@ TEST_F(Learner, AKeyThatIsGoneDuringItsTrialBlocksNoOther)
     }
 }
 
-// ---- GPU times propose, steps confirm ----
-
-class LearnerByBoth : public Learner
-{
-  protected:
-    LearnerByBoth()
-    {
-        gpu_ = Faster;
-    }
-    void SetUp() override
-    {
-        Open(STP_LEARN_AUTO);
-        AddKey(0), AddKey(1);
-    }
-};
-
-TEST_F(LearnerByBoth, ShorterStepsConfirmAnArm)
-{
-    Steps(2000, {0, 1}, Faster);
-
-    for (unsigned k = 0; k < 2; k++) {
-        EXPECT_EQ(1u, N(STP_LEARN_CONFIRMED, static_cast<int>(k)));
-        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, static_cast<int>(k)));
-        EXPECT_EQ(1u, arm_[k]);
-        // each block is told, and they take turns
-        unsigned before = 0;
-        size_t n_blocks = 0;
-        for (const stp_learn_event &e : events_)
-            if (e.kind == STP_LEARN_BLOCK && e.key == static_cast<int>(k)) {
-                EXPECT_NE(before, e.arm) << "block " << n_blocks;
-                before = e.arm;
-                n_blocks++;
-            }
-        EXPECT_LE(2u * STP_CONFIRM_FIRST - 1, n_blocks);
-        EXPECT_TRUE(stp_learner_key(learner_.get(), k).is_settled);
-    }
-    EXPECT_FALSE(stp_learner_is_exploring(learner_.get()));
-    EXPECT_FALSE(stp_learner_wants_gpu(learner_.get()));
-}
-
-TEST_F(LearnerByBoth, LongerStepsTakeItAway)
-{
-    Steps(2000, {0, 1}, Slower);
-
-    for (unsigned k = 0; k < 2; k++) {
-        EXPECT_EQ(1u, N(STP_LEARN_LONGER, static_cast<int>(k)));
-        EXPECT_EQ(0u, arm_[k]);
-        EXPECT_EQ(0u, stp_learner_key(learner_.get(), k).best);
-    }
-    EXPECT_EQ(0u, N(STP_LEARN_CONFIRMED));
-    EXPECT_FALSE(stp_learner_is_exploring(learner_.get()));
-}
-
-TEST_F(LearnerByBoth, StepsThatVaryTooMuchKeepNcclsChoice)
-{
-    unsigned i = 0;
-
-    Steps(30000, {0, 1}, [&i](unsigned key, unsigned) {
-        i = i * 1664525 + 1013904223;
-        return key == 1 ? 20000 + (i >> 18) : 100;
-    });
-
-    EXPECT_EQ(2u, N(STP_LEARN_NOISY));
-    EXPECT_EQ(0u, N(STP_LEARN_CONFIRMED));
-    for (const stp_learn_event &e : events_)
-        if (e.kind == STP_LEARN_NOISY) {
-            EXPECT_LT(5120, e.value); // steps of each arm: more than it takes
-        }
-    EXPECT_EQ(0u, arm_[0]);
-    EXPECT_EQ(0u, arm_[1]);
-}
-
-TEST_F(LearnerByBoth, WithoutStepsNcclsChoiceStaysAfterAWhile)
-{
-    unsigned i = 0;
-
-    for (int n = 0; n < 50000; n++) {
-        i = i * 1664525 + 1013904223;
-        Steps(1, {(i >> 24) % 10}, Faster); // 0, 1, and others
-    }
-
-    EXPECT_EQ(2u, N(STP_LEARN_NOISY));
-    for (const stp_learn_event &e : events_)
-        if (e.kind == STP_LEARN_NOISY) {
-            EXPECT_EQ(0, e.value);
-        }
-    EXPECT_EQ(0u, arm_[0]);
-    EXPECT_EQ(0u, arm_[1]);
-    EXPECT_FALSE(stp_learner_is_exploring(learner_.get()));
-}
-
-TEST_F(LearnerByBoth, AKeyThatIsGoneWhileItIsConfirmedBlocksNoOther)
-{
-    const auto confirms = [this] { // no trial on the GPU, which has an end
-        return !wants_.empty() && wants_.back().is_trial &&
-               wants_.back().n_calls == 0;
-    };
-    for (int i = 0; i < 2000 && !confirms(); i++)
-        Steps(1, {0, 1}, Faster);
-    ASSERT_TRUE(confirms());
-    const unsigned gone = wants_.back().key;
-    ASSERT_EQ(1u, arm_[gone]);
-    AddKey(2), AddKey(3);
-
-    Steps(2500, {2, 3, 1 - gone}, Faster);
-
-    EXPECT_EQ(0u, arm_[gone]);
-    for (int k : {2, 3, static_cast<int>(1 - gone)})
-        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, k)) << k;
-}
-
-TEST_F(LearnerByBoth, AnInterruptedConfirmationGoesOn)
-{
-    for (int phase = 0; phase < 30; phase++) {
-        Steps(60, {0, 1}, Faster);
-        Steps(20, {0, 0, 1, 1, 1}, Faster);
-        if (N(STP_LEARN_CONFIRMED) == 0) {
-            EXPECT_EQ(0u, arm_[0] + arm_[1]); // not while steps are others
-        }
-    }
-
-    EXPECT_EQ(1u, N(STP_LEARN_CONFIRMED, 0));
-    EXPECT_EQ(1u, N(STP_LEARN_CONFIRMED, 1));
-}
-
 // ---- GPU times ----
 
 TEST_F(Learner, TimesThatComeLateAreOfTheirArm)
@@ -447,22 +175,101 @@ TEST_F(Learner, NothingIsWantedWhileAWishIsOnItsWay)
     EXPECT_TRUE(stp_learner_is_exploring(learner_.get()));
 }
 
+TEST_F(Learner, AShareOfEpochsThatExploresNeverEnds)
+{
+    for (double epsilon : {0.0, 0.1}) {
+        SCOPED_TRACE(epsilon);
+        Open(STP_LEARN_GPU, STP_STRATEGY_EPSILON, epsilon);
+        AddKey(0);
+        gpu_ = Faster;
+
+        Steps(100, {0}, Faster);
+
+        EXPECT_TRUE(stp_learner_key(learner_.get(), 0).is_settled);
+        EXPECT_EQ(epsilon > 0, stp_learner_is_exploring(learner_.get()));
+    }
+}
+
 // ---- a file ----
 
-TEST_F(Learner, LinesOfAFileAreOfTheArmInForce)
+// Calls of a key, each with a line of what its arm takes, 'late' calls later.
+TEST_F(Learner, LinesOfAFileAreOfTheCallsInTheirOrder)
 {
-    Open(STP_LEARN_FILE);
+    for (size_t late : {0, 1, 7, 100}) {
+        SCOPED_TRACE(late);
+        std::deque<double> unwritten;
+        Open(STP_LEARN_FILE);
+        AddKey(0);
+        arm_[0] = 0;
+        events_.clear();
+
+        for (int i = 0; i < 4000; i++) {
+            unwritten.push_back(arm_[0] == 0 ? 1.0 : 0.9);
+            Call(0, 1000);
+            Took(0, 0, 55); // not asked for
+            if (unwritten.size() <= late)
+                continue;
+            stp_learner_reward(learner_.get(), 0, unwritten.front());
+            unwritten.pop_front();
+        }
+
+        EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 0), ElementsAre(1.0));
+        EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1), ElementsAre(0.9));
+        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
+        EXPECT_EQ(1u, stp_learner_key(learner_.get(), 0).best);
+    }
+}
+
+struct LinesCase {
+    const char *name;
+    int calls_a_line, lines_a_call;
+};
+
+TEST_F(Learner, LinesOfAFileThatAreSomeOrManyAreOfTheArmInForce)
+{
+    const LinesCase cases[] = {{"every tenth call", 10, 1},
+                               {"of four ranks", 1, 4}};
+
+    for (const LinesCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        std::vector<unsigned> in_force, got;
+        Open(STP_LEARN_FILE);
+        AddKey(0);
+        arm_[0] = 0;
+        events_.clear();
+
+        for (int i = 0; i < 4000; i++) {
+            Call(0, 1000);
+            for (int j = 0; i % c.calls_a_line == 0 && j < c.lines_a_call;
+                 j++) {
+                in_force.push_back(arm_[0]);
+                stp_learner_reward(learner_.get(), 0, 1.0);
+            }
+        }
+
+        for (const stp_learn_event &e : events_)
+            if (e.kind == STP_LEARN_REWARD)
+                got.push_back(e.arm);
+        EXPECT_THAT(got, Contains(1u));
+        // known by then
+        in_force.erase(in_force.begin(), in_force.begin() + 40);
+        got.erase(got.begin(), got.begin() + 40);
+        EXPECT_EQ(in_force, got);
+    }
+}
+
+TEST_F(Learner, ToEpsilonGreedyLinesAreOfTheLastArm)
+{
+    Open(STP_LEARN_FILE, STP_STRATEGY_EPSILON);
     AddKey(0);
 
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 20; i++) {
         Call(0, 1000);
         stp_learner_reward(learner_.get(), 0, arm_[0] == 0 ? 1.0 : 0.9);
-        Took(0, 0, 55); // not asked for
     }
 
     EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 0), ElementsAre(1.0));
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1), ElementsAre(0.9));
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
+    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1), Contains(0.9));
 }
 
 TEST_F(Learner, OnlyAFileHasLines)

@@ -43,9 +43,10 @@ std::string Squeezed(const std::string &text)
     return s;
 }
 
-std::string Table(const Learning &l, const char *policy = "learned.conf")
+std::string Table(const Learning &l, const char *policy = "learned.conf",
+                  const char *base = nullptr)
 {
-    const stp_learning_setting setting = {"halving", "auto", policy};
+    const stp_learning_setting setting = {"halving", "auto", policy, base};
     return Squeezed(Written([&](FILE *fp) {
         return stp_print_learning(&l.sum, &setting, fp, nullptr);
     }));
@@ -86,6 +87,15 @@ TEST(Learning, SaysWhatBecameOfAMessage)
                     HasSubstr(std::string(" 4 allgather 4194304 5242879 ") +
                               c.row + "\n"))
             << c.name;
+}
+
+TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
+{
+    const Learning own(Reward(1, kOwn, 40) + Settled(9, kOwn));
+
+    EXPECT_THAT(Table(own, nullptr, "/etc/base.conf"),
+                HasSubstr(" as in base.conf - - settled\n"));
+    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - - settled\n"));
 }
 
 TEST(Learning, PutsCommunicatorsOfOneShapeTogether)

@@ -62,6 +62,27 @@ TEST_F(MockProfiler, KernelsAreToldLaterAllStartsBeforeAllEnds)
                     "stop 6"));
 }
 
+TEST_F(MockProfiler, StartsAndEndsCanBeToldApart)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    mock_channel_time times[] = {{100, 0}, {110, 950}};
+    void *handles[2];
+    Log begun;
+
+    mock_comm_kernel_began(comm.get(), &outcome, times, handles);
+    EXPECT_EQ(nullptr, handles[0]);
+    EXPECT_THAT(
+        Heard(begun),
+        ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 1 at 110"));
+    Log ended;
+    mock_comm_kernel_ended(comm.get(), &outcome, times, handles);
+
+    EXPECT_THAT(Heard(ended), ElementsAre("state 5 22 at 950", "stop 5"));
+}
+
 TEST_F(MockProfiler, LostChannelIsNotToldAtAll)
 {
     Profiler profiler(kListener, kKernels);

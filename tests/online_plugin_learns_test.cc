@@ -10,6 +10,7 @@ namespace
 
 using namespace online_plugin;
 using testing::Contains;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -95,7 +96,8 @@ TEST_P(OnlineLearnsBy, FindsTheFasterArmAndSavesIt)
     Set("STEPTUNE_STRATEGY", GetParam().strategy);
     Set("STEPTUNE_OBJECTIVE", GetParam().objective);
     Set("STEPTUNE_ARMS", "ring/ll128,ring/simple,tree/simple");
-    Set("NCCL_TUNER_EPS", "0.2");
+    Set("NCCL_TUNER_EPS", "0.02");
+    Set("STEPTUNE_JOURNAL", Journal());
     if (GetParam().objective == std::string("file")) {
         Set("NCCL_TUNER_REWARD_FILE", rewards);
         options_.reward_file = rewards.c_str();
@@ -109,6 +111,12 @@ TEST_P(OnlineLearnsBy, FindsTheFasterArmAndSavesIt)
     EXPECT_GT(0.9 * Mean(0, 6), Mean(us_.size() - 100, us_.size()));
     EXPECT_THAT(LinesOf(Learned()), Contains(HasSubstr("allgather,")));
     EXPECT_THAT(warnings_, IsEmpty());
+    const bool is_file = GetParam().objective == std::string("file");
+    EXPECT_THAT(LinesOf(Journal()),
+                AllOf(Contains(ContainsRegex(is_file ? ",reward,.*,ms$"
+                                                     : ",reward,.*,us$")),
+                      Not(Contains(ContainsRegex(
+                          is_file ? ",reward,.*,us$" : ",reward,.*,ms$")))));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -117,7 +125,9 @@ INSTANTIATE_TEST_SUITE_P(
                     How{"HalvingByStep", "halving", "step", false, 3000},
                     How{"HalvingByAuto", "halving", "auto", true, 3000},
                     How{"HalvingByFile", "halving", "file", false, 500},
-                    How{"EpsilonByFile", "epsilon", "file", false, 500}),
+                    How{"EpsilonByFile", "epsilon", "file", false, 500},
+                    How{"EpsilonByGpu", "epsilon", "gpu", true, 1500},
+                    How{"EpsilonByStep", "epsilon", "step", false, 3000}),
     [](const testing::TestParamInfo<How> &test) {
         return std::string(test.param.name);
     });
@@ -129,6 +139,23 @@ TEST_F(OnlineLearns, GpuTimesProposeAndStepsConfirm)
     EXPECT_EQ(1u, Count(infos_, "a step has 2 collectives"));
     EXPECT_LE(1u, Count(infos_, "steps are shorter"));
     EXPECT_LE(1u, Count(infos_, "settled after"));
+}
+
+// A policy's own answer is what runs before: no trial of it, and of all else.
+TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
+{
+    Policy("allgather,0,inf,ring,ll128,-1,-1,-1\n");
+    Set("STEPTUNE_OBJECTIVE", "gpu");
+    Set("STEPTUNE_BUDGET", "1");
+    Set("STEPTUNE_PRUNE", "0");
+    Set("STEPTUNE_JOURNAL", Journal());
+
+    Play(300, StartOnline("2.28", STP_PLUGIN));
+
+    const std::vector<std::string> lines = LinesOf(Journal());
+    const std::string tried = "trial,[0-9]+,allgather,[0-9]+,[0-9]+,ring,";
+    EXPECT_THAT(lines, Contains(ContainsRegex(tried + "simple,0,")));
+    EXPECT_THAT(lines, Not(Contains(ContainsRegex(tried + "ll128,0,"))));
 }
 
 TEST_F(OnlineLearns, AJobThatIsTooNoisyIsToldSoAndKeepsNcclsChoice)

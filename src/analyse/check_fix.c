@@ -88,11 +88,13 @@ enum stp_status stp_check_fix(const char *csv, size_t len,
     stp_policy_lines_begin(&lines, csv, len);
     add(&text, csv, (size_t)(lines.next - csv));
     while (stp_policy_lines_next(&lines)) {
-        size_t first = i;
+        const struct stp_finding *of_line =
+            i < findings->n ? &findings->at[i] : NULL;
+        size_t n = 0;
 
-        while (i < findings->n && findings->at[i].line == lines.number)
-            i++;
-        add_line(&text, &lines, &findings->at[first], i - first);
+        for (; i < findings->n && findings->at[i].line == lines.number; i++)
+            n++;
+        add_line(&text, &lines, of_line, n);
     }
     text.at[text.len] = '\0';
     *text_ret = text.at;

@@ -1,5 +1,6 @@
 /* contract_cost.c - checks of what a tuner costs the process it lives in */
 #define _GNU_SOURCE /* environ, mallinfo2() */
+#include <ctype.h>
 #include <dirent.h>
 #include <fenv.h>
 #include <inttypes.h>
@@ -185,6 +186,22 @@ static struct holdings count_holdings(void)
                              .mappings = count_lines("/proc/self/maps")};
 }
 
+/* The number of this process, and not as a part of another number. */
+static bool names_this_process(const char *name)
+{
+    char pid[24];
+    const char *at = name;
+    size_t len = (size_t)snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+
+    while ((at = strstr(at, pid)) != NULL) {
+        if ((at == name || !isxdigit((unsigned char)at[-1])) &&
+            !isxdigit((unsigned char)at[len]))
+            return true;
+        at++;
+    }
+    return false;
+}
+
 /* Entries of /dev/shm that are named after one of our communicators or this
  * process: other processes come and go there. */
 static size_t count_shared_memory(const uint64_t *comm_ids, char *name_ret,
@@ -195,11 +212,9 @@ static size_t count_shared_memory(const uint64_t *comm_ids, char *name_ret,
     size_t n = 0;
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        char pid[24], hex[24], decimal[24];
-        bool ours;
+        char hex[24], decimal[24];
+        bool ours = names_this_process(entry->d_name);
 
-        snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-        ours = strstr(entry->d_name, pid) != NULL;
         for (size_t i = 0; i < N_COMMS && !ours; i++) {
             snprintf(hex, sizeof(hex), "%" PRIx64, comm_ids[i]);
             snprintf(decimal, sizeof(decimal), "%" PRIu64, comm_ids[i]);

@@ -9,6 +9,7 @@
 /* What is summed up over seeds. */
 struct sum {
     double *settled; /* of each seed and key */
+    double *searched;
     size_t n_settled;
     double *auto_final; /* mean step at the end, of each seed */
     double *final;
@@ -63,6 +64,13 @@ static enum stp_status count_finals(const struct study *s,
     return STP_OK;
 }
 
+static void take_story(const struct stp_learn_story *story, struct sum *sum)
+{
+    sum->settled[sum->n_settled] = (double)story->settled;
+    sum->searched[sum->n_settled++] =
+        (double)(story->settled - story->searched_from);
+}
+
 static enum stp_status take_seed(const struct study *s, unsigned seed,
                                  struct sum *sum, struct stp_learned *learned,
                                  struct stp_error *err)
@@ -72,7 +80,7 @@ static enum stp_status take_seed(const struct study *s, unsigned seed,
     size_t n_last = n / 5;
 
     for (size_t k = 0; k < s->keys.n; k++)
-        sum->settled[sum->n_settled++] = (double)s->play.story[k].settled;
+        take_story(&s->play.story[k], sum);
     sum->auto_us += sum_of(s->baseline.step_us, n);
     sum->us += sum_of(s->play.step_us, n);
     sum->auto_first_us += sum_of(s->baseline.step_us, n_first);
@@ -114,16 +122,23 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sorts what it is given. */
+static void find_quantiles(double *values, size_t n, double *median_ret,
+                           double *p95_ret)
+{
+    qsort(values, n, sizeof(*values), compare);
+    *median_ret = (values[(n - 1) / 2] + values[n / 2]) / 2;
+    *p95_ret = values[(size_t)ceil(0.95 * (double)n) - 1];
+}
+
 static void conclude(const struct study *s, struct sum *sum,
                      struct stp_learned *learned)
 {
-    size_t n = sum->n_settled;
-
-    qsort(sum->settled, n, sizeof(*sum->settled), compare);
     learned->n_keys = s->keys.n;
-    learned->settled_median =
-        (sum->settled[(n - 1) / 2] + sum->settled[n / 2]) / 2;
-    learned->settled_p95 = sum->settled[(size_t)ceil(0.95 * (double)n) - 1];
+    find_quantiles(sum->settled, sum->n_settled, &learned->settled_median,
+                   &learned->settled_p95);
+    find_quantiles(sum->searched, sum->n_settled, &learned->searched_median,
+                   &learned->searched_p95);
     learned->lost = sum->us / sum->auto_us - 1;
     learned->lost_first = sum->first_us / sum->auto_first_us - 1;
     learned->final =
@@ -145,10 +160,11 @@ static bool seat(struct study *s, size_t n)
         struct sum *sum = &s->sums[l];
 
         sum->settled = calloc(n_seeds * s->keys.n, sizeof(double));
+        sum->searched = calloc(n_seeds * s->keys.n, sizeof(double));
         sum->auto_final = calloc(n_seeds, sizeof(double));
         sum->final = calloc(n_seeds, sizeof(double));
-        if (sum->settled == NULL || sum->auto_final == NULL ||
-            sum->final == NULL)
+        if (sum->settled == NULL || sum->searched == NULL ||
+            sum->auto_final == NULL || sum->final == NULL)
             return false;
     }
     return true;
@@ -158,6 +174,7 @@ static void free_study(struct study *s, size_t n)
 {
     for (size_t l = 0; s->sums != NULL && l < n; l++) {
         free(s->sums[l].settled);
+        free(s->sums[l].searched);
         free(s->sums[l].auto_final);
         free(s->sums[l].final);
     }

@@ -61,10 +61,13 @@ struct stp_learner {
 struct stp_learned {
     size_t n_keys; /* a collective and a size each, of one job */
 
-    /* How many calls of a key there had been when its choice changed for the
-     * last time within its first STP_LEARN_FIRST; 0: never. */
+    /* Calls of a key within its first STP_LEARN_FIRST: until its choice changed
+     * for the last time, re-tests apart (learn_story.h), and of those from the
+     * first change on, as one key may wait for another; 0: never. */
     double settled_median;
     double settled_p95;
+    double searched_median;
+    double searched_p95;
 
     double lost;       /* share of always-AUTO's time; below 0: won */
     double lost_first; /* of the first STP_LEARN_FIRST steps */

@@ -5,6 +5,7 @@
 #define STP_LEARN_PARTS_H
 
 #include "analyse/learn.h"
+#include "analyse/learn_story.h"
 
 enum { STP_LEARN_KEYS = 64 }; /* of a job */
 
@@ -32,21 +33,12 @@ enum stp_status stp_learn_find_keys(const struct stp_learn_job *job,
 size_t stp_learn_key_of(const struct stp_learn_keys *keys,
                         const struct mock_call *call);
 
-/* What happened to a key in one play. */
-struct stp_learn_story {
-    size_t n_calls;
-    struct mock_run last;
-    size_t settled;        /* calls before the last change */
-    struct mock_run final; /* of most of the last fifth */
-    size_t votes;
-};
-
 struct stp_learn_play {
     const struct stp_learn_keys *keys;
     size_t n_steps;
     bool is_oracle;
-    double *step_us; /* n_steps */
-    struct stp_learn_story story[STP_LEARN_KEYS];
+    double *step_us;                              /* n_steps */
+    struct stp_learn_story story[STP_LEARN_KEYS]; /* of a key each */
     bool modelled;
 };
 

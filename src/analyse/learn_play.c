@@ -104,35 +104,6 @@ enum stp_status stp_learn_find_keys(const struct stp_learn_job *job,
 
 /* ---- one play ---- */
 
-static bool same_arm(const struct mock_run *a, const struct mock_run *b)
-{
-    return a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels;
-}
-
-/* The majority of what is noted while 'votes' counts: Boyer and Moore. */
-static void vote(struct stp_learn_story *story, const struct mock_run *run)
-{
-    if (story->votes == 0)
-        story->final = *run;
-    if (same_arm(&story->final, run))
-        story->votes++;
-    else
-        story->votes--;
-}
-
-static void note(struct stp_learn_story *story, const struct mock_run *run,
-                 bool at_the_end)
-{
-    if (story->n_calls > 0 && story->n_calls < STP_LEARN_FIRST &&
-        !same_arm(&story->last, run))
-        story->settled = story->n_calls;
-    story->last = *run;
-    story->n_calls++;
-    if (at_the_end)
-        vote(story, run);
-}
-
 static void note_step(void *user, const struct mock_job_step *step)
 {
     struct stp_learn_play *play = user;
@@ -140,10 +111,12 @@ static void note_step(void *user, const struct mock_job_step *step)
     play->step_us[step->step] = step->us;
     for (size_t i = 0; i < step->n; i++) {
         const struct mock_job_run *run = &step->runs[i];
+        struct stp_learn_story *story;
 
         play->modelled |= run->source == MOCK_TIME_MODELLED;
-        note(&play->story[stp_learn_key_of(play->keys, run->call)], &run->run,
-             step->step >= play->n_steps - play->n_steps / 5);
+        story = &play->story[stp_learn_key_of(play->keys, run->call)];
+        stp_learn_story_call(story, &run->run, story->n_calls < STP_LEARN_FIRST,
+                             step->step >= play->n_steps - play->n_steps / 5);
     }
 }
 
@@ -170,6 +143,7 @@ static enum stp_status run_job(const struct stp_learn_job *job,
         .overlapped = job->overlapped,
         .compute_noise = job->compute_noise,
         .jitter_us = job->jitter_us,
+        .gpu_clocks = mock_job_h200_clocks,
         .reward_file = reward_file,
         .replace = take_best,
         .done = note_step,

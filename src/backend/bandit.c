@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "agree/published.h"
+#include "agree/times.h"
 #include "backend/decision.h"
 #include "backend/keys.h"
 #include "backend/observer.h"
@@ -30,9 +31,13 @@ struct tuner {
     struct stp_shared_policy *base;  /* NULL: none */
     struct stp_published *published; /* NULL: nothing is learned */
     const char *why_not;             /* then */
+    struct stp_times *times;         /* NULL: nobody wants the GPU's */
     uint64_t value;                  /* of what must be the same on all ranks */
     bool is_checked;                 /* that all ranks take part */
     bool takes_part;                 /* if so */
+    bool is_searching;               /* something is tried now and then */
+    bool by_gpu;                     /* by the GPU's times */
+    bool by_host;                    /* by steps on the host's clock */
     uint32_t countdown;              /* calls to the next epoch */
     uint32_t epoch_calls;            /* of an epoch */
     unsigned last_key;               /* that a decision was about */
@@ -57,6 +62,7 @@ static void begin_arm(struct tuner *t, uint32_t word)
     f->what = d.what;
     f->arm = (uint8_t)d.arm;
     f->n_left = (uint8_t)d.n_calls;
+    t->is_searching = !d.is_settled;
     t->epoch_calls =
         UINT32_C(1) << (d.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_EXPLORING);
     if (t->observer != NULL)
@@ -69,6 +75,7 @@ static void freeze(struct tuner *t)
 {
     if (t->epoch_calls == UINT32_C(1) << STP_EPOCH_EXPLORING)
         t->in_force[t->last_key] = (struct force){.what.algo = -1};
+    t->is_searching = false;
     if (t->observer != NULL)
         stp_observer_stop(t->observer);
 }
@@ -88,11 +95,21 @@ static void enter_epoch(struct tuner *t)
 /* Before the first decision, when all ranks have joined. */
 static void check(struct tuner *t)
 {
+    bool is_blind;
+
     t->is_checked = true;
     t->takes_part =
         t->published != NULL && stp_published_complete(t->published);
-    if (!t->takes_part && t->observer != NULL)
+    t->is_searching = t->takes_part;
+    is_blind = t->by_gpu && (t->times == NULL || !stp_times_complete(t->times));
+    t->by_gpu = t->by_gpu && !is_blind;
+    t->by_host |= is_blind;
+    if (t->observer == NULL)
+        return;
+    if (!t->takes_part)
         stp_observer_stop(t->observer);
+    else if (is_blind)
+        stp_observer_blind(t->observer);
 }
 
 static bool allows(const struct stp_cost_view *view,
@@ -129,8 +146,14 @@ static void observe(const struct tuner *t, unsigned key, bool is_new,
                     const struct stp_query *query,
                     const struct stp_cost_view *view)
 {
-    struct stp_observed call = {.key = key, .is_new = is_new, .t_ns = t->t_ns};
+    struct stp_observed call = {
+        .key = key, .before.algo = -1, .is_new = is_new, .t_ns = t->t_ns};
+    struct stp_choice choice;
 
+    if (is_new && base_choose(t, query, view, &choice)) {
+        call.before.algo = (int8_t)choice.algo;
+        call.before.proto = (int8_t)choice.proto;
+    }
     if (key < STP_BANDIT_KEYS) {
         call.arm = t->in_force[key].arm;
         call.what = t->in_force[key].what;
@@ -182,7 +205,10 @@ static bool bandit_wants_time(const void *self)
 {
     const struct tuner *t = self;
 
-    return t->observer != NULL && stp_observer_wants_time(t->observer);
+    /* But for steps, how long the job runs is all there is to know, and once an
+     * epoch will do. */
+    return t->observer != NULL && (t->by_host || t->countdown == 1) &&
+           stp_observer_wants_time(t->observer);
 }
 
 static void bandit_set_time(void *self, uint64_t t_ns)
@@ -190,6 +216,20 @@ static void bandit_set_time(void *self, uint64_t t_ns)
     struct tuner *t = self;
 
     t->t_ns = t_ns;
+}
+
+static struct stp_times *bandit_times(void *self)
+{
+    struct tuner *t = self;
+
+    return t->times;
+}
+
+static bool bandit_wants_times(const void *self)
+{
+    const struct tuner *t = self;
+
+    return t->by_gpu && (t->is_searching || !t->is_checked);
 }
 
 /* ---- learning ---- */
@@ -224,6 +264,7 @@ static void bandit_close(void *self)
     struct tuner *t = self;
 
     stp_observer_free(t->observer);
+    stp_times_leave(t->times);
     stp_published_leave(t->published);
     if (t->base != NULL)
         stp_shared_policy_release(t->base);
@@ -245,8 +286,14 @@ static void join(struct tuner *t, const struct stp_comm_info *info,
     else if (stp_published_join(info->comm_id, info->shape.n_ranks, t->value,
                                 &t->published, &err) != STP_OK)
         t->why_not = "the ranks have no shared memory to agree in";
-    if (t->published != NULL && stp_published_is_observer(t->published))
-        t->observer = stp_observer_new(rules, t->published);
+    if (t->published == NULL)
+        return;
+    t->by_gpu = stp_learn_objective_is_gpu(rules->objective);
+    t->by_host = rules->objective == STP_LEARN_STEP;
+    if (t->by_gpu)
+        stp_times_join(info->comm_id, info->shape.n_ranks, &t->times, &err);
+    if (stp_published_is_observer(t->published))
+        t->observer = stp_observer_new(rules, t->published, t->times);
 }
 
 static struct tuner *new_tuner(const struct stp_learner_rules *rules)
@@ -314,12 +361,14 @@ static void bandit_describe(const void *self, char *buf, size_t size)
 static const struct stp_learn_ops learn_ops = {
     .wants_time = bandit_wants_time,
     .set_time = bandit_set_time,
+    .times = bandit_times,
+    .wants_times = bandit_wants_times,
     .observer = bandit_observer,
     .begin = stp_observer_begin,
     .think = stp_observer_think,
-    .wants_gpu = stp_observer_wants_gpu,
     .is_exploring = stp_observer_is_exploring,
     .is_stopped = stp_observer_is_stopped,
+    .is_blind = stp_observer_is_blind,
     .reward = stp_observer_reward,
     .launched = stp_observer_launched,
     .took = stp_observer_took,

@@ -2,13 +2,17 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agree/published.h"
+#include "agree/times.h"
 #include "backend/decision.h"
+#include "backend/recent.h"
 #include "core/ring.h"
 #include "nccl_tuner_abi.h"
 
-enum { RECENT = 16 }; /* decisions that a launch is compared with */
+/* Collectives of which this rank has noted its times, and others have not. */
+enum { AWAITED = 256 };
 
 /* What is known of a key. */
 struct seen {
@@ -21,21 +25,22 @@ struct seen {
 
 struct stp_observer {
     struct stp_published *published;
+    const struct stp_times *times; /* or NULL */
     struct stp_learner_rules rules;
     struct stp_learner *learner; /* NULL until it begins */
     struct stp_ring *calls;      /* from the launch path */
     struct stp_ring *gpu;        /* from the profiler */
     _Atomic bool is_exploring;
     _Atomic bool is_stopped; /* nothing will be decided any more */
+    _Atomic bool is_blind;   /* not all ranks note times */
     _Atomic unsigned
         n_seen;       /* the launch path writes 'seen' before it counts */
     unsigned n_added; /* that the learner knows */
     bool is_settled;  /* epochs are long, as proposed last */
-    _Atomic unsigned n_recent;
-    _Atomic unsigned first_recent; /* of the group that is asked about */
-    _Atomic bool is_launching;     /* the next question is of another group */
-    _Atomic uint64_t recent[RECENT];
+    struct stp_recent recent;
     struct seen seen[STP_BANDIT_KEYS];
+    unsigned n_awaited;
+    struct stp_note awaited[AWAITED]; /* the oldest first */
 
     /* Calls that are counted alone, and how many the learner knows of. */
     _Atomic uint32_t n_calls[STP_BANDIT_KEYS + 1];
@@ -49,10 +54,26 @@ bool stp_observer_wants_time(const struct stp_observer *observer)
     return atomic_load_explicit(&observer->is_exploring, memory_order_relaxed);
 }
 
-static void see(struct stp_observer *o, unsigned key,
+/* What a policy takes is the cheapest, as it is to NCCL when the plugin has
+ * answered: what runs anyway is no arm. */
+static void prefer(struct seen *seen, const struct stp_bandit_arm *arm)
+{
+    int n = seen->n_algo * seen->n_proto;
+    float least = -1.0f;
+
+    if (arm->algo < 0 || arm->algo >= seen->n_algo ||
+        arm->proto >= seen->n_proto)
+        return;
+    for (int i = 0; i < n; i++)
+        if (seen->cost[i] >= 0.0f && (least < 0.0f || seen->cost[i] < least))
+            least = seen->cost[i];
+    seen->cost[arm->algo * seen->n_proto + arm->proto] = 0.999f * least;
+}
+
+static void see(struct stp_observer *o, const struct stp_observed *call,
                 const struct stp_query *query, const struct stp_cost_view *view)
 {
-    struct seen *seen = &o->seen[key];
+    struct seen *seen = &o->seen[call->key];
 
     seen->coll = query->coll;
     seen->n_bytes = query->n_bytes;
@@ -64,34 +85,8 @@ static void see(struct stp_observer *o, unsigned key,
         for (int p = 0; p < seen->n_proto; p++)
             seen->cost[a * seen->n_proto + p] =
                 view->cost[a * view->n_proto + p];
-    atomic_store_explicit(&o->n_seen, key + 1, memory_order_release);
-}
-
-/* A decision: bytes in 43 bits, 3 of the collective, 7 of the key, 3 and 2 of
- * algorithm and protocol (0: NCCL's own choice), 5 of the arm, and a 1. */
-static uint64_t word_of(const struct stp_observed *call,
-                        const struct stp_query *query)
-{
-    return query->n_bytes << 21 | ((uint64_t)query->coll & 7) << 18 |
-           (uint64_t)call->key << 11 | (uint64_t)(call->what.algo + 1) << 8 |
-           ((uint64_t)call->what.proto & 3) << 6 | (uint64_t)call->arm << 1 | 1;
-}
-
-/* NCCL asks about all of a group, then launches it.  What was asked before and
- * is not launched by then never will be: it was simulated, captured, or nobody
- * listened. */
-static void remember(struct stp_observer *o, const struct stp_observed *call,
-                     const struct stp_query *query)
-{
-    unsigned at = atomic_load_explicit(&o->n_recent, memory_order_relaxed);
-
-    if (atomic_load_explicit(&o->is_launching, memory_order_relaxed)) {
-        atomic_store_explicit(&o->is_launching, false, memory_order_relaxed);
-        atomic_store_explicit(&o->first_recent, at, memory_order_relaxed);
-    }
-    atomic_store_explicit(&o->recent[at % RECENT], word_of(call, query),
-                          memory_order_relaxed);
-    atomic_store_explicit(&o->n_recent, at + 1, memory_order_release);
+    prefer(seen, &call->before);
+    atomic_store_explicit(&o->n_seen, call->key + 1, memory_order_release);
 }
 
 /* A call of which nobody wants to know more than that it was. */
@@ -100,8 +95,7 @@ static void count(struct stp_observer *o, unsigned key)
     uint32_t n = atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
 
     atomic_store_explicit(&o->n_calls[key], n + 1, memory_order_relaxed);
-    if (!atomic_load_explicit(&o->is_launching, memory_order_relaxed))
-        atomic_store_explicit(&o->is_launching, true, memory_order_relaxed);
+    stp_recent_skip(&o->recent);
 }
 
 void stp_observer_call(struct stp_observer *observer,
@@ -113,14 +107,14 @@ void stp_observer_call(struct stp_observer *observer,
         .kind = STP_NOTE_CALL, .key = (uint8_t)call->key, .t_ns = call->t_ns};
 
     if (call->is_new)
-        see(observer, call->key, query, view);
+        see(observer, call, query, view);
     if (!stp_observer_wants_time(observer)) {
         count(observer, call->key);
         return;
     }
     stp_ring_put(observer->calls, &note);
     if (call->key < STP_BANDIT_KEYS)
-        remember(observer, call, query);
+        stp_recent_ask(&observer->recent, call, query);
 }
 
 void stp_observer_began(struct stp_observer *observer, unsigned key,
@@ -137,70 +131,34 @@ void stp_observer_stop(struct stp_observer *observer)
     atomic_store(&observer->is_stopped, true);
 }
 
+void stp_observer_blind(struct stp_observer *observer)
+{
+    atomic_store(&observer->is_blind, true);
+}
+
 /* ---- what the profiler sees ---- */
 
-/* What took() is told: 8 bits each of the key, the channels and the arm. */
-static uint32_t make_token(uint64_t word, const struct stp_launch *launch)
-{
-    return (uint32_t)(word >> 11 & 0x7f) << 16 |
-           (uint32_t)(launch->n_channels & 0xff) << 8 |
-           (uint32_t)(word >> 1 & 0x1f);
-}
-
-/* How well a decision fits a launch: 0 not at all, for another message or
- * because NCCL need not follow; 2 if what ran is what the arm says. */
-static int fit(uint64_t word, const struct stp_launch *launch)
-{
-    bool is_own = (word >> 8 & 7) == 0;
-
-    if (word == 0 ||
-        word >> 18 != (launch->n_bytes << 3 | ((uint64_t)launch->coll & 7)))
-        return 0;
-    if (is_own)
-        return 1;
-    return (int)(word >> 8 & 7) - 1 == launch->algo &&
-                   (int)(word >> 6 & 3) == launch->proto
-               ? 2
-               : 0;
-}
-
-/* The oldest of those that fit best.  Each is for one launch. */
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch, uint32_t *token_ret)
 {
-    unsigned end =
-        atomic_load_explicit(&observer->n_recent, memory_order_acquire);
-    unsigned i =
-        atomic_load_explicit(&observer->first_recent, memory_order_relaxed);
-    unsigned at = 0;
-    uint64_t found = 0;
-
-    atomic_store_explicit(&observer->is_launching, true, memory_order_relaxed);
-    if (end - i > RECENT)
-        i = end - RECENT;
-    for (; i != end; i++) {
-        uint64_t word = atomic_load_explicit(&observer->recent[i % RECENT],
-                                             memory_order_relaxed);
-
-        if (fit(word, launch) > fit(found, launch)) {
-            found = word;
-            at = i % RECENT;
-        }
-    }
-    if (found == 0)
-        return false;
-    *token_ret = make_token(found, launch);
-    return atomic_compare_exchange_strong(&observer->recent[at], &found, 0);
+    return stp_recent_launched(&observer->recent, launch, token_ret);
 }
 
-void stp_observer_took(struct stp_observer *observer, uint32_t token, double us)
+void stp_observer_took(struct stp_observer *observer, uint32_t token,
+                       uint64_t number, uint64_t end_ns)
 {
+    const struct stp_note run = {.kind = STP_NOTE_RAN,
+                                 .key = (uint8_t)(token >> 16),
+                                 .arm = (uint8_t)token,
+                                 .t_ns = end_ns};
     const struct stp_note note = {.kind = STP_NOTE_TOOK,
                                   .key = (uint8_t)(token >> 16),
                                   .n_channels = (uint8_t)(token >> 8),
                                   .arm = (uint8_t)token,
-                                  .us = us};
+                                  .algo = (int8_t)(token >> 24),
+                                  .number = number};
 
+    stp_ring_put(observer->gpu, &run);
     stp_ring_put(observer->gpu, &note);
 }
 
@@ -240,6 +198,18 @@ static void note_calls(struct stp_observer *o)
     }
 }
 
+/* If it is one too many, the oldest will never be complete: a rank has lost an
+ * event of it. */
+static void await(struct stp_observer *o, const struct stp_note *note)
+{
+    if (o->times == NULL)
+        return;
+    if (o->n_awaited == AWAITED)
+        memmove(o->awaited, o->awaited + 1,
+                --o->n_awaited * sizeof(o->awaited[0]));
+    o->awaited[o->n_awaited++] = *note;
+}
+
 static void drain(struct stp_observer *o, struct stp_ring *ring)
 {
     struct stp_note note;
@@ -247,7 +217,41 @@ static void drain(struct stp_observer *o, struct stp_ring *ring)
     /* Not what comes meanwhile: it may come for ever. */
     for (int i = 0; i < STP_RING_SIZE && stp_ring_take(ring, &note); i++) {
         add_keys(o);
-        stp_learner_note(o->learner, &note);
+        if (note.kind == STP_NOTE_TOOK)
+            await(o, &note);
+        else
+            stp_learner_note(o->learner, &note);
+    }
+}
+
+/* The time of all ranks.  Of a tree it is known between two bounds alone:
+ * NCCL's own choice gets the one, others the other, so that neither wins by
+ * what was not seen. */
+static bool find_time(const struct stp_observer *o, struct stp_note *note)
+{
+    const struct stp_times_id id = {(unsigned)o->seen[note->key].coll,
+                                    note->number};
+    struct stp_rank_times all;
+
+    if (!stp_times_get(o->times, id, &all))
+        return false;
+    note->us =
+        stp_rank_times_us(&all, note->algo == NCCL_ALGO_TREE && note->arm != 0);
+    return true;
+}
+
+static void hear_times(struct stp_observer *o)
+{
+    unsigned n = o->n_awaited;
+
+    o->n_awaited = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct stp_note note = o->awaited[i];
+
+        if (find_time(o, &note))
+            stp_learner_note(o->learner, &note);
+        else
+            o->awaited[o->n_awaited++] = note;
     }
 }
 
@@ -268,17 +272,17 @@ static void propose(struct stp_observer *o, const struct stp_bandit_want *want,
         stp_observer_stop(o);
 }
 
-/* Epochs are short while there is something to try, else long.  To change that
- * alone, what is in force is published once more. */
-static void lengthen_epochs(struct stp_observer *o)
+/* Epochs are short, and all ranks note their times, while there is something to
+ * try.  To change that alone, what is in force is published once more. */
+static void publish_again(struct stp_observer *o, bool is_settled)
 {
     const struct stp_bandit_key_state key = stp_learner_key(o->learner, 0);
     const struct stp_bandit_want want = {.key = 0, .arm = key.running};
     const struct stp_bandit_arm arm =
         stp_bandit_get_arm(stp_learner_bandit(o->learner), 0, key.running).arm;
 
-    if (!o->is_settled && o->n_added > 0)
-        propose(o, &want, &arm, true);
+    if (o->is_settled != is_settled && o->n_added > 0)
+        propose(o, &want, &arm, is_settled);
 }
 
 static void think_further(struct stp_observer *o)
@@ -288,8 +292,8 @@ static void think_further(struct stp_observer *o)
 
     if (stp_learner_wants(o->learner, &want, &arm))
         propose(o, &want, &arm, false);
-    else if (!stp_learner_is_exploring(o->learner))
-        lengthen_epochs(o);
+    else
+        publish_again(o, !stp_learner_is_exploring(o->learner));
 }
 
 void stp_observer_think(struct stp_observer *observer)
@@ -298,20 +302,17 @@ void stp_observer_think(struct stp_observer *observer)
 
     if (o->learner == NULL)
         return;
+    if (stp_observer_is_blind(o))
+        stp_learner_do_without_gpu(o->learner);
     add_keys(o);
     note_calls(o);
     drain(o, o->calls);
     drain(o, o->gpu);
+    hear_times(o);
     if (!stp_observer_is_stopped(o) && !stp_published_is_waiting(o->published))
         think_further(o);
     atomic_store(&o->is_exploring, !stp_observer_is_stopped(o) &&
                                        stp_learner_is_exploring(o->learner));
-}
-
-bool stp_observer_wants_gpu(const struct stp_observer *observer)
-{
-    return observer->learner != NULL && stp_observer_is_exploring(observer) &&
-           stp_learner_wants_gpu(observer->learner);
 }
 
 bool stp_observer_is_exploring(const struct stp_observer *observer)
@@ -322,6 +323,11 @@ bool stp_observer_is_exploring(const struct stp_observer *observer)
 bool stp_observer_is_stopped(const struct stp_observer *observer)
 {
     return atomic_load(&observer->is_stopped);
+}
+
+bool stp_observer_is_blind(const struct stp_observer *observer)
+{
+    return atomic_load(&observer->is_blind);
 }
 
 static unsigned band_of(const struct stp_observer *o, uint64_t n_bytes)
@@ -390,13 +396,15 @@ bool stp_observer_learned(const struct stp_observer *observer, size_t i,
 /* ---- life ---- */
 
 struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
-                                      struct stp_published *published)
+                                      struct stp_published *published,
+                                      const struct stp_times *times)
 {
     struct stp_observer *o = calloc(1, sizeof(*o));
 
     if (o == NULL)
         return NULL;
     o->published = published;
+    o->times = times;
     o->rules = *rules;
     o->calls = stp_ring_new();
     o->gpu = stp_ring_new();

@@ -124,6 +124,7 @@ static void run_note(struct run *run, const struct stp_note *note)
     case STP_NOTE_COLLECTIVE:
     case STP_NOTE_COMPUTE:
     case STP_NOTE_ELEMENTWISE:
+    case STP_NOTE_TASK:
         status = run->worker->work(run->worker->self, note, &err);
         if (status != STP_OK)
             fail_run(run, status, &err);

@@ -19,8 +19,8 @@ extern "C" {
 
 /* Who does the work. */
 struct stp_cpu_worker {
-    /* Runs a collective, a product or an elementwise kernel, in the thread of
-     * its stream. */
+    /* Runs a collective, a product, an elementwise kernel or a task, in the
+     * thread of its stream. */
     enum stp_status (*work)(void *self, const struct stp_note *note,
                             struct stp_error *err);
 

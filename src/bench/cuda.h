@@ -71,6 +71,9 @@ enum stp_status stp_cuda_set_up(struct stp_cuda *d,
                                 const struct stp_device_options *options,
                                 struct stp_error *err);
 
+/* Ends it; what hangs in NCCL after a failure is left to the process's end. */
+void stp_cuda_close(struct stp_cuda *d);
+
 /* What one job of the crew is about. */
 struct stp_cuda_run {
     struct stp_cuda *cuda;

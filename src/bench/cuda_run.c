@@ -114,6 +114,8 @@ static enum stp_status issue(struct part *p, const struct stp_note *note)
     case STP_NOTE_RECORD:
     case STP_NOTE_WAIT:
         return issue_event(p, note);
+    case STP_NOTE_TASK:
+        break;
     }
     return STP_OK;
 }

@@ -9,7 +9,8 @@
  * ranges, and is asked once about the sizes of a training step, which repeat,
  * and once about sizes all over the range.  The learning one is asked about
  * those of a training step: on a rank that follows, and on the one that
- * observes, while something is tried and when all is settled.
+ * observes, while something is tried by the GPU's times or by steps, whose
+ * calls all are timed, and when all is settled.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -25,6 +26,7 @@
 
 #include "core/rng.h"
 #include "core/stats.h"
+#include "nccl_profiler_abi.h"
 #include "nccl_tuner_abi.h"
 
 #if defined(__x86_64__)
@@ -216,33 +218,48 @@ static int bench_rules(const ncclTuner_v5_t *tuner, const char *path,
 
 /* ---- the one that learns ---- */
 
+/* The halves of a plugin that learns. */
+struct online {
+    const ncclTuner_v5_t *tuner;
+    const ncclProfiler_v5_t *profiler;
+};
+
 /* A communicator of two ranks, of which the first one observes. */
 struct pair {
-    const ncclTuner_v5_t *tuner;
+    struct online plugin;
     void *ctx[2];
+    void *profile[2]; /* NULL: NCCL has no profiler */
     uint64_t sizes[N_STEP_SIZES];
     size_t n_asked; /* of each rank */
 };
 
-static void open_pair(struct pair *pair, const ncclTuner_v5_t *tuner)
+static void open_pair(struct pair *pair, const struct online *plugin,
+                      bool has_profiler)
 {
-    static uint64_t id = 0x5ec0de00;
+    static uint64_t number = 0x5ec0de00;
+    const uint64_t id = ++number * (uint64_t)getpid();
     ncclTunerConstants_v5_t constants = {0};
     ncclNvlDomainInfo_v5_t nvl = {1, 2, 2};
 
-    *pair = (struct pair){.tuner = tuner};
+    int mask[2];
+
+    *pair = (struct pair){.plugin = *plugin};
     for (size_t i = 0; i < N_STEP_SIZES; i++)
         pair->sizes[i] = size_of_call(i, true);
-    id++;
-    for (int r = 0; r < 2; r++)
-        tuner->init(&pair->ctx[r], id * (uint64_t)getpid(), 2, 1, logger, &nvl,
-                    &constants);
+    for (int r = 0; r < 2; r++) {
+        if (has_profiler)
+            plugin->profiler->init(&pair->profile[r], id, &mask[r], "bench", 1,
+                                   2, r, logger);
+        plugin->tuner->init(&pair->ctx[r], id, 2, 1, logger, &nvl, &constants);
+    }
 }
 
 static void close_pair(const struct pair *pair)
 {
-    for (int r = 0; r < 2; r++)
-        pair->tuner->finalize(pair->ctx[r]);
+    for (int r = 0; r < 2; r++) {
+        pair->plugin.tuner->finalize(pair->ctx[r]);
+        pair->plugin.profiler->finalize(pair->profile[r]);
+    }
 }
 
 /* A block of calls of one rank, each into 'ns' unless that is NULL. */
@@ -254,7 +271,7 @@ static void ask_block(const struct pair *pair, int rank, double tick_ns,
     for (size_t i = 0; i < N_BLOCK; i++) {
         uint64_t t = ns != NULL ? ticks() : 0;
 
-        ask(pair->tuner, pair->ctx[rank],
+        ask(pair->plugin.tuner, pair->ctx[rank],
             pair->sizes[(pair->n_asked + i) % N_STEP_SIZES], table);
         if (ns != NULL)
             ns[i] = (double)(ticks() - t) * tick_ns - overhead;
@@ -307,7 +324,7 @@ static void bench_role(struct pair *pair, int rank, const char *role,
     struct result r;
 
     measure_rank(pair, rank, tick_ns, ns, &r);
-    printf("%-20s  %8.1f  %8.1f  %12.1f\n", role, r.call.median, r.call.p99,
+    printf("%-21s  %8.1f  %8.1f  %12.1f\n", role, r.call.median, r.call.p99,
            r.back_to_back_ns);
 }
 
@@ -342,20 +359,25 @@ static bool settle(struct pair *pair, const char *rewards)
     return false;
 }
 
-static int bench_online(const ncclTuner_v5_t *tuner, const char *rewards,
+static int bench_online(const struct online *plugin, const char *rewards,
                         double tick_ns, double *ns)
 {
     char learned[64];
     struct pair pair;
 
-    printf("\nlearning                p50 ns    p99 ns  back-to-back\n");
+    printf("\nlearning                 p50 ns    p99 ns  back-to-back\n");
     unsetenv("NCCL_TUNER_CONFIG_FILE");
     snprintf(learned, sizeof(learned), "%s.learned", rewards);
     setenv("STEPTUNE_LEARNED", learned, 1);
     setenv("STEPTUNE_OBJECTIVE", "gpu", 1); /* of which it hears nothing */
-    open_pair(&pair, tuner);
+    open_pair(&pair, plugin, true);
     bench_role(&pair, 1, "follows", tick_ns, ns);
-    bench_role(&pair, 0, "observes, exploring", tick_ns, ns);
+    bench_role(&pair, 0, "explores by GPU times", tick_ns, ns);
+    close_pair(&pair);
+
+    setenv("STEPTUNE_OBJECTIVE", "step", 1);
+    open_pair(&pair, plugin, false);
+    bench_role(&pair, 0, "explores by steps", tick_ns, ns);
     close_pair(&pair);
 
     setenv("STEPTUNE_OBJECTIVE", "file", 1);
@@ -363,9 +385,9 @@ static int bench_online(const ncclTuner_v5_t *tuner, const char *rewards,
     setenv("STEPTUNE_ARMS", "ring/simple", 1);
     setenv("NCCL_TUNER_EPS", "0", 1);
     setenv("NCCL_TUNER_REWARD_FILE", rewards, 1);
-    open_pair(&pair, tuner);
+    open_pair(&pair, plugin, false);
     if (settle(&pair, rewards))
-        bench_role(&pair, 0, "observes, settled", tick_ns, ns);
+        bench_role(&pair, 0, "settled", tick_ns, ns);
     else
         fprintf(stderr, "decision_bench: it does not settle\n");
     close_pair(&pair);
@@ -373,10 +395,10 @@ static int bench_online(const ncclTuner_v5_t *tuner, const char *rewards,
     return n_settled == 0;
 }
 
-static const ncclTuner_v5_t *load_plugin(const char *path)
+static const void *load(const char *path, const char *name)
 {
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const void *symbol = lib != NULL ? dlsym(lib, "ncclTunerPlugin_v5") : NULL;
+    const void *symbol = lib != NULL ? dlsym(lib, name) : NULL;
 
     if (symbol == NULL)
         fprintf(stderr, "decision_bench: %s\n", dlerror());
@@ -387,14 +409,18 @@ int main(int argc, char **argv)
 {
     static const size_t counts[] = {10, 100, 1000, 10000, 100000};
     char path[] = "/tmp/steptune-decision-bench.XXXXXX";
-    const ncclTuner_v5_t *tuner = load_plugin(argc > 1 ? argv[1] : STP_PLUGIN);
-    const ncclTuner_v5_t *online = load_plugin(argc > 2 ? argv[2] : STP_ONLINE);
+    const ncclTuner_v5_t *tuner =
+        load(argc > 1 ? argv[1] : STP_PLUGIN, "ncclTunerPlugin_v5");
+    const char *learns = argc > 2 ? argv[2] : STP_ONLINE;
+    const struct online online = {load(learns, "ncclTunerPlugin_v5"),
+                                  load(learns, "ncclProfiler_v5")};
     double *ns = calloc(N_CALLS, sizeof(*ns));
     double tick_ns;
     int failed = 0;
     int fd;
 
-    if (tuner == NULL || online == NULL || ns == NULL)
+    if (tuner == NULL || online.tuner == NULL || online.profiler == NULL ||
+        ns == NULL)
         return 1;
     fd = mkstemp(path);
     if (fd < 0) {
@@ -408,7 +434,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && !failed; i++)
         failed = bench_rules(tuner, path, counts[i], tick_ns, ns);
     if (!failed && truncate(path, 0) == 0)
-        failed = bench_online(online, path, tick_ns, ns);
+        failed = bench_online(&online, path, tick_ns, ns);
     unlink(path);
     free(ns);
     return failed;

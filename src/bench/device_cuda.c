@@ -5,6 +5,7 @@
 
 #include "bench/cuda.h"
 #include "bench/cuda_plugin.h"
+#include "bench/engine_cuda.h"
 
 /* ---- what it is ---- */
 
@@ -304,10 +305,8 @@ static enum stp_status close_part(void *user, unsigned thread,
 
 /* After a failure ranks may hang in NCCL, and so would its end: what they have
  * goes with the process. */
-static void cuda_close(void *self)
+void stp_cuda_close(struct stp_cuda *d)
 {
-    struct stp_cuda *d = self;
-
     if (d->crew != NULL && !stp_crew_failed(d->crew)) {
         stp_crew_run(d->crew, close_part, d, d->world, 0, NULL);
         stp_crew_destroy(d->crew);
@@ -319,6 +318,11 @@ static void cuda_close(void *self)
     free(d->local_us);
     free(d->all_us);
     free(d);
+}
+
+static void cuda_close(void *self)
+{
+    stp_cuda_close(self);
 }
 
 static const struct stp_device_ops cuda_ops = {
@@ -372,5 +376,8 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
 extern const struct stp_module stp_steptune_module;
 
 __attribute__((visibility("default")))
-const struct stp_module stp_steptune_module = {
-    .abi = STP_MODULE_ABI, .name = "nccl", .open = cuda_open};
+const struct stp_module stp_steptune_module = {.abi = STP_MODULE_ABI,
+                                               .name = "nccl",
+                                               .open = cuda_open,
+                                               .open_engines =
+                                                   stp_engine_cuda_open};

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "bench/device_cpu.h"
+#include "bench/engine_cpu.h"
 #include "bench/module.h"
 #include "bench/reduce.h"
 #include "nccl_tuner_abi.h"
@@ -354,7 +355,13 @@ enum stp_status OpenDevice(const stp_device_options *options,
     return stp_device_cpu_open(&kGloo, options, device_ret, err);
 }
 
+enum stp_status OpenEngine(const stp_engine_options *options,
+                           stp_engine *engine_ret, stp_error *err)
+{
+    return stp_engine_cpu_open(&kGloo, options, engine_ret, err);
+}
+
 } // namespace
 
-extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, "gloo",
-                                                   OpenDevice, nullptr};
+extern "C" const stp_module stp_steptune_module = {
+    STP_MODULE_ABI, "gloo", OpenDevice, nullptr, OpenEngine};

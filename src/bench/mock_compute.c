@@ -175,6 +175,13 @@ static double model(const struct stp_gemm *gemm, unsigned k, double tflops)
 
 /* ---- the interface ---- */
 
+static enum stp_status refuse(const struct mock_machine *machine,
+                              const char *type, struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_RANGE, 0, 0, "%s multiplies no matrices of %s",
+                    mock_machine_get_info(machine)->gpu, type);
+}
+
 enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               const struct stp_gemm *gemm,
                               struct stp_mock_compute *compute_ret,
@@ -191,9 +198,7 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                         "1",
                         gemm->m, gemm->n, gemm->k);
     if (tflops == 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "%s multiplies no matrices of %s", info->gpu,
-                        stp_type_name(gemm->type));
+        return refuse(machine, stp_type_name(gemm->type), err);
     status = find_neighbours(machine, gemm, &found, err);
     if (status != STP_OK)
         return status;
@@ -205,8 +210,51 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
     return STP_OK;
 }
 
-struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
-                                             uint64_t n_bytes)
+bool stp_mock_has_tf32(const struct mock_machine *machine)
+{
+    return mock_machine_get_info(machine)->compute_capability >= 80;
+}
+
+enum stp_status stp_mock_gemm_tf32(const struct mock_machine *machine,
+                                   const struct stp_gemm *gemm,
+                                   struct stp_mock_compute *compute_ret,
+                                   struct stp_error *err)
+{
+    struct stp_gemm half = *gemm; /* as many operations, in twice the time */
+    enum stp_status status;
+
+    if (!stp_mock_has_tf32(machine))
+        return refuse(machine, "tf32", err);
+    half.type = STP_TYPE_F16;
+    status = stp_mock_gemm(machine, &half, compute_ret, err);
+    if (status == STP_OK)
+        compute_ret->us = launch_us + 2 * (compute_ret->us - launch_us);
+    return status;
+}
+
+/* Words in the names of GPUs. */
+static const struct {
+    const char *word;
+    double gb;
+} memories[] = {
+    {"H200", 141},
+    {"B200", 180},
+    {"80GB", 80},
+    {"40GB", 40},
+};
+
+uint64_t stp_mock_memory(const struct mock_machine *machine)
+{
+    const char *gpu = mock_machine_get_info(machine)->gpu;
+
+    for (size_t i = 0; i < sizeof(memories) / sizeof(memories[0]); i++)
+        if (strstr(gpu, memories[i].word) != NULL)
+            return (uint64_t)(memories[i].gb * 1e9);
+    return 0;
+}
+
+struct stp_mock_compute stp_mock_kernel(const struct mock_machine *machine,
+                                        double n_bytes)
 {
     const struct mock_machine_info *info = mock_machine_get_info(machine);
     double rate = rates_of(info->compute_capability)->memory;
@@ -214,6 +262,12 @@ struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
     if (strstr(info->gpu, "H200") != NULL)
         rate = h200_memory;
     return (struct stp_mock_compute){
-        launch_us + 3. * n_bytes / (rate * 1e6 * memory_efficiency),
+        launch_us + n_bytes / (rate * 1e6 * memory_efficiency),
         STP_SOURCE_MODELLED};
+}
+
+struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
+                                             uint64_t n_bytes)
+{
+    return stp_mock_kernel(machine, 3. * n_bytes);
 }

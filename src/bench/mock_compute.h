@@ -33,9 +33,26 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               struct stp_mock_compute *compute_ret,
                               struct stp_error *err);
 
-/* The same of an elementwise kernel over vectors of 'n_bytes': modelled, a
- * launch and what goes through memory at a part of the rate that NVIDIA states
- * for it. */
+/* Whether these GPUs have TF32: from compute capability 8.0 on. */
+bool stp_mock_has_tf32(const struct mock_machine *machine);
+
+/* stp_mock_gemm() of F32 in TF32, modelled at half the rate of F16.
+ * STP_ERR_RANGE where there is none. */
+enum stp_status stp_mock_gemm_tf32(const struct mock_machine *machine,
+                                   const struct stp_gemm *gemm,
+                                   struct stp_mock_compute *compute_ret,
+                                   struct stp_error *err);
+
+/* A kernel that reads and writes 'n_bytes' of memory in all, and computes next
+ * to nothing: modelled, a launch and the bytes at a part of the rate that
+ * NVIDIA states for the memory. */
+struct stp_mock_compute stp_mock_kernel(const struct mock_machine *machine,
+                                        double n_bytes);
+
+/* Bytes of a GPU's memory, as its name says; 0: not known. */
+uint64_t stp_mock_memory(const struct mock_machine *machine);
+
+/* stp_mock_kernel() over two vectors of 'n_bytes', summed into one of them. */
 struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
                                              uint64_t n_bytes);
 

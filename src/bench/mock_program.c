@@ -30,7 +30,8 @@ static void worsen(const struct running *r, enum stp_source source)
 
 static bool computes(const struct stp_note *note)
 {
-    return note->kind == STP_NOTE_COMPUTE || note->kind == STP_NOTE_ELEMENTWISE;
+    return note->kind == STP_NOTE_COMPUTE ||
+           note->kind == STP_NOTE_ELEMENTWISE || note->kind == STP_NOTE_TASK;
 }
 
 static enum stp_status no_memory(struct stp_error *err)
@@ -333,6 +334,7 @@ static bool reserve_parts(struct stp_mock_program *p)
     size_t n = p->noted.capacity;
     struct stp_mock_part *parts;
     struct stp_task *tasks;
+    struct stp_task_time *times;
 
     if (n <= p->capacity)
         return true;
@@ -342,7 +344,10 @@ static bool reserve_parts(struct stp_mock_program *p)
     tasks = realloc(p->tasks, n * sizeof(*tasks));
     if (tasks != NULL)
         p->tasks = tasks;
-    if (parts == NULL || tasks == NULL)
+    times = realloc(p->times, n * sizeof(*times));
+    if (times != NULL)
+        p->times = times;
+    if (parts == NULL || tasks == NULL || times == NULL)
         return false;
     p->capacity = n;
     return true;
@@ -370,6 +375,7 @@ static enum stp_status prepare(const struct running *r)
         [STP_NOTE_ELEMENTWISE] = STP_TASK_COMPUTE,
         [STP_NOTE_RECORD] = STP_TASK_RECORD,
         [STP_NOTE_WAIT] = STP_TASK_WAIT,
+        [STP_NOTE_TASK] = STP_TASK_COMPUTE,
     };
     struct stp_mock_program *p = r->p;
     enum stp_status status = STP_OK;
@@ -392,6 +398,8 @@ static enum stp_status prepare(const struct running *r)
         if (note->kind == STP_NOTE_ELEMENTWISE)
             p->parts[i].compute =
                 stp_mock_elementwise(r->time->machine, note->n_bytes);
+        if (note->kind == STP_NOTE_TASK)
+            p->parts[i].compute = p->computes[note->task];
     }
     return status;
 }
@@ -411,7 +419,7 @@ enum stp_status stp_mock_replay(struct stp_mock_program *p,
     }
     if (status == STP_OK)
         time->now_us = stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
-                                       slowdown, &r, p->event_us);
+                                       slowdown, &r, p->event_us, p->times);
     return status;
 }
 
@@ -429,6 +437,7 @@ void stp_mock_program_free(struct stp_mock_program *p)
     stp_program_free(&p->noted);
     free(p->parts);
     free(p->tasks);
+    free(p->times);
     free(p->event_us);
     free(p->is_waited);
 }

@@ -32,11 +32,14 @@ struct stp_mock_program {
     struct stp_program noted;
     struct stp_mock_part *parts; /* one a note */
     struct stp_task *tasks;      /* one a note */
+    struct stp_task_time *times; /* one a note, of the last run */
     size_t capacity;
     double *event_us; /* by event */
     bool *is_waited;
     size_t n_events;
-    struct mock_comm *comm; /* whose collectives these are */
+    const struct stp_mock_compute *computes; /* of the owner's notes of
+                                                STP_NOTE_TASK, by task */
+    struct mock_comm *comm;                  /* whose collectives these are */
     bool in_group;
     enum stp_source source; /* of the last run: the worst of its times */
 };

@@ -18,7 +18,8 @@ struct streams {
     size_t n;
     double now_us;
     double *event_us;
-    size_t next_collective; /* the first that has not ended */
+    struct stp_task_time *times; /* or NULL */
+    size_t next_collective;      /* the first that has not ended */
     struct stream stream[STP_N_STREAMS];
 };
 
@@ -40,14 +41,17 @@ static size_t next_collective(const struct streams *s, size_t from)
  * went on to another task, which may be what the other stream waits for. */
 static bool step(struct streams *s, struct stream *stream)
 {
-    const struct stp_task *task = &s->tasks[stream->at];
+    const struct stp_task *task;
 
     if (stream->at == s->n || stream->runs)
         return false;
+    task = &s->tasks[stream->at];
     if (task->kind == STP_TASK_COMPUTE || (task->kind == STP_TASK_COLLECTIVE &&
                                            stream->at == s->next_collective)) {
         stream->runs = true;
         stream->left_us = task->us;
+        if (s->times != NULL)
+            s->times[stream->at].begin_us = s->now_us;
         return false;
     }
     if (task->kind == STP_TASK_COLLECTIVE ||
@@ -89,6 +93,8 @@ static double slowdown(const struct streams *s, stp_task_slowdown beside,
 static void end(struct streams *s, struct stream *stream)
 {
     stream->runs = false;
+    if (s->times != NULL)
+        s->times[stream->at].end_us = s->now_us;
     if (stream->at == s->next_collective)
         s->next_collective = next_collective(s, stream->at + 1);
     stream->at = next_of(s, stream->id, stream->at + 1);
@@ -118,14 +124,20 @@ static bool advance(struct streams *s, stp_task_slowdown beside, void *user)
 }
 
 double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
-                       stp_task_slowdown beside, void *user, double *event_us)
+                       stp_task_slowdown beside, void *user, double *event_us,
+                       struct stp_task_time *times_ret)
 {
-    struct streams s = {
-        .tasks = tasks, .n = n, .now_us = start_us, .event_us = event_us};
+    struct streams s = {.tasks = tasks,
+                        .n = n,
+                        .now_us = start_us,
+                        .event_us = event_us,
+                        .times = times_ret};
 
     for (size_t i = 0; i < n; i++)
         if (tasks[i].kind == STP_TASK_RECORD)
             event_us[tasks[i].event] = NAN; /* not yet */
+    for (size_t i = 0; i < n && times_ret != NULL; i++)
+        times_ret[i] = (struct stp_task_time){0};
     s.next_collective = next_collective(&s, 0);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         s.stream[i] = (struct stream){.id = i, .at = next_of(&s, i, 0)};

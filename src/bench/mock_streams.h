@@ -34,15 +34,21 @@ struct stp_task {
 typedef double (*stp_task_slowdown)(void *user, size_t compute,
                                     size_t collective);
 
+/* When a compute or a collective ran; of all else both are 0. */
+struct stp_task_time {
+    double begin_us;
+    double end_us;
+};
+
 /*
  * Runs the 'n' tasks from 'start_us' on: sets event_us[] of those that are
  * recorded, each of which is recorded once, and returns when all is done.
  * Two computes side by
- * side take twice as long each.
+ * side take twice as long each.  times_ret[] is of all tasks; or NULL.
  */
 double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
-                       stp_task_slowdown slowdown, void *user,
-                       double *event_us);
+                       stp_task_slowdown slowdown, void *user, double *event_us,
+                       struct stp_task_time *times_ret);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /*
- * module.h - devices in libraries of their own, opened at run time
+ * module.h - devices and engines in libraries of their own, opened at run time
  *
  * So that the command runs on machines that lack what a device needs: CUDA and
  * NCCL, Gloo, or MPI.  A module exports one data object, named by
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "bench/device.h"
+#include "bench/engine.h"
 #include "launch/world.h"
 
 #ifdef __cplusplus
@@ -31,7 +32,7 @@ struct stp_device_options {
     unsigned time_limit_s;   /* for one synchronise(); 0: none */
 };
 
-enum { STP_MODULE_ABI = 1 };
+enum { STP_MODULE_ABI = 2 };
 
 struct stp_module {
     int abi;          /* STP_MODULE_ABI of those who compiled it */
@@ -50,6 +51,13 @@ struct stp_module {
     enum stp_status (*world)(int *argc, char ***argv,
                              struct stp_world *world_ret,
                              struct stp_error *err);
+
+    /* Opens the engines of this process's ranks, options->n_local or 1 of them,
+     * into engines_ret[], or says in *err why not; those are untouched then.
+     * All processes of options->world call it.  NULL: it has none. */
+    enum stp_status (*open_engines)(const struct stp_engine_options *options,
+                                    struct stp_engine *engines_ret,
+                                    struct stp_error *err);
 };
 
 #define STP_MODULE_SYMBOL "stp_steptune_module"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/device_cpu.h"
+#include "bench/engine_cpu.h"
 #include "bench/mpi_world.h"
 #include "bench/module.h"
 #include "bench/reduce.h"
@@ -247,6 +248,13 @@ static enum stp_status open_device(const struct stp_device_options *options,
     return stp_device_cpu_open(&mpi_ops, options, device_ret, err);
 }
 
+static enum stp_status open_engine(const struct stp_engine_options *options,
+                                   struct stp_engine *engine_ret,
+                                   struct stp_error *err)
+{
+    return stp_engine_cpu_open(&mpi_ops, options, engine_ret, err);
+}
+
 extern const struct stp_module stp_steptune_module;
 
 __attribute__((visibility("default")))
@@ -255,4 +263,5 @@ const struct stp_module stp_steptune_module = {
     .name = "mpi",
     .open = open_device,
     .world = stp_mpi_world_open,
+    .open_engines = open_engine,
 };

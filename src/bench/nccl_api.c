@@ -15,6 +15,7 @@ static const struct {
     {"ncclGetUniqueId", offsetof(struct stp_nccl_api, get_unique_id)},
     {"ncclCommInitRank", offsetof(struct stp_nccl_api, comm_init_rank)},
     {"ncclCommDestroy", offsetof(struct stp_nccl_api, comm_destroy)},
+    {"ncclCommAbort", offsetof(struct stp_nccl_api, comm_abort)},
     {"ncclCommGetAsyncError",
      offsetof(struct stp_nccl_api, comm_get_async_error)},
     {"ncclGetErrorString", offsetof(struct stp_nccl_api, get_error_string)},

@@ -24,6 +24,7 @@ struct stp_nccl_api {
     int (*comm_init_rank)(stp_nccl_comm *comm, int n_ranks,
                           struct stp_nccl_id id, int rank);
     int (*comm_destroy)(stp_nccl_comm comm);
+    int (*comm_abort)(stp_nccl_comm comm);
     int (*comm_get_async_error)(stp_nccl_comm comm, int *error);
     const char *(*get_error_string)(int result);
     const char *(*get_last_error)(stp_nccl_comm comm);

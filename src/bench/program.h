@@ -18,6 +18,7 @@ enum stp_note_kind {
     STP_NOTE_ELEMENTWISE,
     STP_NOTE_RECORD,
     STP_NOTE_WAIT,
+    STP_NOTE_TASK, /* an engine's: no device notes it */
 };
 
 /* One thing noted; what its kind does not need is 0. */
@@ -28,6 +29,7 @@ struct stp_note {
     struct stp_collective what;
     struct stp_gemm gemm;
     uint64_t n_bytes; /* of each vector of an elementwise kernel */
+    size_t task;      /* which of the engine's */
 };
 
 /* Begin with zeros; free with stp_program_free(). */

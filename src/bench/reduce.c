@@ -1,7 +1,8 @@
 #include "bench/reduce.h"
 
 #include <stdint.h>
-#include <string.h>
+
+#include "bench/half.h"
 
 /* Iterations do not depend on each other, even where 'out' is an input. */
 #if defined(__clang__)
@@ -9,68 +10,6 @@
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
-
-/* ---- sixteen bits ---- */
-
-static float float_of_bits(uint32_t bits)
-{
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
-static uint32_t bits_of_float(float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof(bits));
-    return bits;
-}
-
-static float float_of_bf16(uint16_t half)
-{
-    return float_of_bits((uint32_t)half << 16);
-}
-
-static uint16_t bf16_of_float(float value)
-{
-    uint32_t bits = bits_of_float(value);
-
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40); /* NaN stays NaN */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* The exponent is rebiased by a multiplication, which also normalises what is
- * tiny in f16. */
-static float float_of_f16(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t rest = (uint32_t)(half & 0x7fff) << 13;
-    uint32_t bits = bits_of_float(float_of_bits(rest) * 0x1p112f);
-
-    if (rest >= 0x7c00u << 13) /* infinities and NaN */
-        bits = rest | 0x7f800000;
-    return float_of_bits(sign | bits);
-}
-
-static uint16_t f16_of_float(float value)
-{
-    uint32_t bits = bits_of_float(value);
-    uint32_t sign = bits >> 16 & 0x8000;
-    uint32_t rest = bits & 0x7fffffff;
-
-    if (rest > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00);
-    if (rest >= bits_of_float(65520)) /* rounds to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (rest < bits_of_float(0x1p-14f)) /* the addition rounds to a tiny one */
-        return (uint16_t)(sign |
-                          (bits_of_float(float_of_bits(rest) + 0.5f) & 0xffff));
-    rest += 0xfff + (rest >> 13 & 1);
-    return (uint16_t)(sign | (rest - (112u << 23)) >> 13);
-}
 
 /* ---- one function a type and operation ---- */
 
@@ -108,8 +47,8 @@ static uint16_t f16_of_float(float value)
 ARITHMETIC(u8, uint8_t, uint32_t, SAME, SAME)
 ARITHMETIC(u32, uint32_t, uint32_t, SAME, SAME)
 ARITHMETIC(u64, uint64_t, uint64_t, SAME, SAME)
-ARITHMETIC(f16, uint16_t, float, float_of_f16, f16_of_float)
-ARITHMETIC(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
+ARITHMETIC(f16, uint16_t, float, stp_float_of_f16, stp_f16_of_float)
+ARITHMETIC(bf16, uint16_t, float, stp_float_of_bf16, stp_bf16_of_float)
 ARITHMETIC(f32, float, float, SAME, SAME)
 ARITHMETIC(f64, double, double, SAME, SAME)
 ORDER(i8, int8_t, int8_t, SAME, SAME)
@@ -118,8 +57,8 @@ ORDER(i32, int32_t, int32_t, SAME, SAME)
 ORDER(u32, uint32_t, uint32_t, SAME, SAME)
 ORDER(i64, int64_t, int64_t, SAME, SAME)
 ORDER(u64, uint64_t, uint64_t, SAME, SAME)
-ORDER(f16, uint16_t, float, float_of_f16, f16_of_float)
-ORDER(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
+ORDER(f16, uint16_t, float, stp_float_of_f16, stp_f16_of_float)
+ORDER(bf16, uint16_t, float, stp_float_of_bf16, stp_bf16_of_float)
 ORDER(f32, float, float, SAME, SAME)
 ORDER(f64, double, double, SAME, SAME)
 
@@ -158,10 +97,10 @@ DIVIDE(i32, int32_t, int64_t, SAME, SAME)
 DIVIDE(u32, uint32_t, uint32_t, SAME, SAME)
 DIVIDE(i64, int64_t, int64_t, SAME, SAME)
 DIVIDE(u64, uint64_t, uint64_t, SAME, SAME)
-DIVIDE(f16, uint16_t, float, float_of_f16, f16_of_float)
+DIVIDE(f16, uint16_t, float, stp_float_of_f16, stp_f16_of_float)
 DIVIDE(f32, float, float, SAME, SAME)
 DIVIDE(f64, double, double, SAME, SAME)
-DIVIDE(bf16, uint16_t, float, float_of_bf16, bf16_of_float)
+DIVIDE(bf16, uint16_t, float, stp_float_of_bf16, stp_bf16_of_float)
 
 void stp_reduce_divide(int type, void *data, size_t n, unsigned ranks)
 {

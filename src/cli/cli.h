@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "bench/device.h"
+#include "bench/engine.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
 #include "core/dtype.h"
@@ -40,6 +41,7 @@ struct stp_command {
 
 int stp_cmd_sweep(int argc, char **argv);
 int stp_cmd_iterate(int argc, char **argv);
+int stp_cmd_train(int argc, char **argv);
 int stp_cmd_derive(int argc, char **argv);
 int stp_cmd_verify(int argc, char **argv);
 int stp_cmd_tune(int argc, char **argv);
@@ -197,14 +199,23 @@ struct stp_open_options {
     const struct stp_run_options *run; /* NULL: defaults */
     const struct stp_world *world;     /* NULL: this process alone */
     uint64_t max_bytes;                /* of a collective */
-    const char *plugin;                /* under test, or NULL */
-    const char *graphs_file;           /* NCCL's search graphs; or NULL */
+    unsigned n_ranks;   /* of a recorded machine that trains; 0: all it has */
+    const char *plugin; /* under test, or NULL */
+    const char *graphs_file; /* NCCL's search graphs; or NULL */
 };
 
 /* Opens a device, a real or a recorded one.  Status and *err as
  * stp_module.open; STP_ERR_NOTHING if there is nothing to run on. */
 enum stp_status stp_open(const struct stp_open_options *options,
                          struct stp_device *device_ret, struct stp_error *err);
+
+/* Opens the engines of this process's ranks, 'n_local' of them, for training:
+ * GPUs, one on CPUs, or one of a recorded machine, which stands for all its
+ * ranks. */
+enum stp_status stp_open_engines(const struct stp_open_options *options,
+                                 unsigned n_local,
+                                 struct stp_engine *engines_ret,
+                                 struct stp_error *err);
 
 /*
  * Runs 'body' in each process that the options ask for, which become complete
@@ -248,17 +259,13 @@ uint64_t stp_size_grain(const struct stp_device *device, int coll, int type);
 /* The largest message that the options ask for, or a default of 1 GiB. */
 uint64_t stp_max_bytes(const struct stp_measure_options *measure);
 
-/* A progress bar on standard error if that is a terminal; stops on SIGINT and
- * SIGTERM.  For stp_sweep_run() and stp_replay().  'user' says what is counted;
- * NULL: sizes. */
+/* A progress bar on standard error if that is a terminal; false once there is a
+ * wish to stop (launch/stop.h).  For stp_sweep_run() and stp_replay().  'user'
+ * says what is counted; NULL: sizes. */
 bool stp_progress(void *user, size_t done, size_t total);
-void stp_progress_begin(void);
 
 /* Wipes the bar from the terminal, for a line that is to stand there. */
 void stp_progress_clear(void);
-
-/* Whether a signal stopped a sweep since stp_progress_begin(). */
-bool stp_interrupted(void);
 
 struct stp_steadiness; /* analyse/steadiness.h */
 

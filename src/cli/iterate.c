@@ -5,6 +5,7 @@
 
 #include "cli/iterate.h"
 #include "launch/clock.h"
+#include "launch/stop.h"
 #include "report/iteration_plots.h"
 
 enum {
@@ -107,7 +108,7 @@ static bool progress(void *user, size_t done, size_t total)
             it->saved = save(it, &it->saved_err);
         stp_progress(turns, done, total);
     }
-    if (stp_world_any(it->world, stp_interrupted() || it->saved != STP_OK,
+    if (stp_world_any(it->world, stp_stop_wished() || it->saved != STP_OK,
                       &stop, &it->saved_err) != STP_OK)
         it->saved = STP_ERR_DEVICE;
     return !stop;
@@ -153,7 +154,7 @@ static enum stp_status measure(struct iterate *it)
     if (status == STP_OK)
         status = stp_plan_iterations(&it->info, &o->work, o->find_regimes,
                                      &it->plan, it->err);
-    stp_progress_begin();
+    stp_stop_begin();
     it->saved_ms = stp_now_ms();
     if (status == STP_OK)
         status =

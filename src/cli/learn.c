@@ -192,10 +192,12 @@ static const struct argp argp = {
            "learns, and prints how soon it settled, what learning cost, and "
            "what it came to.\v"
            "settled: calls of a collective and size until the choice changed "
-           "for the last time within its first 1000, median and 95th "
-           "percentile.  lost: time over NCCL's own choice in the first 1000 "
-           "steps, and in all; negative is won.  final gain: of the last "
-           "fifth of the steps over NCCL's, with a 95 percent interval.",
+           "for the last time within its first 1000, re-tests apart, median "
+           "and 95th percentile; searched: those of them since its first "
+           "trial, as one may wait for another.  lost: time over NCCL's own "
+           "choice in the first 1000 steps, and in all; negative is won.  "
+           "final gain: of the last fifth of the steps over NCCL's, with a 95 "
+           "percent interval.",
 };
 
 /* ---- playing ---- */

@@ -11,6 +11,8 @@ static const struct stp_command commands[] = {
     {"sweep", "time collectives: every size with every arm", stp_cmd_sweep},
     {"iterate", "time training iterations: compute and collectives together",
      stp_cmd_iterate},
+    {"train", "train a model data-parallel, and see what communication costs",
+     stp_cmd_train},
     {"derive", "make a policy out of measurements", stp_cmd_derive},
     {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify},
     {"explain", "what a tuner plugin decides, size by size", stp_cmd_explain},

@@ -1,11 +1,11 @@
 /* measure.c - from options to a device, a plan and a progress bar */
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "launch/stop.h"
 
 enum {
     DEFAULT_ROUNDS = 10,
@@ -179,35 +179,10 @@ enum stp_status stp_make_plan(const struct stp_device *device,
 
 /* ---- progress ---- */
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
-
-void stp_progress_begin(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-
-    interrupted = 0;
-    sigemptyset(&action.sa_mask);
-    /* a second Ctrl-C ends us at once; what was read or written goes on */
-    action.sa_flags = (int)(SA_RESETHAND | SA_RESTART);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 void stp_progress_clear(void)
 {
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
-}
-
-bool stp_interrupted(void)
-{
-    return interrupted != 0;
 }
 
 bool stp_progress(void *user, size_t done, size_t total)
@@ -221,5 +196,5 @@ bool stp_progress(void *user, size_t done, size_t total)
                 width - filled, "", done, total,
                 user != NULL ? (const char *)user : "sizes",
                 done == total ? "\n" : "");
-    return !interrupted;
+    return !stp_stop_wished();
 }

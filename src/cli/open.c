@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "bench/device_mock.h"
+#include "bench/engine_mock.h"
 #include "bench/module.h"
 #include "cli/cli.h"
 
@@ -80,6 +81,24 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
     return stp_device_mock_open(&options, device_ret, err);
 }
 
+/* Of all processes. */
+static enum stp_status load_module(const struct stp_world *world, int module,
+                                   const struct stp_module **module_ret,
+                                   struct stp_error *err)
+{
+    char path[STP_CLI_PATH];
+    enum stp_status status;
+
+    if (stp_find_module(modules[module].module, path, err) == STP_OK)
+        status = stp_module_open(path, module_ret, err);
+    else
+        status = stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                          "no steptune-%s.so in lib/steptune beside this "
+                          "program: it is built where %s is installed",
+                          modules[module].module, modules[module].needs);
+    return stp_world_agree(world, status, err);
+}
+
 static enum stp_status open_module(const struct stp_open_options *o, int module,
                                    struct stp_device *device_ret,
                                    struct stp_error *err)
@@ -90,7 +109,6 @@ static enum stp_status open_module(const struct stp_open_options *o, int module,
         .plugin = o->plugin,
         .graphs_file = o->graphs_file};
     const struct stp_module *opened;
-    char path[STP_CLI_PATH];
     enum stp_status status;
 
     if (options.world == NULL)
@@ -101,14 +119,7 @@ static enum stp_status open_module(const struct stp_open_options *o, int module,
         options.graph = o->run->graph;
         options.time_limit_s = o->run->time_limit_s;
     }
-    if (stp_find_module(modules[module].module, path, err) == STP_OK)
-        status = stp_module_open(path, &opened, err);
-    else
-        status = stp_fail(err, STP_ERR_NOTHING, 0, 0,
-                          "no steptune-%s.so in lib/steptune beside this "
-                          "program: it is built where %s is installed",
-                          modules[module].module, modules[module].needs);
-    status = stp_world_agree(options.world, status, err);
+    status = load_module(options.world, module, &opened, err);
     return status == STP_OK ? opened->open(&options, device_ret, err) : status;
 }
 
@@ -120,6 +131,50 @@ enum stp_status stp_open(const struct stp_open_options *o,
 
     return module < 0 ? open_recorded(o, device_ret, err)
                       : open_module(o, module, device_ret, err);
+}
+
+static enum stp_status open_recorded_engine(const struct stp_open_options *o,
+                                            struct stp_engine *engine_ret,
+                                            struct stp_error *err)
+{
+    struct stp_engine_mock_options options = {
+        .n_ranks = o->n_ranks, .plugin = o->plugin, .seed = o->machine->seed};
+    char path[STP_CLI_PATH];
+
+    if (o->run->backend != NULL)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "--backend %s does not run on '%s'", o->run->backend,
+                        o->machine->on);
+    if (stp_find_machine(o->machine->on, path, err) != STP_OK)
+        return STP_ERR_NOTHING;
+    options.machine_path = path;
+    return stp_engine_mock_open(&options, engine_ret, err);
+}
+
+enum stp_status stp_open_engines(const struct stp_open_options *o,
+                                 unsigned n_local,
+                                 struct stp_engine *engines_ret,
+                                 struct stp_error *err)
+{
+    const struct stp_engine_options options = {.world = o->world,
+                                               .n_local = n_local,
+                                               .time_limit_s =
+                                                   o->run->time_limit_s,
+                                               .plugin = o->plugin};
+    const int module = choose_module(o->machine->on, o->run->backend);
+    const struct stp_module *opened;
+    enum stp_status status;
+
+    if (module < 0)
+        return open_recorded_engine(o, engines_ret, err);
+    status = load_module(options.world, module, &opened, err);
+    if (status != STP_OK)
+        return status;
+    if (opened->open_engines == NULL)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "no training over %s, expected --on cpu or cuda",
+                        opened->name);
+    return opened->open_engines(&options, engines_ret, err);
 }
 
 int stp_exit_status(enum stp_status status)

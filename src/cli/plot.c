@@ -1,19 +1,20 @@
 /* plot.c - `steptune plot` */
+#include "report/folder.h"
 #include "report/plot.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "cli/plot.h"
 #include "core/names.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/measurements_any.h"
 #include "report/plot_journal.h"
 #include "report/study.h"
+#include "report/train_charts.h"
 
 struct options {
     char **files;
@@ -23,12 +24,19 @@ struct options {
     const char *title;
     int coll; /* -1: as the files say */
     unsigned n_curves;
+    bool json;
 };
 
-enum { OPT_OUT = 0x500, OPT_FORMAT, OPT_TITLE, OPT_COLLECTIVE, OPT_CURVES };
+enum {
+    OPT_FORMAT = 0x500,
+    OPT_TITLE,
+    OPT_COLLECTIVE,
+    OPT_CURVES,
+    OPT_JSON,
+};
 
 static const struct argp_option options[] = {
-    {"out", OPT_OUT, "DIR", 0,
+    {"out", 'o', "DIR", 0,
      "Where to write, made if need be (default: the working directory)", 0},
     {"format", OPT_FORMAT, "FORMAT", 0, "png (default), svg or both", 0},
     {"title", OPT_TITLE, "TEXT", 0, "What every title begins with", 0},
@@ -39,6 +47,8 @@ static const struct argp_option options[] = {
     {"collective", OPT_COLLECTIVE, "NAME", 0,
      "What nccl-tests' text before version 2.17 is of, which does not say it",
      0},
+    {"json", OPT_JSON, NULL, 0,
+     "Of training: print what was drawn, what was not and the runs as JSON", 0},
     {0},
 };
 
@@ -64,7 +74,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     uint64_t n;
 
     switch (key) {
-    case OPT_OUT:
+    case 'o':
         o->out = arg;
         return 0;
     case OPT_FORMAT:
@@ -85,6 +95,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         if (o->coll < 0)
             argp_error(state, "--collective '%s', expected one of %s", arg,
                        stp_coll_names());
+        return 0;
+    case OPT_JSON:
+        o->json = true;
         return 0;
     case ARGP_KEY_ARGS:
         o->files = state->argv + state->next;
@@ -109,7 +122,11 @@ static const struct argp argp = {
         "collective. Several files, backends or numbers of processes of "
         "all-reduce are also compared with each other, in plots, tables and "
         "sentences. Of the journal of a job that learned (STEPTUNE_JOURNAL): "
-        "the time lost while learning, and what ran meanwhile.\vgnuplot draws "
+        "the time lost while learning, and what ran meanwhile. Of the results "
+        "of `steptune train`, of one model of GPU or several: precisions, "
+        "scaling, accumulation, exposed communication, loss, modes, throughput "
+        "and hardware, as far as there are runs to compare, and a "
+        "table.\vgnuplot draws "
         "them; STEPTUNE_GNUPLOT names another.",
 };
 
@@ -219,9 +236,10 @@ static int make_folder(const struct job *job)
 {
     const char *out = job->o->out;
 
-    if (out != NULL && mkdir(out, 0777) != 0 && errno != EEXIST)
-        return stp_complain(job->command, "cannot make the folder '%s': %s",
-                            out, strerror(errno));
+    struct stp_error err;
+
+    if (out != NULL && stp_folder_make(out, &err) != STP_OK)
+        return stp_complain_error(job->command, NULL, &err);
     return STP_EXIT_OK;
 }
 
@@ -318,6 +336,31 @@ static int plot_journal(const struct job *job, const char *file)
     return exit_status;
 }
 
+/* ---- training ---- */
+
+static bool has_training(const struct options *o)
+{
+    for (int i = 0; i < o->n_files; i++)
+        if (stp_train_results_begin(o->files[i]))
+            return true;
+    return false;
+}
+
+static int plot_training(const struct job *job)
+{
+    const struct options *o = job->o;
+    struct stp_plot_training what = {.command = job->command,
+                                     .gnuplot = job->gnuplot,
+                                     .files = o->files,
+                                     .n_files = o->n_files,
+                                     .folder = o->out,
+                                     .title = o->title,
+                                     .json = o->json};
+
+    memcpy(what.formats, o->formats, sizeof(what.formats));
+    return stp_plot_training(&what);
+}
+
 /* ---- reading ---- */
 
 /* Their sizes are no curve of a collective. */
@@ -368,13 +411,18 @@ int stp_cmd_plot(int argc, char **argv)
     struct options o = {.formats = {[STP_PLOT_PNG] = true},
                         .coll = -1,
                         .n_curves = STP_PLOT_CURVES};
-    const struct job journal = {&o, argv[0], getenv("STEPTUNE_GNUPLOT"), NULL};
+    const struct job other = {&o, argv[0], getenv("STEPTUNE_GNUPLOT"), NULL};
     struct stp_dataset *sets;
     int exit_status;
 
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     if (find_journal(&o) != NULL)
-        return plot_journal(&journal, find_journal(&o));
+        return plot_journal(&other, find_journal(&o));
+    if (has_training(&o))
+        return plot_training(&other);
+    if (o.json)
+        return stp_complain(argv[0], "--json, expected results of `steptune "
+                                     "train`");
     sets = calloc((size_t)o.n_files, sizeof(*sets));
     if (sets == NULL)
         return stp_complain(argv[0], "out of memory");

@@ -6,6 +6,7 @@
 
 #include "bench/device_mock.h"
 #include "cli/record.h"
+#include "launch/stop.h"
 #include "report/recorded.h"
 
 enum { OPT_CHANNELS = 0x300, OPT_NO_OVERLAP, OPT_FORCE };
@@ -278,7 +279,7 @@ static int body(void *user, const struct stp_world *world)
     int exit_status = STP_EXIT_OK;
     enum stp_status status;
 
-    stp_progress_begin();
+    stp_stop_begin();
     status = begin(job, world, &folder, &err);
     if (status == STP_OK) {
         status = record_together(job, world, &folder, &record, &err);

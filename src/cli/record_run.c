@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/record.h"
+#include "launch/stop.h"
 
 /* ---- what is recorded unless somebody asks otherwise: on 4 GPUs about a
  * minute of it ---- */
@@ -231,7 +232,7 @@ static bool progress(void *user, size_t done, size_t total)
     r->n_done++;
     if (r->world->rank == 0)
         stp_progress(steps, r->n_done, r->n_total);
-    return stp_world_any(r->world, stp_interrupted(), &stop, r->err) ==
+    return stp_world_any(r->world, stp_stop_wished(), &stop, r->err) ==
                STP_OK &&
            !stop;
 }

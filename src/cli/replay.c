@@ -7,6 +7,7 @@
 #include "analyse/replay.h"
 #include "cli/cli.h"
 #include "core/text.h"
+#include "launch/stop.h"
 #include "report/results.h"
 
 struct options {
@@ -230,7 +231,7 @@ static int play(const struct options *o, const char *command,
     struct stp_error err;
     enum stp_status status;
 
-    stp_progress_begin();
+    stp_stop_begin();
     status = stp_replay(&what, trace, &replay, &err);
     if (status != STP_OK)
         return stp_complain_error(command, o->trace, &err);

@@ -15,8 +15,9 @@ struct stp_online_run {
     const char *strategy;  /* NULL: as the environment says */
     const char *objective; /* likewise */
     struct stp_online_settings settings;
-    off_t journal_from; /* bytes that were there before the job */
-    struct stat before; /* the learned policy; st_ino 0: there was none */
+    char base[STP_PATH_SIZE]; /* the policy to begin with; "": none */
+    off_t journal_from;       /* bytes that were there before the job */
+    struct stat before;       /* the learned policy; st_ino 0: there was none */
 };
 
 /* Sets a variable of the job; complains without memory. */

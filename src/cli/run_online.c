@@ -85,6 +85,20 @@ static void look_before(struct stp_online_run *run)
         run->before.st_ino = 0;
 }
 
+static enum stp_status find_base(struct stp_online_run *run,
+                                 struct stp_error *err)
+{
+    struct stp_plugin_settings settings;
+    enum stp_status status = stp_settings_read(&settings, err);
+    const char *base;
+
+    if (status != STP_OK)
+        return status;
+    base = stp_online_base(&run->settings, &settings);
+    snprintf(run->base, sizeof(run->base), "%s", base != NULL ? base : "");
+    return STP_OK;
+}
+
 int stp_run_online_begin(const char *command, struct stp_online_run *run,
                          const char *policy, const char *folder)
 {
@@ -97,7 +111,8 @@ int stp_run_online_begin(const char *command, struct stp_online_run *run,
         status = set_journal(command, folder);
     if (status != STP_EXIT_OK)
         return status;
-    if (stp_online_settings_read(0, &run->settings, &err) != STP_OK)
+    if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
+        find_base(run, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     look_before(run);
     return STP_EXIT_OK;
@@ -132,6 +147,7 @@ enum stp_status stp_run_online_end(const struct stp_online_run *run,
         .strategy = stp_strategy_name(rules->bandit.strategy),
         .objective = stp_learn_objective_name(rules->objective),
         .policy = is_learned_new(run) ? run->settings.learned : NULL,
+        .base = run->base[0] != '\0' ? run->base : NULL,
     };
     return status;
 }

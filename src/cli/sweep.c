@@ -4,6 +4,7 @@
 
 #include "analyse/compare.h"
 #include "cli/sweep.h"
+#include "launch/stop.h"
 #include "report/file.h"
 #include "report/measurements_csv.h"
 #include "report/nccl_text.h"
@@ -120,7 +121,7 @@ static bool progress(void *user, size_t done, size_t total)
         stp_progress(NULL, done, total);
     }
     s->n_printed = s->data.n_rows;
-    if (stp_world_any(s->world, stp_interrupted() || s->saved != STP_OK, &stop,
+    if (stp_world_any(s->world, stp_stop_wished() || s->saved != STP_OK, &stop,
                       &s->saved_err) != STP_OK)
         s->saved = STP_ERR_DEVICE;
     return !stop;
@@ -168,7 +169,7 @@ static enum stp_status run_plan(struct sweep *s, int type, int op)
         return status;
     if (prints)
         print_head(s);
-    stp_progress_begin();
+    stp_stop_begin();
     status =
         stp_sweep_run(&s->device, &s->plan.plan, progress, s, &s->data, s->err);
     if (prints)

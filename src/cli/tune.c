@@ -9,6 +9,7 @@
 
 #include "cli/tune.h"
 #include "launch/clock.h"
+#include "launch/stop.h"
 
 /* ---- where it runs ---- */
 
@@ -170,7 +171,7 @@ static enum stp_status tune(struct stp_tune *t)
     char plugin[STP_CLI_PATH];
     enum stp_status status = stp_find_plugin("steptune", plugin, &t->err);
 
-    stp_progress_begin();
+    stp_stop_begin();
     if (status == STP_OK)
         status = measure(t);
     if (status == STP_OK)

@@ -7,6 +7,7 @@
 #include "analyse/refine.h"
 #include "cli/tune.h"
 #include "launch/clock.h"
+#include "launch/stop.h"
 #include "report/file.h"
 
 enum {
@@ -135,7 +136,7 @@ static bool go_on(void *user, size_t done, size_t total)
     (void)user;
     (void)done;
     (void)total;
-    return !stp_interrupted();
+    return !stp_stop_wished();
 }
 
 enum stp_status stp_tune_run_setting(struct stp_tune *t,

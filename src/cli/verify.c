@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "cli/iterate.h"
 #include "cli/trial.h"
+#include "launch/stop.h"
 #include "report/measurements_csv.h"
 #include "report/results.h"
 
@@ -189,7 +190,7 @@ static int verify(const struct options *o, const char *command,
     struct stp_error err;
     enum stp_status status;
 
-    stp_progress_begin();
+    stp_stop_begin();
     status = o->iterates
                  ? measure_iterations(o, device, &data, &comparisons, &err)
                  : measure_sizes(o, device, &data, &comparisons, &err);

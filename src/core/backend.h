@@ -56,6 +56,7 @@ struct stp_launch {
 };
 
 struct stp_observer; /* the part of an instance that learns */
+struct stp_times;    /* agree/times.h: where ranks note the GPU's times */
 
 /* What a backend that learns has besides. */
 struct stp_learn_ops {
@@ -63,6 +64,13 @@ struct stp_learn_ops {
      * called before choose(), in its thread. */
     bool (*wants_time)(const void *self);
     void (*set_time)(void *self, uint64_t t_ns);
+
+    /* Where this rank is to note when collectives began and ended, NULL if
+     * nobody wants to know; lives as long as the instance.  wants_times() is
+     * whether that is of use for calls to come: on all ranks alike, to be asked
+     * after choose(), in its thread. */
+    struct stp_times *(*times)(void *self);
+    bool (*wants_times)(const void *self);
 
     /* One rank of a communicator learns; NULL on the others.  Lives as long as
      * the instance. */
@@ -76,20 +84,25 @@ struct stp_learn_ops {
      * launch path; one thread at a time, as all that follow but launched() and
      * took(). */
     void (*think)(struct stp_observer *observer);
-    bool (*wants_gpu)(const struct stp_observer *observer);
     bool (*is_exploring)(const struct stp_observer *observer);
 
     /* Whether nothing will be tried any more: not all ranks take part, or one
      * was too far behind. */
     bool (*is_stopped)(const struct stp_observer *observer);
+
+    /* Whether it does without the GPU's times, for not all ranks note them. */
+    bool (*is_blind)(const struct stp_observer *observer);
     void (*reward)(struct stp_observer *observer,
                    const struct stp_reward *reward);
 
-    /* False if nobody wants the time of it; else what took() is to be told.
-     * In whichever thread launches, and in one that sees the end. */
+    /* False if nobody wants the time of it; else what took() is to be told
+     * when this rank has noted its times: the how manieth it was of its
+     * function, and when it ended by the GPU's clock.  In whichever thread
+     * launches, and in one that sees the end. */
     bool (*launched)(struct stp_observer *observer,
                      const struct stp_launch *launch, uint32_t *token_ret);
-    void (*took)(struct stp_observer *observer, uint32_t token, double us);
+    void (*took)(struct stp_observer *observer, uint32_t token, uint64_t number,
+                 uint64_t end_ns);
 
     /* The message and the arm of an event. */
     void (*explain)(const struct stp_observer *observer,

@@ -5,9 +5,15 @@
  *
  *   gpu    of each collective on the GPU, by the profiler
  *   step   of the training step, found from the calls (period.h)
- *   file   what the application wrote; each belongs to the arm in force
+ *   file   what the application wrote: of a key, the n-th line belongs to the
+ *          n-th call, or with fewer or more lines to the arm in force, to
+ *          which epsilon-greedy gives all of them
  *   auto   the GPU's times propose an arm, and steps must get shorter by it
  *          (confirm.h); without a profiler, step
+ *
+ * Steps are timed by when collectives ended on the GPU where that is known, for
+ * a host runs ahead of it by many steps and then waits; else by when they were
+ * called.
  *
  * Calls, changes and times come in the order in which they happened on one
  * rank, as notes (ring.h).  What it wants, others must agree to: it hears of
@@ -36,6 +42,9 @@ enum stp_learn_objective {
 };
 const char *stp_learn_objective_name(enum stp_learn_objective objective);
 int stp_learn_objective_from_name(const char *word, size_t len); /* -1 */
+
+/* Whether times of collectives on the GPU are wanted for it. */
+bool stp_learn_objective_is_gpu(enum stp_learn_objective objective);
 
 struct stp_learner_rules {
     struct stp_bandit_rules bandit;
@@ -103,7 +112,9 @@ bool stp_learner_wants(struct stp_learner *learner,
 /* Whether there is something to find out yet, or again; only then times are of
  * use. */
 bool stp_learner_is_exploring(const struct stp_learner *learner);
-bool stp_learner_wants_gpu(const struct stp_learner *learner);
+
+/* The GPU's times will not come: steps alone say what is better. */
+void stp_learner_do_without_gpu(struct stp_learner *learner);
 
 /* What was learned of a key.  is_settled only if it also was confirmed, where
  * that is asked for. */

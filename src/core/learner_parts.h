@@ -12,9 +12,16 @@
 struct stp_learner_state {
     bool is_known;
     uint8_t in_force;   /* arm */
+    uint8_t ran;        /* arm with which it ran last on the GPU */
     uint8_t confirmed;  /* arm of which steps got shorter; 0: none */
     bool was_settled;   /* told so */
     uint64_t last_call; /* number of its last call */
+
+    uint64_t n_calls;
+    uint64_t n_lines;    /* of a file: the last is of this call, from 1 */
+    uint64_t n_before;   /* calls before those of the arm in force */
+    uint8_t before;      /* arm before it */
+    bool lines_are_some; /* a line is not a call's: of the last one, then */
 };
 
 struct stp_learner {
@@ -25,8 +32,8 @@ struct stp_learner {
     struct stp_steps *steps;
 
     uint64_t n_calls;
-    uint64_t n_timed;     /* of those, that have a time */
-    uint64_t last_change; /* timed calls before what is in force */
+    uint64_t n_timed;     /* that steps are found by */
+    uint64_t last_change; /* of those, before what is in force */
     uint64_t last_ns;     /* of the last call that has a time */
     double elapsed_us;
     bool has_steps;
@@ -37,8 +44,11 @@ struct stp_learner {
     bool is_pending; /* a wish is on its way */
     bool of_bandit;  /* it is the bandit's, not a confirmation's */
     struct stp_bandit_want pending;
-    int trial_key;       /* of a trial in force; -1: none */
-    uint64_t last_heard; /* calls before the last word of what is tried */
+    int trial_key; /* of a trial in force; -1: none */
+    struct {
+        uint64_t n_calls;
+        uint64_t n_timed;
+    } heard; /* what there was at the last word of what is tried */
 
     int confirm_key; /* -1: nothing is being confirmed */
     unsigned confirm_arm;
@@ -54,6 +64,12 @@ bool stp_learner_is_by_gpu(const struct stp_learner *learner);
 
 /* Whether the job still has the key. */
 bool stp_learner_is_live(const struct stp_learner *learner, unsigned key);
+
+/* Whether what is confirmed runs: a GPU is behind its host. */
+bool stp_learner_is_run(const struct stp_learner *learner);
+
+/* There is word of what is tried, or it changes. */
+void stp_learner_heard(struct stp_learner *learner);
 
 /* ---- learner_tell.c ---- */
 

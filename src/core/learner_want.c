@@ -7,6 +7,9 @@ enum { PATIENCE_CALLS = 8192 };
 /* Lines of a file, and steps, within which there is word of what is tried. */
 enum { UNHEARD_CALLS = 4096, UNHEARD_STEPS = 8 };
 
+/* By which a host is ahead of its GPU at most: CUDA's queue. */
+enum { AHEAD_CALLS = 1024 };
+
 /* A step is longer by this share at least, or it is not worth confirming. */
 static const double least_gain = 1e-4;
 
@@ -93,21 +96,26 @@ static void drop_forgotten(struct stp_learner *l)
         l->confirm_key = -1;
 }
 
-/* In calls. */
-static uint64_t most_unheard(const struct stp_learner *l)
+/* Whether there is no word of what is tried any more. */
+static bool is_unheard(const struct stp_learner *l)
 {
-    return l->rules.objective == STP_LEARN_FILE
-               ? UNHEARD_CALLS
-               : UNHEARD_STEPS * ((uint64_t)stp_steps_calls(l->steps) + 1);
+    uint64_t n = l->n_calls - l->heard.n_calls;
+    uint64_t steps = UNHEARD_STEPS * ((uint64_t)stp_steps_calls(l->steps) + 1);
+
+    if (l->rules.objective == STP_LEARN_FILE)
+        return n > UNHEARD_CALLS;
+    if (stp_learner_is_by_gpu(l) && n <= steps + AHEAD_CALLS)
+        n = stp_learner_is_run(l) ? l->n_timed - l->heard.n_timed : 0;
+    return n > steps;
 }
 
 /* What is tried must not stay where its times do not come, as while a job does
  * something else than its steps. */
 static void drop_unheard(struct stp_learner *l)
 {
-    if (l->n_calls - l->last_heard <= most_unheard(l))
+    if (!is_unheard(l))
         return;
-    l->last_heard = l->n_calls;
+    stp_learner_heard(l);
     if (l->confirm_key >= 0)
         l->must_switch = l->confirm.is_arm; /* and goes on from there */
     else if (l->trial_key >= 0 && !stp_learner_is_by_gpu(l))

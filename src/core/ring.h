@@ -22,16 +22,20 @@ enum {
 enum stp_note_kind {
     STP_NOTE_CALL,  /* of 'key', at t_ns on the host's clock */
     STP_NOTE_BEGAN, /* 'arm' of 'key' is in force for the calls that follow */
-    STP_NOTE_TOOK,  /* a collective that ran with 'arm': us on the GPU */
+    STP_NOTE_RAN,   /* a collective with 'arm' was over at t_ns on the GPU's */
+    STP_NOTE_TOOK,  /* a collective that ran with 'arm': us on the GPU, or
+                       which it was of its function */
 };
 
 struct stp_note {
     uint8_t kind; /* enum stp_note_kind */
     uint8_t key;
     uint8_t arm;
-    uint8_t n_channels; /* of STP_NOTE_TOOK */
+    uint8_t n_channels; /* of STP_NOTE_TOOK, as what follows */
+    int8_t algo;        /* that ran */
     union {
         uint64_t t_ns;
+        uint64_t number;
         double us;
     };
 };

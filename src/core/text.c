@@ -233,3 +233,10 @@ enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
     fclose(fp);
     return status;
 }
+
+const char *stp_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}

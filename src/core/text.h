@@ -51,6 +51,9 @@ bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
 /* A finite decimal number such as 1.02, -3 or 2e-6, whatever the locale. */
 bool stp_parse_double(const char *s, size_t len, double *value_ret);
 
+/* What is behind the last slash of 'path'. */
+const char *stp_base_name(const char *path);
+
 /*
  * Reads the file at 'path' whole, into *text_ret, to be freed with free(), with
  * a NUL behind its *len_ret bytes.  STP_ERR_IO (a directory, too),

@@ -14,6 +14,7 @@
 
 #include "launch/clock.h"
 #include "launch/hub.h"
+#include "launch/stop.h"
 
 enum {
     MOMENT_MS = 1000,
@@ -45,6 +46,7 @@ struct run {
     sigset_t mask;    /* as it was */
     struct sigaction on_child;
     int signal; /* the last that this process got, or 0 */
+    unsigned n_signals;
     int passed; /* what was done about a failure: 0, SIGTERM, SIGKILL */
     bool has_failed;
     int64_t deadline_ms; /* for the next thing to do about it */
@@ -236,10 +238,18 @@ static void press(struct run *run)
     signal_all(run, run->passed);
 }
 
+static void pass_on(const struct run *run, int sig)
+{
+    for (unsigned r = 0; r < run->plan->n; r++)
+        if (run->pids[r] != 0)
+            stp_stop_pass_on(run->pids[r], sig, run->n_signals);
+}
+
 static void wait_for_event(struct run *run)
 {
     int64_t ms = 1000;
     struct timespec limit;
+    siginfo_t info;
     int sig;
 
     if (run->has_failed)
@@ -247,12 +257,13 @@ static void wait_for_event(struct run *run)
     if (ms < 0)
         ms = 0;
     limit = (struct timespec){ms / 1000, ms % 1000 * 1000000};
-    sig = sigtimedwait(&run->watched, NULL, &limit);
+    sig = sigtimedwait(&run->watched, &info, &limit);
     if (sig <= 0 || sig == SIGCHLD)
         return;
     run->signal = sig;
-    if (sig != SIGINT) /* the terminal sends that to all */
-        signal_all(run, sig);
+    run->n_signals++;
+    if (info.si_code != SI_KERNEL) /* a terminal has sent it to all */
+        pass_on(run, sig);
 }
 
 static void supervise(struct run *run)

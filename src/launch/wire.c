@@ -177,10 +177,10 @@ static ssize_t send_some(struct stp_wire *wire)
 {
     size_t n_header = wire->n_sent < HEADER ? HEADER - wire->n_sent : 0;
     size_t n_body = wire->n_sent - (HEADER - n_header);
+    size_t n_left = (size_t)wire->out.size - n_body;
     struct iovec parts[] = {
         {(unsigned char *)&wire->out + (HEADER - n_header), n_header},
-        {(unsigned char *)wire->out_body + n_body,
-         (size_t)wire->out.size - n_body},
+        {n_left > 0 ? (unsigned char *)wire->out_body + n_body : NULL, n_left},
     };
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 

@@ -18,6 +18,7 @@ struct stp_journal {
     uint64_t comm_id;
     size_t n_ranks;
     size_t n_nodes;
+    const char *reward_unit;
     size_t length; /* of what is not written yet: whole lines */
     char text[ROOM];
 };
@@ -34,6 +35,7 @@ static void write_head(int fd)
 
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,
+                                 enum stp_learn_objective objective,
                                  struct stp_journal **journal_ret,
                                  struct stp_error *err)
 {
@@ -44,6 +46,7 @@ enum stp_status stp_journal_open(const char *path,
     journal->comm_id = info->comm_id;
     journal->n_ranks = info->shape.n_ranks;
     journal->n_nodes = info->shape.n_nodes;
+    journal->reward_unit = objective == STP_LEARN_FILE ? "ms" : "us";
     journal->fd =
         open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
     if (journal->fd < 0) {
@@ -88,6 +91,20 @@ static void describe(const struct stp_learned *what, char text[160])
                  what->arm.n_channels);
 }
 
+static const char *unit_of(const struct stp_journal *journal,
+                           enum stp_learn_kind kind)
+{
+    static const char *const units[STP_N_LEARN_KINDS] = {
+        [STP_LEARN_STEPPED] = "us",
+        [STP_LEARN_PERIOD] = "calls",
+        [STP_LEARN_NOISY] = "steps",
+    };
+
+    if (kind == STP_LEARN_REWARD)
+        return journal->reward_unit;
+    return units[kind] != NULL ? units[kind] : "";
+}
+
 void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learn_event *event,
                        const struct stp_learned *what)
@@ -103,10 +120,11 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
         snprintf(gain, sizeof(gain), "%.5f,%.5f,%.5f", event->gain,
                  event->gain_low, event->gain_high);
     n = snprintf(journal->text + journal->length, LINE,
-                 "%.3f,%016" PRIx64 ",%zu,%zu,%s,%" PRIu64 ",%s,%.6g,%s\n",
+                 "%.3f,%016" PRIx64 ",%zu,%zu,%s,%" PRIu64 ",%s,%.6g,%s,%s\n",
                  (double)t_ns / 1e3, journal->comm_id, journal->n_nodes,
                  journal->n_ranks, stp_learn_kind_name(event->kind),
-                 event->call, arm, event->value, gain);
+                 event->call, arm, event->value, gain,
+                 unit_of(journal, event->kind));
     if (n > 0 && n < LINE)
         journal->length += (size_t)n;
 }

@@ -13,15 +13,18 @@ extern "C" {
 #endif
 
 /* The columns.  t_us is of the host's clock, bytes of the first message of its
- * kind; value is what the event says (core/learner.h). */
+ * kind; value is what the event says (core/learner.h), in units of 'unit': us,
+ * ms (of a reward file), calls or steps; empty where there is no value. */
 #define STP_JOURNAL_HEAD                                                       \
     "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"       \
-    "algorithm,protocol,channels,value,gain,gain_low,gain_high\n"
+    "algorithm,protocol,channels,value,gain,gain_low,gain_high,unit\n"
 
 struct stp_journal; /* opaque */
 
+/* 'objective' says what rewards are in. */
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,
+                                 enum stp_learn_objective objective,
                                  struct stp_journal **journal_ret,
                                  struct stp_error *err);
 

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/names.h"
+#include "plugin/clock.h"
 #include "plugin/companion.h"
 #include "plugin/journal.h"
 #include "plugin/learned_file.h"
@@ -45,6 +45,7 @@ struct stp_companion {
     bool told_lock; /* saving failed */
     bool told_graph;
     bool told_stopped;
+    bool told_blind;
     pid_t pid;
 };
 
@@ -62,14 +63,6 @@ static struct {
             (c)->log(level, NCCL_INIT | NCCL_TUNING, "online.c", __LINE__,     \
                      __VA_ARGS__);                                             \
     } while (0)
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* ---- telling ---- */
 
@@ -139,7 +132,7 @@ static void take_event(void *user, const struct stp_learn_event *event)
     stp_backend.learn->explain(c->observer, event, &what);
     say_event(c, event, &what);
     if (c->journal != NULL)
-        stp_journal_write(c->journal, now_ns(), event, &what);
+        stp_journal_write(c->journal, stp_now_ns(), event, &what);
 }
 
 /* ---- what was learned ---- */
@@ -150,7 +143,7 @@ static void save(struct stp_companion *c)
     struct stp_learned_rules learned = {rules, 0};
     struct stp_error err;
 
-    c->saved_ns = now_ns();
+    c->saved_ns = stp_now_ns();
     if (rules == NULL)
         return;
     while (
@@ -172,7 +165,7 @@ static void save_now_and_then(struct stp_companion *c)
 {
     uint64_t every_ns = c->set.save_minutes * UINT64_C(60000000000);
 
-    if (every_ns != 0 && now_ns() - c->saved_ns >= every_ns)
+    if (every_ns != 0 && stp_now_ns() - c->saved_ns >= every_ns)
         save(c);
 }
 
@@ -244,13 +237,24 @@ static void look_whether_stopped(struct stp_companion *c)
         stp_backend.name);
 }
 
+static void look_whether_blind(struct stp_companion *c)
+{
+    if (!stp_backend.learn->is_blind(c->observer) || c->told_blind)
+        return;
+    c->told_blind = true;
+    SAY(c, NCCL_LOG_WARN,
+        "%s: not all ranks have NCCL_PROFILER_PLUGIN set to this plugin, so "
+        "there are no times on the GPU: learns from steps",
+        stp_backend.name);
+}
+
 static void think(struct stp_companion *c)
 {
     stp_backend.learn->think(c->observer);
     look_whether_stopped(c);
+    look_whether_blind(c);
     if (c->profile == NULL)
         return;
-    stp_profile_want(c->profile, stp_backend.learn->wants_gpu(c->observer));
     look_at_graphs(c);
 }
 
@@ -281,8 +285,11 @@ static bool online_choose(struct stp_companion *companion,
 
     if (companion->observer != NULL)
         stp_backend.learn->set_time(
-            self, stp_backend.learn->wants_time(self) ? now_ns() : 0);
+            self, stp_backend.learn->wants_time(self) ? stp_now_ns() : 0);
     decided = stp_backend.choose(self, query, view, choice_ret);
+    if (companion->profile != NULL)
+        stp_profile_want(companion->profile,
+                         stp_backend.learn->wants_times(self));
     if (companion->set.is_inline && companion->observer != NULL)
         think_inline(companion);
     return decided;
@@ -293,20 +300,9 @@ static bool online_choose(struct stp_companion *companion,
 /* Without the profiler, the steps alone say which arm is better. */
 static void choose_objective(struct stp_companion *c)
 {
-    bool has_gpu = c->profile != NULL;
-
-    if (c->set.rules.objective == STP_LEARN_AUTO && !has_gpu)
+    if (c->profile == NULL &&
+        stp_learn_objective_is_gpu(c->set.rules.objective))
         c->set.rules.objective = STP_LEARN_STEP;
-}
-
-static const char *base_policy(struct stp_companion *c,
-                               const struct stp_plugin_settings *settings)
-{
-    if (c->set.warm_start[0] != '\0')
-        return c->set.warm_start;
-    return settings->policy_is_named || access(settings->policy_path, F_OK) == 0
-               ? settings->policy_path
-               : NULL;
 }
 
 static enum stp_status
@@ -331,10 +327,10 @@ online_prepare(const struct stp_plugin_settings *settings,
         c->info.shape.gpu = c->gpu;
     }
     c->pid = getpid();
-    c->saved_ns = now_ns();
+    c->saved_ns = stp_now_ns();
     c->profile = stp_profile_take(info->comm_id);
     choose_objective(c);
-    what_ret->policy_path = base_policy(c, settings);
+    what_ret->policy_path = stp_online_base(&c->set, settings);
     what_ret->learner = c->set.is_frozen ? NULL : &c->set.rules;
     *companion_ret = c;
     return STP_OK;
@@ -345,7 +341,8 @@ static void open_files(struct stp_companion *c)
     struct stp_error err;
 
     if (c->set.journal[0] != '\0' &&
-        stp_journal_open(c->set.journal, &c->info, &c->journal, &err) != STP_OK)
+        stp_journal_open(c->set.journal, &c->info, c->set.rules.objective,
+                         &c->journal, &err) != STP_OK)
         SAY(c, NCCL_LOG_WARN, "%s: no journal: %s", stp_backend.name, err.text);
     if (c->set.rules.objective == STP_LEARN_FILE &&
         stp_reward_file_open(c->set.rewards, &c->rewards, &err) != STP_OK)
@@ -379,7 +376,7 @@ static void stop_learning(struct stp_companion *c)
     c->observer = NULL;
     if (c->profile != NULL) {
         stp_profile_want(c->profile, false);
-        stp_profile_attach(c->profile, NULL);
+        stp_profile_attach(c->profile, NULL, NULL);
     }
 }
 
@@ -404,6 +401,16 @@ static void start_learning(struct stp_companion *c)
               "too");
 }
 
+/* Every rank notes its times. */
+static void attach_profile(struct stp_companion *c)
+{
+    if (c->profile == NULL || stp_backend.learn->times(c->self) == NULL)
+        return;
+    stp_profile_attach(c->profile, stp_backend.learn->times(c->self),
+                       c->observer);
+    stp_profile_want(c->profile, true);
+}
+
 static void online_begin(struct stp_companion *companion, void *self,
                          ncclDebugLogger_t log)
 {
@@ -412,15 +419,10 @@ static void online_begin(struct stp_companion *companion, void *self,
     c->log = log;
     c->self = self;
     c->observer = stp_backend.learn->observer(self);
+    attach_profile(c);
     if (c->observer == NULL)
         return;
     open_files(c);
-    if (c->profile != NULL) {
-        stp_profile_attach(c->profile, c->observer);
-        stp_profile_want(c->profile,
-                         c->set.rules.objective == STP_LEARN_AUTO ||
-                             c->set.rules.objective == STP_LEARN_GPU);
-    }
     keep_for_exit(c);
     start_learning(c);
 }

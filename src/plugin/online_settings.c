@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/names.h"
 
@@ -240,4 +241,14 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
     if (status == STP_OK)
         status = read_paths(comm_id, ret, err);
     return status;
+}
+
+const char *stp_online_base(const struct stp_online_settings *online,
+                            const struct stp_plugin_settings *settings)
+{
+    if (online->warm_start[0] != '\0')
+        return online->warm_start;
+    return settings->policy_is_named || access(settings->policy_path, F_OK) == 0
+               ? settings->policy_path
+               : NULL;
 }

@@ -8,7 +8,8 @@
  *   STEPTUNE_ARMS           arms to try, such as tree/simple,ring/ll128/16;
  *                           default: what NCCL's cost table allows
  *   NCCL_TUNER_EPS          epsilon's share of exploration, 0 to 1; default 0.1
- *   NCCL_TUNER_REWARD_FILE  where the application writes how long things took;
+ *   NCCL_TUNER_REWARD_FILE  where the application writes how long things took,
+ *                           one line a call in their order (core/learner.h);
  *                           default /tmp/nccl_tuner_rewards_<commId>.log
  *   STEPTUNE_PRUNE          arms that NCCL expects to take this many times
  *                           its best's time are not tried; default 2.5; 0: all
@@ -57,6 +58,11 @@ struct stp_online_settings {
 enum stp_status stp_online_settings_read(uint64_t comm_id,
                                          struct stp_online_settings *ret,
                                          struct stp_error *err);
+
+/* The file of the policy that serves where nothing is learned; NULL: there is
+ * none.  Lives as long as both. */
+const char *stp_online_base(const struct stp_online_settings *online,
+                            const struct stp_plugin_settings *settings);
 
 #ifdef __cplusplus
 }

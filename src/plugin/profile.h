@@ -23,9 +23,10 @@ struct stp_profile *stp_profile_take(uint64_t comm_id);
 /* NULL is allowed. */
 void stp_profile_release(struct stp_profile *profile);
 
-/* Times go to the observer from now on; NULL: to nobody, and none is on its way
- * any more. */
-void stp_profile_attach(struct stp_profile *profile,
+/* Times are noted in 'times' from now on, and the observer is told of it if
+ * there is one.  Both NULL: nobody wants them, and none is on its way any
+ * more. */
+void stp_profile_attach(struct stp_profile *profile, struct stp_times *times,
                         struct stp_observer *observer);
 
 /* Whether times are wanted: NCCL's profiler is on for the process while any

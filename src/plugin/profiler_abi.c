@@ -1,8 +1,9 @@
 /*
  * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns
  *
- * A collective takes from the first of its channels' beginnings to the last of
- * their ends, on one rank: waiting for later ranks is in it.
+ * On a rank a collective lasts from the first of its channels' beginnings to
+ * the last of their ends.  Each rank notes that where the one that learns reads
+ * it (agree/times.h), on the host's clock.
  */
 #define _GNU_SOURCE /* syscall() */
 #include <pthread.h>
@@ -12,9 +13,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agree/times.h"
+#include "core/gpu_clock.h"
 #include "core/names.h"
 #include "core/policy.h"
 #include "nccl_profiler_abi.h"
+#include "plugin/clock.h"
 #include "plugin/profile.h"
 
 enum {
@@ -37,11 +41,14 @@ struct flight {
     struct stp_profile *profile;
     bool is_used;
     unsigned launch; /* the how manieth */
+    bool is_told;    /* the observer is to be */
     uint32_t token;
+    struct stp_times_id id;
     unsigned n_channels; /* that it runs on */
     unsigned n_ended;
     uint64_t begin_ns; /* the first channel's; 0: none has begun */
     uint64_t end_ns;
+    struct stp_instant heard; /* of the ends, that with the least delay */
     struct channel channels[STP_MAX_CHANNELS];
 };
 
@@ -55,7 +62,10 @@ struct stp_profile {
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
     pthread_mutex_t lock; /* of what follows */
+    struct stp_times *times;
     struct stp_observer *observer;
+    struct stp_gpu_clock clock;
+    uint64_t next_number[NCCL_NUM_TUNED_FUNCS]; /* number of each function */
     unsigned n_launches;
     struct flight flights[N_FLIGHTS];
 };
@@ -128,10 +138,11 @@ void stp_profile_release(struct stp_profile *profile)
     free(profile);
 }
 
-void stp_profile_attach(struct stp_profile *profile,
+void stp_profile_attach(struct stp_profile *profile, struct stp_times *times,
                         struct stp_observer *observer)
 {
     pthread_mutex_lock(&profile->lock);
+    profile->times = times;
     profile->observer = observer;
     for (int i = 0; i < N_FLIGHTS; i++)
         profile->flights[i].is_used = false;
@@ -148,7 +159,9 @@ static void set_mask(void)
 
 void stp_profile_want(struct stp_profile *profile, bool is_wanted)
 {
-    if (atomic_exchange(&profile->is_wanted, is_wanted) == is_wanted)
+    if (atomic_load_explicit(&profile->is_wanted, memory_order_relaxed) ==
+            is_wanted ||
+        atomic_exchange(&profile->is_wanted, is_wanted) == is_wanted)
         return;
     pthread_mutex_lock(&process.lock);
     process.n_wants += is_wanted ? 1 : -1;
@@ -214,12 +227,15 @@ static struct flight *find_room(struct stp_profile *p)
 }
 
 static struct flight *begin_flight(struct stp_profile *p, struct flight *f,
-                                   uint32_t token, unsigned n_channels)
+                                   const ncclProfilerEvent_t *what,
+                                   const struct stp_launch *launch)
 {
     f->profile = p;
     f->is_used = true;
-    f->token = token;
-    f->n_channels = n_channels;
+    f->is_told = p->observer != NULL &&
+                 stp_backend.learn->launched(p->observer, launch, &f->token);
+    f->id = (struct stp_times_id){(unsigned)launch->coll, what->coll.seqNumber};
+    f->n_channels = what->coll.nChannels;
     f->n_ended = 0;
     f->begin_ns = 0;
     f->end_ns = 0;
@@ -228,21 +244,30 @@ static struct flight *begin_flight(struct stp_profile *p, struct flight *f,
     return f;
 }
 
+/* NCCL does not count what a CUDA graph launches, so it cannot be told apart on
+ * different ranks. */
+static bool is_counted(struct stp_profile *p, int coll, uint64_t number)
+{
+    bool is_next = number >= p->next_number[coll];
+
+    if (is_next)
+        p->next_number[coll] = number + 1;
+    return is_next;
+}
+
 static void *start_collective(struct stp_profile *p,
                               const ncclProfilerEvent_t *what)
 {
     struct stp_launch launch;
     struct flight *flight = NULL;
-    struct flight *room;
-    uint32_t token;
 
     pthread_mutex_lock(&p->lock);
-    if (p->observer != NULL && what->coll.nChannels > 0 &&
+    if (p->times != NULL && what->coll.nChannels > 0 &&
         read_launch(p, what, &launch) &&
-        stp_backend.learn->launched(p->observer, &launch, &token)) {
-        room = find_room(p);
-        if (room != NULL)
-            flight = begin_flight(p, room, token, what->coll.nChannels);
+        is_counted(p, launch.coll, what->coll.seqNumber)) {
+        flight = find_room(p);
+        if (flight != NULL)
+            begin_flight(p, flight, what, &launch);
     }
     pthread_mutex_unlock(&p->lock);
     return flight;
@@ -267,21 +292,40 @@ static void *start_channel(struct stp_profile *p,
     return channel;
 }
 
+/* Notes the times of a collective that is over on this rank. */
+static void note_times(struct stp_profile *p, const struct flight *f)
+{
+    uint64_t offset_ns;
+    struct stp_rank_time time;
+
+    stp_gpu_clock_heard(&p->clock, &f->heard);
+    if (p->times == NULL || f->end_ns <= f->begin_ns ||
+        !stp_gpu_clock_offset(&p->clock, f->end_ns, &offset_ns))
+        return;
+    time.begin_ns = f->begin_ns + offset_ns;
+    time.end_ns = f->end_ns + offset_ns;
+    stp_times_put(p->times, f->id, &time);
+    if (f->is_told && p->observer != NULL)
+        stp_backend.learn->took(p->observer, f->token, f->id.number, f->end_ns);
+}
+
 static void end_channel(struct channel *channel, uint64_t end_ns)
 {
+    const struct stp_instant now = {end_ns, stp_now_ns()};
     struct flight *f = channel->flight;
 
     if (!f->is_used || channel->begin_ns == 0)
         return;
     channel->begin_ns = 0;
+    if (f->n_ended == 0 ||
+        now.heard_ns - now.gpu_ns + f->heard.gpu_ns < f->heard.heard_ns)
+        f->heard = now;
     if (end_ns > f->end_ns)
         f->end_ns = end_ns;
     if (++f->n_ended < f->n_channels)
         return;
     f->is_used = false;
-    if (f->profile->observer != NULL && f->end_ns > f->begin_ns)
-        stp_backend.learn->took(f->profile->observer, f->token,
-                                (double)(f->end_ns - f->begin_ns) / 1e3);
+    note_times(f->profile, f);
 }
 
 static ncclResult_t start(struct stp_profile *p, void **event, uint64_t type,

@@ -142,3 +142,12 @@ void stp_folder_abandon(const struct stp_folder *folder)
 {
     remove_folder(folder->temporary);
 }
+
+enum stp_status stp_folder_make(const char *path, struct stp_error *err)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_IO, 0, 0,
+                    "cannot make the folder '%.160s': %s", path,
+                    strerror(errno));
+}

@@ -173,6 +173,22 @@ static bool read_high(const struct stp_field *f, void *row)
     return read_number(f, &line->gain_high);
 }
 
+/* Times of a reward file are in ms. */
+static bool read_unit(const struct stp_field *f, void *row)
+{
+    static const char *const others[] = {"", "us", "calls", "steps"};
+    struct stp_journal_line *line = row;
+
+    if (stp_field_is(f, "ms")) {
+        line->scale = 1e3;
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (stp_field_is(f, others[i]))
+            return true;
+    return false;
+}
+
 static const struct stp_csv_column columns[] = {
     {"t_us", read_t, true, "microseconds"},
     {"comm", read_comm, true, "up to 16 hexadecimal digits"},
@@ -191,6 +207,7 @@ static const struct stp_csv_column columns[] = {
     {"gain", read_gain, true, "a number"},
     {"gain_low", read_low, true, "a number"},
     {"gain_high", read_high, true, "a number"},
+    {"unit", read_unit, false, "us, ms, calls or steps"},
 };
 
 /* ---- lines ---- */
@@ -217,8 +234,8 @@ static void *begin_row(void *user, unsigned line)
         r->room = room;
     }
     r->line = line;
-    r->lines.all[r->lines.n] =
-        (struct stp_journal_line){.coll = -1, .arm = {.algo = -1, .proto = -1}};
+    r->lines.all[r->lines.n] = (struct stp_journal_line){
+        .coll = -1, .arm = {.algo = -1, .proto = -1}, .scale = 1};
     return &r->lines.all[r->lines.n];
 }
 
@@ -228,8 +245,9 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
     static const bool of_job[STP_N_LEARN_KINDS] = {
         [STP_LEARN_STEPPED] = true, [STP_LEARN_PERIOD] = true};
     struct reading *r = user;
-    const struct stp_journal_line *line = row;
+    struct stp_journal_line *line = row;
 
+    line->value *= line->scale;
     if (!of_job[line->kind] && line->coll < 0)
         return stp_fail(err, STP_ERR_SYNTAX, r->line, 0,
                         "a '%s' without a collective",

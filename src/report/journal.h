@@ -26,7 +26,8 @@ struct stp_journal_line {
     int coll;      /* ncclFunc_t; -1: it is of no message, nor of an arm */
     struct stp_range bytes;
     struct stp_bandit_arm arm;
-    double value;
+    double value; /* times in microseconds */
+    double scale; /* by which it was multiplied for that */
     double gain;
     double gain_low;
     double gain_high;

@@ -59,3 +59,17 @@ void stp_json_gain(cJSON *object, const struct stp_gain *gain)
     stp_json_number(object, "gain_high", gain->high);
     stp_json_number(object, "rounds", (double)gain->n_pairs);
 }
+
+enum stp_status stp_json_refuse(const char *text, const char *end,
+                                const char *who, struct stp_error *err)
+{
+    unsigned line = 1;
+    unsigned column = 1;
+
+    for (const char *s = text; end != NULL && s < end; s++) {
+        line += *s == '\n';
+        column = *s == '\n' ? 1 : column + 1;
+    }
+    return stp_fail(err, STP_ERR_SYNTAX, line, column,
+                    "not JSON from here on, expected what %s", who);
+}

@@ -33,4 +33,9 @@ void stp_json_gain(cJSON *object, const struct stp_gain *gain);
 /* Prints and frees 'root', which is NULL if memory ran out: STP_ERR_NOMEM. */
 enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err);
 
+/* STP_ERR_SYNTAX, and the line and column of 'end' in 'text' (NULL: its begin),
+ * from where on it is not JSON; expected was what 'who' says. */
+enum stp_status stp_json_refuse(const char *text, const char *end,
+                                const char *who, struct stp_error *err);
+
 #endif /* STP_JSON_H */

@@ -14,6 +14,8 @@ static void add_row(struct stp_table *t, const char *name,
     stp_table_add(t, "%zu", l->n_keys);
     stp_table_add(t, "%.0f", l->settled_median);
     stp_table_add(t, "%.0f", l->settled_p95);
+    stp_table_add(t, "%.0f", l->searched_median);
+    stp_table_add(t, "%.0f", l->searched_p95);
     stp_table_add(t, "%+.2f", 100 * l->lost_first);
     stp_table_add(t, "%+.2f", 100 * l->lost);
     stp_table_add(t, "%zu of %zu", l->n_best, l->n_finals);
@@ -29,9 +31,10 @@ enum stp_status stp_print_learned(const struct stp_learner *learners,
                                   const struct stp_learned *learned, size_t n,
                                   FILE *fp, struct stp_error *err)
 {
-    struct stp_table *t = stp_table_create(
-        "<strategy|keys|settled|p95|lost %|all %|within 1% of best|final gain|"
-        "worse than AUTO");
+    struct stp_table *t =
+        stp_table_create("<strategy|keys|settled|p95|searched|p95|lost %|all "
+                         "%|within 1% of best|final gain|"
+                         "worse than AUTO");
 
     for (size_t i = 0; i < n && t != NULL; i++)
         add_row(t, learners[i].name, &learned[i]);
@@ -47,6 +50,8 @@ static void add_learned(cJSON *row, const char *name,
     stp_json_number(row, "keys", (double)l->n_keys);
     stp_json_number(row, "settled_median", l->settled_median);
     stp_json_number(row, "settled_p95", l->settled_p95);
+    stp_json_number(row, "searched_median", l->searched_median);
+    stp_json_number(row, "searched_p95", l->searched_p95);
     stp_json_number(row, "lost_first", l->lost_first);
     stp_json_number(row, "lost", l->lost);
     stp_json_number(row, "best", (double)l->n_best);

@@ -82,6 +82,8 @@ struct stp_learning_setting {
     const char *strategy;
     const char *objective;
     const char *policy; /* what was learned, as a file; NULL: was not written */
+    const char *base;   /* the policy that served where nothing was learned, as
+                           a file; NULL: there was none */
 };
 
 /* Prints a line on the whole and, if there is one, a row for each key. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "report/json.h"
 #include "report/learning_json.h"
 #include "report/table.h"
@@ -55,11 +56,31 @@ static void add_verdict(struct stp_table *t, const struct stp_learning_key *key)
         stp_table_add(t, "%s (no steps to tell by)", name);
 }
 
-static void add_row(struct stp_table *t, const struct stp_learning_key *key)
+/* What the key is settled with, 'base' being as in struct
+ * stp_learning_setting. */
+static void add_choice(struct stp_table *t, const struct stp_learning_key *key,
+                       const char *base)
+{
+    char name[STP_RAN_NAME];
+
+    if (!key->is_settled) {
+        stp_table_add(t, "-");
+    } else if (key->with.algo >= 0) {
+        stp_ran_name(key->with.algo, key->with.proto, key->with.n_channels,
+                     name);
+        stp_table_add(t, "%s", name);
+    } else if (base != NULL) {
+        stp_table_add(t, "as in %s", stp_base_name(base));
+    } else {
+        stp_table_add(t, "NCCL's own");
+    }
+}
+
+static void add_row(struct stp_table *t, const struct stp_learning_key *key,
+                    const char *base)
 {
     static const struct stp_learning_gain none = {0};
     bool has_arm = key->is_settled && key->with.algo >= 0;
-    char name[STP_RAN_NAME];
 
     if (key->n_nodes > 1)
         stp_table_add(t, "%" PRIu64 " on %" PRIu64 " nodes", key->n_ranks,
@@ -71,11 +92,7 @@ static void add_row(struct stp_table *t, const struct stp_learning_key *key)
     stp_table_add(t, "%" PRIu64, key->bytes.max);
     stp_table_add(t, "%" PRIu64, key->n_times);
     stp_table_add(t, "%" PRIu64, key->n_trials);
-    stp_ran_name(key->with.algo, key->with.proto, key->with.n_channels, name);
-    stp_table_add(t, "%s",
-                  has_arm           ? name
-                  : key->is_settled ? "NCCL's own"
-                                    : "-");
+    add_choice(t, key, base);
     add_gain(t, has_arm ? &key->gain : &none);
     add_gain(t, &key->steps);
     add_verdict(t, key);
@@ -97,7 +114,7 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
     t = stp_table_create("ranks|<collective|from bytes|to bytes|times|trials|"
                          "<settled with|<gain|<gain of steps|<verdict");
     for (size_t i = 0; t != NULL && i < learning->n; i++)
-        add_row(t, &learning->keys[i]);
+        add_row(t, &learning->keys[i], setting->base);
     return stp_table_finish(t, fp, err);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
 #include "report/learning_json.h"
@@ -216,13 +217,6 @@ static void print_state(const struct stp_ledgers *ledgers, FILE *fp)
                     ledgers->all[i].what);
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 static void add_choice(struct stp_table *t, const struct stp_ledger_entry *e,
                        const char *policy)
 {
@@ -238,7 +232,8 @@ static void add_choice(struct stp_table *t, const struct stp_ledger_entry *e,
     if (e->line == 0) /* no line of a policy has that */
         stp_table_add(t, "learned");
     else
-        stp_table_add(t, "%s:%u", policy != NULL ? base_name(policy) : "line",
+        stp_table_add(t, "%s:%u",
+                      policy != NULL ? stp_base_name(policy) : "line",
                       (unsigned)e->line);
 }
 

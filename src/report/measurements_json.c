@@ -8,6 +8,7 @@
 
 #include "core/dtype.h"
 #include "core/names.h"
+#include "report/json.h"
 
 /* One key of a row.  read() returns false if the value means nothing. */
 struct key {
@@ -334,21 +335,6 @@ static void read_name(const cJSON *root, const char *key, char *value,
     snprintf(value, size, "%s", s != NULL ? s : "");
 }
 
-static enum stp_status refuse_text(const char *text, const char *end,
-                                   struct stp_error *err)
-{
-    unsigned line = 1;
-    unsigned column = 1;
-
-    for (const char *s = text; end != NULL && s < end; s++) {
-        line += *s == '\n';
-        column = *s == '\n' ? 1 : column + 1;
-    }
-    return stp_fail(err, STP_ERR_SYNTAX, line, column,
-                    "not JSON from here on, expected what steptune sweep "
-                    "--json prints");
-}
-
 enum stp_status stp_measurements_read_json(const char *text, size_t len,
                                            struct stp_dataset *data,
                                            struct stp_error *err)
@@ -358,7 +344,7 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
     enum stp_status status;
 
     if (root == NULL)
-        return refuse_text(text, end, err);
+        return stp_json_refuse(text, end, "steptune sweep --json prints", err);
     read_name(root, "machine", data->machine, sizeof(data->machine));
     read_name(root, "gpu", data->gpu, sizeof(data->gpu));
     read_name(root, "nccl", data->nccl, sizeof(data->nccl));

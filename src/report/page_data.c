@@ -10,13 +10,6 @@
 
 /* ---- reading ---- */
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* An error about a file, with its name. */
 static enum stp_status blame(enum stp_status status, const char *path,
                              struct stp_error *err)
@@ -26,7 +19,7 @@ static enum stp_status blame(enum stp_status status, const char *path,
     if (status == STP_OK || err == NULL)
         return status;
     bare = *err;
-    stp_error_string(&bare, base_name(path), err->text, sizeof(err->text));
+    stp_error_string(&bare, stp_base_name(path), err->text, sizeof(err->text));
     err->line = err->column = 0;
     return status;
 }
@@ -39,7 +32,7 @@ static enum stp_status read_policy(const char *path,
 
     if (path == NULL)
         return STP_OK;
-    policy->name = base_name(path);
+    policy->name = stp_base_name(path);
     status =
         stp_read_file(path, STP_MAX_FILE, &policy->text, &policy->len, err);
     if (status == STP_OK)
@@ -114,7 +107,7 @@ static enum stp_status read_set(const char *path, bool iterates,
 
     if (path == NULL)
         return STP_OK;
-    set->name = base_name(path);
+    set->name = stp_base_name(path);
     status = stp_measurements_load_any(path, -1, &set->data, err);
     if (status == STP_OK)
         status = sum_up_set(set, iterates, err);

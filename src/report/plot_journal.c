@@ -188,14 +188,10 @@ enum stp_status stp_write_regret(const struct stp_journal_plot *plot, FILE *fp,
     struct stp_busiest b = stp_find_busiest(plot->learning, STP_JOURNAL_CURVES);
     bool has_settled[STP_JOURNAL_CURVES] = {false};
     bool any_settled = false;
-    char source[STP_LABEL * 2];
 
     (void)err;
     write_title(plot, fp);
-    snprintf(source, sizeof(source),
-             "%s; where an application wrote times in ms, read s for ms",
-             plot->source);
-    stp_plot_write_rules(source, fp);
+    stp_plot_write_rules(plot->source, fp);
     fputs("set xrange [0:*]\nset xlabel 'Time since the first line (s)'\n"
           "set ylabel 'Time lost against the best choice (ms)'\n",
           fp);

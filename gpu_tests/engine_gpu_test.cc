@@ -1,0 +1,170 @@
+// GPUs as an engine: the contract on one, and on all of them as threads of this
+// process; and what a rank that is missing does to the others.
+#include <map>
+#include <mutex>
+
+#include "engine_contract.h"
+#include "gpu_engines.h"
+
+namespace
+{
+
+std::mutex lock; // of what follows
+std::map<unsigned, std::unique_ptr<GpuEngines>> open_engines;
+
+const GpuEngines *Engines(unsigned n)
+{
+    const std::lock_guard<std::mutex> guard(lock);
+    auto &engines = open_engines[n];
+
+    if (engines == nullptr)
+        engines = std::make_unique<GpuEngines>(n);
+    return engines.get();
+}
+
+class CloseEngines : public testing::Environment
+{
+  public:
+    void TearDown() override
+    {
+        open_engines.clear();
+    }
+};
+
+const testing::Environment *const kClose =
+    testing::AddGlobalTestEnvironment(new CloseEngines);
+
+// They stay open for the next test, without what this one took.
+class OnGpu : public EngineUnderTest
+{
+  public:
+    explicit OnGpu(unsigned n) : engine_(Engines(n)->get(engine_thread))
+    {
+    }
+
+    ~OnGpu() override
+    {
+        engine_->ops->release(engine_->self);
+    }
+
+    const stp_engine *get() const override
+    {
+        return engine_;
+    }
+
+  private:
+    const stp_engine *engine_;
+};
+
+std::vector<EngineCase> Cases()
+{
+    std::vector<EngineCase> cases = {
+        {"one_gpu",
+         [] { return std::unique_ptr<EngineUnderTest>(new OnGpu(1)); }, true}};
+
+    if (CountGpus() > 1)
+        cases.push_back({"all_gpus",
+                         [] {
+                             return std::unique_ptr<EngineUnderTest>(
+                                 new OnGpu(CountGpus()));
+                         },
+                         true, CountGpus()});
+    return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, EngineContract, testing::ValuesIn(Cases()),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+TEST(EngineGpu, KeepsItsContractOnSeveralGpus)
+{
+    if (CountGpus() < 2)
+        GTEST_SKIP() << "takes 2 GPUs or more, here are " << CountGpus()
+                     << ": the contract was held by one alone";
+}
+
+TEST(EngineGpu, SaysWhatItIs)
+{
+    const stp_engine *engine = Engines(1)->get(0);
+    stp_engine_info info{};
+
+    engine->ops->info(engine->self, &info);
+
+    EXPECT_STREQ("cuda", engine->ops->name);
+    EXPECT_EQ(0u, info.rank);
+    EXPECT_EQ(1u, info.n_ranks);
+    EXPECT_TRUE(info.has_data);
+    EXPECT_THAT(info.what, testing::HasSubstr(info.gpu));
+    printf("%s; the whole epilogue in the product's kernel: %s\n", info.what,
+           info.fuses ? "yes" : "no");
+}
+
+TEST(EngineGpu, RefusesAPluginThatItWasNotOpenedWith)
+{
+    const stp_engine *engine = Engines(1)->get(0);
+    stp_error err{};
+
+    EXPECT_EQ(STP_OK, engine->ops->tune(engine->self, false, &err));
+    EXPECT_EQ(STP_ERR_RANGE, engine->ops->tune(engine->self, true, &err));
+    EXPECT_STREQ("no tuner plugin: the engine was opened without", err.text);
+}
+
+TEST(EngineGpu, RefusesAWaitForWhatWasNotRecordedInThisRun)
+{
+    const stp_engine *engine = Engines(1)->get(0);
+    stp_error err{};
+
+    EXPECT_EQ(STP_OK, engine->ops->record(engine->self, 0, 7, &err));
+    EXPECT_EQ(STP_OK, engine->ops->wait(engine->self, 1, 7, &err));
+    EXPECT_EQ(STP_OK, engine->ops->synchronise(engine->self, &err));
+    EXPECT_EQ(STP_ERR_RANGE, engine->ops->wait(engine->self, 1, 7, &err));
+    EXPECT_THAT(err.text, testing::HasSubstr("event 7"));
+    EXPECT_EQ(STP_ERR_RANGE, engine->ops->wait(engine->self, 1, 70000, &err));
+    EXPECT_EQ(STP_ERR_RANGE, engine->ops->record(engine->self, 2, 0, &err));
+}
+
+// Rank 1 does not take part in the second of two: rank 0 runs out of time, and
+// rank 1 is told.  In the first they connect, within NCCL's call, which has no
+// limit.
+void LeaveRankZeroAlone()
+{
+    GpuEngines *engines =
+        new GpuEngines(2, nullptr, 20); // goes with the process
+    stp_status got[2] = {};
+
+    engines->Each([&](unsigned rank, const stp_engine *engine) {
+        stp_error err{};
+        void *x = nullptr;
+        stp_transfer t{};
+
+        got[rank] = engine->ops->alloc(engine->self, 1024, "a test", &x, &err);
+        t.coll = ncclFuncAllReduce;
+        t.type = STP_TYPE_F32;
+        t.n = 256;
+        t.in = t.out = x;
+        t.in_place = true;
+        for (unsigned i = 0; i < 2 - rank && got[rank] == STP_OK; i++) {
+            got[rank] = engine->ops->collective(engine->self, 0, &t, &err);
+            if (got[rank] == STP_OK)
+                got[rank] = engine->ops->synchronise(engine->self, &err);
+        }
+        if (rank == 1 && got[rank] == STP_OK)
+            got[rank] = engine->ops->agree(engine->self, STP_OK, &err);
+        fprintf(stderr, "rank %u: %s\n", rank, err.text);
+        engine->ops->release(engine->self);
+    });
+    exit(got[0] == STP_ERR_DEVICE && got[1] == STP_ERR_STOPPED ? 0 : 1);
+}
+
+TEST(EngineGpuDeathTest, WaitsForNoRankForEver)
+{
+    if (CountGpus() < 2)
+        GTEST_SKIP() << "takes 2 GPUs, here are " << CountGpus();
+    testing::FLAGS_gtest_death_test_style = "threadsafe";
+
+    EXPECT_EXIT(LeaveRankZeroAlone(), testing::ExitedWithCode(0),
+                "rank 0: .*not done within 20 seconds");
+}
+
+} // namespace

@@ -1,0 +1,49 @@
+/*
+ * learn_story.h - what the calls of one kind of message ran, one after the
+ * other: how long was searched, and what it came to
+ */
+#ifndef STP_LEARN_STORY_H
+#define STP_LEARN_STORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "mock_job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    STP_STORY_QUIET = 100, /* calls without a change, before a re-test */
+    STP_STORY_RETEST = 16, /* calls of a re-test at most */
+};
+
+/* Begins with zeros. */
+struct stp_learn_story {
+    size_t n_calls;
+    /* How many there had been at the first change; at the last one, but for
+     * re-tests: what was quiet for STP_STORY_QUIET calls runs something else
+     * for STP_STORY_RETEST at most, and then the same again.  0: never. */
+    size_t searched_from;
+    size_t settled;
+    struct mock_run final; /* of most of those at the end */
+
+    struct mock_run last;
+    struct mock_run before; /* what ran before the last change */
+    size_t changed;         /* at the last change */
+    size_t settled_before;  /* 'settled', should it be a re-test */
+    bool was_quiet;         /* before it */
+    size_t votes;
+};
+
+/* A call ran 'run'.  'has_time' says that a change now would still count, and
+ * 'is_end' that the call says what it came to. */
+void stp_learn_story_call(struct stp_learn_story *story,
+                          const struct mock_run *run, bool has_time,
+                          bool is_end);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_LEARN_STORY_H */

@@ -1,0 +1,43 @@
+/*
+ * overlap.h - how much communication is hidden behind compute
+ */
+#ifndef STP_OVERLAP_H
+#define STP_OVERLAP_H
+
+#include "bench/span.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* From 'begin' on, up to 'end', which is not before it. */
+struct stp_interval {
+    double begin;
+    double end;
+};
+
+struct stp_overlap {
+    double compute;       /* time during which something of it ran */
+    double communication; /* likewise */
+    double hidden;        /* of that, the time with compute beside it */
+};
+
+/* The lengths of the union of 'n_compute' intervals, of that of 'n_comm', and
+ * of what both have in common.  Sorts both lists; any may overlap. */
+struct stp_overlap stp_find_overlap(struct stp_interval *compute,
+                                    size_t n_compute, struct stp_interval *comm,
+                                    size_t n_comm);
+
+/* The same of the spans that are in a range, so of a step, in microseconds.
+ * STP_ERR_NOMEM. */
+enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
+                                     struct stp_overlap *overlap_ret,
+                                     struct stp_error *err);
+
+/* hidden / communication; NaN without communication. */
+double stp_overlap_share(const struct stp_overlap *overlap);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_OVERLAP_H */

@@ -1,0 +1,134 @@
+/*
+ * train_results.h - results of the training benchmark, read back
+ *
+ * Plain numbers and words, with no tie to models or engines: for tables and
+ * charts, and for a matrix that goes on where it was interrupted.
+ */
+#ifndef STP_TRAIN_RESULTS_H
+#define STP_TRAIN_RESULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/stats.h"
+#include "core/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STP_TRAIN_NCCL "nccl" /* the tuner that is none */
+
+/*
+ * One configuration, trained under one tuner.  Times are in seconds, those of
+ * the slowest rank.  Words are terminated, and cut if they are too long.
+ */
+struct stp_train_run {
+    /* What defines it.  All of it is known. */
+    char mode[16];      /* "single", "naive", "interleaved", "bucketed" or
+                           "sharded" */
+    char size[32];      /* of the model: "base" */
+    char precision[8];  /* "fp32", "tf32", "bf16", "fp16" or "fp64" */
+    char gradients[8];  /* likewise: what they are sent as */
+    char tuner[96];     /* STP_TRAIN_NCCL, or the name of a policy or plugin */
+    char gpu[96];       /* model of the GPU, or of the CPU */
+    char made_by[320];  /* machine and libraries, in a line */
+    unsigned n_gpus;    /* from 1 */
+    unsigned ga;        /* micro-batches of a step, from 1 */
+    unsigned batch;     /* samples of a step, of all GPUs, from 1 */
+    unsigned n_samples; /* of an epoch, from 1 */
+    unsigned warmup;    /* steps */
+    double rate;
+    uint64_t seed;
+    uint64_t bucket_bytes; /* of mode bucketed; 0 in others */
+    uint64_t first_bucket_bytes;
+    unsigned rounds; /* in which it took turns with the other tuner; 0: alone */
+    char pair[40];   /* of both that took turns: a hash of the files of policy
+                        and plugin; "" alone */
+    unsigned repeat; /* the how manieth of the same, from 1 */
+
+    /* What came out. */
+    uint64_t n_params;
+    unsigned n_epochs;     /* from 1; of all rounds */
+    double *epoch_s;       /* n_epochs, above 0 */
+    double *comm_s;        /* n_epochs: collectives, added up */
+    double *exposed_s;     /* n_epochs: in which compute waited for them */
+    double *losses;        /* n_epochs: means over steps; NaN without data */
+    double accuracy;       /* share; NaN without data */
+    double throughput;     /* samples a second */
+    unsigned n_skipped;    /* steps, of fp16, for an overflow */
+    double loss_scale;     /* of fp16, the last; 1 in others */
+    double traced_comm_ms; /* communication of a step that was traced; NaN */
+    double hidden_share;   /* of that, with compute beside it; NaN: nothing
+                              to hide, or no trace */
+    struct stp_gain gain;  /* of the step time over NCCL's own choice, round by
+                              round; n_pairs 0: of that itself, or alone */
+
+    /* What follows from the runs together: stp_train_derive(). */
+    double speed_up;      /* throughput over that of one GPU; NaN: there is no
+                             such run */
+    double efficiency;    /* speed_up / n_gpus; NaN likewise */
+    double exposed_share; /* of the time, 0 to 1 */
+};
+
+/* Free with stp_train_runs_free(). */
+struct stp_train_runs {
+    struct stp_train_run *runs;
+    size_t n;
+};
+
+/*
+ * Reads the file at 'path', which stp_train_save() wrote, and derives what
+ * follows.  STP_ERR_SYNTAX says where it is not JSON, or which run has which
+ * key that means nothing and what was expected; STP_ERR_IO, STP_ERR_NOMEM,
+ * STP_ERR_LIMIT.  The text of *err does not name the file; *runs_ret is
+ * untouched on failure.
+ */
+enum stp_status stp_train_read(const char *path,
+                               struct stp_train_runs *runs_ret,
+                               struct stp_error *err);
+
+/* The same out of the 'len' bytes at 'text'. */
+enum stp_status stp_train_read_json(const char *text, size_t len,
+                                    struct stp_train_runs *runs_ret,
+                                    struct stp_error *err);
+
+/* Adds a run, which becomes theirs.  STP_ERR_NOMEM: it stays the caller's. */
+enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
+                                   const struct stp_train_run *run,
+                                   struct stp_error *err);
+
+void stp_train_run_free(struct stp_train_run *run);
+void stp_train_runs_free(struct stp_train_runs *runs);
+
+/* Whether all that defines them is equal, n_epochs too. */
+bool stp_train_same(const struct stp_train_run *a,
+                    const struct stp_train_run *b);
+
+/* The same, but for 'repeat'. */
+bool stp_train_alike(const struct stp_train_run *a,
+                     const struct stp_train_run *b);
+
+/* Time of all epochs. */
+double stp_train_total_s(const struct stp_train_run *run);
+
+/* Fills in what follows from all of them.  Speed-ups are over the mean of the
+ * runs on one GPU of the same model, with the same size, precision, gradients,
+ * batch and ga. */
+void stp_train_derive(struct stp_train_runs *runs);
+
+/*
+ * The gain of 'run' over the run of NCCL's own choice that it took turns with,
+ * round by round, of all that are alike if 'repeats'.  No pairs for that run
+ * itself, and where there were no turns.  STP_ERR_NOMEM.
+ */
+enum stp_status stp_train_gain(const struct stp_train_runs *runs,
+                               const struct stp_train_run *run, bool repeats,
+                               struct stp_gain *gain_ret,
+                               struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRAIN_RESULTS_H */
