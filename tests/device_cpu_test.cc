@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/cpu_host.h"
 #include "bench/cpu_times.h"
 #include "bench/device_cpu.h"
 #include "nccl_tuner_abi.h"
@@ -379,29 +378,6 @@ TEST_F(DeviceCpu, SaysWhatItIs)
     EXPECT_TRUE(info.has_data);
     EXPECT_FALSE(info.has_arms);
     EXPECT_EQ(0, info.event_us);
-}
-
-/* ---- hosts ---- */
-
-TEST(CpuHost, CountsHostsAndTheirMemory)
-{
-    stp_cpu_host hosts[5]{};
-    stp_error err{};
-    const char *const names[] = {"a", "b", "a", "b", "a"};
-    for (int i = 0; i < 5; i++) {
-        strcpy(hosts[i].name, names[i]);
-        hosts[i].available_nbytes =
-            names[i][0] == 'a' ? 6000000000 : 3000000000;
-    }
-
-    EXPECT_EQ(2u, stp_cpu_hosts_count(hosts, 5));
-    EXPECT_EQ(3u, stp_cpu_hosts_like(hosts, 5, 4));
-    EXPECT_EQ(2u, stp_cpu_hosts_like(hosts, 5, 1));
-    EXPECT_EQ(STP_OK, stp_cpu_hosts_fit(hosts, 5, 1500000000, &err));
-    EXPECT_EQ(STP_ERR_NOMEM, stp_cpu_hosts_fit(hosts, 5, 1800000000, &err));
-    EXPECT_STREQ("2 processes with 1.80 GB each on b, which has 3.00 GB of "
-                 "memory free",
-                 err.text);
 }
 
 TEST(CpuTimes, AreThoseOfTheSlowestRank)

@@ -52,6 +52,22 @@ static uint64_t available_memory(void)
     return value[0] == '\0' ? UINT64_MAX : strtoull(value, NULL, 10) * 1024;
 }
 
+/* As OpenBLAS reads them: what is no number above 0 says nothing. */
+static uint32_t threads_allowed(void)
+{
+    static const char *const names[] = {"OPENBLAS_NUM_THREADS",
+                                        "OMP_NUM_THREADS"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *value = getenv(names[i]);
+        long n = value == NULL ? 0 : strtol(value, NULL, 10);
+
+        if (n > 0 && n < UINT32_MAX)
+            return (uint32_t)n;
+    }
+    return UINT32_MAX;
+}
+
 void stp_cpu_host_get(struct stp_cpu_host *host_ret)
 {
     char text[4096]; /* the first CPU is in it */
@@ -66,6 +82,7 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret)
     snprintf(host_ret->vendor, sizeof(host_ret->vendor), "%s",
              stp_host_cpu_vendor());
     host_ret->n_cpus = n_cpus > 0 ? (uint32_t)n_cpus : 1;
+    host_ret->most_threads = threads_allowed();
     host_ret->pid = (uint32_t)getpid();
     host_ret->available_nbytes = available_memory();
 }
@@ -108,6 +125,17 @@ unsigned stp_cpu_hosts_count(const struct stp_cpu_host *hosts, unsigned n)
     for (unsigned r = 0; r < n; r++) /* the first rank of each counts */
         n_hosts += stp_cpu_hosts_like(hosts, r, r) == 0;
     return n_hosts;
+}
+
+unsigned stp_cpu_hosts_threads(const struct stp_cpu_host *hosts, unsigned n,
+                               unsigned rank)
+{
+    const struct stp_cpu_host *host = &hosts[rank];
+    unsigned part = host->n_cpus / stp_cpu_hosts_like(hosts, n, rank);
+
+    if (part > host->most_threads)
+        part = host->most_threads;
+    return part > 0 ? part : 1;
 }
 
 enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,

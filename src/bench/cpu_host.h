@@ -20,7 +20,9 @@ struct stp_cpu_host {
     char model[96];  /* of the CPU; "unknown CPU" if Linux does not say */
     char vendor[16]; /* as stp_host_cpu_vendor() */
     uint32_t n_cpus;
-    uint32_t pid;              /* of this process */
+    uint32_t most_threads; /* that OPENBLAS_NUM_THREADS, else OMP_NUM_THREADS
+                              allows a process; UINT32_MAX without */
+    uint32_t pid;          /* of this process */
     uint64_t available_nbytes; /* memory to be had without swapping */
 };
 
@@ -42,6 +44,11 @@ void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
 unsigned stp_cpu_hosts_count(const struct stp_cpu_host *hosts, unsigned n);
 unsigned stp_cpu_hosts_like(const struct stp_cpu_host *hosts, unsigned n,
                             unsigned rank);
+
+/* Threads for the products of 'rank', at least 1: its part of the host's CPUs,
+ * or what it is allowed if that is less. */
+unsigned stp_cpu_hosts_threads(const struct stp_cpu_host *hosts, unsigned n,
+                               unsigned rank);
 
 /* STP_ERR_NOMEM, and *err says where, if some host has less memory than
  * 'nbytes' for each of its ranks. */

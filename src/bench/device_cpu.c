@@ -17,7 +17,6 @@ struct device {
     const struct stp_world *world;
     struct stp_cpu_host *hosts; /* by rank */
     unsigned n_nodes;
-    unsigned n_neighbours; /* ranks on this host */
     uint64_t max_bytes;
     unsigned time_limit_s;
     struct stp_cpu_buffers buffers[STP_N_STREAMS];
@@ -284,13 +283,13 @@ static enum stp_status cpu_compute(void *self, unsigned stream,
     const struct stp_note noted = {
         .kind = STP_NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
     struct device *d = self;
-    const unsigned n_cpus = d->hosts[d->world->rank].n_cpus;
+    const struct stp_world *world = d->world;
     enum stp_status status = STP_OK;
 
     if (stream < STP_N_STREAMS)
         status = stp_gemm_prepare(
             &d->matrices[stream], gemm,
-            n_cpus > d->n_neighbours ? n_cpus / d->n_neighbours : 1, err);
+            stp_cpu_hosts_threads(d->hosts, world->size, world->rank), err);
     return status == STP_OK ? note(d, &noted, err) : status;
 }
 
@@ -448,7 +447,6 @@ static enum stp_status meet_hosts(struct device *d, struct stp_error *err)
     if (status != STP_OK)
         return status;
     d->n_nodes = stp_cpu_hosts_count(d->hosts, n);
-    d->n_neighbours = stp_cpu_hosts_like(d->hosts, n, d->world->rank);
     return stp_cpu_hosts_fit(d->hosts, n, 2 * d->max_bytes, err);
 }
 

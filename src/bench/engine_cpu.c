@@ -469,8 +469,7 @@ static enum stp_status open_parts(struct engine *e,
         .budget = e->hosts[world->rank].available_nbytes / n_neighbours,
         .rank = world->rank,
         .host = e->hosts[world->rank].name};
-    e->n_threads =
-        (e->hosts[world->rank].n_cpus + n_neighbours - 1) / n_neighbours;
+    e->n_threads = stp_cpu_hosts_threads(e->hosts, world->size, world->rank);
     if (world->size > 1)
         status =
             e->transport->open(world, n_nodes, e->time_limit_s, &e->link, err);
