@@ -225,7 +225,7 @@ TEST_F(OnlineAbi, NoTrialStaysWhereARankIsTooFarBehind)
         Set("STEPTUNE_SEED", seed);
         std::vector<Rank> ranks = Init(2);
         std::vector<Pair> first;
-        for (int i = 0; i < 6000; i++)
+        for (int i = 0; i < 10000; i++)
             first.push_back(Ask(ranks[0], 1 << 20, ncclFuncAllReduce));
         EXPECT_LT(1000,
                   std::count_if(first.begin(), first.end(),

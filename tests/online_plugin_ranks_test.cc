@@ -201,7 +201,7 @@ TEST_F(OnlineRanks, ARankThousandsOfCallsBehindEndsLearningOnAll)
     ForceExploration();
     Nccl nccl = StartOnline();
     Ranks ranks = JoinAs(nccl, kOneThread, mock_new_comm_id());
-    Repeated calls(6000);
+    Repeated calls(10000);
 
     // Rank after rank: the last one is all of the script behind.
     for (uint64_t seed = 0; seed < 4; seed++)

@@ -38,7 +38,7 @@
 extern "C" {
 #endif
 
-enum { STP_BOARD_SLOTS = 512, STP_BOARD_RANKS = 1024 };
+enum { STP_BOARD_SLOTS = 1024, STP_BOARD_RANKS = 1024 };
 
 #define STP_BOARD_DECISION UINT64_C(0x7fffffff)
 #define STP_BOARD_FROZEN   (UINT64_C(1) << 31)

@@ -40,6 +40,7 @@ struct tuner {
     bool by_host;                    /* by steps on the host's clock */
     uint32_t countdown;              /* calls to the next epoch */
     uint32_t epoch_calls;            /* of an epoch */
+    uint32_t short_epoch;            /* while something is tried */
     unsigned last_key;               /* that a decision was about */
     uint64_t t_ns;                   /* of the next question; 0: unknown */
     struct stp_observer *observer;   /* NULL on the others */
@@ -63,8 +64,7 @@ static void begin_arm(struct tuner *t, uint32_t word)
     f->arm = (uint8_t)d.arm;
     f->n_left = (uint8_t)d.n_calls;
     t->is_searching = !d.is_settled;
-    t->epoch_calls =
-        UINT32_C(1) << (d.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_EXPLORING);
+    t->epoch_calls = d.is_settled ? STP_EPOCH_SETTLED : t->short_epoch;
     if (t->observer != NULL)
         stp_observer_began(t->observer, d.key, d.arm);
 }
@@ -73,7 +73,7 @@ static void begin_arm(struct tuner *t, uint32_t word)
  * What was decided last may be a trial, which must not stay. */
 static void freeze(struct tuner *t)
 {
-    if (t->epoch_calls == UINT32_C(1) << STP_EPOCH_EXPLORING)
+    if (t->epoch_calls == t->short_epoch)
         t->in_force[t->last_key] = (struct force){.what.algo = -1};
     t->is_searching = false;
     if (t->observer != NULL)
@@ -255,7 +255,8 @@ static uint64_t value_of(const struct tuner *t,
     uint64_t hash = t->base != NULL ? stp_shared_policy_hash(t->base) : 2;
 
     if (rules != NULL)
-        hash = mix(hash, (uint64_t)rules->bandit.strategy + 1);
+        hash = mix(mix(hash, (uint64_t)rules->bandit.strategy + 1),
+                   t->short_epoch);
     return hash < 2 ? 2 : hash;
 }
 
@@ -298,16 +299,21 @@ static void join(struct tuner *t, const struct stp_comm_info *info,
 
 static struct tuner *new_tuner(const struct stp_learner_rules *rules)
 {
+    static const uint32_t short_epochs[STP_N_STRATEGIES] = {
+        [STP_STRATEGY_HALVING] = STP_EPOCH_HALVING,
+        [STP_STRATEGY_EPSILON] = STP_EPOCH_EPSILON,
+    };
     struct tuner *t = calloc(1, sizeof(*t));
 
     if (t == NULL)
         return NULL;
     t->countdown = 1;
-    t->epoch_calls = UINT32_C(1) << STP_EPOCH_EXPLORING;
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
         t->in_force[k].what.algo = -1;
-    if (rules != NULL)
-        t->keys.strategy = rules->bandit.strategy;
+    if (rules == NULL)
+        return t;
+    t->keys.strategy = rules->bandit.strategy;
+    t->short_epoch = t->epoch_calls = short_epochs[rules->bandit.strategy];
     return t;
 }
 

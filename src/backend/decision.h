@@ -9,9 +9,11 @@
 #include "core/bandit.h"
 
 enum {
-    /* Calls of an epoch, as powers of two: few while something is tried. */
-    STP_EPOCH_EXPLORING = 3,
-    STP_EPOCH_SETTLED = 8,
+    /* Calls of an epoch: few while something is tried, which with HALVING is
+     * for a call or two, and with EPSILON for the epoch. */
+    STP_EPOCH_HALVING = 4,
+    STP_EPOCH_EPSILON = 8,
+    STP_EPOCH_SETTLED = 256,
     STP_DECISION_CALLS = 31, /* at most */
 };
 
