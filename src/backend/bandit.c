@@ -205,9 +205,10 @@ static bool bandit_wants_time(const void *self)
 {
     const struct tuner *t = self;
 
-    /* But for steps, how long the job runs is all there is to know, and once an
-     * epoch will do. */
-    return t->observer != NULL && (t->by_host || t->countdown == 1) &&
+    /* But for steps, how long the job runs is all there is to know: once an
+     * epoch will do, and where GPUs are heard of these tell. */
+    return t->observer != NULL &&
+           (t->by_host || (!t->by_gpu && t->countdown == 1)) &&
            stp_observer_wants_time(t->observer);
 }
 

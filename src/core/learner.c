@@ -137,7 +137,8 @@ static void take_step(struct stp_learner *l, const struct stp_step *step)
         reward_with_step(l, step->us);
 }
 
-/* A long pause is not the job's, or nobody looked. */
+/* By one clock alone: the GPU's where that is known.  A long pause is not the
+ * job's, or nobody looked. */
 static void take_time(struct stp_learner *l, uint64_t t_ns)
 {
     uint64_t ns = t_ns - l->last_ns;
@@ -166,7 +167,7 @@ static void take_call(struct stp_learner *l, const struct stp_note *note)
         stp_bandit_call(l->bandit, note->key);
     }
     l->n_calls++;
-    if (note->t_ns == 0)
+    if (note->t_ns == 0 || stp_learner_is_by_gpu(l))
         return;
     take_time(l, note->t_ns);
     if (l->rules.objective == STP_LEARN_STEP)
@@ -185,6 +186,7 @@ static void take_run(struct stp_learner *l, const struct stp_note *note)
         stp_learner_heard(l);
     }
     key->ran = note->arm;
+    take_time(l, note->t_ns);
     take_time_of_step(l, note);
 }
 
