@@ -27,10 +27,13 @@ TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
                            "2 seeds; times are recorded\n\nstrategy "));
     for (const char *row :
          {"\ntry +2 +", "\nstay +2 +0 +0 +0 +0 +\\+0.00 +\\+0.00 ",
-          "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-"})
+          "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-",
+          "\nmessage +best arm +over AUTO +try finds it +stay finds it\n",
+          "\nallgather 4M +ring/ll128 +1.372x +2 of 2 \\([0-9]+\\) +0 of 2 "
+          "\\(0\\)\n"})
         EXPECT_TRUE(std::regex_search(o.out, std::regex(row))) << row << "\n"
                                                                << o.out;
-    EXPECT_EQ(7u, Count(o.out, "\n"));
+    EXPECT_EQ(11u, Count(o.out, "\n"));
 }
 
 TEST_F(Cli, LearnRepeatsItselfExactly)
@@ -56,6 +59,12 @@ TEST_F(Cli, LearnWritesJson)
                  cJSON_GetStringValue(cJSON_GetObjectItem(stay, "strategy")));
     EXPECT_EQ(0, cJSON_GetNumberValue(cJSON_GetObjectItem(stay, "lost")));
     EXPECT_EQ(4, cJSON_GetNumberValue(cJSON_GetObjectItem(stay, "finals")));
+    cJSON *messages = cJSON_GetObjectItem(stay, "messages");
+    ASSERT_EQ(2, cJSON_GetArraySize(messages));
+    cJSON *gather = cJSON_GetArrayItem(messages, 0);
+    EXPECT_STREQ("ring/ll128",
+                 cJSON_GetStringValue(cJSON_GetObjectItem(gather, "best_arm")));
+    EXPECT_EQ(0, cJSON_GetNumberValue(cJSON_GetObjectItem(gather, "best")));
 }
 
 TEST_F(Cli, LearnLeavesNoPolicyOfWhatItPlayed)

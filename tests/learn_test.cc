@@ -90,6 +90,37 @@ TEST_F(Learn, OracleHasTheBestOfEveryKeyFromTheBeginning)
     EXPECT_GT(l.final.low, 1.02);
 }
 
+TEST_F(Learn, SaysOfEachMessageWhatThereIsToFindAndWhoDoes)
+{
+    const struct {
+        ncclFunc_t coll;
+        size_t n_bytes;
+        int proto;   // of the best arm, a ring
+        double gain; // means of what was recorded
+    } messages[] = {
+        {ncclFuncAllGather, 4 << 20, NCCL_PROTO_LL128, 1.372},
+        {ncclFuncAllReduce, 64 << 20, NCCL_PROTO_SIMPLE, 1},
+    };
+
+    ASSERT_EQ(STP_OK, Try({Plugin("try"), {STP_LEARNER_AUTO, "AUTO"}}))
+        << err_.text;
+
+    for (size_t k = 0; k < 2; k++) {
+        const stp_learned_key &tried = learned_[0].keys[k];
+        const stp_learned_key &own = learned_[1].keys[k];
+        EXPECT_EQ(messages[k].coll, tried.coll);
+        EXPECT_EQ(messages[k].n_bytes, tried.n_bytes);
+        EXPECT_EQ(NCCL_ALGO_RING, tried.best.algo);
+        EXPECT_EQ(messages[k].proto, tried.best.proto);
+        EXPECT_EQ(0, tried.best.n_channels);
+        EXPECT_NEAR(messages[k].gain, tried.gain, 0.0005);
+        EXPECT_EQ(3u, tried.n_best);
+        EXPECT_EQ(messages[k].gain == 1 ? 3u : 0u, own.n_best);
+        EXPECT_GE(tried.searched_median, 30);
+        EXPECT_EQ(0, own.searched_median);
+    }
+}
+
 TEST_F(Learn, PluginThatTriesNothingIsNcclAlone)
 {
     ASSERT_EQ(STP_OK, Try({Plugin("stay"), {STP_LEARNER_AUTO, "AUTO"}}))
@@ -228,15 +259,29 @@ TEST_F(Learn, MoreKeysThanItKeepsAreRefused)
     EXPECT_STREQ("more than 64 kinds of collectives in a job", err_.text);
 }
 
-TEST(LearnReport, IsATableOfALineForEachLearner)
+TEST(LearnReport, IsATableOfALineForEachLearnerAndOneForEachMessage)
 {
     const stp_learner learners[] = {{STP_LEARNER_PLUGIN, "halving"},
                                     {STP_LEARNER_AUTO, "AUTO"}};
     stp_learned learned[2]{};
-    learned[0] = {5,       38.5,   42, 30, 36.5,
-                  -0.0012, 0.0034, 24, 25, {1.012, 1.011, 1.013, 5},
+    learned[0] = {2,       38.5,   42, 30, 36.5,
+                  -0.0012, 0.0034, 24, 50, {1.012, 1.011, 1.013, 5},
                   1,       false};
-    learned[1] = {5, 0, 0, 0, 0, 0, 0, 10, 25, {1, 0, HUGE_VAL, 1}, 0, false};
+    learned[1] = {2, 0, 0, 0, 0, 0, 0, 10, 50, {1, 0, HUGE_VAL, 1}, 0, false};
+    learned[0].keys[0] = {
+        ncclFuncAllGather,
+        4 << 20,
+        {ncclFuncAllGather, 4 << 20, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16},
+        1.3724,
+        23,
+        37.5};
+    learned[0].keys[1] = {
+        ncclFuncAllReduce,
+        9728 << 10,
+        {ncclFuncAllReduce, 9728 << 10, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
+        1,
+        1,
+        0};
     char *text = nullptr;
     size_t size = 0;
     FILE *fp = open_memstream(&text, &size);
@@ -246,10 +291,14 @@ TEST(LearnReport, IsATableOfALineForEachLearner)
     fclose(fp);
     EXPECT_STREQ("strategy  keys  settled  p95  searched  p95  lost %  all %  "
                  "within 1% of best           final gain  worse than AUTO\n"
-                 "halving      5       38   42        30   36   +0.34  -0.12  "
-                 "         24 of 25  1.012 (1.011-1.013)                1\n"
-                 "AUTO         5        0    0         0    0   +0.00  +0.00  "
-                 "         10 of 25                1.000                0\n",
+                 "halving      2       38   42        30   36   +0.34  -0.12  "
+                 "         24 of 50  1.012 (1.011-1.013)                1\n"
+                 "AUTO         2        0    0         0    0   +0.00  +0.00  "
+                 "         10 of 50                1.000                0\n"
+                 "\n"
+                 "message         best arm       over AUTO  halving finds it\n"
+                 "allgather 4M    ring/ll128/16     1.372x     23 of 25 (38)\n"
+                 "allreduce 9.5M  tree/simple       1.000x       1 of 25 (0)\n",
                  text);
     free(text);
 }

@@ -24,6 +24,7 @@ struct study {
     struct stp_learn_play baseline; /* AUTO's of the same seed */
     struct stp_learn_play play;
     struct sum *sums; /* of each learner */
+    double *of_key;   /* of each seed */
 };
 
 /* ---- one seed of one learner ---- */
@@ -59,7 +60,7 @@ static enum stp_status count_finals(const struct study *s,
                                    &time) != ncclSuccess)
             return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
         learned->n_finals++;
-        learned->n_best += time.us <= 1.01 * key->best_us;
+        learned->keys[k].n_best += time.us <= 1.01 * key->best_us;
     }
     return STP_OK;
 }
@@ -131,10 +132,30 @@ static void find_quantiles(double *values, size_t n, double *median_ret,
     *p95_ret = values[(size_t)ceil(0.95 * (double)n) - 1];
 }
 
+/* Before what is summed up of all keys is sorted. */
+static void conclude_key(const struct study *s, const struct sum *sum, size_t k,
+                         struct stp_learned_key *learned)
+{
+    const struct stp_learn_key *key = &s->keys.key[k];
+    double p95;
+
+    learned->coll = key->coll;
+    learned->n_bytes = key->n_bytes;
+    learned->best = key->best;
+    learned->gain = key->own_us / key->best_us;
+    for (unsigned i = 0; i < s->job->n_seeds; i++)
+        s->of_key[i] = sum->searched[i * s->keys.n + k];
+    find_quantiles(s->of_key, s->job->n_seeds, &learned->searched_median, &p95);
+}
+
 static void conclude(const struct study *s, struct sum *sum,
                      struct stp_learned *learned)
 {
     learned->n_keys = s->keys.n;
+    for (size_t k = 0; k < s->keys.n; k++) {
+        conclude_key(s, sum, k, &learned->keys[k]);
+        learned->n_best += learned->keys[k].n_best;
+    }
     find_quantiles(sum->settled, sum->n_settled, &learned->settled_median,
                    &learned->settled_p95);
     find_quantiles(sum->searched, sum->n_settled, &learned->searched_median,
@@ -153,8 +174,9 @@ static bool seat(struct study *s, size_t n)
     s->baseline.step_us = calloc(s->job->n_steps, sizeof(double));
     s->play.step_us = calloc(s->job->n_steps, sizeof(double));
     s->sums = calloc(n + 1, sizeof(*s->sums));
+    s->of_key = calloc(n_seeds, sizeof(double));
     if (s->baseline.step_us == NULL || s->play.step_us == NULL ||
-        s->sums == NULL)
+        s->sums == NULL || s->of_key == NULL)
         return false;
     for (size_t l = 0; l < n; l++) {
         struct sum *sum = &s->sums[l];
@@ -179,6 +201,7 @@ static void free_study(struct study *s, size_t n)
         free(s->sums[l].final);
     }
     free(s->sums);
+    free(s->of_key);
     free(s->baseline.step_us);
     free(s->play.step_us);
     mock_machine_free(s->machine);

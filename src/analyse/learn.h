@@ -20,9 +20,10 @@ extern "C" {
 #endif
 
 enum {
-    STP_LEARN_FIRST = 1000
-}; /* steps, and calls of a key, that are looked
-      at as the time of learning */
+    STP_LEARN_FIRST = 1000, /* steps, and calls of a key, that are looked at as
+                               the time of learning */
+    STP_LEARN_KEYS = 64,    /* of a job */
+};
 
 struct stp_learn_job {
     const char *machine_path;
@@ -57,9 +58,20 @@ struct stp_learner {
     void *user;
 };
 
+/* What there is to be learned of a collective and a size, and over all seeds
+ * was. */
+struct stp_learned_key {
+    ncclFunc_t coll;
+    size_t n_bytes;
+    struct mock_run best;   /* the arm of the least mean time */
+    double gain;            /* of it over NCCL's own choice */
+    size_t n_best;          /* seeds that ended within 1 percent of it */
+    double searched_median; /* as below */
+};
+
 /* What became of it, over all seeds. */
 struct stp_learned {
-    size_t n_keys; /* a collective and a size each, of one job */
+    size_t n_keys; /* of one job */
 
     /* Calls of a key within its first STP_LEARN_FIRST: until its choice changed
      * for the last time, re-tests apart (learn_story.h), and of those from the
@@ -82,6 +94,7 @@ struct stp_learned {
     unsigned n_worse;      /* seeds that ended worse than AUTO: by more than 0.5
                               percent, beyond the noise of its steps */
     bool modelled;         /* some times were not recorded */
+    struct stp_learned_key keys[STP_LEARN_KEYS];
 };
 
 /* Plays the job with each of 'n' learners.  learned_ret[i] is that of

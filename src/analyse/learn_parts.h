@@ -7,14 +7,13 @@
 #include "analyse/learn.h"
 #include "analyse/learn_story.h"
 
-enum { STP_LEARN_KEYS = 64 }; /* of a job */
-
 /* A collective and a size. */
 struct stp_learn_key {
     ncclFunc_t coll;
     size_t n_bytes;
+    double own_us;        /* mean time of NCCL's own choice */
     struct mock_run best; /* arm */
-    double best_us;       /* its mean time */
+    double best_us;
 };
 
 struct stp_learn_keys {

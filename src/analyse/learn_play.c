@@ -62,6 +62,21 @@ static enum stp_status find_best(const struct stp_learn_job *job,
     return status;
 }
 
+static enum stp_status find_own(const struct mock_machine *machine,
+                                const struct mock_outcome *own,
+                                struct stp_learn_key *key,
+                                struct stp_error *err)
+{
+    const struct mock_run run = {key->coll, key->n_bytes, own->algo, own->proto,
+                                 0};
+    struct mock_time time;
+
+    if (mock_machine_mean_time(machine, &run, &time) != ncclSuccess)
+        return failed(err);
+    key->own_us = time.us;
+    return STP_OK;
+}
+
 static enum stp_status
 add_key(const struct stp_learn_job *job, struct mock_comm *comm,
         const struct mock_machine *machine, const struct mock_call *call,
@@ -69,6 +84,7 @@ add_key(const struct stp_learn_job *job, struct mock_comm *comm,
 {
     struct mock_outcome own;
     struct stp_learn_key *key = &keys->key[keys->n];
+    enum stp_status status;
 
     if (stp_learn_key_of(keys, call) < keys->n)
         return STP_OK;
@@ -80,7 +96,8 @@ add_key(const struct stp_learn_job *job, struct mock_comm *comm,
         return failed(err);
     *key = (struct stp_learn_key){.coll = call->coll, .n_bytes = call->n_bytes};
     keys->n++;
-    return find_best(job, machine, &own, key, err);
+    status = find_own(machine, &own, key, err);
+    return status == STP_OK ? find_best(job, machine, &own, key, err) : status;
 }
 
 enum stp_status stp_learn_find_keys(const struct stp_learn_job *job,

@@ -197,7 +197,11 @@ static const struct argp argp = {
            "trial, as one may wait for another.  lost: time over NCCL's own "
            "choice in the first 1000 steps, and in all; negative is won.  "
            "final gain: of the last fifth of the steps over NCCL's, with a 95 "
-           "percent interval.",
+           "percent interval.\n\n"
+           "over AUTO: the mean time of NCCL's own choice over that of the "
+           "best arm, which ours looks for from STEPTUNE_MIN_GAIN on, 2 "
+           "percent.  finds it: jobs that end within 1 percent of the best "
+           "arm, and the calls they searched (median).",
 };
 
 /* ---- playing ---- */

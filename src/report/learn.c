@@ -1,9 +1,13 @@
 #include "report/learn.h"
 
 #include <math.h>
+#include <string.h>
 
+#include "core/names.h"
 #include "report/json.h"
+#include "report/plot_parts.h"
 #include "report/table.h"
+#include "report/words.h"
 
 /* ---- text ---- */
 
@@ -27,7 +31,7 @@ static void add_row(struct stp_table *t, const char *name,
     stp_table_add(t, "%u", l->n_worse);
 }
 
-enum stp_status stp_print_learned(const struct stp_learner *learners,
+static enum stp_status print_rows(const struct stp_learner *learners,
                                   const struct stp_learned *learned, size_t n,
                                   FILE *fp, struct stp_error *err)
 {
@@ -41,11 +45,81 @@ enum stp_status stp_print_learned(const struct stp_learner *learners,
     return stp_table_finish(t, fp, err);
 }
 
+/* ---- text, of each kind of message ---- */
+
+/* A column for each plugin, as far as there is room. */
+static struct stp_table *create_kinds(const struct stp_learner *learners,
+                                      size_t n)
+{
+    char headings[STP_TABLE_COLUMNS * 48] = "<message|<best arm|over AUTO";
+    size_t len = strlen(headings);
+
+    for (size_t i = 0, column = 3; i < n && column < STP_TABLE_COLUMNS; i++)
+        if (learners[i].kind == STP_LEARNER_PLUGIN) {
+            len += (size_t)snprintf(headings + len, sizeof(headings) - len,
+                                    "|%.32s finds it", learners[i].name);
+            column++;
+        }
+    return stp_table_create(headings);
+}
+
+static void add_kind(struct stp_table *t, const struct stp_learner *learners,
+                     const struct stp_learned *learned, size_t n, size_t k)
+{
+    const struct stp_learned_key *key = &learned[0].keys[k];
+    char size[32];
+    char arm[STP_RAN_NAME];
+
+    stp_size_name(key->n_bytes, size);
+    stp_ran_name(key->best.algo, key->best.proto, key->best.n_channels, arm);
+    stp_table_add(t, "%s %s", stp_coll_name(key->coll), size);
+    stp_table_add(t, "%s", arm);
+    stp_table_add(t, "%.3fx", key->gain);
+    for (size_t i = 0; i < n; i++) {
+        if (learners[i].kind != STP_LEARNER_PLUGIN)
+            continue;
+        stp_table_add(t, "%zu of %zu (%.0f)", learned[i].keys[k].n_best,
+                      learned[i].n_finals / learned[i].n_keys,
+                      learned[i].keys[k].searched_median);
+    }
+}
+
+enum stp_status stp_print_learned(const struct stp_learner *learners,
+                                  const struct stp_learned *learned, size_t n,
+                                  FILE *fp, struct stp_error *err)
+{
+    enum stp_status status = print_rows(learners, learned, n, fp, err);
+    struct stp_table *t;
+
+    if (status != STP_OK || n == 0)
+        return status;
+    t = create_kinds(learners, n);
+    for (size_t k = 0; k < learned[0].n_keys && t != NULL; k++)
+        add_kind(t, learners, learned, n, k);
+    fputc('\n', fp);
+    return stp_table_finish(t, fp, err);
+}
+
 /* ---- JSON ---- */
+
+static void add_message(cJSON *row, const struct stp_learned_key *key)
+{
+    char arm[STP_RAN_NAME];
+
+    stp_ran_name(key->best.algo, key->best.proto, key->best.n_channels, arm);
+    stp_json_word(row, "collective", stp_coll_name(key->coll));
+    stp_json_number(row, "bytes", (double)key->n_bytes);
+    stp_json_word(row, "best_arm", arm);
+    stp_json_number(row, "over_auto", key->gain);
+    stp_json_number(row, "best", (double)key->n_best);
+    stp_json_number(row, "searched_median", key->searched_median);
+}
 
 static void add_learned(cJSON *row, const char *name,
                         const struct stp_learned *l)
 {
+    cJSON *messages;
+
     stp_json_word(row, "strategy", name);
     stp_json_number(row, "keys", (double)l->n_keys);
     stp_json_number(row, "settled_median", l->settled_median);
@@ -59,6 +133,9 @@ static void add_learned(cJSON *row, const char *name,
     stp_json_gain(row, &l->final);
     stp_json_number(row, "worse", l->n_worse);
     cJSON_AddBoolToObject(row, "modelled", l->modelled);
+    messages = cJSON_AddArrayToObject(row, "messages");
+    for (size_t k = 0; k < l->n_keys; k++)
+        add_message(stp_json_row(messages), &l->keys[k]);
 }
 
 enum stp_status stp_print_learned_json(const struct stp_learn_job *job,

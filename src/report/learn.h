@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* A row a learner; 'learned' has as many as 'learners'. */
+/* A row a learner; 'learned' has as many as 'learners'.  Then a row a kind of
+ * message, with what plugins came to. */
 enum stp_status stp_print_learned(const struct stp_learner *learners,
                                   const struct stp_learned *learned, size_t n,
                                   FILE *fp, struct stp_error *err);
