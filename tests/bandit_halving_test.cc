@@ -61,6 +61,46 @@ TEST(Halving, SettlesWithWhatIsFasterByTheLeastGainWithinFortyCalls)
     }
 }
 
+// Channel counts that were tried, of whatever settled.
+std::vector<int> CountsTried(Job &job)
+{
+    std::vector<int> counts;
+
+    for (unsigned i = 0; i < job.State().n_arms; i++)
+        if (ArmOf(job.bandit, i).n_channels != 0 &&
+            stp_bandit_get_arm(job.bandit.get(), 0, i).n > 0)
+            counts.push_back(ArmOf(job.bandit, i).n_channels);
+    return counts;
+}
+
+TEST(Halving, TriesNoChannelCountThatAnArmHasAnyway)
+{
+    const struct {
+        Arm best;
+        unsigned n_own;    // channels of NCCL's own choice; 0: not seen
+        unsigned n_simple; // and of ring/simple
+        std::vector<int> tried;
+    } cases[] = {
+        {kOwn, 0, 0, {12, 24}},         {kOwn, 24, 0, {12}},
+        {kRingSimple, 24, 0, {12, 24}}, {kRingSimple, 24, 24, {12}},
+        {kRingSimple, 24, 12, {6, 24}},
+    };
+
+    for (const auto &c : cases) {
+        // Where half the channels are slow, a quarter is not tried.
+        Job job = Start([&](const Arm &arm, unsigned) {
+            return Only(c.best, 50)(arm, 0) * (arm.n_channels == 12 ? 2.5 : 1);
+        });
+        stp_bandit_saw_channels(job.bandit.get(), 0, 0, c.n_own);
+        for (unsigned i = 1; i < job.State().n_arms; i++)
+            if (ArmOf(job.bandit, i) == kRingSimple)
+                stp_bandit_saw_channels(job.bandit.get(), 0, i, c.n_simple);
+
+        EXPECT_EQ(c.best, job.Settle());
+        EXPECT_EQ(c.tried, CountsTried(job));
+    }
+}
+
 TEST(Halving, OneCallThatIsTwiceAsLongEndsAnArm)
 {
     Job job = Start([](const Arm &arm, unsigned) {

@@ -166,18 +166,18 @@ struct StoryCase {
 
 TEST(LearnStory, EndsAtTheLastChangeThatIsNoRetest)
 {
-    const std::string quiet(100, 'a');
+    const std::string quiet(STP_STORY_QUIET, 'a');
     const StoryCase cases[] = {
         {"never changes", quiet, 0, 0},
         {"changes once", "aab" + quiet, 3, 2},
         {"goes back at once", "aabaa", 3, 2},
-        {"waits for others", quiet + "baaabaa", 105, 100},
+        {"waits for others", quiet + "baaabaa", 55, 50},
         {"re-test", "aab" + quiet + "bb" + quiet, 3, 2},
         {"two re-tests", "aab" + quiet + "bb" + quiet + "c" + quiet, 3, 2},
-        {"re-test too soon", "aab" + quiet.substr(1) + "bb" + quiet, 104, 2},
-        {"long re-test", "aab" + quiet + std::string(17, 'b') + quiet, 120, 2},
-        {"re-test that changes its mind", "aab" + quiet + "bbc", 105, 2},
-        {"at the end in a re-test", "aab" + quiet + "b", 103, 2},
+        {"re-test too soon", "aab" + quiet.substr(1) + "bb" + quiet, 54, 2},
+        {"long re-test", "aab" + quiet + std::string(17, 'b') + quiet, 70, 2},
+        {"re-test that changes its mind", "aab" + quiet + "bbc", 55, 2},
+        {"at the end in a re-test", "aab" + quiet + "b", 53, 2},
     };
 
     for (const StoryCase &c : cases) {

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 enum {
-    STP_STORY_QUIET = 100, /* calls without a change, before a re-test */
+    STP_STORY_QUIET = 50,  /* calls without a change, before a re-test */
     STP_STORY_RETEST = 16, /* calls of a re-test at most */
 };
 

@@ -202,12 +202,17 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
         bandit->n_keys = key + 1;
 }
 
-void stp_bandit_set_channels(struct stp_bandit *bandit, unsigned key,
-                             unsigned max_channels)
+void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
+                             unsigned arm, unsigned n_channels)
 {
-    if (key < STP_BANDIT_KEYS && bandit->keys[key] != NULL &&
-        bandit->keys[key]->max_channels == 0)
-        bandit->keys[key]->max_channels = max_channels;
+    struct stp_bandit_slot *slot = slot_with(bandit, key, arm);
+
+    if (slot == NULL || slot->arms[arm].arm.n_channels != 0 ||
+        n_channels > STP_MAX_CHANNELS)
+        return;
+    slot->arms[arm].own_channels = (uint8_t)n_channels;
+    if (arm == 0 && slot->max_channels == 0)
+        slot->max_channels = n_channels;
 }
 
 /* ---- the course of things ---- */

@@ -40,13 +40,13 @@ enum {
  * own: an arm's gain is the mean over its trials of the logarithm of how much
  * faster it was than those.  What varies from call to call is learned from
  * neighbouring calls.  An arm is out when it is worse than another or cannot
- * gain min_gain by 1.5 standard errors, at once by 35 percent, or after five
+ * gain min_gain by 1.5 standard errors, at once by 35 percent, or after four
  * trials without a hope.  It wins when it is the last one and has min_gain, and
  * 3 standard errors: 95 percent each of 20 arms.  Then channel counts, a half,
- * a quarter and all, are arms beside the winner.  These numbers are those by
- * which the times recorded on 2 and 4 x H200 settle within 40 calls in half of
- * all keys, with nothing slower than NCCL's own choice in the end; a gain of 5
- * percent where calls vary by 5 percent needs up to 150.
+ * a quarter and all but what it has anyway, are arms beside the winner.  These
+ * numbers are those by which the times recorded on 2 and 4 x H200 settle within
+ * 40 calls in half of all keys, with nothing slower than NCCL's own choice in
+ * the end; a gain of 5 percent where calls vary by 5 percent needs up to 150.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
@@ -119,10 +119,11 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
                         const struct stp_cost_view *view,
                         unsigned max_channels);
 
-/* Says how many channels NCCL uses for the key, where that was not known when
- * it was added. */
-void stp_bandit_set_channels(struct stp_bandit *bandit, unsigned key,
-                             unsigned max_channels);
+/* 'arm' ran on so many channels: NCCL's own count, if it asks for none.  Arm 0
+ * says how many NCCL uses for the key, where that was not known when it was
+ * added; and a count that an arm has anyway is not tried with it. */
+void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
+                             unsigned arm, unsigned n_channels);
 
 /* ---- the course of things ---- */
 

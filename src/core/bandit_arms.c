@@ -157,13 +157,14 @@ void stp_bandit_add_channels(struct stp_bandit_slot *slot)
 {
     struct stp_bandit_arm arm =
         slot->home == 0 ? slot->own : slot->arms[slot->home].arm;
+    unsigned n_has = slot->arms[slot->home].own_channels;
 
     if (arm.algo < 0 || arm.n_channels != 0)
         return;
     for (size_t i = 0; i < sizeof(quarters) / sizeof(quarters[0]); i++) {
         unsigned n = slot->max_channels * quarters[i] / 4;
 
-        if (n == 0 || n > STP_MAX_CHANNELS)
+        if (n == 0 || n > STP_MAX_CHANNELS || n == n_has)
             continue;
         arm.n_channels = (uint8_t)n;
         if (stp_bandit_index(slot, &arm) < 0)

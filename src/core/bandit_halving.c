@@ -147,12 +147,8 @@ static void trial_reward(struct stp_bandit *bandit,
     batch->last = y;
     batch->sum += trial_value(slot, y);
     batch->n++;
-    if (y - batch->before > abrupt) {
+    if (y - batch->before > abrupt)
         batch->n_wanted = batch->n;
-        if (slot->arms[batch->arm].n_batches == 0 && batch->n == 1 &&
-            !slot->is_settled)
-            slot->arms[batch->arm].is_out = true;
-    }
 }
 
 static void home_reward(struct stp_bandit *bandit, struct stp_bandit_slot *slot,

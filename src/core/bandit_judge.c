@@ -14,7 +14,7 @@
 enum {
     N_CONFIRM = 50, /* calls after which a winner is re-tested first: its trials
                        may all have been in one odd minute */
-    N_BATCHES = 5,  /* of an arm, after which it is out or has a hope, */
+    N_BATCHES = 4,  /* of an arm, after which it is out or has a hope, */
     N_BATCHES_CHANNELS = 3, /* and of a channel count */
     N_BATCHES_MAX = 30,     /* of one that has; the least gain that counts may
                                be found for calls that vary by 4 percent */

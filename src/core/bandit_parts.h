@@ -19,6 +19,7 @@ struct stp_bandit_try {
     bool is_out;    /* pruned, eliminated or vetoed */
     bool is_banned; /* pruned or vetoed: out for good */
     uint8_t stage;
+    uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     uint16_t n_batches;
     float ratio; /* expected time, in those of NCCL's own choice */
     float gain;  /* mean of its batches over what they were paired with */

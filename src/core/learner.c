@@ -257,8 +257,7 @@ static void take_gpu_time(struct stp_learner *l, const struct stp_note *note)
     if (note->key >= STP_BANDIT_KEYS || !stp_learner_is_by_gpu(l) ||
         !(note->us > 0.0))
         return;
-    if (note->arm == 0)
-        stp_bandit_set_channels(l->bandit, note->key, note->n_channels);
+    stp_bandit_saw_channels(l->bandit, note->key, note->arm, note->n_channels);
     stp_learner_tell(l, STP_LEARN_REWARD, note->key, note->arm, note->us);
     stp_bandit_reward(l->bandit, note->key, note->arm, note->us);
 }
