@@ -247,6 +247,18 @@ TEST_F(TrainResults, AreReadAsTheyWereWritten)
     stp_train_runs_free(&read);
 }
 
+TEST_F(TrainResults, AreHeadedByTheMachineOfTheMostRanks)
+{
+    Take(STP_TRAIN_SINGLE, 1, {0.5});
+    Take(STP_TRAIN_NAIVE, 4, {0.5});
+    Take(STP_TRAIN_NAIVE, 2, {0.5});
+    for (size_t i = 0; i < runs_.n; i++)
+        snprintf(runs_.runs[i].made_by, sizeof(runs_.runs[i].made_by),
+                 "%u ranks of it", runs_.runs[i].n_gpus);
+
+    EXPECT_THAT(Summary(), testing::StartsWith("4 ranks of it\n\n"));
+}
+
 TEST_F(TrainResults, SayWhatIsWrongWithAFile)
 {
     Take(STP_TRAIN_SINGLE, 1, {0.5});
@@ -369,7 +381,7 @@ TEST_F(TrainResults, AreALineAConfiguration)
     Take(STP_TRAIN_NAIVE, 2, {0.5, 1}, 2);
 
     EXPECT_EQ(
-        "1 x FAKE 1\n\n"
+        "2 x FAKE 1\n\n"
         "size  ranks  mode    prec  ga  s/epoch  samples/s  speed-up  "
         "efficiency  exposed    loss\n"
         "tiny      1  single  fp32   1   1.0000        128      1.00      "

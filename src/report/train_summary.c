@@ -179,6 +179,17 @@ static struct stp_table *create(const struct columns *columns)
     return stp_table_create(headings);
 }
 
+/* Made by what the run of the most ranks was: fewer are a part of it. */
+static const char *made_by(const struct stp_train_runs *runs)
+{
+    const struct stp_train_run *most = &runs->runs[0];
+
+    for (size_t i = 1; i < runs->n; i++)
+        if (runs->runs[i].n_gpus > most->n_gpus)
+            most = &runs->runs[i];
+    return most->made_by;
+}
+
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err)
 {
@@ -188,7 +199,7 @@ enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
 
     for (size_t i = 0; i < runs->n; i++)
         columns_of(&runs->runs[i], &columns);
-    fprintf(fp, "%s\n\n", runs->runs[0].made_by);
+    fprintf(fp, "%s\n\n", made_by(runs));
     table = create(&columns);
     for (size_t i = 0; i < runs->n && table != NULL; i++)
         if (is_first(runs, i)) {
