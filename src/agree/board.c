@@ -157,9 +157,13 @@ static enum stage decide(struct stp_turn *turn, struct stp_board *board)
     return settle(turn, turn->next);
 }
 
+/* Behind what was read of the ring; that others see it later only makes this
+ * rank look slower than it is.  No step of a rank that is behind then waits for
+ * what it stored elsewhere. */
 static enum stage note(struct stp_turn *turn, struct stp_board *board)
 {
-    store(&board->progress[turn->rank].word, turn->epoch);
+    __atomic_store_n(&board->progress[turn->rank].word, turn->epoch,
+                     __ATOMIC_RELEASE);
     return DONE;
 }
 
