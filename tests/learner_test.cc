@@ -139,6 +139,38 @@ TEST_F(Learner, TimesThatComeLateAreOfTheirArm)
     EXPECT_EQ(1u, arm_[0]);
 }
 
+// The cost table says that the arm takes 1.2 times as long as 100 us, of which
+// there must be more than 20 us in one percent of the time.
+TEST_F(Learner, ATrialWaitsForItsShareOfTheTimeOnTheGpu)
+{
+    const struct {
+        const char *name;
+        uint64_t (*ends_us)(uint64_t i); // the i-th call on the GPU
+        size_t begins;                   // after so many
+    } cases[] = {
+        {"in order", [](uint64_t i) { return 100 * i; }, 22},
+        {"two by two", [](uint64_t i) { return 100 * (i ^ 1); }, 23},
+        {"another clock", // from the 12th on
+         [](uint64_t i) { return 100 * i + (i < 12 ? 5000000 : 0); }, 23},
+    };
+
+    for (const auto &c : cases) {
+        size_t n = 0;
+        wants_.clear();
+        std::fill(std::begin(arm_), std::end(arm_), 0u);
+        budget_ = 0.01;
+        Open(STP_LEARN_GPU);
+        AddKey(0);
+        while (wants_.empty() && n < 1000) {
+            Note(STP_NOTE_CALL, 0, 0, 0);
+            Note(STP_NOTE_RAN, 0, 0, 1000000000 + 1000 * c.ends_us(n++));
+            Took(0, 0, 100);
+            Follow();
+        }
+        EXPECT_EQ(c.begins, n) << c.name;
+    }
+}
+
 TEST_F(Learner, TrialsSayHowManyCallsTheyNeedWhereTimesAreOfCalls)
 {
     for (stp_learn_objective objective : {STP_LEARN_GPU, STP_LEARN_STEP}) {

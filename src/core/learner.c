@@ -137,12 +137,15 @@ static void take_step(struct stp_learner *l, const struct stp_step *step)
         reward_with_step(l, step->us);
 }
 
-/* By one clock alone: the GPU's where that is known.  A long pause is not the
- * job's, or nobody looked. */
+/* By one clock alone: the GPU's where that is known, on which two collectives
+ * may end in another order than they came.  A long pause is not the job's, or
+ * nobody looked; a long way back is another clock. */
 static void take_time(struct stp_learner *l, uint64_t t_ns)
 {
     uint64_t ns = t_ns - l->last_ns;
 
+    if (t_ns <= l->last_ns && l->last_ns - t_ns < PAUSE_NS)
+        return;
     if (l->last_ns != 0 && t_ns > l->last_ns)
         l->elapsed_us += (double)(ns < PAUSE_NS ? ns : PAUSE_NS) / 1e3;
     l->last_ns = t_ns;
