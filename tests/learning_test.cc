@@ -232,12 +232,15 @@ TEST(Learning, PlotsTheBusiestMessagesOnly)
     Learning l(text);
 
     const std::string regret = Script(l, STP_JOURNAL_REGRET);
-    EXPECT_THAT(regret, AllOf(HasSubstr("'allreduce, 10K to"),
-                              HasSubstr("'allreduce, 4K to"),
-                              Not(HasSubstr("'allreduce, 3K to"))));
+    EXPECT_THAT(regret,
+                AllOf(HasSubstr("learning (the busiest 7 of 10 messages)'"),
+                      HasSubstr("'allreduce, 10K to"),
+                      HasSubstr("'allreduce, 4K to"),
+                      Not(HasSubstr("'allreduce, 3K to"))));
     EXPECT_LT(regret.find("'allreduce, 10K"), regret.find("'allreduce, 9K"));
     EXPECT_THAT(Script(l, STP_JOURNAL_ARMS),
-                AllOf(HasSubstr("set title 'allreduce, 7K to"),
+                AllOf(HasSubstr("learned (the busiest 4 of 10 messages)'"),
+                      HasSubstr("set title 'allreduce, 7K to"),
                       Not(HasSubstr("'allreduce, 6K to"))));
 }
 

@@ -27,6 +27,7 @@ struct stp_busiest stp_find_busiest(const struct stp_learning *learning,
 
         if (key->n_times == 0)
             continue;
+        b.n_all++;
         while (at > 0 && b.keys[at - 1]->n_times < key->n_times)
             at--;
         if (at == max)
@@ -37,6 +38,20 @@ struct stp_busiest stp_find_busiest(const struct stp_learning *learning,
         b.keys[at] = key;
     }
     return b;
+}
+
+void stp_journal_title(const struct stp_journal_plot *plot, const char *what,
+                       const struct stp_busiest *shown,
+                       char title[STP_LABEL * 2])
+{
+    char some[64] = "";
+
+    if (shown->n < shown->n_all)
+        snprintf(some, sizeof(some), " (the busiest %zu of %zu messages)",
+                 shown->n, shown->n_all);
+    snprintf(title, STP_LABEL * 2, "%s%s%s%s",
+             plot->title != NULL ? plot->title : "",
+             plot->title != NULL ? ": " : "", what, some);
 }
 
 void stp_journal_key_label(const struct stp_learning_key *key,
@@ -170,13 +185,12 @@ static void write_data(const struct stp_journal_plot *plot,
 
 /* ---- scripts ---- */
 
-static void write_title(const struct stp_journal_plot *plot, FILE *fp)
+static void write_title(const struct stp_journal_plot *plot,
+                        const struct stp_busiest *shown, FILE *fp)
 {
     char title[STP_LABEL * 2];
 
-    snprintf(title, sizeof(title), "%s%sTime lost while learning",
-             plot->title != NULL ? plot->title : "",
-             plot->title != NULL ? ": " : "");
+    stp_journal_title(plot, "Time lost while learning", shown, title);
     fputs("set title ", fp);
     stp_gnuplot_quote(title, fp);
     fputs(" font ',15'\n", fp);
@@ -190,7 +204,7 @@ enum stp_status stp_write_regret(const struct stp_journal_plot *plot, FILE *fp,
     bool any_settled = false;
 
     (void)err;
-    write_title(plot, fp);
+    write_title(plot, &b, fp);
     stp_plot_write_rules(plot->source, fp);
     fputs("set xrange [0:*]\nset xlabel 'Time since the first line (s)'\n"
           "set ylabel 'Time lost against the best choice (ms)'\n",

@@ -258,9 +258,7 @@ enum stp_status stp_write_arms(const struct stp_journal_plot *plot, FILE *fp,
     if (l == NULL)
         return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
     make_layers(&b, l);
-    snprintf(title, sizeof(title), "%s%sWhat ran while it was learned",
-             plot->title != NULL ? plot->title : "",
-             plot->title != NULL ? ": " : "");
+    stp_journal_title(plot, "What ran while it was learned", &b, title);
     stp_plot_write_rules(plot->source, fp);
     fputs("set label 2 ", fp);
     stp_gnuplot_quote(title, fp);

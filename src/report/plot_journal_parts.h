@@ -5,6 +5,7 @@
 #define STP_PLOT_JOURNAL_PARTS_H
 
 #include "report/plot_journal.h"
+#include "report/plot_parts.h"
 
 enum { STP_JOURNAL_LABEL = 96, STP_JOURNAL_CURVES = 7 };
 
@@ -12,10 +13,16 @@ enum { STP_JOURNAL_LABEL = 96, STP_JOURNAL_CURVES = 7 };
 struct stp_busiest {
     const struct stp_learning_key *keys[STP_JOURNAL_CURVES];
     size_t n;
+    size_t n_all; /* that have times */
 };
 
 struct stp_busiest stp_find_busiest(const struct stp_learning *learning,
                                     size_t max);
+
+/* "TITLE: WHAT", and how many of all messages are shown if not all are. */
+void stp_journal_title(const struct stp_journal_plot *plot, const char *what,
+                       const struct stp_busiest *shown,
+                       char title[STP_LABEL * 2]);
 
 /* "allgather, 4M to 5M, 4 ranks". */
 void stp_journal_key_label(const struct stp_learning_key *key,
