@@ -420,9 +420,35 @@ TEST_F(ForkSignal, PassesOnASecondThatEndsWhatHasNotStopped)
 
     kill(caller.pid(), SIGTERM);
     AwaitAll();
+    usleep(1000 * (STP_STOP_SAME_MS + 100));
     kill(caller.pid(), SIGTERM);
 
     EXPECT_EQ("stopped by signal 15 (Terminated)", caller.Said());
+}
+
+// To the process, then to its group, as timeout(1) does.
+TEST_F(ForkSignal, OfOneWishIsNoneTwice)
+{
+    Gate come; // the rest of it
+    Process caller = Caller([this, &come] {
+        stp_stop_begin();
+        ready_.Open();
+        while (!stp_stop_wished())
+            usleep(1000);
+        ready_.Open();
+        come.Pass();
+        return 4;
+    });
+    AwaitAll();
+    AwaitAll();
+
+    kill(caller.pid(), SIGTERM);
+    AwaitAll();
+    kill(-caller.pid(), SIGTERM);
+    usleep(50000);
+    come.Open(3);
+
+    EXPECT_EQ("4", caller.Said());
 }
 
 TEST_F(ForkSignal, PassesSignalsOn)

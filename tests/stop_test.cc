@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <string>
@@ -16,15 +17,27 @@ namespace
 
 using processes::Process;
 
-// One signal after the other: 'o' is sent to this process, a digit is passed on
-// by a launcher as its first, second...
+// As the kernel sends it for a terminal; to itself a process may, too.
+void SendAsATerminal(int number)
+{
+    siginfo_t info{};
+
+    info.si_signo = number;
+    info.si_code = SI_KERNEL;
+    EXPECT_EQ(0, syscall(SYS_rt_sigqueueinfo, getpid(), number, &info));
+}
+
+// One after the other: 's' is sent by a process, 't' by a terminal, and '.' is
+// a pause.
 void Take(const std::string &signals, int number)
 {
     for (char c : signals) {
-        if (c == 'o')
+        if (c == 's')
             raise(number);
+        else if (c == 't')
+            SendAsATerminal(number);
         else
-            stp_stop_pass_on(getpid(), number, static_cast<unsigned>(c - '0'));
+            usleep(1000 * (STP_STOP_SAME_MS + 100));
         usleep(1); // where ThreadSanitizer lets the handler run
     }
 }
@@ -36,17 +49,17 @@ TEST(Stop, IsWishedByTheFirstAndEndsAtTheSecond)
         const char *said; // "" if it ended at once
     } cases[] = {
         {"", "goes on"},
-        {"o", "stops"},
-        {"1", "stops"},
-        // sent to a whole group: both, in whatever order threads take them
-        {"o1", "stops"},
-        {"1o", "stops"},
+        {"s", "stops"},
+        {"t", "stops"},
+        // one wish that comes several times
+        {"ss", "stops"},
+        {"sss", "stops"},
+        {"ts", "stops"},
         // a second one
-        {"oo", ""},
-        {"12", ""},
-        {"o1o", ""},
-        {"1oo", ""},
-        {"o12", ""},
+        {"tt", ""},
+        {"s.s", ""},
+        {"ss.s", ""},
+        {"t.s", ""},
     };
 
     for (int number : {SIGINT, SIGTERM})

@@ -14,7 +14,6 @@
 
 #include "launch/clock.h"
 #include "launch/hub.h"
-#include "launch/stop.h"
 
 enum {
     MOMENT_MS = 1000,
@@ -46,7 +45,6 @@ struct run {
     sigset_t mask;    /* as it was */
     struct sigaction on_child;
     int signal; /* the last that this process got, or 0 */
-    unsigned n_signals;
     int passed; /* what was done about a failure: 0, SIGTERM, SIGKILL */
     bool has_failed;
     int64_t deadline_ms; /* for the next thing to do about it */
@@ -238,13 +236,6 @@ static void press(struct run *run)
     signal_all(run, run->passed);
 }
 
-static void pass_on(const struct run *run, int sig)
-{
-    for (unsigned r = 0; r < run->plan->n; r++)
-        if (run->pids[r] != 0)
-            stp_stop_pass_on(run->pids[r], sig, run->n_signals);
-}
-
 static void wait_for_event(struct run *run)
 {
     int64_t ms = 1000;
@@ -261,9 +252,8 @@ static void wait_for_event(struct run *run)
     if (sig <= 0 || sig == SIGCHLD)
         return;
     run->signal = sig;
-    run->n_signals++;
     if (info.si_code != SI_KERNEL) /* a terminal has sent it to all */
-        pass_on(run, sig);
+        signal_all(run, sig);
 }
 
 static void supervise(struct run *run)

@@ -42,9 +42,9 @@ struct stp_fork {
  * output.  STP_ERR_STOPPED: it was a signal that this process got, too.
  * STP_ERR_LIMIT: they could not be started.  *exit_ret is untouched on failure.
  *
- * While they run, this process passes SIGINT, SIGTERM and SIGHUP on
- * (launch/stop.h), but what a terminal sends to all anyway.  If it is killed,
- * they are, too.  They end with _exit(), after flushing standard I/O.
+ * While they run, this process passes SIGINT, SIGTERM and SIGHUP on, but what a
+ * terminal sends to all anyway.  If it is killed, they are, too.  They end with
+ * _exit(), after flushing standard I/O.
  */
 enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
                              struct stp_error *err);

@@ -1,6 +1,3 @@
-/*
- * stop.c - the wish to stop, by SIGINT or SIGTERM
- */
 #include "launch/stop.h"
 
 #include <assert.h>
@@ -8,21 +5,22 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-enum { WISHED = 1, OURS = 2 }; /* OURS: not only passed on */
+#include "launch/clock.h"
 
-/* Handlers may run in two threads at once: libraries start some that block no
- * signals. */
-static atomic_uint wishes;
-static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler may use it");
+/* When the first signal came; 0: none did.  Handlers may run in two threads at
+ * once: libraries start some that block no signals. */
+static atomic_llong first_ms;
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may use it");
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-    bool passed_on = info->si_code == SI_QUEUE;
-    unsigned before =
-        atomic_fetch_or(&wishes, passed_on ? WISHED : WISHED | OURS);
+    long long now = stp_now_ms();
+    long long first = 0;
 
     (void)context;
-    if (passed_on ? info->si_value.sival_int > 1 : (before & OURS) != 0) {
+    if (atomic_compare_exchange_strong(&first_ms, &first, now))
+        return;
+    if (info->si_code == SI_KERNEL || now - first > STP_STOP_SAME_MS) {
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -32,7 +30,7 @@ void stp_stop_begin(void)
 {
     struct sigaction action = {.sa_sigaction = on_signal};
 
-    atomic_store(&wishes, 0);
+    atomic_store(&first_ms, 0);
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_SIGINFO | SA_RESTART; /* reads and writes go on */
     sigaction(SIGINT, &action, NULL);
@@ -41,13 +39,5 @@ void stp_stop_begin(void)
 
 bool stp_stop_wished(void)
 {
-    return atomic_load(&wishes) != 0;
-}
-
-void stp_stop_pass_on(pid_t process, int number, unsigned nth)
-{
-    union sigval value = {.sival_int = (int)nth};
-
-    if (sigqueue(process, number, value) != 0)
-        kill(process, number); /* no room in its queue */
+    return atomic_load(&first_ms) != 0;
 }
