@@ -1,6 +1,5 @@
 // Training on 1, 2 and 4 GPUs, as threads of this process: what all modes have
 // in common, overflow, and a plugin that comes and goes.
-#include <cmath>
 #include <cstdlib>
 
 #include "gpu_engines.h"
@@ -117,37 +116,6 @@ TEST_P(TrainGpu, HasTheLossesOfOneInFp16)
 
 /* ---- overflow ---- */
 
-struct Plant {
-    stp_engine_ops ops;
-    decltype(stp_engine_ops::column_sum) real;
-    unsigned call; // 0: none
-    unsigned n_calls;
-};
-
-thread_local Plant plant; // of a rank
-
-// Overflows in the gradient of the last layer's bias, in a step from 1 and with
-// the warm-up.
-stp_engine PlantOverflow(const stp_engine *engine, unsigned step)
-{
-    const unsigned n_layers = stp_train_find_model("tiny")->n_layers;
-
-    plant = {*engine->ops, engine->ops->column_sum,
-             step == 0 ? 0 : (step - 1) * n_layers + 1, 0};
-    plant.ops.column_sum = [](void *self, unsigned stream, int type,
-                              int sum_type, unsigned rows, unsigned columns,
-                              double beta, const void *matrix, void *sum,
-                              stp_error *err) {
-        stp_status status = plant.real(self, stream, type, sum_type, rows,
-                                       columns, beta, matrix, sum, err);
-        if (status == STP_OK && ++plant.n_calls == plant.call)
-            status =
-                plant.ops.scale(self, stream, sum_type, 1, INFINITY, sum, err);
-        return status;
-    };
-    return {&plant.ops, engine->self};
-}
-
 TEST_P(TrainGpu, SkipsTogetherTheStepInWhichOneOverflows)
 {
     const GpuEngines engines(n_);
@@ -156,8 +124,8 @@ TEST_P(TrainGpu, SkipsTogetherTheStepInWhichOneOverflows)
         SCOPED_TRACE(stp_train_mode_name(mode));
         std::vector<Trained> all(n_);
         engines.Each([&](unsigned rank, const stp_engine *engine) {
-            const stp_engine planted =
-                PlantOverflow(engine, rank + 1 == n_ ? 4 : 0);
+            const stp_engine planted = PlantOverflow(
+                engine, *stp_train_find_model("tiny"), rank + 1 == n_ ? 4 : 0);
             all[rank] = Train(&planted, TinyTraining(mode, STP_PRECISION_FP16));
         });
         for (const Trained &got : all) {

@@ -404,6 +404,8 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
         {"--lr 0", "--lr '0', expected a number above 0"},
         {"--bucket-mb -1", "--bucket-mb '-1', expected a number above 0"},
         {"--ga 0", "--ga '0', expected a number from 1 to 1000000"},
+        {"--gpus 0", "--gpus '0', expected a number from 1 to 4096"},
+        {"--gpus 2,4097", "--gpus '4097', expected a number from 1 to 4096"},
         {"--gpus 1,2,1", "--gpus '1,2,1', expected 1 once"},
         {"--sizes tiny,", "--sizes '', expected tiny, base, large or xlarge"},
         {"--rounds 3", "--rounds without --policy or --plugin, expected one "

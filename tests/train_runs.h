@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,37 @@ inline Trained TrainAlone(const stp_train_config &config)
     const LoneEngine engine;
 
     return Train(engine.get(), config);
+}
+
+struct Plant {
+    stp_engine_ops ops;
+    decltype(stp_engine_ops::column_sum) real;
+    unsigned call; // 0: none
+    unsigned n_calls;
+};
+
+inline thread_local Plant plant; // of a rank
+
+// An engine of this rank that overflows in one step, from 1 and with the
+// warm-up, and that in one place: the gradient of the last layer's bias, which
+// is in the shard of one rank.  Step 0: never.
+inline stp_engine PlantOverflow(const stp_engine *engine,
+                                const stp_train_model &model, unsigned step)
+{
+    plant = {*engine->ops, engine->ops->column_sum,
+             step == 0 ? 0 : (step - 1) * model.n_layers + 1, 0};
+    plant.ops.column_sum = [](void *self, unsigned stream, int type,
+                              int sum_type, unsigned rows, unsigned columns,
+                              double beta, const void *matrix, void *sum,
+                              stp_error *err) {
+        stp_status status = plant.real(self, stream, type, sum_type, rows,
+                                       columns, beta, matrix, sum, err);
+        if (status == STP_OK && ++plant.n_calls == plant.call)
+            status =
+                plant.ops.scale(self, stream, sum_type, 1, INFINITY, sum, err);
+        return status;
+    };
+    return {&plant.ops, engine->self};
 }
 
 inline void ExpectLosses(const std::vector<double> &want,

@@ -131,10 +131,13 @@ static intptr_t take_size(struct stp_train_matrix *m, unsigned i,
 static intptr_t take_gpus(struct stp_train_matrix *m, unsigned i,
                           const char *word, struct argp_state *state)
 {
-    m->gpus[i] = stp_parse_count(word, "--gpus", 1, state);
-    if (m->gpus[i] > STP_MAX_PROCESSES)
-        argp_error(state, "--gpus '%s', expected at most %d", word,
+    uint64_t n = 0;
+
+    if (!stp_parse_u64(word, strlen(word), &n) || n < 1 ||
+        n > STP_MAX_PROCESSES)
+        argp_error(state, "--gpus '%s', expected a number from 1 to %d", word,
                    STP_MAX_PROCESSES);
+    m->gpus[i] = (unsigned)n;
     return m->gpus[i];
 }
 
