@@ -44,7 +44,7 @@ void stp_journal_title(const struct stp_journal_plot *plot, const char *what,
                        const struct stp_busiest *shown,
                        char title[STP_LABEL * 2])
 {
-    char some[64] = "";
+    char some[80] = "";
 
     if (shown->n < shown->n_all)
         snprintf(some, sizeof(some), " (the busiest %zu of %zu messages)",
