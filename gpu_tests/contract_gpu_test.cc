@@ -1,7 +1,7 @@
-// What bench/device.h promises, kept by the GPUs of this host: one thread a
+// What device/device.h promises, kept by the GPUs of this host: one thread a
 // GPU, one thread for all of them, and as CUDA graphs.
-#include "bench/module.h"
-#include "device_contract.h"
+#include "device/device_contract.h"
+#include "device/module.h"
 
 namespace
 {

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <string>
 
-#include "bench/module.h"
 #include "core/names.h"
-#include "core/policy.h"
+#include "core/policy/policy.h"
+#include "device/module.h"
 
 namespace
 {

@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include "engine_contract.h"
+#include "device/engine_contract.h"
 #include "gpu_engines.h"
 
 namespace

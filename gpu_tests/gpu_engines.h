@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/module.h"
+#include "device/module.h"
 
 inline unsigned CountGpus()
 {

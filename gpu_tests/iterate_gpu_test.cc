@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/iterate.h"
-#include "bench/module.h"
 #include "core/names.h"
+#include "device/module.h"
 
 namespace
 {

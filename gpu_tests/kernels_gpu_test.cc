@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/kernels.h"
+#include "device/cuda/kernels.h"
 
 namespace
 {

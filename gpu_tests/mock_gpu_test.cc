@@ -14,8 +14,8 @@
 #include <random>
 #include <set>
 
-#include "recorded_choices.h"
 #include "recording.h"
+#include "support/recorded_choices.h"
 
 namespace
 {

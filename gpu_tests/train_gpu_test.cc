@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "gpu_engines.h"
-#include "train_runs.h"
+#include "train/train_runs.h"
 
 namespace
 {

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/gpu_clock.h"
+#include "core/learn/gpu_clock.h"
 #include "core/status.h"
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 #ifndef STP_OVERLAP_H
 #define STP_OVERLAP_H
 
-#include "bench/span.h"
+#include "device/span.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,8 +4,8 @@
 #ifndef STP_CALIBRATE_H
 #define STP_CALIBRATE_H
 
-#include "bench/device.h"
 #include "bench/workload.h"
+#include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,9 +4,9 @@
 #ifndef STP_CHOICES_H
 #define STP_CHOICES_H
 
-#include "bench/device.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
+#include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {

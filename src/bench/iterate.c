@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "bench/calibrate.h"
-#include "bench/device.h"
 #include "core/dtype.h"
+#include "device/device.h"
 #include "nccl_tuner_abi.h"
 
 enum {

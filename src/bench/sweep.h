@@ -15,10 +15,10 @@
 #ifndef STP_SWEEP_H
 #define STP_SWEEP_H
 
-#include "bench/arm.h"
-#include "bench/device.h"
 #include "bench/measurement.h"
 #include "bench/sizes.h"
+#include "device/arm.h"
+#include "device/device.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bench/device.h"
+#include "device/device.h"
 #include "nccl_tuner_abi.h"
 
 static const char *const mode_names[STP_N_MODES] = {

@@ -22,8 +22,8 @@
 
 #include <stddef.h>
 
-#include "bench/call.h"
 #include "core/status.h"
+#include "device/call.h"
 
 #ifdef __cplusplus
 extern "C" {

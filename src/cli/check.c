@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyse/check.h"
+#include "analyse/check/check.h"
 #include "cli/cli.h"
 #include "core/text.h"
-#include "report/check.h"
 #include "report/file.h"
+#include "report/results/check.h"
 
 struct options {
     const char *policy;

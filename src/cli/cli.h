@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/device.h"
-#include "bench/engine.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
 #include "core/dtype.h"
-#include "core/policy.h"
+#include "core/policy/policy.h"
 #include "core/status.h"
+#include "device/device.h"
+#include "device/engine.h"
 #include "launch/world.h"
 #include "nccl_tuner_abi.h"
 

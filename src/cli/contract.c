@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyse/contract.h"
+#include "analyse/contract/contract.h"
 #include "cli/cli.h"
-#include "report/contract.h"
+#include "report/results/contract.h"
 
 static enum stp_status report(const struct stp_contract_command *o,
                               const struct stp_contract *contract,

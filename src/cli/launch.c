@@ -1,8 +1,8 @@
 /* launch.c - from options, or whoever started us, to the processes of a run */
 #include <string.h>
 
-#include "bench/module.h"
 #include "cli/cli.h"
+#include "device/module.h"
 #include "launch/fork.h"
 #include "launch/launch.h"
 #include "launch/torchrun.h"

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/device_mock.h"
-#include "bench/engine_mock.h"
-#include "bench/module.h"
 #include "cli/cli.h"
+#include "device/mock/device_mock.h"
+#include "device/mock/engine_mock.h"
+#include "device/module.h"
 
 /* Which module moves data so. */
 static const struct {

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/replay.h"
+#include "analyse/replay/replay.h"
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
-#include "report/results.h"
+#include "report/results/results.h"
 
 struct options {
     struct stp_machine_options machine;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "report/page.h"
-#include "report/page_find.h"
+#include "report/page/page.h"
+#include "report/page/page_find.h"
 
 struct options {
     char **paths;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "analyse/verify.h"
-#include "core/policy.h"
+#include "core/policy/policy.h"
 #include "report/file.h"
-#include "report/results.h"
+#include "report/results/results.h"
 
 static bool check_policy(const char *command, const char *path)
 {

@@ -4,11 +4,11 @@
 
 #include "analyse/verify.h"
 #include "cli/cli.h"
-#include "cli/iterate.h"
+#include "cli/iterate/iterate.h"
 #include "cli/trial.h"
 #include "launch/stop.h"
-#include "report/measurements_csv.h"
-#include "report/results.h"
+#include "report/measurements/measurements_csv.h"
+#include "report/results/results.h"
 
 struct options {
     struct stp_machine_options machine;

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/policy.h"
+#include "core/policy/policy.h"
 #include "nccl_tuner_abi.h"
 
 /* All zero to begin with; belongs to one communicator. */

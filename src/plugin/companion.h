@@ -7,8 +7,8 @@
 #ifndef STP_COMPANION_H
 #define STP_COMPANION_H
 
-#include "core/backend.h"
 #include "nccl_tuner_abi.h"
+#include "plugin/backend.h"
 #include "plugin/settings.h"
 
 struct stp_companion; /* one communicator's; opaque */

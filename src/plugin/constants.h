@@ -9,7 +9,7 @@
 #ifndef STP_PLUGIN_CONSTANTS_H
 #define STP_PLUGIN_CONSTANTS_H
 
-#include "core/constants.h"
+#include "core/policy/constants.h"
 
 /*
  * Sets in '*nccl' what the file at 'path' names, '*hash_ret' to the hash of

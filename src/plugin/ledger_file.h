@@ -1,10 +1,11 @@
 /*
- * ledger_file.h - a ledger (core/ledger.h) in a folder that somebody asked for
+ * ledger_file.h - a ledger (core/policy/ledger.h) in a folder that somebody
+ * asked for
  */
 #ifndef STP_LEDGER_FILE_H
 #define STP_LEDGER_FILE_H
 
-#include "core/ledger.h"
+#include "core/policy/ledger.h"
 #include "core/status.h"
 
 /*

@@ -8,10 +8,9 @@
  *   STEPTUNE_GPU                  GPU model that the gpu column is compared
  *                                 with; default: as the driver says
  *   STEPTUNE_CONSTANTS_FILE       numbers for NCCL's own cost model
- *                                 (core/constants.h), with or without a policy;
- *                                 default: NCCL's
- *   STEPTUNE_LEDGER               a folder for what is decided, a file a
- *                                 communicator (core/ledger.h); default: none
+ *                                 (core/policy/constants.h), with or without a
+ * policy; default: NCCL's STEPTUNE_LEDGER               a folder for what is
+ * decided, a file a communicator (core/policy/ledger.h); default: none
  *
  * An empty value counts as unset.  Read once, when a communicator is made.
  */

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "agree/same.h"
-#include "core/backend.h"
 #include "nccl_tuner_abi.h"
+#include "plugin/backend.h"
 #include "plugin/chunk.h"
 #include "plugin/companion.h"
 #include "plugin/constants.h"

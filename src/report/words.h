@@ -4,7 +4,7 @@
 #ifndef STP_WORDS_H
 #define STP_WORDS_H
 
-#include "analyse/explain.h"
+#include "analyse/explain/explain.h"
 #include "core/stats.h"
 
 #ifdef __cplusplus

@@ -1,16 +1,19 @@
 #!/bin/sh
-# boundaries.sh TOP - fails if a file includes what its folder may not (design:
-# an arrow means "may include"), or if core/ reaches for what it must be given.
+# boundaries.sh TOP - fails if a file includes what its folder may not (an arrow
+# means "may include"; includes run down only), if core/ reaches for what it must
+# be given, or if a folder holds more than 32 files.
 set -eu
 cd "$1"
 bad=0
 
-# may FOLDER ALLOWED... - every #include "..." of FOLDER begins with one of them.
+# may FOLDER ALLOWED... - every #include "..." of FOLDER, but of its subfolders,
+# begins with one of them.
 may() {
 	folder=$1
 	shift
 	pattern=$(printf '%s|' "$@")
-	found=$(grep -rnE '^#include "' "$folder" --include='*.[ch]' --include='*.cc' |
+	found=$(find "$folder" -maxdepth 1 -name '*.[ch]' -o -maxdepth 1 -name '*.cc' -o -maxdepth 1 -name '*.cu*' |
+		xargs -r grep -nE '^#include "' /dev/null |
 		grep -vE "#include \"(${pattern%|})" || true)
 	if [ -n "$found" ]; then
 		echo "$folder may include only: $*"
@@ -19,28 +22,60 @@ may() {
 	fi
 }
 
-may src/nccl_abi nccl_tuner_abi.h
-may src/core core/ nccl_tuner_abi.h
-may src/backend backend/ agree/ core/ nccl_tuner_abi.h
+abi='nccl_(tuner|profiler)_abi.h"'
+may src/nccl_abi $abi
+may src/core 'core/[a-z_0-9]+.h"' $abi
+may src/core/policy core/policy/ 'core/[a-z_0-9]+.h"' $abi
+may src/core/learn core/ $abi
 may src/agree agree/ core/
-may src/plugin plugin/ agree/ core/ nccl_tuner_abi.h nccl_profiler_abi.h
+may src/plugin 'plugin/[a-z_]+.h"' agree/ core/ $abi
+may src/plugin/online plugin/ agree/ core/ $abi
 may src/launch launch/ core/
-may src/bench bench/ launch/ core/ nccl_tuner_abi.h nccl_profiler_abi.h mock_nccl.h
-may src/analyse analyse/ bench/ core/ nccl_tuner_abi.h mock_nccl.h mock_ranks.h mock_job.h
-may src/report report/ analyse/ bench/ core/ nccl_tuner_abi.h
-may mock_nccl '[a-z_]+\.h"'
-for header in $(find src -name '*.h' | grep -v nccl_abi); do
-	if grep -rqE "#include \"(.*/)?$(basename "$header")\"" mock_nccl &&
-		[ ! -e "mock_nccl/$(basename "$header")" ]; then
-		echo "mock_nccl includes $header"
-		bad=1
-	fi
+may src/device 'device/[a-z_0-9]+.h"' launch/ core/ $abi
+may src/device/cpu device/cpu/ 'device/[a-z_]+.h"' launch/ core/ $abi
+may src/device/cuda device/cuda/ 'device/[a-z_]+.h"' launch/ core/ $abi
+may src/device/mock device/mock/ 'device/[a-z_]+.h"' launch/ core/ $abi mock_nccl.h
+may src/bench bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
+may src/train train/ bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
+analyse='analyse/[a-z_]+.h"'
+mock='mock_(nccl|ranks|job).h"'
+may src/analyse "$analyse" bench/ device/ core/ $abi
+for folder in check constants explain simulate; do
+	may src/analyse/$folder analyse/$folder/ "$analyse" bench/ device/ core/ $abi "$mock"
 done
+may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
+may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
+below='analyse/|train/|bench/|device/|core/|'$abi
+report='report/[a-z_]+.h"'
+may src/report "$report" $below
+for folder in measurements results charts; do
+	may src/report/$folder report/$folder/ "$report" $below
+done
+may src/report/iterations report/iterations/ report/charts/ report/measurements/ "$report" $below
+may src/report/training report/training/ report/charts/ "$report" $below
+may src/report/learning report/learning/ report/charts/ report/measurements/ "$report" $below
+may src/report/page report/ $below
 
-# Only device_mock, explain, check, traces and the contract suite know mock NCCL.
-found=$(grep -rlE '#include "mock_nccl.h"' src | grep -vE 'src/(bench/device_mock\.c|bench/mock_[a-z]+\.[ch]|bench/operation\.c|analyse/explain\.h|analyse/check_machine\.c|analyse/constants_model\.c|analyse/trace\.h|analyse/contract_suite\.h|cli/)' || true)
+# Inside mock NCCL, which knows nothing of src/ but the ABI.
+public='mock_[a-z]+.h"'
+allowed="$abi|$public"
+for folder in base versions model machine plugins comm ranks job; do
+	allowed="$allowed|$folder/"
+	may mock_nccl/$folder "$allowed"
+done
+may mock_nccl $abi "$public" base/
+
+# Only what plays NCCL knows mock NCCL.
+found=$(grep -rlE '#include "mock_(nccl|ranks|job)\.h"' src |
+	grep -vE '^src/(device/mock|analyse/(check|constants|contract|explain|replay|simulate)|cli)/' || true)
 [ -z "$found" ] || { echo "mock_nccl.h is included by $found"; bad=1; }
 
 found=$(grep -rnE '\b(getenv|dlopen|dlsym|clock_gettime|time|syslog|fprintf|puts)\(' src/core || true)
 [ -z "$found" ] || { echo "core/ must be given what it needs:"; echo "$found"; bad=1; }
+
+# A room that one can look through.
+for folder in $(find src mock_nccl tests gpu_tests -type d ! -path tests/plugins); do
+	n=$(find "$folder" -maxdepth 1 -name '*.[ch]' -o -maxdepth 1 -name '*.cc' -o -maxdepth 1 -name '*.cu*' | wc -l)
+	[ "$n" -le 32 ] || { echo "$folder has $n files, expected at most 32"; bad=1; }
+done
 exit $bad

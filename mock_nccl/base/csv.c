@@ -1,0 +1,272 @@
+#include "base/csv.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_COLUMNS = 32 };
+
+struct mock_csv {
+    FILE *file;
+    char *path;
+    const struct mock_words *columns;
+    unsigned optional;                /* columns, as bits */
+    const struct mock_words *ignored; /* or NULL */
+    int n_header;                     /* fields of the header line */
+    int n_line;
+    char *line; /* getline()'s; fields point into it */
+    size_t line_size;
+    int n_fields;
+    char *fields[MAX_COLUMNS];
+    int place[MAX_COLUMNS]; /* which field holds a wanted column */
+};
+
+ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
+                           const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    return mock_fail(ncclInvalidArgument, "%s:%d: %s", csv->path, line, text);
+}
+
+int mock_csv_line(const struct mock_csv *csv)
+{
+    return csv->n_line;
+}
+
+/* Reads a line that is neither a comment nor blank; false at the end. */
+static bool read_line(struct mock_csv *csv)
+{
+    ssize_t len;
+
+    while ((len = getline(&csv->line, &csv->line_size, csv->file)) >= 0) {
+        csv->n_line++;
+        while (len > 0 &&
+               (csv->line[len - 1] == '\n' || csv->line[len - 1] == '\r'))
+            csv->line[--len] = '\0';
+        if (len > 0 && csv->line[0] != '#')
+            return true;
+    }
+    return false;
+}
+
+static ncclResult_t split(struct mock_csv *csv)
+{
+    char *field = csv->line;
+
+    csv->n_fields = 0;
+    for (;;) {
+        char *comma = strchr(field, ',');
+
+        if (csv->n_fields == MAX_COLUMNS)
+            return mock_csv_fail(csv, csv->n_line, "more than %d fields",
+                                 MAX_COLUMNS);
+        csv->fields[csv->n_fields++] = field;
+        if (comma == NULL)
+            return ncclSuccess;
+        *comma = '\0';
+        field = comma + 1;
+    }
+}
+
+static ncclResult_t place_column(struct mock_csv *csv, int field)
+{
+    int column = mock_word_find(csv->columns, csv->fields[field]);
+
+    if (column < 0 && csv->ignored != NULL &&
+        mock_word_find(csv->ignored, csv->fields[field]) >= 0)
+        return ncclSuccess;
+    if (column < 0)
+        return mock_csv_fail(csv, csv->n_line, "unknown column '%s'",
+                             csv->fields[field]);
+    if (csv->place[column] >= 0)
+        return mock_csv_fail(csv, csv->n_line, "two columns '%s'",
+                             csv->fields[field]);
+    csv->place[column] = field;
+    return ncclSuccess;
+}
+
+static ncclResult_t read_header(struct mock_csv *csv)
+{
+    ncclResult_t rc;
+
+    if (!read_line(csv))
+        return mock_fail(ncclInvalidArgument, "%s: empty, no header line",
+                         csv->path);
+    rc = split(csv);
+    csv->n_header = csv->n_fields;
+    for (int c = 0; c < csv->columns->n_words; c++)
+        csv->place[c] = -1;
+    for (int f = 0; rc == ncclSuccess && f < csv->n_fields; f++)
+        rc = place_column(csv, f);
+    for (int c = 0; rc == ncclSuccess && c < csv->columns->n_words; c++)
+        if (csv->place[c] < 0 && !(csv->optional >> c & 1))
+            rc = mock_csv_fail(csv, csv->n_line, "no column '%s'",
+                               csv->columns->words[c]);
+    return rc;
+}
+
+ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
+                           struct mock_csv **csv_ret)
+{
+    return mock_csv_open_some(path, columns, 0, NULL, csv_ret);
+}
+
+ncclResult_t mock_csv_open_some(const char *path,
+                                const struct mock_words *columns,
+                                unsigned optional,
+                                const struct mock_words *ignored,
+                                struct mock_csv **csv_ret)
+{
+    struct mock_csv *csv = calloc(1, sizeof(*csv));
+    ncclResult_t rc = ncclSuccess;
+
+    if (csv == NULL || (csv->path = strdup(path)) == NULL)
+        rc = mock_fail_memory();
+    else if ((csv->file = fopen(path, "r")) == NULL)
+        rc = mock_fail(ncclSystemError, "%s: %s", path, strerror(errno));
+    if (rc == ncclSuccess) {
+        csv->columns = columns;
+        csv->optional = optional;
+        csv->ignored = ignored;
+        rc = read_header(csv);
+    }
+    if (rc != ncclSuccess) {
+        mock_csv_close(csv);
+        return rc;
+    }
+    *csv_ret = csv;
+    return ncclSuccess;
+}
+
+bool mock_csv_has(const struct mock_csv *csv, int column)
+{
+    return column < csv->columns->n_words && csv->place[column] >= 0;
+}
+
+void mock_csv_close(struct mock_csv *csv)
+{
+    if (csv == NULL)
+        return;
+    if (csv->file != NULL)
+        fclose(csv->file);
+    free(csv->line);
+    free(csv->path);
+    free(csv);
+}
+
+ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret)
+{
+    ncclResult_t rc;
+
+    if (!read_line(csv)) {
+        if (ferror(csv->file))
+            return mock_fail(ncclSystemError, "%s: cannot be read: %s",
+                             csv->path, strerror(errno));
+        *row_ret = false;
+        return ncclSuccess;
+    }
+    rc = split(csv);
+    if (rc == ncclSuccess && csv->n_fields != csv->n_header)
+        rc = mock_csv_fail(csv, csv->n_line, "%d fields instead of %d",
+                           csv->n_fields, csv->n_header);
+    *row_ret = true;
+    return rc;
+}
+
+ncclResult_t mock_csv_text(const struct mock_csv *csv, int column,
+                           const char **text_ret)
+{
+    const char *text = csv->fields[csv->place[column]];
+
+    if (*text == '\0')
+        return mock_csv_fail(csv, csv->n_line, "column '%s' is empty",
+                             csv->columns->words[column]);
+    *text_ret = text;
+    return ncclSuccess;
+}
+
+ncclResult_t mock_csv_int(const struct mock_csv *csv, int column, long long min,
+                          long long max, long long *number_ret)
+{
+    const char *text = "";
+    char *end;
+    long long number;
+    ncclResult_t rc = mock_csv_text(csv, column, &text);
+
+    if (rc != ncclSuccess)
+        return rc;
+    errno = 0;
+    number = strtoll(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
+        number < min || number > max)
+        return mock_csv_fail(csv, csv->n_line,
+                             "column '%s': '%s' is not a whole number from "
+                             "%lld to %lld",
+                             csv->columns->words[column], text, min, max);
+    *number_ret = number;
+    return ncclSuccess;
+}
+
+ncclResult_t mock_csv_positive(const struct mock_csv *csv, int column,
+                               double *number_ret)
+{
+    const char *text = "";
+    char *end;
+    double number;
+    ncclResult_t rc = mock_csv_text(csv, column, &text);
+
+    if (rc != ncclSuccess)
+        return rc;
+    number = strtod(text, &end);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(number) ||
+        number <= 0)
+        return mock_csv_fail(csv, csv->n_line,
+                             "column '%s': '%s' is not a number above 0",
+                             csv->columns->words[column], text);
+    *number_ret = number;
+    return ncclSuccess;
+}
+
+/* "a, b, c" */
+static void join(const struct mock_words *list, const char *extra, char *text,
+                 size_t size)
+{
+    size_t used = 0;
+
+    for (int i = 0; i < list->n_words && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s",
+                                 i > 0 ? ", " : "", list->words[i]);
+    if (extra != NULL && used < size)
+        snprintf(text + used, size - used, ", %s", extra);
+}
+
+ncclResult_t mock_csv_word(const struct mock_csv *csv, int column,
+                           const struct mock_words *list, const char *extra,
+                           int *number_ret)
+{
+    const char *text = "";
+    char all[256];
+    ncclResult_t rc = mock_csv_text(csv, column, &text);
+    int number;
+
+    if (rc != ncclSuccess)
+        return rc;
+    number = mock_word_find(list, text);
+    if (number < 0 && (extra == NULL || strcmp(text, extra) != 0)) {
+        join(list, extra, all, sizeof(all));
+        return mock_csv_fail(csv, csv->n_line,
+                             "column '%s': '%s' is none of %s",
+                             csv->columns->words[column], text, all);
+    }
+    *number_ret = number;
+    return ncclSuccess;
+}

@@ -1,0 +1,46 @@
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "mock_nccl.h"
+
+static _Thread_local char last_error[1024];
+
+const char *mock_last_error(void)
+{
+    return last_error;
+}
+
+ncclResult_t mock_fail(ncclResult_t result, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(last_error, sizeof(last_error), fmt, args);
+    va_end(args);
+    return result;
+}
+
+ncclResult_t mock_fail_memory(void)
+{
+    return mock_fail(ncclSystemError, "out of memory");
+}
+
+const char *mock_result_name(ncclResult_t result)
+{
+    static const char *const names[] = {
+        [ncclSuccess] = "ncclSuccess",
+        [ncclUnhandledCudaError] = "ncclUnhandledCudaError",
+        [ncclSystemError] = "ncclSystemError",
+        [ncclInternalError] = "ncclInternalError",
+        [ncclInvalidArgument] = "ncclInvalidArgument",
+        [ncclInvalidUsage] = "ncclInvalidUsage",
+        [ncclRemoteError] = "ncclRemoteError",
+        [ncclInProgress] = "ncclInProgress",
+    };
+
+    if ((unsigned)result >= sizeof(names) / sizeof(names[0]))
+        return "an unknown code";
+    return names[result];
+}

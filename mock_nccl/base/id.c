@@ -1,0 +1,25 @@
+/* id.c - communicators' ids */
+#include "base/id.h"
+
+#include <stddef.h>
+#include <sys/random.h>
+
+#include "base/mix.h"
+#include "mock_nccl.h"
+
+uint64_t mock_new_comm_id(void)
+{
+    uint64_t id = 0;
+
+    /* Fails only where the kernel has no randomness yet. */
+    if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
+        id = (uint64_t)(uintptr_t)&id;
+    return id | 1;
+}
+
+uint64_t mock_child_id(uint64_t parent, uint64_t n_splits, int color)
+{
+    uint64_t id = mock_mix(parent + n_splits);
+
+    return mock_mix(id + (uint64_t)color);
+}

@@ -1,0 +1,66 @@
+/* call.c - a collective before and after it is decided */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "comm/comm.h"
+
+static ncclResult_t check_call(const struct mock_call *call)
+{
+    if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
+        return mock_fail(ncclInvalidArgument, "no collective %d",
+                         (int)call->coll);
+    if (call->element_size != 1 && call->element_size != 2 &&
+        call->element_size != 4 && call->element_size != 8)
+        return mock_fail(ncclInvalidArgument, "no type of %zu bytes",
+                         call->element_size);
+    if (call->fp8 && call->element_size != 1)
+        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
+                         call->element_size);
+    if (call->n_pipe_ops < 1)
+        return mock_fail(ncclInvalidArgument, "%d operations in a group",
+                         call->n_pipe_ops);
+    return ncclSuccess;
+}
+
+static void clear(struct mock_outcome *outcome)
+{
+    memset(outcome, 0, sizeof(*outcome));
+    outcome->algo = NCCL_ALGO_UNDEF;
+    outcome->proto = NCCL_PROTO_UNDEF;
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            outcome->cost[a][p] = outcome->cost_after[a][p] =
+                NCCL_ALGO_PROTO_IGNORE;
+}
+
+ncclResult_t mock_comm_check(const struct mock_call *call,
+                             struct mock_call *filled_ret,
+                             struct mock_outcome *outcome)
+{
+    *filled_ret = *call;
+    if (filled_ret->element_size == 0)
+        filled_ret->element_size = call->fp8 ? 1 : 2;
+    if (filled_ret->n_pipe_ops == 0)
+        filled_ret->n_pipe_ops = 1;
+    clear(outcome);
+    return check_call(filled_ret);
+}
+
+ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,
+                                  const struct mock_lane *lane)
+{
+    int n = lane->max_channels;
+
+    if (lane->alone && (n < 1 || n > lane->limit))
+        return mock_fail(ncclInternalError,
+                         "%d channels for %s, which NCCL takes as they are, "
+                         "but the communicator has %d",
+                         n, mock_word(&mock_algos, algo), lane->limit);
+    if (n < 0 && !model->rules->bears_negative)
+        return mock_fail(ncclInternalError,
+                         "%d channels leave no bytes for each, and NCCL would "
+                         "divide by 0",
+                         n);
+    return ncclSuccess;
+}

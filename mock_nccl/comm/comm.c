@@ -1,0 +1,330 @@
+/* comm.c - what a communicator asks its tuner, and makes of the answer */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/names.h"
+#include "comm/comm_parts.h"
+#include "comm/decide.h"
+#include "comm/guard.h"
+#include "model/channels.h"
+#include "model/chunk.h"
+#include "plugins/loader.h"
+
+const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm)
+{
+    return mock_nccl_version(comm->nccl)->choice;
+}
+
+static struct mock_decider decider_of(const struct mock_comm *comm)
+{
+    return (struct mock_decider){
+        .nccl = comm->nccl,
+        .model = &comm->model,
+        .speaks = comm->listener.rank == 0,
+    };
+}
+
+/* ---- asking ---- */
+
+static ncclResult_t check_guards(const struct mock_comm *comm,
+                                 const struct mock_guarded *guarded)
+{
+    int before;
+    int after;
+
+    if (mock_guard_holds(guarded, &before, &after))
+        return ncclSuccess;
+    return mock_fail(ncclInternalError,
+                     "tuner '%s' wrote outside the cost table: %d floats "
+                     "before and %d after its %d entries",
+                     mock_tuner_name(comm->tuner), before, after, guarded->n);
+}
+
+static ncclResult_t check_answer(const struct mock_comm *comm, ncclResult_t rc)
+{
+    if (rc == ncclSuccess)
+        return ncclSuccess;
+    return mock_fail(rc, "tuner '%s': getCollInfo returned %d (%s)",
+                     mock_tuner_name(comm->tuner), (int)rc,
+                     mock_result_name(rc));
+}
+
+static ncclResult_t ask_tuner(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              struct mock_outcome *outcome)
+{
+    int n_algos = mock_nccl_version(comm->nccl)->n_algos;
+    struct mock_guarded guarded;
+    struct mock_ask_args args = {
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = call->n_pipe_ops,
+        .reg_buff = call->reg_buff,
+        .n_algos = n_algos,
+        .table = mock_guarded_table(&guarded),
+    };
+    ncclResult_t rc;
+
+    mock_guard(&guarded, outcome->cost, n_algos);
+    rc = mock_tuner_ask(comm->tuner, comm->context, &args,
+                        &outcome->asked_channels);
+    memcpy(outcome->cost_after, args.table, (size_t)guarded.n * sizeof(float));
+    if (check_guards(comm, &guarded) != ncclSuccess)
+        return ncclInternalError;
+    return check_answer(comm, rc);
+}
+
+static struct mock_question question_of(const struct mock_call *call)
+{
+    return (struct mock_question){
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = call->n_pipe_ops,
+        .no_nvls = call->no_nvls,
+        .no_pat = call->no_pat,
+        .fp8 = call->fp8,
+        .no_collnet = call->no_collnet,
+    };
+}
+
+/* 2.21 hands out no table, and takes one answer for what to run. */
+static ncclResult_t ask_pair(struct mock_comm *comm,
+                             const struct mock_call *call,
+                             struct mock_outcome *outcome)
+{
+    const struct mock_question question = question_of(call);
+    const struct mock_pair_args args = {
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .n_pipe_ops = 1,
+        .collnet = mock_model_collnet(&comm->model, &question),
+        .nvls = mock_model_nvls(&comm->model, &question),
+    };
+
+    outcome->algo = NCCL_ALGO_UNDEF;
+    outcome->proto = NCCL_PROTO_UNDEF;
+    outcome->asked_channels = 0;
+    return check_answer(comm,
+                        mock_tuner_ask_pair(comm->tuner, comm->context, &args,
+                                            &outcome->algo, &outcome->proto,
+                                            &outcome->asked_channels));
+}
+
+static ncclResult_t ask(struct mock_comm *comm, const struct mock_call *call,
+                        struct mock_outcome *outcome)
+{
+    if (comm->tuner == NULL)
+        return ncclSuccess;
+    if (mock_comm_choice(comm)->selection == MOCK_SELECT_PAIR)
+        return ask_pair(comm, call, outcome);
+    return ask_tuner(comm, call, outcome);
+}
+
+/* ---- scheduling ---- */
+
+/* Asks a v6 tuner about the channels of one kind, which move 'count' each. */
+static ncclResult_t ask_chunk(struct mock_comm *comm,
+                              const struct mock_work *work, int n_channels,
+                              size_t n_bytes, struct mock_outcome *outcome)
+{
+    size_t max;
+    size_t own =
+        mock_default_chunk(&comm->model, work, n_channels, n_bytes, &max);
+    size_t chunk = own;
+    ncclResult_t rc =
+        mock_tuner_chunk(comm->tuner, comm->context, (ncclFunc_t)work->coll,
+                         n_bytes, work->algo, work->proto, n_channels, &chunk);
+
+    if (rc != ncclSuccess)
+        return mock_fail(rc, "tuner '%s': getChunkSize returned %d (%s)",
+                         mock_tuner_name(comm->tuner), (int)rc,
+                         mock_result_name(rc));
+    if (chunk > max) {
+        MOCK_INFO(NCCL_TUNING,
+                  "%s: tuner chunk size %zu exceeds buffer max %d, clamping",
+                  mock_coll_in_messages(work->coll), chunk, (int)max);
+        chunk = max;
+    }
+    if (chunk < mock_chunk_grain(work->proto))
+        return mock_fail(ncclInternalError,
+                         "tuner '%s': a chunk of %zu bytes is below the grain "
+                         "of %zu, and NCCL would divide by 0",
+                         mock_tuner_name(comm->tuner), chunk,
+                         mock_chunk_grain(work->proto));
+    if (chunk != own && outcome->chunk_bytes == 0)
+        outcome->chunk_bytes = chunk;
+    return ncclSuccess;
+}
+
+static ncclResult_t ask_chunks(struct mock_comm *comm,
+                               const struct mock_work *work,
+                               const struct mock_schedule *schedule,
+                               struct mock_outcome *outcome)
+{
+    /* NCCL's order */
+    const size_t counts[] = {schedule->lo, schedule->hi, schedule->mid};
+    ncclResult_t rc = ncclSuccess;
+
+    if (comm->tuner == NULL || !mock_tuner_has_chunks(comm->tuner))
+        return ncclSuccess;
+    for (int i = 0; i < 3 && rc == ncclSuccess; i++)
+        if (counts[i] != 0)
+            rc = ask_chunk(comm, work, schedule->n_together,
+                           counts[i] * schedule->element_bytes, outcome);
+    return rc;
+}
+
+static struct mock_work work_of(const struct mock_call *call,
+                                const struct mock_outcome *outcome)
+{
+    return (struct mock_work){
+        .coll = call->coll,
+        .algo = outcome->algo,
+        .proto = outcome->proto,
+        .n_bytes = call->n_bytes,
+        .element_size = call->element_size,
+    };
+}
+
+void mock_comm_announce(const struct mock_comm *comm,
+                        const struct mock_call *call,
+                        const struct mock_outcome *outcome, int max_channels,
+                        struct mock_lane *lane)
+{
+    struct mock_work work = work_of(call, outcome);
+
+    mock_lane_add(lane, &comm->model, &work, max_channels);
+}
+
+ncclResult_t mock_comm_schedule(struct mock_comm *comm,
+                                const struct mock_call *call,
+                                struct mock_lane *lane,
+                                struct mock_outcome *outcome)
+{
+    struct mock_work work = work_of(call, outcome);
+    struct mock_decider decider = decider_of(comm);
+    struct mock_schedule schedule;
+    ncclResult_t rc;
+
+    rc = mock_comm_check_lane(&comm->model, outcome->algo, lane);
+    if (rc != ncclSuccess)
+        return rc;
+    mock_schedule(lane, &comm->model, &work, &schedule);
+    outcome->n_channels = schedule.n_channels;
+    outcome->first_channel = schedule.first;
+    rc = ask_chunks(comm, &work, &schedule, outcome);
+    if (rc == ncclSuccess)
+        mock_report_schedule(&decider, call, outcome, schedule.first);
+    return rc;
+}
+
+static int tuned_channels(const struct mock_comm *comm, int asked, int own)
+{
+    switch (mock_comm_choice(comm)->channels) {
+    case MOCK_CHANNELS_WHOLE:
+        return asked;
+    case MOCK_CHANNELS_FIELD:
+        return mock_channel_field(asked);
+    default:
+        return asked > 0 && asked < own ? asked : own;
+    }
+}
+
+/* The most channels that one collective may have. */
+static ncclResult_t count_channels(const struct mock_comm *comm,
+                                   const struct mock_call *call,
+                                   struct mock_outcome *outcome,
+                                   int *max_channels_ret)
+{
+    int asked = outcome->asked_channels;
+    int n = mock_default_channels(&comm->model, outcome->algo, outcome->proto,
+                                  call->n_bytes);
+
+    if (asked != 0)
+        n = outcome->tuned_channels = tuned_channels(comm, asked, n);
+    if (n == 0)
+        return mock_fail(ncclInternalError,
+                         "%d channels are 0 in NCCL's 8-bit field, and NCCL "
+                         "would divide by 0",
+                         asked);
+    *max_channels_ret = n;
+    return ncclSuccess;
+}
+
+const struct mock_model *mock_comm_model(const struct mock_comm *comm)
+{
+    return &comm->model;
+}
+
+/* ---- one collective ---- */
+
+bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
+{
+    return call->n_bytes != 0 && comm->model.n_ranks != 1;
+}
+
+static ncclResult_t
+decide(struct mock_comm *comm, const struct mock_decider *decider,
+       const struct mock_question *question, const struct mock_call *call,
+       struct mock_outcome *outcome, int *max_channels_ret, float *time_ret)
+{
+    ncclResult_t rc;
+
+    mock_model_table(&comm->model, question, outcome->cost);
+    memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
+    outcome->asked = true;
+    rc = ask(comm, call, outcome);
+    if (rc == ncclSuccess)
+        rc = mock_decide(decider, question, call, outcome, time_ret);
+    if (rc == ncclSuccess)
+        rc = count_channels(comm, call, outcome, max_channels_ret);
+    return rc;
+}
+
+ncclResult_t mock_comm_decide(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              struct mock_outcome *outcome,
+                              int *max_channels_ret, float *time_ret)
+{
+    const struct mock_question question = question_of(call);
+    const struct mock_decider decider = decider_of(comm);
+
+    return decide(comm, &decider, &question, call, outcome, max_channels_ret,
+                  time_ret);
+}
+
+ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
+                                       const struct mock_call *call,
+                                       bool plain_only,
+                                       struct mock_outcome *outcome,
+                                       int *max_channels_ret)
+{
+    struct mock_question question = question_of(call);
+    struct mock_decider decider = decider_of(comm);
+    float us;
+
+    question.plain_only = plain_only;
+    decider.only_protocol = true;
+    return decide(comm, &decider, &question, call, outcome, max_channels_ret,
+                  &us);
+}
+
+ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome,
+                                  int *max_channels_ret)
+{
+    int algo = outcome->algo;
+    int proto = outcome->proto;
+    ncclResult_t rc;
+
+    if (mock_comm_choice(comm)->selection != MOCK_SELECT_PAIR)
+        return ncclSuccess;
+    rc = ask(comm, call, outcome);
+    outcome->algo = algo;
+    outcome->proto = proto;
+    outcome->tuned_channels = 0;
+    if (rc == ncclSuccess)
+        rc = count_channels(comm, call, outcome, max_channels_ret);
+    return rc;
+}

@@ -1,0 +1,72 @@
+/*
+ * comm.h - the steps of a collective, for one alone and for groups
+ */
+#ifndef MOCK_COMM_H
+#define MOCK_COMM_H
+
+#include "model/channels.h"
+
+/* What the communicator's cost model is, tuner's edits included. */
+const struct mock_model *mock_comm_model(const struct mock_comm *comm);
+
+/* How its version of NCCL chooses. */
+const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm);
+
+struct mock_listener;
+
+/* What its profiler is told. */
+struct mock_listener *mock_comm_listener(struct mock_comm *comm);
+
+/* Like mock_comm_group(), in a CUDA graph that is being captured. */
+ncclResult_t mock_comm_plan(struct mock_comm *comm,
+                            const struct mock_call *calls, size_t n,
+                            struct mock_outcome *outcomes_ret);
+
+/* Fills defaults into *filled_ret, clears *outcome, and refuses a call that
+ * means nothing. */
+ncclResult_t mock_comm_check(const struct mock_call *call,
+                             struct mock_call *filled_ret,
+                             struct mock_outcome *outcome);
+
+/* Whether there is anything to decide: without bytes or other ranks NCCL copies
+ * or does nothing, and asks nobody. */
+bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call);
+
+/* Table, tuner, selection; the most channels that it may have, and the time
+ * that NCCL expects it to take, us. */
+ncclResult_t mock_comm_decide(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              struct mock_outcome *outcome,
+                              int *max_channels_ret, float *time_ret);
+
+/* Like mock_comm_decide(), of which only the protocol and the channels will be
+ * used; if plain_only, as if there were neither NVLS nor CollNet. */
+ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
+                                       const struct mock_call *call,
+                                       bool plain_only,
+                                       struct mock_outcome *outcome,
+                                       int *max_channels_ret);
+
+/* 2.21 then asks about each collective of those that were decided at once, and
+ * takes the channels of that answer; others keep what there is. */
+ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome,
+                                  int *max_channels_ret);
+
+/* Refuses counts of channels, all announced, that NCCL would come to grief
+ * with. */
+ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,
+                                  const struct mock_lane *lane);
+
+/* Announces a decided collective to the lane of its kind, then schedules it. */
+void mock_comm_announce(const struct mock_comm *comm,
+                        const struct mock_call *call,
+                        const struct mock_outcome *outcome, int max_channels,
+                        struct mock_lane *lane);
+ncclResult_t mock_comm_schedule(struct mock_comm *comm,
+                                const struct mock_call *call,
+                                struct mock_lane *lane,
+                                struct mock_outcome *outcome);
+
+#endif /* MOCK_COMM_H */

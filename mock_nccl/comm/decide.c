@@ -1,0 +1,184 @@
+#include "comm/decide.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/names.h"
+#include "model/channels.h"
+#include "model/select.h"
+
+enum { LINE_SIZE = 1024 };
+
+/* ---- lines ---- */
+
+/* What lines on decisions have blanks for. */
+struct decision {
+    const struct mock_call *call;
+    const struct mock_outcome *outcome;
+    size_t n_bytes;
+    float us;
+    int first; /* channel */
+};
+
+static void report(const char *text, const struct decision *d)
+{
+    int algo = d->outcome->algo;
+    int proto = d->outcome->proto;
+    char line[LINE_SIZE];
+    char numbers[6][32];
+    const struct mock_blank blanks[] = {
+        {"function", mock_coll_in_messages(d->call->coll)},
+        {"algorithm", mock_algo_in_messages(algo)},
+        {"protocol", mock_proto_in_messages(proto)},
+        {"bytes", numbers[0]},
+        {"us", numbers[1]},
+        {"algo", numbers[2]},
+        {"proto", numbers[3]},
+        {"lo", numbers[4]},
+        {"hi", numbers[5]},
+    };
+
+    if (!mock_log_is_heard())
+        return;
+    snprintf(numbers[0], sizeof(numbers[0]), "%zu", d->n_bytes);
+    snprintf(numbers[1], sizeof(numbers[1]), "%f", (double)d->us);
+    snprintf(numbers[2], sizeof(numbers[2]), "%d", algo);
+    snprintf(numbers[3], sizeof(numbers[3]), "%d", proto);
+    snprintf(numbers[4], sizeof(numbers[4]), "%d", d->first);
+    snprintf(numbers[5], sizeof(numbers[5]), "%d",
+             d->first + d->outcome->n_channels - 1);
+    mock_fill(line, sizeof(line), text, blanks,
+              sizeof(blanks) / sizeof(blanks[0]));
+    MOCK_INFO(NCCL_TUNING, "%s", line);
+}
+
+void mock_report_schedule(const struct mock_decider *decider,
+                          const struct mock_call *call,
+                          const struct mock_outcome *outcome, int first)
+{
+    const char *text = mock_nccl_version(decider->nccl)->choice->scheduled;
+    struct decision decision = {
+        .call = call,
+        .outcome = outcome,
+        .n_bytes = mock_share_bytes(decider->model, call->coll, call->n_bytes,
+                                    call->element_size),
+        .first = first,
+    };
+
+    if (text != NULL && decider->speaks)
+        report(text, &decision);
+}
+
+/* " NCCL_ALGO was set to ring." of a variable that is set. */
+static int describe(const char *name, const char *value, char *text_ret,
+                    size_t size)
+{
+    text_ret[0] = '\0';
+    if (value == NULL)
+        return 0;
+    return snprintf(text_ret, size, " %s was set to %s.", name, value);
+}
+
+static ncclResult_t fail_no_algorithm(const struct mock_nccl *nccl,
+                                      const struct mock_call *call)
+{
+    const struct mock_choice_rules *rules = mock_nccl_version(nccl)->choice;
+    char algo[LINE_SIZE];
+    char proto[LINE_SIZE];
+    char line[LINE_SIZE];
+    const struct mock_blank blanks[] = {
+        {"function", mock_coll_in_messages(call->coll)},
+        {"type",
+         mock_type_in_messages(call->coll, call->element_size, call->fp8)},
+        {"NCCL_ALGO", algo},
+        {"NCCL_PROTO", proto},
+    };
+    int by_user =
+        describe("NCCL_ALGO", mock_nccl_algo(nccl), algo, sizeof(algo)) +
+        describe("NCCL_PROTO", mock_nccl_proto(nccl), proto, sizeof(proto));
+
+    mock_fill(line, sizeof(line), rules->nothing, blanks,
+              sizeof(blanks) / sizeof(blanks[0]));
+    MOCK_WARN("%s", line);
+    return mock_fail(by_user && rules->blames_user ? ncclInvalidUsage
+                                                   : ncclInternalError,
+                     "%s", line);
+}
+
+/* ---- choosing ---- */
+
+/* Where NCCL takes what it is given, and crashes, hangs or corrupts. */
+static ncclResult_t check_winner(const struct mock_call *call,
+                                 const struct mock_outcome *outcome)
+{
+    int algo = outcome->algo;
+    int proto = outcome->proto;
+    const char *what;
+
+    if (!mock_kernel_exists(call->coll, algo, proto))
+        what = "has no kernel for it and would crash";
+    else if (outcome->cost[algo][proto] < 0)
+        what = "had ruled it out on this machine and has not set it up";
+    else
+        return ncclSuccess;
+    return mock_fail(ncclInternalError, "%s/%s was chosen for %s, but NCCL %s",
+                     mock_word(&mock_algos, algo),
+                     mock_word(&mock_protos, proto),
+                     mock_word(&mock_colls, call->coll), what);
+}
+
+/* 2.21 takes what a tuner names, without a table. */
+static ncclResult_t take_pair(const struct mock_call *call, int n_algos,
+                              const struct mock_outcome *outcome)
+{
+    int algo = outcome->algo;
+    int proto = outcome->proto;
+
+    if (algo < 0 || algo >= n_algos || proto < 0 || proto >= NCCL_NUM_PROTOCOLS)
+        return mock_fail(ncclInternalError,
+                         "algorithm %d and protocol %d were chosen for %s, and "
+                         "NCCL would read outside its tables",
+                         algo, proto, mock_word(&mock_colls, call->coll));
+    return check_winner(call, outcome);
+}
+
+/* Up to 2.23 a ring that the user has forbidden is better than nothing. */
+static bool fall_back(const struct mock_decider *decider,
+                      const struct mock_question *question, float ceiling,
+                      struct mock_outcome *outcome, float *us)
+{
+    mock_table backup;
+
+    mock_model_backup(decider->model, question, backup);
+    return mock_select_first(backup, NCCL_NUM_ALGORITHMS, ceiling,
+                             &outcome->algo, &outcome->proto, us);
+}
+
+ncclResult_t mock_decide(const struct mock_decider *decider,
+                         const struct mock_question *question,
+                         const struct mock_call *call,
+                         struct mock_outcome *outcome, float *time_ret)
+{
+    const struct mock_version *version = mock_nccl_version(decider->nccl);
+    const struct mock_choice_rules *rules = version->choice;
+    struct decision d = {call, outcome, call->n_bytes, rules->ceiling, 0};
+    ncclResult_t rc = ncclSuccess;
+
+    if (rules->selection == MOCK_SELECT_PAIR &&
+        outcome->algo != NCCL_ALGO_UNDEF && outcome->proto != NCCL_PROTO_UNDEF)
+        return take_pair(call, version->n_algos, outcome);
+    if (mock_select(rules, version->n_algos, outcome, &d.us)) {
+        if (!decider->only_protocol)
+            rc = check_winner(call, outcome);
+    } else if (!fall_back(decider, question, rules->ceiling, outcome,
+                          rules->selection == MOCK_SELECT_PAIR ? NULL
+                                                               : &d.us)) {
+        rc = fail_no_algorithm(decider->nccl, call);
+    }
+    if (rc != ncclSuccess)
+        return rc;
+    *time_ret = d.us;
+    if (rules->decided != NULL && (decider->speaks || rules->all_ranks_speak))
+        report(rules->decided, &d);
+    return ncclSuccess;
+}

@@ -1,0 +1,293 @@
+/*
+ * group.c - several collectives in one group
+ *
+ * As ncclPrepareTasks() does: in order, each run of like ones decided at once,
+ * then all of them given their channels.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "comm/group_apart.h"
+
+static ncclResult_t decide_run(struct mock_group *g, size_t i, size_t end,
+                               int n_pipe_ops, float *time_ret)
+{
+    struct mock_call sum = g->tasks[i].call;
+    struct mock_outcome *first = &g->outcomes[g->tasks[i].number];
+    ncclResult_t rc;
+
+    sum.n_pipe_ops = n_pipe_ops;
+    for (size_t j = i + 1; j < end; j++)
+        sum.n_bytes += g->tasks[j].call.n_bytes;
+    rc = mock_comm_decide(g->comm, &sum, first, &g->tasks[i].max_channels,
+                          time_ret);
+    for (size_t j = i + 1; j < end; j++) {
+        g->tasks[j].max_channels = g->tasks[i].max_channels;
+        g->outcomes[g->tasks[j].number] = *first;
+        g->outcomes[g->tasks[j].number].asked = false;
+    }
+    for (size_t j = i; j < end && rc == ncclSuccess; j++)
+        rc = mock_comm_decide_own(g->comm, &g->tasks[j].call,
+                                  &g->outcomes[g->tasks[j].number],
+                                  &g->tasks[j].max_channels);
+    return rc;
+}
+
+/* *time_ret is that of the last decision. */
+static ncclResult_t decide_all(struct mock_group *g, float *time_ret)
+{
+    const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
+    int n_channels = mock_comm_model(g->comm)->n_channels;
+    int n_pipe_ops = ((int)g->n + n_channels - 1) / n_channels;
+    ncclResult_t rc = ncclSuccess;
+
+    if (g->n == 1)
+        n_pipe_ops = g->tasks[0].call.n_pipe_ops;
+    for (size_t i = 0; i < g->n && rc == ncclSuccess;) {
+        size_t end = mock_group_run_end(rules, g->tasks, g->n, i);
+
+        rc = decide_run(g, i, end, n_pipe_ops, time_ret);
+        i = end;
+    }
+    return rc;
+}
+
+static enum mock_kind kind_of(const struct mock_group *g,
+                              const struct mock_task *task)
+{
+    return mock_kind_of(mock_comm_model(g->comm),
+                        g->outcomes[task->number].algo);
+}
+
+static void announce(const struct mock_group *g, const struct mock_task *task,
+                     struct mock_lane *lane)
+{
+    mock_comm_announce(g->comm, &task->call, &g->outcomes[task->number],
+                       task->max_channels, lane);
+}
+
+static ncclResult_t schedule_task(struct mock_group *g,
+                                  const struct mock_task *task,
+                                  struct mock_lane *lane)
+{
+    struct mock_outcome *outcome = &g->outcomes[task->number];
+
+    if (lane->alone) {
+        *lane = mock_lane_of(mock_comm_model(g->comm), outcome->algo);
+        announce(g, task, lane);
+    }
+    return mock_comm_schedule(g->comm, &task->call, lane, outcome);
+}
+
+/* Those that share the channels of one kind. */
+static ncclResult_t schedule_kind(struct mock_group *g, enum mock_kind kind)
+{
+    struct mock_lane lane = {0};
+    ncclResult_t rc = ncclSuccess;
+
+    for (size_t i = 0; i < g->n; i++) {
+        if (kind_of(g, &g->tasks[i]) != kind)
+            continue;
+        if (lane.limit == 0)
+            lane = mock_lane_of(mock_comm_model(g->comm),
+                                g->outcomes[g->tasks[i].number].algo);
+        announce(g, &g->tasks[i], &lane);
+    }
+    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++)
+        if (kind_of(g, &g->tasks[i]) == kind)
+            rc = schedule_task(g, &g->tasks[i], &lane);
+    return rc;
+}
+
+/* Tells the profiler of a call. */
+static void hear(const struct mock_group *g, struct mock_task *task, size_t n)
+{
+    const struct mock_call *call = &task->call;
+
+    mock_hear_call(mock_comm_listener(g->comm), call,
+                   mock_share_bytes(mock_comm_model(g->comm), call->coll,
+                                    call->n_bytes, call->element_size),
+                   n > 1, g->captured, &task->heard);
+}
+
+/* Takes in the calls that have anything to decide. */
+static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
+                            size_t n)
+{
+    const struct mock_model *model = mock_comm_model(g->comm);
+
+    for (size_t i = 0; i < n; i++) {
+        struct mock_task *task = &g->tasks[g->n];
+        ncclResult_t rc =
+            mock_comm_check(&calls[i], &task->call, &g->outcomes[i]);
+
+        if (rc != ncclSuccess)
+            return rc;
+        if (!mock_comm_asks(g->comm, &task->call))
+            continue;
+        task->number = i;
+        task->place = g->n;
+        task->traffic = mock_traffic(model, task->call.coll, task->call.n_bytes,
+                                     task->call.element_size);
+        hear(g, task, n);
+        g->n++;
+    }
+    mock_hear_group_end(mock_comm_listener(g->comm));
+    return ncclSuccess;
+}
+
+/* All that ncclPrepareTasks() does. */
+static ncclResult_t prepare(struct mock_group *g, const struct mock_call *calls,
+                            size_t n, float *time_ret)
+{
+    ncclResult_t rc = take_in(g, calls, n);
+
+    if (rc != ncclSuccess)
+        return rc;
+    mock_apart_broadcasts(g);
+    rc = mock_apart_symmetric(g);
+    if (rc != ncclSuccess)
+        return rc;
+    mock_group_order(mock_comm_choice(g->comm), g->tasks, g->n);
+    return decide_all(g, time_ret);
+}
+
+static ncclResult_t schedule(struct mock_group *g)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    for (int k = 0; k < MOCK_N_KINDS && rc == ncclSuccess; k++)
+        rc = schedule_kind(g, (enum mock_kind)k);
+    if (rc == ncclSuccess)
+        rc = mock_apart_gather(g);
+    return rc;
+}
+
+static struct mock_launched launched_of(const struct mock_group *g,
+                                        struct mock_task *task)
+{
+    const struct mock_call *call = &task->call;
+
+    return (struct mock_launched){
+        .call = call,
+        .outcome = &g->outcomes[task->number],
+        .share_bytes = mock_share_bytes(mock_comm_model(g->comm), call->coll,
+                                        call->n_bytes, call->element_size),
+        .counts_channels = kind_of(g, task) < MOCK_KIND_COLLNET,
+        .heard = &task->heard,
+    };
+}
+
+static void keep_events(const struct mock_group *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
+        const struct mock_heard *heard = &g->tasks[i].heard;
+
+        outcome->event = heard->coll;
+        outcome->is_timed = (heard->mask & NCCL_PROFILE_KERNEL_CH) != 0;
+    }
+}
+
+/* Tells the profiler what is launched: by kind, as it was scheduled. */
+static ncclResult_t launch(struct mock_group *g)
+{
+    struct mock_listener *listener = mock_comm_listener(g->comm);
+    struct mock_launched *launched;
+    size_t n = 0;
+
+    if (listener->profiler == NULL)
+        return ncclSuccess;
+    launched = calloc(g->n + 1, sizeof(*launched));
+    if (launched == NULL)
+        return mock_fail_memory();
+    for (int k = 0; k < MOCK_N_KINDS; k++)
+        for (size_t i = 0; i < g->n; i++)
+            if (kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
+                launched[n++] = launched_of(g, &g->tasks[i]);
+    mock_hear_launch(listener, launched, n);
+    keep_events(g);
+    free(launched);
+    return ncclSuccess;
+}
+
+static ncclResult_t alloc_tasks(struct mock_group *g, size_t n)
+{
+    g->tasks = calloc(n + 1, sizeof(*g->tasks));
+    g->broadcasts = calloc(n + 1, sizeof(*g->broadcasts));
+    if (g->tasks != NULL && g->broadcasts != NULL)
+        return ncclSuccess;
+    return mock_fail_memory();
+}
+
+static void free_tasks(struct mock_group *g)
+{
+    free(g->tasks);
+    free(g->broadcasts);
+}
+
+static ncclResult_t run(struct mock_group *g, const struct mock_call *calls,
+                        size_t n)
+{
+    ncclResult_t rc = alloc_tasks(g, n);
+    float us;
+
+    if (rc == ncclSuccess)
+        rc = prepare(g, calls, n, &us);
+    if (rc == ncclSuccess)
+        rc = schedule(g);
+    if (rc == ncclSuccess && !g->captured)
+        rc = launch(g);
+    mock_hear_group_over(mock_comm_listener(g->comm));
+    free_tasks(g);
+    return rc;
+}
+
+ncclResult_t mock_comm_group(struct mock_comm *comm,
+                             const struct mock_call *calls, size_t n,
+                             struct mock_outcome *outcomes_ret)
+{
+    struct mock_group g = {.comm = comm, .outcomes = outcomes_ret};
+
+    return run(&g, calls, n);
+}
+
+ncclResult_t mock_comm_plan(struct mock_comm *comm,
+                            const struct mock_call *calls, size_t n,
+                            struct mock_outcome *outcomes_ret)
+{
+    struct mock_group g = {
+        .comm = comm, .outcomes = outcomes_ret, .captured = true};
+
+    return run(&g, calls, n);
+}
+
+ncclResult_t mock_comm_collective(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome_ret)
+{
+    return mock_comm_group(comm, call, 1, outcome_ret);
+}
+
+ncclResult_t mock_comm_simulate(struct mock_comm *comm,
+                                const struct mock_call *calls, size_t n,
+                                float *us_ret)
+{
+    struct mock_group g = {.comm = comm};
+    ncclResult_t rc = alloc_tasks(&g, n);
+    float us = -1;
+
+    if (!mock_comm_choice(comm)->simulates)
+        rc = mock_fail(ncclInvalidUsage, "NCCL 2.21 cannot simulate a group");
+    if (rc == ncclSuccess) {
+        g.outcomes = calloc(n + 1, sizeof(*g.outcomes));
+        rc = g.outcomes != NULL ? prepare(&g, calls, n, &us)
+                                : mock_fail_memory();
+        free(g.outcomes);
+    }
+    mock_hear_group_over(mock_comm_listener(comm));
+    free_tasks(&g);
+    if (rc == ncclSuccess)
+        *us_ret = us;
+    return rc;
+}

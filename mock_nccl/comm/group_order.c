@@ -1,0 +1,218 @@
+/*
+ * group_order.c - sorted by traffic into bins a quarter of an octave wide, then
+ * by kind, smallest first; equal ones keep the order in which the application
+ * made them.  So ncclPrepareTasks() does it from 2.22 on; 2.21 is simpler.
+ */
+#include "comm/group_order.h"
+
+#include <stdlib.h>
+
+enum {
+    SORT_UNIT_LOG2 = 10, /* all below 1 KiB are alike */
+    SORT_MAX_LOG2 = 30,  /* all from 1 GiB on */
+    SORT_BITS = 2,       /* bins an octave: 2 to this power */
+    RUN_FACTOR = 4,      /* within a run, largest below this times smallest */
+};
+
+/* A small float: exponent, and SORT_BITS of mantissa. */
+static unsigned bin_of(size_t traffic)
+{
+    const size_t max = (size_t)1 << SORT_MAX_LOG2;
+    unsigned units =
+        (unsigned)((traffic < max ? traffic : max) >> SORT_UNIT_LOG2);
+    unsigned log2 = 31 - (unsigned)__builtin_clz(units | 1);
+    unsigned exponent = 0;
+
+    if (log2 >= SORT_BITS) {
+        exponent = log2 - (SORT_BITS - 1);
+        units >>= log2 - SORT_BITS;
+    }
+    return exponent << SORT_BITS | (units & ((1u << SORT_BITS) - 1));
+}
+
+static size_t element_size(const struct mock_call *call)
+{
+    return call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast
+               ? 1
+               : call->element_size;
+}
+
+bool mock_same_kind(const struct mock_call *a, const struct mock_call *b)
+{
+    return a->coll == b->coll && element_size(a) == element_size(b) &&
+           a->kind == b->kind && a->no_nvls == b->no_nvls && a->fp8 == b->fp8;
+}
+
+/* ---- from 2.22 on ---- */
+
+static int compare_size_t(size_t a, size_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Largest first, and the later of two alike. */
+static int compare_size(const void *pa, const void *pb)
+{
+    const struct mock_task *a = pa;
+    const struct mock_task *b = pb;
+
+    if (a->bin != b->bin)
+        return a->bin > b->bin ? -1 : 1;
+    return compare_size_t(b->place, a->place);
+}
+
+/* Those apart last, list by list, smallest first. */
+static int compare_list(const void *pa, const void *pb)
+{
+    const struct mock_task *a = pa;
+    const struct mock_task *b = pb;
+
+    if (a->apart != b->apart)
+        return a->apart ? 1 : -1;
+    if (!a->apart)
+        return compare_size_t(a->place, b->place);
+    if (a->list != b->list)
+        return compare_size_t(a->list, b->list);
+    return compare_size_t(b->place, a->place);
+}
+
+/* By kind, the last of the list first. */
+static int compare_kind(const void *pa, const void *pb)
+{
+    const struct mock_task *a = pa;
+    const struct mock_task *b = pb;
+
+    if (a->kind != b->kind)
+        return compare_size_t(a->kind, b->kind);
+    return compare_size_t(b->place, a->place);
+}
+
+void mock_group_sort(struct mock_task *tasks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tasks[i].bin = bin_of(tasks[i].traffic);
+    qsort(tasks, n, sizeof(*tasks), compare_size);
+}
+
+static void number(struct mock_task *tasks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        tasks[i].place = i;
+}
+
+/* NCCL takes those apart out, and puts them back behind the others, which turns
+ * them round. */
+static void put_back(struct mock_task *tasks, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+
+        while (!mock_same_kind(&tasks[i].call, &tasks[j].call) ||
+               tasks[i].call.windows != tasks[j].call.windows)
+            j++;
+        tasks[i].list = j;
+    }
+    qsort(tasks, n, sizeof(*tasks), compare_list);
+}
+
+static void order_by_traffic(struct mock_task *tasks, size_t n)
+{
+    size_t n_kinds = 0;
+
+    mock_group_sort(tasks, n);
+    number(tasks, n);
+    put_back(tasks, n);
+    number(tasks, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+
+        while (!mock_same_kind(&tasks[i].call, &tasks[j].call))
+            j++;
+        tasks[i].kind = j < i ? tasks[j].kind : n_kinds++;
+    }
+    qsort(tasks, n, sizeof(*tasks), compare_kind);
+}
+
+/* ---- 2.21 ---- */
+
+/* NCCL's numbers of the types that a size is taken for. */
+static int type_number(const struct mock_call *call)
+{
+    switch (call->element_size) {
+    case 1:
+        return 0;
+    case 2:
+        return 9;
+    case 4:
+        return 7;
+    default:
+        return 8;
+    }
+}
+
+static int compare_int(int a, int b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_old_kind(const struct mock_task *a,
+                            const struct mock_task *b)
+{
+    int order = compare_int(b->call.coll, a->call.coll);
+
+    if (order == 0)
+        order = compare_int(type_number(&b->call), type_number(&a->call));
+    if (order == 0)
+        order = compare_int(b->call.no_nvls, a->call.no_nvls);
+    if (order == 0)
+        order = compare_int(b->call.kind, a->call.kind);
+    return order;
+}
+
+/* By collective, type, operation and size, descending; the later of two
+ * alike. */
+static int compare_old(const void *pa, const void *pb)
+{
+    const struct mock_task *a = pa;
+    const struct mock_task *b = pb;
+    int order = compare_old_kind(a, b);
+
+    if (order != 0)
+        return order;
+    if (a->call.n_bytes != b->call.n_bytes)
+        return a->call.n_bytes > b->call.n_bytes ? -1 : 1;
+    return a->number > b->number ? -1 : 1;
+}
+
+static void order_by_count(struct mock_task *tasks, size_t n)
+{
+    qsort(tasks, n, sizeof(*tasks), compare_old);
+    for (size_t i = 1; i < n; i++)
+        tasks[i].kind = tasks[i - 1].kind +
+                        (compare_old_kind(&tasks[i - 1], &tasks[i]) != 0);
+}
+
+/* ---- both ---- */
+
+void mock_group_order(const struct mock_choice_rules *rules,
+                      struct mock_task *tasks, size_t n)
+{
+    if (n < 2)
+        return; /* most are by themselves */
+    if (rules->groups_by_count)
+        order_by_count(tasks, n);
+    else
+        order_by_traffic(tasks, n);
+}
+
+size_t mock_group_run_end(const struct mock_choice_rules *rules,
+                          const struct mock_task *tasks, size_t n, size_t i)
+{
+    size_t end = i + 1;
+
+    while (end < n && tasks[end].kind == tasks[i].kind &&
+           (rules->groups_by_count ||
+            tasks[end].traffic < RUN_FACTOR * tasks[i].traffic))
+        end++;
+    return end;
+}

@@ -1,0 +1,132 @@
+/*
+ * group_symmetric.c - collectives whose buffers are in symmetric windows
+ *
+ * As src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
+ * ncclPrepareTasks() of 2.27.
+ */
+#include "comm/group_apart.h"
+
+#define LL_LIMIT ((size_t)2 << 30) /* bytes that LL kernels cannot count */
+
+static bool is_float_sum(const struct mock_choice_rules *rules,
+                         const struct mock_call *call)
+{
+    bool is_float =
+        call->fp8 || call->element_size == 2 || call->element_size == 4;
+
+    if (call->no_pat)
+        return rules->symmetric_avg && is_float;
+    return is_float && (call->fp8 || !call->no_nvls);
+}
+
+static bool has_kernel(const struct mock_choice_rules *rules,
+                       const struct mock_call *call)
+{
+    switch (call->coll) {
+    case ncclFuncAllGather:
+        return true;
+    case ncclFuncAllReduce:
+    case ncclFuncReduceScatter:
+        return is_float_sum(rules, call);
+    default:
+        return false;
+    }
+}
+
+/* What both buffers do not allow. */
+static bool needs_ll(const struct mock_call *call)
+{
+    return !(call->coll == ncclFuncAllGather &&
+             call->windows == MOCK_WINDOWS_RECV) &&
+           !(call->coll == ncclFuncReduceScatter &&
+             call->windows == MOCK_WINDOWS_SEND);
+}
+
+static bool is_alone(const struct mock_group *g, size_t i)
+{
+    for (size_t j = 0; j < g->n; j++)
+        if (j != i && g->tasks[j].apart &&
+            g->tasks[j].call.windows == g->tasks[i].call.windows &&
+            mock_same_kind(&g->tasks[j].call, &g->tasks[i].call))
+            return false;
+    return true;
+}
+
+/* Whether the tuner would have LL anyway. */
+static ncclResult_t ask_for_ll(struct mock_group *g, struct mock_task *task,
+                               bool *runs_ret)
+{
+    struct mock_outcome *outcome = &g->outcomes[task->number];
+    const struct mock_outcome before = *outcome;
+    struct mock_call call = task->call;
+    int max_channels;
+    ncclResult_t rc;
+
+    call.n_pipe_ops = 1;
+    rc = mock_comm_decide_protocol(g->comm, &call, false, outcome,
+                                   &max_channels);
+    *runs_ret = rc == ncclSuccess && outcome->proto == NCCL_PROTO_LL;
+    *outcome = before;
+    outcome->asked = true;
+    return mock_comm_choice(g->comm)->forgives_symmetric ? ncclSuccess : rc;
+}
+
+/* Whether one buffer is enough for task 'i'. */
+static ncclResult_t try_one(struct mock_group *g, size_t i, bool *runs_ret)
+{
+    struct mock_task *task = &g->tasks[i];
+
+    *runs_ret = false;
+    if (task->call.windows == MOCK_WINDOWS_NONE)
+        return ncclSuccess;
+    if (!needs_ll(&task->call)) {
+        *runs_ret = true;
+        return ncclSuccess;
+    }
+    if (!is_alone(g, i) || task->call.n_bytes >= LL_LIMIT)
+        return ncclSuccess;
+    return ask_for_ll(g, task, runs_ret);
+}
+
+static ncclResult_t runs(struct mock_group *g, size_t i, bool *runs_ret)
+{
+    const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
+    struct mock_task *task = &g->tasks[i];
+
+    *runs_ret = task->call.windows == MOCK_WINDOWS_BOTH;
+    if (rules->symmetric == MOCK_SYMMETRIC_ALONE)
+        *runs_ret = *runs_ret && g->n == 1;
+    if (*runs_ret || rules->symmetric != MOCK_SYMMETRIC_ONE)
+        return ncclSuccess;
+    return try_one(g, i, runs_ret);
+}
+
+ncclResult_t mock_apart_symmetric(struct mock_group *g)
+{
+    const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
+    bool apart = rules->symmetric == MOCK_SYMMETRIC_ONE;
+    size_t n_left = 0;
+
+    if (rules->symmetric == MOCK_SYMMETRIC_NEVER ||
+        !mock_comm_model(g->comm)->all_nvlink)
+        return ncclSuccess;
+    mock_group_sort(g->tasks, g->n);
+    for (size_t i = 0; i < g->n; i++)
+        g->tasks[i].apart = apart && has_kernel(rules, &g->tasks[i].call);
+    for (size_t i = 0; i < g->n; i++) {
+        bool drop = false;
+        ncclResult_t rc = ncclSuccess;
+
+        if (has_kernel(rules, &g->tasks[i].call))
+            rc = runs(g, i, &drop);
+        if (rc != ncclSuccess)
+            return rc;
+        if (drop)
+            g->tasks[i].list = 1;
+    }
+    for (size_t i = 0; i < g->n; i++)
+        if (g->tasks[i].list == 0)
+            g->tasks[n_left++] = g->tasks[i];
+    g->n = n_left;
+    return ncclSuccess;
+}

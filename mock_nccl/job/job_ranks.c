@@ -1,0 +1,251 @@
+/* job_ranks.c - the ranks of a job: launching, and their threads */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "job/job.h"
+#include "machine/machine.h"
+
+static size_t n_calls(const struct mock_job *job,
+                      const struct mock_job_pass *pass)
+{
+    return job->shapes[pass->shape].n;
+}
+
+static struct mock_outcome *outcomes_of(const struct mock_job *job,
+                                        const struct mock_job_pass *pass,
+                                        int rank)
+{
+    return &pass->outcomes[(size_t)rank * job->largest];
+}
+
+/* ---- launching ---- */
+
+static ncclResult_t replay(struct mock_job_rank *rank, int shape, size_t i,
+                           struct mock_outcome *outcome)
+{
+    const struct mock_job *job = rank->job;
+    ncclResult_t rc = ncclSuccess;
+
+    if (rank->graphs[shape] == NULL) {
+        rank->graphs[shape] =
+            calloc(job->shapes[shape].n + 1, sizeof(*rank->graphs[shape]));
+        if (rank->graphs[shape] == NULL)
+            return mock_fail_memory();
+    }
+    if (rank->graphs[shape][i] == NULL)
+        rc = mock_comm_capture(rank->comm, &job->shapes[shape].calls[i].call, 1,
+                               &rank->graphs[shape][i]);
+    if (rc == ncclSuccess)
+        mock_graph_launch(rank->graphs[shape][i], outcome);
+    return rc;
+}
+
+static ncclResult_t launch_call(struct mock_job_rank *rank, size_t i)
+{
+    const struct mock_job *job = rank->job;
+    const struct mock_job_pass *pass = job->pass;
+    struct mock_outcome *outcome = &outcomes_of(job, pass, rank->number)[i];
+
+    mock_job_clock(pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US);
+    if (job->options.captured)
+        return replay(rank, pass->shape, i, outcome);
+    return mock_comm_collective(
+        rank->comm, &job->shapes[pass->shape].calls[i].call, outcome);
+}
+
+static ncclResult_t blame(const struct mock_job *job, int rank, const char *why,
+                          ncclResult_t rc)
+{
+    char text[900];
+
+    snprintf(text, sizeof(text), "%s", why);
+    return mock_fail(rc, "step %zu, rank %d: %s", job->step, rank, text);
+}
+
+/* Call by call, the ranks in an order that changes. */
+static ncclResult_t launch_in_turn(struct mock_job *job)
+{
+    size_t n = n_calls(job, job->pass);
+
+    for (size_t i = 0; i < n; i++) {
+        int first =
+            (int)(mock_job_random(job, MOCK_JOB_ORDER, job->pass->number, i) *
+                  job->n_ranks);
+
+        for (int k = 0; k < job->n_ranks; k++) {
+            int r = (first + k) % job->n_ranks;
+            ncclResult_t rc = launch_call(&job->ranks[r], i);
+
+            if (rc != ncclSuccess)
+                return blame(job, r, mock_last_error(), rc);
+        }
+    }
+    return ncclSuccess;
+}
+
+static bool alike(const struct mock_outcome *a, const struct mock_outcome *b)
+{
+    return a->algo == b->algo && a->proto == b->proto &&
+           a->n_channels == b->n_channels && a->chunk_bytes == b->chunk_bytes;
+}
+
+static ncclResult_t compare(const struct mock_job *job)
+{
+    const struct mock_outcome *first = outcomes_of(job, job->pass, 0);
+
+    for (int r = 1; r < job->n_ranks; r++) {
+        const struct mock_outcome *other = outcomes_of(job, job->pass, r);
+
+        for (size_t i = 0; i < n_calls(job, job->pass); i++) {
+            const struct mock_call *call =
+                &job->shapes[job->pass->shape].calls[i].call;
+
+            if (!alike(&first[i], &other[i]))
+                return mock_fail(
+                    ncclInternalError,
+                    "step %zu, %s of %zu bytes: rank 0 runs %s/%s on %d "
+                    "channels, rank %d %s/%s on %d; NCCL would hang or corrupt "
+                    "data",
+                    job->step, mock_word(&mock_colls, call->coll),
+                    call->n_bytes, mock_word(&mock_algos, first[i].algo),
+                    mock_word(&mock_protos, first[i].proto),
+                    first[i].n_channels, r,
+                    mock_word(&mock_algos, other[i].algo),
+                    mock_word(&mock_protos, other[i].proto),
+                    other[i].n_channels);
+        }
+    }
+    return ncclSuccess;
+}
+
+/* ---- threads ---- */
+
+static ncclResult_t create(struct mock_job_rank *rank)
+{
+    const struct mock_job *job = rank->job;
+
+    mock_job_clock(0);
+    return mock_comm_create_rank(job->nccl, job->machine, job->options.comm_id,
+                                 rank->number, &rank->comm);
+}
+
+static void keep_error(struct mock_job_rank *rank, ncclResult_t rc)
+{
+    rank->rc = rc;
+    if (rc != ncclSuccess)
+        snprintf(rank->error, sizeof(rank->error), "%s", mock_last_error());
+}
+
+static void *run_rank(void *arg)
+{
+    struct mock_job_rank *rank = arg;
+    struct mock_job *job = rank->job;
+
+    keep_error(rank, create(rank));
+    pthread_barrier_wait(&job->end);
+    for (;;) {
+        ncclResult_t rc = ncclSuccess;
+
+        pthread_barrier_wait(&job->begin);
+        if (job->stopping)
+            return NULL;
+        for (size_t i = 0; i < n_calls(job, job->pass) && rc == ncclSuccess;
+             i++)
+            rc = launch_call(rank, i);
+        keep_error(rank, rc);
+        pthread_barrier_wait(&job->end);
+    }
+}
+
+static ncclResult_t first_error(const struct mock_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        if (job->ranks[r].rc != ncclSuccess)
+            return blame(job, r, job->ranks[r].error, job->ranks[r].rc);
+    return ncclSuccess;
+}
+
+ncclResult_t mock_job_launch(struct mock_job *job)
+{
+    const struct mock_job_pass *heard_of = job->heard_of;
+    ncclResult_t rc;
+
+    job->heard_of = NULL;
+    if (job->n_threads == 0) {
+        if (heard_of != NULL)
+            mock_job_tell_kernels(job, heard_of);
+        rc = launch_in_turn(job);
+    } else {
+        pthread_barrier_wait(&job->begin);
+        if (heard_of != NULL)
+            mock_job_tell_kernels(job, heard_of);
+        pthread_barrier_wait(&job->end);
+        rc = first_error(job);
+    }
+    return rc == ncclSuccess ? compare(job) : rc;
+}
+
+/* ---- life ---- */
+
+/* All or none: threads wait for each other. */
+static ncclResult_t start_threads(struct mock_job *job)
+{
+    unsigned n = (unsigned)job->n_ranks + 1;
+
+    pthread_barrier_init(&job->begin, NULL, n);
+    pthread_barrier_init(&job->end, NULL, n);
+    for (int r = 0; r < job->n_ranks; r++) {
+        if (pthread_create(&job->ranks[r].thread, NULL, run_rank,
+                           &job->ranks[r]) != 0)
+            abort(); /* those that run cannot be told */
+        job->n_threads++;
+    }
+    pthread_barrier_wait(&job->end);
+    return first_error(job);
+}
+
+ncclResult_t mock_job_start_ranks(struct mock_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++) {
+        job->ranks[r].job = job;
+        job->ranks[r].number = r;
+    }
+    if (job->options.layout == MOCK_THREADS)
+        return start_threads(job);
+    for (int r = 0; r < job->n_ranks; r++) {
+        ncclResult_t rc = create(&job->ranks[r]);
+
+        if (rc != ncclSuccess)
+            return blame(job, r, mock_last_error(), rc);
+    }
+    return ncclSuccess;
+}
+
+static void end_rank(struct mock_job *job, int r)
+{
+    struct mock_job_rank *rank = &job->ranks[r];
+
+    for (int s = 0; s < MOCK_JOB_SHAPES; s++) {
+        for (size_t i = 0; rank->graphs[s] != NULL && i < job->shapes[s].n; i++)
+            mock_graph_destroy(rank->graphs[s][i]);
+        free(rank->graphs[s]);
+    }
+    mock_comm_destroy(rank->comm);
+}
+
+void mock_job_stop_ranks(struct mock_job *job)
+{
+    if (job->n_threads > 0) {
+        job->stopping = true;
+        pthread_barrier_wait(&job->begin);
+        for (int r = 0; r < job->n_threads; r++)
+            pthread_join(job->ranks[r].thread, NULL);
+        pthread_barrier_destroy(&job->begin);
+        pthread_barrier_destroy(&job->end);
+    }
+    end_rank(job, 0);
+    for (int r = job->n_ranks - 1; r > 0; r--)
+        end_rank(job, r);
+}

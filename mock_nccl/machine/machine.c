@@ -1,0 +1,342 @@
+#include "machine/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/csv.h"
+#include "machine/overlap.h"
+#include "machine/timings.h"
+
+enum {
+    GPU,
+    COMPUTE_CAPABILITY,
+    RANKS,
+    NODES,
+    CPU_VENDOR,
+    CHANNELS,
+    NVLS_CHANNELS,
+    NCCL,
+    N_COLUMNS,
+};
+
+/* Those that the graphs can say, or that NCCL derives from them. */
+enum {
+    OPTIONAL = 1 << RANKS | 1 << NODES | 1 << CHANNELS | 1 << NVLS_CHANNELS
+};
+
+enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain of many hosts is one */
+
+enum { NOT_SAID = -1 };
+
+static const char *const column_words[N_COLUMNS] = {
+    [GPU] = "gpu",
+    [COMPUTE_CAPABILITY] = "compute_capability",
+    [RANKS] = "ranks",
+    [NODES] = "nodes",
+    [CPU_VENDOR] = "cpu_vendor",
+    [CHANNELS] = "channels",
+    [NVLS_CHANNELS] = "nvls_channels",
+    [NCCL] = "nccl",
+};
+static const struct mock_words columns = {column_words, N_COLUMNS};
+
+static const char *const vendor_words[] = {"intel", "amd", "arm", "mixed",
+                                           "unknown"};
+static const struct mock_words vendors = {vendor_words, 5};
+
+/* ---- machine.csv ---- */
+
+static ncclResult_t read_text(const struct mock_csv *csv, int column,
+                              char *text_ret, size_t size)
+{
+    const char *text = "";
+    ncclResult_t rc = mock_csv_text(csv, column, &text);
+
+    if (rc != ncclSuccess)
+        return rc;
+    if (strlen(text) >= size)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "column '%s' has more than %zu characters",
+                             column_words[column], size - 1);
+    memcpy(text_ret, text, strlen(text) + 1);
+    return ncclSuccess;
+}
+
+/* The columns that are numbers. */
+static ncclResult_t read_numbers(const struct mock_csv *csv,
+                                 struct mock_machine_info *info)
+{
+    const struct {
+        int column;
+        int *number_ret;
+        int min;
+        int max;
+    } wanted[] = {
+        {COMPUTE_CAPABILITY, &info->compute_capability, 60, 129},
+        {RANKS, &info->n_ranks, 1, MOCK_MAX_RANKS},
+        {NODES, &info->n_nodes, 1, MOCK_MAX_RANKS},
+        {CHANNELS, &info->n_channels, 1, 64},
+        {NVLS_CHANNELS, &info->n_nvls_channels, 0, 64},
+    };
+    ncclResult_t rc = ncclSuccess;
+    long long number = 0;
+
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        *wanted[i].number_ret = NOT_SAID;
+        if (!mock_csv_has(csv, wanted[i].column))
+            continue;
+        rc = mock_csv_int(csv, wanted[i].column, wanted[i].min, wanted[i].max,
+                          &number);
+        if (rc != ncclSuccess)
+            return rc;
+        *wanted[i].number_ret = (int)number;
+    }
+    return ncclSuccess;
+}
+
+/* All nodes are alike. */
+static ncclResult_t check_nodes(const struct mock_csv *csv,
+                                const struct mock_machine_info *info)
+{
+    if (info->n_ranks == NOT_SAID || info->n_nodes == NOT_SAID)
+        return ncclSuccess;
+    if (info->n_ranks % info->n_nodes != 0)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "%d ranks are not the same number on each of %d "
+                             "nodes",
+                             info->n_ranks, info->n_nodes);
+    if (info->n_ranks / info->n_nodes > MAX_PER_NODE)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "%d ranks on a node, but %d is the most",
+                             info->n_ranks / info->n_nodes, MAX_PER_NODE);
+    return ncclSuccess;
+}
+
+static ncclResult_t read_row(const struct mock_csv *csv,
+                             struct mock_machine_info *info)
+{
+    int vendor;
+    int minor;
+    ncclResult_t rc = read_text(csv, GPU, info->gpu, sizeof(info->gpu));
+
+    if (rc == ncclSuccess)
+        rc = read_numbers(csv, info);
+    if (rc == ncclSuccess)
+        rc = mock_csv_word(csv, CPU_VENDOR, &vendors, NULL, &vendor);
+    if (rc == ncclSuccess)
+        rc = read_text(csv, NCCL, info->nccl, sizeof(info->nccl));
+    if (rc != ncclSuccess)
+        return rc;
+    if (sscanf(info->nccl, "2.%2d", &minor) != 1)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "column 'nccl': '%s' is not a version such as "
+                             "2.28.9",
+                             info->nccl);
+    rc = check_nodes(csv, info);
+    if (rc != ncclSuccess)
+        return rc;
+    snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
+             vendor_words[vendor]);
+    return ncclSuccess;
+}
+
+static ncclResult_t read_rows(struct mock_csv *csv, const char *path,
+                              struct mock_machine_info *info)
+{
+    bool row = false;
+    ncclResult_t rc = mock_csv_next(csv, &row);
+
+    if (rc == ncclSuccess && !row)
+        return mock_fail(ncclInvalidArgument, "%s: no row below the header",
+                         path);
+    if (rc == ncclSuccess)
+        rc = read_row(csv, info);
+    if (rc == ncclSuccess)
+        rc = mock_csv_next(csv, &row);
+    if (rc == ncclSuccess && row)
+        rc = mock_csv_fail(csv, mock_csv_line(csv),
+                           "a second row, but a folder is one machine");
+    return rc;
+}
+
+static ncclResult_t read_info(const char *path, struct mock_machine_info *info)
+{
+    struct mock_csv *csv;
+    ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, NULL, &csv);
+
+    if (rc != ncclSuccess)
+        return rc;
+    rc = read_rows(csv, path, info);
+    mock_csv_close(csv);
+    return rc;
+}
+
+/* ---- the folder ---- */
+
+static void set_name(struct mock_machine_info *info, const char *path)
+{
+    size_t len = strlen(path);
+    size_t start;
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    for (start = len; start > 0 && path[start - 1] != '/'; start--)
+        ;
+    snprintf(info->name, sizeof(info->name), "%.*s", (int)(len - start),
+             path + start);
+}
+
+/* A file in the folder; free it. */
+static char *file_in(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    char *path = malloc(size);
+
+    if (path != NULL)
+        snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+/* Ranks or nodes that machine.csv leaves to the graphs. */
+static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
+{
+    struct mock_machine_info *info = &machine->info;
+    int per_node = machine->graphs.per_node;
+
+    if (per_node > MAX_PER_NODE)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: %d GPUs on a node, but %d is the most", path,
+                         per_node, MAX_PER_NODE);
+    if (info->n_ranks == NOT_SAID && info->n_nodes == NOT_SAID &&
+        machine->graphs.on_network)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: channels that leave the node, but machine.csv "
+                         "says neither 'ranks' nor 'nodes'",
+                         path);
+    if (info->n_nodes == NOT_SAID)
+        info->n_nodes =
+            info->n_ranks == NOT_SAID ? 1 : info->n_ranks / per_node;
+    if (info->n_ranks == NOT_SAID && info->n_nodes <= MOCK_MAX_RANKS / per_node)
+        info->n_ranks = info->n_nodes * per_node;
+    if (info->n_ranks != info->n_nodes * per_node)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: %d GPUs on a node, which does not fit what "
+                         "machine.csv says",
+                         path, per_node);
+    return ncclSuccess;
+}
+
+static ncclResult_t fill_channels(const char *path,
+                                  struct mock_machine *machine)
+{
+    struct mock_machine_info *info = &machine->info;
+
+    if (info->n_channels == NOT_SAID)
+        info->n_channels = mock_channel_count(info, &machine->graphs);
+    if (info->n_nvls_channels == NOT_SAID)
+        info->n_nvls_channels = mock_nvls_channel_count(info, &machine->graphs);
+    if (info->n_nvls_channels > 0 &&
+        machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: no NVLS channels, but machine.csv says %d", path,
+                         info->n_nvls_channels);
+    return ncclSuccess;
+}
+
+static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
+{
+    const struct mock_machine_info *info = &machine->info;
+    bool said = info->n_ranks != NOT_SAID && info->n_nodes != NOT_SAID;
+    ncclResult_t rc = mock_graphs_load(
+        path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
+
+    if (rc == ncclSuccess)
+        rc = fill_nodes(path, machine);
+    if (rc == ncclSuccess)
+        rc = fill_channels(path, machine);
+    return rc;
+}
+
+/* Those that a folder may be without. */
+static ncclResult_t load_times(const char *folder, struct mock_machine *machine)
+{
+    char *timings = file_in(folder, "timings.csv");
+    char *overlap = file_in(folder, "overlap.csv");
+    struct stat st;
+    ncclResult_t rc = ncclSuccess;
+
+    if (timings == NULL || overlap == NULL)
+        rc = mock_fail_memory();
+    if (rc == ncclSuccess && stat(timings, &st) == 0)
+        rc = mock_timings_load(timings, &machine->model, &machine->timings);
+    if (rc == ncclSuccess && stat(overlap, &st) == 0)
+        rc = mock_beside_load(overlap, machine, &machine->beside);
+    free(timings);
+    free(overlap);
+    return rc;
+}
+
+static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
+{
+    char *info = file_in(folder, "machine.csv");
+    char *graphs = file_in(folder, "graphs.xml");
+    ncclResult_t rc = ncclSuccess;
+
+    if (info == NULL || graphs == NULL)
+        rc = mock_fail_memory();
+    if (rc == ncclSuccess)
+        rc = read_info(info, &machine->info);
+    if (rc == ncclSuccess)
+        rc = load_graphs(graphs, machine);
+    if (rc == ncclSuccess)
+        rc = mock_machine_model(machine);
+    if (rc == ncclSuccess)
+        rc = load_times(folder, machine);
+    free(info);
+    free(graphs);
+    return rc;
+}
+
+ncclResult_t mock_machine_load(const char *path,
+                               struct mock_machine **machine_ret)
+{
+    struct mock_machine *machine;
+    struct stat st;
+    ncclResult_t rc;
+
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return mock_fail(ncclSystemError, "%s: no such machine folder", path);
+    machine = calloc(1, sizeof(*machine));
+    if (machine == NULL)
+        return mock_fail_memory();
+    set_name(&machine->info, path);
+    rc = load_files(path, machine);
+    if (rc != ncclSuccess) {
+        mock_machine_free(machine);
+        return rc;
+    }
+    *machine_ret = machine;
+    return ncclSuccess;
+}
+
+void mock_machine_free(struct mock_machine *machine)
+{
+    if (machine == NULL)
+        return;
+    mock_timings_free(machine->timings);
+    mock_beside_free(machine->beside);
+    free(machine);
+}
+
+const struct mock_machine_info *
+mock_machine_get_info(const struct mock_machine *machine)
+{
+    return &machine->info;
+}
+
+bool mock_machine_has_timings(const struct mock_machine *machine)
+{
+    return machine->timings != NULL;
+}

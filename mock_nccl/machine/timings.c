@@ -1,0 +1,344 @@
+#include "machine/timings.h"
+
+#include <math.h>
+
+#include "machine/machine.h"
+#include "machine/modelled.h"
+#include "model/channels.h"
+
+/* ---- sizes ---- */
+
+/* Where a size lies on a curve: at 'lo', or 'weight' of the way to 'hi', in
+ * logarithms; more than all of it beyond the last point. */
+struct span {
+    const struct mock_point *lo;
+    const struct mock_point *hi;
+    double weight;
+};
+
+/* Sources are in the order of how little they are worth. */
+static enum mock_time_source worse(enum mock_time_source a,
+                                   enum mock_time_source b)
+{
+    return a > b ? a : b;
+}
+
+static enum mock_time_source source_of(const struct span *span)
+{
+    bool exact = span->lo == span->hi && span->weight == 0;
+
+    if (!exact && (span->lo == span->hi || span->weight > 1))
+        return MOCK_TIME_MODELLED;
+    if (span->lo->is_single_pass || span->hi->is_single_pass)
+        return MOCK_TIME_SINGLE_PASS;
+    return exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED;
+}
+
+/* The first point that is not below 'n_bytes', or the end. */
+static const struct mock_point *lower_bound(const struct mock_curve *curve,
+                                            size_t n_bytes)
+{
+    const struct mock_point *points = curve->points;
+    int n = curve->n_points;
+
+    while (n > 0) {
+        int half = n / 2;
+
+        if (points[half].n_bytes < n_bytes) {
+            points += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return points;
+}
+
+/* 'weight' is 1 wherever a point is held rather than hit. */
+static struct span find(const struct mock_curve *curve, size_t n_bytes)
+{
+    const struct mock_point *hi = lower_bound(curve, n_bytes);
+    const struct mock_point *end = curve->points + curve->n_points;
+    const struct mock_point *lo;
+    double width;
+
+    if (hi < end && hi->n_bytes == n_bytes)
+        return (struct span){hi, hi, 0};
+    if (hi == end)
+        hi--;
+    if (hi == curve->points)
+        return (struct span){hi, hi, 1};
+    lo = hi - 1;
+    width = hi->log_bytes - lo->log_bytes;
+    return (struct span){lo, hi,
+                         (log((double)n_bytes) - lo->log_bytes) / width};
+}
+
+static const struct mock_row *row_of(const struct mock_point *point, int round)
+{
+    return &point->rows[round % point->n_rounds];
+}
+
+/* The mean of one round.  Beyond the last point it does not fall again. */
+static double mean_at(const struct span *span, int round)
+{
+    const struct mock_row *lo = row_of(span->lo, round);
+    const struct mock_row *hi = row_of(span->hi, round);
+    double slope = hi->log_mean - lo->log_mean;
+
+    if (span->lo == span->hi)
+        return lo->mean;
+    if (span->weight > 1 && slope < 0)
+        return hi->mean;
+    return exp(lo->log_mean + span->weight * slope);
+}
+
+/* ---- spread ---- */
+
+double mock_quantile(const double q[4], double at)
+{
+    if (at < .5)
+        return q[0] + (q[1] - q[0]) * at / .5;
+    if (at < .95)
+        return q[1] + (q[2] - q[1]) * (at - .5) / .45;
+    return q[2] + (q[3] - q[2]) * (at - .95) / .05;
+}
+
+/* As a part of the mean, mixed so that its own mean stays 1. */
+static double spread_at(const struct span *span, int round, double iteration)
+{
+    double weight = fmin(span->weight, 1);
+
+    return (1 - weight) *
+               mock_quantile(row_of(span->lo, round)->quantile, iteration) +
+           weight * mock_quantile(row_of(span->hi, round)->quantile, iteration);
+}
+
+/* ---- rounds ---- */
+
+/* How many rounds a collective has at this size or, between recorded ones, at
+ * the neighbour that has more: all pairs draw from the same number. */
+static int n_rounds_at(const struct mock_timings *timings, int coll,
+                       size_t n_bytes)
+{
+    const struct mock_size *sizes = timings->sizes[coll];
+    int n = timings->n_sizes[coll];
+    int first = 0;
+
+    for (int count = n; count > 0;) {
+        int half = count / 2;
+
+        if (sizes[first + half].n_bytes < n_bytes) {
+            first += half + 1;
+            count -= half + 1;
+        } else {
+            count = half;
+        }
+    }
+    if (first == n)
+        return sizes[n - 1].n_rounds;
+    if (first == 0 || sizes[first].n_bytes == n_bytes ||
+        sizes[first].n_rounds > sizes[first - 1].n_rounds)
+        return sizes[first].n_rounds;
+    return sizes[first - 1].n_rounds;
+}
+
+/* ---- channels ---- */
+
+/* A channel count, and the time with it as a part of that with NCCL's own. */
+struct knot {
+    double log_channels;
+    double log_ratio;
+    enum mock_time_source source;
+};
+
+static struct knot knot_at(const struct mock_count *count, size_t n_bytes)
+{
+    struct span span = find(&count->ratio, n_bytes);
+    enum mock_time_source source = source_of(&span);
+
+    if (span.weight > 1) /* what holds for the largest size holds beyond */
+        span = (struct span){span.hi, span.hi, 1};
+    return (struct knot){
+        .log_channels = log(count->n_channels),
+        .log_ratio = log(mean_at(&span, 0)),
+        .source = source,
+    };
+}
+
+/* The i-th recorded count, or NCCL's own after the last one below it. */
+static struct knot knot(const struct mock_pair *pair, int i, int n_own,
+                        size_t n_bytes)
+{
+    if (i < pair->n_counts && pair->counts[i].n_channels < n_own)
+        return knot_at(&pair->counts[i], n_bytes);
+    return (struct knot){.log_channels = log(n_own)};
+}
+
+/*
+ * The factor that 'n_channels', fewer than NCCL's own 'n_own', put on the time.
+ * Below the smallest recorded count the slope of the two smallest goes on, but
+ * never says that fewer would be faster.
+ */
+static double channel_ratio(const struct mock_pair *pair, int n_channels,
+                            int n_own, size_t n_bytes,
+                            enum mock_time_source *source_ret)
+{
+    int i = 0;
+    struct knot lo, hi;
+    double slope;
+
+    while (i < pair->n_counts && pair->counts[i].n_channels < n_channels)
+        i++;
+    hi = knot(pair, i, n_own, n_bytes);
+    *source_ret = hi.source;
+    if (i < pair->n_counts && pair->counts[i].n_channels == n_channels)
+        return exp(hi.log_ratio);
+    lo = knot(pair, i > 0 ? i - 1 : 0, n_own, n_bytes);
+    *source_ret = worse(worse(lo.source, hi.source), MOCK_TIME_INTERPOLATED);
+    if (i == 0) {
+        hi = knot(pair, 1, n_own, n_bytes);
+        *source_ret = MOCK_TIME_MODELLED;
+    }
+    slope = (hi.log_ratio - lo.log_ratio) / (hi.log_channels - lo.log_channels);
+    if (i == 0)
+        slope = fmin(slope, 0);
+    return exp(lo.log_ratio + slope * (log(n_channels) - lo.log_channels));
+}
+
+/* ---- one time ---- */
+
+/* What a run was resolved to. */
+struct lookup {
+    int n_rounds;
+    struct span span;
+    double ratio;
+    enum mock_time_source source;
+};
+
+static bool has_counts_below(const struct mock_pair *pair, int n_own)
+{
+    return pair->n_counts > 0 && pair->counts[0].n_channels < n_own;
+}
+
+static struct lookup look_up(const struct mock_machine *machine,
+                             const struct mock_pair *pair,
+                             const struct mock_run *run)
+{
+    int n_own = mock_default_channels(&machine->model, run->algo, run->proto,
+                                      run->n_bytes);
+    enum mock_time_source source = MOCK_TIME_RECORDED;
+    struct lookup found = {
+        .n_rounds = n_rounds_at(machine->timings, run->coll, run->n_bytes),
+        .span = find(&pair->own, run->n_bytes),
+        .ratio = 1,
+    };
+
+    if (run->n_channels != 0 && run->n_channels < n_own) {
+        source = MOCK_TIME_MODELLED; /* if no other count was recorded */
+        if (has_counts_below(pair, n_own))
+            found.ratio = channel_ratio(pair, run->n_channels, n_own,
+                                        run->n_bytes, &source);
+        else
+            found.ratio = 1 + mock_fewer_channels_us(&machine->model, run) /
+                                  mean_at(&found.span, 0);
+    }
+    found.source = worse(source, source_of(&found.span));
+    return found;
+}
+
+static ncclResult_t check_run(const struct mock_run *run)
+{
+    if ((unsigned)run->coll >= NCCL_NUM_TUNED_FUNCS ||
+        (unsigned)run->algo >= NCCL_NUM_ALGORITHMS ||
+        (unsigned)run->proto >= NCCL_NUM_PROTOCOLS)
+        return mock_fail(ncclInvalidArgument,
+                         "no time for collective %d, algorithm %d and protocol "
+                         "%d",
+                         (int)run->coll, run->algo, run->proto);
+    if (run->n_bytes == 0)
+        return mock_fail(ncclInvalidArgument, "no time for 0 bytes");
+    if (run->n_channels < 0)
+        return mock_fail(ncclInvalidArgument, "no time for %d channels",
+                         run->n_channels);
+    return ncclSuccess;
+}
+
+/* NULL if nothing was recorded for the pair. */
+static const struct mock_pair *pair_of(const struct mock_machine *machine,
+                                       const struct mock_run *run)
+{
+    const struct mock_pair *pair;
+
+    if (machine->timings == NULL)
+        return NULL;
+    pair = &machine->timings->pairs[run->coll][run->algo][run->proto];
+    return pair->own.n_points > 0 ? pair : NULL;
+}
+
+ncclResult_t mock_machine_time(const struct mock_machine *machine,
+                               const struct mock_run *run, double round,
+                               double iteration, struct mock_time *time_ret)
+{
+    ncclResult_t rc = check_run(run);
+    const struct mock_pair *pair;
+    struct lookup found;
+    int i;
+
+    if (rc != ncclSuccess)
+        return rc;
+    if (!(round >= 0 && round < 1 && iteration >= 0 && iteration < 1))
+        return mock_fail(ncclInvalidArgument,
+                         "round %g or iteration %g is not in [0, 1)", round,
+                         iteration);
+    pair = pair_of(machine, run);
+    if (pair == NULL)
+        return mock_modelled_time(machine, run, time_ret);
+    found = look_up(machine, pair, run);
+    i = (int)(round * found.n_rounds);
+    time_ret->us = mean_at(&found.span, i) * found.ratio *
+                   spread_at(&found.span, i, iteration);
+    time_ret->source = found.source;
+    return ncclSuccess;
+}
+
+ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
+                                    const struct mock_run *run,
+                                    struct mock_time *time_ret)
+{
+    ncclResult_t rc = check_run(run);
+    const struct mock_pair *pair;
+    struct lookup found;
+    int n_rounds;
+    double sum = 0;
+
+    if (rc != ncclSuccess)
+        return rc;
+    pair = pair_of(machine, run);
+    if (pair == NULL)
+        return mock_modelled_time(machine, run, time_ret);
+    found = look_up(machine, pair, run);
+    n_rounds = found.span.lo->n_rounds > found.span.hi->n_rounds
+                   ? found.span.lo->n_rounds
+                   : found.span.hi->n_rounds;
+    for (int i = 0; i < n_rounds; i++)
+        sum += mean_at(&found.span, i);
+    time_ret->us = sum / n_rounds * found.ratio;
+    time_ret->source = found.source;
+    return ncclSuccess;
+}
+
+struct mock_run mock_outcome_run(const struct mock_call *call,
+                                 const struct mock_outcome *outcome)
+{
+    int kept = outcome->tuned_channels;
+
+    return (struct mock_run){
+        .coll = call->coll,
+        .n_bytes = call->n_bytes,
+        .algo = outcome->algo,
+        .proto = outcome->proto,
+        /* a negative count gets as many channels as there are */
+        .n_channels = kept >= 0 ? kept : INT8_MAX,
+    };
+}

@@ -1,0 +1,338 @@
+#include "model/channels.h"
+
+enum { CELL_ALIGN = 16 };
+
+/* The bytes for which 'n' channels are worth it, in NCCL's int: from 32,768
+ * ranks on it overflows, and what is negative compares as huge. */
+static size_t worth(int n, int n_threads, int threshold)
+{
+    return (size_t)(int)((unsigned)n * (unsigned)n_threads *
+                         (unsigned)threshold);
+}
+
+enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
+{
+    switch (algo) {
+    case NCCL_ALGO_NVLS:
+        return model->n_nodes > 1 ? MOCK_KIND_COLLNET_NVLS : MOCK_KIND_NVLS;
+    case NCCL_ALGO_NVLS_TREE:
+        return MOCK_KIND_NVLS;
+    case NCCL_ALGO_COLLNET_DIRECT:
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return MOCK_KIND_COLLNET;
+    default:
+        return MOCK_KIND_PLAIN;
+    }
+}
+
+/* In stages, down to 16, 8, 4, 2 and 1: each halves what a thread must be worth
+ * on the way, but only while every stage before it came to its end. */
+static int direct_channels(const struct mock_model *model, size_t n_bytes)
+{
+    const int algo = NCCL_ALGO_COLLNET_DIRECT;
+    int threshold = model->thread_threshold[algo][NCCL_PROTO_SIMPLE];
+    int n_threads = model->max_threads[algo][NCCL_PROTO_SIMPLE];
+    size_t each = (size_t)n_threads * (size_t)model->n_collnet_heads;
+    int n = model->n_channels;
+
+    for (int stage = 16; stage >= 1; stage /= 2) {
+        while (n > stage && n_bytes < (size_t)n * each * (size_t)threshold) {
+            if (n == stage + stage / 2)
+                threshold /= 2;
+            n--;
+        }
+        if (n_bytes >= (size_t)n * each * (size_t)threshold)
+            break;
+    }
+    return n;
+}
+
+int mock_default_channels(const struct mock_model *model, int algo, int proto,
+                          size_t n_bytes)
+{
+    int n_threads = model->max_threads[algo][proto];
+    int threshold = model->thread_threshold[algo][proto];
+    int n = model->n_channels;
+
+    if (algo == NCCL_ALGO_COLLNET_DIRECT)
+        return direct_channels(model, n_bytes);
+    if (mock_kind_of(model, algo) == MOCK_KIND_COLLNET_NVLS)
+        return n < model->n_nvls_channels ? n : model->n_nvls_channels;
+    if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
+        return model->n_nvls_channels;
+    while (n >= 2 && n_bytes < worth(n, n_threads, threshold))
+        n--;
+    return n;
+}
+
+int mock_channel_field(int n_channels)
+{
+    int low = n_channels & 0xff;
+
+    return low < 128 ? low : low - 256;
+}
+
+static size_t div_up(size_t a, size_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* How often each byte of a rank's buffer crosses the links, as NCCL weighs
+ * it. */
+static size_t weight_of(const struct mock_model *model, int coll)
+{
+    switch (coll) {
+    case ncclFuncAllReduce:
+        return 2;
+    case ncclFuncAllGather:
+    case ncclFuncReduceScatter:
+        return (size_t)model->n_ranks;
+    default:
+        return 1;
+    }
+}
+
+/* LL sends a flag with every four bytes, and from 2.26 on NCCL counts it four
+ * times. */
+static size_t traffic_per_byte(const struct mock_model *model,
+                               const struct mock_work *work)
+{
+    bool heavy = work->proto == NCCL_PROTO_LL && model->rules->weighs_ll;
+
+    return weight_of(model, work->coll) * (heavy ? 4 : 1);
+}
+
+/* A collective as one rank moves it. */
+struct share {
+    size_t element_size; /* NCCL moves allgather and broadcast as bytes */
+    size_t n_sides;      /* ranks whose bytes a tuner counts */
+    size_t count;        /* elements */
+};
+
+static struct share share_of(const struct mock_model *model, int coll,
+                             size_t n_bytes, size_t element_size)
+{
+    bool bytewise = coll == ncclFuncAllGather || coll == ncclFuncBroadcast;
+    bool over_ranks =
+        coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    struct share s = {.element_size = bytewise ? 1 : element_size,
+                      .n_sides = over_ranks ? (size_t)model->n_ranks : 1};
+
+    s.count = div_up(n_bytes, s.element_size * s.n_sides);
+    return s;
+}
+
+size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
+                    size_t element_size)
+{
+    struct share s = share_of(model, coll, n_bytes, element_size);
+
+    return s.count * s.element_size * weight_of(model, coll);
+}
+
+size_t mock_share_bytes(const struct mock_model *model, int coll,
+                        size_t n_bytes, size_t element_size)
+{
+    struct share s = share_of(model, coll, n_bytes, element_size);
+
+    return s.count * s.element_size;
+}
+
+/* ---- channels that a group shares ---- */
+
+struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
+{
+    enum mock_kind kind = mock_kind_of(model, algo);
+
+    return (struct mock_lane){
+        .alone = kind >= MOCK_KIND_COLLNET,
+        .limit =
+            kind == MOCK_KIND_NVLS ? model->n_nvls_channels : model->n_channels,
+    };
+}
+
+/* A negative count divides as a huge one, as NCCL's does. */
+static size_t channel_share(const struct mock_lane *lane,
+                            const struct mock_model_rules *rules)
+{
+    size_t share = lane->traffic / (size_t)lane->max_channels;
+
+    if (rules->fills_channels)
+        return div_up(share, CELL_ALIGN) * CELL_ALIGN;
+    return max_size(rules->min_traffic, share);
+}
+
+void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work, int max_channels)
+{
+    const struct mock_model_rules *rules = model->rules;
+    size_t traffic =
+        mock_traffic(model, work->coll, work->n_bytes, work->element_size);
+    int n = lane->max_channels + max_channels;
+
+    if (work->proto == NCCL_PROTO_LL && rules->weighs_ll)
+        traffic *= 4;
+    lane->traffic +=
+        rules->fine_cells ? traffic : max_size(rules->min_traffic, traffic);
+    if (lane->alone) {
+        lane->max_channels = max_channels;
+        return;
+    }
+    lane->max_channels = n < lane->limit ? n : lane->limit;
+    lane->per_channel = channel_share(lane, rules);
+}
+
+/* The collective in cells, the unit that channels get. */
+struct cells {
+    size_t n;
+    size_t elements; /* in one */
+    size_t traffic;  /* bytes of one over the links */
+    bool whole;      /* 2.22: a channel gets no cell that does not fit */
+};
+
+static struct cells cut(const struct mock_model_rules *rules, size_t n_bytes,
+                        size_t per_byte, size_t element_size)
+{
+    size_t size =
+        rules->fine_cells
+            ? CELL_ALIGN
+            : div_up(div_up(rules->min_traffic, per_byte), CELL_ALIGN) *
+                  CELL_ALIGN;
+
+    return (struct cells){
+        .n = div_up(n_bytes, size),
+        .elements = size / element_size,
+        .traffic = size * per_byte,
+        .whole = rules->fine_cells,
+    };
+}
+
+/* Cells for the first channel, each of those between, and the last. */
+struct deal {
+    size_t lo;
+    size_t n_mid;
+    size_t mid;
+    size_t hi;
+};
+
+/* What room the first channel has left goes to "lo", full shares to the
+ * channels behind it; what would not fit is spread over those there are. */
+static struct deal deal_cells(const struct mock_lane *lane,
+                              const struct cells *cells)
+{
+    size_t mid = min_size(cells->n, div_up(lane->per_channel, cells->traffic));
+    size_t left = (size_t)(lane->limit - lane->channel);
+    struct deal d = {.lo = cells->n, .mid = mid};
+
+    size_t room = lane->per_channel - lane->used;
+
+    if (left > 1)
+        d.lo = min_size(cells->n, cells->whole ? room / cells->traffic
+                                               : div_up(room, cells->traffic));
+    d.n_mid = (cells->n - d.lo) / mid;
+    d.hi = (cells->n - d.lo) % mid;
+    if ((d.lo != 0) + d.n_mid + (d.hi != 0) > left) {
+        d.n_mid = left - 2;
+        d.mid = (cells->n - d.lo) / (d.n_mid + 1);
+        d.hi = d.mid + (cells->n - d.lo) % (d.n_mid + 1);
+    }
+    if (d.hi == 0 && d.n_mid != 0) {
+        d.hi = d.mid;
+        d.n_mid--;
+    }
+    return d;
+}
+
+/* The first channel was full: the next one is the first. */
+static void skip_channel(struct mock_lane *lane, struct deal *d)
+{
+    lane->channel++;
+    if (d->n_mid == 0) {
+        d->lo = d->hi;
+        d->hi = 0;
+    } else {
+        d->lo = d->mid;
+        d->n_mid--;
+    }
+}
+
+static void take_up(struct mock_lane *lane, const struct deal *d,
+                    size_t cell_traffic)
+{
+    int n_channels = 1 + (int)d->n_mid + (d->hi != 0);
+
+    if (d->hi != 0) {
+        lane->channel += n_channels - 1;
+        lane->used = d->hi * cell_traffic;
+    } else if (d->n_mid != 0) {
+        lane->channel += n_channels;
+        lane->used = 0;
+    } else {
+        lane->used += d->lo * cell_traffic;
+    }
+    if (lane->used >= lane->per_channel && lane->channel + 1 != lane->limit) {
+        lane->channel++;
+        lane->used = 0;
+    }
+}
+
+/* CollNet spreads a collective over all its channels. */
+static void schedule_alone(const struct mock_lane *lane,
+                           const struct share *share,
+                           struct mock_schedule *schedule_ret)
+{
+    *schedule_ret = (struct mock_schedule){
+        .n_channels = lane->max_channels,
+        .n_together = lane->max_channels,
+        .element_bytes = share->element_size * share->n_sides,
+        .lo = share->count,
+    };
+}
+
+static void schedule_shared(struct mock_lane *lane,
+                            const struct mock_model *model,
+                            const struct mock_work *work,
+                            const struct share *share,
+                            struct mock_schedule *schedule_ret)
+{
+    struct cells cells =
+        cut(model->rules, share->count * share->element_size,
+            traffic_per_byte(model, work), share->element_size);
+    size_t surplus = cells.n * cells.elements - share->count;
+    struct deal d = deal_cells(lane, &cells);
+
+    if (d.lo == 0)
+        skip_channel(lane, &d);
+    schedule_ret->first = lane->channel;
+    schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
+    schedule_ret->n_together = 1;
+    schedule_ret->lo = d.lo * cells.elements;
+    schedule_ret->mid = d.n_mid != 0 ? d.mid * cells.elements : 0;
+    schedule_ret->hi = d.hi * cells.elements;
+    *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
+    schedule_ret->element_bytes = share->element_size * share->n_sides;
+    take_up(lane, &d, cells.traffic);
+}
+
+void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work,
+                   struct mock_schedule *schedule_ret)
+{
+    struct share share =
+        share_of(model, work->coll, work->n_bytes, work->element_size);
+
+    if (lane->alone)
+        schedule_alone(lane, &share, schedule_ret);
+    else
+        schedule_shared(lane, model, work, &share, schedule_ret);
+}

@@ -1,0 +1,203 @@
+#include "model/cost_parts.h"
+
+#include <float.h>
+#include <math.h>
+
+/* The share of NVLink's bandwidth that NVLS reaches; no tuner can edit it. */
+static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
+    [NCCL_HOPPER_COMPCAP_IDX] = .85f,
+    [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
+};
+
+static double limit(const struct mock_inputs *in,
+                    const double (*table)[NCCL_NUM_TUNING_SCALES])
+{
+    return table[in->compcap_index][in->scale];
+}
+
+static double ll_limit(const struct mock_inputs *in)
+{
+    return in->constants->llMaxBws[in->ll_row][in->scale];
+}
+
+/* Beyond two nodes the network is what counts. */
+static float channel_bw(const struct mock_inputs *in,
+                        const struct mock_graph *graph)
+{
+    return in->n_nodes <= 2 ? graph->bw_intra : graph->bw_inter;
+}
+
+static float ring_bus_bw(const struct mock_inputs *in, int proto)
+{
+    const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
+    double ll128 = in->per_node < 2 ? in->rules->ring_ll128_alone : .92;
+    float bus = (float)ring->n_channels * channel_bw(in, ring);
+
+    if (proto == NCCL_PROTO_LL)
+        return (float)fmin(ll_limit(in), bus * .5);
+    if (proto == NCCL_PROTO_LL128)
+        return (float)fmin(bus * ll128,
+                           ring->n_channels *
+                               limit(in, in->constants->perChMaxRingLL128Bws));
+    return bus;
+}
+
+static float tree_bus_bw(const struct mock_inputs *in, int proto)
+{
+    const ncclTunerConstants_v5_t *k = in->constants;
+    const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
+    float bus = (float)tree->n_channels * channel_bw(in, tree);
+    double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
+
+    bus = (float)fmin(bus * .92,
+                      tree->n_channels * limit(in, k->perChMaxTreeBws));
+    if (proto == NCCL_PROTO_LL)
+        bus = (float)fmin(bus * 1.0 / 3.8, ll_limit(in));
+    if (proto == NCCL_PROTO_LL128)
+        bus = (float)fmin(bus * ll128, tree->n_channels *
+                                           limit(in, k->perChMaxTreeLL128Bws));
+    if (tree->pattern == MOCK_PATTERN_TREE)
+        bus = (float)(bus * .85);
+    return bus;
+}
+
+/* Up to 2.27: the slower of the links. */
+static float nvls_slowest(const struct mock_inputs *in, int coll, int algo)
+{
+    const struct mock_graph *nvls = mock_graph_of(in, algo);
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float intra = nvls->bw_intra;
+    float inter = nvls->bw_inter;
+
+    if (algo == NCCL_ALGO_NVLS_TREE) {
+        inter = in->n_nodes <= 2 ? inter : inter / 2;
+    } else if (in->rules->nvls == MOCK_NVLS_GATHERS &&
+               coll != ncclFuncAllReduce) {
+        intra = intra * (per_node - 1) / per_node;
+        inter *= .9f;
+    }
+    return (float)nvls->n_channels * fminf(intra, inter);
+}
+
+static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
+{
+    const struct mock_graph *nvls = mock_graph_of(in, algo);
+    bool is_tree = algo == NCCL_ALGO_NVLS_TREE;
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float n = (float)nvls->n_channels;
+    float most = is_tree ? (float)limit(in, in->constants->perChMaxNVLSTreeBws)
+                         : FLT_MAX;
+    float intra;
+    float inter;
+
+    if (in->rules->nvls != MOCK_NVLS_EFFICIENCY)
+        return nvls_slowest(in, coll, algo);
+    if (nvls->n_channels < 2)
+        return 0;
+    intra = nvls->bw_intra * nvls_efficiency[in->compcap_index] * (n - 1) / n;
+    intra *= coll == ncclFuncAllReduce ? 2.0f : (per_node - 1) / per_node;
+    inter = nvls->bw_inter * (in->n_nodes <= 2 && is_tree ? 2.0f : 1.0f);
+    return n * fminf(fminf(intra, inter), most);
+}
+
+static float pat_bus_bw(const struct mock_inputs *in)
+{
+    const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_PAT);
+    float bus = (float)graph->n_channels * channel_bw(in, graph);
+
+    return (float)(bus * in->rules->pat_share);
+}
+
+/* To gather and scatter. */
+static float collnet_direct_gather_bw(const struct mock_inputs *in)
+{
+    const struct mock_graph *graph =
+        mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float bus = per_node * graph->bw_intra;
+    float weight = (per_node - 1) / (8 - 1);
+
+    if (in->rules->direct_by_ranks)
+        return (float)(bus * (weight * .85 + (1 - weight) * .95));
+    return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
+}
+
+static float collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
+{
+    const struct mock_graph *graph =
+        mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
+    float per_node = (float)in->n_ranks / (float)in->n_nodes;
+    float bus = (float)graph->n_channels * graph->bw_intra;
+    float factor; /* GPUs that share a network card */
+
+    if (graph->n_channels == 0)
+        return 0;
+    if (coll != ncclFuncAllReduce)
+        return collnet_direct_gather_bw(in);
+    factor = (float)(per_node / (1.0 * graph->n_channels));
+    factor -= (factor - 1) / 2;
+    bus /= factor;
+    return in->compcap >= 90 ? (float)(bus * .85) : bus;
+}
+
+static float collnet_chain_bus_bw(const struct mock_inputs *in)
+{
+    const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_COLLNET_CHAIN);
+
+    return (float)graph->n_channels * graph->bw_intra;
+}
+
+/* What crosses the links. */
+static float bus_bw(const struct mock_inputs *in, int coll, int algo, int proto)
+{
+    switch (algo) {
+    case NCCL_ALGO_RING:
+        return ring_bus_bw(in, proto);
+    case NCCL_ALGO_TREE:
+        return tree_bus_bw(in, proto);
+    case NCCL_ALGO_NVLS:
+    case NCCL_ALGO_NVLS_TREE:
+        return nvls_bus_bw(in, coll, algo);
+    case NCCL_ALGO_PAT:
+        return pat_bus_bw(in);
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return collnet_direct_bus_bw(in, coll);
+    default:
+        return collnet_chain_bus_bw(in);
+    }
+}
+
+/* To gather and scatter by CollNet every GPU has to be a head. */
+static bool lacks_heads(const struct mock_inputs *in, int algo)
+{
+    bool counts = algo == NCCL_ALGO_COLLNET_DIRECT ||
+                  (algo == NCCL_ALGO_NVLS && in->rules->heads_for_nvls);
+
+    return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
+}
+
+/* What the caller sees of each byte that crosses the links. */
+static float seen(const struct mock_inputs *in, int coll, int algo)
+{
+    bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+
+    if (nvls && gathers && !in->rules->scales_nvls_gathers)
+        return 1;
+    if (nvls && in->rules->nvls != MOCK_NVLS_EFFICIENCY)
+        return (float)(5.0 / 6.0);
+    if (nvls || algo == NCCL_ALGO_RING)
+        return (float)((1.0 * in->n_ranks) /
+                       mock_ring_steps(coll, in->n_ranks));
+    return gathers ? 1 : .5f;
+}
+
+float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
+                     int proto)
+{
+    bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+
+    if (gathers && lacks_heads(in, algo))
+        return 0;
+    return bus_bw(in, coll, algo, proto) * seen(in, coll, algo);
+}

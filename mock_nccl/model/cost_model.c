@@ -1,0 +1,396 @@
+#include "model/cost_model.h"
+
+#include <string.h>
+
+#include "model/chunk.h"
+#include "model/cost_parts.h"
+
+// clang-format off
+const ncclTunerConstants_v5_t mock_default_constants = {
+    .baseLatencies = {
+        [NCCL_ALGO_TREE] = {6.8, 14.0, 8.4},
+        [NCCL_ALGO_RING] = {6.6, 14.0, 8.4},
+        [NCCL_ALGO_PAT] = {8.0, 8.0, 8.0},
+    },
+    .hwLatencies = {
+        [NCCL_HW_NVLINK] = {
+            [NCCL_ALGO_TREE] = {.6, 1.25, 4.0},
+            [NCCL_ALGO_RING] = {.6, 1.9, 3.4},
+            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
+            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 2.8},
+            [NCCL_ALGO_NVLS] = {0, 0, 25},
+            [NCCL_ALGO_NVLS_TREE] = {0, 0, 25},
+            [NCCL_ALGO_PAT] = {0, 0, 4.0},
+        },
+        [NCCL_HW_PCI] = {
+            [NCCL_ALGO_TREE] = {1.0, 1.9, 4.0},
+            [NCCL_ALGO_RING] = {1.0, 2.5, 5.7},
+            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
+            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 2.8},
+            [NCCL_ALGO_PAT] = {0, 0, 4.0},
+        },
+        [NCCL_HW_NET] = {
+            [NCCL_ALGO_TREE] = {5.0, 8.5, 14},
+            [NCCL_ALGO_RING] = {2.7, 4.0, 14.0},
+            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 31},
+            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 30},
+            [NCCL_ALGO_NVLS] = {0, 0, 18},
+            [NCCL_ALGO_NVLS_TREE] = {0, 0, 20.9},
+            [NCCL_ALGO_PAT] = {0, 0, 14},
+        },
+    },
+    .llMaxBws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {39.0, 39.0, 20.4},
+        [NCCL_AMPERE_COMPCAP_IDX] = {87.7, 22.5, 19.0},
+        [NCCL_HOPPER_COMPCAP_IDX] = {141.0, 45.0, 35.0},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {282.0, 90.0, 70.0},
+    },
+    .perChMaxRingLL128Bws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 36.7},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {73.4, 34.6, 73.4},
+    },
+    .perChMaxTreeLL128Bws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 29.0},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {55.6, 31.67, 20.0},
+    },
+    .perChMaxTreeBws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
+        [NCCL_HOPPER_COMPCAP_IDX] = {38.7, 41.4, 36.0},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {70.0, 42.8, 24.0},
+    },
+    .perChMaxNVLSTreeBws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
+        [NCCL_HOPPER_COMPCAP_IDX] = {0.0, 57.7, 45.5},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {0.0, 96.0, 43.8},
+    },
+};
+// clang-format on
+
+/* ---- what the formulas read ---- */
+
+static int compcap_index(const struct mock_model_rules *rules,
+                         int compute_capability)
+{
+    if (compute_capability >= 100)
+        return rules->newest_compcap;
+    if (compute_capability >= 90)
+        return NCCL_HOPPER_COMPCAP_IDX;
+    return compute_capability >= 80 ? NCCL_AMPERE_COMPCAP_IDX
+                                    : NCCL_VOLTA_COMPCAP_IDX;
+}
+
+static int scale_of(int n_nodes)
+{
+    if (n_nodes == 1)
+        return NCCL_TUNING_SCALE_1NODE;
+    return n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES : NCCL_TUNING_SCALE_4NODES;
+}
+
+/* Whose heads send for the other GPUs of a node by CollNet. */
+static const struct mock_graph *
+collnet_graph(const struct mock_model_rules *rules,
+              const struct mock_machine_info *info,
+              const struct mock_graphs *graphs)
+{
+    bool of_nvls = rules->nvls_heads && info->n_nvls_channels > 0;
+
+    return &graphs
+                ->graph[of_nvls ? MOCK_GRAPH_NVLS : MOCK_GRAPH_COLLNET_DIRECT];
+}
+
+static bool has_collnet(const struct mock_model_rules *rules,
+                        const struct mock_machine_info *info,
+                        const struct mock_user_choice *choice)
+{
+    return choice->collnet &&
+           mock_within(info->n_ranks / info->n_nodes, rules->max_collnet_ranks);
+}
+
+static struct mock_inputs inputs_of(const struct mock_machine_info *info,
+                                    const struct mock_graphs *graphs,
+                                    const struct mock_model_rules *rules,
+                                    const ncclTunerConstants_v5_t *constants,
+                                    const struct mock_user_choice *choice)
+{
+    bool amd = strcmp(info->cpu_vendor, "amd") == 0;
+    bool like_amd = amd || (rules->mixed_like_amd &&
+                            strcmp(info->cpu_vendor, "mixed") == 0);
+    struct mock_inputs in = {
+        .rules = rules,
+        .constants = constants,
+        .graphs = graphs,
+        .compcap = info->compute_capability,
+        .compcap_index = compcap_index(rules, info->compute_capability),
+        .scale = scale_of(info->n_nodes),
+        .n_ranks = info->n_ranks,
+        .n_nodes = info->n_nodes,
+        .per_node = info->n_ranks / info->n_nodes,
+        .nvls = info->n_nvls_channels > 0,
+        .collnet = has_collnet(rules, info, choice),
+        .n_heads = collnet_graph(rules, info, graphs)->n_heads,
+        .heads_chains = collnet_graph(rules, info, graphs)->heads_chains,
+    };
+
+    if (info->n_nodes == 1) {
+        in.ll_row = in.compcap_index;
+    } else {
+        in.ll_row = like_amd ? 1 : 0;
+        in.overhead_us = amd ? 2.0f : 1.0f;
+    }
+    return in;
+}
+
+const struct mock_graph *mock_graph_of(const struct mock_inputs *in, int algo)
+{
+    static const int graphs[NCCL_NUM_ALGORITHMS] = {
+        [NCCL_ALGO_TREE] = MOCK_GRAPH_TREE,
+        [NCCL_ALGO_RING] = MOCK_GRAPH_RING,
+        [NCCL_ALGO_COLLNET_DIRECT] = MOCK_GRAPH_COLLNET_DIRECT,
+        [NCCL_ALGO_COLLNET_CHAIN] = MOCK_GRAPH_COLLNET_CHAIN,
+        [NCCL_ALGO_NVLS] = MOCK_GRAPH_NVLS,
+        [NCCL_ALGO_NVLS_TREE] = MOCK_GRAPH_NVLS,
+        [NCCL_ALGO_PAT] = MOCK_GRAPH_TREE,
+    };
+
+    return &in->graphs->graph[graphs[algo]];
+}
+
+int mock_ring_steps(int coll, int n_ranks)
+{
+    if (coll == ncclFuncAllReduce)
+        return 2 * (n_ranks - 1);
+    if (coll == ncclFuncAllGather || coll == ncclFuncReduceScatter)
+        return n_ranks - 1;
+    return n_ranks;
+}
+
+bool mock_within(int n, int limit)
+{
+    return limit == 0 || n <= limit;
+}
+
+int mock_log2(size_t n)
+{
+    return n == 0 ? -1 : 63 - __builtin_clzll(n);
+}
+
+/* ---- what is there ---- */
+
+/* NCCL has no model of broadcasts along a tree, for example. */
+static bool is_modelled(const struct mock_inputs *in, int coll, int algo,
+                        int proto)
+{
+    if (proto != NCCL_PROTO_SIMPLE && algo != NCCL_ALGO_RING &&
+        algo != NCCL_ALGO_TREE)
+        return false;
+    switch (coll) {
+    case ncclFuncAllReduce:
+        return algo != NCCL_ALGO_PAT;
+    case ncclFuncAllGather:
+    case ncclFuncReduceScatter:
+        return algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||
+               algo == NCCL_ALGO_COLLNET_DIRECT ||
+               (algo == NCCL_ALGO_PAT && in->rules->pat && in->per_node == 1);
+    default:
+        return algo == NCCL_ALGO_RING;
+    }
+}
+
+static bool ll128_is_known(const struct mock_inputs *in)
+{
+    const int *known = in->rules->ll128_on;
+
+    if (known == NULL)
+        return in->compcap >= 70;
+    while (*known != 0 && *known != in->compcap)
+        known++;
+    return *known != 0;
+}
+
+/* LL128 needs stores of 128 bytes to arrive whole, which not all links do. */
+static bool ll128_is_safe(const struct mock_inputs *in, int algo)
+{
+    const struct mock_graph *graph = mock_graph_of(in, algo);
+    enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
+
+    return graph->type_inter <= farthest &&
+           graph->type_intra <= MOCK_PATH_NVB && ll128_is_known(in);
+}
+
+static bool is_there(const struct mock_inputs *in, int algo)
+{
+    switch (algo) {
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return in->collnet;
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return in->collnet && (!in->rules->chain_on_heads || in->heads_chains);
+    case NCCL_ALGO_NVLS:
+        return in->nvls && (in->collnet || in->n_nodes == 1);
+    case NCCL_ALGO_NVLS_TREE:
+        return in->nvls && in->n_nodes > 1;
+    default:
+        return true;
+    }
+}
+
+static bool is_enabled(const struct mock_inputs *in,
+                       const struct mock_user_choice *choice, int coll,
+                       int algo, int proto)
+{
+    if (choice->algo[coll][algo] == MOCK_USE_NO ||
+        choice->proto[coll][proto] == MOCK_USE_NO)
+        return false;
+    if (choice->proto[coll][proto] == MOCK_USE_IF_SAFE &&
+        !ll128_is_safe(in, algo))
+        return false;
+    return is_there(in, algo);
+}
+
+/* What counts of the user's choice: without CollNet NCCL may ignore NCCL_ALGO
+ * if it allows nothing but CollNet and PAT. */
+static struct mock_user_choice heed(const struct mock_inputs *in,
+                                    const struct mock_user_choice *user)
+{
+    struct mock_user_choice choice = *user;
+
+    if (!in->rules->needs_collnet || in->collnet)
+        return choice;
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        enum mock_use *use = choice.algo[c];
+
+        /* NVLS within a node counts even if the GPUs have none */
+        if (use[NCCL_ALGO_RING] == MOCK_USE_NO &&
+            use[NCCL_ALGO_TREE] == MOCK_USE_NO &&
+            (use[NCCL_ALGO_NVLS] == MOCK_USE_NO || in->n_nodes > 1) &&
+            (use[NCCL_ALGO_NVLS_TREE] == MOCK_USE_NO || in->n_nodes == 1)) {
+            use[NCCL_ALGO_RING] = MOCK_USE_YES;
+            use[NCCL_ALGO_TREE] = MOCK_USE_YES;
+        }
+    }
+    return choice;
+}
+
+/* ---- the model ---- */
+
+static void set_threads(struct mock_model *model, const struct mock_graph *ring)
+{
+    /* PCIe 3 x16, in GB/s: a slower ring needs fewer threads */
+    bool slow = ring->bw_intra * (float)ring->n_channels <= 12.0f;
+
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++) {
+        bool ring_or_tree = a == NCCL_ALGO_RING || a == NCCL_ALGO_TREE;
+        int *threads = model->max_threads[a];
+        int *threshold = model->thread_threshold[a];
+
+        threads[NCCL_PROTO_LL] = ring_or_tree ? 512 : 0;
+        threads[NCCL_PROTO_LL128] = ring_or_tree ? 640 : 0;
+        threads[NCCL_PROTO_SIMPLE] = ring_or_tree ? 512 : 640;
+        threshold[NCCL_PROTO_LL] = 8;
+        threshold[NCCL_PROTO_LL128] = 8;
+        threshold[NCCL_PROTO_SIMPLE] = 64;
+    }
+    if (slow)
+        model->max_threads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 256;
+    model->max_threads[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
+    model->thread_threshold[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE] = 512;
+    model->thread_threshold[NCCL_ALGO_COLLNET_CHAIN][NCCL_PROTO_SIMPLE] = 512;
+    model->thread_threshold[NCCL_ALGO_RING][NCCL_PROTO_LL] *= model->n_ranks;
+}
+
+static void set_entry(struct mock_model *model, const struct mock_inputs *in,
+                      const struct mock_user_choice *choice, int coll, int algo,
+                      int proto)
+{
+    if (!is_modelled(in, coll, algo, proto))
+        return;
+    model->latency[coll][algo][proto] = mock_latency(in, coll, algo, proto);
+    if (is_enabled(in, choice, coll, algo, proto))
+        model->bandwidth[coll][algo][proto] =
+            mock_bandwidth(in, coll, algo, proto);
+}
+
+static bool has_any(const struct mock_model *model, int coll)
+{
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (model->bandwidth[coll][a][p] != 0)
+                return true;
+    return false;
+}
+
+/* NCCL_ALGO does not count for rings where it leaves nothing else. */
+static void back_rings_up(struct mock_model *model,
+                          const struct mock_inputs *in,
+                          const struct mock_user_choice *choice)
+{
+    struct mock_user_choice any = *choice;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        any.algo[c][NCCL_ALGO_RING] = MOCK_USE_YES;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+            if (in->rules->backs_protocols)
+                any.proto[c][p] = MOCK_USE_YES;
+            if (is_enabled(in, &any, c, NCCL_ALGO_RING, p))
+                model->ring_backup[c][p] =
+                    mock_bandwidth(in, c, NCCL_ALGO_RING, p);
+        }
+        if (!has_any(model, c))
+            memcpy(model->bandwidth[c][NCCL_ALGO_RING], model->ring_backup[c],
+                   sizeof(model->ring_backup[c]));
+    }
+}
+
+void mock_model_constants(const struct mock_model_rules *rules,
+                          ncclTunerConstants_v5_t *constants_ret)
+{
+    double *numbers = (double *)constants_ret;
+
+    *constants_ret = mock_default_constants;
+    for (size_t i = 0; i < rules->n_constants; i++)
+        numbers[rules->constants[i].at] = rules->constants[i].value;
+}
+
+void mock_model_build(struct mock_model *model,
+                      const struct mock_machine_info *info,
+                      const struct mock_graphs *graphs,
+                      const struct mock_model_rules *rules,
+                      const ncclTunerConstants_v5_t *constants,
+                      const struct mock_user_choice *user)
+{
+    const struct mock_inputs in =
+        inputs_of(info, graphs, rules, constants, user);
+    const struct mock_user_choice choice = heed(&in, user);
+
+    memset(model, 0, sizeof(*model));
+    model->rules = rules;
+    model->n_ranks = info->n_ranks;
+    model->n_nodes = info->n_nodes;
+    model->compute_capability = info->compute_capability;
+    model->is_x86 = strcmp(info->cpu_vendor, "intel") == 0 ||
+                    strcmp(info->cpu_vendor, "amd") == 0 ||
+                    strcmp(info->cpu_vendor, "mixed") == 0;
+    model->all_nvlink =
+        info->n_nodes == 1 &&
+        graphs->graph[MOCK_GRAPH_RING].type_intra == MOCK_PATH_NVL;
+    model->n_channels = info->n_channels;
+    model->n_nvls_channels = info->n_nvls_channels;
+    model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
+    model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;
+    model->collnet = in.collnet;
+    mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
+    set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
+    if (info->n_ranks == 1)
+        return; /* NCCL never asks */
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                set_entry(model, &in, &choice, c, a, p);
+    if (rules->ring_backup)
+        back_rings_up(model, &in, &choice);
+}

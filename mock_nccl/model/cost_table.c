@@ -1,0 +1,162 @@
+/*
+ * cost_table.c - the table for one collective, from a communicator's model
+ */
+#include "model/cost_model.h"
+#include "model/cost_parts.h"
+
+enum {
+    MAX_EXACT_FP8_RANKS = 8, /* in a ring; more lose too much of fp8 */
+    MIN_PLATEAU = 64,        /* bytes of one rank on one channel */
+};
+
+// clang-format off
+/* What trees reach of their bandwidth, from 64 B in powers of two; the last one
+ * is for NVLS trees. */
+enum { N_TREE_CORRECTIONS = 23, N_CORRECTIONS = 24 };
+static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
+    [NCCL_PROTO_LL] = {1, 1, 1, 1, .9f, .8f, .7f, .7f, .7f, .7f, .6f, .5f,
+        .4f, .4f, .5f, .6f, .7f, .8f, .9f, 1, 1, 1, 1, 1},
+    [NCCL_PROTO_LL128] = {1, 1, 1, 1, 1, .9f, .8f, .8f, .8f, .7f, .6f, .6f,
+        .6f, .6f, .6f, .6f, .8f, .9f, .9f, .9f, .9f, 1, 1, 1},
+    [NCCL_PROTO_SIMPLE] = {.9f, .9f, .9f, .9f, .9f, .9f, .9f, .8f, .7f, .6f,
+        .6f, .5f, .5f, .5f, .5f, .6f, .7f, .8f, .7f, .7f, .8f, .9f, .9f, .9f},
+};
+// clang-format on
+
+/* By the network; a gather leaves nothing to reduce. */
+static bool network_can(const struct mock_question *q)
+{
+    return !q->plain_only && (!q->no_collnet || q->coll == ncclFuncAllGather);
+}
+
+bool mock_model_nvls(const struct mock_model *model,
+                     const struct mock_question *q)
+{
+    if (model->n_nvls_channels == 0 || q->plain_only)
+        return false;
+    if (q->coll == ncclFuncAllGather)
+        return !model->rules->allgather_by_type;
+    return !q->no_nvls && !q->fp8;
+}
+
+bool mock_model_collnet(const struct mock_model *model,
+                        const struct mock_question *q)
+{
+    return model->collnet && network_can(q);
+}
+
+static bool nvls_is_allowed(const struct mock_model *model,
+                            const struct mock_question *q, int algo)
+{
+    const struct mock_model_rules *rules = model->rules;
+    bool gathers =
+        q->coll == ncclFuncAllGather || q->coll == ncclFuncReduceScatter;
+
+    if (!mock_model_nvls(model, q))
+        return false;
+    if (gathers && !mock_within(model->n_ranks / model->n_nodes,
+                                rules->max_nvls_gather_ranks))
+        return false;
+    if (algo == NCCL_ALGO_NVLS_TREE || model->n_nodes == 1)
+        return true;
+    return network_can(q) && !(gathers && rules->nvls_gathers_one_node);
+}
+
+static bool is_allowed(const struct mock_model *model,
+                       const struct mock_question *q, int algo)
+{
+    int per_node = model->n_ranks / model->n_nodes;
+
+    switch (algo) {
+    case NCCL_ALGO_NVLS:
+    case NCCL_ALGO_NVLS_TREE:
+        return nvls_is_allowed(model, q, algo);
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return network_can(q) &&
+               mock_within(per_node, model->rules->max_direct_ranks);
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return network_can(q) &&
+               mock_within(per_node, model->rules->max_chain_ranks);
+    case NCCL_ALGO_PAT:
+        return !q->no_pat || q->coll != ncclFuncReduceScatter;
+    default:
+        return true;
+    }
+}
+
+/* From some size on a ring over several nodes costs more a step. */
+static bool on_plateau(const struct mock_model *model,
+                       const struct mock_question *q, int algo, int proto)
+{
+    size_t parts = (size_t)(model->n_channels * model->n_ranks);
+
+    return algo == NCCL_ALGO_RING && proto == NCCL_PROTO_SIMPLE &&
+           model->n_nodes > 1 && q->coll == ncclFuncAllReduce &&
+           q->n_bytes / parts >= MIN_PLATEAU;
+}
+
+static int n_corrections(const struct mock_model *model, int algo)
+{
+    if (algo == NCCL_ALGO_TREE)
+        return N_TREE_CORRECTIONS;
+    if (algo == NCCL_ALGO_NVLS_TREE && model->compute_capability >= 100 &&
+        model->is_x86)
+        return model->rules->n_nvls_tree_corrections;
+    return 0;
+}
+
+static float entry(const struct mock_model *model,
+                   const struct mock_question *q, int algo, int proto, float bw)
+{
+    float latency = model->latency[q->coll][algo][proto];
+    int log_size = mock_log2(q->n_bytes >> 6);
+    int n_latencies = q->n_pipe_ops;
+    int batch = model->rules->batch;
+
+    if (bw == 0 || !is_allowed(model, q, algo))
+        return NCCL_ALGO_PROTO_IGNORE;
+    if (log_size < 0 && model->rules->corrects_tiny)
+        log_size = 0;
+    if (log_size >= 0 && log_size < n_corrections(model, algo))
+        bw *= tree_correction[proto][log_size];
+    if (on_plateau(model, q, algo, proto))
+        latency =
+            (float)(latency * (model->compute_capability < 80 ? 1.9 : 1.4));
+    if (algo != NCCL_ALGO_RING)
+        n_latencies = (n_latencies + batch - 1) / batch;
+    return latency * (float)n_latencies + (float)q->n_bytes / (1000 * bw);
+}
+
+/* NCCL moves allgather and broadcast as bytes, whatever the type. */
+static bool loses_fp8(const struct mock_model *model,
+                      const struct mock_question *q)
+{
+    return q->fp8 && model->rules->fp8_penalty &&
+           model->n_ranks > MAX_EXACT_FP8_RANKS &&
+           q->coll != ncclFuncAllGather && q->coll != ncclFuncBroadcast;
+}
+
+void mock_model_table(const struct mock_model *model,
+                      const struct mock_question *question, mock_table table)
+{
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[a][p] = entry(model, question, a, p,
+                                model->bandwidth[question->coll][a][p]);
+    if (loses_fp8(model, question))
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[NCCL_ALGO_RING][p] *= 1024; /* those ruled out, too */
+}
+
+void mock_model_backup(const struct mock_model *model,
+                       const struct mock_question *question, mock_table table)
+{
+    const float *ring = model->bandwidth[question->coll][NCCL_ALGO_RING];
+    const float *backup = model->ring_backup[question->coll];
+
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[a][p] =
+                entry(model, question, a, p,
+                      a == NCCL_ALGO_RING && ring[p] == 0 ? backup[p] : 0);
+}

@@ -1,0 +1,290 @@
+#include "model/graphs.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <expat.h>
+
+/* expat has no way to stop with a result, so the first failure is kept here. */
+struct parser {
+    XML_Parser xml;
+    const char *path;
+    ncclResult_t rc;
+    int depth; /* graphs 1, graph 2, channel 3, gpu 4 */
+    int id;    /* of the graph that is open */
+    int n_channels;
+    int n_gpus;
+    long heads[MOCK_N_GRAPHS][64]; /* of the channels so far */
+    bool seen[MOCK_N_GRAPHS];
+    struct mock_graphs graphs;
+};
+
+static void fail(struct parser *p, const char *fmt, ...) MOCK_PRINTF(2, 3);
+
+static void fail(struct parser *p, const char *fmt, ...)
+{
+    char text[256];
+    va_list args;
+
+    if (p->rc != ncclSuccess)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    p->rc = mock_fail(ncclInvalidArgument, "%s:%lu: %s", p->path,
+                      (unsigned long)XML_GetCurrentLineNumber(p->xml), text);
+    XML_StopParser(p->xml, XML_FALSE);
+}
+
+static const char *optional(const char **pairs, const char *name)
+{
+    for (; pairs[0] != NULL; pairs += 2)
+        if (strcmp(pairs[0], name) == 0)
+            return pairs[1];
+    return NULL;
+}
+
+static const char *attribute(struct parser *p, const char **pairs,
+                             const char *name)
+{
+    const char *text = optional(pairs, name);
+
+    if (text == NULL)
+        fail(p, "a graph without '%s'", name);
+    return text;
+}
+
+static int whole(struct parser *p, const char **pairs, const char *name,
+                 int max)
+{
+    const char *text = attribute(p, pairs, name);
+    char *end;
+    long number;
+
+    if (text == NULL)
+        return 0;
+    number = strtol(text, &end, 10);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || number > max) {
+        fail(p, "%s=\"%s\" is not a whole number from 0 to %d", name, text,
+             max);
+        return 0;
+    }
+    return (int)number;
+}
+
+static float real(struct parser *p, const char **pairs, const char *name)
+{
+    const char *text = attribute(p, pairs, name);
+    char *end;
+    float number;
+
+    if (text == NULL)
+        return 0;
+    number = strtof(text, &end);
+    if (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(number)) {
+        fail(p, "%s=\"%s\" is not a number", name, text);
+        return 0;
+    }
+    return number;
+}
+
+static enum mock_path path_type(struct parser *p, const char **pairs,
+                                const char *name)
+{
+    static const char *const words[] = {
+        [MOCK_PATH_LOC] = "LOC", [MOCK_PATH_NVL] = "NVL",
+        [MOCK_PATH_NVB] = "NVB", [3] = "", /* C2C, which NCCL cannot write */
+        [MOCK_PATH_PIX] = "PIX", [MOCK_PATH_PXB] = "PXB",
+        [MOCK_PATH_P2C] = "P2C", [MOCK_PATH_PXN] = "PXN",
+        [MOCK_PATH_PHB] = "PHB", [MOCK_PATH_SYS] = "SYS",
+    };
+    const char *text = attribute(p, pairs, name);
+
+    if (text == NULL)
+        return MOCK_PATH_LOC;
+    for (int i = 0; i <= MOCK_PATH_SYS; i++)
+        if (*text != '\0' && strcmp(words[i], text) == 0)
+            return (enum mock_path)i;
+    fail(p, "%s=\"%s\" is no path that NCCL knows", name, text);
+    return MOCK_PATH_LOC;
+}
+
+static void open_graph(struct parser *p, const char **pairs)
+{
+    struct mock_graph *graph;
+    int id = whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
+
+    if (p->rc == ncclSuccess && p->seen[id])
+        fail(p, "graph %d appears twice", id);
+    p->seen[id] = true;
+    p->id = id;
+    p->n_channels = 0;
+    graph = &p->graphs.graph[id];
+    graph->pattern = whole(p, pairs, "pattern", 6);
+    graph->n_channels = whole(p, pairs, "nchannels", 64);
+    graph->bw_intra = real(p, pairs, "speedintra");
+    graph->bw_inter = real(p, pairs, "speedinter");
+    if (optional(pairs, "latencyinter") != NULL) /* NCCL does without it */
+        graph->latency_inter = real(p, pairs, "latencyinter");
+    graph->type_intra = path_type(p, pairs, "typeintra");
+    graph->type_inter = path_type(p, pairs, "typeinter");
+    graph->same_channels = whole(p, pairs, "samechannels", 1);
+}
+
+/* A GPU without a name is its own. */
+static void add_head(struct parser *p, const char **pairs)
+{
+    const char *dev = optional(pairs, "dev");
+    long head = dev != NULL ? strtol(dev, NULL, 0) : -1 - p->n_channels;
+    bool is_new = p->n_channels < 64;
+
+    for (int c = 0; c < p->n_channels && c < 64; c++)
+        is_new &= p->heads[p->id][c] != head;
+    if (p->n_channels < 64)
+        p->heads[p->id][p->n_channels] = head;
+    p->graphs.graph[p->id].n_heads += is_new;
+}
+
+static void check_channel(struct parser *p)
+{
+    p->n_channels++;
+    /* Other graphs list only the GPUs that head a channel. */
+    if (p->id > MOCK_GRAPH_TREE)
+        return;
+    if (p->graphs.per_node == 0)
+        p->graphs.per_node = p->n_gpus;
+    if (p->graphs.per_node == 0)
+        fail(p, "a channel without GPUs");
+    else if (p->n_gpus != p->graphs.per_node)
+        fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
+             p->graphs.per_node);
+}
+
+static void check_graph(struct parser *p)
+{
+    int wanted = p->graphs.graph[p->id].n_channels;
+
+    if (p->n_channels != wanted)
+        fail(p, "graph %d has %d channels but says nchannels=\"%d\"", p->id,
+             p->n_channels, wanted);
+}
+
+static void on_start(void *user, const char *name, const char **pairs)
+{
+    /* NICs stand where a channel leaves the host. */
+    static const char *const names[] = {"graphs", "graph", "channel", "gpu"};
+    struct parser *p = user;
+    bool nic = p->depth == 3 && strcmp(name, "net") == 0;
+
+    if (p->depth >= 4 || (!nic && strcmp(name, names[p->depth]) != 0)) {
+        fail(p, "<%s> does not belong here", name);
+        return;
+    }
+    p->depth++;
+    if (p->depth == 2)
+        open_graph(p, pairs);
+    else if (p->depth == 3)
+        p->n_gpus = 0;
+    else if (p->depth == 4 && !nic && p->n_gpus++ == 0)
+        add_head(p, pairs);
+    else if (p->depth == 4 && nic && p->id <= MOCK_GRAPH_TREE)
+        p->graphs.on_network = true;
+}
+
+static void on_end(void *user, const char *name)
+{
+    struct parser *p = user;
+
+    (void)name;
+    if (p->depth == 3)
+        check_channel(p);
+    else if (p->depth == 2)
+        check_graph(p);
+    p->depth--;
+}
+
+static ncclResult_t parse(struct parser *p, FILE *file)
+{
+    enum XML_Status status;
+    size_t len;
+    int done;
+
+    do {
+        char *text = XML_GetBuffer(p->xml, 4096);
+
+        if (text == NULL)
+            return mock_fail_memory();
+        len = fread(text, 1, 4096, file);
+        done = len == 0;
+        status = XML_ParseBuffer(p->xml, (int)len, done);
+        if (p->rc != ncclSuccess)
+            return p->rc;
+        if (status != XML_STATUS_OK)
+            fail(p, "%s", XML_ErrorString(XML_GetErrorCode(p->xml)));
+    } while (!done && p->rc == ncclSuccess);
+    return p->rc;
+}
+
+static ncclResult_t check_complete(struct parser *p)
+{
+    for (int id = MOCK_GRAPH_RING; id <= MOCK_GRAPH_TREE; id++)
+        if (p->graphs.graph[id].n_channels == 0)
+            return mock_fail(ncclInvalidArgument,
+                             "%s: no channels in graph %d (%s)", p->path, id,
+                             id == MOCK_GRAPH_RING ? "ring" : "tree");
+    return ncclSuccess;
+}
+
+static bool is_head(const struct parser *p, int id, long gpu)
+{
+    for (int c = 0; c < p->graphs.graph[id].n_channels; c++)
+        if (p->heads[id][c] == gpu)
+            return true;
+    return false;
+}
+
+static void compare_heads(struct parser *p)
+{
+    for (int id = 0; id < MOCK_N_GRAPHS; id++) {
+        struct mock_graph *graph = &p->graphs.graph[id];
+        int n_chains = p->graphs.graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels;
+
+        graph->heads_chains = true;
+        for (int c = 0; c < n_chains; c++)
+            graph->heads_chains &=
+                is_head(p, id, p->heads[MOCK_GRAPH_COLLNET_CHAIN][c]);
+    }
+}
+
+ncclResult_t mock_graphs_load(const char *path, int per_node,
+                              struct mock_graphs *graphs_ret)
+{
+    struct parser p = {.path = path, .graphs.per_node = per_node};
+    FILE *file = fopen(path, "r");
+    ncclResult_t rc;
+
+    if (file == NULL)
+        return mock_fail(ncclSystemError, "%s: %s", path, strerror(errno));
+    p.xml = XML_ParserCreate(NULL);
+    if (p.xml == NULL) {
+        fclose(file);
+        return mock_fail_memory();
+    }
+    XML_SetUserData(p.xml, &p);
+    XML_SetElementHandler(p.xml, on_start, on_end);
+    rc = parse(&p, file);
+    if (rc == ncclSuccess)
+        rc = check_complete(&p);
+    compare_heads(&p);
+    if (rc == ncclSuccess)
+        *graphs_ret = p.graphs;
+    XML_ParserFree(p.xml);
+    fclose(file);
+    return rc;
+}

@@ -1,0 +1,200 @@
+#include "model/user_choice.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+
+/* As NCCL itself writes them, which is not as machine folders do. */
+static const char *const coll_names[NCCL_NUM_TUNED_FUNCS] = {
+    [ncclFuncBroadcast] = "Broadcast",
+    [ncclFuncReduce] = "Reduce",
+    [ncclFuncAllGather] = "AllGather",
+    [ncclFuncReduceScatter] = "ReduceScatter",
+    [ncclFuncAllReduce] = "AllReduce",
+};
+
+static const char *const algo_names[NCCL_NUM_ALGORITHMS] = {
+    [NCCL_ALGO_TREE] = "Tree",
+    [NCCL_ALGO_RING] = "Ring",
+    [NCCL_ALGO_COLLNET_DIRECT] = "CollNetDirect",
+    [NCCL_ALGO_COLLNET_CHAIN] = "CollNetChain",
+    [NCCL_ALGO_NVLS] = "NVLS",
+    [NCCL_ALGO_NVLS_TREE] = "NVLSTree",
+    [NCCL_ALGO_PAT] = "PAT",
+};
+
+static const char *const proto_names[NCCL_NUM_PROTOCOLS] = {
+    [NCCL_PROTO_LL] = "LL",
+    [NCCL_PROTO_LL128] = "LL128",
+    [NCCL_PROTO_SIMPLE] = "Simple",
+};
+
+/* One of the two variables, and where its meaning goes. */
+struct variable {
+    const char *name;
+    const char *value;
+    const char *kind; /* what a bad word is not */
+    const char *const *words;
+    int n_words;
+    enum mock_use *uses; /* n_words for each collective */
+    bool plain;          /* one list for all, whose bad words are skipped */
+};
+
+/* A part of a value. */
+struct part {
+    const char *at;
+    size_t len;
+};
+
+/* Cuts the next part off *rest, which separators end; empty ones are skipped.
+ * False if there is none. */
+static bool next_part(struct part *rest, char separator, struct part *part_ret)
+{
+    while (rest->len != 0 && *rest->at == separator) {
+        rest->at++;
+        rest->len--;
+    }
+    part_ret->at = rest->at;
+    while (rest->len != 0 && *rest->at != separator) {
+        rest->at++;
+        rest->len--;
+    }
+    part_ret->len = (size_t)(rest->at - part_ret->at);
+    return part_ret->len != 0;
+}
+
+static int find(const char *const *words, int n_words, struct part part)
+{
+    for (int i = 0; i < n_words; i++)
+        if (strlen(words[i]) == part.len &&
+            strncasecmp(words[i], part.at, part.len) == 0)
+            return i;
+    return -1;
+}
+
+static ncclResult_t refuse(const struct variable *v, struct part part,
+                           const char *what)
+{
+    return mock_fail(ncclInvalidUsage, "%s=%s: '%.*s' %s", v->name, v->value,
+                     (int)part.len, part.at, what);
+}
+
+/* Sets what one collective may use. */
+static ncclResult_t apply_list(const struct variable *v, struct part list,
+                               enum mock_use *uses)
+{
+    bool except = list.len != 0 && *list.at == '^';
+    struct part word;
+
+    if (except) {
+        list.at++;
+        list.len--;
+    }
+    for (int i = 0; i < v->n_words; i++)
+        uses[i] = except ? MOCK_USE_YES : MOCK_USE_NO;
+    while (next_part(&list, ',', &word)) {
+        int i = find(v->words, v->n_words, word);
+
+        if (i < 0 && v->plain)
+            continue;
+        if (i < 0)
+            return refuse(v, word, v->kind);
+        uses[i] = except ? MOCK_USE_NO : MOCK_USE_YES;
+    }
+    return ncclSuccess;
+}
+
+static ncclResult_t apply_to_all(const struct variable *v, struct part list)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rc == ncclSuccess; c++)
+        rc = apply_list(v, list, v->uses + c * v->n_words);
+    return rc;
+}
+
+static ncclResult_t parse_entry(const struct variable *v, struct part entry)
+{
+    struct part rest = entry;
+    struct part coll;
+    struct part list;
+    int c;
+
+    if (!next_part(&rest, ':', &coll))
+        return refuse(v, entry, "has no word");
+    if (!next_part(&rest, ':', &list)) {
+        if (entry.at != v->value)
+            return refuse(v, entry,
+                          "names no collective, which only the first entry "
+                          "may do");
+        return apply_to_all(v, coll);
+    }
+    c = find(coll_names, NCCL_NUM_TUNED_FUNCS, coll);
+    if (c < 0)
+        return refuse(v, coll, "is no collective");
+    return apply_list(v, list, v->uses + c * v->n_words);
+}
+
+static ncclResult_t parse_variable(const struct variable *v)
+{
+    struct part rest = {v->value, 0};
+    struct part entry;
+    ncclResult_t rc = ncclSuccess;
+
+    if (v->value == NULL)
+        return ncclSuccess;
+    MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
+    rest.len = strlen(v->value);
+    if (v->plain)
+        return apply_to_all(v, rest);
+    while (rc == ncclSuccess && next_part(&rest, ';', &entry))
+        rc = parse_entry(v, entry);
+    return rc;
+}
+
+static void set_defaults(struct mock_user_choice *choice)
+{
+    choice->collnet = false;
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            choice->algo[c][a] = MOCK_USE_YES;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            choice->proto[c][p] =
+                p == NCCL_PROTO_LL128 ? MOCK_USE_IF_SAFE : MOCK_USE_YES;
+    }
+}
+
+ncclResult_t mock_user_choice_parse(const struct mock_version *version,
+                                    const char *algo, const char *proto,
+                                    struct mock_user_choice *choice_ret)
+{
+    struct mock_user_choice choice;
+    const struct variable protos = {
+        .name = "NCCL_PROTO",
+        .value = proto,
+        .kind = "is no protocol",
+        .words = proto_names,
+        .n_words = NCCL_NUM_PROTOCOLS,
+        .uses = choice.proto[0],
+        .plain = version->choice->plain_lists,
+    };
+    const struct variable algos = {
+        .name = "NCCL_ALGO",
+        .value = algo,
+        .kind = "is no algorithm",
+        .words = algo_names,
+        .n_words = NCCL_NUM_ALGORITHMS,
+        .uses = choice.algo[0],
+        .plain = version->choice->plain_lists,
+    };
+    ncclResult_t rc;
+
+    set_defaults(&choice);
+    rc = parse_variable(&protos); /* NCCL's order */
+    if (rc == ncclSuccess)
+        rc = parse_variable(&algos);
+    if (rc == ncclSuccess)
+        *choice_ret = choice;
+    return rc;
+}

@@ -1,0 +1,343 @@
+#include "plugins/loader.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "model/cost_model.h"
+#include "plugins/plugin_open.h"
+
+enum { ERROR_SIZE = 256 }; /* NCCL's, which cuts what is longer */
+
+enum status { FAILED = -1, READY, LOADED };
+
+struct mock_nccl {
+    const struct mock_version *version;
+    char *plugin;                             /* NCCL_TUNER_PLUGIN, or NULL */
+    char *net;                                /* NCCL_NET_PLUGIN, or NULL */
+    char *algo;                               /* NCCL_ALGO, or NULL */
+    char *proto;                              /* NCCL_PROTO, or NULL */
+    bool collnet;                             /* NCCL_COLLNET_ENABLE */
+    const ncclTunerConstants_v5_t *constants; /* NULL: the version's own */
+    struct mock_profiler *profiler;
+    const void *static_tuner;
+    int static_tuner_version;
+
+    pthread_mutex_t lock; /* holds everything below */
+    enum status status;   /* FAILED stays for the rest of the process */
+    int n_refs;
+    void *library;           /* of the tuner; NULL if it has none */
+    void *net_library;       /* the net plugin's own hold on it */
+    struct mock_tuner tuner; /* its symbol is NULL once 2.21 has closed it */
+    bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
+};
+
+const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
+{
+    return nccl->version;
+}
+
+void mock_nccl_constants(const struct mock_nccl *nccl,
+                         ncclTunerConstants_v5_t *constants_ret)
+{
+    if (nccl->constants != NULL)
+        *constants_ret = *nccl->constants;
+    else
+        mock_model_constants(nccl->version->model, constants_ret);
+}
+
+const char *mock_nccl_algo(const struct mock_nccl *nccl)
+{
+    return nccl->algo;
+}
+
+bool mock_nccl_collnet(const struct mock_nccl *nccl)
+{
+    return nccl->collnet;
+}
+
+const char *mock_nccl_proto(const struct mock_nccl *nccl)
+{
+    return nccl->proto;
+}
+
+struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl)
+{
+    return nccl->profiler;
+}
+
+/* ---- life ---- */
+
+static ncclResult_t check(const struct mock_nccl_options *options)
+{
+    if (mock_version_find(options->version) == NULL)
+        return mock_fail(ncclInvalidArgument,
+                         "NCCL version '%s' is none of " MOCK_VERSIONS,
+                         options->version);
+    if (options->static_tuner != NULL &&
+        (options->static_tuner_version < MOCK_OLDEST_TUNER ||
+         options->static_tuner_version > MOCK_NEWEST_TUNER))
+        return mock_fail(ncclInvalidArgument,
+                         "tuner version %d is none of "
+                         "2 to 6",
+                         options->static_tuner_version);
+    return ncclSuccess;
+}
+
+/* A copy, to be freed; NULL for NULL. */
+static ncclResult_t copy(const char *text, char **copy_ret)
+{
+    if (text == NULL)
+        return ncclSuccess;
+    *copy_ret = strdup(text);
+    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
+}
+
+static ncclResult_t copy_variables(struct mock_nccl *nccl,
+                                   const struct mock_nccl_options *options)
+{
+    ncclResult_t rc = copy(options->tuner_plugin, &nccl->plugin);
+
+    if (rc == ncclSuccess)
+        rc = copy(options->net_plugin, &nccl->net);
+    if (rc == ncclSuccess)
+        rc = copy(options->algo, &nccl->algo);
+    if (rc == ncclSuccess)
+        rc = copy(options->proto, &nccl->proto);
+    return rc;
+}
+
+static void free_nccl(struct mock_nccl *nccl)
+{
+    mock_profiler_destroy(nccl->profiler);
+    free(nccl->plugin);
+    free(nccl->net);
+    free(nccl->algo);
+    free(nccl->proto);
+    free(nccl);
+}
+
+ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
+                              struct mock_nccl **nccl_ret)
+{
+    struct mock_nccl *nccl;
+    ncclResult_t rc = check(options);
+
+    if (rc != ncclSuccess)
+        return rc;
+    nccl = calloc(1, sizeof(*nccl));
+    if (nccl == NULL)
+        return mock_fail_memory();
+    rc = copy_variables(nccl, options);
+    if (rc == ncclSuccess)
+        rc = mock_profiler_create(mock_version_find(options->version),
+                                  options->profiler_plugin, options->net_plugin,
+                                  &nccl->profiler);
+    if (rc != ncclSuccess) {
+        free_nccl(nccl);
+        return rc;
+    }
+    nccl->version = mock_version_find(options->version);
+    nccl->collnet = options->collnet;
+    nccl->constants = options->constants;
+    nccl->static_tuner = options->static_tuner;
+    nccl->static_tuner_version = options->static_tuner_version;
+    pthread_mutex_init(&nccl->lock, NULL);
+    *nccl_ret = nccl;
+    return ncclSuccess;
+}
+
+void mock_nccl_destroy(struct mock_nccl *nccl)
+{
+    if (nccl == NULL)
+        return;
+    if (nccl->library != NULL) /* as when the process ends */
+        dlclose(nccl->library);
+    if (nccl->net_library != NULL)
+        dlclose(nccl->net_library);
+    pthread_mutex_destroy(&nccl->lock);
+    free_nccl(nccl);
+}
+
+/* ---- opening ---- */
+
+static const char *or_null(const char *text)
+{
+    return text != NULL && *text != '\0' ? text : NULL;
+}
+
+/* The net plugin, which NCCL has opened before. */
+static void *open_net(struct mock_nccl *nccl)
+{
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    const char *name = or_null(nccl->net);
+
+    if (rules->net == MOCK_NET_BY_NAME || name == NULL)
+        return NULL;
+    if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
+        nccl->net_library = mock_plugin_open_net(rules, name);
+    return mock_plugin_open_net(rules, name);
+}
+
+/* False if there is no library to look into. */
+static bool open_library(struct mock_nccl *nccl, bool *is_net_ret)
+{
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    const char *name = or_null(nccl->plugin);
+    struct mock_load_words words = {.name = nccl->plugin};
+
+    *is_net_ret = false;
+    if (nccl->static_tuner != NULL)
+        return true;
+    if (name != NULL || (nccl->plugin != NULL && rules->reports_empty))
+        mock_say(rules, MOCK_SAY_SET, &words);
+    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
+        return false;
+    nccl->library = mock_plugin_open(rules, name, or_null(nccl->net));
+    if (nccl->library == NULL) {
+        nccl->library = open_net(nccl);
+        *is_net_ret = true;
+    }
+    return nccl->library != NULL;
+}
+
+static void close_library(struct mock_nccl *nccl)
+{
+    if (nccl->library != NULL)
+        dlclose(nccl->library);
+    nccl->library = NULL;
+}
+
+static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
+{
+    nccl->tuner.version = version;
+    nccl->tuner.symbol = symbol;
+    atomic_store(&nccl->tuner.has_finalize,
+                 version == nccl->version->newest_tuner ||
+                     nccl->wrapped[version]);
+}
+
+/* NCCL's wrapper of dlsym speaks, but its newest shim does not use it. */
+static const void *look_up(const struct mock_nccl *nccl, int version,
+                           const char *symbol)
+{
+    const void *found;
+    char why[ERROR_SIZE];
+    struct mock_load_words words = {.name = symbol, .why = why};
+
+    if (nccl->library == NULL)
+        return nccl->static_tuner_version == version ? nccl->static_tuner
+                                                     : NULL;
+    found = dlsym(nccl->library, symbol);
+    if (found == NULL && version != nccl->version->newest_tuner) {
+        snprintf(why, sizeof(why), "%s", dlerror());
+        mock_say(nccl->version->loader, MOCK_SAY_DLSYM, &words);
+    }
+    return found;
+}
+
+static bool find_tuner(struct mock_nccl *nccl)
+{
+    const struct mock_loader_rules *rules = nccl->version->loader;
+
+    for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
+        char symbol[32];
+        struct mock_load_words words = {.name = symbol, .version = v};
+        const void *found;
+
+        snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
+        found = look_up(nccl, v, symbol);
+        if (found != NULL) {
+            set_tuner(nccl, v, found);
+            words.name = mock_tuner_name(&nccl->tuner);
+            mock_say(rules, MOCK_SAY_USING, &words);
+            return true;
+        }
+        mock_say(rules,
+                 v > MOCK_OLDEST_TUNER ? MOCK_SAY_NO_SYMBOL : MOCK_SAY_NO_TUNER,
+                 &words);
+    }
+    return false;
+}
+
+static bool load(struct mock_nccl *nccl)
+{
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    struct mock_load_words words = {0};
+    bool is_net;
+    bool found;
+
+    if (!open_library(nccl, &is_net))
+        return false;
+    words.name = mock_plugin_path(nccl->library);
+    found = find_tuner(nccl);
+    if (!is_net)
+        mock_say(rules, found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+    if (!found && !rules->keeps_unsupported)
+        close_library(nccl);
+    return found;
+}
+
+/* ---- counting ---- */
+
+/*
+ * NCCL counts every communicator but from 2.22 on lets only the one that loaded
+ * the tuner subtract.  So once two have been alive together, the library stays.
+ * 2.21 counts well, but then forgets that it has closed the tuner: it hands out
+ * none, and opens none either.
+ */
+struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
+{
+    struct mock_tuner *tuner = NULL;
+
+    *owner_ret = false;
+    pthread_mutex_lock(&nccl->lock);
+    if (nccl->status == READY) {
+        nccl->status = load(nccl) ? LOADED : FAILED;
+        *owner_ret = nccl->status == LOADED;
+    }
+    if (nccl->status == LOADED && nccl->tuner.symbol != NULL) {
+        *owner_ret = *owner_ret || nccl->version->loader->counts_all;
+        nccl->n_refs++;
+        tuner = &nccl->tuner;
+    }
+    pthread_mutex_unlock(&nccl->lock);
+    return tuner;
+}
+
+static void close_tuner(struct mock_nccl *nccl)
+{
+    const struct mock_loader_rules *rules = nccl->version->loader;
+    struct mock_load_words words = {.name = mock_tuner_name(&nccl->tuner)};
+
+    mock_say(rules, MOCK_SAY_CLOSING, &words);
+    nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);
+    close_library(nccl);
+    nccl->tuner.symbol = NULL;
+    if (!rules->counts_all)
+        nccl->status = READY;
+}
+
+void mock_loader_release(struct mock_nccl *nccl, bool owner)
+{
+    pthread_mutex_lock(&nccl->lock);
+    if (owner && --nccl->n_refs == 0)
+        close_tuner(nccl);
+    pthread_mutex_unlock(&nccl->lock);
+}
+
+int mock_nccl_find_tuner(struct mock_nccl *nccl, char *name_ret, size_t size)
+{
+    bool owner;
+    const struct mock_tuner *tuner = mock_loader_acquire(nccl, &owner);
+    int version = tuner != NULL ? tuner->version : 0;
+
+    if (tuner != NULL) {
+        snprintf(name_ret, size, "%s", mock_tuner_name(tuner));
+        mock_loader_release(nccl, owner);
+    }
+    return version;
+}

@@ -1,0 +1,215 @@
+#define _GNU_SOURCE /* dlinfo */
+#include "plugins/plugin_open.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+
+enum {
+    ERROR_SIZE = 256, /* NCCL's buffer for dlerror(), from 2.22 on */
+    LINE_SIZE = 1024,
+    MAX_ATTEMPTS = 4,
+};
+
+#define NET_PREFIX "libnccl-net"
+
+void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
+              const struct mock_load_words *words)
+{
+    const struct mock_line *format = &rules->lines[said];
+    char version[16];
+    char line[LINE_SIZE];
+    const struct mock_blank blanks[] = {{"name", words->name},
+                                        {"why", words->why},
+                                        {"names", words->names},
+                                        {"version", version}};
+
+    if (format->text == NULL)
+        return;
+    snprintf(version, sizeof(version), "%d", words->version);
+    mock_fill(line, sizeof(line), format->text, blanks,
+              sizeof(blanks) / sizeof(blanks[0]));
+    MOCK_INFO(format->flags, "%s", line);
+}
+
+/* ---- one attempt ---- */
+
+struct search {
+    const struct mock_loader_rules *rules;
+    char names[MAX_ATTEMPTS * PATH_MAX]; /* each after a space: of those not
+                                            found, or in 2.21 of all */
+    char why[PATH_MAX + ERROR_SIZE];     /* of the last that failed */
+};
+
+static bool summarises(const struct mock_loader_rules *rules)
+{
+    return rules->lines[MOCK_SAY_ONE_FAILED].text != NULL;
+}
+
+/* Any beginning of this word, in any case, is the program itself. */
+static const char *library_of(const struct mock_loader_rules *rules,
+                              const char *name)
+{
+    bool is_static = rules->knows_static &&
+                     strncasecmp(name, "STATIC_PLUGIN", strlen(name)) == 0;
+
+    return is_static ? NULL : name;
+}
+
+static void note(struct search *s, const char *name)
+{
+    size_t used = s->rules->keeps_last_name ? 0 : strlen(s->names);
+
+    snprintf(s->names + used, sizeof(s->names) - used, " %s", name);
+}
+
+/*
+ * 2.21 goes by errno, which dlopen leaves alone.  NCCL has by then looked for
+ * files that are not there, so it finds ENOENT whatever went wrong; logs of
+ * users show it.
+ */
+static bool was_not_found(const struct search *s, const char *name)
+{
+    if (summarises(s->rules))
+        return true;
+    return strstr(s->why, name) != NULL &&
+           strstr(s->why, "No such file or directory") != NULL;
+}
+
+static void complain(struct search *s, const char *name)
+{
+    struct mock_load_words words = {.name = name, .why = s->why};
+    bool missing = was_not_found(s, name);
+
+    mock_say(s->rules, MOCK_SAY_DLOPEN, &words);
+    mock_say(s->rules, missing ? MOCK_SAY_NOT_FOUND : MOCK_SAY_NOT_LOADED,
+             &words);
+    if (missing)
+        note(s, name);
+}
+
+static void write_name(const struct mock_loader_rules *rules,
+                       const char *prefix, const char *value,
+                       char name_ret[PATH_MAX])
+{
+    if (prefix == NULL)
+        snprintf(name_ret, rules->name_size, "%s", value);
+    else
+        snprintf(name_ret, rules->name_size, "%s-%s.so", prefix, value);
+}
+
+/* Tries 'value', or with a prefix "<prefix>-<value>.so". */
+static void *attempt(struct search *s, const char *prefix, const char *value)
+{
+    char name[PATH_MAX];
+    void *library;
+
+    write_name(s->rules, prefix, value, name);
+    library = dlopen(library_of(s->rules, name), s->rules->mode | RTLD_LOCAL);
+    if (library != NULL)
+        return library;
+    snprintf(s->why, summarises(s->rules) ? sizeof(s->why) : ERROR_SIZE, "%s",
+             dlerror());
+    complain(s, name);
+    return NULL;
+}
+
+/* ---- all attempts ---- */
+
+/* A word such as "steptune", rather than a path or a file's name. */
+static bool is_short_name(const char *value)
+{
+    size_t len = strlen(value);
+
+    if (strchr(value, '/') != NULL)
+        return false;
+    return strncmp(value, "lib", 3) != 0 || strcmp(value + len - 3, ".so") != 0;
+}
+
+static void *announce(struct search *s, const char *prefix, const char *value,
+                      void *library)
+{
+    char name[PATH_MAX];
+    struct mock_load_words words = {.name = name};
+
+    write_name(s->rules, prefix, value, name);
+    if (library != NULL)
+        mock_say(s->rules, MOCK_SAY_OPENED, &words);
+    return library;
+}
+
+/* The library that a variable names, or the kind's default. */
+static void *search(struct search *s, const char *prefix, const char *value)
+{
+    char name[32];
+    void *library;
+
+    if (value == NULL) {
+        snprintf(name, sizeof(name), "%s.so", prefix);
+        return attempt(s, NULL, name);
+    }
+    library = announce(s, NULL, value, attempt(s, NULL, value));
+    if (library == NULL && (s->rules->extends_files || is_short_name(value)))
+        library = announce(s, prefix, value, attempt(s, prefix, value));
+    return library;
+}
+
+/* 2.21 leaves out the last name: the reason that it gives is of that one. */
+static void summarise(struct search *s)
+{
+    struct mock_load_words words = {.why = s->why};
+
+    *strrchr(s->names, ' ') = '\0';
+    words.names = s->names + 1;
+    mock_say(s->rules,
+             strchr(words.names, ' ') != NULL ? MOCK_SAY_ALL_FAILED
+                                              : MOCK_SAY_ONE_FAILED,
+             &words);
+    mock_say(s->rules, MOCK_SAY_NO_LIBRARY, &words);
+}
+
+void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
+                       const char *net)
+{
+    struct search s = {.rules = rules};
+    struct mock_load_words words = {.names = s.names};
+    void *library = search(&s, rules->prefix, value);
+
+    if (library == NULL && rules->net == MOCK_NET_BY_NAME)
+        library = search(&s, NET_PREFIX, net);
+    if (library != NULL)
+        return library;
+    if (summarises(rules))
+        summarise(&s);
+    else
+        mock_say(rules,
+                 s.names[0] != '\0' ? MOCK_SAY_MISSING : MOCK_SAY_NO_LIBRARY,
+                 &words);
+    return NULL;
+}
+
+void *mock_plugin_open_net(const struct mock_loader_rules *rules,
+                           const char *net)
+{
+    char name[PATH_MAX];
+    void *library = dlopen(library_of(rules, net), RTLD_NOW | RTLD_LOCAL);
+
+    write_name(rules, NET_PREFIX, net, name);
+    if (library == NULL && (rules->extends_files || is_short_name(net)))
+        library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+const char *mock_plugin_path(void *library)
+{
+    struct link_map *map;
+
+    if (library == NULL || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
+        return "";
+    return map->l_name;
+}

@@ -1,0 +1,357 @@
+#include "plugins/profiler.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "plugins/plugin_open.h"
+#include "plugins/profiler_parts.h"
+
+enum {
+    OLDEST = 4,     /* that is declared */
+    OLDEST_EVER = 1 /* that NCCL looks for */
+};
+
+enum status { FAILED = -1, READY, LOADED };
+
+struct mock_profiler {
+    const struct mock_profiler_rules *rules; /* NULL: nothing is looked for */
+    char *plugin;                            /* NCCL_PROFILER_PLUGIN */
+    char *net;                               /* NCCL_NET_PLUGIN, or NULL */
+    int mask; /* the process's, which profilers write at any time */
+
+    pthread_mutex_t lock; /* holds status, n_refs and library */
+    enum status status;   /* FAILED stays for the rest of the process */
+    int n_refs;
+    void *library;
+    int version;
+    _Atomic(const void *) symbol; /* NULL: none is loaded */
+    atomic_bool is_wired; /* NCCL has all its functions: of other versions than
+                             the newest only after an init */
+};
+
+/* ---- life ---- */
+
+static ncclResult_t copy(const char *text, char **copy_ret)
+{
+    if (text == NULL)
+        return ncclSuccess;
+    *copy_ret = strdup(text);
+    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
+}
+
+ncclResult_t mock_profiler_create(const struct mock_version *version,
+                                  const char *plugin, const char *net,
+                                  struct mock_profiler **profiler_ret)
+{
+    struct mock_profiler *p = calloc(1, sizeof(*p));
+    ncclResult_t rc = p != NULL ? ncclSuccess : mock_fail_memory();
+
+    if (rc == ncclSuccess)
+        rc = copy(plugin, &p->plugin);
+    if (rc == ncclSuccess)
+        rc = copy(net, &p->net);
+    if (rc != ncclSuccess) {
+        if (p != NULL)
+            free(p->plugin);
+        free(p);
+        return rc;
+    }
+    p->rules = plugin != NULL ? version->profiler : NULL;
+    pthread_mutex_init(&p->lock, NULL);
+    *profiler_ret = p;
+    return ncclSuccess;
+}
+
+void mock_profiler_destroy(struct mock_profiler *p)
+{
+    if (p == NULL)
+        return;
+    if (p->library != NULL) /* as when the process ends */
+        dlclose(p->library);
+    pthread_mutex_destroy(&p->lock);
+    free(p->plugin);
+    free(p->net);
+    free(p);
+}
+
+/* ---- loading ---- */
+
+static void *open_library(const struct mock_profiler *p, bool *is_net_ret)
+{
+    const struct mock_loader_rules *rules = &p->rules->loader;
+    const char *name = *p->plugin != '\0' ? p->plugin : NULL;
+    struct mock_load_words words = {.name = p->plugin};
+    void *library;
+
+    *is_net_ret = false;
+    if (name != NULL || rules->reports_empty)
+        mock_say(rules, MOCK_SAY_SET, &words);
+    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
+        return NULL;
+    library = mock_plugin_open(rules, name, NULL);
+    if (library != NULL || rules->net == MOCK_NET_NEVER || p->net == NULL)
+        return library;
+    *is_net_ret = true;
+    return mock_plugin_open_net(rules, p->net);
+}
+
+static const void *look_up(const struct mock_loader_rules *rules, void *library,
+                           const char *symbol)
+{
+    const void *found = dlsym(library, symbol);
+    struct mock_load_words words = {.name = symbol};
+
+    if (found == NULL) {
+        words.why = dlerror();
+        mock_say(rules, MOCK_SAY_DLSYM, &words);
+        mock_say(rules, MOCK_SAY_NO_SYMBOL, &words);
+    }
+    return found;
+}
+
+static void take(struct mock_profiler *p, int version, const void *symbol)
+{
+    const ncclProfiler_v5_t *any = symbol; /* all begin with the name */
+    struct mock_load_words words = {.name = any->name, .version = version};
+
+    p->version = version;
+    atomic_store(&p->symbol, symbol);
+    atomic_store(&p->is_wired, version == p->rules->newest);
+    mock_say(&p->rules->loader, MOCK_SAY_USING, &words);
+}
+
+/* One of a version before 4 is none. */
+static bool find(struct mock_profiler *p)
+{
+    for (int v = p->rules->newest; v >= OLDEST_EVER; v--) {
+        char symbol[32];
+        const void *found;
+
+        snprintf(symbol, sizeof(symbol), "ncclProfiler_v%d", v);
+        found = look_up(&p->rules->loader, p->library, symbol);
+        if (found != NULL && v >= OLDEST) {
+            take(p, v, found);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool load(struct mock_profiler *p)
+{
+    struct mock_load_words words = {0};
+    bool is_net;
+    bool found;
+
+    p->library = open_library(p, &is_net);
+    if (p->library == NULL)
+        return false;
+    words.name = mock_plugin_path(p->library);
+    found = find(p);
+    if (!is_net)
+        mock_say(&p->rules->loader,
+                 found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+    if (!found) {
+        dlclose(p->library);
+        p->library = NULL;
+    }
+    return found;
+}
+
+static void acquire(struct mock_profiler *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->status == READY)
+        p->status = load(p) ? LOADED : FAILED;
+    if (p->status == LOADED)
+        p->n_refs++;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static void release(struct mock_profiler *p)
+{
+    const ncclProfiler_v5_t *any;
+    struct mock_load_words words = {0};
+
+    pthread_mutex_lock(&p->lock);
+    if (--p->n_refs == 0) {
+        any = atomic_exchange(&p->symbol, NULL);
+        if (any != NULL) {
+            words.name = any->name;
+            mock_say(&p->rules->loader, MOCK_SAY_CLOSING, &words);
+        }
+        dlclose(p->library);
+        p->library = NULL;
+        p->status = READY;
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- its functions ---- */
+
+bool mock_profiler_listens(const struct mock_profiler *p)
+{
+    return p != NULL && atomic_load(&p->symbol) != NULL &&
+           atomic_load(&p->is_wired);
+}
+
+int mock_profiler_mask(const struct mock_profiler *p)
+{
+    return mock_profiler_listens(p)
+               ? __atomic_load_n(&p->mask, __ATOMIC_RELAXED)
+               : 0;
+}
+
+bool mock_profiler_needs_group(const struct mock_profiler *p)
+{
+    return p->rules->needs_group;
+}
+
+/* What is not v4's own is whatever the stack has. */
+static void start_v4(const ncclProfiler_v4_t *profiler, void *context,
+                     void **event, const ncclProfilerEvent_t *what)
+{
+    ncclProfilerEvent_t old;
+
+    if (what->type.v5 > UINT8_MAX)
+        return;
+    memset(&old, 0xa5, sizeof(old));
+    old.type.v4 = (uint8_t)what->type.v5;
+    old.parentObj = what->parentObj;
+    old.rank = what->rank;
+    if (what->type.v5 == NCCL_PROFILE_COLL) {
+        old.coll = what->coll;
+        old.parentObj = what->coll.parentGroup;
+        memset(&old.coll.parentGroup, 0xa5, sizeof(old.coll.parentGroup));
+    } else if (what->type.v5 == NCCL_PROFILE_KERNEL_CH) {
+        old.kernelCh = what->kernelCh;
+    }
+    profiler->startEvent(context, event, &old);
+}
+
+void mock_profiler_start(const struct mock_listener *l, void **event,
+                         const ncclProfilerEvent_t *what)
+{
+    const void *symbol = atomic_load(&l->profiler->symbol);
+    const ncclProfiler_v5_t *v5 = symbol;
+
+    if (l->profiler->version == 4)
+        start_v4(symbol, l->context, event, what);
+    else
+        v5->startEvent(l->context, event, what);
+}
+
+/* v4 and v5 differ in their init alone. */
+void mock_profiler_stop(const struct mock_listener *l, void *event)
+{
+    const ncclProfiler_v5_t *v5 = atomic_load(&l->profiler->symbol);
+
+    v5->stopEvent(event);
+}
+
+void mock_profiler_state(const struct mock_listener *l, void *event, int state,
+                         const ncclProfilerStateArgs_t *args)
+{
+    const ncclProfiler_v5_t *v5 = atomic_load(&l->profiler->symbol);
+
+    if (l->profiler->version > 4 || state == NCCL_PROFILE_KERNEL_CH_STOP)
+        v5->recordEventState(event, state, args);
+}
+
+/* ---- joining and leaving ---- */
+
+static ncclResult_t init(struct mock_listener *l, const struct mock_join *join)
+{
+    struct mock_profiler *p = l->profiler;
+    const void *symbol = atomic_load(&p->symbol);
+    const ncclProfiler_v4_t *v4 = symbol;
+    const ncclProfiler_v5_t *v5 = symbol;
+
+    if (p->version == 4)
+        return v4->init(&l->context, &p->mask, NULL, join->comm_id,
+                        join->n_nodes, join->n_ranks, join->rank, mock_log);
+    return v5->init(&l->context, join->comm_id, &p->mask, NULL, join->n_nodes,
+                    join->n_ranks, join->rank, mock_log);
+}
+
+static void report_failure(struct mock_profiler *p, ncclResult_t rc)
+{
+    if (p->rules->failure == MOCK_PROFILER_GOES) {
+        MOCK_WARN("Profiler init failed with error (%d). Continue without "
+                  "profiler.",
+                  (int)rc);
+        atomic_store(&p->symbol, NULL);
+        return;
+    }
+    if (p->rules->failure == MOCK_PROFILER_CLOSES)
+        release(p);
+    MOCK_INFO(NCCL_INIT,
+              "Profiler init failed with error '%d': %s. Continue without "
+              "profiler.",
+              (int)rc, strerror(errno));
+}
+
+static void list_mask(const struct mock_profiler *p)
+{
+    static const char *const names[] = {
+        "Group",     "Coll",         "P2p",       "ProxyOp",  "ProxyStep",
+        "ProxyCtrl", "KernelCh",     "NetPlugin", "GroupApi", "CollApi",
+        "P2pApi",    "KernelLaunch", "CeColl",    "CeSync",   "CeBatch"};
+    int mask = __atomic_load_n(&p->mask, __ATOMIC_RELAXED);
+    char enabled[256] = "";
+    size_t used = 0;
+
+    if (!p->rules->lists_mask || mask == 0)
+        return;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if ((mask & (1 << i)) != 0)
+            used += (size_t)snprintf(enabled + used, sizeof(enabled) - used,
+                                     "%s ", names[i]);
+    MOCK_INFO(NCCL_INIT, "Profiler event mask: 0x%x (%d) - Enabled: %s",
+              (unsigned)mask, mask, enabled);
+}
+
+void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
+                        const struct mock_join *join)
+{
+    ncclResult_t rc;
+
+    if (p->rules == NULL)
+        return;
+    l->profiler = p;
+    l->rank = join->rank;
+    acquire(p);
+    if (atomic_load(&p->symbol) == NULL)
+        return;
+    rc = init(l, join);
+    if (rc == ncclSuccess)
+        atomic_store(&p->is_wired, true);
+    else
+        report_failure(p, rc);
+    list_mask(p);
+}
+
+/* 2.27 finalizes a NULL context, too, and does not get here without a profiler:
+ * it crashes on its name. */
+void mock_listener_leave(struct mock_listener *l)
+{
+    struct mock_profiler *p = l->profiler;
+    const ncclProfiler_v5_t *v5;
+
+    if (p == NULL)
+        return;
+    v5 = atomic_load(&p->symbol);
+    if (mock_profiler_listens(p) &&
+        (l->context != NULL || p->rules->failure == MOCK_PROFILER_GOES))
+        v5->finalize(l->context);
+    release(p);
+    l->profiler = NULL;
+}

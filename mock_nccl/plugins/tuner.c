@@ -1,0 +1,260 @@
+#include "plugins/tuner.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+/* The calls of one version. */
+struct calls {
+    ncclResult_t (*init)(const void *symbol, struct mock_init_args *args,
+                         void **context);
+    ncclResult_t (*ask)(const void *symbol, void *context,
+                        const struct mock_ask_args *args, int *n_channels);
+    ncclResult_t (*finalize)(const void *symbol, void *context);
+};
+
+/* ---- v2 ---- */
+
+static ncclResult_t init_v2(const void *symbol, struct mock_init_args *args,
+                            void **context)
+{
+    const ncclTuner_v2_t *tuner = symbol;
+
+    return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
+}
+
+static int is_open(const struct mock_ask_args *args, int algo)
+{
+    const float *row = args->table + algo * NCCL_NUM_PROTOCOLS;
+
+    return row[NCCL_PROTO_SIMPLE] != NCCL_ALGO_PROTO_IGNORE;
+}
+
+ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
+                                 const struct mock_pair_args *args, int *algo,
+                                 int *proto, int *n_channels)
+{
+    const ncclTuner_v2_t *v2 = tuner->symbol;
+
+    return v2->getCollInfo(context, args->coll, args->n_bytes, args->collnet,
+                           args->nvls, args->n_pipe_ops, algo, proto,
+                           n_channels);
+}
+
+/* v2 names a pair; NCCL makes it the cheapest unless it had ruled it out. */
+static ncclResult_t ask_v2(const void *symbol, void *context,
+                           const struct mock_ask_args *args, int *n_channels)
+{
+    const ncclTuner_v2_t *tuner = symbol;
+    int algo = NCCL_ALGO_UNDEF;
+    int proto = NCCL_PROTO_UNDEF;
+    int nvls =
+        is_open(args, NCCL_ALGO_NVLS) || is_open(args, NCCL_ALGO_NVLS_TREE);
+    ncclResult_t rc =
+        tuner->getCollInfo(context, args->coll, args->n_bytes,
+                           is_open(args, NCCL_ALGO_COLLNET_CHAIN), nvls,
+                           args->n_pipe_ops, &algo, &proto, n_channels);
+    float *entry;
+
+    if (rc != ncclSuccess || algo < 0 || algo >= args->n_algos || proto < 0 ||
+        proto >= NCCL_NUM_PROTOCOLS)
+        return rc;
+    entry = args->table + algo * NCCL_NUM_PROTOCOLS + proto;
+    if (*entry != NCCL_ALGO_PROTO_IGNORE)
+        *entry = 0;
+    return ncclSuccess;
+}
+
+static ncclResult_t finalize_v2(const void *symbol, void *context)
+{
+    const ncclTuner_v2_t *tuner = symbol;
+
+    return tuner->destroy(context);
+}
+
+/* ---- v3 ---- */
+
+static ncclResult_t init_v3(const void *symbol, struct mock_init_args *args,
+                            void **context)
+{
+    const ncclTuner_v3_t *tuner = symbol;
+
+    return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
+}
+
+static ncclResult_t ask_v3(const void *symbol, void *context,
+                           const struct mock_ask_args *args, int *n_channels)
+{
+    const ncclTuner_v3_t *tuner = symbol;
+
+    return tuner->getCollInfo(context, args->coll, args->n_bytes,
+                              args->n_pipe_ops, (float **)args->table,
+                              args->n_algos, NCCL_NUM_PROTOCOLS, n_channels);
+}
+
+static ncclResult_t finalize_v3(const void *symbol, void *context)
+{
+    const ncclTuner_v3_t *tuner = symbol;
+
+    return tuner->destroy(context);
+}
+
+/* ---- v4 ---- */
+
+static ncclResult_t init_v4(const void *symbol, struct mock_init_args *args,
+                            void **context)
+{
+    const ncclTuner_v4_t *tuner = symbol;
+
+    return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
+}
+
+static ncclResult_t ask_v4(const void *symbol, void *context,
+                           const struct mock_ask_args *args, int *n_channels)
+{
+    const ncclTuner_v4_t *tuner = symbol;
+
+    return tuner->getCollInfo(context, args->coll, args->n_bytes,
+                              args->n_pipe_ops, (float **)args->table,
+                              args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
+                              n_channels);
+}
+
+static ncclResult_t finalize_v4(const void *symbol, void *context)
+{
+    const ncclTuner_v4_t *tuner = symbol;
+
+    return tuner->destroy(context);
+}
+
+/* ---- v5 ---- */
+
+static ncclResult_t init_v5(const void *symbol, struct mock_init_args *args,
+                            void **context)
+{
+    const ncclTuner_v5_t *tuner = symbol;
+
+    return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
+                       mock_log, &args->domains, args->constants);
+}
+
+static ncclResult_t ask_v5(const void *symbol, void *context,
+                           const struct mock_ask_args *args, int *n_channels)
+{
+    const ncclTuner_v5_t *tuner = symbol;
+
+    return tuner->getCollInfo(context, args->coll, args->n_bytes,
+                              args->n_pipe_ops, (float **)args->table,
+                              args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
+                              n_channels);
+}
+
+static ncclResult_t finalize_v5(const void *symbol, void *context)
+{
+    const ncclTuner_v5_t *tuner = symbol;
+
+    return tuner->finalize(context);
+}
+
+/* ---- v6 ---- */
+
+static ncclResult_t init_v6(const void *symbol, struct mock_init_args *args,
+                            void **context)
+{
+    const ncclTuner_v6_t *tuner = symbol;
+
+    return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
+                       mock_log, &args->domains, args->constants);
+}
+
+static ncclResult_t ask_v6(const void *symbol, void *context,
+                           const struct mock_ask_args *args, int *n_channels)
+{
+    const ncclTuner_v6_t *tuner = symbol;
+
+    return tuner->getCollInfo(context, args->coll, args->n_bytes,
+                              args->n_pipe_ops, (float **)args->table,
+                              args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
+                              n_channels);
+}
+
+static ncclResult_t finalize_v6(const void *symbol, void *context)
+{
+    const ncclTuner_v6_t *tuner = symbol;
+
+    return tuner->finalize(context);
+}
+
+bool mock_tuner_has_chunks(const struct mock_tuner *tuner)
+{
+    const ncclTuner_v6_t *v6 = tuner->symbol;
+
+    return tuner->version == 6 && v6->getChunkSize != NULL;
+}
+
+ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
+                              ncclFunc_t coll, size_t n_bytes, int algo,
+                              int proto, int n_channels, size_t *chunk)
+{
+    const ncclTuner_v6_t *v6 = tuner->symbol;
+
+    return v6->getChunkSize(context, coll, n_bytes, algo, proto, n_channels,
+                            chunk);
+}
+
+/* ---- all versions ---- */
+
+static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
+    [2] = {.init = init_v2, .ask = ask_v2, .finalize = finalize_v2},
+    [3] = {.init = init_v3, .ask = ask_v3, .finalize = finalize_v3},
+    [4] = {.init = init_v4, .ask = ask_v4, .finalize = finalize_v4},
+    [5] = {.init = init_v5, .ask = ask_v5, .finalize = finalize_v5},
+    [6] = {.init = init_v6, .ask = ask_v6, .finalize = finalize_v6},
+};
+
+/* All versions begin with a name and three functions. */
+enum { N_WORDS = 4 };
+static_assert(sizeof(ncclTuner_v2_t) == N_WORDS * sizeof(void *), "words");
+
+static void read_words(const struct mock_tuner *tuner,
+                       const void *words[N_WORDS])
+{
+    memcpy(words, tuner->symbol, N_WORDS * sizeof(void *));
+}
+
+const char *mock_tuner_name(const struct mock_tuner *tuner)
+{
+    const void *words[N_WORDS];
+
+    read_words(tuner, words);
+    return words[0] != NULL ? words[0] : "(null)";
+}
+
+bool mock_tuner_is_complete(const struct mock_tuner *tuner)
+{
+    const void *words[N_WORDS];
+
+    read_words(tuner, words);
+    return words[1] != NULL && words[2] != NULL && words[3] != NULL;
+}
+
+ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
+                             struct mock_init_args *args, void **context)
+{
+    ncclResult_t rc = calls[tuner->version].init(tuner->symbol, args, context);
+
+    if (rc == ncclSuccess)
+        atomic_store(&tuner->has_finalize, true);
+    return rc;
+}
+
+ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
+                            const struct mock_ask_args *args, int *n_channels)
+{
+    return calls[tuner->version].ask(tuner->symbol, context, args, n_channels);
+}
+
+ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context)
+{
+    return calls[tuner->version].finalize(tuner->symbol, context);
+}

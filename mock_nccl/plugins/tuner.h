@@ -1,0 +1,74 @@
+/*
+ * tuner.h - a tuner of any version, called as NCCL's shims call it
+ */
+#ifndef MOCK_TUNER_H
+#define MOCK_TUNER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/error.h"
+
+enum { MOCK_OLDEST_TUNER = 2, MOCK_NEWEST_TUNER = 6 };
+
+struct mock_tuner {
+    int version;        /* MOCK_OLDEST_TUNER to MOCK_NEWEST_TUNER */
+    const void *symbol; /* its ncclTuner_vN_t */
+
+    /*
+     * NCCL uses a tuner of its own version directly and wraps older ones.  A
+     * wrapper has no finalize until an init has succeeded, and calling it would
+     * crash.
+     */
+    atomic_bool has_finalize;
+};
+
+struct mock_init_args {
+    uint64_t comm_id;
+    size_t n_ranks;
+    size_t n_nodes;
+    ncclNvlDomainInfo_v5_t domains;
+    ncclTunerConstants_v5_t *constants; /* edited in place */
+};
+
+struct mock_ask_args {
+    ncclFunc_t coll;
+    size_t n_bytes;
+    int n_pipe_ops;
+    int reg_buff;
+    int n_algos;
+    float *table; /* flat, n_algos x NCCL_NUM_PROTOCOLS; edited in place */
+};
+
+/* What 2.21 asks a v2 tuner. */
+struct mock_pair_args {
+    ncclFunc_t coll;
+    size_t n_bytes;
+    int n_pipe_ops;
+    bool collnet;
+    bool nvls;
+};
+
+/* The name that the tuner gives itself, or "(null)". */
+const char *mock_tuner_name(const struct mock_tuner *tuner);
+
+/* False if a function that NCCL calls without looking is NULL. */
+bool mock_tuner_is_complete(const struct mock_tuner *tuner);
+
+ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
+                             struct mock_init_args *args, void **context);
+ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
+                            const struct mock_ask_args *args, int *n_channels);
+/* Of a v2 tuner only, which may leave what it is handed. */
+ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
+                                 const struct mock_pair_args *args, int *algo,
+                                 int *proto, int *n_channels);
+ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context);
+
+/* True for a v6 tuner with getChunkSize. */
+bool mock_tuner_has_chunks(const struct mock_tuner *tuner);
+ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
+                              ncclFunc_t coll, size_t n_bytes, int algo,
+                              int proto, int n_channels, size_t *chunk);
+
+#endif /* MOCK_TUNER_H */

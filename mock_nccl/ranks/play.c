@@ -1,0 +1,332 @@
+/*
+ * play.c - all ranks of a communicator, playing one script
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mix.h"
+#include "base/names.h"
+#include "ranks/ranks.h"
+
+/* What must be the same on all ranks, of one collective. */
+struct decision {
+    int rank; /* that came first; -1 if none has yet */
+    int algo;
+    int proto;
+    int n_channels;
+    size_t chunk_bytes;
+};
+
+/* One rank in a play. */
+struct player {
+    size_t at; /* its next step */
+    struct mock_order order;
+    struct mock_call *calls; /* room for the largest step */
+    struct mock_outcome *outcomes;
+};
+
+struct play {
+    const struct mock_ranks *ranks;
+    const struct mock_script *script;
+    struct decision *decisions; /* by collective of the script */
+    size_t *first;              /* collective of each step */
+    size_t largest;             /* collectives of a step */
+
+    struct player *players; /* by rank */
+    struct mock_call *calls;
+    struct mock_outcome *outcomes;
+
+    int *active; /* ranks that have steps left, in no order */
+    int n_active;
+    int turn;      /* place in 'active' of who played last */
+    unsigned stay; /* of 8 turns, how many the same rank keeps */
+    uint64_t random;
+};
+
+/* ---- comparing ---- */
+
+static void describe(const struct decision *d, char text[96])
+{
+    int n = snprintf(text, 96, "%s/%s on %d channels",
+                     mock_word(&mock_algos, d->algo),
+                     mock_word(&mock_protos, d->proto), d->n_channels);
+
+    if (d->chunk_bytes != 0 && n > 0 && n < 96)
+        snprintf(text + n, (size_t)(96 - n), " in chunks of %zu",
+                 d->chunk_bytes);
+}
+
+static ncclResult_t disagree(const struct mock_call *call, size_t step,
+                             const struct decision *first,
+                             const struct decision *other)
+{
+    char a[96], b[96];
+
+    describe(first, a);
+    describe(other, b);
+    return mock_fail(ncclInternalError,
+                     "step %zu, %s of %zu bytes: rank %d runs %s, rank %d %s; "
+                     "NCCL would hang or corrupt data",
+                     step, mock_word(&mock_colls, call->coll), call->n_bytes,
+                     first->rank, a, other->rank, b);
+}
+
+static ncclResult_t compare(struct play *p, int rank, size_t step, size_t i)
+{
+    const struct player *player = &p->players[rank];
+    const struct mock_outcome *out = &player->outcomes[i];
+    struct decision *first = &p->decisions[p->first[step] + i];
+    const struct decision mine = {.rank = rank,
+                                  .algo = out->algo,
+                                  .proto = out->proto,
+                                  .n_channels = out->n_channels,
+                                  .chunk_bytes = out->chunk_bytes};
+
+    if (first->rank < 0) {
+        *first = mine;
+        if (p->script->decided != NULL)
+            p->script->decided(p->script->user, step, i, out);
+        return ncclSuccess;
+    }
+    if (first->algo == mine.algo && first->proto == mine.proto &&
+        first->n_channels == mine.n_channels &&
+        first->chunk_bytes == mine.chunk_bytes)
+        return ncclSuccess;
+    return disagree(&player->calls[i], step, first, &mine);
+}
+
+/* Of the step that the rank has just played. */
+static ncclResult_t compare_all(struct play *p, int rank)
+{
+    size_t step = p->players[rank].at++;
+    ncclResult_t rc = ncclSuccess;
+
+    for (size_t i = 0; i < p->script->steps[step].n && rc == ncclSuccess; i++)
+        rc = compare(p, rank, step, i);
+    return rc;
+}
+
+/* ---- one step of one rank ---- */
+
+static struct mock_rank *rank_of(const struct play *p, int rank)
+{
+    return &p->ranks->crew->ranks[rank];
+}
+
+static void prepare_step(struct play *p, int rank)
+{
+    struct player *player = &p->players[rank];
+    const struct mock_step *step = &p->script->steps[player->at];
+
+    memcpy(player->calls, step->calls, step->n * sizeof(*player->calls));
+    if (p->script->vary != NULL)
+        for (size_t i = 0; i < step->n; i++)
+            p->script->vary(p->script->user, rank, player->at,
+                            &player->calls[i]);
+    player->order = (struct mock_order){.task = MOCK_STEP,
+                                        .comm = p->ranks->comm,
+                                        .before_step = p->script->before_step,
+                                        .user = p->script->user,
+                                        .step = player->at,
+                                        .calls = player->calls,
+                                        .n_calls = step->n};
+}
+
+static ncclResult_t blame(const struct play *p, int rank, ncclResult_t rc)
+{
+    char why[900];
+
+    if (rc == ncclSuccess)
+        return rc;
+    snprintf(why, sizeof(why), "%s", mock_last_error());
+    return mock_fail(rc, "step %zu, rank %d: %s", p->players[rank].at, rank,
+                     why);
+}
+
+static ncclResult_t play_step(struct play *p, int rank)
+{
+    struct player *player = &p->players[rank];
+    ncclResult_t rc;
+
+    prepare_step(p, rank);
+    rc = mock_rank_do(rank_of(p, rank), &player->order, player->outcomes);
+    return rc == ncclSuccess ? compare_all(p, rank) : blame(p, rank, rc);
+}
+
+/* ---- whose turn it is ---- */
+
+static void leave(struct play *p, int place)
+{
+    p->active[place] = p->active[--p->n_active];
+    p->turn = -1;
+}
+
+static bool dies(const struct play *p, int rank)
+{
+    const struct mock_death *death = p->script->death;
+
+    return death != NULL && death->rank == rank &&
+           death->step == p->players[rank].at;
+}
+
+static void bury(struct play *p, int place)
+{
+    struct mock_rank *rank = rank_of(p, p->active[place]);
+
+    rank->dead = true;
+    if (rank->carrier != NULL)
+        rank->carrier->ops->kill(rank);
+    leave(p, place);
+}
+
+static int next_turn(struct play *p)
+{
+    uint64_t random = mock_mix(p->random);
+
+    p->random += MOCK_GOLDEN;
+    if (p->turn < 0 || random % 8 >= p->stay)
+        p->turn = (int)((random >> 32) % (uint64_t)p->n_active);
+    return p->turn;
+}
+
+static ncclResult_t play_in_turn(struct play *p)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    while (p->n_active > 0 && rc == ncclSuccess) {
+        int place = next_turn(p);
+        int rank = p->active[place];
+
+        if (dies(p, rank)) {
+            bury(p, place);
+            continue;
+        }
+        rc = play_step(p, rank);
+        if (p->players[rank].at == p->script->n_steps)
+            leave(p, place);
+    }
+    return rc;
+}
+
+/* ---- all at once ---- */
+
+static void bury_the_dead(struct play *p)
+{
+    for (int place = p->n_active - 1; place >= 0; place--)
+        if (dies(p, p->active[place]))
+            bury(p, place);
+}
+
+/* Waits for all that were posted, whatever becomes of one. */
+static ncclResult_t gather(struct play *p, int n_posted, ncclResult_t rc)
+{
+    char why[1024];
+
+    snprintf(why, sizeof(why), "%s", mock_last_error());
+    for (int place = 0; place < n_posted; place++) {
+        struct mock_rank *rank = rank_of(p, p->active[place]);
+        ncclResult_t one = rank->carrier->ops->wait(rank);
+
+        one = one == ncclSuccess ? compare_all(p, rank->number)
+                                 : blame(p, rank->number, one);
+        if (one == ncclSuccess || rc != ncclSuccess)
+            continue;
+        rc = one;
+        snprintf(why, sizeof(why), "%s", mock_last_error());
+    }
+    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
+}
+
+static ncclResult_t play_at_once(struct play *p)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    for (size_t s = 0; s < p->script->n_steps && rc == ncclSuccess; s++) {
+        int n_posted = 0;
+
+        bury_the_dead(p);
+        while (n_posted < p->n_active && rc == ncclSuccess) {
+            struct mock_rank *rank = rank_of(p, p->active[n_posted]);
+            struct player *player = &p->players[rank->number];
+
+            prepare_step(p, rank->number);
+            rc = blame(p, rank->number,
+                       rank->carrier->ops->post(rank, &player->order,
+                                                player->outcomes));
+            n_posted += rc == ncclSuccess;
+        }
+        rc = gather(p, n_posted, rc);
+    }
+    return rc;
+}
+
+/* ---- life ---- */
+
+static bool count_calls(struct play *p)
+{
+    size_t n_calls = 0;
+
+    p->first = calloc(p->script->n_steps + 1, sizeof(*p->first));
+    for (size_t s = 0; p->first != NULL && s < p->script->n_steps; s++) {
+        p->first[s] = n_calls;
+        n_calls += p->script->steps[s].n;
+        if (p->script->steps[s].n > p->largest)
+            p->largest = p->script->steps[s].n;
+    }
+    p->decisions = calloc(n_calls + 1, sizeof(*p->decisions));
+    for (size_t i = 0; p->decisions != NULL && i < n_calls; i++)
+        p->decisions[i].rank = -1;
+    return p->first != NULL && p->decisions != NULL;
+}
+
+/* In turn, all ranks share the room for calls and outcomes. */
+static bool seat_players(struct play *p)
+{
+    size_t n = (size_t)p->ranks->n;
+    size_t rooms = p->script->at_once ? n : 1;
+
+    p->players = calloc(n, sizeof(*p->players));
+    p->active = calloc(n, sizeof(*p->active));
+    p->calls = calloc(rooms * p->largest + 1, sizeof(*p->calls));
+    p->outcomes = calloc(rooms * p->largest + 1, sizeof(*p->outcomes));
+    if (p->players == NULL || p->active == NULL || p->calls == NULL ||
+        p->outcomes == NULL)
+        return false;
+    for (size_t r = 0; r < n; r++) {
+        size_t room = p->script->at_once ? r : 0;
+
+        p->players[r].calls = &p->calls[room * p->largest];
+        p->players[r].outcomes = &p->outcomes[room * p->largest];
+        if (p->script->n_steps > 0 && !rank_of(p, (int)r)->dead)
+            p->active[p->n_active++] = (int)r;
+    }
+    return true;
+}
+
+ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
+                             const struct mock_script *script, uint64_t seed)
+{
+    /* from schedules without memory to one rank after the other */
+    static const unsigned stays[] = {0, 4, 7, 8};
+    struct play p = {.ranks = ranks,
+                     .script = script,
+                     .turn = -1,
+                     .stay = stays[seed % 4],
+                     .random = seed};
+    bool elsewhere = ranks->crew->ranks[0].carrier != NULL;
+    ncclResult_t rc;
+
+    if (!count_calls(&p) || !seat_players(&p))
+        rc = mock_fail_memory();
+    else
+        rc = script->at_once && elsewhere ? play_at_once(&p) : play_in_turn(&p);
+    free(p.first);
+    free(p.decisions);
+    free(p.players);
+    free(p.active);
+    free(p.calls);
+    free(p.outcomes);
+    return rc;
+}

@@ -1,0 +1,265 @@
+/*
+ * rank_process.c - a rank in a process of its own
+ *
+ * Orders, calls and outcomes go over a socket as they lie in memory: both ends
+ * are the same program.  A machine goes by value, as one that was read after
+ * the fork is unknown there.
+ */
+#define _GNU_SOURCE /* prctl(), strsignal() */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "machine/machine.h"
+#include "ranks/rank.h"
+
+enum { PATIENCE_MS = 10000 };
+
+struct process {
+    struct mock_carrier carrier;
+    pid_t pid;  /* 0 once it has ended */
+    int socket; /* to it */
+    struct mock_outcome *outcomes;
+    size_t n_outcomes;
+};
+
+struct reply {
+    ncclResult_t rc;
+    char error[1024];
+};
+
+static struct process *process_of(const struct mock_rank *rank)
+{
+    return (struct process *)rank->carrier;
+}
+
+/* ---- both ends ---- */
+
+static bool send_all(int socket, const void *data, size_t size)
+{
+    const char *at = data;
+
+    while (size > 0) {
+        ssize_t n = send(socket, at, size, MSG_NOSIGNAL);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+static bool receive_all(int socket, void *data, size_t size)
+{
+    char *at = data;
+
+    while (size > 0) {
+        ssize_t n = recv(socket, at, size, 0);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* ---- the rank's end ---- */
+
+/* What an order points to, in this process. */
+struct held {
+    struct mock_call *calls;
+    struct mock_outcome *outcomes;
+};
+
+static bool receive_machine(int socket, struct mock_order *order)
+{
+    struct mock_machine *machine = calloc(1, sizeof(*machine));
+
+    order->machine = machine; /* stays for as long as the process */
+    if (machine == NULL || !receive_all(socket, machine, sizeof(*machine)))
+        return false;
+    machine->timings = NULL; /* a communicator has no use for them */
+    machine->beside = NULL;
+    return true;
+}
+
+static bool receive_calls(int socket, struct mock_order *order,
+                          struct held *held)
+{
+    size_t n = order->n_calls;
+
+    free(held->calls);
+    free(held->outcomes);
+    held->calls = calloc(n + 1, sizeof(*held->calls));
+    held->outcomes = calloc(n + 1, sizeof(*held->outcomes));
+    order->calls = held->calls;
+    return held->calls != NULL && held->outcomes != NULL &&
+           receive_all(socket, held->calls, n * sizeof(*held->calls));
+}
+
+static bool receive_order(int socket, struct mock_order *order,
+                          struct held *held)
+{
+    if (!receive_all(socket, order, sizeof(*order)) ||
+        !receive_calls(socket, order, held))
+        return false;
+    return order->machine == NULL || receive_machine(socket, order);
+}
+
+/* Until there is nobody to obey any more. */
+static void serve(struct mock_rank *rank, int socket)
+{
+    struct held held = {NULL, NULL};
+    struct mock_order order;
+
+    while (receive_order(socket, &order, &held)) {
+        struct reply reply = {.rc =
+                                  mock_rank_obey(rank, &order, held.outcomes)};
+
+        snprintf(reply.error, sizeof(reply.error), "%s", mock_last_error());
+        if (!send_all(socket, &reply, sizeof(reply)) ||
+            !send_all(socket, held.outcomes,
+                      order.n_calls * sizeof(*held.outcomes)))
+            break;
+    }
+}
+
+static void live(struct mock_rank *rank, const struct mock_rank *others,
+                 int socket)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < rank->number; i++)
+        close(process_of(&others[i])->socket);
+    serve(rank, socket);
+    _exit(0); /* what the caller registered for its exit is not ours to run */
+}
+
+/* ---- the caller's end ---- */
+
+/* The reason why it does not answer. */
+static ncclResult_t mourn(struct process *p)
+{
+    int status = 0;
+
+    waitpid(p->pid, &status, 0);
+    p->pid = 0;
+    if (WIFSIGNALED(status))
+        return mock_fail(ncclRemoteError, "its process ended: %s",
+                         strsignal(WTERMSIG(status)));
+    return mock_fail(ncclRemoteError, "its process ended with exit status %d",
+                     WEXITSTATUS(status));
+}
+
+static void end(struct process *p)
+{
+    if (p->pid == 0)
+        return;
+    kill(p->pid, SIGKILL);
+    waitpid(p->pid, NULL, 0);
+    p->pid = 0;
+}
+
+static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order,
+                         struct mock_outcome *outcomes)
+{
+    struct process *p = process_of(rank);
+
+    p->outcomes = outcomes;
+    p->n_outcomes = order->n_calls;
+    if (p->pid == 0)
+        return mock_fail(ncclRemoteError, "its process has ended");
+    if (send_all(p->socket, order, sizeof(*order)) &&
+        send_all(p->socket, order->calls,
+                 order->n_calls * sizeof(*order->calls)) &&
+        (order->machine == NULL ||
+         send_all(p->socket, order->machine, sizeof(*order->machine))))
+        return ncclSuccess;
+    return mourn(p);
+}
+
+static ncclResult_t wait_for(struct mock_rank *rank)
+{
+    struct process *p = process_of(rank);
+    struct pollfd fd = {.fd = p->socket, .events = POLLIN};
+    struct reply reply;
+    int n;
+
+    do
+        n = poll(&fd, 1, PATIENCE_MS);
+    while (n < 0 && errno == EINTR);
+    if (n == 0) {
+        end(p);
+        return mock_fail(ncclInProgress, "has not come back for %d s",
+                         PATIENCE_MS / 1000);
+    }
+    if (!receive_all(p->socket, &reply, sizeof(reply)) ||
+        !receive_all(p->socket, p->outcomes,
+                     p->n_outcomes * sizeof(*p->outcomes)))
+        return mourn(p);
+    return reply.rc == ncclSuccess ? reply.rc
+                                   : mock_fail(reply.rc, "%s", reply.error);
+}
+
+static void kill_it(struct mock_rank *rank)
+{
+    end(process_of(rank));
+}
+
+static void stop(struct mock_rank *rank)
+{
+    struct process *p = process_of(rank);
+
+    close(p->socket);
+    if (p->pid != 0)
+        waitpid(p->pid, NULL, 0);
+    free(p);
+    rank->carrier = NULL;
+}
+
+static const struct mock_carrier_ops ops = {post, wait_for, kill_it, stop};
+
+ncclResult_t mock_process_start(struct mock_rank *rank,
+                                const struct mock_rank *others)
+{
+    struct process *p = calloc(1, sizeof(*p));
+    int sockets[2];
+    int error;
+
+    if (p == NULL)
+        return mock_fail_memory();
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+        free(p);
+        return mock_fail(ncclSystemError, "no socket for rank %d: %s",
+                         rank->number, strerror(errno));
+    }
+    p->pid = fork();
+    error = errno;
+    if (p->pid == 0) {
+        close(sockets[0]);
+        live(rank, others, sockets[1]);
+    }
+    close(sockets[1]);
+    p->carrier.ops = &ops;
+    p->socket = sockets[0];
+    rank->carrier = &p->carrier;
+    if (p->pid > 0)
+        return ncclSuccess;
+    p->pid = 0;
+    stop(rank);
+    return mock_fail(ncclSystemError, "no process for rank %d: %s",
+                     rank->number, strerror(error));
+}

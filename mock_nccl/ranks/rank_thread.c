@@ -1,0 +1,119 @@
+/* rank_thread.c - a rank in a thread of its own */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "ranks/rank.h"
+
+struct thread {
+    struct mock_carrier carrier;
+    struct mock_rank *rank;
+    pthread_t id;
+    pthread_mutex_t lock; /* holds everything below */
+    pthread_cond_t changed;
+    enum { IDLE, POSTED, DONE, STOPPING } state;
+    const struct mock_order *order;
+    struct mock_outcome *outcomes;
+    ncclResult_t rc;
+    char error[1024];
+};
+
+static struct thread *thread_of(const struct mock_rank *rank)
+{
+    return (struct thread *)rank->carrier;
+}
+
+static void set_state(struct thread *t, int state)
+{
+    t->state = state;
+    pthread_cond_broadcast(&t->changed);
+}
+
+static void *run(void *arg)
+{
+    struct thread *t = arg;
+
+    pthread_mutex_lock(&t->lock);
+    for (;;) {
+        while (t->state == IDLE || t->state == DONE)
+            pthread_cond_wait(&t->changed, &t->lock);
+        if (t->state == STOPPING)
+            break;
+        pthread_mutex_unlock(&t->lock);
+        t->rc = mock_rank_obey(t->rank, t->order, t->outcomes);
+        snprintf(t->error, sizeof(t->error), "%s", mock_last_error());
+        pthread_mutex_lock(&t->lock);
+        set_state(t, DONE);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order,
+                         struct mock_outcome *outcomes)
+{
+    struct thread *t = thread_of(rank);
+
+    pthread_mutex_lock(&t->lock);
+    t->order = order;
+    t->outcomes = outcomes;
+    set_state(t, POSTED);
+    pthread_mutex_unlock(&t->lock);
+    return ncclSuccess;
+}
+
+static ncclResult_t wait_for(struct mock_rank *rank)
+{
+    struct thread *t = thread_of(rank);
+    ncclResult_t rc;
+
+    pthread_mutex_lock(&t->lock);
+    while (t->state != DONE)
+        pthread_cond_wait(&t->changed, &t->lock);
+    t->state = IDLE;
+    rc = t->rc;
+    pthread_mutex_unlock(&t->lock);
+    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", t->error);
+}
+
+/* A thread cannot be ended: it is only not asked any more. */
+static void kill_it(struct mock_rank *rank)
+{
+    (void)rank;
+}
+
+static void stop(struct mock_rank *rank)
+{
+    struct thread *t = thread_of(rank);
+
+    pthread_mutex_lock(&t->lock);
+    set_state(t, STOPPING);
+    pthread_mutex_unlock(&t->lock);
+    pthread_join(t->id, NULL);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    rank->carrier = NULL;
+}
+
+static const struct mock_carrier_ops ops = {post, wait_for, kill_it, stop};
+
+ncclResult_t mock_thread_start(struct mock_rank *rank)
+{
+    struct thread *t = calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        return mock_fail_memory();
+    t->carrier.ops = &ops;
+    t->rank = rank;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->changed, NULL);
+    if (pthread_create(&t->id, NULL, run, t) != 0) {
+        free(t);
+        return mock_fail(ncclSystemError, "no thread for rank %d",
+                         rank->number);
+    }
+    rank->carrier = &t->carrier;
+    return ncclSuccess;
+}

@@ -1,0 +1,304 @@
+/* ranks.c - communicators with all their ranks: creating, splitting, ending */
+#include "ranks/ranks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "machine/machine.h"
+
+enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
+
+/* ---- one order ---- */
+
+/* The failure that is in mock_last_error() is that of this rank. */
+static ncclResult_t blame(const struct mock_rank *rank, ncclResult_t rc)
+{
+    char why[900];
+
+    if (rc == ncclSuccess)
+        return rc;
+    snprintf(why, sizeof(why), "%s", mock_last_error());
+    return mock_fail(rc, "rank %d: %s", rank->number, why);
+}
+
+static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order)
+{
+    return rank->carrier->ops->post(rank, order, NULL);
+}
+
+static ncclResult_t wait_for(struct mock_rank *rank)
+{
+    return rank->carrier->ops->wait(rank);
+}
+
+ncclResult_t mock_rank_do(struct mock_rank *rank,
+                          const struct mock_order *order,
+                          struct mock_outcome *outcomes)
+{
+    ncclResult_t rc;
+
+    if (rank->carrier == NULL)
+        return mock_rank_obey(rank, order, outcomes);
+    rc = rank->carrier->ops->post(rank, order, outcomes);
+    return rc == ncclSuccess ? wait_for(rank) : rc;
+}
+
+/* ---- one order for all ---- */
+
+/* In rank order, until one fails. */
+static ncclResult_t all_in_turn(struct mock_rank *ranks, int n,
+                                const struct mock_order *order)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    for (int r = 0; r < n && rc == ncclSuccess; r++)
+        rc = blame(&ranks[r], mock_rank_do(&ranks[r], order, NULL));
+    return rc;
+}
+
+/* All at the same time; the failure is that of the first rank that has one. */
+static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
+                                const struct mock_order *order)
+{
+    ncclResult_t rc = ncclSuccess;
+    char why[1024] = "";
+    int n_posted = 0;
+
+    while (n_posted < n && rc == ncclSuccess) {
+        rc = blame(&ranks[n_posted], post(&ranks[n_posted], order));
+        n_posted += rc == ncclSuccess;
+    }
+    if (rc != ncclSuccess)
+        snprintf(why, sizeof(why), "%s", mock_last_error());
+    for (int r = 0; r < n_posted; r++) {
+        ncclResult_t one = blame(&ranks[r], wait_for(&ranks[r]));
+
+        if (one == ncclSuccess || rc != ncclSuccess)
+            continue;
+        rc = one;
+        snprintf(why, sizeof(why), "%s", mock_last_error());
+    }
+    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
+}
+
+/* As NCCL starts a thread for each communicator of a group, for just this. */
+static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
+                                   const struct mock_order *order)
+{
+    ncclResult_t rc = ncclSuccess;
+    int n_started = 0;
+
+    while (n_started < n && rc == ncclSuccess) {
+        rc = mock_thread_start(&ranks[n_started]);
+        n_started += rc == ncclSuccess;
+    }
+    if (rc == ncclSuccess)
+        rc = all_at_once(ranks, n, order);
+    while (n_started > 0) {
+        struct mock_rank *rank = &ranks[--n_started];
+
+        rank->carrier->ops->stop(rank);
+    }
+    return rc;
+}
+
+static ncclResult_t create_at_once(const struct mock_ranks *ranks,
+                                   const struct mock_order *order)
+{
+    struct mock_rank *all = ranks->crew->ranks;
+    ncclResult_t rc = ncclSuccess;
+
+    if (all[0].carrier != NULL)
+        return all_at_once(all, ranks->n, order);
+    for (int r = 0; r < ranks->n && rc == ncclSuccess; r += MAX_THREADS) {
+        int left = ranks->n - r;
+
+        rc = all_in_threads(&all[r], left < MAX_THREADS ? left : MAX_THREADS,
+                            order);
+    }
+    return rc;
+}
+
+/* ---- ending ---- */
+
+static void free_crew(struct mock_crew *crew)
+{
+    for (int r = 0; r < crew->n; r++) {
+        struct mock_rank *rank = &crew->ranks[r];
+
+        if (rank->carrier != NULL)
+            rank->carrier->ops->stop(rank);
+        free(rank->comms);
+    }
+    free(crew->ranks);
+    free(crew);
+}
+
+/* Siblings of a process are finalized by whichever thread comes last, the first
+ * rank first, then from the last down.  One that failed or died has nothing to
+ * be finalized. */
+void mock_ranks_destroy(struct mock_ranks *ranks)
+{
+    const struct mock_order order = {.task = MOCK_DESTROY,
+                                     .comm = ranks != NULL ? ranks->comm : 0};
+
+    if (ranks == NULL)
+        return;
+    if (ranks->n > 0)
+        mock_rank_do(&ranks->crew->ranks[0], &order, NULL);
+    for (int r = ranks->n - 1; r > 0; r--)
+        mock_rank_do(&ranks->crew->ranks[r], &order, NULL);
+    if (--ranks->crew->n_users == 0)
+        free_crew(ranks->crew);
+    free(ranks);
+}
+
+int mock_ranks_count(const struct mock_ranks *ranks)
+{
+    return ranks->n;
+}
+
+/* ---- beginning ---- */
+
+static ncclResult_t start_rank(struct mock_crew *crew, enum mock_layout layout)
+{
+    struct mock_rank *rank = &crew->ranks[crew->n];
+
+    if (layout == MOCK_THREADS)
+        return mock_thread_start(rank);
+    if (layout == MOCK_PROCESSES)
+        return mock_process_start(rank, crew->ranks);
+    return ncclSuccess;
+}
+
+static ncclResult_t start_crew(struct mock_nccl *nccl, int n,
+                               enum mock_layout layout,
+                               struct mock_crew **crew_ret)
+{
+    struct mock_crew *crew = calloc(1, sizeof(*crew));
+    ncclResult_t rc = ncclSuccess;
+
+    if (crew == NULL)
+        return mock_fail_memory();
+    crew->ranks = calloc((size_t)n, sizeof(*crew->ranks));
+    if (crew->ranks == NULL)
+        rc = mock_fail_memory();
+    while (rc == ncclSuccess && crew->n < n) {
+        crew->ranks[crew->n].number = crew->n;
+        crew->ranks[crew->n].nccl = nccl;
+        rc = start_rank(crew, layout);
+        crew->n += rc == ncclSuccess;
+    }
+    if (rc == ncclSuccess)
+        *crew_ret = crew;
+    else
+        free_crew(crew);
+    return rc;
+}
+
+static ncclResult_t make_ranks(struct mock_crew *crew, int n,
+                               struct mock_ranks **ranks_ret)
+{
+    struct mock_ranks *ranks = calloc(1, sizeof(*ranks));
+
+    if (ranks == NULL)
+        return mock_fail_memory();
+    ranks->crew = crew;
+    ranks->n = n;
+    ranks->comm = crew->n_comms++;
+    crew->n_users++;
+    *ranks_ret = ranks;
+    return ncclSuccess;
+}
+
+/* Keeps the reason over the end of what there was. */
+static ncclResult_t end_early(struct mock_ranks *ranks, ncclResult_t rc)
+{
+    char why[1024];
+
+    snprintf(why, sizeof(why), "%s", mock_last_error());
+    mock_ranks_destroy(ranks);
+    return mock_fail(rc, "%s", why);
+}
+
+ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
+                               const struct mock_machine *machine,
+                               const struct mock_ranks_options *options,
+                               struct mock_ranks **ranks_ret)
+{
+    const struct mock_order order = {.task = MOCK_CREATE,
+                                     .comm_id = options->comm_id,
+                                     .machine = machine,
+                                     .before = options->before_init,
+                                     .user = options->user};
+    struct mock_crew *crew = NULL;
+    struct mock_ranks *ranks = NULL;
+    ncclResult_t rc =
+        start_crew(nccl, machine->info.n_ranks, options->layout, &crew);
+
+    if (rc != ncclSuccess)
+        return rc;
+    rc = make_ranks(crew, crew->n, &ranks);
+    if (rc != ncclSuccess) {
+        free_crew(crew);
+        return rc;
+    }
+    rc = options->at_once ? create_at_once(ranks, &order)
+                          : all_in_turn(crew->ranks, crew->n, &order);
+    if (rc != ncclSuccess)
+        return end_early(ranks, rc);
+    *ranks_ret = ranks;
+    return ncclSuccess;
+}
+
+/* ---- children ---- */
+
+/* The parent's first ranks do 'order', the rest the same without a color. */
+static ncclResult_t make_child(struct mock_ranks *parent,
+                               const struct mock_machine *machine,
+                               struct mock_order order,
+                               struct mock_ranks **child_ret)
+{
+    struct mock_ranks *child = NULL;
+    int n = machine->info.n_ranks;
+    struct mock_rank *all = parent->crew->ranks;
+    ncclResult_t rc;
+
+    if (n > parent->n)
+        return mock_fail(ncclInvalidArgument,
+                         "a child of %d ranks, but its parent has %d", n,
+                         parent->n);
+    rc = make_ranks(parent->crew, n, &child);
+    if (rc != ncclSuccess)
+        return rc;
+    order.comm = child->comm;
+    order.parent = parent->comm;
+    order.machine = machine;
+    rc = all_in_turn(all, n, &order);
+    order.color = -1;
+    if (rc == ncclSuccess && order.task == MOCK_SPLIT)
+        rc = all_in_turn(&all[n], parent->n - n, &order);
+    if (rc != ncclSuccess)
+        return end_early(child, rc);
+    *child_ret = child;
+    return ncclSuccess;
+}
+
+ncclResult_t mock_ranks_split(struct mock_ranks *parent,
+                              const struct mock_machine *machine, int color,
+                              struct mock_ranks **child_ret)
+{
+    const struct mock_order order = {.task = MOCK_SPLIT, .color = color};
+
+    return make_child(parent, machine, order, child_ret);
+}
+
+ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
+                               const struct mock_machine *machine,
+                               struct mock_ranks **child_ret)
+{
+    const struct mock_order order = {.task = MOCK_SHRINK};
+
+    return make_child(parent, machine, order, child_ret);
+}

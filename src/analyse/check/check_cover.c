@@ -1,0 +1,194 @@
+/*
+ * A box less another one is up to two boxes a side.  What is left of a box is
+ * compared with one coverer after the other, until nothing is left, or a part
+ * that no coverer meets.
+ */
+#include "analyse/check/check_cover.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A part, and the first coverer that was not yet taken off it. */
+struct part {
+    struct stp_box box;
+    size_t next;
+};
+
+struct parts {
+    struct part *at;
+    size_t n, capacity;
+};
+
+static uint64_t max_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t min_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* -1 is any. */
+static struct stp_range one_or_any(int value, uint64_t min, uint64_t max)
+{
+    if (value == -1)
+        return (struct stp_range){min, max};
+    return (struct stp_range){(uint64_t)value, (uint64_t)value};
+}
+
+struct stp_box stp_box_of(const struct stp_rule *rule)
+{
+    return (struct stp_box){
+        .side =
+            {
+                [STP_SIDE_BYTES] = rule->bytes,
+                [STP_SIDE_BYTES_PER_RANK] = rule->bytes_per_rank,
+                [STP_SIDE_NODES] = rule->nodes,
+                [STP_SIDE_RANKS] = rule->ranks,
+                [STP_SIDE_PIPE_OPS] = one_or_any(rule->n_pipe_ops, 1, INT_MAX),
+                [STP_SIDE_REG_BUFF] = one_or_any(rule->reg_buff, 0, 1),
+            },
+        .gpu = rule->gpu,
+    };
+}
+
+/* For r ranks the bytes are share.min * r to share.max * r + r - 1.  That they
+ * meet the box's bytes bounds r from above by the first, and from below by the
+ * second. */
+bool stp_box_exists(const struct stp_box *box)
+{
+    const struct stp_range *bytes = &box->side[STP_SIDE_BYTES];
+    const struct stp_range *share = &box->side[STP_SIDE_BYTES_PER_RANK];
+    struct stp_range ranks = box->side[STP_SIDE_RANKS];
+
+    for (int s = 0; s < STP_N_SIDES; s++)
+        if (box->side[s].min > box->side[s].max)
+            return false;
+    if (share->min > 0)
+        ranks.max = min_of(ranks.max, bytes->max / share->min);
+    if (share->max < UINT64_MAX)
+        ranks.min = max_of(ranks.min, bytes->min / (share->max + 1) + 1);
+    return ranks.min <= ranks.max;
+}
+
+static bool ranges_meet(const struct stp_range *a, const struct stp_range *b)
+{
+    return a->min <= b->max && b->min <= a->max;
+}
+
+static bool gpus_meet(const char *a, const char *b)
+{
+    return a == NULL || b == NULL || strcmp(a, b) == 0;
+}
+
+bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b)
+{
+    for (int s = STP_SIDE_NODES; s < STP_N_SIDES; s++)
+        if (!ranges_meet(&a->side[s], &b->side[s]))
+            return false;
+    return gpus_meet(a->gpu, b->gpu);
+}
+
+bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
+                    struct stp_box *both_ret)
+{
+    for (int s = 0; s < STP_N_SIDES; s++) {
+        const struct stp_range *x = &a->side[s], *y = &b->side[s];
+
+        if (!ranges_meet(x, y))
+            return false;
+        both_ret->side[s].min = max_of(x->min, y->min);
+        both_ret->side[s].max = min_of(x->max, y->max);
+    }
+    both_ret->gpu = a->gpu != NULL ? a->gpu : b->gpu;
+    return gpus_meet(a->gpu, b->gpu) && stp_box_exists(both_ret);
+}
+
+/* Without memory the part is lost, and false returned. */
+static bool push(struct parts *parts, const struct stp_box *box, size_t next)
+{
+    if (!stp_box_exists(box))
+        return true;
+    if (parts->n == parts->capacity) {
+        size_t capacity = parts->capacity > 0 ? 2 * parts->capacity : 64;
+        struct part *at = realloc(parts->at, capacity * sizeof(*at));
+
+        if (at == NULL)
+            return false;
+        parts->at = at;
+        parts->capacity = capacity;
+    }
+    parts->at[parts->n++] = (struct part){*box, next};
+    return true;
+}
+
+/* Pushes what 'box' has beside 'cut', a part of it. */
+static bool push_rest(struct parts *parts, struct stp_box box,
+                      const struct stp_box *cut, size_t next)
+{
+    for (int s = 0; s < STP_N_SIDES; s++) {
+        const struct stp_range *c = &cut->side[s];
+        struct stp_box rest = box;
+
+        if (box.side[s].min < c->min) {
+            rest.side[s].max = c->min - 1;
+            if (!push(parts, &rest, next))
+                return false;
+            rest = box;
+        }
+        if (box.side[s].max > c->max) {
+            rest.side[s].min = c->max + 1;
+            if (!push(parts, &rest, next))
+                return false;
+        }
+        box.side[s] = *c;
+    }
+    return true;
+}
+
+/* A coverer of one GPU takes nothing off a box of any: there is always
+ * another. */
+static bool takes_off(const struct stp_box *box, const struct stp_box *by,
+                      struct stp_box *cut)
+{
+    return (by->gpu == NULL || box->gpu != NULL) &&
+           stp_boxes_meet(box, by, cut);
+}
+
+static enum stp_cover cover_part(struct parts *parts,
+                                 const struct stp_box *const *by, size_t n,
+                                 bool *used, uint64_t *budget)
+{
+    struct part part = parts->at[--parts->n];
+    struct stp_box cut;
+
+    for (size_t i = part.next; i < n; i++) {
+        if (*budget == 0)
+            return STP_COVER_UNKNOWN;
+        --*budget;
+        if (!takes_off(&part.box, by[i], &cut))
+            continue;
+        used[i] = true;
+        return push_rest(parts, part.box, &cut, i + 1) ? STP_COVERED
+                                                       : STP_COVER_UNKNOWN;
+    }
+    return STP_NOT_COVERED;
+}
+
+enum stp_cover stp_box_cover(const struct stp_box *box,
+                             const struct stp_box *const *by, size_t n,
+                             bool *used_ret, uint64_t *budget)
+{
+    enum stp_cover cover = STP_COVERED;
+    struct parts parts = {0};
+
+    memset(used_ret, 0, n * sizeof(*used_ret));
+    if (!push(&parts, box, 0))
+        cover = STP_COVER_UNKNOWN;
+    while (cover == STP_COVERED && parts.n > 0)
+        cover = cover_part(&parts, by, n, used_ret, budget);
+    free(parts.at);
+    return cover;
+}

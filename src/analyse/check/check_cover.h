@@ -1,0 +1,65 @@
+/*
+ * check_cover.h - what a rule matches, as a box, and whether other boxes cover
+ * it; only for check.c
+ */
+#ifndef STP_CHECK_COVER_H
+#define STP_CHECK_COVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/policy/policy.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_side {
+    STP_SIDE_BYTES,
+    STP_SIDE_BYTES_PER_RANK,
+    STP_SIDE_NODES,
+    STP_SIDE_RANKS,
+    STP_SIDE_PIPE_OPS,
+    STP_SIDE_REG_BUFF,
+    STP_N_SIDES,
+};
+
+/* All questions whose numbers are within the sides. */
+struct stp_box {
+    struct stp_range side[STP_N_SIDES];
+    const char *gpu; /* NULL: any */
+};
+
+struct stp_box stp_box_of(const struct stp_rule *rule);
+
+/* Whether some message is in it: bytes over ranks are its bytes per rank. */
+bool stp_box_exists(const struct stp_box *box);
+
+/* Whether some communicator, numPipeOps and regBuff are in both. */
+bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b);
+
+/* What is in both; false if nothing is. */
+bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
+                    struct stp_box *both_ret);
+
+enum stp_cover {
+    STP_COVERED,
+    STP_NOT_COVERED,
+    STP_COVER_UNKNOWN, /* it would take too long to say */
+};
+
+/*
+ * Whether all that is in 'box' is in at least one of the 'n' boxes at 'by'.  If
+ * so, used_ret[i] says whether by[i] had a part in it that those before it did
+ * not have.  Takes what it does off *budget, and knows no answer at 0, or
+ * without memory.
+ */
+enum stp_cover stp_box_cover(const struct stp_box *box,
+                             const struct stp_box *const *by, size_t n,
+                             bool *used_ret, uint64_t *budget);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CHECK_COVER_H */

@@ -1,0 +1,385 @@
+/* check_machine.c - whether rules fit a machine, asked through mock NCCL */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/check/check_parts.h"
+#include "core/names.h"
+#include "device/arm_tuner.h"
+#include "mock_nccl.h"
+
+enum { ELEMENT_SIZE = 2, PROBES_PER_OCTAVE = 16 };
+
+/* Sizes above this are not asked about. */
+#define MAX_BYTES (UINT64_C(1) << 44)
+
+/* What one rule would do on the machine. */
+struct probe {
+    const struct stp_rule *rule;
+    bool exists; /* NCCL does not rule the pair out */
+    bool differs;
+};
+
+struct there {
+    struct stp_check_state *c;
+    struct mock_machine *machine;
+    const struct mock_machine_info *info;
+    struct mock_nccl *nccl, *nccl_most;
+    struct mock_comm *comm; /* with stp_arm_tuner */
+    struct mock_comm *most; /* with CollNet, which users may enable */
+    struct stp_box box;     /* what is asked on the machine */
+    struct stp_box *boxes;  /* of each rule, what it matches there */
+    bool *applies;          /* by rule */
+    uint64_t grain;         /* one element a rank */
+};
+
+static enum stp_status fail(const struct there *t)
+{
+    return stp_fail(t->c->err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+}
+
+/* ---- rules for other machines ---- */
+
+static enum stp_status add_elsewhere(const struct there *t, size_t i,
+                                     const char *field, const char *text)
+{
+    struct stp_finding *f = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, field);
+
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    snprintf(f->text, sizeof(f->text),
+             "this rule does not apply on %s, which has %s", t->info->name,
+             text);
+    return STP_OK;
+}
+
+static bool has(const struct stp_box *box, enum stp_side side, int value)
+{
+    const struct stp_range *range = &box->side[side];
+
+    return range->min <= (uint64_t)value && (uint64_t)value <= range->max;
+}
+
+/* Says what of the machine a rule excludes. */
+static enum stp_status check_elsewhere(const struct there *t, size_t i)
+{
+    const struct stp_box *box = &t->c->boxes[i];
+    enum stp_status status = STP_OK;
+    char text[96];
+
+    if (box->gpu != NULL && strcmp(box->gpu, t->info->gpu) != 0) {
+        snprintf(text, sizeof(text), "the GPU %s", t->info->gpu);
+        status = add_elsewhere(t, i, "gpu", text);
+    }
+    if (status == STP_OK && !has(box, STP_SIDE_NODES, t->info->n_nodes)) {
+        snprintf(text, sizeof(text), "%d node%s", t->info->n_nodes,
+                 t->info->n_nodes == 1 ? "" : "s");
+        status = add_elsewhere(t, i, "nNodes", text);
+    }
+    if (status == STP_OK && !has(box, STP_SIDE_RANKS, t->info->n_ranks)) {
+        snprintf(text, sizeof(text), "%d ranks", t->info->n_ranks);
+        status = add_elsewhere(t, i, "nRanks", text);
+    }
+    return status;
+}
+
+/* ---- channels ---- */
+
+static bool takes_as_it_is(const struct there *t, int algo)
+{
+    return algo == NCCL_ALGO_COLLNET_DIRECT ||
+           algo == NCCL_ALGO_COLLNET_CHAIN ||
+           (algo == NCCL_ALGO_NVLS && t->info->n_nodes > 1);
+}
+
+static int channel_limit(const struct there *t, int algo)
+{
+    bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+
+    return nvls && !takes_as_it_is(t, algo) ? t->info->n_nvls_channels
+                                            : t->info->n_channels;
+}
+
+static enum stp_status check_channels(const struct there *t, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
+    int limit = channel_limit(t, rule->algo);
+    struct stp_finding *f;
+
+    if (rule->n_channels <= limit || limit == 0)
+        return STP_OK;
+    f = stp_check_add(t->c, i, STP_CHECK_CHANNELS, "channels");
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    f->fix = STP_FIX_CHANNELS;
+    f->n_channels = limit;
+    snprintf(f->text, sizeof(f->text), "%d channels, but %s has %d for %s: %s",
+             rule->n_channels, t->info->name, limit, stp_algo_name(rule->algo),
+             takes_as_it_is(t, rule->algo) ? "NCCL would fail"
+                                           : "NCCL cuts what is more");
+    return STP_OK;
+}
+
+/* ---- what NCCL makes of it ---- */
+
+static enum stp_status ask(const struct there *t, struct mock_comm *comm,
+                           const struct stp_rule *rule, uint64_t n_bytes,
+                           struct mock_outcome *out)
+{
+    const struct mock_call call = {
+        .coll = (ncclFunc_t)rule->coll,
+        .n_bytes = n_bytes,
+        .element_size = ELEMENT_SIZE,
+        .n_pipe_ops = rule->n_pipe_ops > 0 ? rule->n_pipe_ops : 1,
+        .reg_buff = rule->reg_buff > 0,
+    };
+
+    if (mock_comm_collective(comm, &call, out) == ncclSuccess)
+        return STP_OK;
+    return stp_fail(t->c->err, STP_ERR_DEVICE, 0, 0,
+                    "%s of %" PRIu64 " bytes fails: %s",
+                    stp_coll_name(rule->coll), n_bytes, mock_last_error());
+}
+
+/* Whether the rule changes what NCCL runs at this size. */
+static enum stp_status compare(const struct there *t, struct probe *p,
+                               uint64_t n_bytes)
+{
+    const struct stp_arm nccls_own = {.kind = STP_ARM_AUTO};
+    const struct stp_arm forced = {.kind = STP_ARM_FORCED,
+                                   .algo = p->rule->algo,
+                                   .proto = p->rule->proto,
+                                   .n_channels = p->rule->n_channels};
+    struct mock_outcome alone, with;
+    enum stp_status status;
+
+    stp_arm_tuner_set(&nccls_own);
+    status = ask(t, t->comm, p->rule, n_bytes, &alone);
+    if (status != STP_OK)
+        return status;
+    p->differs = alone.algo != p->rule->algo || alone.proto != p->rule->proto;
+    if (p->differs)
+        return STP_OK;
+    stp_arm_tuner_set(&forced);
+    status = ask(t, t->comm, p->rule, n_bytes, &with);
+    stp_arm_tuner_set(&nccls_own);
+    p->differs = status == STP_OK && alone.n_channels != with.n_channels;
+    return status;
+}
+
+static enum stp_status probe_size(const struct there *t, struct probe *p,
+                                  uint64_t n_bytes)
+{
+    struct mock_outcome out;
+    enum stp_status status = STP_OK;
+
+    if (!p->exists) {
+        status = ask(t, t->most, p->rule, n_bytes, &out);
+        p->exists =
+            status == STP_OK && out.cost[p->rule->algo][p->rule->proto] >= 0;
+    }
+    if (status == STP_OK && p->exists && !p->differs)
+        status = compare(t, p, n_bytes);
+    return status;
+}
+
+/* The sizes that NCCL can be asked about, of those that the rule matches. */
+static struct stp_range sizes_of(const struct there *t, size_t i)
+{
+    struct stp_range bytes = t->boxes[i].side[STP_SIDE_BYTES];
+    const struct stp_range *share = &t->boxes[i].side[STP_SIDE_BYTES_PER_RANK];
+    uint64_t n = (uint64_t)t->info->n_ranks;
+
+    if (share->min * n > bytes.min)
+        bytes.min = share->min * n;
+    if (share->max < UINT64_MAX / n && share->max * n + n - 1 < bytes.max)
+        bytes.max = share->max * n + n - 1;
+    if (bytes.max > MAX_BYTES)
+        bytes.max = MAX_BYTES;
+    if (bytes.min == 0)
+        bytes.min = 1;
+    if (bytes.min > MAX_BYTES)
+        bytes.min = MAX_BYTES + t->grain;
+    bytes.min = (bytes.min + t->grain - 1) / t->grain * t->grain;
+    bytes.max = bytes.max / t->grain * t->grain;
+    return bytes;
+}
+
+static uint64_t next_size(const struct there *t, uint64_t n_bytes, uint64_t max)
+{
+    double step = exp2(1.0 / PROBES_PER_OCTAVE);
+    uint64_t next = (uint64_t)((double)n_bytes * step) / t->grain * t->grain;
+
+    if (next <= n_bytes)
+        next = n_bytes + t->grain;
+    return n_bytes < max && next > max ? max : next;
+}
+
+/* A later rule would decide instead, were this one not there. */
+static bool guards(const struct there *t, size_t i)
+{
+    const struct stp_check_state *c = t->c;
+    struct stp_box both;
+
+    for (size_t j = i + 1; j < c->n; j++)
+        if (t->applies[j] &&
+            stp_policy_rule(c->policy, j)->coll ==
+                stp_policy_rule(c->policy, i)->coll &&
+            stp_boxes_meet(&t->boxes[i], &t->boxes[j], &both))
+            return true;
+    return false;
+}
+
+static enum stp_status add_probed(const struct there *t, const struct probe *p,
+                                  size_t i)
+{
+    const struct stp_rule *rule = p->rule;
+    struct stp_finding *f;
+
+    if (p->exists) {
+        f = stp_check_add(t->c, i, STP_CHECK_AS_NCCL, NULL);
+        if (f != NULL)
+            snprintf(f->text, sizeof(f->text),
+                     "NCCL %s chooses the same by itself on %s for all that "
+                     "this rule matches, so that it changes nothing there",
+                     t->info->nccl, t->info->name);
+    } else {
+        f = stp_check_add(t->c, i, STP_CHECK_NOT_THERE, "algorithm");
+        if (f != NULL)
+            snprintf(f->text, sizeof(f->text),
+                     "NCCL %s never runs %s/%s for %s on %s, so that this rule "
+                     "decides nothing there",
+                     t->info->nccl, stp_algo_name(rule->algo),
+                     stp_proto_name(rule->proto), stp_coll_name(rule->coll),
+                     t->info->name);
+    }
+    return f != NULL ? STP_OK : STP_ERR_NOMEM;
+}
+
+/* What depends on NCCL's choices.  A rule that changes the chunks, wants more
+ * channels than there are, or keeps off a later one, is not what NCCL does
+ * anyway. */
+static enum stp_status check_choices(const struct there *t, size_t i,
+                                     bool *exists_ret)
+{
+    struct probe p = {.rule = stp_policy_rule(t->c->policy, i)};
+    struct stp_range sizes = sizes_of(t, i);
+    enum stp_status status = stp_check_spend(t->c, t->c->n - i);
+
+    *exists_ret = true;
+    if (status != STP_OK || sizes.min > sizes.max)
+        return status;
+    p.differs = p.rule->chunk_bytes != 0 ||
+                p.rule->n_channels > channel_limit(t, p.rule->algo) ||
+                guards(t, i);
+    for (uint64_t at = sizes.min;
+         at <= sizes.max && status == STP_OK && !(p.exists && p.differs);
+         at = next_size(t, at, sizes.max))
+        status = probe_size(t, &p, at);
+    *exists_ret = p.exists;
+    if (status == STP_OK && !(p.exists && p.differs))
+        status = add_probed(t, &p, i);
+    return status;
+}
+
+static enum stp_status check_rule(const struct there *t, size_t i)
+{
+    bool exists;
+    enum stp_status status;
+
+    if (t->c->idle[i])
+        return STP_OK;
+    if (!t->applies[i])
+        return check_elsewhere(t, i);
+    status = check_choices(t, i, &exists);
+    if (status == STP_OK && exists)
+        status = check_channels(t, i);
+    return status;
+}
+
+/* ---- the machine ---- */
+
+static enum stp_status open_nccl(const struct there *t,
+                                 const struct mock_nccl_options *options,
+                                 struct mock_nccl **nccl,
+                                 struct mock_comm **comm)
+{
+    if (mock_nccl_create(options, nccl) != ncclSuccess ||
+        mock_comm_create(*nccl, t->machine, mock_new_comm_id(), comm) !=
+            ncclSuccess)
+        return fail(t);
+    return STP_OK;
+}
+
+static enum stp_status match_rules(struct there *t)
+{
+    struct stp_check_state *c = t->c;
+
+    t->applies = calloc(c->n + 1, sizeof(*t->applies));
+    t->boxes = calloc(c->n + 1, sizeof(*t->boxes));
+    if (t->applies == NULL || t->boxes == NULL)
+        return stp_fail(c->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (size_t i = 0; i < c->n; i++)
+        t->applies[i] =
+            !c->idle[i] && stp_boxes_meet(&c->boxes[i], &t->box, &t->boxes[i]);
+    return STP_OK;
+}
+
+static enum stp_status open_all(struct there *t, const char *machine_path)
+{
+    struct mock_nccl_options tuned = {.static_tuner = &stp_arm_tuner,
+                                      .static_tuner_version = 5};
+    struct mock_nccl_options most = {.tuner_plugin = "none", .collnet = true};
+    static const struct stp_rule any = {.bytes = {0, UINT64_MAX},
+                                        .bytes_per_rank = {0, UINT64_MAX},
+                                        .n_pipe_ops = -1,
+                                        .reg_buff = -1};
+    enum stp_status status;
+
+    if (mock_machine_load(machine_path, &t->machine) != ncclSuccess)
+        return fail(t);
+    t->info = mock_machine_get_info(t->machine);
+    tuned.version = most.version = t->info->nccl;
+    t->grain = (uint64_t)t->info->n_ranks * ELEMENT_SIZE;
+    t->box = stp_box_of(&any);
+    t->box.gpu = t->info->gpu;
+    t->box.side[STP_SIDE_NODES].min = t->box.side[STP_SIDE_NODES].max =
+        (uint64_t)t->info->n_nodes;
+    t->box.side[STP_SIDE_RANKS].min = t->box.side[STP_SIDE_RANKS].max =
+        (uint64_t)t->info->n_ranks;
+    status = match_rules(t);
+    if (status == STP_OK)
+        status = open_nccl(t, &tuned, &t->nccl, &t->comm);
+    if (status == STP_OK)
+        status = open_nccl(t, &most, &t->nccl_most, &t->most);
+    return status;
+}
+
+static void close_all(struct there *t)
+{
+    if (t->comm != NULL)
+        mock_comm_destroy(t->comm);
+    if (t->most != NULL)
+        mock_comm_destroy(t->most);
+    if (t->nccl != NULL)
+        mock_nccl_destroy(t->nccl);
+    if (t->nccl_most != NULL)
+        mock_nccl_destroy(t->nccl_most);
+    free(t->applies);
+    free(t->boxes);
+    mock_machine_free(t->machine);
+}
+
+enum stp_status stp_check_machine(struct stp_check_state *c,
+                                  const char *machine_path)
+{
+    struct there t = {.c = c};
+    enum stp_status status = open_all(&t, machine_path);
+
+    for (size_t i = 0; i < c->n && status == STP_OK; i++)
+        status = check_rule(&t, i);
+    close_all(&t);
+    return status;
+}

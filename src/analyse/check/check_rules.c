@@ -1,0 +1,354 @@
+/* check_rules.c - what rules do to one another, on whatever machine */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyse/check/check_parts.h"
+#include "core/names.h"
+#include "nccl_tuner_abi.h"
+
+/* Where NVIDIA's catch-all ends. */
+#define UINT32_END UINT64_C(4294967295)
+
+struct list {
+    char text[64];
+};
+
+/* "line 3", "lines 3 and 5", "lines 3, 5 and 9", "lines 1, 2, 3, 4 and 5 more"
+ */
+static const char *list_lines(const struct stp_finding *f, struct list *list)
+{
+    size_t n = f->n_others < STP_FINDING_LINES ? f->n_others
+                                               : (size_t)STP_FINDING_LINES;
+    size_t size = sizeof(list->text);
+    size_t len = (size_t)snprintf(list->text, size, "line%s %u",
+                                  f->n_others > 1 ? "s" : "", f->others[0]);
+
+    for (size_t i = 1; i < n; i++)
+        len += (size_t)snprintf(list->text + len, size - len, "%s%u",
+                                i + 1 == f->n_others ? " and " : ", ",
+                                f->others[i]);
+    if (f->n_others > n)
+        snprintf(list->text + len, size - len, " and %zu more",
+                 f->n_others - n);
+    return list->text;
+}
+
+/* ---- rules that never decide ---- */
+
+static enum stp_status no_kernel(struct stp_check_state *c, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    bool wrong_algo =
+        !stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE);
+    struct stp_finding *f = stp_check_add(
+        c, i, STP_CHECK_NO_KERNEL, wrong_algo ? "algorithm" : "protocol");
+
+    c->idle[i] = true;
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    snprintf(f->text, sizeof(f->text),
+             "no NCCL has %s/%s for %s, so that this rule never decides",
+             stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+             stp_coll_name(rule->coll));
+    return STP_OK;
+}
+
+static enum stp_status matches_nothing(struct stp_check_state *c, size_t i)
+{
+    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_DEAD, NULL);
+
+    c->idle[i] = true;
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    f->fix = STP_FIX_DROP;
+    snprintf(f->text, sizeof(f->text),
+             "this rule is dead: no message has its bytes and also its bytes "
+             "per rank");
+    return STP_OK;
+}
+
+/* ---- shadows ---- */
+
+static bool has_pair_of(const struct stp_rule *earlier,
+                        const struct stp_rule *rule)
+{
+    return earlier->algo == rule->algo && earlier->proto == rule->proto;
+}
+
+/* NCCL rules these out for nobody but who forbids them. */
+static bool always_decides(const struct stp_rule *earlier,
+                           const struct stp_rule *rule)
+{
+    return has_pair_of(earlier, rule) || (earlier->algo == NCCL_ALGO_RING &&
+                                          earlier->proto != NCCL_PROTO_LL128);
+}
+
+static bool may_decide(const struct stp_rule *earlier,
+                       const struct stp_rule *rule)
+{
+    (void)earlier;
+    (void)rule;
+    return true;
+}
+
+/* From strict to lax: the first that covers a rule says what it is. */
+static const struct shadow {
+    bool (*counts)(const struct stp_rule *earlier, const struct stp_rule *rule);
+    enum stp_check_kind kind;
+    enum stp_fix fix;
+    const char *before, *after; /* "line 3 matches" */
+} shadows[] = {
+    {has_pair_of, STP_CHECK_DEAD, STP_FIX_DROP, "this rule is dead: ",
+     "all that it matches, with the same algorithm and protocol"},
+    {always_decides, STP_CHECK_SHADOWED, STP_FIX_NONE, "",
+     "all that this rule matches, so that it only decides if NCCL_ALGO or "
+     "NCCL_PROTO forbids what NCCL always has"},
+    {may_decide, STP_CHECK_FALLBACK, STP_FIX_NONE, "",
+     "all that this rule matches, so that it only decides where NCCL cannot "
+     "run what stands there"},
+};
+
+enum { N_SHADOWS = sizeof(shadows) / sizeof(shadows[0]) };
+
+/* Covers rule 'i' by those at 'counted', as few as one if that is enough, and
+ * marks in 'used' which it took. */
+static enum stp_cover cover(struct stp_check_state *c, size_t i,
+                            size_t n_counted)
+{
+    for (size_t k = 0; k < n_counted; k++) {
+        c->by[k] = &c->boxes[c->counted[k]];
+        c->used[k] = false;
+    }
+    for (size_t k = 0; k < n_counted; k++) {
+        bool used;
+
+        if (stp_box_cover(&c->boxes[i], &c->by[k], 1, &used, &c->budget) !=
+            STP_COVERED)
+            continue;
+        c->used[k] = true;
+        return STP_COVERED;
+    }
+    return stp_box_cover(&c->boxes[i], c->by, n_counted, c->used, &c->budget);
+}
+
+static enum stp_status add_shadow(struct stp_check_state *c, size_t i,
+                                  const struct shadow *shadow, size_t n_counted)
+{
+    struct stp_finding *f = stp_check_add(c, i, shadow->kind, NULL);
+    struct list lines;
+
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    for (size_t k = 0; k < n_counted; k++)
+        if (c->used[k])
+            stp_finding_other(f,
+                              stp_policy_rule(c->policy, c->counted[k])->line);
+    f->fix = shadow->fix;
+    c->idle[i] = shadow->kind == STP_CHECK_DEAD;
+    snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before,
+             list_lines(f, &lines), f->n_others == 1 ? "es" : "",
+             shadow->after);
+    return STP_OK;
+}
+
+/* *found_ret: the earlier rules of this kind cover rule 'i', which is said. */
+static enum stp_status try_shadow(struct stp_check_state *c, size_t i,
+                                  const struct shadow *shadow, size_t n_met,
+                                  bool *found_ret)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    enum stp_cover covered;
+    size_t n = 0;
+
+    for (size_t k = 0; k < n_met; k++)
+        if (shadow->counts(stp_policy_rule(c->policy, c->met[k]), rule))
+            c->counted[n++] = c->met[k];
+    covered = cover(c, i, n);
+    *found_ret = covered == STP_COVERED;
+    if (covered == STP_COVER_UNKNOWN)
+        return stp_check_spend(c, UINT64_MAX);
+    return *found_ret ? add_shadow(c, i, shadow, n) : STP_OK;
+}
+
+/* ---- overlaps ---- */
+
+static const char *const side_names[STP_N_SIDES] = {
+    [STP_SIDE_BYTES] = "bytes",
+    [STP_SIDE_BYTES_PER_RANK] = "bytes per rank",
+    [STP_SIDE_NODES] = "nNodes",
+    [STP_SIDE_RANKS] = "nRanks",
+    [STP_SIDE_PIPE_OPS] = "numPipeOps",
+    [STP_SIDE_REG_BUFF] = "regBuff",
+};
+
+struct part {
+    char text[128];
+};
+
+static size_t add_side(char *text, size_t size, const char *name,
+                       const struct stp_range *side)
+{
+    if (side->min == side->max)
+        return (size_t)snprintf(text, size, ", %s %" PRIu64, name, side->min);
+    if (side->max == UINT64_MAX)
+        return (size_t)snprintf(text, size, ", %s from %" PRIu64, name,
+                                side->min);
+    return (size_t)snprintf(text, size, ", %s %" PRIu64 " to %" PRIu64, name,
+                            side->min, side->max);
+}
+
+/* The sides by which 'both' is less than 'box', such as "bytes 0 to 4095". */
+static const char *describe(const struct stp_box *both,
+                            const struct stp_box *box, struct part *part)
+{
+    size_t size = sizeof(part->text), len = 0;
+
+    part->text[2] = '\0';
+    for (int s = 0; s < STP_N_SIDES; s++)
+        if (len < size && memcmp(&both->side[s], &box->side[s],
+                                 sizeof(struct stp_range)) != 0)
+            len += add_side(part->text + len, size - len, side_names[s],
+                            &both->side[s]);
+    if (len < size && both->gpu != NULL && box->gpu == NULL)
+        snprintf(part->text + len, size - len, ", gpu %s", both->gpu);
+    return part->text + strlen(", ");
+}
+
+static enum stp_status add_overlap(struct stp_check_state *c, size_t i,
+                                   size_t n_met)
+{
+    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_OVERLAP, NULL);
+    struct stp_box both;
+    struct part part;
+    char more[64] = "";
+
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    for (size_t k = 0; k < n_met; k++)
+        stp_finding_other(f, stp_policy_rule(c->policy, c->met[k])->line);
+    if (n_met > 1)
+        snprintf(more, sizeof(more), ", and %zu more line%s for more of it",
+                 n_met - 1, n_met == 2 ? "" : "s");
+    stp_boxes_meet(&c->boxes[c->met[0]], &c->boxes[i], &both);
+    snprintf(f->text, sizeof(f->text),
+             "line %u comes before this rule for %s%s, so that it decides only "
+             "what is left",
+             f->others[0], describe(&both, &c->boxes[i], &part), more);
+    return STP_OK;
+}
+
+/* ---- a rule and those before it ---- */
+
+static size_t find_met(struct stp_check_state *c, size_t i)
+{
+    int coll = stp_policy_rule(c->policy, i)->coll;
+    struct stp_box both;
+    size_t n = 0;
+
+    for (size_t j = 0; j < i; j++)
+        if (!c->idle[j] && stp_policy_rule(c->policy, j)->coll == coll &&
+            stp_boxes_meet(&c->boxes[j], &c->boxes[i], &both))
+            c->met[n++] = j;
+    return n;
+}
+
+enum stp_status stp_check_shadows(struct stp_check_state *c, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    enum stp_status status = stp_check_spend(c, i);
+    bool found = false;
+    size_t n_met;
+
+    if (status != STP_OK)
+        return status;
+    if (!stp_pair_exists(rule->coll, rule->algo, rule->proto))
+        return no_kernel(c, i);
+    if (!stp_box_exists(&c->boxes[i]))
+        return matches_nothing(c, i);
+    n_met = find_met(c, i);
+    for (size_t s = 0; s < N_SHADOWS && status == STP_OK && !found; s++)
+        status = try_shadow(c, i, &shadows[s], n_met, &found);
+    if (status != STP_OK || found || n_met == 0)
+        return status;
+    return add_overlap(c, i, n_met);
+}
+
+/* ---- gaps ---- */
+
+static enum stp_status add_gap(struct stp_check_state *c, size_t i, size_t next)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_GAP, "max_bytes");
+    const char *coll = stp_coll_name(rule->coll);
+
+    if (f == NULL)
+        return STP_ERR_NOMEM;
+    if (next == c->n) {
+        f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
+        snprintf(f->text, sizeof(f->text),
+                 "no rule decides %s above %" PRIu64 " bytes, so that NCCL's "
+                 "own choice holds there; inf would have no end",
+                 coll, rule->bytes.max);
+        return STP_OK;
+    }
+    stp_finding_other(f, stp_policy_rule(c->policy, next)->line);
+    snprintf(f->text, sizeof(f->text),
+             "no rule decides %s from %" PRIu64 " to %" PRIu64
+             " bytes, between this rule and line %u, so that NCCL's own choice "
+             "holds there",
+             coll, rule->bytes.max + 1,
+             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
+    return STP_OK;
+}
+
+/* Whether rule 'i' would match sizes from where it ends to below 'limit', were
+ * it not for its end. */
+static bool has_more(const struct stp_check_state *c, size_t i, uint64_t limit)
+{
+    struct stp_box above = c->boxes[i];
+
+    above.side[STP_SIDE_BYTES].min = above.side[STP_SIDE_BYTES].max + 1;
+    above.side[STP_SIDE_BYTES].max = limit - 1;
+    return stp_box_exists(&above);
+}
+
+/* Whether rule 'j' of the collective may be asked about what rule 'i' is. */
+static bool is_beside(const struct stp_check_state *c, size_t i, size_t j)
+{
+    return !c->idle[j] &&
+           stp_policy_rule(c->policy, j)->coll ==
+               stp_policy_rule(c->policy, i)->coll &&
+           stp_boxes_share_calls(&c->boxes[i], &c->boxes[j]);
+}
+
+/* Derived policies end where nobody measured, and mean it; an end of 32 bits is
+ * one that somebody took for the largest number. */
+enum stp_status stp_check_gap(struct stp_check_state *c, size_t i)
+{
+    uint64_t end = c->boxes[i].side[STP_SIDE_BYTES].max;
+    uint64_t limit = 0; /* 2^64: where 'next' begins */
+    size_t next = c->n;
+    bool told = false; /* by an earlier rule with the same end */
+
+    if (c->idle[i] || end == UINT64_MAX)
+        return STP_OK;
+    if (stp_check_spend(c, c->n) != STP_OK)
+        return STP_ERR_LIMIT;
+    for (size_t j = 0; j < c->n; j++) {
+        const struct stp_range *bytes = &c->boxes[j].side[STP_SIDE_BYTES];
+
+        if (bytes->max < end || j == i || !is_beside(c, i, j))
+            continue;
+        if (bytes->min <= end + 1 && bytes->max > end)
+            return STP_OK;
+        told |= j < i && bytes->max == end;
+        if (bytes->min > end && (next == c->n || bytes->min < limit)) {
+            next = j;
+            limit = bytes->min;
+        }
+    }
+    if ((next == c->n ? end < UINT32_END : told) || !has_more(c, i, limit))
+        return STP_OK;
+    return add_gap(c, i, next);
+}

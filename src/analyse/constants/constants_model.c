@@ -1,0 +1,124 @@
+/* constants_model.c - NCCL's model with other constants, as mock NCCL has it */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/constants/constants_parts.h"
+#include "device/mock/operation.h"
+#include "mock_nccl.h"
+
+struct stp_const_model {
+    struct mock_machine *machine;
+    struct mock_nccl *nccl;
+    struct mock_comm *comm; /* NULL until it is built */
+    int release;
+    ncclTunerConstants_v5_t constants; /* that 'nccl' reads */
+};
+
+static enum stp_status fail(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+}
+
+static enum stp_status open_all(struct stp_const_model *m,
+                                const struct stp_constants_terms *terms,
+                                struct stp_error *err)
+{
+    struct mock_nccl_options options = {.version = terms->nccl,
+                                        .tuner_plugin = "none",
+                                        .constants = &m->constants};
+
+    if (mock_machine_load(terms->machine_path, &m->machine) != ncclSuccess)
+        return fail(err);
+    if (options.version[0] == '\0')
+        options.version = mock_machine_get_info(m->machine)->nccl;
+    m->release = mock_release_find(options.version);
+    if (m->release < mock_release_find("2.28") ||
+        m->release > mock_release_find("2.30"))
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                        "NCCL '%.40s' takes no constants from a tuner, "
+                        "expected 2.28 to 2.30",
+                        options.version);
+    mock_release_constants(m->release, &m->constants);
+    if (mock_nccl_create(&options, &m->nccl) != ncclSuccess)
+        return fail(err);
+    return stp_const_model_build(m, &m->constants, err);
+}
+
+enum stp_status stp_const_model_open(const struct stp_constants_terms *terms,
+                                     struct stp_const_model **model_ret,
+                                     struct stp_error *err)
+{
+    struct stp_const_model *m = calloc(1, sizeof(*m));
+    enum stp_status status;
+
+    if (m == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    status = open_all(m, terms, err);
+    if (status == STP_OK)
+        *model_ret = m;
+    else
+        stp_const_model_close(m);
+    return status;
+}
+
+void stp_const_model_close(struct stp_const_model *m)
+{
+    if (m == NULL)
+        return;
+    if (m->comm != NULL)
+        mock_comm_destroy(m->comm);
+    mock_nccl_destroy(m->nccl);
+    mock_machine_free(m->machine);
+    free(m);
+}
+
+unsigned stp_const_model_ranks(const struct stp_const_model *m)
+{
+    return (unsigned)mock_machine_get_info(m->machine)->n_ranks;
+}
+
+unsigned stp_const_model_nodes(const struct stp_const_model *m)
+{
+    return (unsigned)mock_machine_get_info(m->machine)->n_nodes;
+}
+
+void stp_const_model_defaults(const struct stp_const_model *m,
+                              ncclTunerConstants_v5_t *constants_ret)
+{
+    mock_release_constants(m->release, constants_ret);
+}
+
+enum stp_status stp_const_model_build(struct stp_const_model *m,
+                                      const ncclTunerConstants_v5_t *constants,
+                                      struct stp_error *err)
+{
+    if (m->comm != NULL)
+        mock_comm_destroy(m->comm);
+    m->comm = NULL;
+    if (constants != &m->constants)
+        m->constants = *constants;
+    if (mock_comm_create(m->nccl, m->machine, 1, &m->comm) != ncclSuccess)
+        return fail(err);
+    return STP_OK;
+}
+
+enum stp_status
+stp_const_model_ask(struct stp_const_model *m,
+                    const struct stp_const_question *question, int *algo_ret,
+                    int *proto_ret,
+                    float cost_ret[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS],
+                    struct stp_error *err)
+{
+    struct mock_call call = {.coll = (ncclFunc_t)question->coll,
+                             .n_bytes = question->n_bytes};
+    struct mock_outcome out;
+
+    stp_set_operation(&call, question->type, question->op);
+    if (mock_comm_collective(m->comm, &call, &out) != ncclSuccess)
+        return fail(err);
+    *algo_ret = out.algo;
+    *proto_ret = out.proto;
+    if (cost_ret != NULL)
+        memcpy(cost_ret, out.cost, sizeof(out.cost));
+    return STP_OK;
+}

@@ -1,0 +1,330 @@
+/* contract_life.c - checks of loading, init, finalize and contexts */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyse/contract/contract_suite.h"
+
+enum { N_RANKS = 8 }; /* contexts alive together */
+
+/* ---- loading ---- */
+
+/* What the loader says last is why there is no tuner. */
+static void keep_line(void *user, ncclDebugLogLevel level, unsigned long flags,
+                      const char *line)
+{
+    struct stp_contract_slot *slot = user;
+
+    (void)level;
+    (void)flags;
+    if (strstr(line, "NCCL_TUNER_PLUGIN set ") == NULL)
+        snprintf(slot->text, sizeof(slot->text), "%s", line);
+}
+
+void stp_check_loads(struct stp_contract_run *run)
+{
+    const struct mock_nccl_options options = {
+        .version = run->nccl, .tuner_plugin = run->options->plugin};
+    struct stp_contract_slot *slot = run->slot;
+    struct mock_nccl *nccl;
+
+    mock_set_log(keep_line, slot);
+    if (mock_nccl_create(&options, &nccl) != ncclSuccess)
+        return;
+    slot->tuner_version =
+        mock_nccl_find_tuner(nccl, slot->tuner_name, sizeof(slot->tuner_name));
+    mock_nccl_destroy(nccl);
+}
+
+/* ---- one communicator after the other ---- */
+
+/* Makes a communicator, asks, and destroys it.  *tuned_ret: whether NCCL gave
+ * it the tuner, which 2.21 does not after the last one was destroyed. */
+static bool live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
+                      uint64_t comm_id,
+                      struct stp_decision decisions[STP_N_QUESTIONS],
+                      bool *tuned_ret)
+{
+    struct mock_comm *comm =
+        stp_contract_comm(run, nccl, run->world->machine, comm_id);
+
+    if (comm == NULL)
+        return false;
+    *tuned_ret = mock_comm_tuner_version(comm) != 0;
+    stp_contract_ask(run, comm, decisions);
+    return stp_contract_destroy(run, comm);
+}
+
+/* As the first one of a process. */
+static bool live_alone(struct stp_contract_run *run, uint64_t comm_id,
+                       struct stp_decision decisions[STP_N_QUESTIONS])
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    bool tuned;
+    bool good =
+        nccl != NULL && live_once(run, nccl, comm_id, decisions, &tuned);
+
+    mock_nccl_destroy(nccl);
+    return good;
+}
+
+/* What a communicator decides that finds one policy in init and another one
+ * later. */
+static bool follow(struct stp_contract_run *run, uint64_t comm_id,
+                   const bool is_tree[2],
+                   struct stp_decision decisions[STP_N_QUESTIONS])
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    const char *path = run->world->files[STP_FILE_MOVING];
+    struct mock_comm *comm;
+
+    stp_write_policy(path, is_tree[0], 1);
+    stp_contract_set_policy(path);
+    comm = nccl != NULL
+               ? stp_contract_comm(run, nccl, run->world->machine, comm_id)
+               : NULL;
+    if (comm == NULL)
+        return false;
+    run->slot->usable = true;
+    stp_contract_ask(run, comm, decisions); /* it may look only now */
+    stp_write_policy(path, is_tree[1], 2);
+    stp_contract_ask(run, comm, decisions);
+    mock_comm_destroy(comm);
+    mock_nccl_destroy(nccl);
+    return true;
+}
+
+/* Not a verdict: whether the others have anything to look at. */
+void stp_check_probe(struct stp_contract_run *run)
+{
+    static const bool cases[][2] = {
+        {true, true}, {false, false}, {true, false}};
+    enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
+    struct stp_decision decisions[N_CASES][STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
+    bool reads = false;
+
+    for (int i = 0; i < N_CASES; i++) {
+        if (!follow(run, comm_id, cases[i], decisions[i]))
+            return;
+        reads |= memcmp(decisions[0], decisions[i], sizeof(decisions[0])) != 0;
+    }
+    run->slot->reads_file = reads ? STP_READS_FILE : STP_READS_NO_FILE;
+}
+
+static bool has_null_function(struct stp_contract_run *run, const char *version)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, version, NULL, NULL);
+    struct mock_comm *comm;
+    bool has = false;
+
+    if (nccl == NULL)
+        return false;
+    stp_contract_at(run, "init");
+    if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
+                         &comm) == ncclSuccess)
+        mock_comm_destroy(comm);
+    else
+        has = strstr(mock_last_error(), "NULL function") != NULL;
+    mock_nccl_destroy(nccl);
+    return has;
+}
+
+void stp_check_complete(struct stp_contract_run *run)
+{
+    if (run->tuner_name[0] == '\0' || strcmp(run->tuner_name, "(null)") == 0)
+        stp_contract_fail(run, "it has no name, which NCCL prints");
+    for (size_t v = 0; v < STP_MAX_NCCL; v++)
+        if (run->tuner_versions[v] != 0 &&
+            has_null_function(run, mock_release_name(v))) {
+            stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
+                              mock_release_name(v), run->tuner_versions[v],
+                              mock_last_error());
+            return;
+        }
+}
+
+static bool try_machine(struct stp_contract_run *run,
+                        const struct mock_machine *machine)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct mock_comm *comm =
+        nccl != NULL ? stp_contract_comm(run, nccl, machine, mock_new_comm_id())
+                     : NULL;
+    bool good = comm != NULL && stp_contract_destroy(run, comm);
+
+    mock_nccl_destroy(nccl);
+    return good;
+}
+
+void stp_check_init(struct stp_contract_run *run)
+{
+    const struct stp_world *world = run->world;
+
+    if (!try_machine(run, world->machine))
+        return;
+    for (int i = 0; i < STP_N_SHAPES; i++)
+        if (!try_machine(run, world->shapes[i]))
+            return;
+    for (size_t i = 0; i < world->n_beside; i++)
+        if (!try_machine(run, world->beside[i]))
+            return;
+    stp_contract_note(run, "%zu machines, 1 to 32 ranks and more",
+                      world->n_beside + STP_N_SHAPES);
+}
+
+/* ---- loaded again, and never unloaded ---- */
+
+enum { N_LIVES = 20 };
+
+/* 'first' was asked before the library was loaded for 'nccl'. */
+static void live_often(struct stp_contract_run *run, struct mock_nccl *nccl,
+                       uint64_t comm_id, const struct stp_decision *first,
+                       const char *then)
+{
+    struct stp_decision later[STP_N_QUESTIONS];
+    bool tuned;
+
+    for (int i = 0; i < N_LIVES; i++) {
+        if (!live_once(run, nccl, comm_id, later, &tuned))
+            return;
+        if (!tuned) {
+            stp_contract_note(run, "NCCL %s does not load it again", run->nccl);
+            return;
+        }
+        if (!stp_contract_same(run, first, "at first", later, then))
+            return;
+    }
+}
+
+void stp_check_reload(struct stp_contract_run *run)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision first[STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
+
+    if (nccl != NULL && live_alone(run, comm_id, first))
+        live_often(run, nccl, comm_id, first, "after it was loaded again");
+    mock_nccl_destroy(nccl);
+}
+
+void stp_check_stays_loaded(struct stp_contract_run *run)
+{
+    const struct mock_machine *machine = run->world->machine;
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision first[STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
+    struct mock_comm *a, *b;
+
+    if (nccl == NULL || !live_alone(run, comm_id, first))
+        return;
+    a = stp_contract_comm(run, nccl, machine, comm_id);
+    b = a != NULL ? stp_contract_comm(run, nccl, machine, comm_id) : NULL;
+    if (b == NULL || !stp_contract_destroy(run, b) ||
+        !stp_contract_destroy(run, a))
+        return;
+    live_often(run, nccl, comm_id, first,
+               "in a later communicator of the same library");
+    mock_nccl_destroy(nccl);
+}
+
+/* ---- many contexts ---- */
+
+/* All ranks of one communicator, in one thread. */
+static bool open_ranks(struct stp_contract_run *run, struct mock_nccl *nccl,
+                       struct mock_comm *comms[N_RANKS])
+{
+    uint64_t comm_id = mock_new_comm_id();
+
+    for (int i = 0; i < N_RANKS; i++) {
+        comms[i] = stp_contract_comm(
+            run, nccl, run->world->shapes[STP_SHAPE_NVLS], comm_id);
+        if (comms[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* The order of ncclCommDestroy() in a process of many GPUs. */
+static bool close_ranks(struct stp_contract_run *run,
+                        struct mock_comm *comms[N_RANKS])
+{
+    bool good = stp_contract_destroy(run, comms[0]);
+
+    for (int i = N_RANKS - 1; i > 0; i--)
+        good &= stp_contract_destroy(run, comms[i]);
+    return good;
+}
+
+void stp_check_finalize(struct stp_contract_run *run)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
+    struct mock_comm *comms[N_RANKS];
+    uint64_t comm_id = mock_new_comm_id();
+    bool tuned;
+
+    if (nccl == NULL || !live_alone(run, comm_id, first))
+        return;
+    for (int i = 0; i < 2; i++)
+        if (!open_ranks(run, nccl, comms) || !close_ranks(run, comms))
+            return;
+    if (live_once(run, nccl, comm_id, later, &tuned) && tuned)
+        stp_contract_same(run, first, "before", later,
+                          "after 16 contexts were finalized");
+    mock_nccl_destroy(nccl);
+}
+
+/* ---- contexts of different communicators ---- */
+
+static bool ask_and_compare(struct stp_contract_run *run,
+                            struct mock_comm *comm,
+                            const struct stp_decision *alone, const char *then)
+{
+    struct stp_decision now[STP_N_QUESTIONS];
+
+    stp_contract_ask(run, comm, now);
+    return stp_contract_same(run, alone, "as the only communicator", now, then);
+}
+
+static bool live_beside(struct stp_contract_run *run, struct mock_nccl *nccl,
+                        struct mock_comm *comm,
+                        const struct mock_machine *machine,
+                        const struct stp_decision *alone)
+{
+    const char *name = mock_machine_get_info(machine)->name;
+    struct stp_decision ignored[STP_N_QUESTIONS];
+    struct mock_comm *other;
+    char then[96];
+
+    snprintf(then, sizeof(then), "beside one of %.60s", name);
+    other = stp_contract_comm(run, nccl, machine, mock_new_comm_id());
+    if (other == NULL || !ask_and_compare(run, comm, alone, then))
+        return false;
+    stp_contract_ask(run, other, ignored);
+    if (!ask_and_compare(run, comm, alone, then) ||
+        !stp_contract_destroy(run, other))
+        return false;
+    snprintf(then, sizeof(then), "after one of %.60s was finalized", name);
+    return ask_and_compare(run, comm, alone, then);
+}
+
+void stp_check_contexts(struct stp_contract_run *run)
+{
+    const struct stp_world *world = run->world;
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct stp_decision alone[STP_N_QUESTIONS];
+    uint64_t comm_id = mock_new_comm_id();
+    struct mock_comm *comm;
+
+    if (nccl == NULL || !live_alone(run, comm_id, alone))
+        return;
+    comm = stp_contract_comm(run, nccl, world->machine, comm_id);
+    for (int i = 0; i < STP_N_SHAPES && comm != NULL; i++)
+        if (!live_beside(run, nccl, comm, world->shapes[i], alone))
+            return;
+    if (comm != NULL)
+        stp_contract_destroy(run, comm);
+    mock_nccl_destroy(nccl);
+}

@@ -1,0 +1,190 @@
+#include "analyse/explain/explain.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/explain/explainer.h"
+
+enum { PROBES_PER_OCTAVE = 16 };
+
+struct explain {
+    struct stp_explainer explainer;
+    uint64_t grain;     /* one element a rank */
+    uint64_t max_bytes; /* a multiple of it */
+    struct stp_explanation out;
+    struct stp_error *err;
+};
+
+static enum stp_status ask(struct explain *e, int coll, uint64_t n_bytes,
+                           struct stp_explained *x)
+{
+    struct stp_asked asked;
+    enum stp_status status =
+        stp_explainer_ask(&e->explainer, coll, n_bytes, &asked, e->err);
+    const struct mock_outcome *tuned = &asked.tuned;
+
+    if (status != STP_OK)
+        return status;
+    *x = (struct stp_explained){
+        .coll = coll,
+        .min_bytes = n_bytes,
+        .max_bytes = n_bytes,
+        .auto_pick = {asked.alone.algo, asked.alone.proto},
+        .pick = {tuned->algo, tuned->proto},
+        .asked_channels = tuned->asked_channels,
+        .tuned_channels = mock_outcome_run(&asked.call, tuned).n_channels,
+        .min_channels = tuned->n_channels,
+        .max_channels = tuned->n_channels,
+        .decider = asked.decider,
+        .line = asked.line,
+    };
+    return STP_OK;
+}
+
+static bool same_pick(struct stp_pick a, struct stp_pick b)
+{
+    return a.algo == b.algo && a.proto == b.proto;
+}
+
+static bool same(const struct stp_explained *a, const struct stp_explained *b)
+{
+    return same_pick(a->auto_pick, b->auto_pick) &&
+           same_pick(a->pick, b->pick) &&
+           a->asked_channels == b->asked_channels && a->decider == b->decider &&
+           a->line == b->line;
+}
+
+static void extend(struct stp_explained *range, const struct stp_explained *to)
+{
+    range->max_bytes = to->max_bytes;
+    range->max_channels = to->max_channels;
+}
+
+static struct stp_explained *append(struct explain *e,
+                                    const struct stp_explained *x)
+{
+    struct stp_explanation *out = &e->out;
+
+    if (out->n_ranges == out->capacity) {
+        size_t capacity = out->capacity ? 2 * out->capacity : 64;
+        struct stp_explained *more =
+            realloc(out->ranges, capacity * sizeof(*more));
+
+        if (more == NULL)
+            return NULL;
+        out->ranges = more;
+        out->capacity = capacity;
+    }
+    out->ranges[out->n_ranges] = *x;
+    return &out->ranges[out->n_ranges++];
+}
+
+/* Moves the last range's end up to just below the first size, at most that of
+ * *to, at which something else happens, and begins a range there. */
+static enum stp_status bisect(struct explain *e, const struct stp_explained *to)
+{
+    struct stp_explained left = e->out.ranges[e->out.n_ranges - 1];
+    struct stp_explained right = *to;
+    enum stp_status status;
+
+    while (right.min_bytes - left.max_bytes > e->grain) {
+        uint64_t mid = left.max_bytes + (right.min_bytes - left.max_bytes) / 2 /
+                                            e->grain * e->grain;
+        struct stp_explained x;
+
+        status = ask(e, to->coll, mid, &x);
+        if (status != STP_OK)
+            return status;
+        if (same(&left, &x))
+            extend(&left, &x);
+        else
+            right = x;
+    }
+    extend(&e->out.ranges[e->out.n_ranges - 1], &left);
+    if (append(e, &right) == NULL)
+        return stp_fail(e->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return STP_OK;
+}
+
+/* Goes on to the probe at 'n_bytes', over however many switch points. */
+static enum stp_status advance(struct explain *e, int coll, uint64_t n_bytes)
+{
+    struct stp_explained x;
+    enum stp_status status = ask(e, coll, n_bytes, &x);
+
+    while (status == STP_OK) {
+        struct stp_explained *last = &e->out.ranges[e->out.n_ranges - 1];
+
+        if (same(last, &x)) {
+            if (x.max_bytes > last->max_bytes)
+                extend(last, &x);
+            return STP_OK;
+        }
+        status = bisect(e, &x);
+    }
+    return status;
+}
+
+/* The next probe above 'n_bytes': a step on, or a range end of the policy on
+ * the way. */
+static uint64_t next_probe(const struct explain *e, int coll, uint64_t n_bytes)
+{
+    double step = exp2(1.0 / PROBES_PER_OCTAVE);
+    uint64_t next = (uint64_t)((double)n_bytes * step);
+    uint64_t end = UINT64_MAX;
+
+    if (e->explainer.compiled != NULL)
+        end = stp_compiled_next_break(e->explainer.compiled, coll, n_bytes);
+    if (end < next)
+        next = (end + e->grain - 1) / e->grain * e->grain;
+    next = next / e->grain * e->grain;
+    if (next <= n_bytes)
+        next = n_bytes + e->grain;
+    return next > e->max_bytes ? e->max_bytes : next;
+}
+
+static enum stp_status explain_coll(struct explain *e, int coll)
+{
+    struct stp_explained x;
+    enum stp_status status = ask(e, coll, e->grain, &x);
+    uint64_t at = e->grain;
+
+    if (status != STP_OK)
+        return status;
+    if (append(e, &x) == NULL)
+        return stp_fail(e->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    while (status == STP_OK && at < e->max_bytes) {
+        at = next_probe(e, coll, at);
+        status = advance(e, coll, at);
+    }
+    return status;
+}
+
+enum stp_status stp_explain(const struct stp_explain_options *options,
+                            struct stp_explanation *out_ret,
+                            struct stp_error *err)
+{
+    struct explain e = {.err = err};
+    enum stp_status status = stp_explainer_open(&e.explainer, options, err);
+
+    if (status != STP_OK)
+        return status;
+    e.grain = stp_explainer_grain(&e.explainer);
+    e.max_bytes = options->max_bytes / e.grain * e.grain;
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS && status == STP_OK; coll++)
+        if (options->coll < 0 || options->coll == coll)
+            status = explain_coll(&e, coll);
+    stp_explainer_close(&e.explainer);
+    if (status == STP_OK)
+        *out_ret = e.out;
+    else
+        stp_explanation_free(&e.out);
+    return status;
+}
+
+void stp_explanation_free(struct stp_explanation *explanation)
+{
+    free(explanation->ranges);
+    memset(explanation, 0, sizeof(*explanation));
+}

@@ -1,0 +1,74 @@
+/*
+ * explain.h - what a tuner plugin decides, size by size, beside NCCL's choice
+ */
+#ifndef STP_EXPLAIN_H
+#define STP_EXPLAIN_H
+
+#include "core/policy/policy.h"
+#include "core/status.h"
+#include "mock_nccl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_decider {
+    STP_DECIDER_NCCL,   /* table and channels were left as NCCL made them */
+    STP_DECIDER_RULE,   /* the plugin did what a line of the policy says */
+    STP_DECIDER_PLUGIN, /* the plugin changed something, by no known line */
+};
+
+struct stp_pick {
+    int algo;
+    int proto;
+};
+
+/* Sizes from 'min_bytes' to 'max_bytes', for all of which the same happens. */
+struct stp_explained {
+    int coll;
+    uint64_t min_bytes;
+    uint64_t max_bytes;
+    struct stp_pick auto_pick; /* NCCL alone */
+    struct stp_pick pick;      /* NCCL with the plugin */
+    int asked_channels;        /* by the plugin; 0: NCCL's own count */
+    int tuned_channels;        /* of that, as struct mock_run has them */
+    int min_channels;          /* that run, at min_bytes and at max_bytes */
+    int max_channels;
+    enum stp_decider decider;
+    unsigned line; /* of the rule */
+};
+
+struct stp_explanation {
+    struct stp_explained *ranges; /* by collective, then ascending */
+    size_t n_ranges;
+    size_t capacity;
+};
+
+struct stp_explain_options {
+    const char *machine_path; /* as mock_machine_load() takes it */
+    const char *plugin;       /* as NCCL_TUNER_PLUGIN */
+    const struct stp_policy
+        *policy;        /* that the plugin reads; NULL if unknown */
+    int coll;           /* ncclFunc_t, or -1 for every one */
+    uint64_t max_bytes; /* how far to look */
+};
+
+/*
+ * Asks the plugin through mock NCCL, about every collective from one element a
+ * rank (bf16) up to max_bytes, and finds the switch points by bisection:
+ * between probes a sixteenth of an octave apart and at every range end of the
+ * policy.
+ *
+ * STP_ERR_DEVICE if the plugin cannot be loaded or fails a collective; *out_ret
+ * is untouched then.  Free with stp_explanation_free().
+ */
+enum stp_status stp_explain(const struct stp_explain_options *options,
+                            struct stp_explanation *out_ret,
+                            struct stp_error *err);
+
+void stp_explanation_free(struct stp_explanation *explanation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_EXPLAIN_H */

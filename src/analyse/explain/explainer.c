@@ -1,0 +1,151 @@
+#include "analyse/explain/explainer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/names.h"
+
+enum { ELEMENT_SIZE = 2 };
+
+static enum stp_status fail(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+}
+
+/* ---- asking ---- */
+
+/* The line that says what the plugin did, or 0. */
+static unsigned deciding_line(const struct stp_explainer *e,
+                              const struct mock_call *call,
+                              const struct mock_outcome *out)
+{
+    const struct stp_query query = {(int)call->coll, call->n_bytes, 1, 0};
+    const struct stp_cost_view view = {out->cost[0], NCCL_NUM_ALGORITHMS,
+                                       NCCL_NUM_PROTOCOLS};
+    struct stp_choice choice;
+
+    if (e->compiled == NULL ||
+        !stp_compiled_lookup(e->compiled, &query, &view, &choice) ||
+        choice.algo != out->algo || choice.proto != out->proto ||
+        choice.n_channels != out->asked_channels)
+        return 0;
+    return choice.line;
+}
+
+static bool untouched(const struct mock_outcome *out)
+{
+    return out->asked_channels == 0 &&
+           memcmp(out->cost, out->cost_after, sizeof(out->cost)) == 0;
+}
+
+enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
+                                  uint64_t n_bytes, struct stp_asked *asked_ret,
+                                  struct stp_error *err)
+{
+    struct stp_asked *a = asked_ret;
+
+    memset(a, 0, sizeof(*a));
+    a->call = (struct mock_call){.coll = (ncclFunc_t)coll,
+                                 .n_bytes = n_bytes,
+                                 .element_size = ELEMENT_SIZE};
+    if (mock_comm_collective(explainer->alone, &a->call, &a->alone) !=
+            ncclSuccess ||
+        mock_comm_collective(explainer->tuned, &a->call, &a->tuned) !=
+            ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                        "%s of %" PRIu64 " bytes fails: %s",
+                        stp_coll_name(coll), n_bytes, mock_last_error());
+    if (untouched(&a->tuned))
+        return STP_OK;
+    a->line = deciding_line(explainer, &a->call, &a->tuned);
+    a->decider = a->line != 0 ? STP_DECIDER_RULE : STP_DECIDER_PLUGIN;
+    return STP_OK;
+}
+
+/* ---- opening ---- */
+
+static enum stp_status compile_policy(struct stp_explainer *e,
+                                      const struct stp_policy *policy,
+                                      struct stp_error *err)
+{
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    const struct stp_shape shape = {(size_t)m->n_ranks, (size_t)m->n_nodes,
+                                    m->gpu};
+
+    if (policy == NULL)
+        return STP_OK;
+    return stp_policy_compile(policy, &shape, &e->compiled, err);
+}
+
+enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
+                                   const struct mock_nccl_options *options,
+                                   struct mock_nccl **nccl,
+                                   struct mock_comm **comm,
+                                   struct stp_error *err)
+{
+    struct mock_nccl_options all = *options;
+
+    all.version = mock_machine_get_info(explainer->machine)->nccl;
+    if (mock_nccl_create(&all, nccl) != ncclSuccess ||
+        mock_comm_create(*nccl, explainer->machine, mock_new_comm_id(), comm) !=
+            ncclSuccess)
+        return fail(err);
+    return STP_OK;
+}
+
+static enum stp_status open_all(struct stp_explainer *e,
+                                const struct stp_explain_options *o,
+                                struct stp_error *err)
+{
+    const struct mock_nccl_options alone = {.tuner_plugin = "none"};
+    const struct mock_nccl_options tuned = {.tuner_plugin = o->plugin};
+    enum stp_status status;
+
+    if (mock_machine_load(o->machine_path, &e->machine) != ncclSuccess)
+        return fail(err);
+    status = compile_policy(e, o->policy, err);
+    if (status == STP_OK)
+        status = stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err);
+    if (status == STP_OK)
+        status = stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err);
+    if (status == STP_OK && mock_comm_tuner_version(e->tuned) == 0)
+        status = stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                          "NCCL %s would not load tuner plugin '%s'",
+                          mock_machine_get_info(e->machine)->nccl, o->plugin);
+    return status;
+}
+
+enum stp_status stp_explainer_open(struct stp_explainer *explainer_ret,
+                                   const struct stp_explain_options *options,
+                                   struct stp_error *err)
+{
+    enum stp_status status;
+
+    memset(explainer_ret, 0, sizeof(*explainer_ret));
+    status = open_all(explainer_ret, options, err);
+    if (status != STP_OK)
+        stp_explainer_close(explainer_ret);
+    return status;
+}
+
+void stp_explainer_close(struct stp_explainer *explainer)
+{
+    struct stp_explainer *e = explainer;
+
+    if (e->alone != NULL)
+        mock_comm_destroy(e->alone);
+    if (e->tuned != NULL)
+        mock_comm_destroy(e->tuned);
+    if (e->nccl_alone != NULL)
+        mock_nccl_destroy(e->nccl_alone);
+    if (e->nccl_tuned != NULL)
+        mock_nccl_destroy(e->nccl_tuned);
+    stp_compiled_free(e->compiled);
+    mock_machine_free(e->machine);
+}
+
+uint64_t stp_explainer_grain(const struct stp_explainer *explainer)
+{
+    return (uint64_t)mock_machine_get_info(explainer->machine)->n_ranks *
+           ELEMENT_SIZE;
+}

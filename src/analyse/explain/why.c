@@ -1,0 +1,203 @@
+#include "analyse/explain/why.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/explain/explainer.h"
+#include "device/mock/mock_source.h"
+
+static bool same_pick(struct stp_pick a, struct stp_pick b)
+{
+    return a.algo == b.algo && a.proto == b.proto;
+}
+
+/* ---- what runs ---- */
+
+static struct stp_why_run describe(const struct stp_explainer *e,
+                                   const struct stp_asked *asked,
+                                   const struct mock_outcome *out)
+{
+    const struct mock_run run = mock_outcome_run(&asked->call, out);
+    float predicted = asked->alone.cost[out->algo][out->proto];
+    struct stp_why_run r = {
+        .pick = {out->algo, out->proto},
+        .asked_channels = out->asked_channels,
+        .n_channels = out->n_channels,
+        .predicted_us = predicted >= 0 ? (double)predicted : NAN,
+        .us = NAN,
+        .source = STP_SOURCE_MODELLED,
+    };
+    struct mock_time time;
+
+    /* of what NCCL had ruled out nobody has a time */
+    if (mock_machine_mean_time(e->machine, &run, &time) == ncclSuccess &&
+        time.source != MOCK_TIME_MODELLED) {
+        r.us = time.us;
+        r.source = stp_mock_source(time.source);
+    }
+    return r;
+}
+
+/* ---- variables ---- */
+
+/* Tells mock NCCL of a value; false if it is one that changes nothing. */
+typedef bool (*play_fn)(struct mock_nccl_options *options, const char *value);
+
+static bool play_algo(struct mock_nccl_options *options, const char *value)
+{
+    options->algo = value;
+    return true;
+}
+
+static bool play_proto(struct mock_nccl_options *options, const char *value)
+{
+    options->proto = value;
+    return true;
+}
+
+/* As if the user had forbidden what needs it. */
+static bool play_nvls(struct mock_nccl_options *options, const char *value)
+{
+    char *end;
+    bool off = strtol(value, &end, 0) == 0 && end != value;
+
+    if (off)
+        options->algo = "^nvls,nvlstree";
+    return off;
+}
+
+static bool play_collnet(struct mock_nccl_options *options, const char *value)
+{
+    options->collnet = strtol(value, NULL, 0) == 1;
+    return options->collnet;
+}
+
+static const struct variable {
+    const char *name;
+    play_fn play;     /* NULL: mock NCCL does not play it */
+    const char *does; /* if it is not played */
+} variables[] = {
+    {"NCCL_ALGO", play_algo, NULL},
+    {"NCCL_PROTO", play_proto, NULL},
+    {"NCCL_NVLS_ENABLE", play_nvls, NULL},
+    {"NCCL_COLLNET_ENABLE", play_collnet, NULL},
+    {"NCCL_MIN_NCHANNELS", NULL, "NCCL makes at least so many channels"},
+    {"NCCL_MAX_NCHANNELS", NULL,
+     "NCCL makes no more channels, whatever a plugin asks for"},
+    {"NCCL_MIN_CTAS", NULL, "NCCL makes at least so many channels"},
+    {"NCCL_MAX_CTAS", NULL,
+     "NCCL makes no more channels, whatever a plugin asks for"},
+    {"NCCL_NVLS_NCHANNELS", NULL, "NVLS runs on so many channels"},
+    {"NCCL_CTA_POLICY", NULL,
+     "NCCL may keep collectives on registered buffers from its tuner"},
+};
+
+enum { N_VARIABLES = sizeof(variables) / sizeof(variables[0]) };
+
+_Static_assert(N_VARIABLES <= (int)STP_MAX_OVERRIDES, "no room for them all");
+
+const char *stp_override_name(size_t i)
+{
+    return i < N_VARIABLES ? variables[i].name : NULL;
+}
+
+static void judge(const struct stp_why *why, const struct mock_outcome *out,
+                  struct stp_override *o)
+{
+    const struct stp_pick pick = {out->algo, out->proto};
+
+    if (same_pick(pick, why->tuned.pick) &&
+        out->n_channels == why->tuned.n_channels)
+        return;
+    o->kind = STP_OVERRIDE_RUNS;
+    o->pick = pick;
+    o->n_channels = out->n_channels;
+}
+
+/* Asks once more, of a libnccl that knows the variable. */
+static void play(const struct stp_explainer *e,
+                 const struct mock_nccl_options *options,
+                 const struct mock_call *call, const struct stp_why *why,
+                 struct stp_override *o)
+{
+    struct mock_nccl *nccl = NULL;
+    struct mock_comm *comm = NULL;
+    struct mock_outcome out;
+    struct stp_error err;
+
+    if (stp_explainer_comm(e, options, &nccl, &comm, &err) == STP_OK &&
+        mock_comm_collective(comm, call, &out) == ncclSuccess) {
+        judge(why, &out, o);
+    } else {
+        o->kind = STP_OVERRIDE_FAILS;
+        snprintf(o->text, sizeof(o->text), "%s", mock_last_error());
+    }
+    if (comm != NULL)
+        mock_comm_destroy(comm);
+    if (nccl != NULL)
+        mock_nccl_destroy(nccl);
+}
+
+static void add_override(const struct stp_explainer *e, const char *plugin,
+                         const struct mock_call *call,
+                         const struct variable *variable, const char *value,
+                         struct stp_why *why)
+{
+    struct mock_nccl_options options = {.tuner_plugin = plugin};
+    struct stp_override *o = &why->overrides[why->n_overrides++];
+
+    *o = (struct stp_override){.name = variable->name, .value = value};
+    if (variable->play == NULL) {
+        o->kind = STP_OVERRIDE_UNPLAYED;
+        snprintf(o->text, sizeof(o->text), "%s", variable->does);
+    } else if (variable->play(&options, value)) {
+        play(e, &options, call, why, o);
+    }
+}
+
+/* ---- all of it ---- */
+
+static enum stp_status fill(struct stp_explainer *e, const char *plugin,
+                            char *(*variable)(const char *name),
+                            struct stp_why *why, struct stp_error *err)
+{
+    struct stp_asked asked;
+    enum stp_status status =
+        stp_explainer_ask(e, why->coll, why->n_bytes, &asked, err);
+
+    if (status != STP_OK)
+        return status;
+    why->alone = describe(e, &asked, &asked.alone);
+    why->tuned = describe(e, &asked, &asked.tuned);
+    memcpy(why->cost, asked.alone.cost, sizeof(why->cost));
+    memcpy(why->cost_after, asked.tuned.cost_after, sizeof(why->cost_after));
+    why->decider = asked.decider;
+    why->line = asked.line;
+    for (size_t i = 0; i < N_VARIABLES && variable != NULL; i++) {
+        const char *value = variable(variables[i].name);
+
+        if (value != NULL)
+            add_override(e, plugin, &asked.call, &variables[i], value, why);
+    }
+    return STP_OK;
+}
+
+enum stp_status stp_ask_why(const struct stp_explain_options *options,
+                            uint64_t n_bytes,
+                            char *(*variable)(const char *name),
+                            struct stp_why *why_ret, struct stp_error *err)
+{
+    struct stp_why why = {.coll = options->coll, .n_bytes = n_bytes};
+    struct stp_explainer e;
+    enum stp_status status = stp_explainer_open(&e, options, err);
+
+    if (status != STP_OK)
+        return status;
+    status = fill(&e, options->plugin, variable, &why, err);
+    stp_explainer_close(&e);
+    if (status == STP_OK)
+        *why_ret = why;
+    return status;
+}

@@ -1,0 +1,79 @@
+/*
+ * why.h - why one message runs as it does, with a tuner plugin and without
+ */
+#ifndef STP_WHY_H
+#define STP_WHY_H
+
+#include "analyse/explain/explain.h"
+#include "bench/measurement.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What runs, and how long that takes. */
+struct stp_why_run {
+    struct stp_pick pick;
+    int asked_channels;  /* by the plugin; 0: NCCL's own count */
+    int n_channels;      /* that it runs on */
+    double predicted_us; /* by NCCL's model, which knows no channel counts; NAN
+                            for what NCCL rules out */
+    double us;           /* recorded; NAN if nobody has */
+    enum stp_source source; /* of 'us', MODELLED if nobody has */
+};
+
+/* What a variable comes to. */
+enum stp_override_kind {
+    STP_OVERRIDE_NOTHING,  /* the same runs as without it */
+    STP_OVERRIDE_RUNS,     /* something else runs */
+    STP_OVERRIDE_FAILS,    /* NCCL fails */
+    STP_OVERRIDE_UNPLAYED, /* mock NCCL does not play it */
+};
+
+/* A variable that is set here. */
+struct stp_override {
+    const char *name;  /* static */
+    const char *value; /* as it was given */
+    enum stp_override_kind kind;
+    struct stp_pick pick; /* what runs; of RUNS */
+    int n_channels;
+    char text[STP_ERROR_TEXT]; /* FAILS: why.  UNPLAYED: what NCCL does */
+};
+
+enum { STP_MAX_OVERRIDES = 16 };
+
+struct stp_why {
+    int coll;
+    uint64_t n_bytes;
+    mock_table cost;       /* NCCL's model, us; below 0 ruled out */
+    mock_table cost_after; /* as the plugin leaves it */
+    struct stp_why_run alone;
+    struct stp_why_run tuned;
+    enum stp_decider decider;
+    unsigned line; /* of the rule */
+    struct stp_override overrides[STP_MAX_OVERRIDES];
+    size_t n_overrides;
+};
+
+/*
+ * Asks the plugin through mock NCCL about one collective (options->coll) of
+ * 'n_bytes', as a tuner counts them.  'variable' says what environment
+ * variables hold, as getenv() does, and each that overrides a tuner is played
+ * alone; NULL: none is set.  The values stay the caller's.
+ *
+ * STP_ERR_DEVICE if the plugin cannot be loaded or fails the collective;
+ * *why_ret is untouched then.
+ */
+enum stp_status stp_ask_why(const struct stp_explain_options *options,
+                            uint64_t n_bytes,
+                            char *(*variable)(const char *name),
+                            struct stp_why *why_ret, struct stp_error *err);
+
+/* The name of the i-th variable that overrides a tuner; NULL from the last one
+ * on. */
+const char *stp_override_name(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_WHY_H */

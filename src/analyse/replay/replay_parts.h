@@ -1,0 +1,73 @@
+/*
+ * replay_parts.h - a replay: what is planned once, played for every schedule,
+ * and shared out to processes
+ */
+#ifndef STP_REPLAY_PARTS_H
+#define STP_REPLAY_PARTS_H
+
+#include "analyse/replay/replay.h"
+
+/* ---- the plan ---- */
+
+/* Communicators of one size. */
+struct stp_replay_size {
+    int n_ranks;
+    const struct mock_machine *machine;
+    struct mock_machine *owned; /* NULL: it is the recorded one */
+};
+
+/* Steps that follow each other on one communicator. */
+struct stp_replay_segment {
+    size_t comm;
+    size_t first; /* step */
+    size_t n_steps;
+};
+
+struct stp_replay_plan {
+    const struct stp_trace *trace;
+    struct mock_machine *machine;
+    const char *nccl;
+    struct stp_replay_size *sizes;
+    size_t n_sizes;
+    size_t *size_of; /* each communicator */
+
+    size_t *order;           /* rows as they are played */
+    struct mock_call *calls; /* likewise */
+    struct mock_step *steps; /* of consecutive calls */
+    size_t n_steps;
+    size_t *first; /* call of each step */
+    struct stp_replay_segment *segments;
+    size_t n_segments;
+};
+
+enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
+                                     const struct stp_replay_options *options,
+                                     const struct stp_trace *trace,
+                                     struct stp_error *err);
+void stp_replay_plan_free(struct stp_replay_plan *plan);
+
+/* The machine that a row's communicator spans. */
+const struct mock_machine *
+stp_replay_machine(const struct stp_replay_plan *plan, size_t comm);
+
+/* ---- schedules ---- */
+
+/* Opens NCCL with this plugin, in the plan's version. */
+enum stp_status stp_replay_open(const struct stp_replay_plan *plan,
+                                const char *plugin, struct mock_nccl **nccl,
+                                struct stp_error *err);
+
+/* Plays the schedule of a seed on new communicators.  'rows', if not NULL, is
+ * filled with what comes of each. */
+enum stp_status stp_replay_seed(const struct stp_replay_plan *plan,
+                                struct mock_nccl *nccl, enum mock_layout layout,
+                                unsigned seed, struct stp_replayed *rows,
+                                struct stp_error *err);
+
+/* Plays all schedules, and fills 'rows' from that of seed 0. */
+enum stp_status stp_replay_seeds(const struct stp_replay_plan *plan,
+                                 const struct stp_replay_options *options,
+                                 struct stp_replayed *rows,
+                                 struct stp_error *err);
+
+#endif /* STP_REPLAY_PARTS_H */

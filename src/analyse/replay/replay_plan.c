@@ -1,0 +1,287 @@
+/* replay_plan.c - what is the same for all schedules of a replay */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/replay/replay_parts.h"
+
+static enum stp_status fail(struct stp_error *err, unsigned line)
+{
+    return stp_fail(err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
+}
+
+/* ---- sizes of communicators ---- */
+
+struct sizing {
+    struct stp_replay_plan *plan;
+    int *ranks;  /* of each communicator */
+    int world;   /* of those that the trace gives no number, or the largest */
+    int asked;   /* by the user; 0: nothing */
+    int largest; /* that the trace says; 0: none */
+    struct stp_error *err;
+};
+
+static int wanted_ranks(const struct sizing *s,
+                        const struct stp_trace_comm *comm)
+{
+    if (comm->n_ranks == 0)
+        return comm->creation == STP_INIT ? s->world : s->ranks[comm->parent];
+    if (s->asked != 0 && comm->n_ranks == s->largest)
+        return s->world;
+    return comm->n_ranks;
+}
+
+static enum stp_status check_ranks(const struct sizing *s, size_t i)
+{
+    const struct stp_trace_comm *comm = &s->plan->trace->comms[i];
+    int n = s->ranks[i];
+    int most = comm->creation == STP_SPLIT    ? s->ranks[comm->parent]
+               : comm->creation == STP_SHRINK ? s->ranks[comm->parent] - 1
+               : s->asked != 0                ? s->world
+                                              : MOCK_MAX_RANKS;
+
+    if (n <= most)
+        return STP_OK;
+    return stp_fail(s->err, STP_ERR_DEVICE, comm->line, 0,
+                    "communicator '%s' of %d ranks, expected at most %d",
+                    comm->name, n, most);
+}
+
+/* The size's place, which is new if no other communicator has it. */
+static enum stp_status find_size(const struct sizing *s, int n_ranks,
+                                 unsigned line, size_t *place)
+{
+    struct stp_replay_plan *plan = s->plan;
+    struct stp_replay_size *size = &plan->sizes[plan->n_sizes];
+
+    for (size_t i = 0; i < plan->n_sizes; i++)
+        if (plan->sizes[i].n_ranks == n_ranks) {
+            *place = i;
+            return STP_OK;
+        }
+    size->machine = plan->machine;
+    if (n_ranks != mock_machine_get_info(plan->machine)->n_ranks) {
+        if (mock_machine_resize(plan->machine, n_ranks, &size->owned) !=
+            ncclSuccess)
+            return fail(s->err, line);
+        size->machine = size->owned;
+    }
+    size->n_ranks = n_ranks;
+    *place = plan->n_sizes++;
+    return STP_OK;
+}
+
+static enum stp_status size_all(struct sizing *s)
+{
+    const struct stp_trace *trace = s->plan->trace;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < trace->n_comms; i++)
+        if (trace->comms[i].n_ranks > s->largest)
+            s->largest = trace->comms[i].n_ranks;
+    for (size_t i = 0; i < trace->n_comms && status == STP_OK; i++) {
+        const struct stp_trace_comm *comm = &trace->comms[i];
+
+        s->ranks[i] = wanted_ranks(s, comm);
+        status = check_ranks(s, i);
+        if (status == STP_OK)
+            status =
+                find_size(s, s->ranks[i], comm->n_ranks != 0 ? comm->line : 0,
+                          &s->plan->size_of[i]);
+    }
+    return status;
+}
+
+static enum stp_status make_sizes(struct stp_replay_plan *plan, int asked,
+                                  struct stp_error *err)
+{
+    size_t n = plan->trace->n_comms;
+    struct sizing s = {.plan = plan,
+                       .ranks = calloc(n, sizeof(int)),
+                       .world = asked,
+                       .asked = asked,
+                       .err = err};
+    enum stp_status status;
+
+    if (asked == 0)
+        s.world = mock_machine_get_info(plan->machine)->n_ranks;
+    plan->sizes = calloc(n, sizeof(*plan->sizes));
+    plan->size_of = calloc(n, sizeof(*plan->size_of));
+    if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL)
+        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    else
+        status = size_all(&s);
+    free(s.ranks);
+    return status;
+}
+
+const struct mock_machine *
+stp_replay_machine(const struct stp_replay_plan *plan, size_t comm)
+{
+    return plan->sizes[plan->size_of[comm]].machine;
+}
+
+/* ---- steps ---- */
+
+static bool same_group(const struct stp_trace_row *a,
+                       const struct stp_trace_row *b)
+{
+    return a->group != 0 && a->group == b->group;
+}
+
+/* A row and the number that it has in its trace. */
+struct place {
+    size_t comm;
+    size_t row;
+};
+
+static int compare_places(const void *pa, const void *pb)
+{
+    const struct place *a = pa;
+    const struct place *b = pb;
+
+    if (a->comm != b->comm)
+        return a->comm < b->comm ? -1 : 1;
+    return a->row < b->row ? -1 : 1;
+}
+
+/* A group over several communicators is a group on each of them. */
+static bool make_order(struct stp_replay_plan *plan)
+{
+    const struct stp_trace *t = plan->trace;
+    struct place *places = calloc(t->n_rows, sizeof(*places));
+    size_t end;
+
+    if (places == NULL)
+        return false;
+    for (size_t i = 0; i < t->n_rows; i++)
+        places[i] = (struct place){t->rows[i].comm, i};
+    for (size_t i = 0; i < t->n_rows; i = end) {
+        for (end = i + 1; end < t->n_rows; end++)
+            if (!same_group(&t->rows[i], &t->rows[end]))
+                break;
+        qsort(&places[i], end - i, sizeof(*places), compare_places);
+    }
+    for (size_t i = 0; i < t->n_rows; i++)
+        plan->order[i] = places[i].row;
+    free(places);
+    return true;
+}
+
+static void add_step(struct stp_replay_plan *plan, size_t i, size_t comm)
+{
+    struct stp_replay_segment *last = &plan->segments[plan->n_segments];
+
+    if (plan->n_segments > 0 && last[-1].comm == comm)
+        last[-1].n_steps++;
+    else {
+        *last = (struct stp_replay_segment){comm, plan->n_steps, 1};
+        plan->n_segments++;
+    }
+    plan->first[plan->n_steps] = i;
+    plan->steps[plan->n_steps++].calls = &plan->calls[i];
+}
+
+static void make_steps(struct stp_replay_plan *plan)
+{
+    const struct stp_trace *t = plan->trace;
+
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const struct stp_trace_row *row = &t->rows[plan->order[i]];
+        const struct stp_trace_row *last =
+            i > 0 ? &t->rows[plan->order[i - 1]] : row;
+
+        plan->calls[i] = row->call;
+        if (i == 0 || !same_group(last, row) || last->comm != row->comm)
+            add_step(plan, i, row->comm);
+        plan->steps[plan->n_steps - 1].n++;
+    }
+}
+
+/* ---- what NCCL tells a tuner of groups ---- */
+
+/* Collectives of a step that there is anything to do for. */
+static size_t count_tasks(const struct mock_step *step)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < step->n; i++)
+        n += step->calls[i].n_bytes != 0;
+    return n;
+}
+
+static enum stp_status check_pipe_ops(const struct stp_replay_plan *plan,
+                                      size_t step, struct stp_error *err)
+{
+    const struct mock_step *s = &plan->steps[step];
+    const struct stp_trace_row *row =
+        &plan->trace->rows[plan->order[plan->first[step]]];
+    int n_channels =
+        mock_machine_get_info(stp_replay_machine(plan, row->comm))->n_channels;
+    int n =
+        (int)((count_tasks(s) + (size_t)n_channels - 1) / (size_t)n_channels);
+
+    if (row->group == 0)
+        return STP_OK;
+    for (size_t i = 0; i < s->n; i++) {
+        row = &plan->trace->rows[plan->order[plan->first[step] + i]];
+        if (row->call.n_pipe_ops != 0 && row->call.n_pipe_ops != n)
+            return stp_fail(err, STP_ERR_DEVICE, row->line, 0,
+                            "numPipeOps %d, but NCCL comes to %d for the group",
+                            row->call.n_pipe_ops, n);
+    }
+    return STP_OK;
+}
+
+/* ---- life ---- */
+
+static enum stp_status make_all(struct stp_replay_plan *plan,
+                                struct stp_error *err)
+{
+    size_t n = plan->trace->n_rows;
+    enum stp_status status = STP_OK;
+
+    plan->order = calloc(n, sizeof(*plan->order));
+    plan->calls = calloc(n, sizeof(*plan->calls));
+    plan->steps = calloc(n, sizeof(*plan->steps));
+    plan->first = calloc(n, sizeof(*plan->first));
+    plan->segments = calloc(n, sizeof(*plan->segments));
+    if (plan->order == NULL || plan->calls == NULL || plan->steps == NULL ||
+        plan->first == NULL || plan->segments == NULL || !make_order(plan))
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    make_steps(plan);
+    for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)
+        status = check_pipe_ops(plan, s, err);
+    return status;
+}
+
+enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
+                                     const struct stp_replay_options *options,
+                                     const struct stp_trace *trace,
+                                     struct stp_error *err)
+{
+    enum stp_status status;
+
+    memset(plan, 0, sizeof(*plan));
+    plan->trace = trace;
+    if (mock_machine_load(options->machine_path, &plan->machine) != ncclSuccess)
+        return fail(err, 0);
+    plan->nccl = options->nccl != NULL
+                     ? options->nccl
+                     : mock_machine_get_info(plan->machine)->nccl;
+    status = make_sizes(plan, (int)options->n_ranks, err);
+    return status == STP_OK ? make_all(plan, err) : status;
+}
+
+void stp_replay_plan_free(struct stp_replay_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_sizes; i++)
+        mock_machine_free(plan->sizes[i].owned);
+    mock_machine_free(plan->machine);
+    free(plan->sizes);
+    free(plan->size_of);
+    free(plan->order);
+    free(plan->calls);
+    free(plan->steps);
+    free(plan->first);
+    free(plan->segments);
+}

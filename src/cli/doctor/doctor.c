@@ -1,0 +1,162 @@
+/* doctor.c - `steptune doctor` */
+#include <gnu/libc-version.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "cli/doctor/doctor.h"
+
+enum { OPT_POLICY = 0x300, OPT_JSON };
+
+struct options {
+    const char *policy;
+    bool json;
+};
+
+static const struct argp_option options[] = {
+    {"policy", OPT_POLICY, "FILE", 0,
+     "The policy to examine (default: what NCCL_TUNER_CONFIG_FILE says)", 0},
+    {"json", OPT_JSON, NULL, 0, "Print JSON instead of text", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct options *o = state->input;
+
+    switch (key) {
+    case OPT_POLICY:
+        o->policy = arg;
+        return 0;
+    case OPT_JSON:
+        o->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s', expected options only", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp argp = {
+    .options = options,
+    .parser = parse,
+    .doc = "Says what would happen to a job here: which NCCL it finds, which "
+           "plugin that loads, which policy the plugin reads, and what "
+           "overrides it. Exit status 1 if there is a problem.",
+};
+
+/* ---- small checks ---- */
+
+void stp_doctor_glibc(struct stp_doctor *d)
+{
+    const char *version = gnu_get_libc_version();
+    int major = 0, minor = 0;
+    bool fits = sscanf(version, "%d.%d", &major, &minor) == 2 &&
+                (major > 2 || (major == 2 && minor >= 28));
+
+    stp_diagnose(&d->diagnosis, fits ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
+                 "glibc %s", version);
+    if (!fits) {
+        stp_diagnose_why(&d->diagnosis,
+                         "the plugin needs glibc 2.28 or later, and "
+                         "does not load");
+        stp_diagnose_todo(&d->diagnosis,
+                          "run in a container with a newer system, or build "
+                          "Steptune here");
+    }
+}
+
+/* What NCCL and our plugin need of it is little; data loaders take more. */
+#define SHM_LITTLE ((double)(64 << 20))
+
+static void judge_shm(struct stp_doctor *d, const char *path, double n_bytes)
+{
+    bool enough = n_bytes >= SHM_LITTLE;
+
+    stp_diagnose(&d->diagnosis, enough ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
+                 "%s has %.0f MiB free", path, n_bytes / (1 << 20));
+    if (enough)
+        return;
+    stp_diagnose_why(&d->diagnosis,
+                     "NCCL moves data between processes through it, and fails "
+                     "without room");
+    stp_diagnose_todo(&d->diagnosis,
+                      "remove what is left there, or give a "
+                      "container more (docker run --shm-size=1g)");
+}
+
+void stp_doctor_shm(struct stp_doctor *d)
+{
+    char path[STP_CLI_PATH];
+    struct statvfs fs;
+
+    snprintf(path, sizeof(path), "%s/dev/shm", d->root);
+    if (statvfs(path, &fs) == 0 && access(path, R_OK | W_OK | X_OK) == 0) {
+        judge_shm(d, path, (double)fs.f_bavail * (double)fs.f_frsize);
+        return;
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s cannot be written",
+                 path);
+    stp_diagnose_why(
+        &d->diagnosis,
+        "NCCL fails between processes, and the ranks of a host cannot "
+        "compare their policies");
+    stp_diagnose_todo(&d->diagnosis,
+                      "mount it (mount -t tmpfs -o mode=1777 tmpfs /dev/shm)");
+}
+
+/* ---- all of them ---- */
+
+static enum stp_status examine(struct stp_doctor *d, const char *policy,
+                               struct stp_error *err)
+{
+    if (policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", policy, 1) != 0)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    stp_doctor_read_conf(d);
+    stp_doctor_libraries(d);
+    stp_doctor_plugin(d);
+    stp_doctor_online(d);
+    stp_doctor_glibc(d);
+    stp_doctor_variables(d);
+    stp_doctor_policy(d);
+    stp_doctor_constants(d);
+    stp_doctor_shm(d);
+    return STP_OK;
+}
+
+/* NCCL asks the user database; tests have a home of their own. */
+static char *home_folder(const char *root)
+{
+    const struct passwd *user = root[0] == '\0' ? getpwuid(getuid()) : NULL;
+
+    return user != NULL ? user->pw_dir : getenv("HOME");
+}
+
+int stp_cmd_doctor(int argc, char **argv)
+{
+    static struct stp_doctor d;
+    struct options o = {0};
+    struct stp_error err;
+    enum stp_status status;
+
+    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    d.root = getenv("STEPTUNE_ROOT"); /* tests' own: a folder for / */
+    if (d.root == NULL)
+        d.root = "";
+    d.home = home_folder(d.root);
+    status = examine(&d, o.policy, &err);
+    if (status == STP_OK && o.json)
+        status = stp_print_diagnosis_json(&d.diagnosis, stdout, &err);
+    else if (status == STP_OK)
+        stp_print_diagnosis(&d.diagnosis, stdout);
+    if (status != STP_OK)
+        return stp_complain_error(argv[0], NULL, &err);
+    return stp_count_symptoms(&d.diagnosis, STP_SYMPTOM_PROBLEM) == 0
+               ? STP_EXIT_OK
+               : STP_EXIT_FAILED;
+}

@@ -1,0 +1,49 @@
+/*
+ * doctor.h - what the parts of `steptune doctor` share
+ */
+#ifndef STP_CLI_DOCTOR_H
+#define STP_CLI_DOCTOR_H
+
+#include "cli/cli.h"
+#include "report/results/diagnosis.h"
+
+enum { STP_MAX_LIBRARIES = 16, STP_MAX_SETTINGS = 256 };
+
+/* Something that an nccl.conf set. */
+struct stp_conf_setting {
+    char name[64];
+    char where[160]; /* "FILE:LINE" */
+};
+
+struct stp_doctor {
+    const char *root; /* of /etc, /dev, /proc and /usr; "" but in tests */
+    char *home;       /* NULL if there is none */
+    bool named;       /* the policy is, by an option or a variable */
+    struct stp_conf_setting settings[STP_MAX_SETTINGS];
+    size_t n_settings;
+    int versions[STP_MAX_LIBRARIES]; /* of the libnccls found, 22809 */
+    size_t n_versions;
+    struct stp_diagnosis diagnosis;
+};
+
+/* Reads the nccl.conf files as NCCL does, into the environment: what is set
+ * already stays. */
+void stp_doctor_read_conf(struct stp_doctor *d);
+
+/* Where a variable comes from: "FILE:LINE" or "the environment". */
+const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
+
+/* Whether NCCL_TUNER_PLUGIN names the plugin that learns. */
+bool stp_doctor_learns(void);
+
+/* The checks, in the order in which they are told. */
+void stp_doctor_libraries(struct stp_doctor *d);
+void stp_doctor_plugin(struct stp_doctor *d);
+void stp_doctor_online(struct stp_doctor *d);
+void stp_doctor_glibc(struct stp_doctor *d);
+void stp_doctor_variables(struct stp_doctor *d);
+void stp_doctor_policy(struct stp_doctor *d);
+void stp_doctor_constants(struct stp_doctor *d);
+void stp_doctor_shm(struct stp_doctor *d);
+
+#endif /* STP_CLI_DOCTOR_H */

@@ -1,0 +1,151 @@
+/* doctor_online.c - the learning plugin, its settings, and NCCL's constants */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/doctor/doctor.h"
+#include "core/policy/constants.h"
+#include "plugin/online/online_settings.h"
+
+static const char tuner[] = "NCCL_TUNER_PLUGIN";
+static const char profiler[] = "NCCL_PROFILER_PLUGIN";
+
+/* "" if it is not set. */
+static const char *setting(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL ? value : "";
+}
+
+static bool is_online(const char *variable)
+{
+    return strstr(setting(variable), "steptune-online") != NULL;
+}
+
+bool stp_doctor_learns(void)
+{
+    return is_online(tuner);
+}
+
+/* ---- the profiler half ---- */
+
+static void judge_profiler(struct stp_doctor *d)
+{
+    const char *value = setting(profiler);
+
+    if (is_online(profiler)) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "the plugin that learns is NCCL's profiler, too");
+        return;
+    }
+    if (value[0] == '\0')
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "%s names the plugin that learns, and %s nothing", tuner,
+                     profiler);
+    else
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "%s=%s (%s) is another one than %s", profiler, value,
+                     stp_doctor_where(d, profiler), tuner);
+    stp_diagnose_why(&d->diagnosis,
+                     "the plugin sees no times on the GPU, and learns from the "
+                     "steps alone, which takes longer");
+    stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler, setting(tuner));
+}
+
+static void judge_tuner(struct stp_doctor *d)
+{
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                 "%s names the plugin that learns, but %s does not", profiler,
+                 tuner);
+    stp_diagnose_why(&d->diagnosis, "nothing is learned");
+    stp_diagnose_todo(&d->diagnosis, "set %s=%s, or unset %s", tuner,
+                      setting(profiler), profiler);
+}
+
+/* ---- its settings ---- */
+
+static void judge_settings(struct stp_doctor *d)
+{
+    struct stp_online_settings s;
+    struct stp_error err;
+
+    if (stp_online_settings_read(0, &s, &err) != STP_OK) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
+        stp_diagnose_why(&d->diagnosis,
+                         "the plugin steps aside, and NCCL tunes alone");
+        stp_diagnose_todo(&d->diagnosis, "correct it, or unset it");
+        return;
+    }
+    if (s.is_frozen) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "STEPTUNE_FREEZE is set (%s)",
+                     stp_doctor_where(d, "STEPTUNE_FREEZE"));
+        stp_diagnose_why(&d->diagnosis, "nothing is learned");
+        stp_diagnose_todo(&d->diagnosis, "unset it if jobs are to learn");
+        return;
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                 "it learns by strategy %s, objective %s, and writes %s",
+                 stp_strategy_name(s.rules.bandit.strategy),
+                 stp_learn_objective_name(s.rules.objective), s.learned);
+}
+
+void stp_doctor_online(struct stp_doctor *d)
+{
+    if (is_online(tuner)) {
+        judge_profiler(d);
+        judge_settings(d);
+    } else if (is_online(profiler)) {
+        judge_tuner(d);
+    }
+}
+
+/* ---- constants ---- */
+
+enum { FIRST_CONSTANTS = 22800 }; /* NCCL that hands them to tuners */
+
+static bool any_takes_constants(const struct stp_doctor *d)
+{
+    for (size_t i = 0; i < d->n_versions; i++)
+        if (d->versions[i] >= FIRST_CONSTANTS)
+            return true;
+    return d->n_versions == 0;
+}
+
+static void judge_constants(struct stp_doctor *d, const char *path)
+{
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    struct stp_constants constants;
+    struct stp_error err;
+    size_t n;
+
+    if (stp_constants_load(path, &constants, &err) != STP_OK) {
+        stp_error_string(&err, path, text, sizeof(text));
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "STEPTUNE_CONSTANTS_FILE: %s", text);
+        stp_diagnose_why(&d->diagnosis, "NCCL keeps its own constants");
+        stp_diagnose_todo(&d->diagnosis, "correct the file or its name");
+        return;
+    }
+    n = stp_constants_size(&constants);
+    if (any_takes_constants(d)) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "constants %s are valid: %zu of NCCL's %d", path, n,
+                     STP_N_CONSTANTS);
+        return;
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                 "STEPTUNE_CONSTANTS_FILE=%s has %zu of NCCL's constants", path,
+                 n);
+    stp_diagnose_why(&d->diagnosis,
+                     "no NCCL here lets a tuner set them: 2.28 is the first");
+    stp_diagnose_todo(&d->diagnosis, "unset it, or use a newer NCCL");
+}
+
+void stp_doctor_constants(struct stp_doctor *d)
+{
+    const char *path = setting("STEPTUNE_CONSTANTS_FILE");
+
+    if (path[0] != '\0')
+        judge_constants(d, path);
+}

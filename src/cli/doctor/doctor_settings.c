@@ -1,0 +1,228 @@
+/* doctor_settings.c - nccl.conf files, variables and the policy they name */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyse/explain/why.h"
+#include "cli/doctor/doctor.h"
+#include "core/text.h"
+#include "plugin/settings.h"
+
+enum { MAX_CONF = 1 << 20 };
+
+/* ---- nccl.conf ---- */
+
+/* A line "NAME=VALUE"; NCCL takes the rest of the line as it is. */
+static void read_setting(struct stp_doctor *d, const char *path, unsigned line,
+                         char *text)
+{
+    char *value = strchr(text, '=');
+    struct stp_conf_setting *s = &d->settings[d->n_settings];
+
+    if (text[0] == '#' || value == NULL || d->n_settings == STP_MAX_SETTINGS)
+        return;
+    *value++ = '\0';
+    if (text[0] == '\0' || getenv(text) != NULL || setenv(text, value, 0) != 0)
+        return;
+    snprintf(s->name, sizeof(s->name), "%s", text);
+    snprintf(s->where, sizeof(s->where), "%s:%u", path, line);
+    d->n_settings++;
+}
+
+static bool read_conf(struct stp_doctor *d, const char *path)
+{
+    char *text, *line, *end;
+    unsigned number = 1;
+    size_t len;
+
+    if (stp_read_file(path, MAX_CONF, &text, &len, NULL) != STP_OK)
+        return false;
+    for (line = text; *line != '\0'; line = end, number++) {
+        end = line + strcspn(line, "\n");
+        if (*end == '\n')
+            *end++ = '\0';
+        read_setting(d, path, number, line);
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, "%s is read by NCCL", path);
+    free(text);
+    return true;
+}
+
+void stp_doctor_read_conf(struct stp_doctor *d)
+{
+    const char *named = getenv("NCCL_CONF_FILE");
+    char path[STP_CLI_PATH];
+
+    if (named != NULL && named[0] != '\0') {
+        if (!read_conf(d, named)) {
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "NCCL_CONF_FILE=%s cannot be read", named);
+            stp_diagnose_why(&d->diagnosis,
+                             "NCCL ignores it without a word, and "
+                             "~/.nccl.conf, too");
+            stp_diagnose_todo(&d->diagnosis, "correct it, or unset it");
+        }
+    } else if (d->home != NULL) {
+        snprintf(path, sizeof(path), "%s/.nccl.conf", d->home);
+        read_conf(d, path);
+    }
+    snprintf(path, sizeof(path), "%s/etc/nccl.conf", d->root);
+    read_conf(d, path);
+}
+
+const char *stp_doctor_where(const struct stp_doctor *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_settings; i++)
+        if (strcmp(d->settings[i].name, name) == 0)
+            return d->settings[i].where;
+    return "the environment";
+}
+
+/* ---- variables ---- */
+
+/* Whatever the policy says, these take from NCCL's table what they exclude. */
+static bool excludes(const char *name)
+{
+    return strcmp(name, "NCCL_ALGO") == 0 || strcmp(name, "NCCL_PROTO") == 0;
+}
+
+void stp_doctor_variables(struct stp_doctor *d)
+{
+    bool any = false;
+    const char *name;
+
+    for (size_t i = 0; (name = stp_override_name(i)) != NULL; i++) {
+        const char *value = getenv(name);
+
+        if (value == NULL)
+            continue;
+        any = true;
+        stp_diagnose(&d->diagnosis,
+                     excludes(name) ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+                     "%s=%s is set in %s", name, value,
+                     stp_doctor_where(d, name));
+        stp_diagnose_why(
+            &d->diagnosis, "%s",
+            excludes(name)
+                ? "NCCL rules out all else before it asks the plugin, "
+                  "and rules of the policy with it"
+                : "NCCL's table and channels are others than those "
+                  "that the policy was made on");
+        stp_diagnose_todo(
+            &d->diagnosis,
+            "unset it, or see what it comes to by `steptune explain "
+            "--why BYTES`");
+    }
+    if (!any)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "no variable overrides the plugin");
+}
+
+/* ---- the policy ---- */
+
+/* Rules that name another GPU than this host's. */
+static size_t count_foreign(const struct stp_policy *policy, const char *gpu)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const char *wanted = stp_policy_rule(policy, i)->gpu;
+
+        n += wanted != NULL && strcmp(wanted, gpu) != 0;
+    }
+    return n;
+}
+
+static void judge_policy(struct stp_doctor *d, const char *path,
+                         const struct stp_policy *policy, const char *gpu)
+{
+    size_t n = stp_policy_size(policy);
+    size_t foreign = count_foreign(policy, gpu);
+    const char *here = gpu[0] != '\0' ? gpu : "not known";
+
+    if (foreign == 0) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "policy %s is valid: %zu %s, all for the GPU here (%s)",
+                     path, n, n == 1 ? "rule" : "rules", here);
+        return;
+    }
+    stp_diagnose(
+        &d->diagnosis, foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+        "%zu of the %zu rules of policy %s are for another GPU than the "
+        "one here (%s)",
+        foreign, n, path, here);
+    stp_diagnose_why(&d->diagnosis, "they never apply");
+    stp_diagnose_todo(&d->diagnosis,
+                      "make a policy here with `steptune tune`, or set "
+                      "STEPTUNE_GPU if the model is named wrongly");
+}
+
+static void load_policy(struct stp_doctor *d, const char *path, const char *gpu)
+{
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    struct stp_policy *policy;
+    struct stp_error err;
+
+    if (stp_policy_load(path, &policy, &err) == STP_OK) {
+        judge_policy(d, path, policy, gpu);
+        stp_policy_free(policy);
+        return;
+    }
+    stp_error_string(&err, path, text, sizeof(text));
+    if (!d->named && access(path, F_OK) != 0 && stp_doctor_learns()) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "no policy: learning begins with NCCL's own choice");
+        return;
+    }
+    if (d->named || access(path, F_OK) == 0)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "policy %s", text);
+    else
+        stp_diagnose(
+            &d->diagnosis, STP_SYMPTOM_NOTE,
+            "no policy: NCCL_TUNER_CONFIG_FILE is not set, and there is "
+            "no %s here",
+            path);
+    stp_diagnose_why(&d->diagnosis,
+                     "the plugin steps aside, and NCCL tunes alone");
+    stp_diagnose_todo(&d->diagnosis, "%s",
+                      d->named ? "correct the file or its name"
+                               : "make one with `steptune tune`");
+}
+
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0';
+}
+
+void stp_doctor_policy(struct stp_doctor *d)
+{
+    struct stp_plugin_settings settings;
+    char gpus[STP_CLI_PATH];
+    struct stp_error err;
+
+    d->named = is_set("NCCL_TUNER_CONFIG_FILE") ||
+               is_set("STEPTUNE_OVERLAP_CONFIG_FILE");
+    if (stp_settings_read(&settings, &err) != STP_OK) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
+        stp_diagnose_why(&d->diagnosis,
+                         "the plugin steps aside, and NCCL tunes alone");
+        stp_diagnose_todo(&d->diagnosis, "correct it, or unset it");
+        return;
+    }
+    snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
+    if (!is_set("STEPTUNE_GPU"))
+        stp_read_gpu(gpus, settings.gpu);
+    if (is_set("NCCL_WORKLOAD_OVERLAP"))
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
+                     getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
+    if (stp_doctor_learns() && is_set("STEPTUNE_WARM_START")) {
+        d->named = true;
+        load_policy(d, getenv("STEPTUNE_WARM_START"), settings.gpu);
+        return;
+    }
+    load_policy(d, settings.policy_path, settings.gpu);
+}

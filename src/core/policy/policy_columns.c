@@ -1,0 +1,297 @@
+#include "core/policy/policy_columns.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+
+/* How many GPU names a new one is compared with: a bound for a file that names
+ * a different one in every rule. */
+enum { RECENT_GPUS = 16 };
+
+/* ---- messages ---- */
+
+const char *stp_show(const struct stp_field *field, struct stp_shown *shown)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    const char *limit = shown->text + sizeof(shown->text) - sizeof("...");
+    char *out = shown->text;
+
+    for (size_t i = 0; i < field->len; i++) {
+        unsigned char c = (unsigned char)field->s[i];
+        bool plain = c >= ' ' && c <= '~';
+
+        if (limit - out < (plain ? 1 : 4)) {
+            memcpy(out, "...", 3);
+            out += 3;
+            break;
+        }
+        if (plain) {
+            *out++ = (char)c;
+            continue;
+        }
+        *out++ = '\\';
+        *out++ = 'x';
+        *out++ = hex[c >> 4];
+        *out++ = hex[c & 15];
+    }
+    *out = '\0';
+    return shown->text;
+}
+
+const char *stp_column_names(struct stp_column_names *names)
+{
+    size_t len = 0;
+
+    for (size_t i = 0; i < STP_N_COLUMNS; i++)
+        len += (size_t)snprintf(names->text + len, sizeof(names->text) - len,
+                                "%s%s", i > 0 ? ", " : "", stp_columns[i].name);
+    return names->text;
+}
+
+static const char *expected(const struct stp_column *col)
+{
+    return col->names != NULL ? col->names() : col->expected;
+}
+
+static enum stp_status refuse(const struct stp_column *col,
+                              const struct stp_cell *cell, const char *why)
+{
+    struct stp_shown shown;
+
+    return stp_fail(cell->err, STP_ERR_SYNTAX, cell->line, cell->field->column,
+                    "%s '%s' %s, expected %s", col->name,
+                    stp_show(cell->field, &shown), why, expected(col));
+}
+
+/* ---- one function a kind of field ---- */
+
+static bool all_digits(const char *s, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (s[i] < '0' || s[i] > '9')
+            return false;
+    return len > 0;
+}
+
+static enum stp_status read_word(const struct stp_column *col,
+                                 const struct stp_cell *cell, void *out)
+{
+    int value = col->from_name(cell->field->s, cell->field->len);
+    struct stp_shown shown;
+
+    if (value < 0)
+        return stp_fail(cell->err, STP_ERR_SYNTAX, cell->line,
+                        cell->field->column, "unknown %s '%s', expected %s",
+                        col->name, stp_show(cell->field, &shown),
+                        expected(col));
+    *(int *)out = value;
+    return STP_OK;
+}
+
+/* For what stp_parse_size() would not have. */
+static enum stp_status refuse_size(const struct stp_column *col,
+                                   const struct stp_cell *cell)
+{
+    const char *s = cell->field->s;
+    size_t len = cell->field->len;
+    bool suffix = memchr("KkMmGg", s[len - 1], 6) != NULL;
+
+    return refuse(col, cell,
+                  all_digits(s, len - suffix) ? "is too large"
+                                              : "is not a size");
+}
+
+static enum stp_status read_size(const struct stp_column *col,
+                                 const struct stp_cell *cell, void *out)
+{
+    if (!stp_parse_size(cell->field->s, cell->field->len, out))
+        return refuse_size(col, cell);
+    return STP_OK;
+}
+
+static enum stp_status read_max_size(const struct stp_column *col,
+                                     const struct stp_cell *cell, void *out)
+{
+    if (!stp_field_is(cell->field, "inf"))
+        return read_size(col, cell, out);
+    *(uint64_t *)out = UINT64_MAX;
+    return STP_OK;
+}
+
+static enum stp_status read_int(const struct stp_column *col,
+                                const struct stp_cell *cell, void *out)
+{
+    const char *s = cell->field->s;
+    size_t len = cell->field->len;
+    bool minus = s[0] == '-';
+    uint64_t value;
+
+    if (stp_field_is(cell->field, "-1")) {
+        *(int *)out = col->any;
+        return STP_OK;
+    }
+    if (!all_digits(s + minus, len - minus))
+        return refuse(col, cell, "is not a whole number");
+    if (!stp_parse_u64(s, len, &value) || value < (uint64_t)col->min ||
+        value > (uint64_t)col->max)
+        return refuse(col, cell, "is out of range");
+    *(int *)out = (int)value;
+    return STP_OK;
+}
+
+/* The field up to its first '-', and what is behind: the same again if there is
+ * no '-'. */
+static void split_range(const struct stp_field *field, struct stp_field *min,
+                        struct stp_field *max)
+{
+    const char *dash = memchr(field->s, '-', field->len);
+
+    *min = *max = *field;
+    if (dash == NULL)
+        return;
+    min->len = (size_t)(dash - field->s);
+    max->s = dash + 1;
+    max->len = field->len - min->len - 1;
+}
+
+static enum stp_status read_range(const struct stp_column *col,
+                                  const struct stp_cell *cell, void *out)
+{
+    struct stp_range range = {0, UINT64_MAX};
+    struct stp_field min, max;
+    bool open;
+
+    if (stp_field_is(cell->field, "-1"))
+        return STP_OK;
+    split_range(cell->field, &min, &max);
+    open = stp_field_is(&max, "inf");
+    if (!all_digits(min.s, min.len) || !(open || all_digits(max.s, max.len)))
+        return refuse(col, cell, "is not a count or a range");
+    if (!stp_parse_u64(min.s, min.len, &range.min) || range.min == 0 ||
+        !(open || stp_parse_u64(max.s, max.len, &range.max)))
+        return refuse(col, cell, "is out of range");
+    if (range.min > range.max)
+        return refuse(col, cell, "has its ends reversed");
+    *(struct stp_range *)out = range;
+    return STP_OK;
+}
+
+static enum stp_status read_chunk(const struct stp_column *col,
+                                  const struct stp_cell *cell, void *out)
+{
+    uint64_t value = 0;
+
+    if (!stp_field_is(cell->field, "-1") &&
+        !stp_parse_size(cell->field->s, cell->field->len, &value))
+        return refuse_size(col, cell);
+    if (value != 0 && (value < STP_MIN_CHUNK || value > STP_MAX_CHUNK))
+        return refuse(col, cell, "is out of range");
+    *(uint32_t *)out = (uint32_t)value;
+    return STP_OK;
+}
+
+/* The policy's copy of the name, or NULL if memory is out. */
+static const char *keep_gpu(struct stp_gpu_name **gpus,
+                            const struct stp_field *field)
+{
+    struct stp_gpu_name *gpu = *gpus;
+
+    for (int i = 0; i < RECENT_GPUS && gpu != NULL; i++, gpu = gpu->next)
+        if (gpu->len == field->len &&
+            memcmp(gpu->text, field->s, gpu->len) == 0)
+            return gpu->text;
+    gpu = malloc(sizeof(*gpu) + field->len + 1);
+    if (gpu == NULL)
+        return NULL;
+    memcpy(gpu->text, field->s, field->len);
+    gpu->text[field->len] = '\0';
+    gpu->len = field->len;
+    gpu->next = *gpus;
+    *gpus = gpu;
+    return gpu->text;
+}
+
+/* A name with a quote or a star in it would never match: somebody expects more
+ * of this format than it has. */
+static enum stp_status read_gpu(const struct stp_column *col,
+                                const struct stp_cell *cell, void *out)
+{
+    const struct stp_field *field = cell->field;
+    const char *kept;
+
+    if (stp_field_is(field, "*"))
+        return STP_OK;
+    for (size_t i = 0; i < field->len; i++) {
+        unsigned char c = (unsigned char)field->s[i];
+
+        if (c == '"' || c == '*' || c < ' ' || c == 0x7F)
+            return refuse(col, cell, "is not a plain name");
+    }
+    kept = keep_gpu(cell->gpus, field);
+    if (kept == NULL)
+        return stp_fail(cell->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    *(const char **)out = kept;
+    return STP_OK;
+}
+
+/* ---- the table ---- */
+
+#define AT(member) .offset = offsetof(struct stp_rule, member)
+#define SIZE       "bytes such as 0, 4096, 64K, 32M or 2G"
+#define RANGE      "-1, N, N-M or N-inf, from 1"
+
+// clang-format off
+const struct stp_column stp_columns[STP_N_COLUMNS] = {
+    {"collective", "colltype", read_word, AT(coll), .required = true,
+     .from_name = stp_coll_from_name, .names = stp_coll_names},
+    {"min_bytes", "minbytes", read_size, AT(bytes.min), .expected = SIZE},
+    {"max_bytes", "maxbytes", read_max_size, AT(bytes.max),
+     .expected = SIZE ", or inf"},
+    {"algorithm", NULL, read_word, AT(algo), .required = true,
+     .from_name = stp_algo_from_name, .names = stp_algo_names},
+    {"protocol", NULL, read_word, AT(proto), .required = true,
+     .from_name = stp_proto_from_name, .names = stp_proto_names},
+    {"channels", NULL, read_int, AT(n_channels), .expected = "-1, 0 or 1 to 64",
+     .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
+    {"nNodes", NULL, read_range, AT(nodes), .expected = RANGE},
+    {"nRanks", NULL, read_range, AT(ranks), .expected = RANGE},
+    {"numPipeOps", NULL, read_int, AT(n_pipe_ops),
+     .expected = "-1 or a count from 1", .any = -1, .min = 1, .max = INT_MAX},
+    {"regBuff", NULL, read_int, AT(reg_buff), .expected = "-1, 0 or 1",
+     .any = -1, .min = 0, .max = 1},
+    {"min_bytes_per_rank", NULL, read_size, AT(bytes_per_rank.min),
+     .expected = SIZE},
+    {"max_bytes_per_rank", NULL, read_max_size, AT(bytes_per_rank.max),
+     .expected = SIZE ", or inf"},
+    {"chunk_bytes", NULL, read_chunk, AT(chunk_bytes),
+     .expected = "-1, 0 or 4K to 16M"},
+    {"gpu", NULL, read_gpu, AT(gpu),
+     .expected = "the name of a GPU model, or * for any"},
+};
+// clang-format on
+
+const struct stp_column *stp_column_find(const struct stp_field *field)
+{
+    for (size_t i = 0; i < STP_N_COLUMNS; i++) {
+        const struct stp_column *col = &stp_columns[i];
+
+        if (stp_field_is(field, col->name) ||
+            (col->alias != NULL && stp_field_is(field, col->alias)))
+            return col;
+    }
+    return NULL;
+}
+
+enum stp_status stp_column_read(const struct stp_column *col,
+                                const struct stp_cell *cell,
+                                struct stp_rule *rule)
+{
+    if (cell->field->len == 0)
+        return stp_fail(cell->err, STP_ERR_SYNTAX, cell->line,
+                        cell->field->column, "%s is empty, expected %s",
+                        col->name, expected(col));
+    return col->read(col, cell, (char *)rule + col->offset);
+}

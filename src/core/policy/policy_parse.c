@@ -1,0 +1,385 @@
+#include "core/policy/policy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/policy/policy_columns.h"
+#include "core/text.h"
+
+static const char bom[] = "\xEF\xBB\xBF"; /* UTF-8's byte order mark */
+
+struct stp_policy {
+    struct stp_rule *rules;
+    size_t n_rules;
+    size_t capacity;
+    struct stp_gpu_name *gpus;
+};
+
+static const struct stp_rule default_rule = {
+    .bytes = {0, UINT64_MAX},
+    .bytes_per_rank = {0, UINT64_MAX},
+    .nodes = {1, UINT64_MAX},
+    .ranks = {1, UINT64_MAX},
+    .n_pipe_ops = -1,
+    .reg_buff = -1,
+};
+
+struct parser {
+    struct stp_policy *policy;
+    const struct stp_column *columns[STP_N_COLUMNS]; /* in the file's order */
+    size_t min_fields, max_fields;
+    bool has_header;
+    bool past_header; /* or past where it would stand */
+    unsigned line;
+    struct stp_error *err;
+};
+
+/* A line split up; 'n' may be more than there is room for. */
+struct fields {
+    size_t n;
+    struct stp_field at[STP_N_COLUMNS + 1];
+};
+
+/* ---- header ---- */
+
+static bool has_column(const struct parser *p, size_t n,
+                       const struct stp_column *col)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p->columns[i] == col)
+            return true;
+    return false;
+}
+
+static enum stp_status unknown_column(const struct parser *p,
+                                      const struct stp_field *field)
+{
+    struct stp_column_names names;
+    struct stp_shown shown;
+
+    return stp_fail(p->err, STP_ERR_SYNTAX, p->line, field->column,
+                    "unknown column '%s', expected %s", stp_show(field, &shown),
+                    stp_column_names(&names));
+}
+
+/* More fields than there are columns cannot all differ, so that this ends
+ * before it runs out of room. */
+static enum stp_status read_header(struct parser *p, const struct fields *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct stp_column *col = stp_column_find(&f->at[i]);
+
+        if (col == NULL)
+            return unknown_column(p, &f->at[i]);
+        if (has_column(p, i, col))
+            return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
+                            "column '%s' is named twice, expected each once",
+                            col->name);
+        p->columns[i] = col;
+    }
+    for (size_t i = 0; i < STP_N_COLUMNS; i++)
+        if (stp_columns[i].required && !has_column(p, f->n, &stp_columns[i]))
+            return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
+                            "the header lacks '%s', expected at least "
+                            "collective, algorithm and protocol",
+                            stp_columns[i].name);
+    p->min_fields = p->max_fields = f->n;
+    p->has_header = true;
+    return STP_OK;
+}
+
+static void assume_plain_columns(struct parser *p)
+{
+    for (size_t i = 0; i < STP_N_PLAIN_COLUMNS; i++)
+        p->columns[i] = &stp_columns[i];
+    p->min_fields = STP_MIN_PLAIN_COLUMNS;
+    p->max_fields = STP_N_PLAIN_COLUMNS;
+}
+
+/* ---- rules ---- */
+
+/* The column to blame is that of the first field too many, or the end of the
+ * line. */
+static enum stp_status wrong_count(const struct parser *p,
+                                   const struct fields *f)
+{
+    bool many = f->n > p->max_fields;
+    const struct stp_field *at = &f->at[many ? p->max_fields : f->n - 1];
+    unsigned column = at->column + (many ? 0 : (unsigned)at->len);
+
+    if (p->has_header)
+        return stp_fail(p->err, STP_ERR_SYNTAX, p->line, column,
+                        "expected %zu fields as in the header, found %zu",
+                        p->max_fields, f->n);
+    return stp_fail(p->err, STP_ERR_SYNTAX, p->line, column,
+                    "expected %zu to %zu fields%s, found %zu%s", p->min_fields,
+                    p->max_fields, many ? "" : " separated by commas", f->n,
+                    many ? " (a header line allows more columns)" : "");
+}
+
+/* 'max' follows 'min' in stp_columns. */
+static enum stp_status check_order(const struct parser *p,
+                                   const struct fields *f,
+                                   const struct stp_range *range,
+                                   const char *min)
+{
+    size_t i = 0;
+
+    if (range->min <= range->max)
+        return STP_OK;
+    while (strcmp(p->columns[i]->name, min) != 0)
+        i++;
+    return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
+                    "%s %" PRIu64 " is above %s %" PRIu64, min, range->min,
+                    p->columns[i][1].name, range->max);
+}
+
+static enum stp_status read_fields(const struct parser *p,
+                                   const struct fields *f,
+                                   struct stp_rule *rule)
+{
+    struct stp_cell cell = {
+        .line = p->line, .gpus = &p->policy->gpus, .err = p->err};
+    enum stp_status status = STP_OK;
+
+    if (f->n < p->min_fields || f->n > p->max_fields)
+        return wrong_count(p, f);
+    for (size_t i = 0; i < f->n && status == STP_OK; i++) {
+        cell.field = &f->at[i];
+        status = stp_column_read(p->columns[i], &cell, rule);
+    }
+    if (status == STP_OK)
+        status = check_order(p, f, &rule->bytes, "min_bytes");
+    if (status == STP_OK)
+        status = check_order(p, f, &rule->bytes_per_rank, "min_bytes_per_rank");
+    return status;
+}
+
+static enum stp_status make_room(const struct parser *p)
+{
+    struct stp_policy *policy = p->policy;
+    size_t capacity = policy->capacity > 0 ? 2 * policy->capacity : 64;
+    struct stp_rule *rules;
+
+    if (policy->n_rules == STP_MAX_RULES)
+        return stp_fail(p->err, STP_ERR_LIMIT, p->line, 0, "more than %d rules",
+                        STP_MAX_RULES);
+    if (policy->n_rules < policy->capacity)
+        return STP_OK;
+    rules = realloc(policy->rules, capacity * sizeof(*rules));
+    if (rules == NULL)
+        return stp_fail(p->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    policy->rules = rules;
+    policy->capacity = capacity;
+    return STP_OK;
+}
+
+static enum stp_status read_rule(struct parser *p, const struct fields *f)
+{
+    enum stp_status status = make_room(p);
+    struct stp_shown shown;
+    struct stp_rule *rule;
+
+    if (status != STP_OK)
+        return status;
+    rule = &p->policy->rules[p->policy->n_rules];
+    *rule = default_rule;
+    rule->line = p->line;
+    status = read_fields(p, f, rule);
+    if (status == STP_OK)
+        p->policy->n_rules++;
+    else if (status == STP_ERR_SYNTAX && stp_column_find(&f->at[0]) != NULL)
+        return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
+                        "header word '%s' in the wrong place, expected one "
+                        "header line at most, before the first rule",
+                        stp_show(&f->at[0], &shown));
+    return status;
+}
+
+/* ---- lines ---- */
+
+/* These would hide rules: an editor shows none of them. */
+static enum stp_status check_bytes(const struct parser *p, const char *line,
+                                   size_t len)
+{
+    static const struct {
+        char first;
+        size_t len;
+        const char *bytes, *text;
+    } bad[] = {
+        {'\0', 1, "", "NUL byte, expected text"},
+        {'\r', 1, "\r", "stray carriage return, expected LF or CRLF line ends"},
+        {'\xEF', 3, bom, "byte order mark, expected only at the very start"},
+    };
+    const char *end = line + len;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *s = line;
+
+        while ((s = memchr(s, bad[i].first, (size_t)(end - s))) != NULL) {
+            if ((size_t)(end - s) >= bad[i].len &&
+                memcmp(s, bad[i].bytes, bad[i].len) == 0)
+                return stp_fail(p->err, STP_ERR_SYNTAX, p->line,
+                                (unsigned)(s - line) + 1, "%s", bad[i].text);
+            s++;
+        }
+    }
+    return STP_OK;
+}
+
+static enum stp_status read_line(struct parser *p, const char *line, size_t len)
+{
+    struct fields f;
+    enum stp_status status;
+    const char *comment;
+
+    if (len > STP_MAX_LINE)
+        return stp_fail(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
+                        "line of %zu bytes, expected at most %d", len,
+                        STP_MAX_LINE);
+    status = check_bytes(p, line, len);
+    if (status != STP_OK)
+        return status;
+    comment = memchr(line, '#', len);
+    if (comment != NULL)
+        len = (size_t)(comment - line);
+
+    f.n = stp_split(line, len, f.at, STP_N_COLUMNS + 1);
+    if (f.n == 1 && f.at[0].len == 0)
+        return STP_OK;
+    if (!p->past_header) {
+        p->past_header = true;
+        if (stp_column_find(&f.at[0]) != NULL)
+            return read_header(p, &f);
+    }
+    return read_rule(p, &f);
+}
+
+static enum stp_status read_text(struct parser *p, const char *s, size_t len)
+{
+    const char *end = s + len;
+    enum stp_status status = STP_OK;
+    const char *line;
+
+    if (len >= strlen(bom) && memcmp(s, bom, strlen(bom)) == 0)
+        s += strlen(bom);
+    for (p->line = 1; status == STP_OK; p->line++) {
+        line = stp_next_line(&s, end, &len);
+        if (line == NULL)
+            break;
+        status = read_line(p, line, len);
+    }
+    return status;
+}
+
+enum stp_status stp_policy_parse(const char *csv, size_t len,
+                                 struct stp_policy **policy_ret,
+                                 struct stp_error *err)
+{
+    struct parser p = {.err = err};
+    enum stp_status status;
+
+    if (len > STP_MAX_FILE)
+        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+                        "is larger than %d bytes, the most that is read",
+                        STP_MAX_FILE);
+    p.policy = calloc(1, sizeof(*p.policy));
+    if (p.policy == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    assume_plain_columns(&p);
+    status = read_text(&p, csv, len);
+    if (status == STP_OK)
+        *policy_ret = p.policy;
+    else
+        stp_policy_free(p.policy);
+    return status;
+}
+
+enum stp_status stp_policy_load(const char *path,
+                                struct stp_policy **policy_ret,
+                                struct stp_error *err)
+{
+    enum stp_status status;
+    char *text;
+    size_t len;
+
+    status = stp_read_file(path, STP_MAX_FILE, &text, &len, err);
+    if (status != STP_OK)
+        return status;
+    status = stp_policy_parse(text, len, policy_ret, err);
+    free(text);
+    return status;
+}
+
+void stp_policy_free(struct stp_policy *policy)
+{
+    if (policy == NULL)
+        return;
+    for (struct stp_gpu_name *gpu = policy->gpus, *next; gpu; gpu = next) {
+        next = gpu->next;
+        free(gpu);
+    }
+    free(policy->rules);
+    free(policy);
+}
+
+size_t stp_policy_size(const struct stp_policy *policy)
+{
+    return policy->n_rules;
+}
+
+const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
+                                       size_t i)
+{
+    return &policy->rules[i];
+}
+
+/* ---- hash ---- */
+
+/* FNV-1a by words instead of bytes.  Every step is one-to-one in 'hash' and in
+ * 'value', so that one changed field always shows. */
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x00000100000001B3u;
+    return hash ^ hash >> 32;
+}
+
+static uint64_t mix_range(uint64_t hash, const struct stp_range *range)
+{
+    return mix(mix(hash, range->min), range->max);
+}
+
+/* NULL, any GPU, is told apart from every name. */
+static uint64_t mix_text(uint64_t hash, const char *s)
+{
+    if (s == NULL)
+        return mix(hash, 256);
+    for (; *s != '\0'; s++)
+        hash = mix(hash, (unsigned char)*s);
+    return mix(hash, 0);
+}
+
+static uint64_t mix_rule(uint64_t hash, const struct stp_rule *rule)
+{
+    hash = mix(hash, (uint64_t)rule->coll << 32 | (uint64_t)rule->algo << 24 |
+                         (uint64_t)rule->proto << 16 |
+                         (uint64_t)rule->n_channels << 8 |
+                         (uint64_t)(rule->reg_buff + 1));
+    hash = mix_range(hash, &rule->bytes);
+    hash = mix_range(hash, &rule->bytes_per_rank);
+    hash = mix_range(hash, &rule->nodes);
+    hash = mix_range(hash, &rule->ranks);
+    hash = mix(hash,
+               (uint64_t)(uint32_t)rule->n_pipe_ops << 32 | rule->chunk_bytes);
+    return mix_text(hash, rule->gpu);
+}
+
+uint64_t stp_policy_hash(const struct stp_policy *policy)
+{
+    uint64_t hash = 0xCBF29CE484222325u; /* FNV's offset basis */
+
+    for (size_t i = 0; i < policy->n_rules; i++)
+        hash = mix_rule(hash, &policy->rules[i]);
+    return hash != 0 ? hash : 1;
+}

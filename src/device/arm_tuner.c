@@ -1,0 +1,91 @@
+#include "device/arm_tuner.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* The arm in one word, so that no thread sees half of one: 1 << 24 if forced,
+ * then algorithm, protocol and channels, a byte each. */
+static _Atomic uint32_t current;
+
+enum { ANY = 0xff }; /* algorithm or protocol */
+
+void stp_arm_tuner_set(const struct stp_arm *arm)
+{
+    uint32_t word = 0;
+
+    if (arm->kind == STP_ARM_FORCED)
+        word = UINT32_C(1) << 24 | ((uint32_t)arm->algo & ANY) << 16 |
+               ((uint32_t)arm->proto & ANY) << 8 | (uint32_t)arm->n_channels;
+    atomic_store(&current, word);
+}
+
+static ncclResult_t init(void **context, uint64_t comm_id, size_t n_ranks,
+                         size_t n_nodes, ncclDebugLogger_t log,
+                         ncclNvlDomainInfo_v5_t *nvl,
+                         ncclTunerConstants_v5_t *constants)
+{
+    (void)comm_id;
+    (void)n_ranks;
+    (void)n_nodes;
+    (void)log;
+    (void)nvl;
+    (void)constants;
+    *context = NULL;
+    return ncclSuccess;
+}
+
+/* The cheapest entry of those that are not forced otherwise, which NCCL would
+ * take were the others not there; NULL if all of them are ruled out. */
+static float *cheapest(float *cost, int n_algo, int n_proto, int algo,
+                       int proto)
+{
+    float *best = NULL;
+
+    for (int a = 0; a < n_algo; a++)
+        for (int p = 0; p < n_proto; p++) {
+            float *entry = &cost[a * n_proto + p];
+
+            if ((algo == ANY || algo == a) && (proto == ANY || proto == p) &&
+                *entry >= 0.0f && (best == NULL || *entry < *best))
+                best = entry;
+        }
+    return best;
+}
+
+static ncclResult_t get_coll_info(void *context, ncclFunc_t coll,
+                                  size_t n_bytes, int n_pipe_ops,
+                                  float **cost_table, int n_algo, int n_proto,
+                                  int reg_buff, int *n_channels)
+{
+    uint32_t word = atomic_load(&current);
+    float *entry;
+
+    (void)context;
+    (void)coll;
+    (void)n_bytes;
+    (void)n_pipe_ops;
+    (void)reg_buff;
+    if (word == 0)
+        return ncclSuccess;
+    entry = cheapest((float *)cost_table, n_algo, n_proto,
+                     (int)(word >> 16 & 0xff), (int)(word >> 8 & 0xff));
+    if (entry == NULL)
+        return ncclSuccess;
+    *entry = 0.0f;
+    if ((word & 0xff) != 0)
+        *n_channels = (int)(word & 0xff);
+    return ncclSuccess;
+}
+
+static ncclResult_t finalize(void *context)
+{
+    (void)context;
+    return ncclSuccess;
+}
+
+const ncclTuner_v5_t stp_arm_tuner = {
+    .name = "steptune-arm",
+    .init = init,
+    .getCollInfo = get_coll_info,
+    .finalize = finalize,
+};

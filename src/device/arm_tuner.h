@@ -1,0 +1,29 @@
+/*
+ * arm_tuner.h - a tuner that forces whatever arm is set, for benchmarks
+ *
+ * With it, arms change inside one running communicator.  NCCL's tuner interface
+ * hands no pointer of the application to a tuner, so the arm is set for the
+ * whole process.
+ */
+#ifndef STP_ARM_TUNER_H
+#define STP_ARM_TUNER_H
+
+#include "device/arm.h"
+#include "nccl_tuner_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Leaves NCCL's choice alone unless a forced arm is set; a pair that NCCL has
+ * ruled out, too. */
+extern const ncclTuner_v5_t stp_arm_tuner;
+
+/* Sets the arm for the getCollInfo calls that begin after it returns, in any
+ * thread.  AUTO to begin with. */
+void stp_arm_tuner_set(const struct stp_arm *arm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ARM_TUNER_H */

@@ -1,0 +1,61 @@
+/*
+ * cpu_host.h - the hosts of all ranks: their CPUs and memory
+ */
+#ifndef STP_CPU_HOST_H
+#define STP_CPU_HOST_H
+
+#include <stdint.h>
+
+#include "core/status.h"
+#include "device/device.h"
+#include "launch/world.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes alike on all hosts, so that ranks can exchange them. */
+struct stp_cpu_host {
+    char name[64];
+    char model[96];  /* of the CPU; "unknown CPU" if Linux does not say */
+    char vendor[16]; /* as stp_host_cpu_vendor() */
+    uint32_t n_cpus;
+    uint32_t most_threads; /* that OPENBLAS_NUM_THREADS, else OMP_NUM_THREADS
+                              allows a process; UINT32_MAX without */
+    uint32_t pid;          /* of this process */
+    uint64_t available_nbytes; /* memory to be had without swapping */
+};
+
+/* Cannot fail. */
+void stp_cpu_host_get(struct stp_cpu_host *host_ret);
+
+/* Those of all ranks, by rank, for the caller to free(); all ranks call it. */
+enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
+                                   struct stp_cpu_host **hosts_ret,
+                                   struct stp_error *err);
+
+/* What a device on the hosts of 'n' ranks says of itself, but for what moves
+ * the data: its name is for the caller to fill in, 'how' is what it is. */
+void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
+                        const char *how, struct stp_device_info *info_ret);
+
+/* Of the hosts of 'n' ranks: how many there are, and how many of the ranks are
+ * on that of 'rank'. */
+unsigned stp_cpu_hosts_count(const struct stp_cpu_host *hosts, unsigned n);
+unsigned stp_cpu_hosts_like(const struct stp_cpu_host *hosts, unsigned n,
+                            unsigned rank);
+
+/* Threads for the products of 'rank', at least 1: its part of the host's CPUs,
+ * or what it is allowed if that is less. */
+unsigned stp_cpu_hosts_threads(const struct stp_cpu_host *hosts, unsigned n,
+                               unsigned rank);
+
+/* STP_ERR_NOMEM, and *err says where, if some host has less memory than
+ * 'nbytes' for each of its ranks. */
+enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,
+                                  uint64_t nbytes, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CPU_HOST_H */

@@ -1,0 +1,215 @@
+#include "device/cpu/cpu_math.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "device/cpu/half.h"
+
+/* Elements go through blocks of doubles, which hold all types exactly. */
+enum { BLOCK = 512 };
+
+/* ---- elements ---- */
+
+static void load(int type, const void *from, uint64_t first, unsigned n,
+                 double *to)
+{
+    const uint16_t *half = (const uint16_t *)from + first;
+    const float *f32 = (const float *)from + first;
+    const double *f64 = (const double *)from + first;
+
+    for (unsigned i = 0; type == STP_TYPE_F64 && i < n; i++)
+        to[i] = f64[i];
+    for (unsigned i = 0; type == STP_TYPE_F32 && i < n; i++)
+        to[i] = f32[i];
+    for (unsigned i = 0; type == STP_TYPE_F16 && i < n; i++)
+        to[i] = stp_float_of_f16(half[i]);
+    for (unsigned i = 0; type == STP_TYPE_BF16 && i < n; i++)
+        to[i] = stp_float_of_bf16(half[i]);
+}
+
+static void store(int type, void *to, uint64_t first, unsigned n,
+                  const double *from)
+{
+    uint16_t *half = (uint16_t *)to + first;
+    float *f32 = (float *)to + first;
+    double *f64 = (double *)to + first;
+
+    for (unsigned i = 0; type == STP_TYPE_F64 && i < n; i++)
+        f64[i] = from[i];
+    for (unsigned i = 0; type == STP_TYPE_F32 && i < n; i++)
+        f32[i] = (float)from[i];
+    for (unsigned i = 0; type == STP_TYPE_F16 && i < n; i++)
+        half[i] = stp_f16_of_float((float)from[i]);
+    for (unsigned i = 0; type == STP_TYPE_BF16 && i < n; i++)
+        half[i] = stp_bf16_of_float((float)from[i]);
+}
+
+static unsigned block_at(uint64_t i, uint64_t n)
+{
+    return n - i < BLOCK ? (unsigned)(n - i) : BLOCK;
+}
+
+void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
+                  void *to)
+{
+    double x[BLOCK];
+
+    for (uint64_t i = 0; i < n; i += BLOCK) {
+        load(from_type, from, i, block_at(i, n), x);
+        store(to_type, to, i, block_at(i, n), x);
+    }
+}
+
+void stp_cpu_scale(int type, uint64_t n, double factor, void *x)
+{
+    double b[BLOCK];
+
+    for (uint64_t i = 0; i < n; i += BLOCK) {
+        load(type, x, i, block_at(i, n), b);
+        for (unsigned j = 0; j < block_at(i, n); j++)
+            b[j] *= factor;
+        store(type, x, i, block_at(i, n), b);
+    }
+}
+
+void stp_cpu_find_nonfinite(int type, uint64_t n, const void *data,
+                            float *found)
+{
+    double x[BLOCK];
+
+    for (uint64_t i = 0; i < n; i += BLOCK) {
+        load(type, data, i, block_at(i, n), x);
+        for (unsigned j = 0; j < block_at(i, n); j++)
+            if (!(fabs(x[j]) <= DBL_MAX)) {
+                *found = 1;
+                return;
+            }
+    }
+}
+
+void stp_cpu_relu_backward(int type, uint64_t n, const void *output,
+                           void *gradient)
+{
+    double y[BLOCK];
+    double g[BLOCK];
+
+    for (uint64_t i = 0; i < n; i += BLOCK) {
+        load(type, output, i, block_at(i, n), y);
+        load(type, gradient, i, block_at(i, n), g);
+        for (unsigned j = 0; j < block_at(i, n); j++)
+            g[j] = y[j] <= 0 ? 0 : g[j];
+        store(type, gradient, i, block_at(i, n), g);
+    }
+}
+
+void stp_cpu_update(const struct stp_update *u)
+{
+    double w[BLOCK];
+    double g[BLOCK];
+
+    if (u->skip != NULL && *u->skip != 0)
+        return;
+    for (uint64_t i = 0; i < u->n; i += BLOCK) {
+        const unsigned n = block_at(i, u->n);
+
+        load(u->type, u->w, i, n, w);
+        load(u->gradient_type, u->gradient, i, n, g);
+        for (unsigned j = 0; j < n; j++)
+            w[j] -= u->rate * u->scale * g[j];
+        store(u->type, u->w, i, n, w);
+        if (u->copy != NULL)
+            stp_cpu_cast(n, u->type,
+                         (const char *)u->w + i * stp_type_size(u->type),
+                         u->copy_type,
+                         (char *)u->copy + i * stp_type_size(u->copy_type));
+    }
+}
+
+/* ---- rows and columns ---- */
+
+void stp_cpu_column_sum(int type, int sum_type, unsigned rows, unsigned columns,
+                        double beta, const void *matrix, void *sum)
+{
+    double total[BLOCK];
+    double row[BLOCK];
+
+    for (uint64_t c = 0; c < columns; c += BLOCK) {
+        const unsigned n = block_at(c, columns);
+
+        load(sum_type, sum, c, n, total);
+        for (unsigned j = 0; j < n; j++)
+            total[j] = beta == 0 ? 0 : total[j];
+        for (uint64_t r = 0; r < rows; r++) {
+            load(type, matrix, r * columns + c, n, row);
+            for (unsigned j = 0; j < n; j++)
+                total[j] += row[j];
+        }
+        store(sum_type, sum, c, n, total);
+    }
+}
+
+/* What a row of logits comes to. */
+struct row {
+    double largest;
+    double exp_sum; /* of the logits less the largest */
+    double of_label;
+    unsigned argmax;
+};
+
+static struct row look_at(const struct stp_cross_entropy *c, uint64_t r,
+                          unsigned label)
+{
+    struct row row = {.largest = -INFINITY};
+    double x[BLOCK];
+
+    for (uint64_t i = 0; i < c->classes; i += BLOCK) {
+        load(c->type, c->logits, r * c->classes + i, block_at(i, c->classes),
+             x);
+        for (unsigned j = 0; j < block_at(i, c->classes); j++) {
+            if (i + j == label)
+                row.of_label = x[j];
+            if (x[j] > row.largest) {
+                row.largest = x[j];
+                row.argmax = (unsigned)i + j;
+            }
+        }
+    }
+    for (uint64_t i = 0; i < c->classes; i += BLOCK) {
+        load(c->type, c->logits, r * c->classes + i, block_at(i, c->classes),
+             x);
+        for (unsigned j = 0; j < block_at(i, c->classes); j++)
+            row.exp_sum += exp(x[j] - row.largest);
+    }
+    return row;
+}
+
+static void differentiate(const struct stp_cross_entropy *c, uint64_t r,
+                          unsigned label, const struct row *row)
+{
+    double x[BLOCK];
+
+    for (uint64_t i = 0; i < c->classes; i += BLOCK) {
+        const unsigned n = block_at(i, c->classes);
+
+        load(c->type, c->logits, r * c->classes + i, n, x);
+        for (unsigned j = 0; j < n; j++)
+            x[j] = c->gradient_scale *
+                   (exp(x[j] - row->largest) / row->exp_sum - (i + j == label));
+        store(c->type, c->gradient, r * c->classes + i, n, x);
+    }
+}
+
+void stp_cpu_cross_entropy(const struct stp_cross_entropy *c)
+{
+    for (uint64_t r = 0; r < c->n; r++) {
+        const unsigned label = (unsigned)c->label[r];
+        const struct row row = look_at(c, r, label);
+
+        *c->loss +=
+            c->loss_scale * (log(row.exp_sum) + row.largest - row.of_label);
+        if (c->correct != NULL && row.argmax == label)
+            *c->correct += 1;
+        if (c->gradient != NULL)
+            differentiate(c, r, label, &row);
+    }
+}

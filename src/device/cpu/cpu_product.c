@@ -1,0 +1,200 @@
+/* cpu_product.c - matrix products of device/cpu/cpu_math.h, by the BLAS this
+ * was built with */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cpu/cpu_math.h"
+
+void stp_cpu_scratch_free(struct stp_cpu_scratch *scratch)
+{
+    for (int i = 0; i < 3; i++)
+        free(scratch->matrix[i]);
+    memset(scratch, 0, sizeof(*scratch));
+}
+
+static bool is_half(int type)
+{
+    return type == STP_TYPE_F16 || type == STP_TYPE_BF16;
+}
+
+static enum stp_status check_types(const struct stp_product *p,
+                                   struct stp_error *err)
+{
+    if (!is_half(p->type) && p->type != STP_TYPE_F32 && p->type != STP_TYPE_F64)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "no matrix products of type %d, only f32, f64, f16 and "
+                        "bf16",
+                        p->type);
+    if (p->type_c != p->type &&
+        !(is_half(p->type) && p->type_c == STP_TYPE_F32))
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a product of %s into type %d, expected %s%s",
+                        stp_type_name(p->type), p->type_c,
+                        stp_type_name(p->type),
+                        is_half(p->type) ? " or f32" : "");
+    return STP_OK;
+}
+
+#ifdef STP_HAVE_OPENBLAS
+#include <cblas.h>
+
+enum stp_status stp_cpu_product_check(const struct stp_product *p,
+                                      struct stp_error *err)
+{
+    if (p->m == 0 || p->n == 0 || p->k == 0 || p->m > INT_MAX ||
+        p->n > INT_MAX || p->k > INT_MAX)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a matrix product of %u x %u x %u", p->m, p->n, p->k);
+    return check_types(p, err);
+}
+
+void stp_cpu_product_threads(unsigned n)
+{
+    openblas_set_num_threads((int)n);
+}
+
+static enum stp_status reserve(struct stp_cpu_scratch *s, int matrix,
+                               uint64_t n, struct stp_error *err)
+{
+    float *room;
+
+    if (n <= s->n[matrix])
+        return STP_OK;
+    room = malloc(n * sizeof(float));
+    if (room == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+                        "no memory for a matrix of %.2f GB",
+                        (double)n * sizeof(float) / 1e9);
+    free(s->matrix[matrix]);
+    s->matrix[matrix] = room;
+    s->n[matrix] = n;
+    return STP_OK;
+}
+
+/* A matrix as BLAS takes it: widened into the scratch if it must be. */
+static enum stp_status widen(struct stp_cpu_scratch *s, int matrix, int type,
+                             const void *from, uint64_t n, const void **to,
+                             struct stp_error *err)
+{
+    enum stp_status status;
+
+    *to = from;
+    if (!is_half(type))
+        return STP_OK;
+    status = reserve(s, matrix, n, err);
+    if (status == STP_OK) {
+        stp_cpu_cast(n, type, from, STP_TYPE_F32, s->matrix[matrix]);
+        *to = s->matrix[matrix];
+    }
+    return status;
+}
+
+static void multiply(const struct stp_product *p, const void *a, const void *b,
+                     void *c)
+{
+    const enum CBLAS_TRANSPOSE ta = p->a_transposed ? CblasTrans : CblasNoTrans;
+    const enum CBLAS_TRANSPOSE tb = p->b_transposed ? CblasTrans : CblasNoTrans;
+    const int m = (int)p->m;
+    const int n = (int)p->n;
+    const int k = (int)p->k;
+    const int lda = p->a_transposed ? m : k;
+    const int ldb = p->b_transposed ? k : n;
+
+    if (p->type == STP_TYPE_F64)
+        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, p->beta,
+                    c, n);
+    else
+        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb,
+                    (float)p->beta, c, n);
+}
+
+/* Row by row, in the type that BLAS has left. */
+#define EPILOGUE(name, type)                                                   \
+    static void name(const struct stp_product *p, const type *bias, type *c)   \
+    {                                                                          \
+        const bool relu = p->epilogue == STP_EPILOGUE_BIAS_RELU;               \
+                                                                               \
+        for (unsigned i = 0; i < p->m; i++, c += p->n)                         \
+            for (unsigned j = 0; j < p->n; j++) {                              \
+                const type y = c[j] + bias[j];                                 \
+                                                                               \
+                c[j] = relu && y < 0 ? 0 : y;                                  \
+            }                                                                  \
+    }
+
+EPILOGUE(finish_f32, float)
+EPILOGUE(finish_f64, double)
+
+static enum stp_status finish(const struct stp_product *p, void *c,
+                              struct stp_error *err)
+{
+    struct stp_cpu_scratch wide = {0}; /* of the bias alone: a row is short */
+    const void *bias;
+    enum stp_status status;
+
+    if (p->epilogue == STP_EPILOGUE_NONE)
+        return STP_OK;
+    status = widen(&wide, 0, p->type, p->bias, p->n, &bias, err);
+    if (status == STP_OK && p->type == STP_TYPE_F64)
+        finish_f64(p, bias, c);
+    else if (status == STP_OK)
+        finish_f32(p, bias, c);
+    stp_cpu_scratch_free(&wide);
+    return status;
+}
+
+enum stp_status stp_cpu_product(const struct stp_product *p,
+                                struct stp_cpu_scratch *scratch,
+                                struct stp_error *err)
+{
+    const uint64_t n_c = (uint64_t)p->m * p->n;
+    const void *a;
+    const void *b;
+    void *c = p->c;
+    enum stp_status status =
+        widen(scratch, 0, p->type, p->a, (uint64_t)p->m * p->k, &a, err);
+
+    if (status == STP_OK)
+        status =
+            widen(scratch, 1, p->type, p->b, (uint64_t)p->k * p->n, &b, err);
+    if (status == STP_OK && is_half(p->type_c)) {
+        status = reserve(scratch, 2, n_c, err);
+        c = scratch->matrix[2];
+        if (status == STP_OK && p->beta != 0)
+            stp_cpu_cast(n_c, p->type_c, p->c, STP_TYPE_F32, c);
+    }
+    if (status != STP_OK)
+        return status;
+    multiply(p, a, b, c);
+    status = finish(p, c, err);
+    if (status == STP_OK && is_half(p->type_c))
+        stp_cpu_cast(n_c, STP_TYPE_F32, c, p->type_c, p->c);
+    return status;
+}
+
+#else
+
+enum stp_status stp_cpu_product_check(const struct stp_product *p,
+                                      struct stp_error *err)
+{
+    if (check_types(p, err) != STP_OK)
+        return STP_ERR_RANGE;
+    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                    "no matrix products: Steptune was built without OpenBLAS");
+}
+
+void stp_cpu_product_threads(unsigned n)
+{
+    (void)n;
+}
+
+enum stp_status stp_cpu_product(const struct stp_product *p,
+                                struct stp_cpu_scratch *scratch,
+                                struct stp_error *err)
+{
+    (void)scratch;
+    return stp_cpu_product_check(p, err);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * device_cpu.h - CPUs as a device: a rank a process, data in host memory
+ *
+ * What was noted runs on threads, one a stream, from a barrier of all ranks on;
+ * a transport moves the data.  The two streams have buffers, matrices and
+ * vectors of their own, so they do run side by side, on as many CPUs as there
+ * are.  Products use all CPUs of a rank, elementwise kernels one.
+ *
+ * An average is the transport's sum, divided by the number of ranks in place
+ * afterwards; that counts to its time.  Nothing can be forced, there are no
+ * groups and no graphs.  Eight-bit floating point is moved but not reduced.
+ */
+#ifndef STP_DEVICE_CPU_H
+#define STP_DEVICE_CPU_H
+
+#include "device/module.h"
+#include "device/transport.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Opens the processes of options->world as a device, connected by 'transport'.
+ * STP_ERR_RANGE for what only NCCL has (several ranks a process, plugins, CUDA
+ * graphs, search graphs).  STP_ERR_NOMEM if the buffers of two times
+ * options->max_bytes a process are more than a host has free.  Rank 0 says why,
+ * the others return STP_ERR_STOPPED.
+ */
+enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
+                                    const struct stp_device_options *options,
+                                    struct stp_device *device_ret,
+                                    struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_DEVICE_CPU_H */

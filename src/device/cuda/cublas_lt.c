@@ -1,0 +1,53 @@
+#include "device/cuda/cublas_lt.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t offset;
+} functions[] = {
+    {"cublasLtCreate", offsetof(struct stp_cublas_lt, create)},
+    {"cublasLtDestroy", offsetof(struct stp_cublas_lt, destroy)},
+    {"cublasLtMatmulDescCreate", offsetof(struct stp_cublas_lt, desc_create)},
+    {"cublasLtMatmulDescDestroy", offsetof(struct stp_cublas_lt, desc_destroy)},
+    {"cublasLtMatmulDescSetAttribute",
+     offsetof(struct stp_cublas_lt, desc_set)},
+    {"cublasLtMatrixLayoutCreate",
+     offsetof(struct stp_cublas_lt, layout_create)},
+    {"cublasLtMatrixLayoutDestroy",
+     offsetof(struct stp_cublas_lt, layout_destroy)},
+    {"cublasLtMatmulPreferenceCreate",
+     offsetof(struct stp_cublas_lt, preference_create)},
+    {"cublasLtMatmulPreferenceDestroy",
+     offsetof(struct stp_cublas_lt, preference_destroy)},
+    {"cublasLtMatmulPreferenceSetAttribute",
+     offsetof(struct stp_cublas_lt, preference_set)},
+    {"cublasLtMatmulAlgoGetHeuristic",
+     offsetof(struct stp_cublas_lt, heuristic)},
+    {"cublasLtMatmul", offsetof(struct stp_cublas_lt, matmul)},
+};
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+enum stp_status stp_cublas_lt_open(struct stp_cublas_lt *api_ret,
+                                   struct stp_error *err)
+{
+    void *library = dlopen("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
+
+    if (library == NULL)
+        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                        "no cuBLASLt, which training needs: %s", dlerror());
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        void *function = dlsym(library, functions[i].name);
+
+        if (function == NULL)
+            return stp_fail(err, STP_ERR_NOTHING, 0, 0, "cuBLASLt has no %s",
+                            functions[i].name);
+        memcpy((char *)api_ret + functions[i].offset, &function,
+               sizeof(function));
+    }
+    return STP_OK;
+}

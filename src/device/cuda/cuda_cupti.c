@@ -1,0 +1,462 @@
+#include "device/cuda/cuda_cupti.h"
+
+#ifdef STP_HAVE_CUPTI
+
+#include <cupti.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/cuda_name.h"
+
+enum { BUFFER = 1 << 20, ALIGNMENT = 8 };
+
+/* libcupti's functions. */
+struct api {
+    CUptiResult (*enable)(CUpti_ActivityKind kind);
+    CUptiResult (*disable)(CUpti_ActivityKind kind);
+    CUptiResult (*register_callbacks)(CUpti_BuffersCallbackRequestFunc,
+                                      CUpti_BuffersCallbackCompleteFunc);
+    CUptiResult (*next)(uint8_t *buffer, size_t nbytes,
+                        CUpti_Activity **record);
+    CUptiResult (*flush)(uint32_t flag);
+    CUptiResult (*push)(CUpti_ExternalCorrelationKind kind, uint64_t id);
+    CUptiResult (*pop)(CUpti_ExternalCorrelationKind kind, uint64_t *last);
+    CUptiResult (*now)(uint64_t *ns);
+    CUptiResult (*stream_id)(CUcontext context, CUstream stream,
+                             uint8_t per_thread, uint32_t *id);
+    CUptiResult (*text)(CUptiResult result, const char **text);
+};
+
+static const struct {
+    const char *name;
+    size_t offset;
+} functions[] = {
+    {"cuptiActivityEnable", offsetof(struct api, enable)},
+    {"cuptiActivityDisable", offsetof(struct api, disable)},
+    {"cuptiActivityRegisterCallbacks",
+     offsetof(struct api, register_callbacks)},
+    {"cuptiActivityGetNextRecord", offsetof(struct api, next)},
+    {"cuptiActivityFlushAll", offsetof(struct api, flush)},
+    {"cuptiActivityPushExternalCorrelationId", offsetof(struct api, push)},
+    {"cuptiActivityPopExternalCorrelationId", offsetof(struct api, pop)},
+    {"cuptiGetTimestamp", offsetof(struct api, now)},
+    {"cuptiGetStreamIdEx", offsetof(struct api, stream_id)},
+    {"cuptiGetResultString", offsetof(struct api, text)},
+};
+
+/* Records of a launch, by the driver or the runtime, and of what it launched
+ * have one correlation; those of the range come with the former alone. */
+static const CUpti_ActivityKind kinds[] = {
+    CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+    CUPTI_ACTIVITY_KIND_RUNTIME,
+    CUPTI_ACTIVITY_KIND_DRIVER,
+    CUPTI_ACTIVITY_KIND_MEMCPY,
+    CUPTI_ACTIVITY_KIND_MEMSET,
+    CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+};
+
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static const CUpti_ExternalCorrelationKind ours =
+    CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
+
+/* What was launched, and the place of its range in parts[], from 1. */
+struct link {
+    uint32_t correlation;
+    uint64_t part;
+};
+
+/* The process's: CUPTI calls us without a pointer of ours. */
+static struct {
+    pthread_mutex_t users; /* first of both: of what begins and ends */
+    struct api api;
+    bool is_open;
+    unsigned n_users;
+    pthread_mutex_t lock; /* of the lists */
+    struct stp_cupti_record *records;
+    size_t n_records, record_room;
+    struct link *links;
+    size_t n_links, link_room;
+    struct stp_part *parts;
+    size_t n_parts, part_room;
+} the = {.users = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The list with room for one more at its end; NULL without memory. */
+static void *reserve(void *list, size_t n, size_t *room, size_t size)
+{
+    const size_t wider = 2 * n + 256;
+    void *more;
+
+    if (n < *room)
+        return list;
+    more = realloc(list, wider * size);
+    if (more != NULL)
+        *room = wider;
+    return more;
+}
+
+static enum stp_status check(CUptiResult result, const char *call,
+                             struct stp_error *err)
+{
+    const char *text = "an unknown error";
+
+    if (result == CUPTI_SUCCESS)
+        return STP_OK;
+    the.api.text(result, &text);
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                    "no trace: %s: %s (does another profiler trace this "
+                    "process?)",
+                    call, text);
+}
+
+/* ---- records, from CUPTI's thread or within a flush ---- */
+
+/* Without memory a record is lost. */
+static void keep(const struct stp_cupti_record *record)
+{
+    void *more = reserve(the.records, the.n_records, &the.record_room,
+                         sizeof(*the.records));
+
+    if (more == NULL)
+        return;
+    the.records = more;
+    the.records[the.n_records++] = *record;
+}
+
+static void keep_kernel(const CUpti_ActivityKernel9 *k)
+{
+    struct stp_cupti_record record = {.gpu = k->deviceId,
+                                      .stream = k->streamId,
+                                      .correlation = k->correlationId,
+                                      .begin_ns = k->start,
+                                      .end_ns = k->end};
+
+    stp_cuda_kernel_name(k->name, record.name, sizeof(record.name));
+    record.kind = strstr(record.name, "nccl") != NULL ? STP_SPAN_COMMUNICATION
+                                                      : STP_SPAN_COMPUTE;
+    keep(&record);
+}
+
+static void keep_copy(const CUpti_ActivityMemcpy5 *m)
+{
+    keep(&(struct stp_cupti_record){.gpu = m->deviceId,
+                                    .stream = m->streamId,
+                                    .correlation = m->correlationId,
+                                    .name = "copy",
+                                    .begin_ns = m->start,
+                                    .end_ns = m->end});
+}
+
+static void keep_fill(const CUpti_ActivityMemset4 *m)
+{
+    keep(&(struct stp_cupti_record){.gpu = m->deviceId,
+                                    .stream = m->streamId,
+                                    .correlation = m->correlationId,
+                                    .name = "fill",
+                                    .begin_ns = m->start,
+                                    .end_ns = m->end});
+}
+
+static void keep_link(const CUpti_ActivityExternalCorrelation *e)
+{
+    void *more =
+        reserve(the.links, the.n_links, &the.link_room, sizeof(*the.links));
+
+    if (more == NULL)
+        return;
+    the.links = more;
+    if (e->externalKind == ours)
+        the.links[the.n_links++] = (struct link){
+            .correlation = e->correlationId, .part = e->externalId};
+}
+
+static void keep_any(const CUpti_Activity *record)
+{
+    const void *any = record; /* later versions of a record begin alike */
+
+    switch (record->kind) {
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+        keep_kernel(any);
+        break;
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+        keep_copy(any);
+        break;
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+        keep_fill(any);
+        break;
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+        keep_link(any);
+        break;
+    default:
+        break;
+    }
+}
+
+static void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *max)
+{
+    *buffer = aligned_alloc(ALIGNMENT, BUFFER);
+    *size = *buffer != NULL ? BUFFER : 0;
+    *max = 0; /* as many as fit */
+}
+
+static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream,
+                                 uint8_t *buffer, size_t size, size_t valid)
+{
+    CUpti_Activity *record = NULL;
+
+    (void)context;
+    (void)stream;
+    (void)size;
+    pthread_mutex_lock(&the.lock);
+    while (valid > 0 && the.api.next(buffer, valid, &record) == CUPTI_SUCCESS)
+        keep_any(record);
+    pthread_mutex_unlock(&the.lock);
+    free(buffer);
+}
+
+/* ---- opening it ---- */
+
+static void *open_library(void)
+{
+    const char *path = getenv("STEPTUNE_CUPTI");
+    const char *home = getenv("CUDA_HOME");
+    char name[32];
+    char places[2][512];
+
+    snprintf(name, sizeof(name), "libcupti.so.%d", CUDART_VERSION / 1000);
+    if (path != NULL && path[0] != '\0')
+        return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    snprintf(places[0], sizeof(places[0]), "%s", name);
+    snprintf(places[1], sizeof(places[1]), "%.400s/extras/CUPTI/lib64/%s",
+             home != NULL ? home : "/usr/local/cuda", name);
+    for (size_t i = 0; i < 2; i++) {
+        void *library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
+
+        if (library != NULL)
+            return library;
+    }
+    return NULL;
+}
+
+/* The library stays open. */
+static enum stp_status open_cupti(struct stp_error *err)
+{
+    void *library;
+
+    if (the.is_open)
+        return STP_OK;
+    library = open_library();
+    if (library == NULL)
+        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                        "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "
+                        "name the file)",
+                        dlerror());
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        void *function = dlsym(library, functions[i].name);
+
+        if (function == NULL)
+            return stp_fail(err, STP_ERR_NOTHING, 0, 0, "CUPTI has no %s",
+                            functions[i].name);
+        memcpy((char *)&the.api + functions[i].offset, &function,
+               sizeof(function));
+    }
+    the.is_open = true;
+    return STP_OK;
+}
+
+static void disable(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        the.api.disable(kinds[i]);
+}
+
+static enum stp_status enable(struct stp_error *err)
+{
+    enum stp_status status =
+        check(the.api.register_callbacks(give_buffer, take_buffer),
+              "cuptiActivityRegisterCallbacks", err);
+
+    for (unsigned i = 0; i < N_KINDS && status == STP_OK; i++) {
+        status = check(the.api.enable(kinds[i]), "cuptiActivityEnable", err);
+        if (status != STP_OK)
+            disable(i);
+    }
+    return status;
+}
+
+enum stp_status stp_cupti_begin(struct stp_error *err)
+{
+    enum stp_status status;
+
+    pthread_mutex_lock(&the.users);
+    status = open_cupti(err);
+    if (status == STP_OK && the.n_users == 0)
+        status = enable(err);
+    if (status == STP_OK)
+        the.n_users++;
+    pthread_mutex_unlock(&the.users);
+    return status;
+}
+
+/* What nobody took is nobody's. */
+static void forget(void)
+{
+    free(the.records);
+    free(the.links);
+    free(the.parts);
+    the.records = NULL;
+    the.links = NULL;
+    the.parts = NULL;
+    the.n_records = the.record_room = 0;
+    the.n_links = the.link_room = 0;
+    the.n_parts = the.part_room = 0;
+}
+
+void stp_cupti_end(void)
+{
+    pthread_mutex_lock(&the.users);
+    if (--the.n_users == 0) {
+        disable(N_KINDS);
+        the.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+        pthread_mutex_lock(&the.lock);
+        forget();
+        pthread_mutex_unlock(&the.lock);
+    }
+    pthread_mutex_unlock(&the.users);
+}
+
+/* ---- using it ---- */
+
+enum stp_status stp_cupti_stream(cudaStream_t stream, uint32_t *id_ret,
+                                 struct stp_error *err)
+{
+    return check(the.api.stream_id(NULL, stream, 0, id_ret),
+                 "cuptiGetStreamIdEx", err);
+}
+
+uint64_t stp_cupti_now(void)
+{
+    uint64_t ns = 0;
+
+    the.api.now(&ns);
+    return ns;
+}
+
+/* The number of a range in parts[], from 1; 0 without memory. */
+static uint64_t number(struct stp_part range)
+{
+    void *more =
+        reserve(the.parts, the.n_parts, &the.part_room, sizeof(*the.parts));
+
+    if (more == NULL)
+        return 0;
+    the.parts = more;
+    the.parts[the.n_parts++] = range;
+    return the.n_parts;
+}
+
+void stp_cupti_push(struct stp_part range)
+{
+    uint64_t id = 0; /* no range */
+
+    pthread_mutex_lock(&the.lock);
+    if (range.name != NULL)
+        id = number(range);
+    pthread_mutex_unlock(&the.lock);
+    the.api.push(ours, id);
+}
+
+void stp_cupti_pop(void)
+{
+    uint64_t last;
+
+    the.api.pop(ours, &last);
+}
+
+/* With the lock held. */
+static struct stp_part part_of(uint32_t correlation)
+{
+    for (size_t i = 0; i < the.n_links; i++)
+        if (the.links[i].correlation == correlation && the.links[i].part >= 1 &&
+            the.links[i].part <= the.n_parts)
+            return the.parts[the.links[i].part - 1];
+    return (struct stp_part){0};
+}
+
+enum stp_status stp_cupti_take(
+    uint32_t gpu, uint32_t stream,
+    enum stp_status (*take)(void *user, const struct stp_cupti_record *record,
+                            struct stp_part range, struct stp_error *err),
+    void *user, struct stp_error *err)
+{
+    enum stp_status status =
+        check(the.api.flush(0), "cuptiActivityFlushAll", err);
+    size_t kept = 0;
+
+    pthread_mutex_lock(&the.lock);
+    for (size_t i = 0; i < the.n_records; i++) {
+        const struct stp_cupti_record *r = &the.records[i];
+
+        if (r->gpu != gpu || r->stream != stream)
+            the.records[kept++] = *r;
+        else if (status == STP_OK && r->end_ns != 0)
+            status = take(user, r, part_of(r->correlation), err);
+    }
+    the.n_records = kept;
+    pthread_mutex_unlock(&the.lock);
+    return status;
+}
+
+#else /* built without CUPTI: nothing but the first is called */
+
+enum stp_status stp_cupti_begin(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                    "no traces of GPUs: this was built without CUPTI");
+}
+
+void stp_cupti_end(void)
+{
+}
+
+enum stp_status stp_cupti_stream(cudaStream_t stream, uint32_t *id_ret,
+                                 struct stp_error *err)
+{
+    (void)stream;
+    (void)id_ret;
+    return stp_cupti_begin(err);
+}
+
+uint64_t stp_cupti_now(void)
+{
+    return 0;
+}
+
+void stp_cupti_push(struct stp_part range)
+{
+    (void)range;
+}
+
+void stp_cupti_pop(void)
+{
+}
+
+enum stp_status stp_cupti_take(
+    uint32_t gpu, uint32_t stream,
+    enum stp_status (*take)(void *user, const struct stp_cupti_record *record,
+                            struct stp_part range, struct stp_error *err),
+    void *user, struct stp_error *err)
+{
+    (void)gpu;
+    (void)stream;
+    (void)take;
+    (void)user;
+    return stp_cupti_begin(err);
+}
+
+#endif

@@ -1,0 +1,455 @@
+#include "device/cuda/cuda_lt.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/cuda/cublas_lt.h"
+#include "device/cuda/train_kernels.h"
+
+enum {
+    WORKSPACE = 32 << 20, /* bytes: what cuBLAS takes on Hopper by itself */
+    MOST_ALIGNED = 256,
+    N_ALGORITHMS = 4, /* that are asked for; the first that runs is taken */
+    N_KEYS = 14,
+    NANS = 1 << 20, /* bytes */
+};
+
+/* What a plan depends on. */
+struct key {
+    uint32_t of[N_KEYS];
+};
+
+struct stp_cuda_lt_plan {
+    struct key key;
+    enum stp_epilogue fused; /* what the library does of the epilogue */
+    enum stp_epilogue epilogue;
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c; /* in the library's order */
+    cublasLtMatmulAlgo_t algorithm;
+};
+
+struct stp_cuda_lt {
+    const struct stp_cuda_rank *rank;
+    struct stp_cublas_lt api;
+    cublasLtHandle_t handle;
+    void *workspace[STP_N_STREAMS];
+    void *nans; /* in all types: all bits are set */
+    struct stp_cuda_lt_plan *plans;
+    size_t n_plans;
+};
+
+/* ---- opening ---- */
+
+static enum stp_status result_of(const struct stp_cuda_lt *lt,
+                                 cublasStatus_t result, const char *call,
+                                 struct stp_error *err)
+{
+    if (result == CUBLAS_STATUS_SUCCESS)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                    "rank %u, GPU %d: %s failed with status %d", lt->rank->rank,
+                    lt->rank->gpu, call, (int)result);
+}
+
+static cudaError_t make_room(struct stp_cuda_lt *lt)
+{
+    cudaError_t result = cudaMalloc(&lt->nans, NANS);
+
+    for (unsigned s = 0; s < STP_N_STREAMS && result == cudaSuccess; s++)
+        result = cudaMalloc(&lt->workspace[s], WORKSPACE);
+    if (result == cudaSuccess)
+        result = cudaMemset(lt->nans, 0xff, NANS);
+    return result == cudaSuccess ? cudaDeviceSynchronize() : result;
+}
+
+enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
+                                 struct stp_cuda_lt **lt_ret,
+                                 struct stp_error *err)
+{
+    struct stp_cuda_lt *lt = calloc(1, sizeof(*lt));
+    enum stp_status status;
+
+    if (lt == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    lt->rank = rank;
+    status = stp_cublas_lt_open(&lt->api, err);
+    if (status == STP_OK)
+        status =
+            result_of(lt, lt->api.create(&lt->handle), "cublasLtCreate", err);
+    if (status == STP_OK)
+        status = stp_cuda_result(rank, make_room(lt),
+                                 "room for matrix products", err);
+    if (status == STP_OK)
+        *lt_ret = lt;
+    else
+        stp_cuda_lt_close(lt);
+    return status;
+}
+
+/* ---- what is asked ---- */
+
+static const struct {
+    int type; /* enum stp_type */
+    cudaDataType data;
+    cudaDataType scale;
+    cublasComputeType_t compute;
+} types[] = {
+    {STP_TYPE_F32, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {STP_TYPE_F64, CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F},
+    {STP_TYPE_F16, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {STP_TYPE_BF16, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+};
+
+static int find_type(int type)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (types[i].type == type)
+            return (int)i;
+    return -1;
+}
+
+enum stp_status stp_cuda_lt_check(const struct stp_product *p,
+                                  struct stp_error *err)
+{
+    const bool is_half = p->type == STP_TYPE_F16 || p->type == STP_TYPE_BF16;
+
+    if (p->m < 1 || p->n < 1 || p->k < 1 || p->m > INT_MAX || p->n > INT_MAX ||
+        p->k > INT_MAX)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a matrix product of %u x %u x %u", p->m, p->n, p->k);
+    if (find_type(p->type) < 0)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "no matrix products of type %d, only f32, f64, f16 and "
+                        "bf16",
+                        p->type);
+    if (p->type_c != p->type && !(is_half && p->type_c == STP_TYPE_F32))
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a product of %s into type %d, expected %s%s",
+                        stp_type_name(p->type), p->type_c,
+                        stp_type_name(p->type), is_half ? " or f32" : "");
+    return STP_OK;
+}
+
+static uint32_t alignment_of(const void *address)
+{
+    const uintptr_t bit = (uintptr_t)address & -(uintptr_t)address;
+
+    return bit == 0 || bit > MOST_ALIGNED ? MOST_ALIGNED : (uint32_t)bit;
+}
+
+static struct key key_of(const struct stp_product *p)
+{
+    return (struct key){{p->m, p->n, p->k, p->a_transposed, p->b_transposed,
+                         p->tf32, (uint32_t)p->type, (uint32_t)p->type_c,
+                         p->beta != 0, (uint32_t)p->epilogue,
+                         alignment_of(p->a), alignment_of(p->b),
+                         alignment_of(p->c), alignment_of(p->bias)}};
+}
+
+const struct stp_cuda_lt_plan *stp_cuda_lt_find(const struct stp_cuda_lt *lt,
+                                                const struct stp_product *p)
+{
+    const struct key key = key_of(p);
+
+    for (size_t i = 0; i < lt->n_plans; i++)
+        if (memcmp(&lt->plans[i].key, &key, sizeof(key)) == 0)
+            return &lt->plans[i];
+    return NULL;
+}
+
+bool stp_cuda_lt_fuses(const struct stp_cuda_lt_plan *plan)
+{
+    return plan->fused == plan->epilogue;
+}
+
+/* ---- running ---- */
+
+static cublasStatus_t multiply(const struct stp_cuda_lt *lt,
+                               const struct stp_cuda_lt_plan *plan,
+                               unsigned stream, const struct stp_product *p,
+                               const void *bias)
+{
+    static const double one64 = 1, zero64 = 0;
+    static const float one32 = 1, zero32 = 0;
+    const bool is_64 = p->type == STP_TYPE_F64;
+    const void *one = is_64 ? (const void *)&one64 : &one32;
+    const void *zero = is_64 ? (const void *)&zero64 : &zero32;
+    cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
+
+    if (plan->fused != STP_EPILOGUE_NONE)
+        result = lt->api.desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                  &bias, sizeof(bias));
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = lt->api.matmul(lt->handle, plan->desc, one, p->b, plan->a,
+                                p->a, plan->b, p->beta != 0 ? one : zero, p->c,
+                                plan->c, p->c, plan->c, &plan->algorithm,
+                                lt->workspace[stream], WORKSPACE,
+                                lt->rank->stream[stream]);
+    return result;
+}
+
+enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
+                                const struct stp_cuda_lt_plan *plan,
+                                unsigned stream, const struct stp_product *p,
+                                struct stp_error *err)
+{
+    const struct stp_train_epilogue rest = {
+        .m = p->m,
+        .n = p->n,
+        .type = p->type,
+        .type_c = p->type_c,
+        .relu = p->epilogue == STP_EPILOGUE_BIAS_RELU,
+        .c = p->c,
+        .bias = plan->fused == STP_EPILOGUE_NONE ? p->bias : NULL};
+    const cublasStatus_t result = multiply(lt, plan, stream, p, p->bias);
+
+    if (result != CUBLAS_STATUS_SUCCESS)
+        return result_of(lt, result, "cublasLtMatmul", err);
+    if (plan->fused == p->epilogue)
+        return STP_OK;
+    return stp_cuda_result(lt->rank,
+                           stp_train_epilogue(&rest, lt->rank->stream[stream]),
+                           "the epilogue of a matrix product", err);
+}
+
+/* ---- making plans ---- */
+
+static void free_plan(const struct stp_cuda_lt *lt,
+                      struct stp_cuda_lt_plan *plan)
+{
+    if (plan->desc != NULL)
+        lt->api.desc_destroy(plan->desc);
+    if (plan->a != NULL)
+        lt->api.layout_destroy(plan->a);
+    if (plan->b != NULL)
+        lt->api.layout_destroy(plan->b);
+    if (plan->c != NULL)
+        lt->api.layout_destroy(plan->c);
+    plan->desc = NULL;
+    plan->a = plan->b = plan->c = NULL;
+}
+
+static cublasStatus_t set_int(const struct stp_cuda_lt *lt,
+                              const struct stp_cuda_lt_plan *plan,
+                              cublasLtMatmulDescAttributes_t what,
+                              int32_t value)
+{
+    return lt->api.desc_set(plan->desc, what, &value, sizeof(value));
+}
+
+static cublasStatus_t describe(const struct stp_cuda_lt *lt,
+                               struct stp_cuda_lt_plan *plan,
+                               const struct stp_product *p)
+{
+    static const int32_t epilogues[STP_N_EPILOGUES] = {
+        [STP_EPILOGUE_NONE] = CUBLASLT_EPILOGUE_DEFAULT,
+        [STP_EPILOGUE_BIAS] = CUBLASLT_EPILOGUE_BIAS,
+        [STP_EPILOGUE_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
+    };
+    const int type = find_type(p->type);
+    const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
+    cublasStatus_t result = lt->api.desc_create(
+        &plan->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : types[type].compute,
+        types[type].scale);
+
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSA,
+                         p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSB,
+                         p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = set_int(lt, plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                         epilogues[plan->fused]);
+    if (result == CUBLAS_STATUS_SUCCESS && plan->fused != STP_EPILOGUE_NONE)
+        result = lt->api.desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                  &p->bias, sizeof(p->bias));
+    return result;
+}
+
+/* The library has columns first.  To it our C = op(A) op(B) is transposed, and
+ * so are A and B as they lie: C' = op(B)' op(A)', with B for the first.  A bias
+ * that is one a column here is one a row there, which is what it adds. */
+static cublasStatus_t lay_out(const struct stp_cuda_lt *lt,
+                              struct stp_cuda_lt_plan *plan,
+                              const struct stp_product *p)
+{
+    const cudaDataType type = types[find_type(p->type)].data;
+    const cudaDataType type_c = types[find_type(p->type_c)].data;
+    const unsigned b_rows = p->b_transposed ? p->k : p->n;
+    const unsigned b_columns = p->b_transposed ? p->n : p->k;
+    const unsigned a_rows = p->a_transposed ? p->m : p->k;
+    const unsigned a_columns = p->a_transposed ? p->k : p->m;
+    cublasStatus_t result =
+        lt->api.layout_create(&plan->a, type, b_rows, b_columns, b_rows);
+
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result =
+            lt->api.layout_create(&plan->b, type, a_rows, a_columns, a_rows);
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = lt->api.layout_create(&plan->c, type_c, p->n, p->m, p->n);
+    return result;
+}
+
+static cublasStatus_t limit(const struct stp_cuda_lt *lt,
+                            cublasLtMatmulPreference_t preference,
+                            const struct stp_product *p)
+{
+    const size_t workspace = WORKSPACE;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t what;
+        uint32_t value;
+    } alignments[] = {
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p->b)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p->a)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p->c)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p->c)},
+    };
+    cublasStatus_t result = lt->api.preference_set(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+        sizeof(workspace));
+
+    for (int i = 0; i < 4 && result == CUBLAS_STATUS_SUCCESS; i++)
+        result = lt->api.preference_set(preference, alignments[i].what,
+                                        &alignments[i].value, sizeof(uint32_t));
+    return result;
+}
+
+static cublasStatus_t choose(const struct stp_cuda_lt *lt,
+                             struct stp_cuda_lt_plan *plan,
+                             const struct stp_product *p)
+{
+    cublasLtMatmulHeuristicResult_t found[N_ALGORITHMS];
+    cublasLtMatmulPreference_t preference;
+    cublasStatus_t result = lt->api.preference_create(&preference);
+    int n = 0;
+
+    if (result != CUBLAS_STATUS_SUCCESS)
+        return result;
+    result = limit(lt, preference, p);
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result =
+            lt->api.heuristic(lt->handle, plan->desc, plan->a, plan->b, plan->c,
+                              plan->c, preference, N_ALGORITHMS, found, &n);
+    lt->api.preference_destroy(preference);
+    if (result != CUBLAS_STATUS_SUCCESS)
+        return result;
+    for (int i = 0; i < n; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS) {
+            plan->algorithm = found[i].algo;
+            return CUBLAS_STATUS_SUCCESS;
+        }
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+static cublasStatus_t build(const struct stp_cuda_lt *lt,
+                            struct stp_cuda_lt_plan *plan,
+                            const struct stp_product *p)
+{
+    cublasStatus_t result = describe(lt, plan, p);
+
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = lay_out(lt, plan, p);
+    if (result == CUBLAS_STATUS_SUCCESS)
+        result = choose(lt, plan, p);
+    if (result != CUBLAS_STATUS_SUCCESS)
+        free_plan(lt, plan);
+    return result;
+}
+
+static bool is_nan(int type, const void *element)
+{
+    uint32_t bits = 0;
+
+    memcpy(&bits, element, stp_type_size(type));
+    return type == STP_TYPE_F32   ? (bits & 0x7fffffff) > 0x7f800000
+           : type == STP_TYPE_F16 ? (bits & 0x7fff) > 0x7c00
+                                  : (bits & 0x7fff) > 0x7f80;
+}
+
+/* Tries it with a bias of NaN.  What does not run keeps nothing. */
+static enum stp_status keeps_nan(const struct stp_cuda_lt *lt,
+                                 const struct stp_cuda_lt_plan *plan,
+                                 const struct stp_product *p, bool *keeps_ret,
+                                 struct stp_error *err)
+{
+    cudaStream_t stream = lt->rank->stream[STP_STREAM_MAIN];
+    uint64_t element = 0;
+    cudaError_t result;
+
+    *keeps_ret = false;
+    if ((uint64_t)p->n * stp_type_size(p->type) > NANS ||
+        multiply(lt, plan, STP_STREAM_MAIN, p, lt->nans) !=
+            CUBLAS_STATUS_SUCCESS)
+        return STP_OK;
+    result = cudaMemcpyAsync(&element, p->c, stp_type_size(p->type_c),
+                             cudaMemcpyDeviceToHost, stream);
+    if (result == cudaSuccess)
+        result = cudaStreamSynchronize(stream);
+    *keeps_ret = is_nan(p->type_c, &element);
+    return stp_cuda_result(lt->rank, result, "a first matrix product", err);
+}
+
+/* As much of the epilogue in the library's kernel as it has, and does right. */
+static enum stp_status make_plan(const struct stp_cuda_lt *lt,
+                                 struct stp_cuda_lt_plan *plan,
+                                 const struct stp_product *p,
+                                 struct stp_error *err)
+{
+    const bool may_fuse = p->type_c == p->type && p->type != STP_TYPE_F64;
+    int fused = may_fuse ? (int)p->epilogue : (int)STP_EPILOGUE_NONE;
+    cublasStatus_t result;
+
+    if (fused == STP_EPILOGUE_BIAS_RELU && p->beta != 0)
+        fused = STP_EPILOGUE_BIAS; /* it cannot be tried: C would change */
+    for (;; fused--) {
+        bool keeps = true;
+        enum stp_status status = STP_OK;
+
+        plan->fused = (enum stp_epilogue)fused;
+        result = build(lt, plan, p);
+        if (result == CUBLAS_STATUS_SUCCESS && fused == STP_EPILOGUE_BIAS_RELU)
+            status = keeps_nan(lt, plan, p, &keeps, err);
+        if (result == CUBLAS_STATUS_SUCCESS && (keeps || status != STP_OK))
+            return status;
+        free_plan(lt, plan);
+        if (fused == STP_EPILOGUE_NONE)
+            return result_of(lt, result, "cublasLtMatmulAlgoGetHeuristic", err);
+    }
+}
+
+enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
+                                 const struct stp_product *p,
+                                 struct stp_error *err)
+{
+    struct stp_cuda_lt_plan *more =
+        realloc(lt->plans, (lt->n_plans + 1) * sizeof(*more));
+    struct stp_cuda_lt_plan plan = {.key = key_of(p), .epilogue = p->epilogue};
+    enum stp_status status;
+
+    if (more == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    lt->plans = more;
+    status = make_plan(lt, &plan, p, err);
+    if (status == STP_OK)
+        lt->plans[lt->n_plans++] = plan;
+    else
+        free_plan(lt, &plan);
+    return status;
+}
+
+void stp_cuda_lt_close(struct stp_cuda_lt *lt)
+{
+    if (lt == NULL)
+        return;
+    for (size_t i = 0; i < lt->n_plans; i++)
+        free_plan(lt, &lt->plans[i]);
+    free(lt->plans);
+    for (unsigned s = 0; s < STP_N_STREAMS; s++)
+        cudaFree(lt->workspace[s]);
+    cudaFree(lt->nans);
+    if (lt->handle != NULL)
+        lt->api.destroy(lt->handle);
+    free(lt);
+}

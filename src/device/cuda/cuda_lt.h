@@ -1,0 +1,49 @@
+/*
+ * cuda_lt.h - matrix products with their epilogues, by cuBLASLt
+ *
+ * Opened at run time.  What a shape needs is found out once, and kept: a plan.
+ * One instance a GPU, used by one thread.
+ */
+#ifndef STP_CUDA_LT_H
+#define STP_CUDA_LT_H
+
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/cuda.h"
+#include "device/engine.h"
+
+struct stp_cuda_lt;      /* opaque */
+struct stp_cuda_lt_plan; /* opaque */
+
+/* 'rank' outlives it.  STP_ERR_NOTHING if there is no cuBLASLt. */
+enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
+                                 struct stp_cuda_lt **lt_ret,
+                                 struct stp_error *err);
+
+/* STP_ERR_RANGE for a product that the engine does not have. */
+enum stp_status stp_cuda_lt_check(const struct stp_product *product,
+                                  struct stp_error *err);
+
+/* The plan for a product that was checked, or NULL: then make it first. */
+const struct stp_cuda_lt_plan *stp_cuda_lt_find(const struct stp_cuda_lt *lt,
+                                                const struct stp_product *p);
+
+/* Makes it while nothing runs on the GPU; writes to the product's C if that is
+ * not read. */
+enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
+                                 const struct stp_product *product,
+                                 struct stp_error *err);
+
+/* Whether the whole epilogue is in the product's kernel: not if the library has
+ * no such, or loses NaN in it. */
+bool stp_cuda_lt_fuses(const struct stp_cuda_lt_plan *plan);
+
+enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
+                                const struct stp_cuda_lt_plan *plan,
+                                unsigned stream,
+                                const struct stp_product *product,
+                                struct stp_error *err);
+
+void stp_cuda_lt_close(struct stp_cuda_lt *lt);
+
+#endif /* STP_CUDA_LT_H */

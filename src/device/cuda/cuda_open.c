@@ -1,0 +1,322 @@
+/* cuda_open.c - from options to GPUs that are ready to run collectives */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_plugin.h"
+#include "device/cuda/kernels.h"
+#include "device/host.h"
+
+enum { EVENT_US = 4, HOST_NAME = 64 };
+
+/* ---- which GPUs ---- */
+
+/* The first GPU of this process: those of a host's processes lie side by side,
+ * unless each sees only its own (CUDA_VISIBLE_DEVICES, Slurm's binding). */
+static enum stp_status choose_gpus(struct stp_cuda *d,
+                                   const struct stp_device_options *options,
+                                   unsigned *first_ret, struct stp_error *err)
+{
+    unsigned per_host = d->world->local_size;
+    unsigned n_threads = options->n_threads;
+    int n = 0;
+    cudaError_t result = cudaGetDeviceCount(&n);
+
+    if (result != cudaSuccess || n < 1)
+        return stp_fail(err, STP_ERR_NOTHING, 0, 0, "no GPU: %s",
+                        result != cudaSuccess ? cudaGetErrorString(result)
+                                              : "CUDA sees none");
+    d->n_gpus = options->n_gpus > 0 ? options->n_gpus : 1;
+    if (n_threads == 0)
+        n_threads = (unsigned)n < per_host * d->n_gpus
+                        ? 1
+                        : (unsigned)n / per_host / d->n_gpus;
+    d->n_local = n_threads * d->n_gpus;
+    *first_ret = d->world->local_rank * d->n_local;
+    if ((unsigned)n == d->n_local)
+        *first_ret = 0;
+    else if ((unsigned)n < d->n_local * per_host)
+        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                        "%u GPUs asked for on this host (processes %u, threads "
+                        "of each %u, GPUs of each %u), %d present",
+                        d->n_local * per_host, per_host, n_threads, d->n_gpus,
+                        n);
+    d->n_ranks = d->n_local * d->world->size;
+    return STP_OK;
+}
+
+static enum stp_status make_ranks(struct stp_cuda *d, unsigned first,
+                                  struct stp_error *err)
+{
+    d->ranks = calloc(d->n_local, sizeof(*d->ranks));
+    d->rank_lines = calloc(d->n_ranks, sizeof(*d->rank_lines));
+    if (d->ranks == NULL || d->rank_lines == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (unsigned i = 0; i < d->n_local; i++) {
+        d->ranks[i].gpu = (int)(first + i);
+        d->ranks[i].rank = d->world->rank * d->n_local + i;
+    }
+    return STP_OK;
+}
+
+/* ---- a rank ---- */
+
+static enum stp_status check_memory(const struct stp_cuda *d,
+                                    struct stp_cuda_rank *r,
+                                    struct stp_error *err)
+{
+    size_t free_bytes, total_bytes;
+    cudaError_t result = cudaMemGetInfo(&free_bytes, &total_bytes);
+
+    if (result != cudaSuccess)
+        return stp_cuda_result(r, result, "cudaMemGetInfo", err);
+    if (d->max_bytes < free_bytes / 2) {
+        r->free_bytes = free_bytes - 2 * d->max_bytes;
+        return STP_OK;
+    }
+    return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+                    "messages of %.1f GiB need two buffers of that size, but "
+                    "GPU %d has %.1f GiB free: expected at most %.1f GiB",
+                    (double)d->max_bytes / 1073741824.0, r->gpu,
+                    (double)free_bytes / 1073741824.0,
+                    (double)free_bytes / 2 / 1073741824.0);
+}
+
+static enum stp_status make_streams(struct stp_cuda_rank *r,
+                                    struct stp_error *err)
+{
+    int lowest, highest;
+    cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+
+    if (result == cudaSuccess)
+        result = cudaStreamCreateWithFlags(&r->stream[STP_STREAM_MAIN],
+                                           cudaStreamNonBlocking);
+    if (result == cudaSuccess)
+        result = cudaStreamCreateWithPriority(&r->stream[STP_STREAM_COMM],
+                                              cudaStreamNonBlocking, highest);
+    return stp_cuda_result(r, result, "cudaStreamCreate", err);
+}
+
+/* Random data to time with, until checks write theirs. */
+static cudaError_t make_buffers(const struct stp_cuda *d,
+                                struct stp_cuda_rank *r)
+{
+    const struct stp_pattern pattern = {
+        .type = STP_TYPE_U64, .ranks = d->n_ranks, .block = 1};
+    uint64_t n = d->max_bytes / 8;
+    size_t n_bytes = d->max_bytes > 16 ? d->max_bytes : 16;
+    cudaError_t result = cudaMalloc((void **)&r->send, n_bytes);
+
+    if (result == cudaSuccess)
+        result = cudaMalloc((void **)&r->recv, n_bytes);
+    if (result == cudaSuccess)
+        result = cudaMalloc((void **)&r->n_wrong, sizeof(*r->n_wrong));
+    if (result == cudaSuccess)
+        result = cudaMalloc((void **)&r->meeting, sizeof(*r->meeting));
+    if (result == cudaSuccess)
+        result = stp_kernel_fill(&pattern, r->rank, r->send, n, 0);
+    if (result == cudaSuccess)
+        result = stp_kernel_fill(&pattern, r->rank, r->recv, n, 0);
+    return result == cudaSuccess ? cudaDeviceSynchronize() : result;
+}
+
+static void describe(const struct stp_cuda_rank *r, char line[STP_RANK_LINE])
+{
+    struct cudaDeviceProp gpu;
+    char host[HOST_NAME];
+    char bus[32] = "?";
+
+    stp_host_name(host, sizeof(host));
+    if (cudaGetDeviceProperties(&gpu, r->gpu) != cudaSuccess)
+        gpu.name[0] = '\0';
+    cudaDeviceGetPCIBusId(bus, sizeof(bus), r->gpu);
+    if (strlen(bus) > 2)
+        bus[strlen(bus) - 2] = '\0'; /* the function, always 0 */
+    snprintf(line, STP_RANK_LINE,
+             " Rank %2u Group %2d Pid %6d on %10s device %2d [%s] %.60s",
+             r->rank, 0, (int)getpid(), host, r->gpu, bus, gpu.name);
+}
+
+static enum stp_status open_rank(struct stp_cuda *d, struct stp_cuda_rank *r,
+                                 struct stp_error *err)
+{
+    cudaError_t result = cudaSetDevice(r->gpu);
+    enum stp_status status = stp_cuda_result(r, result, "cudaSetDevice", err);
+
+    if (status == STP_OK)
+        status = check_memory(d, r, err);
+    if (status == STP_OK)
+        status = make_streams(r, err);
+    if (status == STP_OK)
+        status = stp_cuda_result(r, make_buffers(d, r), "cudaMalloc", err);
+    if (status == STP_OK)
+        describe(r, d->rank_lines[r->rank]);
+    return status;
+}
+
+static enum stp_status open_part(void *user, unsigned thread,
+                                 struct stp_error *err)
+{
+    struct stp_cuda *d = user;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < d->n_gpus && status == STP_OK; i++)
+        status = open_rank(d, &d->ranks[thread * d->n_gpus + i], err);
+    return status;
+}
+
+static enum stp_status connect_part(void *user, unsigned thread,
+                                    struct stp_error *err)
+{
+    struct stp_cuda *d = user;
+    struct stp_cuda_rank *first = &d->ranks[thread * d->n_gpus];
+    int result = d->nccl.group_start();
+
+    for (unsigned i = 0; i < d->n_gpus && result == 0; i++) {
+        cudaSetDevice(first[i].gpu);
+        result = d->nccl.comm_init_rank(&first[i].comm, (int)d->n_ranks, d->id,
+                                        (int)first[i].rank);
+    }
+    if (result == 0)
+        result = d->nccl.group_end();
+    cudaSetDevice(first->gpu);
+    return stp_cuda_nccl_result(d, first, result, "ncclCommInitRank", err);
+}
+
+/* ---- all of it ---- */
+
+static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
+{
+    struct stp_nccl_id *all = calloc(d->world->size, sizeof(*all));
+    enum stp_status status = STP_OK;
+
+    if (all == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    if (d->world->rank == 0)
+        status =
+            stp_cuda_nccl_result(d, &d->ranks[0], d->nccl.get_unique_id(&d->id),
+                                 "ncclGetUniqueId", err);
+    if (status == STP_OK)
+        status = d->world->ops->exchange(d->world->self, &d->id, sizeof(d->id),
+                                         all, err);
+    d->id = all[0];
+    free(all);
+    return status;
+}
+
+static unsigned count_hosts(char (*hosts)[HOST_NAME], unsigned n)
+{
+    unsigned n_hosts = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        unsigned j = 0;
+
+        while (j < i && strcmp(hosts[i], hosts[j]) != 0)
+            j++;
+        n_hosts += j == i;
+    }
+    return n_hosts;
+}
+
+static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
+{
+    const struct stp_world *world = d->world;
+    char(*hosts)[HOST_NAME] = calloc(world->size, HOST_NAME);
+    char(*lines)[STP_RANK_LINE] = calloc(d->n_ranks, STP_RANK_LINE);
+    enum stp_status status = STP_ERR_NOMEM;
+
+    if (hosts != NULL && lines != NULL) {
+        stp_host_name(d->info.machine, sizeof(d->info.machine));
+        status = world->ops->exchange(world->self, d->info.machine, HOST_NAME,
+                                      hosts, err);
+    } else
+        stp_fail(err, status, 0, 0, "out of memory");
+    if (status == STP_OK) {
+        d->info.n_nodes = count_hosts(hosts, world->size);
+        status = world->ops->exchange(
+            world->self, d->rank_lines[world->rank * d->n_local],
+            (size_t)d->n_local * STP_RANK_LINE, lines, err);
+    }
+    if (status == STP_OK)
+        memcpy(d->rank_lines, lines, (size_t)d->n_ranks * STP_RANK_LINE);
+    free(hosts);
+    free(lines);
+    return status;
+}
+
+/* What would also change NCCL's choice, and the reader should know of. */
+static void add_overrides(struct stp_device_info *info, const char *replaced)
+{
+    static const char *const names[] = {
+        "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
+    size_t n = strlen(info->what);
+
+    if (replaced[0] != '\0')
+        n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
+                              "; without NCCL_TUNER_PLUGIN=%s", replaced);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL && n < sizeof(info->what))
+            n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
+                                  "; with %s=%s", names[i], getenv(names[i]));
+}
+
+static void fill_info(struct stp_cuda *d, const char *replaced)
+{
+    struct stp_device_info *info = &d->info;
+    struct cudaDeviceProp gpu;
+
+    if (cudaGetDeviceProperties(&gpu, d->ranks[0].gpu) == cudaSuccess) {
+        snprintf(info->gpu, sizeof(info->gpu), "%.63s", gpu.name);
+        info->compute_capability = 10 * gpu.major + gpu.minor;
+    }
+    stp_nccl_version_name(d->nccl.version, info->nccl);
+    snprintf(info->backend, sizeof(info->backend), "nccl");
+    snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
+             stp_host_cpu_vendor());
+    info->n_ranks = d->n_ranks;
+    info->is_live = true;
+    info->has_data = true;
+    info->has_arms = stp_cuda_plugin_has_tuner();
+    info->event_us = EVENT_US;
+    snprintf(info->what, sizeof(info->what),
+             "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
+             d->n_ranks, info->gpu, info->n_nodes,
+             info->n_nodes == 1 ? "" : "s", info->machine, info->nccl);
+    add_overrides(info, replaced);
+}
+
+enum stp_status stp_cuda_set_up(struct stp_cuda *d,
+                                const struct stp_device_options *options,
+                                struct stp_error *err)
+{
+    unsigned first = 0;
+    char replaced[128] = "";
+    enum stp_status status = choose_gpus(d, options, &first, err);
+
+    if (status == STP_OK)
+        status = stp_nccl_open(&d->nccl, err);
+    if (status == STP_OK)
+        status = make_ranks(d, first, err);
+    if (status == STP_OK)
+        status = stp_cuda_plugin_begin(options->plugin, replaced, err);
+    if (status == STP_OK && options->graphs_file != NULL &&
+        setenv("NCCL_GRAPH_DUMP_FILE", options->graphs_file, 1) != 0)
+        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    if (status == STP_OK)
+        status = stp_crew_create(d->n_local / d->n_gpus, &d->crew, err);
+    if (status == STP_OK)
+        status = stp_crew_run(d->crew, open_part, d, d->world, 0, err);
+    status = stp_world_agree(d->world, status, err);
+    if (status == STP_OK)
+        status = exchange_id(d, err);
+    if (status == STP_OK)
+        status = stp_crew_run(d->crew, connect_part, d, d->world,
+                              d->time_limit_s, err);
+    if (status == STP_OK)
+        status = exchange_names(d, err);
+    if (status == STP_OK)
+        fill_info(d, replaced);
+    return status;
+}

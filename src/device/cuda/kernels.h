@@ -1,0 +1,40 @@
+/*
+ * kernels.h - the data of device/pattern.h on a GPU, and work bound by memory
+ *
+ * All run in 'stream' of the current device, whose memory the pointers name,
+ * and return at once.
+ */
+#ifndef STP_KERNELS_H
+#define STP_KERNELS_H
+
+#include <cuda_runtime_api.h>
+
+#include "device/pattern.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes elements 0 to n - 1 of what 'rank' gives. */
+cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
+                            void *data, uint64_t n, cudaStream_t stream);
+
+/* Writes 'n' elements that are wrong as what 'rank' gets. */
+cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
+                              void *data, uint64_t n, cudaStream_t stream);
+
+/* Adds to *n_wrong how many of 'n' elements are wrong as what 'rank' gets. */
+cudaError_t stp_kernel_count_wrong(const struct stp_pattern *pattern,
+                                   unsigned rank, const void *data, uint64_t n,
+                                   unsigned long long *n_wrong,
+                                   cudaStream_t stream);
+
+/* x[i] - y[i] into y[i], of 'n' floats: as much work as their sum, but done
+ * twice it is undone, so that data stay what they are however often it runs. */
+cudaError_t stp_kernel_elementwise(const float *x, float *y, uint64_t n,
+                                   cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_KERNELS_H */

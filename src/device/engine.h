@@ -1,0 +1,274 @@
+/*
+ * engine.h - what training needs from the machine it runs on
+ *
+ * device.h is for measuring loops and has no memory of its own; an engine has:
+ * buffers, the arithmetic of a multilayer perceptron, and collectives on
+ * buffers.  The training loop sees a machine only through this table.
+ *
+ * One instance is one rank, used by one thread.  All ranks make the same calls
+ * in the same order with the same numbers, but for addresses.
+ *
+ * Work is noted: what takes a stream returns at once, and may run at any time
+ * from then until synchronise() returns.  Work in one stream runs in order, the
+ * streams run side by side; wait() orders them.  So an engine may launch at
+ * once (CUDA), or note all and run it in synchronise() (CPUs, virtual time).
+ * The structs of arguments are copied.  What failed while it ran is what
+ * synchronise() returns; the engine can then only be closed.
+ *
+ * Addresses are of this engine, and mean nothing to anybody else: not to be
+ * read, but byte offsets may be added to them.  Those given to operations are
+ * multiples of their type's size; matrices and vectors that begin at multiples
+ * of STP_ENGINE_ALIGN are faster on GPUs.
+ *
+ * Matrices are row-major without gaps.  Types are enum stp_type: F32, F64, F16
+ * and BF16, unless an operation says less.  Arithmetic is in F32 or better, and
+ * what is stored is rounded to nearest, ties to even.  F64 is for tests: an
+ * engine may lack it (STP_ERR_RANGE), and only cast() mixes it with others.
+ */
+#ifndef STP_ENGINE_H
+#define STP_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/dtype.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "device/span.h"
+#include "device/transport.h"
+#include "launch/world.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STP_ENGINE_ALIGN = 256 }; /* bytes; alloc() gives multiples of it */
+
+struct stp_engine_info {
+    unsigned rank; /* of all */
+    unsigned n_ranks;
+    char gpu[96];   /* model of the GPU, or of the CPU */
+    char what[320]; /* one line, as that of struct stp_device_info */
+    bool has_data;  /* false in virtual time: nothing is computed, and
+                       download() gives zeros */
+    bool is_late;   /* computes in synchronise(), which may take long, and
+                       where nobody can stop it */
+    bool has_tf32;  /* whether stp_product.tf32 means anything */
+    bool fuses;     /* bias and ReLU are in the kernel of the product */
+};
+
+/* What follows a matrix product, before C is rounded and stored. */
+enum stp_epilogue {
+    STP_EPILOGUE_NONE,
+    STP_EPILOGUE_BIAS,      /* + bias[j] to column j */
+    STP_EPILOGUE_BIAS_RELU, /* max(0, that); NaN stays NaN */
+    STP_N_EPILOGUES,
+};
+
+/*
+ * C = epilogue(op(A) op(B) + beta C).  op(A) is m x k, op(B) k x n, C m x n;
+ * A is stored as k x m if a_transposed, B as n x k if b_transposed.  A, B and
+ * bias are of 'type'; C is of 'type' or, to add up gradients, of F32.
+ */
+struct stp_product {
+    unsigned m, n, k;
+    bool a_transposed, b_transposed;
+    bool tf32; /* F32 may be rounded to TF32 for the product */
+    int type;
+    int type_c;
+    double beta; /* 0 (C is not read) or 1 */
+    enum stp_epilogue epilogue;
+    const void *a, *b;
+    void *c;
+    const void *bias; /* n; NULL without one */
+};
+
+/*
+ * Softmax and cross-entropy of 'n' rows of 'classes' logits, with the mean over
+ * a batch that is larger: for each row with label y and probabilities p,
+ *
+ *     *loss    += loss_scale * -log p[y]     (F64, not NULL)
+ *     *correct += 1 if the first largest logit is at y   (F64; or NULL)
+ *     gradient  = gradient_scale * (p - [j = y])          (type; or NULL)
+ *
+ * with the largest logit subtracted first.  The sums run in any order.  Both
+ * scales are 1 / (global batch) for its mean, the latter times what gradients
+ * are scaled by.
+ */
+struct stp_cross_entropy {
+    unsigned n;
+    unsigned classes;
+    int type;             /* of logits and gradient */
+    const void *logits;   /* n x classes */
+    const int32_t *label; /* n, each from 0 to classes - 1 */
+    double loss_scale;
+    double gradient_scale;
+    double *loss;
+    double *correct;
+    void *gradient; /* may be 'logits' */
+};
+
+/*
+ * w -= rate * scale * gradient for 'n' elements, and a copy of w in another
+ * type.  Nothing of it happens if *skip (F32) is not 0.
+ */
+struct stp_update {
+    uint64_t n;
+    int type; /* of w: F32 or F64 */
+    int gradient_type;
+    int copy_type;
+    void *w;
+    const void *gradient;
+    void *copy; /* or NULL */
+    double rate;
+    double scale;      /* undoes that of the loss */
+    const float *skip; /* or NULL */
+};
+
+struct stp_engine_ops {
+    /* "cuda", "cpu" or "mock".  Static storage. */
+    const char *name;
+
+    void (*info)(const void *self, struct stp_engine_info *info_ret);
+
+    /* ---- at once, with nothing noted that is yet to run ---- */
+
+    /*
+     * 'nbytes' of zeros.  STP_ERR_NOMEM says for 'what', such as "gradients",
+     * how much was asked and how much there is.  Freed by release().
+     */
+    enum stp_status (*alloc)(void *self, uint64_t nbytes, const char *what,
+                             void **address_ret, struct stp_error *err);
+
+    /* Frees all that alloc() gave, so that the next run begins with all memory;
+     * close() does, too. */
+    void (*release)(void *self);
+
+    enum stp_status (*upload)(void *self, void *to, const void *from,
+                              uint64_t nbytes, struct stp_error *err);
+    enum stp_status (*download)(void *self, void *to, const void *from,
+                                uint64_t nbytes, struct stp_error *err);
+
+    /* stp_world_agree() of all ranks: how something went that each did by
+     * itself. */
+    enum stp_status (*agree)(void *self, enum stp_status status,
+                             struct stp_error *err);
+
+    /* Collectives from now on are tuned by the plugin, or by NCCL alone as at
+     * first, in the same communicator.  STP_ERR_RANGE for true if the engine
+     * was opened without a plugin. */
+    enum stp_status (*tune)(void *self, bool by_plugin, struct stp_error *err);
+
+    /* ---- work ---- */
+
+    /* Every byte becomes 0. */
+    enum stp_status (*zero)(void *self, unsigned stream, void *address,
+                            uint64_t nbytes, struct stp_error *err);
+
+    enum stp_status (*product)(void *self, unsigned stream,
+                               const struct stp_product *product,
+                               struct stp_error *err);
+
+    enum stp_status (*cross_entropy)(void *self, unsigned stream,
+                                     const struct stp_cross_entropy *what,
+                                     struct stp_error *err);
+
+    /* gradient[i] = 0 where output[i] is 0 or less, for 'n' elements: back
+     * through a ReLU whose output is known. */
+    enum stp_status (*relu_backward)(void *self, unsigned stream, int type,
+                                     uint64_t n, const void *output,
+                                     void *gradient, struct stp_error *err);
+
+    /* sum[j] = beta * sum[j] + the sum of column j of a 'rows' x 'columns'
+     * matrix of 'type': the gradient of a bias.  sum is of 'sum_type', which is
+     * 'type' or F32; beta is 0 or 1. */
+    enum stp_status (*column_sum)(void *self, unsigned stream, int type,
+                                  int sum_type, unsigned rows, unsigned columns,
+                                  double beta, const void *matrix, void *sum,
+                                  struct stp_error *err);
+
+    enum stp_status (*update)(void *self, unsigned stream,
+                              const struct stp_update *update,
+                              struct stp_error *err);
+
+    /* *found (F32) = 1 if any of the 'n' elements is infinite or NaN, else it
+     * stays as it is. */
+    enum stp_status (*find_nonfinite)(void *self, unsigned stream, int type,
+                                      uint64_t n, const void *data,
+                                      float *found, struct stp_error *err);
+
+    enum stp_status (*cast)(void *self, unsigned stream, uint64_t n,
+                            int from_type, const void *from, int to_type,
+                            void *to, struct stp_error *err);
+
+    /* x *= factor */
+    enum stp_status (*scale)(void *self, unsigned stream, int type, uint64_t n,
+                             double factor, void *x, struct stp_error *err);
+
+    /* Of all ranks: all-reduce, reduce-scatter, all-gather and broadcast, of
+     * sums and maxima, as struct stp_transfer has them. */
+    enum stp_status (*collective)(void *self, unsigned stream,
+                                  const struct stp_transfer *transfer,
+                                  struct stp_error *err);
+
+    /* ---- order and time ---- */
+
+    /* Event 'event', any number from 0, is when all that was noted before in
+     * this stream is done; each once between two synchronise(). */
+    enum stp_status (*record)(void *self, unsigned stream, unsigned event,
+                              struct stp_error *err);
+
+    /* What is noted later in this stream waits for an event recorded since the
+     * last synchronise(). */
+    enum stp_status (*wait)(void *self, unsigned stream, unsigned event,
+                            struct stp_error *err);
+
+    /* Returns when all that was noted is done on this rank.  STP_ERR_DEVICE
+     * names a rank that died. */
+    enum stp_status (*synchronise)(void *self, struct stp_error *err);
+
+    /* Microseconds between two events recorded before the last synchronise(),
+     * on this rank. */
+    double (*elapsed_us)(const void *self, unsigned from, unsigned to);
+
+    /* Microseconds since some moment in the past, by the host's clock; in
+     * virtual time, by that of what ran so far. */
+    double (*now_us)(const void *self);
+
+    /* ---- tracing: all three NULL where nothing can be traced ---- */
+
+    /* Traces what is noted from now on, with nothing noted that is yet to run.
+     * STP_ERR_NOTHING says what is missing for it, STP_ERR_NOMEM. */
+    enum stp_status (*trace_begin)(void *self, struct stp_error *err);
+
+    /* Ends it after a synchronise(), and appends what ran on this rank since it
+     * began; after a failure some of it.  'spans' is not sorted. */
+    enum stp_status (*trace_end)(void *self, struct stp_spans *spans,
+                                 struct stp_error *err);
+
+    /* What is noted from now on is in this range (static storage) of a step,
+     * within those that are open; NULL ends the innermost. */
+    void (*range)(void *self, const char *name);
+
+    void (*close)(void *self);
+};
+
+/* An open engine; close with engine.ops->close(engine.self). */
+struct stp_engine {
+    const struct stp_engine_ops *ops;
+    void *self;
+};
+
+struct stp_engine_options {
+    const struct stp_world *world; /* outlives the engines */
+    unsigned n_local;              /* ranks of this process; 0: 1 */
+    unsigned time_limit_s; /* for one synchronise(); 0: none.  Not for what a
+                              library does in a call: NCCL connects there */
+    const char *plugin;    /* as NCCL_TUNER_PLUGIN, or NULL */
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_ENGINE_H */

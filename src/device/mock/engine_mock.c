@@ -1,0 +1,464 @@
+#include "device/mock/engine_mock.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "device/mock/mock_engine.h"
+
+static void mock_info(const void *self, struct stp_engine_info *info_ret)
+{
+    *info_ret = ((const struct stp_mock_engine *)self)->info;
+}
+
+/* ---- at once ---- */
+
+/* Addresses begin where nobody has memory, and are never followed. */
+static enum stp_status mock_alloc(void *self, uint64_t nbytes, const char *what,
+                                  void **address_ret, struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+
+    if (nbytes > e->memory - e->taken)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+                        "no memory on each of %u %s for %s: %.2f GB beside "
+                        "%.2f GB, but a GPU has %.2f GB",
+                        e->info.n_ranks, e->info.gpu, what,
+                        (double)nbytes / 1e9, (double)e->taken / 1e9,
+                        (double)e->memory / 1e9);
+    *address_ret = (void *)(uintptr_t)(e->taken + STP_ENGINE_ALIGN);
+    nbytes = (nbytes / STP_ENGINE_ALIGN + 1) * STP_ENGINE_ALIGN;
+    e->taken += nbytes <= e->memory - e->taken ? nbytes : e->memory - e->taken;
+    return STP_OK;
+}
+
+static void mock_release(void *self)
+{
+    ((struct stp_mock_engine *)self)->taken = 0;
+}
+
+static enum stp_status mock_upload(void *self, void *to, const void *from,
+                                   uint64_t nbytes, struct stp_error *err)
+{
+    (void)self;
+    (void)to;
+    (void)from;
+    (void)nbytes;
+    (void)err;
+    return STP_OK;
+}
+
+static enum stp_status mock_download(void *self, void *to, const void *from,
+                                     uint64_t nbytes, struct stp_error *err)
+{
+    (void)self;
+    (void)from;
+    (void)err;
+    memset(to, 0, nbytes);
+    return STP_OK;
+}
+
+static enum stp_status mock_agree(void *self, enum stp_status status,
+                                  struct stp_error *err)
+{
+    (void)self;
+    (void)err;
+    return status;
+}
+
+static enum stp_status mock_tune(void *self, bool by_plugin,
+                                 struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+
+    if (by_plugin && e->plugin.comm == NULL)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "no plugin to tune with: the engine was opened "
+                        "without");
+    e->use_plugin = by_plugin;
+    return STP_OK;
+}
+
+/* ---- noting ---- */
+
+static enum stp_status grow(struct stp_mock_engine *e, struct stp_error *err)
+{
+    const size_t n = 2 * e->capacity + 64;
+    struct stp_mock_compute *computes =
+        realloc(e->computes, n * sizeof(*computes));
+    struct stp_mock_label *labels = realloc(e->labels, n * sizeof(*labels));
+
+    if (computes != NULL)
+        e->computes = computes;
+    if (labels != NULL)
+        e->labels = labels;
+    if (computes == NULL || labels == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    e->capacity = n;
+    return STP_OK;
+}
+
+static enum stp_status note(struct stp_mock_engine *e,
+                            const struct stp_note *what, struct stp_error *err)
+{
+    if (what->stream >= STP_N_STREAMS)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0, "stream %u of %u",
+                        what->stream, (unsigned)STP_N_STREAMS);
+    if (e->program.noted.ran)
+        e->n_noted = 0;
+    return stp_mock_note(&e->program, what, err);
+}
+
+static enum stp_status add(struct stp_mock_engine *e,
+                           const struct stp_note *what,
+                           struct stp_mock_compute compute,
+                           struct stp_error *err, const char *fmt, ...)
+    STP_PRINTF(5, 6);
+
+/* Notes a kernel or a collective; 'fmt' makes its name. */
+static enum stp_status add(struct stp_mock_engine *e,
+                           const struct stp_note *what,
+                           struct stp_mock_compute compute,
+                           struct stp_error *err, const char *fmt, ...)
+{
+    struct stp_note noted = *what;
+    enum stp_status status = STP_OK;
+    struct stp_mock_label *label;
+    va_list args;
+
+    if (e->program.noted.ran)
+        e->n_noted = 0;
+    if (e->n_noted == e->capacity)
+        status = grow(e, err);
+    noted.task = e->n_noted;
+    if (status == STP_OK)
+        status = note(e, &noted, err);
+    if (status != STP_OK)
+        return status;
+    e->computes[e->n_noted] = compute;
+    label = &e->labels[e->n_noted++];
+    label->range = stp_ranges_now(&e->ranges);
+    if (!e->traces)
+        return STP_OK;
+    va_start(args, fmt);
+    vsnprintf(label->name, sizeof(label->name), fmt, args);
+    va_end(args);
+    return STP_OK;
+}
+
+/* What reads and writes 'n_bytes' in all. */
+static enum stp_status add_kernel(struct stp_mock_engine *e, unsigned stream,
+                                  double n_bytes, const char *name,
+                                  struct stp_error *err)
+{
+    const struct stp_note what = {.kind = STP_NOTE_TASK, .stream = stream};
+
+    return add(e, &what, stp_mock_kernel(e->machine, n_bytes), err, "%s", name);
+}
+
+static double bytes_of(int type, uint64_t n)
+{
+    return (double)n * stp_type_size(type);
+}
+
+static enum stp_status mock_zero(void *self, unsigned stream, void *address,
+                                 uint64_t nbytes, struct stp_error *err)
+{
+    (void)address;
+    return add_kernel(self, stream, (double)nbytes, "zero", err);
+}
+
+static enum stp_status mock_product(void *self, unsigned stream,
+                                    const struct stp_product *p,
+                                    struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+    const struct stp_note what = {.kind = STP_NOTE_TASK, .stream = stream};
+    const struct stp_gemm gemm = {
+        .m = p->m, .n = p->n, .k = p->k, .type = p->type};
+    const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
+    struct stp_mock_compute compute;
+    enum stp_status status =
+        tf32 ? stp_mock_gemm_tf32(e->machine, &gemm, &compute, err)
+             : stp_mock_gemm(e->machine, &gemm, &compute, err);
+
+    return status == STP_OK
+               ? add(e, &what, compute, err, "product %s %u x %u x %u",
+                     tf32 ? "tf32" : stp_type_name(p->type), p->m, p->n, p->k)
+               : status;
+}
+
+static enum stp_status mock_cross_entropy(void *self, unsigned stream,
+                                          const struct stp_cross_entropy *what,
+                                          struct stp_error *err)
+{
+    const double logits =
+        bytes_of(what->type, (uint64_t)what->n * what->classes);
+
+    return add_kernel(self, stream, what->gradient ? 2 * logits : logits,
+                      "cross-entropy", err);
+}
+
+static enum stp_status mock_relu_backward(void *self, unsigned stream, int type,
+                                          uint64_t n, const void *output,
+                                          void *gradient, struct stp_error *err)
+{
+    (void)output;
+    (void)gradient;
+    return add_kernel(self, stream, 3 * bytes_of(type, n), "ReLU backward",
+                      err);
+}
+
+static enum stp_status mock_column_sum(void *self, unsigned stream, int type,
+                                       int sum_type, unsigned rows,
+                                       unsigned columns, double beta,
+                                       const void *matrix, void *sum,
+                                       struct stp_error *err)
+{
+    (void)sum_type; /* of next to nothing */
+    (void)beta;
+    (void)matrix;
+    (void)sum;
+    return add_kernel(self, stream, bytes_of(type, (uint64_t)rows * columns),
+                      "column sum", err);
+}
+
+static enum stp_status mock_update(void *self, unsigned stream,
+                                   const struct stp_update *u,
+                                   struct stp_error *err)
+{
+    const double copied = u->copy ? bytes_of(u->copy_type, u->n) : 0;
+
+    return add_kernel(self, stream,
+                      2 * bytes_of(u->type, u->n) +
+                          bytes_of(u->gradient_type, u->n) + copied,
+                      "update", err);
+}
+
+static enum stp_status mock_find_nonfinite(void *self, unsigned stream,
+                                           int type, uint64_t n,
+                                           const void *data, float *found,
+                                           struct stp_error *err)
+{
+    (void)data;
+    (void)found;
+    return add_kernel(self, stream, bytes_of(type, n), "find overflow", err);
+}
+
+static enum stp_status mock_cast(void *self, unsigned stream, uint64_t n,
+                                 int from_type, const void *from, int to_type,
+                                 void *to, struct stp_error *err)
+{
+    (void)from;
+    (void)to;
+    return add_kernel(self, stream,
+                      bytes_of(from_type, n) + bytes_of(to_type, n), "cast",
+                      err);
+}
+
+static enum stp_status mock_scale(void *self, unsigned stream, int type,
+                                  uint64_t n, double factor, void *x,
+                                  struct stp_error *err)
+{
+    (void)factor;
+    (void)x;
+    return add_kernel(self, stream, 2 * bytes_of(type, n), "scale", err);
+}
+
+/* Of one rank NCCL copies, or in place does nothing. */
+static enum stp_status collect_alone(struct stp_mock_engine *e, unsigned stream,
+                                     const struct stp_transfer *t,
+                                     struct stp_error *err)
+{
+    return t->in_place ? STP_OK
+                       : add_kernel(e, stream, 2 * bytes_of(t->type, t->n),
+                                    "copy", err);
+}
+
+static enum stp_status mock_collective(void *self, unsigned stream,
+                                       const struct stp_transfer *t,
+                                       struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+    const bool of_parts =
+        t->coll == ncclFuncAllGather || t->coll == ncclFuncReduceScatter;
+    const uint64_t n = of_parts ? t->n * e->info.n_ranks : t->n;
+    const struct stp_note what = {
+        .kind = STP_NOTE_COLLECTIVE,
+        .stream = stream,
+        .what = {.coll = t->coll,
+                 .n_bytes = n * stp_type_size(t->type),
+                 .type = t->type,
+                 .op = t->op,
+                 .root = (unsigned)t->root,
+                 .in_place = t->in_place}};
+
+    if (t->n == 0)
+        return STP_OK;
+    if (e->info.n_ranks == 1)
+        return collect_alone(e, stream, t, err);
+    return add(e, &what, (struct stp_mock_compute){0}, err, "%s %s %ju bytes",
+               stp_coll_name(t->coll), stp_type_name(t->type),
+               (uintmax_t)what.what.n_bytes);
+}
+
+/* ---- order and time ---- */
+
+static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
+                                   struct stp_error *err)
+{
+    const struct stp_note noted = {
+        .kind = STP_NOTE_RECORD, .stream = stream, .event = event};
+
+    return note(self, &noted, err);
+}
+
+static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
+                                 struct stp_error *err)
+{
+    const struct stp_note noted = {
+        .kind = STP_NOTE_WAIT, .stream = stream, .event = event};
+
+    return note(self, &noted, err);
+}
+
+static enum stp_status keep_spans(struct stp_mock_engine *e,
+                                  struct stp_error *err)
+{
+    const struct stp_program *noted = &e->program.noted;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < noted->n_notes && status == STP_OK; i++) {
+        const struct stp_note *n = &noted->notes[i];
+        const struct stp_task_time *time = &e->program.times[i];
+        struct stp_span span = {.stream = n->stream,
+                                .kind = n->kind == STP_NOTE_TASK
+                                            ? STP_SPAN_COMPUTE
+                                            : STP_SPAN_COMMUNICATION,
+                                .begin_us = time->begin_us,
+                                .end_us = time->end_us};
+
+        if (n->kind != STP_NOTE_TASK && n->kind != STP_NOTE_COLLECTIVE)
+            continue;
+        memcpy(span.name, e->labels[n->task].name, sizeof(span.name));
+        span.range = e->labels[n->task].range;
+        status = stp_spans_add(&e->spans, &span, err);
+    }
+    return status;
+}
+
+static enum stp_status mock_synchronise(void *self, struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+    struct mock_comm *comm = e->use_plugin ? e->plugin.comm : e->alone.comm;
+    enum stp_status status;
+
+    if (e->program.noted.ran || e->program.noted.n_notes == 0)
+        return STP_OK; /* nothing was noted since */
+    e->program.computes = e->computes;
+    status = stp_mock_run(&e->program, comm, &e->time, err);
+    return status == STP_OK && e->traces ? keep_spans(e, err) : status;
+}
+
+static double mock_elapsed_us(const void *self, unsigned from, unsigned to)
+{
+    const struct stp_mock_engine *e = self;
+
+    return e->program.event_us[to] - e->program.event_us[from];
+}
+
+static double mock_now_us(const void *self)
+{
+    return ((const struct stp_mock_engine *)self)->time.now_us;
+}
+
+/* ---- tracing ---- */
+
+static enum stp_status mock_trace_begin(void *self, struct stp_error *err)
+{
+    (void)err;
+    ((struct stp_mock_engine *)self)->traces = true;
+    return STP_OK;
+}
+
+static enum stp_status mock_trace_end(void *self, struct stp_spans *spans,
+                                      struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < e->spans.n && status == STP_OK; i++)
+        status = stp_spans_add(spans, &e->spans.all[i], err);
+    stp_spans_free(&e->spans);
+    e->traces = false;
+    return status;
+}
+
+static void mock_range(void *self, const char *name)
+{
+    stp_ranges_tell(&((struct stp_mock_engine *)self)->ranges, name);
+}
+
+/* ---- the end, and the beginning ---- */
+
+static void mock_close(void *self)
+{
+    struct stp_mock_engine *e = self;
+
+    stp_mock_engine_clear(e);
+    stp_mock_program_free(&e->program);
+    stp_spans_free(&e->spans);
+    free(e->computes);
+    free(e->labels);
+    free(e);
+}
+
+static const struct stp_engine_ops mock_ops = {
+    .name = "mock",
+    .info = mock_info,
+    .alloc = mock_alloc,
+    .release = mock_release,
+    .upload = mock_upload,
+    .download = mock_download,
+    .agree = mock_agree,
+    .tune = mock_tune,
+    .zero = mock_zero,
+    .product = mock_product,
+    .cross_entropy = mock_cross_entropy,
+    .relu_backward = mock_relu_backward,
+    .column_sum = mock_column_sum,
+    .update = mock_update,
+    .find_nonfinite = mock_find_nonfinite,
+    .cast = mock_cast,
+    .scale = mock_scale,
+    .collective = mock_collective,
+    .record = mock_record,
+    .wait = mock_wait,
+    .synchronise = mock_synchronise,
+    .elapsed_us = mock_elapsed_us,
+    .now_us = mock_now_us,
+    .trace_begin = mock_trace_begin,
+    .trace_end = mock_trace_end,
+    .range = mock_range,
+    .close = mock_close,
+};
+
+enum stp_status
+stp_engine_mock_open(const struct stp_engine_mock_options *options,
+                     struct stp_engine *engine_ret, struct stp_error *err)
+{
+    struct stp_mock_engine *e = calloc(1, sizeof(*e));
+    enum stp_status status;
+
+    if (e == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    status = stp_mock_engine_set_up(e, options, err);
+    if (status != STP_OK) {
+        mock_close(e);
+        return status;
+    }
+    *engine_ret = (struct stp_engine){.ops = &mock_ops, .self = e};
+    return STP_OK;
+}

@@ -1,0 +1,443 @@
+#include "device/mock/mock_program.h"
+
+#include <stdlib.h>
+
+#include "core/rng.h"
+#include "device/mock/mock_source.h"
+#include "device/mock/operation.h"
+
+/* A program that runs, and what lies between two times taken. */
+struct running {
+    struct stp_mock_program *p;
+    struct stp_virtual_time *time;
+    struct stp_error *err;
+    size_t begin;
+    size_t end;
+    bool beside; /* it has compute in one stream, collectives in the other */
+    double quantile; /* of all that is in it, if it has both */
+};
+
+static enum stp_status fail(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+}
+
+static void worsen(const struct running *r, enum stp_source source)
+{
+    if (source > r->p->source)
+        r->p->source = source;
+}
+
+static bool computes(const struct stp_note *note)
+{
+    return note->kind == STP_NOTE_COMPUTE ||
+           note->kind == STP_NOTE_ELEMENTWISE || note->kind == STP_NOTE_TASK;
+}
+
+static enum stp_status no_memory(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}
+
+/* ---- noting ---- */
+
+/* A group is launched at its end: what is noted within it is of it. */
+static enum stp_status check_group(const struct stp_mock_program *p,
+                                   const struct stp_note *note,
+                                   struct stp_error *err)
+{
+    const struct stp_note *last;
+
+    if (p->in_group == (note->kind == STP_NOTE_GROUP_BEGIN) &&
+        (p->in_group || note->kind == STP_NOTE_GROUP_END))
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        p->in_group ? "a group within a group"
+                                    : "the end of a group that was not begun");
+    if (!p->in_group || note->kind == STP_NOTE_GROUP_END)
+        return STP_OK;
+    if (note->kind != STP_NOTE_COLLECTIVE)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "only collectives can be in a group");
+    last = &p->noted.notes[p->noted.n_notes - 1];
+    if (last->kind == STP_NOTE_COLLECTIVE && last->stream != note->stream)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a group in two streams, expected one");
+    return STP_OK;
+}
+
+enum stp_status stp_mock_note(struct stp_mock_program *p,
+                              const struct stp_note *note,
+                              struct stp_error *err)
+{
+    enum stp_status status = check_group(p, note, err);
+
+    if (status == STP_OK)
+        status = stp_program_add(&p->noted, note, err);
+    if (status == STP_OK && note->kind == STP_NOTE_GROUP_BEGIN)
+        p->in_group = true;
+    if (status == STP_OK && note->kind == STP_NOTE_GROUP_END)
+        p->in_group = false;
+    return status;
+}
+
+struct mock_call stp_mock_call(const struct stp_collective *what)
+{
+    struct mock_call call = {.coll = (ncclFunc_t)what->coll,
+                             .n_bytes = what->n_bytes,
+                             .root = (int)what->root};
+
+    stp_set_operation(&call, what->type, what->op);
+    return call;
+}
+
+/* ---- collectives ---- */
+
+static double draw(struct stp_virtual_time *time)
+{
+    return stp_rng_unit(time->seed, time->n_draws++);
+}
+
+/* The compute that a collective runs beside: the last before it between these
+ * times, else the first after it. */
+static size_t compute_of(const struct running *r, size_t at)
+{
+    const struct stp_note *notes = r->p->noted.notes;
+
+    for (size_t i = at; i > r->begin; i--)
+        if (computes(&notes[i - 1]))
+            return i - 1;
+    while (!computes(&notes[at]))
+        at++;
+    return at;
+}
+
+/* And the collective that a compute runs beside: the next, else the last. */
+static size_t collective_of(const struct running *r, size_t at)
+{
+    const struct stp_note *notes = r->p->noted.notes;
+
+    for (size_t i = at; i < r->end; i++)
+        if (notes[i].kind == STP_NOTE_COLLECTIVE)
+            return i;
+    while (notes[at].kind != STP_NOTE_COLLECTIVE)
+        at--;
+    return at;
+}
+
+/* The time of a run alone, longer or shorter by 'quantile' of the spread. */
+static enum stp_status find_time(const struct running *r, size_t at,
+                                 const struct mock_run *run, double quantile,
+                                 double *us_ret)
+{
+    struct mock_time time;
+    struct mock_overlap overlap;
+    ncclResult_t rc;
+
+    if (r->beside) {
+        rc = mock_machine_overlap(r->time->machine, run,
+                                  r->p->parts[compute_of(r, at)].compute.us,
+                                  r->time->round, quantile, &overlap);
+        *us_ret = overlap.comm_us;
+        time.source = overlap.source;
+    } else {
+        rc = mock_machine_time(r->time->machine, run, r->time->round, quantile,
+                               &time);
+        *us_ret = time.us;
+    }
+    if (rc != ncclSuccess)
+        return fail(r->err);
+    worsen(r, stp_mock_source(time.source));
+    return STP_OK;
+}
+
+/* Whether NCCL ran both of a group as if they were one. */
+static bool as_one(const struct mock_call *calls,
+                   const struct mock_outcome *outcomes, size_t a, size_t b)
+{
+    return calls[a].coll == calls[b].coll && calls[a].kind == calls[b].kind &&
+           outcomes[a].algo == outcomes[b].algo &&
+           outcomes[a].proto == outcomes[b].proto &&
+           outcomes[a].tuned_channels == outcomes[b].tuned_channels;
+}
+
+/*
+ * Those of a group that ran as one are taken to last as long as one of all
+ * their bytes, and what did not run as one, one after the other.
+ */
+static enum stp_status price(const struct running *r, size_t at, size_t n,
+                             const struct mock_call *calls,
+                             const struct mock_outcome *outcomes)
+{
+    struct stp_mock_part *part = &r->p->parts[at];
+    double quantile = r->beside ? r->quantile : draw(r->time);
+    double *us = &r->p->tasks[at].us;
+
+    *us = 0;
+    part->run.n_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct mock_run run = mock_outcome_run(&calls[i], &outcomes[i]);
+        bool counted = false;
+        double part_us = 0;
+        enum stp_status status;
+
+        for (size_t j = 0; j < i; j++)
+            counted |= as_one(calls, outcomes, i, j);
+        if (counted)
+            continue;
+        for (size_t j = i + 1; j < n; j++)
+            if (as_one(calls, outcomes, i, j))
+                run.n_bytes += calls[j].n_bytes;
+        status = find_time(r, at, &run, quantile, &part_us);
+        if (status != STP_OK)
+            return status;
+        *us += part_us;
+        if (run.n_bytes > part->run.n_bytes)
+            part->run = run;
+    }
+    return STP_OK;
+}
+
+/* All of the group is its first collective's. */
+static enum stp_status run_group(const struct running *r, size_t at, size_t n)
+{
+    const struct stp_note *notes = &r->p->noted.notes[at];
+    struct mock_call *calls = calloc(n, sizeof(*calls));
+    struct mock_outcome *outcomes = calloc(n, sizeof(*outcomes));
+    enum stp_status status = STP_OK;
+
+    if (calls == NULL || outcomes == NULL)
+        status = no_memory(r->err);
+    for (size_t i = 0; i < n && status == STP_OK; i++)
+        calls[i] = stp_mock_call(&notes[i].what);
+    if (status == STP_OK &&
+        mock_comm_group(r->p->comm, calls, n, outcomes) != ncclSuccess)
+        status = fail(r->err);
+    if (status == STP_OK)
+        status = price(r, at, n, calls, outcomes);
+    for (size_t i = 1; i < n && status == STP_OK; i++) {
+        r->p->parts[at + i].run = r->p->parts[at].run;
+        r->p->tasks[at + i].kind = STP_TASK_NOTHING;
+    }
+    free(calls);
+    free(outcomes);
+    return status;
+}
+
+static enum stp_status run_collective(const struct running *r, size_t at)
+{
+    const struct mock_call call = stp_mock_call(&r->p->noted.notes[at].what);
+    struct mock_outcome outcome;
+
+    if (mock_comm_collective(r->p->comm, &call, &outcome) != ncclSuccess)
+        return fail(r->err);
+    return price(r, at, 1, &call, &outcome);
+}
+
+/* The collective at *at, or the group that begins there: *at is then at its
+ * end. */
+static enum stp_status run_collectives(const struct running *r, size_t *at)
+{
+    const struct stp_note *notes = r->p->noted.notes;
+    size_t first = *at;
+
+    if (notes[first].kind == STP_NOTE_COLLECTIVE)
+        return run_collective(r, first);
+    if (notes[first].kind != STP_NOTE_GROUP_BEGIN)
+        return STP_OK;
+    while (++*at < r->end && notes[*at].kind == STP_NOTE_COLLECTIVE)
+        ;
+    return *at > ++first ? run_group(r, first, *at - first) : STP_OK;
+}
+
+/* ---- between two times taken ---- */
+
+static bool takes_time(const struct stp_mock_program *p, size_t i)
+{
+    const struct stp_note *note = &p->noted.notes[i];
+
+    return note->kind == STP_NOTE_RECORD && !p->is_waited[note->event];
+}
+
+static void find_end(struct running *r)
+{
+    const struct stp_program *noted = &r->p->noted;
+    bool in[STP_N_STREAMS] = {false}; /* compute in this stream */
+    bool out[STP_N_STREAMS] = {false};
+
+    r->end = r->begin;
+    do {
+        const struct stp_note *note = &noted->notes[r->end];
+
+        in[note->stream] |= computes(note);
+        out[note->stream] |= note->kind == STP_NOTE_COLLECTIVE;
+    } while (!takes_time(r->p, r->end++) && r->end < noted->n_notes);
+    r->beside = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
+                (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
+}
+
+static enum stp_status price_compute(const struct running *r, size_t at)
+{
+    double alone_us = r->p->parts[at].compute.us;
+    struct mock_overlap overlap;
+
+    worsen(r, r->p->parts[at].compute.source);
+    r->p->tasks[at].us = alone_us;
+    if (!r->beside)
+        return STP_OK;
+    if (mock_machine_overlap(
+            r->time->machine, &r->p->parts[collective_of(r, at)].run, alone_us,
+            r->time->round, r->quantile, &overlap) != ncclSuccess)
+        return fail(r->err);
+    r->p->tasks[at].us = overlap.compute_us;
+    return STP_OK;
+}
+
+/* Collectives first: how compute spreads is recorded with them. */
+static enum stp_status price_all(struct running *r)
+{
+    enum stp_status status = STP_OK;
+
+    if (r->beside)
+        r->quantile = draw(r->time);
+    for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
+        status = run_collectives(r, &i);
+    for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
+        if (computes(&r->p->noted.notes[i]))
+            status = price_compute(r, i);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static bool reserve_events(struct stp_mock_program *p)
+{
+    size_t n = 2 * (size_t)p->noted.n_events;
+    double *event_us;
+    bool *is_waited;
+
+    if (p->noted.n_events <= p->n_events)
+        return true;
+    event_us = realloc(p->event_us, n * sizeof(*event_us));
+    if (event_us != NULL)
+        p->event_us = event_us;
+    is_waited = realloc(p->is_waited, n * sizeof(*is_waited));
+    if (is_waited != NULL)
+        p->is_waited = is_waited;
+    if (event_us == NULL || is_waited == NULL)
+        return false;
+    p->n_events = n;
+    return true;
+}
+
+static bool reserve_parts(struct stp_mock_program *p)
+{
+    size_t n = p->noted.capacity;
+    struct stp_mock_part *parts;
+    struct stp_task *tasks;
+    struct stp_task_time *times;
+
+    if (n <= p->capacity)
+        return true;
+    parts = realloc(p->parts, n * sizeof(*parts));
+    if (parts != NULL)
+        p->parts = parts;
+    tasks = realloc(p->tasks, n * sizeof(*tasks));
+    if (tasks != NULL)
+        p->tasks = tasks;
+    times = realloc(p->times, n * sizeof(*times));
+    if (times != NULL)
+        p->times = times;
+    if (parts == NULL || tasks == NULL || times == NULL)
+        return false;
+    p->capacity = n;
+    return true;
+}
+
+static double slowdown(void *user, size_t compute, size_t collective)
+{
+    const struct running *r = user;
+    struct mock_overlap overlap;
+
+    if (mock_machine_overlap(r->time->machine, &r->p->parts[collective].run,
+                             r->p->parts[compute].compute.us, r->time->round,
+                             0.5, &overlap) != ncclSuccess)
+        return 1; /* it had a time, so it has this */
+    return overlap.slowdown;
+}
+
+static enum stp_status prepare(const struct running *r)
+{
+    static const enum stp_task_kind kinds[] = {
+        [STP_NOTE_COLLECTIVE] = STP_TASK_COLLECTIVE,
+        [STP_NOTE_GROUP_BEGIN] = STP_TASK_NOTHING,
+        [STP_NOTE_GROUP_END] = STP_TASK_NOTHING,
+        [STP_NOTE_COMPUTE] = STP_TASK_COMPUTE,
+        [STP_NOTE_ELEMENTWISE] = STP_TASK_COMPUTE,
+        [STP_NOTE_RECORD] = STP_TASK_RECORD,
+        [STP_NOTE_WAIT] = STP_TASK_WAIT,
+        [STP_NOTE_TASK] = STP_TASK_COMPUTE,
+    };
+    struct stp_mock_program *p = r->p;
+    enum stp_status status = STP_OK;
+
+    if (!reserve_events(p) || !reserve_parts(p))
+        return no_memory(r->err);
+    for (size_t i = 0; i < p->noted.n_events; i++)
+        p->is_waited[i] = false;
+    for (size_t i = 0; i < p->noted.n_notes && status == STP_OK; i++) {
+        const struct stp_note *note = &p->noted.notes[i];
+
+        p->tasks[i] = (struct stp_task){.kind = kinds[note->kind],
+                                        .stream = note->stream,
+                                        .event = note->event};
+        if (note->kind == STP_NOTE_WAIT)
+            p->is_waited[note->event] = true;
+        if (note->kind == STP_NOTE_COMPUTE)
+            status = stp_mock_gemm(r->time->machine, &note->gemm,
+                                   &p->parts[i].compute, r->err);
+        if (note->kind == STP_NOTE_ELEMENTWISE)
+            p->parts[i].compute =
+                stp_mock_elementwise(r->time->machine, note->n_bytes);
+        if (note->kind == STP_NOTE_TASK)
+            p->parts[i].compute = p->computes[note->task];
+    }
+    return status;
+}
+
+enum stp_status stp_mock_replay(struct stp_mock_program *p,
+                                struct stp_virtual_time *time,
+                                struct stp_error *err)
+{
+    struct running r = {.p = p, .time = time, .err = err};
+    enum stp_status status = prepare(&r);
+
+    p->source = STP_SOURCE_RECORDED;
+
+    for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
+        find_end(&r);
+        status = price_all(&r);
+    }
+    if (status == STP_OK)
+        time->now_us = stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
+                                       slowdown, &r, p->event_us, p->times);
+    return status;
+}
+
+enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
+                             struct stp_virtual_time *time,
+                             struct stp_error *err)
+{
+    stp_program_begin(&p->noted);
+    p->comm = comm;
+    return stp_mock_replay(p, time, err);
+}
+
+void stp_mock_program_free(struct stp_mock_program *p)
+{
+    stp_program_free(&p->noted);
+    free(p->parts);
+    free(p->tasks);
+    free(p->times);
+    free(p->event_us);
+    free(p->is_waited);
+}

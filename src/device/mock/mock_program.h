@@ -1,0 +1,79 @@
+/*
+ * mock_program.h - what was noted on a recorded machine, and running it
+ *
+ * Times are drawn from what was recorded, in the order of the notes: one draw a
+ * collective, or one for all that lies between two times taken where there are
+ * compute and collectives in different streams, since recorded spreads are of
+ * whole iterations.
+ * A time is taken by an event that nobody waits for.
+ */
+#ifndef STP_MOCK_PROGRAM_H
+#define STP_MOCK_PROGRAM_H
+
+#include "device/device.h"
+#include "device/mock/mock_compute.h"
+#include "device/mock/mock_streams.h"
+#include "device/program.h"
+#include "mock_nccl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What comes of a note when it runs. */
+struct stp_mock_part {
+    struct mock_run run;             /* of a collective; of a group its largest
+                                        part */
+    struct stp_mock_compute compute; /* alone, as recorded or modelled */
+};
+
+/* All zero to begin with. */
+struct stp_mock_program {
+    struct stp_program noted;
+    struct stp_mock_part *parts; /* one a note */
+    struct stp_task *tasks;      /* one a note */
+    struct stp_task_time *times; /* one a note, of the last run */
+    size_t capacity;
+    double *event_us; /* by event */
+    bool *is_waited;
+    size_t n_events;
+    const struct stp_mock_compute *computes; /* of the owner's notes of
+                                                STP_NOTE_TASK, by task */
+    struct mock_comm *comm;                  /* whose collectives these are */
+    bool in_group;
+    enum stp_source source; /* of the last run: the worst of its times */
+};
+
+/* When it runs, and on what. */
+struct stp_virtual_time {
+    const struct mock_machine *machine;
+    uint64_t seed;
+    uint64_t n_draws; /* of the spread so far */
+    double round;     /* in [0, 1), which recorded round */
+    double now_us;
+};
+
+/* Appends; STP_ERR_RANGE for what cannot be in a group, or no group can be. */
+enum stp_status stp_mock_note(struct stp_mock_program *p,
+                              const struct stp_note *note,
+                              struct stp_error *err);
+
+/* Runs what was noted since the last time, on 'comm'. */
+enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
+                             struct stp_virtual_time *time,
+                             struct stp_error *err);
+
+/* Runs once more what the last stp_mock_run() ran. */
+enum stp_status stp_mock_replay(struct stp_mock_program *p,
+                                struct stp_virtual_time *time,
+                                struct stp_error *err);
+
+void stp_mock_program_free(struct stp_mock_program *p);
+
+/* The collective as mock NCCL is called with it. */
+struct mock_call stp_mock_call(const struct stp_collective *what);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_MOCK_PROGRAM_H */

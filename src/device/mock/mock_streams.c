@@ -1,0 +1,148 @@
+#include "device/mock/mock_streams.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "device/device.h"
+
+/* One stream, under way. */
+struct stream {
+    unsigned id;
+    size_t at; /* the task that runs or waits; the number of tasks at the end */
+    double left_us; /* of it, alone */
+    bool runs;
+};
+
+struct streams {
+    const struct stp_task *tasks;
+    size_t n;
+    double now_us;
+    double *event_us;
+    struct stp_task_time *times; /* or NULL */
+    size_t next_collective;      /* the first that has not ended */
+    struct stream stream[STP_N_STREAMS];
+};
+
+static size_t next_of(const struct streams *s, unsigned stream, size_t from)
+{
+    while (from < s->n && s->tasks[from].stream != stream)
+        from++;
+    return from;
+}
+
+static size_t next_collective(const struct streams *s, size_t from)
+{
+    while (from < s->n && s->tasks[from].kind != STP_TASK_COLLECTIVE)
+        from++;
+    return from;
+}
+
+/* Begins what the stream comes to, if it may begin now.  Returns whether it
+ * went on to another task, which may be what the other stream waits for. */
+static bool step(struct streams *s, struct stream *stream)
+{
+    const struct stp_task *task;
+
+    if (stream->at == s->n || stream->runs)
+        return false;
+    task = &s->tasks[stream->at];
+    if (task->kind == STP_TASK_COMPUTE || (task->kind == STP_TASK_COLLECTIVE &&
+                                           stream->at == s->next_collective)) {
+        stream->runs = true;
+        stream->left_us = task->us;
+        if (s->times != NULL)
+            s->times[stream->at].begin_us = s->now_us;
+        return false;
+    }
+    if (task->kind == STP_TASK_COLLECTIVE ||
+        (task->kind == STP_TASK_WAIT && isnan(s->event_us[task->event])))
+        return false;
+    if (task->kind == STP_TASK_RECORD)
+        s->event_us[task->event] = s->now_us;
+    stream->at = next_of(s, stream->id, stream->at + 1);
+    return true;
+}
+
+static void begin_what_can(struct streams *s)
+{
+    bool moved;
+
+    do {
+        moved = false;
+        for (unsigned i = 0; i < STP_N_STREAMS; i++)
+            while (step(s, &s->stream[i]))
+                moved = true;
+    } while (moved);
+}
+
+static double slowdown(const struct streams *s, stp_task_slowdown beside,
+                       void *user)
+{
+    const struct stream *a = &s->stream[STP_STREAM_MAIN];
+    const struct stream *b = &s->stream[STP_STREAM_COMM];
+
+    if (!a->runs || !b->runs)
+        return 1;
+    if (s->tasks[a->at].kind == s->tasks[b->at].kind)
+        return 2;
+    if (s->tasks[a->at].kind == STP_TASK_COMPUTE)
+        return beside(user, a->at, b->at);
+    return beside(user, b->at, a->at);
+}
+
+static void end(struct streams *s, struct stream *stream)
+{
+    stream->runs = false;
+    if (s->times != NULL)
+        s->times[stream->at].end_us = s->now_us;
+    if (stream->at == s->next_collective)
+        s->next_collective = next_collective(s, stream->at + 1);
+    stream->at = next_of(s, stream->id, stream->at + 1);
+}
+
+/* Lets time pass until the next task ends; false if none runs. */
+static bool advance(struct streams *s, stp_task_slowdown beside, void *user)
+{
+    double alone_us = INFINITY;
+
+    for (unsigned i = 0; i < STP_N_STREAMS; i++)
+        if (s->stream[i].runs)
+            alone_us = fmin(alone_us, s->stream[i].left_us);
+    if (isinf(alone_us))
+        return false;
+    s->now_us += alone_us * slowdown(s, beside, user);
+    for (unsigned i = 0; i < STP_N_STREAMS; i++) {
+        struct stream *stream = &s->stream[i];
+
+        if (!stream->runs)
+            continue;
+        stream->left_us -= alone_us;
+        if (stream->left_us <= 0)
+            end(s, stream);
+    }
+    return true;
+}
+
+double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
+                       stp_task_slowdown beside, void *user, double *event_us,
+                       struct stp_task_time *times_ret)
+{
+    struct streams s = {.tasks = tasks,
+                        .n = n,
+                        .now_us = start_us,
+                        .event_us = event_us,
+                        .times = times_ret};
+
+    for (size_t i = 0; i < n; i++)
+        if (tasks[i].kind == STP_TASK_RECORD)
+            event_us[tasks[i].event] = NAN; /* not yet */
+    for (size_t i = 0; i < n && times_ret != NULL; i++)
+        times_ret[i] = (struct stp_task_time){0};
+    s.next_collective = next_collective(&s, 0);
+    for (unsigned i = 0; i < STP_N_STREAMS; i++)
+        s.stream[i] = (struct stream){.id = i, .at = next_of(&s, i, 0)};
+    do
+        begin_what_can(&s);
+    while (advance(&s, beside, user));
+    return s.now_us;
+}

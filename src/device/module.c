@@ -1,0 +1,26 @@
+#include "device/module.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+enum stp_status stp_module_open(const char *path,
+                                const struct stp_module **module_ret,
+                                struct stp_error *err)
+{
+    const struct stp_module *module;
+    void *handle;
+
+    if (access(path, F_OK) != 0)
+        return stp_fail(err, STP_ERR_IO, 0, 0, "no file '%s'", path);
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL)
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", dlerror());
+    module = dlsym(handle, STP_MODULE_SYMBOL);
+    if (module == NULL || module->abi != STP_MODULE_ABI) {
+        dlclose(handle);
+        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                        "'%s' is of another version of Steptune", path);
+    }
+    *module_ret = module;
+    return STP_OK;
+}

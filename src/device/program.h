@@ -1,0 +1,59 @@
+/*
+ * program.h - what a device has noted and is yet to run
+ */
+#ifndef STP_PROGRAM_H
+#define STP_PROGRAM_H
+
+#include "device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_note_kind {
+    STP_NOTE_COLLECTIVE,
+    STP_NOTE_GROUP_BEGIN,
+    STP_NOTE_GROUP_END,
+    STP_NOTE_COMPUTE,
+    STP_NOTE_ELEMENTWISE,
+    STP_NOTE_RECORD,
+    STP_NOTE_WAIT,
+    STP_NOTE_TASK, /* an engine's: no device notes it */
+};
+
+/* One thing noted; what its kind does not need is 0. */
+struct stp_note {
+    enum stp_note_kind kind;
+    unsigned stream;
+    unsigned event;
+    struct stp_collective what;
+    struct stp_gemm gemm;
+    uint64_t n_bytes; /* of each vector of an elementwise kernel */
+    size_t task;      /* which of the engine's */
+};
+
+/* Begin with zeros; free with stp_program_free(). */
+struct stp_program {
+    struct stp_note *notes;
+    size_t n_notes;
+    size_t capacity;
+    unsigned n_events; /* one more than the highest event recorded */
+    bool ran;          /* the next note is the first of another program */
+};
+
+/* Appends; to an empty program if the last one ran.  STP_ERR_RANGE for a wait
+ * for an event that no earlier note records, or STP_ERR_NOMEM. */
+enum stp_status stp_program_add(struct stp_program *program,
+                                const struct stp_note *note,
+                                struct stp_error *err);
+
+/* To be called where it runs first: empties it if it ran before and nothing was
+ * noted since. */
+void stp_program_begin(struct stp_program *program);
+
+void stp_program_free(struct stp_program *program);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_PROGRAM_H */

@@ -1,0 +1,64 @@
+#include "device/span.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum stp_status stp_spans_add(struct stp_spans *spans,
+                              const struct stp_span *span,
+                              struct stp_error *err)
+{
+    const size_t n = 2 * spans->capacity + 64;
+    struct stp_span *more;
+
+    if (spans->n == spans->capacity) {
+        more = realloc(spans->all, n * sizeof(*more));
+        if (more == NULL)
+            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        spans->all = more;
+        spans->capacity = n;
+    }
+    spans->all[spans->n++] = *span;
+    return STP_OK;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct stp_span *a = left;
+    const struct stp_span *b = right;
+
+    if (a->begin_us != b->begin_us)
+        return a->begin_us < b->begin_us ? -1 : 1;
+    return (a->stream > b->stream) - (a->stream < b->stream);
+}
+
+void stp_spans_sort(struct stp_spans *spans)
+{
+    if (spans->n > 0)
+        qsort(spans->all, spans->n, sizeof(*spans->all), compare);
+}
+
+void stp_spans_free(struct stp_spans *spans)
+{
+    free(spans->all);
+    memset(spans, 0, sizeof(*spans));
+}
+
+void stp_ranges_tell(struct stp_ranges *ranges, const char *name)
+{
+    if (name != NULL) {
+        ranges->n_opened++;
+        if (ranges->n < STP_OPEN_RANGES)
+            ranges->open[ranges->n] =
+                (struct stp_part){.name = name, .number = ranges->n_opened};
+        ranges->n++;
+    } else if (ranges->n > 0) {
+        ranges->n--;
+    }
+}
+
+struct stp_part stp_ranges_now(const struct stp_ranges *ranges)
+{
+    return ranges->n == 0 || ranges->n > STP_OPEN_RANGES
+               ? (struct stp_part){0}
+               : ranges->open[ranges->n - 1];
+}

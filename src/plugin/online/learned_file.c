@@ -1,0 +1,230 @@
+#include "plugin/online/learned_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/names.h"
+#include "plugin/settings.h"
+
+enum { MAX_OLD = 4 << 20 }; /* bytes of a file that is added to */
+
+static const char head[] = STP_LEARNED_MAGIC
+    "\n"
+    "# Each rule was settled by what was measured in a job; the comment above\n"
+    "# it has its gain over what ran before, and the 95 percent interval.\n"
+    "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,"
+    "gpu\n";
+
+struct job {
+    const char *path;
+    const struct stp_learned_rules *learned;
+    const struct stp_shape *shape;
+    struct stp_error *err;
+};
+
+static enum stp_status cannot(const struct job *job, const char *what)
+{
+    return stp_fail(job->err, STP_ERR_IO, 0, 0, "cannot %s '%.200s': %s", what,
+                    job->path, strerror(errno));
+}
+
+/* ---- the rules ---- */
+
+/* A rule of ours up to its maximum of bytes: as the old file has it. */
+static void begin_rule(const struct stp_learned *rule, char text[128])
+{
+    snprintf(text, 128, "%s,%" PRIu64 ",%" PRIu64 ",",
+             stp_coll_name(rule->coll), rule->bytes.min, rule->bytes.max);
+}
+
+static void end_rule(const struct job *job, char text[256])
+{
+    const char *gpu = job->shape->gpu;
+
+    snprintf(text, 256, ",%zu,%zu,%s", job->shape->n_nodes, job->shape->n_ranks,
+             gpu != NULL && strpbrk(gpu, ",#\n") == NULL ? gpu : "*");
+}
+
+static void write_rule(const struct job *job, const struct stp_learned *rule,
+                       FILE *fp)
+{
+    char begin[128];
+    char end[256];
+
+    if (rule->arm.algo < 0)
+        return;
+    begin_rule(rule, begin);
+    end_rule(job, end);
+    fprintf(fp, "# %.4gx (%.4g to %.4g), %" PRIu64 " calls\n", rule->gain,
+            rule->gain_low, rule->gain_high, rule->n_calls);
+    fprintf(fp, "%s%s,%s,%d%s\n", begin, stp_algo_name(rule->arm.algo),
+            stp_proto_name(rule->arm.proto),
+            rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, end);
+}
+
+/* ---- what the file has already ---- */
+
+/* Whether we know better than the rule in 'line'. */
+static bool is_replaced(const struct job *job, const char *line)
+{
+    char begin[128];
+    char end[256];
+    size_t len = strlen(line);
+
+    end_rule(job, end);
+    if (len < strlen(end) || strcmp(line + len - strlen(end), end) != 0)
+        return false;
+    for (size_t i = 0; i < job->learned->n; i++) {
+        begin_rule(&job->learned->rules[i], begin);
+        if (strncmp(line, begin, strlen(begin)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Copies the rules of 'old' that stay, each with the comment above it. */
+static void keep_rules(const struct job *job, char *old, FILE *fp)
+{
+    const char *comment = NULL;
+    char *rest = old;
+    char *line;
+
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        bool is_rule = *line != '#' && *line != '\0' &&
+                       strncmp(line, "collective,", 11) != 0;
+
+        if (is_rule && !is_replaced(job, line)) {
+            if (comment != NULL)
+                fprintf(fp, "%s\n", comment);
+            fprintf(fp, "%s\n", line);
+        }
+        comment = *line == '#' && !is_rule ? line : NULL;
+    }
+}
+
+static char *read_all(FILE *fp)
+{
+    char *text = malloc(MAX_OLD + 1);
+    size_t n;
+
+    if (text == NULL)
+        return NULL;
+    n = fread(text, 1, MAX_OLD, fp);
+    text[n] = '\0';
+    return text;
+}
+
+static enum stp_status keep_old(const struct job *job, FILE *to)
+{
+    FILE *from = fopen(job->path, "re");
+    enum stp_status status = STP_OK;
+    char *old;
+
+    if (from == NULL)
+        return errno == ENOENT ? STP_OK : cannot(job, "read");
+    old = read_all(from);
+    if (old == NULL)
+        status = stp_fail(job->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    else if (old[0] != '\0' &&
+             strncmp(old, STP_LEARNED_MAGIC, strlen(STP_LEARNED_MAGIC)) != 0)
+        status =
+            stp_fail(job->err, STP_ERR_IO, 0, 0,
+                     "'%.200s' is no file of what was learned, and is left "
+                     "as it is",
+                     job->path);
+    else
+        keep_rules(job, old, to);
+    free(old);
+    fclose(from);
+    return status;
+}
+
+/* ---- the file ---- */
+
+static enum stp_status write_to(const struct job *job, const char *temporary,
+                                FILE *fp)
+{
+    enum stp_status status;
+    bool ok;
+
+    fputs(head, fp);
+    status = keep_old(job, fp);
+    for (size_t i = 0; i < job->learned->n; i++)
+        write_rule(job, &job->learned->rules[i], fp);
+    ok = fflush(fp) == 0 && ferror(fp) == 0;
+    if (status == STP_OK && (!ok || rename(temporary, job->path) != 0))
+        status = cannot(job, "write");
+    return status;
+}
+
+static enum stp_status write_beside(const struct job *job)
+{
+    char temporary[STP_PATH_SIZE + 8];
+    enum stp_status status;
+    FILE *fp;
+    int fd;
+
+    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", job->path);
+    fd = mkostemp(temporary, O_CLOEXEC);
+    fp = fd < 0 ? NULL : fdopen(fd, "w");
+    if (fp == NULL)
+        return cannot(job, "write beside");
+    fchmod(fd, 0644);
+    status = write_to(job, temporary, fp);
+    fclose(fp);
+    if (status != STP_OK)
+        unlink(temporary);
+    return status;
+}
+
+/* Whoever else writes here waits. */
+static int lock_folder(const char *path)
+{
+    char folder[STP_PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    int fd;
+
+    if (slash == NULL)
+        snprintf(folder, sizeof(folder), ".");
+    else
+        snprintf(folder, sizeof(folder), "%.*s/", (int)(slash - path), path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0)
+        flock(fd, LOCK_EX);
+    return fd;
+}
+
+/* A device, such as /dev/null, takes what it is given; it must not become a
+ * file. */
+static bool is_device(const char *path)
+{
+    struct statx st;
+
+    return statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 &&
+           S_ISCHR(st.stx_mode);
+}
+
+enum stp_status stp_learned_save(const char *path,
+                                 const struct stp_learned_rules *learned,
+                                 const struct stp_shape *shape,
+                                 struct stp_error *err)
+{
+    const struct job job = {path, learned, shape, err};
+    enum stp_status status;
+    int lock;
+
+    if (is_device(path))
+        return STP_OK;
+    lock = lock_folder(path);
+    status = write_beside(&job);
+    if (lock >= 0)
+        close(lock);
+    return status;
+}

@@ -1,0 +1,220 @@
+#define _GNU_SOURCE /* statx(): fstat() is a newer symbol in newer glibcs */
+#include "plugin/online/reward_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BUFFER = 16 << 10 };
+
+enum reason { GOOD, MISSING, LINK, KIND, OWNER, UNREADABLE, N_REASONS };
+
+static const char *const words[N_REASONS] = {
+    [LINK] = "is a link, expected a file",
+    [KIND] = "is no regular file",
+    [OWNER] = "is somebody else's, expected a file of this user",
+    [UNREADABLE] = "cannot be read: ",
+};
+
+struct stp_reward_file {
+    char *path;
+    int fd; /* -1: not open */
+    uint64_t offset;
+    bool was_open;
+    bool is_told[N_REASONS];
+    uint64_t n_skipped;
+    struct stp_reward_log log;
+};
+
+enum stp_status stp_reward_file_open(const char *path,
+                                     struct stp_reward_file **file_ret,
+                                     struct stp_error *err)
+{
+    struct stp_reward_file *file = calloc(1, sizeof(*file));
+    char *copy = strdup(path);
+
+    if (file == NULL || copy == NULL) {
+        free(file);
+        free(copy);
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    }
+    file->path = copy;
+    file->fd = -1;
+    *file_ret = file;
+    return STP_OK;
+}
+
+void stp_reward_file_close(struct stp_reward_file *file)
+{
+    if (file == NULL)
+        return;
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->path);
+    free(file);
+}
+
+/* ---- which file ---- */
+
+static enum reason judge(const struct statx *st)
+{
+    if (S_ISLNK(st->stx_mode))
+        return LINK;
+    if (!S_ISREG(st->stx_mode))
+        return KIND;
+    return st->stx_uid == geteuid() ? GOOD : OWNER;
+}
+
+static bool stat_fd(int fd, struct statx *st)
+{
+    return statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, st) == 0;
+}
+
+/* What is at the path, without opening it: to open a FIFO would be noticed at
+ * its other end. */
+static enum reason look(const char *path, struct statx *st)
+{
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, st) == 0)
+        return judge(st);
+    return errno == ENOENT ? MISSING : UNREADABLE;
+}
+
+/* It may be another one by now than when it was looked at. */
+static enum reason open_path(const char *path, int *fd_ret, struct statx *st)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    enum reason reason;
+
+    if (fd < 0)
+        return errno == ENOENT ? MISSING : UNREADABLE;
+    reason = stat_fd(fd, st) ? judge(st) : UNREADABLE;
+    if (reason == GOOD)
+        *fd_ret = fd;
+    else
+        close(fd);
+    return reason;
+}
+
+/* Leaves all but the end of a long backlog out, up to the next line: the byte
+ * before the end tells whether that is at once. */
+static void skip_backlog(struct stp_reward_file *file, uint64_t size)
+{
+    if (size <= STP_REWARD_BACKLOG)
+        return;
+    file->offset = size - STP_REWARD_BACKLOG - 1;
+    file->n_skipped = file->offset;
+    file->log.is_too_long = 1;
+}
+
+static void begin(struct stp_reward_file *file, int fd, uint64_t size)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = fd;
+    file->offset = 0;
+    stp_reward_log_restart(&file->log);
+    if (!file->was_open)
+        skip_backlog(file, size);
+    file->was_open = true;
+}
+
+static bool is_same(int fd, const struct statx *st)
+{
+    struct statx old;
+
+    return fd >= 0 && stat_fd(fd, &old) && old.stx_ino == st->stx_ino &&
+           old.stx_dev_major == st->stx_dev_major &&
+           old.stx_dev_minor == st->stx_dev_minor;
+}
+
+/* ---- what is in it ---- */
+
+static enum reason rewind_if_shorter(struct stp_reward_file *file)
+{
+    struct statx st;
+
+    if (!stat_fd(file->fd, &st))
+        return UNREADABLE;
+    if (st.stx_size < file->offset) {
+        file->offset = 0;
+        stp_reward_log_restart(&file->log);
+    }
+    return GOOD;
+}
+
+/* Reads up to the end, but at most *n_left_ret bytes, which it counts. */
+static enum reason read_on(struct stp_reward_file *file, size_t *n_left_ret,
+                           stp_reward_sink sink, void *user)
+{
+    char buffer[BUFFER];
+    enum reason reason = rewind_if_shorter(file);
+
+    while (reason == GOOD && *n_left_ret > 0) {
+        size_t want = *n_left_ret < BUFFER ? *n_left_ret : BUFFER;
+        ssize_t n = pread(file->fd, buffer, want, (off_t)file->offset);
+
+        if (n < 0)
+            return UNREADABLE;
+        if (n == 0)
+            break;
+        file->offset += (uint64_t)n;
+        *n_left_ret -= (size_t)n;
+        stp_reward_log_feed(&file->log, buffer, (size_t)n, sink, user);
+    }
+    return reason;
+}
+
+/* The rest of the file that is open, then another one that was at the path
+ * before that. */
+static enum reason read_all(struct stp_reward_file *file, stp_reward_sink sink,
+                            void *user)
+{
+    struct statx st;
+    enum reason found = look(file->path, &st);
+    bool is_other = found == GOOD && !is_same(file->fd, &st);
+    size_t n_left = STP_REWARD_PIECE;
+    enum reason reason = GOOD;
+    int fd;
+
+    if (file->fd >= 0)
+        reason = read_on(file, &n_left, sink, user);
+    if (reason != GOOD || n_left == 0)
+        return reason;
+    if (!is_other)
+        return found;
+    reason = open_path(file->path, &fd, &st);
+    if (reason != GOOD)
+        return reason;
+    begin(file, fd, st.stx_size);
+    return read_on(file, &n_left, sink, user);
+}
+
+enum stp_status stp_reward_file_read(struct stp_reward_file *file,
+                                     stp_reward_sink sink, void *user,
+                                     struct stp_error *err)
+{
+    enum reason reason = read_all(file, sink, user);
+    int error = errno;
+
+    if (reason == GOOD || reason == MISSING || file->is_told[reason])
+        return STP_OK;
+    file->is_told[reason] = true;
+    return stp_fail(err, STP_ERR_IO, 0, 0, "the reward file '%.120s' %s%s",
+                    file->path, words[reason],
+                    reason == UNREADABLE ? strerror(error) : "");
+}
+
+const struct stp_reward_log *
+stp_reward_file_log(const struct stp_reward_file *file)
+{
+    return &file->log;
+}
+
+uint64_t stp_reward_file_skipped(const struct stp_reward_file *file)
+{
+    return file->n_skipped;
+}

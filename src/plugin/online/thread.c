@@ -1,0 +1,87 @@
+#include "plugin/online/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* These moved into libc in glibc 2.32 and 2.34, and got its version: the older
+ * names are there in every glibc. */
+#if defined(__GLIBC__) && defined(__x86_64__)
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
+__asm__(".symver pthread_join,pthread_join@GLIBC_2.2.5");
+__asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.2.5");
+#elif defined(__GLIBC__) && defined(__aarch64__)
+__asm__(".symver pthread_create,pthread_create@GLIBC_2.17");
+__asm__(".symver pthread_join,pthread_join@GLIBC_2.17");
+__asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.17");
+#endif
+
+struct stp_thread {
+    void (*look)(void *user);
+    void *user;
+    int ms;
+    pid_t pid;
+    int stop[2]; /* a pipe: closing its end wakes the thread up */
+    pthread_t id;
+};
+
+static void *run(void *arg)
+{
+    struct stp_thread *t = arg;
+    struct pollfd stop = {.fd = t->stop[0], .events = POLLIN};
+
+    int n;
+
+    while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
+        t->look(t->user);
+    return NULL;
+}
+
+static void free_thread(struct stp_thread *t)
+{
+    close(t->stop[0]);
+    free(t);
+}
+
+enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
+                                 struct stp_thread **thread_ret,
+                                 struct stp_error *err)
+{
+    struct stp_thread *t = calloc(1, sizeof(*t));
+    sigset_t all, before;
+    int failed;
+
+    if (t == NULL || pipe2(t->stop, O_CLOEXEC) != 0) {
+        free(t);
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "no room for a thread");
+    }
+    t->look = look;
+    t->user = user;
+    t->ms = ms;
+    t->pid = getpid();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    failed = pthread_create(&t->id, NULL, run, t);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) {
+        close(t->stop[1]);
+        free_thread(t);
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "no thread to be had");
+    }
+    *thread_ret = t;
+    return STP_OK;
+}
+
+void stp_thread_stop(struct stp_thread *thread)
+{
+    if (thread == NULL)
+        return;
+    close(thread->stop[1]);
+    if (thread->pid == getpid())
+        pthread_join(thread->id, NULL);
+    free_thread(thread);
+}

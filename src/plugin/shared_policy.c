@@ -1,0 +1,190 @@
+#include "plugin/shared_policy.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file, read once. */
+struct file {
+    struct file *next;
+    struct stp_policy *policy;
+    size_t n_users; /* of struct stp_shared_policy */
+    char path[];
+};
+
+/* That file for communicators of one shape. */
+struct stp_shared_policy {
+    struct stp_shared_policy *next;
+    struct file *file;
+    struct stp_compiled *compiled;
+    size_t n_users; /* communicators */
+    size_t n_ranks;
+    size_t n_nodes;
+    char gpu[]; /* "" if unknown */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct file *files;
+    struct stp_shared_policy *shared;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char *gpu_or_empty(const struct stp_shape *shape)
+{
+    return shape->gpu != NULL ? shape->gpu : "";
+}
+
+static struct stp_shared_policy *find_shared(const char *path,
+                                             const struct stp_shape *shape)
+{
+    for (struct stp_shared_policy *s = process.shared; s != NULL; s = s->next)
+        if (s->n_ranks == shape->n_ranks && s->n_nodes == shape->n_nodes &&
+            strcmp(s->gpu, gpu_or_empty(shape)) == 0 &&
+            strcmp(s->file->path, path) == 0)
+            return s;
+    return NULL;
+}
+
+static struct file *find_file(const char *path)
+{
+    for (struct file *f = process.files; f != NULL; f = f->next)
+        if (strcmp(f->path, path) == 0)
+            return f;
+    return NULL;
+}
+
+static enum stp_status read_file(const char *path, struct file **file_ret,
+                                 struct stp_error *err)
+{
+    size_t size = strlen(path) + 1;
+    struct file *f = calloc(1, sizeof(*f) + size);
+    enum stp_status status;
+
+    if (f == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    memcpy(f->path, path, size);
+    status = stp_policy_load(path, &f->policy, err);
+    if (status != STP_OK) {
+        free(f);
+        return status;
+    }
+    f->next = process.files;
+    process.files = f;
+    *file_ret = f;
+    return STP_OK;
+}
+
+static void drop_file_if_unused(struct file *file)
+{
+    struct file **p = &process.files;
+
+    if (file->n_users > 0)
+        return;
+    while (*p != file)
+        p = &(*p)->next;
+    *p = file->next;
+    stp_policy_free(file->policy);
+    free(file);
+}
+
+static enum stp_status share(struct file *file, const struct stp_shape *shape,
+                             struct stp_shared_policy **shared_ret,
+                             struct stp_error *err)
+{
+    size_t size = strlen(gpu_or_empty(shape)) + 1;
+    struct stp_shared_policy *s = calloc(1, sizeof(*s) + size);
+    enum stp_status status;
+
+    if (s == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    status = stp_policy_compile(file->policy, shape, &s->compiled, err);
+    if (status != STP_OK) {
+        free(s);
+        return status;
+    }
+    memcpy(s->gpu, gpu_or_empty(shape), size);
+    s->n_ranks = shape->n_ranks;
+    s->n_nodes = shape->n_nodes;
+    s->file = file;
+    file->n_users++;
+    s->next = process.shared;
+    process.shared = s;
+    *shared_ret = s;
+    return STP_OK;
+}
+
+static enum stp_status acquire_locked(const char *path,
+                                      const struct stp_shape *shape,
+                                      struct stp_shared_policy **shared_ret,
+                                      struct stp_error *err)
+{
+    struct stp_shared_policy *s = find_shared(path, shape);
+    struct file *file;
+    enum stp_status status = STP_OK;
+
+    if (s == NULL) {
+        file = find_file(path);
+        if (file == NULL)
+            status = read_file(path, &file, err);
+        if (status != STP_OK)
+            return status;
+        status = share(file, shape, &s, err);
+        drop_file_if_unused(file);
+        if (status != STP_OK)
+            return status;
+    }
+    s->n_users++;
+    *shared_ret = s;
+    return STP_OK;
+}
+
+enum stp_status stp_shared_policy_acquire(const char *path,
+                                          const struct stp_shape *shape,
+                                          struct stp_shared_policy **shared_ret,
+                                          struct stp_error *err)
+{
+    enum stp_status status;
+
+    pthread_mutex_lock(&process.lock);
+    status = acquire_locked(path, shape, shared_ret, err);
+    pthread_mutex_unlock(&process.lock);
+    return status;
+}
+
+void stp_shared_policy_release(struct stp_shared_policy *shared)
+{
+    struct stp_shared_policy **p = &process.shared;
+
+    pthread_mutex_lock(&process.lock);
+    if (--shared->n_users == 0) {
+        while (*p != shared)
+            p = &(*p)->next;
+        *p = shared->next;
+        shared->file->n_users--;
+        drop_file_if_unused(shared->file);
+        stp_compiled_free(shared->compiled);
+        free(shared);
+    }
+    pthread_mutex_unlock(&process.lock);
+}
+
+const struct stp_compiled *
+stp_shared_policy_compiled(const struct stp_shared_policy *shared)
+{
+    return shared->compiled;
+}
+
+const char *stp_shared_policy_path(const struct stp_shared_policy *shared)
+{
+    return shared->file->path;
+}
+
+uint64_t stp_shared_policy_hash(const struct stp_shared_policy *shared)
+{
+    return stp_policy_hash(shared->file->policy);
+}
+
+size_t stp_shared_policy_rules(const struct stp_shared_policy *shared)
+{
+    return stp_policy_size(shared->file->policy);
+}

@@ -1,0 +1,43 @@
+/*
+ * shared_policy.h - one compiled policy for all communicators of a process
+ *
+ * A job makes hundreds of communicators, most of them of the same few shapes.
+ * The first one reads the file; while any of them lives, the later ones share
+ * what it read, even if the file has changed since: what one process read at
+ * different times could differ from what another read.
+ *
+ * The list of what is shared is the only state that a plugin keeps outside its
+ * communicators.
+ */
+#ifndef STP_SHARED_POLICY_H
+#define STP_SHARED_POLICY_H
+
+#include <stdint.h>
+
+#include "core/policy/policy.h"
+
+struct stp_shared_policy; /* opaque, counted */
+
+/*
+ * The policy at 'path', compiled for '*shape'.  On success *shared_ret must be
+ * given back with stp_shared_policy_release(); on failure it is untouched and
+ * *err says why, as stp_policy_load() and stp_policy_compile() do.  Any number
+ * of threads at once.
+ */
+enum stp_status stp_shared_policy_acquire(const char *path,
+                                          const struct stp_shape *shape,
+                                          struct stp_shared_policy **shared_ret,
+                                          struct stp_error *err);
+
+void stp_shared_policy_release(struct stp_shared_policy *shared);
+
+/* Live as long as 'shared'. */
+const struct stp_compiled *
+stp_shared_policy_compiled(const struct stp_shared_policy *shared);
+const char *stp_shared_policy_path(const struct stp_shared_policy *shared);
+uint64_t stp_shared_policy_hash(const struct stp_shared_policy *shared);
+
+/* The number of rules in the file. */
+size_t stp_shared_policy_rules(const struct stp_shared_policy *shared);
+
+#endif /* STP_SHARED_POLICY_H */

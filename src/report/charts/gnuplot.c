@@ -1,0 +1,167 @@
+#include "report/charts/gnuplot.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "report/file.h"
+
+extern char **environ;
+
+static const struct {
+    const char *name;
+    const char *terminal;
+    const char *fallback; /* if gnuplot was built without it; NULL: no other */
+} formats[STP_N_PLOT_FORMATS] = {
+    [STP_PLOT_PNG] = {"png", "pngcairo", "png"},
+    [STP_PLOT_SVG] = {"svg", "svg", NULL},
+};
+
+const char *stp_plot_format_name(enum stp_plot_format format)
+{
+    return formats[format].name;
+}
+
+void stp_gnuplot_quote(const char *text, FILE *fp)
+{
+    fputc('\'', fp);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            fputc('\'', fp);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, fp);
+    }
+    fputc('\'', fp);
+}
+
+void stp_gnuplot_begin(enum stp_plot_format format, unsigned width,
+                       unsigned height, FILE *fp)
+{
+    const char *terminal = formats[format].terminal;
+    const char *fallback = formats[format].fallback;
+
+    fputs("set encoding utf8\n", fp);
+    if (fallback != NULL)
+        fprintf(fp,
+                "if (strstrt(GPVAL_TERMINALS, '%s') == 0) {\n"
+                "set terminal %s noenhanced size %u,%u\n"
+                "} else {\n",
+                terminal, fallback, width, height);
+    fprintf(fp,
+            "set terminal %s noenhanced size %u,%u font 'Sans,13' background "
+            "'#ffffff'\n",
+            terminal, width, height);
+    if (fallback != NULL)
+        fputs("}\n", fp);
+}
+
+enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err)
+{
+    FILE *script = tmpfile();
+
+    if (script == NULL)
+        return stp_fail(err, STP_ERR_IO, 0, 0,
+                        "cannot make a temporary file: %s", strerror(errno));
+    *script_ret = script;
+    return STP_OK;
+}
+
+/* The first line of what gnuplot said that is not the script's. */
+static void first_complaint(FILE *said, char *text, size_t size)
+{
+    char line[STP_ERROR_TEXT];
+
+    snprintf(text, size, "it said nothing");
+    rewind(said);
+    while (fgets(line, sizeof(line), said) != NULL) {
+        char *s = line + strspn(line, " \t");
+
+        s[strcspn(s, "\r\n")] = '\0';
+        if (*s == '\0' || *s == '^' || strncmp(s, "gnuplot>", 8) == 0)
+            continue;
+        snprintf(text, size, "%.150s", s);
+        if (strstr(s, "line ") != NULL)
+            return; /* says where, too */
+    }
+}
+
+static enum stp_status spawn(const char *program, const int fds[3],
+                             pid_t *pid_ret, struct stp_error *err)
+{
+    char *const argv[] = {(char *)(program != NULL ? program : "gnuplot"),
+                          (char *)"-d", (char *)"-", NULL};
+    posix_spawn_file_actions_t actions;
+    int error = posix_spawn_file_actions_init(&actions);
+
+    for (int fd = 0; fd < 3 && error == 0; fd++)
+        error = posix_spawn_file_actions_adddup2(&actions, fds[fd], fd);
+    if (error == 0)
+        error = posix_spawnp(pid_ret, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error == 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                    "cannot run '%.120s' to draw plots (%s): install it "
+                    "(Debian: gnuplot-nox), or name it in STEPTUNE_GNUPLOT",
+                    argv[0], strerror(error));
+}
+
+static enum stp_status wait_for(pid_t pid, FILE *said, FILE *drawn,
+                                struct stp_error *err)
+{
+    char text[STP_ERROR_TEXT];
+    int status;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return stp_fail(err, STP_ERR_IO, 0, 0, "lost gnuplot: %s",
+                            strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+        lseek(fileno(drawn), 0, SEEK_END) > 0)
+        return STP_OK;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+                        "cannot run gnuplot to draw plots: install it (Debian: "
+                        "gnuplot-nox), or name it in STEPTUNE_GNUPLOT");
+    first_complaint(said, text, sizeof(text));
+    return stp_fail(err, STP_ERR_IO, 0, 0, "gnuplot failed: %s", text);
+}
+
+/* Runs it with the script as its input. */
+static enum stp_status draw(const char *program, FILE *script, FILE *drawn,
+                            struct stp_error *err)
+{
+    FILE *said = NULL;
+    enum stp_status status = stp_gnuplot_script(&said, err);
+    pid_t pid;
+
+    if (status != STP_OK)
+        return status;
+    if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0)
+        status = stp_fail(err, STP_ERR_IO, 0, 0,
+                          "cannot write a temporary file: %s", strerror(errno));
+    if (status == STP_OK)
+        status =
+            spawn(program, (int[]){fileno(script), fileno(drawn), fileno(said)},
+                  &pid, err);
+    if (status == STP_OK)
+        status = wait_for(pid, said, drawn, err);
+    fclose(said);
+    return status;
+}
+
+enum stp_status stp_gnuplot_run(const char *program, FILE *script,
+                                const char *path, struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    status = draw(program, script, file.fp, err);
+    if (status == STP_OK)
+        return stp_file_commit(&file, err);
+    stp_file_abandon(&file);
+    return status;
+}

@@ -1,0 +1,71 @@
+/*
+ * plot.h - curves over the size as plots, drawn by gnuplot
+ *
+ * Bandwidth and latency plots have a curve an arm: AUTO and those that are the
+ * fastest at most sizes.  The study is of all-reduce under AUTO: backends and
+ * numbers of processes beside each other.
+ */
+#ifndef STP_PLOT_H
+#define STP_PLOT_H
+
+#include <stdio.h>
+
+#include "analyse/curves.h"
+#include "report/charts/gnuplot.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_plot_kind {
+    STP_PLOT_BUSBW,           /* bus bandwidth against size, of a collective */
+    STP_PLOT_LATENCY,         /* time against size, of a collective */
+    STP_PLOT_STUDY_TIME,      /* time against size, of backends */
+    STP_PLOT_STUDY_BANDWIDTH, /* bus bandwidth against size, of backends */
+    STP_PLOT_STUDY_BARS,      /* time at about 100 MB, of backends */
+    STP_N_PLOT_KINDS,
+};
+
+enum {
+    STP_PLOT_CURVES = 8, /* in one plot, unless asked otherwise */
+    STP_PLOT_MAX_CURVES = 32,
+    STP_PLOT_NAME = 64, /* bytes of a file's name */
+};
+
+struct stp_plot {
+    enum stp_plot_kind kind;
+    int coll;          /* ncclFunc_t, of the first two kinds */
+    const char *title; /* goes before the plot's own; NULL: nothing */
+    unsigned n_curves; /* at most, of the first two kinds: 1 to
+                          STP_PLOT_MAX_CURVES */
+};
+
+/* Whether there is something to be drawn. */
+bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot);
+
+/* Whether curves of several files, backends or numbers of processes ask for the
+ * study. */
+bool stp_plot_is_study(const struct stp_curves *curves);
+
+/* "allreduce_busbw_vs_size.png", and so on. */
+void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
+                   char name[STP_PLOT_NAME]);
+
+/* Writes gnuplot's script, for which there is something to be drawn, to 'fp'.
+ * STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_plot_write(const struct stp_curves *curves,
+                               const struct stp_plot *plot,
+                               enum stp_plot_format format, FILE *fp,
+                               struct stp_error *err);
+
+/* Draws the plot into the file 'path', with 'gnuplot' (NULL: as it is found);
+ * see stp_gnuplot_run(). */
+enum stp_status stp_plot_save(const struct stp_curves *curves,
+                              const struct stp_plot *plot,
+                              enum stp_plot_format format, const char *gnuplot,
+                              const char *path, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_PLOT_H */

@@ -1,0 +1,184 @@
+#include "report/iterations/iteration_files.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "report/file.h"
+#include "report/folder.h"
+#include "report/iterations/iteration_parts.h"
+#include "report/measurements/measurements_csv.h"
+
+/* ---- one file ---- */
+
+/* What becomes a file: first in memory, so that what did not change is not
+ * written again. */
+struct text {
+    FILE *fp;
+    char *s;
+    size_t len;
+};
+
+static enum stp_status begin(struct text *text, struct stp_error *err)
+{
+    text->s = NULL;
+    text->fp = open_memstream(&text->s, &text->len);
+    return text->fp != NULL
+               ? STP_OK
+               : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}
+
+static bool is_file(const char *path, const struct text *text)
+{
+    char *old;
+    size_t len;
+    bool same;
+
+    if (stp_read_file(path, text->len, &old, &len, NULL) != STP_OK)
+        return false;
+    same = len == text->len && memcmp(old, text->s, len) == 0;
+    free(old);
+    return same;
+}
+
+static enum stp_status put(const char *path, const struct text *text,
+                           struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status;
+
+    if (is_file(path, text))
+        return STP_OK;
+    status = stp_file_begin(path, &file, err);
+    if (status != STP_OK)
+        return status;
+    if (fwrite(text->s, 1, text->len, file.fp) == text->len)
+        return stp_file_commit(&file, err);
+    status = stp_fail(err, STP_ERR_IO, 0, 0, "cannot write '%.160s': %s", path,
+                      strerror(errno));
+    stp_file_abandon(&file);
+    return status;
+}
+
+/* Unless 'status' says that it failed already, the text becomes a file. */
+static enum stp_status end(struct text *text, const char *folder,
+                           const char *name, enum stp_status status,
+                           struct stp_error *err)
+{
+    char path[STP_FOLDER_PATH];
+    int len = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    bool bad = ferror(text->fp) != 0;
+
+    bad |= fclose(text->fp) != 0;
+    if (status == STP_OK && bad)
+        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    if (status == STP_OK && (size_t)len >= sizeof(path))
+        status = stp_fail(err, STP_ERR_IO, 0, 0,
+                          "the path '%.60s...' is too long", path);
+    if (status == STP_OK)
+        status = put(path, text, err);
+    free(text->s);
+    return status;
+}
+
+/* ---- times ---- */
+
+static void times_name(const struct stp_iteration_report *report,
+                       const struct stp_iteration_setting *setting,
+                       const struct stp_iteration_arm *arm, char *name,
+                       size_t size)
+{
+    bool several = stp_iteration_several(report);
+    char setting_name[STP_SETTING_NAME] = "";
+    char arm_name[STP_ARM_NAME];
+
+    if (several)
+        stp_iteration_setting_name(setting, setting_name);
+    stp_arm_name(&arm->arm, arm_name);
+    for (char *s = strchr(arm_name, '/'); s != NULL; s = strchr(s, '/'))
+        *s = '-';
+    snprintf(name, size, "iteration_times_%s%s%s.txt", setting_name,
+             several ? "_" : "", arm_name);
+}
+
+static enum stp_status save_times(const struct stp_iteration_report *report,
+                                  const struct stp_iteration_setting *setting,
+                                  const struct stp_iteration_arm *arm,
+                                  const char *folder, struct stp_error *err)
+{
+    struct stp_iteration_cursor at = {0};
+    char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
+    struct text text;
+    const double *us;
+    size_t n;
+    enum stp_status status = begin(&text, err);
+
+    if (status != STP_OK)
+        return status;
+    times_name(report, setting, arm, name, sizeof(name));
+    while ((us = stp_iteration_next(report->iterations, setting, arm, &at,
+                                    &n)) != NULL)
+        for (size_t i = 0; i < n; i++)
+            fprintf(text.fp, "%.6f\n", us[i] / 1000);
+    return end(&text, folder, name, STP_OK, err);
+}
+
+static enum stp_status save_all_times(const struct stp_iteration_report *report,
+                                      const char *folder, struct stp_error *err)
+{
+    const struct stp_iteration_summary *all = report->summary;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < all->n_settings; i++) {
+        const struct stp_iteration_setting *s = &all->settings[i];
+
+        for (size_t a = 0; a < s->n_arms && status == STP_OK; a++)
+            status = save_times(report, s, &s->arms[a], folder, err);
+    }
+    return status;
+}
+
+/* ---- the other files ---- */
+
+static enum stp_status write_rounds(const struct stp_iteration_report *report,
+                                    FILE *fp, struct stp_error *err)
+{
+    (void)err;
+    stp_measurements_write(&report->iterations->data, report->made_by, fp);
+    return STP_OK;
+}
+
+static const struct {
+    const char *name;
+    enum stp_status (*write)(const struct stp_iteration_report *report,
+                             FILE *fp, struct stp_error *err);
+    bool of_regimes;
+} files[] = {
+    {"rounds.csv", write_rounds, false},
+    {"summary.csv", stp_iteration_write_summary_csv, false},
+    {"summary.md", stp_iteration_write_summary_md, false},
+    {"summary.json", stp_print_iterations_json, false},
+    {"regimes.csv", stp_iteration_write_regimes_csv, true},
+    {"regimes.md", stp_iteration_write_regimes_md, true},
+};
+
+enum stp_status
+stp_iteration_files_write(const struct stp_iteration_report *report,
+                          const char *folder, struct stp_error *err)
+{
+    enum stp_status status = save_all_times(report, folder, err);
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && status == STP_OK;
+         i++) {
+        struct text text;
+
+        if (files[i].of_regimes && !report->looked_for_regimes)
+            continue;
+        status = begin(&text, err);
+        if (status == STP_OK)
+            status = end(&text, folder, files[i].name,
+                         files[i].write(report, text.fp, err), err);
+    }
+    return status;
+}

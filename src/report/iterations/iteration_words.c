@@ -1,0 +1,249 @@
+/* iteration_words.c - what settings are called, and what is said of them */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/dtype.h"
+#include "core/names.h"
+#include "nccl_tuner_abi.h"
+#include "report/charts/plot_parts.h"
+#include "report/iterations/iteration_parts.h"
+#include "report/words.h"
+
+bool stp_iteration_several(const struct stp_iteration_report *report)
+{
+    return report->several || report->summary->n_settings > 1;
+}
+
+/* What workloads have unless somebody asks for another. */
+static bool is_usual(int mode, int coll)
+{
+    return coll ==
+           (mode == STP_MODE_FSDP ? ncclFuncAllGather : ncclFuncAllReduce);
+}
+
+/* "8M_", "1536K_" or "1000_": the largest unit that leaves no part behind. */
+static void exact_size(uint64_t n_bytes, char text[32])
+{
+    static const char units[] = {'G', 'M', 'K'};
+
+    for (unsigned i = 0; i < sizeof(units); i++) {
+        uint64_t unit = (uint64_t)1 << (30 - 10 * i);
+
+        if (n_bytes >= unit && n_bytes % unit == 0) {
+            snprintf(text, 32, "%" PRIu64 "%c_", n_bytes / unit, units[i]);
+            return;
+        }
+    }
+    snprintf(text, 32, "%" PRIu64 "_", n_bytes);
+}
+
+/* 'size' is "" or ends in "_". */
+static void name_setting(const struct stp_iteration_setting *setting,
+                         const char *size, char name[STP_SETTING_NAME])
+{
+    const struct stp_measurement *m = &setting->like;
+    const struct stp_workload *w = &m->work;
+    bool training = w->compute != STP_COMPUTE_GEMM;
+    bool usual = is_usual(w->mode, m->coll);
+    char product[48];
+
+    if (w->ratio != 0)
+        snprintf(product, sizeof(product), "ratio%g", w->ratio);
+    else
+        snprintf(product, sizeof(product), "gemm%ux%ux%u", w->gemm.m, w->gemm.n,
+                 w->gemm.k);
+    snprintf(name, STP_SETTING_NAME, "%s%s%s%s%s_%s%s_layers%u",
+             stp_mode_name(w->mode), training ? "_" : "",
+             training ? stp_compute_name(w->compute) : "", usual ? "" : "_",
+             usual ? "" : stp_coll_name(m->coll), size, product, w->layers);
+}
+
+void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
+                                char name[STP_SETTING_NAME])
+{
+    char size[32];
+
+    exact_size(setting->like.n_bytes, size);
+    name_setting(setting, size, name);
+}
+
+void stp_iteration_group_name(const struct stp_iteration_setting *setting,
+                              char name[STP_SETTING_NAME])
+{
+    name_setting(setting, "", name);
+}
+
+/* Of what type and operation, unless it is bf16 and sum. */
+static void data_text(const struct stp_measurement *m, char text[32])
+{
+    bool reduces = m->work.mode == STP_MODE_FSDP || stp_coll_reduces(m->coll);
+    bool op = reduces && m->op != STP_OP_SUM;
+
+    text[0] = '\0';
+    if (m->type != STP_TYPE_BF16 || op)
+        snprintf(text, 32, ", %s%s%s", stp_type_name(m->type), op ? " " : "",
+                 op ? stp_op_name(m->op) : "");
+}
+
+void stp_iteration_what(const struct stp_iteration_setting *setting,
+                        const char *size, char text[STP_ITERATION_TEXT])
+{
+    const struct stp_measurement *m = &setting->like;
+    const struct stp_workload *w = &m->work;
+    char data[32];
+    char product[48];
+
+    data_text(m, data);
+    if (w->ratio != 0)
+        snprintf(product, sizeof(product), ", ratio %g", w->ratio);
+    else
+        snprintf(product, sizeof(product), " of %ux%ux%u", w->gemm.m, w->gemm.n,
+                 w->gemm.k);
+    snprintf(text, STP_ITERATION_TEXT, "%s: %s%s%s%s%s, %u layer%s of %s%s",
+             stp_mode_name(w->mode), stp_coll_name(m->coll),
+             w->mode == STP_MODE_FSDP ? " and reducescatter" : "",
+             size != NULL ? " of " : "", size != NULL ? size : "", data,
+             w->layers, w->layers == 1 ? "" : "s", stp_compute_name(w->compute),
+             product);
+}
+
+/* ---- where from ---- */
+
+enum stp_source
+stp_iteration_source(const struct stp_iteration_setting *setting)
+{
+    enum stp_source worst = STP_SOURCE_MEASURED;
+
+    for (size_t a = 0; a < setting->n_arms; a++)
+        if (setting->arms[a].source > worst)
+            worst = setting->arms[a].source;
+    return worst;
+}
+
+void stp_iteration_origin(const struct stp_dataset *data,
+                          const struct stp_iteration_setting *settings,
+                          size_t n, char text[STP_ITERATION_TEXT])
+{
+    bool has[STP_N_SOURCES] = {false};
+    size_t len;
+
+    stp_origin_text(data, text, STP_ITERATION_TEXT);
+    for (size_t i = 0; i < n; i++)
+        for (size_t a = 0; a < settings[i].n_arms; a++)
+            has[settings[i].arms[a].source] = true;
+    len = strlen(text);
+    for (int s = 0; s < STP_N_SOURCES && len < STP_ITERATION_TEXT; s++)
+        if (has[s])
+            len += (size_t)snprintf(text + len, STP_ITERATION_TEXT - len,
+                                    ", %s", stp_source_name(s));
+}
+
+/* ---- verdicts ---- */
+
+bool stp_iteration_interval(const struct stp_iteration_arm *arm,
+                            const struct stp_gain *gain)
+{
+    return arm->arm.kind != STP_ARM_AUTO && gain->n_pairs > 1 &&
+           isfinite(gain->high);
+}
+
+/* The arms that are not NCCL's own choice, by how sure it is what they do. */
+struct counted {
+    size_t n, n_slower, n_without; /* all, slower for sure, without interval */
+    const struct stp_iteration_arm *best; /* that is faster for sure, or NULL */
+    const struct stp_iteration_arm *next; /* of the largest gain, or NULL */
+};
+
+static struct counted count_arms(const struct stp_iteration_setting *s)
+{
+    struct counted c = {0};
+
+    for (size_t i = 0; i < s->n_arms; i++) {
+        const struct stp_iteration_arm *arm = &s->arms[i];
+        bool sure = stp_iteration_interval(arm, &arm->gain);
+
+        if (arm->arm.kind == STP_ARM_AUTO ||
+            arm->arm.kind == STP_ARM_AUTO_AGAIN)
+            continue;
+        c.n++;
+        c.n_without += !sure;
+        c.n_slower += sure && arm->gain.high < 1;
+        if (c.next == NULL || arm->gain.gain > c.next->gain.gain)
+            c.next = arm;
+        if (sure && arm->gain.low > 1 &&
+            (c.best == NULL || arm->gain.gain > c.best->gain.gain))
+            c.best = arm;
+    }
+    return c;
+}
+
+static void say_arms(const struct counted *c, char text[STP_ITERATION_TEXT])
+{
+    const struct stp_iteration_arm *arm = c->best != NULL ? c->best : c->next;
+    char name[STP_ARM_NAME] = "";
+    char interval[STP_INTERVAL] = "";
+
+    if (arm != NULL) {
+        stp_arm_name(&arm->arm, name);
+        stp_interval_text(&arm->gain, interval);
+    }
+    if (c->n == 0)
+        snprintf(text, STP_ITERATION_TEXT, "AUTO is the only arm.");
+    else if (c->best != NULL)
+        snprintf(text, STP_ITERATION_TEXT,
+                 "%s has the shortest iterations: %.3f times as fast as AUTO "
+                 "(95 percent interval %s).",
+                 name, arm->gain.gain, interval);
+    else if (c->n_without == c->n)
+        snprintf(text, STP_ITERATION_TEXT,
+                 "One round does not tell an arm from AUTO.");
+    else if (c->n_slower == c->n)
+        snprintf(text, STP_ITERATION_TEXT,
+                 "AUTO has the shortest iterations: %s, the next, is %.3f "
+                 "times as fast (95 percent interval %s).",
+                 name, arm->gain.gain, interval);
+    else if (c->n_slower > 0)
+        snprintf(text, STP_ITERATION_TEXT,
+                 "No arm is faster than AUTO with 95 percent confidence; %zu "
+                 "of %zu are slower.",
+                 c->n_slower, c->n);
+    else
+        snprintf(text, STP_ITERATION_TEXT,
+                 "No arm differs from AUTO with 95 percent confidence.");
+}
+
+void stp_iteration_verdict(const struct stp_iteration_setting *setting,
+                           const char *between, char text[STP_ITERATION_TEXT])
+{
+    struct counted c = count_arms(setting);
+    double percent = setting->resolution * 100;
+    size_t len;
+
+    say_arms(&c, text);
+    if (!isfinite(percent))
+        return;
+    len = strlen(text);
+    snprintf(text + len, STP_ITERATION_TEXT - len,
+             "%s%u rounds resolve %.3g percent.", between,
+             setting->arms[0].n_rounds, fmax(percent, 0.01));
+}
+
+void stp_iteration_regime_text(const struct stp_iteration_report *report,
+                               char text[STP_ITERATION_TEXT])
+{
+    size_t n = report->summary->n_settings;
+    const char *s = n == 1 ? "" : "s";
+
+    if (report->n_regimes == 0)
+        snprintf(text, STP_ITERATION_TEXT,
+                 "None among %zu setting%s: nowhere is the arm that is the "
+                 "fastest alone sure to be at least %g percent behind.",
+                 n, s, report->min_gain * 100);
+    else
+        snprintf(text, STP_ITERATION_TEXT,
+                 "In %zu of %zu setting%s the arm that is the fastest alone is "
+                 "not the one with the shortest iteration, by at least %g "
+                 "percent.",
+                 report->n_regimes, n, s, report->min_gain * 100);
+}

@@ -1,0 +1,30 @@
+/*
+ * learn.h - what learners made of a job, as a table and as JSON
+ */
+#ifndef STP_REPORT_LEARN_H
+#define STP_REPORT_LEARN_H
+
+#include <stdio.h>
+
+#include "analyse/simulate/learn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A row a learner; 'learned' has as many as 'learners'.  Then a row a kind of
+ * message, with what plugins came to. */
+enum stp_status stp_print_learned(const struct stp_learner *learners,
+                                  const struct stp_learned *learned, size_t n,
+                                  FILE *fp, struct stp_error *err);
+enum stp_status stp_print_learned_json(const struct stp_learn_job *job,
+                                       const char *machine,
+                                       const struct stp_learner *learners,
+                                       const struct stp_learned *learned,
+                                       size_t n, FILE *fp,
+                                       struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_REPORT_LEARN_H */

@@ -1,0 +1,97 @@
+/*
+ * learning.h - what a job learned, out of its journal
+ */
+#ifndef STP_LEARNING_H
+#define STP_LEARNING_H
+
+#include <stdio.h>
+
+#include "report/learning/journal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What became of a message. */
+enum stp_learning_verdict {
+    STP_LEARNING_UNTRIED,   /* NCCL's own choice ran, and nothing else */
+    STP_LEARNING_TRYING,    /* still, when the journal ends */
+    STP_LEARNING_SETTLED,   /* with an arm, or with NCCL's own choice */
+    STP_LEARNING_CONFIRMED, /* settled, and steps got shorter by it */
+    STP_LEARNING_LONGER,    /* an arm was faster, but steps were not shorter */
+    STP_LEARNING_NOISY,     /* an arm was faster, but steps cannot tell */
+    STP_N_LEARNING_VERDICTS,
+};
+const char *stp_learning_verdict_name(enum stp_learning_verdict verdict);
+
+/* A gain with its interval; gain 0: none. */
+struct stp_learning_gain {
+    double gain;
+    double low;
+    double high;
+};
+
+struct stp_learning_arm {
+    struct stp_bandit_arm arm;
+    uint64_t n; /* times */
+    double mean;
+};
+
+/* A kind of message on communicators of one shape. */
+struct stp_learning_key {
+    uint64_t n_nodes;
+    uint64_t n_ranks;
+    int coll;
+    struct stp_range bytes;
+    uint64_t n_times;
+    uint64_t n_trials;
+    bool is_settled;
+    struct stp_bandit_arm with; /* if so */
+    struct stp_learning_gain gain;
+    struct stp_learning_gain steps;
+    double steps_needed; /* by the last that was too noisy; 0: no steps */
+    enum stp_learning_verdict verdict;
+    struct stp_learning_arm arms[STP_BANDIT_ARMS];
+    size_t n_arms;
+};
+
+struct stp_learning {
+    struct stp_learning_key *keys; /* by shape, collective and bytes */
+    size_t n;
+    uint64_t n_steps; /* of the communicator that has the most */
+};
+
+/* What the lines come to, to be freed with stp_learning_free().  STP_OK or
+ * STP_ERR_NOMEM, *learning_ret is untouched then. */
+enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
+                                 struct stp_learning *learning_ret,
+                                 struct stp_error *err);
+void stp_learning_free(struct stp_learning *learning);
+
+/* The key that the line is of; NULL if of none. */
+const struct stp_learning_key *
+stp_learning_find(const struct stp_learning *learning,
+                  const struct stp_journal_line *line);
+
+/* The number of the arm among the key's; n_arms if it is none of them. */
+size_t stp_learning_find_arm(const struct stp_learning_key *key,
+                             const struct stp_bandit_arm *arm);
+
+/* What the journal does not say. */
+struct stp_learning_setting {
+    const char *strategy;
+    const char *objective;
+    const char *policy; /* what was learned, as a file; NULL: was not written */
+    const char *base;   /* the policy that served where nothing was learned, as
+                           a file; NULL: there was none */
+};
+
+/* Prints a line on the whole and, if there is one, a row for each key. */
+enum stp_status stp_print_learning(const struct stp_learning *learning,
+                                   const struct stp_learning_setting *setting,
+                                   FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_LEARNING_H */

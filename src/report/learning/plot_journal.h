@@ -1,0 +1,52 @@
+/*
+ * plot_journal.h - how a job learned, as plots drawn by gnuplot
+ */
+#ifndef STP_PLOT_JOURNAL_H
+#define STP_PLOT_JOURNAL_H
+
+#include <stdio.h>
+
+#include "report/charts/gnuplot.h"
+#include "report/learning/learning.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_journal_plot_kind {
+    STP_JOURNAL_REGRET, /* time lost against the best arm, over time */
+    STP_JOURNAL_ARMS,   /* share of calls of each arm, over calls */
+    STP_N_JOURNAL_PLOTS,
+};
+
+struct stp_journal_plot {
+    const struct stp_journal_lines *lines;
+    const struct stp_learning *learning; /* what they come to */
+    const char *title;                   /* goes before; NULL: nothing */
+    const char *source;                  /* where the lines are from */
+};
+
+/* "journal_regret" or "journal_arms", without an ending.  Static storage. */
+const char *stp_journal_plot_name(enum stp_journal_plot_kind kind);
+
+/* Whether there are times to be drawn. */
+bool stp_journal_plot_has(const struct stp_journal_plot *plot);
+
+/* Writes gnuplot's script, for which there are times, to 'fp'.  STP_OK or
+ * STP_ERR_NOMEM. */
+enum stp_status stp_journal_plot_write(const struct stp_journal_plot *plot,
+                                       enum stp_journal_plot_kind kind,
+                                       enum stp_plot_format format, FILE *fp,
+                                       struct stp_error *err);
+
+/* Draws it into the file 'path'; see stp_gnuplot_run(). */
+enum stp_status stp_journal_plot_save(const struct stp_journal_plot *plot,
+                                      enum stp_journal_plot_kind kind,
+                                      enum stp_plot_format format,
+                                      const char *gnuplot, const char *path,
+                                      struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_PLOT_JOURNAL_H */

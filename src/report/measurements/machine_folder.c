@@ -1,0 +1,355 @@
+#include "report/measurements/machine_folder.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "core/text.h"
+#include "report/file.h"
+
+static const char machine_csv[] = "machine.csv";
+static const char graphs_xml[] = "graphs.xml";
+static const char choices_csv[] = "choices.csv";
+static const char timings_csv[] = "timings.csv";
+static const char overlap_csv[] = "overlap.csv";
+
+const char *const stp_machine_files[] = {machine_csv, graphs_xml,  choices_csv,
+                                         timings_csv, overlap_csv, NULL};
+
+/* The first line of each file, but for how a comment begins and ends. */
+static void write_origin(const struct stp_machine_record *r, const char *what,
+                         FILE *fp)
+{
+    const struct stp_device_info *info = &r->info;
+
+    fprintf(fp, "Recorded by %s on ", r->made_by);
+    if (!info->is_live)
+        fprintf(fp, "the recorded machine %s in mock NCCL, not on GPUs: ",
+                info->machine);
+    fprintf(fp, "%u x %s", info->n_ranks, info->gpu);
+    if (info->n_nodes > 1)
+        fprintf(fp, " on %u nodes", info->n_nodes);
+    fprintf(fp, ", NCCL %s: %s", info->nccl, what);
+}
+
+static void write_head(const struct stp_machine_record *r, const char *what,
+                       FILE *fp)
+{
+    fputs("# ", fp);
+    write_origin(r, what, fp);
+    fputs(".\n", fp);
+}
+
+/* ---- machine.csv ---- */
+
+static void write_machine(const struct stp_machine_record *r, FILE *fp)
+{
+    const struct stp_device_info *info = &r->info;
+    bool counted = r->n_channels > 0;
+
+    write_head(r, "as the driver and NCCL name them", fp);
+    if (counted)
+        fputs("# Channels are not what NCCL derives from the graphs, but the "
+              "most that a collective had.\n",
+              fp);
+    fprintf(fp, "gpu,compute_capability,ranks,nodes,cpu_vendor,%snccl\n",
+            counted ? "channels,nvls_channels," : "");
+    fprintf(fp, "%s,%d,%u,%u,%s,", info->gpu, info->compute_capability,
+            info->n_ranks, info->n_nodes, info->cpu_vendor);
+    if (counted)
+        fprintf(fp, "%d,%d,", r->n_channels, r->n_nvls_channels);
+    fprintf(fp, "%s\n", info->nccl);
+}
+
+void stp_machine_count_channels(struct stp_machine_record *r)
+{
+    r->n_channels = r->n_nvls_channels = 0;
+    for (size_t i = 0; i < r->choices.n_rows; i++) {
+        const struct stp_nccl_choice *c = &r->choices.rows[i];
+        int *most = c->algo == NCCL_ALGO_NVLS || c->algo == NCCL_ALGO_NVLS_TREE
+                        ? &r->n_nvls_channels
+                        : &r->n_channels;
+
+        if (c->n_channels > *most)
+            *most = c->n_channels;
+    }
+}
+
+/* ---- choices.csv ---- */
+
+static void write_cost_columns(FILE *fp)
+{
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            fprintf(fp, "cost_%s_%s,", stp_algo_name(a), stp_proto_name(p));
+}
+
+static void write_choice(const struct stp_machine_record *r,
+                         const struct stp_nccl_choice *c, FILE *fp)
+{
+    const struct stp_question *q = &c->question;
+
+    fprintf(fp, "%s,%" PRIu64 ",1,%s,%u,%u,%d,%d,", stp_coll_name(c->what.coll),
+            q->n_bytes, stp_type_name(c->what.type), r->info.n_nodes,
+            r->info.n_ranks, q->n_pipe_ops, q->reg_buff);
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            fprintf(fp, "%.9g,", (double)q->cost[a][p]);
+    fprintf(fp, "%s,%s,%d\n", stp_algo_name(c->algo), stp_proto_name(c->proto),
+            c->n_channels);
+}
+
+static void write_choices(const struct stp_machine_record *r, FILE *fp)
+{
+    write_head(r, "what NCCL asked a tuner that changed nothing", fp);
+    fputs("# A row a question, and what NCCL then ran: sums, one collective at "
+          "a time, since channels of single ones of a group are not seen.\n"
+          "# bytes is nBytes as a tuner gets it; costs are microseconds with "
+          "every digit (%.9g), -1 for what NCCL has ruled out.\n"
+          "collective,bytes,group_ops,type,nNodes,nRanks,numPipeOps,regBuff,",
+          fp);
+    write_cost_columns(fp);
+    fputs("algo,proto,channels\n", fp);
+    for (size_t i = 0; i < r->choices.n_rows; i++)
+        write_choice(r, &r->choices.rows[i], fp);
+}
+
+/* ---- timings.csv ---- */
+
+/* Channels are 0 for NCCL's own count. */
+static void write_arm(const struct stp_arm *arm, FILE *fp)
+{
+    const char *algo;
+    const char *proto;
+
+    stp_arm_columns(arm, &algo, &proto);
+    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
+}
+
+/*
+ * Single collectives have an event behind each, those that the mean is of have
+ * not: where the quickest of them took longer than that mean, all of them are
+ * brought down until the median is the mean.
+ */
+static void write_times(const struct stp_summary *us, FILE *fp)
+{
+    double factor = us->min > us->mean ? us->mean / us->median : 1;
+
+    fprintf(fp, "%.3f,%.3f,%.3f,%.3f", us->mean, us->median * factor,
+            us->p95 * factor, us->min * factor);
+}
+
+/* A run, and the worst of the times that count as part of it. */
+struct run {
+    const char *name;
+    const struct stp_dataset *data;
+    enum stp_source worst;
+    unsigned first_round; /* as files have it */
+};
+
+enum { N_RUNS = 2 };
+
+static void list_runs(const struct stp_machine_record *r,
+                      struct run runs[N_RUNS])
+{
+    runs[0] = (struct run){"window", &r->window, STP_SOURCE_INTERPOLATED, 1};
+    runs[1] = (struct run){"sweep", &r->sweep, STP_SOURCE_SINGLE_PASS, 0};
+}
+
+static void write_run(const struct run *run, FILE *fp)
+{
+    for (size_t i = 0; i < run->data->n_rows; i++) {
+        const struct stp_measurement *m = &run->data->rows[i];
+
+        if (m->source > run->worst)
+            continue;
+        fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(m->coll), m->n_bytes);
+        write_arm(&m->arm, fp);
+        fprintf(fp, ",%u,%s,%u,%u,", m->n_ranks, run->name,
+                m->round + run->first_round, m->iters);
+        write_times(&m->us, fp);
+        fputc('\n', fp);
+    }
+}
+
+size_t stp_machine_n_times(const struct stp_machine_record *r)
+{
+    struct run runs[N_RUNS];
+    size_t n = 0;
+
+    list_runs(r, runs);
+    for (int k = 0; k < N_RUNS; k++)
+        for (size_t i = 0; i < runs[k].data->n_rows; i++)
+            n += runs[k].data->rows[i].source <= runs[k].worst;
+    return n;
+}
+
+static const char times_head[] =
+    "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters";
+
+static void write_timings(const struct stp_machine_record *r, FILE *fp)
+{
+    struct run runs[N_RUNS];
+
+    list_runs(r, runs);
+    write_head(r, "bf16 sums, collectives back to back", fp);
+    fprintf(fp,
+            "# run window: interleaved rounds; a round runs auto (NCCL's own "
+            "choice) and every forced pair once at each size.\n"
+            "# run sweep, round 0: every pair and channel count once, not "
+            "interleaved.\n"
+            "# bytes is nBytes as a tuner gets it. Times are per collective, "
+            "max over ranks, microseconds. channels 0: NCCL's own count.\n"
+            "%s,mean_us,median_us,p95_us,min_us\n",
+            times_head);
+    for (int k = 0; k < N_RUNS; k++)
+        write_run(&runs[k], fp);
+}
+
+/* ---- overlap.csv ---- */
+
+static void write_overlap_row(const struct stp_measurement *row, FILE *fp)
+{
+    const struct stp_workload *work = &row->work;
+
+    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(row->coll), row->n_bytes);
+    write_arm(&row->arm, fp);
+    fprintf(fp, ",%u,overlap,%u,%u,", row->n_ranks, row->round + 1, row->iters);
+    write_times(&row->us, fp);
+    fprintf(fp, ",%u,%.3f,%u,%u,%u\n", work->layers, work->compute_us,
+            work->gemm.m, work->gemm.n, work->gemm.k);
+}
+
+static void write_overlap(const struct stp_machine_record *r, FILE *fp)
+{
+    write_head(r, "bf16 sums beside compute", fp);
+    fprintf(fp,
+            "# An iteration is `layers` times a GEMM, each followed by a "
+            "collective on a second stream of high priority; one join at the "
+            "end.\n"
+            "# Interleaved rounds; a round runs every arm once; `iters` "
+            "iterations a row.\n"
+            "# compute_us: the GEMM (m x k times k x n) of one layer alone. "
+            "Times are per iteration, max over ranks, microseconds. channels "
+            "0: NCCL's own count.\n"
+            "%s,mean_us,median_us,p95_us,min_us,layers,compute_us,m,n,k\n",
+            times_head);
+    for (size_t i = 0; i < r->overlap.data.n_rows; i++)
+        write_overlap_row(&r->overlap.data.rows[i], fp);
+}
+
+/* ---- graphs.xml ---- */
+
+/* "--" ends a comment in XML. */
+static void write_xml_origin(const struct stp_machine_record *r, FILE *fp)
+{
+    struct stp_machine_record safe = *r;
+
+    for (char *s = safe.info.machine; *s != '\0'; s++)
+        if (s[0] == '-' && s[1] == '-')
+            *s = '_';
+    fputs("<!-- ", fp);
+    write_origin(&safe, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)", fp);
+    fputs(". -->\n", fp);
+}
+
+static enum stp_status check_graphs(const char *text, struct stp_error *err)
+{
+    if (strstr(text, "<graphs") != NULL)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+                    "NCCL wrote no search graphs: its communicator was made "
+                    "without NCCL_GRAPH_DUMP_FILE");
+}
+
+/* Puts where they are from before what NCCL wrote. */
+static enum stp_status write_graphs(const struct stp_machine_record *r,
+                                    const char *path, struct stp_error *err)
+{
+    enum { MAX_GRAPHS = 64 << 20 };
+    struct stp_file file;
+    char *text = NULL;
+    size_t len = 0;
+    enum stp_status status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
+
+    if (status == STP_ERR_IO)
+        return check_graphs("", err);
+    if (status == STP_OK)
+        status = check_graphs(text, err);
+    if (status == STP_OK)
+        status = stp_file_begin(path, &file, err);
+    if (status == STP_OK) {
+        write_xml_origin(r, file.fp);
+        fwrite(text, 1, len, file.fp);
+        status = stp_file_commit(&file, err);
+    }
+    free(text);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static enum stp_status
+write_file(const struct stp_machine_record *r, const char *path,
+           void (*write)(const struct stp_machine_record *r, FILE *fp),
+           struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    write(r, file.fp);
+    return stp_file_commit(&file, err);
+}
+
+enum stp_status stp_machine_write_info(const struct stp_machine_record *r,
+                                       const struct stp_folder *folder,
+                                       struct stp_error *err)
+{
+    char path[STP_FOLDER_PATH];
+
+    if (!stp_folder_file(folder, machine_csv, path))
+        return stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+    return write_file(r, path, write_machine, err);
+}
+
+enum stp_status stp_machine_write(const struct stp_machine_record *r,
+                                  const struct stp_folder *folder,
+                                  struct stp_error *err)
+{
+    const struct {
+        const char *name;
+        bool has_rows;
+        void (*write)(const struct stp_machine_record *r, FILE *fp);
+    } files[] = {
+        {choices_csv, r->choices.n_rows > 0, write_choices},
+        {timings_csv, stp_machine_n_times(r) > 0, write_timings},
+        {overlap_csv, r->overlap.data.n_rows > 0, write_overlap},
+    };
+    char path[STP_FOLDER_PATH];
+    enum stp_status status = stp_machine_write_info(r, folder, err);
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (!files[i].has_rows || status != STP_OK)
+            continue;
+        if (!stp_folder_file(folder, files[i].name, path))
+            return stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+        status = write_file(r, path, files[i].write, err);
+    }
+    if (status != STP_OK)
+        return status;
+    if (!stp_folder_file(folder, graphs_xml, path))
+        return stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+    return write_graphs(r, path, err);
+}
+
+void stp_machine_record_free(struct stp_machine_record *r)
+{
+    stp_choices_free(&r->choices);
+    stp_dataset_free(&r->window);
+    stp_dataset_free(&r->sweep);
+    stp_iterations_free(&r->overlap);
+}

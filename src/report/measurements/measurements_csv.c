@@ -1,0 +1,254 @@
+#include "report/measurements/measurements_csv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/csv.h"
+#include "core/dtype.h"
+#include "core/names.h"
+#include "report/file.h"
+#include "report/measurements/measurements_row.h"
+
+/* ---- writing ---- */
+
+static void write_arm(const struct stp_arm *arm, FILE *fp)
+{
+    const char *algo;
+    const char *proto;
+
+    stp_arm_columns(arm, &algo, &proto);
+    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
+}
+
+/* "-" is for what nobody knows. */
+static void write_ran(const struct stp_measurement *m, FILE *fp)
+{
+    fprintf(fp, ",%s,%s,%d", m->ran_algo < 0 ? "-" : stp_algo_name(m->ran_algo),
+            m->ran_proto < 0 ? "-" : stp_proto_name(m->ran_proto),
+            m->ran_channels);
+}
+
+/* What of, and whether it was right. */
+static void write_data(const struct stp_measurement *m, FILE *fp)
+{
+    fprintf(fp, ",%s,%s,%u,%d,", stp_type_name(m->type),
+            stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "none", m->root,
+            m->in_place);
+    if (m->n_wrong >= 0)
+        fprintf(fp, "%" PRId64, m->n_wrong);
+}
+
+static void write_work(const struct stp_measurement *m, FILE *fp)
+{
+    const struct stp_workload *work = &m->work;
+
+    fprintf(fp, ",%s,%s,%u,%.9g,%u,%u,%u,%.3f,%.3f", stp_mode_name(work->mode),
+            stp_compute_name(work->compute), work->layers, work->ratio,
+            work->gemm.m, work->gemm.n, work->gemm.k, work->compute_us,
+            m->alone_us);
+}
+
+static void write_row(const struct stp_measurement *m, bool has_work, FILE *fp)
+{
+    fprintf(fp, "%s,%" PRIu64 ",%u,", stp_coll_name(m->coll), m->n_bytes,
+            m->round);
+    write_arm(&m->arm, fp);
+    fprintf(fp, ",%u,%u,%u,%.3f,%.3f,%.3f,%.3f,%.3f", m->n_nodes, m->n_ranks,
+            m->iters, m->us.mean, m->us.median, m->us.p95, m->us.p99,
+            m->us.min);
+    write_ran(m, fp);
+    write_data(m, fp);
+    fprintf(fp, ",%s", stp_source_name(m->source));
+    if (has_work)
+        write_work(m, fp);
+    fputc('\n', fp);
+}
+
+void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
+                            FILE *fp)
+{
+    bool has_work = stp_dataset_n_iterations(data) > 0;
+
+    fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
+            made_by, data->machine, data->gpu, data->nccl, data->backend);
+    fprintf(fp,
+            "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,"
+            "iters,mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,"
+            "ran_protocol,ran_channels,type,op,root,in_place,wrong,source%s\n",
+            has_work ? ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
+                     : "");
+    for (size_t i = 0; i < data->n_rows; i++)
+        write_row(&data->rows[i], has_work, fp);
+}
+
+enum stp_status stp_measurements_save(const struct stp_dataset *data,
+                                      const char *made_by, const char *path,
+                                      struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_measurements_write(data, made_by, file.fp);
+    return stp_file_commit(&file, err);
+}
+
+/* ---- reading ---- */
+
+/* A file being read. */
+struct reader {
+    struct stp_parsed row;
+    struct stp_dataset data; /* what is in the file */
+};
+
+static void *begin_row(void *user, unsigned line)
+{
+    struct reader *r = user;
+
+    stp_parsed_begin(&r->row, line);
+    return &r->row;
+}
+
+static enum stp_status end_row(void *user, void *row, struct stp_error *err)
+{
+    struct reader *r = user;
+    enum stp_status status = stp_parsed_finish(&r->row, err);
+
+    (void)row;
+    if (status != STP_OK)
+        return status;
+    if (stp_dataset_add(&r->data, &r->row.m) != STP_OK)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return STP_OK;
+}
+
+static void comment(void *user, const char *line, size_t len)
+{
+    struct stp_dataset *d = &((struct reader *)user)->data;
+
+    stp_csv_value(line, len, "# machine: ", d->machine, sizeof(d->machine));
+    stp_csv_value(line, len, "# gpu: ", d->gpu, sizeof(d->gpu));
+    stp_csv_value(line, len, "# nccl: ", d->nccl, sizeof(d->nccl));
+    stp_csv_value(line, len, "# backend: ", d->backend, sizeof(d->backend));
+}
+
+static const struct stp_csv_format format = {
+    .what = "measurements",
+    .columns = stp_measurement_columns,
+    .n_columns = STP_N_MEASUREMENT_COLUMNS,
+    .begin_row = begin_row,
+    .end_row = end_row,
+    .comment = comment,
+};
+
+bool stp_same_run(const struct stp_measurement *a,
+                  const struct stp_measurement *b)
+{
+    return a->coll == b->coll && a->n_nodes == b->n_nodes &&
+           a->n_ranks == b->n_ranks && stp_arm_equal(&a->arm, &b->arm);
+}
+
+/* How many rounds there are in the first 'n_rows' rows: of all, or of the runs
+ * like 'like'. */
+static unsigned rounds_so_far(const struct stp_dataset *data, size_t n_rows,
+                              const struct stp_measurement *like)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < n_rows; i++)
+        if (data->rows[i].round >= n &&
+            (like == NULL || stp_same_run(&data->rows[i], like)))
+            n = data->rows[i].round + 1;
+    return n;
+}
+
+enum stp_status stp_measurements_pool(struct stp_dataset *data,
+                                      const struct stp_dataset *more,
+                                      bool by_arm, struct stp_error *err)
+{
+    size_t n_rows = data->n_rows;
+    unsigned n_rounds = rounds_so_far(data, n_rows, NULL);
+
+    if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
+                       strcmp(data->nccl, more->nccl) != 0))
+        return stp_fail(err, STP_ERR_SYNTAX, 1, 0,
+                        "measured on '%s' with NCCL %s, expected '%s' with "
+                        "NCCL %s as in the file before",
+                        more->gpu, more->nccl, data->gpu, data->nccl);
+    if (n_rows > 0 && strcmp(data->backend, more->backend) != 0)
+        return stp_fail(err, STP_ERR_SYNTAX, 1, 0,
+                        "measured with backend %s, expected %s as in the file "
+                        "before",
+                        more->backend, data->backend);
+    for (size_t i = 0; i < more->n_rows; i++) {
+        if (stp_dataset_add(data, &more->rows[i]) != STP_OK) {
+            data->n_rows = n_rows;
+            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        }
+        data->rows[data->n_rows - 1].round +=
+            by_arm ? rounds_so_far(data, n_rows, &more->rows[i]) : n_rounds;
+    }
+    memcpy(data->machine, more->machine, sizeof(data->machine));
+    memcpy(data->gpu, more->gpu, sizeof(data->gpu));
+    memcpy(data->nccl, more->nccl, sizeof(data->nccl));
+    memcpy(data->backend, more->backend, sizeof(data->backend));
+    return STP_OK;
+}
+
+/* Its header, the first line that is no comment, begins with this. */
+static const char summary_csv[] = "setting,";
+
+/* The table of `steptune iterate` has no rounds, and nothing can be paired. */
+static enum stp_status refuse_summary(const char *text, size_t len,
+                                      struct stp_error *err)
+{
+    const size_t n = sizeof(summary_csv) - 1;
+    const char *s = text;
+    const char *line;
+    unsigned n_lines = 0;
+    size_t line_len;
+
+    while ((line = stp_next_line(&s, text + len, &line_len)) != NULL) {
+        n_lines++;
+        if (line_len > 0 && line[0] != '#')
+            break;
+    }
+    if (line == NULL || line_len < n || memcmp(line, summary_csv, n) != 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_SYNTAX, n_lines, 1,
+                    "a summary of iterations, expected the measurements "
+                    "themselves: rounds.csv beside it");
+}
+
+enum stp_status stp_measurements_read(const char *text, size_t len,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
+{
+    struct reader r = {.data.backend = "nccl"}; /* the only one at first */
+    enum stp_status status = refuse_summary(text, len, err);
+
+    if (status == STP_OK)
+        status = stp_csv_read(&format, &r, text, len, err);
+    if (status == STP_OK)
+        status = stp_measurements_pool(data, &r.data, false, err);
+    stp_dataset_free(&r.data);
+    return status;
+}
+
+enum stp_status stp_measurements_load(const char *path,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_measurements_read(text, len, data, err);
+    free(text);
+    return status;
+}

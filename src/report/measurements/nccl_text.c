@@ -1,0 +1,207 @@
+/* nccl_text.c - the writer; what the programs are called */
+#include "report/measurements/nccl_text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "analyse/bandwidth.h"
+#include "core/dtype.h"
+#include "report/measurements/nccl_text_parts.h"
+
+static const char *const programs[NCCL_NUM_TUNED_FUNCS] = {
+    [ncclFuncBroadcast] = "broadcast_perf",
+    [ncclFuncReduce] = "reduce_perf",
+    [ncclFuncAllGather] = "all_gather_perf",
+    [ncclFuncReduceScatter] = "reduce_scatter_perf",
+    [ncclFuncAllReduce] = "all_reduce_perf",
+};
+
+const char *stp_nccl_text_program(int coll)
+{
+    return programs[coll];
+}
+
+/* ---- head ---- */
+
+/* As ncclGetVersion() has it: 22809 for "2.28.9"; 0 without NCCL. */
+static int version_code(const char *version)
+{
+    int major = 0, minor = 0, patch = 0;
+
+    if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) < 2)
+        return 0;
+    return major * 10000 + minor * 100 + patch;
+}
+
+static void write_options(const struct stp_nccl_text_run *r, FILE *fp)
+{
+    fprintf(fp, "# nThread %u nGpus %u minBytes %" PRIu64 " maxBytes %" PRIu64,
+            r->n_threads, r->n_gpus, r->min_bytes, r->max_bytes);
+    if (r->factor > 0)
+        fprintf(fp, " step: %g(factor)", r->factor);
+    else
+        fprintf(fp, " step: %" PRIu64 "(bytes)", r->step_bytes);
+    fprintf(fp,
+            " warmup iters: %u iters: %u agg iters: %u validation: %d graph: "
+            "%u\n#\n",
+            r->warmup, r->iters, r->agg_iters, r->check, r->graph);
+}
+
+void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
+                              const struct stp_device *device, FILE *fp)
+{
+    struct stp_device_info info;
+
+    device->ops->info(device->self, &info);
+    fprintf(fp,
+            "# steptune version %s backend=%s nccl-library=%d nodes=%u\n# %s\n",
+            run->version, info.backend, version_code(info.nccl), info.n_nodes,
+            info.what);
+    fprintf(fp, "# " STP_NCCL_TEXT_STARTING "%s\n", programs[coll]);
+    write_options(run, fp);
+    fputs("# Using devices\n", fp);
+    for (unsigned r = 0; r < info.n_ranks; r++) {
+        char line[256];
+
+        device->ops->rank_line(device->self, r, line, sizeof(line));
+        fprintf(fp, "# %s\n", line);
+    }
+}
+
+void stp_nccl_text_write_section(int coll, const struct stp_arm *arm, FILE *fp)
+{
+    char name[STP_ARM_NAME];
+
+    stp_arm_name(arm, name);
+    fprintf(fp,
+            "#\n# " STP_NCCL_TEXT_STARTING "%s\n# " STP_NCCL_TEXT_ARM "%s\n",
+            programs[coll], name);
+}
+
+void stp_nccl_text_write_columns(FILE *fp)
+{
+    const char *line = "# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  "
+                       "%6s  %6s  %6s \n";
+
+    fprintf(fp, "#\n#%62s%-35s%-18s\n", "", "out-of-place", "in-place");
+    fprintf(fp, line, "size", "count", "type", "redop", "root", "time", "algbw",
+            "busbw", "#wrong", "time", "algbw", "busbw", "#wrong");
+    fprintf(fp, line, "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
+            "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+}
+
+/* ---- rows ---- */
+
+/* With as many decimals, two at most, as 'width' has room for. */
+static void write_number(double value, int width, FILE *fp)
+{
+    char text[64];
+    int decimals = 2;
+
+    while (snprintf(text, sizeof(text), "%.*f", decimals, value) > width &&
+           decimals > 0)
+        decimals--;
+    if ((int)strlen(text) > width)
+        snprintf(text, sizeof(text), width >= 7 ? "%.1e" : "%.0e", value);
+    fprintf(fp, "  %*s", width, text);
+}
+
+static void write_place(const struct stp_nccl_text_row *row,
+                        const struct stp_nccl_text_place *place,
+                        struct stp_nccl_text_total *total, FILE *fp)
+{
+    double busbw;
+
+    if (!(place->us > 0)) {
+        fprintf(fp, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
+        return;
+    }
+    busbw = stp_busbw(row->coll, row->n_ranks, row->n_bytes, place->us);
+    write_number(place->us, 7, fp);
+    write_number(stp_algbw(row->n_bytes, place->us), 6, fp);
+    write_number(busbw, 6, fp);
+    if (place->n_wrong < 0)
+        fprintf(fp, "  %6s", "N/A");
+    else
+        fprintf(fp, "  %6g", (double)place->n_wrong);
+    total->busbw += busbw;
+    total->n_busbw++;
+    total->n_failed += place->n_wrong > 0;
+}
+
+void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
+                             struct stp_nccl_text_total *total, FILE *fp)
+{
+    uint64_t count = row->n_bytes / stp_type_size(row->type);
+
+    if (row->coll == ncclFuncAllGather || row->coll == ncclFuncReduceScatter)
+        count /= row->n_ranks;
+    fprintf(fp, "%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", row->n_bytes,
+            count, stp_type_nccl_name(row->type),
+            stp_coll_reduces(row->coll) ? stp_op_name(row->op) : "none",
+            stp_coll_has_root(row->coll) ? (int)row->root : -1);
+    write_place(row, &row->out_of_place, total, fp);
+    write_place(row, &row->in_place, total, fp);
+    fputc('\n', fp);
+}
+
+void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
+                              FILE *fp)
+{
+    double mean = total->n_busbw > 0 ? total->busbw / total->n_busbw : 0;
+
+    fprintf(fp, "# Out of bounds values : %u %s\n", total->n_failed,
+            total->n_failed > 0 ? "FAILED" : "OK");
+    fprintf(fp, "# Avg bus bandwidth    : %g \n", mean);
+    fprintf(fp, "#\n# Collective test concluded: %s\n", programs[coll]);
+}
+
+/* ---- rounds into rows ---- */
+
+static bool is_like(const struct stp_measurement *a,
+                    const struct stp_measurement *b)
+{
+    return a->coll == b->coll && a->n_bytes == b->n_bytes &&
+           a->type == b->type && a->op == b->op && a->root == b->root &&
+           a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes &&
+           stp_arm_equal(&a->arm, &b->arm);
+}
+
+static struct stp_nccl_text_place
+collapse_place(const struct stp_dataset *data,
+               const struct stp_measurement *like, bool in_place)
+{
+    struct stp_nccl_text_place place = {.n_wrong = -1};
+    double sum = 0;
+    unsigned n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        if (m->in_place != in_place || !is_like(m, like))
+            continue;
+        sum += m->us.mean;
+        n++;
+        if (m->n_wrong > place.n_wrong)
+            place.n_wrong = m->n_wrong;
+    }
+    if (n > 0)
+        place.us = sum / n;
+    return place;
+}
+
+struct stp_nccl_text_row
+stp_nccl_text_collapse(const struct stp_dataset *data,
+                       const struct stp_measurement *like)
+{
+    return (struct stp_nccl_text_row){
+        .coll = like->coll,
+        .n_bytes = like->n_bytes,
+        .type = like->type,
+        .op = like->op,
+        .root = like->root,
+        .n_ranks = like->n_ranks,
+        .out_of_place = collapse_place(data, like, false),
+        .in_place = collapse_place(data, like, true),
+    };
+}

@@ -1,0 +1,127 @@
+/*
+ * nccl_text.h - the text that NVIDIA's nccl-tests print, written and read
+ *
+ * Written as version 2.19 lays it out, so that what reads all_reduce_perf's
+ * output reads ours: '#' lines, and a row a size of
+ *
+ *   size count type redop root  time algbw busbw #wrong  time algbw busbw
+ * #wrong
+ *
+ * out of place, then in place; size in bytes and count in elements, where an
+ * allgather and a reducescatter count those of one rank, but their size is that
+ * of all; redop is none where nothing is reduced, root -1 where there is none;
+ * time in us, bandwidths in GB/s (bandwidth.h).  N/A stands for what was not
+ * measured or not checked.  Several sections, such as collectives or arms, may
+ * follow each other.
+ */
+#ifndef STP_NCCL_TEXT_H
+#define STP_NCCL_TEXT_H
+
+#include <stdio.h>
+
+#include "bench/measurement.h"
+#include "device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- writing, piece by piece ---- */
+
+/* What the lines at the top say of a run. */
+struct stp_nccl_text_run {
+    const char *version; /* of this program */
+    unsigned n_threads;  /* a process */
+    unsigned n_gpus;     /* a thread */
+    uint64_t min_bytes;
+    uint64_t max_bytes;
+    double factor;       /* from size to size; 0: 'step' */
+    uint64_t step_bytes; /* from size to size */
+    unsigned warmup;
+    unsigned iters;
+    unsigned agg_iters; /* collectives an NCCL group; 1: none */
+    bool check;
+    unsigned graph; /* launches of a CUDA graph */
+};
+
+/* One place of a row. */
+struct stp_nccl_text_place {
+    double us;       /* 0: not measured */
+    int64_t n_wrong; /* -1: not checked */
+};
+
+struct stp_nccl_text_row {
+    int coll;
+    uint64_t n_bytes; /* as a tuner counts them */
+    int type;
+    int op;
+    unsigned root;
+    unsigned n_ranks;
+    struct stp_nccl_text_place out_of_place;
+    struct stp_nccl_text_place in_place;
+};
+
+/* What the rows so far come to, for the lines at the bottom.  Begin with 0. */
+struct stp_nccl_text_total {
+    double busbw;      /* sum */
+    unsigned n_busbw;  /* of so many times */
+    unsigned n_failed; /* those of which some element was wrong */
+};
+
+/* "all_reduce_perf" for ncclFuncAllReduce, and so on.  Static storage. */
+const char *stp_nccl_text_program(int coll);
+
+/* Version, options, and a line a rank. */
+void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
+                              const struct stp_device *device, FILE *fp);
+
+/* The line that a further collective or arm begins with; the columns' names are
+ * to follow. */
+void stp_nccl_text_write_section(int coll, const struct stp_arm *arm, FILE *fp);
+
+/* The three lines that name the columns. */
+void stp_nccl_text_write_columns(FILE *fp);
+
+/* A row, which is added to *total. */
+void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
+                             struct stp_nccl_text_total *total, FILE *fp);
+
+/* What the values and the bandwidths came to, after the last section. */
+void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
+                              FILE *fp);
+
+/*
+ * One row out of the measurements that differ from 'like' in round and place
+ * alone: means of the rounds' means, and the most wrong elements of any round.
+ */
+struct stp_nccl_text_row
+stp_nccl_text_collapse(const struct stp_dataset *data,
+                       const struct stp_measurement *like);
+
+/* ---- reading ---- */
+
+/* Whether the text looks like the output of nccl-tests, or of the writer. */
+bool stp_nccl_text_is(const char *text, size_t len);
+
+/*
+ * Reads the 'len' bytes at 'text' into *data, which is empty: output of all
+ * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
+ * broadcast_perf and reduce_perf, several runs one after the other, or of the
+ * writer.  Every pass over the sizes is a round; median and percentiles are the
+ * mean where nothing else is known.  What NCCL logged says which pairs ran
+ * (nccl_log.h); skipped are rows of 0 bytes, and what stands between the end of
+ * a run and the columns of the next.
+ *
+ * 'coll' is the collective (ncclFunc_t) of text that does not say which it is
+ * of, as before version 2.17; -1 if unknown.
+ *
+ * STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM; *data is empty then.
+ */
+enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
+                                   struct stp_dataset *data,
+                                   struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_NCCL_TEXT_H */

@@ -1,0 +1,215 @@
+#include "report/measurements/nccl_text_arm.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "core/text.h"
+#include "report/measurements/measurements_csv.h"
+#include "report/measurements/nccl_log.h"
+#include "report/measurements/nccl_text.h"
+
+/* What the rows ran, all of them taken together. */
+struct ran {
+    bool is_known; /* of every row */
+    bool one_algo;
+    bool one_proto;
+    int algo; /* of the first row */
+    int proto;
+};
+
+static struct ran what_ran(const struct stp_dataset *data)
+{
+    struct ran ran = {true, true, true, data->rows[0].ran_algo,
+                      data->rows[0].ran_proto};
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        ran.is_known &= m->ran_algo >= 0 && m->ran_proto >= 0;
+        ran.one_algo &= m->ran_algo == ran.algo;
+        ran.one_proto &= m->ran_proto == ran.proto;
+    }
+    return ran;
+}
+
+static enum stp_status cannot_tell(struct stp_error *err, const char *why)
+{
+    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                    "%s, expected its arm by name, such as --arm auto=FILE or "
+                    "--arm ring/ll128=FILE",
+                    why);
+}
+
+/* The number of the one name that a variable was set to; STP_ANY if it was not.
+ * False for lists and what else it may be. */
+static bool read_setting(const char *value,
+                         int (*from_name)(const char *, size_t),
+                         int *number_ret)
+{
+    *number_ret = STP_ANY;
+    if (*value == '\0')
+        return true;
+    *number_ret = stp_from_any_case(value, strlen(value), from_name);
+    return *number_ret >= 0;
+}
+
+static enum stp_status find_arm(const struct stp_dataset *data,
+                                const struct stp_nccl_log *log,
+                                struct stp_arm *arm_ret, struct stp_error *err)
+{
+    struct ran ran = what_ran(data);
+    struct stp_arm arm = {.kind = STP_ARM_FORCED};
+
+    if (!read_setting(log->algo, stp_algo_from_name, &arm.algo) ||
+        !read_setting(log->proto, stp_proto_from_name, &arm.proto))
+        return cannot_tell(err, "NCCL_ALGO or NCCL_PROTO was a list");
+    if (arm.algo == STP_ANY && arm.proto == STP_ANY) {
+        if (!ran.is_known)
+            return cannot_tell(err, "NCCL did not log what it ran at every "
+                                    "size (NCCL_DEBUG=INFO "
+                                    "NCCL_DEBUG_SUBSYS=TUNING,ENV)");
+        if (ran.one_algo && ran.one_proto)
+            arm = (struct stp_arm){STP_ARM_FORCED, ran.algo, ran.proto, 0};
+        else if (ran.one_algo || ran.one_proto || log->has_tuner)
+            return cannot_tell(err, log->has_tuner
+                                        ? "a tuner plugin chose"
+                                        : "NCCL may have chosen by itself, or "
+                                          "NCCL_ALGO or NCCL_PROTO were set");
+        else
+            arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+    }
+    *arm_ret = arm;
+    return STP_OK;
+}
+
+/* Whether the text is ours, which names its arms. */
+static bool is_ours(const char *text, size_t len)
+{
+    static const char version[] = "# steptune version ";
+    const char *s = text;
+    const char *line;
+    size_t n;
+
+    while ((line = stp_next_line(&s, text + len, &n)) != NULL)
+        if (n >= sizeof(version) - 1 &&
+            memcmp(line, version, sizeof(version) - 1) == 0)
+            return true;
+    return false;
+}
+
+static bool ran_another(const struct stp_measurement *m,
+                        const struct stp_arm *arm)
+{
+    return arm->kind == STP_ARM_FORCED &&
+           ((m->ran_algo >= 0 && arm->algo != STP_ANY &&
+             m->ran_algo != arm->algo) ||
+            (m->ran_proto >= 0 && arm->proto != STP_ANY &&
+             m->ran_proto != arm->proto));
+}
+
+/* Whether nobody knows the pair that this arm was, and rules name pairs. */
+static bool is_unknown(const struct stp_measurement *m,
+                       const struct stp_arm *arm)
+{
+    return arm->kind == STP_ARM_FORCED &&
+           ((arm->algo == STP_ANY && m->ran_algo < 0) ||
+            (arm->proto == STP_ANY && m->ran_proto < 0));
+}
+
+/* Makes all rows those of 'arm'. */
+static enum stp_status set_arm(struct stp_dataset *data,
+                               const struct stp_arm *arm, struct stp_error *err)
+{
+    char name[STP_ARM_NAME];
+
+    stp_arm_name(arm, name);
+    for (size_t i = 0; i < data->n_rows; i++) {
+        struct stp_measurement *m = &data->rows[i];
+
+        if (ran_another(m, arm))
+            return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                            "arm %s, but NCCL ran %s/%s at %" PRIu64
+                            " bytes, expected what was forced",
+                            name, stp_algo_name(m->ran_algo),
+                            stp_proto_name(m->ran_proto), m->n_bytes);
+        if (is_unknown(m, arm))
+            return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                            "arm %s, but NCCL did not log which pair that was "
+                            "at %" PRIu64
+                            " bytes, expected NCCL_DEBUG_SUBSYS=TUNING or an "
+                            "arm such as ring/ll128",
+                            name, m->n_bytes);
+        m->arm = *arm;
+    }
+    return STP_OK;
+}
+
+/* Sets the arm of a text that does not name it. */
+static enum stp_status say_arm(const char *text, size_t len,
+                               const struct stp_arm *named,
+                               struct stp_dataset *data, struct stp_error *err)
+{
+    struct stp_arm arm;
+    struct stp_nccl_log log;
+    char *rest;
+    size_t rest_len;
+    enum stp_status status;
+
+    if (named != NULL)
+        return set_arm(data, named, err);
+    status = stp_nccl_log_take(text, len, &rest, &rest_len, &log, err);
+    if (status != STP_OK)
+        return status;
+    status = find_arm(data, &log, &arm, err);
+    free(rest);
+    stp_nccl_log_free(&log);
+    return status == STP_OK ? set_arm(data, &arm, err) : status;
+}
+
+/* Numbers the passes of each arm by themselves: one that stands behind another
+ * in the same text is of no later round. */
+static enum stp_status number_passes(struct stp_dataset *data,
+                                     struct stp_error *err)
+{
+    unsigned *pass = calloc(data->n_rows + 1, sizeof(*pass));
+
+    if (pass == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (size_t i = 0; i < data->n_rows; i++)
+        for (size_t j = i; j-- > 0;)
+            if (stp_same_run(&data->rows[j], &data->rows[i])) {
+                pass[i] =
+                    pass[j] + (data->rows[j].round != data->rows[i].round);
+                break;
+            }
+    for (size_t i = 0; i < data->n_rows; i++)
+        data->rows[i].round = pass[i];
+    free(pass);
+    return STP_OK;
+}
+
+enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
+                                  const struct stp_arm *arm,
+                                  struct stp_dataset *data,
+                                  struct stp_error *err)
+{
+    struct stp_dataset more = {0};
+    enum stp_status status = stp_nccl_text_read(text, len, coll, &more, err);
+
+    if (status == STP_OK && is_ours(text, len) && arm != NULL)
+        status =
+            stp_fail(err, STP_ERR_RANGE, 0, 0,
+                     "this text names its arms, expected it without --arm");
+    else if (status == STP_OK && !is_ours(text, len))
+        status = say_arm(text, len, arm, &more, err);
+    for (size_t i = 0; i < more.n_rows; i++)
+        more.rows[i].source = STP_SOURCE_SINGLE_PASS;
+    if (status == STP_OK)
+        status = number_passes(&more, err);
+    if (status == STP_OK)
+        status = stp_measurements_pool(data, &more, true, err);
+    stp_dataset_free(&more);
+    return status;
+}

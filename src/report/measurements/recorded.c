@@ -1,0 +1,125 @@
+#include "report/measurements/recorded.h"
+
+#include <inttypes.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/names.h"
+
+enum { MAX_SHOWN = 5, TEXT = 320 }; /* differences, and one of them */
+
+static const char *plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* ---- differences ---- */
+
+/* The first entry of the two tables that differs, from 0; -1 for none. */
+static int different_cost(const struct stp_nccl_choice *a,
+                          const struct stp_nccl_choice *b)
+{
+    const float *p = &a->question.cost[0][0];
+    const float *q = &b->question.cost[0][0];
+
+    for (int i = 0; i < NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS; i++)
+        if (p[i] != q[i] && (p[i] >= 0 || q[i] >= 0))
+            return i;
+    return -1;
+}
+
+static void describe(const struct stp_nccl_choice *nccl,
+                     const struct stp_nccl_choice *mock, char text[TEXT])
+{
+    int cost = different_cost(nccl, mock);
+    int n =
+        snprintf(text, TEXT,
+                 "%s %" PRIu64 " %s: NCCL %s/%s on %d channel%s, mock NCCL "
+                 "%s/%s on %d",
+                 stp_coll_name(nccl->what.coll), nccl->what.n_bytes,
+                 stp_type_name(nccl->what.type), stp_algo_name(nccl->algo),
+                 stp_proto_name(nccl->proto), nccl->n_channels,
+                 plural((size_t)nccl->n_channels), stp_algo_name(mock->algo),
+                 stp_proto_name(mock->proto), mock->n_channels);
+
+    if (cost >= 0 && n > 0 && n < TEXT)
+        snprintf(text + n, (size_t)(TEXT - n),
+                 "; cost of %s/%s %.9g us, mock NCCL %.9g",
+                 stp_algo_name(cost / NCCL_NUM_PROTOCOLS),
+                 stp_proto_name(cost % NCCL_NUM_PROTOCOLS),
+                 (double)(&nccl->question.cost[0][0])[cost],
+                 (double)(&mock->question.cost[0][0])[cost]);
+}
+
+/* The next difference from choice *at on into 'text'; false if none is left. */
+static bool next_difference(const struct stp_recorded *recorded, size_t *at,
+                            char text[TEXT])
+{
+    const struct stp_choices *nccl = &recorded->record->choices;
+
+    for (; *at < nccl->n_rows; ++*at)
+        if (!stp_choice_equal(&nccl->rows[*at], &recorded->mock->rows[*at])) {
+            describe(&nccl->rows[*at], &recorded->mock->rows[*at], text);
+            ++*at;
+            return true;
+        }
+    return false;
+}
+
+size_t stp_recorded_alike(const struct stp_recorded *recorded)
+{
+    const struct stp_choices *nccl = &recorded->record->choices;
+    size_t n = 0;
+
+    for (size_t i = 0; i < nccl->n_rows; i++)
+        n += stp_choice_equal(&nccl->rows[i], &recorded->mock->rows[i]);
+    return n;
+}
+
+/* ---- printing ---- */
+
+void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp)
+{
+    const struct stp_machine_record *r = recorded->record;
+    size_t n_times = stp_machine_n_times(r);
+    char text[TEXT];
+    size_t at = 0;
+
+    fprintf(fp,
+            "%s\n\n%s: %zu time%s, %zu of collectives beside compute\n"
+            "%zu of %zu choices reproduced\n",
+            r->info.what, recorded->path, n_times, plural(n_times),
+            r->overlap.data.n_rows, stp_recorded_alike(recorded),
+            r->choices.n_rows);
+    for (int i = 0; i < MAX_SHOWN && next_difference(recorded, &at, text); i++)
+        fprintf(fp, "  %s\n", text);
+}
+
+enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
+                                        FILE *fp, struct stp_error *err)
+{
+    const struct stp_machine_record *r = recorded->record;
+    cJSON *root = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(root, "differences");
+    char text[TEXT];
+    size_t at = 0;
+    char *json;
+
+    cJSON_AddStringToObject(root, "machine", r->info.what);
+    cJSON_AddStringToObject(root, "folder", recorded->path);
+    cJSON_AddNumberToObject(root, "times", (double)stp_machine_n_times(r));
+    cJSON_AddNumberToObject(root, "times_beside_compute",
+                            (double)r->overlap.data.n_rows);
+    cJSON_AddNumberToObject(root, "choices", (double)r->choices.n_rows);
+    cJSON_AddNumberToObject(root, "reproduced",
+                            (double)stp_recorded_alike(recorded));
+    while (next_difference(recorded, &at, text))
+        cJSON_AddItemToArray(list, cJSON_CreateString(text));
+    json = cJSON_Print(root);
+    cJSON_Delete(root);
+    if (json == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    fprintf(fp, "%s\n", json);
+    cJSON_free(json);
+    return STP_OK;
+}

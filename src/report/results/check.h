@@ -1,0 +1,36 @@
+/*
+ * check.h - what people and programs read of a checked policy
+ */
+#ifndef STP_REPORT_CHECK_H
+#define STP_REPORT_CHECK_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "analyse/check/check.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How many findings are left: all, or those that have no fix if 'fixed' says
+ * that these were done. */
+struct stp_check_count {
+    size_t n_warnings, n_notes, n_fixed;
+};
+struct stp_check_count stp_count_findings(const struct stp_findings *findings,
+                                          bool fixed);
+
+/* A line a finding, as compilers print them, or nothing.  If 'fixed', what was
+ * done stands where the warning would. */
+void stp_print_findings(const struct stp_findings *findings, const char *path,
+                        bool fixed, FILE *fp);
+/* STP_ERR_NOMEM, with *err filled, or STP_OK. */
+enum stp_status stp_print_findings_json(const struct stp_findings *findings,
+                                        const char *path, bool fixed, FILE *fp,
+                                        struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_REPORT_CHECK_H */

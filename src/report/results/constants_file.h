@@ -1,0 +1,51 @@
+/*
+ * constants_file.h - fitted constants: as a file for the plugin, as tables and
+ * as JSON
+ */
+#ifndef STP_CONSTANTS_FILE_H
+#define STP_CONSTANTS_FILE_H
+
+#include <stdio.h>
+
+#include "analyse/constants/constants.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_constants_origin {
+    const struct stp_dataset *data; /* what they were fitted to */
+    const char *made_by;            /* the first comment line */
+    const char *machine;            /* whose model it was */
+    bool trusts_passes;             /* as in struct stp_constants_terms */
+};
+
+/* Writes the file that STEPTUNE_CONSTANTS_FILE names, its comments on what it
+ * rests on and what it leaves wrong. */
+void stp_constants_file_write(const struct stp_constants_fit *fit,
+                              const struct stp_constants_origin *origin,
+                              FILE *fp);
+
+/* Like stp_constants_file_write(), but to the file 'path', whole or not at all.
+ */
+enum stp_status
+stp_constants_file_save(const struct stp_constants_fit *fit,
+                        const struct stp_constants_origin *origin,
+                        const char *path, struct stp_error *err);
+
+/* Writes the residuals, a line each that begins with 'before'. */
+void stp_residuals_write(const struct stp_constants_fit *fit,
+                         const char *before, FILE *fp);
+
+/* The constants, a row each, the residuals, and what is still wrong. */
+enum stp_status stp_print_constants_fit(const struct stp_constants_fit *fit,
+                                        FILE *fp, struct stp_error *err);
+enum stp_status
+stp_print_constants_fit_json(const struct stp_constants_fit *fit,
+                             const struct stp_constants_origin *origin,
+                             FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_CONSTANTS_FILE_H */

@@ -1,0 +1,35 @@
+/*
+ * differ.h - where two plugins or policies decide differently, for people and
+ * programs
+ */
+#ifndef STP_REPORT_DIFFER_H
+#define STP_REPORT_DIFFER_H
+
+#include <stdio.h>
+
+#include "analyse/explain/differ.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct stp_differences_report {
+    const struct stp_differences *differences;
+    const char *first; /* the two, by their paths */
+    const char *second;
+    const char *machine; /* its name */
+};
+
+/* A row a range, or one sentence if there is none.  Both return STP_ERR_NOMEM
+ * with *err filled, or STP_OK. */
+enum stp_status
+stp_print_differences(const struct stp_differences_report *report, FILE *fp,
+                      struct stp_error *err);
+enum stp_status
+stp_print_differences_json(const struct stp_differences_report *report,
+                           FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_REPORT_DIFFER_H */

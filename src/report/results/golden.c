@@ -1,0 +1,251 @@
+#include "report/results/golden.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "core/text.h"
+#include "report/file.h"
+#include "report/json.h"
+#include "report/words.h"
+
+enum {
+    MAX_SHOWN = 10,
+    MAX_APART = 1000, /* lines until two texts meet again */
+};
+
+static enum stp_status out_of_memory(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+}
+
+/* ---- writing ---- */
+
+static bool same_pick(struct stp_pick a, struct stp_pick b)
+{
+    return a.algo == b.algo && a.proto == b.proto;
+}
+
+static bool alike(const struct stp_explained *a, const struct stp_explained *b)
+{
+    return a->coll == b->coll && same_pick(a->auto_pick, b->auto_pick) &&
+           same_pick(a->pick, b->pick) &&
+           a->asked_channels == b->asked_channels && a->decider == b->decider;
+}
+
+static void write_range(const struct stp_explained *from,
+                        const struct stp_explained *to, FILE *fp)
+{
+    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%s\n",
+            stp_coll_name(from->coll), from->min_bytes, to->max_bytes,
+            stp_algo_name(from->auto_pick.algo),
+            stp_proto_name(from->auto_pick.proto),
+            stp_algo_name(from->pick.algo), stp_proto_name(from->pick.proto),
+            from->asked_channels, from->min_channels, to->max_channels,
+            stp_decider_name(from->decider));
+}
+
+static void write_text(const struct stp_explanation *explanation,
+                       const char *machine, uint64_t max_bytes, FILE *fp)
+{
+    const struct stp_explained *ranges = explanation->ranges;
+    size_t n = explanation->n_ranges;
+    size_t first = 0;
+
+    fprintf(fp,
+            "# steptune explain: what a tuner plugin decides on %s, up to "
+            "%" PRIu64 " bytes\n"
+            "collective,min_bytes,max_bytes,auto_algorithm,auto_protocol,"
+            "algorithm,protocol,asked_channels,min_channels,max_channels,"
+            "decided_by\n",
+            machine, max_bytes);
+    for (size_t i = 0; i < n; i++)
+        if (i + 1 == n || !alike(&ranges[i], &ranges[i + 1])) {
+            write_range(&ranges[first], &ranges[i], fp);
+            first = i + 1;
+        }
+}
+
+enum stp_status stp_golden_text(const struct stp_explanation *explanation,
+                                const char *machine, uint64_t max_bytes,
+                                char **text_ret, struct stp_error *err)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *fp = open_memstream(&text, &len);
+
+    if (fp == NULL)
+        return out_of_memory(err);
+    write_text(explanation, machine, max_bytes, fp);
+    if (fclose(fp) != 0) {
+        free(text);
+        return out_of_memory(err);
+    }
+    *text_ret = text;
+    return STP_OK;
+}
+
+enum stp_status stp_golden_save(const char *path, const char *text,
+                                struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    fputs(text, file.fp);
+    return stp_file_commit(&file, err);
+}
+
+/* ---- comparing ---- */
+
+/* The lines of a text that are still to be compared. */
+struct rest {
+    struct stp_golden_line *lines;
+    size_t n;
+};
+
+static size_t count_lines(const char *text)
+{
+    const char *end = text + strlen(text);
+    size_t len, n = 0;
+
+    while (stp_next_line(&text, end, &len) != NULL)
+        n++;
+    return n;
+}
+
+static enum stp_status split(const char *text, char sign, struct rest *rest_ret,
+                             struct stp_error *err)
+{
+    const char *end = text + strlen(text);
+    struct rest r = {calloc(count_lines(text) + 1, sizeof(*r.lines)), 0};
+    const char *s;
+    size_t len;
+
+    if (r.lines == NULL)
+        return out_of_memory(err);
+    while ((s = stp_next_line(&text, end, &len)) != NULL) {
+        r.lines[r.n] = (struct stp_golden_line){sign, r.n + 1, s, len};
+        r.n++;
+    }
+    *rest_ret = r;
+    return STP_OK;
+}
+
+static bool same_line(const struct stp_golden_line *a,
+                      const struct stp_golden_line *b)
+{
+    return a->len == b->len && memcmp(a->s, b->s, a->len) == 0;
+}
+
+/* Skips as few lines of both as it takes until they are at the same one, or at
+ * their ends.  Those go to the change, *a's first. */
+static void skip(struct rest *a, struct rest *b,
+                 struct stp_golden_change *change)
+{
+    size_t i = a->n, j = b->n;
+
+    for (size_t apart = 0; apart <= MAX_APART && i == a->n; apart++)
+        for (size_t k = 0; k <= apart; k++)
+            if (k < a->n && apart - k < b->n &&
+                same_line(&a->lines[k], &b->lines[apart - k])) {
+                i = k;
+                j = apart - k;
+                break;
+            }
+    for (size_t k = 0; k < i; k++)
+        change->lines[change->n++] = a->lines[k];
+    for (size_t k = 0; k < j; k++)
+        change->lines[change->n++] = b->lines[k];
+    *a = (struct rest){a->lines + i, a->n - i};
+    *b = (struct rest){b->lines + j, b->n - j};
+}
+
+static void compare(struct rest a, struct rest b,
+                    struct stp_golden_change *change)
+{
+    while (a.n > 0 || b.n > 0) {
+        skip(&a, &b, change);
+        if (a.n > 0) { /* the same line */
+            a.lines++, a.n--;
+            b.lines++, b.n--;
+        }
+    }
+}
+
+enum stp_status stp_golden_compare(const char *expected, const char *got,
+                                   struct stp_golden_change *change_ret,
+                                   struct stp_error *err)
+{
+    struct rest a = {0}, b = {0};
+    struct stp_golden_change change = {0};
+    enum stp_status status = split(expected, '-', &a, err);
+
+    if (status == STP_OK)
+        status = split(got, '+', &b, err);
+    if (status == STP_OK) {
+        change.lines = calloc(a.n + b.n + 1, sizeof(*change.lines));
+        if (change.lines == NULL)
+            status = out_of_memory(err);
+    }
+    if (status == STP_OK) {
+        compare(a, b, &change);
+        *change_ret = change;
+    }
+    free(a.lines);
+    free(b.lines);
+    return status;
+}
+
+void stp_golden_change_free(struct stp_golden_change *change)
+{
+    free(change->lines);
+    memset(change, 0, sizeof(*change));
+}
+
+/* ---- printing ---- */
+
+void stp_print_golden_change(const struct stp_golden_change *change,
+                             const char *path, FILE *fp)
+{
+    if (change->n == 0)
+        fprintf(fp, "%s: nothing has changed\n", path);
+    else
+        fprintf(fp, "%s: %zu %s\n", path, change->n,
+                change->n == 1 ? "line differs" : "lines differ");
+    for (size_t i = 0; i < change->n && i < MAX_SHOWN; i++) {
+        const struct stp_golden_line *line = &change->lines[i];
+
+        fprintf(fp, "%c%zu: %.*s\n", line->sign, line->number, (int)line->len,
+                line->s);
+    }
+    if (change->n > MAX_SHOWN)
+        fprintf(fp, "... and %zu more\n", change->n - MAX_SHOWN);
+}
+
+static void add_line(cJSON *row, const struct stp_golden_line *line)
+{
+    char *text = strndup(line->s, line->len);
+
+    cJSON_AddStringToObject(row, "in", line->sign == '-' ? "golden" : "now");
+    stp_json_number(row, "line", (double)line->number);
+    stp_json_word(row, "text", text);
+    free(text);
+}
+
+enum stp_status
+stp_print_golden_change_json(const struct stp_golden_change *change,
+                             const char *path, FILE *fp, struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *list;
+
+    cJSON_AddStringToObject(root, "golden", path);
+    cJSON_AddBoolToObject(root, "same", change->n == 0);
+    list = cJSON_AddArrayToObject(root, "differences");
+    for (size_t i = 0; i < change->n; i++)
+        add_line(stp_json_row(list), &change->lines[i]);
+    return stp_json_finish(root, fp, err);
+}

@@ -1,0 +1,60 @@
+/*
+ * golden.h - what a plugin decides, as a file to compare with later
+ */
+#ifndef STP_GOLDEN_H
+#define STP_GOLDEN_H
+
+#include <stdio.h>
+
+#include "analyse/explain/explain.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The ranges as CSV, behind a comment on machine and sizes, in *text_ret, to be
+ * freed with free().  A policy's lines are not in it: what decides the same is
+ * the same, and neighbours that differ only by line are one range.
+ * STP_ERR_NOMEM.
+ */
+enum stp_status stp_golden_text(const struct stp_explanation *explanation,
+                                const char *machine, uint64_t max_bytes,
+                                char **text_ret, struct stp_error *err);
+
+/* Writes the text to the file 'path', whole or not at all. */
+enum stp_status stp_golden_save(const char *path, const char *text,
+                                struct stp_error *err);
+
+struct stp_golden_line {
+    char sign;     /* '-': expected, and not there; '+': there instead */
+    size_t number; /* of the line in its text, from 1 */
+    const char *s; /* not terminated; in its text */
+    size_t len;
+};
+
+/* How two texts differ, in the order of their lines; not at all if n is 0. */
+struct stp_golden_change {
+    struct stp_golden_line *lines;
+    size_t n;
+};
+
+/* Compares two texts line by line, CRLF or LF.  STP_ERR_NOMEM; free with
+ * stp_golden_change_free(), before the texts. */
+enum stp_status stp_golden_compare(const char *expected, const char *got,
+                                   struct stp_golden_change *change_ret,
+                                   struct stp_error *err);
+void stp_golden_change_free(struct stp_golden_change *change);
+
+/* The first lines of a difference, as diff has them. */
+void stp_print_golden_change(const struct stp_golden_change *change,
+                             const char *path, FILE *fp);
+/* All of them; "same" if there are none.  STP_ERR_NOMEM. */
+enum stp_status
+stp_print_golden_change_json(const struct stp_golden_change *change,
+                             const char *path, FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_GOLDEN_H */

@@ -1,0 +1,59 @@
+/*
+ * tune_report.h - the text report that `steptune tune` leaves beside its policy
+ */
+#ifndef STP_TUNE_REPORT_H
+#define STP_TUNE_REPORT_H
+
+#include <stdio.h>
+
+#include "analyse/compare.h"
+#include "analyse/derive.h"
+#include "device/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The policy for collectives beside compute. */
+struct stp_tune_overlap {
+    const char *policy_path;
+    const char *why_not; /* it rests on no iterations; "" if it does */
+    const struct stp_derived *derived;
+    const struct stp_comparisons *verdicts; /* of iterations; empty if no rule
+                                               was there to verify */
+    size_t n_dropped;
+};
+
+struct stp_tune_report {
+    const struct stp_device_info *info;
+    const char *policy_path;
+    double min_gain;
+    unsigned iters;                         /* an arm and round */
+    const struct stp_comparisons *sweep;    /* every arm */
+    const struct stp_derived *derived;      /* what was made of it */
+    const struct stp_comparisons *verdicts; /* the policy against AUTO */
+    size_t n_dropped; /* rules that verification took away again */
+    const struct stp_tune_overlap *overlap; /* NULL: not asked for */
+};
+
+/* How far a policy is from the best arm at each size that was swept: the
+ * slowdown, 1 at best. */
+struct stp_regret {
+    double mean; /* geometric */
+    double worst;
+};
+struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
+                                    const struct stp_derived *derived);
+
+/* Writes the report to the file 'path', whole or not at all. */
+enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
+                                     const char *path, struct stp_error *err);
+
+/* Both policies and their verdicts as one object. */
+enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
+                                      FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TUNE_REPORT_H */

@@ -1,0 +1,142 @@
+#include "report/training/trace_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/file.h"
+#include "report/folder.h"
+#include "report/json.h"
+
+enum { N_THREADS = STP_N_STREAMS + 1 };
+
+static const char *const threads[N_THREADS] = {
+    [STP_STREAM_MAIN] = "compute stream",
+    [STP_STREAM_COMM] = "communication stream",
+    [STP_N_STREAMS] = "host",
+};
+
+static const char *const kinds[] = {
+    [STP_SPAN_COMPUTE] = "compute",
+    [STP_SPAN_COMMUNICATION] = "communication",
+    [STP_SPAN_RANGE] = "range",
+};
+
+static cJSON *add_event(cJSON *list, const char *ph, unsigned rank,
+                        unsigned thread, const char *name)
+{
+    cJSON *event = stp_json_row(list);
+
+    cJSON_AddStringToObject(event, "ph", ph);
+    cJSON_AddStringToObject(event, "name", name);
+    stp_json_number(event, "pid", rank);
+    stp_json_number(event, "tid", thread);
+    return event;
+}
+
+static void add_names(cJSON *list, const struct stp_engine_info *info)
+{
+    char rank[32];
+
+    snprintf(rank, sizeof(rank), "rank %u", info->rank);
+    cJSON_AddStringToObject(
+        cJSON_AddObjectToObject(
+            add_event(list, "M", info->rank, 0, "process_name"), "args"),
+        "name", rank);
+    for (unsigned i = 0; i < N_THREADS; i++)
+        cJSON_AddStringToObject(
+            cJSON_AddObjectToObject(
+                add_event(list, "M", info->rank, i, "thread_name"), "args"),
+            "name", threads[i]);
+}
+
+static void add_span(cJSON *list, unsigned rank, const struct stp_span *span)
+{
+    cJSON *event = add_event(list, "X", rank, span->stream, span->name);
+    cJSON *args;
+
+    cJSON_AddStringToObject(event, "cat", kinds[span->kind]);
+    stp_json_number(event, "ts", span->begin_us);
+    stp_json_number(event, "dur", span->end_us - span->begin_us);
+    args = cJSON_AddObjectToObject(event, "args");
+    if (span->range.name != NULL)
+        cJSON_AddStringToObject(args, "range", span->range.name);
+}
+
+/* What a stream had of a range is one event, before those in it, as viewers
+ * want them that begin at the same time. */
+static void add_ranges(cJSON *list, const struct stp_spans *spans,
+                       unsigned rank, unsigned stream)
+{
+    struct stp_span open = {.kind = STP_SPAN_RANGE, .stream = stream};
+
+    for (size_t i = 0; i < spans->n; i++) {
+        const struct stp_span *s = &spans->all[i];
+
+        if (s->stream != stream || s->kind == STP_SPAN_RANGE)
+            continue;
+        if (open.range.number != s->range.number) {
+            if (open.range.name != NULL)
+                add_span(list, rank, &open);
+            open.range = s->range;
+            open.begin_us = s->begin_us;
+            snprintf(open.name, sizeof(open.name), "%s",
+                     s->range.name != NULL ? s->range.name : "");
+        }
+        open.end_us = s->end_us;
+    }
+    if (open.range.name != NULL)
+        add_span(list, rank, &open);
+}
+
+enum stp_status stp_trace_print(const struct stp_spans *spans,
+                                const struct stp_engine_info *info, FILE *fp,
+                                struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(root, "traceEvents");
+    cJSON *other = cJSON_AddObjectToObject(root, "otherData");
+
+    cJSON_AddStringToObject(root, "displayTimeUnit", "ms");
+    cJSON_AddStringToObject(other, "made_by", info->what);
+    cJSON_AddStringToObject(other, "gpu_name", info->gpu);
+    add_names(list, info);
+    for (unsigned i = 0; i < STP_N_STREAMS; i++)
+        add_ranges(list, spans, info->rank, i);
+    for (size_t i = 0; i < spans->n; i++)
+        add_span(list, info->rank, &spans->all[i]);
+    return stp_json_finish(root, fp, err);
+}
+
+/* ---- the file ---- */
+
+void stp_trace_file_name(unsigned rank, char name[STP_TRACE_FILE])
+{
+    snprintf(name, STP_TRACE_FILE, "trace_rank%u.json", rank);
+}
+
+enum stp_status stp_trace_save(const struct stp_spans *spans,
+                               const struct stp_engine_info *info,
+                               const char *folder, struct stp_error *err)
+{
+    const size_t size = strlen(folder) + STP_TRACE_FILE + 1;
+    char *path = malloc(size);
+    char name[STP_TRACE_FILE];
+    struct stp_file file;
+    enum stp_status status;
+
+    if (path == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    stp_trace_file_name(info->rank, name);
+    snprintf(path, size, "%s/%s", folder, name);
+    status = stp_folder_make(folder, err);
+    if (status == STP_OK)
+        status = stp_file_begin(path, &file, err);
+    free(path);
+    if (status != STP_OK)
+        return status;
+    status = stp_trace_print(spans, info, file.fp, err);
+    if (status == STP_OK)
+        return stp_file_commit(&file, err);
+    stp_file_abandon(&file);
+    return status;
+}

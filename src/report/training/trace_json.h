@@ -1,0 +1,40 @@
+/*
+ * trace_json.h - a rank's trace for chrome://tracing and ui.perfetto.dev
+ *
+ * Chrome's trace event format: {"traceEvents": [...]}.  A process is a rank, a
+ * thread one of its streams, by name; a complete event ("ph": "X") is a kernel
+ * or a collective ("cat": "compute" or "communication"), or what a stream had
+ * of a part of a step ("range"), which encloses those.  "ts" and "dur" are in
+ * microseconds of the engine's clock.  "otherData" says what made it.
+ */
+#ifndef STP_TRACE_JSON_H
+#define STP_TRACE_JSON_H
+
+#include <stdio.h>
+
+#include "device/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Prints spans sorted by begin.  STP_ERR_NOMEM. */
+enum stp_status stp_trace_print(const struct stp_spans *spans,
+                                const struct stp_engine_info *info, FILE *fp,
+                                struct stp_error *err);
+
+enum { STP_TRACE_FILE = 32 };
+
+/* "trace_rankN.json" */
+void stp_trace_file_name(unsigned rank, char name[STP_TRACE_FILE]);
+
+/* Prints them into that file of 'folder', whole or not at all; the folder is
+ * made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
+enum stp_status stp_trace_save(const struct stp_spans *spans,
+                               const struct stp_engine_info *info,
+                               const char *folder, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRACE_JSON_H */

@@ -1,0 +1,334 @@
+/* train_charts.c - which charts of training there are, and drawing them */
+#include "report/training/train_charts.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/training/train_chart_parts.h"
+
+static const struct {
+    const char *name;
+    const char *heading;
+    const char *without; /* why there is none */
+    struct stp_train_bars bars;
+    bool (*has)(const struct stp_train_view *view); /* NULL: bars */
+    void (*write)(const struct stp_train_drawing *drawing, FILE *fp);
+    bool each_size;
+    bool largest;
+    bool all_models;
+} kinds[STP_N_TRAIN_CHARTS] = {
+    [STP_TRAIN_BY_PRECISION] =
+        {.name = "train_precision",
+         .heading = "Training: epoch time by precision",
+         .without = "no two precisions of one model on as many GPUs",
+         .bars = {.row = STP_DIM_NONE,
+                  .column = STP_DIM_SIZE,
+                  .group = STP_DIM_GPUS,
+                  .series = STP_DIM_PRECISION,
+                  .least = 2,
+                  .above = "; above: speed-up over the first bar; ends: 95% "
+                           "intervals over epochs"}},
+    [STP_TRAIN_SCALING] = {.name = "train_scaling",
+                           .heading = "Training: scaling",
+                           .without = "no run on one GPU beside one on several "
+                                      "of the same model and precision",
+                           .has = stp_train_has_scaling,
+                           .write = stp_train_write_scaling},
+    [STP_TRAIN_ACCUMULATION] =
+        {.name = "train_accumulation",
+         .heading = "Training: epoch time by micro-batches of a step (GA)",
+         .without = "no two numbers of micro-batches (--ga) of one model, "
+                    "precision, mode and number of GPUs",
+         .bars = {.row = STP_DIM_PRECISION,
+                  .column = STP_DIM_SIZE,
+                  .group = STP_DIM_GPUS,
+                  .series = STP_DIM_GA,
+                  .least = 2,
+                  .above = "; above: speed-up over the first bar; ends: 95% "
+                           "intervals over epochs"}},
+    [STP_TRAIN_OVERHEAD] =
+        {.name = "train_overhead",
+         .heading = "Training: what an epoch's time is made of",
+         .without = "no run on several GPUs",
+         .bars = {.row = STP_DIM_PRECISION,
+                  .column = STP_DIM_GPUS,
+                  .group = STP_DIM_MODE,
+                  .series = STP_DIM_NONE,
+                  .least = 1,
+                  .several = true,
+                  .stacked = true,
+                  .above = "; hidden: computing meanwhile; exposed: only "
+                           "waiting, with its share above"},
+         .each_size = true},
+    [STP_TRAIN_LOSS] = {.name = "train_loss",
+                        .heading = "Training: loss",
+                        .without = "no run of two epochs or more with losses",
+                        .has = stp_train_has_loss,
+                        .write = stp_train_write_loss,
+                        .largest = true},
+    [STP_TRAIN_BY_MODE] =
+        {.name = "train_modes",
+         .heading = "Training: epoch time by mode",
+         .without = "no two modes of one model, precision and number of GPUs",
+         .bars = {.row = STP_DIM_PRECISION,
+                  .column = STP_DIM_SIZE,
+                  .group = STP_DIM_GPUS,
+                  .series = STP_DIM_MODE,
+                  .least = 2,
+                  .several = true,
+                  .above = "; above: speed-up over the first bar; ends: 95% "
+                           "intervals over epochs"}},
+    [STP_TRAIN_THROUGHPUT] =
+        {.name = "train_throughput",
+         .heading = "Training: throughput",
+         .without = "no runs",
+         .bars = {.row = STP_DIM_PRECISION,
+                  .column = STP_DIM_SIZE,
+                  .group = STP_DIM_GPUS,
+                  .series = STP_DIM_MODE,
+                  .least = 1,
+                  .throughput = true,
+                  .above = "; ends: 95% intervals over epochs"}},
+    [STP_TRAIN_HARDWARE] =
+        {.name = "train_hardware",
+         .heading = "Training: epoch time by hardware",
+         .without = "no two models of GPU that ran the same (give the files of "
+                    "each)",
+         .bars = {.row = STP_DIM_PRECISION,
+                  .column = STP_DIM_SIZE,
+                  .group = STP_DIM_GPUS,
+                  .series = STP_DIM_MODEL,
+                  .least = 2,
+                  .above = "; above: speed-up over the first bar; ends: 95% "
+                           "intervals over epochs"},
+         .all_models = true},
+};
+
+/* ---- which there are ---- */
+
+static bool has(enum stp_train_chart_kind kind,
+                const struct stp_train_view *view)
+{
+    return kinds[kind].has != NULL
+               ? kinds[kind].has(view)
+               : stp_train_has_bars(view, &kinds[kind].bars);
+}
+
+static enum stp_status add(struct stp_train_charts *charts,
+                           const struct stp_train_runs *runs,
+                           struct stp_train_chart chart, struct stp_error *err)
+{
+    const struct stp_train_view view =
+        stp_train_view_of(runs, chart.gpu, chart.size);
+    struct stp_train_chart *all =
+        realloc(charts->all, (charts->n + 1) * sizeof(*all));
+
+    if (all == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    if (!has(chart.kind, &view))
+        chart.why = kinds[chart.kind].without;
+    all[charts->n++] = chart;
+    charts->all = all;
+    return STP_OK;
+}
+
+/* One of each size, or of all sizes. */
+static enum stp_status add_kind(struct stp_train_charts *charts,
+                                const struct stp_train_runs *runs,
+                                struct stp_train_chart chart,
+                                struct stp_error *err)
+{
+    const struct stp_train_view view = stp_train_view_of(runs, chart.gpu, NULL);
+    const struct stp_train_levels sizes =
+        stp_train_levels_of(&view, STP_DIM_SIZE);
+    enum stp_status status = STP_OK;
+
+    if (!has(chart.kind, &view))
+        return add(charts, runs, chart, err);
+    if (kinds[chart.kind].largest) {
+        for (size_t i = 0; i < sizes.n; i++) { /* that has some */
+            const struct stp_train_view one =
+                stp_train_view_of(runs, chart.gpu, sizes.like[i]->size);
+
+            if (has(chart.kind, &one))
+                chart.size = sizes.like[i]->size;
+        }
+    }
+    if (!kinds[chart.kind].each_size)
+        return add(charts, runs, chart, err);
+    for (size_t i = 0; i < sizes.n && status == STP_OK; i++) {
+        chart.size = sizes.like[i]->size;
+        status = add(charts, runs, chart, err);
+    }
+    return status;
+}
+
+static bool is_new_model(const struct stp_train_runs *runs, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(runs->runs[k].gpu, runs->runs[i].gpu) == 0)
+            return false;
+    return true;
+}
+
+static size_t count_aside(const struct stp_train_runs *runs, const char *gpu)
+{
+    const struct stp_train_view view = stp_train_view_of(runs, gpu, NULL);
+    size_t n = 0;
+
+    for (size_t i = 0; i < runs->n; i++)
+        n += strcmp(runs->runs[i].gpu, gpu) == 0 &&
+             !stp_train_in_view(&view, &runs->runs[i]);
+    return n;
+}
+
+/* All but those of all models. */
+static enum stp_status add_model(struct stp_train_charts *charts,
+                                 const struct stp_train_runs *runs,
+                                 const char *gpu, bool several,
+                                 struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    charts->n_runs_aside += count_aside(runs, gpu);
+    for (int k = 0; k < STP_N_TRAIN_CHARTS && status == STP_OK; k++)
+        if (!kinds[k].all_models)
+            status = add_kind(charts, runs,
+                              (struct stp_train_chart){
+                                  .kind = k, .gpu = gpu, .several = several},
+                              err);
+    return status;
+}
+
+enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
+                                      struct stp_train_charts *charts_ret,
+                                      struct stp_error *err)
+{
+    struct stp_train_charts charts = {.all = NULL};
+    enum stp_status status = STP_OK;
+    bool several = false;
+
+    for (size_t i = 1; i < runs->n; i++)
+        several |= is_new_model(runs, i);
+    for (size_t i = 0; i < runs->n && status == STP_OK; i++)
+        if (is_new_model(runs, i))
+            status = add_model(&charts, runs, runs->runs[i].gpu, several, err);
+    if (status == STP_OK && runs->n > 0)
+        status = add(&charts, runs,
+                     (struct stp_train_chart){.kind = STP_TRAIN_HARDWARE}, err);
+    if (status == STP_OK)
+        *charts_ret = charts;
+    else
+        stp_train_charts_free(&charts);
+    return status;
+}
+
+void stp_train_charts_free(struct stp_train_charts *charts)
+{
+    free(charts->all);
+    *charts = (struct stp_train_charts){.all = NULL};
+}
+
+/* ---- names ---- */
+
+/* Letters and digits, others as one underscore. */
+static size_t add_tag(char *name, size_t len, const char *word)
+{
+    bool gap = true;
+
+    for (; *word != '\0' && len + 3 < STP_TRAIN_CHART_NAME; word++) {
+        const bool plain = isalnum((unsigned char)*word) != 0;
+
+        if (plain && gap)
+            name[len++] = '_';
+        if (plain)
+            name[len++] = *word;
+        gap = !plain;
+    }
+    name[len] = '\0';
+    return len;
+}
+
+void stp_train_chart_name(const struct stp_train_chart *chart,
+                          char name[STP_TRAIN_CHART_NAME])
+{
+    size_t len = (size_t)snprintf(name, STP_TRAIN_CHART_NAME, "%s",
+                                  kinds[chart->kind].name);
+
+    if (chart->size != NULL && kinds[chart->kind].each_size)
+        len = add_tag(name, len, chart->size);
+    if (chart->gpu != NULL && chart->several)
+        add_tag(name, len, chart->gpu);
+}
+
+bool stp_train_chart_path(const char *folder, const char *name,
+                          const char *ending, char path[STP_TRAIN_CHART_PATH])
+{
+    return (size_t)snprintf(path, STP_TRAIN_CHART_PATH, "%s%s%s.%s",
+                            folder != NULL ? folder : "",
+                            folder != NULL ? "/" : "", name,
+                            ending) < STP_TRAIN_CHART_PATH;
+}
+
+bool stp_train_results_begin(const char *path)
+{
+    char text[4096];
+    FILE *fp = fopen(path, "r");
+    size_t n = 0;
+
+    if (fp == NULL)
+        return false;
+    n = fread(text, 1, sizeof(text) - 1, fp);
+    fclose(fp);
+    text[n] = '\0';
+    return text[strspn(text, " \t\r\n")] == '[' &&
+           strstr(text, "\"n_gpus\"") != NULL &&
+           strstr(text, "\"mode\"") != NULL;
+}
+
+/* ---- drawing ---- */
+
+void stp_train_chart_write(const struct stp_train_runs *runs,
+                           const struct stp_train_chart *chart,
+                           const char *title, enum stp_plot_format format,
+                           FILE *fp)
+{
+    char what[STP_TRAIN_LABEL];
+    char size[STP_TRAIN_LABEL] = "";
+    const struct stp_train_drawing drawing = {
+        .view = stp_train_view_of(runs, chart->gpu, chart->size),
+        .title = title,
+        .what = what,
+        .format = format,
+    };
+
+    if (chart->size != NULL)
+        stp_train_level_label(
+            STP_DIM_SIZE,
+            stp_train_levels_of(&drawing.view, STP_DIM_SIZE).like[0], size);
+    snprintf(what, sizeof(what), "%s%s%.50s", kinds[chart->kind].heading,
+             size[0] ? ", " : "", size);
+    if (kinds[chart->kind].write != NULL)
+        kinds[chart->kind].write(&drawing, fp);
+    else
+        stp_train_write_bars(&drawing, &kinds[chart->kind].bars, fp);
+}
+
+enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
+                                     const struct stp_train_chart *chart,
+                                     const char *title,
+                                     enum stp_plot_format format,
+                                     const char *gnuplot, const char *path,
+                                     struct stp_error *err)
+{
+    FILE *script = NULL;
+    enum stp_status status = stp_gnuplot_script(&script, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_train_chart_write(runs, chart, title, format, script);
+    status = stp_gnuplot_run(gnuplot, script, path, err);
+    fclose(script);
+    return status;
+}

@@ -1,0 +1,116 @@
+/*
+ * train_charts.h - results of the training benchmark as charts, by gnuplot
+ *
+ *   train_precision      epoch time by precision, with speed-ups
+ *   train_scaling        speed-up over one GPU, beside the ideal
+ *   train_accumulation   epoch time by micro-batches of a step
+ *   train_overhead_SIZE  an epoch's time: computing alone, communication that
+ *                        computing hides, communication it waits for
+ *   train_loss           loss over epochs, of the largest model
+ *   train_modes          epoch time by mode, with speed-ups
+ *   train_throughput     samples a second
+ *   train_hardware       epoch time by model of GPU
+ *
+ * Runs of several models of GPU have a chart each, with "_GPU" behind its name,
+ * but for train_hardware, which has them all.
+ *
+ * Compared is what can be: runs under one tuner (NCCL alone if there are such),
+ * of the batch, gradients, buckets, learning rate and seed that most of them
+ * have.  A bar is the mean over the epochs of all runs alike, with Student's 95
+ * percent interval of it; bars begin at 0.
+ */
+#ifndef STP_TRAIN_CHARTS_H
+#define STP_TRAIN_CHARTS_H
+
+#include <stdio.h>
+
+#include "report/charts/gnuplot.h"
+#include "report/training/train_results.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum stp_train_chart_kind {
+    STP_TRAIN_BY_PRECISION,
+    STP_TRAIN_SCALING,
+    STP_TRAIN_ACCUMULATION,
+    STP_TRAIN_OVERHEAD,
+    STP_TRAIN_LOSS,
+    STP_TRAIN_BY_MODE,
+    STP_TRAIN_THROUGHPUT,
+    STP_TRAIN_HARDWARE,
+    STP_N_TRAIN_CHARTS,
+};
+
+/* A chart of some runs; its words are theirs. */
+struct stp_train_chart {
+    enum stp_train_chart_kind kind;
+    const char *gpu;  /* NULL: of all models */
+    const char *size; /* NULL: of all, or of the largest */
+    bool several;     /* models of GPU there are */
+    const char *why;  /* it is left out; NULL: it is not.  Static storage */
+};
+
+struct stp_train_charts {
+    struct stp_train_chart *all;
+    size_t n;
+    size_t n_runs_aside; /* that are in no chart, since they are not alike */
+};
+
+/* Which charts there are of the runs, and which are left out; to be freed with
+ * stp_train_charts_free().  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
+                                      struct stp_train_charts *charts_ret,
+                                      struct stp_error *err);
+
+void stp_train_charts_free(struct stp_train_charts *charts);
+
+enum { STP_TRAIN_CHART_NAME = 192 };
+
+/* "train_scaling", without an ending. */
+void stp_train_chart_name(const struct stp_train_chart *chart,
+                          char name[STP_TRAIN_CHART_NAME]);
+
+enum { STP_TRAIN_CHART_PATH = 4096 };
+
+/* "FOLDER/NAME.ENDING"; of no folder (NULL) "NAME.ENDING".  False if it is too
+ * long. */
+bool stp_train_chart_path(const char *folder, const char *name,
+                          const char *ending, char path[STP_TRAIN_CHART_PATH]);
+
+/* Writes gnuplot's script of a chart that is not left out; 'title' goes before
+ * its own unless it is NULL. */
+void stp_train_chart_write(const struct stp_train_runs *runs,
+                           const struct stp_train_chart *chart,
+                           const char *title, enum stp_plot_format format,
+                           FILE *fp);
+
+/* Draws it into the file 'path'; see stp_gnuplot_run(). */
+enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
+                                     const struct stp_train_chart *chart,
+                                     const char *title,
+                                     enum stp_plot_format format,
+                                     const char *gnuplot, const char *path,
+                                     struct stp_error *err);
+
+/* What was drawn where. */
+struct stp_train_drawn {
+    const struct stp_train_charts *charts;
+    const char *folder; /* NULL: the working directory */
+    bool formats[STP_N_PLOT_FORMATS];
+};
+
+/* Prints an object with "charts", "left_out" (and why) and "summary", the runs
+ * with what was derived of them.  STP_ERR_NOMEM. */
+enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
+                                            const struct stp_train_drawn *drawn,
+                                            FILE *fp, struct stp_error *err);
+
+/* Whether the file at 'path' begins as one of results does. */
+bool stp_train_results_begin(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRAIN_CHARTS_H */

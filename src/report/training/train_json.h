@@ -1,0 +1,69 @@
+/*
+ * train_json.h - results of the training benchmark as JSON
+ *
+ * A list with an object a run, in times of seconds.  Of each run: mode, n_gpus,
+ * n_params, model_size, use_amp (bf16 or fp16), grad_accum_steps, epoch_times,
+ * losses and comm_times (of each epoch), final_accuracy, avg_epoch_time,
+ * avg_comm_time, total_time, comm_time, gpu_name; then what else there is to
+ * say: precision, batch_size, ... throughput in samples a second,
+ * exposed_comm_times, during which nothing was computed, and what follows from
+ * all runs: speed_up, scaling_efficiency, exposed_comm_share.
+ *
+ * A run under a policy is two: its tuner is "nccl" in the one and the policy's
+ * name in the other, each with its own epochs of one training, whose end both
+ * have; gain, gain_low and gain_high are of the second.
+ */
+#ifndef STP_TRAIN_JSON_H
+#define STP_TRAIN_JSON_H
+
+#include <stdio.h>
+
+#include "core/status.h"
+#include "report/training/train_results.h"
+#include "train/train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One training; owns none of it. */
+struct stp_train_report {
+    const struct stp_train_config *config;
+    const struct stp_train_result *result;
+    const struct stp_engine_info *info; /* of any rank's engine */
+    const char *tuner; /* the plugin's; unused without rounds */
+    const char *pair;  /* see struct stp_train_run */
+    unsigned repeat;   /* from 1 */
+};
+
+/* What defines the run that has the epochs tuned by the plugin or not. */
+void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
+                        struct stp_train_run *run_ret);
+
+/* Adds what came out of a training, one run or two of them, and derives anew.
+ * STP_ERR_NOMEM; *runs is as it was then. */
+enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
+                                    const struct stp_train_report *report,
+                                    struct stp_error *err);
+
+/* Prints the runs.  STP_ERR_NOMEM. */
+enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
+                                     FILE *fp, struct stp_error *err);
+
+enum { STP_TRAIN_FILE = 160 };
+
+/* "benchmark_results_GPU.json", for results of GPUs of this model. */
+void stp_train_file_name(const char *gpu, char name[STP_TRAIN_FILE]);
+
+/* The path of that file in 'folder', to be freed; NULL without memory. */
+char *stp_train_file_path(const char *folder, const char *gpu);
+
+/* Writes the runs, all of one model of GPU, into that file, whole or not at
+ * all; the folder is made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
+enum stp_status stp_train_save(const struct stp_train_runs *runs,
+                               const char *folder, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRAIN_JSON_H */

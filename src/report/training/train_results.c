@@ -1,0 +1,262 @@
+#include "report/training/train_results.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "core/text.h"
+#include "report/json.h"
+#include "report/training/train_keys.h"
+
+enum { FILE_MAX = 1 << 28 /* bytes */ };
+
+/* ---- runs ---- */
+
+void stp_train_run_free(struct stp_train_run *run)
+{
+    free(run->epoch_s);
+    free(run->comm_s);
+    free(run->exposed_s);
+    free(run->losses);
+    memset(run, 0, sizeof(*run));
+}
+
+void stp_train_runs_free(struct stp_train_runs *runs)
+{
+    for (size_t i = 0; i < runs->n; i++)
+        stp_train_run_free(&runs->runs[i]);
+    free(runs->runs);
+    memset(runs, 0, sizeof(*runs));
+}
+
+enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
+                                   const struct stp_train_run *run,
+                                   struct stp_error *err)
+{
+    struct stp_train_run *grown =
+        realloc(runs->runs, (runs->n + 1) * sizeof(*grown));
+
+    if (grown == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    grown[runs->n] = *run;
+    runs->runs = grown;
+    runs->n++;
+    return STP_OK;
+}
+
+double stp_train_total_s(const struct stp_train_run *run)
+{
+    double total = 0;
+
+    for (unsigned e = 0; e < run->n_epochs; e++)
+        total += run->epoch_s[e];
+    return total;
+}
+
+/* ---- which of them are alike ---- */
+
+static bool same_words(const struct stp_train_run *a,
+                       const struct stp_train_run *b)
+{
+    return strcmp(a->size, b->size) == 0 &&
+           strcmp(a->precision, b->precision) == 0 &&
+           strcmp(a->gradients, b->gradients) == 0 &&
+           strcmp(a->gpu, b->gpu) == 0;
+}
+
+/* What was read is not what was written to the last bit. */
+static bool same_rate(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * fabs(a);
+}
+
+static bool same_numbers(const struct stp_train_run *a,
+                         const struct stp_train_run *b)
+{
+    return a->n_gpus == b->n_gpus && a->n_samples == b->n_samples &&
+           a->warmup == b->warmup && same_rate(a->rate, b->rate) &&
+           a->seed == b->seed && a->bucket_bytes == b->bucket_bytes &&
+           a->first_bucket_bytes == b->first_bucket_bytes &&
+           isnan(a->traced_comm_ms) == isnan(b->traced_comm_ms) &&
+           a->rounds == b->rounds && a->repeat == b->repeat &&
+           a->n_epochs == b->n_epochs;
+}
+
+bool stp_train_same(const struct stp_train_run *a,
+                    const struct stp_train_run *b)
+{
+    return same_words(a, b) && a->batch == b->batch && a->ga == b->ga &&
+           same_numbers(a, b) && strcmp(a->mode, b->mode) == 0 &&
+           strcmp(a->tuner, b->tuner) == 0 && strcmp(a->pair, b->pair) == 0 &&
+           strcmp(a->made_by, b->made_by) == 0;
+}
+
+bool stp_train_alike(const struct stp_train_run *a,
+                     const struct stp_train_run *b)
+{
+    struct stp_train_run twin = *a;
+
+    twin.repeat = b->repeat;
+    return stp_train_same(&twin, b);
+}
+
+/* ---- what follows ---- */
+
+/* Samples a second of one GPU; NaN: nobody measured it. */
+static double alone(const struct stp_train_runs *runs,
+                    const struct stp_train_run *like)
+{
+    double sum = 0;
+    unsigned n = 0;
+
+    for (size_t i = 0; i < runs->n; i++) {
+        const struct stp_train_run *r = &runs->runs[i];
+
+        if (r->n_gpus != 1 || !same_words(r, like) || r->batch != like->batch ||
+            r->ga != like->ga)
+            continue;
+        sum += r->throughput;
+        n++;
+    }
+    return n > 0 ? sum / n : (double)NAN;
+}
+
+void stp_train_derive(struct stp_train_runs *runs)
+{
+    for (size_t i = 0; i < runs->n; i++) {
+        struct stp_train_run *r = &runs->runs[i];
+        const double total = stp_train_total_s(r);
+        double exposed = 0;
+
+        for (unsigned e = 0; e < r->n_epochs; e++)
+            exposed += r->exposed_s[e];
+        r->exposed_share = total > 0 ? exposed / total : 0;
+        r->speed_up = r->throughput / alone(runs, r);
+        r->efficiency = r->speed_up / r->n_gpus;
+    }
+}
+
+/* ---- gains ---- */
+
+/* Of NCCL's own choice, that 'run' took turns with; or NULL. */
+static const struct stp_train_run *partner(const struct stp_train_runs *runs,
+                                           const struct stp_train_run *run)
+{
+    struct stp_train_run like = *run;
+
+    if (run->rounds == 0 || strcmp(run->tuner, STP_TRAIN_NCCL) == 0)
+        return NULL;
+    memcpy(like.tuner, STP_TRAIN_NCCL, sizeof(STP_TRAIN_NCCL));
+    for (size_t i = 0; i < runs->n; i++)
+        if (stp_train_same(&runs->runs[i], &like))
+            return &runs->runs[i];
+    return NULL;
+}
+
+static void add_rounds(const struct stp_train_run *run, double *times)
+{
+    const unsigned epochs = run->n_epochs / run->rounds;
+
+    for (unsigned e = 0; e < run->n_epochs; e++)
+        times[e / epochs] += run->epoch_s[e];
+}
+
+/* The times of rounds of 'run' and its partner, behind the 'n' that are there;
+ * returns how many there are now. */
+static size_t add_pairs(const struct stp_train_runs *runs,
+                        const struct stp_train_run *run, double *baseline,
+                        double *times, size_t n)
+{
+    const struct stp_train_run *other = partner(runs, run);
+
+    if (other == NULL)
+        return n;
+    add_rounds(other, baseline + n);
+    add_rounds(run, times + n);
+    return n + run->rounds;
+}
+
+enum stp_status stp_train_gain(const struct stp_train_runs *runs,
+                               const struct stp_train_run *run, bool repeats,
+                               struct stp_gain *gain_ret, struct stp_error *err)
+{
+    const size_t most = run->rounds * runs->n;
+    double *times = calloc(most > 0 ? 2 * most : 1, sizeof(*times));
+    size_t n = 0;
+
+    if (times == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (size_t i = 0; i < runs->n; i++)
+        if (repeats ? stp_train_alike(&runs->runs[i], run)
+                    : &runs->runs[i] == run)
+            n = add_pairs(runs, &runs->runs[i], times + most, times, n);
+    *gain_ret = n > 0 ? stp_paired_gain(times + most, times, n)
+                      : (struct stp_gain){NAN, NAN, INFINITY, 0};
+    free(times);
+    return STP_OK;
+}
+
+/* ---- reading ---- */
+
+static enum stp_status read_rows(const cJSON *root, struct stp_train_runs *runs,
+                                 struct stp_error *err)
+{
+    const cJSON *row;
+
+    if (!cJSON_IsArray(root))
+        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+                        "no list of runs, expected what steptune train writes");
+    cJSON_ArrayForEach(row, root)
+    {
+        struct stp_train_run run;
+        enum stp_status status = stp_train_read_row(row, runs->n, &run, err);
+
+        if (status != STP_OK)
+            return status;
+        status = stp_train_runs_add(runs, &run, err);
+        if (status != STP_OK) {
+            stp_train_run_free(&run);
+            return status;
+        }
+    }
+    return STP_OK;
+}
+
+enum stp_status stp_train_read_json(const char *text, size_t len,
+                                    struct stp_train_runs *runs_ret,
+                                    struct stp_error *err)
+{
+    struct stp_train_runs runs = {.n = 0};
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
+    enum stp_status status;
+
+    if (root == NULL)
+        return stp_json_refuse(text, end, "steptune train writes", err);
+    status = read_rows(root, &runs, err);
+    cJSON_Delete(root);
+    if (status != STP_OK) {
+        stp_train_runs_free(&runs);
+        return status;
+    }
+    stp_train_derive(&runs);
+    *runs_ret = runs;
+    return STP_OK;
+}
+
+enum stp_status stp_train_read(const char *path,
+                               struct stp_train_runs *runs_ret,
+                               struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status = stp_read_file(path, FILE_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_train_read_json(text, len, runs_ret, err);
+    free(text);
+    return status;
+}

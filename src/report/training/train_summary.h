@@ -1,0 +1,29 @@
+/*
+ * train_summary.h - tables of what was trained
+ */
+#ifndef STP_TRAIN_SUMMARY_H
+#define STP_TRAIN_SUMMARY_H
+
+#include <stdio.h>
+
+#include "report/training/train_results.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of one run, epoch by epoch. */
+void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
+
+/*
+ * A line a configuration, in the order of their first runs: those that only
+ * differ in 'repeat' are one, with the means of their numbers.  "-" is for what
+ * nobody knows.  STP_ERR_NOMEM.
+ */
+enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
+                                        FILE *fp, struct stp_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRAIN_SUMMARY_H */

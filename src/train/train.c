@@ -1,0 +1,378 @@
+#include "train/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/trainer.h"
+
+/* One run on one rank. */
+struct run {
+    struct stp_trainer t;
+    struct stp_train_result result;
+    unsigned steps; /* of an epoch */
+    unsigned window;
+};
+
+static double seconds_between(const struct stp_trainer *t, unsigned from,
+                              unsigned to)
+{
+    return t->engine.ops->elapsed_us(t->engine.self, from, to) / 1e6;
+}
+
+/* ---- stopping: what one rank wants is what all do ---- */
+
+static bool wants_to_stop(const struct stp_trainer *t)
+{
+    return t->config.go_on != NULL && !t->config.go_on(t->config.user);
+}
+
+static void stop(struct stp_trainer *t)
+{
+    if (t->status == STP_OK)
+        t->status = stp_fail(&t->err, STP_ERR_STOPPED, 0, 0, "stopped");
+}
+
+/* Before what ends with a sum over all ranks: that goes along, where there are
+ * sums. */
+static bool say_wish(struct stp_trainer *t, double *slot)
+{
+    const double n = t->info.has_data && wants_to_stop(t) ? 1 : 0;
+
+    STP_DO(t, upload, slot, &n, sizeof(n));
+    return n != 0;
+}
+
+static void heed_wishes(struct stp_trainer *t, double n)
+{
+    if (n != 0)
+        stop(t);
+}
+
+/* ---- steps ---- */
+
+/* On all ranks alike: the loss is that of all.  Rank 0 says it. */
+static void fail(struct stp_trainer *t, double loss, unsigned step,
+                 unsigned steps)
+{
+    t->status = stp_fail(
+        &t->err, STP_ERR_LIMIT, 0, 0,
+        "the loss is %s at step %u (epoch %u), expected a finite number: is "
+        "the learning rate of %g too high for %s?",
+        isnan(loss) ? "NaN" : "infinite", step + 1, step / steps + 1,
+        t->config.rate, stp_precision_name(t->config.precision));
+    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
+}
+
+/* The losses of 'n' steps from 'step' on. */
+static void take_losses(struct run *r, unsigned step, unsigned n)
+{
+    struct stp_trainer *t = &r->t;
+    double losses[STP_TRAIN_WINDOW + 1] = {0};
+
+    STP_DO(t, download, losses, t->losses, (n + 1) * sizeof(*losses));
+    for (unsigned i = 0; i < n && t->status == STP_OK; i++) {
+        r->result.losses[step + i] = t->info.has_data ? losses[i] : (double)NAN;
+        if (t->info.has_data && !isfinite(losses[i]))
+            fail(t, losses[i], step + i, r->steps);
+    }
+    heed_wishes(t, losses[n]);
+}
+
+static void take_overflow(struct stp_trainer *t)
+{
+    float found = 0;
+
+    if (t->config.precision != STP_PRECISION_FP16)
+        return;
+    STP_DO(t, download, &found, t->found, sizeof(found));
+    if (t->status == STP_OK)
+        stp_loss_scale_tell(&t->scale, found != 0);
+}
+
+static void take_times(struct stp_trainer *t, struct stp_train_epoch *epoch)
+{
+    for (unsigned i = 0; i < t->n_pairs && t->status == STP_OK; i++) {
+        const struct stp_train_pair *p = &t->pairs[i];
+        const double s = seconds_between(t, p->from, p->to);
+
+        epoch->comm_s += p->comm ? s : 0;
+        epoch->exposed_s += p->exposed ? s : 0;
+    }
+    stp_trainer_forget(t);
+}
+
+/* Runs 'n' steps that go through the samples from the beginning. */
+static void run_window(struct run *r, unsigned step, unsigned n, bool update)
+{
+    struct stp_trainer *t = &r->t;
+
+    say_wish(t, t->losses + n);
+    STP_DO(t, zero, STP_STREAM_MAIN, t->losses, n * sizeof(*t->losses));
+    for (unsigned i = 0; i < n; i++)
+        stp_trainer_step(t, (uint64_t)((step + i) % r->steps) * t->share, i,
+                         update);
+    if (t->info.n_ranks > 1)
+        stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_SUM, n + 1, t->losses);
+    stp_trainer_synchronise(t);
+}
+
+/* Whoever tunes: what is used for the first time is set up then. */
+static void warm_up(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+
+    for (int by_plugin = 0; by_plugin <= (t->config.rounds > 0); by_plugin++) {
+        if (t->config.rounds > 0)
+            STP_DO(t, tune, by_plugin != 0);
+        for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
+            run_window(r, i, 1, false);
+            take_losses(r, 0, 1);
+            stp_trainer_forget(t);
+        }
+    }
+}
+
+static void prepare_epoch(struct run *r, unsigned e)
+{
+    struct stp_trainer *t = &r->t;
+    const struct stp_train_config *c = &t->config;
+
+    r->result.epochs[e].by_plugin = stp_train_by_plugin(c, e);
+    if (c->rounds > 0)
+        STP_DO(t, tune, r->result.epochs[e].by_plugin);
+    if (wants_to_stop(t))
+        stop(t);
+}
+
+/* All ranks begin together. */
+static void run_epoch(struct run *r, unsigned e)
+{
+    struct stp_trainer *t = &r->t;
+    struct stp_train_epoch *epoch = &r->result.epochs[e];
+    double from_us;
+
+    prepare_epoch(r, e);
+    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
+    from_us = t->engine.ops->now_us(t->engine.self);
+    for (unsigned i = 0; i < r->steps && t->status == STP_OK; i += r->window) {
+        const unsigned n = r->steps - i < r->window ? r->steps - i : r->window;
+        const unsigned step = e * r->steps + i;
+
+        run_window(r, step, n, true);
+        take_overflow(t);
+        take_losses(r, step, n);
+        take_times(t, epoch);
+    }
+    epoch->seconds = (t->engine.ops->now_us(t->engine.self) - from_us) / 1e6;
+    for (unsigned i = 0; i < r->steps; i++)
+        epoch->loss += r->result.losses[e * r->steps + i] / r->steps;
+}
+
+/* ---- the end ---- */
+
+/* Where a micro-batch takes long, a look whether to stop behind each. */
+static bool is_over(struct stp_trainer *t)
+{
+    if (!t->info.is_late)
+        return false;
+    stp_trainer_synchronise(t);
+    return say_wish(t, t->correct + 1);
+}
+
+static void evaluate(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+    const struct stp_train_model *model = t->config.model;
+    struct stp_cross_entropy loss = {.n = t->rows,
+                                     .classes = model->width[model->n_layers],
+                                     .type = t->type,
+                                     .logits = t->outputs[model->n_layers],
+                                     .loss = t->losses,
+                                     .correct = t->correct};
+    double correct[2] = {0};
+
+    STP_DO(t, zero, STP_STREAM_MAIN, t->correct, sizeof(*t->correct));
+    say_wish(t, t->correct + 1);
+    for (uint64_t row = 0; row < t->n_rows; row += t->rows) {
+        stp_trainer_forward(t, row);
+        loss.label = stp_trainer_at(t->labels, STP_TYPE_I32, row);
+        STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
+        if (is_over(t))
+            break;
+    }
+    if (t->info.n_ranks > 1)
+        stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_SUM, 2, t->correct);
+    stp_trainer_synchronise(t);
+    STP_DO(t, download, correct, t->correct, sizeof(correct));
+    heed_wishes(t, correct[1]);
+    r->result.accuracy =
+        t->info.has_data ? correct[0] / t->config.n_samples : (double)NAN;
+}
+
+/* ---- a trace ---- */
+
+enum { N_TRACED = 3 }; /* steps at most */
+
+static enum stp_status begin_trace(struct run *r, struct stp_error *err)
+{
+    const struct stp_engine *engine = &r->t.engine;
+
+    if (engine->ops->trace_begin == NULL)
+        return stp_fail(err, STP_ERR_NOTHING, 0, 0, "no traces of %s",
+                        r->t.info.gpu);
+    return engine->ops->trace_begin(engine->self, err);
+}
+
+/* Before hours of training: whether the steps behind it can be traced. */
+static void try_trace(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+
+    if (!t->config.trace || t->status != STP_OK)
+        return;
+    t->status = begin_trace(r, &t->err);
+    STP_DO(t, trace_end, &r->result.spans);
+    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
+}
+
+/* Steps that neither losses nor times know of. */
+static void trace(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+    unsigned n = t->config.precision == STP_PRECISION_FP16 ? 1 : N_TRACED;
+
+    if (!t->config.trace || t->status != STP_OK)
+        return;
+    n = n < r->steps ? n : r->steps;
+    t->status = begin_trace(r, &t->err);
+    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
+    run_window(r, 0, n, true);
+    take_overflow(t);
+    stp_trainer_forget(t);
+    STP_DO(t, trace_end, &r->result.spans);
+    stp_spans_sort(&r->result.spans);
+    r->result.n_traced = n;
+}
+
+/* ---- the end, of all ranks ---- */
+
+enum { N_TIMES = 3 }; /* of an epoch */
+
+static double *time_of(struct stp_train_epoch *epoch, int i)
+{
+    return i == 0   ? &epoch->seconds
+           : i == 1 ? &epoch->comm_s
+                    : &epoch->exposed_s;
+}
+
+/* Makes the times those of the slowest rank. */
+static void share_times(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+    const unsigned n = N_TIMES * r->result.n_epochs;
+    double *times;
+
+    if (t->info.n_ranks == 1 || !t->info.has_data || t->status != STP_OK)
+        return;
+    times = calloc(n, sizeof(*times));
+    if (times == NULL) {
+        t->status = stp_fail(&t->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return;
+    }
+    for (unsigned i = 0; i < n; i++)
+        times[i] = *time_of(&r->result.epochs[i / N_TIMES], i % N_TIMES);
+    STP_DO(t, upload, t->losses, times, n * sizeof(*times));
+    stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_MAX, n, t->losses);
+    stp_trainer_synchronise(t);
+    STP_DO(t, download, times, t->losses, n * sizeof(*times));
+    for (unsigned i = 0; i < n; i++)
+        *time_of(&r->result.epochs[i / N_TIMES], i % N_TIMES) = times[i];
+    free(times);
+}
+
+static void sum_up(struct run *r)
+{
+    struct stp_train_result *result = &r->result;
+    const double samples = (double)r->t.config.n_samples * result->n_epochs;
+
+    for (unsigned e = 0; e < result->n_epochs; e++)
+        result->total_s += result->epochs[e].seconds;
+    result->throughput = result->total_s > 0 ? samples / result->total_s : 0;
+    result->n_skipped = r->t.scale.n_skipped;
+    result->last_loss_scale = r->t.scale.scale;
+}
+
+/* ---- the run ---- */
+
+static enum stp_status make_result(struct run *r, struct stp_error *err)
+{
+    const struct stp_train_config *c = &r->t.config;
+    struct stp_train_result *result = &r->result;
+
+    r->steps = c->n_samples / c->batch;
+    r->window = c->precision == STP_PRECISION_FP16 || r->t.info.is_late
+                    ? 1
+                    : STP_TRAIN_WINDOW;
+    result->n_ranks = r->t.info.n_ranks;
+    result->n_params = stp_train_n_params(c->model);
+    result->n_epochs = stp_train_n_epochs(c);
+    result->n_steps = r->steps * result->n_epochs;
+    result->epochs = calloc(result->n_epochs, sizeof(*result->epochs));
+    result->losses = calloc(result->n_steps, sizeof(*result->losses));
+    if (result->epochs == NULL || result->losses == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return STP_OK;
+}
+
+static void train(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+
+    try_trace(r);
+    warm_up(r);
+    for (unsigned e = 0; e < r->result.n_epochs && t->status == STP_OK; e++)
+        run_epoch(r, e);
+    evaluate(r);
+    trace(r);
+    share_times(r);
+    sum_up(r);
+}
+
+enum stp_status stp_train_measure(const struct stp_engine *engine,
+                                  const struct stp_train_config *config,
+                                  struct stp_train_result *result_ret,
+                                  struct stp_error *err)
+{
+    struct run *r = calloc(1, sizeof(*r));
+    enum stp_status status;
+
+    if (r == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    status = stp_trainer_begin(&r->t, engine, config, err);
+    if (status == STP_OK)
+        status = engine->ops->agree(engine->self, make_result(r, err), err);
+    if (status == STP_OK) {
+        train(r);
+        status = r->t.status;
+        if (status != STP_OK && err != NULL)
+            *err = r->t.err;
+    }
+    if (config->rounds > 0)
+        engine->ops->tune(engine->self, false, NULL);
+    engine->ops->release(engine->self);
+    if (status == STP_OK)
+        *result_ret = r->result;
+    else
+        stp_train_result_free(&r->result);
+    free(r);
+    return status;
+}
+
+void stp_train_result_free(struct stp_train_result *result)
+{
+    free(result->epochs);
+    free(result->losses);
+    stp_spans_free(&result->spans);
+    memset(result, 0, sizeof(*result));
+}

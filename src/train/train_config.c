@@ -1,0 +1,188 @@
+/* train_config.c - what can be trained, and how */
+#include <math.h>
+#include <string.h>
+
+#include "train/train.h"
+
+enum { MAX_STEPS = 1 << 28 }; /* whose losses are kept */
+
+const struct stp_train_model stp_train_models[] = {
+    {"tiny", 3, {784, 64, 32, 10}},
+    {"base", 7, {784, 4096, 4096, 4096, 4096, 2048, 1024, 10}},
+    {"large", 7, {784, 8192, 8192, 8192, 8192, 4096, 2048, 10}},
+    {"xlarge", 7, {784, 16384, 16384, 16384, 8192, 4096, 2048, 10}},
+};
+
+const unsigned stp_train_n_models =
+    sizeof(stp_train_models) / sizeof(stp_train_models[0]);
+
+static const char *const modes[STP_TRAIN_N_MODES] = {
+    [STP_TRAIN_SINGLE] = "single",           [STP_TRAIN_NAIVE] = "naive",
+    [STP_TRAIN_INTERLEAVED] = "interleaved", [STP_TRAIN_BUCKETED] = "bucketed",
+    [STP_TRAIN_SHARDED] = "sharded",
+};
+
+static const char *const precisions[STP_N_PRECISIONS] = {
+    [STP_PRECISION_FP32] = "fp32", [STP_PRECISION_TF32] = "tf32",
+    [STP_PRECISION_BF16] = "bf16", [STP_PRECISION_FP16] = "fp16",
+    [STP_PRECISION_FP64] = "fp64",
+};
+
+/* ---- words ---- */
+
+const struct stp_train_model *stp_train_find_model(const char *name)
+{
+    for (unsigned i = 0; i < stp_train_n_models; i++)
+        if (strcmp(stp_train_models[i].name, name) == 0)
+            return &stp_train_models[i];
+    return NULL;
+}
+
+static int find(const char *const *words, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(words[i], name) == 0)
+            return i;
+    return -1;
+}
+
+const char *stp_train_mode_name(int mode)
+{
+    return modes[mode];
+}
+
+int stp_train_mode_from_name(const char *name)
+{
+    return find(modes, STP_TRAIN_N_MODES, name);
+}
+
+const char *stp_precision_name(int precision)
+{
+    return precisions[precision];
+}
+
+int stp_precision_from_name(const char *name)
+{
+    return find(precisions, STP_N_PRECISIONS, name);
+}
+
+uint64_t stp_train_n_params(const struct stp_train_model *model)
+{
+    uint64_t n = 0;
+
+    for (unsigned l = 0; l < model->n_layers; l++)
+        n += ((uint64_t)model->width[l] + 1) * model->width[l + 1];
+    return n;
+}
+
+void stp_train_default(struct stp_train_config *config_ret)
+{
+    *config_ret = (struct stp_train_config){
+        .model = stp_train_find_model("base"),
+        .mode = STP_TRAIN_BUCKETED,
+        .precision = STP_PRECISION_FP32,
+        .batch = 4096,
+        .accumulate = 1,
+        .n_samples = 65536,
+        .n_epochs = 5,
+        .warmup = 3,
+        .rate = 0.01,
+        .bucket_bytes = (uint64_t)25 << 20,
+        .first_bucket_bytes = (uint64_t)1 << 20,
+        .seed = 42,
+    };
+}
+
+/* ---- epochs ---- */
+
+unsigned stp_train_n_epochs(const struct stp_train_config *c)
+{
+    return c->rounds == 0 ? c->n_epochs : 2 * c->rounds * c->n_epochs;
+}
+
+bool stp_train_by_plugin(const struct stp_train_config *c, unsigned epoch)
+{
+    const unsigned turn = epoch / c->n_epochs;
+
+    return c->rounds > 0 && (turn + turn / 2) % 2 != 0;
+}
+
+/* ---- checking ---- */
+
+static enum stp_status check_model(const struct stp_train_model *model,
+                                   struct stp_error *err)
+{
+    if (model == NULL || model->n_layers == 0 ||
+        model->n_layers > STP_TRAIN_LAYERS)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a model of %u layers, expected 1 to %d",
+                        model == NULL ? 0 : model->n_layers, STP_TRAIN_LAYERS);
+    for (unsigned l = 0; l <= model->n_layers; l++)
+        if (model->width[l] == 0)
+            return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                            "model %s has no width for layer %u", model->name,
+                            l);
+    return STP_OK;
+}
+
+static enum stp_status check_batch(const struct stp_train_config *c,
+                                   unsigned n_ranks, struct stp_error *err)
+{
+    const uint64_t parts = (uint64_t)n_ranks * c->accumulate;
+
+    if (c->batch == 0 || parts == 0 || c->batch % parts != 0)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "a batch of %u for %u rank%s with %u micro-batch%s "
+                        "each, expected a multiple of %ju",
+                        c->batch, n_ranks, n_ranks == 1 ? "" : "s",
+                        c->accumulate, c->accumulate == 1 ? "" : "es",
+                        (uintmax_t)parts);
+    if (c->n_samples == 0 || c->n_samples % c->batch != 0)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "%u samples in batches of %u, expected a multiple of "
+                        "the batch",
+                        c->n_samples, c->batch);
+    return STP_OK;
+}
+
+static enum stp_status check_epochs(const struct stp_train_config *c,
+                                    struct stp_error *err)
+{
+    const double steps = (double)c->n_epochs *
+                         (c->rounds > 0 ? 2.0 * c->rounds : 1) *
+                         (c->n_samples / c->batch);
+
+    if (c->n_epochs == 0 || !(c->rate > 0) || !isfinite(c->rate))
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "%u epochs at a learning rate of %g, expected both "
+                        "above 0",
+                        c->n_epochs, c->rate);
+    if (steps > MAX_STEPS)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "%.0f steps in all epochs, expected at most %d", steps,
+                        MAX_STEPS);
+    return STP_OK;
+}
+
+enum stp_status stp_train_check(const struct stp_train_config *c,
+                                unsigned n_ranks, struct stp_error *err)
+{
+    enum stp_status status = check_model(c->model, err);
+
+    if (status == STP_OK)
+        status = check_batch(c, n_ranks, err);
+    if (status != STP_OK)
+        return status;
+    if (c->mode == STP_TRAIN_SINGLE && n_ranks != 1)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "mode single on %u ranks, expected 1", n_ranks);
+    status = check_epochs(c, err);
+    if (status != STP_OK)
+        return status;
+    if (c->half_gradients && c->precision != STP_PRECISION_BF16 &&
+        c->precision != STP_PRECISION_FP16)
+        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+                        "gradients of 16 bits with %s, expected bf16 or fp16",
+                        stp_precision_name(c->precision));
+    return STP_OK;
+}

@@ -1,0 +1,175 @@
+#include "train/train_matrix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_JOBS = 1 << 20 };
+
+/* ---- the plan ---- */
+
+static bool is_16_bit(int precision)
+{
+    return precision == STP_PRECISION_BF16 || precision == STP_PRECISION_FP16;
+}
+
+/* One of 'm', by its numbers in the lists; 'mode' as it is. */
+struct cell {
+    unsigned gpus, repeat, model, precision, accumulate;
+    int mode;
+};
+
+static struct stp_train_job job_of(const struct stp_train_matrix *m,
+                                   const struct cell *at)
+{
+    const int precision = m->precisions[at->precision];
+    struct stp_train_job job = {.config = m->base,
+                                .n_gpus = m->gpus[at->gpus],
+                                .repeat = at->repeat + 1};
+    struct stp_train_config *c = &job.config;
+
+    c->model = m->models[at->model];
+    c->precision = (enum stp_precision)precision;
+    c->accumulate = m->accumulate[at->accumulate];
+    c->mode = (enum stp_train_mode)at->mode;
+    c->half_gradients = m->base.half_gradients &&
+                        (is_16_bit(precision) || m->n_precisions == 1);
+    if (c->mode == STP_TRAIN_SINGLE && c->rounds > 0) {
+        c->n_epochs *= c->rounds;
+        c->rounds = 0;
+    }
+    return job;
+}
+
+static void add_modes(const struct stp_train_matrix *m, struct cell *at,
+                      struct stp_train_jobs *jobs)
+{
+    const bool alone = m->gpus[at->gpus] == 1;
+
+    for (unsigned i = 0; i < (alone ? 1 : m->n_modes); i++) {
+        at->mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
+        if (alone || at->mode != STP_TRAIN_SINGLE)
+            jobs->jobs[jobs->n++] = job_of(m, at);
+    }
+}
+
+/* Those of one model on one count of GPUs, in one repeat. */
+static void add_model(const struct stp_train_matrix *m, struct cell *at,
+                      struct stp_train_jobs *jobs)
+{
+    for (at->precision = 0; at->precision < m->n_precisions; at->precision++)
+        for (at->accumulate = 0; at->accumulate < m->n_accumulate;
+             at->accumulate++)
+            add_modes(m, at, jobs);
+}
+
+enum stp_status stp_train_plan(const struct stp_train_matrix *m,
+                               struct stp_train_jobs *jobs_ret,
+                               struct stp_error *err)
+{
+    const uint64_t most = (uint64_t)m->n_gpus * m->n_models * m->n_precisions *
+                          m->n_accumulate * m->n_modes * m->n_repeats;
+    struct stp_train_jobs jobs = {.n = 0};
+    struct cell at = {.gpus = 0};
+
+    if (most > MOST_JOBS)
+        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+                        "%ju configurations, expected at most %d",
+                        (uintmax_t)most, MOST_JOBS);
+    jobs.jobs = calloc(most, sizeof(*jobs.jobs));
+    if (jobs.jobs == NULL)
+        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    for (; at.gpus < m->n_gpus; at.gpus++)
+        for (at.repeat = 0; at.repeat < m->n_repeats; at.repeat++)
+            for (at.model = 0; at.model < m->n_models; at.model++)
+                add_model(m, &at, &jobs);
+    *jobs_ret = jobs;
+    return STP_OK;
+}
+
+void stp_train_jobs_free(struct stp_train_jobs *jobs)
+{
+    free(jobs->jobs);
+    memset(jobs, 0, sizeof(*jobs));
+}
+
+/* ---- what is left out ---- */
+
+/* "a", "a and b", "a, b and c": the 'i'th of 'n' of them. */
+static void append(char *text, size_t size, const char *word, unsigned i,
+                   unsigned n)
+{
+    const size_t used = strlen(text);
+
+    snprintf(text + used, size - used, "%s%s",
+             i == 0       ? ""
+             : i + 1 == n ? " and "
+                          : ", ",
+             word);
+}
+
+static unsigned name_modes(const struct stp_train_matrix *m, char *text,
+                           size_t size)
+{
+    unsigned n = 0;
+    unsigned done = 0;
+
+    for (unsigned i = 0; i < m->n_modes; i++)
+        n += m->modes[i] != STP_TRAIN_SINGLE;
+    for (unsigned i = 0; i < m->n_modes; i++)
+        if (m->modes[i] != STP_TRAIN_SINGLE)
+            append(text, size, stp_train_mode_name(m->modes[i]), done++, n);
+    return n;
+}
+
+static unsigned name_counts(const struct stp_train_matrix *m, char *text,
+                            size_t size)
+{
+    unsigned n = 0;
+    unsigned done = 0;
+
+    for (unsigned i = 0; i < m->n_gpus; i++)
+        n += m->gpus[i] > 1;
+    for (unsigned i = 0; i < m->n_gpus; i++)
+        if (m->gpus[i] > 1) {
+            char count[16];
+
+            snprintf(count, sizeof(count), "%u", m->gpus[i]);
+            append(text, size, count, done++, n);
+        }
+    return n;
+}
+
+void stp_train_skipped(const struct stp_train_matrix *m,
+                       char text[STP_TRAIN_SKIPPED])
+{
+    char modes[80] = "";
+    char counts[STP_TRAIN_LIST * 8] = "";
+    const unsigned n_counts = name_counts(m, counts, sizeof(counts));
+    const unsigned n_modes = name_modes(m, modes, sizeof(modes));
+    const bool on_one = n_modes > 0 && n_counts < m->n_gpus;
+    const bool on_more = n_modes < m->n_modes && n_counts > 0;
+
+    text[0] = '\0';
+    if (on_one)
+        snprintf(text, STP_TRAIN_SKIPPED,
+                 "skipped: %s on 1 rank, where all is single", modes);
+    if (on_more)
+        snprintf(text + strlen(text), STP_TRAIN_SKIPPED - strlen(text),
+                 "%ssingle on %s ranks", on_one ? "; " : "skipped: ", counts);
+}
+
+void stp_train_job_name(const struct stp_train_job *job,
+                        char name[STP_TRAIN_JOB_NAME])
+{
+    const struct stp_train_config *c = &job->config;
+    const int n =
+        snprintf(name, STP_TRAIN_JOB_NAME, "%s, %u rank%s, %s, %s, ga %u",
+                 c->model->name, job->n_gpus, job->n_gpus == 1 ? "" : "s",
+                 stp_train_mode_name(c->mode), stp_precision_name(c->precision),
+                 c->accumulate);
+
+    if (job->repeat > 1)
+        snprintf(name + n, STP_TRAIN_JOB_NAME - (size_t)n, ", repeat %u",
+                 job->repeat);
+}

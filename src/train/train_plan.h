@@ -1,0 +1,65 @@
+/*
+ * train_plan.h - where parameters lie, and which are sent together
+ *
+ * All parameters are in one flat array, and so are their gradients, in the
+ * order of the layers: tensor 2l is the weights of layer l (outputs x inputs),
+ * 2l + 1 its bias.  Between two there may be elements that stay 0, so that each
+ * begins aligned.
+ */
+#ifndef STP_TRAIN_PLAN_H
+#define STP_TRAIN_PLAN_H
+
+#include "train/train.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { STP_TRAIN_TENSORS = 2 * STP_TRAIN_LAYERS };
+
+struct stp_train_span {
+    uint64_t first; /* element of the flat array */
+    uint64_t n;
+};
+
+struct stp_train_layout {
+    unsigned n_tensors;
+    struct stp_train_span tensors[STP_TRAIN_TENSORS];
+    uint64_t n;     /* elements of the flat array */
+    uint64_t shard; /* of each rank: n / n_ranks */
+};
+
+/* Of a model that was checked. */
+void stp_train_lay_out(const struct stp_train_model *model, unsigned n_ranks,
+                       struct stp_train_layout *layout_ret);
+
+/* What one collective sends: a part of the flat array, which is complete once
+ * the backward pass has done with 'tensor'.  It goes from the last tensor to
+ * the first. */
+struct stp_train_chunk {
+    struct stp_train_span span;
+    unsigned tensor;
+};
+
+/*
+ * The collectives of a step in their order, at most STP_TRAIN_TENSORS, into
+ * chunks_ret[].  Returns how many: one a tensor for naive, one a layer for
+ * interleaved, one a bucket for bucketed, and none for single and sharded.
+ *
+ * A bucket takes tensors whole, from the last to the first, and is full when it
+ * has as many bytes of gradients as config says, or more: as those of PyTorch's
+ * DistributedDataParallel.
+ */
+unsigned stp_train_chunks(const struct stp_train_config *config,
+                          const struct stp_train_layout *layout,
+                          struct stp_train_chunk *chunks_ret);
+
+/* Types of the engine, enum stp_type. */
+int stp_train_type(const struct stp_train_config *config);
+int stp_train_master_type(const struct stp_train_config *config);
+int stp_train_gradient_type(const struct stp_train_config *config);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRAIN_PLAN_H */

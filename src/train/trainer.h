@@ -1,0 +1,108 @@
+/*
+ * trainer.h - a model on an engine: its memory, and one step
+ *
+ * What stp_train_measure() is made of; a rank's, used by one thread.
+ */
+#ifndef STP_TRAINER_H
+#define STP_TRAINER_H
+
+#include "train/train_plan.h"
+#include "train/train_scale.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    STP_TRAIN_WINDOW = 16, /* steps between two synchronise(), at most */
+    STP_TRAIN_PAIRS = STP_TRAIN_WINDOW * (STP_TRAIN_TENSORS + 2),
+};
+
+/* Two events, and what is between them. */
+struct stp_train_pair {
+    unsigned from, to;
+    bool comm;    /* a collective of gradients or weights */
+    bool exposed; /* the main stream waits */
+};
+
+/* Addresses are the engine's. */
+struct stp_trainer {
+    struct stp_engine engine;
+    struct stp_engine_info info;
+    struct stp_train_config config;
+    struct stp_train_layout layout;
+    struct stp_train_chunk chunks[STP_TRAIN_TENSORS];
+    unsigned n_chunks;
+    unsigned rows;   /* of a micro-batch on one rank */
+    unsigned share;  /* of a batch on one rank */
+    uint64_t n_rows; /* samples on this rank */
+    int type;        /* of weights, features, outputs */
+    int master_type;
+    int gradient_type;
+
+    void *weights;   /* flat */
+    void *master;    /* flat; 'weights' if they are of its type */
+    void *gradients; /* flat */
+    void *features;  /* n_rows x width[0] */
+    int32_t *labels; /* n_rows */
+    void *outputs[STP_TRAIN_LAYERS + 1]; /* of layer l - 1: rows x width[l] */
+    void *deltas[2]; /* gradients of outputs, turn and turn about */
+    double *losses;  /* of a window's steps, and one more that says how many
+                        ranks want to stop; in the end times of epochs */
+    double *correct; /* answers, and the same */
+    float *found;    /* whether a gradient is not finite */
+
+    struct stp_loss_scale scale;
+    unsigned n_events; /* since the last synchronise() */
+    struct stp_train_pair pairs[STP_TRAIN_PAIRS];
+    unsigned n_pairs;
+    unsigned sent; /* chunks of this step */
+
+    enum stp_status status; /* the first failure, for good, and why */
+    struct stp_error err;
+};
+
+/* Calls an operation of the engine unless one failed before. */
+#define STP_DO(t, op, ...)                                                     \
+    do {                                                                       \
+        if ((t)->status == STP_OK)                                             \
+            (t)->status =                                                      \
+                (t)->engine.ops->op((t)->engine.self, __VA_ARGS__, &(t)->err); \
+    } while (0)
+
+/* The address of element 'i' behind 'address'; NULL stays NULL. */
+void *stp_trainer_at(void *address, int type, uint64_t i);
+
+/*
+ * Takes memory, and fills in data and weights.  All ranks call it.  The trainer
+ * needs no end: its memory is the engine's, to be released.  Failures as
+ * stp_train_measure()'s.
+ */
+enum stp_status stp_trainer_begin(struct stp_trainer *t,
+                                  const struct stp_engine *engine,
+                                  const struct stp_train_config *config,
+                                  struct stp_error *err);
+
+/* Notes a forward pass over 'rows' samples of this rank from 'row' on. */
+void stp_trainer_forward(struct stp_trainer *t, uint64_t row);
+
+/* Notes a whole step on the batch that is this rank's from sample 'row' on: its
+ * micro-batches, communication and, if asked, the update.  The loss of this
+ * rank's part is added to losses[slot]. */
+void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
+                      bool update);
+
+/* Runs what was noted. */
+void stp_trainer_synchronise(struct stp_trainer *t);
+
+/* Lets events begin anew, after a look at those of the last synchronise(). */
+void stp_trainer_forget(struct stp_trainer *t);
+
+/* All-reduces 'n' elements in place in the main stream. */
+void stp_trainer_reduce(struct stp_trainer *t, int type, int op, uint64_t n,
+                        void *data);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* STP_TRAINER_H */

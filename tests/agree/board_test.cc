@@ -1,0 +1,216 @@
+// Whether ranks are told the same in whatever order they run: all orders of a
+// few ranks, very many of more.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "agree/board.h"
+#include "agree/schedules.h"
+
+namespace
+{
+
+using schedules::Shape;
+using schedules::World;
+
+struct Explored {
+    size_t n_states = 0;
+    size_t n_ends = 0;
+    size_t n_frozen = 0; // ends
+    uint32_t most_put = 0;
+    std::string fault;
+};
+
+// All that can come after 'world'.  A rank that dies is one that nobody lets
+// step any more, so each state is an end, too.
+void Explore(const World &world, uint32_t n_actors,
+             std::unordered_set<size_t> *seen, Explored *explored)
+{
+    bool is_end = true;
+
+    if (!explored->fault.empty() ||
+        !seen->insert(std::hash<std::string>()(world.State())).second)
+        return;
+    explored->n_states++;
+    World stopped = world;
+    stopped.CompareWishes();
+    explored->fault = stopped.fault();
+    for (uint32_t actor = 0; actor < n_actors; actor++) {
+        if (world.IsDone(actor))
+            continue;
+        is_end = false;
+        World next = world;
+        next.Step(actor);
+        Explore(next, n_actors, seen, explored);
+    }
+    explored->n_ends += is_end;
+    explored->n_frozen += is_end && world.is_frozen();
+    explored->most_put = std::max(explored->most_put, world.n_put());
+}
+
+struct AllOrders {
+    Shape shape;
+    bool can_freeze; // in some of them
+};
+
+class Board : public testing::TestWithParam<AllOrders>
+{
+};
+
+TEST_P(Board, TellsTheSameInAllOrders)
+{
+    const Shape &shape = GetParam().shape;
+    std::unordered_set<size_t> seen;
+    Explored explored;
+
+    Explore(World(shape), shape.n_ranks + 1, &seen, &explored);
+
+    EXPECT_EQ("", explored.fault);
+    EXPECT_EQ(shape.n_wishes, explored.most_put);
+    EXPECT_EQ(GetParam().can_freeze, explored.n_frozen > 0);
+    EXPECT_LT(explored.n_frozen, explored.n_ends);
+    RecordProperty("states", static_cast<int>(explored.n_states));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Board,
+                         testing::Values(AllOrders{{1, 1, 4, 3}, false},
+                                         AllOrders{{2, 1, 3, 2}, true},
+                                         AllOrders{{2, 2, 4, 1}, true},
+                                         AllOrders{{2, 4, 3, 2}, false},
+                                         AllOrders{{3, 1, 2, 1}, true}));
+
+TEST(Boards, TellTheSameInTwentyThousandRandomOrders)
+{
+    size_t n_frozen = 0;
+    size_t n_dead = 0;
+
+    for (uint64_t seed = 0; seed < 20000; seed++) {
+        const schedules::Outcome outcome = schedules::RunRandom(seed);
+        ASSERT_EQ("", outcome.fault) << "seed " << seed;
+        n_frozen += outcome.is_frozen;
+        n_dead += outcome.has_dead;
+    }
+
+    // They are worth running.
+    EXPECT_GT(n_frozen, 2000U);
+    EXPECT_LT(n_frozen, 18000U);
+    EXPECT_GT(n_dead, 2000U);
+}
+
+// One board and its ranks, each of which runs to its next epoch in one go.
+class Ranks
+{
+  public:
+    Ranks(uint32_t n_ranks, uint32_t n_slots, uint32_t epoch = 0)
+        : board_(new stp_board()), turns_(n_ranks)
+    {
+        board_->head.word = static_cast<uint64_t>(epoch) << 33;
+        board_->floor.word = epoch;
+        for (uint64_t &slot : board_->ring)
+            slot = board_->head.word;
+        for (uint32_t r = 0; r < n_ranks; r++) {
+            board_->progress[r].word = epoch;
+            turns_[r].rank = r;
+            turns_[r].n_ranks = n_ranks;
+            turns_[r].n_slots = n_slots;
+            turns_[r].epoch = epoch;
+        }
+    }
+
+    // -1: frozen
+    int64_t Next(uint32_t rank)
+    {
+        stp_turn *turn = &turns_[rank];
+        stp_turn_advance(turn);
+        while (stp_turn_step(turn, board_.get()))
+            ;
+        return turn->is_frozen ? -1 : static_cast<int64_t>(turn->decision);
+    }
+
+    bool Wish(uint32_t decision)
+    {
+        stp_turn turn{};
+        stp_turn_wish(&turn, decision);
+        while (stp_turn_step(&turn, board_.get()))
+            ;
+        return turn.is_put;
+    }
+
+    const stp_board &board() const
+    {
+        return *board_;
+    }
+
+  private:
+    std::unique_ptr<stp_board> board_;
+    std::vector<stp_turn> turns_;
+};
+
+TEST(Boards, DoNotFreezeWhileNobodyIsFurtherBehindThanTheRing)
+{
+    Ranks ranks(3, 4);
+
+    for (uint32_t i = 0; i < 1000; i++) {
+        ASSERT_EQ(i < 4 || ranks.Wish(i), true);
+        for (uint32_t rank : {i % 3, (i + 1) % 3})
+            ASSERT_EQ(i < 4 ? 0 : i, ranks.Next(rank)) << i;
+        ASSERT_EQ(i < 4 ? 0 : i, ranks.Next((i + 2) % 3)) << i;
+    }
+    for (int i = 0; i < 4; i++)
+        ASSERT_EQ(0, ranks.Next(0));
+    for (int i = 0; i < 4; i++)
+        ASSERT_EQ(0, ranks.Next(1));
+    EXPECT_EQ(0, ranks.Next(2));
+    EXPECT_EQ(0, ranks.Next(0));
+    EXPECT_EQ(-1, ranks.Next(0));
+}
+
+TEST(Boards, GoOnWhereEpochsWrap)
+{
+    Ranks ranks(2, 4, STP_BOARD_EPOCHS - 5);
+
+    for (uint32_t i = 1; i < 20; i++) {
+        ASSERT_TRUE(ranks.Wish(i));
+        ASSERT_EQ(i, ranks.Next(0));
+        if (i < 3)
+            continue;
+        ASSERT_EQ(i - 2, ranks.Next(1)); // which is two behind
+    }
+    EXPECT_EQ(13U, ranks.board().head.word >> 33);
+}
+
+TEST(Boards, FreezeWhereEpochsWrap)
+{
+    Ranks ranks(2, 4, STP_BOARD_EPOCHS - 1);
+
+    for (int i = 0; i < 4; i++)
+        ASSERT_EQ(0, ranks.Next(0));
+    EXPECT_EQ(-1, ranks.Next(0));
+    for (int i = 0; i < 4; i++)
+        ASSERT_EQ(0, ranks.Next(1));
+    EXPECT_EQ(-1, ranks.Next(1));
+}
+
+// All ranks are only asked how far they are when the floor is too low.
+TEST(Boards, AskAllRanksOncePerLapOfTheRing)
+{
+    Ranks ranks(2, 64);
+    std::vector<uint64_t> floors;
+
+    for (int i = 0; i < 200; i++) {
+        ranks.Next(0);
+        ranks.Next(1);
+        if (floors.empty() || floors.back() != ranks.board().floor.word)
+            floors.push_back(ranks.board().floor.word);
+    }
+
+    EXPECT_THAT(floors, testing::ElementsAre(0, 64, 128, 192));
+}
+
+} // namespace

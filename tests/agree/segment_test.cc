@@ -1,0 +1,279 @@
+// What becomes of shared memory: of dead jobs, of others' files, of a full
+// /dev/shm.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "agree/segment.h"
+#include "support/processes.h"
+
+namespace
+{
+
+using processes::Gate;
+using processes::Process;
+
+class Segment : public testing::Test
+{
+  protected:
+    static std::string Path(uint64_t id, size_t n_ranks)
+    {
+        char name[96];
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-test",
+                 static_cast<unsigned>(geteuid()),
+                 static_cast<unsigned long long>(id), n_ranks);
+        return name;
+    }
+
+    static bool Exists(const std::string &path)
+    {
+        struct stat st;
+        return lstat(path.c_str(), &st) == 0;
+    }
+
+    stp_segment *Join(uint64_t id, size_t n_ranks)
+    {
+        const stp_segment_key key = {"-test", id, n_ranks, kBytes};
+        stp_segment *segment = nullptr;
+        status_ = stp_segment_join(&key, 7, &segment, &index_, &err_);
+        return segment;
+    }
+
+    // Which must say 'text'.
+    void CannotJoin(const std::string &text)
+    {
+        EXPECT_EQ(nullptr, Join(id_, 2));
+        EXPECT_EQ(STP_ERR_IO, status_);
+        EXPECT_EQ(text, err_.text);
+    }
+
+    // A process that joins and is killed.
+    void LeaveDead(uint64_t id, size_t n_ranks)
+    {
+        Process process([&]() -> std::string {
+            if (Join(id, n_ranks) != nullptr)
+                processes::BeKilled();
+            return "not joined";
+        });
+        EXPECT_EQ("", process.Said());
+    }
+
+    static constexpr size_t kBytes = 5000;
+    const uint64_t id_ = std::random_device()() * uint64_t{0x100000001} + 1;
+    enum stp_status status_ = STP_OK;
+    uint32_t index_ = 99;
+    stp_error err_{};
+};
+
+TEST_F(Segment, IsZeroAtFirstAndSharedByAll)
+{
+    Gate joined;
+    Process other([&]() -> std::string {
+        joined.Pass();
+        stp_segment *segment = Join(id_, 2);
+        char *memory = static_cast<char *>(stp_segment_memory(segment));
+        memcpy(memory + kBytes - 3, "abc", 3);
+        const bool is_full = stp_segment_is_full(segment);
+        stp_segment_leave(segment);
+        return is_full ? "full" : "not full";
+    });
+    stp_segment *segment = Join(id_, 2);
+    EXPECT_EQ(0U, index_);
+    char *memory = static_cast<char *>(stp_segment_memory(segment));
+    EXPECT_EQ(std::string(kBytes, '\0'), std::string(memory, kBytes));
+    EXPECT_EQ(0U, reinterpret_cast<uintptr_t>(memory) % 64);
+    EXPECT_FALSE(stp_segment_is_full(segment));
+    joined.Open();
+
+    EXPECT_EQ("full", other.Said());
+
+    EXPECT_EQ("abc", std::string(memory + kBytes - 3, 3));
+    EXPECT_TRUE(stp_segment_is_full(segment));
+    stp_segment_leave(segment);
+}
+
+TEST_F(Segment, IsOursAlone)
+{
+    stp_segment *segment = Join(id_, 2);
+    struct stat st;
+
+    ASSERT_EQ(0, lstat(Path(id_, 2).c_str(), &st));
+
+    EXPECT_EQ(S_IFREG | 0600U, st.st_mode);
+    EXPECT_EQ(geteuid(), st.st_uid);
+    stp_segment_leave(segment);
+    EXPECT_FALSE(Exists(Path(id_, 2)));
+}
+
+TEST_F(Segment, OfADeadJobIsBegunAnew)
+{
+    LeaveDead(id_, 2);
+
+    stp_segment *a = Join(id_, 2);
+    EXPECT_EQ(0U, index_);
+    EXPECT_FALSE(stp_segment_is_full(a));
+    stp_segment *b = Join(id_, 2);
+    EXPECT_EQ(1U, index_);
+
+    EXPECT_TRUE(stp_segment_is_full(b));
+    EXPECT_FALSE(Exists(Path(id_, 2)));
+    stp_segment_leave(a);
+    stp_segment_leave(b);
+}
+
+TEST_F(Segment, OfADeadJobIsRemovedByTheNextOfAnyId)
+{
+    LeaveDead(id_, 3);
+
+    stp_segment *other = Join(id_ + 1, 2);
+
+    EXPECT_FALSE(Exists(Path(id_, 3)));
+    EXPECT_TRUE(Exists(Path(id_ + 1, 2)));
+    stp_segment_leave(other);
+}
+
+TEST_F(Segment, OfALivingJobIsNotRemoved)
+{
+    Gate joined;
+    Gate over;
+    Process living([&]() -> std::string {
+        stp_segment *segment = Join(id_, 2);
+        joined.Open();
+        over.Pass();
+        const bool is_full = stp_segment_is_full(segment);
+        stp_segment_leave(segment);
+        return is_full ? "full" : "not full";
+    });
+    joined.Pass();
+
+    stp_segment *other = Join(id_ + 1, 2);
+    EXPECT_TRUE(Exists(Path(id_, 2)));
+    stp_segment *second = Join(id_, 2);
+
+    EXPECT_EQ(1U, index_);
+    over.Open();
+    EXPECT_EQ("full", living.Said());
+    stp_segment_leave(other);
+    stp_segment_leave(second);
+}
+
+TEST_F(Segment, OutlivesThatOneOfItsProcessesIsKilled)
+{
+    Gate joined;
+    Process doomed([&]() -> std::string {
+        joined.Pass();
+        if (Join(id_, 3) != nullptr)
+            processes::BeKilled();
+        return "not joined";
+    });
+    stp_segment *a = Join(id_, 3);
+    joined.Open();
+    EXPECT_EQ("", doomed.Said());
+
+    stp_segment *other = Join(id_ + 1, 2); // removes what is of dead jobs
+    stp_segment *b = Join(id_, 3);
+
+    EXPECT_EQ(2U, index_);
+    EXPECT_TRUE(stp_segment_is_full(b));
+    for (stp_segment *segment : {a, b, other})
+        stp_segment_leave(segment);
+    EXPECT_FALSE(Exists(Path(id_, 3)));
+}
+
+TEST_F(Segment, KeepsNoDescriptorOnceAllHaveJoined)
+{
+    Gate joined;
+    Process other([&]() -> std::string {
+        joined.Pass();
+        stp_segment_leave(Join(id_, 2));
+        return "joined";
+    });
+    const int next = dup(0); // the descriptor that comes next
+    close(next);
+    stp_segment *segment = Join(id_, 2);
+    EXPECT_NE(-1, fcntl(next, F_GETFD));
+    joined.Open();
+    EXPECT_EQ("joined", other.Said());
+    EXPECT_NE(-1, fcntl(next, F_GETFD));
+
+    EXPECT_TRUE(stp_segment_is_full(segment));
+
+    EXPECT_EQ(-1, fcntl(next, F_GETFD));
+    stp_segment_leave(segment);
+}
+
+TEST_F(Segment, FollowsNoLink)
+{
+    const std::string path = Path(id_, 2);
+    const std::string target = testing::TempDir() + "steptune-segment-target";
+    std::ofstream(target) << "precious";
+    ASSERT_EQ(0, symlink(target.c_str(), path.c_str()));
+
+    CannotJoin("cannot open " + path + ": Too many levels of symbolic links");
+
+    std::string text;
+    std::ifstream(target) >> text;
+    EXPECT_EQ("precious", text);
+    unlink(path.c_str());
+    unlink(target.c_str());
+}
+
+TEST_F(Segment, IsNotTrustedIfOthersMayWriteItOrOwnIt)
+{
+    const std::string path = Path(id_, 2);
+    std::ofstream(path).close();
+    ASSERT_EQ(0, chmod(path.c_str(), 0620));
+
+    CannotJoin("cannot trust " + path + ": Operation not permitted");
+
+    ASSERT_EQ(0, chmod(path.c_str(), 0600));
+    if (geteuid() == 0) { // who else can give files away?
+        ASSERT_EQ(0, chown(path.c_str(), 12345, 0));
+        CannotJoin("cannot trust " + path + ": Operation not permitted");
+    }
+    unlink(path.c_str());
+}
+
+// Of another release, say, that is alive.
+TEST_F(Segment, OfAnotherSizeIsNotShared)
+{
+    const std::string path = Path(id_, 2);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    struct flock lock = {};
+    lock.l_type = F_RDLCK;
+    ASSERT_EQ(0, fcntl(fd, F_OFD_SETLK, &lock));
+    ASSERT_EQ(0, ftruncate(fd, 100));
+
+    CannotJoin("cannot share " + path + ": Invalid argument");
+
+    EXPECT_TRUE(Exists(path));
+    unlink(path.c_str());
+    close(fd);
+}
+
+// A file may not grow here, as where /dev/shm is full.
+TEST_F(Segment, IsAnErrorNowAndNotASignalLaterWhereThereIsNoRoom)
+{
+    Process process([&]() -> std::string {
+        const struct rlimit none = {0, 0};
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &none);
+        return Join(id_, 2) == nullptr ? err_.text : "joined";
+    });
+
+    EXPECT_EQ("cannot allocate " + Path(id_, 2) + ": File too large",
+              process.Said());
+    EXPECT_FALSE(Exists(Path(id_, 2)));
+}
+
+} // namespace

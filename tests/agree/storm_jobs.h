@@ -1,0 +1,252 @@
+// Jobs of ranks that run as they like, as threads of processes, of which one
+// may be killed; and whether what they were told is the same.
+#ifndef STP_TESTS_STORM_JOBS_H
+#define STP_TESTS_STORM_JOBS_H
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agree/published.h"
+#include "agree/schedules.h"
+
+namespace storm
+{
+
+constexpr uint32_t kMaxRanks = 64;
+constexpr uint32_t kMaxEpochs = 400;
+constexpr uint32_t kFrozen = UINT32_C(1) << 31;
+
+struct Job {
+    uint64_t seed;
+    uint64_t comm_id;
+    uint32_t n_ranks;
+    uint32_t n_processes; // rank r is a thread of process r % n_processes
+    uint32_t n_epochs;
+    bool kills; // one of the processes
+};
+
+// What ranks leave behind, also those that are killed.
+struct RankSaid {
+    std::atomic<uint32_t> n_told;
+    std::atomic<uint32_t> n_put; // wishes
+    std::atomic<uint32_t> was_complete;
+    uint32_t told[kMaxEpochs];
+};
+
+struct JobSaid {
+    std::atomic<uint32_t> n_joined;
+    std::atomic<uint32_t> n_failed; // to join
+    std::atomic<uint32_t> is_dead;  // somebody
+    RankSaid ranks[kMaxRanks];
+};
+
+struct Outcome {
+    std::string fault; // empty: none
+    bool is_frozen;
+    bool is_complete;
+};
+
+inline void Stall(schedules::Random *random)
+{
+    if (random->OneIn(200))
+        usleep(random->Below(600));
+    else if (random->OneIn(8))
+        std::this_thread::yield();
+}
+
+// NCCL's barrier, which no rank passes if one has died before it.
+inline bool PassBarrier(const Job &job, JobSaid *said)
+{
+    while (said->n_joined < job.n_ranks) {
+        if (said->is_dead != 0)
+            return said->n_joined == job.n_ranks;
+        usleep(20);
+    }
+    return true;
+}
+
+inline void ComeToAllEpochs(const Job &job, stp_published *published,
+                            schedules::Random *random, RankSaid *said)
+{
+    const bool is_observer = stp_published_is_observer(published);
+
+    for (uint32_t epoch = 1; epoch <= job.n_epochs; epoch++) {
+        if (is_observer && random->OneIn(3) &&
+            stp_published_propose(published, said->n_put + 1))
+            said->n_put++;
+        bool is_frozen = false;
+        const uint32_t decision = stp_published_next(published, &is_frozen);
+        said->told[epoch - 1] = decision | (is_frozen ? kFrozen : 0);
+        said->n_told = epoch;
+        Stall(random);
+    }
+}
+
+inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
+{
+    schedules::Random random(job.seed * kMaxRanks + rank);
+    stp_published *published = nullptr;
+    stp_error err{};
+
+    Stall(&random);
+    if (stp_published_join(job.comm_id, job.n_ranks, 7, &published, &err) !=
+        STP_OK) {
+        said->n_failed++;
+        return;
+    }
+    said->n_joined++;
+    if (PassBarrier(job, said) && stp_published_complete(published)) {
+        said->ranks[rank].was_complete = 1;
+        ComeToAllEpochs(job, published, &random, &said->ranks[rank]);
+    }
+    stp_published_leave(published);
+}
+
+inline pid_t StartProcess(const Job &job, uint32_t process, JobSaid *said)
+{
+    const pid_t pid = fork();
+    std::vector<std::thread> threads;
+
+    if (pid != 0)
+        return pid;
+    for (uint32_t r = process; r < job.n_ranks; r += job.n_processes)
+        threads.emplace_back([&job, r, said] { RunRank(job, r, said); });
+    for (std::thread &thread : threads)
+        thread.join();
+    _exit(0);
+}
+
+// What went wrong with those that were not killed.
+inline std::string RunProcesses(const Job &job, JobSaid *said)
+{
+    schedules::Random random(job.seed);
+    std::vector<pid_t> pids;
+
+    for (uint32_t p = 0; p < job.n_processes; p++)
+        pids.push_back(StartProcess(job, p, said));
+    if (job.kills) {
+        const uint32_t doomed = random.Below(job.n_processes);
+        usleep(random.Below(2000));
+        kill(pids[doomed], SIGKILL);
+        waitpid(pids[doomed], nullptr, 0);
+        said->is_dead = 1;
+        pids.erase(pids.begin() + doomed);
+    }
+    std::string fault;
+    for (pid_t pid : pids) {
+        int status = 0;
+        waitpid(pid, &status, 0);
+        if (status != 0)
+            fault = "a process ends with wait status " + std::to_string(status);
+    }
+    return fault;
+}
+
+inline std::string Number(uint32_t n)
+{
+    return std::to_string(n);
+}
+
+// What was told for each epoch, as long as anybody came to it.
+inline std::string Merge(const Job &job, const JobSaid &said,
+                         std::vector<uint32_t> *told)
+{
+    for (uint32_t r = 0; r < job.n_ranks; r++) {
+        const RankSaid &rank = said.ranks[r];
+        for (uint32_t e = 0; e < rank.n_told; e++) {
+            if (e == told->size())
+                told->push_back(rank.told[e]);
+            if ((*told)[e] != rank.told[e])
+                return "rank " + Number(r) + " is told " +
+                       Number(rank.told[e]) + " for epoch " + Number(e + 1) +
+                       ", another " + Number((*told)[e]);
+        }
+    }
+    return "";
+}
+
+// Each wish once, in order; and nothing once it is frozen.
+inline std::string CompareWishes(const Job &job, const JobSaid &said,
+                                 const std::vector<uint32_t> &told)
+{
+    uint32_t n_taken = 0;
+    uint32_t n_put = 0;
+
+    for (size_t e = 0; e < told.size(); e++) {
+        if (e > 0 && told[e - 1] == kFrozen && told[e] != kFrozen)
+            return "something is decided after epoch " + std::to_string(e) +
+                   ", which is frozen";
+        if (told[e] != 0 && told[e] != kFrozen && told[e] != ++n_taken)
+            return "wish " + Number(told[e]) + " is taken as wish " +
+                   Number(n_taken);
+    }
+    for (uint32_t r = 0; r < job.n_ranks; r++)
+        n_put += said.ranks[r].n_put;
+    // The observer may be killed between leaving a wish and saying so.
+    if (n_taken > n_put + job.kills || (!job.kills && n_taken + 1 < n_put))
+        return Number(n_taken) + " of " + Number(n_put) + " wishes are taken";
+    return "";
+}
+
+inline std::string CompareRanks(const Job &job, const JobSaid &said)
+{
+    const uint32_t complete = said.ranks[0].was_complete;
+
+    if (said.n_failed != 0)
+        return Number(said.n_failed) + " ranks cannot join";
+    for (uint32_t r = 0; r < job.n_ranks && !job.kills; r++)
+        if (!complete || said.ranks[r].n_told != job.n_epochs)
+            return "rank " + Number(r) + " did not come to its end";
+    return "";
+}
+
+inline Outcome Run(const Job &job)
+{
+    void *memory = mmap(nullptr, sizeof(JobSaid), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return {"no memory", false, false};
+    JobSaid *said = new (memory) JobSaid();
+    std::vector<uint32_t> told;
+
+    std::string fault = RunProcesses(job, said);
+    if (fault.empty())
+        fault = Merge(job, *said, &told);
+    if (fault.empty())
+        fault = CompareWishes(job, *said, told);
+    if (fault.empty())
+        fault = CompareRanks(job, *said);
+    const bool is_complete = said->n_joined == job.n_ranks;
+    munmap(memory, sizeof(JobSaid));
+    return {fault, !told.empty() && told.back() == kFrozen, is_complete};
+}
+
+enum class Kind { kThreads, kProcesses, kMixed };
+
+inline Job RandomJob(uint64_t seed, uint64_t comm_id, Kind kind, bool kills)
+{
+    schedules::Random random(seed ^ UINT64_C(0x5eed));
+    Job job{};
+
+    job.seed = seed;
+    job.comm_id = comm_id;
+    job.n_ranks = 2 + random.Below(random.OneIn(16) ? 63 : 5);
+    job.n_processes = kind == Kind::kThreads ? 1 : job.n_ranks;
+    if (kind == Kind::kMixed)
+        job.n_processes = 1 + random.Below(job.n_ranks);
+    job.n_epochs = 20 + random.Below(kMaxEpochs - 20);
+    job.kills = kills;
+    return job;
+}
+
+} // namespace storm
+
+#endif // STP_TESTS_STORM_JOBS_H

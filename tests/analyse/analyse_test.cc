@@ -1,0 +1,431 @@
+// From comparisons to rules and verdicts, by hand-made numbers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "analyse/derive.h"
+#include "analyse/overlap.h"
+#include "analyse/verify.h"
+#include "nccl_tuner_abi.h"
+#include "report/results/tune_report.h"
+#include "support/measured_data.h"
+
+using namespace measured;
+
+namespace
+{
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// ---- derive ----
+
+// "MIN-MAX ALGO/PROTO" a rule.
+std::vector<std::string> Rules(const stp_comparisons &all,
+                               double min_gain = 0.02)
+{
+    stp_derived d{};
+    std::vector<std::string> rules;
+
+    EXPECT_EQ(STP_OK, stp_derive(&all, min_gain, &d, nullptr));
+    for (size_t i = 0; i < d.n_rules; i++) {
+        char name[STP_ARM_NAME];
+        stp_arm_name(&d.rules[i].arm, name);
+        rules.push_back(std::to_string(d.rules[i].min_bytes) + "-" +
+                        std::to_string(d.rules[i].max_bytes) + " " + name);
+    }
+    stp_derived_free(&d);
+    return rules;
+}
+
+TEST(Derive, InPlaceDecidesOnlyWhereNothingWasMeasuredOutOfPlace)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1.5);
+    AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].n_bytes *= d.data.rows[i].in_place ? 4 : 1;
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("1024-1024 tree/ll"));
+
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].in_place = true;
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("1024-4096 tree/ll"));
+}
+
+TEST(Derive, RefusesWhatNoRuleCanTellApart)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1.5);
+    AddChanged(&d, [](stp_measurement *m) { m->type = 7; });
+    Compared c(d);
+    stp_derived out{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_RANGE, stp_derive(&c.all, 0.02, &out, &err));
+
+    EXPECT_STREQ("allreduce was measured with several types, operations or "
+                 "roots, expected one of each: no rule can tell them apart",
+                 err.text);
+    EXPECT_EQ(nullptr, out.rules);
+}
+
+TEST(Derive, ReachesHalfwayToTheNeighboursAndNotBeyondTheSizesMeasured)
+{
+    Data d;
+    d.AddAuto(100).AddAuto(400).AddAuto(1600);
+    d.AddGain(100, kTreeLl, 1.1)
+        .AddGain(400, kTreeLl, 1)
+        .AddGain(1600, kRingLl128, 1.2);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-200 tree/ll", "801-1600 ring/ll128"));
+}
+
+TEST(Derive, MergesNeighboursWithTheSameArm)
+{
+    Data d;
+    for (uint64_t size : {100, 400, 1600, 6400})
+        d.AddAuto(size).AddGain(size, kTreeLl, size == 6400 ? 1.0 : 1.1);
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("100-3200 tree/ll"));
+}
+
+TEST(Derive, BeginsAnotherRuleBehindAGap)
+{
+    Data d;
+    for (uint64_t size : {100, 400, 1600})
+        d.AddAuto(size).AddGain(size, kTreeLl, size == 400 ? 1.0 : 1.1);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-200 tree/ll", "801-1600 tree/ll"));
+}
+
+TEST(Derive, TakesTheArmWithTheLargestGain)
+{
+    Data d;
+    d.AddAuto(100).AddGain(100, kTreeLl, 1.1).AddGain(100, kRingLl128, 1.2);
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("100-100 ring/ll128"));
+}
+
+TEST(Derive, KeepsTheArmOfTheSizeBeforeIfItIsAsGood)
+{
+    Data d;
+    d.AddAuto(100).AddAuto(400);
+    d.AddGain(100, kTreeLl, 1.1);
+    d.AddGain(400, kTreeLl, 1.1).AddGain(400, kRingLl128, 1.104);
+
+    EXPECT_THAT(Rules(Compared(d).all), ElementsAre("100-400 tree/ll"));
+}
+
+TEST(Derive, ChangesTheArmIfItIsClearlyBetter)
+{
+    Data d;
+    d.AddAuto(100).AddAuto(400);
+    d.AddGain(100, kTreeLl, 1.1);
+    d.AddGain(400, kTreeLl, 1.1).AddGain(400, kRingLl128, 1.12);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-200 tree/ll", "201-400 ring/ll128"));
+}
+
+TEST(Derive, WantsTheWholeIntervalAboveTheLeastGain)
+{
+    Data d; // means 1.05, but noisy: the interval goes down to about 0.93
+    d.AddAuto(100).Add(100, kTreeLl, {100 / 1.05, 100 / 1.10, 100 / 1.00});
+
+    EXPECT_THAT(Rules(Compared(d).all), IsEmpty());
+}
+
+struct MinGainCase {
+    double gain;
+    double min_gain;
+    size_t n_rules;
+};
+
+TEST(Derive, HonoursTheLeastGain)
+{
+    const MinGainCase cases[] = {
+        {1.019, 0.02, 0}, {1.021, 0.02, 1}, {1.021, 0.03, 0}, {1.001, 0, 1}};
+
+    for (const MinGainCase &c : cases) {
+        Data d;
+        d.AddAuto(100).AddGain(100, kTreeLl, c.gain);
+        EXPECT_EQ(c.n_rules, Rules(Compared(d).all, c.min_gain).size())
+            << c.gain << " with " << c.min_gain;
+    }
+}
+
+TEST(Derive, DecidesNothingByOneRound)
+{
+    Data d;
+    d.Add(100, kAuto, {100}).Add(100, kTreeLl, {50});
+
+    EXPECT_THAT(Rules(Compared(d).all), IsEmpty());
+}
+
+TEST(Derive, DecidesNothingByTimesThatWereNotInterleaved)
+{
+    for (stp_source source : {STP_SOURCE_SINGLE_PASS, STP_SOURCE_MODELLED}) {
+        Data d;
+        d.AddAuto(100).Add(100, kTreeLl, {50, 50, 50}, source);
+        EXPECT_THAT(Rules(Compared(d).all), IsEmpty());
+    }
+}
+
+TEST(Derive, DoesNotReachIntoAnotherCollective)
+{
+    Data d;
+    d.AddAuto(400).AddGain(400, kTreeLl, 1.1);
+    d.Add(100, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    d.Add(100, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+
+    EXPECT_THAT(Rules(Compared(d).all),
+                ElementsAre("100-100 tree/ll", "400-400 tree/ll"));
+}
+
+TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
+{
+    Data d;
+    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);   // taken
+    d.AddAuto(400).AddGain(400, kTreeLl, 1.015); // left: too little
+    Compared c(d);
+    stp_derived derived{};
+    ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
+
+    stp_regret r = stp_policy_regret(&c.all, &derived);
+
+    EXPECT_NEAR(1.015, r.worst, 1e-9);
+    EXPECT_NEAR(std::sqrt(1.015), r.mean, 1e-9);
+    stp_derived_free(&derived);
+}
+
+// ---- verify ----
+
+struct VerdictCase {
+    const char *name;
+    std::vector<double> auto_us;
+    std::vector<double> tuned_us;
+    int ran_proto; // AUTO runs ring/simple
+    stp_verdict want;
+};
+
+TEST(Verify, JudgesAPoint)
+{
+    const int simple = NCCL_PROTO_SIMPLE;
+    const int ll128 = NCCL_PROTO_LL128;
+    const VerdictCase cases[] = {
+        {"faster", {100, 101, 99}, {90, 91, 89}, ll128, STP_VERDICT_FASTER},
+        {"same_choice_however_timed",
+         {100, 101, 99},
+         {120, 121, 119},
+         simple,
+         STP_VERDICT_SAME},
+        {"interval_holds_one",
+         {100, 100, 100},
+         {95, 105, 100},
+         ll128,
+         STP_VERDICT_UNSURE},
+        {"slower",
+         {100, 100.1, 99.9},
+         {105, 105.1, 104.9},
+         ll128,
+         STP_VERDICT_SLOWER},
+        {"loss_within_autos_own_noise",
+         {100, 110, 90},
+         {101, 111.1, 90.9},
+         ll128,
+         STP_VERDICT_UNSURE},
+    };
+
+    for (const VerdictCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        Data d;
+        d.Add(100, kAuto, c.auto_us).Add(100, kPlugin, c.tuned_us);
+        for (size_t i = c.auto_us.size(); i < d.data.n_rows; i++)
+            d.data.rows[i].ran_proto = c.ran_proto;
+        Compared compared(d);
+        EXPECT_EQ(c.want, stp_verify_point(&compared.all.points[0]));
+    }
+}
+
+TEST(Verify, CountsAnotherChannelCountAsAnotherChoice)
+{
+    Data d;
+    d.Add(100, kAuto, {100, 100, 100}).Add(100, kPlugin, {120, 120, 120});
+    for (size_t i = 3; i < 6; i++)
+        d.data.rows[i].ran_channels = 1;
+
+    EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
+}
+
+TEST(Verify, RefutesTheRulesThatAreSlowerWithinTheirRange)
+{
+    struct Case {
+        const char *what;
+        int coll, mode;
+        unsigned n_ranks;
+        uint64_t n_bytes;
+        double us; // AUTO takes 100
+        bool want;
+    } cases[] = {
+        {"first byte", ncclFuncAllGather, STP_MODE_ALONE, 4, 1000, 110, true},
+        {"last byte", ncclFuncAllGather, STP_MODE_ALONE, 4, 2000, 110, true},
+        {"below", ncclFuncAllGather, STP_MODE_ALONE, 4, 999, 110, false},
+        {"above", ncclFuncAllGather, STP_MODE_ALONE, 4, 2001, 110, false},
+        {"faster", ncclFuncAllGather, STP_MODE_ALONE, 4, 1000, 90, false},
+        {"other ranks", ncclFuncAllGather, STP_MODE_ALONE, 2, 1000, 110, false},
+        {"another", ncclFuncAllReduce, STP_MODE_OVERLAP, 4, 1000, 110, false},
+        {"of fsdp", ncclFuncAllGather, STP_MODE_FSDP, 4, 1000, 110, true},
+    };
+    for (const Case &c : cases) {
+        SCOPED_TRACE(c.what);
+        Data d;
+        d.Add(c.n_bytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, c.coll)
+            .Add(c.n_bytes, kPlugin, {c.us, c.us, c.us}, STP_SOURCE_MEASURED,
+                 c.coll);
+        for (size_t i = 0; i < d.data.n_rows; i++) {
+            d.data.rows[i].work.mode = c.mode;
+            d.data.rows[i].n_ranks = c.n_ranks;
+            if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
+                d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        }
+        Compared all(d);
+        stp_derived_rule rule{};
+        rule.coll = ncclFuncAllGather;
+        rule.n_nodes = 1;
+        rule.n_ranks = 4;
+        rule.min_bytes = 1000;
+        rule.max_bytes = 2000;
+
+        EXPECT_EQ(c.want, stp_verify_refutes(&all.all, &rule));
+        rule.coll = ncclFuncReduceScatter;
+        EXPECT_EQ(c.mode == STP_MODE_FSDP, stp_verify_refutes(&all.all, &rule));
+    }
+}
+
+TEST(Verify, LooksHalfwayBetweenSizesAndAroundRangeEnds)
+{
+    stp_sizes seen{};
+    stp_sizes unseen{};
+    const uint64_t ends[] = {299, 5000, 8};
+    for (uint64_t size : {96, 400, 1600})
+        stp_sizes_add(&seen, size, 8, nullptr);
+
+    ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, ends, 3, 8, &unseen, nullptr));
+
+    EXPECT_THAT(std::vector<uint64_t>(unseen.size, unseen.size + unseen.n),
+                ElementsAre(192, 296, 304, 800));
+}
+
+TEST(Verify, HasNowhereToLookWithoutSizes)
+{
+    stp_sizes seen{};
+    stp_sizes unseen{};
+    const uint64_t end = 100;
+
+    ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, &end, 1, 8, &unseen, nullptr));
+
+    EXPECT_EQ(0u, unseen.n);
+}
+
+/* ---- communication behind compute ---- */
+
+struct OverlapCase {
+    const char *name;
+    std::vector<stp_interval> compute;
+    std::vector<stp_interval> comm;
+    double compute_us, comm_us, hidden_us;
+};
+
+class Overlap : public testing::TestWithParam<OverlapCase>
+{
+};
+
+TEST_P(Overlap, IsWhatBothUnionsShare)
+{
+    OverlapCase c = GetParam();
+
+    const auto o = stp_find_overlap(c.compute.data(), c.compute.size(),
+                                    c.comm.data(), c.comm.size());
+
+    EXPECT_EQ(c.compute_us, o.compute);
+    EXPECT_EQ(c.comm_us, o.communication);
+    EXPECT_EQ(c.hidden_us, o.hidden);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Overlap,
+    testing::Values(
+        OverlapCase{"NothingOfNothing", {}, {}, 0, 0, 0},
+        OverlapCase{"NoCompute", {}, {{1, 3}}, 0, 2, 0},
+        OverlapCase{"NoCommunication", {{1, 3}}, {}, 2, 0, 0},
+        OverlapCase{"OneAfterTheOther", {{0, 5}}, {{5, 8}}, 5, 3, 0},
+        OverlapCase{"OneWithinTheOther", {{0, 10}}, {{2, 5}}, 10, 3, 3},
+        OverlapCase{"ComputeWithin", {{2, 5}}, {{0, 10}}, 3, 10, 3},
+        OverlapCase{"AtBothEnds", {{0, 4}, {6, 9}}, {{3, 8}}, 7, 5, 3},
+        OverlapCase{"Unsorted", {{6, 9}, {0, 4}}, {{8, 10}, {1, 2}}, 7, 3, 2},
+        // 0 to 6 and 3 to 9
+        OverlapCase{"UnionsCountOnce",
+                    {{0, 4}, {2, 6}, {1, 3}},
+                    {{3, 7}, {5, 9}},
+                    6,
+                    6,
+                    3},
+        OverlapCase{"OneWithinAnother", {{0, 10}, {2, 3}}, {{4, 6}}, 10, 2, 2},
+        OverlapCase{"Touching", {{0, 2}, {2, 4}}, {{1, 3}}, 4, 2, 2},
+        OverlapCase{"OfNoLength", {{1, 1}}, {{0, 2}, {5, 5}}, 0, 2, 0}),
+    [](const auto &c) { return std::string(c.param.name); });
+
+TEST(OverlapOfSpans, IsOfThoseInAPartOfAStep)
+{
+    const stp_span all[] = {
+        {0, STP_SPAN_COMPUTE, "gemm", {"forward", 1}, 0, 10},
+        {1, STP_SPAN_COMMUNICATION, "all-reduce", {"all-reduce", 2}, 6, 14},
+        {1, STP_SPAN_COMMUNICATION, "losses", {nullptr, 0}, 20, 30},
+        {0, STP_SPAN_COMPUTE, "cast", {nullptr, 0}, 12, 14},
+        {2, STP_SPAN_RANGE, "forward", {"forward", 1}, 0, 40},
+    };
+    stp_spans spans{};
+    stp_overlap o{};
+    for (const stp_span &span : all)
+        ASSERT_EQ(STP_OK, stp_spans_add(&spans, &span, nullptr));
+
+    ASSERT_EQ(STP_OK, stp_overlap_of_spans(&spans, &o, nullptr));
+    stp_spans_free(&spans);
+
+    EXPECT_EQ(10, o.compute);
+    EXPECT_EQ(8, o.communication);
+    EXPECT_EQ(4, o.hidden);
+    EXPECT_EQ(0.5, stp_overlap_share(&o));
+    o.communication = 0;
+    EXPECT_TRUE(std::isnan(stp_overlap_share(&o)));
+}
+
+TEST(Ranges, AreTheInnermostThatIsOpen)
+{
+    stp_ranges ranges{};
+
+    stp_ranges_tell(&ranges, nullptr); // none is open
+    EXPECT_EQ(nullptr, stp_ranges_now(&ranges).name);
+    stp_ranges_tell(&ranges, "backward");
+    stp_ranges_tell(&ranges, "all-reduce");
+    EXPECT_STREQ("all-reduce", stp_ranges_now(&ranges).name);
+    EXPECT_EQ(2u, stp_ranges_now(&ranges).number);
+    stp_ranges_tell(&ranges, nullptr);
+    EXPECT_STREQ("backward", stp_ranges_now(&ranges).name);
+    EXPECT_EQ(1u, stp_ranges_now(&ranges).number);
+    for (int i = 0; i < 2 * STP_OPEN_RANGES; i++)
+        stp_ranges_tell(&ranges, "deep");
+    EXPECT_EQ(nullptr, stp_ranges_now(&ranges).name);
+    for (int i = 0; i < 2 * STP_OPEN_RANGES; i++)
+        stp_ranges_tell(&ranges, nullptr);
+    EXPECT_STREQ("backward", stp_ranges_now(&ranges).name);
+}
+
+} // namespace

@@ -1,0 +1,161 @@
+// The contract suite as a library, and how its verdicts are printed.
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "analyse/contract/contract.h"
+#include "report/results/contract.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+using testing::StrEq;
+
+class ContractSuite : public testing::Test
+{
+  protected:
+    ~ContractSuite() override
+    {
+        stp_contract_free(&contract_);
+    }
+
+    std::string plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_clean.so";
+    stp_contract_options options_{.plugin = plugin_.c_str(),
+                                  .machine_path =
+                                      STP_FIXTURES "/machines/h200x4",
+                                  .nccl = nullptr,
+                                  .policy = nullptr,
+                                  .n_ranks = 0,
+                                  .n_seeds = 2,
+                                  .time_limit_s = 30};
+    stp_contract contract_{};
+    stp_error err_{};
+};
+
+TEST_F(ContractSuite, RunsEveryCheckUnderItsOwnName)
+{
+    std::set<std::string> names;
+
+    ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_))
+        << err_.text;
+
+    for (size_t i = 0; i < contract_.n_checks; i++) {
+        const stp_contract_check &check = contract_.checks[i];
+        EXPECT_TRUE(names.insert(check.name).second) << check.name;
+        EXPECT_STRNE("", check.meaning) << check.name;
+        EXPECT_EQ(nullptr, std::strchr(check.text, '\n')) << check.name;
+    }
+    EXPECT_EQ(0u, stp_contract_count(&contract_, STP_CONTRACT_FAIL));
+    EXPECT_EQ(2u, stp_contract_count(&contract_, STP_CONTRACT_SKIP));
+    EXPECT_EQ(contract_.n_checks - 2,
+              stp_contract_count(&contract_, STP_CONTRACT_OK));
+    EXPECT_THAT(contract_.name, StrEq("clean"));
+    EXPECT_THAT(contract_.nccl, StrEq("2.28.9"));
+    EXPECT_THAT(contract_.machine, StrEq("h200x4"));
+}
+
+TEST_F(ContractSuite, LeavesNoChildAndTheSignalsAsTheyWere)
+{
+    sigset_t before, after;
+    std::memset(&before, 0, sizeof(before)); // the kernel's part is smaller
+    std::memset(&after, 0, sizeof(after));
+    sigprocmask(SIG_SETMASK, nullptr, &before);
+
+    ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_));
+
+    sigprocmask(SIG_SETMASK, nullptr, &after);
+    EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
+    EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
+    EXPECT_EQ(ECHILD, errno);
+}
+
+// A check that fails says so; the others do not notice.
+TEST_F(ContractSuite, FailsOnlyTheCheckThatIsBroken)
+{
+    plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_revives.so";
+    options_.plugin = plugin_.c_str();
+
+    ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_));
+
+    EXPECT_EQ(1u, stp_contract_count(&contract_, STP_CONTRACT_FAIL));
+}
+
+TEST_F(ContractSuite, RefusesAMachineThatCannotBeRead)
+{
+    options_.machine_path = "/nonexistent";
+
+    EXPECT_EQ(STP_ERR_DEVICE, stp_contract_run(&options_, &contract_, &err_));
+
+    EXPECT_THAT(err_.text, StrEq("/nonexistent: no such machine folder"));
+    EXPECT_EQ(nullptr, contract_.checks);
+}
+
+TEST_F(ContractSuite, RefusesAFolderThatCannotBeWritten)
+{
+    setenv("TMPDIR", "/nonexistent", 1);
+
+    EXPECT_EQ(STP_ERR_IO, stp_contract_run(&options_, &contract_, &err_));
+
+    unsetenv("TMPDIR");
+    EXPECT_THAT(err_.text, HasSubstr("cannot make /nonexistent/steptune-"));
+}
+
+// ---- printing ----
+
+std::string Print(const stp_contract &contract, bool json)
+{
+    char *text = nullptr;
+    size_t size = 0;
+    FILE *fp = open_memstream(&text, &size);
+    stp_error err;
+
+    if (json)
+        EXPECT_EQ(STP_OK, stp_print_contract_json(&contract, fp, &err));
+    else
+        stp_print_contract(&contract, fp);
+    fclose(fp);
+    std::string result(text, size);
+    free(text);
+    return result;
+}
+
+class ContractReport : public testing::Test
+{
+  protected:
+    stp_contract_check checks_[3] = {
+        {"loads", "a", STP_CONTRACT_OK, "v5"},
+        {"never negative", "b", STP_CONTRACT_FAIL, "-1 \"written\""},
+        {"fast", "c", STP_CONTRACT_SKIP, ""},
+    };
+    stp_contract contract_{checks_, 3, "mine", "2.28", "h200x4"};
+};
+
+TEST_F(ContractReport, IsALineACheckAndTheirNumbers)
+{
+    EXPECT_EQ("ok    loads           v5\n"
+              "FAIL  never negative  -1 \"written\"\n"
+              "skip  fast\n"
+              "\n"
+              "3 checks: 1 ok, 1 failed, 1 skipped\n",
+              Print(contract_, false));
+}
+
+TEST_F(ContractReport, IsOneObjectInJson)
+{
+    std::string json = Print(contract_, true);
+
+    EXPECT_THAT(json, HasSubstr("\"tuner\":\t\"mine\""));
+    EXPECT_THAT(json, HasSubstr("\"verdict\":\t\"FAIL\""));
+    EXPECT_THAT(json, HasSubstr("\"text\":\t\"-1 \\\"written\\\"\""));
+    EXPECT_THAT(json, HasSubstr("\"failed\":\t1"));
+}
+
+} // namespace

@@ -1,0 +1,202 @@
+// Why one message runs as it does: what a plugin changes, and what the
+// environment would.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "analyse/explain/why.h"
+#include "core/names.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+
+// What is set, for the test at hand.
+std::map<std::string, std::string> environment;
+
+char *Variable(const char *name)
+{
+    auto found = environment.find(name);
+    return found != environment.end() ? found->second.data() : nullptr;
+}
+
+class Why : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        environment.clear();
+        path_ = testing::TempDir() + "why-XXXXXX";
+        int fd = mkstemp(path_.data());
+        ASSERT_LE(0, fd);
+        close(fd);
+        setenv("NCCL_TUNER_CONFIG_FILE", path_.c_str(), 1);
+        unsetenv("NCCL_WORKLOAD_OVERLAP");
+        setenv("STEPTUNE_GPU", "any", 1);
+    }
+    void TearDown() override
+    {
+        unlink(path_.c_str());
+        unsetenv("NCCL_TUNER_CONFIG_FILE");
+        unsetenv("STEPTUNE_GPU");
+    }
+
+    stp_why Ask(const char *machine, const char *policy, int coll,
+                uint64_t n_bytes, const char *plugin = STP_PLUGIN)
+    {
+        const std::string folder =
+            std::string(STP_FIXTURES "/machines/") + machine;
+        stp_policy *parsed = nullptr;
+        stp_why why{};
+        stp_error err{};
+
+        std::ofstream(path_) << policy;
+        EXPECT_EQ(STP_OK, stp_policy_load(path_.c_str(), &parsed, &err));
+        stp_explain_options options{};
+        options.machine_path = folder.c_str();
+        options.plugin = plugin;
+        options.policy = parsed;
+        options.coll = coll;
+        EXPECT_EQ(STP_OK, stp_ask_why(&options, n_bytes, Variable, &why, &err))
+            << err.text;
+        stp_policy_free(parsed);
+        return why;
+    }
+
+    static std::string Name(stp_pick pick)
+    {
+        return std::string(stp_algo_name(pick.algo)) + "/" +
+               stp_proto_name(pick.proto);
+    }
+
+    // The entries that the plugin changed.
+    static std::string Changed(const stp_why &why)
+    {
+        std::string changed;
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                if (why.cost[a][p] != why.cost_after[a][p])
+                    changed += Name({a, p}) + " ";
+        return changed;
+    }
+
+    std::string path_;
+};
+
+TEST_F(Why, ARuleChangesItsEntryAndNothingElse)
+{
+    stp_why why = Ask("h200x4", "\nallreduce,0,inf,tree,ll128,-1,-1,-1\n",
+                      ncclFuncAllReduce, 1 << 20);
+
+    EXPECT_EQ(STP_DECIDER_RULE, why.decider);
+    EXPECT_EQ(2u, why.line);
+    EXPECT_EQ("tree/ll128 ", Changed(why));
+    EXPECT_EQ("ring/ll", Name(why.alone.pick));
+    EXPECT_EQ("tree/ll128", Name(why.tuned.pick));
+    EXPECT_FLOAT_EQ(why.cost[NCCL_ALGO_RING][NCCL_PROTO_LL],
+                    static_cast<float>(why.alone.predicted_us));
+    EXPECT_FLOAT_EQ(why.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL128],
+                    static_cast<float>(why.tuned.predicted_us));
+    EXPECT_EQ(STP_SOURCE_INTERPOLATED, why.alone.source);
+    EXPECT_LT(why.alone.us, why.tuned.us);
+}
+
+TEST_F(Why, NothingIsChangedWhereNoRuleApplies)
+{
+    stp_why why = Ask("h200x4", "allreduce,0,4K,tree,ll128,-1,-1,-1\n",
+                      ncclFuncAllReduce, 1 << 20);
+
+    EXPECT_EQ(STP_DECIDER_NCCL, why.decider);
+    EXPECT_EQ("", Changed(why));
+    EXPECT_EQ(why.alone.us, why.tuned.us);
+    EXPECT_EQ(0u, why.n_overrides);
+}
+
+TEST_F(Why, MachinesWithoutTimingsHaveNoneButAPrediction)
+{
+    stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",
+                      ncclFuncAllReduce, 1 << 20);
+
+    EXPECT_TRUE(std::isnan(why.alone.us));
+    EXPECT_TRUE(std::isnan(why.tuned.us));
+    EXPECT_EQ(STP_SOURCE_MODELLED, why.tuned.source);
+    EXPECT_GT(why.tuned.predicted_us, why.alone.predicted_us);
+}
+
+struct OverrideCase {
+    const char *name;
+    const char *value;
+    stp_override_kind kind;
+    const char *runs; // or the end of the text
+};
+
+// NCCL alone would not take NVLS here: what is played has the plugin, too.
+TEST_F(Why, EachVariableIsPlayedAlone)
+{
+    const OverrideCase cases[] = {
+        {"NCCL_ALGO", "nvls", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_ALGO", "", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_ALGO", "tree", STP_OVERRIDE_RUNS, "tree/ll128"},
+        {"NCCL_ALGO", "allgather:ring", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_ALGO", "pat", STP_OVERRIDE_FAILS, "NCCL_ALGO was set to pat."},
+        {"NCCL_PROTO", "^simple", STP_OVERRIDE_RUNS, "ring/ll"},
+        {"NCCL_PROTO", "fast", STP_OVERRIDE_FAILS, "'fast' is no protocol"},
+        {"NCCL_NVLS_ENABLE", "0", STP_OVERRIDE_RUNS, "ring/ll"},
+        {"NCCL_NVLS_ENABLE", "1", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_COLLNET_ENABLE", "1", STP_OVERRIDE_NOTHING, ""},
+        {"NCCL_MIN_CTAS", "4", STP_OVERRIDE_UNPLAYED, "so many channels"},
+    };
+
+    for (const OverrideCase &c : cases) {
+        SCOPED_TRACE(std::string(c.name) + "=" + c.value);
+        environment = {{c.name, c.value}, {"NCCL_DEBUG", "INFO"}};
+        stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",
+                          ncclFuncAllReduce, 1 << 20);
+
+        EXPECT_NE("nvls/simple", Name(why.alone.pick));
+        EXPECT_EQ("nvls/simple", Name(why.tuned.pick));
+        ASSERT_EQ(1u, why.n_overrides);
+        const stp_override &o = why.overrides[0];
+        EXPECT_STREQ(c.name, o.name);
+        EXPECT_STREQ(c.value, o.value);
+        EXPECT_EQ(c.kind, o.kind) << o.text;
+        if (c.kind == STP_OVERRIDE_RUNS)
+            EXPECT_EQ(c.runs, Name(o.pick));
+        else
+            EXPECT_THAT(o.text, HasSubstr(c.runs));
+    }
+}
+
+TEST_F(Why, AnotherVendorsChannelsAreItsDecision)
+{
+    stp_why why =
+        Ask("h200x4", "", ncclFuncAllReduce, 1 << 20, STP_ONE_CHANNEL);
+
+    EXPECT_EQ(STP_DECIDER_PLUGIN, why.decider);
+    EXPECT_EQ("", Changed(why));
+    EXPECT_EQ(24, why.alone.n_channels);
+    EXPECT_EQ(1, why.tuned.n_channels);
+    EXPECT_GT(why.tuned.us, why.alone.us);
+}
+
+TEST_F(Why, APluginThatDoesNotLoadIsAnError)
+{
+    const stp_explain_options options = {STP_FIXTURES "/machines/h200x4",
+                                         "./nowhere.so", nullptr,
+                                         ncclFuncAllReduce, 0};
+    stp_why why{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_DEVICE, stp_ask_why(&options, 8, nullptr, &why, &err));
+    EXPECT_THAT(err.text,
+                HasSubstr("would not load tuner plugin './nowhere.so'"));
+}
+
+} // namespace

@@ -1,0 +1,479 @@
+// What measured iterations say of each arm, by hand-made numbers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "analyse/iterations.h"
+#include "nccl_tuner_abi.h"
+#include "support/measured_data.h"
+
+using namespace measured;
+
+namespace
+{
+
+using testing::ElementsAre;
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr stp_workload kOverlap{
+    STP_MODE_OVERLAP, STP_COMPUTE_GEMM, 8, 1, {}, 10};
+constexpr stp_workload kFsdp{STP_MODE_FSDP, STP_COMPUTE_GEMM, 8, 1, {}, 10};
+
+// Rows with their samples, in whatever order a test adds them.
+class Iterations
+{
+  public:
+    ~Iterations()
+    {
+        stp_dataset_free(&all.data);
+    }
+
+    // Makes what follows part of this workload at this size.
+    Iterations &Setting(const stp_workload &work, uint64_t n_bytes = kMiB,
+                        int coll = ncclFuncAllReduce)
+    {
+        like_.work = work;
+        like_.n_bytes = n_bytes;
+        like_.coll = coll;
+        like_.n_ranks = 4;
+        like_.n_nodes = 1;
+        return *this;
+    }
+
+    // One arm in one round.
+    Iterations &Row(unsigned round, const stp_arm &arm, std::vector<double> us,
+                    double alone_us = 0)
+    {
+        stp_measurement m = like_;
+        m.round = round;
+        m.arm = arm;
+        bool own = arm.kind != STP_ARM_FORCED;
+        m.ran_algo = own ? NCCL_ALGO_RING : arm.algo;
+        m.ran_proto = own ? NCCL_PROTO_SIMPLE : arm.proto;
+        m.ran_channels = 24;
+        m.iters = static_cast<unsigned>(us.size());
+        m.alone_us = alone_us;
+        samples_.insert(samples_.end(), us.begin(), us.end());
+        stp_summarise(us.data(), us.size(), &m.us);
+        stp_dataset_add(&all.data, &m);
+        all.sample_us = samples_.data();
+        all.n_samples = samples_.size();
+        return *this;
+    }
+
+    // An arm whose iterations take 'us' in each of 'n' rounds.
+    Iterations &Rounds(const stp_arm &arm, double us, double alone_us = 0,
+                       unsigned n = 3)
+    {
+        for (unsigned round = 0; round < n; round++)
+            Row(round, arm, {us}, alone_us);
+        return *this;
+    }
+
+    stp_measurement &Last()
+    {
+        return all.data.rows[all.data.n_rows - 1];
+    }
+
+    stp_iterations all{};
+
+  private:
+    stp_measurement like_{};
+    std::vector<double> samples_;
+};
+
+class Summary
+{
+  public:
+    explicit Summary(const Iterations &it)
+    {
+        EXPECT_EQ(STP_OK, stp_summarise_iterations(&it.all, &all, nullptr));
+    }
+    ~Summary()
+    {
+        stp_iteration_summary_free(&all);
+    }
+
+    const stp_iteration_setting &operator[](size_t i) const
+    {
+        return all.settings[i];
+    }
+
+    std::vector<stp_regime> Regimes(double min_gain = 0.02) const
+    {
+        std::vector<stp_regime> regimes(all.n_settings);
+        regimes.resize(stp_find_regimes(&all, min_gain, regimes.data()));
+        return regimes;
+    }
+
+    stp_iteration_summary all{};
+};
+
+// ---- one arm ----
+
+TEST(SummariseIterations, PoolsTheIterationsOfAllRounds)
+{
+    Iterations it; // rounds of unequal length, out of order
+    it.Setting(kOverlap);
+    it.Row(1, kTreeLl, {70, 10, 60}).Row(0, kAuto, {100, 120});
+    it.Row(0, kTreeLl, {20, 50, 30, 40}).Row(1, kAuto, {110, 130, 90});
+
+    Summary s(it);
+
+    ASSERT_EQ(1u, s.all.n_settings);
+    ASSERT_EQ(2u, s[0].n_arms);
+    EXPECT_EQ(STP_ARM_AUTO, s[0].arms[0].arm.kind);
+    EXPECT_EQ(5u, s[0].arms[0].n_iterations);
+    EXPECT_DOUBLE_EQ(110, s[0].arms[0].us.mean);
+    const stp_iteration_arm &tree = s[0].arms[1];
+    EXPECT_TRUE(stp_arm_equal(&kTreeLl, &tree.arm));
+    EXPECT_EQ(2u, tree.n_rounds);
+    EXPECT_EQ(7u, tree.n_iterations);
+    EXPECT_DOUBLE_EQ(40, tree.us.mean);
+    EXPECT_DOUBLE_EQ(40, tree.us.median);
+    EXPECT_DOUBLE_EQ(67, tree.us.p95);
+    EXPECT_DOUBLE_EQ(69.4, tree.us.p99);
+    EXPECT_DOUBLE_EQ(10, tree.us.min);
+    EXPECT_EQ(0u, tree.rounds[0].round);
+    EXPECT_DOUBLE_EQ(35, tree.rounds[0].us);
+    EXPECT_DOUBLE_EQ(60, tree.rounds[1].us);
+}
+
+TEST(SummariseIterations, PairsMediansWithTheAutoOfTheirRound)
+{
+    Iterations it; // one late iteration; only rounds 1 and 3 have both
+    it.Setting(kOverlap).Row(1, kAuto, {120, 120, 120});
+    it.Row(1, kTreeLl, {100, 100, 9000}).Row(3, kAuto, {60});
+    it.Row(3, kTreeLl, {50}).Row(0, kTreeLl, {1}).Row(2, kAuto, {1});
+
+    Summary s(it);
+
+    EXPECT_NEAR(1.2, s[0].arms[1].gain.gain, 1e-12);
+    EXPECT_NEAR(1.2, s[0].arms[1].gain.low, 1e-9);
+    EXPECT_EQ(2u, s[0].arms[1].gain.n_pairs);
+    EXPECT_EQ(3u, s[0].arms[1].n_rounds);
+    EXPECT_EQ(1, s[0].arms[0].gain.gain);
+    EXPECT_EQ(1, s[0].arms[0].gain.low);
+    EXPECT_EQ(1, s[0].arms[0].gain.high);
+    EXPECT_EQ(0u, s[0].arms[0].gain.n_pairs);
+}
+
+TEST(SummariseIterations, ExposesWhatIsNotCompute)
+{
+    Iterations it; // a layer's compute takes 10 and 12
+    it.Setting(kOverlap).Row(0, kAuto, {100}).Row(1, kAuto, {104});
+    it.Last().work.compute_us = 12;
+    it.Row(0, kTreeLl, {80, 82}).Row(1, kTreeLl, {111});
+    it.Last().work.compute_us = 12;
+
+    Summary s(it);
+
+    EXPECT_DOUBLE_EQ(88, s[0].compute_us);
+    EXPECT_DOUBLE_EQ(14, s[0].arms[0].exposed_us);
+    EXPECT_DOUBLE_EQ(3, s[0].arms[1].exposed_us);
+}
+
+TEST(SummariseIterations, IsOnlyAsGoodAsTheWorstSource)
+{
+    Iterations it;
+    it.Setting(kOverlap).Row(0, kAuto, {100}).Row(1, kAuto, {100});
+    it.all.data.rows[0].source = STP_SOURCE_INTERPOLATED;
+
+    EXPECT_EQ(STP_SOURCE_INTERPOLATED, Summary(it)[0].arms[0].source);
+}
+
+// ---- collectives alone ----
+
+TEST(SummariseIterations, SaysHowFastCollectivesAreAlone)
+{
+    Iterations it;
+    it.Setting(kOverlap, 3000).Row(0, kAuto, {100}, 6).Row(1, kAuto, {100}, 4);
+    it.Row(0, kTreeLl, {100}, 3).Row(1, kTreeLl, {100}, 2);
+
+    Summary s(it);
+
+    EXPECT_DOUBLE_EQ(40, s[0].comm_us); // 8 layers
+    EXPECT_DOUBLE_EQ(5, s[0].arms[0].alone_us);
+    EXPECT_DOUBLE_EQ(0.6, s[0].arms[0].algbw);
+    EXPECT_DOUBLE_EQ(0.9, s[0].arms[0].busbw); // times 2 (4 - 1) / 4
+    EXPECT_DOUBLE_EQ(2.5, s[0].arms[1].alone_us);
+    EXPECT_NEAR(2, s[0].arms[1].alone_gain.gain, 1e-12);
+    EXPECT_EQ(2u, s[0].arms[1].alone_gain.n_pairs);
+}
+
+TEST(SummariseIterations, CountsAllCollectivesOfALayer)
+{
+    Iterations it; // two, and in training three
+    stp_workload training = kFsdp;
+    training.compute = STP_COMPUTE_TRAINING;
+    it.Setting(kFsdp, 3000, ncclFuncAllGather).Row(0, kAuto, {100}, 5);
+    it.Setting(training, 3000, ncclFuncAllGather).Row(0, kAuto, {100}, 5);
+
+    Summary s(it);
+
+    EXPECT_DOUBLE_EQ(1.2, s[0].arms[0].algbw);
+    EXPECT_DOUBLE_EQ(0.9, s[0].arms[0].busbw); // times (4 - 1) / 4
+    EXPECT_DOUBLE_EQ(1.8, s[1].arms[0].algbw);
+    EXPECT_DOUBLE_EQ(1.35, s[1].arms[0].busbw);
+}
+
+TEST(SummariseIterations, SaysNothingOfCollectivesThatWereNotTimedAlone)
+{
+    Iterations it; // AUTO in one round only
+    it.Setting(kOverlap).Row(0, kAuto, {100}, 6).Row(1, kAuto, {100});
+    it.Rounds(kTreeLl, 100);
+
+    Summary s(it);
+
+    EXPECT_DOUBLE_EQ(6, s[0].arms[0].alone_us);
+    EXPECT_EQ(0, s[0].arms[1].alone_us);
+    EXPECT_EQ(0, s[0].arms[1].algbw);
+    EXPECT_EQ(0u, s[0].arms[1].alone_gain.n_pairs);
+}
+
+// ---- resolution ----
+
+TEST(SummariseIterations, ResolvesHalfTheIntervalOfASecondAuto)
+{
+    Iterations it; // ratios 1.1 and 1 / 1.1
+    it.Setting(kOverlap).Row(0, kAuto, {110}).Row(1, kAuto, {100});
+    it.Row(0, kAutoAgain, {100}).Row(1, kAutoAgain, {110});
+
+    Summary s(it);
+
+    double half = stp_t975(1) * std::log(1.1);
+    EXPECT_NEAR(std::sinh(half), s[0].resolution, 1e-9);
+    EXPECT_NEAR(1, s[0].arms[1].gain.gain, 1e-12);
+}
+
+TEST(SummariseIterations, ResolvesByAutosOwnSpreadWithoutASecondOne)
+{
+    Iterations it; // standard deviation 3 of 100
+    it.Setting(kOverlap).Row(0, kAuto, {97});
+    it.Row(1, kAuto, {100}).Row(2, kAuto, {103});
+
+    Summary s(it);
+
+    EXPECT_DOUBLE_EQ(0.03, s[0].noise);
+    EXPECT_DOUBLE_EQ(stp_t975(2) * 0.03 * std::sqrt(2. / 3), s[0].resolution);
+}
+
+TEST(SummariseIterations, ResolvesNothingByOneRound)
+{
+    Iterations it;
+    it.Setting(kOverlap).Row(0, kAuto, {97, 103}).Row(0, kAutoAgain, {99});
+
+    EXPECT_EQ(HUGE_VAL, Summary(it)[0].resolution);
+}
+
+// ---- settings ----
+
+TEST(SummariseIterations, OrdersSettingsByModeCollectiveWorkloadAndSize)
+{
+    stp_workload few = kOverlap, half = kOverlap, deep = kOverlap;
+    few.layers = 4;
+    half.ratio = 0.5;
+    deep.compute = STP_COMPUTE_TRAINING;
+    Iterations it; // in reverse
+    it.Setting(kFsdp, 1, ncclFuncAllGather).Row(0, kAuto, {9});
+    it.Setting(deep, 1).Row(0, kAuto, {8});
+    it.Setting(kOverlap, 2).Row(0, kAuto, {7});
+    it.Setting(kOverlap, 1).Row(0, kAuto, {6});
+    it.Setting(half, 3).Row(0, kAuto, {5});
+    it.Setting(few, 4).Row(0, kAuto, {4});
+    it.Setting(kOverlap, 5, ncclFuncReduceScatter).Row(0, kAuto, {3});
+
+    Summary s(it);
+    std::vector<double> order;
+    for (size_t i = 0; i < s.all.n_settings; i++)
+        order.push_back(s[i].arms[0].us.mean);
+
+    EXPECT_THAT(order, ElementsAre(3, 4, 5, 6, 7, 8, 9));
+    EXPECT_EQ(4u, s[1].like.n_bytes);
+}
+
+TEST(SummariseIterations, RefusesASettingWithoutAuto)
+{
+    Iterations it;
+    it.Setting(kOverlap).Rounds(kAuto, 100);
+    it.Setting(kFsdp, 4096, ncclFuncAllGather).Rounds(kTreeLl, 100);
+    stp_iteration_summary out{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_summarise_iterations(&it.all, &out, &err));
+
+    EXPECT_STREQ("fsdp of allgather of 4096 bytes has no row of NCCL's own "
+                 "choice (auto) to compare with",
+                 err.text);
+    EXPECT_EQ(nullptr, out.settings);
+}
+
+TEST(SummariseIterations, OfNothingIsNothing)
+{
+    Iterations it;
+
+    EXPECT_EQ(0u, Summary(it).all.n_settings);
+}
+
+// ---- regimes ----
+
+TEST(FindRegimes, FindsWhereTheFastestAloneIsNotTheShortestIteration)
+{
+    Iterations it; // ratios 1.2 of iterations and 1.25 alone, in both rounds
+    it.Setting(kOverlap).Row(0, kAuto, {60}, 5).Row(1, kAuto, {120}, 10);
+    it.Row(0, kTreeLl, {50}, 6.25).Row(1, kTreeLl, {100}, 12.5);
+    it.Row(0, kRingLl128, {70}, 7).Row(1, kRingLl128, {140}, 14);
+
+    Summary s(it);
+    std::vector<stp_regime> found = s.Regimes();
+
+    ASSERT_EQ(1u, found.size());
+    const stp_regime &r = found[0];
+    EXPECT_EQ(&s[0], r.setting);
+    EXPECT_EQ(&s[0].arms[0], r.alone);
+    EXPECT_TRUE(stp_arm_equal(&kTreeLl, &r.best->arm));
+    EXPECT_NEAR(1.2, r.gain.gain, 1e-12);
+    EXPECT_NEAR(1.2, r.gain.low, 1e-9);
+    EXPECT_EQ(2u, r.gain.n_pairs);
+    EXPECT_NEAR(1.25, r.alone_gain.gain, 1e-12);
+    EXPECT_NEAR(1.25, r.alone_gain.high, 1e-9);
+}
+
+TEST(FindRegimes, ComparesTwoArmsOfWhichNeitherIsAuto)
+{
+    Iterations it;
+    it.Setting(kOverlap).Rounds(kAuto, 110, 9);
+    it.Rounds(kTreeLl, 100, 8).Rounds(kRingLl128, 120, 5);
+
+    std::vector<stp_regime> found = Summary(it).Regimes();
+
+    ASSERT_EQ(1u, found.size());
+    EXPECT_NEAR(1.2, found[0].gain.gain, 1e-12);
+    EXPECT_NEAR(1.6, found[0].alone_gain.gain, 1e-12);
+}
+
+TEST(FindRegimes, GivesIntervalsOfThePairsOfBothArms)
+{
+    Iterations it; // AUTO drifts on its own
+    it.Setting(kOverlap).Row(0, kAuto, {200}, 9).Row(1, kAuto, {300}, 5);
+    it.Row(0, kTreeLl, {100}, 4).Row(1, kTreeLl, {110}, 5);
+    it.Row(0, kRingLl128, {160}, 3).Row(1, kRingLl128, {174}, 3);
+    const double base[] = {160, 174}, times[] = {100, 110};
+    const double slow[] = {4, 5}, fast[] = {3, 3};
+    const stp_gain gain = stp_paired_gain(base, times, 2);
+    const stp_gain alone = stp_paired_gain(slow, fast, 2);
+    Summary s(it);
+
+    std::vector<stp_regime> found = s.Regimes(gain.low - 1 - 1e-9);
+
+    ASSERT_EQ(1u, found.size());
+    EXPECT_DOUBLE_EQ(gain.gain, found[0].gain.gain);
+    EXPECT_DOUBLE_EQ(gain.low, found[0].gain.low);
+    EXPECT_DOUBLE_EQ(gain.high, found[0].gain.high);
+    EXPECT_DOUBLE_EQ(alone.gain, found[0].alone_gain.gain);
+    EXPECT_DOUBLE_EQ(alone.low, found[0].alone_gain.low);
+    EXPECT_DOUBLE_EQ(alone.high, found[0].alone_gain.high);
+    EXPECT_LT(1, gain.low);
+    EXPECT_EQ(0u, s.Regimes(gain.low - 1 + 1e-9).size());
+}
+
+TEST(FindRegimes, LooksAtEverySetting)
+{
+    Iterations it;
+    for (uint64_t n_bytes : {1, 2, 3})
+        it.Setting(kOverlap, n_bytes)
+            .Rounds(kAuto, 110, 5)
+            .Rounds(kTreeLl, n_bytes == 2 ? 120 : 100, 6);
+
+    Summary s(it);
+    std::vector<stp_regime> found = s.Regimes();
+
+    ASSERT_EQ(2u, found.size());
+    EXPECT_EQ(1u, found[0].setting->like.n_bytes);
+    EXPECT_EQ(3u, found[1].setting->like.n_bytes);
+}
+
+struct SilentCase {
+    const char *name;
+    double auto_us, auto_alone; // iteration, collectives alone
+    double tree_us, tree_alone;
+};
+
+TEST(FindRegimes, IsSilentWhereThereIsNone)
+{
+    const SilentCase cases[] = {
+        {"best_in_both", 110, 6, 100, 5},
+        {"auto_best_in_both", 100, 5, 110, 6},
+        {"equal_in_both", 100, 5, 100, 5},
+        {"equal_iterations", 100, 6, 100, 5},
+        {"below_the_least_gain", 101.9, 5, 100, 6},
+        {"not_timed_alone", 110, 0, 100, 0},
+        {"only_one_timed_alone", 110, 5, 100, 0},
+        {"the_other_timed_alone", 100, 0, 110, 5},
+    };
+
+    for (const SilentCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        Iterations it;
+        it.Setting(kOverlap).Rounds(kAuto, c.auto_us, c.auto_alone);
+        it.Rounds(kTreeLl, c.tree_us, c.tree_alone);
+        EXPECT_EQ(0u, Summary(it).Regimes().size());
+    }
+}
+
+TEST(FindRegimes, IsSilentWithinNoise)
+{
+    Iterations it; // 5 percent in the mean, from -5 to 15
+    it.Setting(kOverlap).Row(0, kAuto, {95}, 5);
+    it.Row(1, kAuto, {105}, 5).Row(2, kAuto, {115}, 5);
+    it.Rounds(kTreeLl, 100, 6);
+
+    EXPECT_EQ(0u, Summary(it).Regimes(0).size());
+}
+
+TEST(FindRegimes, IsSilentAfterOneRound)
+{
+    Iterations it;
+    it.Setting(kOverlap).Rounds(kAuto, 200, 5, 1).Rounds(kTreeLl, 100, 6, 1);
+
+    EXPECT_EQ(0u, Summary(it).Regimes(0).size());
+}
+
+TEST(FindRegimes, IsSilentWithASingleArmAndASecondAuto)
+{
+    Iterations it;
+    it.Setting(kOverlap).Rounds(kAuto, 110, 5).Rounds(kAutoAgain, 100, 6);
+    it.Last().ran_channels = 12;
+
+    EXPECT_EQ(0u, Summary(it).Regimes().size());
+}
+
+TEST(FindRegimes, ArmsThatRanAlikeAreOne)
+{
+    const struct {
+        int proto;
+        int channels;
+        size_t n_regimes;
+    } cases[] = {{NCCL_PROTO_SIMPLE, 24, 0},
+                 {NCCL_PROTO_LL, 24, 1},
+                 {NCCL_PROTO_SIMPLE, 8, 1},
+                 {-1, 24, 1}};
+
+    for (const auto &c : cases) {
+        const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
+        Iterations it; // AUTO runs ring/simple on 24 channels
+        it.Setting(kOverlap).Rounds(kAuto, 110, 5).Rounds(simple, 100, 6);
+        for (size_t i = 3; i < 6; i++) {
+            it.all.data.rows[i].ran_algo = NCCL_ALGO_RING;
+            it.all.data.rows[i].ran_proto = c.proto;
+            it.all.data.rows[i].ran_channels = c.channels;
+        }
+        EXPECT_EQ(c.n_regimes, Summary(it).Regimes().size())
+            << c.proto << " " << c.channels;
+    }
+}
+
+} // namespace

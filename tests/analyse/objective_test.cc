@@ -1,0 +1,322 @@
+// Which measurements a policy is derived from, and how workloads are pooled.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "analyse/derive.h"
+#include "analyse/objective.h"
+#include "nccl_tuner_abi.h"
+#include "support/measured_data.h"
+
+using namespace measured;
+
+namespace
+{
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr stp_arm kSimple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
+constexpr stp_workload kSequential{STP_MODE_SEQUENTIAL, 0, 1, 1, {}, 10};
+constexpr stp_workload kOverlap{STP_MODE_OVERLAP, 0, 8, 1, {}, 10};
+constexpr stp_workload kDeep{STP_MODE_OVERLAP, 0, 32, 0.5, {}, 20};
+constexpr stp_workload kFsdp{STP_MODE_FSDP, 0, 8, 1, {}, 10};
+
+// Makes all rows that are not yet of a workload those of this one.
+Data &Of(Data &d, const stp_workload &work)
+{
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        if (d.data.rows[i].work.mode == STP_MODE_ALONE)
+            d.data.rows[i].work = work;
+    return d;
+}
+
+class Objective : public testing::Test
+{
+  protected:
+    void TearDown() override
+    {
+        stp_dataset_free(&selected_);
+        stp_comparisons_free(&all_);
+    }
+
+    stp_status Select(const Data &d, stp_objective objective)
+    {
+        stp_dataset_free(&selected_);
+        return stp_objective_select(&d.data, objective, &selected_, &err_);
+    }
+
+    const stp_comparisons &Compare(const Data &d)
+    {
+        stp_comparisons_free(&all_);
+        EXPECT_EQ(STP_OK, Select(d, STP_OBJECTIVE_ITERATION)) << err_.text;
+        EXPECT_EQ(STP_OK,
+                  stp_objective_compare(&selected_, STP_OBJECTIVE_ITERATION,
+                                        &all_, &err_))
+            << err_.text;
+        return all_;
+    }
+
+    // "COLLECTIVE MIN-MAX ARM" a rule.
+    std::vector<std::string> Rules(const Data &d)
+    {
+        stp_derived derived{};
+        std::vector<std::string> rules;
+
+        Compare(d);
+        EXPECT_EQ(STP_OK, stp_derive(&all_, 0.02, &derived, nullptr));
+        for (size_t i = 0; i < derived.n_rules; i++) {
+            const stp_derived_rule &r = derived.rules[i];
+            char name[STP_ARM_NAME];
+            stp_arm_name(&r.arm, name);
+            rules.push_back(std::to_string(r.coll) + " " +
+                            std::to_string(r.min_bytes) + "-" +
+                            std::to_string(r.max_bytes) + " " + name);
+        }
+        stp_derived_free(&derived);
+        return rules;
+    }
+
+    stp_dataset selected_{};
+    stp_comparisons all_{};
+    stp_error err_{};
+};
+
+std::string AllReduce(const std::string &rule)
+{
+    return std::to_string(ncclFuncAllReduce) + " " + rule;
+}
+
+// ---- selecting ----
+
+TEST_F(Objective, TakesRowsAloneOrOfWorkloads)
+{
+    Data d;
+    Of(d.AddAuto(1), kOverlap).AddAuto(2);
+    strcpy(d.data.gpu, "G");
+
+    ASSERT_EQ(STP_OK, Select(d, STP_OBJECTIVE_TIME));
+    EXPECT_EQ(3u, selected_.n_rows);
+    EXPECT_EQ(2u, selected_.rows[0].n_bytes);
+    EXPECT_STREQ("G", selected_.gpu);
+
+    ASSERT_EQ(STP_OK, Select(d, STP_OBJECTIVE_ITERATION));
+    EXPECT_EQ(3u, selected_.n_rows);
+    EXPECT_EQ(1u, selected_.rows[0].n_bytes);
+}
+
+TEST_F(Objective, SaysWhichTimesThereAreInsteadOfThoseWanted)
+{
+    Data d;
+
+    EXPECT_EQ(STP_ERR_RANGE, Select(d.AddAuto(1), STP_OBJECTIVE_ITERATION));
+    EXPECT_STREQ("no times of iterations, expected those of `steptune "
+                 "iterate`: all 3 are of collectives alone",
+                 err_.text);
+
+    EXPECT_EQ(STP_ERR_RANGE, Select(Of(d, kOverlap), STP_OBJECTIVE_TIME));
+    EXPECT_STREQ("no times of collectives alone, expected those of `steptune "
+                 "sweep`: all 3 are of iterations, which are for the objective "
+                 "iteration",
+                 err_.text);
+    EXPECT_EQ(nullptr, selected_.rows);
+}
+
+struct PairCase {
+    stp_arm arm;
+    int ran_algo, ran_proto;
+    const char *name; // "": left out
+};
+
+TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
+{
+    const int any = STP_ANY;
+    const PairCase cases[] = {
+        {kSimple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, "ring/simple"},
+        {kSimple, any, NCCL_PROTO_SIMPLE, ""},
+        {{STP_ARM_FORCED, any, NCCL_PROTO_LL, 8},
+         NCCL_ALGO_TREE,
+         NCCL_PROTO_LL,
+         "tree/ll/8"},
+        {{STP_ARM_FORCED, NCCL_ALGO_NVLS, any, 0},
+         NCCL_ALGO_NVLS,
+         NCCL_PROTO_SIMPLE,
+         "nvls/simple"},
+        {{STP_ARM_FORCED, any, any, 16},
+         NCCL_ALGO_RING,
+         NCCL_PROTO_LL128,
+         "ring/ll128/16"},
+        {{STP_ARM_FORCED, any, any, 16}, NCCL_ALGO_RING, any, ""},
+        {kTreeLl, any, any, "tree/ll"},
+        {kPlugin, NCCL_ALGO_RING, NCCL_PROTO_LL, "plugin"},
+    };
+
+    for (stp_objective objective :
+         {STP_OBJECTIVE_TIME, STP_OBJECTIVE_ITERATION})
+        for (const PairCase &c : cases) {
+            SCOPED_TRACE(c.name);
+            Data d;
+            d.Add(1, kAuto, {9}).Add(1, c.arm, {9});
+            d.data.rows[1].ran_algo = c.ran_algo;
+            d.data.rows[1].ran_proto = c.ran_proto;
+            if (objective == STP_OBJECTIVE_ITERATION)
+                Of(d, kOverlap);
+            ASSERT_EQ(STP_OK, Select(d, objective));
+            ASSERT_EQ(c.name[0] ? 2u : 1u, selected_.n_rows);
+            char name[STP_ARM_NAME] = "";
+            if (selected_.n_rows == 2)
+                stp_arm_name(&selected_.rows[1].arm, name);
+            EXPECT_STREQ(c.name, name);
+        }
+}
+
+TEST(Derive, KnowsNoRuleForAnArmThatIsNoPair)
+{
+    Data d;
+    d.AddAuto(1).AddGain(1, kSimple, 1.5);
+    Compared c(d);
+    stp_derived derived{};
+
+    ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
+
+    EXPECT_EQ(0u, derived.n_rules);
+    stp_derived_free(&derived);
+}
+
+// ---- pooling ----
+
+TEST_F(Objective, PoolsThePairsOfAllWorkloads)
+{
+    Data d; // round 0 of one has nothing to do with round 0 of the other
+    Of(d.Add(1, kAuto, {100, 200}).Add(1, kTreeLl, {80, 170}), kOverlap);
+    Of(d.Add(1, kAuto, {10, 30, 20}).Add(1, kTreeLl, {9, 26, 15}), kDeep);
+    const double base[] = {100, 200, 10, 30, 20};
+    const double times[] = {80, 170, 9, 26, 15};
+    const stp_gain want = stp_paired_gain(base, times, 5);
+
+    const stp_comparisons &all = Compare(d);
+
+    ASSERT_EQ(1u, all.n_points);
+    EXPECT_EQ(STP_MODE_ALONE, all.points[0].work.mode);
+    EXPECT_DOUBLE_EQ(72, all.points[0].auto_us);
+    ASSERT_EQ(1u, all.points[0].n_arms);
+    EXPECT_DOUBLE_EQ(60, all.points[0].arms[0].us);
+    EXPECT_NEAR(want.gain, all.points[0].arms[0].gain.gain, 1e-12);
+    EXPECT_NEAR(want.low, all.points[0].arms[0].gain.low, 1e-12);
+    EXPECT_NEAR(want.high, all.points[0].arms[0].gain.high, 1e-12);
+    EXPECT_EQ(5u, all.points[0].arms[0].gain.n_pairs);
+}
+
+TEST_F(Objective, AnArmThatLosesInOneWorkloadIsNone)
+{
+    Data d;
+    Of(d.AddAuto(1).AddGain(1, kTreeLl, 3).AddGain(1, kRingLl128, 1.05),
+       kOverlap);
+    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("1-1 tree/ll")));
+
+    Of(d.AddAuto(1).AddGain(1, kTreeLl, 0.9).AddGain(1, kRingLl128, 1.05),
+       kSequential);
+    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("1-1 ring/ll128")));
+}
+
+TEST_F(Objective, ALossWithinNoiseIsNoLoss)
+{
+    Data d; // in the second workload, whose AUTO spreads by 3 percent
+    Of(d.Add(1, kAuto, std::vector<double>(9, 150))
+           .Add(1, kTreeLl, std::vector<double>(9, 100)),
+       kOverlap);
+    Of(d.Add(1, kAuto, {97, 100, 103}).Add(1, kTreeLl, {100, 103.1, 106.2}),
+       kSequential);
+
+    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("1-1 tree/ll")));
+
+    for (size_t i = 21; i < 24; i++) // now 7 percent slower
+        d.data.rows[i].us.median *= 1.04;
+    EXPECT_THAT(Rules(d), IsEmpty());
+}
+
+TEST_F(Objective, ALossCountsAtItsSizeOnly)
+{
+    Data d;
+    for (uint64_t size : {100, 400, 1600})
+        d.AddAuto(size).AddGain(size, kTreeLl, 2);
+    Of(d, kOverlap);
+    Of(d.AddAuto(400).AddGain(400, kTreeLl, 0.9), kDeep);
+
+    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("100-200 tree/ll"),
+                                      AllReduce("801-1600 tree/ll")));
+}
+
+TEST_F(Objective, TheWholePooledIntervalIsWanted)
+{
+    Data d; // 1.3 and 1: the mean is 1.14, the interval 0.98 to 1.33
+    Of(d.AddAuto(1).AddGain(1, kTreeLl, 1.3), kOverlap);
+    Of(d.AddAuto(1).AddGain(1, kTreeLl, 1), kSequential);
+
+    EXPECT_THAT(Rules(d), IsEmpty());
+}
+
+TEST_F(Objective, FsdpMakesRulesForBothItsCollectives)
+{
+    Data d;
+    d.Add(1, kAuto, {100, 100}, STP_SOURCE_MEASURED, ncclFuncAllGather);
+    d.Add(1, kSimple, {50, 50}, STP_SOURCE_MEASURED, ncclFuncAllGather);
+    for (size_t i = 2; i < 4; i++)
+        d.data.rows[i].ran_algo = NCCL_ALGO_RING;
+    Of(d, kFsdp);
+
+    EXPECT_THAT(Rules(d), ElementsAre(std::to_string(ncclFuncAllGather) +
+                                          " 1-1 ring/simple",
+                                      std::to_string(ncclFuncReduceScatter) +
+                                          " 1-1 ring/simple"));
+
+    // of one of them another workload is against it
+    d.Add(1, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    d.Add(1, kSimple, {10, 10}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    for (size_t i = 6; i < 8; i++)
+        d.data.rows[i].ran_algo = NCCL_ALGO_RING;
+    EXPECT_THAT(
+        Rules(Of(d, kOverlap)),
+        ElementsAre(std::to_string(ncclFuncAllGather) + " 1-1 ring/simple"));
+}
+
+TEST_F(Objective, EachWorkloadNeedsItsAuto)
+{
+    Data d;
+    Of(d.AddAuto(1).AddGain(1, kTreeLl, 1.3), kOverlap);
+    Of(d.AddGain(1, kTreeLl, 1.3), kDeep);
+    ASSERT_EQ(STP_OK, Select(d, STP_OBJECTIVE_ITERATION));
+
+    EXPECT_EQ(STP_ERR_SYNTAX,
+              stp_objective_compare(&selected_, STP_OBJECTIVE_ITERATION, &all_,
+                                    &err_));
+
+    EXPECT_THAT(err_.text, testing::StartsWith("overlap of allreduce of 1 "));
+    EXPECT_EQ(nullptr, all_.points);
+}
+
+// ---- workloads ----
+
+TEST(NextWorkload, GoesThroughThemInOrderAndEachOnce)
+{
+    Data d;
+    Of(d.AddAuto(1), kFsdp);
+    Of(d.AddAuto(1), kDeep);
+    Of(d.AddAuto(2), kOverlap);
+    Of(d.AddAuto(3), kDeep).AddAuto(4);
+    stp_workload work{};
+    std::vector<unsigned> seen;
+
+    for (bool any = stp_next_workload(&d.data, nullptr, &work); any;
+         any = stp_next_workload(&d.data, &work, &work))
+        seen.push_back(work.mode * 100 + work.layers);
+
+    EXPECT_THAT(seen, ElementsAre(STP_MODE_OVERLAP * 100 + 8,
+                                  STP_MODE_OVERLAP * 100 + 32,
+                                  STP_MODE_FSDP * 100 + 8));
+}
+
+} // namespace

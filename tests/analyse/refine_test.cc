@@ -1,0 +1,333 @@
+// Where further measurements would change what is decided: synthetic machines,
+// of which the crossings are known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "analyse/refine.h"
+#include "support/measured_data.h"
+
+using namespace measured;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+namespace
+{
+
+constexpr stp_arm kRingSimple{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE,
+                              0};
+constexpr uint64_t kMiB = 1 << 20;
+
+std::vector<std::string> Names(const stp_arms &arms)
+{
+    std::vector<std::string> names;
+    for (size_t i = 0; i < arms.n; i++) {
+        char name[STP_ARM_NAME];
+        stp_arm_name(&arms.arm[i], name);
+        names.push_back(name);
+    }
+    return names;
+}
+
+// Gains of arms by size; AUTO takes 100 us.
+struct Curve {
+    stp_arm arm;
+    std::function<double(double)> gain;
+};
+
+// What the sweep of `steptune tune` does with what refine.h says.
+class Machine
+{
+  public:
+    Machine(std::vector<Curve> curves, double resolution = 1.4)
+        : curves_(std::move(curves)), terms_{0.02, resolution}
+    {
+        for (uint64_t size = 8; size <= 1024 * kMiB; size *= 4)
+            Measure(size);
+    }
+
+    void Measure(uint64_t size)
+    {
+        sizes.insert(size);
+        data_.AddAuto(size);
+        for (const Curve &c : curves_)
+            data_.AddGain(size, c.arm, c.gain((double)size));
+    }
+
+    // Waves of sizes until there are none; returns how many waves.
+    int Refine()
+    {
+        for (int wave = 0; wave < 32; wave++) {
+            Compared c(data_);
+            size_t n = sizes.size();
+            for (size_t i = 0; i + 1 < c.all.n_points; i++) {
+                uint64_t size;
+                stp_arms arms;
+                if (stp_refine_between(&c.all.points[i], &c.all.points[i + 1],
+                                       &terms_, 8, &size, &arms))
+                    Measure(size);
+            }
+            if (sizes.size() == n)
+                return wave;
+        }
+        return 32;
+    }
+
+    // The neighbours between which 'size' lies.
+    double StepAt(double size) const
+    {
+        auto above = sizes.lower_bound((uint64_t)size);
+        return (double)*above / (double)*std::prev(above);
+    }
+
+    std::set<uint64_t> sizes;
+
+  private:
+    std::vector<Curve> curves_;
+    stp_refine_terms terms_;
+    Data data_;
+};
+
+constexpr size_t kGrid = 14;
+
+TEST(Refine, FindsTheCrossingsToTheResolution)
+{
+    struct Case {
+        const char *what;
+        double resolution;
+        std::vector<double> crossings;
+    } cases[] = {
+        {"one window", 1.4, {3e6, 2e7}},
+        {"a finer one", 1.1, {3e6, 2e7}},
+        {"close to a grid size", 1.4, {2097153, 4e8}},
+        {"two steps from the end", 2, {40, 9e5}},
+    };
+    for (const Case &c : cases) {
+        SCOPED_TRACE(c.what);
+        Machine m({{kRingLl128,
+                    [&](double s) {
+                        return s > c.crossings[0] && s < c.crossings[1] ? 1.3
+                                                                        : 0.8;
+                    }}},
+                  c.resolution);
+
+        EXPECT_LT(m.Refine(), 8);
+
+        for (double crossing : c.crossings)
+            EXPECT_LE(m.StepAt(crossing), c.resolution * STP_REFINE_SLACK)
+                << crossing;
+        // each crossing halves its step of 4 until it is fine enough
+        double halvings =
+            std::ceil(std::log2(std::log(4) / std::log(c.resolution * 1.02)));
+        EXPECT_LE(m.sizes.size(), kGrid + 2 * (size_t)halvings);
+        EXPECT_GT(m.sizes.size(), kGrid);
+    }
+}
+
+TEST(Refine, FindsWhereOneArmTakesOverFromAnother)
+{
+    Machine m({{kRingLl128, [](double s) { return s < 5e6 ? 1.2 : 1.1; }},
+               {kTreeLl, [](double s) { return s < 5e6 ? 1.1 : 1.2; }}});
+
+    m.Refine();
+
+    EXPECT_LE(m.StepAt(5e6), 1.4 * STP_REFINE_SLACK);
+    EXPECT_EQ(kGrid + 2, m.sizes.size());
+}
+
+TEST(Refine, LeavesAloneWhereAutoIsBestOnBothSides)
+{
+    Machine m({{kRingLl128, [](double) { return 0.9; }},
+               {kTreeLl, [](double) { return 1.01; }}});
+
+    EXPECT_EQ(0, m.Refine());
+    EXPECT_EQ(kGrid, m.sizes.size());
+}
+
+TEST(Refine, LeavesAloneWhereTheSameArmIsBestOnBothSides)
+{
+    Machine m({{kRingLl128, [](double) { return 1.3; }},
+               {kTreeLl, [](double) { return 1.2; }}});
+
+    EXPECT_EQ(0, m.Refine());
+}
+
+TEST(Refine, EndsOnAMachineThatIsBestDifferentlyEverywhere)
+{
+    // another arm at each size, however near
+    Machine m({{kRingLl128,
+                [](double s) { return std::fmod(s / 8, 2) < 1 ? 1.3 : 1.1; }},
+               {kTreeLl, [](double) { return 1.2; }}});
+
+    EXPECT_LT(m.Refine(), 8);
+    EXPECT_LE(m.sizes.size(), kGrid + 3 * (kGrid - 1));
+}
+
+struct Points {
+    explicit Points(const Data &d) : c(d)
+    {
+        a = &c.all.points[0];
+        b = &c.all.points[1];
+    }
+    bool Between(double resolution, uint64_t grain = 4)
+    {
+        const stp_refine_terms terms{0.02, resolution};
+        return stp_refine_between(a, b, &terms, grain, &size, &arms);
+    }
+    Compared c;
+    const stp_point *a, *b;
+    uint64_t size = 0;
+    stp_arms arms{};
+};
+
+TEST(Refine, TakesTheMiddleAndWhatIsInTheRunningAtEitherEnd)
+{
+    Data d;
+    d.AddAuto(1000).AddGain(1000, kRingLl128, 1.3).AddGain(1000, kTreeLl, 0.5);
+    d.AddAuto(4000).AddGain(4000, kRingSimple, 0.7);
+    Points p(d);
+
+    ASSERT_TRUE(p.Between(1.4));
+
+    EXPECT_EQ(2000u, p.size);
+    EXPECT_THAT(Names(p.arms), ElementsAre("auto", "ring/ll128", "ring/simple"))
+        << "tree/ll takes 2.6 times as long as the best, ring/simple 1.43";
+}
+
+TEST(Refine, RoundsToTheGrainAndStopsWhereNothingFitsBetween)
+{
+    Data d;
+    d.AddAuto(64).AddGain(64, kRingLl128, 1.3);
+    d.AddAuto(128).AddGain(128, kRingLl128, 0.9);
+
+    Points p(d);
+    EXPECT_TRUE(p.Between(1.4, 8));
+    EXPECT_EQ(88u, p.size);
+    EXPECT_FALSE(p.Between(1.4, 64));
+    EXPECT_FALSE(p.Between(2, 8)) << "fine enough";
+}
+
+TEST(Refine, LooksWhereAnIntervalHoldsTheLeastGain)
+{
+    Data d; // gains of 1.02 and 1.08, in turn: nobody knows yet
+    d.Add(1 * kMiB, kAuto, {100, 100, 100, 100})
+        .Add(1 * kMiB, kRingLl128,
+             {100 / 1.0, 100 / 1.08, 100 / 1.0, 100 / 1.08});
+    d.AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
+
+    Points p(d);
+    EXPECT_TRUE(p.Between(1.4));
+    EXPECT_EQ(2 * kMiB, p.size);
+}
+
+TEST(Refine, KnowsThatNcclsOwnChoiceByAnotherNameIsNoGain)
+{
+    Data d;
+    d.Add(1 * kMiB, kAuto, {100, 100, 100, 100})
+        .Add(1 * kMiB, kRingSimple, {100, 92, 100, 92});
+    d.AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
+    const stp_refine_terms terms{0.02, 1.4};
+    stp_arms arms;
+
+    Points p(d);
+    EXPECT_FALSE(p.Between(1.4));
+    EXPECT_FALSE(stp_refine_again(p.a, &terms, &arms));
+}
+
+TEST(Refine, LooksTwiceAsCloseWhereNcclChangesItsMind)
+{
+    Data d;
+    d.AddAuto(1000).AddGain(1000, kTreeLl, 0.9);
+    d.AddAuto(1300).AddGain(1300, kTreeLl, 0.9);
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        if (d.data.rows[i].n_bytes == 1300)
+            d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+
+    Points p(d);
+    EXPECT_TRUE(p.Between(1.4)) << "1.3 is beyond the root of 1.4";
+    EXPECT_FALSE(p.Between(1.7));
+}
+
+TEST(Refine, DecidesNothingBySinglePasses)
+{
+    Data d;
+    d.Add(1000, kAuto, {100, 100, 100}, STP_SOURCE_SINGLE_PASS)
+        .Add(1000, kRingLl128, {50, 50, 50}, STP_SOURCE_SINGLE_PASS);
+    d.AddAuto(4000).AddGain(4000, kRingLl128, 0.9);
+
+    Points p(d);
+    EXPECT_FALSE(p.Between(1.4));
+}
+
+TEST(Refine, WantsMoreRoundsOfWhatMayBeDecidedOn)
+{
+    struct Case {
+        const char *what;
+        std::vector<double> ll128, tree; // us; AUTO takes 100
+        std::vector<std::string> arms;   // besides auto
+    } cases[] = {
+        {"one clear winner", {80, 80, 80}, {95, 95, 95}, {"ring/ll128"}},
+        {"two about as good",
+         {80, 81, 80},
+         {81, 80, 80},
+         {"tree/ll", "ring/ll128"}},
+        {"one that may win", {99, 92, 99}, {120, 120, 120}, {"ring/ll128"}},
+        {"nothing", {99.5, 99.5, 99.5}, {120, 120, 120}, {}},
+    };
+    for (const Case &c : cases) {
+        SCOPED_TRACE(c.what);
+        Data d;
+        d.AddAuto(1000)
+            .Add(1000, kRingLl128, c.ll128)
+            .Add(1000, kTreeLl, c.tree);
+        Compared all(d);
+        const stp_refine_terms terms{0.02, 1.4};
+        stp_arms arms;
+
+        EXPECT_EQ(!c.arms.empty(),
+                  stp_refine_again(&all.all.points[0], &terms, &arms));
+
+        std::vector<std::string> names = Names(arms);
+        names.erase(names.begin());
+        EXPECT_THAT(names, testing::UnorderedElementsAreArray(c.arms));
+    }
+}
+
+TEST(Refine, IteratesWithTheBestAndTheirChannels)
+{
+    Data d; // AUTO runs ring/simple
+    d.AddAuto(1000)
+        .AddGain(1000, kRingSimple, 1.0)
+        .AddGain(1000, kRingLl128, 0.9)
+        .AddGain(1000, kTreeLl, 0.6);
+    Compared c(d);
+    const stp_point *points[] = {&c.all.points[0]};
+    stp_arms arms;
+
+    stp_refine_contenders(points, 1, &arms);
+
+    EXPECT_THAT(Names(arms),
+                ElementsAre("auto", "auto2", "ring/ll128", "ring/simple/8",
+                            "ring/simple/16", "ring/ll128/8", "ring/ll128/16"));
+}
+
+TEST(Refine, IteratesOnlyWithWhatBothCollectivesHaveInTheRunning)
+{
+    Data d;
+    d.AddAuto(1000).AddGain(1000, kRingLl128, 1.2).AddGain(1000, kTreeLl, 1.1);
+    d.AddAuto(2000).AddGain(2000, kRingLl128, 1.2).AddGain(2000, kTreeLl, 0.5);
+    Compared c(d);
+    const stp_point *points[] = {&c.all.points[0], &c.all.points[1]};
+    stp_arms arms;
+
+    stp_refine_contenders(points, 2, &arms);
+
+    EXPECT_THAT(Names(arms), ElementsAre("auto", "auto2", "ring/ll128",
+                                         "ring/ll128/8", "ring/ll128/16"));
+}
+
+} // namespace

@@ -1,0 +1,218 @@
+// The measuring loop against a device whose times are known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/sizes.h"
+#include "bench/sweep.h"
+#include "device/arm.h"
+#include "device/device.h"
+#include "nccl_tuner_abi.h"
+
+namespace
+{
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> Names(const stp_arms &arms)
+{
+    std::vector<std::string> names;
+    for (size_t i = 0; i < arms.n; i++) {
+        char name[STP_ARM_NAME];
+        stp_arm_name(&arms.arm[i], name);
+        names.push_back(name);
+    }
+    return names;
+}
+
+TEST(Arms, HaveAutoFirstAndNoneTwice)
+{
+    stp_arms arms;
+
+    ASSERT_EQ(STP_OK,
+              stp_arms_parse("ring/ll128,auto, tree/simple/8 ,ring/ll128",
+                             &arms, nullptr));
+
+    EXPECT_THAT(Names(arms),
+                ElementsAre("auto", "ring/ll128", "tree/simple/8"));
+}
+
+TEST(Arms, AllAreThePairsThatNcclHasKernelsFor)
+{
+    stp_arms arms;
+
+    ASSERT_EQ(STP_OK, stp_arms_parse("all", &arms, nullptr));
+
+    EXPECT_THAT(Names(arms),
+                ElementsAre("auto", "tree/ll", "tree/ll128", "tree/simple",
+                            "ring/ll", "ring/ll128", "ring/simple",
+                            "collnet_direct/simple", "collnet_chain/simple",
+                            "nvls/simple", "nvls_tree/simple", "pat/simple"));
+}
+
+TEST(Arms, MultiplyByChannelCounts)
+{
+    stp_arms arms;
+
+    ASSERT_EQ(STP_OK, stp_arms_parse("ring/ll,tree/ll/4", &arms, nullptr));
+    ASSERT_EQ(STP_OK, stp_arms_add_channels(&arms, "8,16", nullptr));
+
+    EXPECT_THAT(Names(arms), ElementsAre("auto", "ring/ll", "tree/ll/4",
+                                         "ring/ll/8", "ring/ll/16"));
+}
+
+struct BadArm {
+    const char *list;
+    const char *expected;
+};
+
+TEST(Arms, RefuseWordsThatMeanNothing)
+{
+    const BadArm cases[] = {
+        {"rong", "arm 'rong', expected auto, auto2, all or "
+                 "ALGORITHM/PROTOCOL/CHANNELS or a part of it"},
+        {"16", "arm '16'"},
+        {"auto/", "arm 'auto/'"},
+        {"plugin", "arm 'plugin'"},
+        {"ll/ring", "arm 'll/ring'"},
+        {"16/ring", "arm '16/ring'"},
+        {"ring/tree", "arm 'ring/tree'"},
+        {"ring/ll,rnig/ll", "arm 'rnig/ll'"},
+        {"ring/ll/0", "arm 'ring/ll/0'"},
+        {"ring/ll/65", "arm 'ring/ll/65'"},
+        {"ring/ll/8/8", "arm 'ring/ll/8/8'"},
+        {"", "arm ''"},
+    };
+
+    for (const BadArm &c : cases) {
+        stp_arms arms;
+        stp_error err{};
+        EXPECT_EQ(STP_ERR_SYNTAX, stp_arms_parse(c.list, &arms, &err));
+        EXPECT_THAT(err.text, HasSubstr(c.expected));
+    }
+}
+
+struct NamedArm {
+    const char *name;
+    stp_arm arm;
+    const char *algo; // in files
+    const char *proto;
+};
+
+TEST(Arms, HaveNamesThatAreRead)
+{
+    // clang-format off
+    const NamedArm cases[] = {
+        {"auto",          {STP_ARM_AUTO, 0, 0, 0},                               "auto",   "auto"},
+        {"auto2",         {STP_ARM_AUTO_AGAIN, 0, 0, 0},                         "auto2",  "auto2"},
+        {"plugin",        {STP_ARM_PLUGIN, 0, 0, 0},                             "plugin", "plugin"},
+        {"ring/ll128",    {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0}, "ring",   "ll128"},
+        {"ring/ll128/16", {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16},"ring",   "ll128"},
+        {"simple",        {STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0},       "auto",   "simple"},
+        {"ll128/4",       {STP_ARM_FORCED, STP_ANY, NCCL_PROTO_LL128, 4},        "auto",   "ll128"},
+        {"tree",          {STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0},          "tree",   "auto"},
+        {"tree/8",        {STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 8},          "tree",   "auto"},
+        {"auto/16",       {STP_ARM_FORCED, STP_ANY, STP_ANY, 16},                "auto",   "auto"},
+    };
+    // clang-format on
+
+    for (const NamedArm &c : cases) {
+        char name[STP_ARM_NAME];
+        stp_arm arm{};
+        const char *algo, *proto;
+
+        EXPECT_TRUE(stp_arm_from_name(c.name, strlen(c.name), &arm)) << c.name;
+        EXPECT_TRUE(stp_arm_equal(&c.arm, &arm)) << c.name;
+        stp_arm_name(&c.arm, name);
+        EXPECT_STREQ(c.name, name);
+        stp_arm_columns(&c.arm, &algo, &proto);
+        EXPECT_STREQ(c.algo, algo);
+        EXPECT_STREQ(c.proto, proto);
+    }
+}
+
+TEST(Arms, OfOneWordRanIfThatIsWhatRan)
+{
+    const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
+    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0};
+
+    EXPECT_TRUE(stp_arm_ran(&simple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE));
+    EXPECT_FALSE(stp_arm_ran(&simple, NCCL_ALGO_RING, NCCL_PROTO_LL));
+    EXPECT_TRUE(stp_arm_ran(&tree, NCCL_ALGO_TREE, NCCL_PROTO_LL));
+    EXPECT_FALSE(stp_arm_ran(&tree, NCCL_ALGO_RING, NCCL_PROTO_LL));
+}
+
+TEST(Arms, RefuseChannelCountsThatNcclCannotHave)
+{
+    stp_arms arms;
+    stp_error err{};
+
+    ASSERT_EQ(STP_OK, stp_arms_parse("ring/ll", &arms, nullptr));
+
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_arms_add_channels(&arms, "8,128", &err));
+    EXPECT_THAT(err.text, HasSubstr("channels '128', expected 1 to 64"));
+}
+
+std::vector<uint64_t> List(const stp_sizes &s)
+{
+    return {s.size, s.size + s.n};
+}
+
+TEST(Sizes, AreAscendingUniqueMultiplesOfTheGrain)
+{
+    stp_sizes s{};
+
+    for (uint64_t size : {100, 7, 50, 101, 3})
+        ASSERT_EQ(STP_OK, stp_sizes_add(&s, size, 8, nullptr));
+
+    EXPECT_THAT(List(s), ElementsAre(8, 48, 96));
+}
+
+TEST(Sizes, GrowByTheFactorUpToTheEnd)
+{
+    stp_sizes s{};
+
+    ASSERT_EQ(STP_OK, stp_sizes_add_geometric(&s, 8, 100, 2, 8, nullptr));
+
+    EXPECT_THAT(List(s), ElementsAre(8, 16, 32, 64));
+}
+
+TEST(Sizes, OfTheirOwnMakingAreAlignedAsTensorsAre)
+{
+    stp_sizes s{};
+
+    // but the first, which somebody asked for
+    ASSERT_EQ(STP_OK,
+              stp_sizes_add_geometric(&s, 1000000, 8000000, 1.9, 4, nullptr));
+
+    EXPECT_THAT(List(s),
+                ElementsAre(1000000, 1900000 - 1900000 % 64,
+                            3610000 - 3610000 % 64, 6859000 - 6859000 % 64));
+    EXPECT_EQ(4u, stp_size_step(16383, 4));
+    EXPECT_EQ(64u, stp_size_step(16384, 4));
+}
+
+TEST(Sizes, RefuseAListThatHasNoEnd)
+{
+    stp_sizes s{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_RANGE, stp_sizes_add_geometric(&s, 8, 4, 2, 8, &err));
+    EXPECT_EQ(STP_ERR_RANGE, stp_sizes_add_geometric(&s, 8, 64, 1, 8, &err));
+    EXPECT_EQ(STP_ERR_RANGE, stp_sizes_add_geometric(&s, 0, 64, 2, 8, &err));
+    EXPECT_EQ(0u, s.n);
+}
+
+TEST(Sizes, HalfwayIsGeometric)
+{
+    EXPECT_EQ(200u, stp_size_between(100, 400));
+    EXPECT_EQ(7u, stp_size_between(7, 7));
+    EXPECT_EQ(uint64_t{1} << 33,
+              stp_size_between(uint64_t{1} << 32, uint64_t{1} << 34));
+}
+
+} // namespace

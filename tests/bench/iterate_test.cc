@@ -1,0 +1,470 @@
+// The loop of training iterations, where all times are known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bench/fake_streams.h"
+#include "bench/iterate.h"
+#include "core/rng.h"
+#include "device/mock/device_mock.h"
+#include "support/mock_test.h"
+
+namespace
+{
+
+using testing::ElementsAre;
+
+class IterateLoop : public testing::Test
+{
+  protected:
+    IterateLoop()
+    {
+        stp_arms_parse("ring/simple,tree/ll", &arms_, nullptr);
+        stp_sizes_add(&sizes_, 1 << 20, 8, nullptr);
+        plan_.modes = &mode_;
+        plan_.n_modes = 1;
+        plan_.coll = ncclFuncAllReduce;
+        plan_.sizes = &sizes_;
+        plan_.ratios = ratios_;
+        plan_.n_ratios = 1;
+        plan_.arms = &arms_;
+        SetLayers(4);
+        plan_.rounds = 2;
+        plan_.warmup = 1;
+        plan_.iters = 3;
+        plan_.type = STP_TYPE_BF16;
+    }
+    ~IterateLoop() override
+    {
+        stp_iterations_free(&out_);
+    }
+    stp_status Run(stp_sweep_progress progress = nullptr, void *user = nullptr)
+    {
+        const stp_device device = {&ops_, &fake_};
+        stp_iterations_free(&out_);
+        return stp_iterate_run(&device, &plan_, progress, user, &out_, &err_);
+    }
+    const stp_measurement &Row(size_t i) const
+    {
+        return out_.data.rows[i];
+    }
+    void SetLayers(unsigned n)
+    {
+        for (unsigned &layers : plan_.layers)
+            layers = n;
+    }
+    std::vector<std::string> Arms() const
+    {
+        std::vector<std::string> names;
+        for (size_t i = 0; i < out_.data.n_rows; i++) {
+            char name[STP_ARM_NAME];
+            stp_arm_name(&Row(i).arm, name);
+            names.push_back(name);
+        }
+        return names;
+    }
+
+    stp_device_ops ops_ = FakeStreamsOps();
+    FakeStreams fake_;
+    int mode_ = STP_MODE_OVERLAP;
+    stp_arms arms_;
+    stp_sizes sizes_{};
+    double ratios_[2] = {0.5, 1};
+    stp_iterate_plan plan_{};
+    stp_iterations out_{};
+    stp_error err_{};
+};
+
+// ---- its times ----
+
+struct TimeCase {
+    const char *name;
+    int mode;
+    unsigned layers;
+    double gemm_us, comm_us; // of the product, and of AUTO's collective
+    double want;
+};
+
+class IterationTime : public IterateLoop,
+                      public testing::WithParamInterface<TimeCase>
+{
+};
+
+TEST_P(IterationTime, IsThatOfBothStreams)
+{
+    const TimeCase &c = GetParam();
+    const stp_gemm gemm{64, 64, 64, STP_TYPE_BF16};
+    mode_ = c.mode;
+    SetLayers(c.layers);
+    plan_.gemm = &gemm;
+    fake_.rate = 2. * 64 * 64 * 64 / (c.gemm_us - 2);
+    fake_.comm_us["auto"] = c.comm_us;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_NEAR(c.want, Row(0).us.mean, 1e-6);
+    EXPECT_NEAR(c.gemm_us, Row(0).work.compute_us, 1e-9);
+    EXPECT_EQ(0, Row(0).work.ratio);
+    EXPECT_EQ(64u, Row(0).work.gemm.k);
+}
+
+// Side by side a microsecond's work takes 1.5.
+INSTANTIATE_TEST_SUITE_P(
+    Table, IterationTime,
+    testing::Values(
+        TimeCase{"sequential", STP_MODE_SEQUENTIAL, 3, 10, 7, 51},
+        // compute 10, beside each other 10 x 1.5, the last collective 10
+        TimeCase{"overlap", STP_MODE_OVERLAP, 2, 10, 10, 35},
+        TimeCase{"overlap_of_one_layer", STP_MODE_OVERLAP, 1, 10, 7, 17},
+        // gather 10; gather beside compute 15; scatter beside compute 15,
+        // the rest of it 10; scatter 20
+        TimeCase{"fsdp", STP_MODE_FSDP, 2, 10, 10, 70}),
+    [](const auto &i) { return std::string(i.param.name); });
+
+TEST_F(IterateLoop, TimesEveryArmInEveryRound)
+{
+    plan_.alone = true;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    ASSERT_EQ(6u, out_.data.n_rows);
+    const double comm_us[] = {100, 120, 150};
+    for (size_t i = 0; i < out_.data.n_rows; i++) {
+        const stp_measurement &row = Row(i);
+        const mock_overlap o{row.work.compute_us, comm_us[i % 3], 1.5,
+                             MOCK_TIME_MODELLED};
+        double want = mock_overlapped_us(&o, 4);
+        EXPECT_EQ(i / 3, row.round);
+        EXPECT_TRUE(stp_arm_equal(&arms_.arm[i % 3], &row.arm));
+        EXPECT_NEAR(want, row.us.mean, 1e-6);
+        EXPECT_NEAR(want, row.us.median, 1e-6);
+        EXPECT_NEAR(want, row.us.min, 1e-6);
+        EXPECT_EQ(3u, row.iters);
+        EXPECT_EQ(ncclFuncAllReduce, row.coll);
+        EXPECT_EQ(1u << 20, row.n_bytes);
+        EXPECT_EQ(4u, row.n_ranks);
+        EXPECT_EQ(STP_MODE_OVERLAP, row.work.mode);
+        EXPECT_EQ(4u, row.work.layers);
+        EXPECT_EQ(.5, row.work.ratio);
+        EXPECT_EQ(-1, row.n_wrong);
+        EXPECT_NEAR(comm_us[i % 3], row.alone_us, 1e-9);
+    }
+    EXPECT_STREQ("fake", out_.data.machine);
+}
+
+TEST_F(IterateLoop, KeepsEveryIteration)
+{
+    ASSERT_EQ(STP_OK, Run());
+
+    ASSERT_EQ(18u, out_.n_samples);
+    for (size_t i = 0; i < out_.n_samples; i++)
+        EXPECT_NEAR(Row(i / 3).us.mean, out_.sample_us[i], 1e-6);
+}
+
+TEST_F(IterateLoop, EveryLaunchOfAGraphCounts)
+{
+    plan_.graph = 4;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(12u, Row(0).iters);
+    EXPECT_EQ(6u * 12, out_.n_samples);
+    EXPECT_EQ(6 * 3, std::count(fake_.log.begin(), fake_.log.end(), "replay"));
+}
+
+TEST_F(IterateLoop, SaysHowMuchItsTimesAreWorth)
+{
+    fake_.source = STP_SOURCE_INTERPOLATED;
+    ASSERT_EQ(STP_OK, Run());
+    EXPECT_EQ(STP_SOURCE_INTERPOLATED, Row(0).source);
+}
+
+struct TurnCase {
+    double turn_us;
+    unsigned iters, want;
+};
+
+// A layer of compute and a collective takes 150 us, 4 of them 600.
+TEST_F(IterateLoop, RunsAsManyIterationsAsFitIntoATurn)
+{
+    fake_.rate = 1e9;
+    for (const TurnCase &c :
+         {TurnCase{0, 40, 40}, {6100, 40, 10}, {100, 40, 5}, {100, 2, 2}}) {
+        plan_.turn_us = c.turn_us;
+        plan_.iters = c.iters;
+
+        ASSERT_EQ(STP_OK, Run());
+
+        EXPECT_EQ(c.want, Row(0).iters) << c.turn_us;
+    }
+}
+
+// ---- the product ----
+
+struct RatioCase {
+    double rate, ratio;
+    unsigned side; // expected
+};
+
+// 2 us and 2 side^2 k / rate: the time with a k that is a multiple of 64.
+TEST_F(IterateLoop, ChoosesTheProductByItsTime)
+{
+    const RatioCase cases[] = {
+        {1e9, .5, 4096}, {1e9, 1, 8192}, {1e9, 4, 8192},
+        {1e8, .5, 2048}, {1e8, 1, 2048}, {1e7, 1, 1024},
+    };
+
+    for (const RatioCase &c : cases) {
+        SCOPED_TRACE(c.rate * c.ratio);
+        fake_.rate = c.rate;
+        ratios_[0] = c.ratio;
+
+        ASSERT_EQ(STP_OK, Run());
+
+        const stp_workload &w = Row(0).work;
+        double grain = 2. * c.side * c.side * 64 / c.rate; // us
+        EXPECT_EQ(c.side, w.gemm.m);
+        EXPECT_EQ(c.side, w.gemm.n);
+        EXPECT_EQ(0u, w.gemm.k % 64);
+        EXPECT_NEAR(2 + grain * w.gemm.k / 64, w.compute_us, 1e-9);
+        EXPECT_NEAR(100 * c.ratio, w.compute_us,
+                    std::max(grain / 2, 3 * c.ratio) + 1e-9);
+        EXPECT_EQ(c.ratio, w.ratio);
+    }
+}
+
+// Three products and two elementwise kernels; gathers twice, scatters once.
+TEST_F(IterateLoop, RatiosAreOfAllThatALayerDoes)
+{
+    mode_ = STP_MODE_FSDP;
+    plan_.compute = STP_COMPUTE_TRAINING;
+    fake_.rate = 1e9;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    const stp_workload &w = Row(0).work;
+    EXPECT_NEAR(.5 * (2 * 100 + 200), w.compute_us, 13); // half a k of 64
+    EXPECT_NEAR(3 * (2 + 2. * w.gemm.m * w.gemm.n * w.gemm.k / 1e9) + 2,
+                w.compute_us, 1e-9);
+}
+
+TEST_F(IterateLoop, TakesTheShortestProductWhereNoneIsShortEnough)
+{
+    fake_.rate = 1e5; // 256 x 256 x 64: 86 us
+    ratios_[0] = .5;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(256u, Row(0).work.gemm.m);
+    EXPECT_EQ(64u, Row(0).work.gemm.k);
+}
+
+struct Progress {
+    size_t n_calls = 0, done = 0, total = 0;
+};
+
+bool Count(void *user, size_t done, size_t total)
+{
+    auto *p = static_cast<Progress *>(user);
+    *p = {p->n_calls + 1, done, total};
+    return true;
+}
+
+TEST_F(IterateLoop, MeasuresTheSameProductOnce)
+{
+    fake_.rate = 1e5;
+    ratios_[1] = .25;
+    plan_.n_ratios = 2;
+    Progress progress;
+
+    ASSERT_EQ(STP_OK, Run(Count, &progress));
+
+    EXPECT_EQ(6u, out_.data.n_rows);
+    EXPECT_EQ(7u, progress.n_calls); // 2 rounds of 3 arms, and the rest
+    EXPECT_EQ(12u, progress.done);
+    EXPECT_EQ(12u, progress.total);
+}
+
+TEST_F(IterateLoop, MeasuresTheSameProductOnOtherRanksAgain)
+{
+    const stp_device device = {&ops_, &fake_};
+    ASSERT_EQ(STP_OK, Run());
+    size_t n = out_.data.n_rows;
+
+    for (size_t i = 0; i < n; i++)
+        out_.data.rows[i].n_ranks++;
+    ASSERT_EQ(STP_OK,
+              stp_iterate_run(&device, &plan_, nullptr, nullptr, &out_, &err_));
+    EXPECT_EQ(2 * n, out_.data.n_rows);
+    ASSERT_EQ(STP_OK,
+              stp_iterate_run(&device, &plan_, nullptr, nullptr, &out_, &err_));
+    EXPECT_EQ(2 * n, out_.data.n_rows) << "but not on as many";
+}
+
+TEST_F(IterateLoop, MeasuresEveryModeSizeAndRatio)
+{
+    const int modes[] = {STP_MODE_SEQUENTIAL, STP_MODE_FSDP};
+    Progress progress;
+    plan_.modes = modes;
+    plan_.n_modes = 2;
+    plan_.n_ratios = 2;
+    plan_.rounds = 1;
+    fake_.rate = 1e9;
+    stp_sizes_add(&sizes_, (1 << 20) + 1, 1, nullptr);
+
+    ASSERT_EQ(STP_OK, Run(Count, &progress));
+
+    EXPECT_EQ(24u, progress.total);
+    EXPECT_EQ(24u, progress.done);
+    ASSERT_EQ(24u, out_.data.n_rows);
+    for (size_t i = 0; i < 8; i++) {
+        const stp_measurement &row = Row(3 * i);
+        bool is_fsdp = i >= 4;
+        uint64_t odd = (1 << 20) + (is_fsdp ? 8 : 2); // 4 ranks of bf16
+        EXPECT_EQ(modes[i / 4], row.work.mode);
+        EXPECT_EQ(is_fsdp ? ncclFuncAllGather : ncclFuncAllReduce, row.coll);
+        EXPECT_EQ(i / 2 % 2 == 0 ? 1u << 20 : odd, row.n_bytes);
+        EXPECT_EQ(ratios_[i % 2], row.work.ratio);
+    }
+}
+
+// ---- rounds and arms ----
+
+TEST_F(IterateLoop, RunsEveryArmOnceARound)
+{
+    ASSERT_EQ(STP_OK, Run());
+    EXPECT_THAT(fake_.log, ElementsAre("round 0", "round 0", "auto",
+                                       "ring/simple", "tree/ll", "round 1"));
+    EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple", "tree/ll", "auto",
+                                    "ring/simple", "tree/ll"));
+}
+
+TEST_F(IterateLoop, BeginsEachRoundWithAnotherArmWhereTimesDrift)
+{
+    plan_.rotate = true;
+    plan_.rounds = 3;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple", "tree/ll",
+                                    "ring/simple", "tree/ll", "auto", "tree/ll",
+                                    "auto", "ring/simple"));
+}
+
+TEST_F(IterateLoop, LeavesOutAnArmThatNcclRulesOut)
+{
+    fake_.ruled_out = {{"ring/simple", ncclFuncAllReduce}};
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(Arms(), ElementsAre("auto", "tree/ll", "auto", "tree/ll"));
+}
+
+TEST_F(IterateLoop, KeepsAnArmThatRunsForOneOfTwoCollectives)
+{
+    mode_ = STP_MODE_FSDP;
+    plan_.rounds = 1;
+    fake_.ruled_out = {{"ring/simple", ncclFuncAllGather},
+                       {"tree/ll", ncclFuncAllGather},
+                       {"tree/ll", ncclFuncReduceScatter}};
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple"));
+}
+
+TEST_F(IterateLoop, SaysWhatRanOtherwiseThanByItself)
+{
+    mode_ = STP_MODE_FSDP;
+    plan_.rounds = 1;
+    fake_.ruled_out = {{"ring/simple", ncclFuncAllGather}};
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(NCCL_PROTO_LL, Row(0).ran_proto);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, Row(1).ran_proto);
+    EXPECT_EQ(NCCL_ALGO_TREE, Row(2).ran_algo);
+}
+
+// ---- how it ends ----
+
+TEST_F(IterateLoop, KeepsCompleteRoundsWhenTheDeviceFails)
+{
+    ASSERT_EQ(STP_OK, Run());
+    fake_.fail_at = fake_.n_runs - 1; // in the last row
+    fake_.n_runs = 0;
+
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
+
+    EXPECT_STREQ("the GPU fell off", err_.text);
+    EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple", "tree/ll"));
+    EXPECT_EQ(9u, out_.n_samples);
+}
+
+struct StopCase {
+    size_t at; // turns
+    size_t n_rows;
+    const char *why;
+};
+
+TEST_F(IterateLoop, KeepsCompleteRoundsWhenItIsToldToStop)
+{
+    plan_.n_ratios = 2;
+    for (StopCase c : {StopCase{1, 0, "stopped after 0 of 4 rounds"},
+                       {3, 3, "stopped after 1 of 4 rounds"},
+                       {5, 3, "stopped after 1 of 4 rounds"},
+                       {7, 6, "stopped after 2 of 4 rounds"}}) {
+        EXPECT_EQ(
+            STP_ERR_STOPPED,
+            Run([](void *user, size_t done,
+                   size_t) { return done < *static_cast<size_t *>(user); },
+                &c.at));
+
+        EXPECT_STREQ(c.why, err_.text);
+        EXPECT_EQ(c.n_rows, out_.data.n_rows);
+        EXPECT_EQ(3 * c.n_rows, out_.n_samples);
+    }
+}
+
+// ---- a recorded machine ----
+
+// Draws: 1 + 10 + 10 collectives alone, then each iteration's, warm-up first.
+TEST_F(IterateLoop, GivesTheIterationsOfARecordedMachine)
+{
+    const stp_device_mock_options options{STP_FIXTURES "/machines/h200x4",
+                                          nullptr, 3, nullptr};
+    const stp_gemm gemm{4096, 4096, 2176, STP_TYPE_BF16};
+    mock_test::Machine machine = mock_test::LoadMachine("h200x4");
+    stp_device device;
+    stp_arms_parse("ring/ll128", &arms_, nullptr);
+    sizes_.size[0] = 16 << 20;
+    SetLayers(8);
+    plan_.rounds = 1;
+    plan_.gemm = &gemm;
+    ASSERT_EQ(STP_OK, stp_device_mock_open(&options, &device, &err_));
+
+    ASSERT_EQ(STP_OK,
+              stp_iterate_run(&device, &plan_, nullptr, nullptr, &out_, &err_))
+        << err_.text;
+    device.ops->close(device.self);
+
+    ASSERT_EQ(2u, out_.data.n_rows);
+    const stp_measurement &row = Row(1);
+    const mock_run run{ncclFuncAllReduce, 16 << 20, NCCL_ALGO_RING,
+                       NCCL_PROTO_LL128, 0};
+    double sum = 0;
+    for (uint64_t draw = 21 + 4 + 1; draw < 21 + 4 + 4; draw++) {
+        mock_overlap o{};
+        mock_machine_overlap(machine.get(), &run, row.work.compute_us, .5,
+                             stp_rng_unit(3, draw), &o);
+        sum += mock_overlapped_us(&o, 8);
+    }
+    EXPECT_NEAR(sum / 3, row.us.mean, 1e-6);
+    EXPECT_STREQ("h200x4", out_.data.machine);
+}
+
+} // namespace

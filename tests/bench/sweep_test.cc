@@ -1,0 +1,287 @@
+// The measuring loop, on a device whose times are known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bench/fake_device.h"
+#include "bench/sweep.h"
+#include "nccl_tuner_abi.h"
+
+namespace
+{
+
+using testing::ElementsAre;
+
+class Sweep : public testing::Test
+{
+  protected:
+    Sweep()
+    {
+        fake_.us = [](const stp_arm &arm, unsigned round) {
+            return (arm.kind == STP_ARM_AUTO ? 12.0 : 10.0) * (1 + round);
+        };
+        stp_arms_parse("tree/ll,ring/simple", &arms_, nullptr);
+        stp_sizes_add(&sizes_, 1024, 8, nullptr);
+        stp_sizes_add(&sizes_, 4096, 8, nullptr);
+        plan_.colls = &coll_;
+        plan_.n_colls = 1;
+        plan_.sizes = &sizes_;
+        plan_.arms = &arms_;
+        plan_.rounds = 2;
+        plan_.warmup = 3;
+        plan_.iters = 5;
+        plan_.type = STP_TYPE_BF16;
+        plan_.auto_places = STP_OUT_OF_PLACE;
+        plan_.arm_places = STP_OUT_OF_PLACE;
+    }
+
+    ~Sweep() override
+    {
+        stp_dataset_free(&data_);
+    }
+
+    stp_status Run(stp_sweep_progress progress = nullptr)
+    {
+        const stp_device device = {&kFakeOps, &fake_};
+        return stp_sweep_run(&device, &plan_, progress, nullptr, &data_, &err_);
+    }
+
+    int coll_ = ncclFuncAllReduce;
+    FakeDevice fake_;
+    stp_arms arms_;
+    stp_sizes sizes_{};
+    stp_sweep_plan plan_{};
+    stp_dataset data_{};
+    stp_error err_{};
+};
+
+TEST_F(Sweep, RunsEveryArmOnceARoundWithAutoFirst)
+{
+    ASSERT_EQ(STP_OK, Run());
+
+    ASSERT_EQ(16u, fake_.log.size());
+    EXPECT_THAT(
+        std::vector<std::string>(fake_.log.begin(), fake_.log.begin() + 8),
+        ElementsAre("round 0", "auto", "tree/ll", "ring/simple", "round 1",
+                    "auto", "tree/ll", "ring/simple"));
+}
+
+TEST_F(Sweep, TimesTheIterationsAndNotTheWarmup)
+{
+    unsigned calls_of_arm = 0;
+    fake_.us = [&](const stp_arm &, unsigned) {
+        return calls_of_arm++ % 8 < 3 ? 1000.0 : 20.0 + calls_of_arm % 8;
+    };
+
+    ASSERT_EQ(STP_OK, Run());
+
+    // the five timed calls have numbers 4 to 8 (mod 8): 24 25 26 27 20
+    EXPECT_EQ(12u, data_.n_rows);
+    EXPECT_DOUBLE_EQ(24.4, data_.rows[0].us.mean);
+    EXPECT_DOUBLE_EQ(25, data_.rows[0].us.median);
+    EXPECT_DOUBLE_EQ(20, data_.rows[0].us.min);
+    EXPECT_EQ(5u, data_.rows[0].iters);
+}
+
+TEST_F(Sweep, KeepsWhatRanAndWhere)
+{
+    ASSERT_EQ(STP_OK, Run());
+
+    const stp_measurement &m = data_.rows[4]; // round 1, tree/ll
+    EXPECT_EQ(ncclFuncAllReduce, m.coll);
+    EXPECT_EQ(1024u, m.n_bytes);
+    EXPECT_EQ(1u, m.round);
+    EXPECT_EQ(NCCL_ALGO_TREE, m.ran_algo);
+    EXPECT_EQ(NCCL_PROTO_LL, m.ran_proto);
+    EXPECT_EQ(8, m.ran_channels);
+    EXPECT_EQ(4u, m.n_ranks);
+    EXPECT_EQ(1u, m.n_nodes);
+    EXPECT_DOUBLE_EQ(20, m.us.median);
+    EXPECT_STREQ("fake", data_.machine);
+    EXPECT_STREQ("Fake GPU", data_.gpu);
+    EXPECT_STREQ("2.28.9", data_.nccl);
+}
+
+TEST_F(Sweep, LeavesOutAnArmThatNcclRulesOut)
+{
+    fake_.ruled_out = {STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(8u, data_.n_rows);
+    for (size_t i = 0; i < data_.n_rows; i++)
+        EXPECT_FALSE(stp_arm_equal(&data_.rows[i].arm, &fake_.ruled_out));
+}
+
+TEST_F(Sweep, KeepsCompleteSizesWhenTheDeviceFails)
+{
+    fake_.fail_at = 2 * 3 * 8 + 13; // in the second size's second arm
+
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
+
+    EXPECT_STREQ("the GPU fell off", err_.text);
+    EXPECT_EQ(6u, data_.n_rows);
+    for (size_t i = 0; i < data_.n_rows; i++)
+        EXPECT_EQ(1024u, data_.rows[i].n_bytes);
+}
+
+TEST_F(Sweep, StopsWhenItIsToldTo)
+{
+    EXPECT_EQ(STP_ERR_STOPPED,
+              Run([](void *, size_t done, size_t) { return done < 1; }));
+
+    EXPECT_STREQ("stopped after 1 of 2 sizes", err_.text);
+    EXPECT_EQ(6u, data_.n_rows);
+}
+
+// ---- what real machines need ----
+
+TEST_F(Sweep, ShortCollectivesAreTimedWithoutEventsBetweenThem)
+{
+    fake_.event_us = 3;
+    fake_.wait_us = 4;
+    fake_.us = [](const stp_arm &, unsigned) { return 10.0; };
+    stp_arms_parse("auto", &arms_, nullptr);
+    plan_.rounds = 1;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    // five collectives and one event behind them: 53 us; with an event behind
+    // each, one takes 13, of which 2.4 are the event's share; the host also
+    // sees the event before them, and the wait behind
+    EXPECT_DOUBLE_EQ(12, data_.rows[0].us.mean);
+    EXPECT_DOUBLE_EQ(10.6, data_.rows[0].us.median);
+    EXPECT_DOUBLE_EQ(10.6, data_.rows[0].us.min);
+    EXPECT_EQ(5u, data_.rows[0].iters);
+    // two sizes, each three runs without events and one with
+    EXPECT_EQ(2u * (3 + 4 * 5), fake_.n_calls);
+}
+
+TEST_F(Sweep, OneDisturbedRunOfShortCollectivesIsNotTheirMedian)
+{
+    fake_.event_us = 1;
+    stp_arms_parse("auto", &arms_, nullptr);
+    plan_.rounds = 1;
+    plan_.warmup = 0;
+    size_t n = 0;
+    // in the first run without events
+    fake_.us = [&](const stp_arm &, unsigned) {
+        return n++ == 4 ? 1010.0 : 10.0;
+    };
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_DOUBLE_EQ(10.2, data_.rows[0].us.median);
+    EXPECT_NEAR(10.4 + 1000.0 / 15, data_.rows[0].us.mean, 1e-9);
+}
+
+TEST_F(Sweep, LongCollectivesAreTimedOnceWithAnEventBehindEach)
+{
+    fake_.event_us = 3;
+    fake_.us = [](const stp_arm &, unsigned) { return 1000.0; };
+    fake_.probe_us = 1000;
+    stp_arms_parse("auto", &arms_, nullptr);
+    plan_.rounds = 1;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_DOUBLE_EQ(1003.6, data_.rows[0].us.mean);
+    EXPECT_DOUBLE_EQ(1003, data_.rows[0].us.median);
+    EXPECT_EQ(2u * (3 + 5), fake_.n_calls);
+}
+
+TEST_F(Sweep, ATurnHasAsManyIterationsAsFitIntoItsTime)
+{
+    const struct {
+        double us, turn_us;
+        unsigned iters, warmup;
+    } cases[] = {
+        {10, 1000, 5, 3}, // all of them
+        {10, 30, 3, 0},   // a quarter of the time to warm up
+        {10, 44, 4, 1},   //
+        {1000, 10, 1, 0}, // at least one
+    };
+    stp_arms_parse("auto", &arms_, nullptr);
+    plan_.rounds = 1;
+
+    for (const auto &c : cases) {
+        fake_.us = [&](const stp_arm &, unsigned) { return c.us; };
+        fake_.probe_us = c.us;
+        fake_.n_calls = 0;
+        plan_.turn_us = c.turn_us;
+        stp_dataset_free(&data_);
+        ASSERT_EQ(STP_OK, Run());
+        EXPECT_EQ(c.iters, data_.rows[0].iters) << c.turn_us;
+        EXPECT_EQ(2u * (c.iters + c.warmup), fake_.n_calls) << c.turn_us;
+    }
+}
+
+TEST_F(Sweep, EveryArmIsCheckedOnceInEachOfItsPlaces)
+{
+    fake_.n_wrong = 7;
+    stp_arms_parse("tree/ll", &arms_, nullptr);
+    sizes_.n = 1;
+    plan_.check = true;
+    plan_.auto_places = STP_OUT_OF_PLACE | STP_IN_PLACE;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(fake_.log, ElementsAre("round 0", "auto", "check", "auto",
+                                       "check in", "tree/ll", "check",
+                                       "round 1", "auto", "auto", "tree/ll"));
+    ASSERT_EQ(6u, data_.n_rows);
+    EXPECT_FALSE(data_.rows[0].in_place);
+    EXPECT_TRUE(data_.rows[1].in_place);
+    EXPECT_EQ(STP_ARM_FORCED, data_.rows[2].arm.kind);
+    EXPECT_FALSE(data_.rows[2].in_place);
+    for (size_t i = 0; i < data_.n_rows; i++)
+        EXPECT_EQ(7, data_.rows[i].n_wrong);
+}
+
+// Processes that were left out of an earlier run have fewer rows.
+TEST_F(Sweep, WhatIsCheckedDoesNotDependOnTheRowsThereAre)
+{
+    sizes_.n = 1;
+    plan_.check = true;
+    plan_.seed = 40;
+
+    ASSERT_EQ(STP_OK, Run());
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(fake_.seeds, ElementsAre(40, 41, 42, 40, 41, 42));
+}
+
+TEST_F(Sweep, WhatIsNotCheckedIsNotSaidToBeRight)
+{
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_EQ(-1, data_.rows[0].n_wrong);
+}
+
+TEST_F(Sweep, OnAMachineThatDriftsRoundsBeginWithDifferentArms)
+{
+    sizes_.n = 1;
+    plan_.rounds = 3;
+    plan_.rotate = true;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(fake_.log,
+                ElementsAre("round 0", "auto", "tree/ll", "ring/simple",
+                            "round 1", "tree/ll", "ring/simple", "auto",
+                            "round 2", "ring/simple", "auto", "tree/ll"));
+}
+
+TEST_F(Sweep, EveryLaunchOfAGraphCounts)
+{
+    stp_arms_parse("auto", &arms_, nullptr);
+    sizes_.n = 1;
+    plan_.rounds = 1;
+    plan_.graph = 3;
+
+    ASSERT_EQ(STP_OK, Run());
+
+    EXPECT_THAT(fake_.log, ElementsAre("round 0", "auto", "replay", "replay"));
+    EXPECT_EQ(15u, data_.rows[0].iters);
+}
+
+} // namespace

@@ -1,0 +1,458 @@
+// steptune replay --contract: each planted tuner is caught, by name; ours and a
+// clean one pass.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::Contains;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+std::string Plugin(const std::string &name)
+{
+    return STP_TEST_PLUGINS "/libnccl-tuner-" + name + ".so";
+}
+
+// Sanitizers' own handlers and reports would stand in for what is tested.
+class Contract : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        setenv("ASAN_OPTIONS", "handle_segv=0:detect_leaks=0", 1);
+        setenv("TSAN_OPTIONS", "handle_segv=0", 1);
+        setenv("TMPDIR", dir_.c_str(), 1);
+    }
+    void TearDown() override
+    {
+        for (const char *name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "TMPDIR"})
+            unsetenv(name);
+        Cli::TearDown();
+    }
+
+    // However slow the machine is.
+    Outcome Judge(const std::string &plugin, const std::string &more = "") const
+    {
+        return Run("replay --contract " + plugin + " --time-limit 100 " + more);
+    }
+};
+
+// Removes what a planted tuner left in shared memory; returns how much.
+size_t RemoveShared(const std::string &prefix)
+{
+    std::vector<fs::path> names;
+
+    for (const auto &entry : fs::directory_iterator("/dev/shm"))
+        if (entry.path().filename().string().rfind(prefix, 0) == 0)
+            names.push_back(entry.path());
+    for (const fs::path &name : names)
+        fs::remove(name);
+    return names.size();
+}
+
+struct Verdict {
+    std::string name;
+    std::string verdict;
+    std::string text;
+};
+
+std::vector<Verdict> Verdicts(const std::string &json)
+{
+    Json root = Parse(json);
+    std::vector<Verdict> verdicts;
+    const cJSON *check;
+
+    cJSON_ArrayForEach(check, cJSON_GetObjectItem(root.get(), "checks"))
+        verdicts.push_back({String(check, "name"), String(check, "verdict"),
+                            String(check, "text")});
+    return verdicts;
+}
+
+std::vector<std::string> NamesWith(const std::vector<Verdict> &verdicts,
+                                   const std::string &verdict)
+{
+    std::vector<std::string> names;
+    for (const Verdict &v : verdicts)
+        if (v.verdict == verdict)
+            names.push_back(v.name);
+    return names;
+}
+
+std::string TextOf(const std::vector<Verdict> &verdicts,
+                   const std::string &name)
+{
+    for (const Verdict &v : verdicts)
+        if (v.name == name)
+            return v.text;
+    return "no such check";
+}
+
+struct Planted {
+    const char *name;
+    const char *caught_by;
+    const char *text; // of that check
+    // All that fail, in order: what the fault is, and what comes of it.  Empty
+    // if what else fails is a matter of chance.
+    std::vector<std::string> failed;
+};
+
+// What a single call does badly, every check of single calls meets.
+const std::vector<std::string> kCalls = {
+    "never fails a collective", "stays inside the table",
+    "never negative",           "never revives",
+    "channels in range",        "leaves unmatched untouched",
+    "all NCCL versions"};
+
+const Planted kPlanted[] = {
+    {"planted_by_time",
+     "ranks agree on time",
+     "ranks with their own clocks, schedule 0: step ",
+     {"ranks agree on time", "ranks agree when one stalls"}},
+    {"planted_by_age",
+     "ranks agree on time",
+     "ranks with their own clocks, schedule 0: step ",
+     {"ranks agree on time", "ranks agree when one stalls"}},
+    {"planted_by_reg_buff",
+     "ranks agree on regBuff",
+     "ranks with different regBuff, schedule 0: step 4, allreduce of 8 bytes: ",
+     {"ranks agree on regBuff"}},
+    {"planted_by_rank_variable",
+     "ranks agree on environment",
+     "one thread, schedule 0: step ",
+     {"ranks agree on environment"}},
+    {"planted_by_file",
+     "ranks agree on files",
+     "the last rank found another policy, schedule 0: step 0, broadcast of 8 ",
+     {"ranks agree on files"}},
+    {"planted_by_file_late",
+     "ranks agree on files",
+     "the last rank found another policy, schedule 0: step 0, broadcast of 8 ",
+     {"ranks agree on files"}},
+    {"planted_by_file_reload",
+     "ranks agree on files",
+     "the policy was written between inits, schedule 0: step 0, ",
+     {"ranks agree on files"}},
+    {"planted_fails_without_policy",
+     "survives any policy",
+     "/nonexistent/policy.conf: on h200x4: tuner 'fails without policy': init "
+     "returned 5 (ncclInvalidUsage)",
+     {"leaves unmatched untouched", "survives any policy",
+      "ranks agree on files"}},
+    {"planted_writes_minus_one",
+     "never negative",
+     "allreduce of 8 bytes on h200x4: -1 written to tree/ll, which NCCL 2.31 "
+     "would take as the cheapest",
+     {"never negative"}},
+    {"planted_revives",
+     "never revives",
+     "broadcast of 8 bytes on h200x4: 1e+09 written to nvls/simple, which NCCL "
+     "had ruled out with -1 and would crash or hang on",
+     {"never revives"}},
+    {"planted_returns_error",
+     "never fails a collective",
+     "tuner 'returns error': getCollInfo returned 4 (ncclInvalidArgument)",
+     {"never fails a collective", "all NCCL versions"}},
+    {"planted_writes_outside",
+     "stays inside the table",
+     "tuner 'writes outside' wrote outside the cost table: 0 floats before and "
+     "1 after its 21 entries",
+     {"never fails a collective", "stays inside the table",
+      "all NCCL versions"}},
+    {"planted_channels_200",
+     "channels in range",
+     "broadcast of 8 bytes on h200x4: asks for 200 channels, expected 0 to 64; "
+     "NCCL's 8-bit field makes that -56",
+     {"channels in range", "all NCCL versions"}},
+    {"one_channel",
+     "leaves unmatched untouched",
+     "broadcast of 8 bytes on h200x4: sets channels to 1, though it changes no "
+     "cost",
+     {"leaves unmatched untouched"}},
+    {"planted_global_context",
+     "contexts apart",
+     "ring/simple on 1 channels (asked for 4) as the only communicator, "
+     "ring/simple on 1 channels (asked for 1) beside one of 1 rank",
+     {"contexts apart", "ranks of children agree"}},
+    {"planted_busy_init",
+     "thread-safe init",
+     "with 8 inits at once: tuner 'busy init': init returned 2 "
+     "(ncclSystemError)",
+     {"thread-safe init", "ranks agree as threads"}},
+    {"planted_remembers_the_dead",
+     "ranks agree when one dies",
+     "processes, one is killed before its first call: rank 0: tuner "
+     "'remembers the dead': init returned 2 (ncclSystemError)",
+     {"ranks agree when one dies"}},
+    {"planted_no_name",
+     "complete",
+     "it has no name, which NCCL prints",
+     {"complete"}},
+    {"planted_by_life",
+     "survives reload",
+     "broadcast of 8 bytes: ring/simple on 1 channels (asked for 8) at first, "
+     "ring/simple on 1 channels (asked for 0) after it was loaded again",
+     {}},
+    {"planted_after_finalize",
+     "survives staying loaded",
+     "(asked for 8) at first, ring/ll on 1 channels (asked for 0) in a later "
+     "communicator of the same library",
+     {"survives staying loaded", "finalize in any order", "contexts apart"}},
+    {"planted_last_in_first_out",
+     "finalize in any order",
+     "crashed (Aborted) in finalize",
+     {}},
+    {"planted_busy_call", "thread-safe calls", " all at once", {}},
+    {"planted_by_count",
+     "ranks agree",
+     "one thread, schedule 0: step 10, ",
+     {}},
+    {"planted_by_process",
+     "ranks agree as processes",
+     "processes, schedule 0: step ",
+     {}},
+    {"planted_fails_in_v6",
+     "all NCCL versions",
+     "NCCL 2.30 (tuner v6): broadcast of 8 bytes on h200x4: tuner 'fails in "
+     "v6': getCollInfo returned 3 (ncclInternalError)",
+     {"all NCCL versions"}},
+    {"planted_leaks",
+     "no leak per call",
+     "20000 calls took ",
+     {"no leak per call", "no leak per communicator"}},
+    {"planted_leaks_files",
+     "no leak per communicator",
+     "50 communicators left 50 files open",
+     {"no leak per communicator"}},
+    {"planted_leaves_names",
+     "no leak per communicator",
+     "50 communicators left 1 files behind in /dev/shm, among them planted-",
+     {"no leak per communicator"}},
+    {"planted_leaves_handler",
+     "leaves the process alone",
+     "changed a signal's handler",
+     {"leaves the process alone"}},
+    {"planted_talks",
+     "quiet",
+     "200 calls logged 200 lines, such as 'asked about ",
+     {"quiet"}},
+    {"planted_sleeps", "fast", " us (median), expected at most 100", {"fast"}},
+    {"planted_crashes", "never fails a collective",
+     "crashed (Segmentation fault) in broadcast of 17179869184 bytes on h200x4",
+     kCalls},
+    {"planted_exits", "never fails a collective",
+     "ended the process with exit status 3 in broadcast of 17179869184 bytes",
+     kCalls},
+    {"planted_hangs", "never fails a collective",
+     "did not come back within 4 s in broadcast of 8 bytes, numPipeOps 64",
+     kCalls},
+    {"init_fails_v4",
+     "init",
+     "on h200x4: tuner 'init fails': init returned 5 (ncclInvalidUsage); NCCL "
+     "would then crash in ncclCommAbort",
+     {"init"}},
+    {"no_symbol", "loads", "-no_symbol.so is unsupported", {"loads"}},
+    {"unresolved", "loads", "undefined symbol: no_such_function", {"loads"}},
+};
+
+class PlantedTuner : public Contract,
+                     public testing::WithParamInterface<Planted>
+{
+  protected:
+    // One of them decides by the hour; one hour must not end meanwhile.  Only
+    // one that hangs is to reach a limit, however slow the machine is.
+    Outcome JudgeWithinAnHour(const Planted &planted) const
+    {
+        const bool hangs = std::string(planted.name) == "planted_hangs";
+        std::time_t hour;
+        Outcome o;
+
+        do {
+            hour = std::time(nullptr) / 3600;
+            o = Judge(Plugin(planted.name),
+                      hangs ? "--json --time-limit 4" : "--json");
+        } while (std::time(nullptr) / 3600 != hour);
+        return o;
+    }
+};
+
+TEST_P(PlantedTuner, IsCaughtByName)
+{
+    const Planted &planted = GetParam();
+
+    Outcome o = JudgeWithinAnHour(planted);
+
+    EXPECT_EQ(1, o.status) << o.err;
+    std::vector<Verdict> verdicts = Verdicts(o.out);
+    EXPECT_THAT(TextOf(verdicts, planted.caught_by), HasSubstr(planted.text));
+    EXPECT_THAT(NamesWith(verdicts, "FAIL"), Contains(planted.caught_by));
+    if (!planted.failed.empty()) {
+        EXPECT_THAT(NamesWith(verdicts, "FAIL"),
+                    ElementsAreArray(planted.failed));
+    }
+    EXPECT_THAT(Files(), IsEmpty()) << "temporary files are left";
+    RemoveShared("planted-");
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, testing::ValuesIn(kPlanted),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+TEST_F(Contract, ANameWithALongerNumberIsAnotherProcesss)
+{
+    setenv("PLANTED_BEFORE", "_7", 1);
+    Outcome o = Judge(Plugin("planted_leaves_names"));
+    unsetenv("PLANTED_BEFORE");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_LT(0u, RemoveShared("planted_7"));
+}
+
+TEST_F(Contract, PassesOurPlugin)
+{
+    Outcome o = Judge(STP_PLUGIN, "--json --nccl 2.30");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    std::vector<Verdict> verdicts = Verdicts(o.out);
+    EXPECT_THAT(NamesWith(verdicts, "FAIL"), IsEmpty()) << o.out;
+    EXPECT_THAT(NamesWith(verdicts, "skip"), IsEmpty()) << o.out;
+    EXPECT_EQ("v2 v3 v4 v5 v6 in NCCL 2.21 to 2.31dev",
+              TextOf(verdicts, "loads"));
+    EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(Contract, PassesOurPluginWithAPolicyOnManyNodes)
+{
+    Write("p.conf", "allreduce,0,64K,ring,ll,0,-1,-1\n");
+
+    Outcome o = Judge(STP_PLUGIN, "--on h100n2x8 --policy p.conf --seeds 3");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_THAT(o.out, HasSubstr("so ('steptune') in mock NCCL 2.28.9 on "
+                                 "h100n2x8\n\nok    loads  "));
+    EXPECT_THAT(o.out, HasSubstr("\nok    ranks agree                  16 "
+                                 "ranks, 3 random schedules\n"));
+    EXPECT_THAT(o.out, HasSubstr("\n32 checks: 32 ok, 0 failed, 0 skipped\n"));
+}
+
+TEST_F(Contract, PassesACleanTunerAndSkipsWhatDoesNotApply)
+{
+    Outcome o = Judge(Plugin("planted_clean"));
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_THAT(o.out, HasSubstr("\nok    never negative\n"));
+    EXPECT_THAT(o.out, HasSubstr("\nskip  ranks agree on files         it does "
+                                 "not read NCCL_TUNER_CONFIG_FILE\n"));
+    EXPECT_THAT(o.out, HasSubstr("\n32 checks: 30 ok, 0 failed, 2 skipped\n"));
+    EXPECT_THAT(o.err, IsEmpty());
+}
+
+// A rule on regBuff is the policy's fault, and found all the same.
+TEST_F(Contract, FailsAPolicyByWhichRanksWouldDisagree)
+{
+    Write("p.conf", "allreduce,0,inf,tree,simple,0,-1,-1,-1,1\n"
+                    "allreduce,0,inf,ring,ll,0,-1,-1,-1,0\n");
+
+    Outcome o = Judge(STP_PLUGIN, "--policy p.conf --json");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(NamesWith(Verdicts(o.out), "FAIL"),
+                ElementsAreArray({"ranks agree on regBuff"}));
+}
+
+TEST_F(Contract, SkipsTheRestWithoutATunerOrACommunicator)
+{
+    Outcome missing = Judge("./no.so");
+    Outcome no_init = Judge(Plugin("init_fails_v4"));
+
+    EXPECT_EQ(1, missing.status);
+    EXPECT_THAT(missing.out,
+                HasSubstr("FAIL  loads                        NCCL 2.28.9 does "
+                          "not load it: TUNER/Plugin: Could not find: "
+                          "./no.so"));
+    EXPECT_THAT(missing.out, HasSubstr("\nskip  init                         "
+                                       "not loaded\n"));
+    EXPECT_THAT(missing.out, HasSubstr("0 ok, 1 failed, 31 skipped"));
+    EXPECT_THAT(no_init.out, HasSubstr("\nskip  fast                         "
+                                       "no communicator could be made\n"));
+    EXPECT_THAT(no_init.out, HasSubstr("2 ok, 1 failed, 29 skipped"));
+}
+
+TEST_F(Contract, FailsAnNcclThatIsTooOldForTheTuner)
+{
+    Outcome o = Judge(Plugin("planted_clean"), "--nccl 2.27 --json");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(
+        TextOf(Verdicts(o.out), "loads"),
+        StartsWith(
+            "NCCL 2.27 does not load it: TUNER/Plugin: Failed to find "));
+}
+
+// Of the versions that take it, unless one is asked for.
+TEST_F(Contract, PlaysTheOldestNcclIfTheMachinesDoesNotTakeTheTuner)
+{
+    Outcome o = Judge(Plugin("echo_v6"));
+
+    EXPECT_THAT(o.out, HasSubstr("in mock NCCL 2.30 on h200x4\n"));
+    EXPECT_THAT(o.out, HasSubstr("\nok    loads                        v6 in "
+                                 "NCCL 2.30 to 2.31dev\n"));
+}
+
+TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
+{
+    std::string command = "cd '" + dir_.string() +
+                          "' && timeout -s INT 1 " STP_STEPTUNE
+                          " replay --contract " +
+                          Plugin("planted_sleeps") + " >/dev/null 2>&1";
+
+    int status = std::system(command.c_str());
+
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(124, WEXITSTATUS(status)) << "it ended before the signal";
+    EXPECT_THAT(Files(), IsEmpty());
+}
+
+struct WrongUsage {
+    const char *arguments;
+    int status;
+    const char *text;
+};
+
+TEST_F(Contract, RefusesWhatItCannotDo)
+{
+    const WrongUsage cases[] = {
+        {"replay", 2, "nothing to replay, expected --trace or --contract"},
+        {"replay --contract a.so --trace t.csv", 2,
+         "--contract with --trace, expected one of them"},
+        {"replay --contract a.so --plugin b.so", 2,
+         "--contract with --plugin, expected one of them"},
+        {"replay --contract a.so --time-limit 0", 2,
+         "--time-limit '0', expected a number from 1"},
+        {"replay --contract a.so --nccl 2.99", 1,
+         "NCCL version '2.99' is none of"},
+        {"replay --contract a.so --on nowhere", 77,
+         "no recorded machine 'nowhere'"},
+        {"replay --contract a.so --policy no.conf", 1,
+         "no.conf: cannot be opened"},
+    };
+
+    for (const WrongUsage &c : cases) {
+        Outcome o = Run(c.arguments);
+        EXPECT_EQ(c.status, o.status) << c.arguments;
+        EXPECT_THAT(o.err, HasSubstr(c.text));
+        EXPECT_THAT(o.out, IsEmpty());
+    }
+}
+
+} // namespace

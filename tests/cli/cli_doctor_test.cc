@@ -1,0 +1,445 @@
+// steptune doctor, in a system that is made up: no test sees the real one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class CliDoctor : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        for (const char *name : {"NCCL_ALGO",
+                                 "NCCL_PROTO",
+                                 "NCCL_NVLS_ENABLE",
+                                 "NCCL_CTA_POLICY",
+                                 "NCCL_COLLNET_ENABLE",
+                                 "NCCL_MIN_NCHANNELS",
+                                 "NCCL_MAX_NCHANNELS",
+                                 "NCCL_MIN_CTAS",
+                                 "NCCL_MAX_CTAS",
+                                 "NCCL_NVLS_NCHANNELS",
+                                 "NCCL_TUNER_PLUGIN",
+                                 "NCCL_NET_PLUGIN",
+                                 "NCCL_CONF_FILE",
+                                 "NCCL_PROFILER_PLUGIN",
+                                 "STEPTUNE_NCCL",
+                                 "STEPTUNE_STRATEGY",
+                                 "STEPTUNE_OBJECTIVE",
+                                 "STEPTUNE_FREEZE",
+                                 "STEPTUNE_WARM_START",
+                                 "STEPTUNE_LEARNED",
+                                 "NCCL_TUNER_REWARD_FILE",
+                                 "FAKE_NCCL",
+                                 "VIRTUAL_ENV",
+                                 "CONDA_PREFIX"})
+            unsetenv(name);
+        for (const char *folder : {"root/dev/shm", "root/etc", "home", "lib"})
+            fs::create_directories(dir_ / folder);
+        fs::copy(STP_FAKE_NCCL, dir_ / "lib/libnccl.so.2");
+        Set("STEPTUNE_ROOT", (dir_ / "root").string());
+        Set("HOME", (dir_ / "home").string());
+        Set("LD_LIBRARY_PATH", (dir_ / "lib").string() + ":" +
+                                   fs::path(STP_PLUGIN).parent_path().string());
+        Set("NCCL_TUNER_PLUGIN", "steptune");
+        Write("nccl_tuner.conf", "allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    }
+    void TearDown() override
+    {
+        for (const auto &[name, value] : before_) {
+            if (value.second)
+                setenv(name.c_str(), value.first.c_str(), 1);
+            else
+                unsetenv(name.c_str());
+        }
+        Cli::TearDown();
+    }
+
+    // Until the end of the test.
+    void Set(const std::string &name, const std::string &value)
+    {
+        const char *now = getenv(name.c_str());
+        before_.insert({name, {now != nullptr ? now : "", now != nullptr}});
+        setenv(name.c_str(), value.c_str(), 1);
+    }
+
+    // What is found of a level, each with its reason and remedy, a line each.
+    std::string Found(const char *level, const std::string &options = "")
+    {
+        Outcome o = Run("doctor --json " + options);
+        Json root = Parse(o.out);
+        double problems = Number(root.get(), "problems");
+        std::string found;
+        const cJSON *row;
+        cJSON_ArrayForEach(row, cJSON_GetObjectItem(root.get(), "findings"))
+        {
+            if (String(row, "level") == level)
+                found += String(row, "what") + "|" + String(row, "why") + "|" +
+                         String(row, "do") + "\n";
+        }
+        EXPECT_THAT(o.err, IsEmpty());
+        EXPECT_EQ(problems > 0 ? 1 : 0, o.status);
+        return found;
+    }
+
+    void MakeGpu(const char *number, const char *model)
+    {
+        const std::string folder =
+            std::string("root/proc/driver/nvidia/gpus/") + number;
+        fs::create_directories(dir_ / folder);
+        Write((folder + "/information").c_str(),
+              std::string("Model: \t\t ") + model + "\n");
+    }
+
+    std::map<std::string, std::pair<std::string, bool>> before_;
+};
+
+TEST_F(CliDoctor, HasNothingToSayWhereAllIsWell)
+{
+    Outcome o = Run("doctor");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_THAT(
+        o.out, AllOf(HasSubstr("ok       NCCL 2.28.9: " +
+                               (dir_ / "lib/libnccl.so.2").string() +
+                               " (in LD_LIBRARY_PATH)\n"),
+                     HasSubstr("ok       NCCL 2.28.9 loads tuner 'steptune' by "
+                               "NCCL_TUNER_PLUGIN=steptune, and takes "
+                               "ncclTunerPlugin_v5\n"),
+                     HasSubstr("ok       glibc "),
+                     HasSubstr("ok       no variable overrides the plugin\n"),
+                     HasSubstr("ok       policy nccl_tuner.conf is valid: 1 "
+                               "rule, all for the GPU here (not known)\n"),
+                     HasSubstr("root/dev/shm has "),
+                     HasSubstr("\nproblems: 0, notes: 0, ok: 6\n")));
+    EXPECT_THAT(o.out, Not(HasSubstr("why:")));
+}
+
+// ---- libnccl ----
+
+struct VersionCase {
+    const char *version;
+    const char *level;
+    const char *found;
+};
+
+TEST_F(CliDoctor, KnowsWhatEachNcclTakes)
+{
+    const VersionCase cases[] = {
+        {"22105", "ok",
+         "NCCL 2.21.5 loads tuner 'steptune' by "
+         "NCCL_TUNER_PLUGIN=steptune, and takes "
+         "ncclTunerPlugin_v2|"},
+        {"22304", "ok", "takes ncclTunerPlugin_v3|"},
+        {"22707", "ok", "takes ncclTunerPlugin_v4|"},
+        {"22903", "ok", "takes ncclTunerPlugin_v5|"},
+        {"21805", "problem", "|it takes no tuner of ours|"},
+        {"23500", "note", "|it is newer than what Steptune knows"},
+        {"0", "problem", "libnccl.so.2 (in LD_LIBRARY_PATH) does not open: "},
+        {"crash", "problem", "does not open: it crashed (Aborted)|"},
+    };
+
+    for (const VersionCase &c : cases) {
+        Set("FAKE_NCCL", c.version);
+        EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.version;
+    }
+}
+
+TEST_F(CliDoctor, LooksWherePyTorchHasItsOwn)
+{
+    const std::string site =
+        "root/usr/local/lib/python3.12/dist-packages/nvidia/nccl/lib";
+    fs::create_directories(dir_ / site);
+    fs::rename(dir_ / "lib/libnccl.so.2", dir_ / site / "libnccl.so.2");
+
+    EXPECT_THAT(Found("ok"), HasSubstr(site + "/libnccl.so.2 (PyTorch's)|"));
+    fs::remove_all(dir_ / "root/usr");
+    EXPECT_THAT(Found("problem"), HasSubstr("no libnccl.so.2 found|"));
+}
+
+TEST_F(CliDoctor, TriesTheOneThatSteptuneUses)
+{
+    Set("STEPTUNE_NCCL", "/nowhere/libnccl.so");
+
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("/nowhere/libnccl.so (STEPTUNE_NCCL, for steptune "
+                          "itself) does not open: /nowhere/libnccl.so: "));
+}
+
+// ---- the plugin ----
+
+struct PluginCase {
+    const char *value;
+    const char *level;
+    const char *found;
+};
+
+TEST_F(CliDoctor, LoadsWhatNcclWouldLoad)
+{
+    const PluginCase cases[] = {
+        {"", "note",
+         "NCCL_TUNER_PLUGIN is not set; NCCL 2.28.9 would take "
+         "ncclTunerPlugin_v5 of " STP_PLUGIN
+         "|NCCL tunes alone|set NCCL_TUNER_PLUGIN=" STP_PLUGIN},
+        {STP_PLUGIN, "ok", "NCCL 2.28.9 loads tuner 'steptune'"},
+        {"absent", "problem",
+         "NCCL 2.28.9 finds no tuner for NCCL_TUNER_PLUGIN=absent|NCCL tunes "
+         "alone|set NCCL_TUNER_PLUGIN=" STP_PLUGIN ", or add its folder to "
+         "LD_LIBRARY_PATH"},
+        {STP_ONE_CHANNEL, "problem", "(the environment) is another tuner, '"},
+    };
+
+    for (const PluginCase &c : cases) {
+        Set("NCCL_TUNER_PLUGIN", c.value);
+        EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.value;
+    }
+}
+
+TEST_F(CliDoctor, ANameNeedsThePluginsFolderOnTheLinkersPath)
+{
+    Set("LD_LIBRARY_PATH", (dir_ / "lib").string());
+
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("finds no tuner for NCCL_TUNER_PLUGIN=steptune|"));
+}
+
+// ---- variables ----
+
+TEST_F(CliDoctor, ListsWhatOverridesThePluginAndWhereItIsSet)
+{
+    Set("NCCL_ALGO", "tree");
+    Write("home/.nccl.conf", "# NCCL_CTA_POLICY=1\n"
+                             "NCCL_ALGO=ring\n"
+                             "NCCL_NVLS_ENABLE=0\n");
+    Write("root/etc/nccl.conf", "NCCL_NVLS_ENABLE=1\nNCCL_PROTO=LL\n");
+
+    const std::string problems = Found("problem");
+    const std::string notes = Found("note");
+
+    EXPECT_THAT(problems,
+                HasSubstr("NCCL_ALGO=tree is set in the environment|NCCL "
+                          "rules out all else"));
+    EXPECT_THAT(problems,
+                HasSubstr("NCCL_PROTO=LL is set in " +
+                          (dir_ / "root/etc/nccl.conf").string() + ":2|"));
+    EXPECT_THAT(notes, HasSubstr("NCCL_NVLS_ENABLE=0 is set in " +
+                                 (dir_ / "home/.nccl.conf").string() + ":3|"));
+    EXPECT_THAT(problems + notes, Not(HasSubstr("NCCL_CTA_POLICY")));
+}
+
+TEST_F(CliDoctor, ANamedConfTakesThePlaceOfTheUsers)
+{
+    Write("home/.nccl.conf", "NCCL_ALGO=ring\n");
+    Write("mine.conf", "NCCL_PROTO=LL\n");
+    Set("NCCL_CONF_FILE", "mine.conf");
+    EXPECT_THAT(Found("problem"),
+                AllOf(HasSubstr("NCCL_PROTO=LL is set in mine.conf:1|"),
+                      Not(HasSubstr("NCCL_ALGO"))));
+
+    Set("NCCL_CONF_FILE", "none.conf");
+    EXPECT_THAT(Found("problem"),
+                AllOf(HasSubstr("NCCL_CONF_FILE=none.conf cannot be read|"),
+                      Not(HasSubstr("NCCL_ALGO"))));
+}
+
+TEST_F(CliDoctor, AConfNamesPluginAndPolicy)
+{
+    unsetenv("NCCL_TUNER_PLUGIN");
+    Write("root/etc/nccl.conf", "NCCL_TUNER_PLUGIN=" STP_ONE_CHANNEL
+                                "\nNCCL_TUNER_CONFIG_FILE=absent.conf\n");
+
+    EXPECT_THAT(Found("problem"),
+                AllOf(HasSubstr("root/etc/nccl.conf:1) is another tuner"),
+                      HasSubstr("policy absent.conf: cannot be opened: ")));
+}
+
+// ---- the policy ----
+
+TEST_F(CliDoctor, RefusesAPolicyAsThePluginWould)
+{
+    Write("p.conf", "allreduce,0,inf,tree\n");
+
+    EXPECT_THAT(Found("problem", "--policy p.conf"),
+                HasSubstr("policy p.conf:1:"));
+    fs::remove(dir_ / "nccl_tuner.conf");
+    EXPECT_THAT(Found("note"), HasSubstr("no policy: NCCL_TUNER_CONFIG_FILE is "
+                                         "not set, and there is no "
+                                         "nccl_tuner.conf here|"));
+}
+
+TEST_F(CliDoctor, ComparesThePolicyWithTheGpusHere)
+{
+    Write("p.conf", "collective,algorithm,protocol,gpu\n"
+                    "allreduce,tree,ll,NVIDIA H200\n"
+                    "allgather,ring,ll,NVIDIA H200\n");
+    Write("both.conf", "collective,algorithm,protocol,gpu\n"
+                       "allreduce,tree,ll,NVIDIA H200\n"
+                       "allgather,ring,ll,*\n");
+    EXPECT_THAT(Found("problem", "--policy p.conf"),
+                HasSubstr("2 of the 2 rules of policy p.conf are for another "
+                          "GPU than the one here (not known)|they never "
+                          "apply|"));
+
+    MakeGpu("0000:01:00.0", "NVIDIA H100");
+    EXPECT_THAT(Found("problem", "--policy p.conf"),
+                HasSubstr("the one here (NVIDIA H100)|"));
+    EXPECT_THAT(Found("note", "--policy both.conf"),
+                HasSubstr("1 of the 2 rules of policy both.conf are for "));
+
+    MakeGpu("0000:01:00.0", "NVIDIA H200");
+    EXPECT_THAT(Found("ok", "--policy p.conf"),
+                HasSubstr("policy p.conf is valid: 2 rules, all for the GPU "
+                          "here (NVIDIA H200)|"));
+}
+
+TEST_F(CliDoctor, ExaminesThePolicyForOverlapIfThatIsOn)
+{
+    Set("NCCL_WORKLOAD_OVERLAP", "1");
+    Set("NCCL_TUNER_CONFIG_FILE", "nccl_tuner.conf");
+    EXPECT_THAT(Found("note"), HasSubstr("NCCL_WORKLOAD_OVERLAP=1: the policy "
+                                         "is nccl_tuner.conf.overlap|"));
+    EXPECT_THAT(Found("problem"), HasSubstr("policy nccl_tuner.conf.overlap: "
+                                            "cannot be opened: "));
+
+    Set("NCCL_WORKLOAD_OVERLAP", "yes");
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("NCCL_WORKLOAD_OVERLAP is 'yes', expected 0 or 1|"));
+}
+
+// ---- shared memory ----
+
+TEST_F(CliDoctor, MissesSharedMemory)
+{
+    fs::remove(dir_ / "root/dev/shm");
+
+    EXPECT_THAT(Found("problem"), HasSubstr((dir_ / "root/dev/shm").string() +
+                                            " cannot be written|"));
+}
+
+// ---- the plugin that learns ----
+
+TEST_F(CliDoctor, KnowsThePluginThatLearns)
+{
+    Set("NCCL_TUNER_PLUGIN", "steptune-online");
+    Set("NCCL_PROFILER_PLUGIN", "steptune-online");
+    fs::remove(dir_ / "nccl_tuner.conf");
+
+    EXPECT_THAT(
+        Found("ok"),
+        AllOf(HasSubstr("loads tuner 'steptune-online' by "),
+              HasSubstr("the plugin that learns is NCCL's profiler, too|"),
+              HasSubstr("it learns by strategy halving, objective auto, and "
+                        "writes steptune.learned.conf|"),
+              HasSubstr("no policy: learning begins with NCCL's own choice|")));
+    EXPECT_EQ("", Found("note"));
+    EXPECT_EQ("", Found("problem"));
+}
+
+struct OnlineCase {
+    const char *tuner;
+    const char *profiler;
+    const char *level;
+    const char *found; // all of it
+};
+
+TEST_F(CliDoctor, SeesWhereOnlyOneHalfOfItIsLoaded)
+{
+    const char *slow = "the plugin sees no times on the GPU, and learns from "
+                       "the steps alone, which takes longer|"
+                       "set NCCL_PROFILER_PLUGIN=steptune-online\n";
+    const OnlineCase cases[] = {
+        {"steptune-online", "", "note",
+         "NCCL_TUNER_PLUGIN names the plugin that learns, and "
+         "NCCL_PROFILER_PLUGIN nothing|"},
+        {"steptune-online", "inspector", "note",
+         "NCCL_PROFILER_PLUGIN=inspector (the environment) is another one than "
+         "NCCL_TUNER_PLUGIN|"},
+        {"steptune", "libnccl-tuner-steptune-online.so", "problem",
+         "NCCL_PROFILER_PLUGIN names the plugin that learns, but "
+         "NCCL_TUNER_PLUGIN does not|nothing is learned|set "
+         "NCCL_TUNER_PLUGIN=libnccl-tuner-steptune-online.so, or unset "
+         "NCCL_PROFILER_PLUGIN\n"},
+        {"steptune", "inspector", "note", ""},
+        {"steptune", "", "note", ""},
+    };
+
+    for (const OnlineCase &c : cases) {
+        const bool is_slow = std::string(c.tuner) == "steptune-online";
+        Set("NCCL_TUNER_PLUGIN", c.tuner);
+        Set("NCCL_PROFILER_PLUGIN", c.profiler);
+        EXPECT_EQ(std::string(c.found) + (is_slow ? slow : ""), Found(c.level))
+            << c.tuner << " " << c.profiler;
+    }
+}
+
+struct OnlineSettingCase {
+    const char *name;
+    const char *value;
+    const char *level;
+    const char *found;
+};
+
+TEST_F(CliDoctor, ReadsTheSettingsOfWhatLearns)
+{
+    const OnlineSettingCase cases[] = {
+        {"STEPTUNE_STRATEGY", "greedy", "problem",
+         "STEPTUNE_STRATEGY is 'greedy', expected halving or epsilon|the "
+         "plugin steps aside"},
+        {"STEPTUNE_STRATEGY", "epsilon", "ok",
+         "it learns by strategy epsilon, objective file, "},
+        {"STEPTUNE_FREEZE", "1", "note",
+         "STEPTUNE_FREEZE is set (the environment)|nothing is learned|"},
+        {"STEPTUNE_WARM_START", "none.conf", "problem", "policy none.conf: "},
+        {"STEPTUNE_WARM_START", "nccl_tuner.conf", "ok",
+         "policy nccl_tuner.conf is valid"},
+    };
+
+    Set("NCCL_TUNER_PLUGIN", "steptune-online");
+    Set("NCCL_PROFILER_PLUGIN", "steptune-online");
+    for (const OnlineSettingCase &c : cases) {
+        Set(c.name, c.value);
+        EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.value;
+        Set(c.name, "");
+    }
+    Set("NCCL_TUNER_PLUGIN", "steptune"); // reads none of them
+    Set("NCCL_PROFILER_PLUGIN", "");
+    Set("STEPTUNE_STRATEGY", "greedy");
+    Set("STEPTUNE_WARM_START", "none.conf");
+    EXPECT_EQ("", Found("problem"));
+}
+
+// ---- constants ----
+
+TEST_F(CliDoctor, ReadsNcclsConstants)
+{
+    const std::string head = "constant,row,column,value\n";
+    Write("c.csv", head + "base_latency,ring,ll,5\nll_bandwidth,hopper,1,40\n");
+    Write("bad.csv", head + "base_latency,rong,ll,5\n");
+
+    Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
+    EXPECT_THAT(Found("ok"), HasSubstr("constants c.csv are valid: 2 of "
+                                       "NCCL's "));
+    Set("STEPTUNE_CONSTANTS_FILE", "bad.csv");
+    EXPECT_THAT(Found("problem"),
+                AllOf(HasSubstr("STEPTUNE_CONSTANTS_FILE: bad.csv:2:"),
+                      HasSubstr("|NCCL keeps its own constants|")));
+    Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
+    Set("FAKE_NCCL", "22703");
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("STEPTUNE_CONSTANTS_FILE=c.csv has 2 of NCCL's "
+                          "constants|no NCCL here lets a tuner set them"));
+}
+
+} // namespace

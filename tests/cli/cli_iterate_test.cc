@@ -1,0 +1,384 @@
+// steptune iterate on recorded machines and on this machine's CPUs.
+#include <csignal>
+#include <iterator>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using cli::Cli;
+using cli::Count;
+using cli::Json;
+using cli::Number;
+using cli::Outcome;
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::MatchesRegex;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr const char *kQuick = "iterate --on h200x2 --no-plots -n 3 ";
+
+class Iterate : public Cli
+{
+  protected:
+    std::vector<std::string> FilesIn(const char *folder) const
+    {
+        std::vector<std::string> names;
+        for (const auto &entry : cli::fs::directory_iterator(dir_ / folder))
+            names.push_back(entry.path().filename());
+        return names;
+    }
+    // The lines of a CSV file that are rows.
+    std::vector<std::string> Rows(const char *name) const
+    {
+        std::vector<std::string> rows;
+        std::istringstream lines(Read(name));
+        bool is_head = true;
+        for (std::string line; std::getline(lines, line);) {
+            if (line[0] == '#')
+                continue;
+            if (!is_head)
+                rows.push_back(line);
+            is_head = false;
+        }
+        return rows;
+    }
+};
+
+TEST_F(Iterate, ComparesThreeConfigurationsAndWritesTheirTimes)
+{
+    Outcome o = Run("iterate --on h200x4 --no-plots --mode sequential "
+                    "--bytes 4M --rounds 4 -n 25 -o results");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200"));
+    EXPECT_THAT(o.out, HasSubstr("recorded"));
+    for (const char *arm : {"auto", "auto2", "simple", "ll128"}) {
+        const std::string file =
+            std::string("results/iteration_times_") + arm + ".txt";
+        std::istringstream times(Read(file.c_str()));
+        std::vector<double> ms{std::istream_iterator<double>(times), {}};
+        EXPECT_EQ(100u, ms.size()) << arm;
+        EXPECT_THAT(ms, Each(AllOf(testing::Gt(.05), testing::Lt(5)))) << arm;
+        EXPECT_THAT(o.out, HasSubstr(arm));
+    }
+    EXPECT_EQ(16u, Rows("results/rounds.csv").size());
+    EXPECT_EQ(4u, Rows("results/summary.csv").size());
+    EXPECT_THAT(Read("results/summary.md"), HasSubstr("95"));
+    EXPECT_NE(nullptr, cli::Parse(Read("results/summary.json")));
+}
+
+TEST_F(Iterate, SaysTheSameTwiceWithOneSeed)
+{
+    Outcome a = Run(kQuick + std::string("--bytes 4M,16M --json --seed 7"));
+    Outcome b = Run(kQuick + std::string("--bytes 4M,16M --json --seed 7"));
+    Outcome c = Run(kQuick + std::string("--bytes 4M,16M --json --seed 8"));
+
+    ASSERT_EQ(0, a.status) << a.err;
+    EXPECT_EQ(a.out, b.out);
+    EXPECT_NE(a.out, c.out);
+    EXPECT_NE(nullptr, cli::Parse(a.out));
+}
+
+TEST_F(Iterate, OfSeveralSettingsEachHasItsFiles)
+{
+    Outcome o = Run(kQuick + std::string("--mode all --bytes 4M,16M "
+                                         "--ratio 0.5,1 --arms auto,ll128 "
+                                         "-o dir"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ(12u * 2, Rows("dir/summary.csv").size());
+    EXPECT_EQ(12u * 2 + 4, FilesIn("dir").size());
+}
+
+TEST_F(Iterate, MeasuresAPolicyThroughThePlugin)
+{
+    Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run(kQuick + std::string("--bytes 64M --arms auto,ring/ll128 "
+                                         "--policy p.conf -o dir"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    const std::string csv = Read("dir/summary.csv");
+    EXPECT_THAT(csv, testing::ContainsRegex(",plugin,ring,ll128,"));
+    EXPECT_THAT(FilesIn("dir"), Contains("iteration_times_plugin.txt"));
+}
+
+TEST_F(Iterate, RunsTrainingsMixOfKernels)
+{
+    Outcome o = Run(kQuick + std::string("--compute training --mode fsdp "
+                                         "--bytes 16M --layers 3 --json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out,
+                AllOf(HasSubstr("\"training\""), HasSubstr("\"modelled\"")));
+}
+
+TEST_F(Iterate, TakesAProductInsteadOfARatio)
+{
+    Outcome o = Run(kQuick + std::string("--gemm 4096,4096,1792 --place out "
+                                         "--bytes 16M --arms auto --json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, AllOf(HasSubstr("1792"), HasSubstr("\"recorded\"")));
+}
+
+TEST_F(Iterate, LooksForRegimes)
+{
+    Outcome o = Run("iterate --on h200x2 --no-plots --find-regimes -o dir");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    // 3 modes, 4 sizes and 3 ratios, but for products as short as can be
+    EXPECT_GE(Rows("dir/summary.csv").size(), 6u * 30);
+    EXPECT_THAT(FilesIn("dir"),
+                IsSupersetOf({"regimes.csv", "regimes.md", "summary.md"}));
+}
+
+TEST_F(Iterate, IsSilentAboutRegimesWhereThereAreNone)
+{
+    Outcome o = Run(kQuick + std::string("--find-regimes --mode sequential "
+                                         "--bytes 64M --ratio 1 "
+                                         "--arms auto,auto2,ring/simple "
+                                         "-o dir"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(Rows("dir/regimes.csv"), IsEmpty());
+    EXPECT_THAT(o.out, Not(HasSubstr("regime")));
+}
+
+TEST_F(Iterate, KeepsWhatAnEarlierRunWrote)
+{
+    ASSERT_EQ(0, Run(kQuick + std::string("-o dir")).status);
+    const std::string before = Read("dir/rounds.csv");
+    Write("dir/notes.txt", "mine");
+
+    Outcome o = Run(kQuick + std::string("--seed 5 -o dir"));
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("--force"));
+    EXPECT_EQ(before, Read("dir/rounds.csv"));
+
+    o = Run(kQuick + std::string("--seed 5 --force -o dir"));
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_NE(before, Read("dir/rounds.csv"));
+    EXPECT_EQ("mine", Read("dir/notes.txt"));
+}
+
+// ---- verify --iterate ----
+
+constexpr const char *kVerify = "verify p.conf --iterate --on h200x2 -n 5 ";
+
+TEST_F(Iterate, VerifiesAPolicyByIterations)
+{
+    Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode overlap,fsdp --bytes 4M,16M "
+                                          "--ratio 1"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, testing::ContainsRegex(
+                           "overlap x 8, ratio 1 +4194304 .*ring/ll128/24 +"
+                           "faster"));
+    EXPECT_THAT(o.out, testing::ContainsRegex(
+                           "overlap x 8, ratio 1 +16777216 .*NCCL's own +"
+                           "same"));
+    EXPECT_THAT(o.out,
+                testing::ContainsRegex("fsdp x 8, ratio 1 +4194304 .*same"));
+    EXPECT_THAT(o.out, HasSubstr("4 sizes: 1 faster, 3 as NCCL's own"));
+}
+
+// The all-gathers run as without it, the reduce-scatters do not.
+TEST_F(Iterate, SeesWhatAPolicyDoesToEitherCollectiveOfFsdp)
+{
+    Write("p.conf", "reducescatter,0,inf,ring,simple,1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode fsdp --bytes 16M --ratio 1"));
+
+    EXPECT_EQ(1, o.status) << o.err;
+    EXPECT_THAT(o.out, testing::ContainsRegex("fsdp x 8, ratio 1 +16777216 .*"
+                                              "ring/simple/1 +SLOWER"));
+}
+
+TEST_F(Iterate, FailsAPolicyThatMakesIterationsLonger)
+{
+    Write("p.conf", "allreduce,0,inf,ring,simple,1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode sequential --bytes 16M "
+                                          "--gemm 4096,4096,1792"));
+
+    EXPECT_EQ(1, o.status) << o.err;
+    EXPECT_THAT(o.out, testing::ContainsRegex(
+                           "sequential x 1, 4096 x 4096 x 1792 +16777216 .*"
+                           "SLOWER"));
+}
+
+TEST_F(Iterate, VerifiesAsJson)
+{
+    Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run(kVerify + std::string("--mode overlap --bytes 4M "
+                                          "--ratio 1 --json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    const Json json = cli::Parse(o.out);
+    const cJSON *row =
+        cJSON_GetArrayItem(cJSON_GetObjectItem(json.get(), "sizes"), 0);
+    EXPECT_EQ("overlap", cli::String(row, "mode"));
+    EXPECT_EQ(8, Number(row, "layers"));
+    EXPECT_EQ("faster", cli::String(row, "verdict"));
+}
+
+TEST_F(Iterate, VerifyKeepsItsTwoKindsOfOptionsApart)
+{
+    Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    EXPECT_THAT(Run("verify p.conf --bytes 4M").err,
+                HasSubstr("expected --iterate with them"));
+    EXPECT_THAT(Run("verify p.conf --iterate -b 4M").err,
+                HasSubstr("expected --bytes with --iterate"));
+}
+
+// ---- what is wrong ----
+
+struct BadCase {
+    const char *arguments;
+    int status;
+    const char *why;
+};
+
+TEST_F(Iterate, SaysWhatIsWrong)
+{
+    const BadCase cases[] = {
+        {"--mode overlapped", 2, "--mode 'overlapped', expected"},
+        {"--mode overlap,overlap", 2, "--mode 'overlap,overlap', expected"},
+        {"--bytes 0", 2, "--bytes '0', expected sizes such as 1M,16M"},
+        {"--ratio 0", 2, "--ratio '0', expected ratios from 0.001 to 1000"},
+        {"--ratio nan", 2, "--ratio 'nan', expected"},
+        {"--gemm 64,64", 2, "--gemm '64,64', expected three sides"},
+        {"--gemm 64,64,64 --ratio 1", 2, "expected one of them"},
+        {"--compute mix", 2, "--compute 'mix', expected gemm or training"},
+        {"--layers 0", 2, "--layers '0'"},
+        {"--place there", 2, "--place 'there', expected in or out"},
+        {"--arms rnig", 2, "arm 'rnig', expected"},
+        {"-d int8 --bytes 1M", 1, "multiplies no matrices of"},
+        {"--format gif", 2, "--format 'gif', expected png or svg"},
+        {"--policy none.conf", 1, "none.conf: "},
+        {"--plugin none.so", 1, "--plugin 'none.so': no such file"},
+        {"--plugin " STP_ONE_CHANNEL " --on nowhere", 77, "nowhere"},
+        {"extra", 2, "'extra', expected options only"},
+        {"--rounds 1000", 1, "was recorded in"},
+        {"--procs 2,4", 2, "--procs with 2 numbers, expected one"},
+        {"--on h100x8 --procs 2", 2, "'h100x8' is recorded"},
+    };
+
+    for (const BadCase &c : cases) {
+        Outcome o = Run("iterate " + std::string(c.arguments));
+        EXPECT_EQ(c.status, o.status) << c.arguments;
+        EXPECT_THAT(o.err, HasSubstr(c.why)) << c.arguments;
+        if (c.status != 2) { // else argp says where help is
+            EXPECT_EQ(1u, Count(o.err, "\n")) << o.err;
+        }
+    }
+}
+
+TEST_F(Iterate, KeepsCompleteRoundsWhenInterrupted)
+{
+    pid_t child = Start("iterate --on h200x4 --no-plots --mode all -n 400 "
+                        "--bytes 1M,2M,3M,4M,5M,6M,7M,8M,9M,10M,11M,12M "
+                        "--ratio 0.5,0.6,0.7,0.8,0.9,1 --arms auto,ll128 "
+                        "-o dir");
+    WaitForFile("dir/rounds.csv");
+
+    kill(-child, SIGINT);
+
+    EXPECT_EQ(1, Wait(child));
+    EXPECT_THAT(Read("err"), MatchesRegex("steptune iterate: stopped after "
+                                          "[0-9]+ of [0-9]+ rounds\n"));
+    EXPECT_THAT(Read("out"), HasSubstr("ll128"));
+    EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
+    EXPECT_NE(nullptr, cli::Parse(Read("dir/summary.json")));
+    EXPECT_THAT(FilesIn("dir"), Each(Not(HasSubstr("tmp"))));
+}
+
+// ---- this machine's CPUs ----
+
+class IterateOnCpus : public Iterate
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        if (Run("iterate --backend gloo --procs 1 --bytes 1K --rounds 1 -n 1")
+                .status == 77)
+            GTEST_SKIP() << "this build has no Gloo";
+    }
+};
+
+constexpr const char *kGloo = "iterate --backend gloo --no-plots -w 1 ";
+
+TEST_F(IterateOnCpus, TimesIterationsOfProcesses)
+{
+    Outcome o = Run(kGloo + std::string("--procs 2 --bytes 4K --rounds 2 -n 3 "
+                                        "--mode all --layers 2 -o dir"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("2 processes"));
+    EXPECT_EQ(3u * 2 * 2, Rows("dir/rounds.csv").size());
+}
+
+// Rank 0, which is forked last, is the one that writes.
+class DeathOnCpus : public IterateOnCpus,
+                    public testing::WithParamInterface<bool>
+{
+};
+
+TEST_P(DeathOnCpus, IsToldAndLeavesWholeFiles)
+{
+    const bool of_writer = GetParam();
+    pid_t child = Start(kGloo + std::string("--procs 3 --bytes 64K "
+                                            "--rounds 100000 -n 5 -o dir"));
+    WaitForFile("dir/rounds.csv");
+    const std::vector<pid_t> ranks = ChildrenOf(child);
+    ASSERT_EQ(3u, ranks.size());
+
+    kill(of_writer ? ranks.back() : ranks.front(), SIGKILL);
+
+    EXPECT_EQ(1, Wait(child));
+    EXPECT_THAT(
+        Read("err"),
+        testing::ContainsRegex(std::string("rank ") + (of_writer ? "0" : "1") +
+                               " \\(process [0-9]+\\) was killed by signal 9"));
+    EXPECT_EQ(1u, Count(Read("err"), "\n")) << Read("err");
+    EXPECT_GE(Rows("dir/rounds.csv").size(), 2u);
+    EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
+    EXPECT_EQ('\n', Read("dir/rounds.csv").back());
+    if (!of_writer) {
+        EXPECT_NE(nullptr, cli::Parse(Read("dir/summary.json")));
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DeathOnCpus, testing::Bool(),
+                         [](const auto &i) {
+                             return i.param ? "writer" : "other";
+                         });
+
+TEST_F(IterateOnCpus, StopsInOrderWhenInterrupted)
+{
+    pid_t child = Start(kGloo + std::string("--procs 2 --bytes 64K "
+                                            "--rounds 100000 -n 5 -o dir"));
+    WaitForFile("dir/rounds.csv");
+
+    kill(-child, SIGINT);
+
+    EXPECT_EQ(1, Wait(child));
+    EXPECT_THAT(Read("err"), MatchesRegex("steptune iterate: stopped after "
+                                          "[0-9]+ of 100000 rounds\n"));
+    EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
+}
+
+} // namespace

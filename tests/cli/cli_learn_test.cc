@@ -1,0 +1,127 @@
+// steptune learn: jobs in words, strategies compared, and what is refused.
+#include <regex>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr const char *kQuick = "learn --plugin " STP_LEARNER
+                               " --strategies try,stay --steps 100 --seeds 2 "
+                               "--job allgather:4M,allreduce:64M:50 ";
+
+TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
+{
+    Outcome o = Run(kQuick);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out,
+                StartsWith("100 steps of allgather:4M,allreduce:64M:50 on the "
+                           "recorded machine h200x4 in mock NCCL, not on GPUs; "
+                           "2 seeds; times are recorded\n\nstrategy "));
+    for (const char *row :
+         {"\ntry +2 +", "\nstay +2 +0 +0 +0 +0 +\\+0.00 +\\+0.00 ",
+          "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-",
+          "\nmessage +best arm +over AUTO +try finds it +stay finds it\n",
+          "\nallgather 4M +ring/ll128 +1.372x +2 of 2 \\([0-9]+\\) +0 of 2 "
+          "\\(0\\)\n"})
+        EXPECT_TRUE(std::regex_search(o.out, std::regex(row))) << row << "\n"
+                                                               << o.out;
+    EXPECT_EQ(11u, Count(o.out, "\n"));
+}
+
+TEST_F(Cli, LearnRepeatsItselfExactly)
+{
+    const std::string first = Run(kQuick).out;
+
+    EXPECT_EQ(first, Run(kQuick).out);
+    EXPECT_NE(first, Run(kQuick + std::string("--seed 9")).out);
+}
+
+TEST_F(Cli, LearnWritesJson)
+{
+    Outcome o = Run(kQuick + std::string("--json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    std::unique_ptr<cJSON, void (*)(cJSON *)> json(cJSON_Parse(o.out.c_str()),
+                                                   cJSON_Delete);
+    ASSERT_NE(nullptr, json);
+    cJSON *rows = cJSON_GetObjectItem(json.get(), "strategies");
+    ASSERT_EQ(4, cJSON_GetArraySize(rows));
+    cJSON *stay = cJSON_GetArrayItem(rows, 1);
+    EXPECT_STREQ("stay",
+                 cJSON_GetStringValue(cJSON_GetObjectItem(stay, "strategy")));
+    EXPECT_EQ(0, cJSON_GetNumberValue(cJSON_GetObjectItem(stay, "lost")));
+    EXPECT_EQ(4, cJSON_GetNumberValue(cJSON_GetObjectItem(stay, "finals")));
+    cJSON *messages = cJSON_GetObjectItem(stay, "messages");
+    ASSERT_EQ(2, cJSON_GetArraySize(messages));
+    cJSON *gather = cJSON_GetArrayItem(messages, 0);
+    EXPECT_STREQ("ring/ll128",
+                 cJSON_GetStringValue(cJSON_GetObjectItem(gather, "best_arm")));
+    EXPECT_EQ(0, cJSON_GetNumberValue(cJSON_GetObjectItem(gather, "best")));
+}
+
+TEST_F(Cli, LearnLeavesNoPolicyOfWhatItPlayed)
+{
+    Outcome o = Run("learn --on h200x4 --strategies halving --objective gpu "
+                    "--job allgather:4M --steps 600 --seeds 1");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_TRUE(std::regex_search(o.out, std::regex("\nhalving .* 1 of 1 ")))
+        << o.out;
+    EXPECT_THAT(Files(), IsEmpty());
+    EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+// The learner then listens to no profiler: it settles by the file alone.
+TEST_F(Cli, LearnLetsTheJobWriteRewardsAndCleansUp)
+{
+    setenv("TMPDIR", dir_.c_str(), 1);
+    Outcome o = Run(kQuick + std::string("--objective file"));
+    unsetenv("TMPDIR");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_TRUE(std::regex_search(o.out, std::regex("\ntry .* 4 of 4 ")))
+        << o.out;
+    EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(Cli, LearnSaysWhatItCannotTake)
+{
+    struct {
+        const char *arguments;
+        int status;
+        const char *error;
+    } const cases[] = {
+        {"--job allfoo:4M", 2, "--job 'allfoo:4M', expected broadcast"},
+        {"--job allreduce", 2, "expected a size such as 4M after"},
+        {"--job allreduce:4M:x", 2, "expected microseconds of compute after"},
+        {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
+        {"--strategies epsilon,,halving", 2, "expected words such as"},
+        {"--strategies ucb", 2, "'ucb', expected halving, epsilon"},
+        {"--objective money", 2, "expected auto, gpu, step or file"},
+        {"--steps 19", 2, "--steps '19'"},
+        {"--seeds 0", 2, "--seeds '0'"},
+        {"--compute -1", 2, "--compute '-1', expected microseconds"},
+        {"--compute-noise lots", 2, "expected a share such as 5%"},
+        {"--nccl 1.0", 2, "--nccl '1.0', expected 2.21 to 2.30"},
+        {"more", 2, "'more', expected options only"},
+        {"--on nowhere", 77, "no recorded machine 'nowhere'"},
+        {"--plugin /nowhere.so", 1,
+         "'/nowhere.so' has no tuner that this NCCL would take"},
+    };
+    for (const auto &c : cases) {
+        Outcome o = Run(std::string("learn ") + c.arguments);
+        EXPECT_EQ(c.status, o.status) << c.arguments;
+        EXPECT_THAT(o.err, HasSubstr(c.error)) << c.arguments;
+        EXPECT_THAT(o.out, IsEmpty()) << c.arguments;
+    }
+}
+
+} // namespace

@@ -1,0 +1,209 @@
+// steptune plot, as a user runs it.
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr char kText[] = STP_FIXTURES "/timings/h200x4_all_reduce_perf.txt";
+
+class Plot : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        // What draws is tested in plot_test: here it copies the script.
+        Write("copy", "#!/bin/sh\nexec cat\n");
+        fs::permissions(dir_ / "copy", fs::perms::owner_all);
+        setenv("STEPTUNE_GNUPLOT", (dir_ / "copy").c_str(), 1);
+    }
+    void TearDown() override
+    {
+        unsetenv("STEPTUNE_GNUPLOT");
+        Cli::TearDown();
+    }
+};
+
+TEST_F(Plot, DrawsNcclTestsText)
+{
+    Outcome o = Run(std::string("plot ") + kText +
+                    " --out plots --format both --title 'A_b'");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("plots/allreduce_busbw_vs_size.png\n"
+              "plots/allreduce_busbw_vs_size.svg\n"
+              "plots/allreduce_latency_vs_size.png\n"
+              "plots/allreduce_latency_vs_size.svg\n",
+              o.out);
+    EXPECT_THAT(Read("plots/allreduce_busbw_vs_size.png"),
+                HasSubstr("set title 'A_b: All-reduce bus bandwidth, 4 ranks "
+                          "of NVIDIA H200, f32 sum'"));
+    EXPECT_THAT(Read("plots/allreduce_busbw_vs_size.svg"),
+                HasSubstr("set terminal svg "));
+}
+
+TEST_F(Plot, DrawsTheSameFromOurCsvAndJson)
+{
+    ASSERT_EQ(0, Run("sweep --collective allgather -o s.csv").status);
+    Write("s.json", Run("sweep --collective allgather --json").out);
+
+    EXPECT_EQ("allgather_busbw_vs_size.png\nallgather_latency_vs_size.png\n",
+              Run("plot s.csv").out);
+    EXPECT_EQ("json/allgather_busbw_vs_size.png\n"
+              "json/allgather_latency_vs_size.png\n",
+              Run("plot s.json --out json").out);
+
+    const std::string csv = Read("allgather_busbw_vs_size.png");
+    EXPECT_THAT(csv, HasSubstr("title 'ring/ll128'"));
+    const std::string json = Read("json/allgather_busbw_vs_size.png");
+    const char first_time[] = "set yrange"; // CSV has three decimals of each
+    EXPECT_EQ(csv.substr(0, csv.find(first_time)),
+              json.substr(0, json.find(first_time)));
+    EXPECT_EQ(csv.substr(csv.find("plot $d0")),
+              json.substr(json.find("plot $d0")));
+}
+
+TEST_F(Plot, StudiesSeveralFiles)
+{
+    const std::string head = "collective,bytes,round,algorithm,protocol,nNodes,"
+                             "nRanks,median_us,type\n";
+    Write("gloo.csv", "# backend: gloo\n" + head +
+                          "allreduce,100000000,0,auto,auto,1,2,80000,f32\n");
+    Write("mpi.csv", "# backend: mpi\n" + head +
+                         "allreduce,100000000,0,auto,auto,1,2,40000,f32\n");
+
+    Outcome o = Run("plot gloo.csv mpi.csv");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("full_results.md\nsummary_by_config.md\nanalysis.txt\n"
+              "allreduce_time_vs_datasize.png\n"
+              "allreduce_bandwidth_vs_datasize.png\n"
+              "allreduce_backend_comparison_100mb.png\n"
+              "allreduce_busbw_vs_size.png\nallreduce_latency_vs_size.png\n",
+              o.out);
+    EXPECT_THAT(Read("analysis.txt"),
+                StartsWith("mpi is the fastest: 2.00 times as fast as gloo "));
+    EXPECT_THAT(Read("full_results.md"), HasSubstr("| mpi | 2 | 1 | f32 |"));
+}
+
+TEST_F(Plot, WithoutGnuplotSaysSoAndLeavesNothing)
+{
+    setenv("STEPTUNE_GNUPLOT", "./no-such-gnuplot", 1);
+
+    Outcome o = Run(std::string("plot ") + kText);
+
+    EXPECT_EQ(77, o.status);
+    EXPECT_EQ("", o.out);
+    EXPECT_EQ("steptune plot: cannot run './no-such-gnuplot' to draw plots (No "
+              "such file or directory): install it (Debian: gnuplot-nox), or "
+              "name it in STEPTUNE_GNUPLOT\n",
+              o.err);
+    EXPECT_THAT(Files(), ElementsAre("copy"));
+}
+
+constexpr char kJournal[] =
+    "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"
+    "algorithm,protocol,channels,value,gain,gain_low,gain_high\n";
+
+TEST_F(Plot, DrawsTheJournalOfAJobThatLearned)
+{
+    const std::string line = "1,a,1,4,reward,0,allgather,4194304,5242879,";
+    Write("j.csv", kJournal + line + "auto,auto,,40,,,\n" + line +
+                       "ring,ll128,0,30,,,\n" + line + "ring,ll1");
+
+    Outcome o = Run("plot j.csv --out plots --format both --title 'A_b'");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("plots/journal_regret.png\nplots/journal_regret.svg\n"
+              "plots/journal_arms.png\nplots/journal_arms.svg\n",
+              o.out);
+    EXPECT_THAT(Read("plots/journal_regret.svg"),
+                AllOf(HasSubstr("set terminal svg "),
+                      HasSubstr("set title 'A_b: Time lost while learning'"),
+                      HasSubstr("'allgather, 4M to 5M, 4 ranks'"),
+                      HasSubstr("set label 1 'j.csv' at")));
+    EXPECT_THAT(Read("plots/journal_arms.png"),
+                AllOf(HasSubstr("'A_b: What ran while it was learned'"),
+                      HasSubstr("0 50 100 "), HasSubstr("'ring/ll128' at")));
+}
+
+// gnuplot itself, where it is installed, takes both scripts.
+TEST_F(Plot, DrawsJournalsThatGnuplotUnderstands)
+{
+    unsetenv("STEPTUNE_GNUPLOT");
+    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+        GTEST_SKIP() << "no gnuplot here";
+    Write("j.csv", std::string(kJournal) +
+                       "1,a,1,4,reward,0,allreduce,8,9,auto,auto,,40,,,\n"
+                       "9,a,1,4,settled,9,allreduce,8,9,auto,auto,,0,1,1,1\n");
+
+    Outcome o = Run("plot j.csv --format svg");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("", o.err);
+    EXPECT_THAT(Read("journal_regret.svg"), HasSubstr("Time lost while"));
+    EXPECT_THAT(Read("journal_arms.svg"), HasSubstr("What ran while"));
+}
+
+struct Refusal {
+    const char *name;
+    const char *arguments;
+    int status;
+    const char *err;
+};
+
+TEST_F(Plot, RefusesWhatItCannotRead)
+{
+    const Refusal cases[] = {
+        {"none", "", 2, "no measurements, expected files of `steptune sweep`"},
+        {"missing", "no.csv", 1, "no.csv: "},
+        {"csv", "bad.csv", 1, "bad.csv:2:1: 1 fields, expected 8"},
+        {"json", "bad.json", 1, "bad.json:1:"},
+        {"text", "bad.txt", 1, "bad.txt:1:29: test 'alltoall_perf'"},
+        {"old_text", "old.txt", 1,
+         "old.txt:4:1: a row without what collective it is of"},
+        {"format", "x.csv --format jpg", 2,
+         "--format 'jpg', expected png, svg or both"},
+        {"curves", "x.csv --curves 33", 2,
+         "--curves '33', expected a number from 1 to 32"},
+        {"collective", "x.csv --collective alltoall", 2,
+         "--collective 'alltoall', expected one of broadcast"},
+        {"journal", "bad_journal.csv", 1,
+         "bad_journal.csv:2:1: 2 fields, expected 16"},
+        {"empty journal", "empty.csv", 1,
+         "empty.csv: a journal without times: nothing was learned"},
+        {"journals", "empty.csv good.csv", 1,
+         "empty.csv: a journal, expected no other file beside it"},
+        {"journal last", "good.csv empty.csv", 1, "empty.csv: a journal"},
+        {"out", "good.csv --out good.csv/x", 1,
+         "cannot make the folder 'good.csv/x': Not a directory"},
+    };
+    const std::string head = "collective,bytes,round,algorithm,protocol,nNodes,"
+                             "nRanks,median_us\n";
+    Write("good.csv", head + "allreduce,8,0,auto,auto,1,2,5\n");
+    Write("bad.csv", head + "x\n");
+    Write("empty.csv", kJournal);
+    Write("bad_journal.csv", std::string(kJournal) + "1,2\n");
+    Write("bad.json", "{nothing}\n");
+    Write("bad.txt", "# Collective test starting: alltoall_perf\n");
+    Write("old.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on a device 0\n"
+                     "#  size  count  type  time  algbw  busbw\n8 2 float 1 1 "
+                     "1\n");
+
+    for (const Refusal &c : cases) {
+        SCOPED_TRACE(c.name);
+        Outcome o = Run(std::string("plot ") + c.arguments);
+        EXPECT_EQ(c.status, o.status);
+        EXPECT_EQ("", o.out);
+        EXPECT_THAT(o.err, HasSubstr(c.err));
+    }
+    EXPECT_EQ(0, Run("plot old.txt --collective allreduce").status);
+}
+
+} // namespace

@@ -1,0 +1,212 @@
+// steptune run: jobs with the plugin, and what is told of them.
+#include <csignal>
+#include <fstream>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using cli::Cli;
+using cli::Count;
+using cli::Json;
+using cli::Number;
+using cli::Outcome;
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr const char *kPolicy = "# two rules\n"
+                                "allreduce,0,65535,tree,ll,-1,-1,-1\n"
+                                "allreduce,1048576,inf,ring,simple,8,-1,-1\n";
+
+class Run : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        Write("steptune.conf", kPolicy);
+        cli::fs::create_directory(dir_ / "tmp");
+        setenv("TMPDIR", (dir_ / "tmp").c_str(), 1);
+        unsetenv("NCCL_TUNER_PLUGIN");
+    }
+    void TearDown() override
+    {
+        unsetenv("TMPDIR");
+        Cli::TearDown();
+    }
+    // A job on the recorded h200x4.
+    Outcome Job(const std::string &end_and_calls,
+                const std::string &options = "") const
+    {
+        return Cli::Run("run " + options +
+                        " -- " STP_MOCK_JOB " " STP_FIXTURES
+                        "/machines/h200x4 " +
+                        end_and_calls);
+    }
+    std::vector<std::string> LeftBehind() const
+    {
+        std::vector<std::string> names;
+        for (const auto &entry : cli::fs::directory_iterator(dir_ / "tmp"))
+            names.push_back(entry.path().filename());
+        return names;
+    }
+};
+
+TEST_F(Run, TellsWhatWasDecidedByWhichLineHowOften)
+{
+    Outcome o = Job("finalize 3x4096 2x5000 7x262144 1x2097152");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("", o.out);
+    EXPECT_THAT(
+        o.err,
+        AllOf(HasSubstr("steptune run: The plugin served 1 communicator in 1 "
+                        "process.\n"),
+              HasSubstr("2 of 2 rules apply"),
+              ContainsRegex("4 +allreduce +4096 +5000 +5 +tree/ll +"
+                            "steptune.conf:2\n"),
+              ContainsRegex("4 +allreduce +262144 +262144 +7 +NCCL's own +-"),
+              ContainsRegex("4 +allreduce +2097152 +2097152 +1 +"
+                            "ring/simple/8 +steptune.conf:3\n")));
+    EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+struct EndCase {
+    const char *end;
+    int status;
+};
+
+// As PyTorch does, few jobs destroy their communicators.
+TEST_F(Run, TellsItHoweverTheJobEnds)
+{
+    for (const EndCase &c : {EndCase{"0", 0}, {"7", 7}, {"crash", 128 + 6}}) {
+        Outcome o = Job(std::string(c.end) + " 3x4096");
+
+        EXPECT_EQ(c.status, o.status) << c.end;
+        EXPECT_THAT(o.err, ContainsRegex("4096 +4096 +3 +tree/ll")) << c.end;
+        EXPECT_THAT(LeftBehind(), IsEmpty());
+    }
+}
+
+TEST_F(Run, TellsItAsJson)
+{
+    Outcome o = Job("finalize 3x4096 1x262144", "--json");
+
+    ASSERT_EQ(0, o.status);
+    const Json json = cli::Parse(o.err);
+    ASSERT_NE(nullptr, json) << o.err;
+    const cJSON *rows = cJSON_GetObjectItem(json.get(), "decisions");
+    ASSERT_EQ(2, cJSON_GetArraySize(rows));
+    const cJSON *row = cJSON_GetArrayItem(rows, 0);
+    EXPECT_EQ(3, Number(row, "calls"));
+    EXPECT_EQ(2, Number(row, "line"));
+    EXPECT_EQ("tree",
+              cli::String(cJSON_GetObjectItem(row, "choice"), "algorithm"));
+    EXPECT_TRUE(cJSON_IsNull(
+        cJSON_GetObjectItem(cJSON_GetArrayItem(rows, 1), "choice")));
+}
+
+TEST_F(Run, SaysNothingIfThatIsAsked)
+{
+    Outcome o = Job("finalize 3x4096", "-q");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_EQ("", o.err);
+}
+
+TEST_F(Run, LeavesTheRestOfTheJobAlone)
+{
+    setenv("NCCL_ALGO", "tree", 1);
+    Outcome o = Cli::Run("run -- sh -c 'echo $NCCL_ALGO; cat; echo end >&2; "
+                         "basename $NCCL_TUNER_PLUGIN; "
+                         "basename $NCCL_TUNER_CONFIG_FILE'");
+    unsetenv("NCCL_ALGO");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_EQ("tree\nlibnccl-tuner-steptune.so\nsteptune.conf\n", o.out);
+    EXPECT_THAT(o.err, AllOf(HasSubstr("end\n"),
+                             HasSubstr("The plugin was not loaded")));
+}
+
+TEST_F(Run, SaysWhyThePluginSteppedAside)
+{
+    Outcome o = Cli::Run("run -- sh -c 'echo bad > steptune.conf; " STP_MOCK_JOB
+                         " " STP_FIXTURES "/machines/h200x4 0 2x4096'");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(o.err, AllOf(HasSubstr("Stepped aside, NCCL tuned alone: "),
+                             HasSubstr("steptune.conf:1"),
+                             ContainsRegex("4096 +4096 +2 +NCCL's own")));
+}
+
+TEST_F(Run, ReplacesAnotherPluginAndSaysSo)
+{
+    setenv("NCCL_TUNER_PLUGIN", "other", 1);
+    Outcome o = Job("finalize 1x4096");
+    unsetenv("NCCL_TUNER_PLUGIN");
+
+    EXPECT_THAT(o.err, AllOf(HasSubstr("NCCL_TUNER_PLUGIN=other is replaced"),
+                             HasSubstr("tree/ll")));
+}
+
+TEST_F(Run, TakesThePolicyFromWhereJobsHaveIt)
+{
+    Write("other.conf", "allreduce,0,inf,ring,ll,-1,-1,-1\n");
+
+    EXPECT_THAT(Job("0 1x4096", "--policy other.conf").err,
+                ContainsRegex("ring/ll +other.conf:1"));
+    setenv("NCCL_TUNER_CONFIG_FILE", "other.conf", 1);
+    EXPECT_THAT(Job("0 1x4096").err, ContainsRegex("ring/ll +other.conf:1"));
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+}
+
+struct BadCase {
+    const char *arguments;
+    int status;
+    const char *why;
+};
+
+TEST_F(Run, SaysWhatIsWrong)
+{
+    Write("bad.conf", "allreduce,0,inf,rong,ll,-1,-1,-1\n");
+    const BadCase cases[] = {
+        {"", 2, "no command, expected one"},
+        {"--policy none.conf -- true", 1, "none.conf: "},
+        {"--policy bad.conf -- true", 1, "bad.conf:1:17"},
+        {"-- ./nothing-there", 127, "cannot run './nothing-there'"},
+        {"-- ./steptune.conf", 126, "cannot run './steptune.conf'"},
+        {"--fast -- true", 2, "--fast"},
+    };
+
+    EXPECT_THAT(Cli::Run("run -- true").err,
+                testing::StartsWith("steptune run: The plugin was not"));
+    cli::fs::remove(dir_ / "steptune.conf");
+    EXPECT_EQ("steptune run: no policy, expected --policy FILE, "
+              "NCCL_TUNER_CONFIG_FILE or a steptune.conf here\n",
+              Cli::Run("run -- true").err);
+    Write("steptune.conf", kPolicy);
+    for (const BadCase &c : cases) {
+        Outcome o = Cli::Run("run " + std::string(c.arguments));
+        EXPECT_EQ(c.status, o.status) << c.arguments;
+        EXPECT_THAT(o.err, HasSubstr(c.why)) << c.arguments;
+    }
+}
+
+TEST_F(Run, PassesSignalsOnToTheJob)
+{
+    pid_t child = Start("run -- " STP_MOCK_JOB " " STP_FIXTURES
+                        "/machines/h200x4 wait 3x4096");
+    for (int i = 0; i < 3000 && Read("out") != "ready\n"; i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+
+    kill(child, SIGTERM); // not its group
+
+    EXPECT_EQ(40 + SIGTERM, Wait(child));
+    EXPECT_THAT(Read("err"), ContainsRegex("4096 +4096 +3 +tree/ll"));
+}
+
+} // namespace

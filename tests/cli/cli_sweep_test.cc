@@ -1,0 +1,249 @@
+// steptune sweep on this machine's CPUs, and what it prints and saves.
+#include <csignal>
+#include <iterator>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using cli::Cli;
+using cli::Count;
+using cli::Outcome;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr const char *kGloo = "sweep --backend gloo --rounds 2 -n 3 -w 1 ";
+
+// Size and #wrong, out of place and in place, of every row of nccl-tests' text.
+std::vector<std::vector<std::string>> Rows(const std::string &text)
+{
+    std::vector<std::vector<std::string>> rows;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::vector<std::string> w{std::istream_iterator<std::string>(words),
+                                   {}};
+        if (w.size() == 13 && isdigit(w[0][0]))
+            rows.push_back({w[0], w[8], w[12]});
+    }
+    return rows;
+}
+
+class CliSweep : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        if (Run("sweep --backend gloo --procs 1 -b 8 -e 8 -n 1").status == 77)
+            GTEST_SKIP() << "this build has no Gloo";
+    }
+};
+
+TEST_F(CliSweep, PrintsWhatNcclTestsPrintAndSavesWhatItMeasured)
+{
+    Outcome o = Run(kGloo + std::string("--procs 2 -b 1K -e 4K -o s.csv"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, StartsWith("# steptune version "));
+    EXPECT_THAT(o.out, AllOf(HasSubstr("# 2 processes on "), HasSubstr("Gloo"),
+                             HasSubstr("here and now"),
+                             HasSubstr("# Out of bounds values : 0 OK"),
+                             HasSubstr("# Avg bus bandwidth    : ")));
+    EXPECT_THAT(Rows(o.out), ElementsAre(ElementsAre("1024", "0", "0"),
+                                         ElementsAre("2048", "0", "0"),
+                                         ElementsAre("4096", "0", "0")));
+    // three sizes, two places, two rounds
+    const std::string csv = Read("s.csv");
+    EXPECT_THAT(csv, HasSubstr("# backend: gloo"));
+    EXPECT_EQ(12u, Count(csv, "allreduce,"));
+}
+
+TEST_F(CliSweep, MeasuresOneNumberOfProcessesAfterTheOther)
+{
+    Outcome o = Run(kGloo + std::string("--procs 1,3,2 -b 4K -e 4K --json"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    const cli::Json json = cli::Parse(o.out);
+    ASSERT_NE(nullptr, json);
+    std::vector<int> ranks;
+    const cJSON *row = nullptr;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItem(json.get(), "measurements"))
+    {
+        ranks.push_back(static_cast<int>(cli::Number(row, "nRanks")));
+        EXPECT_EQ(0, cli::Number(row, "n_wrong"));
+    }
+    EXPECT_THAT(ranks, ElementsAre(1, 1, 1, 1, 3, 3, 3, 3, 2, 2, 2, 2));
+}
+
+TEST_F(CliSweep, TakesTypesOperationsRootsAndSteps)
+{
+    Outcome o = Run(kGloo + std::string("--procs 2 --collective reduce "
+                                        "-d half -o max -r 1 -b 1000 -e 3000 "
+                                        "-i 1000 --format csv"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ(12u, Count(o.out, ",f16,max,1,"));
+    for (const char *size : {"reduce,1000,", "reduce,2000,", "reduce,3000,"})
+        EXPECT_EQ(4u, Count(o.out, size)) << size;
+}
+
+TEST_F(CliSweep, RoundsASizeUpToAnElementOfEveryRank)
+{
+    Outcome o = Run(kGloo + std::string("--procs 3 --collective allgather "
+                                        "-b 8 -e 8"));
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(Rows(o.out), ElementsAre(ElementsAre("12", "0", "0")));
+}
+
+TEST_F(CliSweep, TakesAllTypesAndLeavesOutWhatTheBackendLacks)
+{
+    Outcome o = Run("sweep --backend gloo --procs 2 -b 8 -e 8 -n 1 -w 0 "
+                    "--rounds 1 -d all -o min --format csv");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    for (const char *type :
+         {"i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16"})
+        EXPECT_EQ(2u, Count(o.out, "," + std::string(type) + ",min,")) << type;
+    EXPECT_EQ("steptune sweep: left out: CPUs do not reduce fp8e4m3\n"
+              "steptune sweep: left out: CPUs do not reduce fp8e5m2\n",
+              o.err);
+}
+
+TEST_F(CliSweep, RefusesWhatTheBackendCannotDo)
+{
+    const struct {
+        const char *arguments;
+        int status;
+        const char *text;
+    } cases[] = {
+        {"--procs 2 -r 2 --collective broadcast -e 8", 1,
+         "root 2, expected one of the 2 ranks, from 0"},
+        {"--procs 2 -d fp8e4m3 -b 8 -e 8", 1, "fp8e4m3"},
+        {"--procs 2 --arms ring/ll -e 8", 1, "none can be forced on gloo"},
+        {"--procs 2 -b 1M -e 1K", 1, "sizes from 1048576 to 1024"},
+        {"--procs 2 -e 100000G", 1, "memory"},
+        {"--procs 2 -e 8 -o no/such/folder.csv", 1, "'no/such/folder.csv'"},
+        {"--procs 0", 2, "--procs '0', expected numbers from 1"},
+        {"--procs 2 --format xml", 2, "--format 'xml', expected nccl"},
+        {"--procs 2 -o summ", 2, "-o 'summ', expected sum"},
+        {"--procs 2 -d int7", 2, "-d 'int7', expected all, i8"},
+    };
+    for (const auto &c : cases) {
+        Outcome o = Run("sweep --backend gloo " + std::string(c.arguments));
+        EXPECT_EQ(c.status, o.status) << c.arguments << o.err;
+        EXPECT_THAT(o.err, HasSubstr(c.text)) << c.arguments;
+        EXPECT_EQ(c.status == 2 ? 2u : 1u, Count(o.err, "\n")) << o.err;
+    }
+}
+
+TEST_F(CliSweep, SaysWhichRankDiedAndKeepsWhatItHad)
+{
+    pid_t child = Start(kGloo + std::string("--procs 3 -b 8 -e 256M -o s.csv"));
+    WaitForFile("s.csv");
+    const std::vector<pid_t> ranks = ChildrenOf(child);
+    ASSERT_EQ(3u, ranks.size());
+
+    kill(ranks.back(), SIGKILL);
+
+    EXPECT_EQ(1, Wait(child));
+    EXPECT_THAT(Read("err"), testing::ContainsRegex(
+                                 "rank [0-9] \\(process [0-9]+\\) was killed "
+                                 "by signal 9"));
+    EXPECT_EQ(1u, Count(Read("err"), "\n")) << Read("err");
+    EXPECT_GE(Count(Read("s.csv"), "allreduce,"), 4u);
+}
+
+TEST_F(CliSweep, StopsInOrderWhenInterrupted)
+{
+    pid_t child = Start(kGloo + std::string("--procs 2 -b 8 -e 256M -o s.csv"));
+    WaitForFile("s.csv");
+
+    kill(-child, SIGINT);
+
+    EXPECT_EQ(1, Wait(child));
+    EXPECT_THAT(Read("err"),
+                testing::MatchesRegex(
+                    "steptune sweep: stopped after [0-9]+ of 26 sizes\n"));
+    EXPECT_THAT(Read("out"), HasSubstr("# Avg bus bandwidth"));
+    EXPECT_EQ(0u, Count(Read("s.csv"), "allreduce,") % 4);
+}
+
+TEST_F(CliSweep, JoinsThoseThatTorchrunStarted)
+{
+    std::vector<pid_t> ranks;
+    const std::string port = std::to_string(20000 + getpid() % 12000);
+    setenv("WORLD_SIZE", "2", 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", port.c_str(), 1);
+    for (int r = 0; r < 2; r++) {
+        setenv("RANK", std::to_string(r).c_str(), 1);
+        setenv("LOCAL_RANK", std::to_string(r).c_str(), 1);
+        ranks.push_back(Start(kGloo + std::string("-b 4K -e 4K -o s") +
+                              std::to_string(r) + ".csv"));
+    }
+    for (const char *name :
+         {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK"})
+        unsetenv(name);
+
+    for (pid_t rank : ranks)
+        EXPECT_EQ(0, Wait(rank)) << Read("err");
+
+    EXPECT_EQ(4u, Count(Read("s0.csv"), ",2,3,")); // ranks, iterations
+    EXPECT_THAT(Files(), Not(testing::Contains("s1.csv")));
+}
+
+#ifdef STP_TEST_MPI
+
+TEST_F(Cli, SweepStartsMpirunAndJoinsWhatItStarted)
+{
+    Outcome o = Run("sweep --backend mpi --procs 2,1 --rounds 1 -n 2 -w 1 "
+                    "-b 4K -e 8K -o s.csv");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ(2u, Count(o.out, "Open MPI"));
+    EXPECT_EQ(4u, Rows(o.out).size());
+    EXPECT_THAT(Read("s.csv"), HasSubstr("# backend: mpi"));
+    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,2,2,"));
+    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,1,2,"));
+}
+
+TEST_F(Cli, SweepTakesNoMoreProcessesThanMpirunStarted)
+{
+    Outcome o = Run("--version >/dev/null; " STP_MPIRUN
+                    " --oversubscribe --allow-run-as-root -np 2 " STP_STEPTUNE
+                    " sweep --backend mpi --procs 4 -e 8");
+
+    EXPECT_NE(0, o.status);
+    EXPECT_THAT(o.err, HasSubstr("--procs 4, but mpi started 2"));
+}
+
+#endif
+
+TEST_F(Cli, SweepPrintsARecordedMachineAsNcclTestsDo)
+{
+    Outcome o = Run("sweep --on h200x4 --collective allreduce --arms auto "
+                    "-b 1M -e 4M --format nccl");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("recorded times in mock NCCL"));
+    EXPECT_THAT(Rows(o.out), ElementsAre(ElementsAre("1048576", "N/A", "N/A"),
+                                         ElementsAre("2097152", "N/A", "N/A"),
+                                         ElementsAre("4194304", "N/A", "N/A")));
+}
+
+TEST_F(Cli, SweepSaysWhereItRunsWithoutAGpu)
+{
+    Outcome o = Run("sweep --collective allreduce -b 1M -e 1M --arms auto");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "
+                                  "recorded times in mock NCCL"));
+}
+
+} // namespace

@@ -1,0 +1,131 @@
+// Wrong usage, help, and where machines are found.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+// ---- wrong usage ----
+
+struct UsageCase {
+    const char *arguments;
+    int status;
+    const char *message;
+};
+
+TEST_F(Cli, AnswersWrongUsageWithOneSentence)
+{
+    const UsageCase cases[] = {
+        {"", 2, nullptr},
+        {"tun", 2, "steptune: no command 'tun'; `steptune --help` lists them"},
+        {"tune --no-such", 2, "unrecognized option '--no-such'"},
+        {"tune extra", 2, "'extra', expected options only"},
+        {"tune --min-gain 2x", 2, "--min-gain '2x', expected a share"},
+        {"tune --min-gain -1%", 2, "--min-gain '-1%', expected a share"},
+        {"sweep -b 8x", 2, "-b '8x', expected a size such as 8, 64K or 1G"},
+        {"sweep -b 2M -e 1M", 1, "sizes from 2097152 to 1048576 by 2"},
+        {"sweep -f 1", 2, "-f '1', expected a number above 1"},
+        {"sweep -n 0", 2, "-n '0', expected a number from 1"},
+        {"sweep --arms rnig/ll", 2, "arm 'rnig/ll', expected auto, auto2, all"},
+        {"sweep --channels 65", 2, "channels '65', expected 1 to 64"},
+        {"sweep --collective all", 2, "--collective 'all', expected each"},
+        {"sweep --collective allreduce,allreduce", 2, "at most once"},
+        {"sweep --seed x", 2, "--seed 'x', expected a number"},
+        {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
+        {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
+        {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
+        {"sweep -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
+        {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
+        {"sweep --on cpu --backend nccl", 1, "--backend nccl does not run on"},
+        {"derive", 2, "no measurements, expected files"},
+        {"derive missing.csv", 1,
+         "missing.csv: cannot be opened: No such file"},
+        {"tune -o .", 2, "-o '.' is a folder or a device, expected a file"},
+        {"tune -o no/", 2, "-o 'no/' is a folder or a device, expected a file"},
+        {"derive .", 1, ".: is a directory"},
+        {"verify", 2, "no policy, expected a file"},
+        {"verify a b", 2, "'b', expected one policy"},
+        {"verify missing.conf", 1,
+         "missing.conf: cannot be opened: No such file"},
+        {"explain", 2, "nothing to explain, expected --plugin or --policy"},
+        {"explain --policy x -e 1", 2, "-e '1', expected a size from 1K"},
+        {"explain --policy x --why 0", 2, "--why '0', expected a size from 1"},
+        {"explain --policy x --collective all", 2,
+         "--collective 'all', expected one of broadcast, "},
+        {"explain --policy x --why 1 --diff y", 2,
+         "expected one of --why, --diff and --golden"},
+        {"explain --policy x --update", 2, "--update alone, expected --golden"},
+    };
+
+    for (const UsageCase &c : cases) {
+        SCOPED_TRACE(c.arguments);
+        Outcome o = Run(c.arguments);
+        EXPECT_EQ(c.status, o.status);
+        EXPECT_THAT(o.out, IsEmpty());
+        EXPECT_THAT(o.err,
+                    HasSubstr(c.message != nullptr ? c.message : "Usage:"));
+    }
+    EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(Cli, HelpsOnEveryCommand)
+{
+    EXPECT_EQ(0, Run("--help").status);
+    EXPECT_THAT(Run("--version").out, StartsWith("steptune "));
+    for (const char *command :
+         {"tune", "sweep", "derive", "verify", "explain"}) {
+        Outcome o = Run(std::string(command) + " --help");
+        EXPECT_EQ(0, o.status);
+        EXPECT_THAT(o.out,
+                    StartsWith(std::string("Usage: steptune ") + command));
+    }
+}
+
+TEST_F(Cli, FailsIfItsOutputIsLost)
+{
+    if (access("/dev/full", W_OK) != 0)
+        GTEST_SKIP() << "no /dev/full here";
+
+    int status = std::system(
+        STP_STEPTUNE
+        " sweep --collective allreduce -n 2 >/dev/full 2>/dev/null");
+
+    EXPECT_EQ(1, WEXITSTATUS(status));
+}
+
+// ---- machines ----
+
+TEST_F(Cli, TakesAMachineByItsFolder)
+{
+    fs::create_directory(dir_ / "mine");
+    for (const char *file : {"machine.csv", "graphs.xml"})
+        fs::copy(fs::path(STP_FIXTURES "/machines/h200x4") / file,
+                 dir_ / "mine" / file);
+
+    EXPECT_THAT(Run("sweep --on ./mine -b 1M -e 1M").out,
+                StartsWith("mine: 4 x NVIDIA H200"));
+    setenv("STEPTUNE_MACHINES", dir_.c_str(), 1);
+    EXPECT_THAT(Run("sweep --on mine -b 1M -e 1M").out,
+                StartsWith("mine: 4 x NVIDIA H200"));
+}
+
+TEST_F(Cli, SaysWhatIsWrongWithAMachine)
+{
+    fs::create_directory(dir_ / "empty");
+
+    Outcome o = Run("sweep --on ./empty");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("machine.csv"));
+}
+
+} // namespace

@@ -1,0 +1,415 @@
+// steptune tune, sweep, derive and verify: what they measure, write and refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <map>
+#include <regex>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+using testing::StrEq;
+
+// ---- tune ----
+
+struct GainCase {
+    const char *collective;
+    double bytes;
+    double gain;
+    const char *choice; // algorithm/protocol
+};
+
+TEST_F(Cli, TuneFindsTheRecordedGainsAndIsNowhereSlower)
+{
+    // As measured on 4 x H200: medians of four interleaved rounds.
+    const GainCase known[] = {{"allgather", 3905536, 1.38, "ring/ll128"},
+                              {"reducescatter", 3905536, 1.20, "ring/ll"},
+                              {"allreduce", 9536512, 1.07, "ring/ll128"}};
+
+    Outcome o = Run("tune --on h200x4 --json");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    Json root = Parse(o.out);
+    ASSERT_NE(nullptr, root);
+    std::map<std::string, int> verdicts;
+    size_t found = 0;
+    const cJSON *size;
+    cJSON_ArrayForEach(size, cJSON_GetObjectItem(root.get(), "sizes"))
+    {
+        verdicts[String(size, "verdict")]++;
+        const cJSON *choice = cJSON_GetObjectItem(size, "choice");
+        for (const GainCase &c : known)
+            if (String(size, "collective") == c.collective &&
+                Number(size, "bytes") == c.bytes) {
+                found++;
+                EXPECT_NEAR(c.gain, Number(size, "gain"), 0.015);
+                EXPECT_EQ(c.choice, String(choice, "algorithm") + "/" +
+                                        String(choice, "protocol"));
+            }
+    }
+    EXPECT_EQ(3u, found);
+    EXPECT_EQ(0, verdicts["SLOWER"]);
+    EXPECT_GT(verdicts["faster"], 20);
+    EXPECT_GT(verdicts["same"], 50) << "where NCCL is best it is left alone";
+    EXPECT_THAT(Read("steptune.report.txt"),
+                HasSubstr(", best at a measured size 1.3"))
+        << "one between measured sizes seems to gain more";
+    EXPECT_THAT(Files(),
+                ElementsAre("steptune.conf", "steptune.conf.overlap",
+                            "steptune.conf.verified.txt",
+                            "steptune.iterations.csv", "steptune.report.html",
+                            "steptune.report.txt", "steptune.sweep.csv",
+                            "steptune.verify.csv"));
+}
+
+TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
+{
+    Outcome o = Run("tune --collective allreduce");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.err, testing::MatchesRegex(
+                           "steptune tune: sweep [0-9.]+ s, refine [0-9.]+ s, "
+                           "iterate [0-9.]+ s, verify [0-9.]+ s, [0-9.]+ s in "
+                           "all\n"))
+        << "no progress bar into a pipe";
+    EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "
+                                  "recorded times in mock NCCL, not a live "
+                                  "measurement\n"));
+    EXPECT_THAT(o.out, HasSubstr("/libnccl-tuner-steptune.so\n"));
+    EXPECT_THAT(o.out, HasSubstr("export NCCL_TUNER_CONFIG_FILE=" +
+                                 (dir_ / "steptune.conf").string()));
+}
+
+TEST_F(Cli, TuneGivesTheSameTwiceAndOtherDrawsForAnotherSeed)
+{
+    Outcome a = Run("tune --collective allreduce -n 5 -o a.conf");
+    Outcome b = Run("tune --collective allreduce -n 5 -o b.conf");
+    Outcome c = Run("tune --collective allreduce -n 5 -o c.conf --seed 2");
+
+    EXPECT_EQ(0, a.status);
+    EXPECT_EQ(Read("a.sweep.csv"), Read("b.sweep.csv"));
+    EXPECT_NE(Read("a.sweep.csv"), Read("c.sweep.csv"));
+}
+
+// Between two sizes NCCL's own choice changes to something better than the arm
+// that won at the first: a rule that reaches halfway would lose there.
+TEST_F(Cli, TuneDropsARuleThatLosesBetweenTheSizesMeasured)
+{
+    fs::create_directory(dir_ / "m");
+    for (const char *file : {"machine.csv", "graphs.xml"})
+        fs::copy(fs::path(STP_FIXTURES "/machines/h200x4") / file,
+                 dir_ / "m" / file);
+    std::string csv = "# made for this test\n"
+                      "collective,bytes,algorithm,protocol,channels,nRanks,run,"
+                      "round,iters,mean_us,median_us,p95_us,min_us\n";
+    struct Row {
+        const char *bytes, *proto;
+        double us;
+    };
+    for (const Row &r :
+         {Row{"2400000", "ll", 60}, Row{"2400000", "ll128", 52},
+          Row{"2400000", "simple", 50}, Row{"3600000", "ll", 90},
+          Row{"3600000", "ll128", 55}, Row{"3600000", "simple", 62}})
+        for (int round = 1; round <= 3; round++) {
+            std::string us = std::to_string(r.us + 0.01 * round);
+            csv += std::string("allreduce,") + r.bytes + ",ring," + r.proto +
+                   ",0,4,window," + std::to_string(round) + ",20," + us + "," +
+                   us + "," + us + "," + us + "\n";
+        }
+    Write("m/timings.csv", csv);
+
+    Outcome o = Run("tune --on ./m");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr(" 0 slower"));
+    EXPECT_THAT(o.out, HasSubstr("Wrote steptune.conf (0 rules)"));
+    EXPECT_THAT(Read("steptune.report.txt"),
+                HasSubstr("1 further rules were dropped"));
+    EXPECT_THAT(Read("steptune.conf"), HasSubstr("# No rule: "));
+}
+
+TEST_F(Cli, TuneRefusesToMakeAPolicyOfAModel)
+{
+    Outcome o = Run("tune --on h100x8");
+
+    EXPECT_EQ(77, o.status);
+    EXPECT_THAT(o.err, HasSubstr("machine 'h100x8' was never timed in "
+                                 "interleaved rounds"));
+    EXPECT_THAT(Files(), IsEmpty());
+}
+
+// A copy of the program that has no plugin beside it cannot verify.
+TEST_F(Cli, TuneLeavesNoPolicyThatItCouldNotVerify)
+{
+    fs::create_directory(dir_ / "bin");
+    fs::copy(STP_STEPTUNE, dir_ / "bin/steptune");
+    Write("steptune.conf", "# old\n");
+
+    int status = std::system(("cd '" + dir_.string() +
+                              "' && bin/steptune tune --collective allreduce "
+                              "-n 2 --on " STP_FIXTURES "/machines/h200x4 "
+                              ">/dev/null 2>&1")
+                                 .c_str());
+
+    EXPECT_EQ(1, WEXITSTATUS(status));
+    EXPECT_EQ("# old\n", Read("steptune.conf"));
+    EXPECT_THAT(Files(), ElementsAre("bin", "steptune.conf"))
+        << "which it knows before it measures";
+}
+
+TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
+{
+    Outcome o = Run("tune --collective allreduce -n 2 -o no/such/folder.conf");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, StartsWith("steptune tune: cannot write "
+                                  "'no/such/folder.sweep.csv'"));
+    EXPECT_THAT(Files(), IsEmpty());
+}
+
+// ---- sweep, derive, verify ----
+
+TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
+{
+    ASSERT_EQ(0, Run("sweep --collective allgather -o s.csv").status);
+    Outcome derived = Run("derive s.csv -o p.conf");
+    Outcome verified = Run("verify p.conf");
+
+    ASSERT_EQ(0, derived.status) << derived.err;
+    EXPECT_THAT(derived.out, HasSubstr("ring/ll128"));
+    EXPECT_EQ(0, verified.status) << verified.err;
+    EXPECT_THAT(verified.out, HasSubstr(" 0 slower"));
+    EXPECT_THAT(verified.out, HasSubstr("interpolated"))
+        << "sizes that derive did not see";
+}
+
+TEST_F(Cli, DerivePrintsThePolicyIfItHasNowhereToGo)
+{
+    ASSERT_EQ(0, Run("sweep --collective allgather -o s.csv").status);
+
+    Outcome o = Run("derive s.csv --portable --min-gain 30%");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(o.out, HasSubstr("\nallgather,"));
+    EXPECT_THAT(o.out, HasSubstr(",ring,ll128,-1,1,4\n"));
+    EXPECT_THAT(o.out, HasSubstr("at least 30 percent"));
+}
+
+TEST_F(Cli, DeriveWillNotCountAFileTwice)
+{
+    ASSERT_EQ(0, Run("sweep --collective allreduce -n 2 -o s.csv").status);
+
+    Outcome o = Run("derive s.csv ./s.csv");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err,
+                StrEq("steptune derive: ./s.csv: given twice, its rounds "
+                      "would count twice\n"));
+}
+
+TEST_F(Cli, VerifySaysHowManyRulesAreForTheMachine)
+{
+    Write("p.conf", "collective,algorithm,protocol,nRanks,gpu\n"
+                    "allreduce,tree,ll,4,NVIDIA A100-SXM4-80GB\n"
+                    "allgather,ring,ll,8,*\n"
+                    "reduce,ring,ll,2-4,NVIDIA H200\n");
+
+    EXPECT_THAT(Run("verify p.conf --collective allreduce -n 2").out,
+                HasSubstr("\n1 of 3 rules apply to it\n"));
+}
+
+TEST_F(Cli, DeriveMakesNoRuleOfSinglePasses)
+{
+    // Sizes that were recorded in one pass only, arm after arm.
+    ASSERT_EQ(0, Run("sweep -b 8 -e 64K -o s.csv").status);
+
+    Outcome o = Run("derive s.csv");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(Read("s.csv"), HasSubstr(",single_pass\n"));
+    EXPECT_THAT(o.out, HasSubstr("# No rule: "));
+}
+
+TEST_F(Cli, DeriveMakesNoRuleOfChannelCountsThatWereTimedInOnePass)
+{
+    ASSERT_EQ(0, Run("sweep --collective allreduce --arms ring/ll "
+                     "--channels 4,8,16,24 -b 8 -e 1M -o s.csv")
+                     .status);
+
+    Outcome o = Run("derive s.csv");
+
+    EXPECT_THAT(o.out, HasSubstr("# No rule: "));
+}
+
+TEST_F(Cli, VerifyFailsAPolicyThatIsSlower)
+{
+    Write("slow.conf", "allreduce,0,inf,tree,simple,1,-1,-1\n");
+
+    Outcome o = Run("verify slow.conf --collective allreduce");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.out, HasSubstr("SLOWER"));
+    EXPECT_THAT(o.out, Not(HasSubstr(" 0 slower")));
+}
+
+TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
+{
+    Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
+
+    Outcome o = Run("verify p.conf --collective allgather --proof");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("p.conf against NCCL's own choice\n" + o.out,
+              Read("p.conf.verified.txt"));
+    EXPECT_THAT(Read("p.conf.verified.csv"), HasSubstr(",plugin,plugin,"));
+    EXPECT_EQ(0, Run("derive p.conf.verified.csv").status);
+}
+
+TEST_F(Cli, VerifyLeavesNothingBesideThePolicyUnlessAsked)
+{
+    Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    Run("verify p.conf --collective allreduce -n 2");
+
+    EXPECT_THAT(Files(), testing::ElementsAre("p.conf"));
+}
+
+TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
+{
+    const char line[] = "4 rounds; AUTO spreads by [0-9.]+ percent \\(worst "
+                        "size [0-9.]+\\); drift from first to last third "
+                        "[-+][0-9.]+ percent .*; gains from [0-9.]+ percent "
+                        "up stand out from noise\n";
+    Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
+
+    EXPECT_THAT(Run("sweep --collective allgather -b 3M -e 6M").out,
+                testing::ContainsRegex(line));
+    EXPECT_THAT(Run("verify p.conf --collective allgather").out,
+                testing::ContainsRegex(line));
+}
+
+TEST_F(Cli, TuneSaysIfTheMachineIsTooUnsteadyForTheGainsAskedFor)
+{
+    Outcome o = Run("tune --collective allgather --min-gain 0.01% -o t.conf");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(o.err, testing::ContainsRegex(
+                           "warning: too noisy for --min-gain 0.01%: only "
+                           "gains from [0-9.]+ percent up stand out"));
+    EXPECT_THAT(Read("t.conf"), HasSubstr("AUTO spreads by"));
+}
+
+TEST_F(Cli, VerifyRefusesABadPolicyByLineAndColumn)
+{
+    Write("bad.conf", "# fine\nallreduce,0,inf,rnig,simple,1,-1,-1\n");
+
+    Outcome o = Run("verify bad.conf");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, StartsWith("steptune verify: bad.conf:2:17: unknown "
+                                  "algorithm 'rnig'"));
+    EXPECT_THAT(o.out, IsEmpty());
+}
+
+TEST_F(Cli, SweepPrintsWhatItMeasuredAsJson)
+{
+    Outcome o =
+        Run("sweep --collective allreduce -b 1M -e 1M --arms ring/ll128 "
+            "--rounds 2 --json");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    Json root = Parse(o.out);
+    ASSERT_NE(nullptr, root);
+    EXPECT_EQ("NVIDIA H200", String(root.get(), "gpu"));
+    const cJSON *rows = cJSON_GetObjectItem(root.get(), "measurements");
+    ASSERT_EQ(4, cJSON_GetArraySize(rows));
+    const cJSON *row = cJSON_GetArrayItem(rows, 1);
+    EXPECT_EQ("ring/ll128", String(row, "arm"));
+    EXPECT_EQ(1 << 20, Number(row, "bytes"));
+    EXPECT_GT(Number(row, "median_us"), 0);
+}
+
+TEST_F(Cli, DeriveMarksModelledTimes)
+{
+    Run("sweep --on h100x8 -b 1M -e 2M --arms ring/ll --collective allreduce "
+        "-o m.csv");
+    Outcome o = Run("derive m.csv -o p.conf");
+
+    EXPECT_THAT(o.out,
+                HasSubstr("From times of h100x8 (NVIDIA H100 80GB HBM3, NCCL "
+                          "2.28.9): 4 modelled\n"));
+}
+
+TEST_F(Cli, SweepMarksModelledTimes)
+{
+    Outcome o = Run("sweep --on h100x8 -b 1M -e 2M");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, StartsWith("h100x8: "));
+    EXPECT_THAT(o.out, HasSubstr("modelled by NCCL's cost model"));
+    EXPECT_THAT(o.out, HasSubstr("nvls/simple"));
+}
+
+TEST_F(Cli, SweepWillNotCountARecordedRoundTwice)
+{
+    Outcome o = Run("sweep --rounds 5 --collective allreduce");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("5 rounds, but machine 'h200x4' was recorded "
+                                 "in 4"));
+}
+
+// ---- interruption ----
+
+// By the mask of caught signals that the kernel shows.
+void WaitUntilItCatches(pid_t pid, int signal)
+{
+    const std::string path = "/proc/" + std::to_string(pid) + "/status";
+
+    for (;;) {
+        std::ifstream status(path);
+        std::string line;
+        ASSERT_TRUE(status) << "it has ended";
+        while (std::getline(status, line))
+            if (line.rfind("SigCgt:", 0) == 0 &&
+                (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1))
+                return;
+        usleep(1000);
+    }
+}
+
+TEST_F(Cli, KeepsWhatWasMeasuredWhenItIsInterrupted)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        if (chdir(dir_.c_str()) != 0 || !freopen("/dev/null", "w", stdout) ||
+            !freopen("/dev/null", "w", stderr))
+            _exit(99);
+        execl(STP_STEPTUNE, "steptune", "sweep", "-n", "2000", "-o", "s.csv",
+              nullptr);
+        _exit(99);
+    }
+    WaitUntilItCatches(child, SIGINT);
+    kill(child, SIGINT);
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(1, WEXITSTATUS(status));
+    EXPECT_EQ(0, Run("derive s.csv").status) << "a complete file";
+    EXPECT_THAT(Files(), ElementsAre("s.csv"));
+}
+
+} // namespace

@@ -1,0 +1,189 @@
+// What keys and arms are, and what epsilon-greedy decides of them.
+#include <gmock/gmock.h>
+
+#include "core/learn/bandit_job.h"
+
+namespace
+{
+
+using namespace bandit_job;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// ---- names, bands, rules ----
+
+TEST(BanditNames, GoBothWays)
+{
+    EXPECT_STREQ("halving", stp_strategy_name(STP_STRATEGY_HALVING));
+    EXPECT_EQ(STP_STRATEGY_EPSILON, stp_strategy_from_name("epsilon,", 7));
+    EXPECT_EQ(-1, stp_strategy_from_name("epsilon", 6));
+}
+
+struct BandCase {
+    stp_strategy strategy;
+    uint64_t n_bytes, min, max;
+};
+
+constexpr BandCase kBands[] = {
+    {STP_STRATEGY_EPSILON, 0, 0, 1},
+    {STP_STRATEGY_EPSILON, 1, 0, 1},
+    {STP_STRATEGY_EPSILON, 1535, 1024, 2047},
+    {STP_STRATEGY_EPSILON, UINT64_MAX, UINT64_C(1) << 63, UINT64_MAX},
+    {STP_STRATEGY_HALVING, 0, 0, 1},
+    {STP_STRATEGY_HALVING, 2, 2, 2},
+    {STP_STRATEGY_HALVING, 3, 3, 3},
+    {STP_STRATEGY_HALVING, 8, 8, 9},
+    {STP_STRATEGY_HALVING, 1279, 1024, 1279},
+    {STP_STRATEGY_HALVING, 1280, 1280, 1535},
+    {STP_STRATEGY_HALVING, UINT64_MAX, UINT64_C(7) << 61, UINT64_MAX},
+};
+
+TEST(BanditBands, HoldTheirSizes)
+{
+    for (const BandCase &c : kBands) {
+        SCOPED_TRACE(c.n_bytes);
+        unsigned band = stp_bandit_band(c.strategy, c.n_bytes);
+        stp_range range = stp_bandit_band_range(c.strategy, band);
+
+        EXPECT_EQ(c.min, range.min);
+        EXPECT_EQ(c.max, range.max);
+        EXPECT_EQ(band, stp_bandit_band(c.strategy, range.min));
+        EXPECT_EQ(band, stp_bandit_band(c.strategy, range.max));
+    }
+}
+
+TEST(BanditRules, OutOfRangeAreRefused)
+{
+    stp_bandit *bandit = nullptr;
+    stp_error err;
+    stp_bandit_rules rules = Halving();
+
+    rules.epsilon = 1.5;
+    EXPECT_EQ(STP_ERR_RANGE, stp_bandit_open(&rules, &bandit, &err));
+    EXPECT_STREQ("epsilon is 1.5, expected 0 to 1", err.text);
+    rules = Halving();
+    rules.n_arms = STP_BANDIT_ARMS;
+    EXPECT_EQ(STP_ERR_RANGE, stp_bandit_open(&rules, &bandit, &err));
+    EXPECT_THAT(err.text, HasSubstr("number of arms is 32"));
+    EXPECT_EQ(nullptr, bandit);
+}
+
+// ---- arms ----
+
+TEST(BanditArms, AreWhatTheTableAllowsCheapestFirst)
+{
+    Bandit bandit = Open(Halving());
+
+    AddKey(bandit);
+
+    EXPECT_THAT(ArmsOf(bandit, false),
+                ElementsAre(kOwn, kRingSimple, kTreeLl128, kRingLl));
+    EXPECT_THAT(ArmsOf(bandit, true), ElementsAre(kTreeSimple));
+}
+
+TEST(BanditArms, AreTheRulesOwnIfThereAreAny)
+{
+    stp_bandit_rules rules = Halving();
+    rules.arms[0] = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
+    rules.arms[1] = {NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 0};
+    rules.n_arms = 2;
+    Bandit bandit = Open(rules);
+
+    AddKey(bandit);
+
+    EXPECT_THAT(ArmsOf(bandit, false),
+                ElementsAre(kOwn, Arm{NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8}));
+    EXPECT_THAT(ArmsOf(bandit, true),
+                ElementsAre(Arm{NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 0}));
+}
+
+TEST(BanditArms, WithoutATableThereIsNoneButNcclsOwn)
+{
+    Bandit bandit = Open(Halving());
+    stp_bandit_want want;
+
+    stp_bandit_add_key(bandit.get(), 0, nullptr, 0);
+    for (int i = 0; i < 6; i++)
+        stp_bandit_reward(bandit.get(), 0, 0, 100);
+
+    EXPECT_THAT(ArmsOf(bandit, false), ElementsAre(kOwn));
+    EXPECT_FALSE(stp_bandit_wants(bandit.get(), 1e9, &want));
+    EXPECT_TRUE(stp_bandit_get_key(bandit.get(), 0).is_settled);
+}
+
+TEST(BanditArms, AreFoundOrAdded)
+{
+    Bandit bandit = Open(Halving());
+    stp_bandit_arm simple = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
+    stp_bandit_arm eight = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
+
+    AddKey(bandit);
+
+    EXPECT_EQ(1, stp_bandit_find_arm(bandit.get(), 0, &simple));
+    EXPECT_EQ(5, stp_bandit_find_arm(bandit.get(), 0, &eight));
+    EXPECT_EQ(5, stp_bandit_find_arm(bandit.get(), 0, &eight));
+    EXPECT_EQ(-1, stp_bandit_find_arm(bandit.get(), 1, &eight));
+}
+
+// ---- epsilon ----
+
+stp_bandit_rules Epsilon(double epsilon)
+{
+    stp_bandit_rules rules = stp_bandit_rules_default(STP_STRATEGY_EPSILON);
+
+    rules.epsilon = epsilon;
+    rules.seed = 3;
+    return rules;
+}
+
+TEST(Epsilon, TriesEveryArmOnceAndKeepsTheSmallestMean)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
+    std::vector<unsigned> ran;
+
+    for (int i = 0; i < 7; i++)
+        ran.push_back(job.Call());
+
+    EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3, 2, 2, 2));
+    EXPECT_TRUE(job.State().is_settled);
+    EXPECT_NEAR(100. / 90, job.State().gain, 1e-9);
+}
+
+TEST(Epsilon, AnEpsilonOfOneRunsAllArmsAlikeOften)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(1));
+
+    job.Calls(4000);
+
+    for (unsigned arm = 0; arm < 4; arm++)
+        EXPECT_NEAR(
+            1000, double(stp_bandit_get_arm(job.bandit.get(), 0, arm).n), 100);
+}
+
+TEST(Epsilon, ExploresInItsShareOfEpochsAndOneSeedDecidesAlike)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(.2));
+    Job other = Start(Only(kTreeLl128, 90), Epsilon(.2));
+    unsigned others = 0;
+
+    for (int i = 0; i < 2000; i++) {
+        unsigned arm = job.Call();
+        EXPECT_EQ(arm, other.Call());
+        others += arm != 2;
+    }
+
+    EXPECT_NEAR(.2 * 3 / 4 * 2000, others, 40);
+}
+
+TEST(Epsilon, LeavesOutWhatNcclRulesOutAndWhatWasVetoed)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(.5));
+
+    stp_bandit_veto(job.bandit.get(), 0, 2);
+    job.Calls(500);
+
+    EXPECT_EQ(0U, stp_bandit_get_arm(job.bandit.get(), 0, 2).n);
+    EXPECT_EQ(0U, job.State().best);
+}
+
+} // namespace

@@ -1,0 +1,306 @@
+// Compiled policies by hand: what is looked up, and where answers may change.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "support/policy_text.h"
+
+using namespace policy_text;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+namespace
+{
+
+// ---- lookup, by hand ----
+
+TEST(CompiledLookup, IncludesBothEndsOfARange)
+{
+    Both b("allreduce,100,200,ring,ll,1,1,8");
+
+    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 99, 1, 0}));
+    EXPECT_EQ(1u, LineOf(b.compiled, {kAllReduce, 100, 1, 0}));
+    EXPECT_EQ(1u, LineOf(b.compiled, {kAllReduce, 200, 1, 0}));
+    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 201, 1, 0}));
+}
+
+TEST(CompiledLookup, TellsZeroFromOneByte)
+{
+    Both b("allreduce,0,0,ring,ll,1,1,8\nallreduce,1,1,ring,ll,2,1,8\n"
+           "allreduce,2,2,ring,ll,2,1,8\nallreduce,3,3,ring,ll,2,1,8\n");
+
+    for (uint64_t n = 0; n < 4; n++)
+        EXPECT_EQ(n + 1, LineOf(b.compiled, {kAllReduce, n, 1, 0}));
+    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 4, 1, 0}));
+}
+
+TEST(CompiledLookup, FillsTheWholeChoice)
+{
+    Both b("collective,algorithm,protocol,channels,chunk_bytes,max_bytes\n"
+           "allreduce,nvls_tree,simple,64,16M,9\n"
+           "allreduce,tree,ll128,-1,4097,inf\n");
+    Costs costs;
+    stp_cost_view view = costs.View();
+    stp_query query = {kAllReduce, 9, 1, 0};
+    stp_choice choice{};
+
+    ASSERT_TRUE(stp_compiled_lookup(b.compiled.get(), &query, &view, &choice));
+    EXPECT_EQ(NCCL_ALGO_NVLS_TREE, choice.algo);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, choice.proto);
+    EXPECT_EQ(64, choice.n_channels);
+    EXPECT_EQ(16u << 20, choice.chunk_bytes);
+    EXPECT_EQ(2u, choice.line);
+
+    query.n_bytes = 10;
+    ASSERT_TRUE(stp_compiled_lookup(b.compiled.get(), &query, &view, &choice));
+    EXPECT_EQ(NCCL_ALGO_TREE, choice.algo);
+    EXPECT_EQ(NCCL_PROTO_LL128, choice.proto);
+    EXPECT_EQ(0, choice.n_channels);
+    EXPECT_EQ(4097u, choice.chunk_bytes);
+    EXPECT_EQ(3u, choice.line);
+}
+
+TEST(CompiledLookup, LeavesTheChoiceAloneIfNothingMatches)
+{
+    Both b("allreduce,0,9,ring,ll,1,1,8,2");
+    Costs costs;
+    stp_cost_view view = costs.View();
+    stp_choice choice, before;
+    memset(&choice, 0x5A, sizeof(choice));
+    before = choice;
+
+    for (const stp_query &query :
+         {stp_query{kAllReduce, 10, 2, 0}, stp_query{kAllReduce, 9, 1, 0},
+          stp_query{ncclFuncReduce, 9, 2, 0}})
+        EXPECT_FALSE(
+            stp_compiled_lookup(b.compiled.get(), &query, &view, &choice));
+
+    EXPECT_EQ(0, memcmp(&before, &choice, sizeof(choice)));
+}
+
+TEST(CompiledLookup, KnowsNoOtherCollectives)
+{
+    Both b("allreduce,0,inf,ring,ll,1,1,8");
+
+    for (int coll : {-1, 5, 6, 1 << 30, std::numeric_limits<int>::min()}) {
+        EXPECT_EQ(0u, LineOf(b.compiled, {coll, 0, 1, 0}));
+        EXPECT_EQ(UINT64_MAX,
+                  stp_compiled_next_break(b.compiled.get(), coll, 0));
+    }
+}
+
+TEST(CompiledLookup, FallsThroughWhatNcclRuledOut)
+{
+    Both b("allreduce,0,inf,nvls,simple,1,1,8\n"
+           "allreduce,0,inf,tree,ll,2,1,8\n"
+           "allreduce,0,inf,ring,simple,3,1,8\n");
+    const stp_query query = {kAllReduce, 5, 1, 0};
+    Costs costs;
+
+    EXPECT_EQ(1u, LineOf(b.compiled, query, costs));
+    costs.Set(NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, NCCL_ALGO_PROTO_IGNORE);
+    EXPECT_EQ(2u, LineOf(b.compiled, query, costs));
+    costs.Set(NCCL_ALGO_TREE, NCCL_PROTO_LL, -1024.0f);
+    EXPECT_EQ(3u, LineOf(b.compiled, query, costs));
+    costs.Set(NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, NAN);
+    EXPECT_EQ(0u, LineOf(b.compiled, query, costs));
+    costs.Set(NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0.0f);
+    EXPECT_EQ(3u, LineOf(b.compiled, query, costs));
+}
+
+TEST(CompiledLookup, ReadsTheTableWithItsOwnRowLength)
+{
+    Both b(
+        "allreduce,0,inf,ring,simple,1,1,8\nallreduce,0,inf,ring,ll,2,1,8\n");
+    const stp_query query = {kAllReduce, 5, 1, 0};
+    Costs costs;
+    costs.n_proto = 4;
+    costs.cost.assign(64, -1.0f);
+    costs.cost[1 * 4 + 2] = 5.0f;
+
+    EXPECT_EQ(1u, LineOf(b.compiled, query, costs));
+    costs.n_proto = 2;
+    costs.cost.assign(64, 1.0f);
+    EXPECT_EQ(2u, LineOf(b.compiled, query, costs)) << "no column for simple";
+}
+
+TEST(CompiledLookup, LooksAtNoRowThatTheTableLacks)
+{
+    Both b(
+        "allgather,0,inf,pat,simple,1,1,8\nallgather,0,9,ring,simple,2,1,8\n");
+    Costs costs;
+    costs.n_algo = 6; // NCCL 2.21 and 2.22
+
+    EXPECT_EQ(2u, LineOf(b.compiled, {ncclFuncAllGather, 5, 1, 0}, costs));
+    EXPECT_EQ(0u, LineOf(b.compiled, {ncclFuncAllGather, 10, 1, 0}, costs));
+    costs.n_algo = 0;
+    EXPECT_EQ(0u, LineOf(b.compiled, {ncclFuncAllGather, 5, 1, 0}, costs));
+}
+
+TEST(CompiledLookup, AsksForPipeOpsAndRegisteredBuffers)
+{
+    Both b("allreduce,0,inf,ring,ll,1,1,8,2,1\n"
+           "allreduce,0,inf,ring,ll,2,1,8,2,-1\n"
+           "allreduce,0,inf,ring,ll,3,1,8,-1,1\n"
+           "allreduce,0,inf,ring,ll,4,1,8,3,0\n"
+           "allreduce,0,99,ring,ll,5,1,8,-1,-1\n");
+
+    EXPECT_EQ(1u, LineOf(b.compiled, {kAllReduce, 5, 2, 1}));
+    EXPECT_EQ(2u, LineOf(b.compiled, {kAllReduce, 5, 2, 0}));
+    EXPECT_EQ(3u, LineOf(b.compiled, {kAllReduce, 5, 3, 1}));
+    EXPECT_EQ(4u, LineOf(b.compiled, {kAllReduce, 5, 3, 0}));
+    EXPECT_EQ(5u, LineOf(b.compiled, {kAllReduce, 5, 1, 0}));
+    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 100, 1, 0}));
+}
+
+TEST(CompiledLookup, MatchesTheCommunicator)
+{
+    const std::string csv = "collective,algorithm,protocol,nNodes,nRanks,gpu\n"
+                            "allreduce,ring,ll,2-3,-1,*\n"
+                            "allreduce,ring,ll,-1,8,A\n"
+                            "allreduce,ring,ll,-1,9-10,*\n"
+                            "allreduce,ring,ll,-1,-1,B\n";
+    const struct {
+        stp_shape shape;
+        unsigned line;
+        size_t n_rules;
+    } cases[] = {
+        {{4, 1, nullptr}, 0, 0}, {{4, 2, nullptr}, 2, 1}, {{4, 3, "A"}, 2, 1},
+        {{4, 4, "A"}, 0, 0},     {{8, 1, "A"}, 3, 1},     {{8, 1, "AB"}, 0, 0},
+        {{8, 1, nullptr}, 0, 0}, {{9, 1, "A"}, 4, 1},     {{10, 2, "B"}, 2, 3},
+        {{11, 1, "B"}, 5, 1},    {{11, 1, "b"}, 0, 0},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(testing::Message()
+                     << c.shape.n_ranks << " ranks, " << c.shape.n_nodes
+                     << " nodes, " << (c.shape.gpu ? c.shape.gpu : "-"));
+        Both b(csv, c.shape);
+
+        EXPECT_EQ(c.line, LineOf(b.compiled, {kAllReduce, 5, 1, 0}));
+        EXPECT_EQ(c.n_rules, stp_compiled_size(b.compiled.get()));
+    }
+}
+
+TEST(CompiledLookup, KeepsNothingOfThePolicyOrShape)
+{
+    Compiled compiled;
+    {
+        std::string gpu = "H200";
+        Policy policy = Parse("collective,algorithm,protocol,gpu\n"
+                              "allreduce,ring,ll,H200\n");
+        compiled = Compile(policy.get(), {8, 1, gpu.c_str()});
+    }
+
+    EXPECT_EQ(2u, LineOf(compiled, {kAllReduce, 5, 1, 0}));
+}
+
+TEST(CompiledLookup, ServesManyThreadsAtOnce)
+{
+    std::string csv;
+    for (int i = 0; i < 1000; i++)
+        csv += "allreduce," + std::to_string(i * 10) + "," +
+               std::to_string(i * 10 + 9) + ",ring,ll,1,1,8\n";
+    Both b(csv);
+    std::vector<std::thread> threads;
+    std::vector<unsigned> n_wrong(4);
+
+    for (unsigned &wrong : n_wrong)
+        threads.emplace_back([&] {
+            for (unsigned n = 0; n < 10000; n++)
+                wrong +=
+                    LineOf(b.compiled, {kAllReduce, n, 1, 0}) != n / 10 + 1;
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+
+    EXPECT_THAT(n_wrong, ElementsAre(0, 0, 0, 0));
+}
+
+// ---- shape of the result ----
+
+TEST(Compiled, HasNoRuleThatNcclHasNoKernelFor)
+{
+    Both b("broadcast,0,inf,tree,simple,1,-1,-1\n"
+           "allreduce,5,inf,nvls,ll,1,-1,-1\n");
+
+    EXPECT_EQ(0u, stp_compiled_size(b.compiled.get()));
+    EXPECT_THAT(Breaks(b.compiled, kAllReduce), IsEmpty());
+}
+
+TEST(Compiled, OfAnEmptyPolicyAnswersNothing)
+{
+    Both b("");
+
+    EXPECT_EQ(0u, stp_compiled_size(b.compiled.get()));
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++) {
+        EXPECT_EQ(0u, LineOf(b.compiled, {coll, 0, 1, 0}));
+        EXPECT_EQ(0u, LineOf(b.compiled, {coll, UINT64_MAX, 1, 0}));
+        EXPECT_THAT(Breaks(b.compiled, coll), IsEmpty());
+    }
+}
+
+TEST(CompiledNextBreak, VisitsEveryEnd)
+{
+    Both b("allreduce,10,19,ring,ll,1,1,8\nallreduce,20,29,ring,ll,2,1,8\n"
+           "allreduce,1G,inf,tree,ll,3,1,8\nreduce,0,6,ring,ll,3,1,8\n");
+
+    EXPECT_THAT(Breaks(b.compiled, kAllReduce),
+                ElementsAre(10, 20, 30, 1u << 30));
+    EXPECT_THAT(Breaks(b.compiled, ncclFuncReduce), ElementsAre(7));
+    EXPECT_THAT(Breaks(b.compiled, ncclFuncBroadcast), IsEmpty());
+    EXPECT_EQ(20u, stp_compiled_next_break(b.compiled.get(), kAllReduce, 10));
+    EXPECT_EQ(20u, stp_compiled_next_break(b.compiled.get(), kAllReduce, 19));
+    EXPECT_EQ(30u, stp_compiled_next_break(b.compiled.get(), kAllReduce, 20));
+    EXPECT_EQ(UINT64_MAX, stp_compiled_next_break(b.compiled.get(), kAllReduce,
+                                                  UINT64_MAX));
+}
+
+TEST(CompiledNextBreak, SkipsRulesThatCanNeverWin)
+{
+    const char *dead[] = {
+        "ring,ll,1,1,8\n",      // the same again
+        "ring,ll,1,1,8,2\n",    // narrower
+        "ring,ll,1,1,8,-1,0\n", // narrower
+        "ring,ll,1,1,8,3,1\n",  // narrower
+    };
+    for (const char *rule : dead) {
+        SCOPED_TRACE(rule);
+        Both b("allreduce,0,inf,ring,ll,1,1,8\nallreduce,10,20," +
+               std::string(rule));
+
+        EXPECT_THAT(Breaks(b.compiled, kAllReduce), IsEmpty());
+    }
+}
+
+TEST(CompiledNextBreak, KeepsRulesThatAWiderOneDoesNotCover)
+{
+    const char *alive[][2] = {
+        {"ring,ll,1,1,8,2", "ring,ll,1,1,8"},
+        {"ring,ll,1,1,8,2", "ring,ll,1,1,8,3"},
+        {"ring,ll,1,1,8,-1,0", "ring,ll,1,1,8,-1,1"},
+        {"ring,ll,1,1,8,-1,0", "ring,ll,1,1,8,2,-1"},
+        {"ring,ll,1,1,8", "ring,ll128,1,1,8"},
+        {"ring,ll,1,1,8", "tree,ll,1,1,8"},
+    };
+    for (const auto &rules : alive) {
+        SCOPED_TRACE(std::string(rules[0]) + " / " + rules[1]);
+        Both b(std::string("allreduce,0,inf,") + rules[0] +
+               "\nallreduce,10,20," + rules[1] + "\n");
+
+        EXPECT_THAT(Breaks(b.compiled, kAllReduce), ElementsAre(10, 21));
+    }
+}
+
+TEST(CompiledFree, TakesNull)
+{
+    stp_compiled_free(nullptr);
+}
+
+} // namespace

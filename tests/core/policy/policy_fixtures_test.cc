@@ -1,0 +1,134 @@
+// The policy files in fixtures/: those that are refused, and what the others
+// mean.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/names.h"
+#include "support/policy_text.h"
+
+using namespace policy_text;
+
+namespace
+{
+
+std::string ReadFile(const std::filesystem::path &path)
+{
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+}
+
+std::vector<std::filesystem::path> Fixtures(const char *folder)
+{
+    std::vector<std::filesystem::path> paths;
+
+    for (const auto &file : std::filesystem::directory_iterator(
+             std::string(STP_FIXTURES "/policies/") + folder))
+        if (file.path().extension() == ".csv")
+            paths.push_back(file.path());
+    std::sort(paths.begin(), paths.end());
+    return paths;
+}
+
+// The first line of each file is "# expect LINE:COLUMN: TEXT".
+TEST(BadPolicyFixtures, AreRefusedWithPlaceAndReason)
+{
+    int n_files = 0;
+
+    for (const auto &path : Fixtures("bad")) {
+        SCOPED_TRACE(path.filename().string());
+        stp_policy *const untouched = reinterpret_cast<stp_policy *>(&n_files);
+        stp_policy *policy = untouched;
+        stp_error err{};
+        const std::string text = ReadFile(path);
+
+        EXPECT_EQ(STP_ERR_SYNTAX, stp_policy_load(path.c_str(), &policy, &err));
+
+        EXPECT_EQ(untouched, policy) << "output must be untouched on failure";
+        EXPECT_EQ(text.substr(0, text.find('\n')),
+                  "# expect " + std::to_string(err.line) + ":" +
+                      std::to_string(err.column) + ": " + err.text);
+        n_files++;
+    }
+    EXPECT_GE(n_files, 40) << "fixtures are missing";
+}
+
+// Answers "COLL BYTES NODES RANKS PIPE_OPS REG_BUFF" as
+// "ALGO/PROTO/CHANNELS@LINE", with " chunk BYTES" if one is set, or "none".
+std::string Ask(const stp_policy *policy, const std::string &gpu,
+                const std::string &question)
+{
+    static const float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS] = {};
+    const stp_cost_view view = {&cost[0][0], NCCL_NUM_ALGORITHMS,
+                                NCCL_NUM_PROTOCOLS};
+    std::istringstream in(question);
+    std::string coll;
+    stp_query query{};
+    stp_shape shape{};
+    stp_compiled *compiled = nullptr;
+    stp_choice choice{};
+
+    in >> coll >> query.n_bytes >> shape.n_nodes >> shape.n_ranks >>
+        query.n_pipe_ops >> query.reg_buff;
+    query.coll = stp_coll_from_name(coll.data(), coll.size());
+    shape.gpu = gpu.empty() ? nullptr : gpu.c_str();
+    if (in.fail() || query.coll < 0)
+        return "cannot read the question";
+    EXPECT_EQ(STP_OK, stp_policy_compile(policy, &shape, &compiled, nullptr));
+    Compiled owner(compiled);
+
+    if (!stp_compiled_lookup(compiled, &query, &view, &choice))
+        return "none";
+    std::ostringstream out;
+    out << stp_algo_name(choice.algo) << "/" << stp_proto_name(choice.proto)
+        << "/" << choice.n_channels << "@" << choice.line;
+    if (choice.chunk_bytes != 0)
+        out << " chunk " << choice.chunk_bytes;
+    return out.str();
+}
+
+// Comments say what a file means: "# rules N", "# gpu NAME" for the questions
+// behind it, "# ask QUESTION -> ANSWER".  One without "# rules" has none.
+TEST(GoodPolicyFixtures, MeanWhatTheirCommentsSay)
+{
+    int n_files = 0, n_asked = 0;
+
+    for (const auto &path : Fixtures("good")) {
+        SCOPED_TRACE(path.filename().string());
+        Policy policy = Parse(ReadFile(path));
+        ASSERT_TRUE(policy);
+        std::ifstream in(path);
+        std::string line, gpu;
+        size_t n_rules = 0;
+
+        while (std::getline(in, line)) {
+            if (!line.empty() && line.back() == '\r')
+                line.pop_back();
+            const size_t rules = line.find("# rules "),
+                         ask = line.find("# ask ");
+            const size_t arrow = line.find(" -> ");
+
+            if (rules != std::string::npos)
+                n_rules = std::stoul(line.substr(rules + 8));
+            if (line.rfind("# gpu ", 0) == 0)
+                gpu = line.substr(6);
+            if (ask == std::string::npos)
+                continue;
+            EXPECT_EQ(
+                line.substr(arrow + 4),
+                Ask(policy.get(), gpu, line.substr(ask + 6, arrow - ask - 6)))
+                << line;
+            n_asked++;
+        }
+        EXPECT_EQ(n_rules, stp_policy_size(policy.get()));
+        n_files++;
+    }
+    EXPECT_GE(n_files, 18) << "fixtures are missing";
+    EXPECT_GE(n_asked, 80);
+}
+
+} // namespace

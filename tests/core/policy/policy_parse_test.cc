@@ -1,0 +1,389 @@
+// Policy text: what is read from it, what is refused, and its hash.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "support/policy_text.h"
+
+using namespace policy_text;
+using testing::HasSubstr;
+using testing::StrEq;
+
+namespace
+{
+
+// "LINE:COLUMN: TEXT" of a refusal; checks that nothing else happened.
+std::string Refusal(const std::string &csv,
+                    stp_status want_status = STP_ERR_SYNTAX)
+{
+    stp_policy *const untouched = reinterpret_cast<stp_policy *>(&want_status);
+    stp_policy *policy = untouched;
+    stp_error err{};
+
+    EXPECT_EQ(want_status,
+              stp_policy_parse(csv.data(), csv.size(), &policy, &err));
+    EXPECT_EQ(untouched, policy) << "output must be untouched on failure";
+    return std::to_string(err.line) + ":" + std::to_string(err.column) + ": " +
+           err.text;
+}
+
+// ---- rules ----
+
+TEST(PolicyParse, FillsEveryMember)
+{
+    Policy policy = Parse("gpu,chunk_bytes,max_bytes_per_rank,"
+                          "min_bytes_per_rank,regBuff,numPipeOps,nRanks,nNodes,"
+                          "channels,protocol,algorithm,max_bytes,min_bytes,"
+                          "collective\n"
+                          "\n"
+                          "NVIDIA H200,64K,2M,1M,1,3,8-16,2-inf,5,ll128,nvls,"
+                          "20G,10,reducescatter\n");
+    ASSERT_EQ(1u, stp_policy_size(policy.get()));
+
+    const stp_rule *rule = stp_policy_rule(policy.get(), 0);
+
+    EXPECT_EQ(ncclFuncReduceScatter, rule->coll);
+    EXPECT_EQ(NCCL_ALGO_NVLS, rule->algo);
+    EXPECT_EQ(NCCL_PROTO_LL128, rule->proto);
+    EXPECT_EQ(5, rule->n_channels);
+    EXPECT_EQ(10u, rule->bytes.min);
+    EXPECT_EQ(20ull << 30, rule->bytes.max);
+    EXPECT_EQ(1u << 20, rule->bytes_per_rank.min);
+    EXPECT_EQ(2u << 20, rule->bytes_per_rank.max);
+    EXPECT_EQ(2u, rule->nodes.min);
+    EXPECT_EQ(UINT64_MAX, rule->nodes.max);
+    EXPECT_EQ(8u, rule->ranks.min);
+    EXPECT_EQ(16u, rule->ranks.max);
+    EXPECT_EQ(3, rule->n_pipe_ops);
+    EXPECT_EQ(1, rule->reg_buff);
+    EXPECT_EQ(64u << 10, rule->chunk_bytes);
+    EXPECT_THAT(rule->gpu, StrEq("NVIDIA H200"));
+    EXPECT_EQ(3u, rule->line);
+}
+
+TEST(PolicyParse, GivesColumnsLeftOutTheirDefaults)
+{
+    Policy policy = Parse("collective,algorithm,protocol\nreduce,ring,ll");
+    ASSERT_EQ(1u, stp_policy_size(policy.get()));
+
+    const stp_rule *rule = stp_policy_rule(policy.get(), 0);
+
+    EXPECT_EQ(0, rule->n_channels);
+    EXPECT_EQ(0u, rule->bytes.min);
+    EXPECT_EQ(UINT64_MAX, rule->bytes.max);
+    EXPECT_EQ(0u, rule->bytes_per_rank.min);
+    EXPECT_EQ(UINT64_MAX, rule->bytes_per_rank.max);
+    EXPECT_EQ(1u, rule->nodes.min);
+    EXPECT_EQ(UINT64_MAX, rule->nodes.max);
+    EXPECT_EQ(1u, rule->ranks.min);
+    EXPECT_EQ(UINT64_MAX, rule->ranks.max);
+    EXPECT_EQ(-1, rule->n_pipe_ops);
+    EXPECT_EQ(-1, rule->reg_buff);
+    EXPECT_EQ(0u, rule->chunk_bytes);
+    EXPECT_EQ(nullptr, rule->gpu);
+}
+
+TEST(PolicyParse, CarriesNothingFromOneRuleToTheNext)
+{
+    Policy policy = Parse("collective,algorithm,protocol,channels,nNodes,"
+                          "numPipeOps,regBuff,chunk_bytes,gpu,max_bytes\n"
+                          "reduce,ring,ll,7,2,3,1,4K,H200,9\n"
+                          "reduce,ring,ll,-1,-1,-1,-1,-1,*,inf\n");
+
+    const stp_rule *rule = stp_policy_rule(policy.get(), 1);
+
+    EXPECT_EQ(0, rule->n_channels);
+    EXPECT_EQ(1u, rule->nodes.min);
+    EXPECT_EQ(UINT64_MAX, rule->nodes.max);
+    EXPECT_EQ(-1, rule->n_pipe_ops);
+    EXPECT_EQ(-1, rule->reg_buff);
+    EXPECT_EQ(0u, rule->chunk_bytes);
+    EXPECT_EQ(nullptr, rule->gpu);
+    EXPECT_EQ(UINT64_MAX, rule->bytes.max);
+}
+
+TEST(PolicyParse, KeepsFileOrderAndLineNumbers)
+{
+    Policy policy = Parse("# one\nreduce,0,1,ring,ll,1,1,1\n\n\r\n"
+                          "reduce,0,1,ring,ll,2,1,1 # two\n"
+                          "reduce,0,1,ring,ll,3,1,1");
+    ASSERT_EQ(3u, stp_policy_size(policy.get()));
+
+    EXPECT_EQ(2u, stp_policy_rule(policy.get(), 0)->line);
+    EXPECT_EQ(5u, stp_policy_rule(policy.get(), 1)->line);
+    EXPECT_EQ(6u, stp_policy_rule(policy.get(), 2)->line);
+    EXPECT_EQ(3, stp_policy_rule(policy.get(), 2)->n_channels);
+}
+
+TEST(PolicyParse, KeepsManyRules)
+{
+    std::string csv;
+    for (int i = 0; i < 5000; i++)
+        csv += "reduce," + std::to_string(i) + ",inf,ring,ll,1,1,1\n";
+
+    Policy policy = Parse(csv);
+
+    ASSERT_EQ(5000u, stp_policy_size(policy.get()));
+    for (size_t i = 0; i < 5000; i++)
+        ASSERT_EQ(i, stp_policy_rule(policy.get(), i)->bytes.min);
+}
+
+TEST(PolicyParse, KeepsAGpuNameOnceAndApartFromTheText)
+{
+    std::string csv = "collective,algorithm,protocol,gpu\n";
+    for (int i = 0; i < 100; i++)
+        csv += "reduce,ring,ll,GPU " + std::to_string(i % 4) + "\n";
+    Policy policy = Parse(csv);
+    csv.assign(csv.size(), '!');
+
+    for (size_t i = 0; i < 100; i++) {
+        const stp_rule *rule = stp_policy_rule(policy.get(), i);
+
+        EXPECT_EQ("GPU " + std::to_string(i % 4), rule->gpu);
+        EXPECT_EQ(stp_policy_rule(policy.get(), i % 4)->gpu, rule->gpu);
+    }
+}
+
+TEST(PolicyParse, TakesAnyNumberOfGpuNames)
+{
+    std::string csv = "collective,algorithm,protocol,gpu\n";
+    for (int i = 0; i < 1000; i++)
+        csv += "reduce,ring,ll,G" + std::to_string(i % 500) + "\n";
+
+    Policy policy = Parse(csv);
+
+    for (size_t i = 0; i < 1000; i++)
+        EXPECT_EQ("G" + std::to_string(i % 500),
+                  stp_policy_rule(policy.get(), i)->gpu);
+}
+
+TEST(PolicyParse, ReadsNoByteBehindTheEnd)
+{
+    const std::string csv =
+        "reduce,0,1,ring,ll,1,1,1\nreduce,0,9,ring,ll,2,1,1";
+    for (size_t len = 0; len <= csv.size(); len++) {
+        SCOPED_TRACE(len);
+        std::vector<char> exact(csv.begin(), csv.begin() + (long)len);
+        exact.shrink_to_fit();
+        stp_policy *policy = nullptr;
+
+        stp_policy_parse(exact.empty() ? "" : exact.data(), len, &policy,
+                         nullptr);
+        stp_policy_free(policy);
+    }
+}
+
+TEST(PolicyParse, SurvivesEveryChangedByte)
+{
+    const std::string csv =
+        "# c\ncollective,min_bytes,algorithm,protocol,gpu,"
+        "nNodes,chunk_bytes\nreduce,1K,ring,ll,H200,1-4,4K\n";
+    int n_refused = 0;
+
+    for (size_t i = 0; i < csv.size(); i++)
+        for (int c = 0; c < 256; c++) {
+            std::string changed = csv;
+            changed[i] = static_cast<char>(c);
+            stp_policy *policy = nullptr;
+            stp_error err{};
+
+            stp_status status =
+                stp_policy_parse(changed.data(), changed.size(), &policy, &err);
+
+            n_refused += status != STP_OK;
+            ASSERT_EQ(status == STP_OK, policy != nullptr);
+            if (status != STP_OK) {
+                ASSERT_GE(err.line, 1u);
+                ASSERT_GE(err.column, 1u);
+                ASSERT_EQ(nullptr, strpbrk(err.text, "\n\r\x7F"));
+            }
+            stp_policy_free(policy);
+        }
+    EXPECT_GT(n_refused, 10000);
+}
+
+// ---- refusals that no fixture can hold ----
+
+TEST(PolicyParse, CountsColumnsFromBehindAByteOrderMark)
+{
+    EXPECT_EQ("1:1: unknown collective 'x', expected broadcast, reduce, "
+              "allgather, reducescatter, allreduce",
+              Refusal("\xEF\xBB\xBFx,0,1,ring,ll,1,1,1"));
+    EXPECT_EQ("1:1: byte order mark, expected only at the very start",
+              Refusal("\xEF\xBB\xBF\xEF\xBB\xBF"));
+}
+
+TEST(PolicyParse, TakesALineOf4096BytesAndRefusesOneMore)
+{
+    const std::string rule = "reduce,0,1,ring,ll,1,1,1 #";
+    const std::string most = rule + std::string(4096 - rule.size(), 'x');
+
+    EXPECT_EQ(1u, stp_policy_size(Parse(most + "\r\n").get()));
+    EXPECT_EQ("2:4097: line of 4097 bytes, expected at most 4096",
+              Refusal("\n" + most + "x\r\n"));
+    EXPECT_EQ("1:4097: line of 1048576 bytes, expected at most 4096",
+              Refusal(std::string(1 << 20, 'a')));
+}
+
+TEST(PolicyParse, TakesAMillionRulesAndRefusesOneMore)
+{
+    const std::string rule = "reduce,0,1,ring,ll,1,1,1\n";
+    std::string csv;
+    for (int i = 0; i < STP_MAX_RULES; i++)
+        csv += rule;
+
+    EXPECT_EQ((size_t)STP_MAX_RULES, stp_policy_size(Parse(csv).get()));
+    EXPECT_EQ("1000001:0: more than 1000000 rules",
+              Refusal(csv + rule, STP_ERR_LIMIT));
+}
+
+TEST(PolicyParse, RefusesMoreBytesThanAFileMayHave)
+{
+    stp_policy *policy = nullptr;
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_LIMIT,
+              stp_policy_parse("", (size_t)STP_MAX_FILE + 1, &policy, &err));
+
+    EXPECT_EQ(nullptr, policy);
+    EXPECT_EQ(0u, err.line);
+    EXPECT_THAT(err.text, StrEq("is larger than 268435456 bytes, the most that "
+                                "is read"));
+}
+
+TEST(PolicyParse, NeedsNoErrorToFill)
+{
+    stp_policy *policy = nullptr;
+
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_policy_parse("x", 1, &policy, nullptr));
+    EXPECT_EQ(nullptr, policy);
+}
+
+TEST(PolicyParse, ShowsEveryMessageWhole)
+{
+    const std::string word(100, '\x01');
+
+    const std::string column = Refusal("gpu,collective," + word);
+    const std::string algorithm = Refusal("reduce,0,1," + word + ",ll,1,1,1");
+
+    EXPECT_THAT(column, HasSubstr("'\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01"
+                                  "\\x01\\x01...', expected collective, "));
+    EXPECT_THAT(column, testing::EndsWith(", chunk_bytes, gpu"));
+    EXPECT_THAT(algorithm, testing::EndsWith(", nvls_tree, pat"));
+}
+
+TEST(PolicyParse, ShowsAWordOf40BytesWholeAndShortensALongerOne)
+{
+    const std::string word(40, 'w');
+
+    EXPECT_THAT(Refusal("reduce,0,1," + word + ",ll,1,1,1"),
+                HasSubstr("'" + word + "'"));
+    EXPECT_THAT(Refusal("reduce,0,1," + word + "w,ll,1,1,1"),
+                HasSubstr("'" + word + "...'"));
+}
+
+TEST(PolicyFree, TakesNull)
+{
+    stp_policy_free(nullptr);
+}
+
+// ---- load ----
+
+TEST(PolicyLoad, SaysWhyAFileCannotBeRead)
+{
+    stp_policy *policy = nullptr;
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_IO,
+              stp_policy_load(STP_FIXTURES "/no_such_file", &policy, &err));
+    EXPECT_THAT(err.text, HasSubstr("No such file"));
+    EXPECT_EQ(0u, err.line);
+    EXPECT_EQ(STP_ERR_IO, stp_policy_load(STP_FIXTURES, &policy, &err));
+    EXPECT_THAT(err.text, StrEq("is a directory"));
+    EXPECT_EQ(nullptr, policy);
+}
+
+// ---- hash ----
+
+uint64_t Hash(const std::string &csv)
+{
+    Policy policy = Parse(csv);
+
+    return policy ? stp_policy_hash(policy.get()) : 0;
+}
+
+TEST(PolicyHash, IgnoresHowTheRulesAreWritten)
+{
+    const uint64_t want =
+        Hash("allreduce,1024,1048576,ring,simple,0,1,8,-1,-1\n"
+             "reduce,0,18446744073709551615,ring,ll,4,-1,2-inf\n");
+    const char *same[] = {
+        "allreduce,1K,1M,ring,simple,-1,1,8\n"
+        "reduce,0,inf,ring,ll,4,-1,2-inf,-1\n",
+        "# comment\n\n allreduce , 01024,1m,ring,\tsimple,0,1-1,8-8 # more\r\n"
+        "reduce,0K,inf,ring,ll,4,1-inf,2-18446744073709551615",
+        "\xEF\xBB\xBFprotocol,collective,algorithm,nRanks,maxbytes,minbytes,"
+        "channels,nNodes,chunk_bytes,gpu,min_bytes_per_rank\n"
+        "simple,allreduce,ring,8,1M,1K,-1,1,-1,*,0\n"
+        "ll,reduce,ring,2-inf,inf,0,4,-1,0,*,0\n",
+    };
+
+    for (const char *csv : same)
+        EXPECT_EQ(want, Hash(csv)) << csv;
+}
+
+TEST(PolicyHash, DependsOnEveryField)
+{
+    const std::string header =
+        "collective,algorithm,protocol,channels,min_bytes,max_bytes,"
+        "min_bytes_per_rank,max_bytes_per_rank,nNodes,nRanks,numPipeOps,"
+        "regBuff,chunk_bytes,gpu\n";
+    const std::vector<std::string> base = {
+        "allreduce", "ring", "ll",  "1", "2", "9",  "2",
+        "9",         "3-4",  "3-4", "1", "0", "4K", "A"};
+    const std::vector<std::vector<std::string>> others = {
+        {"reduce"},     {"tree"},
+        {"ll128"},      {"2", "0"},
+        {"1", "3"},     {"8", "10"},
+        {"1", "3"},     {"8", "10"},
+        {"2-4", "3-5"}, {"2-4", "3-5"},
+        {"2", "-1"},    {"1", "-1"},
+        {"5K", "-1"},   {"B", "*", "a", "AA", "BB", "AB", "BA"},
+    };
+    auto csv = [&](const std::vector<std::string> &fields) {
+        std::string line;
+        for (const std::string &field : fields)
+            line += (line.empty() ? "" : ",") + field;
+        return header + line + "\n";
+    };
+    std::vector<uint64_t> hashes = {Hash(csv(base))};
+
+    for (size_t i = 0; i < others.size(); i++)
+        for (const std::string &other : others[i]) {
+            std::vector<std::string> changed = base;
+            changed[i] = other;
+            hashes.push_back(Hash(csv(changed)));
+        }
+
+    std::sort(hashes.begin(), hashes.end());
+    EXPECT_EQ(hashes.end(), std::adjacent_find(hashes.begin(), hashes.end()));
+    EXPECT_NE(0u, hashes.front());
+}
+
+TEST(PolicyHash, DependsOnOrderAndNumberOfRules)
+{
+    const std::string a = "reduce,0,1,ring,ll,1,1,1\n";
+    const std::string b = "reduce,0,1,ring,ll,2,1,1\n";
+
+    EXPECT_NE(Hash(a + b), Hash(b + a));
+    EXPECT_NE(Hash(a), Hash(a + a));
+    EXPECT_NE(Hash(""), Hash(a));
+    EXPECT_NE(0u, Hash(""));
+    EXPECT_EQ(Hash(""), Hash("# nothing\n"));
+}
+
+} // namespace

@@ -1,0 +1,231 @@
+// Compiled policies against the definition, for random ones, and at the limits.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "core/names.h"
+#include "support/random_policies.h"
+
+using namespace policy_text;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace
+{
+
+// ---- limits ----
+
+// Rule i begins at i bytes and all differ in numPipeOps, so that n of them need
+// 1 + 2 + ... + n entries.
+std::string Staircase(int n)
+{
+    std::string csv;
+
+    for (int i = 0; i < n; i++)
+        csv += "allreduce," + std::to_string(i) + ",inf,ring,ll,1,1,8," +
+               std::to_string(i + 1) + "\n";
+    return csv;
+}
+
+TEST(PolicyCompile, TakesAlmostTwoToThe22EntriesAndRefusesMore)
+{
+    const stp_shape shape = {8, 1, nullptr};
+    Policy most = Parse(Staircase(2895)), more = Parse(Staircase(2896));
+    stp_compiled *untouched = reinterpret_cast<stp_compiled *>(&more);
+    stp_compiled *refused = untouched;
+    stp_error err{};
+
+    Compiled compiled = Compile(most.get(), shape);
+    stp_status status = stp_policy_compile(more.get(), &shape, &refused, &err);
+
+    EXPECT_EQ(2000u, LineOf(compiled, {kAllReduce, 1999, 2000, 0}));
+    EXPECT_EQ(0u, LineOf(compiled, {kAllReduce, 1998, 2000, 0}));
+    EXPECT_EQ(STP_ERR_LIMIT, status);
+    EXPECT_EQ(untouched, refused);
+    EXPECT_THAT(err.text, HasSubstr("more than 4194304 entries"));
+    EXPECT_EQ(0u, err.line);
+    EXPECT_EQ(STP_ERR_LIMIT,
+              stp_policy_compile(more.get(), &shape, &refused, nullptr));
+}
+
+// 1000 rules that can win everywhere, 3000 behind them that never can, and one
+// more break: what counts is one entry in either range for each that can.
+TEST(PolicyCompile, CountsNoRuleThatCanNeverWin)
+{
+    std::string csv;
+    for (int i = 1; i <= 1000; i++)
+        csv += "allreduce,0,inf,ring,ll,1,1,8," + std::to_string(i) + "\n";
+    for (int i = 0; i < 3000; i++)
+        csv += "allreduce," + std::to_string(10 * i) + "," +
+               std::to_string(10 * i + 5) + ",ring,ll,2,1,8,1,0\n";
+    csv += "allreduce,1G,inf,tree,ll,1,1,8\n";
+
+    Both b(csv);
+
+    ASSERT_TRUE(b.compiled);
+    EXPECT_THAT(Breaks(b.compiled, kAllReduce), ElementsAre(1u << 30));
+}
+
+// 12,000 rules that each hide 12,000 others.
+TEST(PolicyCompile, RefusesWhatWouldTakeForEver)
+{
+    const stp_shape shape = {8, 1, nullptr};
+    std::string csv;
+    for (int i = 0; i < 12000; i++)
+        csv += "allreduce," + std::to_string(10 * i) + "," +
+               std::to_string(10 * i + 9) + ",ring,ll,1,1,8\n";
+    for (int i = 1; i <= 12000; i++)
+        csv += "allreduce,0,119999,ring,ll,1,1,8," + std::to_string(i) + "\n";
+    Policy policy = Parse(csv);
+    stp_compiled *compiled = nullptr;
+
+    EXPECT_EQ(STP_ERR_LIMIT,
+              stp_policy_compile(policy.get(), &shape, &compiled, nullptr));
+    EXPECT_EQ(nullptr, compiled);
+}
+
+// ---- against the definition ----
+
+bool In(const stp_range &range, uint64_t value)
+{
+    return range.min <= value && value <= range.max;
+}
+
+bool Matches(const stp_rule &r, const stp_shape &shape, const stp_query &query)
+{
+    return r.coll == query.coll && In(r.bytes, query.n_bytes) &&
+           In(r.bytes_per_rank, query.n_bytes / shape.n_ranks) &&
+           In(r.nodes, shape.n_nodes) && In(r.ranks, shape.n_ranks) &&
+           (r.gpu == nullptr ||
+            (shape.gpu != nullptr && strcmp(r.gpu, shape.gpu) == 0)) &&
+           (r.n_pipe_ops == -1 || r.n_pipe_ops == query.n_pipe_ops) &&
+           (r.reg_buff == -1 || r.reg_buff == query.reg_buff);
+}
+
+bool Allows(const Costs &costs, const stp_rule &r)
+{
+    return stp_pair_exists(r.coll, r.algo, r.proto) && r.algo < costs.n_algo &&
+           r.proto < costs.n_proto &&
+           costs.cost[(size_t)(r.algo * costs.n_proto + r.proto)] >= 0;
+}
+
+const stp_rule *FirstRule(const stp_policy *policy, const stp_shape &shape,
+                          const stp_query &query, const Costs &costs)
+{
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const stp_rule *r = stp_policy_rule(policy, i);
+        if (Matches(*r, shape, query) && Allows(costs, *r))
+            return r;
+    }
+    return nullptr;
+}
+
+TEST(CompiledLookup, EqualsTheDefinitionForRandomPolicies)
+{
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        SCOPED_TRACE(seed);
+        Generator random(seed);
+        Policy policy = Parse(random.Csv());
+        ASSERT_TRUE(policy);
+        const stp_shape shape = random.Shape();
+        Compiled compiled = Compile(policy.get(), shape);
+        const Costs costs = random.AnyCosts();
+        stp_cost_view view = costs.View();
+
+        for (uint64_t n_bytes : InterestingSizes(policy.get(), shape))
+            for (const stp_query &query :
+                 Queries(random.Below(3) ? kAllReduce : (int)random.Below(5),
+                         n_bytes)) {
+                const stp_rule *want =
+                    FirstRule(policy.get(), shape, query, costs);
+                stp_choice got{};
+
+                bool found =
+                    stp_compiled_lookup(compiled.get(), &query, &view, &got);
+
+                ASSERT_EQ(want ? want->line : 0, got.line) << n_bytes;
+                ASSERT_EQ(want != nullptr, found);
+                if (want == nullptr)
+                    continue;
+                ASSERT_EQ(std::make_tuple(want->algo, want->proto,
+                                          want->n_channels, want->chunk_bytes),
+                          std::make_tuple(got.algo, got.proto, got.n_channels,
+                                          got.chunk_bytes));
+            }
+    }
+}
+
+TEST(CompiledLookup, EqualsTheDefinitionForManyRules)
+{
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        SCOPED_TRACE(seed);
+        std::mt19937_64 rng(seed);
+        std::string csv;
+        for (int i = 0; i < 3000; i++) {
+            uint64_t a = rng() >> (seed == 0 ? 40 : rng() % 64);
+            uint64_t b = seed == 2 ? a + rng() % 100 : rng() >> rng() % 64;
+            csv += std::string("allreduce,") + std::to_string(std::min(a, b)) +
+                   "," + std::to_string(std::max(a, b)) +
+                   (rng() % 2 ? ",ring,ll,1,1,8\n" : ",tree,simple,2,1,8\n");
+        }
+        Both b(csv);
+        const stp_shape shape = {8, 1, nullptr};
+
+        for (int i = 0; i < 3000; i++) {
+            const stp_rule *rule = stp_policy_rule(b.policy.get(), (size_t)i);
+            for (uint64_t n : {rule->bytes.min - 1, rule->bytes.min,
+                               rule->bytes.max, rule->bytes.max + 1}) {
+                stp_query query = {kAllReduce, n, 1, 0};
+                const stp_rule *want =
+                    FirstRule(b.policy.get(), shape, query, Costs());
+
+                ASSERT_EQ(want ? want->line : 0, LineOf(b.compiled, query))
+                    << n;
+            }
+        }
+    }
+}
+
+// What all queries of a size are answered; equal if nothing changes.
+std::vector<const stp_rule *> Answers(const stp_policy *policy,
+                                      const stp_shape &shape, int coll,
+                                      uint64_t n_bytes)
+{
+    std::vector<const stp_rule *> answers;
+
+    for (const stp_query &query : Queries(coll, n_bytes))
+        answers.push_back(FirstRule(policy, shape, query, Costs()));
+    return answers;
+}
+
+TEST(CompiledNextBreak, VisitsEveryChangeOfRandomPolicies)
+{
+    for (uint64_t seed = 1000; seed < 1100; seed++) {
+        SCOPED_TRACE(seed);
+        Generator random(seed);
+        Policy policy = Parse(random.Csv());
+        ASSERT_TRUE(policy);
+        const stp_shape shape = random.Shape();
+        Compiled compiled = Compile(policy.get(), shape);
+        const std::vector<uint64_t> breaks = Breaks(compiled, kAllReduce);
+
+        ASSERT_TRUE(std::is_sorted(breaks.begin(), breaks.end()));
+        for (uint64_t n : InterestingSizes(policy.get(), shape)) {
+            if (n == 0 || n == UINT64_MAX ||
+                Answers(policy.get(), shape, kAllReduce, n) ==
+                    Answers(policy.get(), shape, kAllReduce, n - 1))
+                continue;
+            ASSERT_TRUE(std::binary_search(breaks.begin(), breaks.end(), n))
+                << n;
+        }
+    }
+}
+
+} // namespace

@@ -1,0 +1,425 @@
+// CPUs as a device, over a transport that does what a test tells it; and Gloo's
+// ranks when one of them dies.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device/cpu/cpu_times.h"
+#include "device/cpu/device_cpu.h"
+#include "device/cpu/planned_transport.h"
+#include "nccl_tuner_abi.h"
+
+#ifdef STP_GLOO_MODULE
+#include "support/forked_ranks.h"
+#endif
+
+namespace
+{
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StrEq;
+
+class DeviceCpu : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        plan = &plan_;
+        stp_world_alone(&world_);
+        options_.world = &world_;
+        options_.max_bytes = 1 << 20;
+    }
+
+    void TearDown() override
+    {
+        if (device_.ops != nullptr)
+            device_.ops->close(device_.self);
+    }
+
+    void Open()
+    {
+        ASSERT_EQ(STP_OK,
+                  stp_device_cpu_open(&kPlan, &options_, &device_, &err_))
+            << err_.text;
+    }
+
+    static stp_collective Floats(uint64_t n)
+    {
+        stp_collective what{};
+        what.coll = ncclFuncAllReduce;
+        what.type = STP_TYPE_F32;
+        what.n_bytes = n * sizeof(float);
+        return what;
+    }
+
+    uint64_t CountWrong(const stp_collective &what)
+    {
+        uint64_t n_wrong = UINT64_MAX;
+        EXPECT_EQ(STP_OK,
+                  device_.ops->check(device_.self, &what, 3, &n_wrong, &err_))
+            << err_.text;
+        return n_wrong;
+    }
+
+    void Note(unsigned stream, uint64_t n)
+    {
+        const stp_collective what = Floats(n);
+        EXPECT_EQ(STP_OK,
+                  device_.ops->collective(device_.self, stream, &what, &err_))
+            << err_.text;
+    }
+
+    stp_status Synchronise()
+    {
+        return device_.ops->synchronise(device_.self, &err_);
+    }
+
+    Plan plan_;
+    stp_world world_{};
+    stp_device_options options_{};
+    stp_device device_{};
+    stp_error err_{};
+};
+
+/* ---- checking ---- */
+
+TEST_F(DeviceCpu, CountsEveryWrongElement)
+{
+    Open();
+    EXPECT_EQ(0u, CountWrong(Floats(1000)));
+
+    plan_.wrong = {0, 17, 999};
+    EXPECT_EQ(3u, CountWrong(Floats(1000)));
+    plan_.wrong = {500};
+    EXPECT_EQ(1u, CountWrong(Floats(501)));
+}
+
+TEST_F(DeviceCpu, ChecksWithTheDataOfASeed)
+{
+    std::vector<float> of_seed[3];
+    const stp_collective what = Floats(100);
+    uint64_t n_wrong = 1;
+    Open();
+
+    for (unsigned i = 0; i < 3; i++) {
+        ASSERT_EQ(STP_OK,
+                  device_.ops->check(device_.self, &what, 40 + 2 * (i % 2),
+                                     &n_wrong, &err_));
+        of_seed[i] = plan_.input;
+    }
+
+    EXPECT_EQ(100u, of_seed[0].size());
+    EXPECT_EQ(of_seed[0], of_seed[2]);
+    EXPECT_NE(of_seed[0], of_seed[1]);
+}
+
+TEST_F(DeviceCpu, CountsWhatNobodyWroteAsWrong)
+{
+    Open();
+    plan_.lazy = true;
+
+    EXPECT_EQ(1000u, CountWrong(Floats(1000)));
+}
+
+/* ---- streams ---- */
+
+TEST_F(DeviceCpu, RunsBothStreamsAtOnce)
+{
+    options_.time_limit_s = 60;
+    Open();
+    plan_.n_together = 2;
+    Note(STP_STREAM_MAIN, 10);
+    Note(STP_STREAM_COMM, 20);
+
+    EXPECT_EQ(STP_OK, Synchronise()) << err_.text;
+
+    EXPECT_EQ(2u, plan_.ran.size());
+}
+
+TEST_F(DeviceCpu, WaitsForTheOtherStream)
+{
+    Open();
+    Note(STP_STREAM_COMM, 10);
+    ASSERT_EQ(STP_OK,
+              device_.ops->record(device_.self, STP_STREAM_COMM, 0, &err_));
+    ASSERT_EQ(STP_OK,
+              device_.ops->wait(device_.self, STP_STREAM_MAIN, 0, &err_));
+    Note(STP_STREAM_MAIN, 20);
+
+    EXPECT_EQ(STP_OK, Synchronise());
+    EXPECT_EQ(STP_OK, device_.ops->replay(device_.self, &err_));
+
+    EXPECT_THAT(plan_.ran, ElementsAre(10, 20, 10, 20));
+}
+
+TEST_F(DeviceCpu, RunsAStreamInTheOrderNoted)
+{
+    Open();
+    for (uint64_t n : {3, 1, 2})
+        Note(STP_STREAM_COMM, n);
+
+    EXPECT_EQ(STP_OK, Synchronise());
+
+    EXPECT_THAT(plan_.ran, ElementsAre(3, 1, 2));
+}
+
+/* ---- failures ---- */
+
+TEST_F(DeviceCpu, SaysWhyACollectiveFailed)
+{
+    Open();
+    plan_.fails = true;
+    Note(STP_STREAM_MAIN, 1);
+    Note(STP_STREAM_MAIN, 2);
+
+    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+
+    EXPECT_STREQ("the cable is unplugged", err_.text);
+    EXPECT_EQ("the cable is unplugged", plan_.aborted);
+    EXPECT_THAT(plan_.ran, ElementsAre(1));
+    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+    EXPECT_THAT(err_.text, HasSubstr("no longer connected"));
+}
+
+TEST_F(DeviceCpu, EndsTheOtherStreamWithTheFirstThatFails)
+{
+    Open();
+    plan_.fails = true;
+    Note(STP_STREAM_MAIN, 1);
+    ASSERT_EQ(STP_OK,
+              device_.ops->record(device_.self, STP_STREAM_MAIN, 0, &err_));
+    ASSERT_EQ(STP_OK,
+              device_.ops->wait(device_.self, STP_STREAM_COMM, 0, &err_));
+    Note(STP_STREAM_COMM, 2);
+
+    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+
+    EXPECT_THAT(plan_.ran, ElementsAre(1));
+}
+
+TEST_F(DeviceCpu, StopsAtItsTimeLimit)
+{
+    options_.time_limit_s = 1;
+    Open();
+    plan_.hangs = true;
+    Note(STP_STREAM_MAIN, 1);
+
+    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+
+    EXPECT_STREQ("not done after 1 s, the limit for one run", err_.text);
+    EXPECT_EQ(err_.text, plan_.aborted);
+}
+
+// Of a world of this process and one that is dead.
+TEST_F(DeviceCpu, StopsWhenARankDies)
+{
+    stp_world_ops dying = *world_.ops;
+    dying.alive = [](void *, stp_error *err) {
+        stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank 5 died");
+        return false;
+    };
+    world_.ops = &dying;
+    Open();
+    plan_.hangs = true;
+    Note(STP_STREAM_MAIN, 1);
+
+    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+
+    EXPECT_STREQ("rank 5 died", err_.text);
+    EXPECT_EQ("rank 5 died", plan_.aborted);
+    device_.ops->close(device_.self);
+    device_.ops = nullptr;
+}
+
+/* ---- refusals ---- */
+
+TEST_F(DeviceCpu, RefusesWhatItCannotRun)
+{
+    const struct {
+        const char *text;
+        int coll, type, op;
+        uint64_t n_bytes;
+        unsigned root;
+    } cases[] = {
+        {"no collective 9", 9, STP_TYPE_F32, STP_OP_SUM, 4, 0},
+        {"no datatype 99", ncclFuncAllReduce, 99, STP_OP_SUM, 4, 0},
+        {"CPUs do not reduce fp8e4m3", ncclFuncAllReduce, STP_TYPE_FP8_E4M3,
+         STP_OP_SUM, 4, 0},
+        {"CPUs do not reduce by operation 5", ncclFuncReduce, STP_TYPE_F32,
+         STP_OP_PREMULSUM, 4, 0},
+        {"root 1 of 1 ranks", ncclFuncBroadcast, STP_TYPE_F32, STP_OP_SUM, 4,
+         1},
+        {"6 bytes are no multiple of 4", ncclFuncAllReduce, STP_TYPE_F32,
+         STP_OP_SUM, 6, 0},
+        {"1048580 bytes, but the device was opened for 1048576",
+         ncclFuncAllReduce, STP_TYPE_F32, STP_OP_SUM, (1 << 20) + 4, 0},
+        {"100001 elements, but gloo counts no more than 100000",
+         ncclFuncAllReduce, STP_TYPE_I8, STP_OP_SUM, 100001, 0},
+    };
+    Open();
+
+    for (const auto &c : cases) {
+        const stp_collective what{c.coll, c.n_bytes, c.type,
+                                  c.op,   c.root,    false};
+        stp_device_run run{};
+        EXPECT_EQ(STP_ERR_RANGE,
+                  device_.ops->collective(device_.self, 0, &what, &err_));
+        EXPECT_STREQ(c.text, err_.text);
+        EXPECT_EQ(STP_ERR_RANGE, device_.ops->probe(device_.self, &what, &run,
+                                                    nullptr, &err_));
+        EXPECT_STREQ(c.text, err_.text);
+    }
+    EXPECT_EQ(STP_OK, Synchronise());
+    EXPECT_TRUE(plan_.ran.empty());
+}
+
+TEST_F(DeviceCpu, RefusesStreamsAndWaitsThatCannotBe)
+{
+    const stp_collective what = Floats(1);
+    Open();
+
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->collective(device_.self, 2, &what, &err_));
+    EXPECT_STREQ("stream 2 of 2", err_.text);
+    EXPECT_EQ(STP_ERR_RANGE, device_.ops->record(device_.self, 3, 0, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, device_.ops->wait(device_.self, 0, 4, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("event 4"));
+}
+
+TEST_F(DeviceCpu, RefusesArms)
+{
+    const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+    Open();
+
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->select_arm(device_.self, &ring, &err_));
+    EXPECT_STREQ("algorithms and protocols are NCCL's: none can be forced on "
+                 "gloo",
+                 err_.text);
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->select_arm(device_.self, &plugin, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("has none to measure"));
+}
+
+TEST_F(DeviceCpu, RefusesWhatOnlyGpusHave)
+{
+    const struct {
+        const char *text;
+        unsigned n_threads, n_gpus, graph;
+        const char *plugin;
+        const char *graphs_file;
+    } cases[] = {
+        {"a process is one rank", 2, 1, 0, nullptr, nullptr},
+        {"a process is one rank", 1, 4, 0, nullptr, nullptr},
+        {"CUDA graphs", 1, 1, 1, nullptr, nullptr},
+        {"gloo has neither", 0, 0, 0, "steptune", nullptr},
+        {"gloo has neither", 0, 0, 0, nullptr, "graphs.xml"},
+    };
+
+    for (const auto &c : cases) {
+        options_.n_threads = c.n_threads;
+        options_.n_gpus = c.n_gpus;
+        options_.graph = c.graph;
+        options_.plugin = c.plugin;
+        options_.graphs_file = c.graphs_file;
+        EXPECT_EQ(STP_ERR_RANGE,
+                  stp_device_cpu_open(&kPlan, &options_, &device_, &err_));
+        EXPECT_THAT(err_.text, HasSubstr(c.text));
+        EXPECT_EQ(nullptr, device_.ops);
+    }
+}
+
+TEST_F(DeviceCpu, RefusesMoreThanTheMemory)
+{
+    options_.max_bytes = uint64_t{1} << 60;
+
+    EXPECT_EQ(STP_ERR_NOMEM,
+              stp_device_cpu_open(&kPlan, &options_, &device_, &err_));
+
+    EXPECT_THAT(err_.text, HasSubstr("1 process with 2305843009.21 GB each"));
+    EXPECT_THAT(err_.text, HasSubstr("GB of memory free"));
+}
+
+// Two a stream, beside the buffers.
+TEST_F(DeviceCpu, RefusesVectorsLongerThanTheMemory)
+{
+    Open();
+
+    EXPECT_EQ(STP_ERR_RANGE, device_.ops->elementwise(
+                                 device_.self, 0, uint64_t{1} << 56, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("1 process with 288230376.15 GB each"));
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->elementwise(device_.self, 0, UINT64_MAX, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("18446744073.71 GB each"));
+    EXPECT_EQ(STP_ERR_RANGE,
+              device_.ops->elementwise(device_.self, 2, 4, &err_));
+    EXPECT_STREQ("stream 2 of 2", err_.text);
+}
+
+TEST_F(DeviceCpu, SaysWhatItIs)
+{
+    stp_device_info info{};
+    Open();
+
+    device_.ops->info(device_.self, &info);
+
+    EXPECT_THAT(info.what, testing::MatchesRegex("1 process on .* \\(.* CPUs?, "
+                                                 ".*\\), a plan; measured here "
+                                                 "and now"));
+    EXPECT_STREQ("gloo", info.backend);
+    EXPECT_EQ(1u, info.n_ranks);
+    EXPECT_EQ(1u, info.n_nodes);
+    EXPECT_TRUE(info.has_data);
+    EXPECT_FALSE(info.has_arms);
+    EXPECT_EQ(0, info.event_us);
+}
+
+TEST(CpuTimes, AreThoseOfTheSlowestRank)
+{
+    double us[] = {10, 15, 40, /* */ 100, 112, 118, /* */ 7, 9, 30};
+    const stp_cpu_times times{us, 3, 3};
+
+    EXPECT_EQ(12, stp_cpu_times_between(&times, 0, 1));
+    EXPECT_EQ(25, stp_cpu_times_between(&times, 1, 2));
+    EXPECT_EQ(30, stp_cpu_times_between(&times, 0, 2));
+}
+
+/* ---- a rank that dies ---- */
+
+#ifdef STP_GLOO_MODULE
+
+TEST(DeviceGloo, SaysWhichRankDied)
+{
+    ForkedRanks ranks(3, 2);
+    const stp_module *module = nullptr;
+    stp_device_options options{};
+    stp_device device{};
+    stp_error err{};
+    stp_collective what{};
+    options.world = ranks.world();
+    options.max_bytes = 4096;
+    what.coll = ncclFuncAllReduce;
+    what.type = STP_TYPE_F32;
+    what.n_bytes = 4096;
+    ASSERT_EQ(STP_OK, stp_module_open(STP_GLOO_MODULE, &module, &err));
+    ASSERT_EQ(STP_OK, module->open(&options, &device, &err)) << err.text;
+
+    if (ranks.world()->rank == 2)
+        raise(SIGKILL);
+    device.ops->collective(device.self, STP_STREAM_MAIN, &what, &err);
+    stp_status status = device.ops->synchronise(device.self, &err);
+
+    EXPECT_EQ(STP_ERR_DEVICE, status);
+    EXPECT_THAT(err.text, HasSubstr("rank 2"));
+    device.ops->close(device.self);
+}
+
+#endif
+
+} // namespace

@@ -1,0 +1,409 @@
+// Machine folders: what is read from them, and what is refused.
+#include <gmock/gmock.h>
+
+#include "support/mock_folder.h"
+#include "support/mock_script.h"
+
+using namespace mock_test;
+
+namespace
+{
+
+TEST(MachineFolder, SaysWhatMachineItIs)
+{
+    Machine machine = LoadFolder(STP_FIXTURES "/machines/h200x4/");
+    ASSERT_TRUE(machine);
+
+    const struct mock_machine_info *info = mock_machine_get_info(machine.get());
+
+    EXPECT_STREQ("h200x4", info->name);
+    EXPECT_STREQ("NVIDIA H200", info->gpu);
+    EXPECT_EQ(90, info->compute_capability);
+    EXPECT_EQ(4, info->n_ranks);
+    EXPECT_EQ(1, info->n_nodes);
+    EXPECT_STREQ("unknown", info->cpu_vendor);
+    EXPECT_EQ(24, info->n_channels);
+    EXPECT_EQ(0, info->n_nvls_channels);
+    EXPECT_STREQ("2.28.9", info->nccl);
+    EXPECT_TRUE(mock_machine_has_timings(machine.get()));
+}
+
+TEST(MachineFolder, MayDoWithoutTimings)
+{
+    for (const char *name : {"h100x8", "h100x4", "a100x8", "b200x8"}) {
+        Machine machine = LoadMachine(name);
+        ASSERT_TRUE(machine);
+        EXPECT_FALSE(mock_machine_has_timings(machine.get())) << name;
+        EXPECT_STREQ(name, mock_machine_get_info(machine.get())->name);
+    }
+}
+
+// ---- refusals ----
+
+void ExpectRefused(const std::string &path, ncclResult_t rc,
+                   const std::string &error)
+{
+    mock_machine *machine = nullptr;
+
+    EXPECT_EQ(rc, mock_machine_load(path.c_str(), &machine));
+
+    EXPECT_EQ(nullptr, machine);
+    EXPECT_EQ(error, mock_last_error());
+}
+
+TEST(MachineFolder, ThatIsNotThereIsRefused)
+{
+    Folder folder;
+    std::string file = folder.Path() + "/machine.csv";
+
+    ExpectRefused("/no/such", ncclSystemError,
+                  "/no/such: no such machine folder");
+    ExpectRefused(file, ncclSystemError, file + ": no such machine folder");
+}
+
+TEST(MachineFolder, WithoutAFileItNeedsIsRefused)
+{
+    for (const char *name : {"machine.csv", "graphs.xml"}) {
+        Folder folder;
+        folder.Remove(name);
+        ExpectRefused(folder.Path(), ncclSystemError,
+                      folder.Path() + "/" + name +
+                          ": No such file or directory");
+    }
+}
+
+struct BrokenCase {
+    const char *name;
+    std::string text;
+    const char *error; // after the file's path
+};
+
+class BrokenMachineCsv : public testing::TestWithParam<BrokenCase>
+{
+};
+
+TEST_P(BrokenMachineCsv, IsRefusedWithLineAndReason)
+{
+    Folder folder;
+    folder.Write("machine.csv", GetParam().text);
+
+    ExpectRefused(folder.Path(), ncclInvalidArgument,
+                  folder.Path() + "/machine.csv" + GetParam().error);
+}
+
+#define HEADER                                                                 \
+    "gpu,compute_capability,ranks,nodes,cpu_vendor,channels,nvls_channels,"    \
+    "nccl\n"
+// clang-format off
+const BrokenCase kBrokenMachines[] = {
+    {"empty", "", ": empty, no header line"},
+    {"only_comments", "# a\n\n# b\n", ": empty, no header line"},
+    {"no_row", "#\n" HEADER, ": no row below the header"},
+    {"two_rows", HEADER "G,90,4,1,amd,24,0,2.28.9\nG,90,4,1,amd,24,0,2.28.9\n",
+     ":3: a second row, but a folder is one machine"},
+    {"missing_column", "#\ngpu,compute_capability,ranks,nodes,channels,nvls_channels,nccl\n",
+     ":2: no column 'cpu_vendor'"},
+    {"unknown_column", "gpu,memory\n", ":1: unknown column 'memory'"},
+    {"column_twice", "gpu,gpu\n", ":1: two columns 'gpu'"},
+    {"short_row", HEADER "G,90,4,1,amd,24,0\n", ":2: 7 fields instead of 8"},
+    {"long_row", HEADER "G,90,4,1,amd,24,0,2.28.9,\n", ":2: 9 fields instead of 8"},
+    {"empty_field", HEADER ",90,4,1,amd,24,0,2.28.9\n", ":2: column 'gpu' is empty"},
+    {"word_for_number", HEADER "# x\nG,90,four,1,amd,24,0,2.28.9\n",
+     ":3: column 'ranks': 'four' is not a whole number from 1 to 1000000"},
+    {"number_and_more", HEADER "G,90,4x,1,amd,24,0,2.28.9\n",
+     ":2: column 'ranks': '4x' is not a whole number from 1 to 1000000"},
+    {"signed", HEADER "G,90,+4,1,amd,24,0,2.28.9\n",
+     ":2: column 'ranks': '+4' is not a whole number from 1 to 1000000"},
+    {"too_large", HEADER "G,90,4,1,amd,65,0,2.28.9\n",
+     ":2: column 'channels': '65' is not a whole number from 1 to 64"},
+    {"overflow", HEADER "G,90,4,1,amd,99999999999999999999,0,2.28.9\n",
+     ":2: column 'channels': '99999999999999999999' is not a whole number from 1 to 64"},
+    {"no_channels", HEADER "G,90,4,1,amd,0,0,2.28.9\n",
+     ":2: column 'channels': '0' is not a whole number from 1 to 64"},
+    {"uneven_nodes", HEADER "G,90,5,2,amd,24,0,2.28.9\n",
+     ":2: 5 ranks are not the same number on each of 2 nodes"},
+    {"full_node", HEADER "G,90,146,2,amd,24,0,2.28.9\n",
+     ":2: 73 ranks on a node, but 72 is the most"},
+    {"unknown_vendor", HEADER "G,90,4,1,AMD,24,0,2.28.9\n",
+     ":2: column 'cpu_vendor': 'AMD' is none of intel, amd, arm, mixed, unknown"},
+    {"bad_version", HEADER "G,90,4,1,amd,24,0,v3\n",
+     ":2: column 'nccl': 'v3' is not a version such as 2.28.9"},
+    {"long_gpu", HEADER + std::string(64, 'G') + ",90,4,1,amd,24,0,2.28.9\n",
+     ":2: column 'gpu' has more than 63 characters"},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, BrokenMachineCsv,
+                         testing::ValuesIn(kBrokenMachines), CaseName());
+
+TEST(MachineCsv, MayHaveItsColumnsInAnyOrderAndComments)
+{
+    Folder folder;
+    folder.Write("machine.csv",
+                 "# a machine\r\nnccl,ranks,gpu,nodes,cpu_vendor,"
+                 "nvls_channels,channels,compute_capability\r\n\n"
+                 "2.28.9,4,My GPU,1,amd,0,16,80\r\n");
+
+    Machine machine = LoadFolder(folder.Path());
+
+    ASSERT_TRUE(machine);
+    EXPECT_STREQ("My GPU", mock_machine_get_info(machine.get())->gpu);
+    EXPECT_EQ(80, mock_machine_get_info(machine.get())->compute_capability);
+    EXPECT_EQ(16, mock_machine_get_info(machine.get())->n_channels);
+}
+
+// ---- graphs ----
+
+// The graph with these attributes in place of, or after, the usual ones.
+std::string Graph(
+    const std::string &id, const std::string &more = "",
+    const std::string &channels = "<channel><gpu/><gpu/><gpu/><gpu/></channel>")
+{
+    std::string nchannels =
+        more.find("nchannels") == std::string::npos ? "nchannels=\"1\"" : "";
+    std::string inner =
+        more.find("typeinter") == std::string::npos ? "typeinter=\"PIX\"" : "";
+    return "<graph id=\"" + id + "\" pattern=\"4\" crossnic=\"0\" " +
+           nchannels + " speedintra=\"30\" speedinter=\"30\" " + inner +
+           " latencyinter=\"0\" typeintra=\"NVL\" samechannels=\"1\" " + more +
+           ">" + channels + "</graph>\n";
+}
+
+class BrokenGraphs : public testing::TestWithParam<BrokenCase>
+{
+};
+
+TEST_P(BrokenGraphs, AreRefusedWithLineAndReason)
+{
+    Folder folder;
+    folder.Write("graphs.xml", GetParam().text);
+
+    ExpectRefused(folder.Path(), ncclInvalidArgument,
+                  folder.Path() + "/graphs.xml" + GetParam().error);
+}
+
+const std::string kOpen = "<graphs version=\"1\">\n";
+const std::string kClose = "</graphs>\n";
+// clang-format off
+const BrokenCase kBrokenGraphs[] = {
+    {"empty", "", ":1: no element found"},
+    {"not_xml", "gpu,ranks\n", ":1: syntax error"},
+    {"cut_off", kOpen + Graph("0"), ":3: no element found"},
+    {"crossed_tags", kOpen + "<graph></graphs>\n", ":2: a graph without 'id'"},
+    {"other_root", "<system/>\n", ":1: <system> does not belong here"},
+    {"unknown_element", kOpen + "<gpu/>\n" + kClose, ":2: <gpu> does not belong here"},
+    {"too_deep", kOpen + Graph("0", "", "<channel><gpu><x/></gpu></channel>"),
+     ":2: <x> does not belong here"},
+    {"id_out_of_range", kOpen + Graph("5") + kClose,
+     ":2: id=\"5\" is not a whole number from 0 to 4"},
+    {"id_twice", kOpen + Graph("0") + Graph("0") + kClose, ":3: graph 0 appears twice"},
+    {"bad_speed", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"fast\"/>\n",
+     ":2: speedintra=\"fast\" is not a number"},
+    {"bad_path", kOpen + Graph("0", "typeinter=\"NVLINK\"") + kClose,
+     ":2: typeinter=\"NVLINK\" is no path that NCCL knows"},
+    {"other_number_of_channels", kOpen + Graph("0", "nchannels=\"2\"") + kClose,
+     ":2: graph 0 has 1 channels but says nchannels=\"2\""},
+    {"other_number_of_gpus", kOpen + Graph("0", "", "<channel><gpu/><gpu/></channel>") + kClose,
+     ":2: a channel of 2 GPUs, but a node has 4"},
+    {"no_ring", kOpen + Graph("1") + kClose, ": no channels in graph 0 (ring)"},
+    {"no_tree", kOpen + Graph("0") + kClose, ": no channels in graph 1 (tree)"},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, BrokenGraphs, testing::ValuesIn(kBrokenGraphs),
+                         CaseName());
+
+TEST(Graphs, WithoutNvlsDoNotFitAMachineThatHasIt)
+{
+    Folder folder;
+    folder.Write("machine.csv", HEADER "G,90,4,1,amd,24,16,2.28.9\n");
+
+    ExpectRefused(folder.Path(), ncclInvalidArgument,
+                  folder.Path() + "/graphs.xml: no NVLS channels, but "
+                                  "machine.csv says 16");
+}
+
+struct LinkCase {
+    const char *name;
+    int compute_capability;
+    const char *intra;
+    const char *inter;
+    const char *ring_ll128; // of an all-reduce of 1 MiB
+    const char *ring_ll;
+};
+
+class Links : public testing::TestWithParam<LinkCase>
+{
+};
+
+// Four ranks on one channel of 10 GB/s: 20/3 GB/s as the caller sees it.
+TEST_P(Links, DecideOnLl128AndOnLatencies)
+{
+    const LinkCase &c = GetParam();
+    Folder folder;
+    std::string text;
+    for (const char *id : {"0", "1"})
+        text += std::string("<graph id=\"") + id +
+                "\" pattern=\"4\" nchannels=\"1\" speedintra=\"10\" "
+                "speedinter=\"10\" samechannels=\"0\" typeintra=\"" +
+                c.intra + "\" typeinter=\"" + c.inter +
+                "\"><channel><gpu/><gpu/><gpu/><gpu/></channel></graph>\n";
+    folder.Write("graphs.xml", kOpen + text + kClose);
+    folder.Write("machine.csv", HEADER "G," +
+                                    std::to_string(c.compute_capability) +
+                                    ",4,1,amd,2,0,2.28.9\n");
+    Machine machine = LoadFolder(folder.Path());
+    Nccl nccl = MakeNccl({});
+    Comm comm = MakeComm(nccl, machine);
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    mock_outcome got;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+
+    const float *ring = got.cost[NCCL_ALGO_RING];
+    EXPECT_EQ(c.ring_ll128, Printed(ring[NCCL_PROTO_LL128]));
+    EXPECT_EQ(c.ring_ll, Printed(ring[NCCL_PROTO_LL]));
+    EXPECT_EQ(c.ring_ll128 == std::string("-1.000"),
+              got.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL128] < 0);
+}
+
+// NVLink: 6.6 + 6 x .6 and 14 + 6 x 1.9 us; PCIe: 6.6 + 6 x 1 and 14 + 6 x 2.5
+// clang-format off
+const LinkCase kLinks[] = {
+    {"nvlink",                  90, "NVL", "PIX", "196.363", "324.773"},
+    {"nvlink_over_pxn",         90, "NVL", "PXN", "196.363", "324.773"},
+    {"nvlink_over_the_host",    90, "NVL", "PHB", "-1.000",  "324.773"},
+    {"ampere_over_pxb",         80, "NVL", "PXB", "196.363", "324.773"},
+    {"ampere_over_p2c",         80, "NVL", "P2C", "-1.000",  "324.773"},
+    {"two_nvlink_hops",         90, "NVB", "PIX", "199.963", "327.173"},
+    {"pcie",                    90, "PIX", "PIX", "-1.000",  "327.173"},
+    {"pascal",                  60, "NVL", "PIX", "-1.000",  "324.773"},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, Links, testing::ValuesIn(kLinks), CaseName());
+
+TEST(Links, ThatDifferByChannelDelayBroadcastsByEveryRank)
+{
+    Folder folder;
+    std::string text = ReadFile(folder.Path() + "/graphs.xml");
+    size_t at = text.find("samechannels=\"1\"");
+    text.replace(at, 16, "samechannels=\"0\"");
+    folder.Write("graphs.xml", text);
+    Machine machine = LoadFolder(folder.Path());
+    Nccl nccl = MakeNccl({});
+    Comm comm = MakeComm(nccl, machine);
+    mock_call call = Call(ncclFuncBroadcast, 8);
+    mock_outcome got;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+
+    const float *ring = got.cost[NCCL_ALGO_RING];
+    EXPECT_EQ("9.000", Printed(ring[NCCL_PROTO_LL]));      // 6.6 + 4 x .6
+    EXPECT_EQ("21.600", Printed(ring[NCCL_PROTO_LL128]));  // 14 + 4 x 1.9
+    EXPECT_EQ("24.400", Printed(ring[NCCL_PROTO_SIMPLE])); // 8.4 + 4 x 4
+}
+
+// How many channels a ring with Simple gets for 320 KiB.
+int ChannelsOfARing(const Machine &machine)
+{
+    Nccl nccl = MakeNccl({nullptr, nullptr, &kScripted, 5});
+    Comm comm = MakeComm(nccl, machine);
+    mock_call call = Call(ncclFuncAllReduce, 320 << 10);
+    mock_outcome got;
+
+    script = [](Table table, int *) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        return ncclSuccess;
+    };
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got))
+        << mock_last_error();
+    return got.n_channels;
+}
+
+TEST(Links, NoFasterThanPcieGetHalfTheThreadsAndSoMoreChannels)
+{
+    Folder folder;
+    std::string text = kOpen + Graph("0") + Graph("1") + kClose;
+    for (size_t at; (at = text.find("\"30\"")) != std::string::npos;)
+        text.replace(at, 4, "\"12\"");
+    folder.Write("graphs.xml", text); // one channel of 12 GB/s
+
+    EXPECT_EQ(20, ChannelsOfARing(LoadFolder(folder.Path())));
+    EXPECT_EQ(10, ChannelsOfARing(LoadMachine("h200x4")));
+}
+
+TEST(OneRank, AsksNobody)
+{
+    Folder folder;
+    std::string graph = Graph("0", "", "<channel><gpu/></channel>") +
+                        Graph("1", "", "<channel><gpu/></channel>");
+    folder.Write("graphs.xml", kOpen + graph + kClose);
+    folder.Write("machine.csv", HEADER "G,90,1,1,amd,2,0,2.28.9\n");
+    Machine machine = LoadFolder(folder.Path());
+    Nccl nccl = MakeNccl({});
+    Comm comm = MakeComm(nccl, machine);
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    mock_outcome got;
+
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+
+    EXPECT_EQ(-1, got.algo);
+    EXPECT_EQ(-1, got.cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE]);
+}
+
+// ---- timings ----
+
+class BrokenTimings : public testing::TestWithParam<BrokenCase>
+{
+};
+
+TEST_P(BrokenTimings, AreRefusedWithLineAndReason)
+{
+    Folder folder;
+    folder.Write("timings.csv", GetParam().text);
+
+    ExpectRefused(folder.Path(), ncclInvalidArgument,
+                  folder.Path() + "/timings.csv" + GetParam().error);
+}
+
+#define GOOD "allreduce,1024,ring,ll,0,4,w,1,10,4,3,5,2\n"
+const std::string kT = kTimingsHeader;
+// clang-format off
+const BrokenCase kBrokenTimings[] = {
+    {"empty", "", ": empty, no header line"},
+    {"no_row", kT, ": no row below the header"},
+    {"missing_column", "collective,bytes\n", ":1: no column 'algorithm'"},
+    {"unknown_collective", kT + "all_reduce,1024,ring,ll,0,4,w,1,10,4,3,5,2\n",
+     ":2: column 'collective': 'all_reduce' is none of broadcast, reduce, allgather, reducescatter, allreduce"},
+    {"unknown_algorithm", kT + "allreduce,1024,Ring,ll,0,4,w,1,10,4,3,5,2\n",
+     ":2: column 'algorithm': 'Ring' is none of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, auto"},
+    {"unknown_protocol", kT + GOOD "allreduce,1024,ring,,0,4,w,1,10,4,3,5,2\n",
+     ":3: column 'protocol' is empty"},
+    {"other_ranks", kT + "allreduce,1024,ring,ll,0,8,w,1,10,4,3,5,2\n",
+     ":2: column 'nRanks': '8' is not a whole number from 4 to 4"},
+    {"zero_bytes", kT + "allreduce,0,ring,ll,0,4,w,1,10,4,3,5,2\n",
+     ":2: column 'bytes': '0' is not a whole number from 1 to 1125899906842624"},
+    {"zero_time", kT + "allreduce,1024,ring,ll,0,4,w,1,10,0,3,5,2\n",
+     ":2: column 'mean_us': '0' is not a number above 0"},
+    {"nan_time", kT + "allreduce,1024,ring,ll,0,4,w,1,10,nan,3,5,2\n",
+     ":2: column 'mean_us': 'nan' is not a number above 0"},
+    {"p95_below_median", kT + "allreduce,1024,ring,ll,0,4,w,1,10,4,3,2.5,2\n",
+     ":2: min_us, median_us and p95_us do not ascend"},
+    {"mean_below_min", kT + "allreduce,1024,ring,ll,0,4,w,1,10,1,3,5,2\n",
+     ":2: mean_us is below min_us"},
+    {"half_auto", kT + "allreduce,1024,auto,ll,0,4,w,1,10,4,3,5,2\n",
+     ":2: only one of algorithm and protocol is auto"},
+    {"auto_with_channels", kT + "allreduce,1024,auto,auto,8,4,w,1,10,4,3,5,2\n",
+     ":2: auto with 8 channels"},
+    {"no_kernel", kT + "allgather,1024,tree,ll,0,4,w,1,10,4,3,5,2\n",
+     ":2: NCCL has no tree/ll for allgather"},
+    {"twice", kT + GOOD "#\n" GOOD,
+     ":4: the same as line 2: one size, pair, channel count, run and round"},
+    {"channels_without_own", kT + GOOD "allreduce,1024,ring,ll,2,4,s,1,10,4,3,5,2\n",
+     ":3: 2 channels, but no row with channels 0 in the same run and round"},
+    {"long_run", kT + "allreduce,1024,ring,ll,0,4," + std::string(24, 'w') + ",1,10,4,3,5,2\n",
+     ":2: column 'run' has more than 23 characters"},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, BrokenTimings,
+                         testing::ValuesIn(kBrokenTimings), CaseName());
+
+} // namespace

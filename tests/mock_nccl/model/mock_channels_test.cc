@@ -1,0 +1,266 @@
+// Channels and chunks, with NCCL's own count and with a tuner's.
+#include <gmock/gmock.h>
+
+#include "support/mock_script.h"
+
+using namespace mock_test;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace
+{
+
+// ---- channels ----
+
+struct ChannelCase {
+    const char *name;
+    const char *machine;
+    ncclFunc_t coll;
+    size_t n_bytes;
+    int algo;
+    int proto;
+    int asked;
+    int want;
+    int run; // what mock_outcome_run() says
+};
+
+class Channels : public Scripted,
+                 public testing::WithParamInterface<ChannelCase>
+{
+};
+
+TEST_P(Channels, AreScheduledAsNcclSchedulesThem)
+{
+    const ChannelCase &c = GetParam();
+    mock_call call = Call(c.coll, c.n_bytes);
+    int on_entry = -1;
+    script = [&](Table table, int *n_channels) {
+        on_entry = *n_channels;
+        table[c.algo][c.proto] = 0;
+        if (c.asked != 0)
+            *n_channels = c.asked;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclSuccess, Try(call, c.machine)) << mock_last_error();
+
+    EXPECT_EQ(0, on_entry);
+    EXPECT_EQ(c.want, outcome_.n_channels);
+    EXPECT_EQ(c.asked, outcome_.asked_channels);
+    EXPECT_EQ(c.run, mock_outcome_run(&call, &outcome_).n_channels);
+}
+
+// clang-format off
+#define AR ncclFuncAllReduce
+#define AG ncclFuncAllGather
+const ChannelCase kChannelCases[] = {
+    {"one",            "h200x4", AR, 64 << 20, 1, 2, 1,   1,  1},
+    {"two",            "h200x4", AR, 64 << 20, 1, 2, 2,   2,  2},
+    {"limit",          "h200x4", AR, 64 << 20, 1, 2, 32,  24, 32},
+    {"small_use_few",  "h200x4", AR, 100000,   1, 2, 24,  13, 24},
+    {"rounded",        "h200x4", AR, 100000,   1, 2, 8,   7,  8},
+    {"ll_weighs_four", "h200x4", AR, 65536,    1, 0, 24,  16, 24},
+    {"simple_does_not","h200x4", AR, 65536,    1, 2, 24,  8,  24},
+    {"ll_large",       "h200x4", AR, 1 << 20,  1, 0, 8,   8,  8},
+    {"ll128",          "h200x4", AR, 1 << 20,  1, 1, 16,  16, 16},
+    {"tiny",           "h200x4", AR, 8,        1, 0, 16,  1,  16},
+    {"gather",         "h200x4", AG, 3905536,  1, 2, 4,   4,  4},
+    {"last_positive",  "h200x4", AR, 1 << 20,  1, 2, 127, 22, 127},
+    {"n128_is_negative","h200x4", AR, 1 << 20,  1, 2, 128, 24, 127},
+    {"n255_is_negative","h200x4", AR, 1 << 20,  1, 2, 255, 24, 127},
+    {"n257_is_one",     "h200x4", AR, 64 << 20, 1, 2, 257, 1,  1},
+    {"nvls",           "h100x8", AR, 64 << 20, 4, 2, 0,   16, 0},
+    {"nvls_small",     "h100x8", AR, 65536,    4, 2, 0,   8,  0},
+    {"nvls_limit",     "h100x8", AR, 64 << 20, 4, 2, 24,  16, 24},
+    {"nvls_fewer",     "b200x8", AR, 1 << 20,  4, 2, 7,   7,  7},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, Channels, testing::ValuesIn(kChannelCases),
+                         CaseName());
+
+TEST_F(Scripted, ChannelsThatEightBitsMakeZeroFail)
+{
+    script = [](Table, int *n_channels) {
+        *n_channels = 256;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclInternalError, Try(Call(ncclFuncAllReduce, 1 << 20)));
+
+    EXPECT_STREQ("256 channels are 0 in NCCL's 8-bit field, and NCCL would "
+                 "divide by 0",
+                 mock_last_error());
+    EXPECT_EQ(0, outcome_.n_channels);
+    EXPECT_EQ(256, outcome_.asked_channels);
+}
+
+// ---- chunks ----
+
+struct ChunkCase {
+    const char *name;
+    const char *machine;
+    ncclFunc_t coll;
+    int algo;
+    int proto;
+    size_t n_bytes;
+    size_t want; // NCCL's own
+    size_t part; // the bytes of the first channel
+};
+
+class Chunks : public Scripted, public testing::WithParamInterface<ChunkCase>
+{
+};
+
+TEST_P(Chunks, BeginAsNcclWouldChooseThem)
+{
+    const ChunkCase &c = GetParam();
+    std::vector<std::pair<size_t, size_t>> asked;
+    script = [&](Table table, int *n_channels) {
+        table[c.algo][c.proto] = 0;
+        *n_channels = 4;
+        return ncclSuccess;
+    };
+    chunk_script = [&](size_t n_bytes, size_t *size) {
+        asked.push_back({n_bytes, *size});
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclSuccess, Try(Call(c.coll, c.n_bytes), c.machine, "2.30"))
+        << mock_last_error();
+
+    ASSERT_FALSE(asked.empty());
+    EXPECT_EQ(c.part, asked[0].first);
+    EXPECT_EQ(c.want, asked[0].second);
+    EXPECT_EQ(0u, outcome_.chunk_bytes);
+}
+
+// clang-format off
+const ChunkCase kChunkCases[] = {
+    {"ring_simple", "h200x4", AR, 1, 2, 1 << 20,  2097152, 262144},
+    {"broadcast",   "h200x4", ncclFuncBroadcast,
+                                  1, 2, 1 << 20,  524288,  262144},
+    {"ring_ll",     "h200x4", AR, 1, 0, 1 << 20,  32768,   262144},
+    {"ring_ll128",  "h200x4", AR, 1, 1, 1 << 20,  576000,  262144},
+    {"tree_simple", "h200x4", AR, 0, 2, 1 << 20,  524288,  262144},
+    {"tree_ll128",  "h200x4", AR, 0, 1, 1 << 20,  36000,   262144},
+    {"tree_ll128_in_bulk", "h200x4", AR, 0, 1, 64 << 20, 576000, 16777216},
+    {"nvls_small",  "h100x8", AR, 4, 2, 1 << 20,  16384,   262144},
+    {"nvls_middle", "h100x8", AR, 4, 2, 8 << 20,  32768,   2097152},
+    {"nvls_edge",   "h100x8", AR, 4, 2, 16 << 20, 65536,   4194304},
+    {"nvls_large",  "h100x8", AR, 4, 2, 64 << 20, 65536,   16777216},
+    {"nvls_huge",   "h100x8", AR, 4, 2, 512 << 20, 131072, 134217728},
+    {"gather_over_all_ranks", "h200x4", AG, 1, 2, 3905536, 2097152, 983040},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, Chunks, testing::ValuesIn(kChunkCases),
+                         CaseName());
+
+TEST_F(Scripted, ChunksAreAskedForFirstLastAndMiddleChannels)
+{
+    std::vector<size_t> parts;
+    chunk_script = [&](size_t n_bytes, size_t *) {
+        parts.push_back(n_bytes);
+        return ncclSuccess;
+    };
+    script = [](Table table, int *) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclSuccess,
+              Try(Call(ncclFuncAllReduce, 1 << 20), "h200x4", "2.30"));
+
+    EXPECT_THAT(parts, ElementsAre(49152, 16384, 49152));
+    EXPECT_EQ(22, outcome_.n_channels);
+}
+
+TEST_F(Scripted, TheLastChannelHasWhatTheOthersLeave)
+{
+    std::vector<size_t> parts;
+    chunk_script = [&](size_t n_bytes, size_t *) {
+        parts.push_back(n_bytes);
+        return ncclSuccess;
+    };
+    script = [](Table table, int *n_channels) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        *n_channels = 4;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclSuccess,
+              Try(Call(ncclFuncAllGather, 3905536), "h200x4", "2.30"));
+
+    EXPECT_THAT(parts, ElementsAre(983040, 956416, 983040));
+    EXPECT_EQ(3905536, 983040 + 2 * 983040 + 956416);
+}
+
+struct WrittenCase {
+    const char *name;
+    size_t written;
+    ncclResult_t rc;
+    size_t want;
+    const char *error;
+    const char *log;
+};
+
+class WrittenChunk : public Scripted,
+                     public testing::WithParamInterface<WrittenCase>
+{
+};
+
+TEST_P(WrittenChunk, IsClampedToTheBufferAndNotBelowAGrain)
+{
+    const WrittenCase &c = GetParam();
+    Log log;
+    chunk_script = [&](size_t, size_t *size) {
+        *size = c.written;
+        return ncclSuccess;
+    };
+    script = [](Table table, int *n_channels) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        *n_channels = 1;
+        return ncclSuccess;
+    };
+
+    ncclResult_t rc = Try(Call(ncclFuncAllReduce, 1 << 20), "h200x4", "2.30");
+
+    EXPECT_EQ(c.rc, rc);
+    EXPECT_EQ(c.want, outcome_.chunk_bytes);
+    if (c.error != nullptr) {
+        EXPECT_STREQ(c.error, mock_last_error());
+    }
+    EXPECT_THAT(log.Texts(), c.log == nullptr
+                                 ? Each(testing::Not(HasSubstr("clamping")))
+                                 : testing::Matcher<std::vector<std::string>>(
+                                       testing::Contains(std::string(c.log))));
+}
+
+// clang-format off
+const WrittenCase kWritten[] = {
+    {"smaller",   65536,   ncclSuccess, 65536,   nullptr, nullptr},
+    {"unchanged", 2097152, ncclSuccess, 0,       nullptr, nullptr},
+    {"odd",       5000,    ncclSuccess, 5000,    nullptr, nullptr},
+    {"too_large", 4194304, ncclSuccess, 0, nullptr,
+     "AllReduce: tuner chunk size 4194304 exceeds buffer max 2097152, clamping"},
+    {"grain",     512,     ncclSuccess, 512,     nullptr, nullptr},
+    {"tiny",      511,     ncclInternalError, 0,
+     "tuner 'scripted': a chunk of 511 bytes is below the grain of 512, and "
+     "NCCL would divide by 0", nullptr},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, WrittenChunk, testing::ValuesIn(kWritten),
+                         CaseName());
+
+TEST_F(Scripted, AnErrorFromGetChunkSizeFailsTheCollective)
+{
+    chunk_script = [](size_t, size_t *) { return ncclSystemError; };
+
+    EXPECT_EQ(ncclSystemError,
+              Try(Call(ncclFuncAllReduce, 1 << 20), "h200x4", "2.30"));
+
+    EXPECT_STREQ("tuner 'scripted': getChunkSize returned 2 (ncclSystemError)",
+                 mock_last_error());
+}
+
+} // namespace

@@ -1,0 +1,486 @@
+// What each version of NCCL makes of what a tuner leaves, and what it says.
+#include <cfloat>
+
+#include <gmock/gmock.h>
+
+#include "support/mock_script.h"
+
+using namespace mock_test;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+namespace
+{
+
+ncclResult_t InitOld(size_t, size_t, ncclDebugLogger_t, void **)
+{
+    return ncclSuccess;
+}
+
+// ---- any version, with the newest tuner that it takes ----
+
+ncclResult_t AskV3(void *, ncclFunc_t, size_t, int, float **table, int, int,
+                   int *n_channels)
+{
+    return Ask(nullptr, ncclFuncAllReduce, 0, 0, table, 0, 0, 0, n_channels);
+}
+ncclResult_t AskV4(void *, ncclFunc_t, size_t, int, float **table, int, int,
+                   int, int *n_channels)
+{
+    return Ask(nullptr, ncclFuncAllReduce, 0, 0, table, 0, 0, 0, n_channels);
+}
+const ncclTuner_v3_t kV3{"scripted", InitOld, AskV3, Finalize};
+const ncclTuner_v4_t kV4{"scripted", InitOld, AskV4, Finalize};
+
+mock_nccl_options Options(const std::string &version)
+{
+    mock_nccl_options options{version.c_str()};
+    if (version < "2.24") {
+        options.static_tuner = &kV3;
+        options.static_tuner_version = 3;
+    } else {
+        options.static_tuner = &kV4;
+        options.static_tuner_version = 4;
+    }
+    return options;
+}
+
+class Versions : public testing::Test
+{
+  protected:
+    void TearDown() override
+    {
+        script = nullptr;
+    }
+    ncclResult_t Try(const mock_nccl_options &options, const mock_call &call)
+    {
+        Nccl nccl = MakeNccl(options);
+        Comm comm = MakeComm(nccl, machine_);
+        return mock_comm_collective(comm.get(), &call, &outcome_);
+    }
+
+    Machine machine_ = LoadMachine("h200x4");
+    mock_outcome outcome_;
+};
+
+struct Nothing {
+    const char *version;
+    const char *text;
+};
+
+TEST_F(Versions, NothingLeftIsSaidWordForWord)
+{
+    const char kOld[] = "Error : no algorithm/protocol available";
+    const char kNew[] = "Error : no algorithm/protocol available for function "
+                        "ReduceScatter with datatype ncclFloat32.";
+    const Nothing cases[] = {
+        {"2.22", kOld},
+        {"2.23", kOld},
+        {"2.24", kNew},
+        {"2.25", kNew},
+        {"2.26", kNew},
+        {"2.27", kNew},
+        {"2.28", kNew},
+        {"2.29", kNew},
+        {"2.30", "No algorithm/protocol available for function ReduceScatter "
+                 "with datatype ncclFloat32."},
+        {"2.31dev", "No algorithm/protocol nor symKernelId available for "
+                    "function ReduceScatter with datatype ncclFloat32."},
+    };
+    script = [](Table table, int *) {
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[NCCL_ALGO_RING][p] = FLT_MAX;
+        return ncclSuccess;
+    };
+    mock_call call = Call(ncclFuncReduceScatter, 1 << 20);
+    call.element_size = 4;
+
+    for (const Nothing &c : cases) {
+        Log log;
+        EXPECT_EQ(ncclInternalError, Try(Options(c.version), call));
+        EXPECT_STREQ(c.text, mock_last_error()) << c.version;
+        ASSERT_GE(log.lines.size(), 2u);
+        EXPECT_EQ(c.text, log.lines[log.lines.size() - 2].text) << c.version;
+        EXPECT_EQ(NCCL_LOG_WARN, log.lines[log.lines.size() - 2].level);
+    }
+}
+
+struct Decided {
+    const char *version;
+    std::vector<std::string> lines; // with TUNING alone
+};
+
+// 1 MiB over 4 ranks; the log of rank 0 and of rank 1.
+TEST_F(Versions, DecisionsAreSaidWordForWord)
+{
+    const char kScheduled[] = "AllGather: 262144 Bytes -> Algo RING proto "
+                              "SIMPLE channel{Lo..Hi}={0..2}";
+    const Decided cases[] = {
+        {"2.22", {"1048576 Bytes -> Algo 1 proto 2 time 0.250000"}},
+        {"2.23", {"AllGather: 1048576 Bytes -> Algo 1 proto 2 time 0.250000"}},
+        {"2.24", {kScheduled}},
+        {"2.28", {kScheduled}},
+        {"2.30", {kScheduled}},
+        {"2.31dev",
+         {"Best tuning, algorithm, RING, protocol, SIMPLE", kScheduled}},
+    };
+    script = [](Table table, int *n_channels) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = .25f;
+        *n_channels = 3;
+        return ncclSuccess;
+    };
+    mock_call call = Call(ncclFuncAllGather, 1 << 20);
+
+    for (const Decided &c : cases) {
+        Nccl nccl = MakeNccl(Options(c.version));
+        Comm comm = MakeComm(nccl, machine_);
+        Log log;
+        EXPECT_EQ(ncclSuccess,
+                  mock_comm_collective(comm.get(), &call, &outcome_));
+        EXPECT_EQ(c.lines, log.Texts()) << c.version;
+        EXPECT_EQ(3, outcome_.n_channels) << c.version;
+        for (const Log::Line &line : log.lines)
+            EXPECT_EQ(static_cast<unsigned long>(NCCL_TUNING), line.flags);
+    }
+}
+
+TEST_F(Versions, AGroupSaysOneLineForEachCollectiveWithItsChannels)
+{
+    script = [](Table table, int *n_channels) {
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        *n_channels = 2;
+        return ncclSuccess;
+    };
+    const mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 20),
+                               Call(ncclFuncAllReduce, 1 << 20)};
+    mock_outcome outcomes[2];
+    Nccl nccl = MakeNccl(Options("2.28"));
+    Comm comm = MakeComm(nccl, machine_);
+    Log log;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+
+    EXPECT_THAT(log.Texts(),
+                ElementsAre("AllReduce: 1048576 Bytes -> Algo RING proto "
+                            "SIMPLE channel{Lo..Hi}={0..1}",
+                            "AllReduce: 1048576 Bytes -> Algo RING proto "
+                            "SIMPLE channel{Lo..Hi}={2..3}"));
+}
+
+struct User {
+    const char *version;
+    ncclResult_t want;
+};
+
+// NCCL_ALGO=tree leaves a broadcast nothing, unless rings come back.
+TEST_F(Versions, AForbiddenRingComesBackUpTo2_23)
+{
+    const User cases[] = {{"2.21", ncclSuccess},
+                          {"2.22", ncclSuccess},
+                          {"2.23", ncclSuccess},
+                          {"2.24", ncclInvalidUsage},
+                          {"2.28", ncclInvalidUsage}};
+
+    for (const User &c : cases) {
+        mock_nccl_options options{c.version};
+        options.algo = "tree";
+        EXPECT_EQ(c.want, Try(options, Call(ncclFuncBroadcast, 1 << 20)))
+            << c.version;
+        EXPECT_EQ(c.want == ncclSuccess ? NCCL_ALGO_RING : -1, outcome_.algo);
+        EXPECT_EQ(c.want == ncclSuccess ? "14.637" : "-1.000",
+                  Printed(outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]))
+            << c.version;
+    }
+}
+
+TEST_F(Versions, AForbiddenRingIsTheLastResortUpTo2_23)
+{
+    script = [](Table table, int *) {
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[NCCL_ALGO_TREE][p] = -1;
+        return ncclSuccess;
+    };
+
+    for (std::string version : {"2.22", "2.23", "2.24"}) {
+        mock_nccl_options options = Options(version);
+        bool back = version < "2.24";
+        options.algo = "tree";
+        EXPECT_EQ(back ? ncclSuccess : ncclInvalidUsage,
+                  Try(options, Call(ncclFuncAllReduce, 1 << 20)));
+        EXPECT_EQ(-1, outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]);
+        EXPECT_EQ(back ? NCCL_ALGO_RING : -1, outcome_.algo);
+    }
+}
+
+TEST_F(Versions, ARingThatTheTunerForbidsDoesNotComeBack)
+{
+    script = [](Table table, int *) {
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            table[NCCL_ALGO_RING][p] = -1;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclInternalError,
+              Try(Options("2.22"), Call(ncclFuncBroadcast, 1 << 20)));
+}
+
+// ---- 2.21: no table ----
+
+struct Asked {
+    size_t n_bytes;
+    int n_pipe_ops;
+    int nvls;
+};
+std::vector<Asked> asked;
+int pair_algo, pair_proto, pair_channels;
+ncclResult_t AskPair(void *, ncclFunc_t, size_t n_bytes, int, int nvls,
+                     int n_pipe_ops, int *algo, int *proto, int *n_channels)
+{
+    asked.push_back({n_bytes, n_pipe_ops, nvls});
+    *algo = pair_algo;
+    *proto = pair_proto;
+    *n_channels = pair_channels;
+    return ncclSuccess;
+}
+const ncclTuner_v2_t kPair{"pair", InitOld, AskPair, Finalize};
+
+class V2_21 : public Versions
+{
+  protected:
+    void SetUp() override
+    {
+        asked.clear();
+        pair_channels = 0;
+    }
+    mock_nccl_options Pair(int algo, int proto)
+    {
+        pair_algo = algo;
+        pair_proto = proto;
+        return {"2.21", nullptr, &kPair, 2};
+    }
+};
+
+TEST_F(V2_21, TakesThePairAsItIsAndSaysNothing)
+{
+    Log log;
+
+    EXPECT_EQ(ncclSuccess, Try(Pair(NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE),
+                               Call(ncclFuncAllReduce, 1 << 20)));
+
+    EXPECT_EQ(NCCL_ALGO_TREE, outcome_.algo);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, outcome_.proto);
+    EXPECT_THAT(log.Texts(), Not(Contains(HasSubstr("Bytes ->"))));
+}
+
+TEST_F(V2_21, AsksForAllOfARunAndThenForEach)
+{
+    const mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 10),
+                               Call(ncclFuncAllReduce, 1 << 20)};
+    mock_outcome outcomes[2];
+    Nccl nccl = MakeNccl(Pair(NCCL_ALGO_RING, NCCL_PROTO_LL));
+    Comm comm = MakeComm(nccl, machine_);
+
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+
+    ASSERT_EQ(3u, asked.size()); // within a factor of 4 or not, largest first
+    EXPECT_EQ((1u << 20) + (1u << 10), asked[0].n_bytes);
+    EXPECT_EQ(1u << 20, asked[1].n_bytes);
+    EXPECT_EQ(1u << 10, asked[2].n_bytes);
+    for (const Asked &a : asked)
+        EXPECT_EQ(1, a.n_pipe_ops);
+}
+
+TEST_F(V2_21, FallsBackOnItsModelIfOneOfThePairIsMissing)
+{
+    const std::pair<int, int> cases[] = {{NCCL_ALGO_UNDEF, NCCL_PROTO_SIMPLE},
+                                         {NCCL_ALGO_TREE, NCCL_PROTO_UNDEF}};
+
+    for (auto [algo, proto] : cases) {
+        Log log;
+        EXPECT_EQ(ncclSuccess,
+                  Try(Pair(algo, proto), Call(ncclFuncBroadcast, 1 << 20)));
+        EXPECT_EQ(NCCL_ALGO_RING, outcome_.algo);
+        EXPECT_EQ(NCCL_PROTO_LL, outcome_.proto);
+        EXPECT_THAT(log.Texts(), Contains("1048576 Bytes -> Algo 1 proto 0 "
+                                          "time 14.636709"));
+    }
+}
+
+TEST_F(V2_21, RunsIntoWhatItHadRuledOutOrDoesNotHave)
+{
+    EXPECT_EQ(ncclInternalError, Try(Pair(NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE),
+                                     Call(ncclFuncAllReduce, 1 << 20)));
+    EXPECT_STREQ("nvls/simple was chosen for allreduce, but NCCL had ruled it "
+                 "out on this machine and has not set it up",
+                 mock_last_error());
+    EXPECT_EQ(ncclInternalError, Try(Pair(NCCL_ALGO_PAT, NCCL_PROTO_SIMPLE),
+                                     Call(ncclFuncAllGather, 1 << 20)));
+    EXPECT_STREQ("algorithm 6 and protocol 2 were chosen for allgather, and "
+                 "NCCL would read outside its tables",
+                 mock_last_error());
+}
+
+TEST_F(V2_21, TellsWhetherTheTypeCanDoNvls)
+{
+    machine_ = LoadMachine("h100x8");
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    mock_nccl_options options = Pair(NCCL_ALGO_RING, NCCL_PROTO_LL);
+
+    EXPECT_EQ(ncclSuccess, Try(options, call));
+    EXPECT_EQ(1, asked.at(0).nvls);
+    options.algo = "ring"; // does not matter here
+    EXPECT_EQ(ncclSuccess, Try(options, call));
+    EXPECT_EQ(1, asked.at(2).nvls);
+    call.no_nvls = true;
+    EXPECT_EQ(ncclSuccess, Try(options, call));
+    EXPECT_EQ(0, asked.at(4).nvls);
+}
+
+// ---- channels ----
+
+struct ChannelCase {
+    const char *version;
+    int asked;
+    int tuned; // -1: the collective fails
+};
+
+TEST_F(Versions, ChannelsAreTakenAsThatVersionTakesThem)
+{
+    const ChannelCase cases[] = {
+        {"2.28", 3, 3},      {"2.28", 257, 1},     {"2.28", 256, -1},
+        {"2.28", -2, -2},    {"2.29", -2, -1},     {"2.31dev", 3, 3},
+        {"2.31dev", -2, 24}, {"2.31dev", 256, 24}, {"2.31dev", 257, 24}};
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+
+    for (const ChannelCase &c : cases) {
+        script = [&](Table table, int *n_channels) {
+            table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = .5f;
+            *n_channels = c.asked;
+            return ncclSuccess;
+        };
+        ncclResult_t rc = Try(Options(c.version), call);
+        EXPECT_EQ(c.tuned == -1 ? ncclInternalError : ncclSuccess, rc)
+            << c.version << " " << c.asked;
+        if (rc == ncclSuccess) {
+            EXPECT_EQ(c.tuned, outcome_.tuned_channels)
+                << c.version << " " << c.asked;
+        }
+    }
+}
+
+// What a channel is worth, and what LL weighs.
+TEST_F(Versions, ChannelsAreGivenOutAsThatVersionDoes)
+{
+    const std::pair<const char *, int> cases[] = {{"2.22", 24}, {"2.23", 2},
+                                                  {"2.25", 2},  {"2.26", 8},
+                                                  {"2.28", 8},  {"2.29", 4}};
+    mock_call call = Call(ncclFuncAllReduce, 16 << 10);
+
+    for (auto [version, want] : cases) {
+        script = [](Table table, int *n_channels) {
+            table[NCCL_ALGO_RING][NCCL_PROTO_LL] = 0;
+            *n_channels = 24;
+            return ncclSuccess;
+        };
+        EXPECT_EQ(ncclSuccess, Try(Options(version), call));
+        EXPECT_EQ(want, outcome_.n_channels) << version;
+    }
+}
+
+// ---- 2.31dev ----
+
+struct DevCase {
+    const char *name;
+    float tree_ll;     // NCCL has it
+    float ring_ll;     // NCCL has it
+    float ring_simple; // NCCL has it
+    float nvls_simple; // NCCL has ruled it out
+    int algo;
+    int proto;
+};
+
+class V2_31 : public Versions, public testing::WithParamInterface<DevCase>
+{
+};
+
+TEST_P(V2_31, TakesTheLastSmallestOfWhatItHas)
+{
+    const DevCase &c = GetParam();
+    script = [&](Table table, int *) {
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                table[a][p] = 1e30f;
+        table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = c.tree_ll;
+        table[NCCL_ALGO_RING][NCCL_PROTO_LL] = c.ring_ll;
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = c.ring_simple;
+        table[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] = c.nvls_simple;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclSuccess,
+              Try(Options("2.31dev"), Call(ncclFuncAllReduce, 1 << 20)));
+
+    EXPECT_EQ(c.algo, outcome_.algo);
+    EXPECT_EQ(c.proto, outcome_.proto);
+}
+
+// clang-format off
+const DevCase kDevCases[] = {
+    {"smallest",         1, 2, 3, 9,  NCCL_ALGO_TREE, NCCL_PROTO_LL},
+    {"last_of_equals",   1, 1, 1, 9,  NCCL_ALGO_RING, NCCL_PROTO_SIMPLE},
+    {"minus_one_wins",   1, -1, 3, 9, NCCL_ALGO_RING, NCCL_PROTO_LL},
+    {"zero_loses_to_it", -1, 0, 3, 9, NCCL_ALGO_TREE, NCCL_PROTO_LL},
+    {"no_revival",       1, 2, 3, 0,  NCCL_ALGO_TREE, NCCL_PROTO_LL},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, V2_31, testing::ValuesIn(kDevCases),
+                         CaseName());
+
+double seen;
+ncclResult_t InitV6(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
+                    ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *c)
+{
+    seen = c->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_LL];
+    c->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_LL] = 1000;
+    return ncclSuccess;
+}
+const ncclTuner_v6_t kEdits{"edits", InitV6, Ask, Finalize, nullptr};
+
+TEST_F(Versions, EditsOfTheConstantsAreLostIn2_31)
+{
+    mock_call call = Call(ncclFuncBroadcast, 1 << 20);
+    float first;
+
+    EXPECT_EQ(ncclSuccess, Try({"2.30", nullptr, &kEdits, 6}, call));
+    EXPECT_EQ(6.6, seen);
+    first = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
+    EXPECT_EQ(ncclSuccess, Try({"2.31dev", nullptr, &kEdits, 6}, call));
+
+    EXPECT_EQ(0, seen);
+    EXPECT_NEAR(first - 1000 + 6.6,
+                outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL], 1e-3);
+}
+
+TEST_F(Versions, Fp8IsNoWorseOnLongRingsIn2_23AndIn2_31)
+{
+    const std::pair<const char *, float> cases[] = {
+        {"2.23", 1}, {"2.24", 1024}, {"2.30", 1024}, {"2.31dev", 1}};
+    machine_ = LoadMachine("h100n2x8");
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    call.no_nvls = true;
+
+    for (auto [version, factor] : cases) {
+        call.fp8 = false;
+        ASSERT_EQ(ncclSuccess, Try(Options(version), call));
+        float plain = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
+        call.fp8 = true;
+        ASSERT_EQ(ncclSuccess, Try(Options(version), call));
+        EXPECT_EQ(factor * plain, outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL])
+            << version;
+    }
+}
+
+} // namespace

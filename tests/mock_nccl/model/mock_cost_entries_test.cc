@@ -1,0 +1,165 @@
+// Every version's cost model, entry by entry, as NCCL's own code has it.
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+extern "C" {
+#include "base/names.h"
+#include "model/cost_model.h"
+}
+#include "mock_nccl/model/mock_cost_machines.h"
+#include "support/mock_test.h"
+
+namespace
+{
+
+struct Row {
+    std::string machine, algo_variable, proto_variable, coll;
+    size_t n_bytes;
+    int n_ops;
+    std::string algo, proto;
+    std::vector<std::string> us; // by version
+};
+
+// The words of a line; none of a comment.
+std::vector<std::string> Words(const std::string &line)
+{
+    std::istringstream text(line);
+    std::vector<std::string> words;
+    std::string word;
+
+    while (line[0] != '#' && text >> word)
+        words.push_back(word);
+    return words;
+}
+
+// Reads the file's rows, and its header's versions.
+std::vector<Row> Rows(std::vector<std::string> *versions)
+{
+    std::ifstream file(STP_FIXTURES "/cost_models/entries.txt");
+    std::vector<Row> rows;
+    std::string line;
+
+    while (std::getline(file, line)) {
+        std::vector<std::string> words = Words(line);
+        if (words.empty())
+            continue;
+        std::vector<std::string> rest(words.begin() + 8, words.end());
+        if (versions->empty())
+            *versions = rest;
+        else
+            rows.push_back({words[0], words[1], words[2], words[3],
+                            std::stoul(words[4]), std::stoi(words[5]), words[6],
+                            words[7], rest});
+    }
+    return rows;
+}
+
+const CostMachine &Find(const std::string &name)
+{
+    for (const CostMachine &machine : kCostMachines)
+        if (name == machine.name)
+            return machine;
+    throw std::out_of_range(name);
+}
+
+mock_graphs GraphsOf(const CostMachine &machine)
+{
+    const int ids[] = {MOCK_GRAPH_RING, MOCK_GRAPH_TREE,
+                       MOCK_GRAPH_COLLNET_CHAIN, MOCK_GRAPH_NVLS,
+                       MOCK_GRAPH_COLLNET_DIRECT};
+    mock_graphs graphs{};
+
+    for (int i = 0; i < MOCK_N_GRAPHS; i++) {
+        const CostGraph &g = machine.graphs[i];
+        graphs.graph[ids[i]] = {g.pattern,
+                                g.n_channels,
+                                g.bw_intra,
+                                g.bw_inter,
+                                g.latency_inter,
+                                static_cast<mock_path>(g.type_intra),
+                                static_cast<mock_path>(g.type_inter),
+                                g.same_channels,
+                                g.n_heads,
+                                g.heads_chains};
+    }
+    return graphs;
+}
+
+mock_machine_info InfoOf(const CostMachine &machine)
+{
+    mock_machine_info info{};
+
+    info.compute_capability = machine.compute_capability;
+    info.n_ranks = machine.n_nodes * machine.per_node;
+    info.n_nodes = machine.n_nodes;
+    info.n_channels = 2 * std::min(machine.graphs[0].n_channels,
+                                   machine.graphs[1].n_channels);
+    info.n_nvls_channels = machine.n_nvls_channels;
+    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", machine.cpu);
+    return info;
+}
+
+// nullptr for "-", else the text without quotes.
+const char *Variable(const std::string &word)
+{
+    return word == "-" ? nullptr : word == "\"\"" ? "" : word.c_str();
+}
+
+int Number(const mock_words &list, const std::string &word)
+{
+    for (int i = 0; i < list.n_words; i++)
+        if (word == list.words[i])
+            return i;
+    throw std::out_of_range(word);
+}
+
+// What the mock has in the table, or "error".
+std::string Entry(const mock_version *version, const Row &row)
+{
+    const CostMachine &machine = Find(row.machine);
+    const mock_graphs graphs = GraphsOf(machine);
+    const mock_machine_info info = InfoOf(machine);
+    mock_user_choice choice;
+    ncclTunerConstants_v5_t constants;
+    mock_model model;
+    mock_table table;
+    mock_question question{Number(mock_colls, row.coll), row.n_bytes,
+                           row.n_ops};
+    char text[32];
+
+    if (mock_user_choice_parse(version, Variable(row.algo_variable),
+                               Variable(row.proto_variable),
+                               &choice) != ncclSuccess)
+        return "error";
+    choice.collnet = machine.collnet;
+    mock_model_constants(version->model, &constants);
+    mock_model_build(&model, &info, &graphs, version->model, &constants,
+                     &choice);
+    mock_model_table(&model, &question, table);
+    snprintf(text, sizeof(text), "%.9g",
+             static_cast<double>(table[Number(mock_algos, row.algo)]
+                                      [Number(mock_protos, row.proto)]));
+    return text;
+}
+
+TEST(CostEntries, AreThoseOfEachVersionOfNcclToTheLastBit)
+{
+    std::vector<std::string> versions;
+    const std::vector<Row> rows = Rows(&versions);
+
+    ASSERT_EQ(10u, versions.size());
+    ASSERT_LT(150u, rows.size());
+    for (size_t v = 0; v < versions.size(); v++) {
+        const mock_version *version = mock_version_find(versions[v].c_str());
+        ASSERT_NE(nullptr, version) << versions[v];
+        for (const Row &row : rows)
+            EXPECT_EQ(row.us[v], Entry(version, row))
+                << versions[v] << " " << row.machine << " NCCL_ALGO "
+                << row.algo_variable << " NCCL_PROTO " << row.proto_variable
+                << " " << row.coll << " " << row.n_bytes << " x " << row.n_ops
+                << " " << row.algo << "/" << row.proto;
+    }
+}
+
+} // namespace

@@ -1,0 +1,238 @@
+// NCCL without a tuner: its cost tables, choices and channel counts.
+#include <cmath>
+
+#include "support/mock_test.h"
+
+using namespace mock_test;
+
+namespace
+{
+
+// ---- against recordings of NCCL itself ----
+
+mock_outcome Collective(const Comm &comm, const mock_call &call)
+{
+    mock_outcome outcome;
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome))
+        << mock_last_error();
+    return outcome;
+}
+
+mock_call CallOf(const Row &row)
+{
+    mock_call call{};
+    call.coll = static_cast<ncclFunc_t>(Find(kColls, row.at("collective")));
+    call.n_bytes = std::stoull(row.at("bytes"));
+    call.n_pipe_ops = std::stoi(row.at("numPipeOps"));
+    call.reg_buff = std::stoi(row.at("regBuff"));
+    return call;
+}
+
+class OnH200x4 : public testing::Test
+{
+  protected:
+    Machine machine_ = LoadMachine("h200x4");
+    Nccl nccl_ = MakeNccl({});
+    Comm comm_ = MakeComm(nccl_, machine_);
+    std::vector<Row> rows_ =
+        ReadCsv(STP_FIXTURES "/machines/h200x4/choices.csv");
+};
+
+TEST_F(OnH200x4, HandsOutEveryRecordedCostTable)
+{
+    for (const Row &row : rows_) {
+        SCOPED_TRACE(row.at("collective") + " " + row.at("bytes"));
+
+        mock_outcome got = Collective(comm_, CallOf(row));
+
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                EXPECT_EQ(
+                    row.at(std::string("cost_") + kAlgos[a] + "_" + kProtos[p]),
+                    Printed(got.cost[a][p]))
+                    << kAlgos[a] << "/" << kProtos[p];
+    }
+}
+
+TEST_F(OnH200x4, MakesEveryRecordedChoice)
+{
+    int n = 0;
+
+    for (const Row &row : rows_) {
+        SCOPED_TRACE(row.at("collective") + " " + row.at("bytes"));
+        mock_outcome got = Collective(comm_, CallOf(row));
+
+        EXPECT_EQ(row.at("algo"), kAlgos[got.algo]);
+        EXPECT_EQ(row.at("proto"), kProtos[got.proto]);
+        n++;
+    }
+    EXPECT_EQ(176, n);
+}
+
+TEST_F(OnH200x4, RunsEveryRecordedCollectiveOnAsManyChannels)
+{
+    int n = 0;
+
+    for (const Row &row : rows_) {
+        if (row.at("group_ops") != "1") // the channels of each are listed
+            continue;
+        SCOPED_TRACE(row.at("collective") + " " + row.at("bytes"));
+        mock_outcome got = Collective(comm_, CallOf(row));
+
+        EXPECT_EQ(row.at("channels"), std::to_string(got.n_channels));
+        EXPECT_EQ(0, got.asked_channels);
+        n++;
+    }
+    EXPECT_GE(n, 140);
+}
+
+// ---- against NCCL's own code on other topologies ----
+
+class ReferenceTables
+    : public testing::TestWithParam<std::pair<const char *, const char *>>
+{
+};
+
+TEST_P(ReferenceTables, AgreeToSixDigits)
+{
+    Machine machine = LoadMachine(GetParam().first);
+    ASSERT_TRUE(machine);
+    Nccl nccl = MakeNccl({});
+    Comm comm = MakeComm(nccl, machine);
+    std::map<std::pair<int, size_t>, std::map<std::pair<int, int>, double>>
+        want;
+    for (const Row &row : ReadCsv(std::string(STP_FIXTURES "/cost_tables/") +
+                                  GetParam().second + ".csv")) {
+        int algo = row.at("algo") == "NVLSTree" ? NCCL_ALGO_NVLS_TREE
+                                                : Find(kAlgos, row.at("algo"));
+        want[{Find(kColls, row.at("coll")), std::stoull(row.at("nbytes"))}]
+            [{algo, Find(kProtos, row.at("proto"))}] =
+                std::stod(row.at("time_us"));
+    }
+    ASSERT_EQ(5u * 32u, want.size());
+
+    for (const auto &[key, entries] : want) {
+        mock_outcome got = Collective(
+            comm, Call(static_cast<ncclFunc_t>(key.first), key.second));
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+                auto it = entries.find({a, p});
+                double us = it == entries.end() ? -1.0 : it->second;
+                EXPECT_NEAR(us, got.cost[a][p], std::abs(us) * 1e-6)
+                    << kColls[key.first] << " " << key.second << " "
+                    << kAlgos[a] << "/" << kProtos[p];
+            }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, ReferenceTables,
+                         testing::Values(std::pair("h100x8", "h100_n1_g8"),
+                                         std::pair("h100x4", "h100_n1_g4"),
+                                         std::pair("a100x8", "a100_n1_g8"),
+                                         std::pair("b200x8", "b200_n1_g8"),
+                                         std::pair("a100n2x8", "a100_n2_g8"),
+                                         std::pair("h100n2x8", "h100_n2_g8"),
+                                         std::pair("h100n8x8", "h100_n8_g8")),
+                         [](const auto &p) {
+                             return std::string(p.param.second);
+                         });
+
+// ---- what the recordings do not cover ----
+
+TEST_F(OnH200x4, ChargesLatencyForEachOfAGroupButTreesForEachTen)
+{
+    mock_call call = Call(ncclFuncAllReduce, 64); // a tree factor of 1 or .9
+    mock_outcome one = Collective(comm_, call);
+    call.n_pipe_ops = 11;
+
+    mock_outcome eleven = Collective(comm_, call);
+
+    // ring/ll is 6.6 + 6 x .6, tree/ll 6.8 + 6 x .6 us at first
+    EXPECT_NEAR(10 * 10.2,
+                eleven.cost[NCCL_ALGO_RING][NCCL_PROTO_LL] -
+                    one.cost[NCCL_ALGO_RING][NCCL_PROTO_LL],
+                1e-4);
+    EXPECT_NEAR(1 * 10.4,
+                eleven.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL] -
+                    one.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL],
+                1e-4);
+}
+
+struct NvlsCase {
+    const char *name;
+    const char *machine;
+    ncclFunc_t coll;
+    bool no_nvls;
+    bool open;
+};
+
+class NvlsEntries : public testing::TestWithParam<NvlsCase>
+{
+};
+
+TEST_P(NvlsEntries, AreOpenWhereNcclCanUseNvls)
+{
+    Machine machine = LoadMachine(GetParam().machine);
+    Nccl nccl = MakeNccl({});
+    Comm comm = MakeComm(nccl, machine);
+    mock_call call = Call(GetParam().coll, 1 << 20);
+    call.no_nvls = GetParam().no_nvls;
+
+    mock_outcome got = Collective(comm, call);
+
+    EXPECT_EQ(GetParam().open,
+              got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] >= 0);
+    EXPECT_EQ(-1, got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_LL]);
+    EXPECT_EQ(-1, got.cost[NCCL_ALGO_NVLS_TREE][NCCL_PROTO_SIMPLE]);
+}
+
+// clang-format off
+const NvlsCase kNvlsCases[] = {
+    {"all_reduce",              "h100x8", ncclFuncAllReduce,     false, true},
+    {"all_reduce_of_fp8",       "h100x8", ncclFuncAllReduce,     true,  false},
+    {"reduce_scatter",          "h100x8", ncclFuncReduceScatter, false, true},
+    {"reduce_scatter_of_fp8",   "h100x8", ncclFuncReduceScatter, true,  false},
+    {"all_gather_of_any_type",  "h100x8", ncclFuncAllGather,     true,  true},
+    {"broadcast",               "h100x8", ncclFuncBroadcast,     false, false},
+    {"before_hopper",           "a100x8", ncclFuncAllReduce,     false, false},
+    {"switched_off",            "h200x4", ncclFuncAllReduce,     false, false},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, NvlsEntries, testing::ValuesIn(kNvlsCases),
+                         CaseName());
+
+TEST_F(OnH200x4, AsksNobodyAboutZeroBytes)
+{
+    mock_outcome got = Collective(comm_, Call(ncclFuncAllReduce, 0));
+
+    EXPECT_EQ(-1, got.algo);
+    EXPECT_EQ(0, got.n_channels);
+}
+
+struct BadCall {
+    const char *name;
+    mock_call call;
+    const char *error;
+};
+
+TEST_F(OnH200x4, RefusesCallsThatCannotBe)
+{
+    const BadCall cases[] = {
+        {"coll", {static_cast<ncclFunc_t>(5), 8}, "no collective 5"},
+        {"type", {ncclFuncAllReduce, 8, 3}, "no type of 3 bytes"},
+        {"pipe", {ncclFuncAllReduce, 8, 0, -1}, "-1 operations in a group"},
+        {"fp8",
+         {ncclFuncAllReduce, 8, 2, 0, 0, false, true},
+         "no fp8 type of 2 bytes"},
+    };
+
+    for (const BadCall &c : cases) {
+        mock_outcome outcome;
+        EXPECT_EQ(ncclInvalidArgument,
+                  mock_comm_collective(comm_.get(), &c.call, &outcome));
+        EXPECT_STREQ(c.error, mock_last_error()) << c.name;
+        EXPECT_EQ(-1, outcome.algo);
+    }
+}
+
+} // namespace

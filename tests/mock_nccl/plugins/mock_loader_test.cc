@@ -1,0 +1,322 @@
+// How NCCL finds, opens and closes a tuner, and what it says.
+#include <gmock/gmock.h>
+
+#include "support/mock_test.h"
+
+using namespace mock_test;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace
+{
+
+// ---- names and messages ----
+
+struct NameCase {
+    const char *name;
+    const char *version;
+    const char *value; // of NCCL_TUNER_PLUGIN; nullptr: unset; @: the folder
+    int want;          // the tuner's version; 0: none
+    std::vector<std::string> log; // while the communicator is made; @ too
+};
+
+class Names : public testing::TestWithParam<NameCase>
+{
+  protected:
+    static std::string Expand(std::string text)
+    {
+        for (size_t at; (at = text.find('@')) != std::string::npos;)
+            text.replace(at, 1, STP_TEST_PLUGINS);
+        return text;
+    }
+
+    Machine machine_ = LoadMachine("h200x4");
+};
+
+TEST_P(Names, LeadToTheTunerAndTheMessagesOfNccl)
+{
+    const NameCase &c = GetParam();
+    std::string value = Expand(c.value == nullptr ? "" : c.value);
+    Nccl nccl = MakeNccl(
+        {c.version, c.value == nullptr ? nullptr : value.c_str(), nullptr, 0});
+    std::vector<std::string> want;
+    for (const std::string &line : c.log)
+        want.push_back(Expand(line));
+    Log log;
+
+    Comm comm = MakeComm(nccl, machine_);
+
+    ASSERT_TRUE(comm);
+    EXPECT_EQ(c.want, mock_comm_tuner_version(comm.get()));
+    EXPECT_THAT(log.Texts(), ElementsAreArray(want));
+    for (const Log::Line &line : log.lines) {
+        EXPECT_EQ(NCCL_LOG_INFO, line.level);
+        EXPECT_EQ(line.text.find("set by") != std::string::npos ? 0xc0u : 0x41u,
+                  line.flags)
+            << line.text;
+    }
+}
+
+#define SET     "NCCL_TUNER_PLUGIN set by environment to "
+#define MISSING "TUNER/Plugin: Could not find: "
+#define LOADED  "Successfully loaded external tuner plugin "
+#define LIB     "@/libnccl-tuner-"
+const NameCase kNames[] = {
+    {"unset", "2.28", nullptr, 0, {MISSING "libnccl-tuner.so"}},
+    {"empty", "2.28", "", 0, {SET, MISSING "libnccl-tuner.so"}},
+    {"not_there",
+     "2.28",
+     "nope",
+     0,
+     {SET "nope", MISSING "nope libnccl-tuner-nope.so"}},
+    {"path_not_there",
+     "2.28",
+     "/no/such.so",
+     0,
+     {SET "/no/such.so", MISSING "/no/such.so"}},
+    {"file_name_is_not_extended",
+     "2.28",
+     "libnope.so",
+     0,
+     {SET "libnope.so", MISSING "libnope.so"}},
+    {"half_a_file_name_is_extended",
+     "2.28",
+     "libnope",
+     0,
+     {SET "libnope", MISSING "libnope libnccl-tuner-libnope.so"}},
+    {"none", "2.28", "none", 0, {SET "none"}},
+    {"none_in_capitals", "2.28", "NONE", 0, {SET "NONE"}},
+    {"path",
+     "2.28",
+     LIB "all_versions.so",
+     5,
+     {SET LIB "all_versions.so", "TUNER/Plugin: Using all (v5)",
+      LOADED LIB "all_versions.so"}},
+    {"short_name",
+     "2.28",
+     "all_versions",
+     5,
+     {SET "all_versions", "TUNER/Plugin: Using all (v5)",
+      LOADED LIB "all_versions.so"}},
+    {"not_a_tuner",
+     "2.28",
+     "no_symbol",
+     0,
+     {SET "no_symbol",
+      "External tuner plugin " LIB "no_symbol.so is unsupported"}},
+    {"cannot_be_opened",
+     "2.28",
+     LIB "unresolved.so",
+     0,
+     {SET LIB "unresolved.so",
+      "TUNER/Plugin: " LIB "unresolved.so: " LIB
+      "unresolved.so: undefined symbol: no_such_function"}},
+    {"too_new",
+     "2.28",
+     "echo_v6",
+     0,
+     {SET "echo_v6", "External tuner plugin " LIB "echo_v6.so is unsupported"}},
+};
+INSTANTIATE_TEST_SUITE_P(Table, Names, testing::ValuesIn(kNames), CaseName());
+
+TEST(Messages, AreCutAsNcclCutsThem)
+{
+    std::string value(300, 'x');
+    Nccl nccl = MakeNccl({nullptr, value.c_str(), nullptr, 0});
+    Machine machine = LoadMachine("h200x4");
+    Log log;
+
+    MakeComm(nccl, machine);
+
+    // 254 characters of a name are kept, and 255 of dlerror's text, so that
+    // NCCL no longer sees why
+    std::string first(254, 'x');
+    std::string second = "libnccl-tuner-" + std::string(240, 'x');
+    EXPECT_THAT(log.Texts(),
+                ElementsAre(SET + value,
+                            "TUNER/Plugin: " + first + ": " + first + ":",
+                            "TUNER/Plugin: " + second + ": " + second + ":"));
+}
+
+struct CutOffCase {
+    const char *version;
+    int want;
+};
+
+TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
+{
+    const CutOffCase cases[] = {
+        {"2.21", 2}, {"2.22", 3},   {"2.23", 3},   {"2.24", 4},   {"2.25", 4},
+        {"2.26", 4}, {"2.27", 4},   {"2.28", 5},   {"2.28.9", 5}, {nullptr, 5},
+        {"2.29", 5}, {"2.30.7", 6}, {"2.31dev", 6}};
+    Machine machine = LoadMachine("h200x4");
+
+    for (const CutOffCase &c : cases) {
+        Nccl nccl = MakeNccl({c.version, "all_versions", nullptr, 0});
+        Comm comm = MakeComm(nccl, machine);
+        EXPECT_EQ(c.want, mock_comm_tuner_version(comm.get()))
+            << (c.version ? c.version : "default");
+    }
+}
+
+#define KNOWN "2.21 to 2.30 and 2.31dev"
+TEST(Options, ThatMeanNothingAreRefused)
+{
+    static const int tuner = 0;
+    const std::pair<mock_nccl_options, const char *> cases[] = {
+        {{"2.20", nullptr, nullptr, 0},
+         "NCCL version '2.20' is none of " KNOWN},
+        {{"2.31", nullptr, nullptr, 0},
+         "NCCL version '2.31' is none of " KNOWN},
+        {{"2.28x", nullptr, nullptr, 0},
+         "NCCL version '2.28x' is none of " KNOWN},
+        {{"2.280", nullptr, nullptr, 0},
+         "NCCL version '2.280' is none of " KNOWN},
+        {{"", nullptr, nullptr, 0}, "NCCL version '' is none of " KNOWN},
+        {{nullptr, nullptr, &tuner, 1}, "tuner version 1 is none of 2 to 6"},
+        {{nullptr, nullptr, &tuner, 7}, "tuner version 7 is none of 2 to 6"},
+    };
+
+    for (const auto &[options, error] : cases) {
+        mock_nccl *nccl = nullptr;
+        EXPECT_EQ(ncclInvalidArgument, mock_nccl_create(&options, &nccl));
+        EXPECT_EQ(nullptr, nccl);
+        EXPECT_STREQ(error, mock_last_error());
+    }
+}
+
+// ---- a tuner in the test itself ----
+
+ncclResult_t Init(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
+                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
+{
+    return ncclSuccess;
+}
+ncclResult_t Ask(void *, ncclFunc_t, size_t, int, float **, int, int, int,
+                 int *)
+{
+    return ncclSuccess;
+}
+ncclResult_t Finalize(void *)
+{
+    return ncclSuccess;
+}
+const ncclTuner_v5_t kQuiet{"quiet", Init, Ask, Finalize};
+
+// ---- how long a library stays ----
+
+class Stay : public testing::Test
+{
+  protected:
+    // The log lines with 'part' in them.
+    std::vector<std::string> Lines(const std::string &part)
+    {
+        std::vector<std::string> lines;
+        for (const std::string &line : log_.Texts())
+            if (line.find(part) != std::string::npos)
+                lines.push_back(line);
+        return lines;
+    }
+
+    Machine machine_ = LoadMachine("h200x4");
+    Log log_;
+};
+
+TEST_F(Stay, OneCommunicatorAfterAnotherReopensTheLibrary)
+{
+    Nccl nccl = MakeNccl({nullptr, "echo_v5", nullptr, 0});
+
+    MakeComm(nccl, machine_).reset();
+    MakeComm(nccl, machine_).reset();
+
+    // the plugin's own count begins again: its memory is fresh
+    EXPECT_THAT(Lines("v5 init 1:"), testing::SizeIs(2));
+    EXPECT_THAT(Lines("set by environment"), testing::SizeIs(2));
+    EXPECT_THAT(Lines("Closing tuner"), testing::SizeIs(2));
+}
+
+TEST_F(Stay, TwoCommunicatorsAtOnceKeepItForEver)
+{
+    Nccl nccl = MakeNccl({nullptr, "echo_v5", nullptr, 0});
+
+    {
+        Comm first = MakeComm(nccl, machine_);
+        Comm second = MakeComm(nccl, machine_);
+    }
+    MakeComm(nccl, machine_).reset();
+
+    EXPECT_THAT(Lines("v5 init"),
+                ElementsAre(HasSubstr("init 1:"), HasSubstr("init 2:"),
+                            HasSubstr("init 3:")));
+    EXPECT_THAT(Lines("v5 finalize"), testing::SizeIs(3));
+    EXPECT_THAT(Lines("set by environment"), testing::SizeIs(1));
+    EXPECT_THAT(Lines("Closing tuner"), IsEmpty());
+}
+
+TEST_F(Stay, EvenIfTheFirstOneGoesFirst)
+{
+    Nccl nccl = MakeNccl({nullptr, "echo_v5", nullptr, 0});
+    Comm first = MakeComm(nccl, machine_);
+    Comm second = MakeComm(nccl, machine_);
+
+    first.reset();
+    second.reset();
+
+    EXPECT_THAT(Lines("Closing tuner"), IsEmpty());
+}
+
+TEST_F(Stay, FailureToLoadIsForTheRestOfTheProcess)
+{
+    Nccl nccl = MakeNccl({nullptr, "no_symbol", nullptr, 0});
+
+    MakeComm(nccl, machine_).reset();
+    Comm second = MakeComm(nccl, machine_);
+
+    EXPECT_EQ(0, mock_comm_tuner_version(second.get()));
+    EXPECT_THAT(Lines("set by environment"), testing::SizeIs(1));
+    EXPECT_THAT(Lines("unsupported"), testing::SizeIs(1));
+}
+
+ncclResult_t FailFinalize(void *)
+{
+    return ncclInternalError;
+}
+const ncclTuner_v5_t kNoEnd{"no end", Init, Ask, FailFinalize};
+
+TEST_F(Stay, AFinalizeThatFailsLeavesTheTunerLoaded)
+{
+    Nccl nccl = MakeNccl({nullptr, nullptr, &kNoEnd, 5});
+
+    MakeComm(nccl, machine_).reset();
+
+    EXPECT_THAT(Lines("Closing tuner"), IsEmpty());
+    EXPECT_STREQ("tuner 'no end': finalize returned 3 (ncclInternalError)",
+                 mock_last_error());
+}
+
+TEST_F(Stay, ATunerInMemoryIsUsedWithoutTheEnvironment)
+{
+    Nccl nccl = MakeNccl({"2.28", "no_symbol", &kQuiet, 5});
+
+    Comm comm = MakeComm(nccl, machine_);
+
+    EXPECT_EQ(5, mock_comm_tuner_version(comm.get()));
+    EXPECT_THAT(log_.Texts(),
+                ElementsAre("TUNER/Plugin: Using quiet (v5)", LOADED));
+}
+
+TEST_F(Stay, ATunerInMemoryThatIsTooNewIsUnsupported)
+{
+    static const int v6 = 0;
+    Nccl nccl = MakeNccl({"2.28", nullptr, &v6, 6});
+
+    Comm comm = MakeComm(nccl, machine_);
+
+    EXPECT_EQ(0, mock_comm_tuner_version(comm.get()));
+    EXPECT_THAT(log_.Texts(),
+                ElementsAre("External tuner plugin  is unsupported"));
+}
+
+} // namespace

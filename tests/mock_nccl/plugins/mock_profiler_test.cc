@@ -1,0 +1,355 @@
+// What mock NCCL tells a profiler, and when.
+#include <gmock/gmock.h>
+
+#include "support/mock_profiler.h"
+
+using namespace mock_test;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+namespace
+{
+
+class MockProfiler : public testing::Test
+{
+  protected:
+    Machine machine_ = LoadMachine("h200x4");
+};
+
+// ---- events ----
+
+TEST_F(MockProfiler, CollectiveAloneIsToldInNcclsOrder)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_call call = Call(ncclFuncReduceScatter, 32768);
+    Log log;
+
+    mock_outcome outcome = RunOne(comm, call);
+
+    ASSERT_EQ(2, outcome.n_channels);
+    EXPECT_TRUE(outcome.is_timed);
+    EXPECT_EQ(reinterpret_cast<void *>(4), outcome.event);
+    EXPECT_THAT(
+        Heard(log),
+        ElementsAre("1000 start 1 GroupApi of 0 rank 0 depth 1 captured 0",
+                    "state 1 23",
+                    "1000 start 2 CollApi of 1 rank 0 ReduceScatter 4096 "
+                    "ncclBfloat16 root 0 captured 0",
+                    "stop 2", "state 1 24", "1000 start 3 Group of 0 rank 0",
+                    "1000 start 4 Coll of 2 rank 0 ReduceScatter 4096 "
+                    "ncclBfloat16 root 0 RING/LL on 2 number 0 in 3",
+                    "stop 4", "stop 3", "stop 1"));
+}
+
+TEST_F(MockProfiler, KernelsAreToldLaterAllStartsBeforeAllEnds)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    mock_channel_time times[] = {{100, 900}, {110, 950}};
+    Log log;
+
+    mock_comm_kernel_ran(comm.get(), &outcome, times);
+
+    EXPECT_THAT(
+        Heard(log),
+        ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 0 at 100",
+                    "1000 start 6 KernelCh of 4 rank 0 channel 1 at 110",
+                    "state 5 22 at 900", "stop 5", "state 6 22 at 950",
+                    "stop 6"));
+}
+
+TEST_F(MockProfiler, StartsAndEndsCanBeToldApart)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    mock_channel_time times[] = {{100, 0}, {110, 950}};
+    void *handles[2];
+    Log begun;
+
+    mock_comm_kernel_began(comm.get(), &outcome, times, handles);
+    EXPECT_EQ(nullptr, handles[0]);
+    EXPECT_THAT(
+        Heard(begun),
+        ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 1 at 110"));
+    Log ended;
+    mock_comm_kernel_ended(comm.get(), &outcome, times, handles);
+
+    EXPECT_THAT(Heard(ended), ElementsAre("state 5 22 at 950", "stop 5"));
+}
+
+TEST_F(MockProfiler, LostChannelIsNotToldAtAll)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    mock_channel_time times[] = {{100, 0}, {110, 950}};
+    Log log;
+
+    mock_comm_kernel_ran(comm.get(), &outcome, times);
+
+    EXPECT_THAT(
+        Heard(log),
+        ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 1 at 110",
+                    "state 5 22 at 950", "stop 5"));
+}
+
+TEST_F(MockProfiler, V4HearsOfNoCallsAndHasTheGroupAsParent)
+{
+    Profiler profiler(kListenerV4, kKernels);
+    Nccl nccl = MakeNccl(With(kListenerV4));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_channel_time times[] = {{100, 900}, {110, 950}};
+    Log log;
+
+    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    mock_comm_kernel_ran(comm.get(), &outcome, times);
+
+    EXPECT_THAT(
+        Heard(log),
+        ElementsAre("1000 start 1 Group of 0 rank 0",
+                    "1000 start 2 Coll of 1 rank 0 ReduceScatter 4096 "
+                    "ncclBfloat16 root 0 RING/LL on 2 number 0",
+                    "stop 2", "stop 1",
+                    "1000 start 3 KernelCh of 2 rank 0 channel 0 at 100",
+                    "1000 start 4 KernelCh of 2 rank 0 channel 1 at 110",
+                    "state 3 22 at 900", "stop 3", "state 4 22 at 950",
+                    "stop 4"));
+}
+
+// One that keeps no handle of groups is told of no collectives in 2.27.
+TEST_F(MockProfiler, CollectivesNeedTheirGroupsHandleIn2_27)
+{
+    for (const auto &[version, n] : {std::pair{"2.27", 0u}, {"2.28", 1u}}) {
+        Profiler profiler(kListenerV4, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
+        Nccl nccl = MakeNccl(With(kListenerV4, version));
+        Comm comm = MakeComm(nccl, machine_);
+
+        RunOne(comm, Call(ncclFuncAllReduce, 1 << 20));
+
+        EXPECT_EQ(n, profiler->events) << version;
+    }
+}
+
+TEST_F(MockProfiler, EventsWithoutHandleAreNeverStopped)
+{
+    Profiler profiler(kListener, kKernels, 0);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_channel_time times[] = {{100, 900}, {110, 950}};
+    Log log;
+
+    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    mock_comm_kernel_ran(comm.get(), &outcome, times);
+
+    for (const std::string &line : Heard(log))
+        EXPECT_EQ(0u, line.find("1000 start 0 ")) << line;
+    EXPECT_EQ(6u, Heard(log).size());
+}
+
+struct FieldsCase {
+    std::string name;
+    mock_call call;
+    std::string api;
+    std::string coll; // up to the algorithm
+};
+
+class MockProfilerFields : public testing::TestWithParam<FieldsCase>
+{
+};
+
+TEST_P(MockProfilerFields, AreTheUsersForTheCallAndNcclsForTheLaunch)
+{
+    Profiler profiler(kListener, NCCL_PROFILE_COLL,
+                      NCCL_PROFILE_COLL | NCCL_PROFILE_COLL_API);
+    Machine machine = LoadMachine("h200x4");
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine);
+    Log log;
+
+    RunOne(comm, GetParam().call);
+
+    Lines lines = Heard(log);
+    ASSERT_EQ(6u, lines.size());
+    EXPECT_EQ("1000 start 1 CollApi of 0 rank 0 " + GetParam().api +
+                  " captured 0",
+              lines[1]);
+    EXPECT_EQ("1000 start 2 Coll of 1 rank 0 " + GetParam().coll,
+              lines[4].substr(0, lines[4].find(" RING")));
+}
+
+mock_call Sized(ncclFunc_t coll, size_t n_bytes, size_t element_size,
+                int root = 0)
+{
+    mock_call call = Call(coll, n_bytes);
+    call.element_size = element_size;
+    call.root = root;
+    return call;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, MockProfilerFields,
+    testing::Values(FieldsCase{"allreduce", Sized(ncclFuncAllReduce, 4096, 4),
+                               "AllReduce 1024 ncclFloat32 root 0",
+                               "AllReduce 1024 ncclFloat32 root 0"},
+                    FieldsCase{"allgather", Sized(ncclFuncAllGather, 4096, 4),
+                               "AllGather 256 ncclFloat32 root 0",
+                               "AllGather 1024 ncclInt8 root 0"},
+                    FieldsCase{"broadcast",
+                               Sized(ncclFuncBroadcast, 4096, 2, 3),
+                               "Broadcast 2048 ncclBfloat16 root 3",
+                               "Broadcast 4096 ncclInt8 root 3"},
+                    FieldsCase{"reduce", Sized(ncclFuncReduce, 4096, 8, 1),
+                               "Reduce 512 ncclFloat64 root 1",
+                               "Reduce 512 ncclFloat64 root 1"}),
+    CaseName());
+
+TEST_F(MockProfiler, GroupHasOneCollOfEachTask)
+{
+    Profiler profiler(kListener, NCCL_PROFILE_COLL);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_call calls[] = {Call(ncclFuncReduceScatter, 16384),
+                         Call(ncclFuncReduceScatter, 32768)};
+    mock_outcome outcomes[2];
+    Log log;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+
+    EXPECT_THAT(
+        Heard(log),
+        ElementsAre("1000 start 1 GroupApi of 0 rank 0 depth 2 captured 0",
+                    "state 1 23",
+                    "1000 start 2 CollApi of 1 rank 0 ReduceScatter 2048 "
+                    "ncclBfloat16 root 0 captured 0",
+                    "stop 2",
+                    "1000 start 3 CollApi of 1 rank 0 ReduceScatter 4096 "
+                    "ncclBfloat16 root 0 captured 0",
+                    "stop 3", "state 1 24", "1000 start 4 Group of 0 rank 0",
+                    "1000 start 5 Coll of 2 rank 0 ReduceScatter 2048 "
+                    "ncclBfloat16 root 0 RING/LL on 2 number 0 in 4",
+                    "1000 start 6 Coll of 3 rank 0 ReduceScatter 4096 "
+                    "ncclBfloat16 root 0 RING/LL on 4 number 1 in 4",
+                    "stop 5", "stop 6", "stop 4", "stop 1"));
+    EXPECT_EQ(reinterpret_cast<void *>(5), outcomes[0].event);
+    EXPECT_EQ(reinterpret_cast<void *>(6), outcomes[1].event);
+}
+
+TEST_F(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
+{
+    Profiler profiler(kListener, kKernels, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_call calls[] = {Call(ncclFuncReduceScatter, 16384),
+                         Call(ncclFuncReduceScatter, 32768)};
+    mock_channel_time times[MOCK_MAX_CHANNELS];
+    mock_outcome outcomes[2];
+    std::fill(std::begin(times), std::end(times), mock_channel_time{1, 2});
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+    Log log;
+
+    mock_comm_kernel_ran(comm.get(), &outcomes[1], times);
+
+    std::string channels;
+    for (const std::string &line : Heard(log))
+        if (size_t at = line.find("channel "); at != std::string::npos)
+            channels += line.substr(at + 8, line.find(" at") - at - 7);
+    EXPECT_EQ("2 3 4 5 ", channels);
+}
+
+TEST_F(MockProfiler, MaskCountsAsItIsAtTheCall)
+{
+    Profiler profiler(kListener, 0, NCCL_PROFILE_COLL);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    struct {
+        int mask;
+        uintptr_t events; // Colls so far
+        bool is_timed;
+    } const cases[] = {{0, 0, false},
+                       {NCCL_PROFILE_GROUP, 0, false},
+                       {NCCL_PROFILE_COLL_API, 0, false},
+                       {NCCL_PROFILE_COLL, 1, false},
+                       {NCCL_PROFILE_KERNEL_CH, 2, true},
+                       {0, 2, false}};
+
+    for (const auto &c : cases) {
+        *profiler->nccl_mask = c.mask;
+        EXPECT_EQ(c.is_timed, RunOne(comm, call).is_timed) << c.mask;
+        EXPECT_EQ(c.events, profiler->events) << c.mask;
+    }
+}
+
+TEST_F(MockProfiler, NumbersCountCollectivesThatNobodyHeardOf)
+{
+    Profiler profiler(kListener, 0, NCCL_PROFILE_COLL);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    RunOne(comm, Call(ncclFuncReduce, 1 << 20));
+    RunOne(comm, Call(ncclFuncBroadcast, 1 << 20));
+    RunOne(comm, Call(ncclFuncReduce, 1 << 20));
+    *profiler->nccl_mask = NCCL_PROFILE_COLL;
+    Log log;
+
+    RunOne(comm, Call(ncclFuncReduce, 1 << 20));
+
+    EXPECT_NE(std::string::npos, Heard(log)[3].find(" number 2 "))
+        << Heard(log)[3];
+}
+
+TEST_F(MockProfiler, WhatRunsNoKernelOfNcclIsToldNothing)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    Log log;
+
+    RunOne(comm, Call(ncclFuncAllReduce, 0));
+
+    EXPECT_THAT(Heard(log), IsEmpty());
+}
+
+TEST_F(MockProfiler, SymmetricAndSimulatedCallsAreNotLaunched)
+{
+    Profiler profiler(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    float us;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), &call, 1, &us));
+    call.windows = MOCK_WINDOWS_BOTH;
+    RunOne(comm, call);
+
+    EXPECT_EQ(0u, profiler->events);
+}
+
+TEST_F(MockProfiler, CaptureIsToldOfCallsAlone)
+{
+    Profiler profiler(kListener, kKernels);
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm comm = MakeComm(nccl, machine_);
+    const mock_call call = Call(ncclFuncReduceScatter, 32768);
+    mock_cuda_graph *graph = nullptr;
+    Log log;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_capture(comm.get(), &call, 1, &graph));
+    mock_graph_destroy(graph);
+
+    EXPECT_THAT(
+        Heard(log),
+        ElementsAre("1000 start 1 GroupApi of 0 rank 0 depth 1 captured 1",
+                    "state 1 23",
+                    "1000 start 2 CollApi of 1 rank 0 ReduceScatter 4096 "
+                    "ncclBfloat16 root 0 captured 1",
+                    "stop 2", "state 1 24", "stop 1"));
+}
+
+} // namespace

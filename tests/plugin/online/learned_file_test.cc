@@ -1,0 +1,179 @@
+// What was learned, as a policy file that several processes add to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/policy/policy.h"
+#include "nccl_tuner_abi.h"
+#include "plugin/online/learned_file.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+using testing::Not;
+
+class LearnedFile : public testing::Test
+{
+  protected:
+    LearnedFile()
+    {
+        char folder[] = "/tmp/steptune-learned-XXXXXX";
+        folder_ = mkdtemp(folder);
+        path_ = folder_ + "/learned.conf";
+    }
+    ~LearnedFile() override
+    {
+        unlink(path_.c_str());
+        EXPECT_EQ(0, rmdir(folder_.c_str())); // nothing else is left there
+    }
+
+    static stp_learned Rule(int coll, uint64_t min, int algo, int proto,
+                            int n_channels = 0)
+    {
+        stp_learned rule{};
+        rule.coll = coll;
+        rule.bytes = {min, 2 * min - 1};
+        rule.arm = {static_cast<int8_t>(algo), static_cast<int8_t>(proto),
+                    static_cast<uint8_t>(n_channels)};
+        rule.gain = 1.25;
+        rule.gain_low = 1.2;
+        rule.gain_high = 1.3;
+        rule.n_calls = 40;
+        return rule;
+    }
+
+    stp_status Save(std::vector<stp_learned> rules, size_t n_ranks = 4,
+                    const char *gpu = "NVIDIA H200")
+    {
+        const stp_learned_rules learned = {rules.data(), rules.size()};
+        const stp_shape shape = {n_ranks, 1, gpu};
+        return stp_learned_save(path_.c_str(), &learned, &shape, &err_);
+    }
+
+    std::string Text() const
+    {
+        std::stringstream text;
+        text << std::ifstream(path_).rdbuf();
+        return text.str();
+    }
+
+    // The rules without head and comments.
+    std::string Rules() const
+    {
+        std::istringstream text(Text());
+        std::string rules, line;
+        while (std::getline(text, line))
+            if (line[0] != '#' && line.rfind("collective,", 0) != 0)
+                rules += line + "\n";
+        return rules;
+    }
+
+    std::string folder_, path_;
+    stp_error err_{};
+};
+
+TEST_F(LearnedFile, IsAPolicyThatThePluginReads)
+{
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllGather, 4096, NCCL_ALGO_RING,
+                                 NCCL_PROTO_LL128),
+                            Rule(ncclFuncAllReduce, 1 << 20, NCCL_ALGO_TREE,
+                                 NCCL_PROTO_LL, 16)}));
+
+    EXPECT_EQ("allgather,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n"
+              "allreduce,1048576,2097151,tree,ll,16,1,4,NVIDIA H200\n",
+              Rules());
+    EXPECT_THAT(Text(), HasSubstr("# 1.25x (1.2 to 1.3), 40 calls\n"));
+    stp_policy *policy = nullptr;
+    ASSERT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_))
+        << err_.text;
+    EXPECT_EQ(2u, stp_policy_size(policy));
+    stp_policy_free(policy);
+}
+
+TEST_F(LearnedFile, KeepsWhatOthersLearned)
+{
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}, 4));
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 2)}, 8));
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 8192, 0, 0)}, 4));
+
+    EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n"
+              "allreduce,4096,8191,ring,simple,-1,1,8,NVIDIA H200\n"
+              "allreduce,8192,16383,tree,ll,-1,1,4,NVIDIA H200\n",
+              Rules());
+}
+
+TEST_F(LearnedFile, ReplacesWhatItKnowsBetter)
+{
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1),
+                            Rule(ncclFuncAllReduce, 8192, 1, 1),
+                            Rule(ncclFuncAllReduce, 16384, 1, 1)}));
+    // NCCL's own choice turned out to be the best at 8192.
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 2),
+                            Rule(ncclFuncAllReduce, 8192, -1, 0)}));
+
+    EXPECT_EQ("allreduce,16384,32767,ring,ll128,-1,1,4,NVIDIA H200\n"
+              "allreduce,4096,8191,ring,simple,-1,1,4,NVIDIA H200\n",
+              Rules());
+    EXPECT_THAT(Text(), Not(HasSubstr("-1,-1")));
+}
+
+TEST_F(LearnedFile, LeavesAFileThatIsNoneOfItsOwn)
+{
+    std::ofstream(path_) << "allreduce,0,1,ring,ll,-1,1,4\n";
+
+    EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+
+    EXPECT_EQ("'" + path_ +
+                  "' is no file of what was learned, and is left as it is",
+              err_.text);
+    EXPECT_EQ("allreduce,0,1,ring,ll,-1,1,4\n", Text());
+}
+
+TEST_F(LearnedFile, SaysWhereItCannotWrite)
+{
+    path_ = folder_ + "/none/learned.conf";
+    EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+    EXPECT_THAT(err_.text, HasSubstr("No such file or directory"));
+}
+
+TEST_F(LearnedFile, ADeviceStaysADevice)
+{
+    ASSERT_EQ(0, symlink("/dev/null", path_.c_str()));
+    EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+
+    EXPECT_TRUE(std::filesystem::is_symlink(path_));
+    EXPECT_TRUE(std::filesystem::is_character_file(path_));
+}
+
+TEST_F(LearnedFile, NamesNoGpuThatACsvCannotHold)
+{
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}, 4, "a,b"));
+    EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,*\n", Rules());
+}
+
+TEST_F(LearnedFile, ManyProcessesLoseNothing)
+{
+    constexpr int n = 16;
+
+    for (int i = 0; i < n; i++)
+        if (fork() == 0)
+            _exit(Save({Rule(ncclFuncAllReduce, UINT64_C(4096) << i, 1, 1)}) !=
+                  STP_OK);
+    for (int i = 0; i < n; i++) {
+        int status = 1;
+        wait(&status);
+        EXPECT_EQ(0, status);
+    }
+
+    std::string rules = Rules();
+    EXPECT_EQ(n, std::count(rules.begin(), rules.end(), '\n')) << rules;
+}
+
+} // namespace

@@ -1,0 +1,109 @@
+// libnccl-tuner-steptune-online.so as a job has it: tuner and profiler in one.
+// What its tests share.
+#ifndef ONLINE_PLUGIN_H
+#define ONLINE_PLUGIN_H
+
+#include <fstream>
+
+#include "mock_job.h"
+#include "support/static_plugin_ranks.h"
+
+namespace online_plugin
+{
+
+using namespace static_plugin;
+
+inline constexpr const char *kOnlineVariables[] = {
+    "STEPTUNE_STRATEGY",      "STEPTUNE_OBJECTIVE",  "STEPTUNE_ARMS",
+    "STEPTUNE_PRUNE",         "STEPTUNE_MIN_GAIN",   "STEPTUNE_BUDGET",
+    "STEPTUNE_RETEST",        "STEPTUNE_WARM_START", "STEPTUNE_FREEZE",
+    "STEPTUNE_SAVE_MINUTES",  "STEPTUNE_JOURNAL",    "STEPTUNE_SEED",
+    "STEPTUNE_INLINE",        "STEPTUNE_LEARNED",    "NCCL_TUNER_EPS",
+    "NCCL_TUNER_REWARD_FILE",
+};
+
+// How many of 'lines' contain 'text'.
+inline size_t Count(const std::vector<std::string> &lines,
+                    const std::string &text)
+{
+    size_t n = 0;
+    for (const std::string &line : lines)
+        n += line.find(text) != std::string::npos;
+    return n;
+}
+
+inline std::vector<std::string> LinesOf(const fs::path &path)
+{
+    std::vector<std::string> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);)
+        lines.push_back(line);
+    return lines;
+}
+
+// Thinks on the launch path unless a test says otherwise, and leaves its files
+// in the test's folder.
+class OnlinePlugin : public OnAllRanks
+{
+  protected:
+    void SetUp() override
+    {
+        OnAllRanks::SetUp();
+        Forget();
+        Set("STEPTUNE_LEARNED", Learned());
+        Set("STEPTUNE_INLINE", "1");
+    }
+
+    void TearDown() override
+    {
+        Forget();
+        OnAllRanks::TearDown();
+    }
+
+    static void Forget()
+    {
+        for (const char *name : kOnlineVariables)
+            unsetenv(name);
+    }
+
+    static void Set(const char *name, const std::string &value)
+    {
+        setenv(name, value.c_str(), 1);
+    }
+
+    // Something else is tried in every epoch, whatever comes of it.
+    static void ForceExploration()
+    {
+        Set("STEPTUNE_STRATEGY", "epsilon");
+        Set("NCCL_TUNER_EPS", "1");
+    }
+
+    std::string Learned() const
+    {
+        return (dir_ / "learned.conf").string();
+    }
+
+    std::string Journal() const
+    {
+        return (dir_ / "journal.csv").string();
+    }
+
+    // Tuner alone, or with the profiler.
+    static Nccl StartOnline(const char *version = "2.28",
+                            const char *profiler = nullptr,
+                            const char *tuner = STP_PLUGIN)
+    {
+        mock_nccl_options options{};
+        options.version = version;
+        options.tuner_plugin = tuner;
+        options.profiler_plugin = profiler;
+        mock_nccl *nccl = nullptr;
+        EXPECT_EQ(ncclSuccess, mock_nccl_create(&options, &nccl))
+            << mock_last_error();
+        return Nccl(nccl);
+    }
+};
+
+} // namespace online_plugin
+
+#endif // ONLINE_PLUGIN_H

@@ -1,0 +1,241 @@
+// The learning plugin in training jobs on recorded machines, in virtual time:
+// it finds what is better, whoever tells the times.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plugin/online/online_plugin.h"
+
+namespace
+{
+
+using namespace online_plugin;
+using testing::Contains;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+struct FreeJob {
+    void operator()(mock_job *job) const
+    {
+        mock_job_destroy(job);
+    }
+};
+using Job = std::unique_ptr<mock_job, FreeJob>;
+
+mock_job_call After(double compute_us, ncclFunc_t coll, size_t n_bytes)
+{
+    mock_job_call call{};
+    call.compute_us = compute_us;
+    call.call.coll = coll;
+    call.call.n_bytes = n_bytes;
+    return call;
+}
+
+class OnlineLearns : public OnlinePlugin
+{
+  protected:
+    // Mean time of a step's collectives, of steps from 'first' to 'last'.
+    double Mean(size_t first, size_t last) const
+    {
+        double sum = 0;
+        for (size_t s = first; s < last; s++)
+            sum += us_[s];
+        return sum / static_cast<double>(last - first);
+    }
+
+    void Play(size_t n_steps, const Nccl &nccl)
+    {
+        mock_job *job = nullptr;
+        us_.clear();
+        options_.comm_id = mock_new_comm_id();
+        options_.step = {calls_.data(), calls_.size(), 20};
+        options_.user = &us_;
+        options_.done = [](void *user, const mock_job_step *step) {
+            double us = 0;
+            for (size_t i = 0; i < step->n; i++)
+                us += step->runs[i].us;
+            if (!step->is_evaluation)
+                static_cast<std::vector<double> *>(user)->push_back(us);
+        };
+        ASSERT_EQ(ncclSuccess,
+                  mock_job_create(nccl.get(), machine_.get(), &options_, &job))
+            << mock_last_error();
+        Job owner(job);
+        ASSERT_EQ(ncclSuccess, mock_job_play(job, n_steps))
+            << mock_last_error();
+    }
+
+    // NCCL alone: all-gathers of 3.9 MB gain a third by another protocol.
+    std::vector<mock_job_call> calls_{After(20, ncclFuncAllGather, 3905536),
+                                      After(20, ncclFuncAllReduce, 256 << 10)};
+    mock_job_options options_{};
+    std::vector<double> us_;
+};
+
+struct How {
+    const char *name;
+    const char *strategy;
+    const char *objective;
+    bool with_profiler;
+    size_t n_steps;
+};
+void PrintTo(const How &how, std::ostream *out)
+{
+    *out << how.name;
+}
+
+class OnlineLearnsBy : public OnlineLearns,
+                       public testing::WithParamInterface<How>
+{
+};
+
+TEST_P(OnlineLearnsBy, FindsTheFasterArmAndSavesIt)
+{
+    const std::string rewards = (dir_ / "rewards.log").string();
+    Set("STEPTUNE_STRATEGY", GetParam().strategy);
+    Set("STEPTUNE_OBJECTIVE", GetParam().objective);
+    Set("STEPTUNE_ARMS", "ring/ll128,ring/simple,tree/simple");
+    Set("NCCL_TUNER_EPS", "0.02");
+    Set("STEPTUNE_JOURNAL", Journal());
+    if (GetParam().objective == std::string("file")) {
+        Set("NCCL_TUNER_REWARD_FILE", rewards);
+        options_.reward_file = rewards.c_str();
+    }
+    options_.compute_noise = 0.02;
+    options_.jitter_us = 5;
+
+    Play(GetParam().n_steps,
+         StartOnline("2.28", GetParam().with_profiler ? STP_PLUGIN : nullptr));
+
+    EXPECT_GT(0.9 * Mean(0, 6), Mean(us_.size() - 100, us_.size()));
+    EXPECT_THAT(LinesOf(Learned()), Contains(HasSubstr("allgather,")));
+    EXPECT_THAT(warnings_, IsEmpty());
+    const bool is_file = GetParam().objective == std::string("file");
+    EXPECT_THAT(LinesOf(Journal()),
+                AllOf(Contains(ContainsRegex(is_file ? ",reward,.*,ms$"
+                                                     : ",reward,.*,us$")),
+                      Not(Contains(ContainsRegex(
+                          is_file ? ",reward,.*,us$" : ",reward,.*,ms$")))));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, OnlineLearnsBy,
+    testing::Values(How{"HalvingByGpu", "halving", "gpu", true, 500},
+                    How{"HalvingByStep", "halving", "step", false, 3000},
+                    How{"HalvingByAuto", "halving", "auto", true, 3000},
+                    How{"HalvingByFile", "halving", "file", false, 500},
+                    How{"EpsilonByFile", "epsilon", "file", false, 500},
+                    How{"EpsilonByGpu", "epsilon", "gpu", true, 1500},
+                    How{"EpsilonByStep", "epsilon", "step", false, 3000}),
+    [](const testing::TestParamInfo<How> &test) {
+        return std::string(test.param.name);
+    });
+
+TEST_F(OnlineLearns, GpuTimesProposeAndStepsConfirm)
+{
+    Play(3000, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_EQ(1u, Count(infos_, "a step has 2 collectives"));
+    EXPECT_LE(1u, Count(infos_, "steps are shorter"));
+    EXPECT_LE(1u, Count(infos_, "settled after"));
+}
+
+// A policy's own answer is what runs before: no trial of it, and of all else.
+TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
+{
+    Policy("allgather,0,inf,ring,ll128,-1,-1,-1\n");
+    Set("STEPTUNE_OBJECTIVE", "gpu");
+    Set("STEPTUNE_BUDGET", "1");
+    Set("STEPTUNE_PRUNE", "0");
+    Set("STEPTUNE_JOURNAL", Journal());
+
+    Play(300, StartOnline("2.28", STP_PLUGIN));
+
+    const std::vector<std::string> lines = LinesOf(Journal());
+    const std::string tried = "trial,[0-9]+,allgather,[0-9]+,[0-9]+,ring,";
+    EXPECT_THAT(lines, Contains(ContainsRegex(tried + "simple,0,")));
+    EXPECT_THAT(lines, Not(Contains(ContainsRegex(tried + "ll128,0,"))));
+}
+
+TEST_F(OnlineLearns, AJobThatIsTooNoisyIsToldSoAndKeepsNcclsChoice)
+{
+    calls_[0].compute_us = calls_[1].compute_us = 20000;
+    options_.compute_noise = 0.2;
+
+    Play(1500, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_LE(1u, Count(infos_, "ring/ll128: too noisy to learn from, it would "
+                                "take "));
+    EXPECT_EQ(0u, Count(infos_, "steps are shorter"));
+    EXPECT_THAT(LinesOf(Learned()), Not(Contains(HasSubstr("allgather,"))));
+}
+
+TEST_F(OnlineLearns, LostEventsAreNoHindrance)
+{
+    Set("STEPTUNE_OBJECTIVE", "gpu");
+    options_.lost_events = 0.1;
+    options_.lost_channels = 0.002;
+
+    Play(1500, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_GT(0.9 * Mean(0, 6), Mean(1400, 1500));
+}
+
+TEST_F(OnlineLearns, EvaluationsAndWarmUpsAreNoStepsOfTheJob)
+{
+    std::vector<mock_job_call> evaluation{After(100, ncclFuncAllReduce, 8),
+                                          After(50, ncclFuncAllGather, 3905536),
+                                          After(10, ncclFuncBroadcast, 4096)};
+    std::vector<mock_job_call> warm_up{After(9000, ncclFuncAllReduce, 64)};
+    Set("STEPTUNE_OBJECTIVE", "step");
+    options_.warm_up = {warm_up.data(), warm_up.size(), 10};
+    options_.n_warm_up = 20;
+    options_.evaluation = {evaluation.data(), evaluation.size(), 20};
+    options_.evaluation_every = 700; // too rarely to be part of the step
+    options_.n_evaluation = 10;
+
+    Play(4000, StartOnline());
+
+    EXPECT_EQ(1u, Count(infos_, "a step has 2 collectives"));
+    EXPECT_GT(0.9 * Mean(20, 26), Mean(3900, 4000));
+}
+
+// ---- CUDA graphs ----
+
+TEST_F(OnlineLearns, CapturesAreSaidOnce)
+{
+    Set("STEPTUNE_OBJECTIVE", "gpu");
+    options_.captured = true;
+
+    Play(200, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_EQ(1u, Count(infos_, "captured into CUDA graphs"));
+}
+
+TEST_F(OnlineLearns, WithoutCapturesThereIsNoWordOfThem)
+{
+    Play(200, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_EQ(0u, Count(infos_, "CUDA graphs"));
+}
+
+// ---- repeating ----
+
+TEST_F(OnlineLearns, TheSameJobAndSeedIsTheSameStory)
+{
+    std::vector<std::vector<double>> runs;
+    options_.compute_noise = 0.05;
+
+    for (int seed : {3, 3, 4}) {
+        Set("STEPTUNE_SEED", "1");
+        options_.seed = static_cast<uint64_t>(seed);
+        Play(400, StartOnline("2.28", STP_PLUGIN));
+        runs.push_back(us_);
+    }
+
+    EXPECT_EQ(runs[0], runs[1]);
+    EXPECT_NE(runs[0], runs[2]);
+}
+
+} // namespace

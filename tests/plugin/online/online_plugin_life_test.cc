@@ -1,0 +1,410 @@
+// The learning plugin from init to the end: what it refuses, serves without
+// learning, leaves behind and writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "plugin/online/online_plugin.h"
+
+namespace
+{
+
+using namespace online_plugin;
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class OnlineLife : public OnlinePlugin
+{
+  protected:
+    std::vector<Comm> JoinBoth(const Nccl &nccl, uint64_t id = 1)
+    {
+        std::vector<Comm> comms;
+        comms.push_back(Join(nccl, id));
+        comms.push_back(Join(nccl, id));
+        return comms;
+    }
+
+    void UseTwoRanks()
+    {
+        mock_machine *two = nullptr;
+        ASSERT_EQ(ncclSuccess, mock_machine_resize(machine_.get(), 2, &two));
+        machine_.reset(two);
+    }
+
+    // Rewards of every arm of one message, so that there is something to save.
+    void LearnByFile(const std::vector<Comm> &comms, int n_calls = 400)
+    {
+        ASSERT_EQ(2u, comms.size());
+        for (int i = 0; i < n_calls; i++) {
+            mock_outcome out{};
+            for (const Comm &comm : comms)
+                out = Run(comm, ncclFuncAllReduce, 1 << 20);
+            std::ofstream(Rewards(), std::ios::app)
+                << "allreduce,1048576,1," << comms.size() << ","
+                << (out.algo == NCCL_ALGO_TREE ? 1 : 2) << "\n";
+        }
+    }
+
+    // Until there is something, however long its thread takes.
+    void LearnByThread(const std::vector<Comm> &comms)
+    {
+        while (Count(LinesOf(Journal()), ",settled,") == 0)
+            LearnByFile(comms, 8);
+    }
+
+    std::string Rewards() const
+    {
+        return (dir_ / "rewards.log").string();
+    }
+
+    void UseRewards()
+    {
+        UseTwoRanks();
+        ForceExploration();
+        Set("NCCL_TUNER_REWARD_FILE", Rewards());
+        Set("STEPTUNE_JOURNAL", Journal());
+        std::ofstream file(Rewards());
+        fs::remove(Journal());
+    }
+};
+
+// ---- what it refuses ----
+
+struct Bad {
+    const char *variable;
+    const char *value;
+};
+
+TEST_F(OnlineLife, ABadSettingIsOneWarningAndNcclTunesAlone)
+{
+    const Bad cases[] = {
+        {"STEPTUNE_STRATEGY", "ucb"}, {"STEPTUNE_OBJECTIVE", "time"},
+        {"STEPTUNE_ARMS", "ring"},    {"NCCL_TUNER_EPS", "1.5"},
+        {"STEPTUNE_MIN_GAIN", "2%"},  {"STEPTUNE_FREEZE", "yes"},
+    };
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+
+    for (const Bad &c : cases) {
+        warnings_.clear();
+        Set(c.variable, c.value);
+        Nccl nccl = StartOnline();
+        Comm comm = Join(nccl);
+        EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
+        EXPECT_THAT(warnings_,
+                    ElementsAre(AllOf(HasSubstr(std::string("environment: ") +
+                                                c.variable + " is '" + c.value +
+                                                "', expected"),
+                                      HasSubstr("stepping aside"))));
+        unsetenv(c.variable);
+    }
+}
+
+TEST_F(OnlineLife, AWarmStartThatCannotBeReadIsNamed)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    Set("STEPTUNE_WARM_START", (dir_ / "gone.conf").string());
+    Nccl nccl = StartOnline();
+    Comm comm = Join(nccl);
+
+    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("gone.conf")));
+}
+
+// ---- where nothing can be learned ----
+
+TEST_F(OnlineLife, FrozenItIsTheStaticPluginToTheBit)
+{
+    const std::string policy = Policy(kPolicy);
+    Nccl fixed = StartOnline("2.30", nullptr, STP_STATIC);
+    Comm of_static = Join(fixed, 1);
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+    Set("STEPTUNE_WARM_START", policy);
+    Set("STEPTUNE_FREEZE", "1");
+    ForceExploration();
+    Nccl frozen = StartOnline("2.30");
+    Comm of_frozen = Join(frozen, 2);
+    char epochs[64];
+    snprintf(epochs, sizeof(epochs), "%016llx-4-epochs",
+             static_cast<unsigned long long>(id_ + 2));
+    for (const auto &entry : fs::directory_iterator("/dev/shm"))
+        EXPECT_THAT(entry.path().string(), Not(HasSubstr(epochs)));
+    std::mt19937_64 random(1);
+
+    for (int i = 0; i < 2000; i++) {
+        const auto coll = static_cast<ncclFunc_t>(random() % 5);
+        const size_t n_bytes = (size_t{64} << random() % 22) + random() % 64;
+        const int reg_buff = static_cast<int>(random() % 2);
+        const mock_outcome a = Run(of_static, coll, n_bytes, reg_buff);
+        const mock_outcome b = Run(of_frozen, coll, n_bytes, reg_buff);
+        ASSERT_EQ(0, memcmp(a.cost_after, b.cost_after, sizeof(a.cost_after)));
+        ASSERT_EQ(a.asked_channels, b.asked_channels);
+        ASSERT_EQ(a.chunk_bytes, b.chunk_bytes);
+    }
+    EXPECT_EQ(1u, Count(infos_, "nothing is learned: STEPTUNE_FREEZE is set"));
+}
+
+TEST_F(OnlineLife, WhereNcclNamesNoCommunicatorThePolicyServes)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    ForceExploration();
+
+    for (const NcclVersion &v : kVersions) {
+        if (v.tuner > 4)
+            continue;
+        SCOPED_TRACE(v.nccl);
+        infos_.clear();
+        Nccl nccl = StartOnline(v.nccl);
+        Comm comm = Join(nccl);
+        for (int i = 0; i < 200; i++) {
+            mock_outcome out = Run(comm, ncclFuncAllReduce, 1 << 20);
+            ASSERT_EQ(NCCL_ALGO_TREE, out.algo);
+            ASSERT_EQ(NCCL_PROTO_LL, out.proto);
+        }
+        EXPECT_EQ(1u, Count(infos_, "nothing is learned: this NCCL names no "
+                                    "communicator"));
+    }
+}
+
+TEST_F(OnlineLife, OverSeveralHostsThePolicyServes)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    ForceExploration();
+    machine_ = Load("h100n2x8");
+    ASSERT_LT(1, mock_machine_get_info(machine_.get())->n_nodes);
+    Nccl nccl = StartOnline();
+    Comm comm = Join(nccl);
+
+    for (int i = 0; i < 200; i++)
+        ASSERT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 20).algo);
+    EXPECT_EQ(1u, Count(infos_, "nothing is learned: the communicator spans "
+                                "several hosts"));
+}
+
+TEST_F(OnlineLife, WithoutAProfilerStepsDecideAndTheLogSaysHowToGetMore)
+{
+    Nccl nccl = StartOnline();
+    Comm comm = Join(nccl);
+
+    EXPECT_EQ(1u, Count(infos_, "halving by step; for times on the GPU set "
+                                "NCCL_PROFILER_PLUGIN to this plugin, too"));
+}
+
+TEST_F(OnlineLife, WithAProfilerTheGpuProposesAndStepsConfirm)
+{
+    Nccl nccl = StartOnline("2.28", STP_PLUGIN);
+    Comm comm = Join(nccl);
+
+    EXPECT_EQ(1u, Count(infos_, "halving by auto"));
+    EXPECT_EQ(0u, Count(infos_, "NCCL_PROFILER_PLUGIN to this"));
+}
+
+TEST_F(OnlineLife, AsAProfilerAloneItIsHarmless)
+{
+    Nccl nccl = StartOnline("2.28", STP_PLUGIN, STP_ECHO);
+    Comm comm = Join(nccl);
+
+    for (int i = 0; i < 20; i++)
+        EXPECT_FALSE(Run(comm, ncclFuncAllReduce, 1 << 20).is_timed);
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+// ---- what it leaves behind ----
+
+struct Held {
+    std::ptrdiff_t files, threads, mappings, shared;
+    bool operator==(const Held &o) const
+    {
+        return files == o.files && threads == o.threads && shared == o.shared &&
+               mappings == o.mappings;
+    }
+};
+void PrintTo(const Held &h, std::ostream *out)
+{
+    *out << h.files << " files, " << h.threads << " threads, " << h.mappings
+         << " shared mappings, " << h.shared << " names";
+}
+
+// Names of communicators whose ids begin as 'id' does: other tests that run at
+// the same time have theirs.
+Held Hold(uint64_t id)
+{
+    char ours[64];
+    const auto count = [](const char *folder, const char *with) {
+        std::ptrdiff_t n = 0;
+        for (const auto &entry : fs::directory_iterator(folder))
+            n += entry.path().string().find(with) != std::string::npos;
+        return n;
+    };
+
+    snprintf(ours, sizeof(ours), "/steptune-%u-%012llx", geteuid(),
+             static_cast<unsigned long long>(id >> 16));
+    return {count("/proc/self/fd", ""), count("/proc/self/task", ""),
+            static_cast<std::ptrdiff_t>(
+                Count(LinesOf("/proc/self/maps"), "/dev/shm")),
+            count("/dev/shm", ours)};
+}
+
+TEST_F(OnlineLife, AThousandCommunicatorsLeaveNothing)
+{
+    UseTwoRanks();
+    Set("STEPTUNE_JOURNAL", Journal());
+
+    for (const char *is_inline : {"1", "0"}) {
+        Set("STEPTUNE_INLINE", is_inline);
+        Nccl nccl = StartOnline("2.28", STP_PLUGIN);
+        Comm keeps_it_loaded = Join(nccl, 9999);
+        JoinBoth(nccl, 1000);
+        const Held before = Hold(id_);
+        for (uint64_t i = 0; i < 500; i++) {
+            std::vector<Comm> comms = JoinBoth(nccl, i);
+            if (i % 2 == 0) // some never make a call
+                for (const Comm &comm : comms)
+                    Run(comm, ncclFuncAllReduce, 1 << 20);
+        }
+        EXPECT_EQ(before, Hold(id_));
+    }
+}
+
+// ---- what it writes ----
+
+TEST_F(OnlineLife, SavesWhatItLearnedForTheStaticPlugin)
+{
+    UseRewards();
+    {
+        Nccl nccl = StartOnline();
+        LearnByFile(JoinBoth(nccl));
+    }
+    EXPECT_THAT(LinesOf(Learned()),
+                Contains(HasSubstr("allreduce,1048576,2097151,tree,")));
+
+    Set("NCCL_TUNER_CONFIG_FILE", Learned());
+    Nccl nccl = StartOnline("2.28", nullptr, STP_STATIC);
+    Comm comm = Join(nccl);
+    EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 20).algo);
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(OnlineLife, SavesEveryFewMinutes)
+{
+    constexpr int64_t kMinute = 60000000000;
+    UseRewards();
+    Set("STEPTUNE_SAVE_MINUTES", "3");
+    mock_clock_set(kMinute);
+    Nccl nccl = StartOnline();
+    std::vector<Comm> comms = JoinBoth(nccl);
+
+    LearnByFile(comms);
+    mock_clock_set(kMinute + 3 * kMinute - 1);
+    LearnByFile(comms, 16);
+    EXPECT_FALSE(fs::exists(Learned()));
+    mock_clock_set(kMinute + 3 * kMinute);
+    LearnByFile(comms, 16);
+    EXPECT_TRUE(fs::exists(Learned()));
+    mock_clock_set(-1);
+}
+
+TEST_F(OnlineLife, AFolderThatCannotBeWrittenIsOneWarning)
+{
+    UseRewards();
+    Set("STEPTUNE_LEARNED", (dir_ / "gone" / "learned.conf").string());
+    Set("STEPTUNE_SAVE_MINUTES", "1");
+    {
+        Nccl nccl = StartOnline();
+        std::vector<Comm> comms = JoinBoth(nccl);
+        LearnByFile(comms);
+        for (int64_t minute = 1; minute < 5; minute++) {
+            mock_clock_set(minute * 100000000000 + 1000000000000);
+            LearnByFile(comms, 16);
+        }
+        mock_clock_set(-1);
+    }
+    EXPECT_THAT(warnings_,
+                ElementsAre(AllOf(HasSubstr("what was learned is not saved"),
+                                  HasSubstr("gone/learned.conf"))));
+}
+
+TEST_F(OnlineLife, AnotherPolicyInItsPlaceIsLeftAlone)
+{
+    UseRewards();
+    std::ofstream(Learned()) << "allreduce,0,inf,ring,ll,-1,-1,-1\n";
+    {
+        Nccl nccl = StartOnline();
+        LearnByFile(JoinBoth(nccl));
+    }
+    EXPECT_THAT(LinesOf(Learned()),
+                ElementsAre("allreduce,0,inf,ring,ll,-1,-1,-1"));
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is no file of what was "
+                                                 "learned")));
+}
+
+// The status of a child of this process that does 'what' and exits as
+// programs do, with what is registered for that.
+template <typename What> int StatusOfChild(What what)
+{
+    int status = -1;
+    fflush(nullptr);
+    pid_t pid = fork();
+    if (pid == 0) {
+        what();
+        exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    waitpid(pid, &status, 0);
+    return status;
+}
+
+// What such a job still has when it ends.
+struct {
+    mock_nccl *nccl;
+    mock_comm *comms[2];
+} kept;
+
+TEST_F(OnlineLife, AJobThatExitsWithoutFinalizingHasSavedIt)
+{
+    for (const char *is_inline : {"1", "0"}) {
+        UseRewards();
+        fs::remove(Learned());
+        Set("STEPTUNE_INLINE", is_inline);
+        EXPECT_EQ(0, StatusOfChild([&] {
+                      Nccl nccl = StartOnline();
+                      std::vector<Comm> comms = JoinBoth(nccl);
+                      LearnByThread(comms);
+                      kept.nccl = nccl.release();
+                      for (size_t r = 0; r < comms.size(); r++)
+                          kept.comms[r] = comms[r].release();
+                  }));
+        EXPECT_THAT(LinesOf(Learned()), Contains(HasSubstr("allreduce,")));
+        machine_ = Load("h200x4");
+    }
+}
+
+TEST_F(OnlineLife, AForkedChildThatExitsWritesNothing)
+{
+    for (const char *is_inline : {"1", "0"}) {
+        UseRewards();
+        Set("STEPTUNE_INLINE", is_inline);
+        Nccl nccl = StartOnline();
+        std::vector<Comm> comms = JoinBoth(nccl);
+        LearnByThread(comms);
+        const size_t n_lines = LinesOf(Journal()).size();
+
+        EXPECT_EQ(0, StatusOfChild([] {}));
+
+        EXPECT_FALSE(fs::exists(Learned()));
+        if (*is_inline == '1') { // else the thread goes on writing
+            EXPECT_EQ(n_lines, LinesOf(Journal()).size());
+        }
+        comms.clear(); // which is not the worse for it
+        EXPECT_TRUE(fs::exists(Learned()));
+        fs::remove(Learned());
+        machine_ = Load("h200x4");
+    }
+}
+
+} // namespace

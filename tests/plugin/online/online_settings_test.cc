@@ -1,0 +1,153 @@
+// The environment of the learning plugin.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "nccl_tuner_abi.h"
+#include "plugin/online/online_settings.h"
+
+namespace
+{
+
+const char *const variables[] = {
+    "STEPTUNE_STRATEGY",     "STEPTUNE_OBJECTIVE",     "STEPTUNE_ARMS",
+    "NCCL_TUNER_EPS",        "NCCL_TUNER_REWARD_FILE", "STEPTUNE_PRUNE",
+    "STEPTUNE_MIN_GAIN",     "STEPTUNE_BUDGET",        "STEPTUNE_RETEST",
+    "STEPTUNE_WARM_START",   "STEPTUNE_FREEZE",        "STEPTUNE_LEARNED",
+    "STEPTUNE_SAVE_MINUTES", "STEPTUNE_JOURNAL",       "STEPTUNE_SEED",
+    "STEPTUNE_INLINE",
+};
+
+class OnlineSettings : public testing::Test
+{
+  protected:
+    OnlineSettings() : set_(std::make_unique<stp_online_settings>())
+    {
+        for (const char *name : variables)
+            unsetenv(name);
+    }
+    ~OnlineSettings() override
+    {
+        for (const char *name : variables)
+            unsetenv(name);
+    }
+
+    stp_status Read()
+    {
+        *set_ = stp_online_settings();
+        return stp_online_settings_read(77, set_.get(), &err_);
+    }
+
+    std::unique_ptr<stp_online_settings> set_;
+    stp_error err_{};
+};
+
+TEST_F(OnlineSettings, HasDefaults)
+{
+    ASSERT_EQ(STP_OK, Read());
+
+    EXPECT_EQ(STP_STRATEGY_HALVING, set_->rules.bandit.strategy);
+    EXPECT_EQ(STP_LEARN_AUTO, set_->rules.objective);
+    EXPECT_EQ(0.02, set_->rules.bandit.min_gain);
+    EXPECT_EQ(2.5, set_->rules.bandit.prune);
+    EXPECT_EQ(0.01, set_->rules.bandit.budget);
+    EXPECT_EQ(1000u, set_->rules.bandit.retest_calls);
+    EXPECT_EQ(0u, set_->rules.bandit.n_arms);
+    EXPECT_EQ(5u, set_->save_minutes);
+    EXPECT_FALSE(set_->is_frozen);
+    EXPECT_FALSE(set_->is_inline);
+    EXPECT_STREQ("/tmp/nccl_tuner_rewards_77.log", set_->rewards);
+    EXPECT_STREQ("steptune.learned.conf", set_->learned);
+    EXPECT_STREQ("", set_->journal);
+    EXPECT_STREQ("", set_->warm_start);
+}
+
+TEST_F(OnlineSettings, EpsilonIsTheSeedsDesign)
+{
+    setenv("STEPTUNE_STRATEGY", "epsilon", 1);
+    setenv("NCCL_TUNER_EPS", "0.25", 1);
+    ASSERT_EQ(STP_OK, Read()) << err_.text;
+
+    EXPECT_EQ(STP_LEARN_FILE, set_->rules.objective);
+    EXPECT_EQ(0.25, set_->rules.bandit.epsilon);
+    ASSERT_EQ(3u, set_->rules.bandit.n_arms);
+    EXPECT_EQ(NCCL_ALGO_TREE, set_->rules.bandit.arms[0].algo);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, set_->rules.bandit.arms[0].proto);
+}
+
+TEST_F(OnlineSettings, ARewardFileIsTheObjectiveWhereItIsSet)
+{
+    setenv("NCCL_TUNER_REWARD_FILE", "/tmp/rewards", 1);
+    ASSERT_EQ(STP_OK, Read());
+    EXPECT_EQ(STP_LEARN_FILE, set_->rules.objective);
+    EXPECT_STREQ("/tmp/rewards", set_->rewards);
+
+    setenv("STEPTUNE_OBJECTIVE", "step", 1);
+    ASSERT_EQ(STP_OK, Read());
+    EXPECT_EQ(STP_LEARN_STEP, set_->rules.objective);
+}
+
+TEST_F(OnlineSettings, ReadsArms)
+{
+    setenv("STEPTUNE_ARMS", "tree/simple,ring/ll128/16", 1);
+    ASSERT_EQ(STP_OK, Read());
+
+    ASSERT_EQ(2u, set_->rules.bandit.n_arms);
+    EXPECT_EQ(NCCL_ALGO_TREE, set_->rules.bandit.arms[0].algo);
+    EXPECT_EQ(0, set_->rules.bandit.arms[0].n_channels);
+    EXPECT_EQ(NCCL_ALGO_RING, set_->rules.bandit.arms[1].algo);
+    EXPECT_EQ(NCCL_PROTO_LL128, set_->rules.bandit.arms[1].proto);
+    EXPECT_EQ(16, set_->rules.bandit.arms[1].n_channels);
+}
+
+struct Refusal {
+    const char *name;
+    const char *value;
+    const char *text;
+};
+
+TEST_F(OnlineSettings, RefusesWhatMeansNothing)
+{
+    const std::string arms = "arms such as tree/simple,ring/ll128/16, at most "
+                             "31";
+    const Refusal cases[] = {
+        {"STEPTUNE_STRATEGY", "ucb", "halving or epsilon"},
+        {"STEPTUNE_OBJECTIVE", "time", "auto, step, gpu or file"},
+        {"NCCL_TUNER_EPS", "1.5", "a number from 0 to 1"},
+        {"NCCL_TUNER_EPS", "nan", "a number from 0 to 1"},
+        {"NCCL_TUNER_EPS", "0.1x", "a number from 0 to 1"},
+        {"STEPTUNE_PRUNE", "-1", "a number from 0 to 1000000"},
+        {"STEPTUNE_MIN_GAIN", "2%", "a number from 0 to 1"},
+        {"STEPTUNE_MIN_GAIN", "1.5", "a number from 0 to 1"},
+        {"STEPTUNE_BUDGET", "2", "a number from 0 to 1"},
+        {"STEPTUNE_RETEST", "-5", "a number from 0 to 1000000000"},
+        {"STEPTUNE_FREEZE", "yes", "a number from 0 to 1"},
+        {"STEPTUNE_ARMS", "ring", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll,", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll/65", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll/0", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll/1x", arms.c_str()},
+        {"STEPTUNE_ARMS", "Ring/ll", arms.c_str()},
+    };
+
+    for (const Refusal &c : cases) {
+        setenv(c.name, c.value, 1);
+        EXPECT_EQ(STP_ERR_SYNTAX, Read()) << c.name << "=" << c.value;
+        EXPECT_EQ(std::string(c.name) + " is '" + c.value + "', expected " +
+                      c.text,
+                  err_.text);
+        unsetenv(c.name);
+    }
+}
+
+TEST_F(OnlineSettings, AnEmptyValueIsUnset)
+{
+    for (const char *name : variables)
+        setenv(name, "", 1);
+    EXPECT_EQ(STP_OK, Read()) << err_.text;
+}
+
+} // namespace

@@ -1,0 +1,324 @@
+// Constants of NCCL's model through the plugin: what they change, when they are
+// not taken, and what ranks do that were given different ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/static_plugin_ranks.h"
+
+namespace
+{
+
+using namespace static_plugin;
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// 100 us more for every collective as a ring with LL, and nothing else.
+constexpr char kSlowRing[] = "constant,row,column,value\n"
+                             "base_latency,ring,ll,106.6\n";
+
+class Constants : public OnAllRanks
+{
+  protected:
+    void SetUp() override
+    {
+        OnAllRanks::SetUp();
+        before_ = fs::current_path();
+        fs::current_path(dir_); // where there is no nccl_tuner.conf
+    }
+    void TearDown() override
+    {
+        fs::current_path(before_);
+        OnAllRanks::TearDown();
+    }
+
+    std::string Write(const std::string &text, const char *name = "c.csv")
+    {
+        std::string path = (dir_ / name).string();
+        std::ofstream(path) << text;
+        return path;
+    }
+
+    std::string Set(const std::string &text)
+    {
+        std::string path = Write(text);
+        setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
+        return path;
+    }
+
+    // For JoinAll(): all ranks have file "a", rank 2 file "b" or none.
+    static void OddRank2(void *self, int rank)
+    {
+        fs::path dir = static_cast<Constants *>(self)->dir_;
+
+        if (rank != 2)
+            setenv("STEPTUNE_CONSTANTS_FILE", (dir / "a").c_str(), 1);
+        else if (fs::exists(dir / "b"))
+            setenv("STEPTUNE_CONSTANTS_FILE", (dir / "b").c_str(), 1);
+        else
+            unsetenv("STEPTUNE_CONSTANTS_FILE");
+    }
+
+    static ncclResult_t Play(const Ranks &ranks, uint64_t seed)
+    {
+        RandomScript random(seed, 8);
+        return mock_ranks_play(ranks.get(), &random.script, seed);
+    }
+
+    fs::path before_;
+};
+
+// What NCCL hands the tuner, without one.
+mock_outcome Alone(const mock_machine *machine, const char *version, size_t n)
+{
+    mock_nccl_options options{};
+    options.version = version;
+    options.tuner_plugin = "none";
+    mock_nccl *nccl = nullptr;
+    mock_comm *comm = nullptr;
+    mock_call call{};
+    mock_outcome out{};
+
+    call.coll = ncclFuncAllReduce;
+    call.n_bytes = n;
+    EXPECT_EQ(ncclSuccess, mock_nccl_create(&options, &nccl));
+    EXPECT_EQ(ncclSuccess, mock_comm_create(nccl, machine, 1, &comm));
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm, &call, &out));
+    mock_comm_destroy(comm);
+    mock_nccl_destroy(nccl);
+    return out;
+}
+
+TEST_F(Constants, MakeNcclChooseOtherwiseWithoutARuleOrAPolicy)
+{
+    std::string path = Set(kSlowRing);
+
+    for (const char *version : {"2.28", "2.29", "2.30"}) {
+        SCOPED_TRACE(version);
+        const mock_outcome alone = Alone(machine_.get(), version, 1 << 16);
+        Nccl nccl = Start(version);
+        Comm comm = Join(nccl);
+        const mock_outcome out = Run(comm, ncclFuncAllReduce, 1 << 16);
+
+        EXPECT_TRUE(Untouched(out));
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                EXPECT_NEAR(
+                    alone.cost[a][p] +
+                        (a == NCCL_ALGO_RING && p == NCCL_PROTO_LL ? 100 : 0),
+                    out.cost[a][p], 1e-4);
+        EXPECT_EQ(NCCL_ALGO_RING, alone.algo);
+        EXPECT_EQ(NCCL_PROTO_LL, alone.proto);
+        EXPECT_EQ(NCCL_ALGO_TREE, out.algo);
+        EXPECT_EQ(NCCL_PROTO_LL, out.proto);
+    }
+    EXPECT_THAT(warnings_, IsEmpty());
+    EXPECT_THAT(infos_, Contains(HasSubstr("steptune: set 1 of NCCL's "
+                                           "constants: " +
+                                           path + ", hash ")));
+}
+
+TEST_F(Constants, StandBesideAPolicyWhoseRulesDecideFirst)
+{
+    Set(kSlowRing);
+    Policy("allreduce,0,4K,nvls,simple,-1,-1,-1\n"
+           "allreduce,0,4K,ring,ll,-1,-1,-1\n");
+    Nccl nccl = Start();
+    Comm comm = Join(nccl);
+
+    EXPECT_EQ(NCCL_ALGO_RING, Run(comm, ncclFuncAllReduce, 4096).algo);
+    EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 16).algo);
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+struct RefusedCase {
+    const char *name;
+    const char *file;
+    const char *nccl;
+    const char *warning; // how it ends, before "; NCCL keeps"
+};
+
+class NotTaken : public Constants,
+                 public testing::WithParamInterface<RefusedCase>
+{
+};
+
+TEST_P(NotTaken, LeavesNcclItsOwnWithOneWarningAndThePolicyInForce)
+{
+    const RefusedCase &c = GetParam();
+    Write(kSlowRing, "good");
+    Write("constant,row,column,value\nbase_latency,ring,ll,x\n", "bad");
+    setenv("STEPTUNE_CONSTANTS_FILE", c.file, 1);
+    Policy("allreduce,0,4K,tree,ll128,-1,-1,-1\n");
+    Nccl nccl = Start(c.nccl);
+    Comm comm = Join(nccl);
+    const mock_outcome out = Run(comm, ncclFuncAllReduce, 1 << 16);
+    const mock_outcome alone = Alone(machine_.get(), c.nccl, 1 << 16);
+
+    EXPECT_TRUE(Untouched(out));
+    EXPECT_EQ(0, memcmp(alone.cost, out.cost, sizeof(out.cost)));
+    EXPECT_EQ(NCCL_PROTO_LL128, Run(comm, ncclFuncAllReduce, 4096).proto);
+    EXPECT_THAT(warnings_,
+                ElementsAre(EndsWith("steptune: " + std::string(c.warning) +
+                                     "; NCCL keeps its own constants")));
+}
+
+const RefusedCase kRefusedCases[] = {
+    {"missing", "none", "2.28",
+     "none: cannot be opened: No such file or directory"},
+    {"refused", "bad", "2.28",
+     "bad:2:22: value 'x', expected microseconds, 0 or more"},
+    {"v2", "good", "2.21",
+     "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
+    {"v3", "good", "2.22",
+     "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
+    {"v4", "good", "2.24",
+     "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
+    {"forgotten", "good", "2.31dev",
+     "good: this NCCL forgets the constants that a tuner sets, expected 2.28 "
+     "to 2.30"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, NotTaken, testing::ValuesIn(kRefusedCases),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+TEST_F(Constants, DoNotHideThatANamedPolicyIsMissing)
+{
+    Set(kSlowRing);
+    const struct {
+        const char *variable, *value, *missing;
+    } cases[] = {
+        {"NCCL_TUNER_CONFIG_FILE", "p.conf", "p.conf"},
+        {"NCCL_WORKLOAD_OVERLAP", "1", "nccl_tuner.conf.overlap"},
+    };
+
+    for (const auto &c : cases) {
+        warnings_.clear();
+        setenv(c.variable, c.value, 1);
+        Nccl nccl = Start();
+        Comm comm = Join(nccl);
+        EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 16).algo);
+        EXPECT_THAT(warnings_,
+                    ElementsAre(EndsWith(std::string(c.missing) +
+                                         ": cannot be opened: No such file or "
+                                         "directory; stepping aside, NCCL "
+                                         "tunes alone")));
+        unsetenv(c.variable);
+    }
+}
+
+// ---- ranks ----
+
+TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
+{
+    Set("constant,row,column,value\nll_bandwidth,hopper,1,30\n"
+        "nvlink_latency,ring,simple,1.5\ntree_bandwidth,hopper,2,12\n");
+
+    for (const char *machine : {"h200x4", "h100n2x8"})
+        for (const char *version : {"2.28", "2.30", "2.31dev"}) {
+            SCOPED_TRACE(std::string(machine) + " " + version);
+            machine_ = Load(machine);
+            Nccl nccl = Start(version);
+            Ranks ranks = JoinAll(nccl);
+            for (uint64_t seed = 0; seed < 50; seed++)
+                ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
+        }
+}
+
+TEST_F(Constants, ThatDifferBetweenRanksOfAHostMakeAllTakeOnePair)
+{
+    const struct {
+        const char *name, *text, *odd, *algo;
+    } cases[] = {
+        {"another file", kSlowRing,
+         "constant,row,column,value\nbase_latency,ring,ll,0\n", nullptr},
+        {"no variable", kSlowRing, nullptr, nullptr},
+        {"refused file", kSlowRing, "nonsense\n", nullptr},
+        {"no rings", kSlowRing, nullptr, "allreduce:tree"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        warnings_.clear();
+        Write(c.text, "a");
+        fs::remove(dir_ / "b");
+        if (c.odd != nullptr)
+            Write(c.odd, "b");
+        mock_nccl_options options{};
+        options.tuner_plugin = STP_PLUGIN;
+        options.algo = c.algo;
+        mock_nccl *raw = nullptr;
+        ASSERT_EQ(ncclSuccess, mock_nccl_create(&options, &raw));
+        Nccl nccl(raw);
+        Ranks ranks = JoinAll(nccl, OddRank2);
+
+        for (uint64_t seed = 0; seed < 50; seed++)
+            ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
+        std::vector<std::string> differ;
+        for (const std::string &w : warnings_)
+            if (w.find("do not hold the same constants") != std::string::npos)
+                differ.push_back(w);
+        EXPECT_THAT(differ,
+                    AllOf(SizeIs(4), Each(HasSubstr("use ring/simple"))));
+    }
+}
+
+// What that pair is for.
+TEST_F(Constants, ThatDifferWhereRanksCannotAllSeeItAreOnlyWarnedOf)
+{
+    Write(kSlowRing, "a");
+    machine_ = Load("h100n2x8");
+    Nccl nccl = Start();
+    Ranks ranks = JoinAll(nccl, OddRank2);
+    ncclResult_t rc = ncclSuccess;
+
+    for (uint64_t seed = 0; seed < 50 && rc == ncclSuccess; seed++)
+        rc = Play(ranks, seed);
+
+    EXPECT_EQ(ncclInternalError, rc);
+    EXPECT_THAT(warnings_, Contains(EndsWith("they may choose differently, and "
+                                             "then the job hangs")));
+}
+
+TEST_F(Constants, StayWhenTheRanksPoliciesDiffer)
+{
+    Set(kSlowRing);
+    Policy("allreduce,0,inf,tree,simple,-1,-1,-1\n", "a");
+    Policy("allreduce,0,inf,ring,simple,-1,-1,-1\n", "b");
+    Nccl nccl = Start();
+    Ranks ranks = JoinAll(nccl, OddFileOnRank2);
+    for (uint64_t seed = 0; seed < 50; seed++)
+        ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
+    EXPECT_THAT(warnings_,
+                AllOf(SizeIs(4), Each(HasSubstr("not hold the same policy"))));
+    warnings_.clear();
+}
+
+TEST_F(Constants, ThatDifferLeaveThePolicyOfAllInForce)
+{
+    Write(kSlowRing, "a");
+    Policy("allreduce,0,inf,tree,simple,-1,-1,-1\n", "p");
+    Nccl nccl = Start();
+    OddRank2(this, 0);
+    Comm first, second;
+    machine_ = Load("h200x2");
+    first = Join(nccl);
+    OddRank2(this, 2);
+    second = Join(nccl);
+
+    for (const Comm *rank : {&first, &second}) {
+        EXPECT_EQ(NCCL_ALGO_TREE, Run(*rank, ncclFuncAllReduce, 4096).algo);
+        const mock_outcome other = Run(*rank, ncclFuncBroadcast, 4096);
+        EXPECT_EQ(NCCL_ALGO_RING, other.algo);
+        EXPECT_EQ(NCCL_PROTO_SIMPLE, other.proto);
+    }
+}
+
+} // namespace

@@ -1,0 +1,458 @@
+// The files of iterations: what stands in them, and in which folder.
+#include "report/iterations/iterations_by_hand.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include <cJSON.h>
+
+namespace
+{
+
+using namespace by_hand;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+namespace fs = std::filesystem;
+
+using IterationFiles = InFolder;
+
+// ---- times ----
+
+TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
+{
+    Iterations its;
+    AddOverlap(its);
+
+    Write(its);
+
+    EXPECT_EQ("1.200000\n1.000000\n1.100000\n1.100000\n",
+              Read("iteration_times_auto.txt"));
+    EXPECT_EQ("1.000000\n0.950000\n1.050000\n1.000000\n",
+              Read("iteration_times_ll128.txt"));
+    EXPECT_EQ("1.300000\n", Read("iteration_times_ring-simple-16.txt"));
+    EXPECT_THAT(Files(),
+                ElementsAre("iteration_times_auto.txt",
+                            "iteration_times_ll128.txt",
+                            "iteration_times_ring-simple-16.txt", "rounds.csv",
+                            "summary.csv", "summary.json", "summary.md"));
+}
+
+TEST_F(IterationFiles, TimesHaveNanoseconds)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, kMib);
+    its.Arm("auto", {{1.25, 1234567.891, 0.0004}});
+
+    Write(its);
+
+    EXPECT_EQ("0.001250\n1234.567891\n0.000000\n",
+              Read("iteration_times_auto.txt"));
+}
+
+TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
+    its.Arm("auto", {{1000}});
+    its.Setting(STP_MODE_SEQUENTIAL, 8 * kMib);
+    its.Arm("auto", {{2000}, {2001}});
+    its.Setting(STP_MODE_OVERLAP, 8 * kMib, 2);
+    its.Arm("auto", {{3000}});
+
+    Write(its);
+
+    EXPECT_EQ("1.000000\n",
+              Read("iteration_times_overlap_8M_ratio1_layers8_auto.txt"));
+    EXPECT_EQ("2.000000\n2.001000\n",
+              Read("iteration_times_sequential_8M_ratio1_layers8_auto.txt"));
+    EXPECT_EQ("3.000000\n",
+              Read("iteration_times_overlap_8M_ratio2_layers8_auto.txt"));
+    EXPECT_EQ(7u, Files().size());
+}
+
+TEST_F(IterationFiles, TheFirstOfSeveralSettingsIsNamedSoToo)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
+    its.Arm("auto", {{1000}});
+    its.report_.several = true;
+
+    Write(its);
+
+    EXPECT_EQ("iteration_times_overlap_8M_ratio1_layers8_auto.txt",
+              Files().front());
+}
+
+TEST_F(IterationFiles, AreOfWhatTheAnalysisMakesOfTheRows)
+{
+    Iterations its;
+    for (double ratio : {1.0, 2.0}) {
+        its.Setting(STP_MODE_FSDP, kMib, ratio);
+        its.Arm("auto", {{100, 102}, {100, 100}});
+        its.Arm("ll", {{200 * ratio}, {201 * ratio}});
+    }
+    stp_iteration_report report = its.Report();
+    stp_iteration_summary summary{};
+    ASSERT_EQ(STP_OK,
+              stp_summarise_iterations(report.iterations, &summary, &err_));
+    report.summary = &summary;
+
+    EXPECT_EQ(STP_OK, stp_iteration_files_write(&report, dir_.c_str(), &err_));
+    stp_iteration_summary_free(&summary);
+
+    EXPECT_EQ("0.100000\n0.102000\n0.100000\n0.100000\n",
+              Read("iteration_times_fsdp_1M_ratio1_layers8_auto.txt"));
+    EXPECT_EQ("0.400000\n0.402000\n",
+              Read("iteration_times_fsdp_1M_ratio2_layers8_ll.txt"));
+    EXPECT_THAT(Read("summary.csv"), HasSubstr(",auto,ring,simple,16,2,4,"
+                                               "100.500,"));
+    EXPECT_THAT(Read("summary.md"),
+                HasSubstr("AUTO has the shortest iterations: ll, the next, is "
+                          "0.251 times as fast"));
+}
+
+struct NameCase {
+    const char *name;
+    int mode, compute, coll;
+    uint64_t n_bytes;
+    double ratio;
+};
+
+const NameCase kNames[] = {
+    {"overlap_8M_ratio1_layers8", STP_MODE_OVERLAP, STP_COMPUTE_GEMM,
+     ncclFuncAllReduce, 8 << 20, 1},
+    {"fsdp_1536K_ratio0.25_layers8", STP_MODE_FSDP, STP_COMPUTE_GEMM,
+     ncclFuncAllGather, 1536 << 10, 0.25},
+    {"sequential_training_1000_ratio1_layers8", STP_MODE_SEQUENTIAL,
+     STP_COMPUTE_TRAINING, ncclFuncAllReduce, 1000, 1},
+    {"overlap_allgather_6G_gemm4096x2048x1024_layers8", STP_MODE_OVERLAP,
+     STP_COMPUTE_GEMM, ncclFuncAllGather, 6ull << 30, 0},
+};
+
+TEST(IterationNames, SayModeSizeAndWhatIsUnusual)
+{
+    for (const NameCase &c : kNames) {
+        Iterations its;
+        stp_iteration_setting &s = its.Setting(c.mode, c.n_bytes, c.ratio);
+        s.like.work.compute = c.compute;
+        s.like.coll = c.coll;
+        char name[STP_SETTING_NAME];
+
+        stp_iteration_setting_name(&s, name);
+
+        EXPECT_STREQ(c.name, name);
+    }
+}
+
+// ---- summaries ----
+
+TEST_F(IterationFiles, SummaryCsvIsExact)
+{
+    Iterations its;
+    AddOverlap(its);
+
+    Write(its);
+
+    const std::string place = "overlap_8M_ratio1_layers8,overlap,gemm,"
+                              "allreduce,8388608,8,1,4096,2048,1024,1,2,bf16,"
+                              "sum,";
+    EXPECT_EQ(
+        std::string(kHead) +
+            "setting,mode,compute,collective,bytes,layers,ratio,m,n,k,nNodes,"
+            "nRanks,type,op,arm,ran_algorithm,ran_protocol,ran_channels,"
+            "rounds,iterations,mean_us,p50_us,p95_us,p99_us,min_us,gain,"
+            "gain_low,gain_high,exposed_us,compute_us,comm_us,alone_us,"
+            "alone_algbw,alone_busbw,alone_gain,alone_gain_low,"
+            "alone_gain_high,noise,resolution,source\n" +
+            place +
+            "auto,ring,simple,16,2,4,1100.000,1100.000,1185.000,1197.000,"
+            "1000.000,1.000000,,,200.000,900.000,950.500,119.500,70.25,70.25,"
+            "1.000000,,,0.012500,0.004000,measured\n" +
+            place +
+            "ll128,ring,ll128,16,2,4,1000.000,1000.000,1042.500,1048.500,"
+            "950.000,1.100000,1.080000,1.120000,100.000,900.000,950.500,"
+            "119.750,70,70,0.998000,0.990000,1.006000,0.012500,0.004000,"
+            "measured\n" +
+            place +
+            "ring/simple/16,,,,1,1,1300.000,1300.000,1300.000,1300.000,"
+            "1300.000,0.846000,,,400.000,900.000,950.500,,,,,,,0.012500,"
+            "0.004000,interpolated\n",
+        Read("summary.csv"));
+}
+
+TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, kMib).resolution = INFINITY;
+    its.Arm("auto", {{100}}).gain = {NAN, NAN, NAN, 0};
+    stp_iteration_arm &arm = its.Arm("ll", {{100}});
+    arm.gain = {1, 0, INFINITY, 1};
+    arm.alone_us = 10;
+    arm.alone_gain = {NAN, 0, INFINITY, 0};
+    its.report_.looked_for_regimes = true;
+    its.Regime(0, 0, 1, {1.5, 0, INFINITY, 1}, {NAN, NAN, NAN, 0});
+
+    Write(its);
+
+    for (const char *name : {"summary.csv", "summary.json", "regimes.csv"}) {
+        std::string s = Read(name);
+        EXPECT_THAT(s, Not(HasSubstr("nan"))) << name;
+        EXPECT_THAT(s, Not(HasSubstr("inf"))) << name;
+    }
+    EXPECT_THAT(Read("summary.csv"),
+                HasSubstr(",1.000000,,,100.000,0.000,,10.000,0,0,,,,,,"
+                          "measured\n"));
+    EXPECT_THAT(Read("regimes.csv"),
+                HasSubstr(",1.500000,,,,10.000,,,,1,measured\n"));
+}
+
+// A key of the first of 'list'; NAN for null.
+double Number(const cJSON *list, int i, const char *key)
+{
+    const cJSON *value =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), key);
+    EXPECT_NE(nullptr, value) << key;
+    return cJSON_IsNull(value) ? NAN : cJSON_GetNumberValue(value);
+}
+
+std::string Word(const cJSON *object, const char *key)
+{
+    const char *s =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return s != nullptr ? s : "";
+}
+
+TEST_F(IterationFiles, JsonHasAllOfIt)
+{
+    Iterations its;
+    AddOverlap(its);
+    its.Report();
+    its.report_.looked_for_regimes = true;
+    its.report_.min_gain = 0.02;
+    its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
+
+    Write(its);
+
+    std::string text = Read("summary.json");
+    EXPECT_EQ(text, Written([&](FILE *fp) {
+                  return stp_print_iterations_json(&its.Report(), fp, nullptr);
+              }));
+    cJSON *root = cJSON_Parse(text.c_str());
+    ASSERT_NE(nullptr, root);
+    EXPECT_EQ("made by hand", Word(root, "made_by"));
+    EXPECT_EQ("h200x2", Word(root, "machine"));
+    EXPECT_EQ("NVIDIA H200", Word(root, "gpu"));
+    const cJSON *settings = cJSON_GetObjectItem(root, "settings");
+    ASSERT_EQ(1, cJSON_GetArraySize(settings));
+    const cJSON *setting = cJSON_GetArrayItem(settings, 0);
+    EXPECT_EQ("overlap_8M_ratio1_layers8", Word(setting, "setting"));
+    EXPECT_EQ("overlap", Word(setting, "mode"));
+    EXPECT_EQ(8388608, Number(settings, 0, "bytes"));
+    EXPECT_EQ(900, Number(settings, 0, "compute_us"));
+    EXPECT_EQ(0.004, Number(settings, 0, "resolution"));
+    const cJSON *arms = cJSON_GetObjectItem(setting, "arms");
+    ASSERT_EQ(3, cJSON_GetArraySize(arms));
+    EXPECT_EQ("ll128", Word(cJSON_GetArrayItem(arms, 1), "arm"));
+    EXPECT_EQ("ll128",
+              Word(cJSON_GetObjectItem(cJSON_GetArrayItem(arms, 1), "ran"),
+                   "protocol"));
+    EXPECT_EQ(1.08, Number(arms, 1, "gain_low"));
+    EXPECT_EQ(70.25, Number(arms, 0, "alone_busbw"));
+    EXPECT_TRUE(std::isnan(Number(arms, 0, "gain_low")));
+    EXPECT_TRUE(std::isnan(Number(arms, 2, "alone_us")));
+    EXPECT_EQ(0.02,
+              cJSON_GetNumberValue(cJSON_GetObjectItem(root, "min_gain")));
+    const cJSON *regimes = cJSON_GetObjectItem(root, "regimes");
+    EXPECT_EQ("auto", Word(cJSON_GetArrayItem(regimes, 0), "fastest_alone"));
+    EXPECT_EQ("ll128", Word(cJSON_GetArrayItem(regimes, 0), "best_iteration"));
+    EXPECT_EQ(1.12, Number(regimes, 0, "gain_high"));
+    EXPECT_EQ(0.994, Number(regimes, 0, "alone_gain_low"));
+    cJSON_Delete(root);
+}
+
+// ---- again and again ----
+
+TEST_F(IterationFiles, WhatDidNotChangeIsLeftAlone)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, kMib);
+    its.Arm("auto", {{1000, 1001}});
+    its.Arm("ll", {{1000}});
+    Write(its);
+    struct stat before, after;
+    ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &before));
+    std::ofstream(dir_ / "iteration_times_ll.txt") << "1.000001\n";
+
+    Write(its);
+
+    ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &after));
+    EXPECT_EQ(before.st_ino, after.st_ino);
+    EXPECT_EQ("1.000000\n", Read("iteration_times_ll.txt"))
+        << "of the same size, but another";
+}
+
+TEST_F(IterationFiles, AreThereBeforeAnythingWasMeasured)
+{
+    Iterations its;
+
+    Write(its);
+
+    EXPECT_THAT(Files(), ElementsAre("rounds.csv", "summary.csv",
+                                     "summary.json", "summary.md"));
+}
+
+// No file may grow beyond some bytes: as on a disk that is full.
+class SmallFiles
+{
+  public:
+    explicit SmallFiles(rlim_t bytes)
+    {
+        old_handler_ = signal(SIGXFSZ, SIG_IGN);
+        getrlimit(RLIMIT_FSIZE, &old_);
+        rlimit limit = {bytes, old_.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    ~SmallFiles()
+    {
+        setrlimit(RLIMIT_FSIZE, &old_);
+        signal(SIGXFSZ, old_handler_);
+    }
+
+  private:
+    rlimit old_{};
+    void (*old_handler_)(int);
+};
+
+TEST_F(IterationFiles, KeepWhatStoodThereIfTheDiskIsFull)
+{
+    Iterations its;
+    its.Setting(STP_MODE_OVERLAP, kMib);
+    its.Arm("auto", {{1000}});
+    Write(its);
+    its.Arm("ll", {std::vector<double>(2000, 1000.0)});
+    its.Arm("ll128", {{1000}});
+    const std::string summary = Read("summary.csv");
+    stp_status status;
+    {
+        SmallFiles limit(1000);
+        status = stp_iteration_files_write(&its.Report(), dir_.c_str(), &err_);
+    }
+
+    EXPECT_EQ(STP_ERR_IO, status);
+    EXPECT_EQ("cannot write '" + (dir_ / "iteration_times_ll.txt").string() +
+                  "': File too large",
+              std::string(err_.text));
+    EXPECT_EQ(summary, Read("summary.csv"));
+    EXPECT_THAT(Files(),
+                ElementsAre("iteration_times_auto.txt", "rounds.csv",
+                            "summary.csv", "summary.json", "summary.md"));
+}
+
+// ---- the folder ----
+
+using IterationFolder = InFolder;
+
+TEST_F(IterationFolder, IsMadeWithThoseAboveIt)
+{
+    const std::string path = dir_ / "a/b/c";
+
+    ASSERT_EQ(STP_OK, stp_iteration_folder(path.c_str(), false, &err_));
+    EXPECT_TRUE(fs::is_directory(path));
+    EXPECT_EQ(STP_OK, stp_iteration_folder((path + "/").c_str(), false, &err_))
+        << "taken over, being empty";
+}
+
+const char *const kOurs[] = {
+    "iteration_times_auto.txt",
+    "iteration_times_overlap_8M_ratio1_layers8_ring-ll128-16.txt",
+    "rounds.csv",
+    "summary.csv",
+    "summary.md",
+    "summary.json",
+    "regimes.csv",
+    "regimes.md",
+    "iteration_times_histogram.png",
+    "iteration_times_ecdf_fsdp_1K_ratio1_layers8.svg",
+    "gain_vs_size.png",
+    "gain_vs_size_overlap_ratio1_layers8.svg",
+};
+
+const char *const kNotOurs[] = {"notes.txt",      "summary.txt",
+                                "regimes.txt",    "my_rounds.csv",
+                                "rounds.csv.bak", "iteration_times_auto.csv"};
+
+TEST_F(IterationFolder, OfAnEarlierRunIsRefused)
+{
+    for (const char *name : kOurs) {
+        Make(name);
+
+        EXPECT_EQ(STP_ERR_IO, stp_iteration_folder(dir_.c_str(), false, &err_));
+
+        EXPECT_EQ("'" + dir_.string() + "' holds " +
+                      std::string(name).substr(0, 60) +
+                      " of an earlier run, expected a folder without, or "
+                      "--force, which replaces it",
+                  std::string(err_.text).substr(0, STP_ERROR_TEXT));
+        EXPECT_EQ("old", Read(name));
+        fs::remove(dir_ / name);
+    }
+}
+
+TEST_F(IterationFolder, LosesOurFilesAndNoOthersIfItIsReplaced)
+{
+    for (const char *name : kOurs)
+        Make(name);
+    for (const char *name : kNotOurs)
+        Make(name);
+
+    EXPECT_EQ(STP_OK, stp_iteration_folder(dir_.c_str(), true, &err_))
+        << err_.text;
+
+    EXPECT_THAT(Files(), testing::UnorderedElementsAreArray(kNotOurs));
+    EXPECT_EQ(STP_OK, stp_iteration_folder(dir_.c_str(), false, &err_))
+        << "others are in nobody's way";
+}
+
+TEST_F(IterationFolder, ThatIsNoFolderIsRefused)
+{
+    Make("file");
+    const std::string file = dir_ / "file";
+
+    for (const std::string &path : {file, file + "/below", file + "/a/b"}) {
+        EXPECT_EQ(STP_ERR_IO, stp_iteration_folder(path.c_str(), true, &err_));
+        EXPECT_EQ("cannot make the folder '" + path + "': Not a directory",
+                  std::string(err_.text));
+    }
+    EXPECT_EQ("old", Read("file"));
+    EXPECT_EQ(STP_ERR_IO, stp_iteration_folder("", true, &err_));
+    EXPECT_STREQ("cannot make the folder '': No such file or directory",
+                 err_.text);
+    EXPECT_EQ(STP_ERR_IO, stp_iteration_folder(std::string(5000, 'x').c_str(),
+                                               true, &err_));
+    EXPECT_THAT(err_.text, StartsWith("the path 'xxx"));
+}
+
+TEST_F(IterationFolder, ThatNobodyMayWriteIntoIsRefusedAtOnce)
+{
+    if (geteuid() == 0)
+        GTEST_SKIP() << "root may write anywhere";
+    fs::permissions(dir_, fs::perms::owner_read | fs::perms::owner_exec);
+
+    EXPECT_EQ(STP_ERR_IO, stp_iteration_folder(dir_.c_str(), true, &err_));
+    EXPECT_EQ("cannot write into the folder '" + dir_.string() +
+                  "': Permission denied",
+              std::string(err_.text));
+    EXPECT_EQ(STP_ERR_IO,
+              stp_iteration_folder((dir_ / "new").c_str(), true, &err_));
+    EXPECT_EQ("cannot make the folder '" + (dir_ / "new").string() +
+                  "': Permission denied",
+              std::string(err_.text));
+    fs::permissions(dir_, fs::perms::owner_all);
+}
+
+} // namespace

@@ -1,0 +1,257 @@
+// What a job learned, by its journal: verdicts, tables and plots.
+#include "report/learning/learning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "nccl_tuner_abi.h"
+#include "report/learning/journals.h"
+#include "report/learning/plot_journal.h"
+#include "support/written.h"
+
+namespace
+{
+
+using namespace journals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string kConfirmed =
+    Line(50, "confirmed", kRing, "8,1.066,1.059,1.073");
+const std::string kLonger = Line(50, "longer", kRing, "8,0.98,0.97,0.99");
+const std::string kNoisy = Line(50, "noisy", kRing, "5120,1.01,0.9,1.1");
+const std::string kNoSteps = Line(50, "noisy", kRing, kNoGain);
+
+// ---- verdicts ----
+
+struct VerdictCase {
+    const char *name;
+    std::string text;
+    const char *row; // its end, blanks put together
+};
+
+std::string Squeezed(const std::string &text)
+{
+    std::string s;
+    for (char c : text)
+        if (c != ' ' || s.empty() || s.back() != ' ')
+            s += c;
+    return s;
+}
+
+std::string Table(const Learning &l, const char *policy = "learned.conf",
+                  const char *base = nullptr)
+{
+    const stp_learning_setting setting = {"halving", "auto", policy, base};
+    return Squeezed(Written([&](FILE *fp) {
+        return stp_print_learning(&l.sum, &setting, fp, nullptr);
+    }));
+}
+
+TEST(Learning, SaysWhatBecameOfAMessage)
+{
+    const std::string tried = Reward(1, kOwn, 40) + Trial(8, kRing);
+    const VerdictCase cases[] = {
+        {"untried", Reward(1, kOwn, 40), "1 0 - - - never explored"},
+        {"trying", tried, "1 1 - - - still trying"},
+        {"gone back", tried + Line(9, "back", kOwn, kNoGain),
+         "1 1 - - - still trying"},
+        {"settled", tried + Settled(20, kRing),
+         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) - settled"},
+        {"own", tried + Settled(20, kOwn), "1 1 NCCL's own - - settled"},
+        {"confirmed", tried + kConfirmed + Settled(60, kRing),
+         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) 1.066x (1.059 to 1.073) "
+         "confirmed"},
+        {"longer", tried + kLonger + Settled(60, kOwn),
+         "1 1 NCCL's own - 0.980x (0.970 to 0.990) steps not shorter"},
+        {"longer, then another", tried + kLonger + Settled(60, "tree,ll,0"),
+         "1 1 tree/ll 1.400x (1.300 to 1.500) - settled"},
+        {"noisy", tried + kNoisy + Settled(60, kOwn),
+         "1 1 NCCL's own - 1.010x (0.900 to 1.100) too noisy (5120 steps "
+         "needed)"},
+        {"no steps", tried + kNoSteps + Settled(60, kOwn),
+         "1 1 NCCL's own - - too noisy (no steps to tell by)"},
+        {"drifted", tried + kConfirmed + Settled(60, kRing) + Settled(90, kOwn),
+         "1 1 NCCL's own - - settled"},
+        {"unbounded",
+         tried + Line(50, "noisy", kRing, "1.8e+19,1.00000,0.00000,inf"),
+         "1 1 - - - too noisy (no steps to tell by)"},
+    };
+
+    for (const VerdictCase &c : cases)
+        EXPECT_THAT(Table(Learning(c.text)),
+                    HasSubstr(std::string(" 4 allgather 4194304 5242879 ") +
+                              c.row + "\n"))
+            << c.name;
+}
+
+TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
+{
+    const Learning own(Reward(1, kOwn, 40) + Settled(9, kOwn));
+
+    EXPECT_THAT(Table(own, nullptr, "/etc/base.conf"),
+                HasSubstr(" as in base.conf - - settled\n"));
+    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - - settled\n"));
+}
+
+TEST(Learning, PutsCommunicatorsOfOneShapeTogether)
+{
+    Learning l(Reward(1, kOwn, 40) + Line(1, "reward", kOwn, "20,,,", "2") +
+               Line(2, "reward", kRing, "30,,,", "2") +
+               "9,3,2,16,reward,1,allreduce,8,9,auto,auto,,5,,,\n");
+
+    ASSERT_EQ(2u, l.sum.n);
+    EXPECT_EQ(16u, l.sum.keys[0].n_ranks);
+    EXPECT_EQ(ncclFuncAllReduce, l.sum.keys[0].coll);
+    ASSERT_EQ(2u, l.sum.keys[1].n_arms);
+    EXPECT_EQ(3u, l.sum.keys[1].n_times);
+    EXPECT_EQ(2u, l.sum.keys[1].arms[0].n);
+    EXPECT_EQ(30, l.sum.keys[1].arms[0].mean);
+    EXPECT_EQ(30, l.sum.keys[1].arms[1].mean);
+    EXPECT_THAT(Table(l), HasSubstr("\n16 on 2 nodes allreduce 8 9 1 0 "));
+}
+
+// Each communicator has its own steps.
+TEST(Learning, CountsTheStepsOfTheCommunicatorWithTheMost)
+{
+    std::string text;
+    for (int i = 0; i < 5; i++)
+        text += "1,a,1,4,step,1,,,,,,,9,,,\n1,b,1,2,period,1,,,,,,,9,,,\n";
+    text += "1,b,1,2,step,1,,,,,,,9,,,\n1,c,1,2,step,1,,,,,,,9,,,\n";
+
+    EXPECT_EQ(5u, Learning(text).sum.n_steps);
+    EXPECT_EQ(0u, Learning("").sum.n_steps);
+}
+
+// ---- the line above the table ----
+
+TEST(Learning, SaysWhereTheLearnedPolicyIs)
+{
+    EXPECT_EQ("Learning by strategy halving, objective auto, 0 steps timed: "
+              "nothing was learned.\n",
+              Table(Learning(""), nullptr));
+    EXPECT_THAT(Table(Learning(Settled(9, kRing))),
+                HasSubstr(": the learned policy is learned.conf.\n"));
+    EXPECT_THAT(Table(Learning(Settled(9, kRing)), nullptr),
+                HasSubstr(": the learned policy was not written: "));
+    EXPECT_THAT(Table(Learning(Settled(9, kOwn))),
+                HasSubstr(": nothing is better than what ran before.\n"));
+    EXPECT_THAT(Table(Learning(Trial(9, kRing))),
+                HasSubstr(": nothing was learned.\n"));
+}
+
+// ---- plots ----
+
+std::string Script(const Learning &l, stp_journal_plot_kind kind,
+                   const char *title = nullptr)
+{
+    const stp_journal_plot plot = {&l.lines, &l.sum, title, "j.csv"};
+    return Written([&](FILE *fp) {
+        return stp_journal_plot_write(&plot, kind, STP_PLOT_SVG, fp, nullptr);
+    });
+}
+
+// Own takes 40 us, the ring 30 and the tree 100, on average; the ring wins.
+std::string Job()
+{
+    return Reward(0, kOwn, 41) + Reward(1, kOwn, 39) + Trial(2, kRing) +
+           Reward(2, kRing, 30) + Trial(3, "tree,ll,0") +
+           Reward(3, "tree,ll,0", 100) + Settled(4, kRing);
+}
+
+TEST(Learning, PlotsWhatItsArmTakesMoreThanTheBest)
+{
+    const std::string script = Script(Learning(Job()), STP_JOURNAL_REGRET, "A");
+
+    EXPECT_THAT(script, HasSubstr("set title 'A: Time lost while learning'"));
+    EXPECT_THAT(script, HasSubstr("$d0 << EOD\n"
+                                  "0 0\n0 0.01\n0.001 0.02\n0.002 0.02\n"
+                                  "0.003 0.09\n0.004 0.09\nEOD\n"
+                                  "$s0 << EOD\n0.004 0.09\nEOD\n"));
+    EXPECT_THAT(script, AllOf(HasSubstr("title 'allgather, 4M to 5M, 4 ranks'"),
+                              HasSubstr("title 'settled'")));
+}
+
+// Nothing settled: of arms with three times the fastest is the best, so that
+// one lucky time is not.
+TEST(Learning, TakesNoLuckyArmForTheBest)
+{
+    std::string text = Reward(0, "tree,ll,0", 1);
+    for (unsigned i = 1; i < 4; i++)
+        text += Reward(i, kOwn, 40) + Reward(i, kRing, 50);
+
+    EXPECT_THAT(Script(Learning(text), STP_JOURNAL_REGRET),
+                AllOf(HasSubstr("0.003 -0.009\nEOD\n$s0 << EOD\nEOD\n"),
+                      Not(HasSubstr("title 'settled'"))));
+}
+
+TEST(Learning, PlotsTheShareOfEachArm)
+{
+    const std::string script = Script(Learning(Job()), STP_JOURNAL_ARMS);
+
+    // windows of a call: own twice, the ring, the tree, and the ring for good
+    EXPECT_THAT(script, HasSubstr("$d0 << EOD\n"
+                                  "0 100 100 100 100 100 100 100 100\n"
+                                  "1 100 100 100 100 100 100 100 100\n"
+                                  "2 0 100 100 100 100 100 100 100\n"
+                                  "3 0 0 100 100 100 100 100 100\n"
+                                  "4 0 100 100 100 100 100 100 100\n"
+                                  "5 0 100 100 100 100 100 100 100\n"));
+    EXPECT_THAT(script,
+                AllOf(HasSubstr("set label 3 'NCCL''s own' at"),
+                      HasSubstr("set label 4 'ring/ll128/24' at"),
+                      HasSubstr("set label 5 'tree/ll' at"),
+                      Not(HasSubstr("'others'")), Not(HasSubstr("$d1"))));
+}
+
+TEST(Learning, PutsRareArmsTogether)
+{
+    std::string text;
+    for (unsigned i = 1; i <= 12; i++)
+        for (unsigned k = i; k <= 12; k++)
+            text += Reward(200 * i + k, "ring,ll," + std::to_string(i), 30);
+
+    const std::string script = Script(Learning(text), STP_JOURNAL_ARMS);
+
+    EXPECT_THAT(script, AllOf(HasSubstr("'ring/ll/6' at"),
+                              Not(HasSubstr("'ring/ll/7' at")),
+                              HasSubstr("set label 10 'others' at")));
+}
+
+TEST(Learning, PlotsTheBusiestMessagesOnly)
+{
+    std::string text;
+    for (unsigned i = 1; i <= 10; i++)
+        for (unsigned k = 0; k < i; k++)
+            text += "9,1,1,4,reward,1,allreduce," + std::to_string(i * 1024) +
+                    ",2047,auto,auto,,5,,,\n";
+    Learning l(text);
+
+    const std::string regret = Script(l, STP_JOURNAL_REGRET);
+    EXPECT_THAT(regret,
+                AllOf(HasSubstr("learning (the busiest 7 of 10 messages)'"),
+                      HasSubstr("'allreduce, 10K to"),
+                      HasSubstr("'allreduce, 4K to"),
+                      Not(HasSubstr("'allreduce, 3K to"))));
+    EXPECT_LT(regret.find("'allreduce, 10K"), regret.find("'allreduce, 9K"));
+    EXPECT_THAT(Script(l, STP_JOURNAL_ARMS),
+                AllOf(HasSubstr("learned (the busiest 4 of 10 messages)'"),
+                      HasSubstr("set title 'allreduce, 7K to"),
+                      Not(HasSubstr("'allreduce, 6K to"))));
+}
+
+TEST(Learning, HasNoPlotWithoutTimes)
+{
+    Learning none(Trial(1, kRing)), some(Reward(1, kRing, 3));
+    const stp_journal_plot bad = {&none.lines, &none.sum, nullptr, ""};
+    const stp_journal_plot good = {&some.lines, &some.sum, nullptr, ""};
+
+    EXPECT_FALSE(stp_journal_plot_has(&bad));
+    EXPECT_TRUE(stp_journal_plot_has(&good));
+}
+
+} // namespace

@@ -1,0 +1,64 @@
+// Measurements that are read and written as text.
+#ifndef MEASURED_FILES_H
+#define MEASURED_FILES_H
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "report/measurements/measurements_csv.h"
+#include "report/measurements/measurements_json.h"
+#include "report/results/results.h"
+
+class Measured : public testing::Test
+{
+  protected:
+    void TearDown() override
+    {
+        stp_dataset_free(&data_);
+    }
+
+    stp_status ReadCsv(const std::string &text)
+    {
+        return stp_measurements_read(text.data(), text.size(), &data_, &err_);
+    }
+
+    stp_status ReadJson(const std::string &text)
+    {
+        stp_dataset_free(&data_);
+        return stp_measurements_read_json(text.data(), text.size(), &data_,
+                                          &err_);
+    }
+
+    static std::string Json(const stp_dataset &data)
+    {
+        char *text = nullptr;
+        size_t len = 0;
+        FILE *fp = open_memstream(&text, &len);
+        EXPECT_EQ(STP_OK, stp_print_sweep_json(&data, fp, nullptr));
+        fclose(fp);
+        std::string s(text, len);
+        free(text);
+        return s;
+    }
+
+    static std::string Csv(const stp_dataset &data)
+    {
+        char *text = nullptr;
+        size_t len = 0;
+        FILE *fp = open_memstream(&text, &len);
+        stp_measurements_write(&data, "test", fp);
+        fclose(fp);
+        std::string s(text, len);
+        free(text);
+        return s;
+    }
+
+    stp_dataset data_{};
+    stp_error err_{};
+};
+
+#endif // MEASURED_FILES_H

@@ -1,0 +1,309 @@
+// Measurements in CSV and JSON: what they are of, and what comes back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "core/dtype.h"
+#include "nccl_tuner_abi.h"
+#include "report/measurements/measured_files.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+
+constexpr char kShort[] = "collective,bytes,round,algorithm,protocol,nNodes,"
+                          "nRanks,median_us,type,op,root,in_place,wrong\n";
+
+std::string Row(const std::string &rest)
+{
+    return kShort + ("allreduce,64,0,auto,auto,1,4,5," + rest) + "\n";
+}
+
+// ---- CSV ----
+
+TEST_F(Measured, NvidiasWordsForTypesAreReadToo)
+{
+    ASSERT_EQ(STP_OK, ReadCsv(Row("bfloat16,avg,0,1,3"))) << err_.text;
+
+    EXPECT_EQ(STP_TYPE_BF16, data_.rows[0].type);
+    EXPECT_EQ(STP_OP_AVG, data_.rows[0].op);
+    EXPECT_TRUE(data_.rows[0].in_place);
+    EXPECT_EQ(3, data_.rows[0].n_wrong);
+}
+
+struct BadField {
+    const char *fields;
+    unsigned column;
+    const char *expected;
+};
+
+TEST_F(Measured, DataThatMeansNothingIsRefused)
+{
+    const BadField cases[] = {
+        {"bf17,sum,0,0,", 32, "type 'bf17', expected i8, u8"},
+        {"f32,add,0,0,", 36, "op 'add', expected sum, prod"},
+        {"f32,sum,-1,0,", 40, "root '-1', expected a rank from 0"},
+        {"f32,sum,0,2,", 42, "in_place '2', expected 0 or 1"},
+        {"f32,sum,0,,", 42, "in_place '', expected 0 or 1"},
+        {"f32,sum,0,0,-1", 44, "wrong '-1', expected a number of elements"},
+    };
+
+    for (const BadField &c : cases) {
+        SCOPED_TRACE(c.fields);
+        EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv(Row(c.fields)));
+        EXPECT_EQ(2u, err_.line);
+        EXPECT_EQ(c.column, err_.column);
+        EXPECT_THAT(err_.text, HasSubstr(c.expected));
+        EXPECT_EQ(0u, data_.n_rows);
+    }
+}
+
+TEST_F(Measured, BackendsAreNotMixed)
+{
+    ASSERT_EQ(STP_OK, ReadCsv("# backend: gloo\n" + Row("f32,sum,0,0,")));
+    EXPECT_STREQ("gloo", data_.backend);
+
+    EXPECT_EQ(STP_ERR_SYNTAX,
+              ReadCsv("# backend: mpi\n" + Row("f32,sum,0,0,")));
+
+    EXPECT_STREQ("measured with backend mpi, expected gloo as in the file "
+                 "before",
+                 err_.text);
+    EXPECT_EQ(1u, data_.n_rows);
+    EXPECT_STREQ("gloo", data_.backend);
+}
+
+// ---- arms ----
+
+struct ArmCase {
+    const char *columns; // algorithm, protocol, channels
+    const char *name;
+};
+
+// A row of that arm, without a word of what NCCL ran.
+std::string ArmRow(const std::string &arm)
+{
+    return "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,"
+           "median_us\nallreduce,64,0," +
+           arm + ",1,4,5\n";
+}
+
+TEST_F(Measured, ArmsComeBackAsTheyWereWritten)
+{
+    const ArmCase cases[] = {
+        {"auto,auto,0", "auto"},       {"auto2,auto2,0", "auto2"},
+        {"plugin,plugin,0", "plugin"}, {"ring,ll128,0", "ring/ll128"},
+        {"tree,ll,16", "tree/ll/16"},  {"auto,simple,0", "simple"},
+        {"auto,ll128,8", "ll128/8"},   {"ring,auto,0", "ring"},
+        {"nvls,auto,24", "nvls/24"},   {"auto,auto,16", "auto/16"},
+    };
+
+    for (const ArmCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        stp_dataset_free(&data_);
+        ASSERT_EQ(STP_OK, ReadCsv(ArmRow(c.columns))) << err_.text;
+        char name[STP_ARM_NAME];
+        stp_arm_name(&data_.rows[0].arm, name);
+        EXPECT_STREQ(c.name, name);
+        EXPECT_THAT(Csv(data_), HasSubstr("allreduce,64,0," +
+                                          std::string(c.columns) + ",1,4,1,"));
+
+        ASSERT_EQ(STP_OK, ReadJson(Json(data_))) << err_.text;
+        stp_arm_name(&data_.rows[0].arm, name);
+        EXPECT_STREQ(c.name, name);
+    }
+}
+
+TEST_F(Measured, WhatRanIsKnownOnlyAsFarAsTheArmForcesIt)
+{
+    const struct {
+        const char *arm;
+        int algo;
+        int proto;
+    } cases[] = {
+        {"auto,auto,0", -1, -1},
+        {"plugin,plugin,0", -1, -1},
+        {"auto,simple,0", -1, NCCL_PROTO_SIMPLE},
+        {"ring,ll,0", NCCL_ALGO_RING, NCCL_PROTO_LL},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.arm);
+        stp_dataset_free(&data_);
+        ASSERT_EQ(STP_OK, ReadCsv(ArmRow(c.arm)));
+        EXPECT_EQ(c.algo, data_.rows[0].ran_algo);
+        EXPECT_EQ(c.proto, data_.rows[0].ran_proto);
+    }
+}
+
+TEST_F(Measured, ColumnsOfTwoArmsAreRefused)
+{
+    for (const char *arm : {"auto2,auto,0", "ring,plugin,0", "auto2,plugin,0"})
+        EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv(ArmRow(arm))) << arm;
+
+    EXPECT_EQ(2u, err_.line);
+    EXPECT_STREQ("algorithm and protocol are not of one arm, expected auto2 or "
+                 "plugin in both columns or in none",
+                 err_.text);
+}
+
+// ---- JSON ----
+
+constexpr char kAll[] =
+    "# test\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n# backend: mpi\n"
+    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
+    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
+    "ran_channels,type,op,root,in_place,wrong,source\n"
+    "allgather,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,9.125,"
+    "ring,ll,24,bf16,none,0,0,,recorded\n"
+    "reduce,6442450944,3,ring,ll128,16,2,8,1,8.500,8.250,9.000,9.500,7.125,"
+    "ring,ll128,16,u8,max,7,1,12,measured\n"
+    "allreduce,64,1,plugin,plugin,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,"
+    "0,f64,avg,0,0,0,single_pass\n";
+
+TEST_F(Measured, JsonComesBackAsItWasWritten)
+{
+    ASSERT_EQ(STP_OK, ReadCsv(kAll)) << err_.text;
+    const std::string json = Json(data_);
+
+    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text;
+
+    EXPECT_EQ(kAll, Csv(data_));
+    EXPECT_EQ(json, Json(data_));
+}
+
+TEST_F(Measured, JsonHasBandwidthsAndNullsForWhatNobodyKnows)
+{
+    ASSERT_EQ(STP_OK, ReadCsv("# backend: gloo\n"
+                              "collective,bytes,round,algorithm,protocol,"
+                              "nNodes,nRanks,median_us,ran_algorithm,"
+                              "ran_protocol\n"
+                              "allreduce,1000000,0,auto,auto,1,4,500,-,-\n"));
+
+    std::string json = Json(data_);
+
+    for (const char *want :
+         {"\"backend\":\t\"gloo\"", "\"algbw_gbps\":\t2,",
+          "\"busbw_gbps\":\t3,", "\"n_wrong\":\tnull", "\"algorithm\":\tnull",
+          "\"type\":\t\"bf16\"", "\"op\":\t\"sum\"", "\"in_place\":\tfalse",
+          "\"root\":\t0"})
+        EXPECT_THAT(json, HasSubstr(want));
+}
+
+TEST_F(Measured, JsonThatIsNoneIsRefusedWithItsPlace)
+{
+    EXPECT_EQ(STP_ERR_SYNTAX, ReadJson("{\n \"a\": 1,\n  oops\n}\n"));
+
+    EXPECT_EQ(3u, err_.line);
+    EXPECT_NEAR(3, err_.column, 1) << "as cJSON has it";
+    EXPECT_THAT(err_.text, HasSubstr("not JSON from here on"));
+}
+
+struct BadJson {
+    const char *from;
+    const char *to;
+    const char *expected;
+};
+
+TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
+{
+    const BadJson cases[] = {
+        {"\"collective\":\t\"reduce\"", "\"collective\":\t\"redcue\"",
+         "measurements[1] with a collective that means nothing, expected the "
+         "name of a collective"},
+        {"\"bytes\":\t4096,", "\"bytes\":\t-1,",
+         "measurements[0] with a bytes that means nothing"},
+        {"\"bytes\":\t4096,", "\"bytes\":\t\"4096\",",
+         "measurements[0] with a"},
+        {"\"mean_us\":\t10.5", "\"mean_us\":\t0", "a time above 0"},
+        {"\"mean_us\":\t10.5", "\"maen_us\":\t1",
+         "measurements[0] without mean_us"},
+        {"\"arm\":\t\"auto\"", "\"arm\":\t\"rnig\"",
+         "auto, auto2, plugin or ALGORITHM/PROTOCOL/CHANNELS or a part of it"},
+        {"\"in_place\":\ttrue", "\"in_place\":\t1", "true or false"},
+        {"\"root\":\t7", "\"root\":\t0.5", "a rank from 0"},
+        {"\"source\":\t\"recorded\"", "\"source\":\t\"rcorded\"", "measured,"},
+        {"\"n_wrong\":\t12", "\"n_wrong\":\t-12", "or null"},
+        {"\"type\":\t\"u8\"", "\"type\":\t8", "measurements[1] with a type"},
+        {"\"measurements\"", "\"rows\"", "no measurements"},
+    };
+    ASSERT_EQ(STP_OK, ReadCsv(kAll));
+    const std::string good = Json(data_);
+
+    for (const BadJson &c : cases) {
+        SCOPED_TRACE(c.to);
+        size_t at = good.find(c.from);
+        ASSERT_NE(std::string::npos, at) << good;
+        std::string bad = good;
+        bad.replace(at, strlen(c.from), c.to);
+
+        EXPECT_EQ(STP_ERR_SYNTAX, ReadJson(bad));
+
+        EXPECT_THAT(err_.text, HasSubstr(c.expected));
+        EXPECT_EQ(nullptr, data_.rows);
+    }
+}
+
+// ---- the table of a sweep ----
+
+std::string Table(const stp_dataset &data)
+{
+    stp_comparisons all{};
+    char *text = nullptr;
+    size_t len = 0;
+    FILE *fp = open_memstream(&text, &len);
+
+    EXPECT_EQ(STP_OK, stp_compare(&data, &all, nullptr));
+    EXPECT_EQ(STP_OK, stp_print_sweep(&all, fp, nullptr));
+    fclose(fp);
+    stp_comparisons_free(&all);
+    std::string s(text, len);
+    free(text);
+    return s;
+}
+
+constexpr char kTable[] =
+    "collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us,type,op,"
+    "in_place,ran_algorithm,ran_protocol\n"
+    "allreduce,1000,0,auto,auto,1,4,2,bf16,sum,0,-,-\n"
+    "allreduce,1000,0,tree,ll,1,4,1,bf16,sum,0,tree,ll\n";
+
+TEST_F(Measured, TableSaysNothingOfTheUsualData)
+{
+    ASSERT_EQ(STP_OK, ReadCsv(kTable)) << err_.text;
+
+    EXPECT_EQ(
+        "collective  bytes  arm        us  algbw GB/s   gain  95% interval  "
+        "ran as   times\n"
+        "allreduce    1000  auto     2.00        0.50      1                "
+        "-        measured\n"
+        "allreduce    1000  tree/ll  1.00        1.00  2.000     one round  "
+        "tree/ll  measured\n",
+        Table(data_));
+}
+
+TEST_F(Measured, TableSaysWhatDiffers)
+{
+    ASSERT_EQ(STP_OK,
+              ReadCsv(std::string(kTable) +
+                      "allgather,1000,0,auto,auto,1,4,2,f32,none,1,ring,ll\n"
+                      "allreduce,1000,0,auto,auto,1,4,2,f32,max,1,ring,ll\n"))
+        << err_.text;
+
+    EXPECT_EQ("collective  bytes  type  op   place   arm        us  algbw GB/s "
+              "  gain  95% interval  ran as   times\n"
+              "allgather    1000  f32   -    in      auto     2.00        0.50 "
+              "     1                ring/ll  measured\n"
+              "allreduce    1000  f32   max  in      auto     2.00        0.50 "
+              "     1                ring/ll  measured\n"
+              "allreduce    1000  bf16  sum  out of  auto     2.00        0.50 "
+              "     1                -        measured\n"
+              "allreduce    1000  bf16  sum  out of  tree/ll  1.00        1.00 "
+              " 2.000     one round  tree/ll  measured\n",
+              Table(data_));
+}
+
+} // namespace

@@ -1,0 +1,427 @@
+// The text of nccl-tests, as their own program wrote it and as we do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "nccl_tuner_abi.h"
+#include "report/measurements/nccl_text.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+
+std::string Fixture()
+{
+    std::stringstream s;
+    s << std::ifstream(STP_FIXTURES "/timings/h200x4_all_reduce_perf.txt")
+             .rdbuf();
+    return s.str();
+}
+
+std::vector<std::string> Lines(const std::string &text)
+{
+    std::vector<std::string> lines;
+    std::stringstream s(text);
+    for (std::string line; std::getline(s, line);)
+        lines.push_back(line);
+    return lines;
+}
+
+// As Python's str.split().
+std::vector<std::string> Words(const std::string &line)
+{
+    std::stringstream s(line);
+    std::vector<std::string> words;
+    for (std::string word; s >> word;)
+        words.push_back(word);
+    return words;
+}
+
+// What 'write' writes to the file it is given.
+template <typename Write> std::string Written(Write write)
+{
+    char *text = nullptr;
+    size_t len = 0;
+    FILE *fp = open_memstream(&text, &len);
+    write(fp);
+    fclose(fp);
+    std::string s(text, len);
+    free(text);
+    return s;
+}
+
+std::string Row(const stp_nccl_text_row &row)
+{
+    stp_nccl_text_total total{};
+    return Written(
+        [&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
+}
+
+class Text : public testing::Test
+{
+  protected:
+    void TearDown() override
+    {
+        stp_dataset_free(&data_);
+    }
+
+    stp_status Parse(const std::string &text, int coll = -1)
+    {
+        stp_dataset_free(&data_);
+        return stp_nccl_text_read(text.data(), text.size(), coll, &data_,
+                                  &err_);
+    }
+
+    stp_dataset data_{};
+    stp_error err_{};
+};
+
+// ---- NVIDIA's own output ----
+
+using Nvidias = Text;
+
+TEST_F(Nvidias, IsReadWithWhatItSaysOfTheMachine)
+{
+    ASSERT_TRUE(stp_nccl_text_is(Fixture().data(), Fixture().size()));
+    ASSERT_EQ(STP_OK, Parse(Fixture())) << err_.line << ": " << err_.text;
+
+    EXPECT_STREQ("NVIDIA H200", data_.gpu);
+    EXPECT_STREQ("2.28.9", data_.nccl);
+    EXPECT_STREQ("nccl", data_.backend);
+    ASSERT_EQ(50u, data_.n_rows);
+    const stp_measurement &m = data_.rows[49];
+    EXPECT_EQ(ncclFuncAllReduce, m.coll);
+    EXPECT_EQ(134217728u, m.n_bytes);
+    EXPECT_EQ(616.01, m.us.mean);
+    EXPECT_EQ(616.01, m.us.median);
+    EXPECT_TRUE(m.in_place);
+    EXPECT_FALSE(data_.rows[48].in_place);
+    EXPECT_EQ(0, m.n_wrong);
+    EXPECT_EQ(STP_TYPE_F32, m.type);
+    EXPECT_EQ(STP_OP_SUM, m.op);
+    EXPECT_EQ(0u, m.root);
+    EXPECT_EQ(4u, m.n_ranks);
+    EXPECT_EQ(1u, m.n_nodes);
+    EXPECT_EQ(20u, m.iters);
+    EXPECT_EQ(0u, m.round);
+    EXPECT_EQ(-1, m.ran_algo);
+    EXPECT_EQ(STP_ARM_AUTO, m.arm.kind);
+}
+
+// Bandwidths follow from the times, which have two decimals there: the last
+// decimal of a bandwidth may differ.
+TEST_F(Nvidias, RowsComeOutOfTheWriterAsTheyWereRead)
+{
+    ASSERT_EQ(STP_OK, Parse(Fixture()));
+    std::vector<std::string> rows;
+    for (const std::string &line : Lines(Fixture()))
+        if (!line.empty() && line[0] != '#')
+            rows.push_back(line);
+    ASSERT_EQ(25u, rows.size());
+
+    for (size_t i = 0; i < rows.size(); i++) {
+        SCOPED_TRACE(rows[i]);
+        const stp_nccl_text_row row =
+            stp_nccl_text_collapse(&data_, &data_.rows[2 * i]);
+        std::string got = Row(row);
+
+        ASSERT_EQ(rows[i].size() + 1, got.size()) << got;
+        const std::vector<std::string> want = Words(rows[i]);
+        const std::vector<std::string> have = Words(got);
+        ASSERT_EQ(want.size(), have.size());
+        for (size_t f = 0; f < want.size(); f++) {
+            if (f == 6 || f == 7 || f == 10 || f == 11)
+                EXPECT_NEAR(std::stod(want[f]), std::stod(have[f]),
+                            0.0102 + 2e-4 * std::stod(want[f]));
+            else
+                EXPECT_EQ(want[f], have[f]);
+        }
+    }
+}
+
+TEST_F(Nvidias, ColumnsAreNamedAsTheWriterNamesThem)
+{
+    std::string columns = Written(stp_nccl_text_write_columns);
+
+    EXPECT_THAT(Fixture(), HasSubstr(columns));
+}
+
+TEST_F(Nvidias, AverageIsTheWritersAverage)
+{
+    ASSERT_EQ(STP_OK, Parse(Fixture()));
+    stp_nccl_text_total total{};
+    Written([&](FILE *fp) {
+        for (size_t i = 0; i < data_.n_rows; i += 2) {
+            const stp_nccl_text_row row =
+                stp_nccl_text_collapse(&data_, &data_.rows[i]);
+            stp_nccl_text_write_row(&row, &total, fp);
+        }
+    });
+
+    EXPECT_EQ(50u, total.n_busbw);
+    EXPECT_NEAR(68.7203, total.busbw / total.n_busbw, 0.002);
+}
+
+// ---- rows ----
+
+stp_nccl_text_row Base()
+{
+    return {ncclFuncAllReduce, 1048576,  STP_TYPE_F32, STP_OP_SUM, 0, 4,
+            {28.77, 0},        {30.5, 0}};
+}
+
+TEST(Rows, AreLaidOutByteForByte)
+{
+    EXPECT_EQ("     1048576        262144     float     sum      -1    28.77   "
+              "36.45   54.67       0    30.50   34.38   51.57       0\n",
+              Row(Base()));
+}
+
+TEST(Rows, SayWhatWasNotMeasuredOrChecked)
+{
+    stp_nccl_text_row row = Base();
+    row.out_of_place.n_wrong = -1;
+    row.in_place.us = 0;
+
+    EXPECT_EQ("     1048576        262144     float     sum      -1    28.77   "
+              "36.45   54.67     N/A      N/A     N/A     N/A     N/A\n",
+              Row(row));
+}
+
+struct CollCase {
+    const char *name;
+    int coll;
+    int type;
+    int op;
+    const char *begin; /* size, count, type, redop and root */
+    double busbw;      /* of 1 MiB in 1 ms */
+};
+
+TEST(Rows, HaveTheConventionsOfEachCollective)
+{
+    const CollCase cases[] = {
+        {"allreduce", ncclFuncAllReduce, STP_TYPE_BF16, STP_OP_AVG,
+         "     1048576        524288  bfloat16     avg      -1", 1.572864},
+        {"allgather", ncclFuncAllGather, STP_TYPE_F32, STP_OP_SUM,
+         "     1048576         65536     float    none      -1", 0.786432},
+        {"reducescatter", ncclFuncReduceScatter, STP_TYPE_I8, STP_OP_MAX,
+         "     1048576        262144      int8     max      -1", 0.786432},
+        {"broadcast", ncclFuncBroadcast, STP_TYPE_F16, STP_OP_SUM,
+         "     1048576        524288      half    none       3", 1.048576},
+        {"reduce", ncclFuncReduce, STP_TYPE_F64, STP_OP_PROD,
+         "     1048576        131072    double    prod       3", 1.048576},
+    };
+
+    for (const CollCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        stp_nccl_text_row row{c.coll, 1048576, c.type,     c.op,
+                              3,      4,       {1000, -1}, {0, -1}};
+        stp_nccl_text_total total{};
+        std::string got = Written(
+            [&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
+
+        EXPECT_EQ(c.begin, got.substr(0, strlen(c.begin)));
+        EXPECT_DOUBLE_EQ(c.busbw, total.busbw);
+        EXPECT_EQ(1u, total.n_busbw);
+    }
+}
+
+struct NumberCase {
+    double us;
+    const char *time;
+    const char *algbw; /* of 1e9 bytes */
+};
+
+TEST(Rows, ShowAsManyDecimalsAsTheirColumnsHold)
+{
+    const NumberCase cases[] = {
+        {4.5, "4.50", "222222"},       {9999.99, "9999.99", "100.00"},
+        {10000, "10000.0", "100.00"},  {99999.94, "99999.9", "10.00"},
+        {123456.7, "123457", "8.10"},  {9999999, "9999999", "0.10"},
+        {12345678, "1.2e+07", "0.08"}, {0.5, "0.50", "2e+06"},
+    };
+
+    for (const NumberCase &c : cases) {
+        SCOPED_TRACE(c.us);
+        stp_nccl_text_row row = Base();
+        row.n_bytes = 1000000000;
+        row.out_of_place.us = c.us;
+
+        std::vector<std::string> words = Words(Row(row));
+        ASSERT_EQ(13u, words.size());
+        EXPECT_EQ(c.time, words[5]);
+        EXPECT_EQ(c.algbw, words[6]);
+        EXPECT_EQ(Row(Base()).size(), Row(row).size()) << "columns stay put";
+    }
+}
+
+TEST(Rows, AreMeansOfTheRoundsOfOnePlace)
+{
+    stp_dataset data{};
+    stp_measurement m{};
+    m.coll = ncclFuncAllReduce;
+    m.n_bytes = 64;
+    m.n_ranks = 2;
+    m.n_nodes = 1;
+    m.n_wrong = -1;
+    for (double us : {10.0, 20.0}) {
+        m.us.mean = us;
+        m.n_wrong = us == 20 ? 7 : -1;
+        m.in_place = false;
+        stp_dataset_add(&data, &m);
+        m.us.mean = 3 * us;
+        m.n_wrong = -1;
+        m.in_place = true;
+        stp_dataset_add(&data, &m);
+        m.us.mean = 1000;
+        m.arm = {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
+        stp_dataset_add(&data, &m);
+        m.arm = {};
+    }
+
+    stp_nccl_text_row row = stp_nccl_text_collapse(&data, &data.rows[0]);
+
+    EXPECT_EQ(15, row.out_of_place.us);
+    EXPECT_EQ(7, row.out_of_place.n_wrong);
+    EXPECT_EQ(45, row.in_place.us);
+    EXPECT_EQ(-1, row.in_place.n_wrong);
+    EXPECT_EQ(64u, row.n_bytes);
+    EXPECT_EQ(2u, row.n_ranks);
+    stp_dataset_free(&data);
+}
+
+// ---- a whole run of ours ----
+
+stp_device_info g_info;
+
+void Info(const void *, stp_device_info *info_ret)
+{
+    *info_ret = g_info;
+}
+
+void RankLine(const void *, unsigned rank, char *line, size_t size)
+{
+    snprintf(line, size,
+             " Rank %2u Group  0 Pid    930 on       node%u device  0 "
+             "[0000:00:0%u] NVIDIA A100-SXM4-80GB",
+             rank, rank, rank);
+}
+
+std::string OurText()
+{
+    static stp_device_ops ops{};
+    ops.info = Info;
+    ops.rank_line = RankLine;
+    const stp_device device{&ops, nullptr};
+    g_info = {};
+    strcpy(g_info.nccl, "2.30.7");
+    strcpy(g_info.backend, "nccl");
+    strcpy(g_info.what, "two hosts, measured");
+    g_info.n_ranks = 2;
+    g_info.n_nodes = 2;
+    stp_nccl_text_run run{"1.2.3", 1, 1, 64, 1048576, 2, 0, 5, 20, 1, true, 0};
+    const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16};
+    stp_nccl_text_row row = Base();
+    row.n_ranks = 2;
+
+    return Written([&](FILE *fp) {
+        stp_nccl_text_total total{};
+        stp_nccl_text_write_head(&run, ncclFuncAllReduce, &device, fp);
+        stp_nccl_text_write_columns(fp);
+        stp_nccl_text_write_row(&row, &total, fp);
+        row.coll = ncclFuncAllGather;
+        row.in_place.us = 0;
+        row.in_place.n_wrong = 3; /* of nothing */
+        row.out_of_place.n_wrong = 12345678;
+        stp_nccl_text_write_section(ncclFuncAllGather, &ring, fp);
+        stp_nccl_text_write_columns(fp);
+        stp_nccl_text_write_row(&row, &total, fp);
+        stp_nccl_text_write_foot(&total, ncclFuncAllGather, fp);
+    });
+}
+
+TEST_F(Text, OfOursIsWhole)
+{
+    const char columns[] =
+        "#\n"
+        "#                                                              "
+        "out-of-place                       in-place          \n"
+        "#       size         count      type   redop    root     time   algbw "
+        "  busbw  #wrong     time   algbw   busbw  #wrong \n"
+        "#        (B)    (elements)                               (us)  (GB/s)"
+        "  (GB/s)             (us)  (GB/s)  (GB/s)         \n";
+
+    EXPECT_EQ(
+        std::string(
+            "# steptune version 1.2.3 backend=nccl nccl-library=23007 nodes=2\n"
+            "# two hosts, measured\n"
+            "# Collective test starting: all_reduce_perf\n"
+            "# nThread 1 nGpus 1 minBytes 64 maxBytes 1048576 step: 2(factor) "
+            "warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n"
+            "#\n"
+            "# Using devices\n"
+            "#  Rank  0 Group  0 Pid    930 on       node0 device  0 "
+            "[0000:00:00] NVIDIA A100-SXM4-80GB\n"
+            "#  Rank  1 Group  0 Pid    930 on       node1 device  0 "
+            "[0000:00:01] NVIDIA A100-SXM4-80GB\n") +
+            columns +
+            "     1048576        262144     float     sum      -1    28.77   "
+            "36.45   36.45       0    30.50   34.38   34.38       0\n"
+            "#\n"
+            "# Collective test starting: all_gather_perf\n"
+            "# Arm: ring/ll128/16\n" +
+            columns +
+            "     1048576        131072     float    none      -1    28.77   "
+            "36.45   18.22  1.23457e+07      N/A     N/A     N/A     N/A\n"
+            "# Out of bounds values : 1 FAILED\n"
+            "# Avg bus bandwidth    : 29.6833 \n"
+            "#\n"
+            "# Collective test concluded: all_gather_perf\n",
+        OurText());
+}
+
+TEST_F(Text, OfOursIsReadBack)
+{
+    ASSERT_EQ(STP_OK, Parse(OurText())) << err_.line << ": " << err_.text;
+
+    EXPECT_STREQ("2.30.7", data_.nccl);
+    EXPECT_STREQ("NVIDIA A100-SXM4-80GB", data_.gpu);
+    EXPECT_STREQ("node0", data_.machine);
+    ASSERT_EQ(3u, data_.n_rows);
+    EXPECT_EQ(2u, data_.rows[0].n_nodes);
+    EXPECT_TRUE(data_.rows[1].in_place);
+    const stp_measurement &m = data_.rows[2];
+    EXPECT_EQ(ncclFuncAllGather, m.coll);
+    EXPECT_EQ(STP_ARM_FORCED, m.arm.kind);
+    EXPECT_EQ(NCCL_PROTO_LL128, m.arm.proto);
+    EXPECT_EQ(16, m.arm.n_channels);
+    EXPECT_EQ(12345700, m.n_wrong) << "six digits are printed";
+}
+
+// As parsers in the wild read it: skip '#', split at blanks, float() of fields
+// 5 to 12.
+TEST_F(Text, OfOursIsReadByParsersThatSplitAtBlanks)
+{
+    int n = 0;
+
+    for (const std::string &line : Lines(OurText())) {
+        if (line.empty() || line[0] == '#')
+            continue;
+        std::vector<std::string> words = Words(line);
+        ASSERT_EQ(13u, words.size());
+        for (size_t f : {5, 6, 7, 8})
+            EXPECT_NO_THROW((void)std::stod(words[f])) << words[f];
+        n++;
+    }
+    EXPECT_EQ(2, n);
+}
+
+} // namespace

@@ -1,0 +1,167 @@
+// steptune plot of results of training, as a user runs it: a part of
+// train_charts_test.
+#include "report/training/train_chart_cases.h"
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using made_up::Charts;
+using made_up::Runs;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+class PlotTraining : public cli::Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        Write("copy", "#!/bin/sh\nexec cat\n");
+        cli::fs::permissions(dir_ / "copy", cli::fs::perms::owner_all);
+        setenv("STEPTUNE_GNUPLOT", (dir_ / "copy").c_str(), 1);
+    }
+    void TearDown() override
+    {
+        unsetenv("STEPTUNE_GNUPLOT");
+        Cli::TearDown();
+    }
+
+    // The file that `steptune train` would have written.
+    void WriteResults(const char *name, const Runs &runs)
+    {
+        Charts charts(runs);
+        stp_train_drawn drawn{&charts.all, nullptr, {}};
+        char *text = nullptr;
+        size_t size = 0;
+        FILE *fp = open_memstream(&text, &size);
+        ASSERT_EQ(STP_OK,
+                  stp_train_charts_print_json(&runs.all, &drawn, fp, nullptr));
+        fclose(fp);
+        cJSON *root = cJSON_Parse(text);
+        char *list = cJSON_Print(cJSON_GetObjectItem(root, "summary"));
+        Write(name, list);
+        cJSON_free(list);
+        cJSON_Delete(root);
+        free(text);
+    }
+};
+
+TEST_F(PlotTraining, DrawsWhatThereIsAndNamesWhatThereIsNot)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {8, 8});
+    runs.Add({"bucketed", "base", "fp32", 2}, {5, 5});
+    runs.Add({"bucketed", "base", "fp32", 2}, {5, 5}).batch = 64;
+    WriteResults("r.json", runs);
+
+    cli::Outcome o = Run("plot r.json -o charts --format both --title T");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_EQ("charts/train_summary.txt\n"
+              "charts/train_scaling.png\ncharts/train_scaling.svg\n"
+              "charts/train_overhead_base.png\n"
+              "charts/train_overhead_base.svg\n"
+              "charts/train_loss.png\ncharts/train_loss.svg\n"
+              "charts/train_throughput.png\ncharts/train_throughput.svg\n",
+              o.out);
+    EXPECT_EQ("steptune plot: no train_precision: no two precisions of one "
+              "model on as many GPUs\n"
+              "steptune plot: no train_accumulation: no two numbers of "
+              "micro-batches (--ga) of one model, precision, mode and number "
+              "of GPUs\n"
+              "steptune plot: no train_modes: no two modes of one model, "
+              "precision and number of GPUs\n"
+              "steptune plot: no train_hardware: no two models of GPU that ran "
+              "the same (give the files of each)\n"
+              "steptune plot: 1 run is in no chart: tuner, batch, samples, "
+              "gradients, buckets, learning rate or seed is not that of most\n",
+              o.err);
+    EXPECT_THAT(Read("charts/train_scaling.svg"),
+                AllOf(HasSubstr("set terminal svg "),
+                      HasSubstr("'T: Training: scaling, Made-up GPU'"),
+                      HasSubstr("\n2 1.6 1.6 1.6\n")));
+    EXPECT_THAT(Read("charts/train_summary.txt"),
+                AllOf(StartsWith("Made-up GPU\nmade up: no machine ran this\n"),
+                      HasSubstr("bucketed  fp32")));
+}
+
+TEST_F(PlotTraining, ComparesTheHardwareOfSeveralFiles)
+{
+    for (const char *gpu : {"A", "B"}) {
+        Runs runs;
+        runs.Add({"single", "base", "fp32", 1, 1, gpu}, {8, 8});
+        WriteResults(*gpu == 'A' ? "a.json" : "b.json", runs);
+    }
+
+    cli::Outcome o = Run("plot b.json a.json --json");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("", o.err);
+    cJSON *root = cJSON_Parse(o.out.c_str());
+    std::vector<std::string> files;
+    for (cJSON *c = cJSON_GetObjectItem(root, "charts")->child; c; c = c->next)
+        files.push_back(cJSON_GetObjectItem(c, "files")->child->valuestring);
+    EXPECT_THAT(files, ElementsAre("train_loss_B.png", "train_throughput_B.png",
+                                   "train_loss_A.png", "train_throughput_A.png",
+                                   "train_hardware.png"));
+    EXPECT_EQ(10, cJSON_GetArraySize(cJSON_GetObjectItem(root, "left_out")));
+    EXPECT_EQ(2, cJSON_GetArraySize(cJSON_GetObjectItem(root, "summary")));
+    cJSON_Delete(root);
+    EXPECT_THAT(Read("train_summary.txt"),
+                AllOf(StartsWith("B\n"), HasSubstr("\n\nA\n")));
+}
+
+TEST_F(PlotTraining, RefusesWhatIsNoResult)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {8, 8});
+    WriteResults("r.json", runs);
+    Write("half.json", "[{\"mode\": \"single\", \"n_gpus\": 1}]");
+    Write("x.csv", "collective,bytes\n");
+
+    for (const char *file : {"half.json", "x.csv"}) {
+        cli::Outcome o = Run(std::string("plot r.json -o none ") + file);
+        EXPECT_EQ(1, o.status);
+        EXPECT_THAT(o.err, StartsWith(std::string("steptune plot: ") + file));
+        EXPECT_FALSE(cli::fs::exists(dir_ / "none"));
+    }
+    EXPECT_EQ("steptune plot: --json, expected results of `steptune train`\n",
+              Run("plot x.csv --json").err);
+}
+
+// gnuplot itself, where it is installed, takes all scripts without a word.
+TEST_F(PlotTraining, GnuplotTakesTheScripts)
+{
+    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+        GTEST_SKIP() << "no gnuplot here";
+    Runs runs;
+    made_up::AddMatrix(runs, "Card A", 1);
+    runs.Add({"bucketed", "base", "fp32", 2, 1, "Card <B> & 'C'"}, {1, 1});
+    Charts charts(runs);
+    stp_error err{};
+
+    for (size_t i = 0; i < charts.all.n; i++) {
+        const stp_train_chart &chart = charts.all.all[i];
+        std::string name = Charts::Name(chart) + ".svg";
+        if (chart.why != nullptr)
+            continue;
+        EXPECT_EQ(STP_OK,
+                  stp_train_chart_save(&runs.all, &chart, nullptr, STP_PLOT_SVG,
+                                       nullptr, (dir_ / name).c_str(), &err))
+            << err.text;
+        std::string svg = Read(name.c_str());
+        EXPECT_THAT(svg, StartsWith("<?xml")) << name;
+        EXPECT_THAT(svg, HasSubstr("</svg>")) << name;
+        // well-formed as far as can be told without a parser: what a title
+        // brings is escaped, and what opens closes
+        EXPECT_THAT(svg, Not(HasSubstr("<B>"))) << name;
+        EXPECT_EQ(cli::Count(svg, "<g "), cli::Count(svg, "</g>")) << name;
+        EXPECT_EQ(cli::Count(svg, "<text"), cli::Count(svg, "</text>")) << name;
+    }
+}
+
+} // namespace

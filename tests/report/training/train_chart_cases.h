@@ -1,0 +1,76 @@
+// Charts of made up results of training, found and written.
+#ifndef TRAIN_CHART_CASES_H
+#define TRAIN_CHART_CASES_H
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "report/training/train_charts.h"
+#include "report/training/train_made_up.h"
+
+namespace made_up
+{
+
+// All charts of some runs.
+class Charts
+{
+  public:
+    explicit Charts(const Runs &runs) : runs_(runs)
+    {
+        EXPECT_EQ(STP_OK, stp_train_charts_find(&runs.all, &all, nullptr));
+    }
+    ~Charts()
+    {
+        stp_train_charts_free(&all);
+    }
+    Charts(const Charts &) = delete;
+    Charts &operator=(const Charts &) = delete;
+
+    std::vector<std::string> Names() const
+    {
+        std::vector<std::string> names;
+        for (size_t i = 0; i < all.n; i++)
+            if (all.all[i].why == nullptr)
+                names.push_back(Name(all.all[i]));
+        return names;
+    }
+
+    std::string Why(const std::string &name) const
+    {
+        for (size_t i = 0; i < all.n; i++)
+            if (Name(all.all[i]) == name)
+                return all.all[i].why != nullptr ? all.all[i].why : "drawn";
+        return "not there";
+    }
+
+    std::string Script(const std::string &name, const char *title = nullptr)
+    {
+        char *text = nullptr;
+        size_t size = 0;
+        FILE *fp = open_memstream(&text, &size);
+        for (size_t i = 0; i < all.n; i++)
+            if (Name(all.all[i]) == name)
+                stp_train_chart_write(&runs_.all, &all.all[i], title,
+                                      STP_PLOT_SVG, fp);
+        fclose(fp);
+        std::string script(text, size);
+        free(text);
+        return script;
+    }
+
+    static std::string Name(const stp_train_chart &chart)
+    {
+        char name[STP_TRAIN_CHART_NAME];
+        stp_train_chart_name(&chart, name);
+        return name;
+    }
+
+    stp_train_charts all{};
+
+  private:
+    const Runs &runs_;
+};
+
+} // namespace made_up
+
+#endif // TRAIN_CHART_CASES_H

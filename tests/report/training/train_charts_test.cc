@@ -1,0 +1,396 @@
+// Charts of training: which there are, and what they show.
+#include <algorithm>
+
+#include "report/training/train_chart_cases.h"
+
+namespace
+{
+
+using made_up::Charts;
+using made_up::Runs;
+using made_up::Setting;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+// All data of a script: "$d0_0_0" and its lines, and so on.
+std::string Data(const std::string &script)
+{
+    std::string data;
+    for (size_t at = script.find("\n$"); at != std::string::npos;
+         at = script.find("\n$", at + 1)) {
+        size_t end = script.find(" << EOD\n", at);
+        size_t stop = script.find("EOD\n", end + 8);
+        data += script.substr(at + 1, end - at - 1) + ":\n" +
+                script.substr(end + 8, stop - end - 8);
+    }
+    return data;
+}
+
+// ---- which charts ----
+
+struct Which {
+    const char *what;
+    std::vector<Setting> runs;
+    std::vector<std::string> charts; // but for throughput and loss: always
+};
+
+const Which kWhich[] = {
+    {"one run", {{"single", "base", "fp32", 1}}, {}},
+    {"one run on several GPUs",
+     {{"naive", "base", "fp32", 2}},
+     {"train_overhead_base"}},
+    {"two precisions",
+     {{"single", "base", "fp32", 1}, {"single", "base", "bf16", 1}},
+     {"train_precision"}},
+    {"two precisions of two models",
+     {{"single", "base", "fp32", 1}, {"single", "large", "bf16", 1}},
+     {}},
+    {"two precisions on as many GPUs, in other modes",
+     {{"naive", "base", "fp32", 2}, {"bucketed", "base", "bf16", 2}},
+     {"train_overhead_base"}},
+    {"one GPU beside several",
+     {{"single", "base", "fp32", 1}, {"bucketed", "base", "fp32", 4}},
+     {"train_scaling", "train_overhead_base"}},
+    {"several GPUs without one",
+     {{"bucketed", "base", "fp32", 2}, {"bucketed", "base", "fp32", 4}},
+     {"train_overhead_base"}},
+    {"one GPU of another precision",
+     {{"single", "base", "bf16", 1}, {"bucketed", "base", "fp32", 4}},
+     {"train_overhead_base"}},
+    {"micro-batches",
+     {{"single", "base", "fp32", 1, 1}, {"single", "base", "fp32", 1, 4}},
+     {"train_accumulation"}},
+    {"two modes",
+     {{"naive", "base", "fp32", 2}, {"bucketed", "base", "fp32", 2}},
+     {"train_overhead_base", "train_modes"}},
+    {"two models on several GPUs",
+     {{"naive", "base", "fp32", 2}, {"naive", "large", "fp32", 2}},
+     {"train_overhead_base", "train_overhead_large"}},
+};
+
+TEST(TrainCharts, AreThoseForWhichThereAreRunsToCompare)
+{
+    for (const Which &w : kWhich) {
+        Runs runs;
+        for (const Setting &s : w.runs)
+            runs.Add(s, {2, 2});
+        std::vector<std::string> charts = Charts(runs).Names();
+        charts.erase(std::remove_if(charts.begin(), charts.end(),
+                                    [](const std::string &name) {
+                                        return name == "train_throughput" ||
+                                               name == "train_loss";
+                                    }),
+                     charts.end());
+        EXPECT_EQ(w.charts, charts) << w.what;
+    }
+}
+
+TEST(TrainCharts, SayWhyTheyAreLeftOut)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {2});
+    Charts charts(runs);
+
+    EXPECT_THAT(charts.Names(), ElementsAre("train_throughput"));
+    EXPECT_EQ("no two precisions of one model on as many GPUs",
+              charts.Why("train_precision"));
+    EXPECT_EQ("no run on one GPU beside one on several of the same model and "
+              "precision",
+              charts.Why("train_scaling"));
+    EXPECT_EQ("no two numbers of micro-batches (--ga) of one model, precision, "
+              "mode and number of GPUs",
+              charts.Why("train_accumulation"));
+    EXPECT_EQ("no run on several GPUs", charts.Why("train_overhead"));
+    EXPECT_EQ("no run of two epochs or more with losses",
+              charts.Why("train_loss"));
+    EXPECT_EQ("no two modes of one model, precision and number of GPUs",
+              charts.Why("train_modes"));
+    EXPECT_EQ("no two models of GPU that ran the same (give the files of each)",
+              charts.Why("train_hardware"));
+}
+
+TEST(TrainCharts, OfSeveralModelsOfGpuAreNamedForThem)
+{
+    Runs runs;
+    runs.Add({"naive", "base", "fp32", 2, 1, "Card A-1"}, {4, 4});
+    runs.Add({"naive", "base", "fp32", 2, 1, "Card (B)"}, {2, 2});
+    Charts charts(runs);
+
+    EXPECT_THAT(charts.Names(),
+                ElementsAre("train_overhead_base_Card_A_1",
+                            "train_loss_Card_A_1", "train_throughput_Card_A_1",
+                            "train_overhead_base_Card_B", "train_loss_Card_B",
+                            "train_throughput_Card_B", "train_hardware"));
+    EXPECT_EQ("$d0_0_0:\n-0.21 4 4 4 4 \"\"\n"
+              "$d0_0_1:\n0.21 2 2 2 2 \"2.00x\"\n",
+              Data(charts.Script("train_hardware")));
+}
+
+// ---- what is compared ----
+
+TEST(TrainCharts, CompareWhatIsAlikeInAllElse)
+{
+    struct {
+        const char *what;
+        void (*change)(stp_train_run *r);
+    } const cases[] = {
+        {"tuner", [](stp_train_run *r) { made_up::Put(r->tuner, "a.conf"); }},
+        {"batch", [](stp_train_run *r) { r->batch = 2048; }},
+        {"samples", [](stp_train_run *r) { r->n_samples = 8192; }},
+        {"gradients",
+         [](stp_train_run *r) { made_up::Put(r->gradients, "bf16"); }},
+        {"buckets", [](stp_train_run *r) { r->bucket_bytes = 1 << 20; }},
+        {"rate", [](stp_train_run *r) { r->rate = 0.5; }},
+        {"seed", [](stp_train_run *r) { r->seed = 7; }},
+    };
+
+    for (const auto &c : cases) {
+        Runs runs;
+        c.change(&runs.Add({"bucketed", "base", "bf16", 2}, {9, 9}));
+        runs.Add({"bucketed", "base", "bf16", 2}, {2, 2});
+        runs.Add({"bucketed", "base", "bf16", 4}, {1, 1});
+        Charts charts(runs);
+
+        EXPECT_EQ(1u, charts.all.n_runs_aside) << c.what;
+        EXPECT_EQ("$d0_0_0:\n0 32.768 32.768 32.768 32.768 \"32.8\"\n"
+                  "1 65.536 65.536 65.536 65.536 \"65.5\"\n",
+                  Data(charts.Script("train_throughput")))
+            << c.what;
+    }
+}
+
+TEST(TrainCharts, TakeAnyTunerIfNoneRanWithoutAndSaySo)
+{
+    Runs runs;
+    made_up::Put(runs.Add({"single", "base", "fp32", 1}, {2, 2}).tuner, "a.co");
+    Charts charts(runs);
+
+    EXPECT_EQ(0u, charts.all.n_runs_aside);
+    EXPECT_THAT(charts.Script("train_throughput"),
+                HasSubstr("'tuned by a.co, GA 1, batch 4096, "));
+}
+
+TEST(TrainCharts, PoolRepeatedRuns)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {2, 3});
+    runs.Add({"single", "base", "fp32", 1}, {1, 2, 2}).repeat = 2;
+    runs.Add({"single", "base", "fp32", 1, 4}, {9, 9}); // micro-batches
+
+    // 2 s -+ 2.7764 sqrt(1/2) / sqrt(5), and its axis up to 1.6 times the bar
+    EXPECT_EQ("$d0_0_0:\n0 32.768 22.7716 58.4087 52.4288 \"32.8\"\n",
+              Data(Charts(runs).Script("train_throughput")));
+}
+
+TEST(TrainCharts, MicroBatchesMayBePartsOfABatchOrMakeALargerOne)
+{
+    for (unsigned batch : {4096u, 16384u}) {
+        Runs runs;
+        runs.Add({"single", "base", "fp32", 1, 1}, {2, 2});
+        runs.Add({"single", "base", "fp32", 1, 4}, {4, 4}).batch = batch;
+
+        EXPECT_EQ("$d0_0_0:\n-0.21 2 2 2 2 \"\"\n"
+                  "$d0_0_1:\n0.21 4 4 4 4 \"0.50x\"\n",
+                  Data(Charts(runs).Script("train_accumulation")))
+            << batch;
+    }
+}
+
+// ---- what they show ----
+
+TEST(TrainCharts, PrecisionsHaveSpeedUpsOverTheFirst)
+{
+    Runs runs;
+    runs.Add({"single", "base", "bf16", 1}, {4, 4});
+    runs.Add({"single", "base", "fp32", 1}, {8, 8});
+    runs.Add({"bucketed", "base", "fp32", 2}, {4, 4});
+    runs.Add({"bucketed", "base", "fp16", 2}, {3.2, 3.2});
+    runs.Add({"naive", "base", "bf16", 2}, {1, 1});
+    std::string script = Charts(runs).Script("train_precision");
+
+    EXPECT_EQ("$d0_0_0:\n-0.21 8 8 8 8 \"\"\n0.79 4 4 4 4 \"\"\n"
+              "$d0_0_1:\n0.21 4 4 4 4 \"2.00x\"\n"
+              "$d0_0_2:\n1.21 3.2 3.2 3.2 3.2 \"1.25x\"\n",
+              Data(script));
+    EXPECT_THAT(script,
+                AllOf(HasSubstr("set xtics scale 0  ('1' 0, '2' 1)\n"),
+                      HasSubstr("set yrange [0:10.24]\n"),
+                      HasSubstr("'Epoch time (s)'"),
+                      HasSubstr("'Training: epoch time by precision, Made-up "
+                                "GPU'"),
+                      HasSubstr("'bucketed, GA 1, batch 4096, 65536 samples an "
+                                "epoch; above: speed-up over the first bar; "
+                                "ends: 95% intervals over epochs'")));
+}
+
+TEST(TrainCharts, IntervalsAreStudentsOfTheMean)
+{
+    Runs runs;
+    runs.Add({"naive", "base", "fp32", 2}, {9, 10, 11});
+    runs.Add({"sharded", "base", "fp32", 2}, {1, 10, 19});
+
+    // 10 -+ 4.3027 / sqrt(3), and nine times that: from 0, cut off at 16
+    EXPECT_EQ("$d0_0_0:\n-0.21 10 7.51583 12.4842 12.4842 \"\"\n"
+              "$d0_0_1:\n0.21 10 0 32.3575 16 \"1.00x\"\n",
+              Data(Charts(runs).Script("train_modes")));
+}
+
+TEST(TrainCharts, ScalingIsOverOneGpuBesideTheIdeal)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {8, 8});
+    runs.Add({"bucketed", "base", "fp32", 2}, {5, 5});
+    runs.Add({"naive", "base", "fp32", 4}, {1, 1});
+    runs.Add({"bucketed", "base", "fp32", 8}, {1.6, 1.6});
+    runs.Add({"single", "large", "fp32", 1}, {9, 10, 11});
+    runs.Add({"bucketed", "large", "fp32", 2}, {5, 5, 5});
+    runs.Add({"bucketed", "large", "bf16", 2}, {5, 5, 5});
+    std::string script = Charts(runs).Script("train_scaling");
+
+    EXPECT_EQ("$ideal:\n1 1\n8 8\n"
+              "$d0_0:\n1 1 1 1\n2 1.6 1.6 1.6\n8 5 5 5\n"
+              "$d0_1:\n1 1 1 1\n2 2 1.50317 2.49683\n",
+              Data(script));
+    EXPECT_THAT(script, HasSubstr("set xtics ('1' 1, '2' 2, '4' 4, '8' 8)\n"));
+}
+
+TEST(TrainCharts, OverheadIsExposedAndHidden)
+{
+    Runs runs;
+    runs.Add({"naive", "base", "fp32", 2}, {8, 8}, 0.25, 0.25);
+    runs.Add({"bucketed", "base", "fp32", 2}, {8, 8}, 0.75, 0.125);
+    runs.Add({"sharded", "base", "fp32", 2}, {8, 8}, 1.5, 0.5);
+    std::string script = Charts(runs).Script("train_overhead_base");
+
+    // compute alone, with hidden communication, with all
+    EXPECT_EQ("$d0_0_0:\n0 6 6 8 8 8 8 \"25%\"\n1 2 7 8 8 8 8 \"12%\"\n"
+              "2 0 4 8 8 8 8 \"50%\"\n",
+              Data(script));
+    EXPECT_THAT(script, HasSubstr("('naive' 0, 'bucketed' 1, 'sharded' 2)"));
+    EXPECT_THAT(
+        script,
+        HasSubstr("plot $d0_0_0 using 1:4 with boxes linecolor rgb '#d55e00', "
+                  "\\\n     $d0_0_0 using 1:3 with boxes linecolor rgb "
+                  "'#56b4e9', \\\n     $d0_0_0 using 1:2 with boxes linecolor "
+                  "rgb '#0072b2', \\\n"));
+}
+
+TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {1, 1});
+    runs.Add({"single", "large", "fp32", 1}, {1, 1});
+    runs.Add({"naive", "large", "fp32", 2}, {1, 1}).losses[1] = 2.5;
+    runs.Add({"naive", "large", "fp32", 2, 4}, {1, 1}); // other micro-batches
+    runs.Add({"naive", "xlarge", "fp32", 2}, {1, 1}).losses[1] = NAN;
+    std::string script = Charts(runs).Script("train_loss");
+
+    EXPECT_EQ("$d0_0:\n1 2.5\n2 2.375\n$d0_1:\n1 2.5\n2 2.5\n", Data(script));
+    EXPECT_THAT(script, HasSubstr("'fp32, at most 5.3% apart'"));
+    EXPECT_THAT(script,
+                HasSubstr("'Training: loss, large (250 M parameters), "));
+}
+
+TEST(TrainCharts, LossOfRoundsIsThatOfTheFirst)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {1, 1, 1, 1}).rounds = 2;
+
+    EXPECT_EQ("$d0_0:\n1 2.5\n2 2.375\n",
+              Data(Charts(runs).Script("train_loss")));
+}
+
+TEST(TrainCharts, ModesStandBesideEachOther)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {9, 9});
+    runs.Add({"naive", "base", "fp32", 2}, {0.8, 0.8});
+    runs.Add({"interleaved", "base", "fp32", 2}, {0.64, 0.64});
+    runs.Add({"bucketed", "base", "fp32", 2}, {0.5, 0.5});
+    runs.Add({"naive", "base", "fp32", 4}, {0.4, 0.4}); // with nothing beside
+    std::string script = Charts(runs).Script("train_modes");
+
+    EXPECT_EQ("$d0_0_0:\n$d0_0_1:\n-0.28 800 800 800 800 \"\"\n"
+              "$d0_0_2:\n0 640 640 640 640 \"1.25x\"\n"
+              "$d0_0_3:\n0.28 500 500 500 500 \"1.60x\"\n",
+              Data(script));
+    EXPECT_THAT(script, AllOf(HasSubstr("'Epoch time (ms)'"),
+                              Not(HasSubstr("'single'")),
+                              Not(HasSubstr("plot $d0_0_0"))));
+}
+
+TEST(TrainCharts, PanelsAreModelsBesideEachOtherAndPrecisionsBelow)
+{
+    Runs runs;
+    runs.Add({"single", "large", "fp32", 1}, {4, 4});
+    runs.Add({"single", "base", "bf16", 1}, {1, 1});
+    runs.Add({"single", "base", "fp32", 1}, {2, 2});
+    std::string script = Charts(runs).Script("train_throughput");
+
+    EXPECT_EQ("$d0_0_0:\n0 32.768 32.768 32.768 32.768 \"32.8\"\n"
+              "$d0_1_0:\n0 16.384 16.384 16.384 16.384 \"16.4\"\n"
+              "$d1_0_0:\n0 65.536 65.536 65.536 65.536 \"65.5\"\n",
+              Data(script));
+    EXPECT_THAT(script,
+                AllOf(HasSubstr("set title 'base (64 M parameters), fp32' "),
+                      HasSubstr("set title 'large (250 M parameters), fp32' "),
+                      HasSubstr("set title 'base (64 M parameters), bf16' "),
+                      HasSubstr("'Thousand samples/s'"),
+                      HasSubstr("size 1200,772 ")));
+}
+
+TEST(TrainCharts, TitlesSayWhatWasNotMeasured)
+{
+    struct {
+        const char *made_by;
+        double accuracy;
+        const char *title;
+    } const cases[] = {
+        {"x: measured here and now", 0.5,
+         "'Training: throughput, Made-up GPU'"},
+        {"x; recorded times in mock NCCL, not a live measurement", NAN,
+         "Made-up GPU (recorded, not measured)'"},
+        {"x; recorded times of collectives in mock NCCL, modelled compute, in "
+         "virtual time: nothing was trained",
+         NAN, "Made-up GPU (recorded collectives, modelled compute)'"},
+        {"x; times modelled by NCCL's cost model, nothing measured", NAN,
+         "Made-up GPU (modelled, not measured)'"},
+        {"x", NAN, "Made-up GPU (in virtual time)'"},
+    };
+
+    for (const auto &c : cases) {
+        Runs runs;
+        stp_train_run &r = runs.Add({"single", "base", "fp32", 1}, {1, 1});
+        made_up::Put(r.made_by, c.made_by);
+        r.accuracy = c.accuracy;
+        EXPECT_THAT(Charts(runs).Script("train_throughput"), HasSubstr(c.title))
+            << c.made_by;
+    }
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {1, 1});
+    runs.Add({"single", "base", "bf16", 1}, {1, 1}).accuracy = NAN;
+    EXPECT_THAT(Charts(runs).Script("train_throughput", "My job"),
+                HasSubstr("'My job: Training: throughput, Made-up GPU (partly "
+                          "in virtual time)'"));
+    made_up::Put(runs.Add({"single", "base", "tf32", 1}, {1, 1}).made_by,
+                 "x; recorded times");
+    EXPECT_THAT(Charts(runs).Script("train_throughput"),
+                HasSubstr("(partly recorded or modelled, not measured)'"));
+}
+
+TEST(TrainCharts, OnCpusAreOfProcesses)
+{
+    Runs runs;
+    for (const char *mode : {"naive", "bucketed"})
+        made_up::Put(runs.Add({mode, "tiny", "fp32", 2}, {1, 1}).made_by,
+                     "2 processes on vm");
+    Charts charts(runs);
+
+    EXPECT_THAT(
+        charts.Script("train_modes"),
+        AllOf(HasSubstr("set xlabel 'Processes'"), Not(HasSubstr("GPUs"))));
+}
+
+} // namespace

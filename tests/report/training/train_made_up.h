@@ -1,0 +1,148 @@
+// Results of training that nobody measured: plain arithmetic, for charts.
+#ifndef TRAIN_MADE_UP_H
+#define TRAIN_MADE_UP_H
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "report/training/train_results.h"
+
+namespace made_up
+{
+
+struct Setting {
+    std::string mode;
+    std::string size;
+    std::string precision;
+    unsigned n_gpus;
+    unsigned ga = 1;
+    std::string gpu = "Made-up GPU";
+};
+
+template <size_t N> void Put(char (&to)[N], const std::string &from)
+{
+    snprintf(to, N, "%s", from.c_str());
+}
+
+inline double *List(const std::vector<double> &values)
+{
+    double *list =
+        static_cast<double *>(malloc(values.size() * sizeof(double)));
+    std::copy(values.begin(), values.end(), list);
+    return list;
+}
+
+// Runs of two epochs each unless said otherwise.
+class Runs
+{
+  public:
+    Runs() = default;
+    ~Runs()
+    {
+        for (size_t i = 0; i < all.n; i++)
+            for (double *list : {all.runs[i].epoch_s, all.runs[i].comm_s,
+                                 all.runs[i].exposed_s, all.runs[i].losses})
+                free(list);
+        free(all.runs);
+    }
+    Runs(const Runs &) = delete;
+    Runs &operator=(const Runs &) = delete;
+
+    // Epochs of these seconds, a quarter of it communication, an eighth that
+    // is waited for (none on one GPU).
+    stp_train_run &Add(const Setting &s, const std::vector<double> &epoch_s)
+    {
+        return Add(s, epoch_s, s.n_gpus > 1 ? 0.25 : 0,
+                   s.n_gpus > 1 ? 0.125 : 0);
+    }
+
+    stp_train_run &Add(const Setting &s, const std::vector<double> &epoch_s,
+                       double comm, double exposed)
+    {
+        std::vector<double> comm_s, exposed_s, losses;
+        for (double t : epoch_s) {
+            comm_s.push_back(t * comm);
+            exposed_s.push_back(t * exposed);
+            losses.push_back(2.5 - 0.125 * (double)losses.size());
+        }
+        all.runs = static_cast<stp_train_run *>(
+            realloc(all.runs, (all.n + 1) * sizeof(stp_train_run)));
+        stp_train_run &r = all.runs[all.n++];
+        memset(&r, 0, sizeof(r));
+        Put(r.mode, s.mode);
+        Put(r.size, s.size);
+        Put(r.precision, s.precision);
+        Put(r.gradients, "fp32");
+        Put(r.tuner, STP_TRAIN_NCCL);
+        Put(r.gpu, s.gpu);
+        Put(r.made_by, "made up: no machine ran this");
+        r.n_gpus = s.n_gpus;
+        r.ga = s.ga;
+        r.batch = 4096;
+        r.n_samples = 65536;
+        r.rate = 0.01;
+        r.seed = 42;
+        r.bucket_bytes = s.mode == "bucketed" ? 26214400 : 0;
+        r.repeat = 1;
+        r.n_params = s.size == "base"     ? 64000000
+                     : s.size == "large"  ? 250000000
+                     : s.size == "xlarge" ? 730000000
+                                          : 100000;
+        r.n_epochs = (unsigned)epoch_s.size();
+        r.epoch_s = List(epoch_s);
+        r.comm_s = List(comm_s);
+        r.exposed_s = List(exposed_s);
+        r.losses = List(losses);
+        r.accuracy = 0.125;
+        r.loss_scale = 1;
+        return r;
+    }
+
+    stp_train_runs all{};
+};
+
+// What a matrix of all settings might look like: five epochs that spread, and
+// communication that modes hide differently well.
+inline void AddMatrix(Runs &runs, const std::string &gpu, double speed)
+{
+    for (const char *size : {"base", "large", "xlarge"})
+        for (const char *precision : {"fp32", "bf16"})
+            for (unsigned gpus : {1, 2, 4, 8})
+                for (const char *mode :
+                     {"single", "naive", "interleaved", "bucketed", "sharded"})
+                    for (unsigned ga : {1, 4}) {
+                        bool single = strcmp(mode, "single") == 0;
+                        if (single != (gpus == 1))
+                            continue;
+                        double work = *size == 'b'   ? 0.6
+                                      : *size == 'l' ? 2.4
+                                                     : 7.2;
+                        double compute = work / gpus / speed /
+                                         (*precision == 'b' ? 1.9 : 1) *
+                                         (ga == 4 ? 1.06 : 1);
+                        double comm = single ? 0
+                                             : work / speed *
+                                                   (*size == 'b'   ? 0.12
+                                                    : *size == 'l' ? 0.08
+                                                                   : 0.05) *
+                                                   (2 - 2.0 / gpus);
+                        double exposed = comm * (*mode == 'n'   ? 1
+                                                 : *mode == 'i' ? 0.6
+                                                 : *mode == 'b' ? 0.3
+                                                                : 0.45);
+                        double total = compute + exposed;
+                        std::vector<double> epochs;
+                        for (double off : {0.02, -0.01, 0.0, 0.01, -0.02})
+                            epochs.push_back(total * (1 + off));
+                        runs.Add({mode, size, precision, gpus, ga, gpu}, epochs,
+                                 comm / total, exposed / total);
+                    }
+}
+
+} // namespace made_up
+
+#endif // TRAIN_MADE_UP_H

@@ -1,0 +1,423 @@
+// Turns of two tuners, ranks in threads, and results of training written, read
+// back and summed up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "report/training/train_json.h"
+#include "report/training/train_summary.h"
+#include "report/training/tuned_engine.h"
+#include "support/written.h"
+
+extern "C" {
+#include "cli/train/train.h"
+}
+
+namespace
+{
+
+using testing::HasSubstr;
+
+// ---- turns of two tuners ----
+
+stp_train_config InTurns(unsigned rounds, unsigned epochs)
+{
+    stp_train_config c;
+
+    stp_train_default(&c);
+    c.model = stp_train_find_model("tiny");
+    c.mode = STP_TRAIN_NAIVE;
+    c.batch = 64;
+    c.n_samples = 128;
+    c.n_epochs = epochs;
+    c.warmup = 1;
+    c.rounds = rounds;
+    return c;
+}
+
+TEST(TrainTurns, ChangeWhoBeginsFromRoundToRound)
+{
+    const struct {
+        unsigned rounds, epochs;
+        const char *tuned; // both are warmed up before, NCCL is left behind
+    } cases[] = {
+        {1, 1,
+         "NP"
+         "NP"
+         "N"},
+        {3, 1,
+         "NP"
+         "NPPNNP"
+         "N"},
+        {2, 2,
+         "NP"
+         "NNPPPPNN"
+         "N"},
+        {0, 2, ""},
+    };
+
+    for (const auto &c : cases) {
+        const stp_train_config config = InTurns(c.rounds, c.epochs);
+        TunedEngine engine;
+        stp_train_result result{};
+        stp_error err{};
+
+        ASSERT_EQ(STP_OK,
+                  stp_train_measure(engine.get(), &config, &result, &err))
+            << err.text;
+
+        EXPECT_EQ(c.tuned, engine.tuned);
+        EXPECT_EQ(stp_train_n_epochs(&config), result.n_epochs);
+        for (unsigned e = 0; e < result.n_epochs && c.rounds > 0; e++)
+            EXPECT_EQ(engine.tuned[2 + e] == 'P', result.epochs[e].by_plugin);
+        stp_train_result_free(&result);
+    }
+}
+
+TEST(TrainTurns, StopWhenToldTo)
+{
+    int left = 3;
+    stp_train_config config = InTurns(5, 1);
+    TunedEngine engine;
+    stp_train_result result{};
+    stp_error err{};
+    config.user = &left;
+    config.go_on = [](void *user) { return (*static_cast<int *>(user))-- > 0; };
+
+    EXPECT_EQ(STP_ERR_STOPPED,
+              stp_train_measure(engine.get(), &config, &result, &err));
+    EXPECT_EQ("NPNPPNN", engine.tuned);
+}
+
+TEST(TrainTurns, RefuseMoreStepsThanCanBeKept)
+{
+    const stp_train_config config = InTurns(1000000, 1000000);
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_RANGE, stp_train_check(&config, 2, &err));
+    EXPECT_STREQ("4000000000000 steps in all epochs, expected at most "
+                 "268435456",
+                 err.text);
+}
+
+// ---- ranks in threads ----
+
+// What opens engines of a GPU count in the command.
+std::vector<TunedEngine> *g_engines;
+
+TEST(TrainEngines, TrainInThreadsAndGiveTheResultOfTheFirst)
+{
+    std::vector<TunedEngine> engines(3);
+    const stp_train_config config = InTurns(2, 1);
+    stp_run_options run{};
+    stp_open_options open{};
+    stp_train_engines opened{};
+    stp_train_result result{};
+    stp_error err{};
+    g_engines = &engines;
+    open.run = &run;
+    open.world = &stp_world_of_one;
+    ASSERT_EQ(STP_OK, stp_train_engines_open(&open, 3, &opened, &err));
+
+    for (int i = 0; i < 2; i++) { // one set for all that is trained on it
+        ASSERT_EQ(STP_OK,
+                  stp_train_engines_run(&opened, &config, ".", &result, &err))
+            << err.text;
+        EXPECT_EQ(4u, result.n_epochs);
+        stp_train_result_free(&result);
+    }
+    for (const TunedEngine &engine : engines)
+        EXPECT_EQ("NPNPPNNNPNPPNN", engine.tuned);
+
+    engines[1].room = 4096;
+    EXPECT_EQ(STP_ERR_NOMEM,
+              stp_train_engines_run(&opened, &config, ".", &result, &err));
+    EXPECT_STREQ("no memory for weights", err.text);
+    stp_train_engines_close(&opened);
+    for (const TunedEngine &engine : engines)
+        EXPECT_EQ(1u, engine.n_closed);
+}
+
+// ---- results ----
+
+using TrainRun = struct stp_train_run; // which a function is called, too
+
+// Runs of one file.
+class TrainResults : public testing::Test
+{
+  protected:
+    ~TrainResults() override
+    {
+        stp_train_runs_free(&runs_);
+    }
+
+    // Of trainings whose epochs take as long as given.
+    void Take(stp_train_mode mode, unsigned n_gpus,
+              const std::vector<double> &seconds, unsigned repeat = 1)
+    {
+        stp_train_config config = InTurns(0, unsigned(seconds.size()));
+        std::vector<stp_train_epoch> epochs;
+        stp_train_result result{};
+        stp_engine_info info{};
+        config.mode = mode;
+        for (double s : seconds)
+            epochs.push_back({s, s / 2, s / 4, 2.25, false});
+        result.n_epochs = unsigned(epochs.size());
+        result.epochs = epochs.data();
+        result.accuracy = 0.125;
+        result.last_loss_scale = 1;
+        info.n_ranks = n_gpus;
+        snprintf(info.gpu, sizeof(info.gpu), "FAKE 1");
+        snprintf(info.what, sizeof(info.what), "%u x FAKE 1", n_gpus);
+        Take({&config, &result, &info, nullptr, nullptr, repeat});
+    }
+
+    // 'rounds' turns of an engine that the plugin makes faster.
+    void TakeTurns(unsigned rounds, unsigned repeat = 1)
+    {
+        const stp_train_config config = InTurns(rounds, 1);
+        TunedEngine engine;
+        stp_train_result result{};
+        stp_engine_info info;
+        stp_error err{};
+
+        engine.get()->ops->info(engine.get()->self, &info);
+        ASSERT_EQ(STP_OK,
+                  stp_train_measure(engine.get(), &config, &result, &err));
+        Take({&config, &result, &info, "best.conf", "c0ffee", repeat});
+        stp_train_result_free(&result);
+    }
+
+    void Take(const stp_train_report &report)
+    {
+        stp_error err{};
+
+        ASSERT_EQ(STP_OK, stp_train_runs_take(&runs_, &report, &err));
+    }
+
+    std::string Json()
+    {
+        stp_error err{};
+
+        return Written(
+            [&](FILE *fp) { return stp_train_print_json(&runs_, fp, &err); });
+    }
+
+    std::string Summary()
+    {
+        stp_error err{};
+
+        return Written([&](FILE *fp) {
+            return stp_train_print_summary(&runs_, fp, &err);
+        });
+    }
+
+    stp_train_runs runs_{};
+};
+
+TEST_F(TrainResults, AreReadAsTheyWereWritten)
+{
+    Take(STP_TRAIN_SINGLE, 1, {1.0 / 3, 0.25});
+    Take(STP_TRAIN_BUCKETED, 2, {0.1, 0.2, 0.3});
+    TakeTurns(1);
+    TakeTurns(3, 2);
+    const std::string text = Json();
+    stp_train_runs read{};
+    stp_error err{};
+
+    ASSERT_EQ(STP_OK,
+              stp_train_read_json(text.data(), text.size(), &read, &err))
+        << err.text;
+
+    ASSERT_EQ(6u, read.n);
+    for (size_t i = 0; i < read.n; i++) {
+        EXPECT_TRUE(stp_train_same(&runs_.runs[i], &read.runs[i])) << i;
+        for (unsigned e = 0; e < read.runs[i].n_epochs; e++)
+            EXPECT_DOUBLE_EQ(runs_.runs[i].epoch_s[e], read.runs[i].epoch_s[e]);
+        EXPECT_EQ(runs_.runs[i].gain.n_pairs, read.runs[i].gain.n_pairs);
+        EXPECT_EQ(runs_.runs[i].gain.high, read.runs[i].gain.high);
+    }
+    EXPECT_EQ(0.125, read.runs[0].accuracy);
+    EXPECT_DOUBLE_EQ(0.05, read.runs[1].exposed_s[1]);
+    EXPECT_DOUBLE_EQ(runs_.runs[1].speed_up, read.runs[1].speed_up);
+    EXPECT_TRUE(std::isnan(read.runs[2].losses[0])); // an engine without data
+    stp_train_runs_free(&read);
+}
+
+TEST_F(TrainResults, AreHeadedByTheMachineOfTheMostRanks)
+{
+    Take(STP_TRAIN_SINGLE, 1, {0.5});
+    Take(STP_TRAIN_NAIVE, 4, {0.5});
+    Take(STP_TRAIN_NAIVE, 2, {0.5});
+    for (size_t i = 0; i < runs_.n; i++)
+        snprintf(runs_.runs[i].made_by, sizeof(runs_.runs[i].made_by),
+                 "%u ranks of it", runs_.runs[i].n_gpus);
+
+    EXPECT_THAT(Summary(), testing::StartsWith("4 ranks of it\n\n"));
+}
+
+TEST_F(TrainResults, SayWhatIsWrongWithAFile)
+{
+    Take(STP_TRAIN_SINGLE, 1, {0.5});
+    Take(STP_TRAIN_NAIVE, 2, {0.5});
+    const std::string good = Json();
+    const struct {
+        const char *cut, *put; // in the second run
+        const char *text;
+    } cases[] = {
+        {"\"n_gpus\":\t2", "\"n_gpus\":\t0",
+         "run 2 with a n_gpus that means nothing, expected a number from 1"},
+        {"\"n_gpus\":\t2", "\"n_gpus\":\tnull",
+         "run 2 with a n_gpus that means nothing, expected a number from 1"},
+        {"\"n_gpus\":\t2", "\"gpus\":\t2",
+         "run 2 without n_gpus, expected a number from 1"},
+        {"\"mode\":\t\"naive\"", "\"mode\":\t7",
+         "run 2 with a mode that means nothing, expected a word"},
+        {"\"comm_times\":\t[0.25]", "\"comm_times\":\t[1, 2]",
+         "run 2 with a comm_times that means nothing, expected as many seconds "
+         "as epoch_times"},
+        {"\"epoch_times\":\t[0.5]", "\"epoch_times\":\t[0]",
+         "run 2 with a epoch_times that means nothing, expected seconds above "
+         "0"},
+        {"\"rounds\":\t0", "\"rounds\":\t2",
+         "run 2 with 1 epochs in 2 rounds, expected a multiple"},
+    };
+
+    for (const auto &c : cases) {
+        std::string bad = good;
+        stp_train_runs read{};
+        stp_error err{};
+        bad.replace(bad.rfind(c.cut), strlen(c.cut), c.put);
+
+        EXPECT_EQ(STP_ERR_SYNTAX,
+                  stp_train_read_json(bad.data(), bad.size(), &read, &err));
+        EXPECT_STREQ(c.text, err.text);
+        EXPECT_EQ(nullptr, read.runs);
+    }
+    stp_train_runs read{};
+    stp_error err{};
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_train_read_json("[\n{]", 4, &read, &err));
+    EXPECT_EQ(2u, err.line);
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_train_read_json("{}", 2, &read, &err));
+    EXPECT_THAT(err.text, HasSubstr("no list of runs"));
+    EXPECT_EQ(STP_ERR_IO, stp_train_read("not/there", &read, &err));
+}
+
+TEST_F(TrainResults, AreTheSameIfAllThatDefinesThemIs)
+{
+    Take(STP_TRAIN_BUCKETED, 2, {0.5});
+    Take(STP_TRAIN_BUCKETED, 2, {0.75});
+    const TrainRun &a = runs_.runs[0];
+    const auto differs = [&](void (*change)(TrainRun *)) {
+        TrainRun b = runs_.runs[1];
+        change(&b);
+        return !stp_train_same(&a, &b);
+    };
+
+    EXPECT_TRUE(stp_train_same(&a, &runs_.runs[1]));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->mode[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->size[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->precision[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->gradients[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->tuner[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->pair[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->gpu[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->made_by[0] = 'x'; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->n_gpus++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->ga++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->batch++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->n_samples++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->warmup++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->rate *= 2; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->seed++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->bucket_bytes++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->first_bucket_bytes++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->rounds++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->n_epochs++; }));
+    EXPECT_TRUE(differs([](TrainRun *r) { r->repeat++; }));
+    runs_.runs[1].repeat++;
+    EXPECT_TRUE(stp_train_alike(&a, &runs_.runs[1]));
+}
+
+TEST_F(TrainResults, ScaleFromOneGpuOn)
+{
+    Take(STP_TRAIN_NAIVE, 4, {0.25});
+    EXPECT_TRUE(std::isnan(runs_.runs[0].speed_up));
+
+    Take(STP_TRAIN_SINGLE, 1, {0.75});
+
+    EXPECT_DOUBLE_EQ(3, runs_.runs[0].speed_up);
+    EXPECT_DOUBLE_EQ(0.75, runs_.runs[0].efficiency);
+    EXPECT_DOUBLE_EQ(0.25, runs_.runs[0].exposed_share);
+    EXPECT_DOUBLE_EQ(1, runs_.runs[1].speed_up);
+    EXPECT_DOUBLE_EQ(512, runs_.runs[0].throughput);
+}
+
+TEST_F(TrainResults, HaveTheGainOfATunerExactly)
+{
+    TakeTurns(5);
+
+    ASSERT_EQ(2u, runs_.n);
+    EXPECT_STREQ("nccl", runs_.runs[0].tuner);
+    EXPECT_STREQ("best.conf", runs_.runs[1].tuner);
+    EXPECT_EQ(0u, runs_.runs[0].gain.n_pairs);
+    EXPECT_EQ(5u, runs_.runs[1].gain.n_pairs);
+    EXPECT_DOUBLE_EQ(1.25, runs_.runs[1].gain.gain);
+    EXPECT_DOUBLE_EQ(1.25, runs_.runs[1].gain.low);
+    EXPECT_DOUBLE_EQ(1.25, runs_.runs[1].gain.high);
+    EXPECT_EQ(5u, runs_.runs[0].n_epochs);
+    // 6 tensors in each of 2 steps, and the losses of both
+    EXPECT_NEAR(65e-6, runs_.runs[0].epoch_s[0], 1e-12);
+    EXPECT_NEAR(52e-6, runs_.runs[1].epoch_s[0], 1e-12);
+}
+
+TEST_F(TrainResults, AreALineAConfiguration)
+{
+    Take(STP_TRAIN_SINGLE, 1, {1, 1});
+    Take(STP_TRAIN_NAIVE, 2, {0.5, 0.75});
+    Take(STP_TRAIN_NAIVE, 2, {0.5, 1}, 2);
+
+    EXPECT_EQ(
+        "2 x FAKE 1\n\n"
+        "size  ranks  mode    prec  ga  s/epoch  samples/s  speed-up  "
+        "efficiency  exposed    loss\n"
+        "tiny      1  single  fp32   1   1.0000        128      1.00      "
+        "100.0%    25.0%  2.2500\n"
+        "tiny      2  naive   fp32   1   0.6875        188      1.47       "
+        "73.3%    25.0%  2.2500\n",
+        Summary());
+}
+
+TEST_F(TrainResults, ShowGainsOfAllRepeatsTogether)
+{
+    TakeTurns(2);
+    TakeTurns(2, 2);
+    const std::string table = Summary();
+
+    EXPECT_THAT(table, HasSubstr("tuner       gain  95% interval\n"));
+    EXPECT_THAT(table, HasSubstr("  nccl           -  -\n"));
+    EXPECT_THAT(table, HasSubstr("  best.conf  1.250  1.250 to 1.250\n"));
+    EXPECT_EQ(5, std::count(table.begin(), table.end(), '\n'));
+    stp_gain gain{};
+    stp_error err{};
+    ASSERT_EQ(STP_OK,
+              stp_train_gain(&runs_, &runs_.runs[3], true, &gain, &err));
+    EXPECT_EQ(4u, gain.n_pairs);
+}
+
+} // namespace
+
+// The part of the command that is linked in opens these.
+extern "C" stp_status stp_open_engines(const stp_open_options *,
+                                       unsigned n_local,
+                                       stp_engine *engines_ret, stp_error *)
+{
+    for (unsigned i = 0; i < n_local; i++)
+        engines_ret[i] = *g_engines->at(i).get();
+    return STP_OK;
+}

@@ -1,0 +1,64 @@
+// A machine folder that a test writes and that goes away with it.
+#ifndef MOCK_FOLDER_H
+#define MOCK_FOLDER_H
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "support/mock_test.h"
+
+namespace mock_test
+{
+
+inline std::string ReadFile(const std::string &path)
+{
+    std::ifstream in(path);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+// Begins as a copy of h200x4 without its timings.
+class Folder
+{
+  public:
+    Folder()
+    {
+        std::string path = testing::TempDir() + "machine_XXXXXX";
+        EXPECT_NE(nullptr, mkdtemp(path.data()));
+        path_ = path;
+        for (const char *name : {"machine.csv", "graphs.xml"})
+            Write(name, ReadFile(STP_FIXTURES "/machines/h200x4/" +
+                                 std::string(name)));
+    }
+    ~Folder()
+    {
+        std::filesystem::remove_all(path_);
+    }
+    Folder(const Folder &) = delete;
+    Folder &operator=(const Folder &) = delete;
+
+    void Write(const std::string &name, const std::string &text) const
+    {
+        std::ofstream(path_ + "/" + name) << text;
+    }
+    void Remove(const std::string &name) const
+    {
+        std::filesystem::remove(path_ + "/" + name);
+    }
+    const std::string &Path() const
+    {
+        return path_;
+    }
+
+  private:
+    std::string path_;
+};
+
+constexpr char kTimingsHeader[] =
+    "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"
+    "mean_us,median_us,p95_us,min_us\n";
+
+} // namespace mock_test
+
+#endif // MOCK_FOLDER_H
