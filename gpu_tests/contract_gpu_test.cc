@@ -1,7 +1,10 @@
 // What device/device.h promises, kept by the GPUs of this host: one thread a
 // GPU, one thread for all of them, and as CUDA graphs.
-#include "device/device_contract.h"
+extern "C" {
 #include "device/module.h"
+}
+
+#include "device/device_contract.h"
 
 namespace
 {

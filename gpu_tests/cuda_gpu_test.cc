@@ -7,9 +7,11 @@
 #include <fstream>
 #include <string>
 
+extern "C" {
 #include "core/names.h"
 #include "core/policy/policy.h"
 #include "device/module.h"
+}
 
 namespace
 {

@@ -10,7 +10,9 @@
 #include <thread>
 #include <vector>
 
+extern "C" {
 #include "device/module.h"
+}
 
 inline unsigned CountGpus()
 {

@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "bench/iterate.h"
 #include "core/names.h"
 #include "device/module.h"
+}
 
 namespace
 {

@@ -34,10 +34,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_BOARD_SLOTS = 1024, STP_BOARD_RANKS = 1024 };
 
 #define STP_BOARD_DECISION UINT64_C(0x7fffffff)
@@ -95,7 +91,4 @@ bool stp_turn_step(struct stp_turn *turn, struct stp_board *board);
 /* Whether the last wish that was put was not taken. */
 bool stp_board_is_waiting(const struct stp_board *board);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_BOARD_H */

@@ -23,10 +23,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A decision: 31 bits, of which 0 means that nothing changes.  What they say is
  * the affair of whoever proposes. */
 enum { STP_PUBLISHED_BITS = 31, STP_PUBLISHED_RANKS = 1024 };
@@ -76,7 +72,4 @@ uint32_t stp_published_next(struct stp_published *published,
 /* NULL is allowed.  To those that stay it is as if this rank were stopped. */
 void stp_published_leave(struct stp_published *published);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PUBLISHED_H */

@@ -19,10 +19,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_same; /* opaque; shared by the ranks of a process */
 
 /*
@@ -46,7 +42,4 @@ uint64_t stp_same_differing(const struct stp_same *same);
  * allowed and does nothing.  All of this may be called from any thread. */
 void stp_same_leave(struct stp_same *same);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_SAME_H */

@@ -24,10 +24,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_segment; /* opaque; shared by the ranks of a process */
 
 struct stp_segment_key {
@@ -64,7 +60,4 @@ uint64_t stp_segment_differing(const struct stp_segment *segment);
  * called from any thread. */
 void stp_segment_leave(struct stp_segment *segment);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_SEGMENT_H */

@@ -16,10 +16,6 @@
 #include "core/learn/gpu_clock.h"
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_TIMES_SLOTS = 512 }; /* collectives a row holds */
 
 struct stp_times; /* one rank's part; opaque */
@@ -52,7 +48,4 @@ bool stp_times_get(const struct stp_times *times, struct stp_times_id id,
 /* NULL is allowed. */
 void stp_times_leave(struct stp_times *times);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TIMES_H */

@@ -16,10 +16,6 @@
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* f, of 'n_ranks' >= 1. */
 double stp_bus_factor(int coll, unsigned n_ranks);
 
@@ -29,7 +25,4 @@ double stp_algbw(uint64_t n_bytes, double us);
 /* S / t * f in GB/s. */
 double stp_busbw(int coll, unsigned n_ranks, uint64_t n_bytes, double us);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_BANDWIDTH_H */

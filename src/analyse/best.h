@@ -15,10 +15,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What calls a rule is for; -1: any. */
 struct stp_best_calls {
     int coll; /* ncclFunc_t */
@@ -88,7 +84,4 @@ enum stp_status stp_best_derive(const struct stp_best_rows *rows,
 
 void stp_best_free(struct stp_best *best);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_BEST_H */

@@ -8,10 +8,6 @@
 #include "bench/measurement.h"
 #include "core/stats.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One arm at one size.  A round counts with the median of its iterations, so
  * that one late interrupt is not the arm's. */
 struct stp_comparison {
@@ -77,7 +73,4 @@ enum stp_status stp_compare(const struct stp_dataset *data,
 
 void stp_comparisons_free(struct stp_comparisons *comparisons);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_COMPARE_H */

@@ -6,10 +6,6 @@
 
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One size: the rounds' values, averaged. */
 struct stp_curve_point {
     uint64_t n_bytes;
@@ -50,7 +46,4 @@ const struct stp_curve_point *stp_curve_at(const struct stp_curve *curve,
 
 void stp_curves_free(struct stp_curves *curves);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CURVES_H */

@@ -17,10 +17,6 @@
 
 #include "analyse/compare.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where a rule is as good as the best arm: among arms that qualify, the one of
  * the size before is kept if it is within this of the best. */
 #define STP_DERIVE_SAME 0.005
@@ -87,7 +83,4 @@ const struct stp_comparison *
 stp_derived_evidence(const struct stp_derived_rule *rule,
                      const struct stp_point *point);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DERIVE_H */

@@ -6,10 +6,6 @@
 
 #include "bench/iterate.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One arm in one round. */
 struct stp_iteration_round {
     unsigned round;
@@ -98,7 +94,4 @@ struct stp_regime {
 size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                         double min_gain, struct stp_regime *regimes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ITERATIONS_H */

@@ -18,10 +18,6 @@
 
 #include "analyse/compare.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_objective {
     STP_OBJECTIVE_TIME,
     STP_OBJECTIVE_ITERATION,
@@ -59,7 +55,4 @@ bool stp_next_workload(const struct stp_dataset *data,
                        const struct stp_workload *after,
                        struct stp_workload *next_ret);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_OBJECTIVE_H */

@@ -6,10 +6,6 @@
 
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
 
 /* By collective, nodes, ranks, type, operation, root, place and workload, as
@@ -21,7 +17,4 @@ int stp_order_kinds(const struct stp_measurement *a,
 int stp_order_arms(const struct stp_measurement *a,
                    const struct stp_measurement *b);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ORDER_H */

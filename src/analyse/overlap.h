@@ -6,10 +6,6 @@
 
 #include "device/span.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* From 'begin' on, up to 'end', which is not before it. */
 struct stp_interval {
     double begin;
@@ -37,7 +33,4 @@ enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
 /* hidden / communication; NaN without communication. */
 double stp_overlap_share(const struct stp_overlap *overlap);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_OVERLAP_H */

@@ -10,10 +10,6 @@
 
 #include "analyse/compare.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_refine_terms {
     double min_gain;   /* as in struct stp_derive_terms */
     double resolution; /* > 1: the factor between sizes that is fine enough;
@@ -61,7 +57,4 @@ enum { STP_REFINE_PAIRS = 3, STP_REFINE_COUNTS = 2 };
 void stp_refine_contenders(const struct stp_point *const *points, size_t n,
                            struct stp_arms *arms_ret);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REFINE_H */

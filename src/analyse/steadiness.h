@@ -7,10 +7,6 @@
 
 #include "analyse/compare.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Shares: 0.02 is 2 percent.  "Typical" is the median over sizes. */
 struct stp_steadiness {
     size_t min_rounds; /* of AUTO at a size */
@@ -45,7 +41,4 @@ bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain);
  * 0 if nobody knows or a million are too few. */
 size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STEADINESS_H */

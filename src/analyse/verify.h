@@ -8,10 +8,6 @@
 #include "analyse/derive.h"
 #include "bench/sweep.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_verdict {
     STP_VERDICT_SAME,   /* the policy leaves NCCL's choice, or equals it */
     STP_VERDICT_FASTER, /* the whole interval of its gain is above 1 */
@@ -53,7 +49,4 @@ enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
                                  uint64_t grain, struct stp_sizes *sizes_ret,
                                  struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_VERIFY_H */

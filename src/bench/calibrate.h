@@ -7,10 +7,6 @@
 #include "bench/workload.h"
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What of one layer is timed; on the slowest rank, microseconds. */
 struct stp_layer {
     const struct stp_device *device;
@@ -34,7 +30,4 @@ enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
 enum stp_status stp_calibrate(const struct stp_device *device, double target_us,
                               struct stp_workload *work, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CALIBRATE_H */

@@ -8,10 +8,6 @@
 #include "bench/sweep.h"
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One collective that a tuner was asked about and did not touch. */
 struct stp_nccl_choice {
     struct stp_collective what;
@@ -59,7 +55,4 @@ bool stp_choice_equal(const struct stp_nccl_choice *a,
 
 void stp_choices_free(struct stp_choices *choices);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CHOICES_H */

@@ -18,10 +18,6 @@
 #include "bench/sweep.h"
 #include "bench/workload.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Settings are all modes with all sizes and, unless the product is given, all
  * ratios. */
 struct stp_iterate_plan {
@@ -89,7 +85,4 @@ size_t stp_iterate_ratios(const struct stp_iterate_plan *plan);
 
 void stp_iterations_free(struct stp_iterations *iterations);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ITERATE_H */

@@ -14,10 +14,6 @@
 #include "device/arm.h"
 #include "device/source.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One arm in one round at one size.  Times are microseconds for one collective,
  * or for one iteration of a workload, the slowest rank counting. */
 struct stp_measurement {
@@ -66,7 +62,4 @@ size_t stp_dataset_n_iterations(const struct stp_dataset *data);
 /* Frees the rows, and leaves the data empty. */
 void stp_dataset_free(struct stp_dataset *data);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MEASUREMENT_H */

@@ -9,10 +9,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_MAX_SIZES = 4096 };
 
 /* Ascending, each once. */
@@ -52,7 +48,4 @@ enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
 /* The size as far from 'a' as from 'b' on a logarithmic scale, rounded down. */
 uint64_t stp_size_between(uint64_t a, uint64_t b);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_SIZES_H */

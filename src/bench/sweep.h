@@ -20,10 +20,6 @@
 #include "device/arm.h"
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where a collective's output goes; bits. */
 enum {
     STP_OUT_OF_PLACE = 1,
@@ -77,7 +73,4 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
 void stp_name_data(const struct stp_device_info *info,
                    struct stp_dataset *data);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_SWEEP_H */

@@ -25,10 +25,6 @@
 #include "core/status.h"
 #include "device/call.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_device;
 
 enum stp_mode {
@@ -96,7 +92,4 @@ enum stp_status stp_workload_note(const struct stp_device *device,
                                   const struct stp_collective *what,
                                   unsigned event, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_WORKLOAD_H */

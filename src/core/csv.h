@@ -10,10 +10,6 @@
 
 #include "core/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_CSV_COLUMNS = 40 };
 
 struct stp_csv_column {
@@ -51,7 +47,4 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
 void stp_csv_value(const char *line, size_t len, const char *key, char *value,
                    size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CSV_H */

@@ -10,10 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_type {
     STP_TYPE_I8,
     STP_TYPE_U8,
@@ -65,7 +61,4 @@ bool stp_coll_reduces(int coll);
 /* Whether one rank is its root. */
 bool stp_coll_has_root(int coll);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DTYPE_H */

@@ -10,10 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define STP_COLL_LIST(X)                                                       \
     X("broadcast", ncclFuncBroadcast)                                          \
     X("reduce", ncclFuncReduce)                                                \
@@ -62,7 +58,4 @@ const char *stp_proto_names(void);
  */
 bool stp_pair_exists(int coll, int algo, int proto);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_NAMES_H */

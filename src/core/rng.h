@@ -10,10 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* 64 random bits: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), its 'seed'
  * hashed once more, at step 'counter'. */
 uint64_t stp_rng(uint64_t seed, uint64_t counter);
@@ -24,7 +20,4 @@ double stp_rng_unit(uint64_t seed, uint64_t counter);
 /* Puts the 'n' numbers at 'items' into a random order (Fisher-Yates). */
 void stp_rng_shuffle(uint64_t seed, size_t *items, size_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_RNG_H */

@@ -6,10 +6,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A sample, summed up.  In the unit of the sample. */
 struct stp_summary {
     double mean;
@@ -62,7 +58,4 @@ struct stp_gain {
 struct stp_gain stp_paired_gain(const double *baseline, const double *times,
                                 size_t n);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STATS_H */

@@ -6,10 +6,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_status {
     STP_OK = 0,
     STP_ERR_NOMEM,   /* out of memory */
@@ -52,7 +48,4 @@ enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
 void stp_error_string(const struct stp_error *err, const char *path, char *buf,
                       size_t size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STATUS_H */

@@ -12,10 +12,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_field {
     const char *s;   /* not terminated */
     size_t len;      /* without the blanks around it */
@@ -63,7 +59,4 @@ const char *stp_base_name(const char *path);
 enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TEXT_H */

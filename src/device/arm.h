@@ -9,10 +9,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_arm_kind {
     STP_ARM_AUTO,       /* NCCL's own choice, untouched */
     STP_ARM_AUTO_AGAIN, /* the same once more: what equal arms differ by */
@@ -75,7 +71,4 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
 enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
                                       struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ARM_H */

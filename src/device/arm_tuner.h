@@ -11,10 +11,6 @@
 #include "device/arm.h"
 #include "nccl_tuner_abi.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Leaves NCCL's choice alone unless a forced arm is set; a pair that NCCL has
  * ruled out, too. */
 extern const ncclTuner_v5_t stp_arm_tuner;
@@ -23,7 +19,4 @@ extern const ncclTuner_v5_t stp_arm_tuner;
  * thread.  AUTO to begin with. */
 void stp_arm_tuner_set(const struct stp_arm *arm);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ARM_TUNER_H */

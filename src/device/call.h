@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One collective on every rank. */
 struct stp_collective {
     int coll;         /* ncclFunc_t */
@@ -30,7 +26,4 @@ struct stp_gemm {
                  STP_ERR_RANGE */
 };
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CALL_H */

@@ -26,10 +26,6 @@
 #include "device/call.h"
 #include "nccl_tuner_abi.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_device_info {
     char machine[64]; /* its name */
     char gpu[64];     /* model, as the driver spells it; "" if it has none */
@@ -190,7 +186,4 @@ struct stp_device {
     void *self;
 };
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DEVICE_H */

@@ -39,10 +39,6 @@
 #include "device/transport.h"
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_ENGINE_ALIGN = 256 }; /* bytes; alloc() gives multiples of it */
 
 struct stp_engine_info {
@@ -268,7 +264,4 @@ struct stp_engine_options {
     const char *plugin;    /* as NCCL_TUNER_PLUGIN, or NULL */
 };
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ENGINE_H */

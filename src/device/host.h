@@ -6,17 +6,10 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Its name up to the first dot; "?" if it has none.  Cut to 'size'. */
 void stp_host_name(char *name, size_t size);
 
 /* "intel", "amd", "arm" or "unknown".  Static storage. */
 const char *stp_host_cpu_vendor(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_HOST_H */

@@ -14,10 +14,6 @@
 #include "device/engine.h"
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How a device of a module is to be opened. */
 struct stp_device_options {
     const struct stp_world *world; /* outlives the device */
@@ -71,7 +67,4 @@ enum stp_status stp_module_open(const char *path,
                                 const struct stp_module **module_ret,
                                 struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MODULE_H */

@@ -6,10 +6,6 @@
 
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_note_kind {
     STP_NOTE_COLLECTIVE,
     STP_NOTE_GROUP_BEGIN,
@@ -53,7 +49,4 @@ void stp_program_begin(struct stp_program *program);
 
 void stp_program_free(struct stp_program *program);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PROGRAM_H */

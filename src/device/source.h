@@ -6,10 +6,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How much a time is worth, best first. */
 enum stp_source {
     STP_SOURCE_MEASURED,     /* here and now */
@@ -28,7 +24,4 @@ const char *stp_source_name(enum stp_source source);
 /* The source of that name, or -1. */
 int stp_source_from_name(const char *word, size_t len);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_SOURCE_H */

@@ -8,10 +8,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_span_kind {
     STP_SPAN_COMPUTE,       /* kernels and copies */
     STP_SPAN_COMMUNICATION, /* collectives */
@@ -67,7 +63,4 @@ void stp_ranges_tell(struct stp_ranges *ranges, const char *name);
 /* The innermost. */
 struct stp_part stp_ranges_now(const struct stp_ranges *ranges);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_SPAN_H */

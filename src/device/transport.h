@@ -15,10 +15,6 @@
 #include "core/status.h"
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A collective as a rank sees it. */
 struct stp_transfer {
     int coll;   /* ncclFunc_t */
@@ -70,7 +66,4 @@ struct stp_transport_ops {
     void (*close)(void *self);
 };
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRANSPORT_H */

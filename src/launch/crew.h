@@ -7,10 +7,6 @@
 #include "core/status.h"
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_crew; /* opaque */
 
 /* What thread 'thread' of the crew does.  One that fails says why in *err. */
@@ -46,7 +42,4 @@ bool stp_crew_is_lost(const struct stp_crew *crew);
  * ends. */
 void stp_crew_destroy(struct stp_crew *crew);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CREW_H */

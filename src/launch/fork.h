@@ -9,10 +9,6 @@
 
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_fork {
     unsigned n; /* processes, 1 to STP_MAX_PROCESSES */
 
@@ -49,7 +45,4 @@ struct stp_fork {
 enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
                              struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_FORK_H */

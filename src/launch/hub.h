@@ -16,10 +16,6 @@
 
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_hub_options {
     const char *name;    /* of the world.  Static. */
     unsigned rank, size; /* 1 to STP_MAX_PROCESSES */
@@ -52,7 +48,4 @@ void stp_hub_refuse(int fd, enum stp_status status,
  * needs, as far as the system allows. */
 void stp_hub_allow(unsigned size);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_HUB_H */

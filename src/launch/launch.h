@@ -6,10 +6,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_launched {
     STP_LAUNCHED_BY_HAND,
     STP_LAUNCHED_BY_TORCHRUN, /* RANK and WORLD_SIZE are set */
@@ -27,7 +23,4 @@ enum stp_launched stp_launched_by(void);
  */
 enum stp_status stp_launch_mpirun(unsigned n, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LAUNCH_H */

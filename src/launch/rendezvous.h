@@ -12,10 +12,6 @@
 
 #include "launch/torchrun.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Of the handshake and of wire.h. */
 enum { STP_RENDEZVOUS_VERSION = 1 };
 
@@ -43,7 +39,4 @@ enum stp_status stp_rendezvous_host(const struct stp_torchrun *settings,
 enum stp_status stp_rendezvous_guest(const struct stp_torchrun *settings,
                                      int *fd_ret, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_RENDEZVOUS_H */

@@ -12,10 +12,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_star; /* opaque; made by stp_star_open() */
 
 /* Takes the sockets over ('fds' as in stp_hub_options), and has all processes
@@ -36,7 +32,4 @@ unsigned stp_star_count_local(const struct stp_star *star, unsigned n);
 /* Says goodbye, closes the sockets and frees it. */
 void stp_star_close(struct stp_star *star);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STAR_H */

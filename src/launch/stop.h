@@ -13,10 +13,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_STOP_SAME_MS = 1000 };
 
 /* From here on this process stops so; there was no wish yet. */
@@ -25,7 +21,4 @@ void stp_stop_begin(void);
 /* Whether there is a wish since stp_stop_begin().  Any thread. */
 bool stp_stop_wished(void);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STOP_H */

@@ -9,10 +9,6 @@
 
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What the environment says. */
 struct stp_torchrun {
     unsigned rank, size;
@@ -44,7 +40,4 @@ enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,
                                   struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TORCHRUN_H */

@@ -15,10 +15,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_wire_kind {
     STP_WIRE_DATA = 1, /* 'number': processes that take part */
     STP_WIRE_NOTICE,   /* the run failed; the body says why, 'number' is the
@@ -88,7 +84,4 @@ void stp_wire_end(struct stp_wire *wire, enum stp_wire_state state);
 /* Closes it and frees what it holds. */
 void stp_wire_close(struct stp_wire *wire);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_WIRE_H */

@@ -13,10 +13,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_MAX_PROCESSES = 4096 };
 
 struct stp_world;
@@ -77,7 +73,4 @@ enum stp_status stp_world_any(const struct stp_world *world, bool mine,
 enum stp_status stp_world_agree(const struct stp_world *world,
                                 enum stp_status status, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_WORLD_H */

@@ -17,10 +17,6 @@
 #include "core/policy/policy.h"
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The communicator that an instance serves. */
 struct stp_comm_info {
     uint64_t comm_id; /* same on every rank; 0 if NCCL gave none (v2-v4) */
@@ -158,7 +154,4 @@ struct stp_backend_ops {
 /* Defined once by whichever backend is linked into a plugin. */
 extern const struct stp_backend_ops stp_backend;
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_BACKEND_H */

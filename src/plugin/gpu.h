@@ -4,10 +4,6 @@
 #ifndef STP_GPU_H
 #define STP_GPU_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where NVIDIA's driver keeps a folder for each GPU. */
 #define STP_DRIVER_GPUS "/proc/driver/nvidia/gpus"
 
@@ -21,7 +17,4 @@ enum { STP_GPU_SIZE = 96 };
  */
 void stp_read_gpu(const char *folder, char gpu[STP_GPU_SIZE]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_GPU_H */

@@ -8,10 +8,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_file {
     FILE *fp; /* write here */
     char *path;
@@ -32,7 +28,4 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
 /* Throws away what was written. */
 void stp_file_abandon(struct stp_file *file);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_FILE_H */

@@ -10,10 +10,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_FOLDER_PATH = 4096 };
 
 struct stp_folder {
@@ -50,7 +46,4 @@ enum stp_status stp_folder_make(const char *path, struct stp_error *err);
 /* Throws away what was written. */
 void stp_folder_abandon(const struct stp_folder *folder);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_FOLDER_H */

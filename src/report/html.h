@@ -9,10 +9,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Writes the 'len' bytes at 'text' so that a browser shows them as they are, in
  * an element or a quoted attribute.  What is not UTF-8, and control characters
@@ -27,7 +23,4 @@ void stp_html_text(const char *text, FILE *fp);
  */
 void stp_html_printf(FILE *fp, const char *fmt, ...) STP_PRINTF(2, 3);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_HTML_H */

@@ -7,10 +7,6 @@
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_policy_origin {
     const struct stp_dataset *data; /* what it was derived from: of one
                                        objective (analyse/objective.h) */
@@ -40,7 +36,4 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_POLICY_FILE_H */

@@ -10,10 +10,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_TABLE_COLUMNS = 16, STP_TABLE_CELL = 80 };
 
 struct stp_table; /* opaque */
@@ -37,7 +33,4 @@ void stp_table_free(struct stp_table *table);
 enum stp_status stp_table_finish(struct stp_table *table, FILE *fp,
                                  struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TABLE_H */

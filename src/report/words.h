@@ -7,10 +7,6 @@
 #include "analyse/explain/explain.h"
 #include "core/stats.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_RAN_NAME = 32, STP_INTERVAL = 40 };
 
 /* What NCCL ran: "ring/ll128/16", "ring/ll128" with 0 channels, or "-" where
@@ -23,7 +19,4 @@ void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
 /* "nccl", "rule" or "plugin". */
 const char *stp_decider_name(enum stp_decider decider);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_WORDS_H */

@@ -14,10 +14,6 @@
 
 #include "device/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_TRAIN_LAYERS = 8 }; /* at most, of weights */
 
 struct stp_train_model {
@@ -146,7 +142,4 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
 
 void stp_train_result_free(struct stp_train_result *result);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_H */

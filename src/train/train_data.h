@@ -8,10 +8,6 @@
 
 #include "train/train_plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Feature 'i' of all features of all samples: of a normal distribution, mean 0
  * and variance 1 (Box and Muller, 1958). */
 double stp_train_feature(uint64_t seed, uint64_t i);
@@ -24,7 +20,4 @@ int32_t stp_train_label(uint64_t seed, uint64_t sample, unsigned n_classes);
 double stp_train_weight(uint64_t seed, const struct stp_train_model *model,
                         unsigned layer, uint64_t i);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_DATA_H */

@@ -6,10 +6,6 @@
 
 #include "train/train.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_TRAIN_LIST = 16 }; /* entries of a list, at most */
 
 /* All combinations of these lists, each of which has an entry or more, none of
@@ -70,7 +66,4 @@ enum { STP_TRAIN_JOB_NAME = 120 };
 void stp_train_job_name(const struct stp_train_job *job,
                         char name[STP_TRAIN_JOB_NAME]);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_MATRIX_H */

@@ -11,10 +11,6 @@
 
 #include "train/train.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_TRAIN_TENSORS = 2 * STP_TRAIN_LAYERS };
 
 struct stp_train_span {
@@ -59,7 +55,4 @@ int stp_train_type(const struct stp_train_config *config);
 int stp_train_master_type(const struct stp_train_config *config);
 int stp_train_gradient_type(const struct stp_train_config *config);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_PLAN_H */

@@ -11,10 +11,6 @@
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_LOSS_SCALE_START = 65536, STP_LOSS_SCALE_PATIENCE = 2000 };
 
 struct stp_loss_scale {
@@ -29,7 +25,4 @@ void stp_loss_scale_begin(struct stp_loss_scale *s);
  * have changed any weight. */
 void stp_loss_scale_tell(struct stp_loss_scale *s, bool overflow);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_SCALE_H */

@@ -9,10 +9,6 @@
 #include "train/train_plan.h"
 #include "train/train_scale.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_TRAIN_WINDOW = 16, /* steps between two synchronise(), at most */
     STP_TRAIN_PAIRS = STP_TRAIN_WINDOW * (STP_TRAIN_TENSORS + 2),
@@ -102,7 +98,4 @@ void stp_trainer_forget(struct stp_trainer *t);
 void stp_trainer_reduce(struct stp_trainer *t, int type, int op, uint64_t n,
                         void *data);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAINER_H */

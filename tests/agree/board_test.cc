@@ -10,7 +10,10 @@
 #include <unordered_set>
 #include <vector>
 
+extern "C" {
 #include "agree/board.h"
+}
+
 #include "agree/schedules.h"
 
 namespace

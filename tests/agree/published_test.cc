@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "agree/board.h"
 #include "agree/published.h"
+}
+
 #include "agree/storm_jobs.h"
 
 namespace

@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
+extern "C" {
 #include "agree/same.h"
+}
 
 namespace
 {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "agree/board.h"
 #include "core/rng.h"
+}
 
 namespace schedules
 {

@@ -14,7 +14,10 @@
 #include <random>
 #include <string>
 
+extern "C" {
 #include "agree/segment.h"
+}
+
 #include "support/processes.h"
 
 namespace

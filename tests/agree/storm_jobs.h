@@ -14,7 +14,10 @@
 #include <thread>
 #include <vector>
 
+extern "C" {
 #include "agree/published.h"
+}
+
 #include "agree/schedules.h"
 
 namespace storm

@@ -7,7 +7,10 @@
 #include <thread>
 #include <vector>
 
+extern "C" {
 #include "agree/times.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace

@@ -6,11 +6,14 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/derive.h"
 #include "analyse/overlap.h"
 #include "analyse/verify.h"
-#include "nccl_tuner_abi.h"
 #include "report/results/tune_report.h"
+}
+
+#include "nccl_tuner_abi.h"
 #include "support/measured_data.h"
 
 using namespace measured;

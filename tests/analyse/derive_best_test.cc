@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <string>
 
+extern "C" {
 #include "report/measurements/best_csv.h"
+}
 
 namespace
 {

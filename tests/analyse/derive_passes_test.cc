@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/best.h"
 #include "analyse/derive.h"
-#include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

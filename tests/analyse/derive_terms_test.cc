@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
+}
+
 #include "support/measured_data.h"
 
 using namespace measured;

@@ -5,9 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "nccl_tuner_abi.h"
+extern "C" {
 #include "report/measurements/nccl_text.h"
 #include "report/measurements/nccl_text_arm.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/iterations.h"
 #include "core/stats.h"
 #include "device/mock/device_mock.h"
 #include "report/measurements/measurements_csv.h"
+}
 
 namespace
 {

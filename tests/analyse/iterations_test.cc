@@ -6,7 +6,10 @@
 #include <cmath>
 #include <vector>
 
+extern "C" {
 #include "analyse/iterations.h"
+}
+
 #include "nccl_tuner_abi.h"
 #include "support/measured_data.h"
 

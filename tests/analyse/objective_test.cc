@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/derive.h"
 #include "analyse/objective.h"
+}
+
 #include "nccl_tuner_abi.h"
 #include "support/measured_data.h"
 

@@ -8,7 +8,10 @@
 #include <set>
 #include <string>
 
+extern "C" {
 #include "analyse/refine.h"
+}
+
 #include "support/measured_data.h"
 
 using namespace measured;

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "bench/sizes.h"
 #include "bench/sweep.h"
 #include "device/arm.h"
 #include "device/device.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace

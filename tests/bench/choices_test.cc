@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "bench/choices.h"
+}
 
 namespace
 {

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/device.h"
+}
 
 struct FakeDevice {
     // microseconds of the next collective; the arguments are arm and round

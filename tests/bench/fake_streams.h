@@ -9,9 +9,11 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "core/names.h"
 #include "device/device.h"
 #include "device/mock/mock_streams.h"
+}
 
 // A product takes 2 us and as much more as its operations over 'rate', an
 // elementwise kernel a microsecond; collectives take what 'comm_us' says of the

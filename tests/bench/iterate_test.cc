@@ -7,10 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "bench/fake_streams.h"
+extern "C" {
 #include "bench/iterate.h"
 #include "core/rng.h"
 #include "device/mock/device_mock.h"
+}
+
+#include "bench/fake_streams.h"
 #include "support/mock_test.h"
 
 namespace

@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/fake_device.h"
+extern "C" {
 #include "bench/sweep.h"
+}
+
+#include "bench/fake_device.h"
 #include "nccl_tuner_abi.h"
 
 namespace

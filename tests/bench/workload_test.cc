@@ -5,8 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/fake_streams.h"
+extern "C" {
 #include "bench/workload.h"
+}
+
+#include "bench/fake_streams.h"
 
 namespace
 {

@@ -4,8 +4,10 @@
 #include <numeric>
 #include <vector>
 
+extern "C" {
 #include "core/rng.h"
 #include "core/stats.h"
+}
 
 namespace
 {

@@ -1,5 +1,8 @@
+extern "C" {
 #include "core/names.h"
 #include "core/text.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 #include <clocale>

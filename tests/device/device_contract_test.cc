@@ -1,10 +1,15 @@
 // The contract suite on recorded and modelled machines, and on CPUs over Gloo.
 #include "device/device_contract.h"
 
+extern "C" {
 #include "device/mock/device_mock.h"
+}
 
 #ifdef STP_GLOO_MODULE
+extern "C" {
 #include "device/module.h"
+}
+
 #include "support/forked_ranks.h"
 #endif
 

@@ -16,8 +16,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "bench/sweep.h"
 #include "device/device.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 // Opens a device without a plugin and without graphs, and closes it.

@@ -13,7 +13,10 @@
 #include <thread>
 #include <vector>
 
+extern "C" {
 #include "device/engine.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 // Opens an engine; closes it when it goes.

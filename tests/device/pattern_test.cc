@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/pattern.h"
+}
 
 namespace
 {

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <vector>
 
+extern "C" {
 #include "launch/crew.h"
+}
 
 namespace
 {

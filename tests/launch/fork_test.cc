@@ -12,8 +12,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "launch/fork.h"
 #include "launch/stop.h"
+}
+
 #include "support/processes.h"
 
 namespace

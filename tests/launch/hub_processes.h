@@ -10,7 +10,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "launch/hub.h"
+}
+
 #include "support/processes.h"
 
 namespace processes

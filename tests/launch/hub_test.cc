@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "launch/hub_processes.h"
+extern "C" {
 #include "launch/wire.h"
+}
+
+#include "launch/hub_processes.h"
 
 namespace
 {

@@ -9,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "launch/launch.h"
+}
+
 #include "support/processes.h"
 
 namespace

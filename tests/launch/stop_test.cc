@@ -9,7 +9,10 @@
 #include <string>
 #include <thread>
 
+extern "C" {
 #include "launch/stop.h"
+}
+
 #include "support/processes.h"
 
 namespace

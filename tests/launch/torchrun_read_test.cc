@@ -6,7 +6,10 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "launch/torchrun.h"
+}
+
 #include "support/processes.h"
 
 namespace

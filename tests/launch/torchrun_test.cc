@@ -14,8 +14,11 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "launch/rendezvous.h"
 #include "launch/torchrun.h"
+}
+
 #include "support/processes.h"
 
 namespace

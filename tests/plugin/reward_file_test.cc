@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "plugin/online/reward_file.h"
+}
 
 namespace
 {

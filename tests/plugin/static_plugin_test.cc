@@ -9,7 +9,10 @@
 
 #include <gmock/gmock.h>
 
+extern "C" {
 #include "core/policy/ledger.h"
+}
+
 #include "support/static_plugin.h"
 
 using namespace static_plugin;

@@ -12,13 +12,16 @@
 #include <sstream>
 #include <string>
 
+extern "C" {
 #include "core/dtype.h"
 #include "core/policy/policy.h"
-#include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/policy_file.h"
 #include "report/table.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <vector>
 
+extern "C" {
 #include "launch/hub.h"
+}
 
 // All ranks run what follows the constructor, in the same order: this process
 // is rank 0.  In the destructor the others end, with 0 if nothing of their test

@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+extern "C" {
 #include "analyse/compare.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace measured

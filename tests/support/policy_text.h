@@ -9,7 +9,10 @@
 
 #include <gtest/gtest.h>
 
+extern "C" {
 #include "core/policy/policy.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace policy_text

@@ -15,7 +15,9 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "launch/world.h"
+}
 
 namespace processes
 {

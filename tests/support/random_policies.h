@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+extern "C" {
 #include "core/names.h"
+}
+
 #include "support/policy_text.h"
 
 namespace policy_text

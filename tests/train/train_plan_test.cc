@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "train/train.h"
 #include "train/train_data.h"
 #include "train/train_matrix.h"
 #include "train/train_plan.h"
 #include "train/train_scale.h"
+}
 
 namespace
 {

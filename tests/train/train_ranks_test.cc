@@ -1,6 +1,9 @@
 // Training on four ranks, over Gloo: what each mode must have in common with
 // one rank, and overflow.
+extern "C" {
 #include "device/module.h"
+}
+
 #include "support/forked_ranks.h"
 #include "train/train_runs.h"
 

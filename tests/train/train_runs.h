@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/cpu/engine_cpu.h"
 #include "train/train.h"
 #include "train/trainer.h"
+}
 
 // 3 layers, which hold several buckets.
 inline const stp_train_model kSmallModel = {"small", 3, {11, 16, 9, 5}};

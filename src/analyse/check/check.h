@@ -10,10 +10,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_check_kind {
     STP_CHECK_DEAD,      /* earlier rules of its pair match all that it does */
     STP_CHECK_SHADOWED,  /* so do earlier rules of pairs that NCCL always has */
@@ -100,7 +96,4 @@ enum stp_status stp_check_fix(const char *csv, size_t len,
 
 void stp_findings_free(struct stp_findings *findings);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CHECK_H */

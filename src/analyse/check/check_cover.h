@@ -11,10 +11,6 @@
 
 #include "core/policy/policy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_side {
     STP_SIDE_BYTES,
     STP_SIDE_BYTES_PER_RANK,
@@ -59,7 +55,4 @@ enum stp_cover stp_box_cover(const struct stp_box *box,
                              const struct stp_box *const *by, size_t n,
                              bool *used_ret, uint64_t *budget);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CHECK_COVER_H */

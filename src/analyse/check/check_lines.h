@@ -11,10 +11,6 @@
 #include "core/policy/policy_columns.h"
 #include "core/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Where a walk through the text is, and its current line. */
 struct stp_policy_lines {
     const char *next, *end;
@@ -42,7 +38,4 @@ const struct stp_field *
 stp_policy_lines_field(const struct stp_policy_lines *lines,
                        const char *column);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CHECK_LINES_H */

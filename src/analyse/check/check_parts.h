@@ -12,10 +12,6 @@
 #include "analyse/check/check_cover.h"
 #include "core/policy/policy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_check_state {
     const struct stp_policy *policy;
     size_t n; /* rules */
@@ -55,7 +51,4 @@ enum stp_status stp_check_gap(struct stp_check_state *c, size_t i);
 enum stp_status stp_check_machine(struct stp_check_state *c,
                                   const char *machine_path);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CHECK_PARTS_H */

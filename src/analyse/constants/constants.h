@@ -20,10 +20,6 @@
 #include "analyse/compare.h"
 #include "core/policy/constants.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_constants_terms {
     const char *machine_path; /* of the recorded machine whose model it is */
     const char *nccl;         /* its version, "2.28" to "2.30" and patches; "":
@@ -82,7 +78,4 @@ bool stp_constants_fit_helps(const struct stp_constants_fit *fit);
 
 void stp_constants_fit_free(struct stp_constants_fit *fit);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ANALYSE_CONSTANTS_H */

@@ -13,10 +13,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_contract_verdict {
     STP_CONTRACT_OK,
     STP_CONTRACT_FAIL,
@@ -77,7 +73,4 @@ size_t stp_contract_count(const struct stp_contract *contract,
 /* "ok", "FAIL" or "skip". */
 const char *stp_contract_verdict_name(enum stp_contract_verdict verdict);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CONTRACT_H */

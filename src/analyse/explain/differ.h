@@ -7,10 +7,6 @@
 #include "analyse/explain/explain.h"
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What one of the two does in a range. */
 struct stp_differing {
     struct stp_pick pick;
@@ -53,7 +49,4 @@ enum stp_status stp_differ(const struct stp_explanation *first,
 
 void stp_differences_free(struct stp_differences *differences);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DIFFER_H */

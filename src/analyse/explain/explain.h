@@ -8,10 +8,6 @@
 #include "core/status.h"
 #include "mock_nccl.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_decider {
     STP_DECIDER_NCCL,   /* table and channels were left as NCCL made them */
     STP_DECIDER_RULE,   /* the plugin did what a line of the policy says */
@@ -68,7 +64,4 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
 
 void stp_explanation_free(struct stp_explanation *explanation);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_EXPLAIN_H */

@@ -7,10 +7,6 @@
 #include "analyse/explain/explain.h"
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What runs, and how long that takes. */
 struct stp_why_run {
     struct stp_pick pick;
@@ -73,7 +69,4 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
  * on. */
 const char *stp_override_name(size_t i);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_WHY_H */

@@ -7,10 +7,6 @@
 #include "analyse/replay/trace.h"
 #include "mock_ranks.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_replay_options {
     const char *machine_path; /* as mock_machine_load() takes it */
     const char *plugin;       /* as NCCL_TUNER_PLUGIN */
@@ -68,7 +64,4 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
 
 void stp_replay_free(struct stp_replay *replay);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPLAY_H */

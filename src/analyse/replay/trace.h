@@ -42,10 +42,6 @@
 #include "core/status.h"
 #include "mock_nccl.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_expect_kind { STP_EXPECT_ANYTHING, STP_EXPECT_AUTO, STP_EXPECT_PAIR };
 
 struct stp_expect {
@@ -95,7 +91,4 @@ enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
 
 void stp_trace_free(struct stp_trace *trace);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRACE_H */

@@ -15,10 +15,6 @@
 #include "core/status.h"
 #include "mock_job.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_LEARN_FIRST = 1000, /* steps, and calls of a key, that are looked at as
                                the time of learning */
@@ -104,7 +100,4 @@ enum stp_status stp_learn(const struct stp_learn_job *job,
                           struct stp_learned *learned_ret,
                           struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEARN_H */

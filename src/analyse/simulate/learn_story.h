@@ -10,10 +10,6 @@
 
 #include "mock_job.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_STORY_QUIET = 50,  /* calls without a change, before a re-test */
     STP_STORY_RETEST = 16, /* calls of a re-test at most */
@@ -43,7 +39,4 @@ void stp_learn_story_call(struct stp_learn_story *story,
                           const struct mock_run *run, bool has_time,
                           bool is_end);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEARN_STORY_H */

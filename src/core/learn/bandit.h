@@ -23,10 +23,6 @@
 #include "core/policy/policy.h"
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_BANDIT_KEYS = 128, /* of a communicator; further ones are NCCL's */
     STP_BANDIT_ARMS = 32,  /* of a key */
@@ -202,7 +198,4 @@ struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
 int stp_bandit_find_arm(struct stp_bandit *bandit, unsigned key,
                         const struct stp_bandit_arm *arm);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_BANDIT_H */

@@ -16,10 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_CONFIRM_BLOCK = 8,   /* steps */
     STP_CONFIRM_PAIRS = 640, /* at most */
@@ -64,7 +60,4 @@ void stp_confirm_gain(const struct stp_confirm *confirm, double *gain_ret,
  * what the pairs vary; UINT64_MAX before there are two. */
 uint64_t stp_confirm_needed(const struct stp_confirm *confirm);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CONFIRM_H */

@@ -18,10 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_CLOCK_WINDOW = 32, /* calls of a window */
     STP_CLOCK_WINDOWS = 8, /* that are looked at */
@@ -81,7 +77,4 @@ void stp_rank_times_add(struct stp_rank_times *all,
  */
 double stp_rank_times_us(const struct stp_rank_times *all, bool at_most);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_GPU_CLOCK_H */

@@ -28,10 +28,6 @@
 #include "core/learn/confirm.h"
 #include "core/learn/ring.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Those of STEPTUNE_OBJECTIVE. */
 enum stp_learn_objective {
     STP_LEARN_AUTO,
@@ -122,7 +118,4 @@ struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,
                                             unsigned key);
 const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEARNER_H */

@@ -26,10 +26,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_PERIOD_MAX = 1024, /* calls of a step */
 };
@@ -81,7 +77,4 @@ uint64_t stp_period_pauses(const struct stp_period *period);
  */
 uint64_t stp_period_steps_needed(double stddev_us, double saved_us);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PERIOD_H */

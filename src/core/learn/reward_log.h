@@ -12,10 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_REWARD_LINE = 256 }; /* bytes of a line; longer ones are bad */
 
 struct stp_reward {
@@ -46,7 +42,4 @@ void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
 /* The file begins anew: what came of a line is dropped. */
 void stp_reward_log_restart(struct stp_reward_log *log);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REWARD_LOG_H */

@@ -10,10 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_RING_SIZE = 1024, /* a power of two */
     STP_RING_SPARE = 16,  /* of it, that calls leave to what must not be lost */
@@ -54,7 +50,4 @@ bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret);
 /* How many were lost so far. */
 uint64_t stp_ring_lost(const struct stp_ring *ring);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_RING_H */

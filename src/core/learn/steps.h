@@ -14,10 +14,6 @@
 
 #include "core/learn/period.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_STEPS_KINDS = 1 << 16 }; /* kinds are below this */
 
 struct stp_steps; /* opaque */
@@ -36,7 +32,4 @@ unsigned stp_steps_calls(const struct stp_steps *steps);
 /* How many calls of a step are of this kind; 0 while no step is known. */
 unsigned stp_steps_share(const struct stp_steps *steps, unsigned kind);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STEPS_H */

@@ -37,10 +37,6 @@
 #include "core/status.h"
 #include "nccl_tuner_abi.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_N_CONSTANTS = sizeof(ncclTunerConstants_v5_t) / sizeof(double),
     STP_MAX_CONSTANTS_FILE = 1 << 20, /* bytes */
@@ -89,7 +85,4 @@ void stp_constants_apply(const struct stp_constants *constants,
 /* A hash of what is set to what, whatever its order and spelling.  Never 0. */
 uint64_t stp_constants_hash(const struct stp_constants *constants);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CONSTANTS_H */

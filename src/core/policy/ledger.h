@@ -14,10 +14,6 @@
 
 #include "core/policy/policy.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define STP_LEDGER_MAGIC "stpldgr1" /* without its NUL */
 
 enum {
@@ -66,7 +62,4 @@ bool stp_ledger_is_valid(const struct stp_ledger *ledger, size_t size);
 void stp_ledger_count(struct stp_ledger *ledger, int coll, uint64_t n_bytes,
                       const struct stp_choice *choice);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEDGER_H */

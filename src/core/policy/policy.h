@@ -58,10 +58,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_MAX_CHANNELS = 64,    /* NCCL's MAXCHANNELS */
     STP_MAX_LINE = 4096,      /* bytes in a line, without the line end */
@@ -211,7 +207,4 @@ bool stp_compiled_lookup(const struct stp_compiled *compiled,
 uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
                                  uint64_t n_bytes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_POLICY_H */

@@ -12,10 +12,6 @@
 #include "core/status.h"
 #include "core/text.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum {
     STP_N_COLUMNS = 14,
     STP_N_PLAIN_COLUMNS = 10,  /* of a file without a header: the first ones */
@@ -76,7 +72,4 @@ struct stp_shown {
 };
 const char *stp_show(const struct stp_field *field, struct stp_shown *shown);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_POLICY_COLUMNS_H */

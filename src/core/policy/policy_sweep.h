@@ -13,10 +13,6 @@
 #include "core/status.h"
 #include "nccl_tuner_abi.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What a lookup needs of a rule. */
 struct stp_candidate {
     uint32_t line;
@@ -58,7 +54,4 @@ enum stp_status stp_sweep(const struct stp_policy *policy,
 /* Frees what the segments point to. */
 void stp_segments_free(struct stp_segments *segments);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_POLICY_SWEEP_H */

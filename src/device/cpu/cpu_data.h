@@ -7,10 +7,6 @@
 #include "device/device.h"
 #include "device/transport.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A rank of many, and room for the largest collective.  Begin with all zero. */
 struct stp_cpu_buffers {
     unsigned rank;
@@ -60,7 +56,4 @@ uint64_t stp_cpu_data_count_wrong(const struct stp_collective *what,
                                   const struct stp_cpu_buffers *buffers,
                                   uint64_t seed);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_DATA_H */

@@ -10,10 +10,6 @@
 #include "device/device.h"
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Bytes alike on all hosts, so that ranks can exchange them. */
 struct stp_cpu_host {
     char name[64];
@@ -55,7 +51,4 @@ unsigned stp_cpu_hosts_threads(const struct stp_cpu_host *hosts, unsigned n,
 enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,
                                   uint64_t nbytes, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_HOST_H */

@@ -9,10 +9,6 @@
 
 #include "device/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Room for what sixteen-bit matrices widen to.  Begin with all zero. */
 struct stp_cpu_scratch {
     float *matrix[3];
@@ -46,7 +42,4 @@ void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
                   void *to);
 void stp_cpu_scale(int type, uint64_t n, double factor, void *x);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_MATH_H */

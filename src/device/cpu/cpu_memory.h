@@ -9,10 +9,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Zero but for the first three to begin with. */
 struct stp_cpu_memory {
     uint64_t budget;  /* bytes that this rank may take */
@@ -29,7 +25,4 @@ enum stp_status stp_cpu_memory_take(struct stp_cpu_memory *m, uint64_t nbytes,
                                     struct stp_error *err);
 void stp_cpu_memory_release(struct stp_cpu_memory *m);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_MEMORY_H */

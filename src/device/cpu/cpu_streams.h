@@ -13,10 +13,6 @@
 
 #include "device/program.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Who does the work. */
 struct stp_cpu_worker {
     /* Runs a collective, a product, an elementwise kernel or a task, in the
@@ -48,7 +44,4 @@ enum stp_status stp_cpu_streams_run(const struct stp_program *program,
                                     const struct stp_cpu_worker *worker,
                                     double *us_ret, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_STREAMS_H */

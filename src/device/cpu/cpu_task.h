@@ -7,10 +7,6 @@
 #include "device/cpu/cpu_math.h"
 #include "device/span.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_cpu_task_kind {
     STP_CPU_ZERO,
     STP_CPU_PRODUCT,
@@ -51,7 +47,4 @@ enum stp_status stp_cpu_task_run(const struct stp_cpu_task *task,
                                  struct stp_cpu_scratch *scratch,
                                  struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_TASK_H */

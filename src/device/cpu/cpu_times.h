@@ -8,10 +8,6 @@
 
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* When the events of a run were, on all ranks.  Begin with all zero; free 'us'
  * with free(). */
 struct stp_cpu_times {
@@ -43,7 +39,4 @@ double stp_cpu_times_span(const struct stp_cpu_times *times);
 void stp_cpu_find_who_died(const struct stp_world *world,
                            struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_TIMES_H */

@@ -9,10 +9,6 @@
 #include "device/cpu/cpu_task.h"
 #include "device/span.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All zero to begin with; free with stp_spans_free(&trace->spans). */
 struct stp_cpu_trace {
     bool on;
@@ -39,7 +35,4 @@ enum stp_status stp_cpu_trace_end(struct stp_cpu_trace *trace,
                                   struct stp_spans *spans,
                                   struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_TRACE_H */

@@ -8,10 +8,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Room for the longest vectors seen.  Begin with all zero. */
 struct stp_cpu_vectors {
     float *x;
@@ -32,7 +28,4 @@ void stp_cpu_vectors_run(const struct stp_cpu_vectors *vectors,
 
 void stp_cpu_vectors_free(struct stp_cpu_vectors *vectors);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CPU_VECTORS_H */

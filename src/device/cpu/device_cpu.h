@@ -16,10 +16,6 @@
 #include "device/module.h"
 #include "device/transport.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Opens the processes of options->world as a device, connected by 'transport'.
  * STP_ERR_RANGE for what only NCCL has (several ranks a process, plugins, CUDA
@@ -32,7 +28,4 @@ enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
                                     struct stp_device *device_ret,
                                     struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DEVICE_CPU_H */

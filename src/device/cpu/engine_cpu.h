@@ -11,10 +11,6 @@
 #include "device/engine.h"
 #include "device/transport.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Opens the one rank of this process.  A world of one moves no data: its
  * 'transport' may be NULL.  STP_ERR_RANGE for what only NCCL has (several ranks
@@ -25,7 +21,4 @@ enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
                                     struct stp_engine *engine_ret,
                                     struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ENGINE_CPU_H */

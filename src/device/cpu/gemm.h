@@ -6,10 +6,6 @@
 
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Room for the matrices of the largest product seen.  Begin with all zero. */
 struct stp_gemm_room {
     void *matrix[3];
@@ -32,7 +28,4 @@ void stp_gemm_run(const struct stp_gemm_room *room,
 
 void stp_gemm_room_free(struct stp_gemm_room *room);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_GEMM_H */

@@ -24,10 +24,13 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/cpu/device_cpu.h"
 #include "device/cpu/engine_cpu.h"
 #include "device/cpu/reduce.h"
 #include "device/module.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace

@@ -6,10 +6,6 @@
 
 #include "launch/world.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Starts MPI, once in a process, and makes the world of its ranks; a process
  * that nobody launched is alone in it.  Closing it ends MPI, which waits for
@@ -25,7 +21,4 @@ const void *stp_mpi_world_comm(const struct stp_world *world);
 /* Fills *err with what MPI says about 'code', which is not MPI_SUCCESS. */
 enum stp_status stp_mpi_fail(int code, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MPI_WORLD_H */

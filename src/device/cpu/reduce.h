@@ -8,10 +8,6 @@
 
 #include "core/dtype.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* out[i] = a[i] OP b[i] for 'n' elements.  'out' may be 'a' or 'b', but not
  * overlap them otherwise. */
 typedef void (*stp_reduce)(void *out, const void *a, const void *b, size_t n);
@@ -26,7 +22,4 @@ stp_reduce stp_reduce_function(int type, int op);
 /* Divides 'n' sums by 'ranks', for an average: integers towards zero. */
 void stp_reduce_divide(int type, void *data, size_t n, unsigned ranks);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REDUCE_H */

@@ -1,5 +1,7 @@
 // C++ for its demangler alone.
+extern "C" {
 #include "device/cuda/cuda_name.h"
+}
 
 #include <cxxabi.h>
 #include <stdio.h>

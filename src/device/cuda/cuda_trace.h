@@ -19,10 +19,6 @@
 #include "device/device.h"
 #include "device/span.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All zero to begin with. */
 struct stp_cuda_trace {
     bool on;
@@ -58,7 +54,4 @@ enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
  * this trace is on one of its own.  From the thread that launches. */
 void stp_cuda_trace_range(struct stp_cuda_trace *trace, const char *name);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CUDA_TRACE_H */

@@ -1,4 +1,6 @@
+extern "C" {
 #include "device/cuda/kernels.h"
+}
 
 namespace
 {

@@ -11,10 +11,6 @@
 
 #include "device/pattern.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Writes elements 0 to n - 1 of what 'rank' gives. */
 cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
                             void *data, uint64_t n, cudaStream_t stream);
@@ -34,7 +30,4 @@ cudaError_t stp_kernel_count_wrong(const struct stp_pattern *pattern,
 cudaError_t stp_kernel_elementwise(const float *x, float *y, uint64_t n,
                                    cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_KERNELS_H */

@@ -15,10 +15,6 @@
 
 #include "device/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Loads all of them on the current device. */
 cudaError_t stp_train_kernels_load(void);
 
@@ -70,7 +66,4 @@ struct stp_train_epilogue {
 cudaError_t stp_train_epilogue(const struct stp_train_epilogue *what,
                                cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_KERNELS_H */

@@ -6,7 +6,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+extern "C" {
 #include "device/cuda/train_kernels.h"
+}
 
 namespace
 {

@@ -16,10 +16,6 @@
 
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_device_mock_options {
     const char *machine_path; /* a folder as mock_machine_load() takes it */
     const char *plugin;       /* as NCCL_TUNER_PLUGIN; NULL for none */
@@ -34,7 +30,4 @@ enum stp_status
 stp_device_mock_open(const struct stp_device_mock_options *options,
                      struct stp_device *device_ret, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DEVICE_MOCK_H */

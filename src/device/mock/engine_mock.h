@@ -14,10 +14,6 @@
 
 #include "device/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_engine_mock_options {
     const char *machine_path; /* a folder as mock_machine_load() takes it */
     unsigned n_ranks;   /* 0: the machine's; another number has no recorded
@@ -33,7 +29,4 @@ enum stp_status
 stp_engine_mock_open(const struct stp_engine_mock_options *options,
                      struct stp_engine *engine_ret, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ENGINE_MOCK_H */

@@ -6,10 +6,6 @@
 
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct mock_machine; /* mock_nccl.h */
 
 /* A time, and how much it is worth: STP_SOURCE_RECORDED, INTERPOLATED or
@@ -56,7 +52,4 @@ uint64_t stp_mock_memory(const struct mock_machine *machine);
 struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
                                              uint64_t n_bytes);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MOCK_COMPUTE_H */

@@ -16,10 +16,6 @@
 #include "device/program.h"
 #include "mock_nccl.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What comes of a note when it runs. */
 struct stp_mock_part {
     struct mock_run run;             /* of a collective; of a group its largest
@@ -73,7 +69,4 @@ void stp_mock_program_free(struct stp_mock_program *p);
 /* The collective as mock NCCL is called with it. */
 struct mock_call stp_mock_call(const struct stp_collective *what);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MOCK_PROGRAM_H */

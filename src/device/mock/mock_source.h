@@ -7,13 +7,6 @@
 #include "device/source.h"
 #include "mock_nccl.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_source stp_mock_source(enum mock_time_source source);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MOCK_SOURCE_H */

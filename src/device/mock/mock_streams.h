@@ -10,10 +10,6 @@
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_task_kind {
     STP_TASK_COLLECTIVE,
     STP_TASK_COMPUTE,
@@ -50,7 +46,4 @@ double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
                        stp_task_slowdown slowdown, void *user, double *event_us,
                        struct stp_task_time *times_ret);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MOCK_STREAMS_H */

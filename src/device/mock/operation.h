@@ -7,17 +7,10 @@
 #ifndef STP_OPERATION_H
 #define STP_OPERATION_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct mock_call; /* mock_nccl.h */
 
 /* Sets what a type and an operation of core/dtype.h mean for the call's
  * collective: element_size, kind, no_nvls, no_pat and fp8. */
 void stp_set_operation(struct mock_call *call, int type, int op);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_OPERATION_H */

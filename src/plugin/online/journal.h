@@ -8,10 +8,6 @@
 
 #include "plugin/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The columns.  t_us is of the host's clock, bytes of the first message of its
  * kind; value is what the event says (core/learn/learner.h), in units of
  * 'unit': us, ms (of a reward file), calls or steps; empty where there is no
@@ -38,7 +34,4 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learned *what);
 void stp_journal_flush(struct stp_journal *journal);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_JOURNAL_H */

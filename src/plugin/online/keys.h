@@ -11,10 +11,6 @@
 
 #include "core/learn/bandit.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_KEYS_SLOTS = 512 }; /* a power of two, well above the keys */
 
 struct stp_keys {
@@ -31,7 +27,4 @@ struct stp_keys {
 unsigned stp_keys_find(struct stp_keys *keys, int coll, uint64_t n_bytes,
                        bool *is_new_ret);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_KEYS_H */

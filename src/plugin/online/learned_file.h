@@ -10,10 +10,6 @@
 
 #include "plugin/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The first line of such a file. */
 #define STP_LEARNED_MAGIC "# steptune-online: learned while jobs ran"
 
@@ -35,7 +31,4 @@ enum stp_status stp_learned_save(const char *path,
                                  const struct stp_shape *shape,
                                  struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEARNED_FILE_H */

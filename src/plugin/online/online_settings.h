@@ -37,10 +37,6 @@
 #include "core/learn/learner.h"
 #include "plugin/settings.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_online_settings {
     struct stp_learner_rules rules;
     bool is_frozen;
@@ -63,7 +59,4 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
 const char *stp_online_base(const struct stp_online_settings *online,
                             const struct stp_plugin_settings *settings);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ONLINE_SETTINGS_H */

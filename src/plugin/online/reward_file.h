@@ -14,10 +14,6 @@
 #include "core/learn/reward_log.h"
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_reward_file; /* opaque */
 
 enum {
@@ -50,7 +46,4 @@ stp_reward_file_log(const struct stp_reward_file *file);
 /* Bytes of backlog that were left out. */
 uint64_t stp_reward_file_skipped(const struct stp_reward_file *file);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REWARD_FILE_H */

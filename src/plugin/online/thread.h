@@ -6,10 +6,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_thread; /* opaque */
 
 /* Calls 'look' every 'ms' milliseconds.  Takes no signals.  STP_ERR_NOMEM. */
@@ -21,7 +17,4 @@ enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
  * started it, where it does not run, it only frees. */
 void stp_thread_stop(struct stp_thread *thread);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_THREAD_H */

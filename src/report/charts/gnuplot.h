@@ -8,10 +8,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_plot_format {
     STP_PLOT_PNG,
     STP_PLOT_SVG,
@@ -43,7 +39,4 @@ enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err);
 enum stp_status stp_gnuplot_run(const char *program, FILE *script,
                                 const char *path, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_GNUPLOT_H */

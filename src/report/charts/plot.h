@@ -13,10 +13,6 @@
 #include "analyse/curves.h"
 #include "report/charts/gnuplot.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_plot_kind {
     STP_PLOT_BUSBW,           /* bus bandwidth against size, of a collective */
     STP_PLOT_LATENCY,         /* time against size, of a collective */
@@ -65,7 +61,4 @@ enum stp_status stp_plot_save(const struct stp_curves *curves,
                               enum stp_plot_format format, const char *gnuplot,
                               const char *path, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PLOT_H */

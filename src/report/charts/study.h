@@ -8,10 +8,6 @@
 
 #include "analyse/curves.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All return STP_OK or STP_ERR_NOMEM. */
 
 /* Markdown: a row a curve and size. */
@@ -27,7 +23,4 @@ enum stp_status stp_study_write_summary(const struct stp_curves *curves,
 enum stp_status stp_study_write_analysis(const struct stp_curves *curves,
                                          FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_STUDY_H */

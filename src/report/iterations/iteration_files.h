@@ -20,10 +20,6 @@
 
 #include "analyse/iterations.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* All that there is to write. */
 struct stp_iteration_report {
     const char *made_by; /* the first line of what has comments */
@@ -72,7 +68,4 @@ enum stp_status
 stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
                           struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ITERATION_FILES_H */

@@ -16,10 +16,6 @@
 #include "report/charts/gnuplot.h"
 #include "report/iterations/iteration_files.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Draws all of them into the folder with 'gnuplot' (NULL: as it is found); see
  * stp_gnuplot_run().  *n_ret is how many. */
 enum stp_status
@@ -28,7 +24,4 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *gnuplot, size_t *n_ret,
                          struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_ITERATION_PLOTS_H */

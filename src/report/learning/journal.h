@@ -9,10 +9,6 @@
 
 #include "core/learn/learner.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_JOURNAL_MAX = 1 << 30 }; /* bytes of a file */
 
 /* A line.  Gains are 0 where there is none, and may be infinite. */
@@ -60,7 +56,4 @@ enum stp_status stp_journal_load(const char *path, size_t from,
 
 void stp_journal_free(struct stp_journal_lines *lines);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPORT_JOURNAL_H */

@@ -8,10 +8,6 @@
 
 #include "analyse/simulate/learn.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A row a learner; 'learned' has as many as 'learners'.  Then a row a kind of
  * message, with what plugins came to. */
 enum stp_status stp_print_learned(const struct stp_learner *learners,
@@ -24,7 +20,4 @@ enum stp_status stp_print_learned_json(const struct stp_learn_job *job,
                                        size_t n, FILE *fp,
                                        struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPORT_LEARN_H */

@@ -8,10 +8,6 @@
 
 #include "report/learning/journal.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What became of a message. */
 enum stp_learning_verdict {
     STP_LEARNING_UNTRIED,   /* NCCL's own choice ran, and nothing else */
@@ -91,7 +87,4 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEARNING_H */

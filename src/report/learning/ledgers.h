@@ -10,10 +10,6 @@
 #include "core/status.h"
 #include "report/learning/learning.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Of all communicators of a job, on all ranks of this host. */
 struct stp_ledgers {
     struct stp_ledger *all;
@@ -47,7 +43,4 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                        const struct stp_learning_setting *setting, FILE *fp,
                        struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_LEDGERS_H */

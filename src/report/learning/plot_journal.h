@@ -9,10 +9,6 @@
 #include "report/charts/gnuplot.h"
 #include "report/learning/learning.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_journal_plot_kind {
     STP_JOURNAL_REGRET, /* time lost against the best arm, over time */
     STP_JOURNAL_ARMS,   /* share of calls of each arm, over calls */
@@ -46,7 +42,4 @@ enum stp_status stp_journal_plot_save(const struct stp_journal_plot *plot,
                                       const char *gnuplot, const char *path,
                                       struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PLOT_JOURNAL_H */

@@ -25,10 +25,6 @@
 
 #include "analyse/best.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Whether the header is of such a CSV. */
 bool stp_best_csv_is(const char *text, size_t len);
 
@@ -54,7 +50,4 @@ enum stp_status stp_best_policy_save(const struct stp_best *best,
 enum stp_status stp_best_print_json(const struct stp_best *best, FILE *fp,
                                     struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_BEST_CSV_H */

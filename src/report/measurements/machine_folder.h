@@ -13,10 +13,6 @@
 #include "bench/iterate.h"
 #include "report/folder.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_machine_record {
     struct stp_device_info info;
     const char *made_by; /* "steptune 0.1.0 record" */
@@ -53,7 +49,4 @@ size_t stp_machine_n_times(const struct stp_machine_record *record);
 
 void stp_machine_record_free(struct stp_machine_record *record);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MACHINE_FOLDER_H */

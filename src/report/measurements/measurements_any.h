@@ -6,10 +6,6 @@
 
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Reads the file 'path' into *data, which is empty: our CSV, our JSON or
  * nccl-tests' text, told by what is in it.  'coll' is for text that does not
@@ -20,7 +16,4 @@ enum stp_status stp_measurements_load_any(const char *path, int coll,
                                           struct stp_dataset *data,
                                           struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MEASUREMENTS_ANY_H */

@@ -51,10 +51,6 @@
 
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Bytes of the largest file that is read. */
 #define STP_MEASUREMENTS_MAX ((size_t)1 << 30)
 
@@ -101,7 +97,4 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MEASUREMENTS_CSV_H */

@@ -14,10 +14,6 @@
 
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Reads the 'len' bytes at 'text' into *data, which is empty.  STP_ERR_SYNTAX
  * with line and column if it is not JSON, and with the row and its key if a
@@ -27,7 +23,4 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
                                            struct stp_dataset *data,
                                            struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MEASUREMENTS_JSON_H */

@@ -7,10 +7,6 @@
 #include "bench/measurement.h"
 #include "core/csv.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* What the row being read lacks until its line is whole. */
 struct stp_parsed {
     struct stp_measurement m;
@@ -34,7 +30,4 @@ void stp_parsed_begin(struct stp_parsed *row, unsigned line);
 enum stp_status stp_parsed_finish(struct stp_parsed *row,
                                   struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_MEASUREMENTS_ROW_H */

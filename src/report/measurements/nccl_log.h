@@ -15,10 +15,6 @@
 #include "core/status.h"
 #include "device/arm.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* "AllReduce: 1048576 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..23}", or
  * "1048576 Bytes -> Algo 1 proto 0 time 25.1" of older versions. */
 struct stp_nccl_ran {
@@ -57,7 +53,4 @@ bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
                        unsigned line, int coll, uint64_t n_bytes,
                        unsigned n_ranks, int *algo_ret, int *proto_ret);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_NCCL_LOG_H */

@@ -22,10 +22,6 @@
 #include "bench/measurement.h"
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- writing, piece by piece ---- */
 
 /* What the lines at the top say of a run. */
@@ -121,7 +117,4 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    struct stp_dataset *data,
                                    struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_NCCL_TEXT_H */

@@ -17,10 +17,6 @@
 
 #include "bench/measurement.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * Appends the rows of the 'len' bytes at 'text' to *data, its passes as further
  * rounds of 'arm', or if that is NULL of the arm that is found.  Runs of
@@ -35,7 +31,4 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
                                   struct stp_dataset *data,
                                   struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_NCCL_TEXT_ARM_H */

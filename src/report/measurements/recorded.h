@@ -8,10 +8,6 @@
 
 #include "report/measurements/machine_folder.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_recorded {
     const struct stp_machine_record *record;
     const char *path;               /* of the folder */
@@ -29,7 +25,4 @@ void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp);
 enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
                                         FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_RECORDED_H */

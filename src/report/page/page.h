@@ -12,10 +12,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Paths of files; each may be NULL, but not all measurements. */
 struct stp_page_sources {
     const char *policy;
@@ -47,7 +43,4 @@ enum stp_status
 stp_page_save_and_say_json(const struct stp_page_sources *sources,
                            const char *path, FILE *said, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PAGE_H */

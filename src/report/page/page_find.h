@@ -8,10 +8,6 @@
 
 #include "report/page/page.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum { STP_PAGE_PATH = 4096, STP_PAGE_N_SOURCES = 6 };
 
 /* The files by what they are; "" for none.  In the order of struct
@@ -39,7 +35,4 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
 void stp_page_found_sources(const struct stp_page_found *found,
                             struct stp_page_sources *sources_ret);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PAGE_FIND_H */

@@ -10,10 +10,6 @@
 #include "analyse/verify.h"
 #include "report/page/page.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- what was read ---- */
 
 /* A policy file. */
@@ -228,7 +224,4 @@ enum stp_status stp_page_write_method(const struct stp_page_data *data,
 extern const char stp_page_style[];
 extern const char stp_page_script[];
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_PAGE_PARTS_H */

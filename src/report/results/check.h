@@ -9,10 +9,6 @@
 
 #include "analyse/check/check.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* How many findings are left: all, or those that have no fix if 'fixed' says
  * that these were done. */
 struct stp_check_count {
@@ -30,7 +26,4 @@ enum stp_status stp_print_findings_json(const struct stp_findings *findings,
                                         const char *path, bool fixed, FILE *fp,
                                         struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPORT_CHECK_H */

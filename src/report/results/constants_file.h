@@ -9,10 +9,6 @@
 
 #include "analyse/constants/constants.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_constants_origin {
     const struct stp_dataset *data; /* what they were fitted to */
     const char *made_by;            /* the first comment line */
@@ -45,7 +41,4 @@ stp_print_constants_fit_json(const struct stp_constants_fit *fit,
                              const struct stp_constants_origin *origin,
                              FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_CONSTANTS_FILE_H */

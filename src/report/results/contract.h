@@ -8,10 +8,6 @@
 
 #include "analyse/contract/contract.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* A line a check: verdict, name, and what there is to say; then how many. */
 void stp_print_contract(const struct stp_contract *contract, FILE *fp);
 
@@ -19,7 +15,4 @@ void stp_print_contract(const struct stp_contract *contract, FILE *fp);
 enum stp_status stp_print_contract_json(const struct stp_contract *contract,
                                         FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPORT_CONTRACT_H */

@@ -9,10 +9,6 @@
 
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_symptom_level {
     STP_SYMPTOM_OK,
     STP_SYMPTOM_NOTE,    /* worth knowing */
@@ -53,7 +49,4 @@ void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp);
 enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *diagnosis,
                                          FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_DIAGNOSIS_H */

@@ -9,10 +9,6 @@
 
 #include "analyse/explain/differ.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_differences_report {
     const struct stp_differences *differences;
     const char *first; /* the two, by their paths */
@@ -29,7 +25,4 @@ enum stp_status
 stp_print_differences_json(const struct stp_differences_report *report,
                            FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPORT_DIFFER_H */

@@ -8,10 +8,6 @@
 
 #include "analyse/explain/explain.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /*
  * The ranges as CSV, behind a comment on machine and sizes, in *text_ret, to be
  * freed with free().  A policy's lines are not in it: what decides the same is
@@ -54,7 +50,4 @@ enum stp_status
 stp_print_golden_change_json(const struct stp_golden_change *change,
                              const char *path, FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_GOLDEN_H */

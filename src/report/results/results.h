@@ -14,10 +14,6 @@
 #include "analyse/steadiness.h"
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* analyse/replay/trace.h, analyse/replay/replay.h */
 struct stp_trace;
 struct stp_replay;
@@ -88,7 +84,4 @@ enum stp_status stp_print_replay_json(const struct stp_trace *trace,
                                       const struct stp_replay *replay, FILE *fp,
                                       struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_RESULTS_H */

@@ -10,10 +10,6 @@
 #include "analyse/derive.h"
 #include "device/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The policy for collectives beside compute. */
 struct stp_tune_overlap {
     const char *policy_path;
@@ -53,7 +49,4 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
                                       FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TUNE_REPORT_H */

@@ -8,10 +8,6 @@
 
 #include "analyse/explain/why.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct stp_why_report {
     const struct stp_why *why;
     const char *machine; /* its name */
@@ -26,7 +22,4 @@ enum stp_status stp_print_why(const struct stp_why_report *report, FILE *fp,
 enum stp_status stp_print_why_json(const struct stp_why_report *report,
                                    FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_REPORT_WHY_H */

@@ -14,10 +14,6 @@
 
 #include "device/engine.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Prints spans sorted by begin.  STP_ERR_NOMEM. */
 enum stp_status stp_trace_print(const struct stp_spans *spans,
                                 const struct stp_engine_info *info, FILE *fp,
@@ -34,7 +30,4 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
                                const struct stp_engine_info *info,
                                const char *folder, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRACE_JSON_H */

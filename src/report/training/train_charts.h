@@ -27,10 +27,6 @@
 #include "report/charts/gnuplot.h"
 #include "report/training/train_results.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 enum stp_train_chart_kind {
     STP_TRAIN_BY_PRECISION,
     STP_TRAIN_SCALING,
@@ -110,7 +106,4 @@ enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
 /* Whether the file at 'path' begins as one of results does. */
 bool stp_train_results_begin(const char *path);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_CHARTS_H */

@@ -22,10 +22,6 @@
 #include "report/training/train_results.h"
 #include "train/train.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* One training; owns none of it. */
 struct stp_train_report {
     const struct stp_train_config *config;
@@ -63,7 +59,4 @@ char *stp_train_file_path(const char *folder, const char *gpu);
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_JSON_H */

@@ -14,10 +14,6 @@
 #include "core/stats.h"
 #include "core/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define STP_TRAIN_NCCL "nccl" /* the tuner that is none */
 
 /*
@@ -128,7 +124,4 @@ enum stp_status stp_train_gain(const struct stp_train_runs *runs,
                                struct stp_gain *gain_ret,
                                struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_RESULTS_H */

@@ -8,10 +8,6 @@
 
 #include "report/training/train_results.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* Of one run, epoch by epoch. */
 void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 
@@ -23,7 +19,4 @@ void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
 #endif /* STP_TRAIN_SUMMARY_H */

@@ -10,8 +10,11 @@
 
 #include <gmock/gmock.h>
 
+extern "C" {
 #include "analyse/check/check.h"
 #include "analyse/check/check_cover.h"
+}
+
 #include "support/random_policies.h"
 
 using namespace policy_text;

@@ -6,7 +6,9 @@
 
 #include <gmock/gmock.h>
 
+extern "C" {
 #include "analyse/check/check.h"
+}
 
 using testing::ElementsAreArray;
 using testing::HasSubstr;

@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/constants/constants.h"
 #include "core/dtype.h"
 #include "device/mock/operation.h"
+}
+
 #include "mock_nccl.h"
 
 namespace

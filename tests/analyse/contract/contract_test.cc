@@ -10,8 +10,10 @@
 #include <set>
 #include <string>
 
+extern "C" {
 #include "analyse/contract/contract.h"
 #include "report/results/contract.h"
+}
 
 namespace
 {

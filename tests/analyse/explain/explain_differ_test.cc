@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/explain/differ.h"
 #include "core/names.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace

@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "nccl_tuner_abi.h"
+extern "C" {
 #include "report/results/golden.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

@@ -10,8 +10,10 @@
 #include <map>
 #include <string>
 
+extern "C" {
 #include "analyse/explain/why.h"
 #include "core/names.h"
+}
 
 namespace
 {

@@ -4,9 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 
+extern "C" {
 #include "analyse/simulate/learn.h"
 #include "analyse/simulate/learn_story.h"
 #include "report/learning/learn.h"
+}
+
 #include "support/mock_test.h"
 
 using namespace mock_test;

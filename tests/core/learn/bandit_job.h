@@ -8,7 +8,10 @@
 
 #include <gtest/gtest.h>
 
+extern "C" {
 #include "core/learn/bandit.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace bandit_job

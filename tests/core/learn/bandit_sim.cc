@@ -6,7 +6,9 @@
 #include <cstring>
 #include <stdexcept>
 
+extern "C" {
 #include "core/rng.h"
+}
 
 namespace bandit_sim
 {

@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/learn/bandit.h"
+}
+
 #include "mock_nccl.h"
 
 namespace bandit_sim

@@ -13,8 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "core/learn/bandit_sim.h"
+extern "C" {
 #include "core/names.h"
+}
+
+#include "core/learn/bandit_sim.h"
 
 namespace
 {

@@ -4,8 +4,10 @@
 
 #include <cmath>
 
+extern "C" {
 #include "core/learn/confirm.h"
 #include "core/rng.h"
+}
 
 namespace
 {

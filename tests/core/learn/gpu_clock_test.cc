@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/learn/gpu_clock.h"
+}
 
 namespace
 {

@@ -13,8 +13,11 @@
 #include <set>
 #include <vector>
 
-#include "core/learn/bandit_job.h"
+extern "C" {
 #include "core/learn/learner.h"
+}
+
+#include "core/learn/bandit_job.h"
 
 namespace learner_job
 {

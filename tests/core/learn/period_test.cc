@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/learn/period.h"
 #include "core/rng.h"
+}
 
 static void PrintTo(const stp_step &s, std::ostream *out)
 {

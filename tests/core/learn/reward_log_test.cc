@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/learn/reward_log.h"
 #include "core/names.h"
 #include "core/rng.h"
+}
 
 namespace
 {

@@ -3,7 +3,9 @@
 
 #include <thread>
 
+extern "C" {
 #include "core/learn/ring.h"
+}
 
 namespace
 {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <vector>
 
+extern "C" {
 #include "core/learn/steps.h"
 #include "core/rng.h"
+}
 
 namespace
 {

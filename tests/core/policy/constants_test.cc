@@ -11,7 +11,9 @@
 #include <tuple>
 #include <vector>
 
+extern "C" {
 #include "core/policy/constants.h"
+}
 
 namespace
 {

@@ -5,7 +5,10 @@
 #include <memory>
 #include <vector>
 
+extern "C" {
 #include "core/policy/ledger.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace

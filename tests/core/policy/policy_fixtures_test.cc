@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/names.h"
+}
+
 #include "support/policy_text.h"
 
 using namespace policy_text;

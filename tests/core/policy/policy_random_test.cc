@@ -10,7 +10,10 @@
 
 #include <gmock/gmock.h>
 
+extern "C" {
 #include "core/names.h"
+}
+
 #include "support/random_policies.h"
 
 using namespace policy_text;

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <utility>
 
+extern "C" {
 #include "device/cpu/cpu_host.h"
+}
 
 namespace
 {

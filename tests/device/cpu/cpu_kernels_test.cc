@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/cpu/cpu_vectors.h"
 #include "device/cpu/gemm.h"
+}
 
 namespace
 {

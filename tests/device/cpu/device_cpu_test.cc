@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/cpu/cpu_times.h"
 #include "device/cpu/device_cpu.h"
+}
+
 #include "device/cpu/planned_transport.h"
 #include "nccl_tuner_abi.h"
 

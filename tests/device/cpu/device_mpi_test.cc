@@ -2,7 +2,9 @@
 // all of them run the same tests.
 #include "device/device_contract.h"
 
+extern "C" {
 #include "device/module.h"
+}
 
 namespace
 {

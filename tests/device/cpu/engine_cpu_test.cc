@@ -1,10 +1,16 @@
 // CPUs as an engine: the contract on one rank and over Gloo, and refusals.
+extern "C" {
 #include "device/cpu/engine_cpu.h"
+}
+
 #include "device/cpu/planned_transport.h"
 #include "device/engine_contract.h"
 
 #ifdef STP_GLOO_MODULE
+extern "C" {
 #include "device/module.h"
+}
+
 #include "support/forked_ranks.h"
 #endif
 

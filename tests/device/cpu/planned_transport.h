@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/transport.h"
+}
 
 struct Plan {
     std::vector<uint64_t> wrong; // elements to spoil

@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/cpu/reduce.h"
 #include "device/pattern.h"
+}
 
 namespace
 {

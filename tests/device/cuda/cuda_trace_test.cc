@@ -1,5 +1,7 @@
 // Traces of GPUs, from records of a libcupti that is played.
+extern "C" {
 #include "device/cuda/cuda_trace.h"
+}
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -9,7 +11,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/cuda/cuda_name.h"
+}
 
 namespace
 {

@@ -8,8 +8,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/rng.h"
 #include "device/mock/device_mock.h"
+}
+
 #include "support/mock_folder.h"
 
 constexpr unsigned kMain = STP_STREAM_MAIN;

@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "device/mock/device_mock_streams.h"
+extern "C" {
 #include "device/mock/mock_streams.h"
+}
+
+#include "device/mock/device_mock_streams.h"
 
 namespace
 {

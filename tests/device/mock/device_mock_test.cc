@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "device/mock/device_mock.h"
+}
+
 #include "nccl_tuner_abi.h"
 
 namespace

@@ -1,6 +1,8 @@
 // A recorded machine as an engine: the contract, exact virtual times, training
 // and its trace.
+extern "C" {
 #include "device/mock/engine_mock.h"
+}
 
 #include <cjson/cJSON.h>
 #include <cmath>
@@ -9,12 +11,15 @@
 #include <map>
 #include <set>
 
+extern "C" {
 #include "analyse/overlap.h"
-#include "device/engine_contract.h"
 #include "device/mock/mock_compute.h"
-#include "mock_nccl.h"
 #include "report/training/trace_json.h"
 #include "train/train.h"
+}
+
+#include "device/engine_contract.h"
+#include "mock_nccl.h"
 
 namespace
 {

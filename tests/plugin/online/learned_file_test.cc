@@ -9,9 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+extern "C" {
 #include "core/policy/policy.h"
-#include "nccl_tuner_abi.h"
 #include "plugin/online/learned_file.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

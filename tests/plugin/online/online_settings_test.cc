@@ -6,8 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "nccl_tuner_abi.h"
+extern "C" {
 #include "plugin/online/online_settings.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

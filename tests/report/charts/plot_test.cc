@@ -8,7 +8,9 @@
 #include <fstream>
 #include <sstream>
 
+extern "C" {
 #include "report/charts/plot.h"
+}
 
 namespace
 {

@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "analyse/curves.h"
-#include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
+}
+
+#include "nccl_tuner_abi.h"
 #include "support/written.h"
 
 namespace plots

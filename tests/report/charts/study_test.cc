@@ -1,7 +1,9 @@
 // What is said of a study: tables and sentences.
 #include "report/charts/plots.h"
 
+extern "C" {
 #include "report/charts/study.h"
+}
 
 namespace
 {

@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+extern "C" {
 #include "core/rng.h"
 #include "report/iterations/iteration_plots.h"
+}
 
 namespace
 {

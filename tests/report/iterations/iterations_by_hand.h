@@ -17,9 +17,12 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/dtype.h"
-#include "nccl_tuner_abi.h"
 #include "report/iterations/iteration_files.h"
+}
+
+#include "nccl_tuner_abi.h"
 #include "support/written.h"
 
 namespace by_hand

@@ -1,5 +1,7 @@
 // Journals of jobs that learned: what is read, and what it comes to.
+extern "C" {
 #include "report/learning/journal.h"
+}
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <string>
 
+extern "C" {
 #include "report/learning/learning.h"
+}
 
 namespace journals
 {

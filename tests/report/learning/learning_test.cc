@@ -1,14 +1,19 @@
 // What a job learned, by its journal: verdicts, tables and plots.
+extern "C" {
 #include "report/learning/learning.h"
+}
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+extern "C" {
+#include "report/learning/plot_journal.h"
+}
+
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
-#include "report/learning/plot_journal.h"
 #include "support/written.h"
 
 namespace

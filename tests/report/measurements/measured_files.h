@@ -9,9 +9,11 @@
 #include <cstdlib>
 #include <string>
 
+extern "C" {
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_json.h"
 #include "report/results/results.h"
+}
 
 class Measured : public testing::Test
 {

@@ -5,7 +5,10 @@
 #include <cstring>
 #include <string>
 
+extern "C" {
 #include "core/dtype.h"
+}
+
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measured_files.h"
 

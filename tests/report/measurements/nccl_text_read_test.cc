@@ -4,9 +4,12 @@
 
 #include <string>
 
+extern "C" {
 #include "core/dtype.h"
-#include "nccl_tuner_abi.h"
 #include "report/measurements/nccl_text.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

@@ -9,9 +9,12 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "core/dtype.h"
-#include "nccl_tuner_abi.h"
 #include "report/measurements/nccl_text.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

@@ -8,9 +8,12 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
 #include "report/page/page_find.h"
+}
+
 #include "support/measured_data.h"
 
 namespace

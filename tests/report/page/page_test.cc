@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "nccl_tuner_abi.h"
+extern "C" {
 #include "report/html.h"
 #include "report/page/page_parts.h"
+}
+
+#include "nccl_tuner_abi.h"
 
 namespace
 {

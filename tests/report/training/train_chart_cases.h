@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+extern "C" {
 #include "report/training/train_charts.h"
+}
+
 #include "report/training/train_made_up.h"
 
 namespace made_up

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "report/training/train_results.h"
+}
 
 namespace made_up
 {

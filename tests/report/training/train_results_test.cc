@@ -9,8 +9,11 @@
 #include <string>
 #include <vector>
 
+extern "C" {
 #include "report/training/train_json.h"
 #include "report/training/train_summary.h"
+}
+
 #include "report/training/tuned_engine.h"
 #include "support/written.h"
 

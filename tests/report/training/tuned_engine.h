@@ -8,7 +8,9 @@
 #include <map>
 #include <string>
 
+extern "C" {
 #include "device/engine.h"
+}
 
 // One of two ranks in a time of its own: a collective takes 5 us, and by the
 // plugin 4; all else takes none.
