@@ -29,12 +29,12 @@ enum stp_status stp_published_join(uint64_t comm_id, size_t n_ranks,
     enum stp_status status;
 
     if (n_ranks < 1 || n_ranks > STP_BOARD_RANKS)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "%zu ranks cannot agree on a host: expected 1 to %d",
                         n_ranks, STP_BOARD_RANKS);
     p = calloc(1, sizeof(*p));
     if (p == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_segment_join(&key, value, &p->segment, &p->turn.rank, err);
     if (status != STP_OK) {
         free(p);

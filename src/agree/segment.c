@@ -49,7 +49,7 @@ static struct {
 static enum stp_status cannot(struct stp_error *err, const char *what,
                               const char *path, int error)
 {
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s %s: %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s %s: %s", what, path,
                     strerror(error));
 }
 
@@ -216,7 +216,7 @@ static enum stp_status add(const char *path, const struct stp_segment_key *key,
     enum stp_status status;
 
     if (segment == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     segment->n_ranks = key->n_ranks;
     segment->n_mapped = HEADER_BYTES + key->n_bytes;
     snprintf(segment->path, sizeof(segment->path), "%s", path);

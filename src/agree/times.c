@@ -34,7 +34,7 @@ enum stp_status stp_times_join(uint64_t comm_id, size_t n_ranks,
     enum stp_status status;
 
     if (t == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_segment_join(&key, 1, &t->segment, &t->row, err);
     if (status != STP_OK) {
         free(t);

@@ -117,7 +117,7 @@ enum stp_status stp_best_check(const struct stp_best_rows *rows,
     row twice = NULL;
 
     if (sorted == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 1; i < rows->n_rows && twice == NULL; i++)
         if (order_sizes(sorted[i - 1], sorted[i]) == 0 &&
             order_arms(sorted[i - 1], sorted[i]) == 0)
@@ -125,11 +125,12 @@ enum stp_status stp_best_check(const struct stp_best_rows *rows,
     free(sorted);
     if (twice == NULL)
         return STP_OK;
-    return stp_fail(err, STP_ERR_SYNTAX, twice->line, 1,
-                    "%s of %" PRIu64 " bytes with %s/%s once more, expected "
-                    "one row an arm and size",
-                    stp_coll_name(twice->calls.coll), twice->n_bytes,
-                    stp_algo_name(twice->algo), stp_proto_name(twice->proto));
+    return stp_fail_at(
+        err, STP_ERR_SYNTAX, twice->line, 1,
+        "%s of %" PRIu64
+        " bytes with %s/%s once more, expected one row an arm and size",
+        stp_coll_name(twice->calls.coll), twice->n_bytes,
+        stp_algo_name(twice->algo), stp_proto_name(twice->proto));
 }
 
 /* Puts the fastest arm of each size into 'points'; returns how many sizes. */
@@ -183,7 +184,7 @@ enum stp_status stp_best_derive(const struct stp_best_rows *rows,
     if (sorted == NULL || out.points == NULL || out.rules == NULL) {
         free(sorted);
         stp_best_free(&out);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     make_rules(out.points, find_points(sorted, rows->n_rows, out.points), &out);
     free(sorted);

@@ -190,9 +190,9 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
 static enum stp_status refuse(row m, struct stp_error *err)
 {
     return stp_fail(
-        err, STP_ERR_SYNTAX, 0, 0,
-        "%s%s%s of %" PRIu64 " bytes%s has no row of NCCL's own "
-        "choice (auto) to compare with",
+        err, STP_ERR_SYNTAX,
+        "%s%s%s of %" PRIu64
+        " bytes%s has no row of NCCL's own choice (auto) to compare with",
         m->work.mode == STP_MODE_ALONE ? "" : stp_mode_name(m->work.mode),
         m->work.mode == STP_MODE_ALONE ? "" : " of ", stp_coll_name(m->coll),
         m->n_bytes, m->in_place ? " in place" : "");
@@ -242,7 +242,7 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     out.points = calloc(data->n_rows + 1, sizeof(*out.points));
     out.arms = calloc(data->n_rows + 1, sizeof(*out.arms));
     if (!sort_rows(data, &s) || out.points == NULL || out.arms == NULL)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     else
         status = compare_sorted(&s, &out, err);
     free(s.rows);

@@ -150,7 +150,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
 
     if (entries == NULL || scratch == NULL || out.curves == NULL ||
         out.points == NULL)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     else
         make_all(sets, names, entries, n, &out, scratch);
     free(entries);

@@ -74,11 +74,11 @@ static enum stp_status refuse_mixture(const struct stp_comparisons *all,
         p.in_place = all->points[i].in_place;
         if (same_rules(&p, &all->points[i]) &&
             !stp_point_alike(&p, &all->points[i]))
-            return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                            "%s was measured with several types, operations or "
-                            "roots, expected one of each: no rule can tell "
-                            "them apart",
-                            stp_coll_name(p.coll));
+            return stp_fail(
+                err, STP_ERR_RANGE,
+                "%s was measured with several types, operations or roots, "
+                "expected one of each: no rule can tell them apart",
+                stp_coll_name(p.coll));
     }
     return STP_OK;
 }
@@ -178,7 +178,7 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         return status;
     out.rules = calloc(comparisons->n_points + 1, sizeof(*out.rules));
     if (out.rules == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     derive_all(comparisons, terms, &out);
     if (terms->extrapolate)
         extrapolate(comparisons, &out);

@@ -223,11 +223,12 @@ static enum stp_status sum_setting(struct summing *s, const struct entry *e,
         &s->out.settings[s->out.n_settings++];
 
     if (e->m->arm.kind != STP_ARM_AUTO)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                        "%s of %s of %" PRIu64 " bytes has no row of NCCL's "
-                        "own choice (auto) to compare with",
-                        stp_mode_name(e->m->work.mode),
-                        stp_coll_name(e->m->coll), e->m->n_bytes);
+        return stp_fail(
+            err, STP_ERR_SYNTAX,
+            "%s of %s of %" PRIu64
+            " bytes has no row of NCCL's own choice (auto) to compare with",
+            stp_mode_name(e->m->work.mode), stp_coll_name(e->m->coll),
+            e->m->n_bytes);
     begin_setting(s, e, run_length(e, n, order_arms), setting);
     for (size_t i = 0; i < n; setting->n_arms++) {
         size_t n_rows = run_length(&e[i], n - i, order_arms);
@@ -281,7 +282,7 @@ stp_summarise_iterations(const struct stp_iterations *iterations,
         sort_entries(iterations, &s);
         status = sum_all(&s, err);
     } else {
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     }
     free(s.entries);
     free(s.pool);

@@ -27,7 +27,7 @@ int stp_objective_from_name(const char *word, size_t len)
 
 static enum stp_status no_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 /* ---- selecting ---- */
@@ -52,15 +52,15 @@ static enum stp_status refuse(const struct stp_dataset *data,
                               struct stp_error *err)
 {
     if (objective == STP_OBJECTIVE_ITERATION)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no times of iterations, expected those of `steptune "
                         "iterate`: all %zu are of collectives alone",
                         data->n_rows);
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                    "no times of collectives alone, expected those of "
-                    "`steptune sweep`: all %zu are of iterations, which are "
-                    "for the objective iteration",
-                    data->n_rows);
+    return stp_fail(
+        err, STP_ERR_RANGE,
+        "no times of collectives alone, expected those of `steptune sweep`: "
+        "all %zu are of iterations, which are for the objective iteration",
+        data->n_rows);
 }
 
 enum stp_status stp_objective_select(const struct stp_dataset *data,

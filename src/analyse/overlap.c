@@ -66,7 +66,7 @@ enum stp_status stp_overlap_of_spans(const struct stp_spans *spans,
     size_t n_comm = 0;
 
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < spans->n; i++) {
         const struct stp_span *s = &spans->all[i];
         const struct stp_interval interval = {s->begin_us, s->end_us};

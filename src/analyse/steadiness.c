@@ -112,7 +112,7 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
     double half;
 
     if (values == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     count_rounds(pooled, &s);
     sum_spread(each, values, &s);
     sum_drift(each, values, &s);

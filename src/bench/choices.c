@@ -12,7 +12,7 @@ static enum stp_status add(struct stp_choices *choices,
             realloc(choices->rows, n * sizeof(*more));
 
         if (more == NULL)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            return stp_nomem(err);
         choices->rows = more;
         choices->capacity = n;
     }
@@ -26,7 +26,7 @@ static enum stp_status cannot_tell(const struct stp_device *device,
     struct stp_device_info info;
 
     device->ops->info(device->self, &info);
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "%s%s%s does not tell %s: that takes NCCL 2.27 or later, "
                     "through its tuner and profiler interfaces",
                     info.backend, info.nccl[0] != '\0' ? " " : "", info.nccl,
@@ -86,7 +86,7 @@ enum stp_status stp_choices_record(const struct stp_device *device,
             if (status == STP_OK && progress != NULL &&
                 !progress(user, ++done, total))
                 status =
-                    stp_fail(err, STP_ERR_STOPPED, 0, 0,
+                    stp_fail(err, STP_ERR_STOPPED,
                              "stopped after %zu of %zu choices", done, total);
         }
     return status;

@@ -51,7 +51,7 @@ struct loop {
 
 static enum stp_status no_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 static struct stp_layer layer_of(const struct loop *l)
@@ -255,9 +255,9 @@ static enum stp_status report_turns(struct loop *l, size_t n)
     l->n_done += n;
     if (l->progress == NULL || l->progress(l->user, l->n_done, l->n_total))
         return STP_OK;
-    return stp_fail(
-        l->err, STP_ERR_STOPPED, 0, 0, "stopped after %zu of %zu rounds",
-        l->n_done / l->plan->arms->n, l->n_total / l->plan->arms->n);
+    return stp_fail(l->err, STP_ERR_STOPPED, "stopped after %zu of %zu rounds",
+                    l->n_done / l->plan->arms->n,
+                    l->n_total / l->plan->arms->n);
 }
 
 static enum stp_status measure_arms(struct loop *l, unsigned round)

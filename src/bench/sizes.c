@@ -19,7 +19,7 @@ enum stp_status stp_sizes_add(struct stp_sizes *sizes, uint64_t size,
     if (i > 0 && sizes->size[i - 1] == size)
         return STP_OK;
     if (sizes->n == STP_MAX_SIZES)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0, "more than %d message sizes",
+        return stp_fail(err, STP_ERR_LIMIT, "more than %d message sizes",
                         STP_MAX_SIZES);
     memmove(&sizes->size[i + 1], &sizes->size[i],
             (sizes->n - i) * sizeof(sizes->size[0]));
@@ -35,12 +35,11 @@ enum stp_status stp_sizes_add_geometric(struct stp_sizes *sizes, uint64_t begin,
     enum stp_status status = STP_OK;
 
     if (begin < 1 || begin > end || !(factor > 1))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "sizes from %llu to %llu by %g, expected at least 1 "
-                        "byte, the end not below the begin, and a factor "
-                        "above 1",
-                        (unsigned long long)begin, (unsigned long long)end,
-                        factor);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "sizes from %llu to %llu by %g, expected at least 1 byte, the end "
+            "not below the begin, and a factor above 1",
+            (unsigned long long)begin, (unsigned long long)end, factor);
     for (double s = (double)begin; s <= (double)end && status == STP_OK;
          s *= factor) {
         uint64_t size = (uint64_t)s;
@@ -59,12 +58,12 @@ enum stp_status stp_sizes_add_steps(struct stp_sizes *sizes, uint64_t begin,
     enum stp_status status = STP_OK;
 
     if (begin < 1 || begin > end || step < 1)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "sizes from %llu to %llu by steps of %llu, expected at "
-                        "least 1 byte, the end not below the begin, and a step "
-                        "of at least 1",
-                        (unsigned long long)begin, (unsigned long long)end,
-                        (unsigned long long)step);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "sizes from %llu to %llu by steps of %llu, expected at least 1 "
+            "byte, the end not below the begin, and a step of at least 1",
+            (unsigned long long)begin, (unsigned long long)end,
+            (unsigned long long)step);
     for (uint64_t s = begin; status == STP_OK; s += step) {
         status = stp_sizes_add(sizes, s, grain, err);
         if (end - s < step)

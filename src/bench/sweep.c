@@ -245,7 +245,7 @@ static enum stp_status add_row(struct sweep *s,
     row->source = lane->ran.source;
     row->n_wrong = lane->n_wrong;
     if (stp_dataset_add(s->data, row) != STP_OK)
-        return stp_fail(s->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(s->err);
     return STP_OK;
 }
 
@@ -373,7 +373,7 @@ static enum stp_status measure_all(struct sweep *s, stp_sweep_progress progress,
             if (status != STP_OK)
                 return status;
             if (progress != NULL && !progress(user, ++done, total))
-                return stp_fail(s->err, STP_ERR_STOPPED, 0, 0,
+                return stp_fail(s->err, STP_ERR_STOPPED,
                                 "stopped after %zu of %zu sizes", done, total);
         }
     return STP_OK;
@@ -396,7 +396,7 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
     enum stp_status status = STP_ERR_NOMEM;
 
     if (s == NULL)
-        return stp_fail(err, status, 0, 0, "out of memory");
+        return stp_fail(err, status, "out of memory");
     *s = (struct sweep){.device = device,
                         .plan = plan,
                         .n_launches = plan->graph > 0 ? plan->graph : 1,
@@ -413,7 +413,7 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
         if (status == STP_OK)
             status = measure_all(s, progress, user);
     } else
-        stp_fail(err, status, 0, 0, "out of memory");
+        stp_fail(err, status, "out of memory");
     free(s->sample_us);
     free(s);
     return status;

@@ -104,7 +104,7 @@ static enum stp_status save(const char *path, const struct text *text,
 
     snprintf(kept, sizeof(kept), "%s.orig", path);
     if (link(path, kept) != 0)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
+        return stp_fail(err, STP_ERR_IO,
                         "cannot keep the original as '%.160s': %s", kept,
                         strerror(errno));
     status = replace(path, text, err);
@@ -124,7 +124,7 @@ static enum stp_status fix(const struct options *o, const struct text *text,
     if (stp_count_findings(findings, true).n_fixed == 0)
         return STP_OK;
     if (!stp_absolute_path(o->policy, path))
-        return stp_fail(err, STP_ERR_IO, 0, 0, "is not there any more");
+        return stp_fail(err, STP_ERR_IO, "is not there any more");
     status = stp_check_fix(text->csv, text->len, findings, &fixed.csv,
                            &fixed.len, err);
     if (status != STP_OK)

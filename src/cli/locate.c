@@ -64,7 +64,7 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
         if (find(path, here, "../" STP_MACHINES_DIR, on) && is_directory(path))
             return STP_OK;
     }
-    return stp_fail(err, STP_ERR_IO, 0, 0,
+    return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "
                     "machine.csv or the name of one in %.80s",
                     on, set != NULL ? set : STP_MACHINES_DIR);
@@ -85,9 +85,8 @@ static enum stp_status find_library(const char *folder, const char *name,
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         if (find(path, here, places[i], file))
             return STP_OK;
-    return stp_fail(err, STP_ERR_IO, 0, 0,
-                    "no %s in %s%s%s beside this program", file, places[0],
-                    one ? "" : " or ", one ? "" : places[1]);
+    return stp_fail(err, STP_ERR_IO, "no %s in %s%s%s beside this program",
+                    file, places[0], one ? "" : " or ", one ? "" : places[1]);
 }
 
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],

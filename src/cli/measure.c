@@ -168,7 +168,7 @@ enum stp_status stp_make_plan(const struct stp_device *device,
     };
     choose_counts(&info, measure, &plan_ret->plan);
     if (measure->root >= info.n_ranks)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "root %u, expected one of the %u ranks, from 0",
                         measure->root, info.n_ranks);
     for (size_t c = 0; c < plan_ret->plan.n_colls && status == STP_OK; c++)

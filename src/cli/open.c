@@ -71,7 +71,7 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
     char path[STP_CLI_PATH];
 
     if (o->run != NULL && o->run->backend != NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "--backend %s does not run on '%s', expected --on cuda "
                         "for nccl, and --on cpu for gloo and mpi",
                         o->run->backend, on);
@@ -92,7 +92,7 @@ static enum stp_status load_module(const struct stp_world *world, int module,
     if (stp_find_module(modules[module].module, path, err) == STP_OK)
         status = stp_module_open(path, module_ret, err);
     else
-        status = stp_fail(err, STP_ERR_NOTHING, 0, 0,
+        status = stp_fail(err, STP_ERR_NOTHING,
                           "no steptune-%s.so in lib/steptune beside this "
                           "program: it is built where %s is installed",
                           modules[module].module, modules[module].needs);
@@ -142,9 +142,8 @@ static enum stp_status open_recorded_engine(const struct stp_open_options *o,
     char path[STP_CLI_PATH];
 
     if (o->run->backend != NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "--backend %s does not run on '%s'", o->run->backend,
-                        o->machine->on);
+        return stp_fail(err, STP_ERR_RANGE, "--backend %s does not run on '%s'",
+                        o->run->backend, o->machine->on);
     if (stp_find_machine(o->machine->on, path, err) != STP_OK)
         return STP_ERR_NOTHING;
     options.machine_path = path;
@@ -171,7 +170,7 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
     if (status != STP_OK)
         return status;
     if (opened->open_engines == NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no training over %s, expected --on cpu or cuda",
                         opened->name);
     return opened->open_engines(&options, engines_ret, err);

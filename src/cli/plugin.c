@@ -17,14 +17,13 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
     int failed;
 
     if (mock_machine_load(machine_path, &machine) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     failed = setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
     mock_machine_free(machine);
     if (policy != NULL)
         failed |= setenv("NCCL_TUNER_CONFIG_FILE", policy, 1);
     failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
-    return failed ? stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory")
-                  : STP_OK;
+    return failed ? stp_nomem(err) : STP_OK;
 }
 
 int stp_load_plugin_policy(const char *command, const char *path, bool ours,

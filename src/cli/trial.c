@@ -28,7 +28,7 @@ enum stp_status stp_trial_environment(const char *path, const char *gpu,
         setenv("STEPTUNE_GPU", gpu, 1) == 0 &&
         unsetenv("NCCL_WORKLOAD_OVERLAP") == 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "cannot set the environment");
+    return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
 }
 
 int stp_trial_open(const char *command, const char *path,
@@ -110,8 +110,8 @@ enum stp_status stp_trial_prove(const char *path,
     enum stp_status status;
 
     if (n < 0 || n >= (int)sizeof(proof))
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "the path '%.60s...' is too long", path);
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        path);
     status = stp_file_begin(proof, &file, err);
     if (status != STP_OK)
         return status;
@@ -186,7 +186,7 @@ enum stp_status stp_trial_add_unseen(const struct stp_device *device,
         return status;
     ends = calloc(2 * stp_policy_size(policy) + 1, sizeof(*ends));
     if (ends == NULL)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++)
         status =
             add_unseen(policy, plan->colls[c],

@@ -22,7 +22,7 @@ static int shown(const struct stp_field *f)
 
 static enum stp_status no_memory(const struct reader *r)
 {
-    return stp_fail(r->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(r->err);
 }
 
 static const struct stp_csv_column *find_column(const struct reader *r,
@@ -52,9 +52,9 @@ static enum stp_status refuse_column(const struct reader *r,
     for (size_t i = 0; i < r->format->n_columns && len < sizeof(names); i++)
         len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
                                 i > 0 ? ", " : "", r->format->columns[i].name);
-    return stp_fail(r->err, STP_ERR_SYNTAX, r->line, f->column,
-                    "header with '%.*s', expected each at most once of %s",
-                    shown(f), f->s, names);
+    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f->column,
+                       "header with '%.*s', expected each at most once of %s",
+                       shown(f), f->s, names);
 }
 
 static enum stp_status read_header(struct reader *r, const struct stp_field *f,
@@ -70,9 +70,9 @@ static enum stp_status read_header(struct reader *r, const struct stp_field *f,
     for (size_t i = 0; i < r->format->n_columns; i++)
         if (r->format->columns[i].required &&
             !has_column(r, &r->format->columns[i]))
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, 1,
-                            "header without the column %s",
-                            r->format->columns[i].name);
+            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
+                               "header without the column %s",
+                               r->format->columns[i].name);
     return STP_OK;
 }
 
@@ -82,17 +82,17 @@ static enum stp_status read_row(struct reader *r, const struct stp_field *f,
     void *row = NULL;
 
     if (n != r->n_order)
-        return stp_fail(r->err, STP_ERR_SYNTAX, r->line, 1,
-                        "%zu fields, expected %zu as in the header", n,
-                        r->n_order);
+        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
+                           "%zu fields, expected %zu as in the header", n,
+                           r->n_order);
     row = r->format->begin_row(r->user, r->line);
     if (row == NULL)
         return no_memory(r);
     for (size_t i = 0; i < n; i++)
         if (!r->order[i]->read(&f[i], row))
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, f[i].column,
-                            "%s '%.*s', expected %s", r->order[i]->name,
-                            shown(&f[i]), f[i].s, r->order[i]->expected);
+            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f[i].column,
+                               "%s '%.*s', expected %s", r->order[i]->name,
+                               shown(&f[i]), f[i].s, r->order[i]->expected);
     r->n_rows++;
     return r->format->end_row != NULL ? r->format->end_row(r->user, row, r->err)
                                       : STP_OK;
@@ -131,8 +131,8 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
     }
     if (status == STP_OK && r.n_rows == 0)
         status =
-            stp_fail(err, STP_ERR_SYNTAX, r.line, 0,
-                     "no %s, expected a header line and rows", format->what);
+            stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
+                        "no %s, expected a header line and rows", format->what);
     return status;
 }
 

@@ -3,19 +3,44 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
-                         unsigned line, unsigned column, const char *fmt, ...)
+static enum stp_status error_fill(struct stp_error *err,
+                                  enum stp_status status, unsigned line,
+                                  unsigned column, const char *fmt, va_list va)
 {
-    va_list va;
-
     if (err == NULL)
         return status;
     err->line = line;
     err->column = column;
-    va_start(va, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, va);
+    return status;
+}
+
+enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
+                         const char *fmt, ...)
+{
+    va_list va;
+
+    va_start(va, fmt);
+    status = error_fill(err, status, 0, 0, fmt, va);
     va_end(va);
     return status;
+}
+
+enum stp_status stp_fail_at(struct stp_error *err, enum stp_status status,
+                            unsigned line, unsigned column, const char *fmt,
+                            ...)
+{
+    va_list va;
+
+    va_start(va, fmt);
+    status = error_fill(err, status, line, column, fmt, va);
+    va_end(va);
+    return status;
+}
+
+enum stp_status stp_nomem(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOMEM, "out of memory");
 }
 
 void stp_error_string(const struct stp_error *err, const char *path, char *buf,

@@ -38,8 +38,15 @@ struct stp_error {
  * with "return stp_fail(...)".  A text that is too long is cut.
  */
 enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
-                         unsigned line, unsigned column, const char *fmt, ...)
-    STP_PRINTF(5, 6);
+                         const char *fmt, ...) STP_PRINTF(3, 4);
+
+/* Like stp_fail(), but says which line and column of a file are to blame. */
+enum stp_status stp_fail_at(struct stp_error *err, enum stp_status status,
+                            unsigned line, unsigned column, const char *fmt,
+                            ...) STP_PRINTF(5, 6);
+
+/* stp_fail() for an allocation that failed: STP_ERR_NOMEM, "out of memory". */
+enum stp_status stp_nomem(struct stp_error *err);
 
 /*
  * Writes "PATH:LINE:COLUMN: TEXT" into 'buf', leaving out what is 0, as

@@ -196,7 +196,7 @@ static enum stp_status read_all(FILE *fp, size_t max, char **text_ret,
 
             if (bigger == NULL) {
                 free(text);
-                return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+                return stp_nomem(err);
             }
             text = bigger;
         }
@@ -212,12 +212,11 @@ static enum stp_status read_all(FILE *fp, size_t max, char **text_ret,
     }
     free(text);
     if (len > max)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "is larger than %zu bytes, the most that is read", max);
     if (errno == EISDIR)
-        return stp_fail(err, STP_ERR_IO, 0, 0, "is a directory");
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot be read: %s",
-                    strerror(errno));
+        return stp_fail(err, STP_ERR_IO, "is a directory");
+    return stp_fail(err, STP_ERR_IO, "cannot be read: %s", strerror(errno));
 }
 
 enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
@@ -227,7 +226,7 @@ enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
     enum stp_status status;
 
     if (fp == NULL)
-        return stp_fail(err, STP_ERR_IO, 0, 0, "cannot be opened: %s",
+        return stp_fail(err, STP_ERR_IO, "cannot be opened: %s",
                         strerror(errno));
     status = read_all(fp, max, text_ret, len_ret, err);
     fclose(fp);

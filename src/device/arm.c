@@ -82,8 +82,7 @@ static enum stp_status add(struct stp_arms *arms, const struct stp_arm *arm,
         if (stp_arm_equal(&arms->arm[i], arm))
             return STP_OK;
     if (arms->n == STP_MAX_ARMS)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0, "more than %d arms",
-                        STP_MAX_ARMS);
+        return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms->arm[arms->n++] = *arm;
     return STP_OK;
 }
@@ -181,12 +180,12 @@ static enum stp_status add_word(struct stp_arms *arms,
         return add_all(arms, err);
     if (!stp_arm_from_name(word->s, word->len, &arm) ||
         arm.kind == STP_ARM_PLUGIN)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, word->column,
-                        "arm '%.*s', expected auto, auto2, all or "
-                        "ALGORITHM/PROTOCOL/CHANNELS or a part of it, with one "
-                        "of %s, one of %s, and 1 to %d",
-                        (int)word->len, word->s, stp_algo_names(),
-                        stp_proto_names(), STP_MAX_CHANNELS);
+        return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,
+                           "arm '%.*s', expected auto, auto2, all or "
+                           "ALGORITHM/PROTOCOL/CHANNELS or a part of it, with "
+                           "one of %s, one of %s, and 1 to %d",
+                           (int)word->len, word->s, stp_algo_names(),
+                           stp_proto_names(), STP_MAX_CHANNELS);
     return add(arms, &arm, err);
 }
 
@@ -198,8 +197,7 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
     enum stp_status status = STP_OK;
 
     if (n > STP_MAX_ARMS)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0, "more than %d arms",
-                        STP_MAX_ARMS);
+        return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms_ret->n = 1;
     arms_ret->arm[0] = auto_arm;
     for (size_t i = 0; i < n && status == STP_OK; i++)
@@ -219,9 +217,9 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
         int channels;
 
         if (!parse_channels(words[i].s, words[i].len, &channels))
-            return stp_fail(err, STP_ERR_SYNTAX, 0, words[i].column,
-                            "channels '%.*s', expected 1 to %d",
-                            (int)words[i].len, words[i].s, STP_MAX_CHANNELS);
+            return stp_fail_at(err, STP_ERR_SYNTAX, 0, words[i].column,
+                               "channels '%.*s', expected 1 to %d",
+                               (int)words[i].len, words[i].s, STP_MAX_CHANNELS);
         for (size_t a = 0; a < n_arms && status == STP_OK; a++) {
             struct stp_arm arm = arms->arm[a];
 

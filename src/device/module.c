@@ -11,14 +11,14 @@ enum stp_status stp_module_open(const char *path,
     void *handle;
 
     if (access(path, F_OK) != 0)
-        return stp_fail(err, STP_ERR_IO, 0, 0, "no file '%s'", path);
+        return stp_fail(err, STP_ERR_IO, "no file '%s'", path);
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", dlerror());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", dlerror());
     module = dlsym(handle, STP_MODULE_SYMBOL);
     if (module == NULL || module->abi != STP_MODULE_ABI) {
         dlclose(handle);
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "'%s' is of another version of Steptune", path);
     }
     *module_ret = module;

@@ -38,11 +38,11 @@ enum stp_status stp_program_add(struct stp_program *p,
     if (p->ran)
         clear(p);
     if (note->kind == STP_NOTE_WAIT && !is_recorded(p, note->event))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which nothing before records",
                         note->event);
     if (p->n_notes == p->capacity && !grow(p))
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     p->notes[p->n_notes++] = *note;
     if (note->kind == STP_NOTE_RECORD && note->event >= p->n_events)
         p->n_events = note->event + 1;

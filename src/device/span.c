@@ -13,7 +13,7 @@ enum stp_status stp_spans_add(struct stp_spans *spans,
     if (spans->n == spans->capacity) {
         more = realloc(spans->all, n * sizeof(*more));
         if (more == NULL)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            return stp_nomem(err);
         spans->all = more;
         spans->capacity = n;
     }

@@ -112,7 +112,7 @@ enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
         c->members = calloc(n, sizeof(*c->members));
     if (c == NULL || c->members == NULL) {
         free(c);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     init_conditions(c);
     for (c->n = 0; c->n < n; c->n++) {
@@ -122,7 +122,7 @@ enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
         m->number = c->n;
         if (pthread_create(&m->thread, NULL, work, m) != 0) {
             stp_crew_destroy(c);
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "cannot start thread %u",
+            return stp_fail(err, STP_ERR_NOMEM, "cannot start thread %u",
                             m->number);
         }
     }
@@ -164,8 +164,8 @@ static enum stp_status watch(struct stp_crew *c, const struct stp_world *world,
         }
         if (time_limit_s > 0 && now.tv_sec > end) {
             atomic_store(&c->lost, true);
-            return stp_fail(err, STP_ERR_DEVICE, 0, 0,
-                            "not done within %u seconds", time_limit_s);
+            return stp_fail(err, STP_ERR_DEVICE, "not done within %u seconds",
+                            time_limit_s);
         }
     }
     return STP_OK;

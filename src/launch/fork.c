@@ -69,7 +69,7 @@ static void use_world(const struct run *run, const struct stp_world *world,
     world->ops->close(world->self);
     slot->progress = fflush(NULL) == 0 ? RETURNED : CANNOT_WRITE;
     if (slot->progress == CANNOT_WRITE)
-        stp_fail(&slot->why, STP_ERR_IO, 0, 0, "%s", strerror(errno));
+        stp_fail(&slot->why, STP_ERR_IO, "%s", strerror(errno));
 }
 
 static void run_child(const struct run *run, unsigned rank, int fd)
@@ -113,9 +113,8 @@ static enum stp_status start(struct run *run, unsigned rank,
     if (pid == 0)
         run_child(run, rank, fds[1]);
     if (pid < 0)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
-                        "cannot start process %u of %u: %s", rank + 1,
-                        run->plan->n, strerror(errno));
+        return stp_fail(err, STP_ERR_LIMIT, "cannot start process %u of %u: %s",
+                        rank + 1, run->plan->n, strerror(errno));
     if (rank != 0)
         close(fds[1]);
     run->pids[rank] = pid;
@@ -150,9 +149,9 @@ static void signal_all(const struct run *run, int sig)
 static void blame(struct run *run, unsigned rank, const char *how)
 {
     if (run->status == STP_OK)
-        run->status = stp_fail(&run->why, STP_ERR_DEVICE, 0, 0,
-                               "rank %u (process %ld) %s", rank,
-                               (long)run->pids[rank], how);
+        run->status =
+            stp_fail(&run->why, STP_ERR_DEVICE, "rank %u (process %ld) %s",
+                     rank, (long)run->pids[rank], how);
 }
 
 static void judge_signal(struct run *run, unsigned rank, int sig)
@@ -167,8 +166,8 @@ static void judge_signal(struct run *run, unsigned rank, int sig)
         blame(run, rank, how);
     else if (run->status == STP_OK)
         run->status =
-            stp_fail(&run->why, STP_ERR_STOPPED, 0, 0,
-                     "stopped by signal %d (%s)", sig, strsignal(sig));
+            stp_fail(&run->why, STP_ERR_STOPPED, "stopped by signal %d (%s)",
+                     sig, strsignal(sig));
 }
 
 /* Without a world it is another one that failed, or the memory. */
@@ -281,8 +280,7 @@ static enum stp_status conclude(const struct run *run, int *exit_ret,
             result = run->slots[r].result;
     for (unsigned r = 0; r < run->plan->n && result == 0; r++)
         if (run->slots[r].progress == NO_WORLD)
-            return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s",
-                            run->slots[r].why.text);
+            return stp_fail(err, STP_ERR_DEVICE, "%s", run->slots[r].why.text);
     *exit_ret = result;
     return STP_OK;
 }
@@ -326,9 +324,8 @@ enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
     enum stp_status status = STP_ERR_NOMEM;
 
     if (plan->n == 0 || plan->n > STP_MAX_PROCESSES)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "%u processes, expected 1 to %d", plan->n,
-                        STP_MAX_PROCESSES);
+        return stp_fail(err, STP_ERR_RANGE, "%u processes, expected 1 to %d",
+                        plan->n, STP_MAX_PROCESSES);
     run.slots = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     run.pids = calloc(plan->n, sizeof(*run.pids));
@@ -337,7 +334,7 @@ enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
         memset(run.fds, -1, plan->n * sizeof(*run.fds));
         status = run_all(&run, exit_ret, err);
     } else {
-        stp_fail(err, status, 0, 0, "out of memory");
+        stp_fail(err, status, "out of memory");
     }
     free(run.fds);
     free(run.pids);

@@ -48,7 +48,7 @@ static enum stp_status make_world(const struct view *like, unsigned n,
     struct view *view = malloc(sizeof(*view));
 
     if (view == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     *view = *like;
     view->n = n;
     *world_ret = (struct stp_world){
@@ -68,8 +68,7 @@ static enum stp_status hub_part(void *self, unsigned n,
     struct view part = *(const struct view *)self;
 
     if (n == 0 || n > part.n)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "%u of %u processes", n,
-                        part.n);
+        return stp_fail(err, STP_ERR_RANGE, "%u of %u processes", n, part.n);
     part.is_part = true;
     return make_world(&part, n, part_ret, err);
 }

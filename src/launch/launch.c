@@ -110,15 +110,14 @@ static enum stp_status replace(const char *mpirun, const char *n,
     int error;
 
     if (args == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     fflush(NULL);
     prepare_environment();
     execvp(mpirun, (char *const *)args);
     error = errno;
     unsetenv(UNDER_MPIRUN);
     free(args);
-    return stp_fail(err, error == ENOENT ? STP_ERR_NOTHING : STP_ERR_DEVICE, 0,
-                    0,
+    return stp_fail(err, error == ENOENT ? STP_ERR_NOTHING : STP_ERR_DEVICE,
                     "cannot run %.80s: %s; install an MPI, or name its mpirun "
                     "in STEPTUNE_MPIRUN",
                     mpirun, strerror(error));
@@ -136,13 +135,12 @@ enum stp_status stp_launch_mpirun(unsigned n, struct stp_error *err)
     if (mpirun == NULL || mpirun[0] == '\0')
         mpirun = "mpirun";
     if (getenv(UNDER_MPIRUN) != NULL)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "%.80s started this process, but left no sign of MPI "
                         "in its environment, such as PMI_SIZE",
                         mpirun);
     if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
-        return stp_fail(err, STP_ERR_IO, 0, 0, "/proc/self/exe: %s",
-                        strerror(errno));
+        return stp_fail(err, STP_ERR_IO, "/proc/self/exe: %s", strerror(errno));
     /* Not argv, which whoever parsed it may have changed. */
     status =
         stp_read_file("/proc/self/cmdline", MAX_ARGUMENTS, &own, &size, err);

@@ -178,7 +178,7 @@ static enum stp_status give_up(const struct guest *guest, struct stp_error *err)
     if (guest->address[0] != '\0' && strcmp(guest->address, s->host) != 0)
         snprintf(address, sizeof(address), " (%s)", guest->address);
     return stp_fail(
-        err, STP_ERR_DEVICE, 0, 0,
+        err, STP_ERR_DEVICE,
         "rank %u could not reach rank 0 at %.60s%s, port %u, in %g s: %s",
         s->rank, s->host, address, s->port, s->limit_ms / 1000.0, guest->why);
 }
@@ -202,8 +202,7 @@ enum stp_status stp_rendezvous_guest(const struct stp_torchrun *settings,
         return STP_OK;
     }
     close(fd);
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
-                    "rank 0 at %.60s, port %u, refused rank %u: %s",
-                    settings->host, settings->port, settings->rank,
-                    guest.answer.why);
+    return stp_fail(
+        err, STP_ERR_DEVICE, "rank 0 at %.60s, port %u, refused rank %u: %s",
+        settings->host, settings->port, settings->rank, guest.answer.why);
 }

@@ -104,14 +104,13 @@ static enum stp_status start_listening(struct host *host, struct stp_error *err)
     if (host->listener >= 0)
         return STP_OK;
     if (errno == EADDRINUSE)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
-                        "port %u, where rank 0 awaits the other ranks, is in "
-                        "use on its host: set STEPTUNE_PORT to a free one, the "
-                        "same for all ranks",
-                        port);
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
-                    "rank 0 cannot listen on port %u: %s", port,
-                    strerror(errno));
+        return stp_fail(
+            err, STP_ERR_LIMIT,
+            "port %u, where rank 0 awaits the other ranks, is in use on its "
+            "host: set STEPTUNE_PORT to a free one, the same for all ranks",
+            port);
+    return stp_fail(err, STP_ERR_DEVICE, "rank 0 cannot listen on port %u: %s",
+                    port, strerror(errno));
 }
 
 /* ---- callers ---- */
@@ -200,10 +199,10 @@ static enum stp_status let_in(struct host *host, struct stp_error *err)
         int fd = accept4(host->listener, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-            return stp_fail(err, STP_ERR_LIMIT, 0, 0,
-                            "rank 0 cannot have as many sockets as there are "
-                            "ranks: %s",
-                            strerror(errno));
+            return stp_fail(
+                err, STP_ERR_LIMIT,
+                "rank 0 cannot have as many sockets as there are ranks: %s",
+                strerror(errno));
         if (fd < 0) /* nobody, or one who is gone already */
             return STP_OK;
         host->callers[host->n_callers++] =
@@ -256,7 +255,7 @@ static void say_who_is_missing(const struct host *host, struct stp_error *why)
     if (n_missing > 1)
         snprintf(others, sizeof(others), " and %u other%s", n_missing - 1,
                  n_missing > 2 ? "s" : "");
-    stp_fail(why, STP_ERR_DEVICE, 0, 0,
+    stp_fail(why, STP_ERR_DEVICE,
              "rank %u%s of %u did not come to rank 0's port %u in %g s%s%s", r,
              others, s->size, s->port, s->limit_ms / 1000.0,
              host->refusal[0] != '\0' ? "; one was refused: " : "",
@@ -326,14 +325,14 @@ enum stp_status stp_rendezvous_host(const struct stp_torchrun *settings,
     enum stp_status status = STP_ERR_NOMEM;
 
     if (host == NULL)
-        return stp_fail(err, status, 0, 0, "out of memory");
+        return stp_fail(err, status, "out of memory");
     host->settings = settings;
     host->listener = -1;
     host->fds = fds;
     host->polled = calloc(settings->size + MAX_CALLERS, sizeof(*host->polled));
     memset(fds, -1, settings->size * sizeof(*fds));
     if (host->polled == NULL)
-        stp_fail(err, status, 0, 0, "out of memory");
+        stp_fail(err, status, "out of memory");
     else if (settings->size == 1)
         status = STP_OK;
     else

@@ -177,7 +177,7 @@ static void fail_rank(struct stp_star *star, unsigned rank,
     struct stp_error why = {0};
     char text[WHO];
 
-    stp_fail(&why, STP_ERR_DEVICE, 0, 0, "%s %s", who(star, rank, text),
+    stp_fail(&why, STP_ERR_DEVICE, "%s %s", who(star, rank, text),
              what_happened(state));
     fail(star, STP_ERR_DEVICE, &why);
 }
@@ -239,11 +239,11 @@ static enum stp_status compare(struct stp_star *star, unsigned n, size_t size,
         const struct stp_wire_header *data = &star->wires[r].data;
 
         if (data->number != n)
-            stp_fail(&why, STP_ERR_RANGE, 0, 0,
+            stp_fail(&why, STP_ERR_RANGE,
                      "%s exchanges among %u processes, rank 0 among %u",
                      who(star, r, text), data->number, n);
         else if (data->size != size)
-            stp_fail(&why, STP_ERR_RANGE, 0, 0,
+            stp_fail(&why, STP_ERR_RANGE,
                      "%s gave %llu bytes to exchange, rank 0 gave %zu",
                      who(star, r, text), (unsigned long long)data->size, size);
         else
@@ -372,7 +372,7 @@ static enum stp_status make(unsigned rank, unsigned size,
     struct stp_star *star = calloc(1, sizeof(*star));
 
     if (star == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     star->rank = rank;
     star->size = size;
     star->processes = calloc(size, sizeof(*star->processes));
@@ -382,7 +382,7 @@ static enum stp_status make(unsigned rank, unsigned size,
     if (star->processes == NULL || star->wires == NULL ||
         star->polled == NULL || star->told == NULL) {
         free_star(star);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     *star_ret = star;
     return STP_OK;
@@ -396,7 +396,7 @@ static enum stp_status introduce(struct stp_star *star, struct stp_error *err)
     enum stp_status status;
 
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     gethostname(me.host, sizeof(me.host) - 1);
     status = stp_star_exchange(star, star->size, &me, sizeof(me), all, err);
     if (status == STP_OK)

@@ -21,11 +21,11 @@ static enum stp_status read_number(const char *name, unsigned min, unsigned max,
     uint64_t value;
 
     if (text == NULL)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                        "%s is not set, as torchrun would", name);
+        return stp_fail(err, STP_ERR_SYNTAX, "%s is not set, as torchrun would",
+                        name);
     if (!stp_parse_u64(text, strlen(text), &value) || value < min ||
         value > max)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        return stp_fail(err, STP_ERR_SYNTAX,
                         "%s is '%.60s', expected a number from %u to %u", name,
                         text, min, max);
     *value_ret = (unsigned)value;
@@ -62,7 +62,7 @@ static enum stp_status below(const char *name, unsigned value,
 {
     if (value < of)
         return STP_OK;
-    return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+    return stp_fail(err, STP_ERR_SYNTAX,
                     "%s is %u, expected less than %s, which is %u", name, value,
                     of_name, of);
 }
@@ -92,7 +92,7 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
         status = below("LOCAL_RANK", s.local_rank, "LOCAL_WORLD_SIZE",
                        s.local_size, err);
     if (status == STP_OK && (s.host == NULL || s.host[0] == '\0'))
-        status = stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        status = stp_fail(err, STP_ERR_SYNTAX,
                           "MASTER_ADDR is not set, expected rank 0's host");
     if (status == STP_OK)
         status = choose_port(&s, err);
@@ -125,7 +125,7 @@ static enum stp_status join_as_first(const struct stp_torchrun *settings,
     enum stp_status status;
 
     if (fds == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     stp_hub_allow(settings->size);
     status = stp_rendezvous_host(settings, fds, err);
     if (status == STP_OK)

@@ -25,7 +25,7 @@ static enum stp_status alone_part(void *self, unsigned n,
 {
     (void)self;
     if (n != 1)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "%u of 1 processes", n);
+        return stp_fail(err, STP_ERR_RANGE, "%u of 1 processes", n);
     stp_world_alone(part_ret);
     return STP_OK;
 }
@@ -78,7 +78,7 @@ enum stp_status stp_world_agree(const struct stp_world *world,
     unsigned i = 0;
 
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     if (status != STP_OK)
         mine.err = *err;
     status = world->ops->exchange(world->self, &mine, sizeof(mine), all, err);

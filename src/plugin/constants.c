@@ -18,11 +18,11 @@ enum stp_status stp_set_constants(const char *path,
     enum stp_status status;
 
     if (nccl == NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "this NCCL takes no constants from a tuner, expected "
                         "2.28 or later");
     if (is_empty(nccl))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "this NCCL forgets the constants that a tuner sets, "
                         "expected 2.28 to 2.30");
     status = stp_constants_load(path, &constants, err);

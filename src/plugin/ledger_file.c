@@ -13,8 +13,8 @@
 static enum stp_status fail(const char *what, const char *dir,
                             struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s a file in '%.100s': %s",
-                    what, dir, strerror(errno));
+    return stp_fail(err, STP_ERR_IO, "cannot %s a file in '%.100s': %s", what,
+                    dir, strerror(errno));
 }
 
 /* All of the file is there before it is mapped: on a full disk that fails here,
@@ -51,9 +51,7 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
     int fd;
 
     if (n < 0 || n >= (int)sizeof(path))
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "the path '%.60s...' is too "
-                        "long",
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         dir);
     fd = mkstemp(path);
     if (fd < 0)

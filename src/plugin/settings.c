@@ -25,8 +25,8 @@ static enum stp_status read_switch(const char *name, bool *on_ret,
     else if (strcmp(value, "1") == 0)
         *on_ret = true;
     else
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                        "%s is '%.60s', expected 0 or 1", name, value);
+        return stp_fail(err, STP_ERR_SYNTAX, "%s is '%.60s', expected 0 or 1",
+                        name, value);
     return STP_OK;
 }
 
@@ -36,7 +36,7 @@ static enum stp_status set_path(char *path, const char *first,
     int n = snprintf(path, STP_PATH_SIZE, "%s%s", first, second);
 
     if (n < 0 || n >= STP_PATH_SIZE)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "a policy path of %d bytes, expected fewer than %d", n,
                         STP_PATH_SIZE);
     return STP_OK;

@@ -61,7 +61,7 @@ static enum stp_status read_file(const char *path, struct file **file_ret,
     enum stp_status status;
 
     if (f == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     memcpy(f->path, path, size);
     status = stp_policy_load(path, &f->policy, err);
     if (status != STP_OK) {
@@ -96,7 +96,7 @@ static enum stp_status share(struct file *file, const struct stp_shape *shape,
     enum stp_status status;
 
     if (s == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_policy_compile(file->policy, shape, &s->compiled, err);
     if (status != STP_OK) {
         free(s);

@@ -19,7 +19,7 @@ static void release(struct stp_file *file)
 static enum stp_status cannot(struct stp_error *err, const char *what,
                               const char *path, int error)
 {
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s '%.160s': %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
                     strerror(error));
 }
 
@@ -64,7 +64,7 @@ enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
 
     if (f.path == NULL || f.temporary == NULL) {
         release(&f);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     memcpy(f.path, path, len + 1);
     if (is_special(path)) {

@@ -10,7 +10,7 @@
 static enum stp_status cannot(struct stp_error *err, const char *what,
                               const char *path)
 {
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s '%.160s': %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
                     strerror(errno));
 }
 
@@ -64,11 +64,11 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
     struct stat st;
 
     if (!join(f.path, path, "", "") || !join(f.temporary, path, ".tmp", ""))
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "the path '%.60s...' is too long", path);
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        path);
     if (!replace && lstat(path, &st) == 0)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "'%.160s' exists; --force replaces it", path);
+        return stp_fail(err, STP_ERR_IO, "'%.160s' exists; --force replaces it",
+                        path);
     if (lstat(f.temporary, &st) == 0 && !remove_folder(f.temporary))
         return cannot(err, "remove", f.temporary);
     if (mkdir(f.temporary, 0777) != 0)
@@ -147,7 +147,6 @@ enum stp_status stp_folder_make(const char *path, struct stp_error *err)
 {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
         return STP_OK;
-    return stp_fail(err, STP_ERR_IO, 0, 0,
-                    "cannot make the folder '%.160s': %s", path,
-                    strerror(errno));
+    return stp_fail(err, STP_ERR_IO, "cannot make the folder '%.160s': %s",
+                    path, strerror(errno));
 }

@@ -10,7 +10,7 @@ enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err)
 
     cJSON_Delete(root);
     if (text == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     fprintf(fp, "%s\n", text);
     cJSON_free(text);
     return STP_OK;
@@ -70,6 +70,6 @@ enum stp_status stp_json_refuse(const char *text, const char *end,
         line += *s == '\n';
         column = *s == '\n' ? 1 : column + 1;
     }
-    return stp_fail(err, STP_ERR_SYNTAX, line, column,
-                    "not JSON from here on, expected what %s", who);
+    return stp_fail_at(err, STP_ERR_SYNTAX, line, column,
+                       "not JSON from here on, expected what %s", who);
 }

@@ -105,5 +105,5 @@ enum stp_status stp_table_finish(struct stp_table *table, FILE *fp,
     bool whole = table != NULL && stp_table_print(table, fp);
 
     stp_table_free(table);
-    return whole ? STP_OK : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return whole ? STP_OK : stp_nomem(err);
 }

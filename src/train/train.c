@@ -30,7 +30,7 @@ static bool wants_to_stop(const struct stp_trainer *t)
 static void stop(struct stp_trainer *t)
 {
     if (t->status == STP_OK)
-        t->status = stp_fail(&t->err, STP_ERR_STOPPED, 0, 0, "stopped");
+        t->status = stp_fail(&t->err, STP_ERR_STOPPED, "stopped");
 }
 
 /* Before what ends with a sum over all ranks: that goes along, where there are
@@ -55,12 +55,12 @@ static void heed_wishes(struct stp_trainer *t, double n)
 static void fail(struct stp_trainer *t, double loss, unsigned step,
                  unsigned steps)
 {
-    t->status = stp_fail(
-        &t->err, STP_ERR_LIMIT, 0, 0,
-        "the loss is %s at step %u (epoch %u), expected a finite number: is "
-        "the learning rate of %g too high for %s?",
-        isnan(loss) ? "NaN" : "infinite", step + 1, step / steps + 1,
-        t->config.rate, stp_precision_name(t->config.precision));
+    t->status =
+        stp_fail(&t->err, STP_ERR_LIMIT,
+                 "the loss is %s at step %u (epoch %u), expected a finite "
+                 "number: is the learning rate of %g too high for %s?",
+                 isnan(loss) ? "NaN" : "infinite", step + 1, step / steps + 1,
+                 t->config.rate, stp_precision_name(t->config.precision));
     t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
 }
 
@@ -219,8 +219,7 @@ static enum stp_status begin_trace(struct run *r, struct stp_error *err)
     const struct stp_engine *engine = &r->t.engine;
 
     if (engine->ops->trace_begin == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0, "no traces of %s",
-                        r->t.info.gpu);
+        return stp_fail(err, STP_ERR_NOTHING, "no traces of %s", r->t.info.gpu);
     return engine->ops->trace_begin(engine->self, err);
 }
 
@@ -277,7 +276,7 @@ static void share_times(struct run *r)
         return;
     times = calloc(n, sizeof(*times));
     if (times == NULL) {
-        t->status = stp_fail(&t->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        t->status = stp_nomem(&t->err);
         return;
     }
     for (unsigned i = 0; i < n; i++)
@@ -321,7 +320,7 @@ static enum stp_status make_result(struct run *r, struct stp_error *err)
     result->epochs = calloc(result->n_epochs, sizeof(*result->epochs));
     result->losses = calloc(result->n_steps, sizeof(*result->losses));
     if (result->epochs == NULL || result->losses == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     return STP_OK;
 }
 
@@ -348,7 +347,7 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
     enum stp_status status;
 
     if (r == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_trainer_begin(&r->t, engine, config, err);
     if (status == STP_OK)
         status = engine->ops->agree(engine->self, make_result(r, err), err);

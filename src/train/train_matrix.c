@@ -73,12 +73,12 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
     struct cell at = {.gpus = 0};
 
     if (most > MOST_JOBS)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "%ju configurations, expected at most %d",
                         (uintmax_t)most, MOST_JOBS);
     jobs.jobs = calloc(most, sizeof(*jobs.jobs));
     if (jobs.jobs == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (; at.gpus < m->n_gpus; at.gpus++)
         for (at.repeat = 0; at.repeat < m->n_repeats; at.repeat++)
             for (at.model = 0; at.model < m->n_models; at.model++)

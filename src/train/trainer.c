@@ -128,7 +128,7 @@ static void fill_labels(struct stp_trainer *t)
     int32_t *labels = malloc(t->n_rows * sizeof(*labels));
 
     if (labels == NULL) {
-        t->status = stp_fail(&t->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        t->status = stp_nomem(&t->err);
         return;
     }
     for (uint64_t i = 0; i < t->n_rows; i++)
@@ -164,7 +164,7 @@ static void fill_memory(struct stp_trainer *t)
         return;
     f.room = malloc(ROOM * sizeof(double));
     if (f.room == NULL)
-        t->status = stp_fail(&t->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        t->status = stp_nomem(&t->err);
     else
         fill_all(t, &f);
     free(f.room);
@@ -178,10 +178,10 @@ static enum stp_status check(const struct stp_trainer *t, struct stp_error *err)
 
     if (status == STP_OK && t->config.precision == STP_PRECISION_TF32 &&
         !t->info.has_tf32)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "no tf32 on %s: only GPUs from compute capability 8.0 "
-                        "on have it",
-                        t->info.gpu);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "no tf32 on %s: only GPUs from compute capability 8.0 on have it",
+            t->info.gpu);
     return status;
 }
 

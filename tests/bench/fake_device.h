@@ -91,7 +91,7 @@ inline const stp_device_ops kFakeOps = {
         [](void *self, unsigned, const stp_collective *, stp_error *err) {
             FakeDevice *d = Self(self);
             if (d->n_calls++ == d->fail_at)
-                return stp_fail(err, STP_ERR_DEVICE, 0, 0, "the GPU fell off");
+                return stp_fail(err, STP_ERR_DEVICE, "the GPU fell off");
             d->now += d->us(d->arm, d->round);
             return STP_OK;
         },

@@ -68,7 +68,7 @@ inline stp_status Synchronise(void *self, stp_error *err)
 {
     FakeStreams *f = StreamsOf(self);
     if (f->n_runs++ == f->fail_at)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "the GPU fell off");
+        return stp_fail(err, STP_ERR_DEVICE, "the GPU fell off");
     f->now = stp_run_streams(
         f->tasks.data(), f->tasks.size(), f->now,
         [](void *, size_t, size_t) { return 1.5; }, nullptr, f->events.data(),

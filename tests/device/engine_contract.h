@@ -345,7 +345,7 @@ TEST_P(EngineContract, AgreesOnAFailure)
         GTEST_SKIP() << "one process is all ranks";
     const bool last = info_.rank + 1 == info_.n_ranks;
     const stp_status mine =
-        last ? stp_fail(&err_, STP_ERR_NOMEM, 0, 0, "I am full") : STP_OK;
+        last ? stp_fail(&err_, STP_ERR_NOMEM, "I am full") : STP_OK;
 
     const stp_status status = ops_->agree(self_, mine, &err_);
 

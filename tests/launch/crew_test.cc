@@ -27,7 +27,7 @@ const stp_world_ops kDeadOps = {
     "dead",
     nullptr,
     [](void *, stp_error *err) {
-        stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank 7 died");
+        stp_fail(err, STP_ERR_DEVICE, "rank 7 died");
         return false;
     },
     nullptr,
@@ -97,11 +97,11 @@ TEST_F(Crew, OneThatFailsIsTheOneThatSaysWhy)
               Run([](void *user, unsigned thread, stp_error *err) {
                   Job *job = static_cast<Job *>(user);
                   if (thread == job->fails)
-                      return stp_fail(err, STP_ERR_DEVICE, 0, 0, "mine fell");
+                      return stp_fail(err, STP_ERR_DEVICE, "mine fell");
                   while (!stp_crew_failed(job->crew)) {
                   }
                   EXPECT_FALSE(stp_crew_meet(job->crew));
-                  return stp_fail(err, STP_ERR_STOPPED, 0, 0, "for another");
+                  return stp_fail(err, STP_ERR_STOPPED, "for another");
               }));
 
     EXPECT_STREQ("mine fell", err_.text);
@@ -114,7 +114,7 @@ TEST_F(Crew, AfterAFailureItWorksAgain)
     job_.fails = 0;
     const stp_crew_job job = [](void *user, unsigned thread, stp_error *err) {
         return thread == static_cast<Job *>(user)->fails
-                   ? stp_fail(err, STP_ERR_RANGE, 0, 0, "no")
+                   ? stp_fail(err, STP_ERR_RANGE, "no")
                    : STP_OK;
     };
     ASSERT_EQ(STP_ERR_RANGE, Run(job));

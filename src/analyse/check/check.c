@@ -48,7 +48,7 @@ struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
         struct stp_finding *at = realloc(out->at, capacity * sizeof(*at));
 
         if (at == NULL) {
-            stp_fail(c->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            stp_nomem(c->err);
             return NULL;
         }
         out->at = at;
@@ -66,7 +66,7 @@ struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
 enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n)
 {
     if (n > c->budget)
-        return stp_fail(c->err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(c->err, STP_ERR_LIMIT,
                         "has so many rules, or such that overlap so much, that "
                         "it would take too long to check them");
     c->budget -= n;
@@ -138,7 +138,7 @@ static enum stp_status allocate(struct stp_check_state *c)
     c->used = malloc(n * sizeof(*c->used));
     if (c->boxes == NULL || c->idle == NULL || c->met == NULL ||
         c->counted == NULL || c->by == NULL || c->used == NULL)
-        return stp_fail(c->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(c->err);
     for (size_t i = 0; i < c->n; i++)
         c->boxes[i] = stp_box_of(stp_policy_rule(c->policy, i));
     return STP_OK;

@@ -84,7 +84,7 @@ enum stp_status stp_check_fix(const char *csv, size_t len,
     size_t i = 0;
 
     if (text.at == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     stp_policy_lines_begin(&lines, csv, len);
     add(&text, csv, (size_t)(lines.next - csv));
     while (stp_policy_lines_next(&lines)) {

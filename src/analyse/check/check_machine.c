@@ -37,7 +37,7 @@ struct there {
 
 static enum stp_status fail(const struct there *t)
 {
-    return stp_fail(t->c->err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(t->c->err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 /* ---- rules for other machines ---- */
@@ -138,7 +138,7 @@ static enum stp_status ask(const struct there *t, struct mock_comm *comm,
 
     if (mock_comm_collective(comm, &call, out) == ncclSuccess)
         return STP_OK;
-    return stp_fail(t->c->err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(t->c->err, STP_ERR_DEVICE,
                     "%s of %" PRIu64 " bytes fails: %s",
                     stp_coll_name(rule->coll), n_bytes, mock_last_error());
 }
@@ -320,7 +320,7 @@ static enum stp_status match_rules(struct there *t)
     t->applies = calloc(c->n + 1, sizeof(*t->applies));
     t->boxes = calloc(c->n + 1, sizeof(*t->boxes));
     if (t->applies == NULL || t->boxes == NULL)
-        return stp_fail(c->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(c->err);
     for (size_t i = 0; i < c->n; i++)
         t->applies[i] =
             !c->idle[i] && stp_boxes_meet(&c->boxes[i], &t->box, &t->boxes[i]);

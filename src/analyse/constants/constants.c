@@ -171,7 +171,7 @@ static enum stp_status find_misfits(const struct fitting *f,
 
     fit->misfits = calloc(f->sizes.n, sizeof(*fit->misfits));
     if (fit->misfits == NULL)
-        return stp_fail(f->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(f->err);
     for (size_t i = 0; i < f->sizes.n && status == STP_OK; i++) {
         int pair;
 

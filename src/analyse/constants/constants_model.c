@@ -16,7 +16,7 @@ struct stp_const_model {
 
 static enum stp_status fail(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 static enum stp_status open_all(struct stp_const_model *m,
@@ -34,7 +34,7 @@ static enum stp_status open_all(struct stp_const_model *m,
     m->release = mock_release_find(options.version);
     if (m->release < mock_release_find("2.28") ||
         m->release > mock_release_find("2.30"))
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "NCCL '%.40s' takes no constants from a tuner, "
                         "expected 2.28 to 2.30",
                         options.version);
@@ -52,7 +52,7 @@ enum stp_status stp_const_model_open(const struct stp_constants_terms *terms,
     enum stp_status status;
 
     if (m == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = open_all(m, terms, err);
     if (status == STP_OK)
         *model_ret = m;

@@ -217,7 +217,7 @@ static enum stp_status find_those_that_matter(struct search *s)
     bool is_one;
 
     if (costs == NULL)
-        return stp_fail(s->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(s->err);
     status = stp_const_model_build(s->model, &s->defaults, s->err);
     if (status == STP_OK)
         status = ask_all(s, costs);

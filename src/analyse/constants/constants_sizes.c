@@ -110,12 +110,12 @@ static enum stp_status check(const struct stp_point *p,
                              struct stp_error *err)
 {
     if (p->work.mode != STP_MODE_ALONE)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "these are times of iterations, expected those of "
                         "collectives alone, which NCCL's model predicts");
     if (p->n_ranks != stp_const_model_ranks(model) ||
         p->n_nodes != stp_const_model_nodes(model))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "measured on %u ranks of %u nodes, expected %u of %u "
                         "as the machine has",
                         p->n_ranks, p->n_nodes, stp_const_model_ranks(model),
@@ -200,14 +200,14 @@ enum stp_status stp_const_sizes_make(const struct stp_comparisons *comparisons,
 
     all.sizes = calloc(2 * comparisons->n_points + 1, sizeof(*all.sizes));
     if (all.sizes == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < comparisons->n_points && status == STP_OK; i++)
         if (comparisons->points[i].n_bytes != without)
             status = add(comparisons, i, terms, model, &before, &all, err);
     if (before < all.n)
         all.sizes[before].is_inner = false;
     if (status == STP_OK && all.n == 0)
-        status = stp_fail(err, STP_ERR_RANGE, 0, 0,
+        status = stp_fail(err, STP_ERR_RANGE,
                           "no size at which two algorithms or protocols with "
                           "NCCL's own channels were measured in interleaved "
                           "rounds, expected `steptune sweep --arms all`");

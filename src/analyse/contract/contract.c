@@ -135,7 +135,7 @@ static enum stp_status run_jobs(struct suite *s, size_t n, bool one_by_one,
     if (stp_contract_run_jobs(s->jobs, n, one_by_one, &s->blocked,
                               &s->unblocked, &s->signal))
         return STP_OK;
-    return stp_fail(err, STP_ERR_IO, 0, 0,
+    return stp_fail(err, STP_ERR_IO,
                     s->signal != 0 ? "stopped by a signal"
                                    : "no process to be had for a check");
 }
@@ -329,7 +329,7 @@ static enum stp_status check_nccl(const char *version, struct stp_error *err)
     struct mock_nccl *nccl;
 
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     mock_nccl_destroy(nccl);
     return STP_OK;
 }
@@ -347,7 +347,7 @@ static enum stp_status open_suite(struct suite *s, struct stp_error *err)
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (s->slots == MAP_FAILED) {
         stp_world_close(&s->world);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     s->common.options = s->options;
     s->common.world = &s->world;
@@ -365,7 +365,7 @@ static enum stp_status take_results(const struct suite *s,
 
     c.checks = calloc(N_CHECKS, sizeof(*c.checks));
     if (c.checks == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (int i = 0; i < N_CHECKS; i++) {
         c.checks[i].name = checks[i].name;
         c.checks[i].meaning = checks[i].meaning;
@@ -388,7 +388,7 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
     enum stp_status status;
 
     if (s == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     s->options = options;
     block_signals(s);
     status = open_suite(s, err);

@@ -177,10 +177,10 @@ static enum stp_status make_shape(struct stp_world *world, int i,
         !write_machine(info, shapes[i].n_ranks, shapes[i].n_nodes,
                        shapes[i].n_nvls_channels) ||
         !write_graphs(graphs, per_node, shapes[i].n_nvls_channels > 0))
-        return stp_fail(err, STP_ERR_IO, 0, 0, "cannot write %.150s: %s",
-                        folder, strerror(errno));
+        return stp_fail(err, STP_ERR_IO, "cannot write %.150s: %s", folder,
+                        strerror(errno));
     if (mock_machine_load(folder, &world->shapes[i]) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     return STP_OK;
 }
 
@@ -227,7 +227,7 @@ static enum stp_status make_folder(struct stp_world *world,
              "%.4000s/steptune-contract-XXXXXX", tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(world->folder) != NULL)
         return STP_OK;
-    stp_fail(err, STP_ERR_IO, 0, 0, "cannot make %.150s: %s", world->folder,
+    stp_fail(err, STP_ERR_IO, "cannot make %.150s: %s", world->folder,
              strerror(errno));
     world->folder[0] = '\0';
     return STP_ERR_IO;
@@ -242,7 +242,7 @@ static enum stp_status load_machine(struct stp_world *world, const char *path,
     if (rc == ncclSuccess && n_ranks != 0)
         rc = mock_machine_resize(world->machine, (int)n_ranks, &resized);
     if (rc != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     if (resized != NULL) {
         mock_machine_free(world->machine);
         world->machine = resized;
@@ -263,7 +263,7 @@ enum stp_status stp_world_open(struct stp_world *world,
     if (status == STP_OK)
         status = make_folder(world, err);
     if (status == STP_OK && !write_files(world))
-        status = stp_fail(err, STP_ERR_IO, 0, 0, "cannot write into %.150s: %s",
+        status = stp_fail(err, STP_ERR_IO, "cannot write into %.150s: %s",
                           world->folder, strerror(errno));
     for (int i = 0; i < STP_N_SHAPES && status == STP_OK; i++)
         status = make_shape(world, i, err);

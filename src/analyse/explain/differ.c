@@ -141,12 +141,12 @@ enum stp_status stp_differ(const struct stp_explanation *first,
     struct mock_machine *machine;
 
     if (mock_machine_load(machine_path, &machine) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     out.ranges =
         calloc(first->n_ranges + second->n_ranges + 1, sizeof(*out.ranges));
     if (out.ranges == NULL) {
         mock_machine_free(machine);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     compare(first, second, &out);
     for (size_t i = 0; i < out.n_ranges; i++)

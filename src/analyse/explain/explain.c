@@ -103,7 +103,7 @@ static enum stp_status bisect(struct explain *e, const struct stp_explained *to)
     }
     extend(&e->out.ranges[e->out.n_ranges - 1], &left);
     if (append(e, &right) == NULL)
-        return stp_fail(e->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(e->err);
     return STP_OK;
 }
 
@@ -153,7 +153,7 @@ static enum stp_status explain_coll(struct explain *e, int coll)
     if (status != STP_OK)
         return status;
     if (append(e, &x) == NULL)
-        return stp_fail(e->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(e->err);
     while (status == STP_OK && at < e->max_bytes) {
         at = next_probe(e, coll, at);
         status = advance(e, coll, at);

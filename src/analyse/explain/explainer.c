@@ -9,7 +9,7 @@ enum { ELEMENT_SIZE = 2 };
 
 static enum stp_status fail(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 /* ---- asking ---- */
@@ -52,7 +52,7 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
             ncclSuccess ||
         mock_comm_collective(explainer->tuned, &a->call, &a->tuned) !=
             ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "%s of %" PRIu64 " bytes fails: %s",
                         stp_coll_name(coll), n_bytes, mock_last_error());
     if (untouched(&a->tuned))
@@ -109,7 +109,7 @@ static enum stp_status open_all(struct stp_explainer *e,
     if (status == STP_OK)
         status = stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err);
     if (status == STP_OK && mock_comm_tuner_version(e->tuned) == 0)
-        status = stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        status = stp_fail(err, STP_ERR_DEVICE,
                           "NCCL %s would not load tuner plugin '%s'",
                           mock_machine_get_info(e->machine)->nccl, o->plugin);
     return status;

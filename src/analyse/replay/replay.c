@@ -18,7 +18,8 @@ struct replay {
 
 static enum stp_status fail(struct replay *r, unsigned line)
 {
-    return stp_fail(r->err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
+    return stp_fail_at(r->err, STP_ERR_DEVICE, line, 0, "%s",
+                       mock_last_error());
 }
 
 /* ---- NCCL alone ---- */
@@ -110,11 +111,11 @@ static enum stp_status check_rows(struct replay *r)
         if (came_out(&row->expect, got))
             continue;
         describe(&row->expect, got, want);
-        return stp_fail(r->err, STP_ERR_DEVICE, row->line, 0,
-                        "%s of %zu bytes: wanted %s, got %s/%s/%d",
-                        stp_coll_name((int)row->call.coll), row->call.n_bytes,
-                        want, stp_algo_name(got->algo),
-                        stp_proto_name(got->proto), got->n_channels);
+        return stp_fail_at(r->err, STP_ERR_DEVICE, row->line, 0,
+                           "%s of %zu bytes: wanted %s, got %s/%s/%d",
+                           stp_coll_name((int)row->call.coll),
+                           row->call.n_bytes, want, stp_algo_name(got->algo),
+                           stp_proto_name(got->proto), got->n_channels);
     }
     return STP_OK;
 }
@@ -146,7 +147,7 @@ static enum stp_status open_all(struct replay *r)
     r->outcomes = calloc(n, sizeof(*r->outcomes));
     r->out.rows = calloc(n, sizeof(*r->out.rows));
     if (r->comms == NULL || r->outcomes == NULL || r->out.rows == NULL)
-        return stp_fail(r->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(r->err);
     describe_ranks(r);
     return STP_OK;
 }

@@ -76,12 +76,12 @@ static enum stp_status check_plugin(const struct run *run,
         return status;
     if (mock_comm_create(nccl, stp_replay_machine(run->plan, 0),
                          mock_new_comm_id(), &comm) != ncclSuccess) {
-        status = stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     } else {
         loaded = mock_comm_tuner_version(comm) != 0;
         mock_comm_destroy(comm);
         if (!loaded)
-            status = stp_fail(err, STP_ERR_DEVICE, 0, 0,
+            status = stp_fail(err, STP_ERR_DEVICE,
                               "NCCL would not load tuner plugin '%s'", plugin);
     }
     mock_nccl_destroy(nccl);
@@ -128,7 +128,7 @@ static enum stp_status start(struct run *run, struct job *job, bool check)
     fflush(NULL);
     job->pid = fork();
     if (job->pid < 0)
-        return stp_fail(run->err, STP_ERR_DEVICE, 0, 0, "no new process: %s",
+        return stp_fail(run->err, STP_ERR_DEVICE, "no new process: %s",
                         strerror(errno));
     if (job->pid > 0)
         return STP_OK;
@@ -146,7 +146,7 @@ static void take_end(struct run *run, struct job *job, int wait_status)
         return;
     job->failed = true;
     job->status = stp_fail(
-        &job->err, STP_ERR_DEVICE, 0, 0,
+        &job->err, STP_ERR_DEVICE,
         "tuner plugin '%s' %s%s%s when mock NCCL called it, in schedule %u",
         run->options->plugin, WIFSIGNALED(wait_status) ? "crashed (" : "exited",
         WIFSIGNALED(wait_status) ? strsignal(WTERMSIG(wait_status)) : "",
@@ -213,7 +213,7 @@ static enum stp_status run_jobs(struct run *run, bool check)
     bool whole;
 
     if (pipe(run->ends) != 0)
-        return stp_fail(run->err, STP_ERR_DEVICE, 0, 0, "no pipe: %s",
+        return stp_fail(run->err, STP_ERR_DEVICE, "no pipe: %s",
                         strerror(errno));
     atomic_store(&shared->next, 0);
     atomic_store(&shared->stop, run->options->n_seeds);
@@ -231,7 +231,7 @@ static enum stp_status run_jobs(struct run *run, bool check)
     if (status == STP_OK)
         status = first_failure(run);
     if (status == STP_OK && !whole)
-        status = stp_fail(run->err, STP_ERR_LIMIT, 0, 0, "interrupted");
+        status = stp_fail(run->err, STP_ERR_LIMIT, "interrupted");
     return status;
 }
 
@@ -263,7 +263,7 @@ enum stp_status stp_replay_seeds(const struct stp_replay_plan *plan,
     run.shared = mmap(NULL, run.size, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (run.shared == MAP_FAILED)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     memcpy(run.shared->rows, rows, rows_size);
     status = run_jobs(&run, true);
     run.n_jobs = count_jobs(options);

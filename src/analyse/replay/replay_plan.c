@@ -6,7 +6,7 @@
 
 static enum stp_status fail(struct stp_error *err, unsigned line)
 {
-    return stp_fail(err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
+    return stp_fail_at(err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
 }
 
 /* ---- sizes of communicators ---- */
@@ -41,9 +41,9 @@ static enum stp_status check_ranks(const struct sizing *s, size_t i)
 
     if (n <= most)
         return STP_OK;
-    return stp_fail(s->err, STP_ERR_DEVICE, comm->line, 0,
-                    "communicator '%s' of %d ranks, expected at most %d",
-                    comm->name, n, most);
+    return stp_fail_at(s->err, STP_ERR_DEVICE, comm->line, 0,
+                       "communicator '%s' of %d ranks, expected at most %d",
+                       comm->name, n, most);
 }
 
 /* The size's place, which is new if no other communicator has it. */
@@ -107,7 +107,7 @@ static enum stp_status make_sizes(struct stp_replay_plan *plan, int asked,
     plan->sizes = calloc(n, sizeof(*plan->sizes));
     plan->size_of = calloc(n, sizeof(*plan->size_of));
     if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     else
         status = size_all(&s);
     free(s.ranks);
@@ -225,9 +225,10 @@ static enum stp_status check_pipe_ops(const struct stp_replay_plan *plan,
     for (size_t i = 0; i < s->n; i++) {
         row = &plan->trace->rows[plan->order[plan->first[step] + i]];
         if (row->call.n_pipe_ops != 0 && row->call.n_pipe_ops != n)
-            return stp_fail(err, STP_ERR_DEVICE, row->line, 0,
-                            "numPipeOps %d, but NCCL comes to %d for the group",
-                            row->call.n_pipe_ops, n);
+            return stp_fail_at(
+                err, STP_ERR_DEVICE, row->line, 0,
+                "numPipeOps %d, but NCCL comes to %d for the group",
+                row->call.n_pipe_ops, n);
     }
     return STP_OK;
 }
@@ -247,7 +248,7 @@ static enum stp_status make_all(struct stp_replay_plan *plan,
     plan->segments = calloc(n, sizeof(*plan->segments));
     if (plan->order == NULL || plan->calls == NULL || plan->steps == NULL ||
         plan->first == NULL || plan->segments == NULL || !make_order(plan))
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     make_steps(plan);
     for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)
         status = check_pipe_ops(plan, s, err);

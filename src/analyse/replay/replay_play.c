@@ -25,7 +25,7 @@ enum stp_status stp_replay_open(const struct stp_replay_plan *plan,
 
     if (mock_nccl_create(&options, nccl) == ncclSuccess)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 static enum stp_status fail(const struct play *p, size_t comm)
@@ -35,8 +35,8 @@ static enum stp_status fail(const struct play *p, size_t comm)
 
     if (p->plan->trace->n_comms > 1)
         snprintf(where, sizeof(where), "communicator '%s': ", c->name);
-    return stp_fail(p->err, STP_ERR_DEVICE, 0, 0, "schedule %u: %s%s", p->seed,
-                    where, mock_last_error());
+    return stp_fail(p->err, STP_ERR_DEVICE, "schedule %u: %s%s", p->seed, where,
+                    mock_last_error());
 }
 
 static void note(void *user, size_t step, size_t i,
@@ -131,7 +131,7 @@ enum stp_status stp_replay_seed(const struct stp_replay_plan *plan,
     enum stp_status status = STP_OK;
 
     if (p.ranks == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < plan->n_segments && status == STP_OK; i++)
         status = play_segment(&p, i);
     for (size_t i = n; i-- > 0;)

@@ -246,13 +246,12 @@ static enum stp_status find_parent(const struct stp_trace *t,
 {
     *parent = find_comm(t, raw->parent);
     if (*parent == t->n_comms)
-        return stp_fail(err, STP_ERR_SYNTAX, raw->row.line,
-                        raw->creation_column,
-                        "create from '%s', expected the communicator of an "
-                        "earlier row",
-                        raw->parent);
+        return stp_fail_at(
+            err, STP_ERR_SYNTAX, raw->row.line, raw->creation_column,
+            "create from '%s', expected the communicator of an earlier row",
+            raw->parent);
     if (raw->creation == STP_SHRINK && raw->n_ranks == 0)
-        return stp_fail(
+        return stp_fail_at(
             err, STP_ERR_SYNTAX, raw->row.line, raw->creation_column,
             "shrink of '%s', expected the nRanks that are left", raw->parent);
     return STP_OK;
@@ -273,7 +272,7 @@ static void *grow(void *items, size_t n, size_t *capacity, size_t size)
 
 static enum stp_status no_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 static enum stp_status add_comm(struct reader *r, struct stp_error *err)
@@ -317,10 +316,10 @@ static enum stp_status set_comm(struct reader *r, struct stp_error *err)
     raw->row.comm = found;
     comm = &t->comms[found];
     if (raw->n_ranks != 0 && (int)raw->n_ranks != comm->n_ranks)
-        return stp_fail(err, STP_ERR_SYNTAX, raw->row.line, raw->n_ranks_column,
-                        "nRanks %d, expected what line %u says of "
-                        "communicator '%s'",
-                        (int)raw->n_ranks, comm->line, comm->name);
+        return stp_fail_at(
+            err, STP_ERR_SYNTAX, raw->row.line, raw->n_ranks_column,
+            "nRanks %d, expected what line %u says of communicator '%s'",
+            (int)raw->n_ranks, comm->line, comm->name);
     return STP_OK;
 }
 
@@ -349,10 +348,10 @@ static enum stp_status check_capture(const struct stp_trace *t,
     if (raw->row.group != last->group ||
         raw->row.n_launches == last->n_launches)
         return STP_OK;
-    return stp_fail(err, STP_ERR_SYNTAX, raw->row.line, raw->capture_column,
-                    "capture %u, expected the %u of the row before in its "
-                    "group",
-                    raw->row.n_launches, last->n_launches);
+    return stp_fail_at(
+        err, STP_ERR_SYNTAX, raw->row.line, raw->capture_column,
+        "capture %u, expected the %u of the row before in its group",
+        raw->row.n_launches, last->n_launches);
 }
 
 static enum stp_status end_row(void *user, void *opaque, struct stp_error *err)

@@ -58,7 +58,7 @@ static enum stp_status count_finals(const struct study *s,
 
         if (mock_machine_mean_time(s->machine, &s->play.story[k].final,
                                    &time) != ncclSuccess)
-            return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+            return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
         learned->n_finals++;
         learned->keys[k].n_best += time.us <= 1.01 * key->best_us;
     }
@@ -215,7 +215,7 @@ static enum stp_status open_study(struct study *s, struct stp_error *err)
 
     if (mock_machine_load(s->job->machine_path, &s->machine) != ncclSuccess ||
         mock_nccl_create(&options, &nccl) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     status = stp_learn_find_keys(s->job, nccl, s->machine, &s->keys, err);
     mock_nccl_destroy(nccl);
     return status;
@@ -230,7 +230,7 @@ enum stp_status stp_learn(const struct stp_learn_job *job,
 
     memset(learned, 0, n * sizeof(*learned));
     if (status == STP_OK && !seat(&s, n))
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     for (unsigned i = 0; i < job->n_seeds && status == STP_OK; i++)
         status = play_seed(&s, i, learners, n, learned, err);
     for (size_t l = 0; l < n && status == STP_OK; l++)

@@ -5,7 +5,7 @@
 
 static enum stp_status failed(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 /* ---- keys ---- */
@@ -89,7 +89,7 @@ add_key(const struct stp_learn_job *job, struct mock_comm *comm,
     if (stp_learn_key_of(keys, call) < keys->n)
         return STP_OK;
     if (keys->n == STP_LEARN_KEYS)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "more than %d kinds of collectives in a job",
                         STP_LEARN_KEYS);
     if (mock_comm_collective(comm, call, &own) != ncclSuccess)
@@ -186,7 +186,7 @@ static enum stp_status check_plugin(struct mock_nccl *nccl, const char *plugin,
 
     if (plugin == NULL || mock_nccl_find_tuner(nccl, name, sizeof(name)) != 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "'%.120s' has no tuner that this NCCL would take", plugin);
 }
 

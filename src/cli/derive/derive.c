@@ -353,11 +353,11 @@ static enum stp_status derive_best(const struct options *o,
     enum stp_status status;
 
     if (o->objective != STP_OBJECTIVE_TIME)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no times of iterations, expected those of `steptune "
                         "iterate`: NVIDIA's are of collectives alone");
     if (o->extrapolate)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "--extrapolate wants gains over NCCL's own choice, of "
                         "which NVIDIA's data have none");
     status = stp_best_derive(rows, &best, err);

@@ -72,11 +72,11 @@ static enum stp_status load(const struct stp_derive_input *input, bool is_first,
     if (is_first)
         data->kind = kind;
     if (kind != data->kind)
-        status = stp_fail(err, STP_ERR_RANGE, 0, 0,
+        status = stp_fail(err, STP_ERR_RANGE,
                           "%s, expected %s as in the file before", kinds[kind],
                           kinds[data->kind]);
     else if (input->has_arm && kind != STP_DERIVE_TEXT)
-        status = stp_fail(err, STP_ERR_RANGE, 0, 0,
+        status = stp_fail(err, STP_ERR_RANGE,
                           "%s, which name their arms, expected %s for --arm",
                           kinds[kind], kinds[STP_DERIVE_TEXT]);
     else

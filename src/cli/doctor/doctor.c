@@ -116,7 +116,7 @@ static enum stp_status examine(struct stp_doctor *d, const char *policy,
                                struct stp_error *err)
 {
     if (policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", policy, 1) != 0)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     stp_doctor_read_conf(d);
     stp_doctor_libraries(d);
     stp_doctor_plugin(d);

@@ -119,7 +119,7 @@ static int explain_other(const struct stp_explain_command *o,
     int exit_status;
 
     if (is_plugin && !stp_absolute_path(o->diff, plugin))
-        return exit_of(stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return exit_of(stp_fail(err, STP_ERR_LIMIT,
                                 "the path of '%.80s' is too long", o->diff));
     if (!is_plugin) {
         exit_status =
@@ -149,10 +149,9 @@ int stp_explain_diff(const struct stp_explain_command *o,
     int exit_status;
 
     if (access(o->diff, R_OK) != 0)
-        return exit_of(stp_fail(err, STP_ERR_IO, 0, 0,
-                                "cannot read '%.160s', expected a policy or a "
-                                "plugin",
-                                o->diff));
+        return exit_of(stp_fail(
+            err, STP_ERR_IO,
+            "cannot read '%.160s', expected a policy or a plugin", o->diff));
     if (stp_explain(what, &first, err) != STP_OK)
         return STP_EXIT_FAILED;
     exit_status = explain_other(o, what, &second, err);

@@ -60,7 +60,7 @@ static enum stp_status sum_up(const struct iterate *it, struct so_far *f,
     f->regimes = calloc(f->summary.n_settings + 1, sizeof(*f->regimes));
     if (f->regimes == NULL) {
         release(f);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     f->report = (struct stp_iteration_report){
         .made_by = it->info.what,
@@ -133,7 +133,7 @@ static enum stp_status choose_arms(struct iterate *it)
     if (status != STP_OK || (o->policy == NULL && o->plugin == NULL))
         return status;
     if (arms->n == STP_MAX_ARMS)
-        return stp_fail(it->err, STP_ERR_LIMIT, 0, 0, "more than %d arms",
+        return stp_fail(it->err, STP_ERR_LIMIT, "more than %d arms",
                         STP_MAX_ARMS);
     arms->arm[arms->n++] = (struct stp_arm){.kind = STP_ARM_PLUGIN};
     return STP_OK;
@@ -310,7 +310,7 @@ static int set_environment(const struct stp_iterate_options *o)
     } else if ((o->policy != NULL &&
                 setenv("NCCL_TUNER_CONFIG_FILE", o->policy, 1) != 0) ||
                unsetenv("NCCL_WORKLOAD_OVERLAP") != 0) {
-        status = stp_fail(&err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(&err);
     }
     if (status == STP_OK)
         return STP_EXIT_OK;

@@ -241,8 +241,7 @@ static enum stp_status prepare(void *user, uint64_t seed,
         unsetenv("NCCL_TUNER_REWARD_FILE");
     }
     return done ? STP_OK
-                : stp_fail(err, STP_ERR_NOMEM, 0, 0,
-                           "cannot set the environment");
+                : stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
 }
 
 static enum stp_status report(const struct command *o,
@@ -301,7 +300,7 @@ static enum stp_status make_folder(char path[STP_CLI_PATH],
 
     if (n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL)
         return STP_OK;
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot make a folder %.160s", path);
+    return stp_fail(err, STP_ERR_IO, "cannot make a folder %.160s", path);
 }
 
 /* With a file for rewards, if that is the objective. */

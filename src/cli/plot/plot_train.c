@@ -61,7 +61,7 @@ static enum stp_status print_model(const struct stp_train_runs *all,
     enum stp_status status;
 
     if (some.runs == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < all->n; i++)
         if (strcmp(all->runs[i].gpu, gpu) == 0)
             some.runs[some.n++] = all->runs[i];

@@ -119,8 +119,8 @@ static enum stp_status folder_path(const struct stp_record_options *o,
         dir = stat(machines, &st) == 0 && S_ISDIR(st.st_mode) ? machines : ".";
     n = snprintf(path, STP_FOLDER_PATH, "%s/%s", dir, o->name);
     if (n < 0 || n >= STP_FOLDER_PATH)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "the path '%.60s...' is too long", dir);
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        dir);
     return STP_OK;
 }
 
@@ -230,7 +230,7 @@ static enum stp_status record_together(const struct job *job,
     enum stp_status status = STP_OK;
 
     if (world->rank == 0 && !stp_folder_file(folder, "graphs.xml", graphs))
-        status = stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+        status = stp_fail(err, STP_ERR_IO, "the path is too long");
     status = stp_world_agree(world, status, err);
     if (status == STP_OK)
         status = stp_open(&open, &device, err);

@@ -83,7 +83,7 @@ static enum stp_status add_between(struct stp_sizes *sizes, uint64_t grain,
     enum stp_status status = STP_OK;
 
     if (copy == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     *copy = *sizes;
     for (size_t i = 1; i < copy->n && status == STP_OK; i++)
         status = stp_sizes_add(
@@ -266,7 +266,7 @@ enum stp_status stp_record_device(const struct stp_record_options *o,
     enum stp_status status;
 
     if (r == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     r->o = o;
     r->arms = arms;
     r->world = world;

@@ -315,7 +315,7 @@ static enum stp_status find_wrong(const struct stp_dataset *data,
         n += data->rows[i].n_wrong > 0;
     if (n == 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "%zu of %zu results have wrong elements", n, data->n_rows);
 }
 

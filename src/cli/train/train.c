@@ -154,7 +154,7 @@ static enum stp_status run_count(struct stp_train_session *s, size_t first,
     enum stp_status status;
 
     if (n > s->world->size) {
-        status = stp_fail(err, STP_ERR_RANGE, 0, 0, "%s started only %u",
+        status = stp_fail(err, STP_ERR_RANGE, "%s started only %u",
                           s->world->ops->name, s->world->size);
         return refuse_count(s, first, end, status, err);
     }
@@ -195,7 +195,7 @@ static enum stp_status print(const struct stp_train_session *s,
     enum stp_status status = STP_OK;
 
     if (shown.runs == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < s->n_order; i++)
         shown.runs[i] = s->runs.runs[s->order[i]];
     if (s->o->machine.json)
@@ -233,7 +233,7 @@ static enum stp_status conclude(const struct stp_train_session *s,
         return printed;
     }
     if (status == STP_ERR_STOPPED && stp_stop_wished())
-        stp_fail(err, status, 0, 0,
+        stp_fail(err, status,
                  "stopped by a signal after %zu of %zu configurations%s",
                  s->n_done, s->jobs.n,
                  s->o->output != NULL ? "; the same command goes on from there"
@@ -280,14 +280,11 @@ static enum stp_status plan(struct stp_train_session *s, struct stp_error *err)
         return status;
     stp_train_skipped(&matrix, skipped);
     if (s->jobs.n == 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "nothing to train: %s",
-                        skipped);
+        return stp_fail(err, STP_ERR_RANGE, "nothing to train: %s", skipped);
     if (skipped[0] != '\0' && s->world->rank == 0)
         stp_complain(command_name, "%s", skipped);
     s->order = calloc(2 * s->jobs.n, sizeof(*s->order));
-    return s->order != NULL
-               ? STP_OK
-               : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return s->order != NULL ? STP_OK : stp_nomem(err);
 }
 
 static void end_session(struct stp_train_session *s)

@@ -55,7 +55,7 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *e,
         return train_one(&e->engines[0], config, traces, result_ret, err);
     job = calloc(1, sizeof(*job) + e->n * sizeof(job->results[0]));
     if (job == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     job->e = e;
     job->config = config;
     job->traces = traces;
@@ -82,7 +82,7 @@ enum stp_status stp_train_engines_open(const struct stp_open_options *options,
 
     e.engines = calloc(n_local, sizeof(*e.engines));
     if (e.engines == NULL)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     if (status == STP_OK && n_local > 1)
         status = stp_crew_create(n_local, &e.crew, err);
     status = stp_world_agree(options->world, status, err);

@@ -24,14 +24,14 @@ static enum stp_status load(struct stp_train_session *s, const char *gpu,
         return STP_OK;
     path = stp_train_file_path(s->o->output, gpu);
     if (path == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     if (access(path, F_OK) == 0)
         status = stp_train_read(path, &s->runs, &why);
     if (status != STP_OK) {
         char text[STP_ERROR_TEXT];
 
         stp_error_string(&why, strrchr(path, '/') + 1, text, sizeof(text));
-        stp_fail(err, status, 0, 0,
+        stp_fail(err, status,
                  "%s; --fresh would train all anew and write it over", text);
     }
     free(path);
@@ -148,7 +148,7 @@ static enum stp_status find_traces(const struct stp_train_session *s,
                      job->n_gpus);
     }
     if (n >= STP_CLI_PATH)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "the folder's name is longer than %d bytes",
                         STP_CLI_PATH - 1);
     return status;
@@ -183,7 +183,7 @@ enum stp_status stp_train_one(struct stp_train_session *s,
     if (s->world->rank == 0 && !s->is_loaded)
         status = load(s, info.gpu, err);
     if (status == STP_OK && stp_stop_wished())
-        status = stp_fail(err, STP_ERR_STOPPED, 0, 0, "stopped");
+        status = stp_fail(err, STP_ERR_STOPPED, "stopped");
     if (status == STP_OK && s->world->rank == 0)
         there = is_there(s, &report);
     if (status == STP_OK)

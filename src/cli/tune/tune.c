@@ -30,7 +30,7 @@ static enum stp_status name_sibling(struct stp_tune *t, const char *on,
     n = snprintf(name, STP_CLI_PATH, "%.*s%u", (int)len, on, n_ranks);
     if (len > 0 && on[len - 1] == 'x' && on[len] != '\0' && n < STP_CLI_PATH)
         return STP_OK;
-    return stp_fail(&t->err, STP_ERR_NOTHING, 0, 0,
+    return stp_fail(&t->err, STP_ERR_NOTHING,
                     "--ranks on the recorded machine '%.120s', expected one "
                     "whose name ends in its number of ranks, such as h200x4",
                     on);
@@ -44,9 +44,8 @@ static enum stp_status check_ranks(struct stp_tune *t, unsigned n_ranks,
     device->ops->info(device->self, &info);
     if (n_ranks == 0 || info.n_ranks == n_ranks)
         return STP_OK;
-    return stp_fail(&t->err, STP_ERR_NOTHING, 0, 0,
-                    "--ranks %u, but '%s' has %u", n_ranks, info.machine,
-                    info.n_ranks);
+    return stp_fail(&t->err, STP_ERR_NOTHING, "--ranks %u, but '%s' has %u",
+                    n_ranks, info.machine, info.n_ranks);
 }
 
 enum stp_status stp_tune_open(struct stp_tune *t, size_t pass,
@@ -93,7 +92,7 @@ enum stp_status stp_tune_progress(struct stp_tune *t, enum stp_tune_stage stage,
 
     if (stp_progress(words[stage], done, total))
         return STP_OK;
-    return stp_fail(&t->err, STP_ERR_STOPPED, 0, 0, "stopped");
+    return stp_fail(&t->err, STP_ERR_STOPPED, "stopped");
 }
 
 void stp_tune_clock(struct stp_tune *t, enum stp_tune_stage stage,
@@ -111,7 +110,7 @@ static enum stp_status check_machine(struct stp_tune *t)
 {
     if (t->info.max_rounds != 1)
         return STP_OK;
-    return stp_fail(&t->err, STP_ERR_NOTHING, 0, 0,
+    return stp_fail(&t->err, STP_ERR_NOTHING,
                     "machine '%s' was never timed in interleaved rounds; a "
                     "model is no ground for a policy",
                     t->info.machine);
@@ -162,8 +161,8 @@ static enum stp_status publish(struct stp_tune *t, struct stp_tune_policy *p)
 {
     if (!p->exists || rename(p->trial_path, p->path) == 0)
         return STP_OK;
-    return stp_fail(&t->err, STP_ERR_IO, 0, 0, "cannot write '%.160s': %s",
-                    p->path, strerror(errno));
+    return stp_fail(&t->err, STP_ERR_IO, "cannot write '%.160s': %s", p->path,
+                    strerror(errno));
 }
 
 static enum stp_status tune(struct stp_tune *t)

@@ -64,7 +64,7 @@ static char *plan_text(struct stp_tune *t)
     if (fp != NULL)
         write_plan(t, fp);
     if (fp == NULL || fclose(fp) != 0) {
-        stp_fail(&t->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        stp_nomem(&t->err);
         return NULL;
     }
     return text;
@@ -138,10 +138,9 @@ static enum stp_status blame(struct stp_tune *t, enum stp_status status,
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
 
     stp_error_string(&err, path, text, sizeof(text));
-    return stp_fail(&t->err, status, 0, 0,
-                    "%.150s; it was to be continued, expected --fresh to begin "
-                    "anew",
-                    text);
+    return stp_fail(
+        &t->err, status,
+        "%.150s; it was to be continued, expected --fresh to begin anew", text);
 }
 
 static enum stp_status load(struct stp_tune *t, const char *path,
@@ -188,10 +187,10 @@ enum stp_status stp_tune_resume(struct stp_tune *t)
     if (status != STP_OK)
         return blame(t, status, t->state_path);
     if (strncmp(then, head, strlen(head)) != 0)
-        status = blame(t,
-                       stp_fail(&t->err, STP_ERR_SYNTAX, 0, 0,
-                                "not what steptune tune leaves"),
-                       t->state_path);
+        status = blame(
+            t,
+            stp_fail(&t->err, STP_ERR_SYNTAX, "not what steptune tune leaves"),
+            t->state_path);
     else
         status = go_on(t, then, t->plan_text);
     free(then);

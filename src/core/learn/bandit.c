@@ -83,14 +83,14 @@ static enum stp_status check_rules(const struct stp_bandit_rules *rules,
     };
 
     if ((unsigned)rules->strategy >= STP_N_STRATEGIES)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "there is no strategy %d",
+        return stp_fail(err, STP_ERR_RANGE, "there is no strategy %d",
                         (int)rules->strategy);
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         if (!(limits[i].value >= limits[i].min &&
               limits[i].value <= limits[i].max))
-            return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                            "%s is %g, expected %g to %g", limits[i].name,
-                            limits[i].value, limits[i].min, limits[i].max);
+            return stp_fail(err, STP_ERR_RANGE, "%s is %g, expected %g to %g",
+                            limits[i].name, limits[i].value, limits[i].min,
+                            limits[i].max);
     }
     return STP_OK;
 }
@@ -106,7 +106,7 @@ enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
         return status;
     bandit = calloc(1, sizeof(*bandit));
     if (bandit == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     bandit->rules = *rules;
     *bandit_ret = bandit;
     return STP_OK;

@@ -26,7 +26,7 @@ enum stp_status stp_learner_open(const struct stp_learner_rules *rules,
     enum stp_status status;
 
     if (l == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     l->rules = *rules;
     l->sink = sink;
     l->user = user;

@@ -60,7 +60,7 @@ enum stp_status stp_period_open(struct stp_period **period_ret,
     struct stp_period *p = calloc(1, sizeof(*p));
 
     if (p == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     p->current = -1;
     *period_ret = p;
     return STP_OK;

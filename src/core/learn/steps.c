@@ -28,7 +28,7 @@ enum stp_status stp_steps_open(struct stp_steps **steps_ret,
     enum stp_status status;
 
     if (s == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_period_open(&s->by_order, err);
     if (status == STP_OK)
         status = stp_period_open(&s->by_gaps, err);

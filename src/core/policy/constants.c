@@ -128,7 +128,7 @@ static enum stp_status refuse(const struct row *row,
                               const struct stp_field *field, const char *what,
                               const char *expected, struct stp_error *err)
 {
-    return stp_fail(
+    return stp_fail_at(
         err, STP_ERR_SYNTAX, row->line, field->column, "%s '%.*s', expected %s",
         what, field->len < SHOWN ? (int)field->len : SHOWN, field->s, expected);
 }
@@ -199,10 +199,10 @@ static enum stp_status end_row(void *user, void *opaque, struct stp_error *err)
         return status;
     r = m->first + r * N_COLUMNS + c;
     if (constants->is_set[r])
-        return stp_fail(err, STP_ERR_SYNTAX, row->line, row->constant.column,
-                        "%s of %s and %s once more, expected each once",
-                        m->name, stp_constant_words(r).row,
-                        stp_constant_words(r).column);
+        return stp_fail_at(err, STP_ERR_SYNTAX, row->line, row->constant.column,
+                           "%s of %s and %s once more, expected each once",
+                           m->name, stp_constant_words(r).row,
+                           stp_constant_words(r).column);
     constants->is_set[r] = true;
     constants->value[r] = value;
     return STP_OK;

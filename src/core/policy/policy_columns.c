@@ -61,9 +61,10 @@ static enum stp_status refuse(const struct stp_column *col,
 {
     struct stp_shown shown;
 
-    return stp_fail(cell->err, STP_ERR_SYNTAX, cell->line, cell->field->column,
-                    "%s '%s' %s, expected %s", col->name,
-                    stp_show(cell->field, &shown), why, expected(col));
+    return stp_fail_at(cell->err, STP_ERR_SYNTAX, cell->line,
+                       cell->field->column, "%s '%s' %s, expected %s",
+                       col->name, stp_show(cell->field, &shown), why,
+                       expected(col));
 }
 
 /* ---- one function a kind of field ---- */
@@ -83,10 +84,10 @@ static enum stp_status read_word(const struct stp_column *col,
     struct stp_shown shown;
 
     if (value < 0)
-        return stp_fail(cell->err, STP_ERR_SYNTAX, cell->line,
-                        cell->field->column, "unknown %s '%s', expected %s",
-                        col->name, stp_show(cell->field, &shown),
-                        expected(col));
+        return stp_fail_at(cell->err, STP_ERR_SYNTAX, cell->line,
+                           cell->field->column, "unknown %s '%s', expected %s",
+                           col->name, stp_show(cell->field, &shown),
+                           expected(col));
     *(int *)out = value;
     return STP_OK;
 }
@@ -232,7 +233,7 @@ static enum stp_status read_gpu(const struct stp_column *col,
     }
     kept = keep_gpu(cell->gpus, field);
     if (kept == NULL)
-        return stp_fail(cell->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(cell->err);
     *(const char **)out = kept;
     return STP_OK;
 }
@@ -290,8 +291,8 @@ enum stp_status stp_column_read(const struct stp_column *col,
                                 struct stp_rule *rule)
 {
     if (cell->field->len == 0)
-        return stp_fail(cell->err, STP_ERR_SYNTAX, cell->line,
-                        cell->field->column, "%s is empty, expected %s",
-                        col->name, expected(col));
+        return stp_fail_at(cell->err, STP_ERR_SYNTAX, cell->line,
+                           cell->field->column, "%s is empty, expected %s",
+                           col->name, expected(col));
     return col->read(col, cell, (char *)rule + col->offset);
 }

@@ -346,7 +346,7 @@ enum stp_status stp_policy_compile(const struct stp_policy *policy,
     compiled = pack(&segments);
     stp_segments_free(&segments);
     if (compiled == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     *compiled_ret = compiled;
     return STP_OK;
 }

@@ -58,9 +58,9 @@ static enum stp_status unknown_column(const struct parser *p,
     struct stp_column_names names;
     struct stp_shown shown;
 
-    return stp_fail(p->err, STP_ERR_SYNTAX, p->line, field->column,
-                    "unknown column '%s', expected %s", stp_show(field, &shown),
-                    stp_column_names(&names));
+    return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, field->column,
+                       "unknown column '%s', expected %s",
+                       stp_show(field, &shown), stp_column_names(&names));
 }
 
 /* More fields than there are columns cannot all differ, so that this ends
@@ -73,17 +73,17 @@ static enum stp_status read_header(struct parser *p, const struct fields *f)
         if (col == NULL)
             return unknown_column(p, &f->at[i]);
         if (has_column(p, i, col))
-            return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
-                            "column '%s' is named twice, expected each once",
-                            col->name);
+            return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
+                               "column '%s' is named twice, expected each once",
+                               col->name);
         p->columns[i] = col;
     }
     for (size_t i = 0; i < STP_N_COLUMNS; i++)
         if (stp_columns[i].required && !has_column(p, f->n, &stp_columns[i]))
-            return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
-                            "the header lacks '%s', expected at least "
-                            "collective, algorithm and protocol",
-                            stp_columns[i].name);
+            return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
+                               "the header lacks '%s', expected at least "
+                               "collective, algorithm and protocol",
+                               stp_columns[i].name);
     p->min_fields = p->max_fields = f->n;
     p->has_header = true;
     return STP_OK;
@@ -109,13 +109,14 @@ static enum stp_status wrong_count(const struct parser *p,
     unsigned column = at->column + (many ? 0 : (unsigned)at->len);
 
     if (p->has_header)
-        return stp_fail(p->err, STP_ERR_SYNTAX, p->line, column,
-                        "expected %zu fields as in the header, found %zu",
-                        p->max_fields, f->n);
-    return stp_fail(p->err, STP_ERR_SYNTAX, p->line, column,
-                    "expected %zu to %zu fields%s, found %zu%s", p->min_fields,
-                    p->max_fields, many ? "" : " separated by commas", f->n,
-                    many ? " (a header line allows more columns)" : "");
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
+                           "expected %zu fields as in the header, found %zu",
+                           p->max_fields, f->n);
+    return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
+                       "expected %zu to %zu fields%s, found %zu%s",
+                       p->min_fields, p->max_fields,
+                       many ? "" : " separated by commas", f->n,
+                       many ? " (a header line allows more columns)" : "");
 }
 
 /* 'max' follows 'min' in stp_columns. */
@@ -130,9 +131,9 @@ static enum stp_status check_order(const struct parser *p,
         return STP_OK;
     while (strcmp(p->columns[i]->name, min) != 0)
         i++;
-    return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
-                    "%s %" PRIu64 " is above %s %" PRIu64, min, range->min,
-                    p->columns[i][1].name, range->max);
+    return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
+                       "%s %" PRIu64 " is above %s %" PRIu64, min, range->min,
+                       p->columns[i][1].name, range->max);
 }
 
 static enum stp_status read_fields(const struct parser *p,
@@ -163,13 +164,13 @@ static enum stp_status make_room(const struct parser *p)
     struct stp_rule *rules;
 
     if (policy->n_rules == STP_MAX_RULES)
-        return stp_fail(p->err, STP_ERR_LIMIT, p->line, 0, "more than %d rules",
-                        STP_MAX_RULES);
+        return stp_fail_at(p->err, STP_ERR_LIMIT, p->line, 0,
+                           "more than %d rules", STP_MAX_RULES);
     if (policy->n_rules < policy->capacity)
         return STP_OK;
     rules = realloc(policy->rules, capacity * sizeof(*rules));
     if (rules == NULL)
-        return stp_fail(p->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(p->err);
     policy->rules = rules;
     policy->capacity = capacity;
     return STP_OK;
@@ -190,10 +191,10 @@ static enum stp_status read_rule(struct parser *p, const struct fields *f)
     if (status == STP_OK)
         p->policy->n_rules++;
     else if (status == STP_ERR_SYNTAX && stp_column_find(&f->at[0]) != NULL)
-        return stp_fail(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
-                        "header word '%s' in the wrong place, expected one "
-                        "header line at most, before the first rule",
-                        stp_show(&f->at[0], &shown));
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
+                           "header word '%s' in the wrong place, expected one "
+                           "header line at most, before the first rule",
+                           stp_show(&f->at[0], &shown));
     return status;
 }
 
@@ -220,8 +221,8 @@ static enum stp_status check_bytes(const struct parser *p, const char *line,
         while ((s = memchr(s, bad[i].first, (size_t)(end - s))) != NULL) {
             if ((size_t)(end - s) >= bad[i].len &&
                 memcmp(s, bad[i].bytes, bad[i].len) == 0)
-                return stp_fail(p->err, STP_ERR_SYNTAX, p->line,
-                                (unsigned)(s - line) + 1, "%s", bad[i].text);
+                return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line,
+                                   (unsigned)(s - line) + 1, "%s", bad[i].text);
             s++;
         }
     }
@@ -235,9 +236,9 @@ static enum stp_status read_line(struct parser *p, const char *line, size_t len)
     const char *comment;
 
     if (len > STP_MAX_LINE)
-        return stp_fail(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
-                        "line of %zu bytes, expected at most %d", len,
-                        STP_MAX_LINE);
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
+                           "line of %zu bytes, expected at most %d", len,
+                           STP_MAX_LINE);
     status = check_bytes(p, line, len);
     if (status != STP_OK)
         return status;
@@ -281,12 +282,12 @@ enum stp_status stp_policy_parse(const char *csv, size_t len,
     enum stp_status status;
 
     if (len > STP_MAX_FILE)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "is larger than %d bytes, the most that is read",
                         STP_MAX_FILE);
     p.policy = calloc(1, sizeof(*p.policy));
     if (p.policy == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     assume_plain_columns(&p);
     status = read_text(&p, csv, len);
     if (status == STP_OK)

@@ -358,7 +358,7 @@ static enum stp_status reserve(struct sweep *s, struct stp_error *err)
     needed *= 2;
     candidates = realloc(s->out.candidates, needed * sizeof(*candidates));
     if (candidates == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     s->out.candidates = candidates;
     s->capacity = needed;
     return STP_OK;
@@ -395,7 +395,7 @@ static enum stp_status add_segment(struct sweep *s, uint64_t at,
         s->n_segments++;
     s->n_seen += s->n_live;
     if (s->out.n_candidates > MAX_CANDIDATES || s->n_seen > MAX_SEEN)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "rules overlap so much that their ranges would need "
                         "more than %d entries",
                         MAX_CANDIDATES);
@@ -478,7 +478,7 @@ enum stp_status stp_sweep(const struct stp_policy *policy,
     enum stp_status status = STP_OK;
 
     if (!allocate(&s))
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     if (status == STP_OK) {
         collect_items(&s, shape);
         link_classes(&s);

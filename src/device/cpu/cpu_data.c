@@ -29,7 +29,7 @@ enum stp_status stp_cpu_buffers_make(struct stp_cpu_buffers *buffers,
     if (buffers->out == NULL)
         buffers->out = make_buffer(nbytes);
     if (buffers->in == NULL || buffers->out == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+        return stp_fail(err, STP_ERR_NOMEM,
                         "no memory for two buffers of %llu bytes",
                         (unsigned long long)nbytes);
     return STP_OK;
@@ -101,14 +101,14 @@ static enum stp_status check_type(const struct stp_collective *what,
                                   struct stp_error *err)
 {
     if (what->type < 0 || what->type >= STP_N_TYPES)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "no datatype %d", what->type);
+        return stp_fail(err, STP_ERR_RANGE, "no datatype %d", what->type);
     if (!stp_coll_reduces(what->coll))
         return STP_OK;
     if (stp_type_is_fp8(what->type))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "CPUs do not reduce %s",
+        return stp_fail(err, STP_ERR_RANGE, "CPUs do not reduce %s",
                         stp_type_name(what->type));
     if (what->op < 0 || what->op >= STP_N_OPS)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "CPUs do not reduce by operation %d", what->op);
     return STP_OK;
 }
@@ -127,15 +127,15 @@ static enum stp_status check_size(const struct stp_collective *what,
 
     if (what->n_bytes % grain != 0)
         return stp_fail(
-            err, STP_ERR_RANGE, 0, 0, "%llu bytes are no multiple of %llu",
+            err, STP_ERR_RANGE, "%llu bytes are no multiple of %llu",
             (unsigned long long)what->n_bytes, (unsigned long long)grain);
     if (what->n_bytes > max_bytes)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "%llu bytes, but the device was opened for %llu",
                         (unsigned long long)what->n_bytes,
                         (unsigned long long)max_bytes);
     if (n > transport->max_elements)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "%llu elements, but %s counts no more than %llu",
                         (unsigned long long)n, transport->name,
                         (unsigned long long)transport->max_elements);
@@ -150,11 +150,10 @@ enum stp_status stp_cpu_check_collective(
     enum stp_status status;
 
     if (what->coll < ncclFuncBroadcast || what->coll > ncclFuncAllReduce)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "no collective %d",
-                        what->coll);
+        return stp_fail(err, STP_ERR_RANGE, "no collective %d", what->coll);
     if (stp_coll_has_root(what->coll) && what->root >= buffers->n_ranks)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "root %u of %u ranks",
-                        what->root, buffers->n_ranks);
+        return stp_fail(err, STP_ERR_RANGE, "root %u of %u ranks", what->root,
+                        buffers->n_ranks);
     status = check_type(what, err);
     if (status == STP_OK)
         status = check_size(what, buffers, max_bytes, transport, err);

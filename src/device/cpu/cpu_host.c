@@ -98,7 +98,7 @@ enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
     enum stp_status status;
 
     if (hosts == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     stp_cpu_host_get(&mine);
     status = world->ops->exchange(world->self, &mine, sizeof(mine), hosts, err);
     if (status == STP_OK)
@@ -145,7 +145,7 @@ enum stp_status stp_cpu_hosts_fit(const struct stp_cpu_host *hosts, unsigned n,
         const unsigned n_like = stp_cpu_hosts_like(hosts, n, r);
 
         if (nbytes > hosts[r].available_nbytes / n_like)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+            return stp_fail(err, STP_ERR_NOMEM,
                             "%u process%s with %.2f GB each on %s, which has "
                             "%.2f GB of memory free",
                             n_like, n_like == 1 ? "" : "es",

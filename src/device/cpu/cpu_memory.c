@@ -8,7 +8,7 @@
 static enum stp_status refuse(const struct stp_cpu_memory *m, uint64_t nbytes,
                               const char *what, struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+    return stp_fail(err, STP_ERR_NOMEM,
                     "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
                     "%.2f GB of %s are free for each rank",
                     m->rank, what, (double)nbytes / 1e9, (double)m->taken / 1e9,

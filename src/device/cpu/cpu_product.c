@@ -22,17 +22,16 @@ static enum stp_status check_types(const struct stp_product *p,
                                    struct stp_error *err)
 {
     if (!is_half(p->type) && p->type != STP_TYPE_F32 && p->type != STP_TYPE_F64)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "no matrix products of type %d, only f32, f64, f16 and "
-                        "bf16",
-                        p->type);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "no matrix products of type %d, only f32, f64, f16 and bf16",
+            p->type);
     if (p->type_c != p->type &&
         !(is_half(p->type) && p->type_c == STP_TYPE_F32))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "a product of %s into type %d, expected %s%s",
-                        stp_type_name(p->type), p->type_c,
-                        stp_type_name(p->type),
-                        is_half(p->type) ? " or f32" : "");
+        return stp_fail(
+            err, STP_ERR_RANGE, "a product of %s into type %d, expected %s%s",
+            stp_type_name(p->type), p->type_c, stp_type_name(p->type),
+            is_half(p->type) ? " or f32" : "");
     return STP_OK;
 }
 
@@ -44,8 +43,8 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
 {
     if (p->m == 0 || p->n == 0 || p->k == 0 || p->m > INT_MAX ||
         p->n > INT_MAX || p->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "a matrix product of %u x %u x %u", p->m, p->n, p->k);
+        return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
+                        p->m, p->n, p->k);
     return check_types(p, err);
 }
 
@@ -63,8 +62,7 @@ static enum stp_status reserve(struct stp_cpu_scratch *s, int matrix,
         return STP_OK;
     room = malloc(n * sizeof(float));
     if (room == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0,
-                        "no memory for a matrix of %.2f GB",
+        return stp_fail(err, STP_ERR_NOMEM, "no memory for a matrix of %.2f GB",
                         (double)n * sizeof(float) / 1e9);
     free(s->matrix[matrix]);
     s->matrix[matrix] = room;
@@ -180,7 +178,7 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
 {
     if (check_types(p, err) != STP_OK)
         return STP_ERR_RANGE;
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+    return stp_fail(err, STP_ERR_RANGE,
                     "no matrix products: Steptune was built without OpenBLAS");
 }
 

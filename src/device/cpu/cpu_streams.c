@@ -176,7 +176,7 @@ static void look_around(struct run *run, double began_us)
     else if (worker->time_limit_s != 0 &&
              now_us() - began_us > worker->time_limit_s * 1e6)
         fail_run(run,
-                 stp_fail(&err, STP_ERR_DEVICE, 0, 0,
+                 stp_fail(&err, STP_ERR_DEVICE,
                           "not done after %u s, the limit for one run",
                           worker->time_limit_s),
                  &err);
@@ -221,7 +221,7 @@ static bool start_lane(struct lane *lane)
     if (error == 0)
         return true;
     fail_run(run,
-             stp_fail(&err, STP_ERR_DEVICE, 0, 0, "no thread for stream %u: %s",
+             stp_fail(&err, STP_ERR_DEVICE, "no thread for stream %u: %s",
                       lane->stream, strerror(error)),
              &err);
     pthread_mutex_lock(&run->lock);

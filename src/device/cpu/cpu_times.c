@@ -13,7 +13,7 @@ enum stp_status stp_cpu_times_share(const struct stp_world *world,
     enum stp_status status;
 
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = world->ops->exchange(world->self, mine, n_events * sizeof(*mine),
                                   all, err);
     if (status != STP_OK) {

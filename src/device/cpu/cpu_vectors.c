@@ -11,7 +11,7 @@ enum stp_status stp_cpu_vectors_make(struct stp_cpu_vectors *v, uint64_t nbytes,
     v->x = malloc(nbytes);
     v->y = malloc(nbytes);
     if (v->x == NULL || v->y == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+        return stp_fail(err, STP_ERR_NOMEM,
                         "no memory for two vectors of %llu bytes",
                         (unsigned long long)nbytes);
     for (uint64_t i = 0; i < nbytes / sizeof(float); i++) {

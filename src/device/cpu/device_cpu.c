@@ -64,8 +64,7 @@ static enum stp_status cpu_begin_round(void *self, unsigned round,
     bool any;
 
     if (round >= n_rounds)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "round %u of %u", round,
-                        n_rounds);
+        return stp_fail(err, STP_ERR_RANGE, "round %u of %u", round, n_rounds);
     return stp_world_any(d->world, true, &any, err);
 }
 
@@ -76,12 +75,12 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
 
     if (arm->kind < STP_ARM_FORCED)
         return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                    arm->kind == STP_ARM_PLUGIN
-                        ? "tuner plugins are NCCL's: %s has none to measure"
-                        : "algorithms and protocols are NCCL's: none can be "
-                          "forced on %s",
-                    d->transport->name);
+    return stp_fail(
+        err, STP_ERR_RANGE,
+        arm->kind == STP_ARM_PLUGIN
+            ? "tuner plugins are NCCL's: %s has none to measure"
+            : "algorithms and protocols are NCCL's: none can be forced on %s",
+        d->transport->name);
 }
 
 /* ---- running ---- */
@@ -144,11 +143,11 @@ static enum stp_status run(struct device *d, const struct stp_program *program,
     enum stp_status status;
 
     if (d->failed)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "the ranks are no longer connected");
     mine = calloc(program->n_events + 1, sizeof(*mine));
     if (mine == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_cpu_streams_run(program, &worker, mine, err);
     if (status != STP_OK)
         stp_cpu_find_who_died(d->world, err);
@@ -219,7 +218,7 @@ static enum stp_status cpu_check(void *self, const struct stp_collective *what,
         return status;
     all = calloc(d->world->size, sizeof(*all));
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     stp_cpu_data_fill(what, buffers, seed);
     status = run_one(d, what, &us, err);
     if (status == STP_OK) {
@@ -249,8 +248,8 @@ static enum stp_status note(struct device *d, const struct stp_note *what,
                             struct stp_error *err)
 {
     if (what->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "stream %u of %u",
-                        what->stream, (unsigned)STP_N_STREAMS);
+        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
+                        (unsigned)STP_N_STREAMS);
     return stp_program_add(&d->program, what, err);
 }
 
@@ -423,18 +422,17 @@ static enum stp_status check_options(const struct stp_transport_ops *transport,
     const char *name = transport->name;
 
     if (options->n_threads > 1 || options->n_gpus > 1)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "%u threads with %u ranks each, but with %s a process "
-                        "is one rank",
-                        options->n_threads, options->n_gpus, name);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "%u threads with %u ranks each, but with %s a process is one rank",
+            options->n_threads, options->n_gpus, name);
     if (options->graph != 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "CUDA graphs are of GPUs: %s runs on CPUs", name);
     if (options->plugin != NULL || options->graphs_file != NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "tuner plugins and search graphs are NCCL's: %s has "
-                        "neither",
-                        name);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "tuner plugins and search graphs are NCCL's: %s has neither", name);
     return STP_OK;
 }
 
@@ -478,7 +476,7 @@ enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
     enum stp_status status;
 
     if (d == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     d->transport = transport;
     d->world = options->world;
     d->max_bytes = options->max_bytes;

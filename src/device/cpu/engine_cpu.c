@@ -86,8 +86,7 @@ static enum stp_status cpu_tune(void *self, bool by_plugin,
 {
     (void)self;
     if (by_plugin)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "there is no tuner plugin on CPUs");
+        return stp_fail(err, STP_ERR_RANGE, "there is no tuner plugin on CPUs");
     return STP_OK;
 }
 
@@ -157,13 +156,13 @@ static enum stp_status cpu_synchronise(void *self, struct stp_error *err)
     double *us;
 
     if (e->failed)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "the ranks are no longer connected");
     stp_cpu_product_threads(e->n_threads); /* another engine's are others */
     stp_program_begin(&e->program);
     us = realloc(e->us, (e->program.n_events + 1) * sizeof(*us));
     if (us == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     e->us = us;
     status = stp_cpu_trace_reserve(&e->trace, e->tasks, e->n_tasks, err);
     if (status != STP_OK)
@@ -216,7 +215,7 @@ static enum stp_status grow(struct engine *e, struct stp_error *err)
     struct stp_cpu_task *more = realloc(e->tasks, n * sizeof(*more));
 
     if (more == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     e->tasks = more;
     e->capacity = n;
     return STP_OK;
@@ -226,8 +225,8 @@ static enum stp_status note(struct engine *e, const struct stp_note *what,
                             struct stp_error *err)
 {
     if (what->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "stream %u of %u",
-                        what->stream, (unsigned)STP_N_STREAMS);
+        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
+                        (unsigned)STP_N_STREAMS);
     if (e->program.ran)
         e->n_tasks = 0;
     return stp_program_add(&e->program, what, err);
@@ -370,7 +369,7 @@ static enum stp_status cpu_collective(void *self, unsigned stream,
     if (transfer->n == 0)
         return STP_OK;
     if (e->link != NULL && transfer->n > e->transport->max_elements)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "%ju elements, but %s counts no more than %ju",
                         (uintmax_t)transfer->n, e->transport->name,
                         (uintmax_t)e->transport->max_elements);
@@ -454,12 +453,12 @@ static enum stp_status open_parts(struct engine *e,
     enum stp_status status;
 
     if (options->n_local > 1 || options->plugin != NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        options->plugin != NULL
-                            ? "tuner plugins are NCCL's: CPUs have none"
-                            : "%u ranks a process, but on CPUs a process is "
-                              "one rank",
-                        options->n_local);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            options->plugin != NULL
+                ? "tuner plugins are NCCL's: CPUs have none"
+                : "%u ranks a process, but on CPUs a process is one rank",
+            options->n_local);
     status = stp_cpu_hosts_meet(world, &e->hosts, err);
     if (status != STP_OK)
         return status;
@@ -485,7 +484,7 @@ enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
     enum stp_status status;
 
     if (e == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     e->transport = transport;
     e->world = options->world;
     e->time_limit_s = options->time_limit_s;

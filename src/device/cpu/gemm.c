@@ -27,7 +27,7 @@ static enum stp_status make_room(struct stp_gemm_room *room, int matrix,
         void *more = realloc(room->matrix[matrix], nbytes);
 
         if (more == NULL)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+            return stp_fail(err, STP_ERR_NOMEM,
                             "no memory for a matrix of %zu bytes", nbytes);
         room->matrix[matrix] = more;
         room->nbytes[matrix] = nbytes;
@@ -47,13 +47,12 @@ enum stp_status stp_gemm_prepare(struct stp_gemm_room *room,
     enum stp_status status = STP_OK;
 
     if (gemm->type != STP_TYPE_F32 && gemm->type != STP_TYPE_F64)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no %s matrix products on CPUs, only f32 and f64",
                         stp_type_name(gemm->type));
     if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "a matrix product of %u x %u x %u", gemm->m, gemm->n,
-                        gemm->k);
+        return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
+                        gemm->m, gemm->n, gemm->k);
     for (int i = 0; i < 3 && status == STP_OK; i++)
         status = make_room(room, i, n[i], gemm->type, err);
     if (status == STP_OK)
@@ -87,7 +86,7 @@ enum stp_status stp_gemm_prepare(struct stp_gemm_room *room,
     (void)room;
     (void)gemm;
     (void)n_threads;
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+    return stp_fail(err, STP_ERR_RANGE,
                     "no matrix products: Steptune was built without OpenBLAS");
 }
 

@@ -152,7 +152,7 @@ enum stp_status FailAs(const char *what, stp_error *err)
 {
     if (what[0] == '[' && strstr(what, "] ") != nullptr)
         what = strstr(what, "] ") + 2;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "Gloo: %s", what);
+    return stp_fail(err, STP_ERR_DEVICE, "Gloo: %s", what);
 }
 
 // C calls this file: no exception may leave it.

@@ -201,13 +201,13 @@ static enum stp_status mpi_open(const struct stp_world *world, unsigned n_nodes,
     (void)n_nodes;
     (void)time_limit_s;
     if (comm == NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "ranks of MPI are started by mpirun or srun, these by "
-                        "'%s'",
-                        world->ops->name);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "ranks of MPI are started by mpirun or srun, these by '%s'",
+            world->ops->name);
     link = calloc(1, sizeof(*link));
     if (link == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     link->rank = (int)world->rank;
     for (unsigned s = 0; s < STP_N_STREAMS; s++) {
         int code = MPI_Comm_dup(*comm, &link->comm[s]);

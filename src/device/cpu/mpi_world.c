@@ -17,7 +17,7 @@ enum stp_status stp_mpi_fail(int code, struct stp_error *err)
     int len;
 
     MPI_Error_string(code, text, &len);
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "MPI: %s", text);
+    return stp_fail(err, STP_ERR_DEVICE, "MPI: %s", text);
 }
 
 static enum stp_status mpi_exchange(void *self, const void *mine, size_t size,
@@ -27,7 +27,7 @@ static enum stp_status mpi_exchange(void *self, const void *mine, size_t size,
     int code;
 
     if (size > INT_MAX)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+        return stp_fail(err, STP_ERR_LIMIT,
                         "%zu bytes in one exchange between ranks", size);
     code = MPI_Allgather(mine, (int)size, MPI_BYTE, all_ret, (int)size,
                          MPI_BYTE, ranks->comm);
@@ -86,7 +86,7 @@ static enum stp_status make_world(MPI_Comm comm, bool ends_mpi,
     int code;
 
     if (ranks == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     *ranks = (struct ranks){.comm = comm, .ends_mpi = ends_mpi};
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
@@ -119,8 +119,7 @@ static enum stp_status mpi_part(void *self, unsigned n,
     MPI_Comm_rank(ranks->comm, &rank);
     MPI_Comm_size(ranks->comm, &size);
     if (n < 1 || n > (unsigned)size)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "%u of %d processes", n,
-                        size);
+        return stp_fail(err, STP_ERR_RANGE, "%u of %d processes", n, size);
     code = MPI_Comm_split(ranks->comm, (unsigned)rank < n ? 0 : MPI_UNDEFINED,
                           rank, &comm);
     if (code != MPI_SUCCESS)
@@ -148,20 +147,19 @@ static enum stp_status start_mpi(int *argc, char ***argv, struct stp_error *err)
     make_symbols_global();
     MPI_Initialized(&provided);
     if (provided)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "MPI was started before in this process");
     code = MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     if (code != MPI_SUCCESS)
         return stp_mpi_fail(code, err);
     if (provided < MPI_THREAD_MULTIPLE)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "this MPI was built without MPI_THREAD_MULTIPLE");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size > STP_MAX_PROCESSES)
-        return stp_fail(err, STP_ERR_LIMIT, 0, 0,
-                        "%d processes, expected at most %d", size,
-                        STP_MAX_PROCESSES);
+        return stp_fail(err, STP_ERR_LIMIT, "%d processes, expected at most %d",
+                        size, STP_MAX_PROCESSES);
     return STP_OK;
 }
 

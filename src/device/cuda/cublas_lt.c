@@ -38,13 +38,13 @@ enum stp_status stp_cublas_lt_open(struct stp_cublas_lt *api_ret,
     void *library = dlopen("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
 
     if (library == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+        return stp_fail(err, STP_ERR_NOTHING,
                         "no cuBLASLt, which training needs: %s", dlerror());
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         void *function = dlsym(library, functions[i].name);
 
         if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, 0, 0, "cuBLASLt has no %s",
+            return stp_fail(err, STP_ERR_NOTHING, "cuBLASLt has no %s",
                             functions[i].name);
         memcpy((char *)api_ret + functions[i].offset, &function,
                sizeof(function));

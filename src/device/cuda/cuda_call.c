@@ -8,8 +8,8 @@ enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
 {
     if (result == cudaSuccess)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank %u, GPU %d: %s: %s",
-                    rank->rank, rank->gpu, call, cudaGetErrorString(result));
+    return stp_fail(err, STP_ERR_DEVICE, "rank %u, GPU %d: %s: %s", rank->rank,
+                    rank->gpu, call, cudaGetErrorString(result));
 }
 
 enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
@@ -24,8 +24,8 @@ enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
     last = d->nccl.get_last_error(rank->comm);
     /* invalid: such as fp8 on a GPU that has none */
     return stp_fail(
-        err, result == ncclInvalidArgument ? STP_ERR_RANGE : STP_ERR_DEVICE, 0,
-        0, "rank %u, GPU %d: %s: %s%s%s", rank->rank, rank->gpu, call,
+        err, result == ncclInvalidArgument ? STP_ERR_RANGE : STP_ERR_DEVICE,
+        "rank %u, GPU %d: %s: %s%s%s", rank->rank, rank->gpu, call,
         d->nccl.get_error_string(result),
         last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
 }

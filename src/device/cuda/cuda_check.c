@@ -138,7 +138,7 @@ enum stp_status stp_cuda_check(struct stp_cuda *d,
     enum stp_status status;
 
     if (c == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     c->d = d;
     c->what = what;
     c->pattern = (struct stp_pattern){.coll = what->coll,

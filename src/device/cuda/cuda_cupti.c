@@ -108,10 +108,10 @@ static enum stp_status check(CUptiResult result, const char *call,
     if (result == CUPTI_SUCCESS)
         return STP_OK;
     the.api.text(result, &text);
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
-                    "no trace: %s: %s (does another profiler trace this "
-                    "process?)",
-                    call, text);
+    return stp_fail(
+        err, STP_ERR_DEVICE,
+        "no trace: %s: %s (does another profiler trace this process?)", call,
+        text);
 }
 
 /* ---- records, from CUPTI's thread or within a flush ---- */
@@ -252,7 +252,7 @@ static enum stp_status open_cupti(struct stp_error *err)
         return STP_OK;
     library = open_library();
     if (library == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+        return stp_fail(err, STP_ERR_NOTHING,
                         "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "
                         "name the file)",
                         dlerror());
@@ -260,7 +260,7 @@ static enum stp_status open_cupti(struct stp_error *err)
         void *function = dlsym(library, functions[i].name);
 
         if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, 0, 0, "CUPTI has no %s",
+            return stp_fail(err, STP_ERR_NOTHING, "CUPTI has no %s",
                             functions[i].name);
         memcpy((char *)&the.api + functions[i].offset, &function,
                sizeof(function));
@@ -416,7 +416,7 @@ enum stp_status stp_cupti_take(
 
 enum stp_status stp_cupti_begin(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+    return stp_fail(err, STP_ERR_NOTHING,
                     "no traces of GPUs: this was built without CUPTI");
 }
 

@@ -66,13 +66,13 @@ static enum stp_status open_cublas(struct cublas *blas, struct stp_error *err)
     void *library = dlopen("libcublas.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
 
     if (library == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+        return stp_fail(err, STP_ERR_NOTHING,
                         "no cuBLAS, which compute needs: %s", dlerror());
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         void *function = dlsym(library, functions[i].name);
 
         if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, 0, 0, "cuBLAS has no %s",
+            return stp_fail(err, STP_ERR_NOTHING, "cuBLAS has no %s",
                             functions[i].name);
         memcpy((char *)blas + functions[i].offset, &function, sizeof(function));
     }
@@ -85,11 +85,11 @@ static enum stp_status make(struct stp_cuda_rank *rank, struct stp_error *err)
     enum stp_status status;
 
     if (g == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = open_cublas(&g->blas, err);
     cudaSetDevice(rank->gpu);
     if (status == STP_OK && g->blas.create(&g->handle) != CUBLAS_STATUS_SUCCESS)
-        status = stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        status = stp_fail(err, STP_ERR_DEVICE,
                           "rank %u, GPU %d: cublasCreate failed", rank->rank,
                           rank->gpu);
     if (status == STP_OK)
@@ -137,7 +137,7 @@ enum stp_status stp_cuda_gemm_check(const struct stp_gemm *gemm,
 {
     if (find_type(gemm->type) >= 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+    return stp_fail(err, STP_ERR_RANGE,
                     "no matrix product in %s, expected f32, f64, f16 or bf16",
                     stp_type_name(gemm->type));
 }
@@ -183,7 +183,7 @@ enum stp_status stp_cuda_gemm_run(const struct stp_cuda_rank *rank,
             g->matrix[2], data, n, types[type].compute, CUBLAS_GEMM_DEFAULT);
     if (result == CUBLAS_STATUS_SUCCESS)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "rank %u, GPU %d: cublasGemmEx failed with status %d",
                     rank->rank, rank->gpu, (int)result);
 }

@@ -47,7 +47,7 @@ static enum stp_status result_of(const struct stp_cuda_lt *lt,
 {
     if (result == CUBLAS_STATUS_SUCCESS)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "rank %u, GPU %d: %s failed with status %d", lt->rank->rank,
                     lt->rank->gpu, call, (int)result);
 }
@@ -71,7 +71,7 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
     enum stp_status status;
 
     if (lt == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     lt->rank = rank;
     status = stp_cublas_lt_open(&lt->api, err);
     if (status == STP_OK)
@@ -116,15 +116,15 @@ enum stp_status stp_cuda_lt_check(const struct stp_product *p,
 
     if (p->m < 1 || p->n < 1 || p->k < 1 || p->m > INT_MAX || p->n > INT_MAX ||
         p->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "a matrix product of %u x %u x %u", p->m, p->n, p->k);
+        return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
+                        p->m, p->n, p->k);
     if (find_type(p->type) < 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "no matrix products of type %d, only f32, f64, f16 and "
-                        "bf16",
-                        p->type);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "no matrix products of type %d, only f32, f64, f16 and bf16",
+            p->type);
     if (p->type_c != p->type && !(is_half && p->type_c == STP_TYPE_F32))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "a product of %s into type %d, expected %s%s",
                         stp_type_name(p->type), p->type_c,
                         stp_type_name(p->type), is_half ? " or f32" : "");
@@ -429,7 +429,7 @@ enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
     enum stp_status status;
 
     if (more == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     lt->plans = more;
     status = make_plan(lt, &plan, p, err);
     if (status == STP_OK)

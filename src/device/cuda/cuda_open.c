@@ -25,7 +25,7 @@ static enum stp_status choose_gpus(struct stp_cuda *d,
     cudaError_t result = cudaGetDeviceCount(&n);
 
     if (result != cudaSuccess || n < 1)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0, "no GPU: %s",
+        return stp_fail(err, STP_ERR_NOTHING, "no GPU: %s",
                         result != cudaSuccess ? cudaGetErrorString(result)
                                               : "CUDA sees none");
     d->n_gpus = options->n_gpus > 0 ? options->n_gpus : 1;
@@ -38,7 +38,7 @@ static enum stp_status choose_gpus(struct stp_cuda *d,
     if ((unsigned)n == d->n_local)
         *first_ret = 0;
     else if ((unsigned)n < d->n_local * per_host)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+        return stp_fail(err, STP_ERR_NOTHING,
                         "%u GPUs asked for on this host (processes %u, threads "
                         "of each %u, GPUs of each %u), %d present",
                         d->n_local * per_host, per_host, n_threads, d->n_gpus,
@@ -53,7 +53,7 @@ static enum stp_status make_ranks(struct stp_cuda *d, unsigned first,
     d->ranks = calloc(d->n_local, sizeof(*d->ranks));
     d->rank_lines = calloc(d->n_ranks, sizeof(*d->rank_lines));
     if (d->ranks == NULL || d->rank_lines == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (unsigned i = 0; i < d->n_local; i++) {
         d->ranks[i].gpu = (int)(first + i);
         d->ranks[i].rank = d->world->rank * d->n_local + i;
@@ -76,7 +76,7 @@ static enum stp_status check_memory(const struct stp_cuda *d,
         r->free_bytes = free_bytes - 2 * d->max_bytes;
         return STP_OK;
     }
-    return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+    return stp_fail(err, STP_ERR_LIMIT,
                     "messages of %.1f GiB need two buffers of that size, but "
                     "GPU %d has %.1f GiB free: expected at most %.1f GiB",
                     (double)d->max_bytes / 1073741824.0, r->gpu,
@@ -193,7 +193,7 @@ static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
     enum stp_status status = STP_OK;
 
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     if (d->world->rank == 0)
         status =
             stp_cuda_nccl_result(d, &d->ranks[0], d->nccl.get_unique_id(&d->id),
@@ -232,7 +232,7 @@ static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
         status = world->ops->exchange(world->self, d->info.machine, HOST_NAME,
                                       hosts, err);
     } else
-        stp_fail(err, status, 0, 0, "out of memory");
+        stp_fail(err, status, "out of memory");
     if (status == STP_OK) {
         d->info.n_nodes = count_hosts(hosts, world->size);
         status = world->ops->exchange(
@@ -303,7 +303,7 @@ enum stp_status stp_cuda_set_up(struct stp_cuda *d,
         status = stp_cuda_plugin_begin(options->plugin, replaced, err);
     if (status == STP_OK && options->graphs_file != NULL &&
         setenv("NCCL_GRAPH_DUMP_FILE", options->graphs_file, 1) != 0)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     if (status == STP_OK)
         status = stp_crew_create(d->n_local / d->n_gpus, &d->crew, err);
     if (status == STP_OK)

@@ -258,7 +258,7 @@ static enum stp_status open_inner(const char *path, struct stp_error *err)
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
     if (library == NULL)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", dlerror());
+        return stp_fail(err, STP_ERR_DEVICE, "%s", dlerror());
     plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v6");
     if (plugin.inner_v5 == NULL)
         plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v5");
@@ -267,7 +267,7 @@ static enum stp_status open_inner(const char *path, struct stp_error *err)
     if (stp_cuda_plugin_has_inner())
         return STP_OK;
     dlclose(library);
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "'%s' exports no ncclTunerPlugin_v3 to _v6", path);
 }
 
@@ -284,14 +284,13 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
             return status;
     }
     if (dladdr(&ncclTunerPlugin_v5, &self) == 0)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "cannot find this module");
+        return stp_fail(err, STP_ERR_DEVICE, "cannot find this module");
     if (before == NULL || strcmp(before, self.dli_fname) == 0)
         before = "";
     snprintf(replaced_ret, 128, "%s", before);
     if (setenv("NCCL_TUNER_PLUGIN", self.dli_fname, 1) != 0 ||
         setenv("NCCL_PROFILER_PLUGIN", self.dli_fname, 1) != 0)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
-                        "cannot set NCCL_TUNER_PLUGIN");
+        return stp_fail(err, STP_ERR_DEVICE, "cannot set NCCL_TUNER_PLUGIN");
     return STP_OK;
 }
 

@@ -145,7 +145,7 @@ static enum stp_status make_events(struct stp_cuda_rank *r, unsigned n,
     if (join != NULL)
         r->join = join;
     if (event == NULL || join == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     cudaSetDevice(r->gpu);
     for (; r->n_events < n; r->n_events++) {
         cudaError_t result = cudaEventCreate(&r->event[r->n_events]);
@@ -291,7 +291,7 @@ static enum stp_status look(const struct stp_cuda *d,
     enum stp_status status;
 
     if (stp_crew_failed(d->crew))
-        return stp_fail(err, STP_ERR_STOPPED, 0, 0,
+        return stp_fail(err, STP_ERR_STOPPED,
                         "rank %u stopped, as another failed", r->rank);
     status = stp_cuda_nccl_result(d, r,
                                   d->nccl.comm_get_async_error(r->comm, &error),
@@ -348,7 +348,7 @@ static enum stp_status meet(struct part *p)
     }
     if (status == STP_OK && !stp_crew_meet(p->d->crew))
         status =
-            stp_fail(p->err, STP_ERR_STOPPED, 0, 0,
+            stp_fail(p->err, STP_ERR_STOPPED,
                      "rank %u stopped, as another failed", p->ranks[0].rank);
     return status;
 }
@@ -434,7 +434,7 @@ static enum stp_status make_room(struct stp_cuda *d, unsigned n_times,
     if (local == NULL || all == NULL) {
         free(local);
         free(all);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     free(d->local_us);
     free(d->all_us);

@@ -14,7 +14,7 @@ enum stp_status stp_cuda_vectors_check(const struct stp_cuda *d,
         const struct stp_cuda_rank *r = &d->ranks[i];
 
         if (n_bytes > r->free_bytes / N_VECTORS)
-            return stp_fail(err, STP_ERR_RANGE, 0, 0,
+            return stp_fail(err, STP_ERR_RANGE,
                             "vectors of %.1f GiB, but GPU %d has %.1f GiB for "
                             "%d such: expected at most %.1f GiB",
                             (double)n_bytes / gib, r->gpu,

@@ -52,14 +52,14 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
     struct stp_cuda *d = self;
 
     if (arm->kind == STP_ARM_PLUGIN && !stp_cuda_plugin_has_inner())
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no plugin to measure: the device was opened without");
     if (arm->kind >= STP_ARM_FORCED && !d->info.has_arms)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "NCCL %s did not load our tuner, so nothing can be "
-                        "forced: expected NCCL 2.22 or later and more than one "
-                        "rank",
-                        d->info.nccl);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "NCCL %s did not load our tuner, so nothing can be forced: "
+            "expected NCCL 2.22 or later and more than one rank",
+            d->info.nccl);
     stp_cuda_plugin_select(arm);
     d->arm = *arm;
     return STP_OK;
@@ -108,12 +108,12 @@ static enum stp_status check_call(const struct stp_cuda *d,
                                   struct stp_error *err)
 {
     if (what->n_bytes > d->max_bytes)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "%llu bytes, but the device was opened for %llu",
                         (unsigned long long)what->n_bytes,
                         (unsigned long long)d->max_bytes);
     if (what->root >= d->n_ranks)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "root %u, expected one of the %u ranks, from 0",
                         what->root, d->n_ranks);
     return STP_OK;
@@ -358,7 +358,7 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
     enum stp_status status;
 
     if (d == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     d->world = options->world;
     d->max_bytes = options->max_bytes;
     d->graph = options->graph > 0;

@@ -24,7 +24,7 @@ static enum stp_status begin_in(struct stp_cuda_engine *e, unsigned stream,
                                 struct stp_error *err)
 {
     if (stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "stream %u of %u", stream,
+        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", stream,
                         (unsigned)STP_N_STREAMS);
     return begin(e, err);
 }
@@ -51,7 +51,7 @@ static enum stp_status launched(struct stp_cuda_engine *e, cudaError_t result,
                                 const char *what, struct stp_error *err)
 {
     if (result == cudaErrorNotSupported)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no %s on GPUs for these types or this size", what);
     return called(e, result, what, err);
 }
@@ -72,7 +72,7 @@ static enum stp_status refuse_memory(const struct stp_cuda_engine *e,
                                      uint64_t nbytes, size_t free_bytes,
                                      const char *what, struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+    return stp_fail(err, STP_ERR_NOMEM,
                     "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
                     "%.2f GB of GPU %d are free",
                     e->rank->rank, what, (double)nbytes / 1e9,
@@ -108,7 +108,7 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
         return status;
     more = realloc(e->memory, (e->n_memory + 1) * sizeof(*more));
     if (more == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     e->memory = more;
     if (nbytes > free_bytes ||
         cudaMalloc(&memory, nbytes > 0 ? nbytes : 1) != cudaSuccess) {
@@ -187,7 +187,7 @@ static enum stp_status cuda_tune(void *self, bool by_plugin,
     enum stp_status status;
 
     if (by_plugin && !e->job->has_plugin)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the engine was opened without");
     status = stp_cuda_job_agree(e, STP_OK, err);
     if (status == STP_OK && e->number == 0)
@@ -396,7 +396,7 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
     if (status != STP_OK)
         return status;
     if (event >= e->n_events || e->recorded[event] != e->run)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which was not recorded before",
                         event);
     return called(

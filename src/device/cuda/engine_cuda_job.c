@@ -48,8 +48,8 @@ enum stp_status stp_cuda_job_fail(struct stp_cuda_engine *e,
 static enum stp_status stop(struct stp_cuda_engine *e, struct stp_error *err)
 {
     give_up(e);
-    return stp_fail(err, STP_ERR_STOPPED, 0, 0,
-                    "rank %u stopped, as another failed", e->rank->rank);
+    return stp_fail(err, STP_ERR_STOPPED, "rank %u stopped, as another failed",
+                    e->rank->rank);
 }
 
 enum stp_status stp_cuda_job_alive(struct stp_cuda_engine *e,
@@ -146,7 +146,7 @@ enum stp_status stp_cuda_job_agree(struct stp_cuda_engine *e,
         return stop(e, err);
     return agreed == STP_OK
                ? STP_OK
-               : stp_fail(err, STP_ERR_STOPPED, 0, 0,
+               : stp_fail(err, STP_ERR_STOPPED,
                           "rank %u stopped, as another failed", e->rank->rank);
 }
 
@@ -180,7 +180,7 @@ static enum stp_status look(struct stp_cuda_engine *e, long since,
         !d->world->ops->alive(d->world->self, err))
         status = STP_ERR_DEVICE;
     if (status == STP_OK && limit_s > 0 && seconds_now() - since > limit_s)
-        status = stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        status = stp_fail(err, STP_ERR_DEVICE,
                           "rank %u, GPU %d: not done within %u seconds",
                           e->rank->rank, e->rank->gpu, limit_s);
     return status;
@@ -257,7 +257,7 @@ enum stp_status stp_cuda_engine_collective(const struct stp_cuda_engine *e,
             nccl->all_reduce(t->in, t->out, t->n, t->type, t->op, r->comm, s),
             "ncclAllReduce", err);
     default:
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "no collective %d", t->coll);
+        return stp_fail(err, STP_ERR_RANGE, "no collective %d", t->coll);
     }
 }
 

@@ -21,7 +21,7 @@ enum stp_status stp_cuda_engine_events(struct stp_cuda_engine *e,
     if (recorded != NULL)
         e->recorded = recorded;
     if (events == NULL || recorded == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (; e->n_events < n; e->n_events++) {
         cudaError_t result = cudaEventCreate(&e->events[e->n_events]);
 
@@ -137,7 +137,7 @@ static enum stp_status open_device(struct stp_cuda_job *job,
     struct stp_cuda *d = calloc(1, sizeof(*d));
 
     if (d == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     d->world = options->world;
     d->time_limit_s = options->time_limit_s;
     job->device = d;
@@ -152,7 +152,7 @@ static enum stp_status open_engines(struct stp_cuda_job *job,
 
     job->engines = calloc(job->n, sizeof(*job->engines));
     if (job->engines == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (unsigned i = 0; i < job->n; i++) {
         job->engines[i].job = job;
         job->engines[i].rank = &d->ranks[i];
@@ -175,7 +175,7 @@ enum stp_status stp_engine_cuda_open(const struct stp_engine_options *options,
     enum stp_status status;
 
     if (job == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     job->n = options->n_local > 0 ? options->n_local : 1;
     job->n_open = job->n;
     job->time_limit_s = options->time_limit_s;

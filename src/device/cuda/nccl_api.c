@@ -43,7 +43,7 @@ static enum stp_status find_functions(void *library, const char *path,
         void *function = dlsym(library, functions[i].name);
 
         if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+            return stp_fail(err, STP_ERR_NOTHING,
                             "'%s' has no %s: expected NCCL 2.21 or later", path,
                             functions[i].name);
         memcpy((char *)api + functions[i].offset, &function, sizeof(function));
@@ -64,17 +64,17 @@ enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
         path = "libnccl.so.2";
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
-                        "no NCCL: %s (STEPTUNE_NCCL can name the file; that of "
-                        "PyTorch is nvidia/nccl/lib/libnccl.so.2 in its "
-                        "site-packages)",
-                        dlerror());
+        return stp_fail(
+            err, STP_ERR_NOTHING,
+            "no NCCL: %s (STEPTUNE_NCCL can name the file; that of PyTorch is "
+            "nvidia/nccl/lib/libnccl.so.2 in its site-packages)",
+            dlerror());
     status = find_functions(library, path, &api, err);
     if (status == STP_OK &&
         (api.get_version(&api.version) != 0 || api.version < OLDEST)) {
         stp_nccl_version_name(api.version, name);
         status =
-            stp_fail(err, STP_ERR_NOTHING, 0, 0,
+            stp_fail(err, STP_ERR_NOTHING,
                      "'%s' is NCCL %s, expected 2.21 or later", path, name);
     }
     if (status == STP_OK)

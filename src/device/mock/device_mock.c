@@ -27,7 +27,7 @@ struct device {
 
 static enum stp_status fail(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 static void mock_info(const void *self, struct stp_device_info *info_ret)
@@ -85,7 +85,7 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
 
     mock_info(self, &info);
     if (round >= n_rounds || n_rounds > info.max_rounds)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "%u rounds, but machine '%s' was recorded in %u",
                         n_rounds, info.machine, info.max_rounds);
     d->time.round = (round + 0.5) / n_rounds;
@@ -99,7 +99,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
 
     d->use_plugin = arm->kind == STP_ARM_PLUGIN;
     if (d->use_plugin && d->plugin.comm == NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "no plugin to measure: the device was opened without");
     stp_arm_tuner_set(arm);
     return STP_OK;
@@ -308,7 +308,7 @@ static enum stp_status open_library(struct device *d, struct library *library,
                          &library->comm) != ncclSuccess)
         return fail(err);
     if (mock_comm_tuner_version(library->comm) == 0)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "NCCL %s would not load tuner plugin '%s'",
                         options->version, options->tuner_plugin);
     return STP_OK;
@@ -348,13 +348,13 @@ write_graphs(const struct stp_device_mock_options *options,
     if (options->graphs_file == NULL)
         return STP_OK;
     if (path == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     snprintf(path, size, "%s/graphs.xml", options->machine_path);
     status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
     fp = status == STP_OK ? fopen(options->graphs_file, "w") : NULL;
     if (status == STP_OK &&
         (fp == NULL || fwrite(text, 1, len, fp) != len || fclose(fp) != 0))
-        status = stp_fail(err, STP_ERR_IO, 0, 0, "cannot write '%.200s'",
+        status = stp_fail(err, STP_ERR_IO, "cannot write '%.200s'",
                           options->graphs_file);
     free(path);
     free(text);
@@ -369,7 +369,7 @@ stp_device_mock_open(const struct stp_device_mock_options *options,
     enum stp_status status;
 
     if (d == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     d->time.seed = options->seed;
     status = open_libraries(d, options, err);
     if (status == STP_OK)

@@ -22,7 +22,7 @@ static enum stp_status mock_alloc(void *self, uint64_t nbytes, const char *what,
     struct stp_mock_engine *e = self;
 
     if (nbytes > e->memory - e->taken)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0,
+        return stp_fail(err, STP_ERR_NOMEM,
                         "no memory on each of %u %s for %s: %.2f GB beside "
                         "%.2f GB, but a GPU has %.2f GB",
                         e->info.n_ranks, e->info.gpu, what,
@@ -74,9 +74,9 @@ static enum stp_status mock_tune(void *self, bool by_plugin,
     struct stp_mock_engine *e = self;
 
     if (by_plugin && e->plugin.comm == NULL)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "no plugin to tune with: the engine was opened "
-                        "without");
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "no plugin to tune with: the engine was opened without");
     e->use_plugin = by_plugin;
     return STP_OK;
 }
@@ -95,7 +95,7 @@ static enum stp_status grow(struct stp_mock_engine *e, struct stp_error *err)
     if (labels != NULL)
         e->labels = labels;
     if (computes == NULL || labels == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     e->capacity = n;
     return STP_OK;
 }
@@ -104,8 +104,8 @@ static enum stp_status note(struct stp_mock_engine *e,
                             const struct stp_note *what, struct stp_error *err)
 {
     if (what->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0, "stream %u of %u",
-                        what->stream, (unsigned)STP_N_STREAMS);
+        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
+                        (unsigned)STP_N_STREAMS);
     if (e->program.noted.ran)
         e->n_noted = 0;
     return stp_mock_note(&e->program, what, err);
@@ -453,7 +453,7 @@ stp_engine_mock_open(const struct stp_engine_mock_options *options,
     enum stp_status status;
 
     if (e == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_mock_engine_set_up(e, options, err);
     if (status != STP_OK) {
         mock_close(e);

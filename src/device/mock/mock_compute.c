@@ -159,7 +159,7 @@ static enum stp_status find_neighbours(const struct mock_machine *machine,
     struct mock_overlap_setting *settings = calloc(n + 1, sizeof(*settings));
 
     if (settings == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     mock_machine_overlap_settings(machine, settings, n);
     *found_ret = (struct neighbours){0};
     for (size_t i = 0; i < n && gemm->type == STP_TYPE_BF16; i++)
@@ -178,7 +178,7 @@ static double model(const struct stp_gemm *gemm, unsigned k, double tflops)
 static enum stp_status refuse(const struct mock_machine *machine,
                               const char *type, struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_RANGE, 0, 0, "%s multiplies no matrices of %s",
+    return stp_fail(err, STP_ERR_RANGE, "%s multiplies no matrices of %s",
                     mock_machine_get_info(machine)->gpu, type);
 }
 
@@ -193,10 +193,10 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
     enum stp_status status;
 
     if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                        "a matrix product of %u x %u x %u, expected sides from "
-                        "1",
-                        gemm->m, gemm->n, gemm->k);
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "a matrix product of %u x %u x %u, expected sides from 1", gemm->m,
+            gemm->n, gemm->k);
     if (tflops == 0)
         return refuse(machine, stp_type_name(gemm->type), err);
     status = find_neighbours(machine, gemm, &found, err);

@@ -5,7 +5,7 @@
 
 static enum stp_status fail(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 static enum stp_status open_library(struct stp_mock_engine *e,
@@ -22,7 +22,7 @@ static enum stp_status open_library(struct stp_mock_engine *e,
                          &library->comm) != ncclSuccess)
         return fail(err);
     if (plugin != NULL && mock_comm_tuner_version(library->comm) == 0)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+        return stp_fail(err, STP_ERR_DEVICE,
                         "NCCL %s would not load tuner plugin '%s'",
                         options.version, plugin);
     return STP_OK;

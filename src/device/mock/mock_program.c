@@ -19,7 +19,7 @@ struct running {
 
 static enum stp_status fail(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0, "%s", mock_last_error());
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 static void worsen(const struct running *r, enum stp_source source)
@@ -36,7 +36,7 @@ static bool computes(const struct stp_note *note)
 
 static enum stp_status no_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 /* ---- noting ---- */
@@ -50,17 +50,17 @@ static enum stp_status check_group(const struct stp_mock_program *p,
 
     if (p->in_group == (note->kind == STP_NOTE_GROUP_BEGIN) &&
         (p->in_group || note->kind == STP_NOTE_GROUP_END))
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         p->in_group ? "a group within a group"
                                     : "the end of a group that was not begun");
     if (!p->in_group || note->kind == STP_NOTE_GROUP_END)
         return STP_OK;
     if (note->kind != STP_NOTE_COLLECTIVE)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "only collectives can be in a group");
     last = &p->noted.notes[p->noted.n_notes - 1];
     if (last->kind == STP_NOTE_COLLECTIVE && last->stream != note->stream)
-        return stp_fail(err, STP_ERR_RANGE, 0, 0,
+        return stp_fail(err, STP_ERR_RANGE,
                         "a group in two streams, expected one");
     return STP_OK;
 }

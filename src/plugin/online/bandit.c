@@ -326,7 +326,7 @@ static enum stp_status bandit_open(const struct stp_comm_info *info,
     enum stp_status status = STP_OK;
 
     if (t == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     if (settings->policy_path != NULL)
         status = stp_shared_policy_acquire(settings->policy_path, &info->shape,
                                            &t->base, err);

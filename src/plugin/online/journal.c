@@ -42,7 +42,7 @@ enum stp_status stp_journal_open(const char *path,
     struct stp_journal *journal = calloc(1, sizeof(*journal));
 
     if (journal == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     journal->comm_id = info->comm_id;
     journal->n_ranks = info->shape.n_ranks;
     journal->n_nodes = info->shape.n_nodes;
@@ -51,8 +51,8 @@ enum stp_status stp_journal_open(const char *path,
         open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
     if (journal->fd < 0) {
         free(journal);
-        return stp_fail(err, STP_ERR_IO, 0, 0, "cannot write '%.200s': %s",
-                        path, strerror(errno));
+        return stp_fail(err, STP_ERR_IO, "cannot write '%.200s': %s", path,
+                        strerror(errno));
     }
     write_head(journal->fd);
     *journal_ret = journal;

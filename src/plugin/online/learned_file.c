@@ -31,7 +31,7 @@ struct job {
 
 static enum stp_status cannot(const struct job *job, const char *what)
 {
-    return stp_fail(job->err, STP_ERR_IO, 0, 0, "cannot %s '%.200s': %s", what,
+    return stp_fail(job->err, STP_ERR_IO, "cannot %s '%.200s': %s", what,
                     job->path, strerror(errno));
 }
 
@@ -131,14 +131,13 @@ static enum stp_status keep_old(const struct job *job, FILE *to)
         return errno == ENOENT ? STP_OK : cannot(job, "read");
     old = read_all(from);
     if (old == NULL)
-        status = stp_fail(job->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(job->err);
     else if (old[0] != '\0' &&
              strncmp(old, STP_LEARNED_MAGIC, strlen(STP_LEARNED_MAGIC)) != 0)
-        status =
-            stp_fail(job->err, STP_ERR_IO, 0, 0,
-                     "'%.200s' is no file of what was learned, and is left "
-                     "as it is",
-                     job->path);
+        status = stp_fail(
+            job->err, STP_ERR_IO,
+            "'%.200s' is no file of what was learned, and is left as it is",
+            job->path);
     else
         keep_rules(job, old, to);
     free(old);

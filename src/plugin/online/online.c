@@ -315,7 +315,7 @@ online_prepare(const struct stp_plugin_settings *settings,
     enum stp_status status;
 
     if (c == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_online_settings_read(info->comm_id, &c->set, err);
     if (status != STP_OK) {
         free(c);

@@ -19,8 +19,8 @@ static const char *setting(const char *name)
 static enum stp_status refuse(const char *name, const char *expected,
                               struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_SYNTAX, 0, 0, "%s is '%.60s', expected %s",
-                    name, getenv(name), expected);
+    return stp_fail(err, STP_ERR_SYNTAX, "%s is '%.60s', expected %s", name,
+                    getenv(name), expected);
 }
 
 /* ---- numbers ---- */
@@ -199,7 +199,7 @@ static enum stp_status read_path(const char *name, const char *otherwise,
         text = otherwise;
     if (snprintf(path, STP_PATH_SIZE, "%s", text) < STP_PATH_SIZE)
         return STP_OK;
-    return stp_fail(err, STP_ERR_LIMIT, 0, 0,
+    return stp_fail(err, STP_ERR_LIMIT,
                     "%s has %zu bytes, expected fewer than %d", name,
                     strlen(text), STP_PATH_SIZE);
 }

@@ -40,7 +40,7 @@ enum stp_status stp_reward_file_open(const char *path,
     if (file == NULL || copy == NULL) {
         free(file);
         free(copy);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     file->path = copy;
     file->fd = -1;
@@ -203,7 +203,7 @@ enum stp_status stp_reward_file_read(struct stp_reward_file *file,
     if (reason == GOOD || reason == MISSING || file->is_told[reason])
         return STP_OK;
     file->is_told[reason] = true;
-    return stp_fail(err, STP_ERR_IO, 0, 0, "the reward file '%.120s' %s%s",
+    return stp_fail(err, STP_ERR_IO, "the reward file '%.120s' %s%s",
                     file->path, words[reason],
                     reason == UNREADABLE ? strerror(error) : "");
 }

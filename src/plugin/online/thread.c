@@ -57,7 +57,7 @@ enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
 
     if (t == NULL || pipe2(t->stop, O_CLOEXEC) != 0) {
         free(t);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "no room for a thread");
+        return stp_fail(err, STP_ERR_NOMEM, "no room for a thread");
     }
     t->look = look;
     t->user = user;
@@ -70,7 +70,7 @@ enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
     if (failed != 0) {
         close(t->stop[1]);
         free_thread(t);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "no thread to be had");
+        return stp_fail(err, STP_ERR_NOMEM, "no thread to be had");
     }
     *thread_ret = t;
     return STP_OK;

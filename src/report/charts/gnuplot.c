@@ -61,8 +61,8 @@ enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err)
     FILE *script = tmpfile();
 
     if (script == NULL)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "cannot make a temporary file: %s", strerror(errno));
+        return stp_fail(err, STP_ERR_IO, "cannot make a temporary file: %s",
+                        strerror(errno));
     *script_ret = script;
     return STP_OK;
 }
@@ -101,7 +101,7 @@ static enum stp_status spawn(const char *program, const int fds[3],
     posix_spawn_file_actions_destroy(&actions);
     if (error == 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+    return stp_fail(err, STP_ERR_NOTHING,
                     "cannot run '%.120s' to draw plots (%s): install it "
                     "(Debian: gnuplot-nox), or name it in STEPTUNE_GNUPLOT",
                     argv[0], strerror(error));
@@ -115,17 +115,17 @@ static enum stp_status wait_for(pid_t pid, FILE *said, FILE *drawn,
 
     while (waitpid(pid, &status, 0) < 0)
         if (errno != EINTR)
-            return stp_fail(err, STP_ERR_IO, 0, 0, "lost gnuplot: %s",
+            return stp_fail(err, STP_ERR_IO, "lost gnuplot: %s",
                             strerror(errno));
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
         lseek(fileno(drawn), 0, SEEK_END) > 0)
         return STP_OK;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return stp_fail(err, STP_ERR_NOTHING, 0, 0,
+        return stp_fail(err, STP_ERR_NOTHING,
                         "cannot run gnuplot to draw plots: install it (Debian: "
                         "gnuplot-nox), or name it in STEPTUNE_GNUPLOT");
     first_complaint(said, text, sizeof(text));
-    return stp_fail(err, STP_ERR_IO, 0, 0, "gnuplot failed: %s", text);
+    return stp_fail(err, STP_ERR_IO, "gnuplot failed: %s", text);
 }
 
 /* Runs it with the script as its input. */
@@ -139,8 +139,8 @@ static enum stp_status draw(const char *program, FILE *script, FILE *drawn,
     if (status != STP_OK)
         return status;
     if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0)
-        status = stp_fail(err, STP_ERR_IO, 0, 0,
-                          "cannot write a temporary file: %s", strerror(errno));
+        status = stp_fail(err, STP_ERR_IO, "cannot write a temporary file: %s",
+                          strerror(errno));
     if (status == STP_OK)
         status =
             spawn(program, (int[]){fileno(script), fileno(drawn), fileno(said)},

@@ -74,7 +74,7 @@ static int order_ranked(const void *pa, const void *pb)
 
 static enum stp_status no_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 enum stp_status stp_pick_curves(const struct stp_curves *curves,

@@ -314,7 +314,7 @@ static enum stp_status say_noise(const struct stp_labelled_set *set, FILE *fp,
         n += set->all[i].curve->n_points;
     noise.values = calloc(n + 1, sizeof(*noise.values));
     if (noise.values == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < set->n; i++)
         add_noise(&noise, &set->all[i]);
     if (noise.n > 0) {

@@ -24,9 +24,7 @@ static enum stp_status begin(struct text *text, struct stp_error *err)
 {
     text->s = NULL;
     text->fp = open_memstream(&text->s, &text->len);
-    return text->fp != NULL
-               ? STP_OK
-               : stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return text->fp != NULL ? STP_OK : stp_nomem(err);
 }
 
 static bool is_file(const char *path, const struct text *text)
@@ -55,7 +53,7 @@ static enum stp_status put(const char *path, const struct text *text,
         return status;
     if (fwrite(text->s, 1, text->len, file.fp) == text->len)
         return stp_file_commit(&file, err);
-    status = stp_fail(err, STP_ERR_IO, 0, 0, "cannot write '%.160s': %s", path,
+    status = stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
                       strerror(errno));
     stp_file_abandon(&file);
     return status;
@@ -72,10 +70,10 @@ static enum stp_status end(struct text *text, const char *folder,
 
     bad |= fclose(text->fp) != 0;
     if (status == STP_OK && bad)
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     if (status == STP_OK && (size_t)len >= sizeof(path))
-        status = stp_fail(err, STP_ERR_IO, 0, 0,
-                          "the path '%.60s...' is too long", path);
+        status =
+            stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
     if (status == STP_OK)
         status = put(path, text, err);
     free(text->s);

@@ -27,7 +27,7 @@ static const char *const ours[] = {
 static enum stp_status cannot(struct stp_error *err, const char *what,
                               const char *path)
 {
-    return stp_fail(err, STP_ERR_IO, 0, 0, "cannot %s '%.160s': %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
                     strerror(errno));
 }
 
@@ -67,7 +67,7 @@ static enum stp_status meet(const char *folder, const char *name, bool replace,
     char path[STP_FOLDER_PATH + 256];
 
     if (!replace)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
+        return stp_fail(err, STP_ERR_IO,
                         "'%.120s' holds %.60s of an earlier run, expected a "
                         "folder without, or --force, which replaces it",
                         folder, name);
@@ -83,8 +83,8 @@ enum stp_status stp_iteration_folder(const char *path, bool replace,
     DIR *dir;
 
     if (strlen(path) >= STP_FOLDER_PATH)
-        return stp_fail(err, STP_ERR_IO, 0, 0,
-                        "the path '%.60s...' is too long", path);
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        path);
     if (!make_folders(path))
         return cannot(err, "make the folder", path);
     if (access(path, W_OK | X_OK) != 0)

@@ -323,8 +323,8 @@ static enum stp_status draw(struct drawing *d, const char *name,
     if ((size_t)snprintf(path, sizeof(path), "%s/%s%s%s.%s", d->folder, name,
                          setting[0] ? "_" : "", setting,
                          stp_plot_format_name(d->format)) >= sizeof(path))
-        status = stp_fail(err, STP_ERR_IO, 0, 0,
-                          "the path '%.60s...' is too long", d->folder);
+        status = stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                          d->folder);
     else
         status = stp_gnuplot_run(d->gnuplot, script, path, err);
     fclose(script);

@@ -148,7 +148,7 @@ static enum stp_status find_spread(const struct stp_iterations *iterations,
         return STP_OK;
     }
     free_spread(s);
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 /* ---- what both plots have ---- */

@@ -249,13 +249,13 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
 
     line->value *= line->scale;
     if (!of_job[line->kind] && line->coll < 0)
-        return stp_fail(err, STP_ERR_SYNTAX, r->line, 0,
-                        "a '%s' without a collective",
-                        stp_learn_kind_name(line->kind));
+        return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
+                           "a '%s' without a collective",
+                           stp_learn_kind_name(line->kind));
     if ((line->arm.algo < 0) != (line->arm.proto < 0))
-        return stp_fail(err, STP_ERR_SYNTAX, r->line, 0,
-                        "an algorithm without a protocol, or a protocol "
-                        "without an algorithm");
+        return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
+                           "an algorithm without a protocol, or a protocol "
+                           "without an algorithm");
     r->lines.n += r->line >= r->first;
     return STP_OK;
 }
@@ -321,8 +321,8 @@ enum stp_status stp_journal_read(const char *text, size_t len, size_t from,
 
     len = whole_lines(text, len);
     if (len > 0 && !is_journal(text, len))
-        return stp_fail(err, STP_ERR_SYNTAX, 1, 0,
-                        "no journal, expected the header %s...", head);
+        return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
+                           "no journal, expected the header %s...", head);
     r.first = line_at(text, from < len ? from : len);
     if (len > 0 && has_rows(text, len))
         status = stp_csv_read(&format, &r, text, len, err);
@@ -347,7 +347,7 @@ enum stp_status stp_journal_load(const char *path, size_t from,
         return STP_OK;
     }
     if (!S_ISREG(st.st_mode))
-        return stp_fail(err, STP_ERR_IO, 0, 0,
+        return stp_fail(err, STP_ERR_IO,
                         "no regular file, so it cannot be read again");
     status = stp_read_file(path, STP_JOURNAL_MAX, &text, &len, err);
     if (status != STP_OK)

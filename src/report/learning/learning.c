@@ -227,7 +227,7 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
         ok = add_key(&l, &lines->all[i]);
     if (!ok) {
         stp_learning_free(&l);
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     }
     if (l.n > 0)
         qsort(l.keys, l.n, sizeof(*l.keys), order_keys);

@@ -18,7 +18,7 @@
 
 static enum stp_status no_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 /* False if the file is no ledger. */
@@ -76,7 +76,7 @@ enum stp_status stp_ledgers_load(const char *dir,
     DIR *folder = opendir(dir);
 
     if (folder == NULL)
-        return stp_fail(err, STP_ERR_IO, 0, 0, "cannot read '%.200s': %s", dir,
+        return stp_fail(err, STP_ERR_IO, "cannot read '%.200s': %s", dir,
                         strerror(errno));
     while (status == STP_OK && (entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.')

@@ -256,7 +256,7 @@ enum stp_status stp_write_arms(const struct stp_journal_plot *plot, FILE *fp,
     char title[STP_LABEL * 2];
 
     if (l == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     make_layers(&b, l);
     stp_journal_title(plot, "What ran while it was learned", &b, title);
     stp_plot_write_rules(plot->source, fp);

@@ -137,7 +137,7 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
         return STP_OK;
     }
     if (stp_best_add(r->rows, b) != STP_OK)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     return STP_OK;
 }
 

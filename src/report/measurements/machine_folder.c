@@ -259,7 +259,7 @@ static enum stp_status check_graphs(const char *text, struct stp_error *err)
 {
     if (strstr(text, "<graphs") != NULL)
         return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, 0, 0,
+    return stp_fail(err, STP_ERR_DEVICE,
                     "NCCL wrote no search graphs: its communicator was made "
                     "without NCCL_GRAPH_DUMP_FILE");
 }
@@ -312,7 +312,7 @@ enum stp_status stp_machine_write_info(const struct stp_machine_record *r,
     char path[STP_FOLDER_PATH];
 
     if (!stp_folder_file(folder, machine_csv, path))
-        return stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+        return stp_fail(err, STP_ERR_IO, "the path is too long");
     return write_file(r, path, write_machine, err);
 }
 
@@ -336,13 +336,13 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
         if (!files[i].has_rows || status != STP_OK)
             continue;
         if (!stp_folder_file(folder, files[i].name, path))
-            return stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+            return stp_fail(err, STP_ERR_IO, "the path is too long");
         status = write_file(r, path, files[i].write, err);
     }
     if (status != STP_OK)
         return status;
     if (!stp_folder_file(folder, graphs_xml, path))
-        return stp_fail(err, STP_ERR_IO, 0, 0, "the path is too long");
+        return stp_fail(err, STP_ERR_IO, "the path is too long");
     return write_graphs(r, path, err);
 }
 

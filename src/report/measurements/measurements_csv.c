@@ -120,7 +120,7 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
     if (status != STP_OK)
         return status;
     if (stp_dataset_add(&r->data, &r->row.m) != STP_OK)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     return STP_OK;
 }
 
@@ -173,19 +173,19 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
 
     if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
                        strcmp(data->nccl, more->nccl) != 0))
-        return stp_fail(err, STP_ERR_SYNTAX, 1, 0,
-                        "measured on '%s' with NCCL %s, expected '%s' with "
-                        "NCCL %s as in the file before",
-                        more->gpu, more->nccl, data->gpu, data->nccl);
+        return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
+                           "measured on '%s' with NCCL %s, expected '%s' with "
+                           "NCCL %s as in the file before",
+                           more->gpu, more->nccl, data->gpu, data->nccl);
     if (n_rows > 0 && strcmp(data->backend, more->backend) != 0)
-        return stp_fail(err, STP_ERR_SYNTAX, 1, 0,
-                        "measured with backend %s, expected %s as in the file "
-                        "before",
-                        more->backend, data->backend);
+        return stp_fail_at(
+            err, STP_ERR_SYNTAX, 1, 0,
+            "measured with backend %s, expected %s as in the file before",
+            more->backend, data->backend);
     for (size_t i = 0; i < more->n_rows; i++) {
         if (stp_dataset_add(data, &more->rows[i]) != STP_OK) {
             data->n_rows = n_rows;
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            return stp_nomem(err);
         }
         data->rows[data->n_rows - 1].round +=
             by_arm ? rounds_so_far(data, n_rows, &more->rows[i]) : n_rounds;
@@ -217,9 +217,9 @@ static enum stp_status refuse_summary(const char *text, size_t len,
     }
     if (line == NULL || line_len < n || memcmp(line, summary_csv, n) != 0)
         return STP_OK;
-    return stp_fail(err, STP_ERR_SYNTAX, n_lines, 1,
-                    "a summary of iterations, expected the measurements "
-                    "themselves: rounds.csv beside it");
+    return stp_fail_at(err, STP_ERR_SYNTAX, n_lines, 1,
+                       "a summary of iterations, expected the measurements "
+                       "themselves: rounds.csv beside it");
 }
 
 enum stp_status stp_measurements_read(const char *text, size_t len,

@@ -275,14 +275,14 @@ static enum stp_status read_key(const cJSON *row, size_t n,
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
 
     if (value == NULL)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        return stp_fail(err, STP_ERR_SYNTAX,
                         "measurements[%zu] without %s, expected %s", n,
                         key->name, key->expected);
     if (!key->read(value, m))
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                        "measurements[%zu] with a %s that means nothing, "
-                        "expected %s",
-                        n, key->name, key->expected);
+        return stp_fail(
+            err, STP_ERR_SYNTAX,
+            "measurements[%zu] with a %s that means nothing, expected %s", n,
+            key->name, key->expected);
     return STP_OK;
 }
 
@@ -317,10 +317,10 @@ static enum stp_status read_rows(const cJSON *rows, struct stp_dataset *data,
         if (status != STP_OK)
             return status;
         if (stp_dataset_add(data, &m) != STP_OK)
-            return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            return stp_nomem(err);
     }
     if (n == 0)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        return stp_fail(err, STP_ERR_SYNTAX,
                         "no measurements, expected an array of them under "
                         "\"measurements\"");
     return STP_OK;

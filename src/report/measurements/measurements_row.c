@@ -337,9 +337,10 @@ static enum stp_status finish_arm(struct stp_parsed *p, struct stp_error *err)
     struct stp_arm *arm = &p->m.arm;
 
     if (p->algo_kind != p->proto_kind)
-        return stp_fail(err, STP_ERR_SYNTAX, p->line, 0,
-                        "algorithm and protocol are not of one arm, expected "
-                        "auto2 or plugin in both columns or in none");
+        return stp_fail_at(
+            err, STP_ERR_SYNTAX, p->line, 0,
+            "algorithm and protocol are not of one arm, expected auto2 or "
+            "plugin in both columns or in none");
     if (p->algo_kind != STP_ARM_FORCED)
         *arm = (struct stp_arm){.kind = p->algo_kind};
     else if (arm->algo == STP_ANY && arm->proto == STP_ANY &&
@@ -390,9 +391,9 @@ static enum stp_status finish_work(struct stp_parsed *p, struct stp_error *err)
         return STP_OK;
     }
     if (work->layers == 0)
-        return stp_fail(err, STP_ERR_SYNTAX, p->line, 0,
-                        "mode %s without layers, expected a number from 1",
-                        stp_mode_name(work->mode));
+        return stp_fail_at(err, STP_ERR_SYNTAX, p->line, 0,
+                           "mode %s without layers, expected a number from 1",
+                           stp_mode_name(work->mode));
     work->gemm.type = p->m.type;
     return STP_OK;
 }
@@ -407,8 +408,8 @@ enum stp_status stp_parsed_finish(struct stp_parsed *row, struct stp_error *err)
     if (is_recorded(row))
         finish_recorded(row);
     if (!row->has_nodes)
-        return stp_fail(err, STP_ERR_SYNTAX, row->line, 0,
-                        "no column nNodes, without which only a recorded "
-                        "machine's overlap.csv can be");
+        return stp_fail_at(err, STP_ERR_SYNTAX, row->line, 0,
+                           "no column nNodes, without which only a recorded "
+                           "machine's overlap.csv can be");
     return finish_work(row, err);
 }

@@ -173,7 +173,7 @@ static enum stp_status add_ran(struct taker *t, const struct stp_nccl_ran *ran)
         struct stp_nccl_ran *more = realloc(log->ran, capacity * sizeof(*more));
 
         if (more == NULL)
-            return stp_fail(t->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+            return stp_nomem(t->err);
         log->ran = more;
         log->capacity = capacity;
     }
@@ -264,7 +264,7 @@ enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
     enum stp_status status = STP_OK;
 
     if (t.rest == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
         t.line++;

@@ -36,7 +36,7 @@ static struct ran what_ran(const struct stp_dataset *data)
 
 static enum stp_status cannot_tell(struct stp_error *err, const char *why)
 {
-    return stp_fail(err, STP_ERR_RANGE, 0, 0,
+    return stp_fail(err, STP_ERR_RANGE,
                     "%s, expected its arm by name, such as --arm auto=FILE or "
                     "--arm ring/ll128=FILE",
                     why);
@@ -129,18 +129,18 @@ static enum stp_status set_arm(struct stp_dataset *data,
         struct stp_measurement *m = &data->rows[i];
 
         if (ran_another(m, arm))
-            return stp_fail(err, STP_ERR_RANGE, 0, 0,
+            return stp_fail(err, STP_ERR_RANGE,
                             "arm %s, but NCCL ran %s/%s at %" PRIu64
                             " bytes, expected what was forced",
                             name, stp_algo_name(m->ran_algo),
                             stp_proto_name(m->ran_proto), m->n_bytes);
         if (is_unknown(m, arm))
-            return stp_fail(err, STP_ERR_RANGE, 0, 0,
-                            "arm %s, but NCCL did not log which pair that was "
-                            "at %" PRIu64
-                            " bytes, expected NCCL_DEBUG_SUBSYS=TUNING or an "
-                            "arm such as ring/ll128",
-                            name, m->n_bytes);
+            return stp_fail(
+                err, STP_ERR_RANGE,
+                "arm %s, but NCCL did not log which pair that was at %" PRIu64
+                " bytes, expected NCCL_DEBUG_SUBSYS=TUNING or an arm such as "
+                "ring/ll128",
+                name, m->n_bytes);
         m->arm = *arm;
     }
     return STP_OK;
@@ -176,7 +176,7 @@ static enum stp_status number_passes(struct stp_dataset *data,
     unsigned *pass = calloc(data->n_rows + 1, sizeof(*pass));
 
     if (pass == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < data->n_rows; i++)
         for (size_t j = i; j-- > 0;)
             if (stp_same_run(&data->rows[j], &data->rows[i])) {
@@ -200,7 +200,7 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
 
     if (status == STP_OK && is_ours(text, len) && arm != NULL)
         status =
-            stp_fail(err, STP_ERR_RANGE, 0, 0,
+            stp_fail(err, STP_ERR_RANGE,
                      "this text names its arms, expected it without --arm");
     else if (status == STP_OK && !is_ours(text, len))
         status = say_arm(text, len, arm, &more, err);

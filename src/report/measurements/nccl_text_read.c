@@ -73,10 +73,10 @@ static enum stp_status read_header(struct reader *r,
             stp_nccl_text_find_column(&words[i]);
 
         if (column == NULL)
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
-                            "column '%.*s', expected those of nccl-tests, such "
-                            "as size, time, algbw, busbw and #wrong",
-                            shown(&words[i]), words[i].s);
+            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
+                               "column '%.*s', expected those of nccl-tests, "
+                               "such as size, time, algbw, busbw and #wrong",
+                               shown(&words[i]), words[i].s);
         r->columns[r->n_columns++] = column;
     }
     return STP_OK;
@@ -91,9 +91,9 @@ static enum stp_status set_name(const struct reader *r,
 
     if (name[0] != '\0' &&
         (strlen(name) != len || memcmp(name, word->s, len) != 0))
-        return stp_fail(r->err, STP_ERR_SYNTAX, r->line, word->column,
-                        "%s '%.*s', expected '%s' as in the run before", what,
-                        shown(word), word->s, name);
+        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, word->column,
+                           "%s '%.*s', expected '%s' as in the run before",
+                           what, shown(word), word->s, name);
     snprintf(name, size, "%.*s", (int)word->len, word->s);
     return STP_OK;
 }
@@ -106,9 +106,10 @@ static enum stp_status set_nccl(const struct reader *r,
     uint64_t n;
 
     if (!stp_parse_u64(code->s, code->len, &n) || n > 999999)
-        return stp_fail(r->err, STP_ERR_SYNTAX, r->line, code->column,
-                        "NCCL version '%.*s', expected a number such as 22809",
-                        shown(code), code->s);
+        return stp_fail_at(
+            r->err, STP_ERR_SYNTAX, r->line, code->column,
+            "NCCL version '%.*s', expected a number such as 22809", shown(code),
+            code->s);
     if (n == 0)
         return STP_OK; /* without NCCL */
     snprintf(version, sizeof(version), "%u.%u.%u",
@@ -219,10 +220,11 @@ static enum stp_status read_starting(struct reader *r,
             r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
             return STP_OK;
         }
-    return stp_fail(r->err, STP_ERR_SYNTAX, r->line, name->column,
-                    "test '%.*s', expected all_reduce_perf, all_gather_perf, "
-                    "reduce_scatter_perf, broadcast_perf or reduce_perf",
-                    shown(name), name->s);
+    return stp_fail_at(
+        r->err, STP_ERR_SYNTAX, r->line, name->column,
+        "test '%.*s', expected all_reduce_perf, all_gather_perf, "
+        "reduce_scatter_perf, broadcast_perf or reduce_perf",
+        shown(name), name->s);
 }
 
 static enum stp_status read_arm(struct reader *r, const struct stp_field *words,
@@ -232,10 +234,10 @@ static enum stp_status read_arm(struct reader *r, const struct stp_field *words,
 
     if (stp_arm_from_name(name->s, name->len, &r->arm))
         return STP_OK;
-    return stp_fail(r->err, STP_ERR_SYNTAX, r->line, name->column,
-                    "arm '%.*s', expected auto, plugin or "
-                    "ALGORITHM/PROTOCOL[/CHANNELS]",
-                    shown(name), name->s);
+    return stp_fail_at(
+        r->err, STP_ERR_SYNTAX, r->line, name->column,
+        "arm '%.*s', expected auto, plugin or ALGORITHM/PROTOCOL[/CHANNELS]",
+        shown(name), name->s);
 }
 
 /* What follows is no longer of that run: a table of ours, what mpirun says. */
@@ -331,9 +333,7 @@ static enum stp_status add_place(struct reader *r,
     m.n_nodes = m.n_nodes > 0 ? m.n_nodes : 1;
     stp_nccl_log_pair(r->log, r->row_line, r->line, m.coll, m.n_bytes,
                       m.n_ranks, &m.ran_algo, &m.ran_proto);
-    return stp_dataset_add(r->data, &m) == STP_OK
-               ? STP_OK
-               : stp_fail(r->err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_dataset_add(r->data, &m) == STP_OK ? STP_OK : stp_nomem(r->err);
 }
 
 /* What a row needs from the lines before it. */
@@ -350,8 +350,8 @@ static enum stp_status check_context(const struct reader *r)
                 "--collective)";
     if (lacks == NULL)
         return STP_OK;
-    return stp_fail(r->err, STP_ERR_SYNTAX, r->line, 1, "a row without %s",
-                    lacks);
+    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1, "a row without %s",
+                       lacks);
 }
 
 static enum stp_status read_fields(struct reader *r,
@@ -367,20 +367,20 @@ static enum stp_status read_fields(struct reader *r,
         if (skip_op && strcmp(column->name, "redop") == 0)
             continue;
         if (w == n)
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, 1,
-                            "%zu fields, expected %zu as there are columns", n,
-                            r->n_columns - skip_op);
+            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
+                               "%zu fields, expected %zu as there are columns",
+                               n, r->n_columns - skip_op);
         if (column->read != NULL && !column->read(&words[w], row))
-            return stp_fail(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
-                            "%s '%.*s', expected %s", column->name,
-                            shown(&words[w]), words[w].s, column->expected);
+            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
+                               "%s '%.*s', expected %s", column->name,
+                               shown(&words[w]), words[w].s, column->expected);
         w++;
     }
     if (w == n || strcmp(r->columns[r->n_columns - 1]->name, "timestamp") == 0)
         return STP_OK; /* a timestamp has a blank in it */
-    return stp_fail(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
-                    "'%.*s', expected nothing behind the last column",
-                    shown(&words[w]), words[w].s);
+    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
+                       "'%.*s', expected nothing behind the last column",
+                       shown(&words[w]), words[w].s);
 }
 
 static enum stp_status read_row(struct reader *r, const char *line, size_t len)
@@ -416,9 +416,10 @@ static enum stp_status read_line(struct reader *r, const char *line, size_t len)
         return STP_OK;
     if (first.s[0] >= '0' && first.s[0] <= '9')
         return read_row(r, line, len);
-    return stp_fail(r->err, STP_ERR_SYNTAX, r->line, first.column,
-                    "'%.*s', expected '#', a row, or a line that NCCL logged",
-                    shown(&first), first.s);
+    return stp_fail_at(
+        r->err, STP_ERR_SYNTAX, r->line, first.column,
+        "'%.*s', expected '#', a row, or a line that NCCL logged",
+        shown(&first), first.s);
 }
 
 bool stp_nccl_text_is(const char *text, size_t len)
@@ -456,8 +457,8 @@ static enum stp_status read_rest(const char *text, size_t len, int coll,
         status = read_line(&r, line, n);
     }
     if (status == STP_OK && data->n_rows == 0)
-        status = stp_fail(err, STP_ERR_SYNTAX, r.line, 0,
-                          "no rows, expected what nccl-tests print");
+        status = stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
+                             "no rows, expected what nccl-tests print");
     return status;
 }
 

@@ -118,7 +118,7 @@ enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
     json = cJSON_Print(root);
     cJSON_Delete(root);
     if (json == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     fprintf(fp, "%s\n", json);
     cJSON_free(json);
     return STP_OK;

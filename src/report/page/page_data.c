@@ -56,7 +56,7 @@ static enum stp_status sum_up_rounds(const struct stp_dataset *data,
     rounds.data.rows = calloc(n, sizeof(*rounds.data.rows));
     rounds.sample_us = calloc(n, sizeof(*rounds.sample_us));
     if (rounds.data.rows == NULL || rounds.sample_us == NULL) {
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     } else {
         for (size_t i = 0; i < data->n_rows; i++) {
             rounds.data.rows[i] = data->rows[i];
@@ -79,7 +79,7 @@ static enum stp_status sum_up_iterations(struct stp_page_set *set,
         return status;
     set->regimes = calloc(set->iterations.n_settings, sizeof(*set->regimes));
     if (set->regimes == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     set->n_regimes = stp_find_regimes(&set->iterations, 0, set->regimes);
     return STP_OK;
 }
@@ -90,12 +90,11 @@ static enum stp_status sum_up_set(struct stp_page_set *set, bool iterates,
     size_t n = stp_dataset_n_iterations(&set->data);
 
     if (set->data.n_rows == 0)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0, "no measurements in it");
+        return stp_fail(err, STP_ERR_SYNTAX, "no measurements in it");
     if (n != (iterates ? set->data.n_rows : 0))
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                        "%zu of %zu rows are of "
-                        "iterations, expected %s",
-                        n, set->data.n_rows, iterates ? "all" : "none");
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "%zu of %zu rows are of iterations, expected %s", n,
+                        set->data.n_rows, iterates ? "all" : "none");
     return iterates ? sum_up_iterations(set, err)
                     : stp_compare(&set->data, &set->comparisons, err);
 }
@@ -249,7 +248,7 @@ static enum stp_status make_panels(struct stp_page_data *data,
 
     data->panels = calloc(data->n_rows + 1, sizeof(*data->panels));
     if (data->panels == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < data->n_rows && status == STP_OK;) {
         struct stp_page_panel *panel = &data->panels[data->n_panels++];
         size_t n = 1;
@@ -302,7 +301,7 @@ static enum stp_status read_all(const struct stp_page_sources *s,
             read_set(sets[i], i >= STP_PAGE_ITERATIONS, &data->sets[i], err);
     }
     if (status == STP_OK && !any)
-        status = stp_fail(err, STP_ERR_RANGE, 0, 0,
+        status = stp_fail(err, STP_ERR_RANGE,
                           "no measurements, expected those that the policy was "
                           "made from, such as STEM.sweep.csv");
     return status;
@@ -317,7 +316,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     data->title = sources->title;
     status = read_all(sources, data, err);
     if (status == STP_OK && !merge(data))
-        status = stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        status = stp_nomem(err);
     if (status == STP_OK)
         status = make_panels(data, err);
     if (status == STP_OK)

@@ -36,15 +36,14 @@ static const struct {
 
 static enum stp_status too_long(const char *path, struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_IO, 0, 0, "the path '%.60s...' is too long",
-                    path);
+    return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
 }
 
 static enum stp_status take(struct stp_page_found *found, enum kind kind,
                             const char *path, struct stp_error *err)
 {
     if (found->path[kind][0] != '\0')
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        return stp_fail(err, STP_ERR_SYNTAX,
                         "'%.80s' and '%.80s' are both %s, expected one",
                         found->path[kind], path, kinds[kind].what);
     if (strlen(path) >= STP_PAGE_PATH)
@@ -85,7 +84,7 @@ static enum stp_status refuse(const char *path, const struct stp_error *policy,
                          ? measurements
                          : policy,
                      path, text, sizeof(text));
-    return stp_fail(err, STP_ERR_SYNTAX, 0, 0, "%s", text);
+    return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
 }
 
 static enum stp_status add_file(struct stp_page_found *found, const char *path,
@@ -97,7 +96,7 @@ static enum stp_status add_file(struct stp_page_found *found, const char *path,
     enum stp_status status;
 
     if (access(path, R_OK) != 0)
-        return stp_fail(err, STP_ERR_IO, 0, 0, "cannot read '%.160s': %s", path,
+        return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", path,
                         strerror(errno));
     if (stp_policy_load(path, &policy, &as_policy) == STP_OK) {
         stp_policy_free(policy);
@@ -129,7 +128,7 @@ static enum stp_status search(const char *folder, DIR *dir, const char *suffix,
             sizeof(next))
             return too_long(folder, err);
         if (path[0] != '\0')
-            return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+            return stp_fail(err, STP_ERR_SYNTAX,
                             "the folder '%.120s' has several *%s, expected "
                             "one, or the name of one",
                             folder, suffix);
@@ -157,8 +156,8 @@ static enum stp_status add_folder(struct stp_page_found *found,
         DIR *dir = opendir(folder);
 
         if (dir == NULL)
-            return stp_fail(err, STP_ERR_IO, 0, 0, "cannot read '%.160s': %s",
-                            folder, strerror(errno));
+            return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", folder,
+                            strerror(errno));
         path[0] = '\0';
         status = search(folder, dir, files[i].suffix, path, err);
         closedir(dir);
@@ -167,11 +166,11 @@ static enum stp_status add_folder(struct stp_page_found *found,
     }
     if (status != STP_OK)
         return status;
-    return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                    "'%.120s' has no rounds.csv, *.conf or *.sweep.csv, "
-                    "expected a folder of `steptune tune` or `steptune "
-                    "iterate`",
-                    folder);
+    return stp_fail(
+        err, STP_ERR_SYNTAX,
+        "'%.120s' has no rounds.csv, *.conf or *.sweep.csv, expected a folder "
+        "of `steptune tune` or `steptune iterate`",
+        folder);
 }
 
 /* ---- beside the policy ---- */

@@ -265,7 +265,7 @@ static enum stp_status write_set(const struct stp_page_set *set,
         return STP_OK;
     lines = calloc(set->data.n_rows, sizeof(*lines));
     if (lines == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     fprintf(fp,
             "<section><h2>%s</h2>\n<p>Time of a whole training step, compute "
             "and collectives together, in percent of the step as NCCL chooses: "

@@ -80,7 +80,7 @@ enum stp_status stp_print_contract_json(const struct stp_contract *contract,
     text = cJSON_Print(root);
     cJSON_Delete(root);
     if (text == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     fprintf(fp, "%s\n", text);
     cJSON_free(text);
     return STP_OK;

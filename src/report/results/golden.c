@@ -17,7 +17,7 @@ enum {
 
 static enum stp_status out_of_memory(struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }
 
 /* ---- writing ---- */

@@ -448,5 +448,5 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
     if (counted)
         return stp_table_finish(t, fp, err);
     stp_table_free(t);
-    return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+    return stp_nomem(err);
 }

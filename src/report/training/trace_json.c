@@ -125,7 +125,7 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
     enum stp_status status;
 
     if (path == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     stp_trace_file_name(info->rank, name);
     snprintf(path, size, "%s/%s", folder, name);
     status = stp_folder_make(folder, err);

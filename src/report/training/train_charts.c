@@ -125,7 +125,7 @@ static enum stp_status add(struct stp_train_charts *charts,
         realloc(charts->all, (charts->n + 1) * sizeof(*all));
 
     if (all == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     if (!has(chart.kind, &view))
         chart.why = kinds[chart.kind].without;
     all[charts->n++] = chart;

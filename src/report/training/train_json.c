@@ -110,7 +110,7 @@ static enum stp_status take_run(const struct stp_train_report *report,
     run->losses = calloc(run->n_epochs, sizeof(double));
     if (run->epoch_s == NULL || run->comm_s == NULL || run->exposed_s == NULL ||
         run->losses == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     take_epochs(run, result, by_plugin);
     total = stp_train_total_s(run);
     run->throughput =
@@ -204,7 +204,7 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
         return status;
     path = stp_train_file_path(folder, runs->runs[0].gpu);
     if (path == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     status = stp_file_begin(path, &file, err);
     free(path);
     if (status != STP_OK)

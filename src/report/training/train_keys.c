@@ -237,15 +237,14 @@ static enum stp_status read_key(const cJSON *row, size_t n,
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
 
     if (value == NULL)
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                        "run %zu without %s, expected %s", n + 1, key->name,
-                        key->expected);
+        return stp_fail(err, STP_ERR_SYNTAX, "run %zu without %s, expected %s",
+                        n + 1, key->name, key->expected);
     if (!read_value(value, key, run))
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        return stp_fail(err, STP_ERR_SYNTAX,
                         "run %zu with a %s that means nothing, expected %s",
                         n + 1, key->name, key->expected);
     if (key->kind == LIST && *(double **)((char *)run + key->offset) == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     return STP_OK;
 }
 
@@ -259,10 +258,10 @@ enum stp_status stp_train_read_row(const cJSON *row, size_t n,
     for (size_t i = 0; i < N_KEYS && status == STP_OK; i++)
         status = read_key(row, n, &keys[i], &run, err);
     if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
-        status = stp_fail(err, STP_ERR_SYNTAX, 0, 0,
-                          "run %zu with %u epochs in %u rounds, expected a "
-                          "multiple",
-                          n + 1, run.n_epochs, run.rounds);
+        status =
+            stp_fail(err, STP_ERR_SYNTAX,
+                     "run %zu with %u epochs in %u rounds, expected a multiple",
+                     n + 1, run.n_epochs, run.rounds);
     if (status != STP_OK) {
         stp_train_run_free(&run);
         return status;

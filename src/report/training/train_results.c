@@ -39,7 +39,7 @@ enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
         realloc(runs->runs, (runs->n + 1) * sizeof(*grown));
 
     if (grown == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     grown[runs->n] = *run;
     runs->runs = grown;
     runs->n++;
@@ -187,7 +187,7 @@ enum stp_status stp_train_gain(const struct stp_train_runs *runs,
     size_t n = 0;
 
     if (times == NULL)
-        return stp_fail(err, STP_ERR_NOMEM, 0, 0, "out of memory");
+        return stp_nomem(err);
     for (size_t i = 0; i < runs->n; i++)
         if (repeats ? stp_train_alike(&runs->runs[i], run)
                     : &runs->runs[i] == run)
@@ -206,7 +206,7 @@ static enum stp_status read_rows(const cJSON *root, struct stp_train_runs *runs,
     const cJSON *row;
 
     if (!cJSON_IsArray(root))
-        return stp_fail(err, STP_ERR_SYNTAX, 0, 0,
+        return stp_fail(err, STP_ERR_SYNTAX,
                         "no list of runs, expected what steptune train writes");
     cJSON_ArrayForEach(row, root)
     {

@@ -223,7 +223,7 @@ TEST_F(DeviceCpu, StopsWhenARankDies)
 {
     stp_world_ops dying = *world_.ops;
     dying.alive = [](void *, stp_error *err) {
-        stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank 5 died");
+        stp_fail(err, STP_ERR_DEVICE, "rank 5 died");
         return false;
     };
     world_.ops = &dying;

@@ -186,7 +186,7 @@ TEST(EngineCpuRun, SaysWhichRankDied)
         return STP_OK;
     };
     doubled.alive = [](void *, stp_error *err) {
-        stp_fail(err, STP_ERR_DEVICE, 0, 0, "rank 1 died");
+        stp_fail(err, STP_ERR_DEVICE, "rank 1 died");
         return false;
     };
     stp_world world = stp_world_of_one;

@@ -49,7 +49,7 @@ inline stp_status PlanCollective(void *, unsigned, const stp_transfer *t,
 
     plan->ran.push_back(t->n);
     if (plan->fails)
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "the cable is unplugged");
+        return stp_fail(err, STP_ERR_DEVICE, "the cable is unplugged");
     plan->n_inside++;
     plan->changed.notify_all();
     plan->changed.wait(held, [] {
@@ -57,7 +57,7 @@ inline stp_status PlanCollective(void *, unsigned, const stp_transfer *t,
                (!plan->hangs && plan->n_inside >= plan->n_together);
     });
     if (!plan->aborted.empty())
-        return stp_fail(err, STP_ERR_DEVICE, 0, 0, "ended by others");
+        return stp_fail(err, STP_ERR_DEVICE, "ended by others");
     if (plan->lazy)
         return STP_OK;
     if (t->type == STP_TYPE_F32)

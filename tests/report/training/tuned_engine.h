@@ -29,8 +29,7 @@ class TunedEngine
         ops_.alloc = [](void *self, uint64_t n, const char *what, void **at,
                         stp_error *err) {
             if (n > Self(self)->room)
-                return stp_fail(err, STP_ERR_NOMEM, 0, 0, "no memory for %s",
-                                what);
+                return stp_fail(err, STP_ERR_NOMEM, "no memory for %s", what);
             *at = reinterpret_cast<void *>(Self(self)->top_);
             Self(self)->top_ += (n + 255) / 256 * 256;
             return STP_OK;
