@@ -1,4 +1,0 @@
-/* planted_clean.c - nothing is wrong about this one */
-#include "planted.h"
-
-PLANTED_TUNER("clean", planted_init, planted_ask, planted_finalize);
