@@ -6,33 +6,44 @@
 
 #define N_WORDS(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
-static const char *const coll_words[] = {
-    [ncclFuncBroadcast] = "broadcast",
-    [ncclFuncReduce] = "reduce",
-    [ncclFuncAllGather] = "allgather",
-    [ncclFuncReduceScatter] = "reducescatter",
-    [ncclFuncAllReduce] = "allreduce",
-};
+/* A number, and its word in machine folders, in NCCL's messages and in
+ * NCCL_ALGO and NCCL_PROTO. */
+// clang-format off
+#define COLLS(WORD) \
+    WORD(ncclFuncBroadcast, "broadcast", "Broadcast", "Broadcast") \
+    WORD(ncclFuncReduce, "reduce", "Reduce", "Reduce") \
+    WORD(ncclFuncAllGather, "allgather", "AllGather", "AllGather") \
+    WORD(ncclFuncReduceScatter, "reducescatter", "ReduceScatter", "ReduceScatter") \
+    WORD(ncclFuncAllReduce, "allreduce", "AllReduce", "AllReduce")
+#define ALGOS(WORD) \
+    WORD(NCCL_ALGO_TREE, "tree", "TREE", "Tree") \
+    WORD(NCCL_ALGO_RING, "ring", "RING", "Ring") \
+    WORD(NCCL_ALGO_COLLNET_DIRECT, "collnet_direct", "COLLNET_DIRECT", "CollNetDirect") \
+    WORD(NCCL_ALGO_COLLNET_CHAIN, "collnet_chain", "COLLNET_CHAIN", "CollNetChain") \
+    WORD(NCCL_ALGO_NVLS, "nvls", "NVLS", "NVLS") \
+    WORD(NCCL_ALGO_NVLS_TREE, "nvls_tree", "NVLS_TREE", "NVLSTree") \
+    WORD(NCCL_ALGO_PAT, "pat", "PAT", "PAT")
+#define PROTOS(WORD) \
+    WORD(NCCL_PROTO_LL, "ll", "LL", "LL") \
+    WORD(NCCL_PROTO_LL128, "ll128", "LL128", "LL128") \
+    WORD(NCCL_PROTO_SIMPLE, "simple", "SIMPLE", "Simple")
+#define IN_FOLDERS(number, folder, message, variable)   [number] = folder,
+#define IN_MESSAGES(number, folder, message, variable)  [number] = message,
+#define IN_VARIABLES(number, folder, message, variable) [number] = variable,
+#define LIST(linkage, name, words, form) \
+    static const char *const name##_words[] = {words(form)}; \
+    linkage const struct mock_words name = {name##_words, N_WORDS(name##_words)};
 
-static const char *const algo_words[] = {
-    [NCCL_ALGO_TREE] = "tree",
-    [NCCL_ALGO_RING] = "ring",
-    [NCCL_ALGO_COLLNET_DIRECT] = "collnet_direct",
-    [NCCL_ALGO_COLLNET_CHAIN] = "collnet_chain",
-    [NCCL_ALGO_NVLS] = "nvls",
-    [NCCL_ALGO_NVLS_TREE] = "nvls_tree",
-    [NCCL_ALGO_PAT] = "pat",
-};
-
-static const char *const proto_words[] = {
-    [NCCL_PROTO_LL] = "ll",
-    [NCCL_PROTO_LL128] = "ll128",
-    [NCCL_PROTO_SIMPLE] = "simple",
-};
-
-const struct mock_words mock_colls = {coll_words, N_WORDS(coll_words)};
-const struct mock_words mock_algos = {algo_words, N_WORDS(algo_words)};
-const struct mock_words mock_protos = {proto_words, N_WORDS(proto_words)};
+LIST(, mock_colls, COLLS, IN_FOLDERS)
+LIST(, mock_algos, ALGOS, IN_FOLDERS)
+LIST(, mock_protos, PROTOS, IN_FOLDERS)
+LIST(static, message_colls, COLLS, IN_MESSAGES)
+LIST(static, message_algos, ALGOS, IN_MESSAGES)
+LIST(static, message_protos, PROTOS, IN_MESSAGES)
+LIST(, mock_variable_colls, COLLS, IN_VARIABLES)
+LIST(, mock_variable_algos, ALGOS, IN_VARIABLES)
+LIST(, mock_variable_protos, PROTOS, IN_VARIABLES)
+// clang-format on
 
 int mock_word_find(const struct mock_words *list, const char *word)
 {
@@ -42,48 +53,31 @@ int mock_word_find(const struct mock_words *list, const char *word)
     return -1;
 }
 
+static const char *word_or(const struct mock_words *list, int number,
+                           const char *otherwise)
+{
+    return number >= 0 && number < list->n_words ? list->words[number]
+                                                 : otherwise;
+}
+
 const char *mock_word(const struct mock_words *list, int number)
 {
-    return number >= 0 && number < list->n_words ? list->words[number] : "?";
+    return word_or(list, number, "?");
 }
 
 const char *mock_coll_in_messages(int coll)
 {
-    static const char *const names[] = {
-        [ncclFuncBroadcast] = "Broadcast",
-        [ncclFuncReduce] = "Reduce",
-        [ncclFuncAllGather] = "AllGather",
-        [ncclFuncReduceScatter] = "ReduceScatter",
-        [ncclFuncAllReduce] = "AllReduce",
-    };
-
-    return coll >= 0 && coll < N_WORDS(names) ? names[coll] : "Invalid";
+    return word_or(&message_colls, coll, "Invalid");
 }
 
 const char *mock_algo_in_messages(int algo)
 {
-    static const char *const names[] = {
-        [NCCL_ALGO_TREE] = "TREE",
-        [NCCL_ALGO_RING] = "RING",
-        [NCCL_ALGO_COLLNET_DIRECT] = "COLLNET_DIRECT",
-        [NCCL_ALGO_COLLNET_CHAIN] = "COLLNET_CHAIN",
-        [NCCL_ALGO_NVLS] = "NVLS",
-        [NCCL_ALGO_NVLS_TREE] = "NVLS_TREE",
-        [NCCL_ALGO_PAT] = "PAT",
-    };
-
-    return algo >= 0 && algo < N_WORDS(names) ? names[algo] : "Unknown";
+    return word_or(&message_algos, algo, "Unknown");
 }
 
 const char *mock_proto_in_messages(int proto)
 {
-    static const char *const names[] = {
-        [NCCL_PROTO_LL] = "LL",
-        [NCCL_PROTO_LL128] = "LL128",
-        [NCCL_PROTO_SIMPLE] = "SIMPLE",
-    };
-
-    return proto >= 0 && proto < N_WORDS(names) ? names[proto] : "Unknown";
+    return word_or(&message_protos, proto, "Unknown");
 }
 
 const char *mock_type_in_messages(int coll, size_t element_size, bool fp8)

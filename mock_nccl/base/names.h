@@ -17,6 +17,11 @@ extern const struct mock_words mock_colls;  /* "allreduce" */
 extern const struct mock_words mock_algos;  /* "ring" */
 extern const struct mock_words mock_protos; /* "ll128" */
 
+/* As NCCL_ALGO and NCCL_PROTO spell them: "AllReduce", "NVLSTree", "Simple". */
+extern const struct mock_words mock_variable_colls;
+extern const struct mock_words mock_variable_algos;
+extern const struct mock_words mock_variable_protos;
+
 /* The place of 'word' in the list, or -1. */
 int mock_word_find(const struct mock_words *list, const char *word);
 

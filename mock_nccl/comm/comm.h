@@ -5,14 +5,26 @@
 #define MOCK_COMM_H
 
 #include "model/channels.h"
+#include "plugins/profiler.h"
+#include "plugins/tuner.h"
+
+struct mock_comm {
+    struct mock_nccl *nccl;
+    const struct mock_machine *machine;
+    struct mock_tuner *tuner; /* NULL if there is none */
+    bool owns_tuner;          /* see mock_loader_acquire() */
+    uint64_t id;
+    uint64_t n_splits;
+    struct mock_listener listener;
+    void *context;
+    struct mock_model model;
+};
 
 /* What the communicator's cost model is, tuner's edits included. */
 const struct mock_model *mock_comm_model(const struct mock_comm *comm);
 
 /* How its version of NCCL chooses. */
 const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm);
-
-struct mock_listener;
 
 /* What its profiler is told. */
 struct mock_listener *mock_comm_listener(struct mock_comm *comm);

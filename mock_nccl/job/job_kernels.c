@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "job/job.h"
+#include "job/job_kernels.h"
 
 /* ---- what was measured ---- */
 

@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "job/job.h"
+#include "job/job_kernels.h"
+#include "job/job_ranks.h"
 #include "machine/machine.h"
 
 static size_t n_calls(const struct mock_job *job,

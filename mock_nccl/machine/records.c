@@ -1,9 +1,335 @@
 #include "machine/records.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "machine/records_row.h"
+#include "base/csv.h"
+#include "model/select.h"
+
+/* ---- one row ---- */
+
+enum {
+    COLLECTIVE,
+    BYTES,
+    ALGORITHM,
+    PROTOCOL,
+    CHANNELS,
+    RANKS,
+    RUN,
+    ROUND,
+    ITERS,
+    MEAN,
+    MEDIAN,
+    P95,
+    MIN,
+    N_COLUMNS,
+    LAYERS = N_COLUMNS, /* of overlap.csv alone, and so is what follows */
+    COMPUTE,
+    GEMM_M,
+    GEMM_N,
+    GEMM_K,
+    MODE,
+    COMPUTE_KIND,
+    TYPE,
+    RAN_ALGORITHM,
+    RAN_PROTOCOL,
+    N_OVERLAP_COLUMNS,
+};
+
+static const char *const column_words[N_OVERLAP_COLUMNS] = {
+    [COLLECTIVE] = "collective",
+    [BYTES] = "bytes",
+    [ALGORITHM] = "algorithm",
+    [PROTOCOL] = "protocol",
+    [CHANNELS] = "channels",
+    [RANKS] = "nRanks",
+    [RUN] = "run",
+    [ROUND] = "round",
+    [ITERS] = "iters",
+    [MEAN] = "mean_us",
+    [MEDIAN] = "median_us",
+    [P95] = "p95_us",
+    [MIN] = "min_us",
+    [LAYERS] = "layers",
+    [COMPUTE] = "compute_us",
+    [GEMM_M] = "m",
+    [GEMM_N] = "n",
+    [GEMM_K] = "k",
+    [MODE] = "mode",
+    [COMPUTE_KIND] = "compute",
+    [TYPE] = "type",
+    [RAN_ALGORITHM] = "ran_algorithm",
+    [RAN_PROTOCOL] = "ran_protocol",
+};
+static const struct mock_words columns = {column_words, N_COLUMNS};
+static const struct mock_words overlap_columns = {column_words,
+                                                  N_OVERLAP_COLUMNS};
+
+/* Those that overlap.csv may be without. */
+enum {
+    OPTIONAL = 1 << GEMM_M | 1 << GEMM_N | 1 << GEMM_K | 1 << RUN | 1 << MODE |
+               1 << COMPUTE_KIND | 1 << TYPE | 1 << RAN_ALGORITHM |
+               1 << RAN_PROTOCOL
+};
+
+/* What else `steptune iterate` writes. */
+static const char *const ignored_words[] = {
+    "nNodes", "p99_us",   "ran_channels", "op",     "root",
+    "wrong",  "in_place", "ratio",        "source", "alone_us",
+};
+static const struct mock_words ignored_columns = {
+    ignored_words, sizeof(ignored_words) / sizeof(ignored_words[0])};
+
+/* Whether it says the word in the column. */
+static bool says(const struct mock_csv *csv, int column, const char *word)
+{
+    const char *text = "";
+
+    return mock_csv_has(csv, column) &&
+           mock_csv_text(csv, column, &text) == ncclSuccess &&
+           strcmp(text, word) == 0;
+}
+
+/* Iterations that are none of a product with a collective beside it, and those
+ * of a tuner: which of its choices they are nobody can say. */
+static bool is_other(const struct mock_csv *csv)
+{
+    static const struct {
+        int column;
+        const char *word;
+    } wanted[] = {{MODE, "overlap"}, {COMPUTE_KIND, "gemm"}, {TYPE, "bf16"}};
+
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        if (mock_csv_has(csv, wanted[i].column) &&
+            !says(csv, wanted[i].column, wanted[i].word))
+            return true;
+    return says(csv, ALGORITHM, "plugin");
+}
+
+/* "auto2" is auto once more in a round, of iterations alone. */
+static ncclResult_t read_pair(const struct mock_csv *csv, bool is_overlap,
+                              struct mock_record *record)
+{
+    ncclResult_t rc;
+
+    if (is_overlap && says(csv, ALGORITHM, "auto2") &&
+        says(csv, PROTOCOL, "auto2")) {
+        record->algo = record->proto = -1;
+        return ncclSuccess;
+    }
+    rc = mock_csv_word(csv, ALGORITHM, &mock_algos, "auto", &record->algo);
+    if (rc == ncclSuccess)
+        rc = mock_csv_word(csv, PROTOCOL, &mock_protos, "auto", &record->proto);
+    return rc;
+}
+
+static ncclResult_t read_run(const struct mock_csv *csv,
+                             struct mock_record *record)
+{
+    const char *run = "";
+    ncclResult_t rc = ncclSuccess;
+
+    if (mock_csv_has(csv, RUN))
+        rc = mock_csv_text(csv, RUN, &run);
+    if (rc != ncclSuccess)
+        return rc;
+    if (strlen(run) >= sizeof(record->run))
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "column 'run' has more than %zu characters",
+                             sizeof(record->run) - 1);
+    strcpy(record->run, run);
+    return ncclSuccess;
+}
+
+#define AT(member) offsetof(struct mock_record, member)
+
+/* The columns of numbers; overlap.csv may lack those that are optional. */
+static const struct record_field {
+    enum { FIELD_INT, FIELD_SIZE, FIELD_TIME } kind; /* a time is a double */
+    int column;
+    size_t at;
+    long long min;
+    long long max;
+} record_fields[] = {
+    {FIELD_SIZE, BYTES, AT(n_bytes), 1, 1ll << 50},
+    {FIELD_INT, CHANNELS, AT(n_channels), 0, 64},
+    {FIELD_INT, ROUND, AT(round), 0, 1 << 20},
+    {FIELD_TIME, MEAN, AT(mean), 0, 0},
+    {FIELD_TIME, MEDIAN, AT(median), 0, 0},
+    {FIELD_TIME, P95, AT(p95), 0, 0},
+    {FIELD_TIME, MIN, AT(min), 0, 0},
+    {FIELD_INT, LAYERS, AT(n_layers), 1, 1 << 16},
+    {FIELD_TIME, COMPUTE, AT(compute_us), 0, 0},
+    {FIELD_INT, GEMM_M, AT(m), 1, 1 << 24},
+    {FIELD_INT, GEMM_N, AT(n), 1, 1 << 24},
+    {FIELD_INT, GEMM_K, AT(k), 1, 1 << 24},
+};
+
+static ncclResult_t read_field(const struct mock_csv *csv,
+                               const struct record_field *field,
+                               struct mock_record *record)
+{
+    void *at = (char *)record + field->at;
+    long long number = 0;
+    ncclResult_t rc;
+
+    if (field->kind == FIELD_TIME)
+        return mock_csv_positive(csv, field->column, at);
+    rc = mock_csv_int(csv, field->column, field->min, field->max, &number);
+    if (field->kind == FIELD_SIZE)
+        *(size_t *)at = (size_t)number;
+    else
+        *(int *)at = (int)number;
+    return rc;
+}
+
+static ncclResult_t read_numbers(const struct mock_csv *csv, int n_ranks,
+                                 struct mock_record *record)
+{
+    long long ranks = 0, iters = 0;
+    ncclResult_t rc = mock_csv_int(csv, RANKS, n_ranks, n_ranks, &ranks);
+
+    if (rc == ncclSuccess)
+        rc = mock_csv_int(csv, ITERS, 1, 1ll << 40, &iters);
+    for (size_t i = 0; i < sizeof(record_fields) / sizeof(record_fields[0]);
+         i++)
+        if (rc == ncclSuccess && mock_csv_has(csv, record_fields[i].column))
+            rc = read_field(csv, &record_fields[i], record);
+    return rc;
+}
+
+static ncclResult_t check_times(const struct mock_csv *csv,
+                                const struct mock_record *record)
+{
+    if (record->min > record->median || record->median > record->p95)
+        return mock_csv_fail(csv, record->line,
+                             "min_us, median_us and p95_us do not ascend");
+    if (record->min > record->mean)
+        return mock_csv_fail(csv, record->line, "mean_us is below min_us");
+    return ncclSuccess;
+}
+
+/* Puts what ran in the place of what is not forced. */
+static ncclResult_t resolve_ran(const struct mock_csv *csv,
+                                struct mock_record *record)
+{
+    ncclResult_t rc =
+        mock_csv_word(csv, RAN_ALGORITHM, &mock_algos, "-", &record->algo);
+
+    if (rc == ncclSuccess)
+        rc =
+            mock_csv_word(csv, RAN_PROTOCOL, &mock_protos, "-", &record->proto);
+    return rc;
+}
+
+/* Puts NCCL's choice in the place of "auto". */
+static ncclResult_t resolve_auto(const struct mock_csv *csv,
+                                 const struct mock_model *model,
+                                 struct mock_record *record)
+{
+    const struct mock_question question = {
+        .coll = record->coll,
+        .n_bytes = record->n_bytes,
+        .n_pipe_ops = 1,
+    };
+    mock_table table;
+
+    if ((record->algo < 0) != (record->proto < 0))
+        return mock_csv_fail(csv, record->line,
+                             "only one of algorithm and protocol is auto");
+    if (record->n_channels != 0)
+        return mock_csv_fail(csv, record->line, "auto with %d channels",
+                             record->n_channels);
+    mock_model_table(model, &question, table);
+    if (!mock_select_first(table, NCCL_NUM_ALGORITHMS, 3.6e9f, &record->algo,
+                           &record->proto, NULL))
+        return mock_csv_fail(csv, record->line, "auto, but NCCL has no choice");
+    return ncclSuccess;
+}
+
+/* Makes it the row of a pair; of an algorithm, a protocol or channels alone
+ * that is what ran, if that is there. */
+static ncclResult_t resolve(const struct mock_csv *csv,
+                            const struct mock_model *model,
+                            struct mock_record *record)
+{
+    bool is_own =
+        record->algo < 0 && record->proto < 0 && record->n_channels == 0;
+
+    record->is_auto = record->algo < 0 || record->proto < 0;
+    if (!record->is_auto)
+        return ncclSuccess;
+    if (!is_own && mock_csv_has(csv, RAN_ALGORITHM) &&
+        mock_csv_has(csv, RAN_PROTOCOL))
+        return resolve_ran(csv, record);
+    return resolve_auto(csv, model, record);
+}
+
+static ncclResult_t check_pair(const struct mock_csv *csv,
+                               const struct mock_record *record)
+{
+    if (mock_kernel_exists(record->coll, record->algo, record->proto))
+        return ncclSuccess;
+    return mock_csv_fail(csv, record->line, "NCCL has no %s/%s for %s",
+                         mock_word(&mock_algos, record->algo),
+                         mock_word(&mock_protos, record->proto),
+                         mock_word(&mock_colls, record->coll));
+}
+
+static ncclResult_t record_open(const char *path, bool is_overlap,
+                                struct mock_csv **csv_ret)
+{
+    if (is_overlap)
+        return mock_csv_open_some(path, &overlap_columns, OPTIONAL,
+                                  &ignored_columns, csv_ret);
+    return mock_csv_open(path, &columns, csv_ret);
+}
+
+static ncclResult_t read_columns(const struct mock_csv *csv, bool is_overlap,
+                                 int n_ranks, struct mock_record *record)
+{
+    ncclResult_t rc =
+        mock_csv_word(csv, COLLECTIVE, &mock_colls, NULL, &record->coll);
+
+    if (rc == ncclSuccess)
+        rc = read_pair(csv, is_overlap, record);
+    if (rc == ncclSuccess)
+        rc = read_run(csv, record);
+    if (rc == ncclSuccess)
+        rc = read_numbers(csv, n_ranks, record);
+    if (rc == ncclSuccess)
+        rc = check_times(csv, record);
+    return rc;
+}
+
+/*
+ * Reads the row that mock_csv_next() came to.  *wanted_ret is false for one of
+ * overlap.csv that says nothing of a known pair beside a product in bf16: of
+ * what `steptune iterate` writes, other modes, computes and types, what a tuner
+ * chose, and arms of which nobody knows what ran.
+ */
+static ncclResult_t record_read(const struct mock_csv *csv, bool is_overlap,
+                                const struct mock_model *model,
+                                struct mock_record *record, bool *wanted_ret)
+{
+    ncclResult_t rc;
+
+    memset(record, 0, sizeof(*record));
+    record->line = mock_csv_line(csv);
+    *wanted_ret = !(is_overlap && is_other(csv));
+    if (!*wanted_ret)
+        return ncclSuccess;
+    rc = read_columns(csv, is_overlap, model->n_ranks, record);
+    if (rc == ncclSuccess)
+        rc = resolve(csv, model, record);
+    *wanted_ret = record->algo >= 0 && record->proto >= 0;
+    if (rc == ncclSuccess && *wanted_ret)
+        rc = check_pair(csv, record);
+    return rc;
+}
+
+/* ---- all rows ---- */
 
 static bool grow(struct mock_records *records)
 {
@@ -33,8 +359,8 @@ static ncclResult_t read_all(struct mock_csv *csv, bool is_overlap,
             return ncclSuccess;
         if (records->n == records->capacity && !grow(records))
             return mock_fail_memory();
-        rc = mock_record_read(csv, is_overlap, model,
-                              &records->list[records->n], &wanted);
+        rc = record_read(csv, is_overlap, model, &records->list[records->n],
+                         &wanted);
         if (rc != ncclSuccess)
             return rc;
         records->n += wanted;
@@ -141,7 +467,7 @@ static ncclResult_t load(const char *path, bool is_overlap,
                          struct mock_records *records_ret)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_record_open(path, is_overlap, &csv);
+    ncclResult_t rc = record_open(path, is_overlap, &csv);
 
     if (rc != ncclSuccess)
         return rc;

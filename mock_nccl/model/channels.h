@@ -4,7 +4,9 @@
 #ifndef MOCK_CHANNELS_H
 #define MOCK_CHANNELS_H
 
-#include "model/cost_model.h"
+#include "mock_nccl.h"
+#include "model/graphs.h"
+#include "model/model.h"
 
 /* What is to be scheduled. */
 struct mock_work {

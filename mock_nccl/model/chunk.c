@@ -1,6 +1,6 @@
 #include "model/chunk.h"
 
-#include "model/cost_parts.h"
+#include "model/cost_formulas.h"
 
 enum {
     N_STEPS = 8, /* that a buffer is cut into */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/chunk.h"
-#include "model/cost_parts.h"
+#include "model/cost_formulas.h"
 
 // clang-format off
 const ncclTunerConstants_v5_t mock_default_constants = {
@@ -144,40 +144,6 @@ static struct mock_inputs inputs_of(const struct mock_machine_info *info,
         in.overhead_us = amd ? 2.0f : 1.0f;
     }
     return in;
-}
-
-const struct mock_graph *mock_graph_of(const struct mock_inputs *in, int algo)
-{
-    static const int graphs[NCCL_NUM_ALGORITHMS] = {
-        [NCCL_ALGO_TREE] = MOCK_GRAPH_TREE,
-        [NCCL_ALGO_RING] = MOCK_GRAPH_RING,
-        [NCCL_ALGO_COLLNET_DIRECT] = MOCK_GRAPH_COLLNET_DIRECT,
-        [NCCL_ALGO_COLLNET_CHAIN] = MOCK_GRAPH_COLLNET_CHAIN,
-        [NCCL_ALGO_NVLS] = MOCK_GRAPH_NVLS,
-        [NCCL_ALGO_NVLS_TREE] = MOCK_GRAPH_NVLS,
-        [NCCL_ALGO_PAT] = MOCK_GRAPH_TREE,
-    };
-
-    return &in->graphs->graph[graphs[algo]];
-}
-
-int mock_ring_steps(int coll, int n_ranks)
-{
-    if (coll == ncclFuncAllReduce)
-        return 2 * (n_ranks - 1);
-    if (coll == ncclFuncAllGather || coll == ncclFuncReduceScatter)
-        return n_ranks - 1;
-    return n_ranks;
-}
-
-bool mock_within(int n, int limit)
-{
-    return limit == 0 || n <= limit;
-}
-
-int mock_log2(size_t n)
-{
-    return n == 0 ? -1 : 63 - __builtin_clzll(n);
 }
 
 /* ---- what is there ---- */

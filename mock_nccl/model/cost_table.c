@@ -2,7 +2,7 @@
  * cost_table.c - the table for one collective, from a communicator's model
  */
 #include "model/cost_model.h"
-#include "model/cost_parts.h"
+#include "model/cost_formulas.h"
 
 enum {
     MAX_EXACT_FP8_RANKS = 8, /* in a ring; more lose too much of fp8 */

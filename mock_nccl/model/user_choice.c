@@ -4,40 +4,15 @@
 #include <strings.h>
 
 #include "base/log.h"
-
-/* As NCCL itself writes them, which is not as machine folders do. */
-static const char *const coll_names[NCCL_NUM_TUNED_FUNCS] = {
-    [ncclFuncBroadcast] = "Broadcast",
-    [ncclFuncReduce] = "Reduce",
-    [ncclFuncAllGather] = "AllGather",
-    [ncclFuncReduceScatter] = "ReduceScatter",
-    [ncclFuncAllReduce] = "AllReduce",
-};
-
-static const char *const algo_names[NCCL_NUM_ALGORITHMS] = {
-    [NCCL_ALGO_TREE] = "Tree",
-    [NCCL_ALGO_RING] = "Ring",
-    [NCCL_ALGO_COLLNET_DIRECT] = "CollNetDirect",
-    [NCCL_ALGO_COLLNET_CHAIN] = "CollNetChain",
-    [NCCL_ALGO_NVLS] = "NVLS",
-    [NCCL_ALGO_NVLS_TREE] = "NVLSTree",
-    [NCCL_ALGO_PAT] = "PAT",
-};
-
-static const char *const proto_names[NCCL_NUM_PROTOCOLS] = {
-    [NCCL_PROTO_LL] = "LL",
-    [NCCL_PROTO_LL128] = "LL128",
-    [NCCL_PROTO_SIMPLE] = "Simple",
-};
+#include "base/names.h"
 
 /* One of the two variables, and where its meaning goes. */
 struct variable {
     const char *name;
     const char *value;
     const char *kind; /* what a bad word is not */
-    const char *const *words;
-    int n_words;
-    enum mock_use *uses; /* n_words for each collective */
+    const struct mock_words *words;
+    enum mock_use *uses; /* words->n_words for each collective */
     bool plain;          /* one list for all, whose bad words are skipped */
 };
 
@@ -64,11 +39,11 @@ static bool next_part(struct part *rest, char separator, struct part *part_ret)
     return part_ret->len != 0;
 }
 
-static int find(const char *const *words, int n_words, struct part part)
+static int find_word(const struct mock_words *list, struct part part)
 {
-    for (int i = 0; i < n_words; i++)
-        if (strlen(words[i]) == part.len &&
-            strncasecmp(words[i], part.at, part.len) == 0)
+    for (int i = 0; i < list->n_words; i++)
+        if (strlen(list->words[i]) == part.len &&
+            strncasecmp(list->words[i], part.at, part.len) == 0)
             return i;
     return -1;
 }
@@ -91,10 +66,10 @@ static ncclResult_t apply_list(const struct variable *v, struct part list,
         list.at++;
         list.len--;
     }
-    for (int i = 0; i < v->n_words; i++)
+    for (int i = 0; i < v->words->n_words; i++)
         uses[i] = except ? MOCK_USE_YES : MOCK_USE_NO;
     while (next_part(&list, ',', &word)) {
-        int i = find(v->words, v->n_words, word);
+        int i = find_word(v->words, word);
 
         if (i < 0 && v->plain)
             continue;
@@ -110,7 +85,7 @@ static ncclResult_t apply_to_all(const struct variable *v, struct part list)
     ncclResult_t rc = ncclSuccess;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rc == ncclSuccess; c++)
-        rc = apply_list(v, list, v->uses + c * v->n_words);
+        rc = apply_list(v, list, v->uses + c * v->words->n_words);
     return rc;
 }
 
@@ -130,10 +105,10 @@ static ncclResult_t parse_entry(const struct variable *v, struct part entry)
                           "may do");
         return apply_to_all(v, coll);
     }
-    c = find(coll_names, NCCL_NUM_TUNED_FUNCS, coll);
+    c = find_word(&mock_variable_colls, coll);
     if (c < 0)
         return refuse(v, coll, "is no collective");
-    return apply_list(v, list, v->uses + c * v->n_words);
+    return apply_list(v, list, v->uses + c * v->words->n_words);
 }
 
 static ncclResult_t parse_variable(const struct variable *v)
@@ -174,8 +149,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
         .name = "NCCL_PROTO",
         .value = proto,
         .kind = "is no protocol",
-        .words = proto_names,
-        .n_words = NCCL_NUM_PROTOCOLS,
+        .words = &mock_variable_protos,
         .uses = choice.proto[0],
         .plain = version->choice->plain_lists,
     };
@@ -183,8 +157,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
         .name = "NCCL_ALGO",
         .value = algo,
         .kind = "is no algorithm",
-        .words = algo_names,
-        .n_words = NCCL_NUM_ALGORITHMS,
+        .words = &mock_variable_algos,
         .uses = choice.algo[0],
         .plain = version->choice->plain_lists,
     };

@@ -1,11 +1,11 @@
 /*
- * cost_parts.h - the two halves of NCCL's cost model: latency and bandwidth
+ * cost_formulas.h - the latency and the bandwidth of NCCL's cost model
  *
  * Every intermediate value is a float or a double exactly where NCCL has one:
  * the tables agree to the last bit only so.
  */
-#ifndef MOCK_COST_PARTS_H
-#define MOCK_COST_PARTS_H
+#ifndef MOCK_COST_FORMULAS_H
+#define MOCK_COST_FORMULAS_H
 
 #include <stdbool.h>
 
@@ -50,4 +50,4 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
 /* us for one operation. */
 float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto);
 
-#endif /* MOCK_COST_PARTS_H */
+#endif /* MOCK_COST_FORMULAS_H */

@@ -1,8 +1,8 @@
 /*
- * job.h - what a job is made of
+ * state.h - the state of a job, which its parts share, and its random numbers
  */
-#ifndef MOCK_JOB_PARTS_H
-#define MOCK_JOB_PARTS_H
+#ifndef MOCK_JOB_STATE_H
+#define MOCK_JOB_STATE_H
 
 #include <pthread.h>
 #include <stdio.h>
@@ -88,26 +88,4 @@ double mock_job_random(const struct mock_job *job,
 /* Sets this thread's clocks. */
 void mock_job_clock(double us);
 
-/* ---- job_ranks.c ---- */
-
-ncclResult_t mock_job_start_ranks(struct mock_job *job);
-void mock_job_stop_ranks(struct mock_job *job);
-
-/* Launches job->pass on all ranks, and tells them of the kernels of
- * job->heard_of.  Fails if they choose differently. */
-ncclResult_t mock_job_launch(struct mock_job *job);
-
-/* ---- job_kernels.c ---- */
-
-/* Tells all ranks of a pass's kernels. */
-void mock_job_tell_kernels(struct mock_job *job,
-                           const struct mock_job_pass *pass);
-
-/* ---- job_time.c ---- */
-
-/* When each collective of the pass ran, and how long it took; *end_us_ret is
- * when all is done. */
-ncclResult_t mock_job_time(const struct mock_job *job,
-                           struct mock_job_pass *pass, double *end_us_ret);
-
-#endif /* MOCK_JOB_PARTS_H */
+#endif /* MOCK_JOB_STATE_H */
