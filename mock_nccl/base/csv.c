@@ -43,7 +43,7 @@ int mock_csv_line(const struct mock_csv *csv)
 }
 
 /* Reads a line that is neither a comment nor blank; false at the end. */
-static bool read_line(struct mock_csv *csv)
+static bool csv_read_line(struct mock_csv *csv)
 {
     ssize_t len;
 
@@ -58,7 +58,7 @@ static bool read_line(struct mock_csv *csv)
     return false;
 }
 
-static ncclResult_t split(struct mock_csv *csv)
+static ncclResult_t csv_split(struct mock_csv *csv)
 {
     char *field = csv->line;
 
@@ -94,14 +94,14 @@ static ncclResult_t place_column(struct mock_csv *csv, int field)
     return ncclSuccess;
 }
 
-static ncclResult_t read_header(struct mock_csv *csv)
+static ncclResult_t csv_read_header(struct mock_csv *csv)
 {
     ncclResult_t rc;
 
-    if (!read_line(csv))
+    if (!csv_read_line(csv))
         return mock_fail(ncclInvalidArgument, "%s: empty, no header line",
                          csv->path);
-    rc = split(csv);
+    rc = csv_split(csv);
     csv->n_header = csv->n_fields;
     for (int c = 0; c < csv->columns->n_words; c++)
         csv->place[c] = -1;
@@ -137,7 +137,7 @@ ncclResult_t mock_csv_open_some(const char *path,
         csv->columns = columns;
         csv->optional = optional;
         csv->ignored = ignored;
-        rc = read_header(csv);
+        rc = csv_read_header(csv);
     }
     if (rc != ncclSuccess) {
         mock_csv_close(csv);
@@ -167,14 +167,14 @@ ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret)
 {
     ncclResult_t rc;
 
-    if (!read_line(csv)) {
+    if (!csv_read_line(csv)) {
         if (ferror(csv->file))
             return mock_fail(ncclSystemError, "%s: cannot be read: %s",
                              csv->path, strerror(errno));
         *row_ret = false;
         return ncclSuccess;
     }
-    rc = split(csv);
+    rc = csv_split(csv);
     if (rc == ncclSuccess && csv->n_fields != csv->n_header)
         rc = mock_csv_fail(csv, csv->n_line, "%d fields instead of %d",
                            csv->n_fields, csv->n_header);
@@ -237,8 +237,8 @@ ncclResult_t mock_csv_positive(const struct mock_csv *csv, int column,
 }
 
 /* "a, b, c" */
-static void join(const struct mock_words *list, const char *extra, char *text,
-                 size_t size)
+static void csv_join(const struct mock_words *list, const char *extra,
+                     char *text, size_t size)
 {
     size_t used = 0;
 
@@ -262,7 +262,7 @@ ncclResult_t mock_csv_word(const struct mock_csv *csv, int column,
         return rc;
     number = mock_word_find(list, text);
     if (number < 0 && (extra == NULL || strcmp(text, extra) != 0)) {
-        join(list, extra, all, sizeof(all));
+        csv_join(list, extra, all, sizeof(all));
         return mock_csv_fail(csv, csv->n_line,
                              "column '%s': '%s' is none of %s",
                              csv->columns->words[column], text, all);

@@ -53,8 +53,8 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
 
 /* ---- texts with blanks ---- */
 
-static const char *find(const struct mock_blank *blanks, size_t n,
-                        const char *word, size_t len)
+static const char *log_find(const struct mock_blank *blanks, size_t n,
+                            const char *word, size_t len)
 {
     for (size_t i = 0; i < n; i++)
         if (strlen(blanks[i].word) == len &&
@@ -79,7 +79,7 @@ void mock_fill(char *line_ret, size_t size, const char *text,
             break;
         len = strcspn(++text, ">");
         used += (size_t)snprintf(line_ret + used, size - used, "%s",
-                                 find(blanks, n, text, len));
+                                 log_find(blanks, n, text, len));
         text += len + 1;
     }
 }

@@ -5,7 +5,7 @@
 #include "base/names.h"
 #include "comm/comm.h"
 
-static ncclResult_t check_call(const struct mock_call *call)
+static ncclResult_t call_check_call(const struct mock_call *call)
 {
     if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
         return mock_fail(ncclInvalidArgument, "no collective %d",
@@ -23,7 +23,7 @@ static ncclResult_t check_call(const struct mock_call *call)
     return ncclSuccess;
 }
 
-static void clear(struct mock_outcome *outcome)
+static void call_clear(struct mock_outcome *outcome)
 {
     memset(outcome, 0, sizeof(*outcome));
     outcome->algo = NCCL_ALGO_UNDEF;
@@ -43,8 +43,8 @@ ncclResult_t mock_comm_check(const struct mock_call *call,
         filled_ret->element_size = call->fp8 ? 1 : 2;
     if (filled_ret->n_pipe_ops == 0)
         filled_ret->n_pipe_ops = 1;
-    clear(outcome);
-    return check_call(filled_ret);
+    call_clear(outcome);
+    return call_check_call(filled_ret);
 }
 
 ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,

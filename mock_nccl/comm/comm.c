@@ -113,8 +113,9 @@ static ncclResult_t ask_pair(struct mock_comm *comm,
                                             &outcome->asked_channels));
 }
 
-static ncclResult_t ask(struct mock_comm *comm, const struct mock_call *call,
-                        struct mock_outcome *outcome)
+static ncclResult_t comm_ask(struct mock_comm *comm,
+                             const struct mock_call *call,
+                             struct mock_outcome *outcome)
 {
     if (comm->tuner == NULL)
         return ncclSuccess;
@@ -234,10 +235,10 @@ static int tuned_channels(const struct mock_comm *comm, int asked, int own)
 }
 
 /* The most channels that one collective may have. */
-static ncclResult_t count_channels(const struct mock_comm *comm,
-                                   const struct mock_call *call,
-                                   struct mock_outcome *outcome,
-                                   int *max_channels_ret)
+static ncclResult_t comm_count_channels(const struct mock_comm *comm,
+                                        const struct mock_call *call,
+                                        struct mock_outcome *outcome,
+                                        int *max_channels_ret)
 {
     int asked = outcome->asked_channels;
     int n = mock_default_channels(&comm->model, outcome->algo, outcome->proto,
@@ -266,21 +267,23 @@ bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
     return call->n_bytes != 0 && comm->model.n_ranks != 1;
 }
 
-static ncclResult_t
-decide(struct mock_comm *comm, const struct mock_decider *decider,
-       const struct mock_question *question, const struct mock_call *call,
-       struct mock_outcome *outcome, int *max_channels_ret, float *time_ret)
+static ncclResult_t comm_decide(struct mock_comm *comm,
+                                const struct mock_decider *decider,
+                                const struct mock_question *question,
+                                const struct mock_call *call,
+                                struct mock_outcome *outcome,
+                                int *max_channels_ret, float *time_ret)
 {
     ncclResult_t rc;
 
     mock_model_table(&comm->model, question, outcome->cost);
     memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
     outcome->asked = true;
-    rc = ask(comm, call, outcome);
+    rc = comm_ask(comm, call, outcome);
     if (rc == ncclSuccess)
         rc = mock_decide(decider, question, call, outcome, time_ret);
     if (rc == ncclSuccess)
-        rc = count_channels(comm, call, outcome, max_channels_ret);
+        rc = comm_count_channels(comm, call, outcome, max_channels_ret);
     return rc;
 }
 
@@ -292,8 +295,8 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
     const struct mock_question question = question_of(call);
     const struct mock_decider decider = decider_of(comm);
 
-    return decide(comm, &decider, &question, call, outcome, max_channels_ret,
-                  time_ret);
+    return comm_decide(comm, &decider, &question, call, outcome,
+                       max_channels_ret, time_ret);
 }
 
 ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
@@ -308,8 +311,8 @@ ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
 
     question.plain_only = plain_only;
     decider.only_protocol = true;
-    return decide(comm, &decider, &question, call, outcome, max_channels_ret,
-                  &us);
+    return comm_decide(comm, &decider, &question, call, outcome,
+                       max_channels_ret, &us);
 }
 
 ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
@@ -323,12 +326,12 @@ ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
 
     if (mock_comm_choice(comm)->selection != MOCK_SELECT_PAIR)
         return ncclSuccess;
-    rc = ask(comm, call, outcome);
+    rc = comm_ask(comm, call, outcome);
     outcome->algo = algo;
     outcome->proto = proto;
     outcome->tuned_channels = 0;
     if (rc == ncclSuccess)
-        rc = count_channels(comm, call, outcome, max_channels_ret);
+        rc = comm_count_channels(comm, call, outcome, max_channels_ret);
     return rc;
 }
 

@@ -20,7 +20,7 @@ struct decision {
     int first; /* channel */
 };
 
-static void report(const char *text, const struct decision *d)
+static void decide_report(const char *text, const struct decision *d)
 {
     int algo = d->outcome->algo;
     int proto = d->outcome->proto;
@@ -66,12 +66,12 @@ void mock_report_schedule(const struct mock_decider *decider,
     };
 
     if (text != NULL && decider->speaks)
-        report(text, &decision);
+        decide_report(text, &decision);
 }
 
 /* " NCCL_ALGO was set to ring." of a variable that is set. */
-static int describe(const char *name, const char *value, char *text_ret,
-                    size_t size)
+static int decide_describe(const char *name, const char *value, char *text_ret,
+                           size_t size)
 {
     text_ret[0] = '\0';
     if (value == NULL)
@@ -94,8 +94,9 @@ static ncclResult_t fail_no_algorithm(const struct mock_nccl *nccl,
         {"NCCL_PROTO", proto},
     };
     int by_user =
-        describe("NCCL_ALGO", mock_nccl_algo(nccl), algo, sizeof(algo)) +
-        describe("NCCL_PROTO", mock_nccl_proto(nccl), proto, sizeof(proto));
+        decide_describe("NCCL_ALGO", mock_nccl_algo(nccl), algo, sizeof(algo)) +
+        decide_describe("NCCL_PROTO", mock_nccl_proto(nccl), proto,
+                        sizeof(proto));
 
     mock_fill(line, sizeof(line), rules->nothing, blanks,
               sizeof(blanks) / sizeof(blanks[0]));
@@ -179,6 +180,6 @@ ncclResult_t mock_decide(const struct mock_decider *decider,
         return rc;
     *time_ret = d.us;
     if (rules->decided != NULL && (decider->speaks || rules->all_ranks_speak))
-        report(rules->decided, &d);
+        decide_report(rules->decided, &d);
     return ncclSuccess;
 }

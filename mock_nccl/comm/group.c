@@ -52,15 +52,15 @@ static ncclResult_t decide_all(struct mock_group *g, float *time_ret)
     return rc;
 }
 
-static enum mock_kind kind_of(const struct mock_group *g,
-                              const struct mock_task *task)
+static enum mock_kind group_kind_of(const struct mock_group *g,
+                                    const struct mock_task *task)
 {
     return mock_kind_of(mock_comm_model(g->comm),
                         g->outcomes[task->number].algo);
 }
 
-static void announce(const struct mock_group *g, const struct mock_task *task,
-                     struct mock_lane *lane)
+static void group_announce(const struct mock_group *g,
+                           const struct mock_task *task, struct mock_lane *lane)
 {
     mock_comm_announce(g->comm, &task->call, &g->outcomes[task->number],
                        task->max_channels, lane);
@@ -74,7 +74,7 @@ static ncclResult_t schedule_task(struct mock_group *g,
 
     if (lane->alone) {
         *lane = mock_lane_of(mock_comm_model(g->comm), outcome->algo);
-        announce(g, task, lane);
+        group_announce(g, task, lane);
     }
     return mock_comm_schedule(g->comm, &task->call, lane, outcome);
 }
@@ -86,21 +86,22 @@ static ncclResult_t schedule_kind(struct mock_group *g, enum mock_kind kind)
     ncclResult_t rc = ncclSuccess;
 
     for (size_t i = 0; i < g->n; i++) {
-        if (kind_of(g, &g->tasks[i]) != kind)
+        if (group_kind_of(g, &g->tasks[i]) != kind)
             continue;
         if (lane.limit == 0)
             lane = mock_lane_of(mock_comm_model(g->comm),
                                 g->outcomes[g->tasks[i].number].algo);
-        announce(g, &g->tasks[i], &lane);
+        group_announce(g, &g->tasks[i], &lane);
     }
     for (size_t i = 0; i < g->n && rc == ncclSuccess; i++)
-        if (kind_of(g, &g->tasks[i]) == kind)
+        if (group_kind_of(g, &g->tasks[i]) == kind)
             rc = schedule_task(g, &g->tasks[i], &lane);
     return rc;
 }
 
 /* Tells the profiler of a call. */
-static void hear(const struct mock_group *g, struct mock_task *task, size_t n)
+static void group_hear(const struct mock_group *g, struct mock_task *task,
+                       size_t n)
 {
     const struct mock_call *call = &task->call;
 
@@ -129,7 +130,7 @@ static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
         task->place = g->n;
         task->traffic = mock_traffic(model, task->call.coll, task->call.n_bytes,
                                      task->call.element_size);
-        hear(g, task, n);
+        group_hear(g, task, n);
         g->n++;
     }
     mock_hear_group_end(mock_comm_listener(g->comm));
@@ -137,8 +138,9 @@ static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
 }
 
 /* All that ncclPrepareTasks() does. */
-static ncclResult_t prepare(struct mock_group *g, const struct mock_call *calls,
-                            size_t n, float *time_ret)
+static ncclResult_t group_prepare(struct mock_group *g,
+                                  const struct mock_call *calls, size_t n,
+                                  float *time_ret)
 {
     ncclResult_t rc = take_in(g, calls, n);
 
@@ -173,7 +175,7 @@ static struct mock_launched launched_of(const struct mock_group *g,
         .outcome = &g->outcomes[task->number],
         .share_bytes = mock_share_bytes(mock_comm_model(g->comm), call->coll,
                                         call->n_bytes, call->element_size),
-        .counts_channels = kind_of(g, task) < MOCK_KIND_COLLNET,
+        .counts_channels = group_kind_of(g, task) < MOCK_KIND_COLLNET,
         .heard = &task->heard,
     };
 }
@@ -190,7 +192,7 @@ static void keep_events(const struct mock_group *g)
 }
 
 /* Tells the profiler what is launched: by kind, as it was scheduled. */
-static ncclResult_t launch(struct mock_group *g)
+static ncclResult_t group_launch(struct mock_group *g)
 {
     struct mock_listener *listener = mock_comm_listener(g->comm);
     struct mock_launched *launched;
@@ -203,7 +205,7 @@ static ncclResult_t launch(struct mock_group *g)
         return mock_fail_memory();
     for (int k = 0; k < MOCK_N_KINDS; k++)
         for (size_t i = 0; i < g->n; i++)
-            if (kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
+            if (group_kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
                 launched[n++] = launched_of(g, &g->tasks[i]);
     mock_hear_launch(listener, launched, n);
     keep_events(g);
@@ -226,18 +228,18 @@ static void free_tasks(struct mock_group *g)
     free(g->broadcasts);
 }
 
-static ncclResult_t run(struct mock_group *g, const struct mock_call *calls,
-                        size_t n)
+static ncclResult_t group_run(struct mock_group *g,
+                              const struct mock_call *calls, size_t n)
 {
     ncclResult_t rc = alloc_tasks(g, n);
     float us;
 
     if (rc == ncclSuccess)
-        rc = prepare(g, calls, n, &us);
+        rc = group_prepare(g, calls, n, &us);
     if (rc == ncclSuccess)
         rc = schedule(g);
     if (rc == ncclSuccess && !g->captured)
-        rc = launch(g);
+        rc = group_launch(g);
     mock_hear_group_over(mock_comm_listener(g->comm));
     free_tasks(g);
     return rc;
@@ -249,7 +251,7 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
 {
     struct mock_group g = {.comm = comm, .outcomes = outcomes_ret};
 
-    return run(&g, calls, n);
+    return group_run(&g, calls, n);
 }
 
 ncclResult_t mock_comm_plan(struct mock_comm *comm,
@@ -259,7 +261,7 @@ ncclResult_t mock_comm_plan(struct mock_comm *comm,
     struct mock_group g = {
         .comm = comm, .outcomes = outcomes_ret, .captured = true};
 
-    return run(&g, calls, n);
+    return group_run(&g, calls, n);
 }
 
 ncclResult_t mock_comm_collective(struct mock_comm *comm,
@@ -281,7 +283,7 @@ ncclResult_t mock_comm_simulate(struct mock_comm *comm,
         rc = mock_fail(ncclInvalidUsage, "NCCL 2.21 cannot simulate a group");
     if (rc == ncclSuccess) {
         g.outcomes = calloc(n + 1, sizeof(*g.outcomes));
-        rc = g.outcomes != NULL ? prepare(&g, calls, n, &us)
+        rc = g.outcomes != NULL ? group_prepare(&g, calls, n, &us)
                                 : mock_fail_memory();
         free(g.outcomes);
     }

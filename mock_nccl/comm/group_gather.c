@@ -78,7 +78,7 @@ static int compare_root(const void *pa, const void *pb)
 }
 
 /* Rounds, which take one of each root that has any left, by root. */
-static void order_rounds(struct mock_task *tasks, size_t n)
+static void group_gather_order_rounds(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         tasks[i].kind = 0;
@@ -150,7 +150,7 @@ ncclResult_t mock_apart_gather(struct mock_group *g)
         struct mock_task *tasks = g->broadcasts + (g->n_broadcasts - left);
         size_t n = 1;
 
-        order_rounds(tasks, left);
+        group_gather_order_rounds(tasks, left);
         while (n < left && n < most && tasks[n].kind == 0)
             n++;
         rc = gather(g, tasks, n);

@@ -94,7 +94,7 @@ void mock_group_sort(struct mock_task *tasks, size_t n)
     qsort(tasks, n, sizeof(*tasks), compare_size);
 }
 
-static void number(struct mock_task *tasks, size_t n)
+static void group_order_number(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         tasks[i].place = i;
@@ -120,9 +120,9 @@ static void order_by_traffic(struct mock_task *tasks, size_t n)
     size_t n_kinds = 0;
 
     mock_group_sort(tasks, n);
-    number(tasks, n);
+    group_order_number(tasks, n);
     put_back(tasks, n);
-    number(tasks, n);
+    group_order_number(tasks, n);
     for (size_t i = 0; i < n; i++) {
         size_t j = 0;
 

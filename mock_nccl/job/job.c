@@ -69,7 +69,7 @@ static void take_shapes(struct mock_job *job)
             job->largest = job->shapes[s].n;
 }
 
-static ncclResult_t prepare(struct mock_job *job)
+static ncclResult_t job_prepare(struct mock_job *job)
 {
     ncclResult_t rc;
 
@@ -84,7 +84,7 @@ static ncclResult_t prepare(struct mock_job *job)
     return rc;
 }
 
-static void free_job(struct mock_job *job)
+static void job_free_job(struct mock_job *job)
 {
     for (int i = 0; i < 2; i++) {
         free(job->passes[i].outcomes);
@@ -115,9 +115,9 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
     job->options = *options;
     job->n_ranks = machine->info.n_ranks;
     take_shapes(job);
-    rc = prepare(job);
+    rc = job_prepare(job);
     if (rc != ncclSuccess) {
-        free_job(job);
+        job_free_job(job);
         return rc;
     }
     rc = mock_job_start_ranks(job);
@@ -139,7 +139,7 @@ void mock_job_destroy(struct mock_job *job)
     mock_job_clock(job->now_us);
     mock_job_stop_ranks(job);
     mock_clock_set(-1);
-    free_job(job);
+    job_free_job(job);
 }
 
 /* ---- steps ---- */
@@ -201,7 +201,7 @@ static int shape_of(const struct mock_job_options *o, size_t step)
     return o->changed_from != 0 && step >= o->changed_from ? CHANGED : STEP;
 }
 
-static ncclResult_t evaluate(struct mock_job *job)
+static ncclResult_t job_evaluate(struct mock_job *job)
 {
     const struct mock_job_options *o = &job->options;
     ncclResult_t rc = ncclSuccess;
@@ -217,7 +217,7 @@ static ncclResult_t evaluate(struct mock_job *job)
 ncclResult_t mock_job_play(struct mock_job *job, size_t n_steps)
 {
     for (size_t i = 0; i < n_steps; i++) {
-        ncclResult_t rc = evaluate(job);
+        ncclResult_t rc = job_evaluate(job);
 
         if (rc == ncclSuccess)
             rc = play_pass(job, shape_of(&job->options, job->step));

@@ -133,8 +133,8 @@ static void add_events(struct mock_job *job, const struct mock_job_pass *pass,
     }
 }
 
-static void tell(struct mock_job *job, const struct mock_job_pass *pass,
-                 size_t place)
+static void job_kernels_tell(struct mock_job *job,
+                             const struct mock_job_pass *pass, size_t place)
 {
     struct mock_channel_time times[MOCK_MAX_CHANNELS];
     size_t n_ranks = (size_t)job->n_ranks;
@@ -185,6 +185,6 @@ void mock_job_tell_kernels(struct mock_job *job,
     qsort(job->events, n, sizeof(*job->events), compare_events);
     for (size_t e = 0; e < n; e++) {
         mock_job_clock(job->events[e].us);
-        tell(job, pass, job->events[e].place);
+        job_kernels_tell(job, pass, job->events[e].place);
     }
 }

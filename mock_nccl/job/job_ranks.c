@@ -56,8 +56,8 @@ static ncclResult_t launch_call(struct mock_job_rank *rank, size_t i)
         rank->comm, &job->shapes[pass->shape].calls[i].call, outcome);
 }
 
-static ncclResult_t blame(const struct mock_job *job, int rank, const char *why,
-                          ncclResult_t rc)
+static ncclResult_t job_ranks_blame(const struct mock_job *job, int rank,
+                                    const char *why, ncclResult_t rc)
 {
     char text[900];
 
@@ -80,19 +80,20 @@ static ncclResult_t launch_in_turn(struct mock_job *job)
             ncclResult_t rc = launch_call(&job->ranks[r], i);
 
             if (rc != ncclSuccess)
-                return blame(job, r, mock_last_error(), rc);
+                return job_ranks_blame(job, r, mock_last_error(), rc);
         }
     }
     return ncclSuccess;
 }
 
-static bool alike(const struct mock_outcome *a, const struct mock_outcome *b)
+static bool job_ranks_alike(const struct mock_outcome *a,
+                            const struct mock_outcome *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels && a->chunk_bytes == b->chunk_bytes;
 }
 
-static ncclResult_t compare(const struct mock_job *job)
+static ncclResult_t job_ranks_compare(const struct mock_job *job)
 {
     const struct mock_outcome *first = outcomes_of(job, job->pass, 0);
 
@@ -103,7 +104,7 @@ static ncclResult_t compare(const struct mock_job *job)
             const struct mock_call *call =
                 &job->shapes[job->pass->shape].calls[i].call;
 
-            if (!alike(&first[i], &other[i]))
+            if (!job_ranks_alike(&first[i], &other[i]))
                 return mock_fail(
                     ncclInternalError,
                     "step %zu, %s of %zu bytes: rank 0 runs %s/%s on %d "
@@ -123,7 +124,7 @@ static ncclResult_t compare(const struct mock_job *job)
 
 /* ---- threads ---- */
 
-static ncclResult_t create(struct mock_job_rank *rank)
+static ncclResult_t job_ranks_create(struct mock_job_rank *rank)
 {
     const struct mock_job *job = rank->job;
 
@@ -144,7 +145,7 @@ static void *run_rank(void *arg)
     struct mock_job_rank *rank = arg;
     struct mock_job *job = rank->job;
 
-    keep_error(rank, create(rank));
+    keep_error(rank, job_ranks_create(rank));
     pthread_barrier_wait(&job->end);
     for (;;) {
         ncclResult_t rc = ncclSuccess;
@@ -164,7 +165,8 @@ static ncclResult_t first_error(const struct mock_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
         if (job->ranks[r].rc != ncclSuccess)
-            return blame(job, r, job->ranks[r].error, job->ranks[r].rc);
+            return job_ranks_blame(job, r, job->ranks[r].error,
+                                   job->ranks[r].rc);
     return ncclSuccess;
 }
 
@@ -185,7 +187,7 @@ ncclResult_t mock_job_launch(struct mock_job *job)
         pthread_barrier_wait(&job->end);
         rc = first_error(job);
     }
-    return rc == ncclSuccess ? compare(job) : rc;
+    return rc == ncclSuccess ? job_ranks_compare(job) : rc;
 }
 
 /* ---- life ---- */
@@ -216,10 +218,10 @@ ncclResult_t mock_job_start_ranks(struct mock_job *job)
     if (job->options.layout == MOCK_THREADS)
         return start_threads(job);
     for (int r = 0; r < job->n_ranks; r++) {
-        ncclResult_t rc = create(&job->ranks[r]);
+        ncclResult_t rc = job_ranks_create(&job->ranks[r]);
 
         if (rc != ncclSuccess)
-            return blame(job, r, mock_last_error(), rc);
+            return job_ranks_blame(job, r, mock_last_error(), rc);
     }
     return ncclSuccess;
 }

@@ -104,7 +104,7 @@ struct streams {
     double slowdown; /* of this collective and this compute; 0: not known */
 };
 
-static double compute_of(const struct streams *s, size_t i)
+static double job_time_compute_of(const struct streams *s, size_t i)
 {
     double us =
         i < s->shape->n ? s->shape->calls[i].compute_us : s->shape->tail_us;
@@ -117,7 +117,7 @@ static void begin_compute(struct streams *s, size_t i)
     s->compute = i;
     s->slowdown = 0;
     if (i <= s->shape->n)
-        s->compute_left_us = compute_of(s, i);
+        s->compute_left_us = job_time_compute_of(s, i);
     if (i < s->shape->n)
         s->compute_left_us += spread_ranks(s->job, s->pass, i);
 }
@@ -130,13 +130,13 @@ static void begin_comm(struct streams *s, size_t i)
         s->comm_left_us = s->pass->runs[i].us;
 }
 
-static ncclResult_t find_slowdown(struct streams *s)
+static ncclResult_t job_time_find_slowdown(struct streams *s)
 {
     struct mock_overlap overlap;
     uint64_t number = s->pass->number;
     ncclResult_t rc = mock_machine_overlap(
         s->job->machine, &s->pass->runs[s->comm].run,
-        fmax(1, compute_of(s, s->compute)), round_of(s->job, number),
+        fmax(1, job_time_compute_of(s, s->compute)), round_of(s->job, number),
         mock_job_random(s->job, MOCK_JOB_ITERATION, number, s->comm), &overlap);
 
     if (rc == ncclSuccess)
@@ -145,7 +145,7 @@ static ncclResult_t find_slowdown(struct streams *s)
 }
 
 /* Until the front of either stream is done. */
-static ncclResult_t advance(struct streams *s)
+static ncclResult_t job_time_advance(struct streams *s)
 {
     bool computes = s->compute <= s->shape->n;
     bool sends = s->comm < s->shape->n && s->comm < s->compute;
@@ -153,7 +153,7 @@ static ncclResult_t advance(struct streams *s)
     double us;
 
     if (computes && sends && s->slowdown == 0)
-        rc = find_slowdown(s);
+        rc = job_time_find_slowdown(s);
     us = computes && sends ? fmin(s->compute_left_us, s->comm_left_us)
          : computes        ? s->compute_left_us
                            : s->comm_left_us;
@@ -188,7 +188,7 @@ static ncclResult_t place_beside(const struct mock_job *job,
            rc == ncclSuccess) {
         size_t comm = s.comm;
 
-        rc = advance(&s);
+        rc = job_time_advance(&s);
         if (s.comm != comm)
             pass->runs[comm].us = s.now_us - pass->runs[comm].start_us;
     }

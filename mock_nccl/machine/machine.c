@@ -66,8 +66,9 @@ static int min(int a, int b)
 
 /* Each search channel twice; and four times where a few fast ones have to feed
  * a network. */
-static int count_channels(const struct mock_machine_info *info,
-                          const struct mock_graphs *graphs, bool collnet)
+static int machine_count_channels(const struct mock_machine_info *info,
+                                  const struct mock_graphs *graphs,
+                                  bool collnet)
 {
     const struct mock_graph *chain = &graphs->graph[MOCK_GRAPH_COLLNET_CHAIN];
     const struct mock_graph *ring = &graphs->graph[MOCK_GRAPH_RING];
@@ -87,7 +88,7 @@ static int count_channels(const struct mock_machine_info *info,
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs)
 {
-    return count_channels(info, graphs, false);
+    return machine_count_channels(info, graphs, false);
 }
 
 bool mock_machine_collnet(const struct mock_machine *machine,
@@ -99,7 +100,7 @@ bool mock_machine_collnet(const struct mock_machine *machine,
         graphs->graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels == 0)
         return false;
     if (info->n_channels == mock_channel_count(info, graphs))
-        info->n_channels = count_channels(info, graphs, true);
+        info->n_channels = machine_count_channels(info, graphs, true);
     return true;
 }
 
@@ -130,8 +131,8 @@ ncclResult_t mock_machine_model(struct mock_machine *machine)
 
 /* ---- machine.csv ---- */
 
-static ncclResult_t read_text(const struct mock_csv *csv, int column,
-                              char *text_ret, size_t size)
+static ncclResult_t machine_read_text(const struct mock_csv *csv, int column,
+                                      char *text_ret, size_t size)
 {
     const char *text = "";
     ncclResult_t rc = mock_csv_text(csv, column, &text);
@@ -147,8 +148,8 @@ static ncclResult_t read_text(const struct mock_csv *csv, int column,
 }
 
 /* The columns that are numbers. */
-static ncclResult_t read_numbers(const struct mock_csv *csv,
-                                 struct mock_machine_info *info)
+static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
+                                         struct mock_machine_info *info)
 {
     const struct {
         int column;
@@ -196,19 +197,19 @@ static ncclResult_t check_nodes(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t read_row(const struct mock_csv *csv,
-                             struct mock_machine_info *info)
+static ncclResult_t machine_read_row(const struct mock_csv *csv,
+                                     struct mock_machine_info *info)
 {
     int vendor;
     int minor;
-    ncclResult_t rc = read_text(csv, GPU, info->gpu, sizeof(info->gpu));
+    ncclResult_t rc = machine_read_text(csv, GPU, info->gpu, sizeof(info->gpu));
 
     if (rc == ncclSuccess)
-        rc = read_numbers(csv, info);
+        rc = machine_read_numbers(csv, info);
     if (rc == ncclSuccess)
         rc = mock_csv_word(csv, CPU_VENDOR, &vendors, NULL, &vendor);
     if (rc == ncclSuccess)
-        rc = read_text(csv, NCCL, info->nccl, sizeof(info->nccl));
+        rc = machine_read_text(csv, NCCL, info->nccl, sizeof(info->nccl));
     if (rc != ncclSuccess)
         return rc;
     if (sscanf(info->nccl, "2.%2d", &minor) != 1)
@@ -224,8 +225,8 @@ static ncclResult_t read_row(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t read_rows(struct mock_csv *csv, const char *path,
-                              struct mock_machine_info *info)
+static ncclResult_t machine_read_rows(struct mock_csv *csv, const char *path,
+                                      struct mock_machine_info *info)
 {
     bool row = false;
     ncclResult_t rc = mock_csv_next(csv, &row);
@@ -234,7 +235,7 @@ static ncclResult_t read_rows(struct mock_csv *csv, const char *path,
         return mock_fail(ncclInvalidArgument, "%s: no row below the header",
                          path);
     if (rc == ncclSuccess)
-        rc = read_row(csv, info);
+        rc = machine_read_row(csv, info);
     if (rc == ncclSuccess)
         rc = mock_csv_next(csv, &row);
     if (rc == ncclSuccess && row)
@@ -250,14 +251,14 @@ static ncclResult_t read_info(const char *path, struct mock_machine_info *info)
 
     if (rc != ncclSuccess)
         return rc;
-    rc = read_rows(csv, path, info);
+    rc = machine_read_rows(csv, path, info);
     mock_csv_close(csv);
     return rc;
 }
 
 /* ---- the folder ---- */
 
-static void set_name(struct mock_machine_info *info, const char *path)
+static void machine_set_name(struct mock_machine_info *info, const char *path)
 {
     size_t len = strlen(path);
     size_t start;
@@ -393,7 +394,7 @@ ncclResult_t mock_machine_load(const char *path,
     machine = calloc(1, sizeof(*machine));
     if (machine == NULL)
         return mock_fail_memory();
-    set_name(&machine->info, path);
+    machine_set_name(&machine->info, path);
     rc = load_files(path, machine);
     if (rc != ncclSuccess) {
         mock_machine_free(machine);
@@ -468,7 +469,8 @@ static void resize(const struct mock_machine *machine, int n_ranks,
     resize_channels(machine, resized);
 }
 
-static ncclResult_t check_size(const struct mock_machine *machine, int n_ranks)
+static ncclResult_t machine_check_size(const struct mock_machine *machine,
+                                       int n_ranks)
 {
     const char *name = machine->info.name;
     int per_node = machine->graphs.per_node;
@@ -497,7 +499,7 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
                                  int n_ranks, struct mock_machine **resized_ret)
 {
     struct mock_machine *resized;
-    ncclResult_t rc = check_size(machine, n_ranks);
+    ncclResult_t rc = machine_check_size(machine, n_ranks);
 
     if (rc != ncclSuccess)
         return rc;

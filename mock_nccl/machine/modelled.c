@@ -7,7 +7,7 @@
 #include "model/channels.h"
 
 /* s of modelled.h. */
-static double share_of(int algo, int proto)
+static double modelled_share_of(int algo, int proto)
 {
     static const double rings[NCCL_NUM_PROTOCOLS] = {
         [NCCL_PROTO_LL] = .96,
@@ -36,7 +36,7 @@ double mock_fewer_channels_us(const struct mock_model *model,
     bool nvls = run->algo == NCCL_ALGO_NVLS || run->algo == NCCL_ALGO_NVLS_TREE;
     double all = nvls ? model->n_nvls_channels : model->n_channels;
     double bandwidth = model->bandwidth[run->coll][run->algo][run->proto];
-    double share = share_of(run->algo, run->proto);
+    double share = modelled_share_of(run->algo, run->proto);
 
     if (run->n_channels == 0 || run->n_channels >= own || bandwidth == 0)
         return 0;

@@ -29,7 +29,7 @@ struct streams {
 };
 
 /* Lets both run until the next of them ends. */
-static void advance(struct streams *s)
+static void overlap_advance(struct streams *s)
 {
     bool computes = s->n_to_compute > 0;
     bool sends = s->n_waiting > 0;
@@ -66,7 +66,7 @@ double mock_overlapped_us(const struct mock_overlap *beside, int n_layers)
     };
 
     while (s.n_to_send > 0)
-        advance(&s);
+        overlap_advance(&s);
     return s.now_us;
 }
 
@@ -118,8 +118,8 @@ static struct estimate estimate_of(const struct mock_beside_point *point,
     };
 }
 
-static struct estimate mix(struct estimate lo, struct estimate hi,
-                           double weight)
+static struct estimate overlap_mix(struct estimate lo, struct estimate hi,
+                                   double weight)
 {
     enum mock_time_source source =
         lo.source > hi.source ? lo.source : hi.source;
@@ -163,9 +163,9 @@ static struct estimate at_size(const struct mock_beside_size *size,
         return estimate_of(hi, w);
     if (hi == end || hi == size->points)
         return held_ratio(hi == end ? hi - 1 : hi, w);
-    return mix(estimate_of(hi - 1, w), estimate_of(hi, w),
-               (w->log_ratio - hi[-1].log_ratio) /
-                   (hi->log_ratio - hi[-1].log_ratio));
+    return overlap_mix(estimate_of(hi - 1, w), estimate_of(hi, w),
+                       (w->log_ratio - hi[-1].log_ratio) /
+                           (hi->log_ratio - hi[-1].log_ratio));
 }
 
 static struct estimate of_arm(const struct mock_beside_arm *arm,
@@ -180,9 +180,9 @@ static struct estimate of_arm(const struct mock_beside_arm *arm,
         return at_size(hi, w);
     if (hi == end || hi == arm->sizes)
         return held(at_size(hi == end ? hi - 1 : hi, w));
-    return mix(at_size(hi - 1, w), at_size(hi, w),
-               (w->log_bytes - hi[-1].log_bytes) /
-                   (hi->log_bytes - hi[-1].log_bytes));
+    return overlap_mix(at_size(hi - 1, w), at_size(hi, w),
+                       (w->log_bytes - hi[-1].log_bytes) /
+                           (hi->log_bytes - hi[-1].log_bytes));
 }
 
 /* ---- arms ---- */
@@ -209,8 +209,8 @@ static enum likeness likeness(const struct mock_beside_arm *arm,
                                                           : LIKE_COLL;
 }
 
-static const struct mock_beside_arm *find_arm(const struct mock_beside *beside,
-                                              const struct wanted *w)
+static const struct mock_beside_arm *
+overlap_find_arm(const struct mock_beside *beside, const struct wanted *w)
 {
     for (int i = 0; i < beside->n_arms; i++)
         if (likeness(&beside->arms[i], w) == LIKE_PAIR &&
@@ -255,13 +255,14 @@ static struct estimate estimate(const struct mock_machine *machine,
 
     if (machine->beside == NULL)
         return (struct estimate){log(default_slowdown), 1, MOCK_TIME_MODELLED};
-    arm = find_arm(machine->beside, w);
+    arm = overlap_find_arm(machine->beside, w);
     return arm != NULL ? of_arm(arm, w) : of_others(machine->beside, w);
 }
 
 /* ---- the interface ---- */
 
-static ncclResult_t check(double compute_us, double round, double iteration)
+static ncclResult_t overlap_check(double compute_us, double round,
+                                  double iteration)
 {
     if (!(compute_us > 0 && compute_us < INFINITY))
         return mock_fail(ncclInvalidArgument, "no compute of %g us",
@@ -295,7 +296,7 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   double round, double iteration,
                                   struct mock_overlap *overlap_ret)
 {
-    ncclResult_t rc = check(compute_us, round, iteration);
+    ncclResult_t rc = overlap_check(compute_us, round, iteration);
     struct mock_time alone = {0};
     struct wanted w;
     struct estimate e;
@@ -337,7 +338,7 @@ size_t mock_machine_overlap_settings(const struct mock_machine *machine,
 /* ---- overlap load ---- */
 
 /* What is being built, and from what. */
-struct build {
+struct overlap_build {
     const char *path;
     const struct mock_machine *machine;
     struct mock_beside *beside;
@@ -351,7 +352,8 @@ static const double max_slowdown = 64;
 /* ---- one row ---- */
 
 /* mock_overlapped_us() rises with the slowdown. */
-static double bisect(struct mock_overlap beside, int n_layers, double us)
+static double overlap_bisect(struct mock_overlap beside, int n_layers,
+                             double us)
 {
     double lo = log(min_slowdown);
     double hi = log(max_slowdown);
@@ -368,13 +370,13 @@ static double bisect(struct mock_overlap beside, int n_layers, double us)
     return (lo + hi) / 2;
 }
 
-static ncclResult_t find_slowdown(const struct build *b,
-                                  const struct mock_record *r,
-                                  double *log_slowdown_ret)
+static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
+                                          const struct mock_record *r,
+                                          double *log_slowdown_ret)
 {
     struct mock_overlap beside = {.compute_us = r->compute_us,
                                   .comm_us = b->comm_us};
-    double found = bisect(beside, r->n_layers, r->mean);
+    double found = overlap_bisect(beside, r->n_layers, r->mean);
     double reached;
 
     beside.slowdown = exp(found);
@@ -391,13 +393,15 @@ static ncclResult_t find_slowdown(const struct build *b,
 
 /* ---- what is new with a row ---- */
 
-static bool same_arm(const struct mock_record *a, const struct mock_record *b)
+static bool overlap_same_arm(const struct mock_record *a,
+                             const struct mock_record *b)
 {
     return a->coll == b->coll && a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels;
 }
 
-static ncclResult_t find_comm(struct build *b, const struct mock_record *r)
+static ncclResult_t overlap_find_comm(struct overlap_build *b,
+                                      const struct mock_record *r)
 {
     const struct mock_run run = {
         .coll = (ncclFunc_t)r->coll,
@@ -413,7 +417,8 @@ static ncclResult_t find_comm(struct build *b, const struct mock_record *r)
     return rc;
 }
 
-static void add_arm(struct build *b, const struct mock_record *r)
+static void overlap_add_arm(struct overlap_build *b,
+                            const struct mock_record *r)
 {
     b->beside->arms[b->beside->n_arms++] = (struct mock_beside_arm){
         .coll = r->coll,
@@ -424,7 +429,7 @@ static void add_arm(struct build *b, const struct mock_record *r)
     };
 }
 
-static void add_size(struct build *b, const struct mock_record *r)
+static void add_size(struct overlap_build *b, const struct mock_record *r)
 {
     struct mock_beside *beside = b->beside;
 
@@ -436,7 +441,7 @@ static void add_size(struct build *b, const struct mock_record *r)
     };
 }
 
-static void add_point(struct build *b, const struct mock_record *r)
+static void add_point(struct overlap_build *b, const struct mock_record *r)
 {
     struct mock_beside *beside = b->beside;
 
@@ -453,10 +458,11 @@ static void add_point(struct build *b, const struct mock_record *r)
 }
 
 /* Opens the arm, size and point that a record is the first of. */
-static ncclResult_t open_new(struct build *b, const struct mock_record *r)
+static ncclResult_t open_new(struct overlap_build *b,
+                             const struct mock_record *r)
 {
     const struct mock_record *p = b->previous;
-    bool new_arm = p == NULL || !same_arm(p, r);
+    bool new_arm = p == NULL || !overlap_same_arm(p, r);
     bool new_size = new_arm || p->n_bytes != r->n_bytes;
     ncclResult_t rc = ncclSuccess;
 
@@ -470,11 +476,11 @@ static ncclResult_t open_new(struct build *b, const struct mock_record *r)
         return ncclSuccess;
     }
     if (new_size)
-        rc = find_comm(b, r);
+        rc = overlap_find_comm(b, r);
     if (rc != ncclSuccess)
         return rc;
     if (new_arm)
-        add_arm(b, r);
+        overlap_add_arm(b, r);
     if (new_size)
         add_size(b, r);
     add_point(b, r);
@@ -482,7 +488,7 @@ static ncclResult_t open_new(struct build *b, const struct mock_record *r)
 }
 
 /* Rounds count from 1 in every point, without a gap. */
-static ncclResult_t check_round(const struct build *b,
+static ncclResult_t check_round(const struct overlap_build *b,
                                 const struct mock_record *r)
 {
     const struct mock_beside *beside = b->beside;
@@ -498,7 +504,8 @@ static ncclResult_t check_round(const struct build *b,
                      b->path, r->line, r->round, expected);
 }
 
-static ncclResult_t add_record(struct build *b, const struct mock_record *r)
+static ncclResult_t add_record(struct overlap_build *b,
+                               const struct mock_record *r)
 {
     ncclResult_t rc = open_new(b, r);
     struct mock_beside_row *row = &b->beside->rows[b->beside->n_rows];
@@ -506,7 +513,7 @@ static ncclResult_t add_record(struct build *b, const struct mock_record *r)
     if (rc == ncclSuccess)
         rc = check_round(b, r);
     if (rc == ncclSuccess)
-        rc = find_slowdown(b, r, &row->log_slowdown);
+        rc = overlap_find_slowdown(b, r, &row->log_slowdown);
     if (rc != ncclSuccess)
         return rc;
     mock_quantiles(r, row->quantile);
@@ -551,7 +558,7 @@ static int by_setting(const void *a_, const void *b_)
 }
 
 /* Each once, whatever the arm. */
-static void list_settings(struct mock_beside *beside)
+static void overlap_list_settings(struct mock_beside *beside)
 {
     struct mock_overlap_setting *list = beside->settings;
     int n = 0;
@@ -577,7 +584,7 @@ static void list_settings(struct mock_beside *beside)
             list[beside->n_settings++] = list[i];
 }
 
-static bool alloc(struct mock_beside *beside, int n)
+static bool overlap_alloc(struct mock_beside *beside, int n)
 {
     beside->arms = calloc((size_t)n, sizeof(*beside->arms));
     beside->sizes = calloc((size_t)n, sizeof(*beside->sizes));
@@ -589,18 +596,19 @@ static bool alloc(struct mock_beside *beside, int n)
            beside->settings != NULL;
 }
 
-static ncclResult_t build(struct build *b, const struct mock_records *records)
+static ncclResult_t overlap_build(struct overlap_build *b,
+                                  const struct mock_records *records)
 {
     ncclResult_t rc = ncclSuccess;
 
-    if (!alloc(b->beside, records->n))
+    if (!overlap_alloc(b->beside, records->n))
         return mock_fail_memory();
     for (int i = 0; i < records->n && rc == ncclSuccess; i++)
         rc = add_record(b, &records->list[i]);
     if (rc == ncclSuccess)
         rc = check_rounds(b->path, b->beside);
     if (rc == ncclSuccess)
-        list_settings(b->beside);
+        overlap_list_settings(b->beside);
     return rc;
 }
 
@@ -608,7 +616,7 @@ ncclResult_t mock_beside_load(const char *path,
                               const struct mock_machine *machine,
                               struct mock_beside **beside_ret)
 {
-    struct build b = {.path = path, .machine = machine};
+    struct overlap_build b = {.path = path, .machine = machine};
     struct mock_records records = {NULL, 0, 0};
     ncclResult_t rc;
 
@@ -617,7 +625,7 @@ ncclResult_t mock_beside_load(const char *path,
         return mock_fail_memory();
     rc = mock_records_load_overlap(path, &machine->model, &records);
     if (rc == ncclSuccess)
-        rc = build(&b, &records);
+        rc = overlap_build(&b, &records);
     mock_records_free(&records);
     if (rc != ncclSuccess) {
         mock_beside_free(b.beside);

@@ -108,8 +108,9 @@ static bool is_other(const struct mock_csv *csv)
 }
 
 /* "auto2" is auto once more in a round, of iterations alone. */
-static ncclResult_t read_pair(const struct mock_csv *csv, bool is_overlap,
-                              struct mock_record *record)
+static ncclResult_t records_read_pair(const struct mock_csv *csv,
+                                      bool is_overlap,
+                                      struct mock_record *record)
 {
     ncclResult_t rc;
 
@@ -124,8 +125,8 @@ static ncclResult_t read_pair(const struct mock_csv *csv, bool is_overlap,
     return rc;
 }
 
-static ncclResult_t read_run(const struct mock_csv *csv,
-                             struct mock_record *record)
+static ncclResult_t records_read_run(const struct mock_csv *csv,
+                                     struct mock_record *record)
 {
     const char *run = "";
     ncclResult_t rc = ncclSuccess;
@@ -184,8 +185,9 @@ static ncclResult_t read_field(const struct mock_csv *csv,
     return rc;
 }
 
-static ncclResult_t read_numbers(const struct mock_csv *csv, int n_ranks,
-                                 struct mock_record *record)
+static ncclResult_t records_read_numbers(const struct mock_csv *csv,
+                                         int n_ranks,
+                                         struct mock_record *record)
 {
     long long ranks = 0, iters = 0;
     ncclResult_t rc = mock_csv_int(csv, RANKS, n_ranks, n_ranks, &ranks);
@@ -293,11 +295,11 @@ static ncclResult_t read_columns(const struct mock_csv *csv, bool is_overlap,
         mock_csv_word(csv, COLLECTIVE, &mock_colls, NULL, &record->coll);
 
     if (rc == ncclSuccess)
-        rc = read_pair(csv, is_overlap, record);
+        rc = records_read_pair(csv, is_overlap, record);
     if (rc == ncclSuccess)
-        rc = read_run(csv, record);
+        rc = records_read_run(csv, record);
     if (rc == ncclSuccess)
-        rc = read_numbers(csv, n_ranks, record);
+        rc = records_read_numbers(csv, n_ranks, record);
     if (rc == ncclSuccess)
         rc = check_times(csv, record);
     return rc;
@@ -331,7 +333,7 @@ static ncclResult_t record_read(const struct mock_csv *csv, bool is_overlap,
 
 /* ---- all rows ---- */
 
-static bool grow(struct mock_records *records)
+static bool records_grow(struct mock_records *records)
 {
     int capacity = records->capacity == 0 ? 256 : 2 * records->capacity;
     struct mock_record *list =
@@ -344,9 +346,9 @@ static bool grow(struct mock_records *records)
     return true;
 }
 
-static ncclResult_t read_all(struct mock_csv *csv, bool is_overlap,
-                             const struct mock_model *model,
-                             struct mock_records *records)
+static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
+                                     const struct mock_model *model,
+                                     struct mock_records *records)
 {
     for (;;) {
         bool row = false;
@@ -357,7 +359,7 @@ static ncclResult_t read_all(struct mock_csv *csv, bool is_overlap,
             return rc;
         if (!row)
             return ncclSuccess;
-        if (records->n == records->capacity && !grow(records))
+        if (records->n == records->capacity && !records_grow(records))
             return mock_fail_memory();
         rc = record_read(csv, is_overlap, model, &records->list[records->n],
                          &wanted);
@@ -402,8 +404,9 @@ static int by_key_only(const void *a, const void *b)
 }
 
 /* Averages the records from 'first' on that have one key; returns how many. */
-static int pool(const struct mock_record *first, const struct mock_record *end,
-                struct mock_record *pooled)
+static int records_pool(const struct mock_record *first,
+                        const struct mock_record *end,
+                        struct mock_record *pooled)
 {
     int n = 0;
 
@@ -450,7 +453,7 @@ static ncclResult_t pool_all(const struct mock_csv *csv,
 
     for (const struct mock_record *r = records->list; r < end;) {
         struct mock_record pooled;
-        int n = pool(r, end, &pooled);
+        int n = records_pool(r, end, &pooled);
         ncclResult_t rc = check_twins(csv, r, n);
 
         if (rc != ncclSuccess)
@@ -462,16 +465,16 @@ static ncclResult_t pool_all(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t load(const char *path, bool is_overlap,
-                         const struct mock_model *model,
-                         struct mock_records *records_ret)
+static ncclResult_t records_load(const char *path, bool is_overlap,
+                                 const struct mock_model *model,
+                                 struct mock_records *records_ret)
 {
     struct mock_csv *csv;
     ncclResult_t rc = record_open(path, is_overlap, &csv);
 
     if (rc != ncclSuccess)
         return rc;
-    rc = read_all(csv, is_overlap, model, records_ret);
+    rc = records_read_all(csv, is_overlap, model, records_ret);
     if (rc == ncclSuccess && records_ret->n == 0)
         rc = mock_fail(
             ncclInvalidArgument, "%s: no row below the header%s", path,
@@ -488,7 +491,7 @@ static ncclResult_t load(const char *path, bool is_overlap,
 ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
                                struct mock_records *records_ret)
 {
-    return load(path, false, model, records_ret);
+    return records_load(path, false, model, records_ret);
 }
 
 /* Rounds, which `steptune iterate` counts from 0. */
@@ -506,7 +509,7 @@ ncclResult_t mock_records_load_overlap(const char *path,
                                        const struct mock_model *model,
                                        struct mock_records *records_ret)
 {
-    ncclResult_t rc = load(path, true, model, records_ret);
+    ncclResult_t rc = records_load(path, true, model, records_ret);
 
     if (rc == ncclSuccess)
         count_from_1(records_ret);

@@ -59,7 +59,7 @@ static const struct mock_point *lower_bound(const struct mock_curve *curve,
 }
 
 /* 'weight' is 1 wherever a point is held rather than hit. */
-static struct span find(const struct mock_curve *curve, size_t n_bytes)
+static struct span timings_find(const struct mock_curve *curve, size_t n_bytes)
 {
     const struct mock_point *hi = lower_bound(curve, n_bytes);
     const struct mock_point *end = curve->points + curve->n_points;
@@ -158,7 +158,7 @@ struct knot {
 
 static struct knot knot_at(const struct mock_count *count, size_t n_bytes)
 {
-    struct span span = find(&count->ratio, n_bytes);
+    struct span span = timings_find(&count->ratio, n_bytes);
     enum mock_time_source source = source_of(&span);
 
     if (span.weight > 1) /* what holds for the largest size holds beyond */
@@ -225,16 +225,16 @@ static bool has_counts_below(const struct mock_pair *pair, int n_own)
     return pair->n_counts > 0 && pair->counts[0].n_channels < n_own;
 }
 
-static struct lookup look_up(const struct mock_machine *machine,
-                             const struct mock_pair *pair,
-                             const struct mock_run *run)
+static struct lookup timings_look_up(const struct mock_machine *machine,
+                                     const struct mock_pair *pair,
+                                     const struct mock_run *run)
 {
     int n_own = mock_default_channels(&machine->model, run->algo, run->proto,
                                       run->n_bytes);
     enum mock_time_source source = MOCK_TIME_RECORDED;
     struct lookup found = {
         .n_rounds = n_rounds_at(machine->timings, run->coll, run->n_bytes),
-        .span = find(&pair->own, run->n_bytes),
+        .span = timings_find(&pair->own, run->n_bytes),
         .ratio = 1,
     };
 
@@ -298,7 +298,7 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
     pair = pair_of(machine, run);
     if (pair == NULL)
         return mock_modelled_time(machine, run, time_ret);
-    found = look_up(machine, pair, run);
+    found = timings_look_up(machine, pair, run);
     i = (int)(round * found.n_rounds);
     time_ret->us = mean_at(&found.span, i) * found.ratio *
                    spread_at(&found.span, i, iteration);
@@ -321,7 +321,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
     pair = pair_of(machine, run);
     if (pair == NULL)
         return mock_modelled_time(machine, run, time_ret);
-    found = look_up(machine, pair, run);
+    found = timings_look_up(machine, pair, run);
     n_rounds = found.span.lo->n_rounds > found.span.hi->n_rounds
                    ? found.span.lo->n_rounds
                    : found.span.hi->n_rounds;
@@ -397,8 +397,8 @@ static bool alloc_curve(struct mock_curve *curve, int n)
 }
 
 /* Adds a row, the 'n_rows'th, to the last point, or to a new one. */
-static void add_row(struct mock_curve *curve, int n_rows,
-                    const struct mock_record *record)
+static void timings_add_row(struct mock_curve *curve, int n_rows,
+                            const struct mock_record *record)
 {
     struct mock_point *point;
 
@@ -447,7 +447,7 @@ static ncclResult_t build_own(const struct group *group,
         if (!counts(group, r))
             continue;
         set_row(r, &curve->rows[n_rows]);
-        add_row(curve, n_rows++, r);
+        timings_add_row(curve, n_rows++, r);
     }
     return ncclSuccess;
 }
@@ -491,7 +491,7 @@ static ncclResult_t build_ratio(const char *path,
             return rc;
         if (!counts(group, r))
             continue;
-        add_row(curve, curve->n_points, r);
+        timings_add_row(curve, curve->n_points, r);
         row = &curve->rows[curve->n_points - 1];
         row->mean += ratio;
     }
@@ -621,8 +621,9 @@ static ncclResult_t build_sizes(struct mock_timings *timings, int coll)
 
 /* ---- the file ---- */
 
-static ncclResult_t build(const char *path, const struct mock_records *records,
-                          struct mock_timings *timings)
+static ncclResult_t timings_build(const char *path,
+                                  const struct mock_records *records,
+                                  struct mock_timings *timings)
 {
     ncclResult_t rc = build_pairs(path, records, timings);
 
@@ -642,7 +643,7 @@ ncclResult_t mock_timings_load(const char *path, const struct mock_model *model,
         return mock_fail_memory();
     rc = mock_records_load(path, model, &records);
     if (rc == ncclSuccess)
-        rc = build(path, &records, timings);
+        rc = timings_build(path, &records, timings);
     mock_records_free(&records);
     if (rc != ncclSuccess) {
         mock_timings_free(timings);

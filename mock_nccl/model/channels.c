@@ -119,8 +119,8 @@ struct share {
     size_t count;        /* elements */
 };
 
-static struct share share_of(const struct mock_model *model, int coll,
-                             size_t n_bytes, size_t element_size)
+static struct share channels_share_of(const struct mock_model *model, int coll,
+                                      size_t n_bytes, size_t element_size)
 {
     bool bytewise = coll == ncclFuncAllGather || coll == ncclFuncBroadcast;
     bool over_ranks =
@@ -135,7 +135,7 @@ static struct share share_of(const struct mock_model *model, int coll,
 size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
                     size_t element_size)
 {
-    struct share s = share_of(model, coll, n_bytes, element_size);
+    struct share s = channels_share_of(model, coll, n_bytes, element_size);
 
     return s.count * s.element_size * weight_of(model, coll);
 }
@@ -143,7 +143,7 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
 size_t mock_share_bytes(const struct mock_model *model, int coll,
                         size_t n_bytes, size_t element_size)
 {
-    struct share s = share_of(model, coll, n_bytes, element_size);
+    struct share s = channels_share_of(model, coll, n_bytes, element_size);
 
     return s.count * s.element_size;
 }
@@ -329,7 +329,7 @@ void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
                    struct mock_schedule *schedule_ret)
 {
     struct share share =
-        share_of(model, work->coll, work->n_bytes, work->element_size);
+        channels_share_of(model, work->coll, work->n_bytes, work->element_size);
 
     if (lane->alone)
         schedule_alone(lane, &share, schedule_ret);

@@ -45,8 +45,8 @@ static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
     [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
 };
 
-static double limit(const struct mock_inputs *in,
-                    const double (*table)[NCCL_NUM_TUNING_SCALES])
+static double cost_formulas_limit(const struct mock_inputs *in,
+                                  const double (*table)[NCCL_NUM_TUNING_SCALES])
 {
     return table[in->compcap_index][in->scale];
 }
@@ -72,9 +72,10 @@ static float ring_bus_bw(const struct mock_inputs *in, int proto)
     if (proto == NCCL_PROTO_LL)
         return (float)fmin(ll_limit(in), bus * .5);
     if (proto == NCCL_PROTO_LL128)
-        return (float)fmin(bus * ll128,
-                           ring->n_channels *
-                               limit(in, in->constants->perChMaxRingLL128Bws));
+        return (float)fmin(
+            bus * ll128,
+            ring->n_channels *
+                cost_formulas_limit(in, in->constants->perChMaxRingLL128Bws));
     return bus;
 }
 
@@ -85,13 +86,15 @@ static float tree_bus_bw(const struct mock_inputs *in, int proto)
     float bus = (float)tree->n_channels * channel_bw(in, tree);
     double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
 
-    bus = (float)fmin(bus * .92,
-                      tree->n_channels * limit(in, k->perChMaxTreeBws));
+    bus =
+        (float)fmin(bus * .92, tree->n_channels *
+                                   cost_formulas_limit(in, k->perChMaxTreeBws));
     if (proto == NCCL_PROTO_LL)
         bus = (float)fmin(bus * 1.0 / 3.8, ll_limit(in));
     if (proto == NCCL_PROTO_LL128)
-        bus = (float)fmin(bus * ll128, tree->n_channels *
-                                           limit(in, k->perChMaxTreeLL128Bws));
+        bus = (float)fmin(bus * ll128,
+                          tree->n_channels *
+                              cost_formulas_limit(in, k->perChMaxTreeLL128Bws));
     if (tree->pattern == MOCK_PATTERN_TREE)
         bus = (float)(bus * .85);
     return bus;
@@ -121,8 +124,10 @@ static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
     bool is_tree = algo == NCCL_ALGO_NVLS_TREE;
     float per_node = (float)in->n_ranks / (float)in->n_nodes;
     float n = (float)nvls->n_channels;
-    float most = is_tree ? (float)limit(in, in->constants->perChMaxNVLSTreeBws)
-                         : FLT_MAX;
+    float most =
+        is_tree
+            ? (float)cost_formulas_limit(in, in->constants->perChMaxNVLSTreeBws)
+            : FLT_MAX;
     float intra;
     float inter;
 

@@ -189,7 +189,7 @@ static bool ll128_is_safe(const struct mock_inputs *in, int algo)
            graph->type_intra <= MOCK_PATH_NVB && ll128_is_known(in);
 }
 
-static bool is_there(const struct mock_inputs *in, int algo)
+static bool cost_model_is_there(const struct mock_inputs *in, int algo)
 {
     switch (algo) {
     case NCCL_ALGO_COLLNET_DIRECT:
@@ -215,7 +215,7 @@ static bool is_enabled(const struct mock_inputs *in,
     if (choice->proto[coll][proto] == MOCK_USE_IF_SAFE &&
         !ll128_is_safe(in, algo))
         return false;
-    return is_there(in, algo);
+    return cost_model_is_there(in, algo);
 }
 
 /* What counts of the user's choice: without CollNet NCCL may ignore NCCL_ALGO

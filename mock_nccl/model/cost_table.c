@@ -62,8 +62,8 @@ static bool nvls_is_allowed(const struct mock_model *model,
     return network_can(q) && !(gathers && rules->nvls_gathers_one_node);
 }
 
-static bool is_allowed(const struct mock_model *model,
-                       const struct mock_question *q, int algo)
+static bool cost_table_is_allowed(const struct mock_model *model,
+                                  const struct mock_question *q, int algo)
 {
     int per_node = model->n_ranks / model->n_nodes;
 
@@ -113,7 +113,7 @@ static float entry(const struct mock_model *model,
     int n_latencies = q->n_pipe_ops;
     int batch = model->rules->batch;
 
-    if (bw == 0 || !is_allowed(model, q, algo))
+    if (bw == 0 || !cost_table_is_allowed(model, q, algo))
         return NCCL_ALGO_PROTO_IGNORE;
     if (log_size < 0 && model->rules->corrects_tiny)
         log_size = 0;

@@ -25,9 +25,10 @@ struct parser {
     struct mock_graphs graphs;
 };
 
-static void fail(struct parser *p, const char *fmt, ...) MOCK_PRINTF(2, 3);
+static void graphs_fail(struct parser *p, const char *fmt, ...)
+    MOCK_PRINTF(2, 3);
 
-static void fail(struct parser *p, const char *fmt, ...)
+static void graphs_fail(struct parser *p, const char *fmt, ...)
 {
     char text[256];
     va_list args;
@@ -56,12 +57,12 @@ static const char *attribute(struct parser *p, const char **pairs,
     const char *text = optional(pairs, name);
 
     if (text == NULL)
-        fail(p, "a graph without '%s'", name);
+        graphs_fail(p, "a graph without '%s'", name);
     return text;
 }
 
-static int whole(struct parser *p, const char **pairs, const char *name,
-                 int max)
+static int graphs_whole(struct parser *p, const char **pairs, const char *name,
+                        int max)
 {
     const char *text = attribute(p, pairs, name);
     char *end;
@@ -71,8 +72,8 @@ static int whole(struct parser *p, const char **pairs, const char *name,
         return 0;
     number = strtol(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || number > max) {
-        fail(p, "%s=\"%s\" is not a whole number from 0 to %d", name, text,
-             max);
+        graphs_fail(p, "%s=\"%s\" is not a whole number from 0 to %d", name,
+                    text, max);
         return 0;
     }
     return (int)number;
@@ -88,7 +89,7 @@ static float real(struct parser *p, const char **pairs, const char *name)
         return 0;
     number = strtof(text, &end);
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(number)) {
-        fail(p, "%s=\"%s\" is not a number", name, text);
+        graphs_fail(p, "%s=\"%s\" is not a number", name, text);
         return 0;
     }
     return number;
@@ -111,30 +112,30 @@ static enum mock_path path_type(struct parser *p, const char **pairs,
     for (int i = 0; i <= MOCK_PATH_SYS; i++)
         if (*text != '\0' && strcmp(words[i], text) == 0)
             return (enum mock_path)i;
-    fail(p, "%s=\"%s\" is no path that NCCL knows", name, text);
+    graphs_fail(p, "%s=\"%s\" is no path that NCCL knows", name, text);
     return MOCK_PATH_LOC;
 }
 
 static void open_graph(struct parser *p, const char **pairs)
 {
     struct mock_graph *graph;
-    int id = whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
+    int id = graphs_whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
 
     if (p->rc == ncclSuccess && p->seen[id])
-        fail(p, "graph %d appears twice", id);
+        graphs_fail(p, "graph %d appears twice", id);
     p->seen[id] = true;
     p->id = id;
     p->n_channels = 0;
     graph = &p->graphs.graph[id];
-    graph->pattern = whole(p, pairs, "pattern", 6);
-    graph->n_channels = whole(p, pairs, "nchannels", 64);
+    graph->pattern = graphs_whole(p, pairs, "pattern", 6);
+    graph->n_channels = graphs_whole(p, pairs, "nchannels", 64);
     graph->bw_intra = real(p, pairs, "speedintra");
     graph->bw_inter = real(p, pairs, "speedinter");
     if (optional(pairs, "latencyinter") != NULL) /* NCCL does without it */
         graph->latency_inter = real(p, pairs, "latencyinter");
     graph->type_intra = path_type(p, pairs, "typeintra");
     graph->type_inter = path_type(p, pairs, "typeinter");
-    graph->same_channels = whole(p, pairs, "samechannels", 1);
+    graph->same_channels = graphs_whole(p, pairs, "samechannels", 1);
 }
 
 /* A GPU without a name is its own. */
@@ -160,10 +161,10 @@ static void check_channel(struct parser *p)
     if (p->graphs.per_node == 0)
         p->graphs.per_node = p->n_gpus;
     if (p->graphs.per_node == 0)
-        fail(p, "a channel without GPUs");
+        graphs_fail(p, "a channel without GPUs");
     else if (p->n_gpus != p->graphs.per_node)
-        fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
-             p->graphs.per_node);
+        graphs_fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
+                    p->graphs.per_node);
 }
 
 static void check_graph(struct parser *p)
@@ -171,8 +172,8 @@ static void check_graph(struct parser *p)
     int wanted = p->graphs.graph[p->id].n_channels;
 
     if (p->n_channels != wanted)
-        fail(p, "graph %d has %d channels but says nchannels=\"%d\"", p->id,
-             p->n_channels, wanted);
+        graphs_fail(p, "graph %d has %d channels but says nchannels=\"%d\"",
+                    p->id, p->n_channels, wanted);
 }
 
 static void on_start(void *user, const char *name, const char **pairs)
@@ -183,7 +184,7 @@ static void on_start(void *user, const char *name, const char **pairs)
     bool nic = p->depth == 3 && strcmp(name, "net") == 0;
 
     if (p->depth >= 4 || (!nic && strcmp(name, names[p->depth]) != 0)) {
-        fail(p, "<%s> does not belong here", name);
+        graphs_fail(p, "<%s> does not belong here", name);
         return;
     }
     p->depth++;
@@ -209,7 +210,7 @@ static void on_end(void *user, const char *name)
     p->depth--;
 }
 
-static ncclResult_t parse(struct parser *p, FILE *file)
+static ncclResult_t graphs_parse(struct parser *p, FILE *file)
 {
     enum XML_Status status;
     size_t len;
@@ -226,7 +227,7 @@ static ncclResult_t parse(struct parser *p, FILE *file)
         if (p->rc != ncclSuccess)
             return p->rc;
         if (status != XML_STATUS_OK)
-            fail(p, "%s", XML_ErrorString(XML_GetErrorCode(p->xml)));
+            graphs_fail(p, "%s", XML_ErrorString(XML_GetErrorCode(p->xml)));
     } while (!done && p->rc == ncclSuccess);
     return p->rc;
 }
@@ -278,7 +279,7 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
     }
     XML_SetUserData(p.xml, &p);
     XML_SetElementHandler(p.xml, on_start, on_end);
-    rc = parse(&p, file);
+    rc = graphs_parse(&p, file);
     if (rc == ncclSuccess)
         rc = check_complete(&p);
     compare_heads(&p);

@@ -39,7 +39,8 @@ static bool next_part(struct part *rest, char separator, struct part *part_ret)
     return part_ret->len != 0;
 }
 
-static int find_word(const struct mock_words *list, struct part part)
+static int user_choice_find_word(const struct mock_words *list,
+                                 struct part part)
 {
     for (int i = 0; i < list->n_words; i++)
         if (strlen(list->words[i]) == part.len &&
@@ -48,8 +49,8 @@ static int find_word(const struct mock_words *list, struct part part)
     return -1;
 }
 
-static ncclResult_t refuse(const struct variable *v, struct part part,
-                           const char *what)
+static ncclResult_t user_choice_refuse(const struct variable *v,
+                                       struct part part, const char *what)
 {
     return mock_fail(ncclInvalidUsage, "%s=%s: '%.*s' %s", v->name, v->value,
                      (int)part.len, part.at, what);
@@ -69,12 +70,12 @@ static ncclResult_t apply_list(const struct variable *v, struct part list,
     for (int i = 0; i < v->words->n_words; i++)
         uses[i] = except ? MOCK_USE_YES : MOCK_USE_NO;
     while (next_part(&list, ',', &word)) {
-        int i = find_word(v->words, word);
+        int i = user_choice_find_word(v->words, word);
 
         if (i < 0 && v->plain)
             continue;
         if (i < 0)
-            return refuse(v, word, v->kind);
+            return user_choice_refuse(v, word, v->kind);
         uses[i] = except ? MOCK_USE_NO : MOCK_USE_YES;
     }
     return ncclSuccess;
@@ -97,17 +98,18 @@ static ncclResult_t parse_entry(const struct variable *v, struct part entry)
     int c;
 
     if (!next_part(&rest, ':', &coll))
-        return refuse(v, entry, "has no word");
+        return user_choice_refuse(v, entry, "has no word");
     if (!next_part(&rest, ':', &list)) {
         if (entry.at != v->value)
-            return refuse(v, entry,
-                          "names no collective, which only the first entry "
-                          "may do");
+            return user_choice_refuse(
+                v, entry,
+                "names no collective, which only the first entry "
+                "may do");
         return apply_to_all(v, coll);
     }
-    c = find_word(&mock_variable_colls, coll);
+    c = user_choice_find_word(&mock_variable_colls, coll);
     if (c < 0)
-        return refuse(v, coll, "is no collective");
+        return user_choice_refuse(v, coll, "is no collective");
     return apply_list(v, list, v->uses + c * v->words->n_words);
 }
 
@@ -128,7 +130,7 @@ static ncclResult_t parse_variable(const struct variable *v)
     return rc;
 }
 
-static void set_defaults(struct mock_user_choice *choice)
+static void user_choice_set_defaults(struct mock_user_choice *choice)
 {
     choice->collnet = false;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
@@ -163,7 +165,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
     };
     ncclResult_t rc;
 
-    set_defaults(&choice);
+    user_choice_set_defaults(&choice);
     rc = parse_variable(&protos); /* NCCL's order */
     if (rc == ncclSuccess)
         rc = parse_variable(&algos);

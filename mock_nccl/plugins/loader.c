@@ -71,7 +71,7 @@ struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl)
 
 /* ---- life ---- */
 
-static ncclResult_t check(const struct mock_nccl_options *options)
+static ncclResult_t loader_check(const struct mock_nccl_options *options)
 {
     if (mock_version_find(options->version) == NULL)
         return mock_fail(ncclInvalidArgument,
@@ -88,7 +88,7 @@ static ncclResult_t check(const struct mock_nccl_options *options)
 }
 
 /* A copy, to be freed; NULL for NULL. */
-static ncclResult_t copy(const char *text, char **copy_ret)
+static ncclResult_t loader_copy(const char *text, char **copy_ret)
 {
     if (text == NULL)
         return ncclSuccess;
@@ -99,14 +99,14 @@ static ncclResult_t copy(const char *text, char **copy_ret)
 static ncclResult_t copy_variables(struct mock_nccl *nccl,
                                    const struct mock_nccl_options *options)
 {
-    ncclResult_t rc = copy(options->tuner_plugin, &nccl->plugin);
+    ncclResult_t rc = loader_copy(options->tuner_plugin, &nccl->plugin);
 
     if (rc == ncclSuccess)
-        rc = copy(options->net_plugin, &nccl->net);
+        rc = loader_copy(options->net_plugin, &nccl->net);
     if (rc == ncclSuccess)
-        rc = copy(options->algo, &nccl->algo);
+        rc = loader_copy(options->algo, &nccl->algo);
     if (rc == ncclSuccess)
-        rc = copy(options->proto, &nccl->proto);
+        rc = loader_copy(options->proto, &nccl->proto);
     return rc;
 }
 
@@ -124,7 +124,7 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
                               struct mock_nccl **nccl_ret)
 {
     struct mock_nccl *nccl;
-    ncclResult_t rc = check(options);
+    ncclResult_t rc = loader_check(options);
 
     if (rc != ncclSuccess)
         return rc;
@@ -183,7 +183,7 @@ static void *open_net(struct mock_nccl *nccl)
 }
 
 /* False if there is no library to look into. */
-static bool open_library(struct mock_nccl *nccl, bool *is_net_ret)
+static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
     const char *name = or_null(nccl->plugin);
@@ -204,7 +204,7 @@ static bool open_library(struct mock_nccl *nccl, bool *is_net_ret)
     return nccl->library != NULL;
 }
 
-static void close_library(struct mock_nccl *nccl)
+static void loader_close_library(struct mock_nccl *nccl)
 {
     if (nccl->library != NULL)
         dlclose(nccl->library);
@@ -221,8 +221,8 @@ static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
 }
 
 /* NCCL's wrapper of dlsym speaks, but its newest shim does not use it. */
-static const void *look_up(const struct mock_nccl *nccl, int version,
-                           const char *symbol)
+static const void *loader_look_up(const struct mock_nccl *nccl, int version,
+                                  const char *symbol)
 {
     const void *found;
     char why[ERROR_SIZE];
@@ -239,7 +239,7 @@ static const void *look_up(const struct mock_nccl *nccl, int version,
     return found;
 }
 
-static bool find_tuner(struct mock_nccl *nccl)
+static bool loader_find_tuner(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
 
@@ -249,7 +249,7 @@ static bool find_tuner(struct mock_nccl *nccl)
         const void *found;
 
         snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
-        found = look_up(nccl, v, symbol);
+        found = loader_look_up(nccl, v, symbol);
         if (found != NULL) {
             set_tuner(nccl, v, found);
             words.name = mock_tuner_name(&nccl->tuner);
@@ -263,21 +263,21 @@ static bool find_tuner(struct mock_nccl *nccl)
     return false;
 }
 
-static bool load(struct mock_nccl *nccl)
+static bool loader_load(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
     struct mock_load_words words = {0};
     bool is_net;
     bool found;
 
-    if (!open_library(nccl, &is_net))
+    if (!loader_open_library(nccl, &is_net))
         return false;
     words.name = mock_plugin_path(nccl->library);
-    found = find_tuner(nccl);
+    found = loader_find_tuner(nccl);
     if (!is_net)
         mock_say(rules, found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
     if (!found && !rules->keeps_unsupported)
-        close_library(nccl);
+        loader_close_library(nccl);
     return found;
 }
 
@@ -296,7 +296,7 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
     *owner_ret = false;
     pthread_mutex_lock(&nccl->lock);
     if (nccl->status == READY) {
-        nccl->status = load(nccl) ? LOADED : FAILED;
+        nccl->status = loader_load(nccl) ? LOADED : FAILED;
         *owner_ret = nccl->status == LOADED;
     }
     if (nccl->status == LOADED && nccl->tuner.symbol != NULL) {
@@ -315,7 +315,7 @@ static void close_tuner(struct mock_nccl *nccl)
 
     mock_say(rules, MOCK_SAY_CLOSING, &words);
     nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);
-    close_library(nccl);
+    loader_close_library(nccl);
     nccl->tuner.symbol = NULL;
     if (!rules->counts_all)
         nccl->status = READY;

@@ -39,7 +39,7 @@ void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
 
 /* ---- one attempt ---- */
 
-struct search {
+struct plugin_open_search {
     const struct mock_loader_rules *rules;
     char names[MAX_ATTEMPTS * PATH_MAX]; /* each after a space: of those not
                                             found, or in 2.21 of all */
@@ -61,7 +61,7 @@ static const char *library_of(const struct mock_loader_rules *rules,
     return is_static ? NULL : name;
 }
 
-static void note(struct search *s, const char *name)
+static void plugin_open_note(struct plugin_open_search *s, const char *name)
 {
     size_t used = s->rules->keeps_last_name ? 0 : strlen(s->names);
 
@@ -73,7 +73,7 @@ static void note(struct search *s, const char *name)
  * files that are not there, so it finds ENOENT whatever went wrong; logs of
  * users show it.
  */
-static bool was_not_found(const struct search *s, const char *name)
+static bool was_not_found(const struct plugin_open_search *s, const char *name)
 {
     if (summarises(s->rules))
         return true;
@@ -81,7 +81,7 @@ static bool was_not_found(const struct search *s, const char *name)
            strstr(s->why, "No such file or directory") != NULL;
 }
 
-static void complain(struct search *s, const char *name)
+static void complain(struct plugin_open_search *s, const char *name)
 {
     struct mock_load_words words = {.name = name, .why = s->why};
     bool missing = was_not_found(s, name);
@@ -90,7 +90,7 @@ static void complain(struct search *s, const char *name)
     mock_say(s->rules, missing ? MOCK_SAY_NOT_FOUND : MOCK_SAY_NOT_LOADED,
              &words);
     if (missing)
-        note(s, name);
+        plugin_open_note(s, name);
 }
 
 static void write_name(const struct mock_loader_rules *rules,
@@ -104,7 +104,8 @@ static void write_name(const struct mock_loader_rules *rules,
 }
 
 /* Tries 'value', or with a prefix "<prefix>-<value>.so". */
-static void *attempt(struct search *s, const char *prefix, const char *value)
+static void *attempt(struct plugin_open_search *s, const char *prefix,
+                     const char *value)
 {
     char name[PATH_MAX];
     void *library;
@@ -131,8 +132,9 @@ static bool is_short_name(const char *value)
     return strncmp(value, "lib", 3) != 0 || strcmp(value + len - 3, ".so") != 0;
 }
 
-static void *announce(struct search *s, const char *prefix, const char *value,
-                      void *library)
+static void *plugin_open_announce(struct plugin_open_search *s,
+                                  const char *prefix, const char *value,
+                                  void *library)
 {
     char name[PATH_MAX];
     struct mock_load_words words = {.name = name};
@@ -144,7 +146,8 @@ static void *announce(struct search *s, const char *prefix, const char *value,
 }
 
 /* The library that a variable names, or the kind's default. */
-static void *search(struct search *s, const char *prefix, const char *value)
+static void *plugin_open_search(struct plugin_open_search *s,
+                                const char *prefix, const char *value)
 {
     char name[32];
     void *library;
@@ -153,14 +156,15 @@ static void *search(struct search *s, const char *prefix, const char *value)
         snprintf(name, sizeof(name), "%s.so", prefix);
         return attempt(s, NULL, name);
     }
-    library = announce(s, NULL, value, attempt(s, NULL, value));
+    library = plugin_open_announce(s, NULL, value, attempt(s, NULL, value));
     if (library == NULL && (s->rules->extends_files || is_short_name(value)))
-        library = announce(s, prefix, value, attempt(s, prefix, value));
+        library =
+            plugin_open_announce(s, prefix, value, attempt(s, prefix, value));
     return library;
 }
 
 /* 2.21 leaves out the last name: the reason that it gives is of that one. */
-static void summarise(struct search *s)
+static void summarise(struct plugin_open_search *s)
 {
     struct mock_load_words words = {.why = s->why};
 
@@ -176,12 +180,12 @@ static void summarise(struct search *s)
 void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                        const char *net)
 {
-    struct search s = {.rules = rules};
+    struct plugin_open_search s = {.rules = rules};
     struct mock_load_words words = {.names = s.names};
-    void *library = search(&s, rules->prefix, value);
+    void *library = plugin_open_search(&s, rules->prefix, value);
 
     if (library == NULL && rules->net == MOCK_NET_BY_NAME)
-        library = search(&s, NET_PREFIX, net);
+        library = plugin_open_search(&s, NET_PREFIX, net);
     if (library != NULL)
         return library;
     if (summarises(rules))

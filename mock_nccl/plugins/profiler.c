@@ -39,7 +39,7 @@ struct mock_profiler {
 
 /* ---- life ---- */
 
-static ncclResult_t copy(const char *text, char **copy_ret)
+static ncclResult_t profiler_copy(const char *text, char **copy_ret)
 {
     if (text == NULL)
         return ncclSuccess;
@@ -55,9 +55,9 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
     ncclResult_t rc = p != NULL ? ncclSuccess : mock_fail_memory();
 
     if (rc == ncclSuccess)
-        rc = copy(plugin, &p->plugin);
+        rc = profiler_copy(plugin, &p->plugin);
     if (rc == ncclSuccess)
-        rc = copy(net, &p->net);
+        rc = profiler_copy(net, &p->net);
     if (rc != ncclSuccess) {
         if (p != NULL)
             free(p->plugin);
@@ -84,7 +84,8 @@ void mock_profiler_destroy(struct mock_profiler *p)
 
 /* ---- loading ---- */
 
-static void *open_library(const struct mock_profiler *p, bool *is_net_ret)
+static void *profiler_open_library(const struct mock_profiler *p,
+                                   bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = &p->rules->loader;
     const char *name = *p->plugin != '\0' ? p->plugin : NULL;
@@ -103,8 +104,8 @@ static void *open_library(const struct mock_profiler *p, bool *is_net_ret)
     return mock_plugin_open_net(rules, p->net);
 }
 
-static const void *look_up(const struct mock_loader_rules *rules, void *library,
-                           const char *symbol)
+static const void *profiler_look_up(const struct mock_loader_rules *rules,
+                                    void *library, const char *symbol)
 {
     const void *found = dlsym(library, symbol);
     struct mock_load_words words = {.name = symbol};
@@ -117,7 +118,8 @@ static const void *look_up(const struct mock_loader_rules *rules, void *library,
     return found;
 }
 
-static void take(struct mock_profiler *p, int version, const void *symbol)
+static void profiler_take(struct mock_profiler *p, int version,
+                          const void *symbol)
 {
     const ncclProfiler_v5_t *any = symbol; /* all begin with the name */
     struct mock_load_words words = {.name = any->name, .version = version};
@@ -129,33 +131,33 @@ static void take(struct mock_profiler *p, int version, const void *symbol)
 }
 
 /* One of a version before 4 is none. */
-static bool find(struct mock_profiler *p)
+static bool profiler_find(struct mock_profiler *p)
 {
     for (int v = p->rules->newest; v >= OLDEST_EVER; v--) {
         char symbol[32];
         const void *found;
 
         snprintf(symbol, sizeof(symbol), "ncclProfiler_v%d", v);
-        found = look_up(&p->rules->loader, p->library, symbol);
+        found = profiler_look_up(&p->rules->loader, p->library, symbol);
         if (found != NULL && v >= OLDEST) {
-            take(p, v, found);
+            profiler_take(p, v, found);
             return true;
         }
     }
     return false;
 }
 
-static bool load(struct mock_profiler *p)
+static bool profiler_load(struct mock_profiler *p)
 {
     struct mock_load_words words = {0};
     bool is_net;
     bool found;
 
-    p->library = open_library(p, &is_net);
+    p->library = profiler_open_library(p, &is_net);
     if (p->library == NULL)
         return false;
     words.name = mock_plugin_path(p->library);
-    found = find(p);
+    found = profiler_find(p);
     if (!is_net)
         mock_say(&p->rules->loader,
                  found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
@@ -170,13 +172,13 @@ static void acquire(struct mock_profiler *p)
 {
     pthread_mutex_lock(&p->lock);
     if (p->status == READY)
-        p->status = load(p) ? LOADED : FAILED;
+        p->status = profiler_load(p) ? LOADED : FAILED;
     if (p->status == LOADED)
         p->n_refs++;
     pthread_mutex_unlock(&p->lock);
 }
 
-static void release(struct mock_profiler *p)
+static void profiler_release(struct mock_profiler *p)
 {
     const ncclProfiler_v5_t *any;
     struct mock_load_words words = {0};
@@ -215,8 +217,8 @@ static bool profiler_needs_group(const struct mock_profiler *p)
 }
 
 /* What is not v4's own is whatever the stack has. */
-static void start_v4(const ncclProfiler_v4_t *profiler, void *context,
-                     void **event, const ncclProfilerEvent_t *what)
+static void profiler_start_v4(const ncclProfiler_v4_t *profiler, void *context,
+                              void **event, const ncclProfilerEvent_t *what)
 {
     ncclProfilerEvent_t old;
 
@@ -243,7 +245,7 @@ static void profiler_start(const struct mock_listener *l, void **event,
     const ncclProfiler_v5_t *v5 = symbol;
 
     if (l->profiler->version == 4)
-        start_v4(symbol, l->context, event, what);
+        profiler_start_v4(symbol, l->context, event, what);
     else
         v5->startEvent(l->context, event, what);
 }
@@ -267,7 +269,8 @@ static void profiler_state(const struct mock_listener *l, void *event,
 
 /* ---- joining and leaving ---- */
 
-static ncclResult_t init(struct mock_listener *l, const struct mock_join *join)
+static ncclResult_t profiler_init(struct mock_listener *l,
+                                  const struct mock_join *join)
 {
     struct mock_profiler *p = l->profiler;
     const void *symbol = atomic_load(&p->symbol);
@@ -291,7 +294,7 @@ static void report_failure(struct mock_profiler *p, ncclResult_t rc)
         return;
     }
     if (p->rules->failure == MOCK_PROFILER_CLOSES)
-        release(p);
+        profiler_release(p);
     MOCK_INFO(NCCL_INIT,
               "Profiler init failed with error '%d': %s. Continue without "
               "profiler.",
@@ -330,7 +333,7 @@ void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
     acquire(p);
     if (atomic_load(&p->symbol) == NULL)
         return;
-    rc = init(l, join);
+    rc = profiler_init(l, join);
     if (rc == ncclSuccess)
         atomic_store(&p->is_wired, true);
     else
@@ -351,7 +354,7 @@ void mock_listener_leave(struct mock_listener *l)
     if (profiler_listens(p) &&
         (l->context != NULL || p->rules->failure == MOCK_PROFILER_GOES))
         v5->finalize(l->context);
-    release(p);
+    profiler_release(p);
     l->profiler = NULL;
 }
 

@@ -15,15 +15,15 @@ struct calls {
 
 /* ---- v2 ---- */
 
-static ncclResult_t init_v2(const void *symbol, struct mock_init_args *args,
-                            void **context)
+static ncclResult_t tuner_init_v2(const void *symbol,
+                                  struct mock_init_args *args, void **context)
 {
     const ncclTuner_v2_t *tuner = symbol;
 
     return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
 }
 
-static int is_open(const struct mock_ask_args *args, int algo)
+static int tuner_is_open(const struct mock_ask_args *args, int algo)
 {
     const float *row = args->table + algo * NCCL_NUM_PROTOCOLS;
 
@@ -48,11 +48,11 @@ static ncclResult_t ask_v2(const void *symbol, void *context,
     const ncclTuner_v2_t *tuner = symbol;
     int algo = NCCL_ALGO_UNDEF;
     int proto = NCCL_PROTO_UNDEF;
-    int nvls =
-        is_open(args, NCCL_ALGO_NVLS) || is_open(args, NCCL_ALGO_NVLS_TREE);
+    int nvls = tuner_is_open(args, NCCL_ALGO_NVLS) ||
+               tuner_is_open(args, NCCL_ALGO_NVLS_TREE);
     ncclResult_t rc =
         tuner->getCollInfo(context, args->coll, args->n_bytes,
-                           is_open(args, NCCL_ALGO_COLLNET_CHAIN), nvls,
+                           tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN), nvls,
                            args->n_pipe_ops, &algo, &proto, n_channels);
     float *entry;
 
@@ -82,8 +82,9 @@ static ncclResult_t init_v3(const void *symbol, struct mock_init_args *args,
     return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
 }
 
-static ncclResult_t ask_v3(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+static ncclResult_t tuner_ask_v3(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v3_t *tuner = symbol;
 
@@ -101,8 +102,8 @@ static ncclResult_t finalize_v3(const void *symbol, void *context)
 
 /* ---- v4 ---- */
 
-static ncclResult_t init_v4(const void *symbol, struct mock_init_args *args,
-                            void **context)
+static ncclResult_t tuner_init_v4(const void *symbol,
+                                  struct mock_init_args *args, void **context)
 {
     const ncclTuner_v4_t *tuner = symbol;
 
@@ -129,8 +130,8 @@ static ncclResult_t finalize_v4(const void *symbol, void *context)
 
 /* ---- v5 ---- */
 
-static ncclResult_t init_v5(const void *symbol, struct mock_init_args *args,
-                            void **context)
+static ncclResult_t tuner_init_v5(const void *symbol,
+                                  struct mock_init_args *args, void **context)
 {
     const ncclTuner_v5_t *tuner = symbol;
 
@@ -205,10 +206,10 @@ ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
 /* ---- all versions ---- */
 
 static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
-    [2] = {.init = init_v2, .ask = ask_v2, .finalize = finalize_v2},
-    [3] = {.init = init_v3, .ask = ask_v3, .finalize = finalize_v3},
-    [4] = {.init = init_v4, .ask = ask_v4, .finalize = finalize_v4},
-    [5] = {.init = init_v5, .ask = ask_v5, .finalize = finalize_v5},
+    [2] = {.init = tuner_init_v2, .ask = ask_v2, .finalize = finalize_v2},
+    [3] = {.init = init_v3, .ask = tuner_ask_v3, .finalize = finalize_v3},
+    [4] = {.init = tuner_init_v4, .ask = ask_v4, .finalize = finalize_v4},
+    [5] = {.init = tuner_init_v5, .ask = ask_v5, .finalize = finalize_v5},
     [6] = {.init = init_v6, .ask = ask_v6, .finalize = finalize_v6},
 };
 
@@ -216,8 +217,8 @@ static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
 enum { N_WORDS = 4 };
 static_assert(sizeof(ncclTuner_v2_t) == N_WORDS * sizeof(void *), "words");
 
-static void read_words(const struct mock_tuner *tuner,
-                       const void *words[N_WORDS])
+static void tuner_read_words(const struct mock_tuner *tuner,
+                             const void *words[N_WORDS])
 {
     memcpy(words, tuner->symbol, N_WORDS * sizeof(void *));
 }
@@ -226,7 +227,7 @@ const char *mock_tuner_name(const struct mock_tuner *tuner)
 {
     const void *words[N_WORDS];
 
-    read_words(tuner, words);
+    tuner_read_words(tuner, words);
     return words[0] != NULL ? words[0] : "(null)";
 }
 
@@ -234,7 +235,7 @@ bool mock_tuner_is_complete(const struct mock_tuner *tuner)
 {
     const void *words[N_WORDS];
 
-    read_words(tuner, words);
+    tuner_read_words(tuner, words);
     return words[1] != NULL && words[2] != NULL && words[3] != NULL;
 }
 

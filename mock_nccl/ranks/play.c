@@ -47,7 +47,7 @@ struct play {
 
 /* ---- comparing ---- */
 
-static void describe(const struct decision *d, char text[96])
+static void play_describe(const struct decision *d, char text[96])
 {
     int n = snprintf(text, 96, "%s/%s on %d channels",
                      mock_word(&mock_algos, d->algo),
@@ -64,8 +64,8 @@ static ncclResult_t disagree(const struct mock_call *call, size_t step,
 {
     char a[96], b[96];
 
-    describe(first, a);
-    describe(other, b);
+    play_describe(first, a);
+    play_describe(other, b);
     return mock_fail(ncclInternalError,
                      "step %zu, %s of %zu bytes: rank %d runs %s, rank %d %s; "
                      "NCCL would hang or corrupt data",
@@ -73,7 +73,8 @@ static ncclResult_t disagree(const struct mock_call *call, size_t step,
                      first->rank, a, other->rank, b);
 }
 
-static ncclResult_t compare(struct play *p, int rank, size_t step, size_t i)
+static ncclResult_t play_compare(struct play *p, int rank, size_t step,
+                                 size_t i)
 {
     const struct player *player = &p->players[rank];
     const struct mock_outcome *out = &player->outcomes[i];
@@ -104,7 +105,7 @@ static ncclResult_t compare_all(struct play *p, int rank)
     ncclResult_t rc = ncclSuccess;
 
     for (size_t i = 0; i < p->script->steps[step].n && rc == ncclSuccess; i++)
-        rc = compare(p, rank, step, i);
+        rc = play_compare(p, rank, step, i);
     return rc;
 }
 
@@ -134,7 +135,7 @@ static void prepare_step(struct play *p, int rank)
                                         .n_calls = step->n};
 }
 
-static ncclResult_t blame(const struct play *p, int rank, ncclResult_t rc)
+static ncclResult_t play_blame(const struct play *p, int rank, ncclResult_t rc)
 {
     char why[900];
 
@@ -152,7 +153,7 @@ static ncclResult_t play_step(struct play *p, int rank)
 
     prepare_step(p, rank);
     rc = mock_rank_do(rank_of(p, rank), &player->order, player->outcomes);
-    return rc == ncclSuccess ? compare_all(p, rank) : blame(p, rank, rc);
+    return rc == ncclSuccess ? compare_all(p, rank) : play_blame(p, rank, rc);
 }
 
 /* ---- whose turn it is ---- */
@@ -220,7 +221,7 @@ static void bury_the_dead(struct play *p)
 }
 
 /* Waits for all that were posted, whatever becomes of one. */
-static ncclResult_t gather(struct play *p, int n_posted, ncclResult_t rc)
+static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
 {
     char why[1024];
 
@@ -230,7 +231,7 @@ static ncclResult_t gather(struct play *p, int n_posted, ncclResult_t rc)
         ncclResult_t one = rank->carrier->ops->wait(rank);
 
         one = one == ncclSuccess ? compare_all(p, rank->number)
-                                 : blame(p, rank->number, one);
+                                 : play_blame(p, rank->number, one);
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
         rc = one;
@@ -252,12 +253,12 @@ static ncclResult_t play_at_once(struct play *p)
             struct player *player = &p->players[rank->number];
 
             prepare_step(p, rank->number);
-            rc = blame(p, rank->number,
-                       rank->carrier->ops->post(rank, &player->order,
-                                                player->outcomes));
+            rc = play_blame(p, rank->number,
+                            rank->carrier->ops->post(rank, &player->order,
+                                                     player->outcomes));
             n_posted += rc == ncclSuccess;
         }
-        rc = gather(p, n_posted, rc);
+        rc = play_gather(p, n_posted, rc);
     }
     return rc;
 }

@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 /* Makes room for a communicator with this number. */
-static ncclResult_t reserve(struct mock_rank *rank, int comm)
+static ncclResult_t rank_reserve(struct mock_rank *rank, int comm)
 {
     struct mock_comm **comms;
 
@@ -21,10 +21,11 @@ static ncclResult_t reserve(struct mock_rank *rank, int comm)
     return ncclSuccess;
 }
 
-static ncclResult_t create(struct mock_rank *rank, const struct mock_order *o)
+static ncclResult_t rank_create(struct mock_rank *rank,
+                                const struct mock_order *o)
 {
     struct mock_comm **comm;
-    ncclResult_t rc = reserve(rank, o->comm);
+    ncclResult_t rc = rank_reserve(rank, o->comm);
 
     if (rc != ncclSuccess)
         return rc;
@@ -47,8 +48,9 @@ static ncclResult_t create(struct mock_rank *rank, const struct mock_order *o)
     return rc;
 }
 
-static ncclResult_t step(struct mock_rank *rank, const struct mock_order *o,
-                         struct mock_outcome *outcomes)
+static ncclResult_t rank_step(struct mock_rank *rank,
+                              const struct mock_order *o,
+                              struct mock_outcome *outcomes)
 {
     ncclResult_t rc;
 
@@ -60,7 +62,7 @@ static ncclResult_t step(struct mock_rank *rank, const struct mock_order *o,
 }
 
 /* It may never have come to be. */
-static void destroy(struct mock_rank *rank, int comm)
+static void rank_destroy(struct mock_rank *rank, int comm)
 {
     if (comm >= rank->n_comms)
         return;
@@ -74,11 +76,11 @@ ncclResult_t mock_rank_obey(struct mock_rank *rank,
 {
     switch (order->task) {
     case MOCK_STEP:
-        return step(rank, order, outcomes);
+        return rank_step(rank, order, outcomes);
     case MOCK_DESTROY:
-        destroy(rank, order->comm);
+        rank_destroy(rank, order->comm);
         return ncclSuccess;
     default:
-        return create(rank, order);
+        return rank_create(rank, order);
     }
 }

@@ -43,7 +43,7 @@ static struct process *process_of(const struct mock_rank *rank)
 
 /* ---- both ends ---- */
 
-static bool send_all(int socket, const void *data, size_t size)
+static bool rank_process_send_all(int socket, const void *data, size_t size)
 {
     const char *at = data;
 
@@ -131,15 +131,15 @@ static void serve(struct mock_rank *rank, int socket)
                                   mock_rank_obey(rank, &order, held.outcomes)};
 
         snprintf(reply.error, sizeof(reply.error), "%s", mock_last_error());
-        if (!send_all(socket, &reply, sizeof(reply)) ||
-            !send_all(socket, held.outcomes,
-                      order.n_calls * sizeof(*held.outcomes)))
+        if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
+            !rank_process_send_all(socket, held.outcomes,
+                                   order.n_calls * sizeof(*held.outcomes)))
             break;
     }
 }
 
-static void live(struct mock_rank *rank, const struct mock_rank *others,
-                 int socket)
+static void rank_process_live(struct mock_rank *rank,
+                              const struct mock_rank *others, int socket)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < rank->number; i++)
@@ -164,7 +164,7 @@ static ncclResult_t mourn(struct process *p)
                      WEXITSTATUS(status));
 }
 
-static void end(struct process *p)
+static void rank_process_end(struct process *p)
 {
     if (p->pid == 0)
         return;
@@ -173,8 +173,9 @@ static void end(struct process *p)
     p->pid = 0;
 }
 
-static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order,
-                         struct mock_outcome *outcomes)
+static ncclResult_t rank_process_post(struct mock_rank *rank,
+                                      const struct mock_order *order,
+                                      struct mock_outcome *outcomes)
 {
     struct process *p = process_of(rank);
 
@@ -182,16 +183,17 @@ static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order,
     p->n_outcomes = order->n_calls;
     if (p->pid == 0)
         return mock_fail(ncclRemoteError, "its process has ended");
-    if (send_all(p->socket, order, sizeof(*order)) &&
-        send_all(p->socket, order->calls,
-                 order->n_calls * sizeof(*order->calls)) &&
+    if (rank_process_send_all(p->socket, order, sizeof(*order)) &&
+        rank_process_send_all(p->socket, order->calls,
+                              order->n_calls * sizeof(*order->calls)) &&
         (order->machine == NULL ||
-         send_all(p->socket, order->machine, sizeof(*order->machine))))
+         rank_process_send_all(p->socket, order->machine,
+                               sizeof(*order->machine))))
         return ncclSuccess;
     return mourn(p);
 }
 
-static ncclResult_t wait_for(struct mock_rank *rank)
+static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
 {
     struct process *p = process_of(rank);
     struct pollfd fd = {.fd = p->socket, .events = POLLIN};
@@ -202,7 +204,7 @@ static ncclResult_t wait_for(struct mock_rank *rank)
         n = poll(&fd, 1, PATIENCE_MS);
     while (n < 0 && errno == EINTR);
     if (n == 0) {
-        end(p);
+        rank_process_end(p);
         return mock_fail(ncclInProgress, "has not come back for %d s",
                          PATIENCE_MS / 1000);
     }
@@ -214,12 +216,12 @@ static ncclResult_t wait_for(struct mock_rank *rank)
                                    : mock_fail(reply.rc, "%s", reply.error);
 }
 
-static void kill_it(struct mock_rank *rank)
+static void rank_process_kill_it(struct mock_rank *rank)
 {
-    end(process_of(rank));
+    rank_process_end(process_of(rank));
 }
 
-static void stop(struct mock_rank *rank)
+static void rank_process_stop(struct mock_rank *rank)
 {
     struct process *p = process_of(rank);
 
@@ -230,7 +232,9 @@ static void stop(struct mock_rank *rank)
     rank->carrier = NULL;
 }
 
-static const struct mock_carrier_ops ops = {post, wait_for, kill_it, stop};
+static const struct mock_carrier_ops ops = {
+    rank_process_post, rank_process_wait_for, rank_process_kill_it,
+    rank_process_stop};
 
 ncclResult_t mock_process_start(struct mock_rank *rank,
                                 const struct mock_rank *others)
@@ -250,7 +254,7 @@ ncclResult_t mock_process_start(struct mock_rank *rank,
     error = errno;
     if (p->pid == 0) {
         close(sockets[0]);
-        live(rank, others, sockets[1]);
+        rank_process_live(rank, others, sockets[1]);
     }
     close(sockets[1]);
     p->carrier.ops = &ops;
@@ -259,7 +263,7 @@ ncclResult_t mock_process_start(struct mock_rank *rank,
     if (p->pid > 0)
         return ncclSuccess;
     p->pid = 0;
-    stop(rank);
+    rank_process_stop(rank);
     return mock_fail(ncclSystemError, "no process for rank %d: %s",
                      rank->number, strerror(error));
 }

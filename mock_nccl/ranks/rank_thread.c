@@ -30,7 +30,7 @@ static void set_state(struct thread *t, int state)
     pthread_cond_broadcast(&t->changed);
 }
 
-static void *run(void *arg)
+static void *rank_thread_run(void *arg)
 {
     struct thread *t = arg;
 
@@ -50,8 +50,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order,
-                         struct mock_outcome *outcomes)
+static ncclResult_t rank_thread_post(struct mock_rank *rank,
+                                     const struct mock_order *order,
+                                     struct mock_outcome *outcomes)
 {
     struct thread *t = thread_of(rank);
 
@@ -63,7 +64,7 @@ static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order,
     return ncclSuccess;
 }
 
-static ncclResult_t wait_for(struct mock_rank *rank)
+static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
 {
     struct thread *t = thread_of(rank);
     ncclResult_t rc;
@@ -78,12 +79,12 @@ static ncclResult_t wait_for(struct mock_rank *rank)
 }
 
 /* A thread cannot be ended: it is only not asked any more. */
-static void kill_it(struct mock_rank *rank)
+static void rank_thread_kill_it(struct mock_rank *rank)
 {
     (void)rank;
 }
 
-static void stop(struct mock_rank *rank)
+static void rank_thread_stop(struct mock_rank *rank)
 {
     struct thread *t = thread_of(rank);
 
@@ -97,7 +98,9 @@ static void stop(struct mock_rank *rank)
     rank->carrier = NULL;
 }
 
-static const struct mock_carrier_ops ops = {post, wait_for, kill_it, stop};
+static const struct mock_carrier_ops ops = {
+    rank_thread_post, rank_thread_wait_for, rank_thread_kill_it,
+    rank_thread_stop};
 
 ncclResult_t mock_thread_start(struct mock_rank *rank)
 {
@@ -109,7 +112,7 @@ ncclResult_t mock_thread_start(struct mock_rank *rank)
     t->rank = rank;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
-    if (pthread_create(&t->id, NULL, run, t) != 0) {
+    if (pthread_create(&t->id, NULL, rank_thread_run, t) != 0) {
         free(t);
         return mock_fail(ncclSystemError, "no thread for rank %d",
                          rank->number);

@@ -12,7 +12,7 @@ enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
 /* ---- one order ---- */
 
 /* The failure that is in mock_last_error() is that of this rank. */
-static ncclResult_t blame(const struct mock_rank *rank, ncclResult_t rc)
+static ncclResult_t ranks_blame(const struct mock_rank *rank, ncclResult_t rc)
 {
     char why[900];
 
@@ -22,12 +22,13 @@ static ncclResult_t blame(const struct mock_rank *rank, ncclResult_t rc)
     return mock_fail(rc, "rank %d: %s", rank->number, why);
 }
 
-static ncclResult_t post(struct mock_rank *rank, const struct mock_order *order)
+static ncclResult_t ranks_post(struct mock_rank *rank,
+                               const struct mock_order *order)
 {
     return rank->carrier->ops->post(rank, order, NULL);
 }
 
-static ncclResult_t wait_for(struct mock_rank *rank)
+static ncclResult_t ranks_wait_for(struct mock_rank *rank)
 {
     return rank->carrier->ops->wait(rank);
 }
@@ -41,7 +42,7 @@ ncclResult_t mock_rank_do(struct mock_rank *rank,
     if (rank->carrier == NULL)
         return mock_rank_obey(rank, order, outcomes);
     rc = rank->carrier->ops->post(rank, order, outcomes);
-    return rc == ncclSuccess ? wait_for(rank) : rc;
+    return rc == ncclSuccess ? ranks_wait_for(rank) : rc;
 }
 
 /* ---- one order for all ---- */
@@ -53,7 +54,7 @@ static ncclResult_t all_in_turn(struct mock_rank *ranks, int n,
     ncclResult_t rc = ncclSuccess;
 
     for (int r = 0; r < n && rc == ncclSuccess; r++)
-        rc = blame(&ranks[r], mock_rank_do(&ranks[r], order, NULL));
+        rc = ranks_blame(&ranks[r], mock_rank_do(&ranks[r], order, NULL));
     return rc;
 }
 
@@ -66,13 +67,13 @@ static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
     int n_posted = 0;
 
     while (n_posted < n && rc == ncclSuccess) {
-        rc = blame(&ranks[n_posted], post(&ranks[n_posted], order));
+        rc = ranks_blame(&ranks[n_posted], ranks_post(&ranks[n_posted], order));
         n_posted += rc == ncclSuccess;
     }
     if (rc != ncclSuccess)
         snprintf(why, sizeof(why), "%s", mock_last_error());
     for (int r = 0; r < n_posted; r++) {
-        ncclResult_t one = blame(&ranks[r], wait_for(&ranks[r]));
+        ncclResult_t one = ranks_blame(&ranks[r], ranks_wait_for(&ranks[r]));
 
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
@@ -197,8 +198,8 @@ static ncclResult_t start_crew(struct mock_nccl *nccl, int n,
     return rc;
 }
 
-static ncclResult_t make_ranks(struct mock_crew *crew, int n,
-                               struct mock_ranks **ranks_ret)
+static ncclResult_t ranks_make_ranks(struct mock_crew *crew, int n,
+                                     struct mock_ranks **ranks_ret)
 {
     struct mock_ranks *ranks = calloc(1, sizeof(*ranks));
 
@@ -239,7 +240,7 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
 
     if (rc != ncclSuccess)
         return rc;
-    rc = make_ranks(crew, crew->n, &ranks);
+    rc = ranks_make_ranks(crew, crew->n, &ranks);
     if (rc != ncclSuccess) {
         free_crew(crew);
         return rc;
@@ -255,10 +256,10 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
 /* ---- children ---- */
 
 /* The parent's first ranks do 'order', the rest the same without a color. */
-static ncclResult_t make_child(struct mock_ranks *parent,
-                               const struct mock_machine *machine,
-                               struct mock_order order,
-                               struct mock_ranks **child_ret)
+static ncclResult_t ranks_make_child(struct mock_ranks *parent,
+                                     const struct mock_machine *machine,
+                                     struct mock_order order,
+                                     struct mock_ranks **child_ret)
 {
     struct mock_ranks *child = NULL;
     int n = machine->info.n_ranks;
@@ -269,7 +270,7 @@ static ncclResult_t make_child(struct mock_ranks *parent,
         return mock_fail(ncclInvalidArgument,
                          "a child of %d ranks, but its parent has %d", n,
                          parent->n);
-    rc = make_ranks(parent->crew, n, &child);
+    rc = ranks_make_ranks(parent->crew, n, &child);
     if (rc != ncclSuccess)
         return rc;
     order.comm = child->comm;
@@ -291,7 +292,7 @@ ncclResult_t mock_ranks_split(struct mock_ranks *parent,
 {
     const struct mock_order order = {.task = MOCK_SPLIT, .color = color};
 
-    return make_child(parent, machine, order, child_ret);
+    return ranks_make_child(parent, machine, order, child_ret);
 }
 
 ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
@@ -300,5 +301,5 @@ ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
 {
     const struct mock_order order = {.task = MOCK_SHRINK};
 
-    return make_child(parent, machine, order, child_ret);
+    return ranks_make_child(parent, machine, order, child_ret);
 }
