@@ -1,0 +1,14 @@
+#!/bin/sh
+# man.sh TOP MAN1 STEPTUNE - fails if mandoc finds fault with a man page, or if a
+# command has none; 77 without mandoc or without the pages of the commands.
+set -eu
+if ! command -v mandoc >/dev/null || [ ! -d "$2" ]; then
+	echo "no mandoc here, or no help2man when this was built"
+	exit 77
+fi
+bad=0
+mandoc -Tlint -W warning "$2"/*.1 "$1"/src/cli/man/*.[57] || bad=1
+for command in $("$3" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+	[ -s "$2/steptune-$command.1" ] || { echo "$2/steptune-$command.1: missing"; bad=1; }
+done
+exit $bad
