@@ -82,8 +82,8 @@ void mock_machine_free(struct mock_machine *machine);
  * those of a node one node, else as many nodes as it takes, all full.  One node
  * whose graphs have no network cannot become several, but up to 8 GPUs on its
  * NVLink.  NCCL
- * would search its graphs anew; here they are kept, but for NVLS channels that
- * no GPU would head, and channel counts are derived anew where NCCL derived
+ * would search its graphs again; here they are kept, but for NVLS channels that
+ * no GPU would head, and channel counts are derived again where NCCL derived
  * them.  So all of it is modelled, and has no recorded times.  Where fewer GPUs
  * of a node would get faster links it is wrong: of 4 x H200's 30 GB/s for a
  * tree's channel NCCL makes 40 on 3 and 60 on 2.
@@ -152,7 +152,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     const struct mock_run *run,
                                     struct mock_time *time_ret);
 
-/* ---- collectives beside compute ---- */
+/* ---- collectives overlapped with compute ---- */
 
 /* Compute and a collective, on two streams of the same GPUs. */
 struct mock_overlap {

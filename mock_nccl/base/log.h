@@ -13,7 +13,7 @@
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...) NCCL_ABI_PRINTF;
 
-/* False if nobody takes what is logged, which then need not be put together. */
+/* False if no sink takes the log, so that a line need not be formatted. */
 bool mock_log_is_heard(void);
 
 #define MOCK_INFO(flags, ...)                                                  \

@@ -168,7 +168,7 @@ static ncclResult_t job_time_advance(struct streams *s)
     return rc;
 }
 
-/* A collective's time is then what it took beside compute. */
+/* A collective's time is then the time it took overlapped with compute. */
 static ncclResult_t place_beside(const struct mock_job *job,
                                  struct mock_job_pass *pass, double factor,
                                  double *end_us_ret)

@@ -1,5 +1,5 @@
 /*
- * modelled.h - times that nobody recorded
+ * modelled.h - times without a recording
  */
 #ifndef MOCK_MODELLED_H
 #define MOCK_MODELLED_H
@@ -25,7 +25,7 @@ struct mock_model;
  * .69 and .55 for rings with LL, LL128 and Simple, .79, .57 and .45 for trees.
  * Added to the recorded times with NCCL's own channels, it gives the 502 other
  * ones of all sizes, from 8 B, to 5 percent (median; 9 of 10 to 21 percent).
- * Algorithms that nobody recorded are taken to be like a ring with Simple.
+ * Algorithms without a recording are taken to be like a ring with Simple.
  */
 double mock_fewer_channels_us(const struct mock_model *model,
                               const struct mock_run *run);

@@ -1,5 +1,5 @@
 /*
- * overlap.h - recorded iterations with collectives beside compute
+ * overlap.h - recorded iterations of collectives overlapped with compute
  *
  * overlap.csv has one row per size, compute time, pair, channel count and
  * round: the columns of timings.csv, and

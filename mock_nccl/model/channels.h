@@ -40,7 +40,8 @@ struct mock_schedule {
 enum mock_kind {
     MOCK_KIND_PLAIN,
     MOCK_KIND_NVLS,
-    MOCK_KIND_COLLNET, /* shares with nobody, and so does the next */
+    MOCK_KIND_COLLNET, /* shares channels with no other kind, nor does the next
+                        */
     MOCK_KIND_COLLNET_NVLS,
     MOCK_N_KINDS,
 };

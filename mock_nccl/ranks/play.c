@@ -113,7 +113,7 @@ static ncclResult_t compare_all(struct play *p, int rank)
 
 static struct mock_rank *rank_of(const struct play *p, int rank)
 {
-    return &p->ranks->crew->ranks[rank];
+    return &p->ranks->pool->ranks[rank];
 }
 
 static void prepare_step(struct play *p, int rank)
@@ -316,7 +316,7 @@ ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
                      .turn = -1,
                      .stay = stays[seed % 4],
                      .random = seed};
-    bool elsewhere = ranks->crew->ranks[0].carrier != NULL;
+    bool elsewhere = ranks->pool->ranks[0].carrier != NULL;
     ncclResult_t rc;
 
     if (!count_calls(&p) || !seat_players(&p))

@@ -107,7 +107,7 @@ static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
 static ncclResult_t create_at_once(const struct mock_ranks *ranks,
                                    const struct mock_order *order)
 {
-    struct mock_rank *all = ranks->crew->ranks;
+    struct mock_rank *all = ranks->pool->ranks;
     ncclResult_t rc = ncclSuccess;
 
     if (all[0].carrier != NULL)
@@ -123,17 +123,17 @@ static ncclResult_t create_at_once(const struct mock_ranks *ranks,
 
 /* ---- ending ---- */
 
-static void free_crew(struct mock_crew *crew)
+static void ranks_free_pool(struct mock_rank_pool *pool)
 {
-    for (int r = 0; r < crew->n; r++) {
-        struct mock_rank *rank = &crew->ranks[r];
+    for (int r = 0; r < pool->n; r++) {
+        struct mock_rank *rank = &pool->ranks[r];
 
         if (rank->carrier != NULL)
             rank->carrier->ops->stop(rank);
         free(rank->comms);
     }
-    free(crew->ranks);
-    free(crew);
+    free(pool->ranks);
+    free(pool);
 }
 
 /* Siblings of a process are finalized by whichever thread comes last, the first
@@ -147,11 +147,11 @@ void mock_ranks_destroy(struct mock_ranks *ranks)
     if (ranks == NULL)
         return;
     if (ranks->n > 0)
-        mock_rank_do(&ranks->crew->ranks[0], &order, NULL);
+        mock_rank_do(&ranks->pool->ranks[0], &order, NULL);
     for (int r = ranks->n - 1; r > 0; r--)
-        mock_rank_do(&ranks->crew->ranks[r], &order, NULL);
-    if (--ranks->crew->n_users == 0)
-        free_crew(ranks->crew);
+        mock_rank_do(&ranks->pool->ranks[r], &order, NULL);
+    if (--ranks->pool->n_users == 0)
+        ranks_free_pool(ranks->pool);
     free(ranks);
 }
 
@@ -162,53 +162,54 @@ int mock_ranks_count(const struct mock_ranks *ranks)
 
 /* ---- beginning ---- */
 
-static ncclResult_t start_rank(struct mock_crew *crew, enum mock_layout layout)
+static ncclResult_t start_rank(struct mock_rank_pool *pool,
+                               enum mock_layout layout)
 {
-    struct mock_rank *rank = &crew->ranks[crew->n];
+    struct mock_rank *rank = &pool->ranks[pool->n];
 
     if (layout == MOCK_THREADS)
         return mock_thread_start(rank);
     if (layout == MOCK_PROCESSES)
-        return mock_process_start(rank, crew->ranks);
+        return mock_process_start(rank, pool->ranks);
     return ncclSuccess;
 }
 
-static ncclResult_t start_crew(struct mock_nccl *nccl, int n,
-                               enum mock_layout layout,
-                               struct mock_crew **crew_ret)
+static ncclResult_t ranks_start_pool(struct mock_nccl *nccl, int n,
+                                     enum mock_layout layout,
+                                     struct mock_rank_pool **pool_ret)
 {
-    struct mock_crew *crew = calloc(1, sizeof(*crew));
+    struct mock_rank_pool *pool = calloc(1, sizeof(*pool));
     ncclResult_t rc = ncclSuccess;
 
-    if (crew == NULL)
+    if (pool == NULL)
         return mock_fail_memory();
-    crew->ranks = calloc((size_t)n, sizeof(*crew->ranks));
-    if (crew->ranks == NULL)
+    pool->ranks = calloc((size_t)n, sizeof(*pool->ranks));
+    if (pool->ranks == NULL)
         rc = mock_fail_memory();
-    while (rc == ncclSuccess && crew->n < n) {
-        crew->ranks[crew->n].number = crew->n;
-        crew->ranks[crew->n].nccl = nccl;
-        rc = start_rank(crew, layout);
-        crew->n += rc == ncclSuccess;
+    while (rc == ncclSuccess && pool->n < n) {
+        pool->ranks[pool->n].number = pool->n;
+        pool->ranks[pool->n].nccl = nccl;
+        rc = start_rank(pool, layout);
+        pool->n += rc == ncclSuccess;
     }
     if (rc == ncclSuccess)
-        *crew_ret = crew;
+        *pool_ret = pool;
     else
-        free_crew(crew);
+        ranks_free_pool(pool);
     return rc;
 }
 
-static ncclResult_t ranks_make_ranks(struct mock_crew *crew, int n,
+static ncclResult_t ranks_make_ranks(struct mock_rank_pool *pool, int n,
                                      struct mock_ranks **ranks_ret)
 {
     struct mock_ranks *ranks = calloc(1, sizeof(*ranks));
 
     if (ranks == NULL)
         return mock_fail_memory();
-    ranks->crew = crew;
+    ranks->pool = pool;
     ranks->n = n;
-    ranks->comm = crew->n_comms++;
-    crew->n_users++;
+    ranks->comm = pool->n_comms++;
+    pool->n_users++;
     *ranks_ret = ranks;
     return ncclSuccess;
 }
@@ -233,20 +234,20 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
                                      .machine = machine,
                                      .before = options->before_init,
                                      .user = options->user};
-    struct mock_crew *crew = NULL;
+    struct mock_rank_pool *pool = NULL;
     struct mock_ranks *ranks = NULL;
     ncclResult_t rc =
-        start_crew(nccl, machine->info.n_ranks, options->layout, &crew);
+        ranks_start_pool(nccl, machine->info.n_ranks, options->layout, &pool);
 
     if (rc != ncclSuccess)
         return rc;
-    rc = ranks_make_ranks(crew, crew->n, &ranks);
+    rc = ranks_make_ranks(pool, pool->n, &ranks);
     if (rc != ncclSuccess) {
-        free_crew(crew);
+        ranks_free_pool(pool);
         return rc;
     }
     rc = options->at_once ? create_at_once(ranks, &order)
-                          : all_in_turn(crew->ranks, crew->n, &order);
+                          : all_in_turn(pool->ranks, pool->n, &order);
     if (rc != ncclSuccess)
         return end_early(ranks, rc);
     *ranks_ret = ranks;
@@ -263,14 +264,14 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
 {
     struct mock_ranks *child = NULL;
     int n = machine->info.n_ranks;
-    struct mock_rank *all = parent->crew->ranks;
+    struct mock_rank *all = parent->pool->ranks;
     ncclResult_t rc;
 
     if (n > parent->n)
         return mock_fail(ncclInvalidArgument,
                          "a child of %d ranks, but its parent has %d", n,
                          parent->n);
-    rc = ranks_make_ranks(parent->crew, n, &child);
+    rc = ranks_make_ranks(parent->pool, n, &child);
     if (rc != ncclSuccess)
         return rc;
     order.comm = child->comm;

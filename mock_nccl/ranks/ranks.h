@@ -7,7 +7,7 @@
 #include "ranks/rank.h"
 
 /* Ranks that a communicator and its children share. */
-struct mock_crew {
+struct mock_rank_pool {
     struct mock_rank *ranks;
     int n;
     int n_comms; /* so far, which numbers the next */
@@ -15,9 +15,9 @@ struct mock_crew {
 };
 
 struct mock_ranks {
-    struct mock_crew *crew;
+    struct mock_rank_pool *pool;
     int comm; /* its number */
-    int n;    /* the crew's first ranks */
+    int n;    /* the pool's first ranks */
 };
 
 /* Hands an order to a rank and waits for it. */

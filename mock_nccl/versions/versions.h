@@ -73,7 +73,7 @@ struct mock_loader_rules {
 
 /* What becomes of a process whose profiler's init has failed. */
 enum mock_profiler_failure {
-    MOCK_PROFILER_GOES,   /* nobody hears of it any more */
+    MOCK_PROFILER_GOES,   /* the job continues without it */
     MOCK_PROFILER_STAYS,  /* it is told all, with the context that it left */
     MOCK_PROFILER_CLOSES, /* NCCL counts it as done with, as at the end */
 };

@@ -70,14 +70,12 @@ static void planted_choose(const struct planted_call *call, int second)
 
 static ncclResult_t planted_init(struct planted *self)
 {
-    (void)self;
     return ncclSuccess;
 }
 
 static ncclResult_t planted_ask(struct planted *self,
                                 const struct planted_call *call)
 {
-    (void)self;
     planted_decide(call);
     return ncclSuccess;
 }
@@ -130,7 +128,6 @@ static atomic_int over_after_finalize;
 static ncclResult_t ask_after_finalize(struct planted *self,
                                        const struct planted_call *call)
 {
-    (void)self;
     if (!over_after_finalize)
         planted_decide(call);
     return ncclSuccess;
@@ -152,7 +149,6 @@ static ncclResult_t ask_busy_call(struct planted *self,
 {
     int others = atomic_fetch_add(&n_inside_busy_call, 1);
 
-    (void)self;
     if (atomic_fetch_add(&n_calls_busy_call, 1) % CALLS_A_YIELD == 0)
         sched_yield();
     planted_choose(call, others > 0);
@@ -167,7 +163,6 @@ static ncclResult_t init_busy_init(struct planted *self)
     const struct timespec moment = {0, 5000000};
     int others = atomic_fetch_add(&n_inside_busy_init, 1);
 
-    (void)self;
     nanosleep(&moment, NULL);
     atomic_fetch_sub(&n_inside_busy_init, 1);
     return others == 0 ? ncclSuccess : ncclSystemError;
@@ -199,7 +194,6 @@ static atomic_uint n_calls_by_count;
 static ncclResult_t ask_by_count(struct planted *self,
                                  const struct planted_call *call)
 {
-    (void)self;
     planted_choose(call, atomic_fetch_add(&n_calls_by_count, 1) / 8 % 2);
     return ncclSuccess;
 }
@@ -220,7 +214,6 @@ static ncclResult_t ask_by_file(struct planted *self,
 static ncclResult_t ask_by_file_late(struct planted *self,
                                      const struct planted_call *call)
 {
-    (void)self;
     planted_follow(call, planted_policy(planted_policy_path()));
     return ncclSuccess;
 }
@@ -274,7 +267,6 @@ static void finalize_by_life(struct planted *self)
 static ncclResult_t ask_by_process(struct planted *self,
                                    const struct planted_call *call)
 {
-    (void)self;
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 1 + getpid() % 16);
     return ncclSuccess;
 }
@@ -297,7 +289,6 @@ static ncclResult_t ask_by_rank_variable(struct planted *self,
 static ncclResult_t ask_by_reg_buff(struct planted *self,
                                     const struct planted_call *call)
 {
-    (void)self;
     planted_choose(call, call->reg_buff);
     return ncclSuccess;
 }
@@ -305,7 +296,6 @@ static ncclResult_t ask_by_reg_buff(struct planted *self,
 static ncclResult_t ask_by_time(struct planted *self,
                                 const struct planted_call *call)
 {
-    (void)self;
     planted_choose(call, time(NULL) / 3600 % 2);
     return ncclSuccess;
 }
@@ -313,7 +303,6 @@ static ncclResult_t ask_by_time(struct planted *self,
 static ncclResult_t ask_channels_200(struct planted *self,
                                      const struct planted_call *call)
 {
-    (void)self;
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 200);
     return ncclSuccess;
 }
@@ -321,7 +310,6 @@ static ncclResult_t ask_channels_200(struct planted *self,
 static ncclResult_t ask_crashes(struct planted *self,
                                 const struct planted_call *call)
 {
-    (void)self;
     if (call->n_bytes == (size_t)16 << 30)
         raise(SIGSEGV);
     planted_decide(call);
@@ -331,7 +319,6 @@ static ncclResult_t ask_crashes(struct planted *self,
 static ncclResult_t ask_exits(struct planted *self,
                               const struct planted_call *call)
 {
-    (void)self;
     if (call->n_bytes == (size_t)16 << 30)
         exit(3);
     planted_decide(call);
@@ -366,7 +353,6 @@ static ncclResult_t ask_global_context(struct planted *self,
 {
     size_t n = latest_global_context;
 
-    (void)self;
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, n < 64 ? (int)n : 64);
     return ncclSuccess;
 }
@@ -374,7 +360,6 @@ static ncclResult_t ask_global_context(struct planted *self,
 static ncclResult_t ask_hangs(struct planted *self,
                               const struct planted_call *call)
 {
-    (void)self;
     while (call->n_pipe_ops == 64)
         pause();
     planted_decide(call);
@@ -406,8 +391,6 @@ static ncclResult_t ask_leaks(struct planted *self,
 {
     void *volatile note = malloc(40);
 
-    (void)self;
-    (void)note;
     planted_decide(call);
     return ncclSuccess;
 }
@@ -420,7 +403,6 @@ static ncclResult_t init_leaks_files(struct planted *self)
 
 static ncclResult_t init_leaves_handler(struct planted *self)
 {
-    (void)self;
     signal(SIGUSR1, SIG_IGN);
     return ncclSuccess;
 }
@@ -506,7 +488,6 @@ static void finalize_remembers_the_dead(struct planted *self)
 static ncclResult_t ask_returns_error(struct planted *self,
                                       const struct planted_call *call)
 {
-    (void)self;
     if (call->n_bytes > (size_t)1 << 30)
         return ncclInvalidArgument;
     planted_decide(call);
@@ -516,7 +497,6 @@ static ncclResult_t ask_returns_error(struct planted *self,
 static ncclResult_t ask_revives(struct planted *self,
                                 const struct planted_call *call)
 {
-    (void)self;
     planted_decide(call);
     call->table[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] = 1e9f;
     return ncclSuccess;
@@ -527,7 +507,6 @@ static ncclResult_t ask_sleeps(struct planted *self,
 {
     const struct timespec moment = {0, 150000};
 
-    (void)self;
     nanosleep(&moment, NULL);
     planted_decide(call);
     return ncclSuccess;
@@ -545,7 +524,6 @@ static ncclResult_t ask_talks(struct planted *self,
 static ncclResult_t ask_writes_minus_one(struct planted *self,
                                          const struct planted_call *call)
 {
-    (void)self;
     if (planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8) &&
         call->table[NCCL_ALGO_TREE][NCCL_PROTO_LL] >= 0)
         call->table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = -1;
@@ -555,7 +533,6 @@ static ncclResult_t ask_writes_minus_one(struct planted *self,
 static ncclResult_t ask_writes_outside(struct planted *self,
                                        const struct planted_call *call)
 {
-    (void)self;
     planted_decide(call);
     if (call->n_bytes == (size_t)16 << 30)
         call->table[call->n_algos][NCCL_PROTO_LL] = 1;
@@ -661,10 +638,6 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
 {
     struct planted *self = calloc(1, sizeof(*self));
 
-    (void)comm_id;
-    (void)n_nodes;
-    (void)nvl;
-    (void)constants;
     if (self == NULL)
         return ncclSystemError;
     self->n_ranks = n_ranks;
@@ -687,7 +660,6 @@ static ncclResult_t ask_v5(void *context, ncclFunc_t coll, size_t n_bytes,
         .n_channels = n_channels,
     };
 
-    (void)n_protos;
     return planted.ask(context, &call);
 }
 
@@ -708,15 +680,6 @@ static ncclResult_t ask_v6(void *context, ncclFunc_t coll, size_t n_bytes,
                            int n_pipe_ops, float **table, int n_algos,
                            int n_protos, int reg_buff, int *n_channels)
 {
-    (void)context;
-    (void)coll;
-    (void)n_bytes;
-    (void)n_pipe_ops;
-    (void)table;
-    (void)n_algos;
-    (void)n_protos;
-    (void)reg_buff;
-    (void)n_channels;
     return ncclInternalError;
 }
 
