@@ -23,7 +23,7 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t report_parse_option(int key, char *arg, struct argp_state *state)
 {
     struct options *o = state->input;
 
@@ -52,7 +52,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static const struct argp argp = {
     .options = options,
-    .parser = parse,
+    .parser = report_parse_option,
     .args_doc = "PATH...",
     .doc =
         "Makes one HTML page that says what a policy is worth: summary, rules, "
@@ -63,17 +63,15 @@ static const struct argp argp = {
         "page needs no network, and the same files give the same page.",
 };
 
-static enum stp_status make(const struct options *o,
-                            const struct stp_page_found *found,
-                            struct stp_error *err)
+static enum stp_status report_make_page(const struct options *o,
+                                        const struct stp_page_found *found,
+                                        struct stp_error *err)
 {
     struct stp_page_sources sources;
 
     stp_page_found_sources(found, &sources);
     sources.title = o->title;
-    return o->json
-               ? stp_page_save_and_say_json(&sources, o->output, stdout, err)
-               : stp_page_save_and_say(&sources, o->output, stdout, err);
+    return stp_page_save_and_say(&sources, o->output, o->json, stdout, err);
 }
 
 int stp_cmd_report(int argc, char **argv)
@@ -89,7 +87,7 @@ int stp_cmd_report(int argc, char **argv)
     status = stp_page_find((const char *const *)o.paths, (size_t)o.n_paths,
                            found, &err);
     if (status == STP_OK)
-        status = make(&o, found, &err);
+        status = report_make_page(&o, found, &err);
     free(found);
     if (status != STP_OK)
         return stp_complain_error(argv[0], NULL, &err);

@@ -1,12 +1,12 @@
 #include "report/html.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 
-/* What stands for a character that means something in markup, or NULL. */
-static const char *entity(unsigned char c)
+/* The entity of a character that is markup, the replacement of a control
+ * character, or NULL. */
+static const char *html_entity(unsigned char c)
 {
     switch (c) {
     case '&':
@@ -25,10 +25,10 @@ static const char *entity(unsigned char c)
     }
 }
 
-/* The bytes of the UTF-8 sequence of two or more at 's'; 0 if it is none. */
-static size_t sequence(const unsigned char *s, size_t len)
+/* The length of the UTF-8 sequence of two or more bytes at 's'; 0: invalid. */
+static size_t html_sequence(const unsigned char *s, size_t len)
 {
-    /* From the first byte: how many, and what the second may be. */
+    /* By the first byte: the length, and the range of the second byte. */
     static const struct {
         unsigned char first, last, n, low, high;
     } forms[] = {
@@ -58,8 +58,8 @@ void stp_html_bytes(const char *text, size_t len, FILE *fp)
     const unsigned char *s = (const unsigned char *)text;
 
     for (size_t i = 0; i < len;) {
-        const char *word = entity(s[i]);
-        size_t n = s[i] < 0x80 ? 1 : sequence(&s[i], len - i);
+        const char *word = html_entity(s[i]);
+        size_t n = s[i] < 0x80 ? 1 : html_sequence(&s[i], len - i);
 
         if (word == NULL && n > 0)
             fwrite(&s[i], 1, n, fp);
@@ -72,15 +72,4 @@ void stp_html_bytes(const char *text, size_t len, FILE *fp)
 void stp_html_text(const char *text, FILE *fp)
 {
     stp_html_bytes(text, strlen(text), fp);
-}
-
-void stp_html_printf(FILE *fp, const char *fmt, ...)
-{
-    char text[512];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    stp_html_text(text, fp);
 }

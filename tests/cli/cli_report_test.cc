@@ -31,7 +31,7 @@ TEST_F(CliReport, MakesOnePageOfWhatTuneWrote)
     EXPECT_THAT(page, StartsWith("<!doctype html>\n"));
     EXPECT_THAT(page, testing::EndsWith("</html>\n"));
     EXPECT_THAT(page, HasSubstr(Read("my.conf").substr(0, 15)));
-    EXPECT_THAT(page, HasSubstr("this is no live measurement."));
+    EXPECT_THAT(page, HasSubstr("this is not a live measurement."));
     EXPECT_EQ(std::string::npos, page.find(dir_.string()));
 }
 

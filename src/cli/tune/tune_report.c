@@ -72,13 +72,17 @@ static enum stp_status save_trials(struct stp_tune *t)
 static enum stp_status save_page(struct stp_tune *t)
 {
     const struct stp_page_sources sources = {
-        .policy = t->o->output,
-        .overlap_policy = t->overlap.exists ? t->overlap.path : NULL,
-        .sweep = t->sweep_path,
-        .verify = t->alone.tried.n_rows > 0 ? t->alone.verify_path : NULL,
-        .iterations = t->iterated.data.n_rows > 0 ? t->iterations_path : NULL,
-        .overlap_verify =
-            t->overlap.tried.n_rows > 0 ? t->overlap.verify_path : NULL};
+        .path = {[STP_PAGE_POLICY] = t->o->output,
+                 [STP_PAGE_OVERLAP_POLICY] =
+                     t->overlap.exists ? t->overlap.path : NULL,
+                 [STP_PAGE_SWEEP] = t->sweep_path,
+                 [STP_PAGE_VERIFY] =
+                     t->alone.tried.n_rows > 0 ? t->alone.verify_path : NULL,
+                 [STP_PAGE_ITERATIONS] =
+                     t->iterated.data.n_rows > 0 ? t->iterations_path : NULL,
+                 [STP_PAGE_OVERLAP_VERIFY] = t->overlap.tried.n_rows > 0
+                                                 ? t->overlap.verify_path
+                                                 : NULL}};
 
     return stp_page_save(&sources, t->page_path, &t->err);
 }

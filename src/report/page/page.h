@@ -1,46 +1,45 @@
 /*
  * page.h - one HTML page that says what a policy is worth
  *
- * All it shows is in the files it is made from, so that anybody can make it
- * again: the same files give the same bytes.  It is one file that asks nothing
- * of a network, and holds no path and no date.
+ * The page depends on its files alone: the same files give the same bytes.  It
+ * is one file that needs no network, and names no path and no date.
  */
 #ifndef STP_PAGE_H
 #define STP_PAGE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/status.h"
 
-/* Paths of files; each may be NULL, but not all measurements. */
+enum stp_page_source {
+    STP_PAGE_POLICY,
+    STP_PAGE_OVERLAP_POLICY, /* for steps that overlap compute */
+    STP_PAGE_SWEEP,          /* collectives alone, all arms */
+    STP_PAGE_VERIFY,         /* collectives alone, AUTO and the policy */
+    STP_PAGE_ITERATIONS,     /* training steps, all arms: rounds.csv */
+    STP_PAGE_OVERLAP_VERIFY, /* training steps, AUTO and the overlap policy */
+    STP_PAGE_N_SOURCES,
+};
+
+/* Files by enum stp_page_source: each may be NULL, but not all measurements. */
 struct stp_page_sources {
-    const char *policy;
-    const char *overlap_policy; /* for steps that overlap compute */
-    const char *sweep;          /* measurements: collectives alone, all arms */
-    const char *verify;         /* AUTO and the policy in the plugin */
-    const char *iterations;     /* training iterations: rounds.csv */
-    const char *overlap_verify; /* iterations of AUTO and the overlap policy */
-    const char *title;          /* of the page; NULL: a usual one */
+    const char *path[STP_PAGE_N_SOURCES];
+    const char *title; /* of the page; NULL: the usual one */
 };
 
 /*
- * Writes the page to the file 'path', whole or not at all, and its one-sentence
- * summary and a newline to 'said' unless that is NULL.  STP_ERR_RANGE without
- * measurements; what reading or comparing fails with, and the text of *err
- * names the file then; STP_ERR_IO or STP_ERR_NOMEM.
+ * Writes the page to the file 'path', whole or not at all.  STP_ERR_RANGE
+ * without measurements; the error of reading or comparing a file, whose name is
+ * in the text of *err then; STP_ERR_IO or STP_ERR_NOMEM.
  */
-enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
-                                      const char *path, FILE *said,
-                                      struct stp_error *err);
-
-/* The same, and says nothing. */
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
                               const char *path, struct stp_error *err);
 
-/* Like stp_page_save_and_say(), but says the figures of the summary, as one
- * JSON object. */
-enum stp_status
-stp_page_save_and_say_json(const struct stp_page_sources *sources,
-                           const char *path, FILE *said, struct stp_error *err);
+/* The same; then writes the page's summary to 'said', as one sentence and a
+ * newline, or its figures as one JSON object. */
+enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
+                                      const char *path, bool as_json,
+                                      FILE *said, struct stp_error *err);
 
 #endif /* STP_PAGE_H */

@@ -1,4 +1,5 @@
-/* page_data.c - what the page is made of: files into rows, a size each */
+#include "report/page/page_data.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,13 +7,12 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_any.h"
-#include "report/page/page_parts.h"
 
 /* ---- reading ---- */
 
-/* An error about a file, with its name. */
-static enum stp_status blame(enum stp_status status, const char *path,
-                             struct stp_error *err)
+/* Puts the file's name in front of the error's text. */
+static enum stp_status page_name_file(enum stp_status status, const char *path,
+                                      struct stp_error *err)
 {
     struct stp_error bare;
 
@@ -24,37 +24,34 @@ static enum stp_status blame(enum stp_status status, const char *path,
     return status;
 }
 
-static enum stp_status read_policy(const char *path,
-                                   struct stp_page_policy *policy,
-                                   struct stp_error *err)
+static enum stp_status page_read_policy(const char *path,
+                                        struct stp_page_policy *policy,
+                                        struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
-    if (path == NULL)
-        return STP_OK;
     policy->name = stp_base_name(path);
     status =
         stp_read_file(path, STP_MAX_FILE, &policy->text, &policy->len, err);
     if (status == STP_OK)
         status =
             stp_policy_parse(policy->text, policy->len, &policy->rules, err);
-    return blame(status, path, err);
+    return status;
 }
 
 /*
- * Sums up rounds whose single iterations nobody kept: a round is then one
- * iteration, of its median, which is all that gains are made of.
+ * The file holds no single iterations, only rounds: each round is summed up as
+ * one iteration of the round's median, which is all that gains need.
  */
-static enum stp_status sum_up_rounds(const struct stp_dataset *data,
-                                     struct stp_iteration_summary *summary,
-                                     struct stp_error *err)
+static enum stp_status page_sum_rounds(const struct stp_dataset *data,
+                                       struct stp_iteration_summary *summary,
+                                       struct stp_error *err)
 {
     struct stp_iterations rounds = {.data = *data, .n_samples = data->n_rows};
     enum stp_status status;
-    size_t n = data->n_rows + 1;
 
-    rounds.data.rows = calloc(n, sizeof(*rounds.data.rows));
-    rounds.sample_us = calloc(n, sizeof(*rounds.sample_us));
+    rounds.data.rows = calloc(data->n_rows, sizeof(*rounds.data.rows));
+    rounds.sample_us = calloc(data->n_rows, sizeof(*rounds.sample_us));
     if (rounds.data.rows == NULL || rounds.sample_us == NULL) {
         status = stp_nomem(err);
     } else {
@@ -70,10 +67,10 @@ static enum stp_status sum_up_rounds(const struct stp_dataset *data,
     return status;
 }
 
-static enum stp_status sum_up_iterations(struct stp_page_set *set,
-                                         struct stp_error *err)
+static enum stp_status page_sum_iterations(struct stp_page_set *set,
+                                           struct stp_error *err)
 {
-    enum stp_status status = sum_up_rounds(&set->data, &set->iterations, err);
+    enum stp_status status = page_sum_rounds(&set->data, &set->iterations, err);
 
     if (status != STP_OK)
         return status;
@@ -84,8 +81,8 @@ static enum stp_status sum_up_iterations(struct stp_page_set *set,
     return STP_OK;
 }
 
-static enum stp_status sum_up_set(struct stp_page_set *set, bool iterates,
-                                  struct stp_error *err)
+static enum stp_status page_sum_set(struct stp_page_set *set, bool iterates,
+                                    struct stp_error *err)
 {
     size_t n = stp_dataset_n_iterations(&set->data);
 
@@ -95,56 +92,49 @@ static enum stp_status sum_up_set(struct stp_page_set *set, bool iterates,
         return stp_fail(err, STP_ERR_SYNTAX,
                         "%zu of %zu rows are of iterations, expected %s", n,
                         set->data.n_rows, iterates ? "all" : "none");
-    return iterates ? sum_up_iterations(set, err)
+    return iterates ? page_sum_iterations(set, err)
                     : stp_compare(&set->data, &set->comparisons, err);
 }
 
-static enum stp_status read_set(const char *path, bool iterates,
-                                struct stp_page_set *set, struct stp_error *err)
+static enum stp_status page_read_set(const char *path, bool iterates,
+                                     struct stp_page_set *set,
+                                     struct stp_error *err)
 {
     enum stp_status status;
 
-    if (path == NULL)
-        return STP_OK;
     set->name = stp_base_name(path);
     status = stp_measurements_load_any(path, -1, &set->data, err);
     if (status == STP_OK)
-        status = sum_up_set(set, iterates, err);
-    return blame(status, path, err);
+        status = page_sum_set(set, iterates, err);
+    return status;
 }
 
 /* ---- rows ---- */
 
-/* As stp_compare() sorts points, without the size. */
-static int order_kinds(const struct stp_point *a, const struct stp_point *b)
+/* The panel that a point belongs to, as stp_order_kinds() takes it. */
+static struct stp_measurement page_kind(const struct stp_point *p)
 {
-    const struct stp_measurement x = {.coll = a->coll,
-                                      .n_nodes = a->n_nodes,
-                                      .n_ranks = a->n_ranks,
-                                      .type = a->type,
-                                      .op = a->op,
-                                      .root = a->root,
-                                      .in_place = a->in_place};
-    const struct stp_measurement y = {.coll = b->coll,
-                                      .n_nodes = b->n_nodes,
-                                      .n_ranks = b->n_ranks,
-                                      .type = b->type,
-                                      .op = b->op,
-                                      .root = b->root,
-                                      .in_place = b->in_place};
-
-    return stp_order_kinds(&x, &y);
+    return (struct stp_measurement){.coll = p->coll,
+                                    .n_nodes = p->n_nodes,
+                                    .n_ranks = p->n_ranks,
+                                    .type = p->type,
+                                    .op = p->op,
+                                    .root = p->root,
+                                    .in_place = p->in_place};
 }
 
-static int order_points(const struct stp_point *a, const struct stp_point *b)
+/* By panel, then size: the order of stp_compare(). */
+static int page_order_points(const struct stp_point *a,
+                             const struct stp_point *b)
 {
-    int order = order_kinds(a, b);
+    const struct stp_measurement x = page_kind(a), y = page_kind(b);
+    int order = stp_order_kinds(&x, &y);
 
     return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
-/* Both in one order: a row for each size that is in either. */
-static bool merge(struct stp_page_data *data)
+/* Makes a row of each size that the sweep or the verification has. */
+static bool page_merge_sets(struct stp_page_data *data)
 {
     const struct stp_comparisons *s = &data->sets[STP_PAGE_SWEEP].comparisons;
     const struct stp_comparisons *t = &data->sets[STP_PAGE_VERIFY].comparisons;
@@ -158,7 +148,7 @@ static bool merge(struct stp_page_data *data)
         int order = i == s->n_points ? 1
                     : j == t->n_points
                         ? -1
-                        : order_points(&s->points[i], &t->points[j]);
+                        : page_order_points(&s->points[i], &t->points[j]);
 
         if (order <= 0)
             row->swept = &s->points[i++];
@@ -169,7 +159,7 @@ static bool merge(struct stp_page_data *data)
     return true;
 }
 
-static const struct stp_comparison *fastest(const struct stp_point *p)
+static const struct stp_comparison *page_fastest_arm(const struct stp_point *p)
 {
     const struct stp_comparison *best = NULL;
 
@@ -183,9 +173,9 @@ static const struct stp_comparison *fastest(const struct stp_point *p)
     return best;
 }
 
-/* What the rules answer, as if NCCL had ruled out no pair. */
-static bool look_up(const struct stp_compiled *compiled,
-                    const struct stp_point *p, struct stp_choice *choice)
+/* Looks a point up as if NCCL had ruled out no algorithm or protocol. */
+static bool page_look_up(const struct stp_compiled *compiled,
+                         const struct stp_point *p, struct stp_choice *choice)
 {
     static const float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS] = {{0}};
     const struct stp_cost_view view = {&cost[0][0], NCCL_NUM_ALGORITHMS,
@@ -196,16 +186,16 @@ static bool look_up(const struct stp_compiled *compiled,
     return stp_compiled_lookup(compiled, &query, &view, choice);
 }
 
-static void fill_row(struct stp_page_row *row,
-                     const struct stp_compiled *compiled)
+static void page_fill_row(struct stp_page_row *row,
+                          const struct stp_compiled *compiled)
 {
     struct stp_choice choice;
 
     if (row->swept != NULL)
-        row->best = fastest(row->swept);
+        row->best = page_fastest_arm(row->swept);
     if (row->tried != NULL)
         row->policy = stp_verify_arm(row->tried);
-    if (compiled != NULL && look_up(compiled, row->point, &choice)) {
+    if (compiled != NULL && page_look_up(compiled, row->point, &choice)) {
         const struct stp_arm arm = {STP_ARM_FORCED, choice.algo, choice.proto,
                                     choice.n_channels};
 
@@ -218,11 +208,12 @@ static void fill_row(struct stp_page_row *row,
                        : STP_VERDICT_SAME;
 }
 
-/* The 'n' rows of one panel, which are of one communicator. */
-static enum stp_status fill_panel(const struct stp_page_data *data,
-                                  struct stp_page_row *rows, size_t n,
-                                  struct stp_error *err)
+/* The 'n' rows of a panel are of one communicator. */
+static enum stp_status page_fill_panel(const struct stp_page_data *data,
+                                       struct stp_page_row *rows, size_t n,
+                                       struct stp_error *err)
 {
+    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
     const struct stp_dataset *from =
         &data->sets[rows->swept != NULL ? STP_PAGE_SWEEP : STP_PAGE_VERIFY]
              .data;
@@ -233,16 +224,16 @@ static enum stp_status fill_panel(const struct stp_page_data *data,
     struct stp_compiled *compiled = NULL;
     enum stp_status status = STP_OK;
 
-    if (data->policy.rules != NULL)
-        status = stp_policy_compile(data->policy.rules, &shape, &compiled, err);
+    if (rules != NULL)
+        status = stp_policy_compile(rules, &shape, &compiled, err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
-        fill_row(&rows[i], compiled);
+        page_fill_row(&rows[i], compiled);
     stp_compiled_free(compiled);
     return status;
 }
 
-static enum stp_status make_panels(struct stp_page_data *data,
-                                   struct stp_error *err)
+static enum stp_status page_make_panels(struct stp_page_data *data,
+                                        struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -254,10 +245,10 @@ static enum stp_status make_panels(struct stp_page_data *data,
         size_t n = 1;
 
         while (i + n < data->n_rows &&
-               order_kinds(data->rows[i].point, data->rows[i + n].point) == 0)
+               stp_point_alike(data->rows[i].point, data->rows[i + n].point))
             n++;
         *panel = (struct stp_page_panel){&data->rows[i], n};
-        status = fill_panel(data, &data->rows[i], n, err);
+        status = page_fill_panel(data, &data->rows[i], n, err);
         i += n;
     }
     return status;
@@ -273,32 +264,36 @@ bool stp_page_gain(const struct stp_page_row *row, struct stp_gain *gain_ret)
     return true;
 }
 
-double stp_page_policy_us(const struct stp_page_row *row)
+const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data)
 {
-    return row->policy != NULL ? row->policy->us : row->point->auto_us;
+    const struct stp_page_set *set = &data->sets[STP_PAGE_SWEEP];
+
+    while (set->name == NULL)
+        set++;
+    return set;
 }
 
 /* ---- all of it ---- */
 
-static enum stp_status read_all(const struct stp_page_sources *s,
-                                struct stp_page_data *data,
-                                struct stp_error *err)
+static enum stp_status page_read_files(const struct stp_page_sources *sources,
+                                       struct stp_page_data *data,
+                                       struct stp_error *err)
 {
-    const char *const sets[STP_PAGE_N_SETS] = {
-        [STP_PAGE_SWEEP] = s->sweep,
-        [STP_PAGE_VERIFY] = s->verify,
-        [STP_PAGE_ITERATIONS] = s->iterations,
-        [STP_PAGE_OVERLAP_VERIFY] = s->overlap_verify,
-    };
-    enum stp_status status = read_policy(s->policy, &data->policy, err);
+    enum stp_status status = STP_OK;
     bool any = false;
 
-    if (status == STP_OK)
-        status = read_policy(s->overlap_policy, &data->overlap, err);
-    for (int i = 0; i < STP_PAGE_N_SETS && status == STP_OK; i++) {
-        any |= sets[i] != NULL;
-        status =
-            read_set(sets[i], i >= STP_PAGE_ITERATIONS, &data->sets[i], err);
+    for (int s = 0; s < STP_PAGE_N_SOURCES && status == STP_OK; s++) {
+        const char *path = sources->path[s];
+
+        if (path == NULL)
+            continue;
+        any |= s >= STP_PAGE_SWEEP;
+        if (s < STP_PAGE_SWEEP)
+            status = page_read_policy(path, &data->policies[s], err);
+        else
+            status = page_read_set(path, s >= STP_PAGE_ITERATIONS,
+                                   &data->sets[s], err);
+        status = page_name_file(status, path, err);
     }
     if (status == STP_OK && !any)
         status = stp_fail(err, STP_ERR_RANGE,
@@ -314,32 +309,26 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
 
     memset(data, 0, sizeof(*data));
     data->title = sources->title;
-    status = read_all(sources, data, err);
-    if (status == STP_OK && !merge(data))
+    status = page_read_files(sources, data, err);
+    if (status == STP_OK && !page_merge_sets(data))
         status = stp_nomem(err);
     if (status == STP_OK)
-        status = make_panels(data, err);
-    if (status == STP_OK)
-        stp_page_sum_up(data, &data->summary);
+        status = page_make_panels(data, err);
     return status;
-}
-
-static void free_policy(struct stp_page_policy *policy)
-{
-    free(policy->text);
-    stp_policy_free(policy->rules);
 }
 
 void stp_page_free(struct stp_page_data *data)
 {
-    for (int i = 0; i < STP_PAGE_N_SETS; i++) {
+    for (int i = 0; i < STP_PAGE_N_SOURCES; i++) {
         stp_comparisons_free(&data->sets[i].comparisons);
         stp_iteration_summary_free(&data->sets[i].iterations);
         stp_dataset_free(&data->sets[i].data);
         free(data->sets[i].regimes);
     }
-    free_policy(&data->policy);
-    free_policy(&data->overlap);
+    for (int i = 0; i < STP_PAGE_SWEEP; i++) {
+        free(data->policies[i].text);
+        stp_policy_free(data->policies[i].rules);
+    }
     free(data->rows);
     free(data->panels);
 }

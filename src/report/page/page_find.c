@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,86 +11,90 @@
 #include "core/policy/policy.h"
 #include "report/measurements/measurements_any.h"
 
-enum kind {
-    POLICY,
-    OVERLAP_POLICY,
-    SWEEP,
-    VERIFY,
-    ITERATIONS,
-    OVERLAP_VERIFY,
-};
-
-/* What a file is, and how its name ends behind that of the policy without its
- * extension; the overlap policy's behind the whole. */
+/* What a file holds, and the end of its name: after the policy's name for the
+ * overlap policy, after the policy's name without its extension for others. */
 static const struct {
-    const char *what;
+    const char *content;
     const char *suffix;
 } kinds[STP_PAGE_N_SOURCES] = {
-    [POLICY] = {"policies", NULL},
-    [OVERLAP_POLICY] = {"overlap policies", ".overlap"},
-    [SWEEP] = {"sweeps", ".sweep.csv"},
-    [VERIFY] = {"measurements of a policy", ".verify.csv"},
-    [ITERATIONS] = {"measurements of iterations", ".iterations.csv"},
-    [OVERLAP_VERIFY] = {"measurements of an overlap policy",
-                        ".overlap-verify.csv"},
+    [STP_PAGE_POLICY] = {"policies", ".conf"},
+    [STP_PAGE_OVERLAP_POLICY] = {"overlap policies", ".overlap"},
+    [STP_PAGE_SWEEP] = {"sweeps", ".sweep.csv"},
+    [STP_PAGE_VERIFY] = {"measurements of a policy", ".verify.csv"},
+    [STP_PAGE_ITERATIONS] = {"measurements of iterations", ".iterations.csv"},
+    [STP_PAGE_OVERLAP_VERIFY] = {"measurements of an overlap policy",
+                                 ".overlap-verify.csv"},
 };
 
-static enum stp_status too_long(const char *path, struct stp_error *err)
+static enum stp_status find_format(char path[STP_PAGE_PATH],
+                                   struct stp_error *err, const char *fmt, ...)
+    STP_PRINTF(3, 4);
+
+static enum stp_status find_format(char path[STP_PAGE_PATH],
+                                   struct stp_error *err, const char *fmt, ...)
 {
-    return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
+    va_list args;
+    int len;
+
+    va_start(args, fmt);
+    len = vsnprintf(path, STP_PAGE_PATH, fmt, args);
+    va_end(args);
+    if (len >= STP_PAGE_PATH)
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        path);
+    return STP_OK;
 }
 
-static enum stp_status take(struct stp_page_found *found, enum kind kind,
-                            const char *path, struct stp_error *err)
+static enum stp_status find_add(struct stp_page_found *found,
+                                enum stp_page_source kind, const char *path,
+                                struct stp_error *err)
 {
     if (found->path[kind][0] != '\0')
         return stp_fail(err, STP_ERR_SYNTAX,
                         "'%.80s' and '%.80s' are both %s, expected one",
-                        found->path[kind], path, kinds[kind].what);
-    if (strlen(path) >= STP_PAGE_PATH)
-        return too_long(path, err);
-    memcpy(found->path[kind], path, strlen(path) + 1);
-    return STP_OK;
+                        found->path[kind], path, kinds[kind].content);
+    return find_format(found->path[kind], err, "%s", path);
 }
 
 /* ---- a file ---- */
 
-static enum kind kind_of(const struct stp_dataset *data)
+static enum stp_page_source find_kind(const struct stp_dataset *data)
 {
     bool iterates = stp_dataset_n_iterations(data) > 0;
 
     for (size_t i = 0; i < data->n_rows; i++)
         if (data->rows[i].arm.kind == STP_ARM_PLUGIN)
-            return iterates ? OVERLAP_VERIFY : VERIFY;
-    return iterates ? ITERATIONS : SWEEP;
+            return iterates ? STP_PAGE_OVERLAP_VERIFY : STP_PAGE_VERIFY;
+    return iterates ? STP_PAGE_ITERATIONS : STP_PAGE_SWEEP;
 }
 
-static bool ends_in(const char *text, const char *end)
+static bool find_ends_in(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
 
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
-/* What is wrong with a file that is neither: as measurements if that is what
- * its name says. */
-static enum stp_status refuse(const char *path, const struct stp_error *policy,
-                              const struct stp_error *measurements,
-                              struct stp_error *err)
+/* Refuses a file that is neither a policy nor measurements, with the error of
+ * what its name says that it is. */
+static enum stp_status find_refuse(const char *path,
+                                   const struct stp_error *policy,
+                                   const struct stp_error *measurements,
+                                   struct stp_error *err)
 {
+    bool measured = find_ends_in(path, ".csv") || find_ends_in(path, ".json") ||
+                    find_ends_in(path, ".txt");
     char text[STP_ERROR_TEXT];
 
-    stp_error_string(ends_in(path, ".csv") || ends_in(path, ".json") ||
-                             ends_in(path, ".txt")
-                         ? measurements
-                         : policy,
-                     path, text, sizeof(text));
+    stp_error_string(measured ? measurements : policy, path, text,
+                     sizeof(text));
     return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
 }
 
-static enum stp_status add_file(struct stp_page_found *found, const char *path,
-                                struct stp_error *err)
+static enum stp_status find_add_file(struct stp_page_found *found,
+                                     const char *path, struct stp_error *err)
 {
+    bool overlap = find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix);
     struct stp_error as_policy, as_measurements;
     struct stp_dataset data = {0};
     struct stp_policy *policy;
@@ -100,69 +105,65 @@ static enum stp_status add_file(struct stp_page_found *found, const char *path,
                         strerror(errno));
     if (stp_policy_load(path, &policy, &as_policy) == STP_OK) {
         stp_policy_free(policy);
-        return take(found,
-                    ends_in(path, kinds[OVERLAP_POLICY].suffix) ? OVERLAP_POLICY
-                                                                : POLICY,
-                    path, err);
+        return find_add(found,
+                        overlap ? STP_PAGE_OVERLAP_POLICY : STP_PAGE_POLICY,
+                        path, err);
     }
     status = stp_measurements_load_any(path, -1, &data, &as_measurements);
-    status = status == STP_OK ? take(found, kind_of(&data), path, err)
-                              : refuse(path, &as_policy, &as_measurements, err);
+    if (status == STP_OK)
+        status = find_add(found, find_kind(&data), path, err);
+    else
+        status = find_refuse(path, &as_policy, &as_measurements, err);
     stp_dataset_free(&data);
     return status;
 }
 
 /* ---- a folder ---- */
 
-/* The policy, or the sweep of one that was not kept; then the rest is found
- * beside it. */
-static enum stp_status search(const char *folder, DIR *dir, const char *suffix,
-                              char path[STP_PAGE_PATH], struct stp_error *err)
+/* The only file of the folder whose name ends in 'suffix'; "" for none. */
+static enum stp_status find_in_folder(const char *folder, const char *suffix,
+                                      char path[STP_PAGE_PATH],
+                                      struct stp_error *err)
 {
-    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
-        char next[STP_PAGE_PATH];
-
-        if (!ends_in(e->d_name, suffix))
-            continue;
-        if ((size_t)snprintf(next, sizeof(next), "%s/%s", folder, e->d_name) >=
-            sizeof(next))
-            return too_long(folder, err);
-        if (path[0] != '\0')
-            return stp_fail(err, STP_ERR_SYNTAX,
-                            "the folder '%.120s' has several *%s, expected "
-                            "one, or the name of one",
-                            folder, suffix);
-        memcpy(path, next, sizeof(next));
-    }
-    return STP_OK;
-}
-
-static enum stp_status add_folder(struct stp_page_found *found,
-                                  const char *folder, struct stp_error *err)
-{
-    static const struct {
-        const char *suffix;
-        enum kind kind;
-    } files[] = {{".conf", POLICY}, {".sweep.csv", SWEEP}};
-    char path[STP_PAGE_PATH];
+    DIR *dir = opendir(folder);
     enum stp_status status = STP_OK;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/rounds.csv", folder) >=
-        sizeof(path))
-        return too_long(folder, err);
-    if (access(path, F_OK) == 0)
-        return add_file(found, path, err);
-    for (size_t i = 0; i < 2 && status == STP_OK; i++) {
-        DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", folder,
+                        strerror(errno));
+    path[0] = '\0';
+    for (struct dirent *e; status == STP_OK && (e = readdir(dir)) != NULL;) {
+        if (!find_ends_in(e->d_name, suffix))
+            continue;
+        if (path[0] == '\0')
+            status = find_format(path, err, "%s/%s", folder, e->d_name);
+        else
+            status = stp_fail(err, STP_ERR_SYNTAX,
+                              "the folder '%.120s' has several *%s, expected "
+                              "one, or the name of one",
+                              folder, suffix);
+    }
+    closedir(dir);
+    return status;
+}
 
-        if (dir == NULL)
-            return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", folder,
-                            strerror(errno));
-        path[0] = '\0';
-        status = search(folder, dir, files[i].suffix, path, err);
-        closedir(dir);
+/* Adds the policy of a folder, or its sweep if there is no policy: the other
+ * files lie beside it. */
+static enum stp_status find_add_folder(struct stp_page_found *found,
+                                       const char *folder,
+                                       struct stp_error *err)
+{
+    static const enum stp_page_source first[] = {STP_PAGE_POLICY,
+                                                 STP_PAGE_SWEEP};
+    char path[STP_PAGE_PATH];
+    enum stp_status status = find_format(path, err, "%s/rounds.csv", folder);
+
+    if (status == STP_OK && access(path, F_OK) == 0)
+        return find_add_file(found, path, err);
+    for (size_t i = 0; i < 2 && status == STP_OK; i++) {
+        status = find_in_folder(folder, kinds[first[i]].suffix, path, err);
         if (status == STP_OK && path[0] != '\0')
-            return take(found, files[i].kind, path, err);
+            return find_add(found, first[i], path, err);
     }
     if (status != STP_OK)
         return status;
@@ -175,43 +176,42 @@ static enum stp_status add_folder(struct stp_page_found *found,
 
 /* ---- beside the policy ---- */
 
-/* The length of the name without ".conf" or ".sweep.csv". */
-static size_t stem_of(const struct stp_page_found *found, const char **path_ret)
+/* The length of the policy's name without its extension, or else of the
+ * sweep's; 0 if neither has a stem. */
+static size_t find_stem(const char *policy, const char *sweep)
 {
-    const char *policy = found->path[POLICY];
-    const char *slash, *dot;
+    const char *suffix = kinds[STP_PAGE_SWEEP].suffix;
+    const char *slash = strrchr(policy, '/');
+    const char *dot = strrchr(policy, '.');
 
-    if (policy[0] == '\0') {
-        *path_ret = found->path[SWEEP];
-        return ends_in(found->path[SWEEP], kinds[SWEEP].suffix)
-                   ? strlen(found->path[SWEEP]) - strlen(kinds[SWEEP].suffix)
-                   : 0;
-    }
-    *path_ret = policy;
-    slash = strrchr(policy, '/');
-    dot = strrchr(policy, '.');
+    if (policy[0] == '\0')
+        return find_ends_in(sweep, suffix) ? strlen(sweep) - strlen(suffix) : 0;
     return dot != NULL && dot > (slash != NULL ? slash + 1 : policy)
                ? (size_t)(dot - policy)
                : strlen(policy);
 }
 
-static enum stp_status add_beside(struct stp_page_found *found,
-                                  struct stp_error *err)
+static enum stp_status find_add_beside(struct stp_page_found *found,
+                                       struct stp_error *err)
 {
-    const char *base;
-    size_t stem = stem_of(found, &base);
+    const char *policy = found->path[STP_PAGE_POLICY];
+    const char *sweep = found->path[STP_PAGE_SWEEP];
+    const char *base = policy[0] != '\0' ? policy : sweep;
+    size_t stem = find_stem(policy, sweep);
+    enum stp_status status = STP_OK;
 
-    for (int k = OVERLAP_POLICY; stem > 0 && k < STP_PAGE_N_SOURCES; k++) {
+    for (int k = STP_PAGE_OVERLAP_POLICY;
+         stem > 0 && k < STP_PAGE_N_SOURCES && status == STP_OK; k++) {
+        size_t len = k == STP_PAGE_OVERLAP_POLICY ? strlen(base) : stem;
         char path[STP_PAGE_PATH];
-        size_t len = k == OVERLAP_POLICY ? strlen(base) : stem;
 
-        if ((size_t)snprintf(path, sizeof(path), "%.*s%s", (int)len, base,
-                             kinds[k].suffix) >= sizeof(path))
-            return too_long(base, err);
-        if (found->path[k][0] == '\0' && access(path, F_OK) == 0)
+        status =
+            find_format(path, err, "%.*s%s", (int)len, base, kinds[k].suffix);
+        if (status == STP_OK && found->path[k][0] == '\0' &&
+            access(path, F_OK) == 0)
             memcpy(found->path[k], path, sizeof(path));
     }
-    return STP_OK;
+    return status;
 }
 
 enum stp_status stp_page_find(const char *const *paths, size_t n,
@@ -225,23 +225,17 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         struct stat st;
         bool is_folder = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
 
-        status = is_folder ? add_folder(found, paths[i], err)
-                           : add_file(found, paths[i], err);
+        status = is_folder ? find_add_folder(found, paths[i], err)
+                           : find_add_file(found, paths[i], err);
     }
-    return status == STP_OK ? add_beside(found, err) : status;
+    return status == STP_OK ? find_add_beside(found, err) : status;
 }
 
 void stp_page_found_sources(const struct stp_page_found *found,
                             struct stp_page_sources *s)
 {
-    const char **const members[STP_PAGE_N_SOURCES] = {
-        [POLICY] = &s->policy,         [OVERLAP_POLICY] = &s->overlap_policy,
-        [SWEEP] = &s->sweep,           [VERIFY] = &s->verify,
-        [ITERATIONS] = &s->iterations, [OVERLAP_VERIFY] = &s->overlap_verify,
-    };
-
     memset(s, 0, sizeof(*s));
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
-            *members[k] = found->path[k];
+            s->path[k] = found->path[k];
 }

@@ -8,20 +8,19 @@
 
 #include "report/page/page.h"
 
-enum { STP_PAGE_PATH = 4096, STP_PAGE_N_SOURCES = 6 };
+enum { STP_PAGE_PATH = 4096 };
 
-/* The files by what they are; "" for none.  In the order of struct
- * stp_page_sources. */
+/* Paths by enum stp_page_source; "" for none. */
 struct stp_page_found {
     char path[STP_PAGE_N_SOURCES][STP_PAGE_PATH];
 };
 
 /*
- * Finds out what the 'n' files and folders at 'paths' are: our measurements
- * are told by what is in them, a folder is one of `steptune tune` or `steptune
- * iterate -o`, and anything else is a policy.  Then adds what lies beside the
- * policy STEM.conf and is not there yet: STEM.sweep.csv, STEM.verify.csv,
- * STEM.iterations.csv, STEM.conf.overlap and STEM.overlap-verify.csv.
+ * Sorts the 'n' files and folders at 'paths' by content: measurements, or else
+ * policies; a folder is one that `steptune tune` or `steptune iterate -o`
+ * wrote.  Then adds what lies beside the policy STEM.conf and is not there yet:
+ * STEM.sweep.csv, STEM.verify.csv, STEM.iterations.csv, STEM.conf.overlap and
+ * STEM.overlap-verify.csv.
  *
  * STP_ERR_SYNTAX if a file is neither, two are of one kind, or a folder has
  * nothing or several policies; STP_ERR_IO or STP_ERR_NOMEM.  The text of *err
@@ -31,7 +30,7 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found_ret,
                               struct stp_error *err);
 
-/* What was found, as the page takes it; points into 'found'. */
+/* The same as the page takes it; points into 'found'. */
 void stp_page_found_sources(const struct stp_page_found *found,
                             struct stp_page_sources *sources_ret);
 

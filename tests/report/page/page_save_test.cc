@@ -1,9 +1,12 @@
 // The page as it is made from files.
+#include <cjson/cJSON.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -35,6 +38,28 @@ size_t Count(const std::string &text, const std::string &word)
          at = text.find(word, at + 1))
         n++;
     return n;
+}
+
+using Json = std::unique_ptr<cJSON, decltype(&cJSON_Delete)>;
+
+// What the script of the page draws.
+Json Plots(const std::string &page)
+{
+    const std::string begin = "<script type=\"application/json\" id=\"data\">";
+    const size_t at = page.find(begin) + begin.size();
+    return Json(
+        cJSON_Parse(page.substr(at, page.find("</script>", at) - at).c_str()),
+        cJSON_Delete);
+}
+
+// The value at the end of a path of keys and indices.
+const cJSON *At(const cJSON *json, const std::vector<const char *> &path)
+{
+    for (const char *key : path)
+        json = cJSON_IsArray(json)
+                   ? cJSON_GetArrayItem(json, std::atoi(key))
+                   : cJSON_GetObjectItemCaseSensitive(json, key);
+    return json;
 }
 
 constexpr uint64_t kMiB = 1 << 20;
@@ -89,7 +114,7 @@ class Page : public testing::Test
         FILE *fp = open_memstream(&text, &size);
         stp_error err;
         stp_status status =
-            stp_page_save_and_say(&sources, path.c_str(), fp, &err);
+            stp_page_save_and_say(&sources, path.c_str(), false, fp, &err);
         std::fclose(fp);
         said_.assign(text, size);
         std::free(text);
@@ -126,8 +151,9 @@ TEST_F(Page, RulesAreWorthWhatTheirArmsWereInTheSweep)
     AddSweep(&d, {1, 1.25, 1.5, 1.75});
     const std::string sweep = Save("s.sweep.csv", &d);
     const std::string policy = Write("s.conf", kPolicy);
-    const std::string page = Make({policy.c_str(), nullptr, sweep.c_str(),
-                                   nullptr, nullptr, nullptr, nullptr});
+    const std::string page = Make(
+        {{policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr},
+         nullptr});
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9 this policy makes allreduce "
               "up to 1.50x as fast (at 4 MiB), changes 2 of 4 sizes, and is "
@@ -139,8 +165,17 @@ TEST_F(Page, RulesAreWorthWhatTheirArmsWereInTheSweep)
     EXPECT_THAT(page, HasSubstr("<li><code>s.sweep.csv</code>: 1 iteration"));
     EXPECT_THAT(page, Not(HasSubstr("warn\"")));
     EXPECT_THAT(page, HasSubstr(kPolicy));
-    EXPECT_EQ(3U, Count(page, "<figure class=\"plot\">"));
-    EXPECT_EQ(12U, Count(page, "class=\"hit\""));
+
+    const Json plots = Plots(page);
+    const cJSON *panel = At(plots.get(), {"panels", "0"});
+    const cJSON *row = At(panel, {"rows", "2"});
+    EXPECT_STREQ("All-reduce", At(panel, {"name"})->valuestring);
+    EXPECT_EQ(4, cJSON_GetArraySize(At(panel, {"rows"})));
+    EXPECT_STREQ("4M", At(row, {"size"})->valuestring);
+    EXPECT_EQ(100, At(row, {"auto", "us"})->valuedouble);
+    EXPECT_NEAR(1.5, At(row, {"policy", "gain"})->valuedouble, 1e-4);
+    EXPECT_EQ(200, At(row, {"arms", "tree/ll"})->valuedouble);
+    EXPECT_STREQ("ring/ll128", At(row, {"best", "arm"})->valuestring);
 }
 
 TEST_F(Page, WhatWasRunCountsAndLossesAreProminent)
@@ -159,8 +194,9 @@ TEST_F(Page, WhatWasRunCountsAndLossesAreProminent)
             run.data.rows[i].ran_proto = NCCL_PROTO_LL128;
     const std::string verify = Save("s.verify.csv", &run);
     const std::string policy = Write("s.conf", kPolicy);
-    const std::string page = Make({policy.c_str(), nullptr, sweep.c_str(),
-                                   verify.c_str(), nullptr, nullptr, nullptr});
+    const std::string page = Make({{policy.c_str(), nullptr, sweep.c_str(),
+                                    verify.c_str(), nullptr, nullptr},
+                                   nullptr});
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9 this policy makes allreduce "
               "up to 1.20x as fast (at 2 MiB), changes 2 of 4 sizes, and is "
@@ -169,7 +205,10 @@ TEST_F(Page, WhatWasRunCountsAndLossesAreProminent)
               said_);
     EXPECT_THAT(page, HasSubstr("<p class=\"lead warn\">On 4 x NVIDIA"));
     EXPECT_THAT(page, HasSubstr("<tr class=\"bad\"><th class=\"n\">4194304"));
-    EXPECT_THAT(page, HasSubstr("<circle class=\"slower\""));
+    const Json plots = Plots(page);
+    EXPECT_STREQ(
+        "SLOWER",
+        At(plots.get(), {"panels", "0", "rows", "2", "verdict"})->valuestring);
 }
 
 TEST_F(Page, ShowsWhatFilesSayAsText)
@@ -180,9 +219,9 @@ TEST_F(Page, ShowsWhatFilesSayAsText)
     const std::string policy = Write(
         "s.conf",
         std::string("# </pre><script>alert('x')</script> & more\n") + kPolicy);
-    const std::string page =
-        Make({policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr,
-              "<i>\"mine\"</i>"});
+    const std::string page = Make(
+        {{policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr},
+         "<i>\"mine\"</i>"});
 
     EXPECT_THAT(page, HasSubstr("# &lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)"
                                 "&lt;/script&gt; &amp; more\n"));
@@ -190,7 +229,7 @@ TEST_F(Page, ShowsWhatFilesSayAsText)
                                 "</title>"));
     EXPECT_THAT(page, HasSubstr("<code>a&lt;b&gt;.csv</code>"));
     EXPECT_EQ(1U, Count(page, "<script>"));
-    EXPECT_EQ(1U, Count(page, "</script>"));
+    EXPECT_EQ(2U, Count(page, "</script>")); // and that of the JSON
     EXPECT_EQ(1U, Count(page, "</pre>"));
 }
 
@@ -200,9 +239,9 @@ TEST_F(Page, NamesNoPathAndNothingOutsideAndIsTheSameAgain)
     AddSweep(&d, {1, 1.25});
     const std::string sweep = Save("s.sweep.csv", &d);
     const std::string policy = Write("s.conf", kPolicy);
-    const stp_page_sources sources = {policy.c_str(), nullptr, sweep.c_str(),
-                                      nullptr,        nullptr, nullptr,
-                                      nullptr};
+    const stp_page_sources sources = {
+        {policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr},
+        nullptr};
     const std::string page = Make(sources);
 
     EXPECT_EQ(page, Make(sources));
@@ -235,11 +274,15 @@ TEST_F(Page, ShowsIterationsAndWhereAnotherArmHasTheShortestStep)
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9: training iterations, "
               "without a policy.\n",
               said_);
-    EXPECT_THAT(page, HasSubstr("Where the fastest alone is not the shortest"));
+    EXPECT_THAT(page, HasSubstr("Where the fastest collective does not make "));
     EXPECT_THAT(page, HasSubstr("<td>ring/ll128</td><td><b>tree/ll</b></td>"
                                 "<td>1.562 (1.562 to 1.562)</td>"));
-    EXPECT_EQ(1U, Count(page, "<g class=\"dot shorter\"><title>tree/ll"));
-    EXPECT_EQ(1U, Count(page, "<g class=\"dot longer\"><title>ring/ll128"));
+    const Json plots = Plots(page);
+    const cJSON *arms = At(plots.get(), {"sets", "0", "settings", "0", "arms"});
+    EXPECT_STREQ("tree/ll", At(arms, {"1", "arm"})->valuestring);
+    EXPECT_LT(1, At(arms, {"1", "low"})->valuedouble);
+    EXPECT_STREQ("ring/ll128", At(arms, {"2", "arm"})->valuestring);
+    EXPECT_GT(1, At(arms, {"2", "high"})->valuedouble);
 }
 
 TEST_F(Page, SaysWhichFileIsWrong)
@@ -256,15 +299,15 @@ TEST_F(Page, SaysWhichFileIsWrong)
         stp_page_sources sources;
         const char *expect;
     } cases[] = {
-        {{policy.c_str(), none, none, none, none, none, none},
+        {{{policy.c_str(), none, none, none, none, none}, none},
          "no measurements, expected those that the policy was made from"},
-        {{bad.c_str(), none, sweep.c_str(), none, none, none, none},
+        {{{bad.c_str(), none, sweep.c_str(), none, none, none}, none},
          "bad.conf:1:12: expected 8 to 10 fields"},
-        {{none, none, no_auto.c_str(), none, none, none, none},
+        {{{none, none, no_auto.c_str(), none, none, none}, none},
          "no_auto.csv: "},
-        {{none, none, none, none, sweep.c_str(), none, none},
+        {{{none, none, none, none, sweep.c_str(), none}, none},
          "sweep.csv: 0 of 9 rows are of iterations, expected all"},
-        {{none, none, "/nowhere/x.csv", none, none, none, none}, "x.csv: "},
+        {{{none, none, "/nowhere/x.csv", none, none, none}, none}, "x.csv: "},
     };
     for (const auto &c : cases)
         EXPECT_THAT(Make(c.sources), HasSubstr(c.expect));
@@ -298,12 +341,13 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
                                         &found, &err))
             << err.text;
         stp_page_found_sources(&found, &s);
-        EXPECT_EQ("s.conf", fs::path(s.policy).filename());
-        EXPECT_EQ("s.conf.overlap", fs::path(s.overlap_policy).filename());
-        EXPECT_EQ("s.sweep.csv", fs::path(s.sweep).filename());
-        EXPECT_EQ("s.verify.csv", fs::path(s.verify).filename());
-        EXPECT_EQ(nullptr, s.iterations);
-        EXPECT_EQ(nullptr, s.overlap_verify);
+        EXPECT_EQ("s.conf", fs::path(s.path[STP_PAGE_POLICY]).filename());
+        EXPECT_EQ("s.conf.overlap",
+                  fs::path(s.path[STP_PAGE_OVERLAP_POLICY]).filename());
+        EXPECT_EQ("s.sweep.csv", fs::path(s.path[STP_PAGE_SWEEP]).filename());
+        EXPECT_EQ("s.verify.csv", fs::path(s.path[STP_PAGE_VERIFY]).filename());
+        EXPECT_EQ(nullptr, s.path[STP_PAGE_ITERATIONS]);
+        EXPECT_EQ(nullptr, s.path[STP_PAGE_OVERLAP_VERIFY]);
     }
 }
 

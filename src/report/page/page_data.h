@@ -1,0 +1,73 @@
+/*
+ * page_data.h - the files that a page is made from, as rows of one size each
+ */
+#ifndef STP_PAGE_DATA_H
+#define STP_PAGE_DATA_H
+
+#include "analyse/iterations.h"
+#include "analyse/verify.h"
+#include "report/page/page.h"
+
+/* A policy file. */
+struct stp_page_policy {
+    const char *name; /* without its folder; NULL: none */
+    char *text;
+    size_t len;
+    struct stp_policy *rules;
+};
+
+/* A file of measurements: collectives are compared, training steps summed up.
+ */
+struct stp_page_set {
+    const char *name; /* without its folder; NULL: none */
+    struct stp_dataset data;
+    struct stp_comparisons comparisons;
+    struct stp_iteration_summary iterations;
+    struct stp_regime *regimes; /* in 'iterations' */
+    size_t n_regimes;
+};
+
+/* One size of a panel. */
+struct stp_page_row {
+    const struct stp_point *swept;       /* NULL: not in the sweep */
+    const struct stp_point *tried;       /* NULL: not in the verification */
+    const struct stp_point *point;       /* 'tried', or else 'swept' */
+    const struct stp_comparison *best;   /* the fastest arm of the sweep; NULL:
+                                            none is faster than AUTO */
+    const struct stp_comparison *policy; /* of 'point'; NULL: no rule matches,
+                                            or its arm was not measured */
+    enum stp_verdict verdict;
+    unsigned line; /* of the matching rule, from 1; 0: none */
+};
+
+/* Rows that differ in size alone, ascending. */
+struct stp_page_panel {
+    const struct stp_page_row *rows;
+    size_t n_rows;
+};
+
+struct stp_page_data {
+    const char *title;                               /* NULL: the usual one */
+    struct stp_page_policy policies[STP_PAGE_SWEEP]; /* by source, both */
+    struct stp_page_set sets[STP_PAGE_N_SOURCES];    /* from STP_PAGE_SWEEP */
+    struct stp_page_row *rows;                       /* by panel, then size */
+    size_t n_rows;
+    struct stp_page_panel *panels;
+    size_t n_panels;
+};
+
+/* Reads all files into *data_ret, which is to be freed even after a failure.
+ * It points into 'sources'. */
+enum stp_status stp_page_read(const struct stp_page_sources *sources,
+                              struct stp_page_data *data_ret,
+                              struct stp_error *err);
+void stp_page_free(struct stp_page_data *data);
+
+/* The first set that was read. */
+const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data);
+
+/* The gain of the policy at a row, which is 1 where it keeps NCCL's choice;
+ * false if its arm was not measured. */
+bool stp_page_gain(const struct stp_page_row *row, struct stp_gain *gain_ret);
+
+#endif /* STP_PAGE_DATA_H */

@@ -1,0 +1,308 @@
+#include "report/page/page_summary.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "report/charts/plot_parts.h"
+
+void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text + len, STP_PAGE_TEXT - len, fmt, args);
+    va_end(args);
+}
+
+/* ---- figures ---- */
+
+static void page_name_machine(const struct stp_page_set *set,
+                              char text[STP_PAGE_TEXT])
+{
+    unsigned min = UINT32_MAX, max = 0, nodes = 0;
+
+    for (size_t i = 0; i < set->data.n_rows; i++) {
+        const struct stp_measurement *m = &set->data.rows[i];
+
+        min = m->n_ranks < min ? m->n_ranks : min;
+        max = m->n_ranks > max ? m->n_ranks : max;
+        nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
+    }
+    if (min < max)
+        stp_page_say(text, "%u to ", min);
+    if (set->data.gpu[0] != '\0')
+        stp_page_say(text, "%u x %s", max, set->data.gpu);
+    else
+        stp_page_say(text, "%u rank%s", max, max == 1 ? "" : "s");
+    if (nodes > 1)
+        stp_page_say(text, " on %u nodes", nodes);
+    if (set->data.nccl[0] != '\0')
+        stp_page_say(text, " with NCCL %s", set->data.nccl);
+}
+
+static struct stp_page_extreme page_extreme(const struct stp_point *point,
+                                            const struct stp_gain *gain)
+{
+    return (struct stp_page_extreme){*gain, point->coll, point->n_bytes};
+}
+
+/* Keeps the largest gain at a size that was measured round by round. */
+static void page_keep_best(const struct stp_point *point,
+                           const struct stp_gain *gain,
+                           struct stp_page_summary *s)
+{
+    if (point->source <= STP_SOURCE_RECORDED && gain->gain > s->best.gain.gain)
+        s->best = page_extreme(point, gain);
+}
+
+/* Keeps the smallest gain; a loss within noise only as long as there is no
+ * other. */
+static void page_count_loss(const struct stp_page_row *row,
+                            const struct stp_gain *gain,
+                            struct stp_page_summary *s)
+{
+    bool slower = row->verdict == STP_VERDICT_SLOWER;
+    bool below = row->verdict == STP_VERDICT_UNSURE && gain->high < 1;
+
+    if ((slower && s->n_slower == 0) ||
+        ((slower || (below && s->n_slower == 0)) &&
+         gain->gain < s->worst.gain.gain))
+        s->worst = page_extreme(row->point, gain);
+    s->n_slower += slower;
+    s->n_below += below;
+}
+
+static void page_count_row(const struct stp_page_row *row,
+                           struct stp_page_summary *s)
+{
+    bool changed = row->verdict != STP_VERDICT_SAME;
+    struct stp_gain gain;
+
+    if (!stp_page_gain(row, &gain)) {
+        s->n_unknown++;
+        return;
+    }
+    s->n_changed += changed;
+    s->one_round |= changed && gain.n_pairs < 2;
+    s->mean_gain += changed ? log(gain.gain) : 0;
+    page_count_loss(row, &gain, s);
+    if (row->verdict != STP_VERDICT_FASTER)
+        return;
+    s->n_faster++;
+    page_keep_best(row->point, &gain, s);
+}
+
+/* Counts the fastest arm of a size, where there is no policy. */
+static void page_count_arm(const struct stp_page_row *row,
+                           struct stp_page_summary *s)
+{
+    if (row->best == NULL || !(row->best->gain.low > 1))
+        return;
+    s->n_faster++;
+    page_keep_best(row->swept, &row->best->gain, s);
+}
+
+void stp_page_sum_up(const struct stp_page_data *data,
+                     struct stp_page_summary *s)
+{
+    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
+    char machine[STP_PAGE_TEXT] = "";
+
+    *s = (struct stp_page_summary){
+        .tried = data->sets[STP_PAGE_VERIFY].name != NULL,
+        .n_sizes = data->n_rows,
+        .best.gain.gain = 1,
+        .worst.gain.gain = 1,
+    };
+    page_name_machine(stp_page_first_set(data), machine);
+    snprintf(s->machine, sizeof(s->machine), "%.127s", machine);
+    s->has_policy = rules != NULL || s->tried;
+    if (rules != NULL)
+        s->n_rules = stp_policy_size(rules);
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (s->has_policy)
+            page_count_row(&data->rows[i], s);
+        else
+            page_count_arm(&data->rows[i], s);
+    s->mean_gain = s->n_sizes > s->n_unknown
+                       ? exp(s->mean_gain / (double)(s->n_sizes - s->n_unknown))
+                       : 1;
+}
+
+/* ---- sentences ---- */
+
+static void page_say_changes(const struct stp_page_summary *s, char *text)
+{
+    char size[32];
+
+    if (s->best.gain.gain > 1) {
+        stp_size_text(s->best.n_bytes, size);
+        stp_page_say(
+            text,
+            "makes %s up to %.2fx as fast (at %s), changes %zu of %zu sizes",
+            stp_coll_name(s->best.coll), s->best.gain.gain, size, s->n_changed,
+            s->n_sizes);
+    } else if (s->n_changed > 0) {
+        stp_page_say(
+            text, "changes %zu of %zu sizes, is %s", s->n_changed, s->n_sizes,
+            s->n_faster > 0 ? "faster only at sizes that were not measured"
+                            : "significantly faster at none");
+    } else {
+        stp_page_say(text, "changes none of %zu sizes", s->n_sizes);
+    }
+}
+
+static void page_say_losses(const struct stp_page_summary *s, char *text)
+{
+    size_t n = s->n_slower > 0 ? s->n_slower : s->n_below;
+    char size[32];
+
+    stp_size_text(s->worst.n_bytes, size);
+    if (n > 0)
+        stp_page_say(
+            text,
+            ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
+            n, s->n_slower > 0 ? "" : ", but within the noise",
+            stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
+            1 / s->worst.gain.gain, size);
+    else if (s->one_round)
+        stp_page_say(text, "; one round has no confidence interval, so none of "
+                           "this is certain");
+    else if (s->n_changed > 0)
+        stp_page_say(text,
+                     ", and is slower nowhere within the 95 percent intervals");
+    if (s->n_unknown > 0)
+        stp_page_say(text,
+                     "; what it chooses at %zu further sizes was not measured",
+                     s->n_unknown);
+}
+
+static void page_say_arms(const struct stp_page_summary *s, char *text)
+{
+    char size[32];
+
+    stp_size_text(s->best.n_bytes, size);
+    if (s->n_sizes == 0)
+        stp_page_say(text, "On %s: training iterations, without a policy.",
+                     s->machine);
+    else if (!(s->best.gain.gain > 1))
+        stp_page_say(
+            text,
+            "On %s no arm is significantly faster than NCCL's own choice at "
+            "any of %zu sizes; there is no policy here.",
+            s->machine, s->n_sizes);
+    else
+        stp_page_say(
+            text,
+            "On %s some arm is faster than NCCL's own choice at %zu of %zu "
+            "sizes, by up to %.2fx (%s at %s); there is no policy here.",
+            s->machine, s->n_faster, s->n_sizes, s->best.gain.gain,
+            stp_coll_name(s->best.coll), size);
+}
+
+void stp_page_sentence(const struct stp_page_summary *s,
+                       char text[STP_PAGE_TEXT])
+{
+    text[0] = '\0';
+    if (!s->has_policy || s->n_sizes == 0) {
+        page_say_arms(s, text);
+        return;
+    }
+    stp_page_say(text, "On %s this policy ", s->machine);
+    if (s->n_rules == 0 && !s->tried) {
+        stp_page_say(text,
+                     "has no rule: NCCL's own choice stands at all %zu sizes.",
+                     s->n_sizes);
+        return;
+    }
+    page_say_changes(s, text);
+    page_say_losses(s, text);
+    stp_page_say(text, ".");
+}
+
+void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,
+                             struct stp_page_overlap *o)
+{
+    *o = (struct stp_page_overlap){.best = 1, .worst = 1};
+    for (size_t i = 0; i < iterations->n_settings; i++) {
+        const struct stp_iteration_setting *setting = &iterations->settings[i];
+
+        for (size_t a = 1; a < setting->n_arms; a++) {
+            const struct stp_gain *gain = &setting->arms[a].gain;
+
+            if (setting->arms[a].arm.kind != STP_ARM_PLUGIN)
+                continue;
+            o->n++;
+            o->n_faster += gain->low > 1;
+            if (gain->low > 1)
+                o->best = fmax(o->best, gain->gain);
+            if (!(gain->high < 1))
+                continue;
+            o->worst = fmin(o->worst, gain->gain);
+            if (1 - gain->gain > 2 * setting->noise)
+                o->n_slower++;
+            else
+                o->n_below++;
+        }
+    }
+}
+
+bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
+                               char text[STP_PAGE_TEXT])
+{
+    size_t n = o->n_slower > 0 ? o->n_slower : o->n_below;
+
+    text[0] = '\0';
+    if (o->n == 0)
+        return false;
+    stp_page_say(text, "With the overlap policy training steps are ");
+    if (o->n_faster > 0)
+        stp_page_say(text,
+                     "up to %.2fx as fast: %zu of %zu workloads are "
+                     "faster, ",
+                     o->best, o->n_faster, o->n);
+    else
+        stp_page_say(text, "significantly faster in none of %zu workloads, ",
+                     o->n);
+    if (n == 0)
+        stp_page_say(text, "and none is slower.");
+    else
+        stp_page_say(
+            text, "and %zu %s slower%s: at worst a step takes %.3fx as long.",
+            n, n == 1 ? "is" : "are",
+            o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
+    return true;
+}
+
+/* ---- sources ---- */
+
+const char *stp_page_source_sentence(const struct stp_page_set *sets, size_t n)
+{
+    static const char *const sentences[STP_N_SOURCES] = {
+        [STP_SOURCE_MEASURED] = "Times were measured live.",
+        [STP_SOURCE_RECORDED] =
+            "Times were recorded on that machine and are replayed: this is not "
+            "a live measurement.",
+        [STP_SOURCE_INTERPOLATED] =
+            "Times were recorded on that machine and are replayed, "
+            "interpolated between recorded sizes: this is not a live "
+            "measurement.",
+        [STP_SOURCE_SINGLE_PASS] =
+            "Times were recorded on that machine and are replayed; those "
+            "recorded in a single pass decide nothing: this is not a live "
+            "measurement.",
+        [STP_SOURCE_MODELLED] =
+            "Some of these times were not measured: NCCL's cost model "
+            "computed them.",
+    };
+    int worst = -1;
+
+    for (size_t s = 0; s < n; s++)
+        for (size_t i = 0; i < sets[s].data.n_rows; i++)
+            if ((int)sets[s].data.rows[i].source > worst)
+                worst = (int)sets[s].data.rows[i].source;
+    return worst >= 0 ? sentences[worst] : NULL;
+}

@@ -1,0 +1,26 @@
+/*
+ * page_template.h - fills an HTML template from JSON
+ *
+ * Tags of a template, a subset of Mustache:
+ *   {{name}}    the string or number as text, which is never markup
+ *   {{name:2}}  the number with two decimals
+ *   {{&name}}   the string as it is: markup, style or script
+ *   {{#name}}...{{/name}}  once for each element of a list, or else once if the
+ *               value is there; names are looked up in the element or value
+ * first
+ *   {{?name}}...{{/name}}  once if the value is there
+ *   {{^name}}...{{/name}}  once if it is not: absent, null, false or an empty
+ * list Names are looked up from the innermost object outwards.
+ */
+#ifndef STP_PAGE_TEMPLATE_H
+#define STP_PAGE_TEMPLATE_H
+
+#include <stdio.h>
+
+#include <cjson/cJSON.h>
+
+/* Writes the filled template to 'fp'.  Absent names leave nothing.  The
+ * template is part of the program: its tags must be complete. */
+void stp_page_fill(const char *html, const cJSON *values, FILE *fp);
+
+#endif /* STP_PAGE_TEMPLATE_H */
