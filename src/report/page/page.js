@@ -364,7 +364,7 @@ const drawSet = (parent, set) => {
   else
     for (const setting of set.settings)
       drawSteps(parent, setting.workload,
-        setting.arms.map(arm => [arm.arm, arm]), 140);
+        setting.arms.map(arm => [arm.arm, arm]), 160);
 };
 
 if (data.panels.length)

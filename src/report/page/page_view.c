@@ -273,7 +273,7 @@ static void view_rule(const struct stp_page_data *data,
     else if (e.n_same > 0)
         stp_page_say(text, "NCCL's own choice at every measured size");
     else if (e.n_changed == 0)
-        stp_page_say(text, "no size in its range was measured");
+        stp_page_say(text, "not measured at any size in its range");
     cJSON_AddStringToObject(rule, "evidence", text);
 }
 

@@ -268,8 +268,9 @@ TEST_F(Page, ShowsIterationsAndWhereAnotherArmHasTheShortestStep)
                 : 10 + m->round * 0.1;
     }
     const std::string rounds = Save("rounds.csv", &d);
-    const std::string page = Make(
-        {nullptr, nullptr, nullptr, nullptr, rounds.c_str(), nullptr, nullptr});
+    const std::string page =
+        Make({{nullptr, nullptr, nullptr, nullptr, rounds.c_str(), nullptr},
+              nullptr});
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9: training iterations, "
               "without a policy.\n",
