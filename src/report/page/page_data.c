@@ -28,14 +28,13 @@ static enum stp_status page_read_policy(const char *path,
                                         struct stp_page_policy *policy,
                                         struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
+    enum stp_status status;
+    size_t len;
 
     policy->name = stp_base_name(path);
-    status =
-        stp_read_file(path, STP_MAX_FILE, &policy->text, &policy->len, err);
+    status = stp_read_file(path, STP_MAX_FILE, &policy->text, &len, err);
     if (status == STP_OK)
-        status =
-            stp_policy_parse(policy->text, policy->len, &policy->rules, err);
+        status = stp_policy_parse(policy->text, len, &policy->rules, err);
     return status;
 }
 

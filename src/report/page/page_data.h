@@ -12,7 +12,6 @@
 struct stp_page_policy {
     const char *name; /* without its folder; NULL: none */
     char *text;
-    size_t len;
     struct stp_policy *rules;
 };
 

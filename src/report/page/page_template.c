@@ -15,9 +15,9 @@ struct template_scope {
 };
 
 struct template_tag {
-    char kind; /* '#', '?', '^', '/', '&' or, for text, 0 */
+    char kind; /* '#', '?', '^', '/', '&', '+' or, for text, 0 */
     char name[TAG_NAME];
-    int decimals; /* -1: as many as it takes */
+    char format[TAG_NAME]; /* after the colon */
     const char *begin;
     const char *end;
 };
@@ -32,12 +32,14 @@ static bool template_next_tag(const char *html, struct template_tag *tag)
     tag->begin = name;
     name += 2;
     tag->kind = '\0';
-    if (strchr("#?^/&", *name) != NULL)
+    if (strchr("#?^/&+", *name) != NULL)
         tag->kind = *name++;
     len = strcspn(name, ":}");
     snprintf(tag->name, sizeof(tag->name), "%.*s", (int)len, name);
-    tag->decimals = name[len] == ':' ? atoi(&name[len + 1]) : -1;
-    tag->end = strstr(name, "}}") + 2;
+    name += len + (name[len] == ':');
+    len = strcspn(name, "}");
+    snprintf(tag->format, sizeof(tag->format), "%.*s", (int)len, name);
+    tag->end = name + len + 2;
     return true;
 }
 
@@ -58,10 +60,23 @@ static void template_write_value(const struct template_tag *tag,
         fputs(value->valuestring, fp);
     else if (cJSON_IsString(value))
         stp_html_text(value->valuestring, fp);
-    else if (cJSON_IsNumber(value) && tag->decimals < 0)
-        fprintf(fp, "%.15g", value->valuedouble);
+    else if (cJSON_IsNumber(value) && tag->kind == '+')
+        fprintf(fp, "%.15g %s%s", value->valuedouble, tag->format,
+                value->valuedouble == 1 ? "" : "s");
+    else if (cJSON_IsNumber(value) && tag->format[0] != '\0')
+        fprintf(fp, tag->format[0] == '+' ? "%+.*f" : "%.*f", atoi(tag->format),
+                value->valuedouble);
     else if (cJSON_IsNumber(value))
-        fprintf(fp, "%.*f", tag->decimals, value->valuedouble);
+        fprintf(fp, "%.15g", value->valuedouble);
+}
+
+static bool template_is_there(const cJSON *value)
+{
+    if (cJSON_IsString(value))
+        return value->valuestring[0] != '\0';
+    if (cJSON_IsArray(value))
+        return value->child != NULL;
+    return value != NULL && !cJSON_IsNull(value) && !cJSON_IsFalse(value);
 }
 
 /* Fills 'html' up to the closing tag of its section, and returns what follows;
@@ -76,8 +91,7 @@ static const char *template_fill_section(const char *html,
 {
     const cJSON *value = template_find(scope, tag->name);
     bool is_list = cJSON_IsArray(value);
-    bool is_there = value != NULL && !cJSON_IsNull(value) &&
-                    !cJSON_IsFalse(value) && !(is_list && value->child == NULL);
+    bool is_there = template_is_there(value);
     struct template_scope inner = {value, scope};
 
     if (fp != NULL && is_there != (tag->kind == '^')) {
@@ -101,7 +115,7 @@ static const char *template_fill(const char *html,
         html = tag.end;
         if (tag.kind == '/')
             return html;
-        if (tag.kind != '\0' && tag.kind != '&')
+        if (tag.kind != '\0' && strchr("#?^", tag.kind) != NULL)
             html = template_fill_section(html, &tag, scope, fp);
         else if (fp != NULL)
             template_write_value(&tag, template_find(scope, tag.name), fp);

@@ -3,7 +3,8 @@
  *
  * Tags of a template, a subset of Mustache:
  *   {{name}}    the string or number as text, which is never markup
- *   {{name:2}}  the number with two decimals
+ *   {{name:2}}  the number with two decimals; {{name:+2}} always with a sign
+ *   {{+name:size}}  the number and the noun: "1 size", "2 sizes"
  *   {{&name}}   the string as it is: markup, style or script
  *   {{#name}}...{{/name}}  once for each element of a list, or else once if the
  *               value is there; names are looked up in the element or value

@@ -60,16 +60,17 @@ static void view_lead(cJSON *leads, const char *sentence, bool is_warning)
     cJSON_AddStringToObject(lead, "warn", is_warning ? " warn" : "");
 }
 
-/* Neither without a text nor with an empty one. */
-static void view_term(cJSON *list, const char *term, const char *text)
+static void view_note(cJSON *notes, const char *times,
+                      const struct stp_page_set *sets)
 {
-    cJSON *entry;
+    const char *sentence = stp_page_source_sentence(sets, 2);
+    cJSON *note;
 
-    if (text == NULL || text[0] == '\0')
+    if (sentence == NULL)
         return;
-    entry = stp_json_row(list);
-    cJSON_AddStringToObject(entry, "term", term);
-    cJSON_AddStringToObject(entry, "text", text);
+    note = stp_json_row(notes);
+    cJSON_AddStringToObject(note, "times", times);
+    cJSON_AddStringToObject(note, "text", sentence);
 }
 
 static void view_summary(const struct stp_page_data *data,
@@ -92,56 +93,23 @@ static void view_summary(const struct stp_page_data *data,
                             &overlap);
     if (stp_page_overlap_sentence(&overlap, sentence))
         view_lead(leads, sentence, overlap.n_slower > 0);
-    view_term(notes, "Collectives",
-              stp_page_source_sentence(&sets[STP_PAGE_SWEEP], 2));
-    view_term(notes, "Training steps",
-              stp_page_source_sentence(&sets[STP_PAGE_ITERATIONS], 2));
+    view_note(notes, "Collectives", &sets[STP_PAGE_SWEEP]);
+    view_note(notes, "Training steps", &sets[STP_PAGE_ITERATIONS]);
 }
 
-/* "steptune.sweep.csv: 1164 rows, 1068 recorded, 96 single_pass" */
-static void view_file(const struct stp_page_set *set, char text[STP_PAGE_TEXT])
+static void view_machine(const struct stp_page_data *data, cJSON *machine)
 {
-    text[0] = '\0';
-    if (set->name == NULL)
-        return;
-    stp_page_say(text, "%s: %zu rows", set->name, set->data.n_rows);
-    for (int source = 0; source < STP_N_SOURCES; source++) {
-        size_t n = 0;
-
-        for (size_t i = 0; i < set->data.n_rows; i++)
-            n += set->data.rows[i].source == (enum stp_source)source;
-        if (n > 0)
-            stp_page_say(text, ", %zu %s", n,
-                         stp_source_name((enum stp_source)source));
-    }
-}
-
-static void view_machine(const struct stp_page_data *data, cJSON *facts)
-{
-    static const char *const terms[STP_PAGE_N_SOURCES] = {
-        [STP_PAGE_SWEEP] = "Sweep of all arms",
-        [STP_PAGE_VERIFY] = "Verification of the policy",
-        [STP_PAGE_ITERATIONS] = "Training steps, all arms",
-        [STP_PAGE_OVERLAP_VERIFY] = "Verification of the overlap policy",
-    };
     const struct stp_dataset *first = &stp_page_first_set(data)->data;
     const struct stp_measurement *row = first->rows;
-    char ranks[64], type[64], text[STP_PAGE_TEXT];
 
-    snprintf(ranks, sizeof(ranks), "%u on %u node%s", row->n_ranks,
-             row->n_nodes, row->n_nodes == 1 ? "" : "s");
-    snprintf(type, sizeof(type), "%s, %s", stp_type_name(row->type),
-             stp_op_name(row->op));
-    view_term(facts, "Machine", first->machine);
-    view_term(facts, "GPU", first->gpu);
-    view_term(facts, "Ranks", ranks);
-    view_term(facts, "NCCL", first->nccl);
-    view_term(facts, "Transport", first->backend);
-    view_term(facts, "Data", type);
-    for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++) {
-        view_file(&data->sets[s], text);
-        view_term(facts, terms[s], text);
-    }
+    cJSON_AddStringToObject(machine, "name", first->machine);
+    cJSON_AddStringToObject(machine, "gpu", first->gpu);
+    cJSON_AddStringToObject(machine, "nccl", first->nccl);
+    cJSON_AddStringToObject(machine, "transport", first->backend);
+    cJSON_AddStringToObject(machine, "type", stp_type_name(row->type));
+    cJSON_AddStringToObject(machine, "op", stp_op_name(row->op));
+    stp_json_number(machine, "ranks", row->n_ranks);
+    stp_json_number(machine, "nodes", row->n_nodes);
 }
 
 static void view_policy(const struct stp_page_policy *policy, cJSON *policies)
@@ -157,50 +125,36 @@ static void view_policy(const struct stp_page_policy *policy, cJSON *policies)
 
 /* ---- rules ---- */
 
-static void view_range(const struct stp_range *range, char text[STP_PAGE_TEXT])
+/* Nothing for a range without ends. */
+static void view_range(cJSON *rule, const char *key,
+                       const struct stp_range *range)
 {
-    char from[32], to[32] = "no end";
+    char from[32], to[32] = "no end", text[80];
 
+    if (range->min == 0 && range->max == UINT64_MAX)
+        return;
     stp_size_name(range->min, from);
     if (range->max != UINT64_MAX)
         stp_size_name(range->max, to);
-    if (range->min > 0 || range->max != UINT64_MAX)
-        stp_page_say(text, "%s to %s", from, to);
-    else
-        stp_page_say(text, "any");
+    snprintf(text, sizeof(text), "%s to %s", from, to);
+    cJSON_AddStringToObject(rule, key, text);
 }
 
-/* "4 ranks, ", "2 to 4 ranks, " or nothing. */
-static void view_count(const struct stp_range *range, const char *of,
-                       char text[STP_PAGE_TEXT])
-{
-    if (range->min == range->max)
-        stp_page_say(text, "%" PRIu64 " %s%s, ", range->min, of,
-                     range->min == 1 ? "" : "s");
-    else if (range->max != UINT64_MAX)
-        stp_page_say(text, "%" PRIu64 " to %" PRIu64 " %ss, ", range->min,
-                     range->max, of);
-    else if (range->min > 1)
-        stp_page_say(text, "%" PRIu64 " %ss or more, ", range->min, of);
-}
-
-static void view_conditions(const struct stp_rule *r, cJSON *rule)
+/* "4 ranks", "2 to 4 ranks" or nothing. */
+static void view_count(cJSON *rule, const char *key,
+                       const struct stp_range *range, const char *noun)
 {
     char text[STP_PAGE_TEXT] = "";
 
-    view_range(&r->bytes, text);
-    cJSON_AddStringToObject(rule, "range", text);
-    text[0] = '\0';
-    if (r->bytes_per_rank.min > 0 || r->bytes_per_rank.max != UINT64_MAX) {
-        view_range(&r->bytes_per_rank, text);
-        stp_page_say(text, " per rank, ");
-    }
-    view_count(&r->nodes, "node", text);
-    view_count(&r->ranks, "rank", text);
-    if (r->chunk_bytes > 0)
-        stp_page_say(text, "chunks of %u bytes, ", r->chunk_bytes);
-    stp_page_say(text, "%s", r->gpu != NULL ? r->gpu : "any GPU");
-    cJSON_AddStringToObject(rule, "conditions", text);
+    if (range->min == range->max)
+        stp_page_say(text, "%" PRIu64 " %s%s", range->min, noun,
+                     range->min == 1 ? "" : "s");
+    else if (range->max != UINT64_MAX)
+        stp_page_say(text, "%" PRIu64 " to %" PRIu64 " %ss", range->min,
+                     range->max, noun);
+    else if (range->min > 1)
+        stp_page_say(text, "%" PRIu64 " %ss or more", range->min, noun);
+    cJSON_AddStringToObject(rule, key, text);
 }
 
 /* The sizes that a rule decides. */
@@ -258,23 +212,23 @@ static void view_rule(const struct stp_page_data *data,
     cJSON *rule = stp_json_row(rules);
     cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
     struct view_evidence e = view_collect_evidence(data, r->line, gains);
-    char text[STP_PAGE_TEXT] = "";
 
     stp_json_number(rule, "line", r->line);
     cJSON_AddStringToObject(rule, "collective", stp_coll_name(r->coll));
-    view_conditions(r, rule);
-    cJSON_AddStringToObject(rule, "from", e.from[0] != '\0' ? e.from : "-");
+    view_range(rule, "bytes", &r->bytes);
+    view_range(rule, "bytes_per_rank", &r->bytes_per_rank);
+    view_count(rule, "nodes", &r->nodes, "node");
+    view_count(rule, "ranks", &r->ranks, "rank");
+    stp_json_word(rule, "gpu", r->gpu);
+    if (r->chunk_bytes > 0)
+        stp_json_number(rule, "chunk_bytes", r->chunk_bytes);
+    cJSON_AddStringToObject(rule, "from", e.from);
     view_ran(rule, "to", r->algo, r->proto, r->n_channels);
-    if (e.n_changed > 0)
-        stp_page_say(text, "%.3f to %.3f at %zu size%s", e.low, e.high,
-                     e.n_changed, e.n_changed == 1 ? "" : "s");
-    if (e.n_changed > 0 && e.n_same > 0)
-        stp_page_say(text, ", NCCL's own choice at %zu", e.n_same);
-    else if (e.n_same > 0)
-        stp_page_say(text, "NCCL's own choice at every measured size");
-    else if (e.n_changed == 0)
-        stp_page_say(text, "not measured at any size in its range");
-    cJSON_AddStringToObject(rule, "evidence", text);
+    stp_json_number(rule, "low", e.low);
+    stp_json_number(rule, "high", e.high);
+    stp_json_number(rule, "n_changed", (double)e.n_changed);
+    if (e.n_same > 0)
+        stp_json_number(rule, "n_same", (double)e.n_same);
 }
 
 static void view_rules(const struct stp_page_data *data, cJSON *view)
@@ -283,13 +237,7 @@ static void view_rules(const struct stp_page_data *data, cJSON *view)
     size_t n = policy != NULL ? stp_policy_size(policy) : 0;
     cJSON *rules = cJSON_AddArrayToObject(view, "rules");
 
-    if (n == 0)
-        cJSON_AddStringToObject(
-            view, "no_rules",
-            policy == NULL
-                ? "This page was made without a policy file."
-                : "The policy has no rules: NCCL's own choice stands "
-                  "at every size.");
+    cJSON_AddBoolToObject(view, "no_policy", policy == NULL);
     for (size_t i = 0; i < n; i++)
         view_rule(data, stp_policy_rule(policy, i), rules);
 }
@@ -399,7 +347,6 @@ static void view_panel(const struct stp_page_data *data,
 
     view_panel_name(data, first, panel);
     stp_json_number(panel, "n_rows", (double)p->n_rows);
-    cJSON_AddStringToObject(panel, "plural", p->n_rows == 1 ? "" : "s");
     stp_json_number(panel, "bus_factor",
                     stp_bus_factor(first->coll, first->n_ranks));
     rows = cJSON_AddArrayToObject(panel, "rows");
@@ -465,15 +412,14 @@ static void view_regime(const struct stp_regime *r, cJSON *regimes)
     view_gain(regime, &r->gain);
 }
 
-static void view_steps(const struct stp_page_set *s, const char *heading,
-                       bool by_policy, cJSON *sets)
+static void view_steps(const struct stp_page_set *s, bool by_policy,
+                       cJSON *sets)
 {
     cJSON *set, *settings, *regimes;
 
     if (s->name == NULL)
         return;
     set = stp_json_row(sets);
-    cJSON_AddStringToObject(set, "heading", heading);
     cJSON_AddBoolToObject(set, "by_policy", by_policy);
     settings = cJSON_AddArrayToObject(set, "settings");
     for (size_t i = 0; i < s->iterations.n_settings; i++)
@@ -483,62 +429,85 @@ static void view_steps(const struct stp_page_set *s, const char *heading,
         view_regime(&s->regimes[i], regimes);
 }
 
-/* ---- method ---- */
+/* ---- files of measurements, and how they were measured ---- */
 
-static void view_steadiness(const struct stp_steadiness *s,
-                            char text[STP_PAGE_TEXT])
+/* The key 'min' only where the two differ. */
+static void view_span(cJSON *object, const char *min_key, const char *max_key,
+                      double min, double max)
 {
-    if (s->min_rounds < s->max_rounds)
-        stp_page_say(text, "%zu to ", s->min_rounds);
-    stp_page_say(text, "%zu round%s", s->max_rounds,
-                 s->max_rounds == 1 ? "" : "s");
-    if (s->max_rounds > 1)
-        stp_page_say(text,
-                     "; the standard deviation of AUTO between rounds is %.2f "
-                     "percent (worst size %.2f)",
-                     s->spread * 100, s->worst_spread * 100);
-    if (isfinite(s->drift))
-        stp_page_say(text,
-                     "; AUTO drifts by %+.2f percent from the first third of "
-                     "the rounds to the last (worst size %+.2f)",
-                     s->drift * 100, s->worst_drift * 100);
-    if (isfinite(s->resolved))
-        stp_page_say(text, "; gains of %.2f percent or more exceed the noise",
-                     s->resolved * 100);
-    stp_page_say(text, ".");
+    if (min < max)
+        stp_json_number(object, min_key, min);
+    stp_json_number(object, max_key, max);
 }
 
-static enum stp_status view_method(const struct stp_page_set *set,
-                                   cJSON *method, struct stp_error *err)
+/* Shares become percent. */
+static enum stp_status view_steadiness(const struct stp_comparisons *c,
+                                       cJSON *file, struct stp_error *err)
 {
     struct stp_steadiness s;
-    char text[STP_PAGE_TEXT] = "";
+    enum stp_status status = stp_steadiness_of(c, c, &s, err);
+
+    if (status != STP_OK)
+        return status;
+    view_span(file, "min_rounds", "max_rounds", (double)s.min_rounds,
+              (double)s.max_rounds);
+    if (s.max_rounds > 1) {
+        stp_json_number(file, "spread", s.spread * 100);
+        stp_json_number(file, "worst_spread", s.worst_spread * 100);
+    }
+    stp_json_number(file, "drift", s.drift * 100);
+    stp_json_number(file, "worst_drift", s.worst_drift * 100);
+    stp_json_number(file, "resolved", s.resolved * 100);
+    return STP_OK;
+}
+
+static void view_rows(const struct stp_dataset *data, cJSON *file)
+{
+    cJSON *sources = cJSON_AddArrayToObject(file, "sources");
     unsigned min = UINT32_MAX, max = 0;
-    enum stp_status status = STP_OK;
+    size_t n[STP_N_SOURCES] = {0};
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        min = data->rows[i].iters < min ? data->rows[i].iters : min;
+        max = data->rows[i].iters > max ? data->rows[i].iters : max;
+        n[data->rows[i].source]++;
+    }
+    view_span(file, "min_iters", "max_iters", min, max);
+    for (int s = 0; s < STP_N_SOURCES; s++)
+        if (n[s] > 0) {
+            cJSON *source = stp_json_row(sources);
+
+            stp_json_number(source, "n", (double)n[s]);
+            cJSON_AddStringToObject(source, "name",
+                                    stp_source_name((enum stp_source)s));
+        }
+}
+
+static enum stp_status view_file(const struct stp_page_data *data, int source,
+                                 cJSON *files, struct stp_error *err)
+{
+    static const char *const contents[STP_PAGE_N_SOURCES] = {
+        [STP_PAGE_SWEEP] = "Sweep of all arms",
+        [STP_PAGE_VERIFY] = "Verification of the policy",
+        [STP_PAGE_ITERATIONS] = "Training steps, all arms",
+        [STP_PAGE_OVERLAP_VERIFY] = "Verification of the overlap policy",
+    };
+    const struct stp_page_set *set = &data->sets[source];
+    const struct stp_iteration_summary *steps = &set->iterations;
+    cJSON *file;
 
     if (set->name == NULL)
         return STP_OK;
-    for (size_t i = 0; i < set->data.n_rows; i++) {
-        unsigned iters = set->data.rows[i].iters;
-
-        min = iters < min ? iters : min;
-        max = iters > max ? iters : max;
-    }
-    if (min < max)
-        stp_page_say(text, "%u to ", min);
-    stp_page_say(text, "%u iteration%s per arm and round; ", max,
-                 max == 1 ? "" : "s");
-    if (set->comparisons.n_points == 0)
-        stp_page_say(text, "%u rounds, %zu workloads.",
-                     set->iterations.settings[0].arms[0].n_rounds,
-                     set->iterations.n_settings);
-    else
-        status =
-            stp_steadiness_of(&set->comparisons, &set->comparisons, &s, err);
-    if (status == STP_OK && set->comparisons.n_points > 0)
-        view_steadiness(&s, text);
-    view_term(method, set->name, text);
-    return status;
+    file = stp_json_row(files);
+    cJSON_AddStringToObject(file, "contents", contents[source]);
+    cJSON_AddStringToObject(file, "file", set->name);
+    stp_json_number(file, "n_rows", (double)set->data.n_rows);
+    view_rows(&set->data, file);
+    if (set->comparisons.n_points > 0)
+        return view_steadiness(&set->comparisons, file, err);
+    stp_json_number(file, "max_rounds", steps->settings[0].arms[0].n_rounds);
+    stp_json_number(file, "n_workloads", (double)steps->n_settings);
+    return STP_OK;
 }
 
 /* ---- all of it ---- */
@@ -550,10 +519,8 @@ static void view_plots(const struct stp_page_data *data, cJSON *plots)
 
     for (size_t i = 0; i < data->n_panels; i++)
         view_panel(data, &data->panels[i], panels);
-    view_steps(&data->sets[STP_PAGE_ITERATIONS], "Training steps, arm by arm",
-               false, sets);
-    view_steps(&data->sets[STP_PAGE_OVERLAP_VERIFY],
-               "Training steps with the overlap policy", true, sets);
+    view_steps(&data->sets[STP_PAGE_ITERATIONS], false, sets);
+    view_steps(&data->sets[STP_PAGE_OVERLAP_VERIFY], true, sets);
 }
 
 enum stp_status stp_page_view(const struct stp_page_data *data,
@@ -562,18 +529,18 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
 {
     cJSON *view = cJSON_CreateObject();
     cJSON *policies = cJSON_AddArrayToObject(view, "policies");
-    cJSON *method = cJSON_AddArrayToObject(view, "method");
+    cJSON *files = cJSON_AddArrayToObject(view, "files");
     enum stp_status status = view != NULL ? STP_OK : stp_nomem(err);
 
     view_summary(data, summary, view);
-    view_machine(data, cJSON_AddArrayToObject(view, "facts"));
+    view_machine(data, cJSON_AddObjectToObject(view, "machine"));
     view_rules(data, view);
     view_plots(data, cJSON_AddObjectToObject(view, "plots"));
     for (int s = 0; s < STP_PAGE_SWEEP; s++)
         view_policy(&data->policies[s], policies);
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES && status == STP_OK;
          s++)
-        status = view_method(&data->sets[s], method, err);
+        status = view_file(data, s, files, err);
     if (status != STP_OK)
         cJSON_Delete(view);
     else

@@ -1,7 +1,6 @@
 // The page's text in HTML, its template and its sentences.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 extern "C" {
@@ -11,20 +10,17 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/written.h"
 
 namespace
 {
 
 std::string Escaped(const std::string &text)
 {
-    char *out = nullptr;
-    size_t size = 0;
-    FILE *fp = open_memstream(&out, &size);
-    stp_html_bytes(text.data(), text.size(), fp);
-    std::fclose(fp);
-    std::string s(out, size);
-    std::free(out);
-    return s;
+    return Written([&](FILE *fp) {
+        stp_html_bytes(text.data(), text.size(), fp);
+        return STP_OK;
+    });
 }
 
 TEST(Html, WhatAFileSaysIsNoMarkup)
@@ -60,15 +56,12 @@ TEST(Html, WhatAFileSaysIsNoMarkup)
 std::string Filled(const char *html, const char *json)
 {
     cJSON *values = cJSON_Parse(json);
-    char *out = nullptr;
-    size_t size = 0;
-    FILE *fp = open_memstream(&out, &size);
-    stp_page_fill(html, values, fp);
-    std::fclose(fp);
+    const std::string filled = Written([&](FILE *fp) {
+        stp_page_fill(html, values, fp);
+        return STP_OK;
+    });
     cJSON_Delete(values);
-    std::string s(out, size);
-    std::free(out);
-    return s;
+    return filled;
 }
 
 TEST(Template, IsFilled)
@@ -78,8 +71,11 @@ TEST(Template, IsFilled)
     } cases[] = {
         {"<p>{{a}}</p>", R"({"a": "<b>"})", "<p>&lt;b&gt;</p>"},
         {"{{&a}}", R"({"a": "<b>"})", "<b>"},
-        {"{{a}} {{a:2}}", R"({"a": 1.5})", "1.5 1.50"},
+        {"{{a}} {{a:2}} {{a:+1}}", R"({"a": 1.5})", "1.5 1.50 +1.5"},
         {"{{a}} {{a:0}}", R"({"a": 4294967296})", "4294967296 4294967296"},
+        {"{{+a:size}}, {{+b:size}}", R"({"a": 1, "b": 0})", "1 size, 0 sizes"},
+        {"{{^a}}empty{{/a}}{{?b}}zero{{/b}}", R"({"a": "", "b": 0})",
+         "emptyzero"},
         {"x{{a}}{{b}}y", R"({"b": null})", "xy"},
         {"{{#l}}[{{n}}]{{/l}}", R"({"l": [{"n": 1}, {"n": 2}]})", "[1][2]"},
         {"{{?l}}list{{/l}}", R"({"l": [{}, {}]})", "list"},
