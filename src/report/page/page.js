@@ -1,11 +1,11 @@
 'use strict';
-// Draws the plots of the page from the JSON in it.  All text becomes text
-// nodes: no data can become markup.
+// Draws the plots of the page from its JSON.  All text becomes text nodes, so
+// that no data can become markup.
 (() => {
 const data = JSON.parse(document.getElementById('data').textContent);
 const svgSpace = document.querySelector('svg').namespaceURI;
 
-// Adds an element to `parent`; what is inside an SVG is SVG, too.
+// Adds an element to `parent`; children of an SVG element are SVG as well.
 const add = (parent, tag, attributes = {}, text = '') => {
   const space = tag === 'svg' ? svgSpace : parent.namespaceURI;
   const element = document.createElementNS(space, tag);
@@ -111,8 +111,8 @@ const addLeftAxis = (svg, y, ticks, name) => {
 
 const sizesOf = row => Math.max(1, row.bytes);
 
-// The axis of a panel's sizes, and where the part of each row begins and ends:
-// what points at it is nearest to it.
+// The axis of a panel's sizes.  A row's column holds the places that are nearer
+// to its size than to any other.
 const sizeAxis = rows => {
   let [min, max] = [sizesOf(rows[0]), sizesOf(rows[rows.length - 1])];
   if (min === max)
@@ -129,7 +129,7 @@ const addSizes = (svg, x, bottom) => {
   add(svg, 'text', {x: RIGHT + 12, y: bottom + 19}, 'bytes');
 };
 
-// Below the plot: the text of the row that is pointed at.
+// Shows, below the plot, the text of the row that the pointer is at.
 const addReadout = ({figure, svg}, x, rows, bottom, textOf) => {
   const cursor = add(svg, 'path', {class: 'cursor'});
   const out = add(figure, 'p', {class: 'readout'},
@@ -250,7 +250,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
   const auto = row => row.auto.us;
   const policy = row => (row.policy || row.auto).us;
   const best = row => row.best_us;
-  // The axis fits these three; arms far off are cut.
+  // The axis fits these three curves; those of other arms may be clipped.
   const values = rows.flatMap(row => [auto, policy, best]
     .filter(us => us(row) > 0).map(us => valueOf(row, us(row))));
   const y = axisOf(Math.min(...values), Math.max(...values), bottom);
@@ -267,7 +267,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
 
   addSizes(plot.svg, x, bottom);
   addLeftAxis(plot.svg, y, y.ticks, digits);
-  // An SVG of its own cuts what is outside.
+  // A nested SVG clips the curves of slow arms.
   const inner = add(plot.svg, 'svg', {x: box[0], y: box[1], width: box[2],
     height: box[3], viewBox: box.join(' ')});
   for (const [, points] of arms)
@@ -355,7 +355,8 @@ const drawSteps = (parent, caption, lines, left) => {
   }
 };
 
-// Of the policy a line for each workload, else a figure for each workload.
+// Steps with the policy share a figure, with a line per workload; without it
+// each workload has a figure, with a line per arm.
 const drawSet = (parent, set) => {
   if (set.by_policy)
     drawSteps(parent, 'Step with the policy, a line per workload',

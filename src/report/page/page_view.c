@@ -125,7 +125,7 @@ static void view_policy(const struct stp_page_policy *policy, cJSON *policies)
 
 /* ---- rules ---- */
 
-/* Nothing for a range without ends. */
+/* Adds "2M to 19M"; a range without ends adds nothing. */
 static void view_range(cJSON *rule, const char *key,
                        const struct stp_range *range)
 {
@@ -270,7 +270,7 @@ static void view_panel_name(const struct stp_page_data *data,
     cJSON_AddStringToObject(panel, "name", name);
 }
 
-/* The time of what NCCL ran at a point. */
+/* Adds the arm that NCCL ran at a point, its time and its bus bandwidth. */
 static cJSON *view_time(cJSON *row, const char *key, const struct stp_point *p,
                         int algo, int proto, int n_channels, double us)
 {
@@ -284,7 +284,7 @@ static cJSON *view_time(cJSON *row, const char *key, const struct stp_point *p,
     return time;
 }
 
-/* The arms of the sweep, and the fastest of them. */
+/* Adds the times of the sweep's arms, and the fastest arm. */
 static void view_arms(const struct stp_page_row *r, cJSON *row)
 {
     cJSON *arms = cJSON_AddObjectToObject(row, "arms");
@@ -431,7 +431,7 @@ static void view_steps(const struct stp_page_set *s, bool by_policy,
 
 /* ---- files of measurements, and how they were measured ---- */
 
-/* The key 'min' only where the two differ. */
+/* Adds the minimum only if it differs from the maximum. */
 static void view_span(cJSON *object, const char *min_key, const char *max_key,
                       double min, double max)
 {
@@ -440,7 +440,7 @@ static void view_span(cJSON *object, const char *min_key, const char *max_key,
     stp_json_number(object, max_key, max);
 }
 
-/* Shares become percent. */
+/* Adds the steadiness of AUTO in percent. */
 static enum stp_status view_steadiness(const struct stp_comparisons *c,
                                        cJSON *file, struct stp_error *err)
 {
@@ -461,7 +461,7 @@ static enum stp_status view_steadiness(const struct stp_comparisons *c,
     return STP_OK;
 }
 
-static void view_rows(const struct stp_dataset *data, cJSON *file)
+static void view_counts(const struct stp_dataset *data, cJSON *file)
 {
     cJSON *sources = cJSON_AddArrayToObject(file, "sources");
     unsigned min = UINT32_MAX, max = 0;
@@ -502,7 +502,7 @@ static enum stp_status view_file(const struct stp_page_data *data, int source,
     cJSON_AddStringToObject(file, "contents", contents[source]);
     cJSON_AddStringToObject(file, "file", set->name);
     stp_json_number(file, "n_rows", (double)set->data.n_rows);
-    view_rows(&set->data, file);
+    view_counts(&set->data, file);
     if (set->comparisons.n_points > 0)
         return view_steadiness(&set->comparisons, file, err);
     stp_json_number(file, "max_rounds", steps->settings[0].arms[0].n_rounds);
