@@ -26,12 +26,13 @@ static const struct {
                                  ".overlap-verify.csv"},
 };
 
-static enum stp_status find_format(char path[STP_PAGE_PATH],
-                                   struct stp_error *err, const char *fmt, ...)
-    STP_PRINTF(3, 4);
+static enum stp_status page_find_format(char path[STP_PAGE_PATH],
+                                        struct stp_error *err, const char *fmt,
+                                        ...) STP_PRINTF(3, 4);
 
-static enum stp_status find_format(char path[STP_PAGE_PATH],
-                                   struct stp_error *err, const char *fmt, ...)
+static enum stp_status page_find_format(char path[STP_PAGE_PATH],
+                                        struct stp_error *err, const char *fmt,
+                                        ...)
 {
     va_list args;
     int len;
@@ -45,20 +46,20 @@ static enum stp_status find_format(char path[STP_PAGE_PATH],
     return STP_OK;
 }
 
-static enum stp_status find_add(struct stp_page_found *found,
-                                enum stp_page_source kind, const char *path,
-                                struct stp_error *err)
+static enum stp_status page_find_add(struct stp_page_found *found,
+                                     enum stp_page_source kind,
+                                     const char *path, struct stp_error *err)
 {
     if (found->path[kind][0] != '\0')
         return stp_fail(err, STP_ERR_SYNTAX,
                         "'%.80s' and '%.80s' are both %s, expected one",
                         found->path[kind], path, kinds[kind].content);
-    return find_format(found->path[kind], err, "%s", path);
+    return page_find_format(found->path[kind], err, "%s", path);
 }
 
 /* ---- a file ---- */
 
-static enum stp_page_source find_kind(const struct stp_dataset *data)
+static enum stp_page_source page_find_kind(const struct stp_dataset *data)
 {
     bool iterates = stp_dataset_n_iterations(data) > 0;
 
@@ -68,7 +69,7 @@ static enum stp_page_source find_kind(const struct stp_dataset *data)
     return iterates ? STP_PAGE_ITERATIONS : STP_PAGE_SWEEP;
 }
 
-static bool find_ends_in(const char *text, const char *end)
+static bool page_find_ends_in(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
 
@@ -77,13 +78,14 @@ static bool find_ends_in(const char *text, const char *end)
 
 /* Refuses a file that is neither a policy nor measurements, with the error of
  * what its name says that it is. */
-static enum stp_status find_refuse(const char *path,
-                                   const struct stp_error *policy,
-                                   const struct stp_error *measurements,
-                                   struct stp_error *err)
+static enum stp_status page_find_refuse(const char *path,
+                                        const struct stp_error *policy,
+                                        const struct stp_error *measurements,
+                                        struct stp_error *err)
 {
-    bool measured = find_ends_in(path, ".csv") || find_ends_in(path, ".json") ||
-                    find_ends_in(path, ".txt");
+    bool measured = page_find_ends_in(path, ".csv") ||
+                    page_find_ends_in(path, ".json") ||
+                    page_find_ends_in(path, ".txt");
     char text[STP_ERROR_TEXT];
 
     stp_error_string(measured ? measurements : policy, path, text,
@@ -91,10 +93,12 @@ static enum stp_status find_refuse(const char *path,
     return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
 }
 
-static enum stp_status find_add_file(struct stp_page_found *found,
-                                     const char *path, struct stp_error *err)
+static enum stp_status page_find_add_file(struct stp_page_found *found,
+                                          const char *path,
+                                          struct stp_error *err)
 {
-    bool overlap = find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix);
+    bool overlap =
+        page_find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix);
     struct stp_error as_policy, as_measurements;
     struct stp_dataset data = {0};
     struct stp_policy *policy;
@@ -105,15 +109,15 @@ static enum stp_status find_add_file(struct stp_page_found *found,
                         strerror(errno));
     if (stp_policy_load(path, &policy, &as_policy) == STP_OK) {
         stp_policy_free(policy);
-        return find_add(found,
-                        overlap ? STP_PAGE_OVERLAP_POLICY : STP_PAGE_POLICY,
-                        path, err);
+        return page_find_add(
+            found, overlap ? STP_PAGE_OVERLAP_POLICY : STP_PAGE_POLICY, path,
+            err);
     }
     status = stp_measurements_load_any(path, -1, &data, &as_measurements);
     if (status == STP_OK)
-        status = find_add(found, find_kind(&data), path, err);
+        status = page_find_add(found, page_find_kind(&data), path, err);
     else
-        status = find_refuse(path, &as_policy, &as_measurements, err);
+        status = page_find_refuse(path, &as_policy, &as_measurements, err);
     stp_dataset_free(&data);
     return status;
 }
@@ -121,9 +125,10 @@ static enum stp_status find_add_file(struct stp_page_found *found,
 /* ---- a folder ---- */
 
 /* The only file of the folder whose name ends in 'suffix'; "" for none. */
-static enum stp_status find_in_folder(const char *folder, const char *suffix,
-                                      char path[STP_PAGE_PATH],
-                                      struct stp_error *err)
+static enum stp_status page_find_in_folder(const char *folder,
+                                           const char *suffix,
+                                           char path[STP_PAGE_PATH],
+                                           struct stp_error *err)
 {
     DIR *dir = opendir(folder);
     enum stp_status status = STP_OK;
@@ -133,10 +138,10 @@ static enum stp_status find_in_folder(const char *folder, const char *suffix,
                         strerror(errno));
     path[0] = '\0';
     for (struct dirent *e; status == STP_OK && (e = readdir(dir)) != NULL;) {
-        if (!find_ends_in(e->d_name, suffix))
+        if (!page_find_ends_in(e->d_name, suffix))
             continue;
         if (path[0] == '\0')
-            status = find_format(path, err, "%s/%s", folder, e->d_name);
+            status = page_find_format(path, err, "%s/%s", folder, e->d_name);
         else
             status = stp_fail(err, STP_ERR_SYNTAX,
                               "the folder '%.120s' has several *%s, expected "
@@ -149,21 +154,22 @@ static enum stp_status find_in_folder(const char *folder, const char *suffix,
 
 /* Adds the policy of a folder, or its sweep if there is no policy: the other
  * files lie beside it. */
-static enum stp_status find_add_folder(struct stp_page_found *found,
-                                       const char *folder,
-                                       struct stp_error *err)
+static enum stp_status page_find_add_folder(struct stp_page_found *found,
+                                            const char *folder,
+                                            struct stp_error *err)
 {
     static const enum stp_page_source first[] = {STP_PAGE_POLICY,
                                                  STP_PAGE_SWEEP};
     char path[STP_PAGE_PATH];
-    enum stp_status status = find_format(path, err, "%s/rounds.csv", folder);
+    enum stp_status status =
+        page_find_format(path, err, "%s/rounds.csv", folder);
 
     if (status == STP_OK && access(path, F_OK) == 0)
-        return find_add_file(found, path, err);
+        return page_find_add_file(found, path, err);
     for (size_t i = 0; i < 2 && status == STP_OK; i++) {
-        status = find_in_folder(folder, kinds[first[i]].suffix, path, err);
+        status = page_find_in_folder(folder, kinds[first[i]].suffix, path, err);
         if (status == STP_OK && path[0] != '\0')
-            return find_add(found, first[i], path, err);
+            return page_find_add(found, first[i], path, err);
     }
     if (status != STP_OK)
         return status;
@@ -178,26 +184,27 @@ static enum stp_status find_add_folder(struct stp_page_found *found,
 
 /* The length of the policy's name without its extension, or else of the
  * sweep's; 0 if neither has a stem. */
-static size_t find_stem(const char *policy, const char *sweep)
+static size_t page_find_stem(const char *policy, const char *sweep)
 {
     const char *suffix = kinds[STP_PAGE_SWEEP].suffix;
     const char *slash = strrchr(policy, '/');
     const char *dot = strrchr(policy, '.');
 
     if (policy[0] == '\0')
-        return find_ends_in(sweep, suffix) ? strlen(sweep) - strlen(suffix) : 0;
+        return page_find_ends_in(sweep, suffix) ? strlen(sweep) - strlen(suffix)
+                                                : 0;
     return dot != NULL && dot > (slash != NULL ? slash + 1 : policy)
                ? (size_t)(dot - policy)
                : strlen(policy);
 }
 
-static enum stp_status find_add_beside(struct stp_page_found *found,
-                                       struct stp_error *err)
+static enum stp_status page_find_add_beside(struct stp_page_found *found,
+                                            struct stp_error *err)
 {
     const char *policy = found->path[STP_PAGE_POLICY];
     const char *sweep = found->path[STP_PAGE_SWEEP];
     const char *base = policy[0] != '\0' ? policy : sweep;
-    size_t stem = find_stem(policy, sweep);
+    size_t stem = page_find_stem(policy, sweep);
     enum stp_status status = STP_OK;
 
     for (int k = STP_PAGE_OVERLAP_POLICY;
@@ -205,8 +212,8 @@ static enum stp_status find_add_beside(struct stp_page_found *found,
         size_t len = k == STP_PAGE_OVERLAP_POLICY ? strlen(base) : stem;
         char path[STP_PAGE_PATH];
 
-        status =
-            find_format(path, err, "%.*s%s", (int)len, base, kinds[k].suffix);
+        status = page_find_format(path, err, "%.*s%s", (int)len, base,
+                                  kinds[k].suffix);
         if (status == STP_OK && found->path[k][0] == '\0' &&
             access(path, F_OK) == 0)
             memcpy(found->path[k], path, sizeof(path));
@@ -225,10 +232,10 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         struct stat st;
         bool is_folder = stat(paths[i], &st) == 0 && S_ISDIR(st.st_mode);
 
-        status = is_folder ? find_add_folder(found, paths[i], err)
-                           : find_add_file(found, paths[i], err);
+        status = is_folder ? page_find_add_folder(found, paths[i], err)
+                           : page_find_add_file(found, paths[i], err);
     }
-    return status == STP_OK ? find_add_beside(found, err) : status;
+    return status == STP_OK ? page_find_add_beside(found, err) : status;
 }
 
 void stp_page_found_sources(const struct stp_page_found *found,
