@@ -3,9 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static enum stp_status error_fill(struct stp_error *err,
-                                  enum stp_status status, unsigned line,
-                                  unsigned column, const char *fmt, va_list va)
+static enum stp_status error_fill(struct stp_error *err, enum stp_status status,
+                                  unsigned line, unsigned column,
+                                  const char *fmt, va_list va)
 {
     if (err == NULL)
         return status;
