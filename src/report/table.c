@@ -1,109 +1,256 @@
 #include "report/table.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef char cell[STP_TABLE_CELL];
+#include "core/names.h"
+#include "report/json.h"
+#include "report/words.h"
 
-struct stp_table {
-    size_t n_columns;
-    bool left[STP_TABLE_COLUMNS];
-    int width[STP_TABLE_COLUMNS];
-    cell *cells; /* headings first */
-    size_t n_cells;
-    size_t capacity;
-    bool lost;
-};
+/* ---- rows ---- */
 
-struct stp_table *stp_table_create(const char *headings)
+struct stp_table stp_table_begin(enum stp_table_format format)
 {
-    struct stp_table *t = calloc(1, sizeof(*t));
+    return (struct stp_table){.format = format};
+}
 
-    if (t == NULL)
-        return NULL;
-    t->n_columns = STP_TABLE_COLUMNS; /* until they are counted */
-    while (t->n_cells < STP_TABLE_COLUMNS) {
-        size_t len = strcspn(headings, "|");
+struct stp_table stp_table_array(cJSON *object, const char *key)
+{
+    return (struct stp_table){.format = STP_TABLE_JSON,
+                              .list = cJSON_AddArrayToObject(object, key)};
+}
 
-        t->left[t->n_cells] = *headings == '<';
-        if (*headings == '<')
-            stp_table_add(t, "%.*s", (int)len - 1, headings + 1);
-        else
-            stp_table_add(t, "%.*s", (int)len, headings);
-        if (headings[len] == '\0' || t->lost)
-            break;
-        headings += len + 1;
+struct stp_table stp_table_object(cJSON *object)
+{
+    return (struct stp_table){.format = STP_TABLE_JSON, .row = object};
+}
+
+struct stp_table stp_table_member(cJSON *object, const char *key)
+{
+    return stp_table_object(cJSON_AddObjectToObject(object, key));
+}
+
+cJSON *stp_table_row(struct stp_table *t)
+{
+    if (t->list != NULL)
+        t->row = stp_json_row(t->list);
+    t->is_first = t->n_columns == 0;
+    t->is_headings = false;
+    return t->row;
+}
+
+bool stp_table_headings(struct stp_table *t)
+{
+    t->is_first = t->is_headings =
+        t->format != STP_TABLE_JSON && t->n_columns == 0;
+    return t->is_first;
+}
+
+/* ---- cells ---- */
+
+static void table_put(struct stp_table *t, size_t at, const char *text)
+{
+    if (t->n_cells == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 128;
+        void *cells = realloc(t->cells, capacity * sizeof(*t->cells));
+
+        t->is_lost |= cells == NULL;
+        if (cells == NULL)
+            return;
+        t->cells = cells;
+        t->capacity = capacity;
     }
-    t->n_columns = t->n_cells > 0 ? t->n_cells : 1;
-    return t;
+    memmove(t->cells[at + 1], t->cells[at],
+            (t->n_cells++ - at) * sizeof(*t->cells));
+    snprintf(t->cells[at], sizeof(*t->cells), "%s", text);
 }
 
-static bool grow(struct stp_table *t)
+/* Adds a cell to the row, and to the first one its heading: a key of CSV or a
+ * heading with its alignment. */
+static void table_add(struct stp_table *t, const char *heading,
+                      const char *text)
 {
-    size_t capacity = t->capacity ? 2 * t->capacity : 256;
-    cell *cells = realloc(t->cells, capacity * sizeof(*cells));
+    bool is_left = t->format != STP_TABLE_CSV && *heading == '<';
 
-    if (cells == NULL)
-        return false;
-    t->cells = cells;
-    t->capacity = capacity;
-    return true;
+    if (t->is_first && t->n_columns == STP_TABLE_COLUMNS)
+        return;
+    if (t->is_first) {
+        t->is_left[t->n_columns] = is_left;
+        table_put(t, t->n_columns++, heading + is_left);
+    }
+    if (!t->is_headings)
+        table_put(t, t->n_cells, text);
 }
 
-void stp_table_add(struct stp_table *table, const char *fmt, ...)
+/* The name of the column in the table's format; NULL: the value is left out. */
+static const char *table_name(const struct stp_table *t, const char *key,
+                              const char *heading)
 {
-    size_t column = table->n_cells % table->n_columns;
-    int width;
+    return t->format >= STP_TABLE_CSV ? key : heading;
+}
+
+/* The text of an unknown value. */
+static const char *table_unknown(const struct stp_table *t)
+{
+    return t->format == STP_TABLE_CSV ? "" : "-";
+}
+
+void stp_table_word(struct stp_table *t, const char *key, const char *heading,
+                    const char *word)
+{
+    const char *name = table_name(t, key, heading);
+
+    if (name != NULL && t->format == STP_TABLE_JSON)
+        stp_json_word(t->row, name, word);
+    else if (name != NULL)
+        table_add(t, name, word != NULL ? word : table_unknown(t));
+}
+
+void stp_table_text(struct stp_table *t, const char *heading, const char *fmt,
+                    ...)
+{
+    char text[STP_TABLE_CELL];
     va_list va;
 
-    if (table->n_cells == table->capacity && !grow(table)) {
-        table->lost = true;
+    va_start(va, fmt);
+    vsnprintf(text, sizeof(text), fmt, va);
+    va_end(va);
+    stp_table_word(t, NULL, heading, text);
+}
+
+void stp_table_count(struct stp_table *t, const char *key, const char *heading,
+                     uint64_t n)
+{
+    const char *name = table_name(t, key, heading);
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRIu64, n);
+    if (name != NULL && t->format == STP_TABLE_JSON)
+        stp_json_number(t->row, name, (double)n);
+    else if (name != NULL)
+        table_add(t, name, text);
+}
+
+void stp_table_number(struct stp_table *t, const char *key, const char *heading,
+                      double value, int digits)
+{
+    const char *name = table_name(t, key, heading);
+    char text[STP_TABLE_CELL];
+
+    if (digits < 0)
+        snprintf(text, sizeof(text), "%.9g", value);
+    else
+        snprintf(text, sizeof(text), "%.*f", digits, value);
+    if (name != NULL && t->format == STP_TABLE_JSON)
+        stp_json_number(t->row, name, value);
+    else if (name != NULL)
+        table_add(t, name, isfinite(value) ? text : table_unknown(t));
+}
+
+void stp_table_flag(struct stp_table *t, const char *key, const char *heading,
+                    bool flag)
+{
+    if (t->format != STP_TABLE_JSON)
+        stp_table_text(t, heading, "%s", flag ? "yes" : "");
+    else if (key != NULL)
+        cJSON_AddBoolToObject(t->row, key, flag);
+}
+
+static void table_ran_csv(struct stp_table *t, const char *key, int algo,
+                          int proto, int n_channels)
+{
+    const char *const parts[] = {"algorithm", "protocol", "channels"};
+    char channels[16];
+    const char *const cells[] = {algo < 0 ? "" : stp_algo_name(algo),
+                                 algo < 0 ? "" : stp_proto_name(proto),
+                                 algo < 0 ? "" : channels};
+    char name[STP_TABLE_CELL];
+
+    snprintf(channels, sizeof(channels), "%d", n_channels);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(name, sizeof(name), "%s_%s", key, parts[i]);
+        table_add(t, name, cells[i]);
+    }
+}
+
+void stp_table_ran(struct stp_table *t, const char *key, const char *heading,
+                   int algo, int proto, int n_channels)
+{
+    const char *name = table_name(t, key, heading);
+    char ran[STP_RAN_NAME];
+
+    stp_ran_name(algo, proto, n_channels, ran);
+    if (name != NULL && t->format == STP_TABLE_JSON)
+        stp_json_pair(t->row, key, algo, proto, n_channels);
+    else if (name != NULL && t->format == STP_TABLE_CSV)
+        table_ran_csv(t, key, algo, proto, n_channels);
+    else if (name != NULL)
+        table_add(t, heading, ran);
+}
+
+void stp_table_gain(struct stp_table *t, const struct stp_gain *gain)
+{
+    char interval[STP_INTERVAL];
+
+    if (t->format == STP_TABLE_JSON) {
+        stp_json_gain(t->row, gain);
         return;
     }
-    va_start(va, fmt);
-    vsnprintf(table->cells[table->n_cells], STP_TABLE_CELL, fmt, va);
-    va_end(va);
-    width = (int)strlen(table->cells[table->n_cells]);
-    if (width > table->width[column])
-        table->width[column] = width;
-    table->n_cells++;
+    stp_interval_text(gain, interval);
+    stp_table_text(t, "gain", "%.3f", gain->gain);
+    stp_table_text(t, "95% interval", "%s", interval);
 }
 
-static void print_cell(const struct stp_table *t, size_t i, FILE *fp)
-{
-    size_t column = i % t->n_columns;
-    bool last = column + 1 == t->n_columns;
+/* ---- printing ---- */
 
-    if (t->left[column])
-        fprintf(fp, "%-*s", last ? 0 : t->width[column], t->cells[i]);
-    else
-        fprintf(fp, "%*s", t->width[column], t->cells[i]);
-    fputs(last ? "\n" : "  ", fp);
+static void table_print_line(const struct stp_table *t, size_t first,
+                             const int *width, FILE *fp)
+{
+    for (size_t c = 0; c < t->n_columns; c++) {
+        const char *cell = t->cells[first + c];
+        const bool is_last = c + 1 == t->n_columns;
+
+        if (t->format == STP_TABLE_CSV)
+            fprintf(fp, "%s%s", cell, is_last ? "\n" : ",");
+        else if (t->format == STP_TABLE_MARKDOWN)
+            fprintf(fp, "| %s %s", cell, is_last ? "|\n" : "");
+        else if (t->is_left[c])
+            fprintf(fp, "%-*s%s", is_last ? 0 : width[c], cell,
+                    is_last ? "\n" : "  ");
+        else
+            fprintf(fp, "%*s%s", width[c], cell, is_last ? "\n" : "  ");
+    }
 }
 
-bool stp_table_print(const struct stp_table *table, FILE *fp)
+enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
+                              struct stp_error *err)
 {
-    size_t n = table->n_cells - table->n_cells % table->n_columns;
+    const bool is_lost = t->is_lost;
+    int width[STP_TABLE_COLUMNS] = {0};
 
-    for (size_t i = 0; i < n; i++)
-        print_cell(table, i, fp);
-    return !table->lost;
+    for (size_t i = 0; i < t->n_cells; i++) {
+        int len = (int)strlen(t->cells[i]);
+
+        if (len > width[i % t->n_columns])
+            width[i % t->n_columns] = len;
+    }
+    for (size_t i = 0; !is_lost && i < t->n_cells; i += t->n_columns) {
+        table_print_line(t, i, width, fp);
+        if (i > 0 || t->format != STP_TABLE_MARKDOWN)
+            continue;
+        for (size_t c = 0; c < t->n_columns; c++)
+            fputs(t->is_left[c] ? "|---" : "|--:", fp);
+        fputs("|\n", fp);
+    }
+    stp_table_free(t);
+    return is_lost ? stp_nomem(err) : STP_OK;
 }
 
-void stp_table_free(struct stp_table *table)
+void stp_table_free(struct stp_table *t)
 {
-    if (table == NULL)
-        return;
-    free(table->cells);
-    free(table);
-}
-
-enum stp_status stp_table_finish(struct stp_table *table, FILE *fp,
-                                 struct stp_error *err)
-{
-    bool whole = table != NULL && stp_table_print(table, fp);
-
-    stp_table_free(table);
-    return whole ? STP_OK : stp_nomem(err);
+    free(t->cells);
+    *t = (struct stp_table){.format = t->format};
 }

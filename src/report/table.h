@@ -1,36 +1,106 @@
 /*
- * table.h - tables of text with aligned columns
+ * table.h - results, described once, as text, Markdown, CSV and JSON
+ *
+ * The rows of a result go into a table value by value, each with its key in CSV
+ * and JSON and its heading in text and Markdown.  A value without a key or a
+ * heading (NULL) is left out there.  All rows have the same columns but in
+ * JSON.
  */
 #ifndef STP_TABLE_H
 #define STP_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
+#include <cjson/cJSON.h>
+
+#include "core/stats.h"
 #include "core/status.h"
 
-enum { STP_TABLE_COLUMNS = 16, STP_TABLE_CELL = 80 };
+enum { STP_TABLE_COLUMNS = 48, STP_TABLE_CELL = 112 };
 
-struct stp_table; /* opaque */
+enum stp_table_format {
+    STP_TABLE_TEXT, /* aligned columns, two spaces between them */
+    STP_TABLE_MARKDOWN,
+    STP_TABLE_CSV,
+    STP_TABLE_JSON,
+};
 
-/* A table with these column headings, at most STP_TABLE_COLUMNS, separated by
- * '|'; a heading that begins with '<' is left-aligned, the others right.  NULL
- * without memory. */
-struct stp_table *stp_table_create(const char *headings);
+struct stp_table {
+    enum stp_table_format format;
+    cJSON *list; /* of JSON */
+    cJSON *row;
+    char (*cells)[STP_TABLE_CELL]; /* of other formats: headings, then rows */
+    size_t n_cells;
+    size_t capacity;
+    size_t n_columns;
+    bool is_left[STP_TABLE_COLUMNS];
+    bool is_first;    /* the row gives the headings, too */
+    bool is_headings; /* and is none */
+    bool is_lost;     /* for want of memory */
+};
 
-/* Sets the next cell, row by row; longer text is cut. */
-void stp_table_add(struct stp_table *table, const char *fmt, ...)
-    STP_PRINTF(2, 3);
+/* An empty table of another format than JSON, for stp_table_end(). */
+struct stp_table stp_table_begin(enum stp_table_format format);
 
-/* Prints headings and rows, two spaces between columns, none behind the
- * last.  False if some cell was lost for want of memory. */
-bool stp_table_print(const struct stp_table *table, FILE *fp);
+/* JSON, which needs no end: rows for a new array of 'object'; one row, which is
+ * a new object of 'object'; one row, which is 'object'. */
+struct stp_table stp_table_array(cJSON *object, const char *key);
+struct stp_table stp_table_member(cJSON *object, const char *key);
+struct stp_table stp_table_object(cJSON *object);
+
+/* Begins a row.  Returns its JSON object, to which more may be added; NULL in
+ * other formats. */
+cJSON *stp_table_row(struct stp_table *table);
+
+/* For a table that may have no rows: begins one that is not printed, but gives
+ * the headings.  False if there is no need to. */
+bool stp_table_headings(struct stp_table *table);
+
+/*
+ * Add a value to the row.  A heading that begins with '<' is left-aligned. What
+ * is unknown is null in JSON, empty in CSV and "-" elsewhere.  Cells longer
+ * than STP_TABLE_CELL are cut.
+ */
+
+/* A word; NULL: unknown. */
+void stp_table_word(struct stp_table *table, const char *key,
+                    const char *heading, const char *word);
+
+/* A whole number. */
+void stp_table_count(struct stp_table *table, const char *key,
+                     const char *heading, uint64_t n);
+
+/* A number with so many digits after the point, STP_TABLE_SHORT: as many as it
+ * takes, up to 9; not finite: unknown. */
+enum { STP_TABLE_SHORT = -1 };
+void stp_table_number(struct stp_table *table, const char *key,
+                      const char *heading, double value, int digits);
+
+/* true or false in JSON, "yes" or nothing in text; left out in CSV. */
+void stp_table_flag(struct stp_table *table, const char *key,
+                    const char *heading, bool flag);
+
+/* An algorithm, a protocol and channels, such as "ring/ll128/16"; a negative
+ * algorithm: unknown.  An object in JSON; in CSV three columns, whose names
+ * begin with the key. */
+void stp_table_ran(struct stp_table *table, const char *key,
+                   const char *heading, int algo, int proto, int n_channels);
+
+/* A gain and its interval under these headings; in JSON gain, gain_low,
+ * gain_high and rounds. */
+void stp_table_gain(struct stp_table *table, const struct stp_gain *gain);
+
+/* A cell of text and Markdown alone. */
+void stp_table_text(struct stp_table *table, const char *heading,
+                    const char *fmt, ...) STP_PRINTF(3, 4);
+
+/* Prints and frees the table.  STP_ERR_NOMEM if a cell was lost. */
+enum stp_status stp_table_end(struct stp_table *table, FILE *fp,
+                              struct stp_error *err);
 
 void stp_table_free(struct stp_table *table);
-
-/* Prints and frees 'table', NULL if memory ran out before: STP_ERR_NOMEM. */
-enum stp_status stp_table_finish(struct stp_table *table, FILE *fp,
-                                 struct stp_error *err);
 
 #endif /* STP_TABLE_H */

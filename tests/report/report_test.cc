@@ -3,9 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,6 +22,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/written.h"
 
 namespace
 {
@@ -436,40 +437,88 @@ TEST_F(PolicyFileTest, InPortableFormHasNvidiasEightColumns)
 
 // ---- tables ----
 
-TEST(Table, AlignsColumnsWithoutTrailingBlanks)
+// Two rows with what is known and what is not.
+void PutRows(stp_table *t)
 {
-    stp_table *t = stp_table_create("<name|us|<what");
-    for (const char *cell : {"a", "1.5", "x", "long name", "10.25", "yy"})
-        stp_table_add(t, "%s", cell);
-    char *text = nullptr;
-    size_t len = 0;
-    FILE *fp = open_memstream(&text, &len);
+    const stp_gain gain{1.25, 1, 1.5, 3};
 
-    EXPECT_TRUE(stp_table_print(t, fp));
-
-    fclose(fp);
-    EXPECT_STREQ("name          us  what\n"
-                 "a            1.5  x\n"
-                 "long name  10.25  yy\n",
-                 text);
-    free(text);
-    stp_table_free(t);
+    for (int unknown = 0; unknown < 2; unknown++) {
+        stp_table_row(t);
+        stp_table_word(t, "name", "<name", unknown ? nullptr : "long name");
+        stp_table_count(t, "n", nullptr, 7);
+        stp_table_number(t, "us", "us", unknown ? NAN : 10.25, 2);
+        stp_table_flag(t, "is", "<is", !unknown);
+        stp_table_gain(t, &gain);
+        stp_table_ran(t, "ran", "<ran", unknown ? -1 : NCCL_ALGO_RING,
+                      unknown ? -1 : NCCL_PROTO_LL128, unknown ? 0 : 4);
+    }
 }
 
-TEST(Table, CutsACellThatIsTooLong)
+std::string Print(stp_table_format format)
 {
-    stp_table *t = stp_table_create("<a");
-    stp_table_add(t, "%s", std::string(200, 'x').c_str());
-    char *text = nullptr;
-    size_t len = 0;
-    FILE *fp = open_memstream(&text, &len);
+    stp_table t = stp_table_begin(format);
 
-    stp_table_print(t, fp);
+    PutRows(&t);
+    return Written([&](FILE *fp) { return stp_table_end(&t, fp, nullptr); });
+}
 
-    fclose(fp);
-    EXPECT_EQ("a\n" + std::string(STP_TABLE_CELL - 1, 'x') + "\n", text);
-    free(text);
-    stp_table_free(t);
+TEST(Table, AlignsColumnsWithoutTrailingBlanks)
+{
+    EXPECT_EQ("name          us  is    gain    95% interval  ran\n"
+              "long name  10.25  yes  1.250  1.000 to 1.500  ring/ll128/4\n"
+              "-              -       1.250  1.000 to 1.500  -\n",
+              Print(STP_TABLE_TEXT));
+}
+
+TEST(Table, IsMarkdown)
+{
+    EXPECT_THAT(
+        Print(STP_TABLE_MARKDOWN),
+        testing::StartsWith("| name | us | is | gain | 95% interval | ran |\n"
+                            "|---|--:|---|--:|--:|---|\n"
+                            "| long name | 10.25 | yes |"));
+}
+
+TEST(Table, IsCsvWithEmptyFieldsForTheUnknown)
+{
+    EXPECT_EQ("name,n,us,ran_algorithm,ran_protocol,ran_channels\n"
+              "long name,7,10.25,ring,ll128,4\n"
+              ",7,,,,\n",
+              Print(STP_TABLE_CSV));
+}
+
+TEST(Table, IsJsonWithNullForTheUnknown)
+{
+    cJSON *root = cJSON_CreateObject();
+    stp_table t = stp_table_array(root, "rows");
+
+    PutRows(&t);
+    char *text = cJSON_PrintUnformatted(root);
+
+    EXPECT_STREQ(
+        R"({"rows":[{"name":"long name","n":7,"us":10.25,"is":true,)"
+        R"("gain":1.25,"gain_low":1,"gain_high":1.5,"rounds":3,)"
+        R"("ran":{"algorithm":"ring","protocol":"ll128","channels":4}},)"
+        R"({"name":null,"n":7,"us":null,"is":false,)"
+        R"("gain":1.25,"gain_low":1,"gain_high":1.5,"rounds":3,)"
+        R"("ran":{"algorithm":null,"protocol":null,"channels":0}}]})",
+        text);
+    cJSON_free(text);
+    cJSON_Delete(root);
+}
+
+TEST(Table, HasHeadingsWithoutRowsAndCutsLongCells)
+{
+    stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    EXPECT_TRUE(stp_table_headings(&t));
+    stp_table_word(&t, nullptr, "<a", "left out");
+    EXPECT_FALSE(stp_table_headings(&t));
+    stp_table_row(&t);
+    stp_table_word(&t, nullptr, "<a", std::string(200, 'x').c_str());
+
+    EXPECT_EQ(
+        "a\n" + std::string(STP_TABLE_CELL - 1, 'x') + "\n",
+        Written([&](FILE *fp) { return stp_table_end(&t, fp, nullptr); }));
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include "report/folder.h"
 #include "report/file.h"
 #include "report/training/train_charts.h"
+#include "report/training/train_keys.h"
 #include "report/training/train_summary.h"
 
 static const char summary_name[] = "train_summary";

@@ -7,27 +7,30 @@
 #include "core/text.h"
 #include "report/file.h"
 #include "report/folder.h"
-#include "report/iterations/iteration_parts.h"
+#include "report/iterations/iteration_tables.h"
+#include "report/iterations/iteration_words.h"
 #include "report/measurements/measurements_csv.h"
 
 /* ---- one file ---- */
 
-/* What becomes a file: first in memory, so that what did not change is not
+/* The text of a file, first in memory: a file that has it already is not
  * written again. */
-struct text {
+struct iteration_text {
     FILE *fp;
     char *s;
     size_t len;
 };
 
-static enum stp_status begin(struct text *text, struct stp_error *err)
+static enum stp_status iteration_begin_file(struct iteration_text *text,
+                                            struct stp_error *err)
 {
     text->s = NULL;
     text->fp = open_memstream(&text->s, &text->len);
     return text->fp != NULL ? STP_OK : stp_nomem(err);
 }
 
-static bool is_file(const char *path, const struct text *text)
+static bool iteration_is_file(const char *path,
+                              const struct iteration_text *text)
 {
     char *old;
     size_t len;
@@ -40,13 +43,14 @@ static bool is_file(const char *path, const struct text *text)
     return same;
 }
 
-static enum stp_status put(const char *path, const struct text *text,
-                           struct stp_error *err)
+static enum stp_status iteration_put_file(const char *path,
+                                          const struct iteration_text *text,
+                                          struct stp_error *err)
 {
     struct stp_file file;
     enum stp_status status;
 
-    if (is_file(path, text))
+    if (iteration_is_file(path, text))
         return STP_OK;
     status = stp_file_begin(path, &file, err);
     if (status != STP_OK)
@@ -60,9 +64,10 @@ static enum stp_status put(const char *path, const struct text *text,
 }
 
 /* Unless 'status' says that it failed already, the text becomes a file. */
-static enum stp_status end(struct text *text, const char *folder,
-                           const char *name, enum stp_status status,
-                           struct stp_error *err)
+static enum stp_status iteration_end_file(struct iteration_text *text,
+                                          const char *folder, const char *name,
+                                          enum stp_status status,
+                                          struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];
     int len = snprintf(path, sizeof(path), "%s/%s", folder, name);
@@ -75,17 +80,17 @@ static enum stp_status end(struct text *text, const char *folder,
         status =
             stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
     if (status == STP_OK)
-        status = put(path, text, err);
+        status = iteration_put_file(path, text, err);
     free(text->s);
     return status;
 }
 
 /* ---- times ---- */
 
-static void times_name(const struct stp_iteration_report *report,
-                       const struct stp_iteration_setting *setting,
-                       const struct stp_iteration_arm *arm, char *name,
-                       size_t size)
+static void iteration_times_name(const struct stp_iteration_report *report,
+                                 const struct stp_iteration_setting *setting,
+                                 const struct stp_iteration_arm *arm,
+                                 char *name, size_t size)
 {
     bool several = stp_iteration_several(report);
     char setting_name[STP_SETTING_NAME] = "";
@@ -100,30 +105,32 @@ static void times_name(const struct stp_iteration_report *report,
              several ? "_" : "", arm_name);
 }
 
-static enum stp_status save_times(const struct stp_iteration_report *report,
-                                  const struct stp_iteration_setting *setting,
-                                  const struct stp_iteration_arm *arm,
-                                  const char *folder, struct stp_error *err)
+static enum stp_status
+iteration_save_times(const struct stp_iteration_report *report,
+                     const struct stp_iteration_setting *setting,
+                     const struct stp_iteration_arm *arm, const char *folder,
+                     struct stp_error *err)
 {
     struct stp_iteration_cursor at = {0};
     char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
-    struct text text;
+    struct iteration_text text;
     const double *us;
     size_t n;
-    enum stp_status status = begin(&text, err);
+    enum stp_status status = iteration_begin_file(&text, err);
 
     if (status != STP_OK)
         return status;
-    times_name(report, setting, arm, name, sizeof(name));
+    iteration_times_name(report, setting, arm, name, sizeof(name));
     while ((us = stp_iteration_next(report->iterations, setting, arm, &at,
                                     &n)) != NULL)
         for (size_t i = 0; i < n; i++)
             fprintf(text.fp, "%.6f\n", us[i] / 1000);
-    return end(&text, folder, name, STP_OK, err);
+    return iteration_end_file(&text, folder, name, STP_OK, err);
 }
 
-static enum stp_status save_all_times(const struct stp_iteration_report *report,
-                                      const char *folder, struct stp_error *err)
+static enum stp_status
+iteration_save_all_times(const struct stp_iteration_report *report,
+                         const char *folder, struct stp_error *err)
 {
     const struct stp_iteration_summary *all = report->summary;
     enum stp_status status = STP_OK;
@@ -132,15 +139,16 @@ static enum stp_status save_all_times(const struct stp_iteration_report *report,
         const struct stp_iteration_setting *s = &all->settings[i];
 
         for (size_t a = 0; a < s->n_arms && status == STP_OK; a++)
-            status = save_times(report, s, &s->arms[a], folder, err);
+            status = iteration_save_times(report, s, &s->arms[a], folder, err);
     }
     return status;
 }
 
 /* ---- the other files ---- */
 
-static enum stp_status write_rounds(const struct stp_iteration_report *report,
-                                    FILE *fp, struct stp_error *err)
+static enum stp_status
+iteration_write_rounds(const struct stp_iteration_report *report, FILE *fp,
+                       struct stp_error *err)
 {
     (void)err;
     stp_measurements_write(&report->iterations->data, report->made_by, fp);
@@ -153,7 +161,7 @@ static const struct {
                              FILE *fp, struct stp_error *err);
     bool of_regimes;
 } files[] = {
-    {"rounds.csv", write_rounds, false},
+    {"rounds.csv", iteration_write_rounds, false},
     {"summary.csv", stp_iteration_write_summary_csv, false},
     {"summary.md", stp_iteration_write_summary_md, false},
     {"summary.json", stp_print_iterations_json, false},
@@ -165,18 +173,19 @@ enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err)
 {
-    enum stp_status status = save_all_times(report, folder, err);
+    enum stp_status status = iteration_save_all_times(report, folder, err);
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && status == STP_OK;
          i++) {
-        struct text text;
+        struct iteration_text text;
 
         if (files[i].of_regimes && !report->looked_for_regimes)
             continue;
-        status = begin(&text, err);
+        status = iteration_begin_file(&text, err);
         if (status == STP_OK)
-            status = end(&text, folder, files[i].name,
-                         files[i].write(report, text.fp, err), err);
+            status =
+                iteration_end_file(&text, folder, files[i].name,
+                                   files[i].write(report, text.fp, err), err);
     }
     return status;
 }

@@ -10,7 +10,7 @@
 #include "report/iterations/iteration_files.h"
 
 /* All that is ever written into it, as fnmatch() has it. */
-static const char *const ours[] = {
+static const char *const iteration_ours[] = {
     "iteration_times_*.txt",
     "iteration_times_*.png",
     "iteration_times_*.svg",
@@ -24,15 +24,15 @@ static const char *const ours[] = {
     "regimes.md",
 };
 
-static enum stp_status cannot(struct stp_error *err, const char *what,
-                              const char *path)
+static enum stp_status iteration_cannot(struct stp_error *err,
+                                        const char *action, const char *path)
 {
-    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", action, path,
                     strerror(errno));
 }
 
 /* Makes it with those above it.  Fails as mkdir() does. */
-static bool make_folders(const char *path)
+static bool iteration_make_folders(const char *path)
 {
     char part[STP_FOLDER_PATH];
     struct stat st;
@@ -52,17 +52,18 @@ static bool make_folders(const char *path)
     return S_ISDIR(st.st_mode);
 }
 
-static bool is_ours(const char *name)
+static bool iteration_is_ours(const char *name)
 {
-    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-        if (fnmatch(ours[i], name, 0) == 0)
+    for (size_t i = 0; i < sizeof(iteration_ours) / sizeof(iteration_ours[0]);
+         i++)
+        if (fnmatch(iteration_ours[i], name, 0) == 0)
             return true;
     return false;
 }
 
 /* Removes one of our files, or says that it is there. */
-static enum stp_status meet(const char *folder, const char *name, bool replace,
-                            struct stp_error *err)
+static enum stp_status iteration_meet(const char *folder, const char *name,
+                                      bool replace, struct stp_error *err)
 {
     char path[STP_FOLDER_PATH + 256];
 
@@ -72,7 +73,7 @@ static enum stp_status meet(const char *folder, const char *name, bool replace,
                         "folder without, or --force, which replaces it",
                         folder, name);
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    return unlink(path) == 0 ? STP_OK : cannot(err, "remove", path);
+    return unlink(path) == 0 ? STP_OK : iteration_cannot(err, "remove", path);
 }
 
 enum stp_status stp_iteration_folder(const char *path, bool replace,
@@ -85,16 +86,16 @@ enum stp_status stp_iteration_folder(const char *path, bool replace,
     if (strlen(path) >= STP_FOLDER_PATH)
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         path);
-    if (!make_folders(path))
-        return cannot(err, "make the folder", path);
+    if (!iteration_make_folders(path))
+        return iteration_cannot(err, "make the folder", path);
     if (access(path, W_OK | X_OK) != 0)
-        return cannot(err, "write into the folder", path);
+        return iteration_cannot(err, "write into the folder", path);
     dir = opendir(path);
     if (dir == NULL)
-        return cannot(err, "read the folder", path);
+        return iteration_cannot(err, "read the folder", path);
     while (status == STP_OK && (entry = readdir(dir)) != NULL)
-        if (is_ours(entry->d_name))
-            status = meet(path, entry->d_name, replace, err);
+        if (iteration_is_ours(entry->d_name))
+            status = iteration_meet(path, entry->d_name, replace, err);
     closedir(dir);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "analyse/order.h"
 #include "report/charts/plot_parts.h"
 #include "report/folder.h"
-#include "report/iterations/iteration_parts.h"
+#include "report/iterations/iteration_times_plots.h"
 
 enum { LONG_TITLE = 100 }; /* that a picture's width is hardly enough for */
 

@@ -5,7 +5,7 @@
 
 #include "core/stats.h"
 #include "report/charts/plot_parts.h"
-#include "report/iterations/iteration_parts.h"
+#include "report/iterations/iteration_times_plots.h"
 
 enum {
     MIN_BINS = 20,

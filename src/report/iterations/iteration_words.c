@@ -1,13 +1,14 @@
-/* iteration_words.c - what settings are called, and what is said of them */
+/* iteration_words.c - names of settings, and sentences on them */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
+#include "analyse/order.h"
 #include "core/dtype.h"
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/plot_parts.h"
-#include "report/iterations/iteration_parts.h"
+#include "report/iterations/iteration_words.h"
 #include "report/words.h"
 
 bool stp_iteration_several(const struct stp_iteration_report *report)
@@ -16,14 +17,14 @@ bool stp_iteration_several(const struct stp_iteration_report *report)
 }
 
 /* What workloads have unless somebody asks for another. */
-static bool is_usual(int mode, int coll)
+static bool iteration_is_usual(int mode, int coll)
 {
     return coll ==
            (mode == STP_MODE_FSDP ? ncclFuncAllGather : ncclFuncAllReduce);
 }
 
 /* "8M_", "1536K_" or "1000_": the largest unit that leaves no part behind. */
-static void exact_size(uint64_t n_bytes, char text[32])
+static void iteration_exact_size(uint64_t n_bytes, char text[32])
 {
     static const char units[] = {'G', 'M', 'K'};
 
@@ -39,13 +40,14 @@ static void exact_size(uint64_t n_bytes, char text[32])
 }
 
 /* 'size' is "" or ends in "_". */
-static void name_setting(const struct stp_iteration_setting *setting,
-                         const char *size, char name[STP_SETTING_NAME])
+static void iteration_name_setting(const struct stp_iteration_setting *setting,
+                                   const char *size,
+                                   char name[STP_SETTING_NAME])
 {
     const struct stp_measurement *m = &setting->like;
     const struct stp_workload *w = &m->work;
     bool training = w->compute != STP_COMPUTE_GEMM;
-    bool usual = is_usual(w->mode, m->coll);
+    bool usual = iteration_is_usual(w->mode, m->coll);
     char product[48];
 
     if (w->ratio != 0)
@@ -64,18 +66,18 @@ void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
 {
     char size[32];
 
-    exact_size(setting->like.n_bytes, size);
-    name_setting(setting, size, name);
+    iteration_exact_size(setting->like.n_bytes, size);
+    iteration_name_setting(setting, size, name);
 }
 
 void stp_iteration_group_name(const struct stp_iteration_setting *setting,
                               char name[STP_SETTING_NAME])
 {
-    name_setting(setting, "", name);
+    iteration_name_setting(setting, "", name);
 }
 
 /* Of what type and operation, unless it is bf16 and sum. */
-static void data_text(const struct stp_measurement *m, char text[32])
+static void iteration_data_text(const struct stp_measurement *m, char text[32])
 {
     bool reduces = m->work.mode == STP_MODE_FSDP || stp_coll_reduces(m->coll);
     bool op = reduces && m->op != STP_OP_SUM;
@@ -94,7 +96,7 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
     char data[32];
     char product[48];
 
-    data_text(m, data);
+    iteration_data_text(m, data);
     if (w->ratio != 0)
         snprintf(product, sizeof(product), ", ratio %g", w->ratio);
     else
@@ -149,15 +151,16 @@ bool stp_iteration_interval(const struct stp_iteration_arm *arm,
 }
 
 /* The arms that are not NCCL's own choice, by how sure it is what they do. */
-struct counted {
+struct iteration_count {
     size_t n, n_slower, n_without; /* all, slower for sure, without interval */
     const struct stp_iteration_arm *best; /* that is faster for sure, or NULL */
     const struct stp_iteration_arm *next; /* of the largest gain, or NULL */
 };
 
-static struct counted count_arms(const struct stp_iteration_setting *s)
+static struct iteration_count
+iteration_count_arms(const struct stp_iteration_setting *s)
 {
-    struct counted c = {0};
+    struct iteration_count c = {0};
 
     for (size_t i = 0; i < s->n_arms; i++) {
         const struct stp_iteration_arm *arm = &s->arms[i];
@@ -178,7 +181,8 @@ static struct counted count_arms(const struct stp_iteration_setting *s)
     return c;
 }
 
-static void say_arms(const struct counted *c, char text[STP_ITERATION_TEXT])
+static void iteration_say_arms(const struct iteration_count *c,
+                               char text[STP_ITERATION_TEXT])
 {
     const struct stp_iteration_arm *arm = c->best != NULL ? c->best : c->next;
     char name[STP_ARM_NAME] = "";
@@ -216,11 +220,11 @@ static void say_arms(const struct counted *c, char text[STP_ITERATION_TEXT])
 void stp_iteration_verdict(const struct stp_iteration_setting *setting,
                            const char *between, char text[STP_ITERATION_TEXT])
 {
-    struct counted c = count_arms(setting);
+    struct iteration_count c = iteration_count_arms(setting);
     double percent = setting->resolution * 100;
     size_t len;
 
-    say_arms(&c, text);
+    iteration_say_arms(&c, text);
     if (!isfinite(percent))
         return;
     len = strlen(text);
@@ -246,4 +250,36 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
                  "not the one with the shortest iteration, by at least %g "
                  "percent.",
                  report->n_regimes, n, s, report->min_gain * 100);
+}
+
+/* ---- samples ---- */
+
+static bool iteration_has_row(const struct stp_measurement *row,
+                              const struct stp_iteration_setting *setting,
+                              const struct stp_iteration_arm *arm)
+{
+    const struct stp_measurement *like = &setting->like;
+
+    return row->n_bytes == like->n_bytes &&
+           stp_arm_equal(&row->arm, &arm->arm) &&
+           stp_order_kinds(row, like) == 0 &&
+           stp_workload_order(&row->work, &like->work) == 0;
+}
+
+const double *stp_iteration_next(const struct stp_iterations *iterations,
+                                 const struct stp_iteration_setting *setting,
+                                 const struct stp_iteration_arm *arm,
+                                 struct stp_iteration_cursor *at, size_t *n_ret)
+{
+    while (at->row < iterations->data.n_rows) {
+        const struct stp_measurement *row = &iterations->data.rows[at->row++];
+        const double *us = iterations->sample_us + at->sample;
+
+        at->sample += row->iters;
+        if (iteration_has_row(row, setting, arm)) {
+            *n_ret = row->iters;
+            return us;
+        }
+    }
+    return NULL;
 }

@@ -1,7 +1,6 @@
 #include "report/learning/learn.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/names.h"
 #include "report/charts/plot_parts.h"
@@ -9,78 +8,73 @@
 #include "report/table.h"
 #include "report/words.h"
 
-/* ---- text ---- */
+/* ---- learners ---- */
 
-static void add_row(struct stp_table *t, const char *name,
-                    const struct stp_learned *l)
+static void learn_put(const char *name, const struct stp_learned *l,
+                      struct stp_table *t)
 {
-    stp_table_add(t, "%s", name);
-    stp_table_add(t, "%zu", l->n_keys);
-    stp_table_add(t, "%.0f", l->settled_median);
-    stp_table_add(t, "%.0f", l->settled_p95);
-    stp_table_add(t, "%.0f", l->searched_median);
-    stp_table_add(t, "%.0f", l->searched_p95);
-    stp_table_add(t, "%+.2f", 100 * l->lost_first);
-    stp_table_add(t, "%+.2f", 100 * l->lost);
-    stp_table_add(t, "%zu of %zu", l->n_best, l->n_finals);
-    if (isfinite(l->final.high))
-        stp_table_add(t, "%.3f (%.3f-%.3f)", l->final.gain, l->final.low,
-                      l->final.high);
+    stp_table_word(t, "strategy", "<strategy", name);
+    stp_table_count(t, "keys", "keys", l->n_keys);
+    stp_table_number(t, "settled_median", "settled", l->settled_median, 0);
+    stp_table_number(t, "settled_p95", "p95", l->settled_p95, 0);
+    stp_table_number(t, "searched_median", "searched", l->searched_median, 0);
+    stp_table_number(t, "searched_p95", "p95", l->searched_p95, 0);
+    stp_table_number(t, "lost_first", NULL, l->lost_first, 4);
+    stp_table_text(t, "lost %", "%+.2f", 100 * l->lost_first);
+    stp_table_number(t, "lost", NULL, l->lost, 4);
+    stp_table_text(t, "all %", "%+.2f", 100 * l->lost);
+    stp_table_count(t, "best", NULL, l->n_best);
+    stp_table_count(t, "finals", NULL, l->n_finals);
+    stp_table_text(t, "within 1% of best", "%zu of %zu", l->n_best,
+                   l->n_finals);
+    if (t->format == STP_TABLE_JSON)
+        stp_table_gain(t, &l->final);
+    else if (isfinite(l->final.high))
+        stp_table_text(t, "final gain", "%.3f (%.3f-%.3f)", l->final.gain,
+                       l->final.low, l->final.high);
     else
-        stp_table_add(t, "%.3f", l->final.gain);
-    stp_table_add(t, "%u", l->n_worse);
+        stp_table_text(t, "final gain", "%.3f", l->final.gain);
+    stp_table_count(t, "worse", "worse than AUTO", l->n_worse);
+    stp_table_flag(t, "modelled", NULL, l->modelled);
 }
 
-static enum stp_status print_rows(const struct stp_learner *learners,
-                                  const struct stp_learned *learned, size_t n,
-                                  FILE *fp, struct stp_error *err)
+/* ---- messages ---- */
+
+static void learn_put_message(const struct stp_learned_key *key,
+                              struct stp_table *t)
 {
-    struct stp_table *t =
-        stp_table_create("<strategy|keys|settled|p95|searched|p95|lost %|all "
-                         "%|within 1% of best|final gain|"
-                         "worse than AUTO");
-
-    for (size_t i = 0; i < n && t != NULL; i++)
-        add_row(t, learners[i].name, &learned[i]);
-    return stp_table_finish(t, fp, err);
-}
-
-/* ---- text, of each kind of message ---- */
-
-/* A column for each plugin, as far as there is room. */
-static struct stp_table *create_kinds(const struct stp_learner *learners,
-                                      size_t n)
-{
-    char headings[STP_TABLE_COLUMNS * 48] = "<message|<best arm|over AUTO";
-    size_t len = strlen(headings);
-
-    for (size_t i = 0, column = 3; i < n && column < STP_TABLE_COLUMNS; i++)
-        if (learners[i].kind == STP_LEARNER_PLUGIN) {
-            len += (size_t)snprintf(headings + len, sizeof(headings) - len,
-                                    "|%.32s finds it", learners[i].name);
-            column++;
-        }
-    return stp_table_create(headings);
-}
-
-static void add_kind(struct stp_table *t, const struct stp_learner *learners,
-                     const struct stp_learned *learned, size_t n, size_t k)
-{
-    const struct stp_learned_key *key = &learned[0].keys[k];
     char size[32];
     char arm[STP_RAN_NAME];
 
     stp_size_name(key->n_bytes, size);
     stp_ran_name(key->best.algo, key->best.proto, key->best.n_channels, arm);
-    stp_table_add(t, "%s %s", stp_coll_name(key->coll), size);
-    stp_table_add(t, "%s", arm);
-    stp_table_add(t, "%.3fx", key->gain);
-    for (size_t i = 0; i < n; i++) {
+    stp_table_row(t);
+    stp_table_text(t, "<message", "%s %s", stp_coll_name(key->coll), size);
+    stp_table_word(t, "collective", NULL, stp_coll_name(key->coll));
+    stp_table_count(t, "bytes", NULL, key->n_bytes);
+    stp_table_word(t, "best_arm", "<best arm", arm);
+    stp_table_number(t, "over_auto", NULL, key->gain, 3);
+    stp_table_text(t, "over AUTO", "%.3fx", key->gain);
+    stp_table_count(t, "best", NULL, key->n_best);
+    stp_table_number(t, "searched_median", NULL, key->searched_median, 0);
+}
+
+/* A column a plugin, as far as there is room. */
+static void learn_put_plugins(const struct stp_learner *learners,
+                              const struct stp_learned *learned, size_t n,
+                              size_t key, struct stp_table *t)
+{
+    char heading[48];
+
+    for (size_t i = 0, left = 13; i < n && left > 0; i++) {
+        const struct stp_learned *l = &learned[i];
+
         if (learners[i].kind != STP_LEARNER_PLUGIN)
             continue;
-        stp_table_add(t, "%zu of %zu (%.0f)", learned[i].keys[k].n_best,
-                      learned[i].n_finals / learned[i].n_keys,
-                      learned[i].keys[k].searched_median);
+        snprintf(heading, sizeof(heading), "%.32s finds it", learners[i].name);
+        stp_table_text(t, heading, "%zu of %zu (%.0f)", l->keys[key].n_best,
+                       l->n_finals / l->n_keys, l->keys[key].searched_median);
+        left--;
     }
 }
 
@@ -88,54 +82,22 @@ enum stp_status stp_print_learned(const struct stp_learner *learners,
                                   const struct stp_learned *learned, size_t n,
                                   FILE *fp, struct stp_error *err)
 {
-    enum stp_status status = print_rows(learners, learned, n, fp, err);
-    struct stp_table *t;
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status;
 
+    for (size_t i = 0; i < n; i++) {
+        stp_table_row(&t);
+        learn_put(learners[i].name, &learned[i], &t);
+    }
+    status = stp_table_end(&t, fp, err);
     if (status != STP_OK || n == 0)
         return status;
-    t = create_kinds(learners, n);
-    for (size_t k = 0; k < learned[0].n_keys && t != NULL; k++)
-        add_kind(t, learners, learned, n, k);
+    for (size_t k = 0; k < learned[0].n_keys; k++) {
+        learn_put_message(&learned[0].keys[k], &t);
+        learn_put_plugins(learners, learned, n, k, &t);
+    }
     fputc('\n', fp);
-    return stp_table_finish(t, fp, err);
-}
-
-/* ---- JSON ---- */
-
-static void add_message(cJSON *row, const struct stp_learned_key *key)
-{
-    char arm[STP_RAN_NAME];
-
-    stp_ran_name(key->best.algo, key->best.proto, key->best.n_channels, arm);
-    stp_json_word(row, "collective", stp_coll_name(key->coll));
-    stp_json_number(row, "bytes", (double)key->n_bytes);
-    stp_json_word(row, "best_arm", arm);
-    stp_json_number(row, "over_auto", key->gain);
-    stp_json_number(row, "best", (double)key->n_best);
-    stp_json_number(row, "searched_median", key->searched_median);
-}
-
-static void add_learned(cJSON *row, const char *name,
-                        const struct stp_learned *l)
-{
-    cJSON *messages;
-
-    stp_json_word(row, "strategy", name);
-    stp_json_number(row, "keys", (double)l->n_keys);
-    stp_json_number(row, "settled_median", l->settled_median);
-    stp_json_number(row, "settled_p95", l->settled_p95);
-    stp_json_number(row, "searched_median", l->searched_median);
-    stp_json_number(row, "searched_p95", l->searched_p95);
-    stp_json_number(row, "lost_first", l->lost_first);
-    stp_json_number(row, "lost", l->lost);
-    stp_json_number(row, "best", (double)l->n_best);
-    stp_json_number(row, "finals", (double)l->n_finals);
-    stp_json_gain(row, &l->final);
-    stp_json_number(row, "worse", l->n_worse);
-    cJSON_AddBoolToObject(row, "modelled", l->modelled);
-    messages = cJSON_AddArrayToObject(row, "messages");
-    for (size_t k = 0; k < l->n_keys; k++)
-        add_message(stp_json_row(messages), &l->keys[k]);
+    return stp_table_end(&t, fp, err);
 }
 
 enum stp_status stp_print_learned_json(const struct stp_learn_job *job,
@@ -146,14 +108,21 @@ enum stp_status stp_print_learned_json(const struct stp_learn_job *job,
                                        struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON *rows;
+    struct stp_table rows;
 
     stp_json_word(root, "machine", machine);
     stp_json_number(root, "steps", (double)job->n_steps);
     stp_json_number(root, "seeds", job->n_seeds);
     stp_json_number(root, "compute_noise", job->compute_noise);
-    rows = cJSON_AddArrayToObject(root, "strategies");
-    for (size_t i = 0; i < n; i++)
-        add_learned(stp_json_row(rows), learners[i].name, &learned[i]);
+    rows = stp_table_array(root, "strategies");
+    for (size_t i = 0; i < n; i++) {
+        cJSON *row = stp_table_row(&rows);
+        struct stp_table messages;
+
+        learn_put(learners[i].name, &learned[i], &rows);
+        messages = stp_table_array(row, "messages");
+        for (size_t k = 0; k < learned[i].n_keys; k++)
+            learn_put_message(&learned[i].keys[k], &messages);
+    }
     return stp_json_finish(root, fp, err);
 }

@@ -6,7 +6,7 @@
 
 /* ---- names ---- */
 
-static const char *const verdicts[STP_N_LEARNING_VERDICTS] = {
+static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
     [STP_LEARNING_UNTRIED] = "never explored",
     [STP_LEARNING_TRYING] = "still trying",
     [STP_LEARNING_SETTLED] = "settled",
@@ -17,7 +17,7 @@ static const char *const verdicts[STP_N_LEARNING_VERDICTS] = {
 
 const char *stp_learning_verdict_name(enum stp_learning_verdict verdict)
 {
-    return verdicts[verdict];
+    return learning_verdicts[verdict];
 }
 
 /* ---- keys and arms ---- */
@@ -29,7 +29,7 @@ const char *stp_learning_verdict_name(enum stp_learning_verdict verdict)
     } while (0)
 
 /* Large communicators first. */
-static int order_keys(const void *pa, const void *pb)
+static int learning_order_keys(const void *pa, const void *pb)
 {
     const struct stp_learning_key *a = pa;
     const struct stp_learning_key *b = pb;
@@ -42,7 +42,8 @@ static int order_keys(const void *pa, const void *pb)
     return 0;
 }
 
-static struct stp_learning_key key_of(const struct stp_journal_line *line)
+static struct stp_learning_key
+learning_key_of(const struct stp_journal_line *line)
 {
     return (struct stp_learning_key){.n_nodes = line->n_nodes,
                                      .n_ranks = line->n_ranks,
@@ -54,16 +55,16 @@ const struct stp_learning_key *
 stp_learning_find(const struct stp_learning *learning,
                   const struct stp_journal_line *line)
 {
-    const struct stp_learning_key wanted = key_of(line);
+    const struct stp_learning_key wanted = learning_key_of(line);
 
     for (size_t i = 0; line->coll >= 0 && i < learning->n; i++)
-        if (order_keys(&learning->keys[i], &wanted) == 0)
+        if (learning_order_keys(&learning->keys[i], &wanted) == 0)
             return &learning->keys[i];
     return NULL;
 }
 
-static bool is_arm(const struct stp_bandit_arm *a,
-                   const struct stp_bandit_arm *b)
+static bool learning_is_arm(const struct stp_bandit_arm *a,
+                            const struct stp_bandit_arm *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels;
@@ -74,13 +75,13 @@ size_t stp_learning_find_arm(const struct stp_learning_key *key,
 {
     size_t i = 0;
 
-    while (i < key->n_arms && !is_arm(&key->arms[i].arm, arm))
+    while (i < key->n_arms && !learning_is_arm(&key->arms[i].arm, arm))
         i++;
     return i;
 }
 
-static void add_time(struct stp_learning_key *key,
-                     const struct stp_journal_line *line)
+static void learning_add_time(struct stp_learning_key *key,
+                              const struct stp_journal_line *line)
 {
     size_t i = stp_learning_find_arm(key, &line->arm);
     struct stp_learning_arm *arm = &key->arms[i];
@@ -96,26 +97,27 @@ static void add_time(struct stp_learning_key *key,
 
 /* ---- lines ---- */
 
-static struct stp_learning_gain gain_of(const struct stp_journal_line *line)
+static struct stp_learning_gain
+learning_gain_of(const struct stp_journal_line *line)
 {
     return (struct stp_learning_gain){line->gain, line->gain_low,
                                       line->gain_high};
 }
 
 /* A later line on the same has the last word. */
-static void take_verdict(struct stp_learning_key *key,
-                         const struct stp_journal_line *line,
-                         enum stp_learning_verdict verdict)
+static void learning_take_verdict(struct stp_learning_key *key,
+                                  const struct stp_journal_line *line,
+                                  enum stp_learning_verdict verdict)
 {
     key->verdict = verdict;
-    key->steps = gain_of(line);
+    key->steps = learning_gain_of(line);
     key->steps_needed = line->value;
 }
 
 /* It may settle with an arm whose steps were looked at, or with NCCL's own
  * choice for want of one that passed. */
-static void take_settled(struct stp_learning_key *key,
-                         const struct stp_journal_line *line)
+static void learning_take_settled(struct stp_learning_key *key,
+                                  const struct stp_journal_line *line)
 {
     bool is_own = line->arm.algo < 0;
     bool is_judged = key->verdict == STP_LEARNING_CONFIRMED
@@ -125,15 +127,15 @@ static void take_settled(struct stp_learning_key *key,
 
     key->is_settled = true;
     key->with = line->arm;
-    key->gain = gain_of(line);
+    key->gain = learning_gain_of(line);
     if (is_judged)
         return;
     key->verdict = STP_LEARNING_SETTLED;
     key->steps = (struct stp_learning_gain){0};
 }
 
-static void take_line(struct stp_learning_key *key,
-                      const struct stp_journal_line *line)
+static void learning_take_line(struct stp_learning_key *key,
+                               const struct stp_journal_line *line)
 {
     switch (line->kind) {
     case STP_LEARN_TRIAL:
@@ -146,26 +148,27 @@ static void take_line(struct stp_learning_key *key,
             key->verdict = STP_LEARNING_TRYING;
         break;
     case STP_LEARN_REWARD:
-        add_time(key, line);
+        learning_add_time(key, line);
         break;
     case STP_LEARN_SETTLED:
-        take_settled(key, line);
+        learning_take_settled(key, line);
         break;
     case STP_LEARN_CONFIRMED:
-        take_verdict(key, line, STP_LEARNING_CONFIRMED);
+        learning_take_verdict(key, line, STP_LEARNING_CONFIRMED);
         break;
     case STP_LEARN_LONGER:
-        take_verdict(key, line, STP_LEARNING_LONGER);
+        learning_take_verdict(key, line, STP_LEARNING_LONGER);
         break;
     case STP_LEARN_NOISY:
-        take_verdict(key, line, STP_LEARNING_NOISY);
+        learning_take_verdict(key, line, STP_LEARNING_NOISY);
         break;
     default:
         break;
     }
 }
 
-static bool add_key(struct stp_learning *l, const struct stp_journal_line *line)
+static bool learning_add_key(struct stp_learning *l,
+                             const struct stp_journal_line *line)
 {
     struct stp_learning_key *more;
 
@@ -175,14 +178,14 @@ static bool add_key(struct stp_learning *l, const struct stp_journal_line *line)
     if (more == NULL)
         return false;
     l->keys = more;
-    more[l->n] = key_of(line);
+    more[l->n] = learning_key_of(line);
     more[l->n++].with.algo = -1;
     return true;
 }
 
 /* ---- steps ---- */
 
-static int order_comms(const void *pa, const void *pb)
+static int learning_order_comms(const void *pa, const void *pb)
 {
     const uint64_t *a = pa;
     const uint64_t *b = pb;
@@ -191,7 +194,8 @@ static int order_comms(const void *pa, const void *pb)
 }
 
 /* Of the communicator that has the most. */
-static bool count_steps(const struct stp_journal_lines *lines, uint64_t *n_ret)
+static bool learning_count_steps(const struct stp_journal_lines *lines,
+                                 uint64_t *n_ret)
 {
     uint64_t *comms = calloc(lines->n + 1, sizeof(*comms));
     uint64_t most = 0;
@@ -202,7 +206,7 @@ static bool count_steps(const struct stp_journal_lines *lines, uint64_t *n_ret)
     for (size_t i = 0; i < lines->n; i++)
         if (lines->all[i].kind == STP_LEARN_STEPPED)
             comms[n++] = lines->all[i].comm;
-    qsort(comms, n, sizeof(*comms), order_comms);
+    qsort(comms, n, sizeof(*comms), learning_order_comms);
     for (size_t i = 0, first = 0; i < n; i++) {
         if (comms[i] != comms[first])
             first = i;
@@ -221,22 +225,22 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_error *err)
 {
     struct stp_learning l = {0};
-    bool ok = count_steps(lines, &l.n_steps);
+    bool ok = learning_count_steps(lines, &l.n_steps);
 
     for (size_t i = 0; ok && i < lines->n; i++)
-        ok = add_key(&l, &lines->all[i]);
+        ok = learning_add_key(&l, &lines->all[i]);
     if (!ok) {
         stp_learning_free(&l);
         return stp_nomem(err);
     }
     if (l.n > 0)
-        qsort(l.keys, l.n, sizeof(*l.keys), order_keys);
+        qsort(l.keys, l.n, sizeof(*l.keys), learning_order_keys);
     for (size_t i = 0; i < lines->n; i++) {
         const struct stp_learning_key *key =
             stp_learning_find(&l, &lines->all[i]);
 
         if (key != NULL)
-            take_line(&l.keys[key - l.keys], &lines->all[i]);
+            learning_take_line(&l.keys[key - l.keys], &lines->all[i]);
     }
     *learning_ret = l;
     return STP_OK;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,14 +17,9 @@
 
 /* ---- reading ---- */
 
-static enum stp_status no_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
 /* False if the file is no ledger. */
-static bool read_ledger(const char *dir, const char *name,
-                        struct stp_ledger *ledger)
+static bool ledgers_read(const char *dir, const char *name,
+                         struct stp_ledger *ledger)
 {
     char path[4096];
     int n = snprintf(path, sizeof(path), "%s/%s", dir, name);
@@ -38,23 +34,23 @@ static bool read_ledger(const char *dir, const char *name,
     return good;
 }
 
-static enum stp_status add_file(const char *dir, const char *name,
-                                struct stp_ledgers *ledgers,
-                                struct stp_error *err)
+static enum stp_status ledgers_add_file(const char *dir, const char *name,
+                                        struct stp_ledgers *ledgers,
+                                        struct stp_error *err)
 {
     struct stp_ledger *more =
         realloc(ledgers->all, (ledgers->n + 1) * sizeof(*more));
 
     if (more == NULL)
-        return no_memory(err);
+        return stp_nomem(err);
     ledgers->all = more;
-    if (read_ledger(dir, name, &more[ledgers->n]))
+    if (ledgers_read(dir, name, &more[ledgers->n]))
         ledgers->n++;
     return STP_OK;
 }
 
 /* Large communicators first; a folder lists its files in any order. */
-static int order_ledgers(const void *pa, const void *pb)
+static int ledgers_order(const void *pa, const void *pb)
 {
     const struct stp_ledger *a = pa;
     const struct stp_ledger *b = pb;
@@ -63,7 +59,7 @@ static int order_ledgers(const void *pa, const void *pb)
         return a->n_ranks > b->n_ranks ? -1 : 1;
     if (a->pid != b->pid)
         return a->pid < b->pid ? -1 : 1;
-    return strcmp(b->what, a->what); /* who learns before who follows */
+    return strcmp(b->what, a->what); /* a learner before its followers */
 }
 
 enum stp_status stp_ledgers_load(const char *dir,
@@ -80,14 +76,14 @@ enum stp_status stp_ledgers_load(const char *dir,
                         strerror(errno));
     while (status == STP_OK && (entry = readdir(folder)) != NULL)
         if (entry->d_name[0] != '.')
-            status = add_file(dir, entry->d_name, &ledgers, err);
+            status = ledgers_add_file(dir, entry->d_name, &ledgers, err);
     closedir(folder);
     if (status != STP_OK) {
         stp_ledgers_free(&ledgers);
         return status;
     }
     if (ledgers.n > 0)
-        qsort(ledgers.all, ledgers.n, sizeof(*ledgers.all), order_ledgers);
+        qsort(ledgers.all, ledgers.n, sizeof(*ledgers.all), ledgers_order);
     *ledgers_ret = ledgers;
     return STP_OK;
 }
@@ -101,13 +97,13 @@ void stp_ledgers_free(struct stp_ledgers *ledgers)
 /* ---- sums ---- */
 
 /* Entries of communicators of one size, put together. */
-struct sum {
+struct ledgers_sum {
     uint64_t n_ranks;
     struct stp_ledger_entry entry;
 };
 
-struct sums {
-    struct sum *all;
+struct ledgers_sums {
+    struct ledgers_sum *all;
     size_t n;
 };
 
@@ -117,10 +113,10 @@ struct sums {
             return (x) < (y) ? -1 : 1;                                         \
     } while (0)
 
-static int order_sums(const void *pa, const void *pb)
+static int ledgers_order_sums(const void *pa, const void *pb)
 {
-    const struct sum *a = pa;
-    const struct sum *b = pb;
+    const struct ledgers_sum *a = pa;
+    const struct ledgers_sum *b = pb;
 
     ORDER(b->n_ranks, a->n_ranks);
     ORDER(a->entry.coll, b->entry.coll);
@@ -133,15 +129,15 @@ static int order_sums(const void *pa, const void *pb)
     return 0;
 }
 
-static void merge(struct sums *sums)
+static void ledgers_merge(struct ledgers_sums *sums)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < sums->n; i++) {
-        struct sum *last = kept > 0 ? &sums->all[kept - 1] : NULL;
+        struct ledgers_sum *last = kept > 0 ? &sums->all[kept - 1] : NULL;
         const struct stp_ledger_entry *e = &sums->all[i].entry;
 
-        if (last == NULL || order_sums(last, &sums->all[i]) != 0) {
+        if (last == NULL || ledgers_order_sums(last, &sums->all[i]) != 0) {
             sums->all[kept++] = sums->all[i];
             continue;
         }
@@ -154,7 +150,8 @@ static void merge(struct sums *sums)
     sums->n = kept;
 }
 
-static bool sum_up(const struct stp_ledgers *ledgers, struct sums *sums)
+static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
+                           struct ledgers_sums *sums)
 {
     sums->n = 0;
     sums->all = calloc(ledgers->n * STP_LEDGER_ENTRIES + 1, sizeof(*sums->all));
@@ -163,14 +160,14 @@ static bool sum_up(const struct stp_ledgers *ledgers, struct sums *sums)
     for (size_t i = 0; i < ledgers->n; i++)
         for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
             if (ledgers->all[i].entries[k].n_calls > 0)
-                sums->all[sums->n++] = (struct sum){ledgers->all[i].n_ranks,
-                                                    ledgers->all[i].entries[k]};
-    qsort(sums->all, sums->n, sizeof(*sums->all), order_sums);
-    merge(sums);
+                sums->all[sums->n++] = (struct ledgers_sum){
+                    ledgers->all[i].n_ranks, ledgers->all[i].entries[k]};
+    qsort(sums->all, sums->n, sizeof(*sums->all), ledgers_order_sums);
+    ledgers_merge(sums);
     return true;
 }
 
-static size_t count_processes(const struct stp_ledgers *ledgers)
+static size_t ledgers_count_processes(const struct stp_ledgers *ledgers)
 {
     size_t n = 0;
 
@@ -185,7 +182,7 @@ static size_t count_processes(const struct stp_ledgers *ledgers)
 }
 
 /* Whether an earlier ledger says the same of itself. */
-static bool is_repeated(const struct stp_ledgers *ledgers, size_t i)
+static bool ledgers_is_repeated(const struct stp_ledgers *ledgers, size_t i)
 {
     for (size_t k = 0; k < i; k++)
         if (strcmp(ledgers->all[k].what, ledgers->all[i].what) == 0 &&
@@ -196,7 +193,7 @@ static bool is_repeated(const struct stp_ledgers *ledgers, size_t i)
 
 /* ---- text ---- */
 
-static void print_state(const struct stp_ledgers *ledgers, FILE *fp)
+static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
 {
     if (ledgers->n == 0) {
         fprintf(fp,
@@ -206,10 +203,11 @@ static void print_state(const struct stp_ledgers *ledgers, FILE *fp)
         return;
     }
     fprintf(fp, "The plugin served %zu communicator%s in %zu process%s.\n",
-            ledgers->n, ledgers->n == 1 ? "" : "s", count_processes(ledgers),
-            count_processes(ledgers) == 1 ? "" : "es");
+            ledgers->n, ledgers->n == 1 ? "" : "s",
+            ledgers_count_processes(ledgers),
+            ledgers_count_processes(ledgers) == 1 ? "" : "es");
     for (size_t i = 0; i < ledgers->n; i++)
-        if (!is_repeated(ledgers, i))
+        if (!ledgers_is_repeated(ledgers, i))
             fprintf(fp, "%s%s\n",
                     ledgers->all[i].is_aside
                         ? "Stepped aside, NCCL tuned alone: "
@@ -217,40 +215,7 @@ static void print_state(const struct stp_ledgers *ledgers, FILE *fp)
                     ledgers->all[i].what);
 }
 
-static void add_choice(struct stp_table *t, const struct stp_ledger_entry *e,
-                       const char *policy)
-{
-    char name[STP_RAN_NAME];
-
-    if (e->algo < 0) {
-        stp_table_add(t, "NCCL's own");
-        stp_table_add(t, "-");
-        return;
-    }
-    stp_ran_name(e->algo, e->proto, e->n_channels, name);
-    stp_table_add(t, "%s", name);
-    if (e->line == 0) /* no line of a policy has that */
-        stp_table_add(t, "learned");
-    else
-        stp_table_add(t, "%s:%u",
-                      policy != NULL ? stp_base_name(policy) : "line",
-                      (unsigned)e->line);
-}
-
-static void add_sum(struct stp_table *t, const struct sum *sum,
-                    const char *policy)
-{
-    const struct stp_ledger_entry *e = &sum->entry;
-
-    stp_table_add(t, "%" PRIu64, sum->n_ranks);
-    stp_table_add(t, "%s", stp_coll_name(e->coll));
-    stp_table_add(t, "%" PRIu64, e->min_bytes);
-    stp_table_add(t, "%" PRIu64, e->max_bytes);
-    stp_table_add(t, "%" PRIu64, e->n_calls);
-    add_choice(t, e, policy);
-}
-
-static uint64_t count_lost(const struct stp_ledgers *ledgers)
+static uint64_t ledgers_count_lost(const struct stp_ledgers *ledgers)
 {
     uint64_t n = 0;
 
@@ -259,77 +224,72 @@ static uint64_t count_lost(const struct stp_ledgers *ledgers)
     return n;
 }
 
-static bool is_known(const struct stp_ledger_entry *e)
+static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
+                        struct stp_table *t)
 {
-    return e->coll >= 0 && e->coll < NCCL_NUM_TUNED_FUNCS &&
-           e->algo < NCCL_NUM_ALGORITHMS && e->proto < NCCL_NUM_PROTOCOLS;
+    const struct stp_ledger_entry *e = &sum->entry;
+    bool is_own = e->algo < 0;
+    bool has_line = !is_own && e->line != 0; /* or else it was learned */
+    const char *file = policy != NULL ? stp_base_name(policy) : "line";
+
+    stp_table_row(t);
+    stp_table_count(t, "nRanks", "ranks", sum->n_ranks);
+    stp_table_word(t, "collective", "<collective", stp_coll_name(e->coll));
+    stp_table_count(t, "min_bytes", "from bytes", e->min_bytes);
+    stp_table_count(t, "max_bytes", "to bytes", e->max_bytes);
+    stp_table_count(t, "calls", "calls", e->n_calls);
+    if (is_own) {
+        stp_table_word(t, "choice", NULL, NULL);
+        stp_table_word(t, NULL, "<choice", "NCCL's own");
+    } else {
+        stp_table_ran(t, "choice", "<choice", e->algo, e->proto, e->n_channels);
+    }
+    stp_table_number(t, "line", NULL, has_line ? e->line : NAN, 0);
+    stp_table_word(t, "by", NULL,
+                   is_own     ? "nccl"
+                   : has_line ? "policy"
+                              : "learned");
+    if (has_line)
+        stp_table_text(t, "<by", "%s:%u", file, (unsigned)e->line);
+    else
+        stp_table_word(t, NULL, "<by", is_own ? NULL : "learned");
+}
+
+/* Entries of an unknown collective, algorithm or protocol are left out. */
+static void ledgers_put_all(const struct ledgers_sums *sums, const char *policy,
+                            struct stp_table *t)
+{
+    for (size_t i = 0; i < sums->n; i++) {
+        const struct stp_ledger_entry *e = &sums->all[i].entry;
+
+        if (e->coll >= 0 && e->coll < NCCL_NUM_TUNED_FUNCS &&
+            e->algo < NCCL_NUM_ALGORITHMS && e->proto < NCCL_NUM_PROTOCOLS)
+            ledgers_put(&sums->all[i], policy, t);
+    }
 }
 
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const char *policy, FILE *fp,
                                   struct stp_error *err)
 {
-    struct sums sums;
-    struct stp_table *t;
-    enum stp_status status = STP_OK;
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    uint64_t n_lost = ledgers_count_lost(ledgers);
+    struct ledgers_sums sums;
+    enum stp_status status;
 
-    if (!sum_up(ledgers, &sums))
-        return no_memory(err);
-    print_state(ledgers, fp);
-    if (sums.n > 0) {
-        t = stp_table_create(
-            "ranks|<collective|from bytes|to bytes|calls|<choice|<by");
-        for (size_t i = 0; t != NULL && i < sums.n; i++)
-            if (is_known(&sums.all[i].entry))
-                add_sum(t, &sums.all[i], policy);
-        status = stp_table_finish(t, fp, err);
-    }
-    if (count_lost(ledgers) > 0)
+    if (!ledgers_sum_up(ledgers, &sums))
+        return stp_nomem(err);
+    ledgers_print_state(ledgers, fp);
+    ledgers_put_all(&sums, policy, &t);
+    status = stp_table_end(&t, fp, err);
+    if (n_lost > 0)
         fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
-                count_lost(ledgers));
+                n_lost);
     free(sums.all);
     return status;
 }
 
 /* ---- JSON ---- */
-
-static void add_row(cJSON *row, const struct sum *sum)
-{
-    const struct stp_ledger_entry *e = &sum->entry;
-
-    stp_json_number(row, "nRanks", (double)sum->n_ranks);
-    cJSON_AddStringToObject(row, "collective", stp_coll_name(e->coll));
-    stp_json_number(row, "min_bytes", (double)e->min_bytes);
-    stp_json_number(row, "max_bytes", (double)e->max_bytes);
-    stp_json_number(row, "calls", (double)e->n_calls);
-    if (e->algo < 0) {
-        cJSON_AddNullToObject(row, "choice");
-        cJSON_AddNullToObject(row, "line");
-        cJSON_AddStringToObject(row, "by", "nccl");
-        return;
-    }
-    stp_json_pair(row, "choice", e->algo, e->proto, e->n_channels);
-    if (e->line == 0)
-        cJSON_AddNullToObject(row, "line");
-    else
-        stp_json_number(row, "line", e->line);
-    cJSON_AddStringToObject(row, "by", e->line == 0 ? "learned" : "policy");
-}
-
-static void add_communicators(cJSON *root, const struct stp_ledgers *ledgers)
-{
-    cJSON *list = cJSON_AddArrayToObject(root, "communicators");
-
-    for (size_t i = 0; i < ledgers->n; i++) {
-        cJSON *row = stp_json_row(list);
-
-        stp_json_number(row, "pid", ledgers->all[i].pid);
-        stp_json_number(row, "nRanks", (double)ledgers->all[i].n_ranks);
-        stp_json_number(row, "nNodes", (double)ledgers->all[i].n_nodes);
-        cJSON_AddBoolToObject(row, "stepped_aside", ledgers->all[i].is_aside);
-        cJSON_AddStringToObject(row, "what", ledgers->all[i].what);
-    }
-}
 
 enum stp_status
 stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
@@ -338,21 +298,30 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                        struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
-    cJSON *rows;
-    struct sums sums;
+    struct stp_table t;
+    struct ledgers_sums sums;
 
-    if (!sum_up(ledgers, &sums)) {
+    if (!ledgers_sum_up(ledgers, &sums)) {
         cJSON_Delete(root);
-        return no_memory(err);
+        return stp_nomem(err);
     }
     stp_json_word(root, "policy", policy);
     cJSON_AddBoolToObject(root, "loaded", ledgers->n > 0);
-    add_communicators(root, ledgers);
-    rows = cJSON_AddArrayToObject(root, "decisions");
-    for (size_t i = 0; i < sums.n; i++)
-        if (is_known(&sums.all[i].entry))
-            add_row(stp_json_row(rows), &sums.all[i]);
-    stp_json_number(root, "calls_not_listed", (double)count_lost(ledgers));
+    t = stp_table_array(root, "communicators");
+    for (size_t i = 0; i < ledgers->n; i++) {
+        const struct stp_ledger *ledger = &ledgers->all[i];
+
+        stp_table_row(&t);
+        stp_table_count(&t, "pid", NULL, ledger->pid);
+        stp_table_count(&t, "nRanks", NULL, ledger->n_ranks);
+        stp_table_count(&t, "nNodes", NULL, ledger->n_nodes);
+        stp_table_flag(&t, "stepped_aside", NULL, ledger->is_aside);
+        stp_table_word(&t, "what", NULL, ledger->what);
+    }
+    t = stp_table_array(root, "decisions");
+    ledgers_put_all(&sums, policy, &t);
+    stp_json_number(root, "calls_not_listed",
+                    (double)ledgers_count_lost(ledgers));
     if (learning != NULL)
         stp_json_learning(root, learning, setting);
     free(sums.all);

@@ -10,7 +10,7 @@
 #include "core/names.h"
 #include "report/charts/plot_parts.h"
 #include "report/iterations/iteration_files.h"
-#include "report/iterations/iteration_parts.h"
+#include "report/iterations/iteration_words.h"
 #include "report/json.h"
 #include "report/words.h"
 

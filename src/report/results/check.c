@@ -2,14 +2,14 @@
 
 #include "report/json.h"
 
-static bool is_fixed(const struct stp_finding *f, bool fixed)
+static bool check_is_fixed(const struct stp_finding *f, bool fixed)
 {
     return fixed && f->fix != STP_FIX_NONE;
 }
 
-static const char *level_of(const struct stp_finding *f, bool fixed)
+static const char *check_level(const struct stp_finding *f, bool fixed)
 {
-    if (is_fixed(f, fixed))
+    if (check_is_fixed(f, fixed))
         return "fixed";
     return stp_check_is_warning(f->kind) ? "warning" : "note";
 }
@@ -22,7 +22,7 @@ struct stp_check_count stp_count_findings(const struct stp_findings *findings,
     for (size_t i = 0; i < findings->n; i++) {
         const struct stp_finding *f = &findings->at[i];
 
-        if (is_fixed(f, fixed))
+        if (check_is_fixed(f, fixed))
             n.n_fixed++;
         else if (stp_check_is_warning(f->kind))
             n.n_warnings++;
@@ -32,8 +32,8 @@ struct stp_check_count stp_count_findings(const struct stp_findings *findings,
     return n;
 }
 
-/* What the new file has instead. */
-static void print_change(const struct stp_finding *f, FILE *fp)
+/* The fix that the new file has. */
+static void check_print_fix(const struct stp_finding *f, FILE *fp)
 {
     if (f->fix == STP_FIX_DROP)
         fprintf(fp, "removed, since %s", f->text);
@@ -50,28 +50,13 @@ void stp_print_findings(const struct stp_findings *findings, const char *path,
         const struct stp_finding *f = &findings->at[i];
 
         fprintf(fp, "%s:%u:%u: %s: ", path, f->line, f->column,
-                level_of(f, fixed));
-        if (is_fixed(f, fixed))
-            print_change(f, fp);
+                check_level(f, fixed));
+        if (check_is_fixed(f, fixed))
+            check_print_fix(f, fp);
         else
             fputs(f->text, fp);
         fputc('\n', fp);
     }
-}
-
-static void add_finding(cJSON *row, const struct stp_finding *f, bool fixed)
-{
-    cJSON *lines;
-
-    stp_json_number(row, "line", f->line);
-    stp_json_number(row, "column", f->column);
-    stp_json_word(row, "level", level_of(f, fixed));
-    stp_json_word(row, "kind", stp_check_kind_name(f->kind));
-    stp_json_word(row, "text", f->text);
-    lines = cJSON_AddArrayToObject(row, "other_lines");
-    for (size_t i = 0; i < f->n_others && i < STP_FINDING_LINES; i++)
-        cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[i]));
-    stp_json_number(row, "n_other_lines", (double)f->n_others);
 }
 
 enum stp_status stp_print_findings_json(const struct stp_findings *findings,
@@ -87,7 +72,20 @@ enum stp_status stp_print_findings_json(const struct stp_findings *findings,
     stp_json_number(root, "notes", (double)count.n_notes);
     stp_json_number(root, "fixed", (double)count.n_fixed);
     rows = cJSON_AddArrayToObject(root, "findings");
-    for (size_t i = 0; i < findings->n; i++)
-        add_finding(stp_json_row(rows), &findings->at[i], fixed);
+    for (size_t i = 0; i < findings->n; i++) {
+        const struct stp_finding *f = &findings->at[i];
+        cJSON *row = stp_json_row(rows);
+        cJSON *lines;
+
+        stp_json_number(row, "line", f->line);
+        stp_json_number(row, "column", f->column);
+        stp_json_word(row, "level", check_level(f, fixed));
+        stp_json_word(row, "kind", stp_check_kind_name(f->kind));
+        stp_json_word(row, "text", f->text);
+        lines = cJSON_AddArrayToObject(row, "other_lines");
+        for (size_t k = 0; k < f->n_others && k < STP_FINDING_LINES; k++)
+            cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[k]));
+        stp_json_number(row, "n_other_lines", (double)f->n_others);
+    }
     return stp_json_finish(root, fp, err);
 }

@@ -5,12 +5,14 @@
 
 #include "core/names.h"
 #include "report/file.h"
+#include "report/json.h"
 #include "report/policy_file.h"
+#include "report/table.h"
 
-static void write_residual(const char *before, const char *what,
-                           const struct stp_residual *r, FILE *fp)
+static void constants_write_residual(const char *before, const char *name,
+                                     const struct stp_residual *r, FILE *fp)
 {
-    fprintf(fp, "%s%s: geometric mean %.4f, worst %.3f", before, what, r->mean,
+    fprintf(fp, "%s%s: geometric mean %.4f, worst %.3f", before, name, r->mean,
             r->worst);
     if (r->n_slower > 0)
         fprintf(fp,
@@ -26,19 +28,22 @@ void stp_residuals_write(const struct stp_constants_fit *fit,
             "%sTime of NCCL's choice over that of the fastest pair measured, "
             "over %zu sizes:\n",
             before, fit->after.n);
-    write_residual(before, "  its own constants", &fit->before, fp);
-    write_residual(before, "  these constants", &fit->after, fp);
+    constants_write_residual(before, "  its own constants", &fit->before, fp);
+    constants_write_residual(before, "  these constants", &fit->after, fp);
     if (fit->left_out.n == 0)
         return;
     fprintf(fp,
             "%sThe same where constants were fitted without the size, over %zu "
             "that lie between others:\n",
             before, fit->left_out.n);
-    write_residual(before, "  its own constants", &fit->left_before, fp);
-    write_residual(before, "  constants fitted without it", &fit->left_out, fp);
+    constants_write_residual(before, "  its own constants", &fit->left_before,
+                             fp);
+    constants_write_residual(before, "  constants fitted without it",
+                             &fit->left_out, fp);
 }
 
-static void write_misfits(const struct stp_constants_fit *fit, FILE *fp)
+static void constants_write_misfits(const struct stp_constants_fit *fit,
+                                    FILE *fp)
 {
     for (size_t i = 0; i < fit->n_misfits; i++) {
         const struct stp_misfit *m = &fit->misfits[i];
@@ -72,7 +77,7 @@ void stp_constants_file_write(const struct stp_constants_fit *fit,
             "the same on all ranks.\n",
             origin->machine);
     stp_residuals_write(fit, "# ", fp);
-    write_misfits(fit, fp);
+    constants_write_misfits(fit, fp);
     fputs("constant,row,column,value\n", fp);
     for (size_t i = 0; i < STP_N_CONSTANTS; i++) {
         struct stp_constant_name name = stp_constant_words(i);
@@ -96,4 +101,98 @@ stp_constants_file_save(const struct stp_constants_fit *fit,
         return status;
     stp_constants_file_write(fit, origin, file.fp);
     return stp_file_commit(&file, err);
+}
+
+/* ---- tables and JSON ---- */
+
+static void constants_put(const struct stp_constants_fit *fit,
+                          struct stp_table *t)
+{
+    const double *defaults = (const double *)&fit->defaults;
+
+    for (size_t i = 0; i < STP_N_CONSTANTS; i++) {
+        struct stp_constant_name name = stp_constant_words(i);
+
+        if (!fit->constants.is_set[i])
+            continue;
+        stp_table_row(t);
+        stp_table_word(t, "constant", "<constant", name.constant);
+        stp_table_word(t, "row", "<row", name.row);
+        stp_table_word(t, "column", "<column", name.column);
+        stp_table_number(t, "own", NULL, defaults[i], STP_TABLE_SHORT);
+        stp_table_text(t, "NCCL's own", "%g", defaults[i]);
+        stp_table_number(t, "fitted", NULL, fit->constants.value[i],
+                         STP_TABLE_SHORT);
+        stp_table_text(t, "fitted", "%g", fit->constants.value[i]);
+    }
+}
+
+static void constants_put_misfit(const struct stp_misfit *m,
+                                 struct stp_table *t)
+{
+    stp_table_row(t);
+    stp_table_word(t, "collective", "<collective", stp_coll_name(m->coll));
+    stp_table_count(t, "bytes", "bytes", m->n_bytes);
+    stp_table_ran(t, NULL, "<still chosen", m->algo, m->proto, 0);
+    stp_table_ran(t, NULL, "<fastest", m->best_algo, m->best_proto, 0);
+    stp_table_word(t, "algorithm", NULL, stp_algo_name(m->algo));
+    stp_table_word(t, "protocol", NULL, stp_proto_name(m->proto));
+    stp_table_word(t, "best_algorithm", NULL, stp_algo_name(m->best_algo));
+    stp_table_word(t, "best_protocol", NULL, stp_proto_name(m->best_proto));
+    stp_table_number(t, "ratio", NULL, m->ratio, 3);
+    stp_table_flag(t, "slower", NULL, m->is_slower);
+    stp_table_text(t, "times as long",
+                   isinf(m->ratio) ? "not measured" : "%.3f%s", m->ratio,
+                   m->is_slower ? " slower" : "");
+}
+
+enum stp_status stp_print_constants_fit(const struct stp_constants_fit *fit,
+                                        FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status;
+
+    constants_put(fit, &t);
+    status = stp_table_end(&t, fp, err);
+
+    fputc('\n', fp);
+    stp_residuals_write(fit, "", fp);
+    if (status != STP_OK || fit->n_misfits == 0)
+        return status;
+    fputc('\n', fp);
+    for (size_t i = 0; i < fit->n_misfits; i++)
+        constants_put_misfit(&fit->misfits[i], &t);
+    return stp_table_end(&t, fp, err);
+}
+
+static void constants_json_residual(cJSON *root, const char *key,
+                                    const struct stp_residual *residual)
+{
+    cJSON *object = cJSON_AddObjectToObject(root, key);
+
+    stp_json_number(object, "sizes", (double)residual->n);
+    stp_json_number(object, "mean", residual->mean);
+    stp_json_number(object, "worst", residual->worst);
+    stp_json_number(object, "slower", (double)residual->n_slower);
+}
+
+enum stp_status
+stp_print_constants_fit_json(const struct stp_constants_fit *fit,
+                             const struct stp_constants_origin *origin,
+                             FILE *fp, struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    struct stp_table t;
+
+    stp_json_word(root, "machine", origin->machine);
+    t = stp_table_array(root, "constants");
+    constants_put(fit, &t);
+    constants_json_residual(root, "before", &fit->before);
+    constants_json_residual(root, "after", &fit->after);
+    constants_json_residual(root, "left_out_before", &fit->left_before);
+    constants_json_residual(root, "left_out", &fit->left_out);
+    t = stp_table_array(root, "still_wrong");
+    for (size_t i = 0; i < fit->n_misfits; i++)
+        constants_put_misfit(&fit->misfits[i], &t);
+    return stp_json_finish(root, fp, err);
 }

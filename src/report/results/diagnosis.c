@@ -4,13 +4,13 @@
 
 #include "report/json.h"
 
-static const char *const levels[] = {
+static const char *const diagnosis_levels[] = {
     [STP_SYMPTOM_OK] = "ok",
     [STP_SYMPTOM_NOTE] = "note",
     [STP_SYMPTOM_PROBLEM] = "problem",
 };
 
-static struct stp_symptom *last(struct stp_diagnosis *diagnosis)
+static struct stp_symptom *diagnosis_last(struct stp_diagnosis *diagnosis)
 {
     return &diagnosis->all[diagnosis->n - 1];
 }
@@ -22,9 +22,9 @@ void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
 
     if (diagnosis->n < STP_MAX_SYMPTOMS)
         diagnosis->n++;
-    *last(diagnosis) = (struct stp_symptom){.level = level};
+    *diagnosis_last(diagnosis) = (struct stp_symptom){.level = level};
     va_start(va, what);
-    vsnprintf(last(diagnosis)->what, STP_SYMPTOM_TEXT, what, va);
+    vsnprintf(diagnosis_last(diagnosis)->what, STP_SYMPTOM_TEXT, what, va);
     va_end(va);
 }
 
@@ -33,7 +33,7 @@ void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     va_list va;
 
     va_start(va, fmt);
-    vsnprintf(last(diagnosis)->why, STP_SYMPTOM_TEXT, fmt, va);
+    vsnprintf(diagnosis_last(diagnosis)->why, STP_SYMPTOM_TEXT, fmt, va);
     va_end(va);
 }
 
@@ -42,7 +42,7 @@ void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     va_list va;
 
     va_start(va, fmt);
-    vsnprintf(last(diagnosis)->todo, STP_SYMPTOM_TEXT, fmt, va);
+    vsnprintf(diagnosis_last(diagnosis)->todo, STP_SYMPTOM_TEXT, fmt, va);
     va_end(va);
 }
 
@@ -61,7 +61,7 @@ void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp)
     for (size_t i = 0; i < diagnosis->n; i++) {
         const struct stp_symptom *f = &diagnosis->all[i];
 
-        fprintf(fp, "%-7s  %s\n", levels[f->level], f->what);
+        fprintf(fp, "%-7s  %s\n", diagnosis_levels[f->level], f->what);
         if (f->why[0] != '\0')
             fprintf(fp, "         why: %s\n", f->why);
         if (f->todo[0] != '\0')
@@ -83,7 +83,7 @@ enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *diagnosis,
         const struct stp_symptom *f = &diagnosis->all[i];
         cJSON *row = stp_json_row(list);
 
-        cJSON_AddStringToObject(row, "level", levels[f->level]);
+        cJSON_AddStringToObject(row, "level", diagnosis_levels[f->level]);
         cJSON_AddStringToObject(row, "what", f->what);
         stp_json_word(row, "why", f->why[0] != '\0' ? f->why : NULL);
         stp_json_word(row, "do", f->todo[0] != '\0' ? f->todo : NULL);

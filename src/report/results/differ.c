@@ -1,49 +1,36 @@
 #include "report/results/differ.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 #include "core/names.h"
 #include "report/json.h"
 #include "report/table.h"
-#include "report/words.h"
 
-static void add_choice(struct stp_table *t, const struct stp_differing *x)
+static void differ_put(const struct stp_difference *d, struct stp_table *t)
 {
-    char name[STP_RAN_NAME];
+    const struct stp_differing *first = &d->first;
+    const struct stp_differing *second = &d->second;
+    bool is_timed = !isnan(first->us) || !isnan(second->us);
+    const char *source =
+        d->source == STP_SOURCE_MODELLED ? NULL : stp_source_name(d->source);
 
-    stp_ran_name(x->pick.algo, x->pick.proto, x->asked_channels, name);
-    stp_table_add(t, "%s", name);
-}
-
-/* "-" where nobody has recorded it. */
-static void add_us(struct stp_table *t, double us)
-{
-    if (isnan(us))
-        stp_table_add(t, "-");
-    else
-        stp_table_add(t, "%.3f", us);
-}
-
-static void add_range(struct stp_table *t, const struct stp_difference *d)
-{
-    bool timed = !isnan(d->first.us) || !isnan(d->second.us);
-
-    stp_table_add(t, "%s", stp_coll_name(d->coll));
-    stp_table_add(t, "%" PRIu64, d->min_bytes);
-    stp_table_add(t, "%" PRIu64, d->max_bytes);
-    add_choice(t, &d->first);
-    add_choice(t, &d->second);
-    if (timed)
-        stp_table_add(t, "%" PRIu64, d->at_bytes);
-    else
-        stp_table_add(t, "-");
-    add_us(t, d->first.us);
-    add_us(t, d->second.us);
-    if (d->source == STP_SOURCE_MODELLED)
-        stp_table_add(t, timed ? "one recorded" : "not recorded");
-    else
-        stp_table_add(t, "%s", stp_source_name(d->source));
+    stp_table_row(t);
+    stp_table_word(t, "collective", "<collective", stp_coll_name(d->coll));
+    stp_table_count(t, "min_bytes", "from bytes", d->min_bytes);
+    stp_table_count(t, "max_bytes", "to bytes", d->max_bytes);
+    stp_table_ran(t, "first", "<first", first->pick.algo, first->pick.proto,
+                  first->asked_channels);
+    stp_table_ran(t, "second", "<second", second->pick.algo, second->pick.proto,
+                  second->asked_channels);
+    stp_table_count(t, "at_bytes", is_timed ? "at bytes" : NULL, d->at_bytes);
+    stp_table_word(t, NULL, is_timed ? NULL : "at bytes", NULL);
+    stp_table_number(t, "first_us", "first us", first->us, 3);
+    stp_table_number(t, "second_us", "second us", second->us, 3);
+    stp_table_word(t, "source", NULL, source);
+    stp_table_word(t, NULL, "<source",
+                   source != NULL ? source
+                   : is_timed     ? "one recorded"
+                                  : "not recorded");
 }
 
 enum stp_status
@@ -51,53 +38,31 @@ stp_print_differences(const struct stp_differences_report *report, FILE *fp,
                       struct stp_error *err)
 {
     const struct stp_differences *all = report->differences;
-    struct stp_table *t;
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
-    if (all->n_ranges == 0) {
-        fprintf(fp, "%s and %s decide the same on %s\n", report->first,
-                report->second, report->machine);
+    fprintf(fp, "%s and %s decide %s on %s\n", report->first, report->second,
+            all->n_ranges == 0 ? "the same" : "differently", report->machine);
+    if (all->n_ranges == 0)
         return STP_OK;
-    }
-    fprintf(fp, "%s and %s decide differently on %s\n\n", report->first,
-            report->second, report->machine);
-    t = stp_table_create("<collective|from bytes|to bytes|<first|<second|"
-                         "at bytes|first us|second us|<source");
-    for (size_t i = 0; t != NULL && i < all->n_ranges; i++)
-        add_range(t, &all->ranges[i]);
-    return stp_table_finish(t, fp, err);
-}
-
-static void add_range_json(cJSON *row, const struct stp_difference *d)
-{
-    bool timed = d->source != STP_SOURCE_MODELLED;
-
-    cJSON_AddStringToObject(row, "collective", stp_coll_name(d->coll));
-    stp_json_number(row, "min_bytes", (double)d->min_bytes);
-    stp_json_number(row, "max_bytes", (double)d->max_bytes);
-    stp_json_pair(row, "first", d->first.pick.algo, d->first.pick.proto,
-                  d->first.asked_channels);
-    stp_json_pair(row, "second", d->second.pick.algo, d->second.pick.proto,
-                  d->second.asked_channels);
-    stp_json_number(row, "at_bytes", (double)d->at_bytes);
-    stp_json_number(row, "first_us", d->first.us);
-    stp_json_number(row, "second_us", d->second.us);
-    stp_json_word(row, "source", timed ? stp_source_name(d->source) : NULL);
+    fputc('\n', fp);
+    for (size_t i = 0; i < all->n_ranges; i++)
+        differ_put(&all->ranges[i], &t);
+    return stp_table_end(&t, fp, err);
 }
 
 enum stp_status
 stp_print_differences_json(const struct stp_differences_report *report,
                            FILE *fp, struct stp_error *err)
 {
-    const struct stp_differences *all = report->differences;
     cJSON *root = cJSON_CreateObject();
-    cJSON *list;
+    struct stp_table rows;
 
-    cJSON_AddStringToObject(root, "machine", report->machine);
-    cJSON_AddStringToObject(root, "first", report->first);
-    cJSON_AddStringToObject(root, "second", report->second);
-    cJSON_AddBoolToObject(root, "same", all->n_ranges == 0);
-    list = cJSON_AddArrayToObject(root, "differences");
-    for (size_t i = 0; i < all->n_ranges; i++)
-        add_range_json(stp_json_row(list), &all->ranges[i]);
+    stp_json_word(root, "machine", report->machine);
+    stp_json_word(root, "first", report->first);
+    stp_json_word(root, "second", report->second);
+    cJSON_AddBoolToObject(root, "same", report->differences->n_ranges == 0);
+    rows = stp_table_array(root, "differences");
+    for (size_t i = 0; i < report->differences->n_ranges; i++)
+        differ_put(&report->differences->ranges[i], &rows);
     return stp_json_finish(root, fp, err);
 }

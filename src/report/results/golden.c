@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "report/file.h"
 #include "report/json.h"
+#include "report/table.h"
 #include "report/words.h"
 
 enum {
@@ -15,72 +16,64 @@ enum {
     MAX_APART = 1000, /* lines until two texts meet again */
 };
 
-static enum stp_status out_of_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
 /* ---- writing ---- */
 
-static bool same_pick(struct stp_pick a, struct stp_pick b)
+static bool golden_alike(const struct stp_explained *a,
+                         const struct stp_explained *b)
 {
-    return a.algo == b.algo && a.proto == b.proto;
-}
-
-static bool alike(const struct stp_explained *a, const struct stp_explained *b)
-{
-    return a->coll == b->coll && same_pick(a->auto_pick, b->auto_pick) &&
-           same_pick(a->pick, b->pick) &&
+    return a->coll == b->coll && a->auto_pick.algo == b->auto_pick.algo &&
+           a->auto_pick.proto == b->auto_pick.proto &&
+           a->pick.algo == b->pick.algo && a->pick.proto == b->pick.proto &&
            a->asked_channels == b->asked_channels && a->decider == b->decider;
 }
 
-static void write_range(const struct stp_explained *from,
-                        const struct stp_explained *to, FILE *fp)
+static void golden_put(const struct stp_explained *from,
+                       const struct stp_explained *to, struct stp_table *t)
 {
-    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%s\n",
-            stp_coll_name(from->coll), from->min_bytes, to->max_bytes,
-            stp_algo_name(from->auto_pick.algo),
-            stp_proto_name(from->auto_pick.proto),
-            stp_algo_name(from->pick.algo), stp_proto_name(from->pick.proto),
-            from->asked_channels, from->min_channels, to->max_channels,
-            stp_decider_name(from->decider));
-}
-
-static void write_text(const struct stp_explanation *explanation,
-                       const char *machine, uint64_t max_bytes, FILE *fp)
-{
-    const struct stp_explained *ranges = explanation->ranges;
-    size_t n = explanation->n_ranges;
-    size_t first = 0;
-
-    fprintf(fp,
-            "# steptune explain: what a tuner plugin decides on %s, up to "
-            "%" PRIu64 " bytes\n"
-            "collective,min_bytes,max_bytes,auto_algorithm,auto_protocol,"
-            "algorithm,protocol,asked_channels,min_channels,max_channels,"
-            "decided_by\n",
-            machine, max_bytes);
-    for (size_t i = 0; i < n; i++)
-        if (i + 1 == n || !alike(&ranges[i], &ranges[i + 1])) {
-            write_range(&ranges[first], &ranges[i], fp);
-            first = i + 1;
-        }
+    stp_table_row(t);
+    stp_table_word(t, "collective", NULL, stp_coll_name(from->coll));
+    stp_table_count(t, "min_bytes", NULL, from->min_bytes);
+    stp_table_count(t, "max_bytes", NULL, to->max_bytes);
+    stp_table_word(t, "auto_algorithm", NULL,
+                   stp_algo_name(from->auto_pick.algo));
+    stp_table_word(t, "auto_protocol", NULL,
+                   stp_proto_name(from->auto_pick.proto));
+    stp_table_word(t, "algorithm", NULL, stp_algo_name(from->pick.algo));
+    stp_table_word(t, "protocol", NULL, stp_proto_name(from->pick.proto));
+    stp_table_number(t, "asked_channels", NULL, from->asked_channels, 0);
+    stp_table_number(t, "min_channels", NULL, from->min_channels, 0);
+    stp_table_number(t, "max_channels", NULL, to->max_channels, 0);
+    stp_table_word(t, "decided_by", NULL, stp_decider_name(from->decider));
 }
 
 enum stp_status stp_golden_text(const struct stp_explanation *explanation,
                                 const char *machine, uint64_t max_bytes,
                                 char **text_ret, struct stp_error *err)
 {
+    const struct stp_explained *ranges = explanation->ranges;
+    struct stp_table t = stp_table_begin(STP_TABLE_CSV);
     char *text = NULL;
     size_t len;
     FILE *fp = open_memstream(&text, &len);
+    enum stp_status status;
 
     if (fp == NULL)
-        return out_of_memory(err);
-    write_text(explanation, machine, max_bytes, fp);
-    if (fclose(fp) != 0) {
+        return stp_nomem(err);
+    fprintf(fp,
+            "# steptune explain: what a tuner plugin decides on %s, up to "
+            "%" PRIu64 " bytes\n",
+            machine, max_bytes);
+    for (size_t i = 0, first = 0; i < explanation->n_ranges; i++) {
+        if (i + 1 < explanation->n_ranges &&
+            golden_alike(&ranges[i], &ranges[i + 1]))
+            continue;
+        golden_put(&ranges[first], &ranges[i], &t);
+        first = i + 1;
+    }
+    status = stp_table_end(&t, fp, err);
+    if (fclose(fp) != 0 || status != STP_OK) {
         free(text);
-        return out_of_memory(err);
+        return stp_nomem(err);
     }
     *text_ret = text;
     return STP_OK;
@@ -101,12 +94,12 @@ enum stp_status stp_golden_save(const char *path, const char *text,
 /* ---- comparing ---- */
 
 /* The lines of a text that are still to be compared. */
-struct rest {
+struct golden_rest {
     struct stp_golden_line *lines;
     size_t n;
 };
 
-static size_t count_lines(const char *text)
+static size_t golden_count_lines(const char *text)
 {
     const char *end = text + strlen(text);
     size_t len, n = 0;
@@ -116,16 +109,18 @@ static size_t count_lines(const char *text)
     return n;
 }
 
-static enum stp_status split(const char *text, char sign, struct rest *rest_ret,
-                             struct stp_error *err)
+static enum stp_status golden_split(const char *text, char sign,
+                                    struct golden_rest *rest_ret,
+                                    struct stp_error *err)
 {
     const char *end = text + strlen(text);
-    struct rest r = {calloc(count_lines(text) + 1, sizeof(*r.lines)), 0};
+    struct golden_rest r = {
+        calloc(golden_count_lines(text) + 1, sizeof(*r.lines)), 0};
     const char *s;
     size_t len;
 
     if (r.lines == NULL)
-        return out_of_memory(err);
+        return stp_nomem(err);
     while ((s = stp_next_line(&text, end, &len)) != NULL) {
         r.lines[r.n] = (struct stp_golden_line){sign, r.n + 1, s, len};
         r.n++;
@@ -134,23 +129,23 @@ static enum stp_status split(const char *text, char sign, struct rest *rest_ret,
     return STP_OK;
 }
 
-static bool same_line(const struct stp_golden_line *a,
-                      const struct stp_golden_line *b)
+static bool golden_same_line(const struct stp_golden_line *a,
+                             const struct stp_golden_line *b)
 {
     return a->len == b->len && memcmp(a->s, b->s, a->len) == 0;
 }
 
 /* Skips as few lines of both as it takes until they are at the same one, or at
  * their ends.  Those go to the change, *a's first. */
-static void skip(struct rest *a, struct rest *b,
-                 struct stp_golden_change *change)
+static void golden_skip(struct golden_rest *a, struct golden_rest *b,
+                        struct stp_golden_change *change)
 {
     size_t i = a->n, j = b->n;
 
     for (size_t apart = 0; apart <= MAX_APART && i == a->n; apart++)
         for (size_t k = 0; k <= apart; k++)
             if (k < a->n && apart - k < b->n &&
-                same_line(&a->lines[k], &b->lines[apart - k])) {
+                golden_same_line(&a->lines[k], &b->lines[apart - k])) {
                 i = k;
                 j = apart - k;
                 break;
@@ -159,15 +154,15 @@ static void skip(struct rest *a, struct rest *b,
         change->lines[change->n++] = a->lines[k];
     for (size_t k = 0; k < j; k++)
         change->lines[change->n++] = b->lines[k];
-    *a = (struct rest){a->lines + i, a->n - i};
-    *b = (struct rest){b->lines + j, b->n - j};
+    *a = (struct golden_rest){a->lines + i, a->n - i};
+    *b = (struct golden_rest){b->lines + j, b->n - j};
 }
 
-static void compare(struct rest a, struct rest b,
-                    struct stp_golden_change *change)
+static void golden_compare(struct golden_rest a, struct golden_rest b,
+                           struct stp_golden_change *change)
 {
     while (a.n > 0 || b.n > 0) {
-        skip(&a, &b, change);
+        golden_skip(&a, &b, change);
         if (a.n > 0) { /* the same line */
             a.lines++, a.n--;
             b.lines++, b.n--;
@@ -179,19 +174,19 @@ enum stp_status stp_golden_compare(const char *expected, const char *got,
                                    struct stp_golden_change *change_ret,
                                    struct stp_error *err)
 {
-    struct rest a = {0}, b = {0};
+    struct golden_rest a = {0}, b = {0};
     struct stp_golden_change change = {0};
-    enum stp_status status = split(expected, '-', &a, err);
+    enum stp_status status = golden_split(expected, '-', &a, err);
 
     if (status == STP_OK)
-        status = split(got, '+', &b, err);
+        status = golden_split(got, '+', &b, err);
     if (status == STP_OK) {
         change.lines = calloc(a.n + b.n + 1, sizeof(*change.lines));
         if (change.lines == NULL)
-            status = out_of_memory(err);
+            status = stp_nomem(err);
     }
     if (status == STP_OK) {
-        compare(a, b, &change);
+        golden_compare(a, b, &change);
         *change_ret = change;
     }
     free(a.lines);
@@ -225,16 +220,6 @@ void stp_print_golden_change(const struct stp_golden_change *change,
         fprintf(fp, "... and %zu more\n", change->n - MAX_SHOWN);
 }
 
-static void add_line(cJSON *row, const struct stp_golden_line *line)
-{
-    char *text = strndup(line->s, line->len);
-
-    cJSON_AddStringToObject(row, "in", line->sign == '-' ? "golden" : "now");
-    stp_json_number(row, "line", (double)line->number);
-    stp_json_word(row, "text", text);
-    free(text);
-}
-
 enum stp_status
 stp_print_golden_change_json(const struct stp_golden_change *change,
                              const char *path, FILE *fp, struct stp_error *err)
@@ -245,7 +230,15 @@ stp_print_golden_change_json(const struct stp_golden_change *change,
     cJSON_AddStringToObject(root, "golden", path);
     cJSON_AddBoolToObject(root, "same", change->n == 0);
     list = cJSON_AddArrayToObject(root, "differences");
-    for (size_t i = 0; i < change->n; i++)
-        add_line(stp_json_row(list), &change->lines[i]);
+    for (size_t i = 0; i < change->n; i++) {
+        const struct stp_golden_line *line = &change->lines[i];
+        char *text = strndup(line->s, line->len);
+        cJSON *row = stp_json_row(list);
+
+        stp_json_word(row, "in", line->sign == '-' ? "golden" : "now");
+        stp_json_number(row, "line", (double)line->number);
+        stp_json_word(row, "text", text);
+        free(text);
+    }
     return stp_json_finish(root, fp, err);
 }

@@ -18,7 +18,14 @@
 struct stp_trace;
 struct stp_replay;
 
-/* All return STP_ERR_NOMEM, with *err filled, or STP_OK. */
+struct stp_table;
+
+/* Adds a workload to a row of JSON, without the GEMM if each size has its own.
+ */
+void stp_put_workload(const struct stp_workload *work, bool has_gemm,
+                      struct stp_table *table);
+
+/* The following return STP_ERR_NOMEM, with *err filled, or STP_OK. */
 
 /* A row a size and arm: AUTO and every other with its gain; type, operation and
  * place where they are not always bf16, sum and one place. */

@@ -9,11 +9,10 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
-#include "report/training/train_keys.h"
 
 /* ---- what a training was ---- */
 
-static const char *gradients_of(const struct stp_train_config *c)
+static const char *train_gradients(const struct stp_train_config *c)
 {
     return stp_precision_name(c->half_gradients ||
                                       c->precision == STP_PRECISION_FP64
@@ -50,7 +49,7 @@ void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
     snprintf(run.size, sizeof(run.size), "%s", c->model->name);
     snprintf(run.precision, sizeof(run.precision), "%s",
              stp_precision_name(c->precision));
-    snprintf(run.gradients, sizeof(run.gradients), "%s", gradients_of(c));
+    snprintf(run.gradients, sizeof(run.gradients), "%s", train_gradients(c));
     snprintf(run.tuner, sizeof(run.tuner), "%s",
              by_plugin ? report->tuner : STP_TRAIN_NCCL);
     snprintf(run.pair, sizeof(run.pair), "%s",
@@ -61,8 +60,9 @@ void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
 }
 
 /* Those of the epochs that are its own. */
-static void take_epochs(struct stp_train_run *run,
-                        const struct stp_train_result *result, bool by_plugin)
+static void train_take_epochs(struct stp_train_run *run,
+                              const struct stp_train_result *result,
+                              bool by_plugin)
 {
     unsigned n = 0;
 
@@ -79,9 +79,9 @@ static void take_epochs(struct stp_train_run *run,
     }
 }
 
-static enum stp_status take_overlap(const struct stp_train_result *result,
-                                    struct stp_train_run *run,
-                                    struct stp_error *err)
+static enum stp_status train_take_overlap(const struct stp_train_result *result,
+                                          struct stp_train_run *run,
+                                          struct stp_error *err)
 {
     struct stp_overlap overlap;
     enum stp_status status;
@@ -96,9 +96,9 @@ static enum stp_status take_overlap(const struct stp_train_result *result,
     return STP_OK;
 }
 
-static enum stp_status take_run(const struct stp_train_report *report,
-                                bool by_plugin, struct stp_train_run *run,
-                                struct stp_error *err)
+static enum stp_status train_take_run(const struct stp_train_report *report,
+                                      bool by_plugin, struct stp_train_run *run,
+                                      struct stp_error *err)
 {
     const struct stp_train_result *result = report->result;
     double total;
@@ -111,14 +111,14 @@ static enum stp_status take_run(const struct stp_train_report *report,
     if (run->epoch_s == NULL || run->comm_s == NULL || run->exposed_s == NULL ||
         run->losses == NULL)
         return stp_nomem(err);
-    take_epochs(run, result, by_plugin);
+    train_take_epochs(run, result, by_plugin);
     total = stp_train_total_s(run);
     run->throughput =
         total > 0 ? (double)run->n_samples * run->n_epochs / total : 0;
     run->accuracy = result->accuracy;
     run->n_skipped = result->n_skipped;
     run->loss_scale = result->last_loss_scale;
-    return take_overlap(result, run, err);
+    return train_take_overlap(result, run, err);
 }
 
 enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
@@ -131,7 +131,7 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < n && status == STP_OK; i++)
-        status = take_run(report, i == 1, &both[i], err);
+        status = train_take_run(report, i == 1, &both[i], err);
     for (unsigned i = 0; i < n && status == STP_OK; i++)
         status = stp_train_runs_add(runs, &both[i], err);
     if (status == STP_OK)

@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 #include "core/status.h"
-#include "report/training/train_results.h"
+#include "report/training/train_keys.h"
 #include "train/train.h"
 
 /* One training; owns none of it. */

@@ -6,12 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "report/json.h"
+
+enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
 
 /* Whole numbers above this are not exact in JSON. */
 #define WHOLE_MAX 9007199254740992.0
 
-enum kind {
+enum train_type {
     WORD,   /* char[] */
     COUNT,  /* unsigned */
     BIG,    /* uint64_t */
@@ -20,9 +23,9 @@ enum kind {
 };
 
 /* A member of struct stp_train_run. */
-struct key {
+struct train_key {
     const char *name;
-    enum kind kind;
+    enum train_type type;
     size_t offset;
     size_t size; /* of a word */
     double min;  /* of numbers */
@@ -30,13 +33,13 @@ struct key {
     const char *expected;
 };
 
-#define MEMBER(name, kind, member, min, null, expected)                        \
+#define MEMBER(name, type, member, min, null, expected)                        \
     {                                                                          \
-        name, kind, offsetof(struct stp_train_run, member),                    \
+        name, type, offsetof(struct stp_train_run, member),                    \
             sizeof(((struct stp_train_run *)0)->member), min, null, expected   \
     }
 
-static const struct key keys[] = {
+static const struct train_key train_keys[] = {
     MEMBER("mode", WORD, mode, 0, -1, "a word"),
     MEMBER("n_gpus", COUNT, n_gpus, 1, -1, "a number from 1"),
     MEMBER("n_params", BIG, n_params, 1, -1, "a number from 1"),
@@ -76,12 +79,12 @@ static const struct key keys[] = {
     MEMBER("hidden_share", NUMBER, hidden_share, 0, NAN, "a share, or null"),
 };
 
-enum { N_KEYS = sizeof(keys) / sizeof(keys[0]) };
+enum { TRAIN_N_KEYS = sizeof(train_keys) / sizeof(train_keys[0]) };
 
 /* ---- writing ---- */
 
-static void write_list(cJSON *row, const char *name, const double *list,
-                       unsigned n)
+static void train_write_list(cJSON *row, const char *name, const double *list,
+                             unsigned n)
 {
     cJSON *array = cJSON_AddArrayToObject(row, name);
 
@@ -91,12 +94,12 @@ static void write_list(cJSON *row, const char *name, const double *list,
                                         : cJSON_CreateNull());
 }
 
-static void write_key(cJSON *row, const struct key *key,
-                      const struct stp_train_run *run)
+static void train_write_key(cJSON *row, const struct train_key *key,
+                            const struct stp_train_run *run)
 {
     const void *at = (const char *)run + key->offset;
 
-    switch (key->kind) {
+    switch (key->type) {
     case WORD:
         stp_json_word(row, key->name, *(const char *)at != '\0' ? at : NULL);
         break;
@@ -110,13 +113,13 @@ static void write_key(cJSON *row, const struct key *key,
         stp_json_number(row, key->name, *(const double *)at);
         break;
     case LIST:
-        write_list(row, key->name, *(double *const *)at, run->n_epochs);
+        train_write_list(row, key->name, *(double *const *)at, run->n_epochs);
         break;
     }
 }
 
-/* What the notebook reads, and follows from the rest. */
-static void write_sums(cJSON *row, const struct stp_train_run *run)
+/* Sums and shares for notebooks; they follow from the rest. */
+static void train_write_sums(cJSON *row, const struct stp_train_run *run)
 {
     double total = 0;
     double comm = 0;
@@ -142,15 +145,15 @@ static void write_sums(cJSON *row, const struct stp_train_run *run)
 
 void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
 {
-    for (size_t i = 0; i < N_KEYS; i++)
-        write_key(row, &keys[i], run);
-    write_sums(row, run);
+    for (size_t i = 0; i < TRAIN_N_KEYS; i++)
+        train_write_key(row, &train_keys[i], run);
+    train_write_sums(row, run);
 }
 
 /* ---- reading ---- */
 
-static bool read_number(const cJSON *value, const struct key *key,
-                        double *number_ret)
+static bool train_read_number(const cJSON *value, const struct train_key *key,
+                              double *number_ret)
 {
     if (cJSON_IsNull(value) && key->null != -1) {
         *number_ret = key->null;
@@ -160,14 +163,15 @@ static bool read_number(const cJSON *value, const struct key *key,
     return isfinite(*number_ret) && *number_ret >= key->min;
 }
 
-static bool read_whole(const cJSON *value, const struct key *key, double max,
-                       double *number_ret)
+static bool train_read_whole(const cJSON *value, const struct train_key *key,
+                             double max, double *number_ret)
 {
-    return read_number(value, key, number_ret) && *number_ret <= max &&
+    return train_read_number(value, key, number_ret) && *number_ret <= max &&
            *number_ret == floor(*number_ret);
 }
 
-static bool read_word(const cJSON *value, const struct key *key, char *word)
+static bool train_read_word(const cJSON *value, const struct train_key *key,
+                            char *word)
 {
     const char *s = cJSON_GetStringValue(value);
 
@@ -181,8 +185,8 @@ static bool read_word(const cJSON *value, const struct key *key, char *word)
 }
 
 /* The first list says how many epochs there are. */
-static bool read_list(const cJSON *value, const struct key *key,
-                      struct stp_train_run *run, double **list_ret)
+static bool train_read_list(const cJSON *value, const struct train_key *key,
+                            struct stp_train_run *run, double **list_ret)
 {
     const int n = cJSON_GetArraySize(value);
     const cJSON *item;
@@ -197,66 +201,72 @@ static bool read_list(const cJSON *value, const struct key *key,
         return true; /* looked for later */
     cJSON_ArrayForEach(item, value)
     {
-        if (!read_number(item, key, &(*list_ret)[i++]))
+        if (!train_read_number(item, key, &(*list_ret)[i++]))
             return false;
     }
     return true;
 }
 
-static bool read_value(const cJSON *value, const struct key *key,
-                       struct stp_train_run *run)
+static bool train_read_value(const cJSON *value, const struct train_key *key,
+                             struct stp_train_run *run)
 {
     void *at = (char *)run + key->offset;
     double number = 0;
     bool good = false;
 
-    switch (key->kind) {
+    switch (key->type) {
     case WORD:
-        return read_word(value, key, at);
+        return train_read_word(value, key, at);
     case COUNT:
-        good = read_whole(value, key, UINT32_MAX, &number);
+        good = train_read_whole(value, key, UINT32_MAX, &number);
         *(unsigned *)at = good ? (unsigned)number : 0;
         return good;
     case BIG:
-        good = read_whole(value, key, WHOLE_MAX, &number);
+        good = train_read_whole(value, key, WHOLE_MAX, &number);
         *(uint64_t *)at = good ? (uint64_t)number : 0;
         return good;
     case NUMBER:
-        return read_number(value, key, at);
+        return train_read_number(value, key, at);
     case LIST:
-        return read_list(value, key, run, at);
+        return train_read_list(value, key, run, at);
     }
     return false;
 }
 
-static enum stp_status read_key(const cJSON *row, size_t n,
-                                const struct key *key,
-                                struct stp_train_run *run,
-                                struct stp_error *err)
+static enum stp_status train_read_key(const cJSON *row, size_t n,
+                                      const struct train_key *key,
+                                      struct stp_train_run *run,
+                                      struct stp_error *err)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
 
     if (value == NULL)
         return stp_fail(err, STP_ERR_SYNTAX, "run %zu without %s, expected %s",
                         n + 1, key->name, key->expected);
-    if (!read_value(value, key, run))
+    if (!train_read_value(value, key, run))
         return stp_fail(err, STP_ERR_SYNTAX,
                         "run %zu with a %s that means nothing, expected %s",
                         n + 1, key->name, key->expected);
-    if (key->kind == LIST && *(double **)((char *)run + key->offset) == NULL)
+    if (key->type == LIST && *(double **)((char *)run + key->offset) == NULL)
         return stp_nomem(err);
     return STP_OK;
 }
 
-enum stp_status stp_train_read_row(const cJSON *row, size_t n,
-                                   struct stp_train_run *run_ret,
-                                   struct stp_error *err)
+/*
+ * Reads the 'n'th row, from 0, into *run_ret, to be freed with
+ * stp_train_run_free().  STP_ERR_SYNTAX says which key of which row is not
+ * there or means nothing, and what was expected; STP_ERR_NOMEM.  *run_ret is
+ * untouched on failure.
+ */
+static enum stp_status train_read_row(const cJSON *row, size_t n,
+                                      struct stp_train_run *run_ret,
+                                      struct stp_error *err)
 {
     struct stp_train_run run = {.n_epochs = 0};
     enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < N_KEYS && status == STP_OK; i++)
-        status = read_key(row, n, &keys[i], &run, err);
+    for (size_t i = 0; i < TRAIN_N_KEYS && status == STP_OK; i++)
+        status = train_read_key(row, n, &train_keys[i], &run, err);
     if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
         status =
             stp_fail(err, STP_ERR_SYNTAX,
@@ -269,4 +279,67 @@ enum stp_status stp_train_read_row(const cJSON *row, size_t n,
     run.gain.n_pairs = isfinite(run.gain.gain) ? run.rounds : 0;
     *run_ret = run;
     return STP_OK;
+}
+
+static enum stp_status train_read_rows(const cJSON *root,
+                                       struct stp_train_runs *runs,
+                                       struct stp_error *err)
+{
+    const cJSON *row;
+
+    if (!cJSON_IsArray(root))
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "no list of runs, expected what steptune train writes");
+    cJSON_ArrayForEach(row, root)
+    {
+        struct stp_train_run run;
+        enum stp_status status = train_read_row(row, runs->n, &run, err);
+
+        if (status != STP_OK)
+            return status;
+        status = stp_train_runs_add(runs, &run, err);
+        if (status != STP_OK) {
+            stp_train_run_free(&run);
+            return status;
+        }
+    }
+    return STP_OK;
+}
+
+enum stp_status stp_train_read_json(const char *text, size_t len,
+                                    struct stp_train_runs *runs_ret,
+                                    struct stp_error *err)
+{
+    struct stp_train_runs runs = {.n = 0};
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
+    enum stp_status status;
+
+    if (root == NULL)
+        return stp_json_refuse(text, end, "steptune train writes", err);
+    status = train_read_rows(root, &runs, err);
+    cJSON_Delete(root);
+    if (status != STP_OK) {
+        stp_train_runs_free(&runs);
+        return status;
+    }
+    stp_train_derive(&runs);
+    *runs_ret = runs;
+    return STP_OK;
+}
+
+enum stp_status stp_train_read(const char *path,
+                               struct stp_train_runs *runs_ret,
+                               struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_read_file(path, TRAIN_FILE_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_train_read_json(text, len, runs_ret, err);
+    free(text);
+    return status;
 }

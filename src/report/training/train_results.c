@@ -4,14 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
-#include "core/text.h"
-#include "report/json.h"
-#include "report/training/train_keys.h"
-
-enum { FILE_MAX = 1 << 28 /* bytes */ };
-
 /* ---- runs ---- */
 
 void stp_train_run_free(struct stp_train_run *run)
@@ -57,8 +49,8 @@ double stp_train_total_s(const struct stp_train_run *run)
 
 /* ---- which of them are alike ---- */
 
-static bool same_words(const struct stp_train_run *a,
-                       const struct stp_train_run *b)
+static bool train_same_words(const struct stp_train_run *a,
+                             const struct stp_train_run *b)
 {
     return strcmp(a->size, b->size) == 0 &&
            strcmp(a->precision, b->precision) == 0 &&
@@ -67,16 +59,16 @@ static bool same_words(const struct stp_train_run *a,
 }
 
 /* What was read is not what was written to the last bit. */
-static bool same_rate(double a, double b)
+static bool train_same_rate(double a, double b)
 {
     return fabs(a - b) <= 1e-12 * fabs(a);
 }
 
-static bool same_numbers(const struct stp_train_run *a,
-                         const struct stp_train_run *b)
+static bool train_same_numbers(const struct stp_train_run *a,
+                               const struct stp_train_run *b)
 {
     return a->n_gpus == b->n_gpus && a->n_samples == b->n_samples &&
-           a->warmup == b->warmup && same_rate(a->rate, b->rate) &&
+           a->warmup == b->warmup && train_same_rate(a->rate, b->rate) &&
            a->seed == b->seed && a->bucket_bytes == b->bucket_bytes &&
            a->first_bucket_bytes == b->first_bucket_bytes &&
            isnan(a->traced_comm_ms) == isnan(b->traced_comm_ms) &&
@@ -87,8 +79,8 @@ static bool same_numbers(const struct stp_train_run *a,
 bool stp_train_same(const struct stp_train_run *a,
                     const struct stp_train_run *b)
 {
-    return same_words(a, b) && a->batch == b->batch && a->ga == b->ga &&
-           same_numbers(a, b) && strcmp(a->mode, b->mode) == 0 &&
+    return train_same_words(a, b) && a->batch == b->batch && a->ga == b->ga &&
+           train_same_numbers(a, b) && strcmp(a->mode, b->mode) == 0 &&
            strcmp(a->tuner, b->tuner) == 0 && strcmp(a->pair, b->pair) == 0 &&
            strcmp(a->made_by, b->made_by) == 0;
 }
@@ -105,8 +97,8 @@ bool stp_train_alike(const struct stp_train_run *a,
 /* ---- what follows ---- */
 
 /* Samples a second of one GPU; NaN: nobody measured it. */
-static double alone(const struct stp_train_runs *runs,
-                    const struct stp_train_run *like)
+static double train_alone(const struct stp_train_runs *runs,
+                          const struct stp_train_run *like)
 {
     double sum = 0;
     unsigned n = 0;
@@ -114,8 +106,8 @@ static double alone(const struct stp_train_runs *runs,
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_train_run *r = &runs->runs[i];
 
-        if (r->n_gpus != 1 || !same_words(r, like) || r->batch != like->batch ||
-            r->ga != like->ga)
+        if (r->n_gpus != 1 || !train_same_words(r, like) ||
+            r->batch != like->batch || r->ga != like->ga)
             continue;
         sum += r->throughput;
         n++;
@@ -133,7 +125,7 @@ void stp_train_derive(struct stp_train_runs *runs)
         for (unsigned e = 0; e < r->n_epochs; e++)
             exposed += r->exposed_s[e];
         r->exposed_share = total > 0 ? exposed / total : 0;
-        r->speed_up = r->throughput / alone(runs, r);
+        r->speed_up = r->throughput / train_alone(runs, r);
         r->efficiency = r->speed_up / r->n_gpus;
     }
 }
@@ -141,8 +133,9 @@ void stp_train_derive(struct stp_train_runs *runs)
 /* ---- gains ---- */
 
 /* Of NCCL's own choice, that 'run' took turns with; or NULL. */
-static const struct stp_train_run *partner(const struct stp_train_runs *runs,
-                                           const struct stp_train_run *run)
+static const struct stp_train_run *
+train_partner(const struct stp_train_runs *runs,
+              const struct stp_train_run *run)
 {
     struct stp_train_run like = *run;
 
@@ -155,7 +148,7 @@ static const struct stp_train_run *partner(const struct stp_train_runs *runs,
     return NULL;
 }
 
-static void add_rounds(const struct stp_train_run *run, double *times)
+static void train_add_rounds(const struct stp_train_run *run, double *times)
 {
     const unsigned epochs = run->n_epochs / run->rounds;
 
@@ -165,16 +158,16 @@ static void add_rounds(const struct stp_train_run *run, double *times)
 
 /* The times of rounds of 'run' and its partner, behind the 'n' that are there;
  * returns how many there are now. */
-static size_t add_pairs(const struct stp_train_runs *runs,
-                        const struct stp_train_run *run, double *baseline,
-                        double *times, size_t n)
+static size_t train_add_pairs(const struct stp_train_runs *runs,
+                              const struct stp_train_run *run, double *baseline,
+                              double *times, size_t n)
 {
-    const struct stp_train_run *other = partner(runs, run);
+    const struct stp_train_run *other = train_partner(runs, run);
 
     if (other == NULL)
         return n;
-    add_rounds(other, baseline + n);
-    add_rounds(run, times + n);
+    train_add_rounds(other, baseline + n);
+    train_add_rounds(run, times + n);
     return n + run->rounds;
 }
 
@@ -191,72 +184,9 @@ enum stp_status stp_train_gain(const struct stp_train_runs *runs,
     for (size_t i = 0; i < runs->n; i++)
         if (repeats ? stp_train_alike(&runs->runs[i], run)
                     : &runs->runs[i] == run)
-            n = add_pairs(runs, &runs->runs[i], times + most, times, n);
+            n = train_add_pairs(runs, &runs->runs[i], times + most, times, n);
     *gain_ret = n > 0 ? stp_paired_gain(times + most, times, n)
                       : (struct stp_gain){NAN, NAN, INFINITY, 0};
     free(times);
     return STP_OK;
-}
-
-/* ---- reading ---- */
-
-static enum stp_status read_rows(const cJSON *root, struct stp_train_runs *runs,
-                                 struct stp_error *err)
-{
-    const cJSON *row;
-
-    if (!cJSON_IsArray(root))
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "no list of runs, expected what steptune train writes");
-    cJSON_ArrayForEach(row, root)
-    {
-        struct stp_train_run run;
-        enum stp_status status = stp_train_read_row(row, runs->n, &run, err);
-
-        if (status != STP_OK)
-            return status;
-        status = stp_train_runs_add(runs, &run, err);
-        if (status != STP_OK) {
-            stp_train_run_free(&run);
-            return status;
-        }
-    }
-    return STP_OK;
-}
-
-enum stp_status stp_train_read_json(const char *text, size_t len,
-                                    struct stp_train_runs *runs_ret,
-                                    struct stp_error *err)
-{
-    struct stp_train_runs runs = {.n = 0};
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
-    enum stp_status status;
-
-    if (root == NULL)
-        return stp_json_refuse(text, end, "steptune train writes", err);
-    status = read_rows(root, &runs, err);
-    cJSON_Delete(root);
-    if (status != STP_OK) {
-        stp_train_runs_free(&runs);
-        return status;
-    }
-    stp_train_derive(&runs);
-    *runs_ret = runs;
-    return STP_OK;
-}
-
-enum stp_status stp_train_read(const char *path,
-                               struct stp_train_runs *runs_ret,
-                               struct stp_error *err)
-{
-    char *text;
-    size_t len;
-    enum stp_status status = stp_read_file(path, FILE_MAX, &text, &len, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_train_read_json(text, len, runs_ret, err);
-    free(text);
-    return status;
 }

@@ -74,22 +74,6 @@ struct stp_train_runs {
     size_t n;
 };
 
-/*
- * Reads the file at 'path', which stp_train_save() wrote, and derives what
- * follows.  STP_ERR_SYNTAX says where it is not JSON, or which run has which
- * key that means nothing and what was expected; STP_ERR_IO, STP_ERR_NOMEM,
- * STP_ERR_LIMIT.  The text of *err does not name the file; *runs_ret is
- * untouched on failure.
- */
-enum stp_status stp_train_read(const char *path,
-                               struct stp_train_runs *runs_ret,
-                               struct stp_error *err);
-
-/* The same out of the 'len' bytes at 'text'. */
-enum stp_status stp_train_read_json(const char *text, size_t len,
-                                    struct stp_train_runs *runs_ret,
-                                    struct stp_error *err);
-
 /* Adds a run, which becomes theirs.  STP_ERR_NOMEM: it stays the caller's. */
 enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
                                    const struct stp_train_run *run,

@@ -1,7 +1,6 @@
 #include "report/training/train_summary.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "report/table.h"
@@ -10,20 +9,21 @@
 /* ---- one run ---- */
 
 /* In virtual time there is no loss. */
-static bool has_data(const struct stp_train_run *r)
+static bool summary_has_data(const struct stp_train_run *r)
 {
     return !isnan(r->accuracy);
 }
 
-static void print_loss(const struct stp_train_run *r, const char *before,
-                       int digits, double value, FILE *fp)
+static void summary_print_loss(const struct stp_train_run *r,
+                               const char *before, int digits, double value,
+                               FILE *fp)
 {
-    if (has_data(r))
+    if (summary_has_data(r))
         fprintf(fp, "%s%*.*f", before, digits + 2, digits, value);
 }
 
 /* "communication 12.3 ms a step, 87 % hidden behind compute" */
-static void print_hidden(const struct stp_train_run *r, FILE *fp)
+static void summary_print_hidden(const struct stp_train_run *r, FILE *fp)
 {
     if (isnan(r->traced_comm_ms))
         return;
@@ -44,18 +44,18 @@ void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
         r->size, (uintmax_t)r->n_params, r->mode, r->precision, r->n_gpus,
         r->n_gpus == 1 ? "" : "s", r->ga, r->ga == 1 ? "" : "es");
     fprintf(fp, "%5s  %9s  %9s  %9s%s\n", "epoch", "s", "comm s", "exposed s",
-            has_data(r) ? "       loss" : "");
+            summary_has_data(r) ? "       loss" : "");
     for (unsigned e = 0; e < r->n_epochs; e++) {
         fprintf(fp, "%5u  %9.4f  %9.4f  %9.4f", e + 1, r->epoch_s[e],
                 r->comm_s[e], r->exposed_s[e]);
-        print_loss(r, "   ", 6, r->losses[e], fp);
+        summary_print_loss(r, "   ", 6, r->losses[e], fp);
         fputc('\n', fp);
     }
     fprintf(fp, "\n%.0f samples/s", r->throughput);
-    print_loss(r, ", accuracy ", 4, r->accuracy, fp);
+    summary_print_loss(r, ", accuracy ", 4, r->accuracy, fp);
     fputc('\n', fp);
-    print_hidden(r, fp);
-    if (strcmp(r->precision, "fp16") == 0 && has_data(r))
+    summary_print_hidden(r, fp);
+    if (strcmp(r->precision, "fp16") == 0 && summary_has_data(r))
         fprintf(fp,
                 "%u steps skipped for an overflow, the last loss scale is %g\n",
                 r->n_skipped, r->loss_scale);
@@ -63,7 +63,7 @@ void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
 
 /* ---- many ---- */
 
-static bool is_first(const struct stp_train_runs *runs, size_t i)
+static bool summary_is_first(const struct stp_train_runs *runs, size_t i)
 {
     for (size_t j = 0; j < i; j++)
         if (stp_train_alike(&runs->runs[j], &runs->runs[i]))
@@ -71,116 +71,89 @@ static bool is_first(const struct stp_train_runs *runs, size_t i)
     return true;
 }
 
-/* Means over the repeats, and the gain of all their rounds. */
-struct line {
+/* Means over the repeats. */
+struct summary_row {
     const struct stp_train_run *first;
     unsigned n;
     double epoch_s, throughput, speed_up, efficiency, exposed_share;
     double loss; /* of the last epoch */
-    struct stp_gain gain;
 };
 
-static void add(struct line *l, const struct stp_train_run *r)
+static struct summary_row summary_row_of(const struct stp_train_runs *runs,
+                                         size_t first)
 {
-    l->n++;
-    l->epoch_s += stp_train_total_s(r) / r->n_epochs;
-    l->throughput += r->throughput;
-    l->speed_up += r->speed_up;
-    l->efficiency += r->efficiency;
-    l->exposed_share += r->exposed_share;
-    l->loss += r->losses[r->n_epochs - 1];
+    struct summary_row row = {.first = &runs->runs[first]};
+
+    for (size_t i = first; i < runs->n; i++) {
+        const struct stp_train_run *r = &runs->runs[i];
+
+        if (!stp_train_alike(r, row.first))
+            continue;
+        row.n++;
+        row.epoch_s += stp_train_total_s(r) / r->n_epochs;
+        row.throughput += r->throughput;
+        row.speed_up += r->speed_up;
+        row.efficiency += r->efficiency;
+        row.exposed_share += r->exposed_share;
+        row.loss += r->losses[r->n_epochs - 1];
+    }
+    row.epoch_s /= row.n;
+    row.throughput /= row.n;
+    row.speed_up /= row.n;
+    row.efficiency /= row.n;
+    row.exposed_share /= row.n;
+    row.loss /= row.n;
+    return row;
 }
 
-static struct line line_of(const struct stp_train_runs *runs, size_t first)
+static void summary_put_share(struct stp_table *t, const char *heading,
+                              double share)
 {
-    struct line l = {.first = &runs->runs[first]};
-
-    for (size_t i = first; i < runs->n; i++)
-        if (stp_train_alike(&runs->runs[i], l.first))
-            add(&l, &runs->runs[i]);
-    l.epoch_s /= l.n;
-    l.throughput /= l.n;
-    l.speed_up /= l.n;
-    l.efficiency /= l.n;
-    l.exposed_share /= l.n;
-    l.loss /= l.n;
-    return l;
-}
-
-/* "-" for what is not finite. */
-static void add_number(struct stp_table *table, const char *unit, double factor,
-                       int digits, double value)
-{
-    if (isfinite(value))
-        stp_table_add(table, "%.*f%s", digits, factor * value, unit);
+    if (isfinite(share))
+        stp_table_text(t, heading, "%.1f%%", 100 * share);
     else
-        stp_table_add(table, "-");
+        stp_table_word(t, NULL, heading, NULL);
 }
 
-static void add_gain(struct stp_table *table, const struct stp_gain *gain)
+/* The columns that only some runs have. */
+struct summary_columns {
+    bool hidden, gains;
+};
+
+/* 'gain' is of the rounds of all repeats. */
+static void summary_put(const struct summary_row *row,
+                        const struct stp_gain *gain,
+                        const struct summary_columns *shown,
+                        struct stp_table *t)
 {
+    const struct stp_train_run *r = row->first;
+    bool has_gain = gain->n_pairs > 0;
     char interval[STP_INTERVAL];
 
-    if (gain->n_pairs == 0) {
-        stp_table_add(table, "-");
-        stp_table_add(table, "-");
+    stp_table_row(t);
+    stp_table_word(t, NULL, "<size", r->size);
+    stp_table_count(t, NULL, "ranks", r->n_gpus);
+    stp_table_word(t, NULL, "<mode", r->mode);
+    stp_table_word(t, NULL, "<prec", r->precision);
+    stp_table_count(t, NULL, "ga", r->ga);
+    stp_table_number(t, NULL, "s/epoch", row->epoch_s, 4);
+    stp_table_number(t, NULL, "samples/s", row->throughput, 0);
+    stp_table_number(t, NULL, "speed-up", row->speed_up, 2);
+    summary_put_share(t, "efficiency", row->efficiency);
+    summary_put_share(t, "exposed", row->exposed_share);
+    stp_table_number(t, NULL, "loss", row->loss, 4);
+    if (shown->hidden)
+        summary_put_share(t, "hidden", r->hidden_share);
+    if (!shown->gains)
         return;
-    }
     stp_interval_text(gain, interval);
-    stp_table_add(table, "%.3f", gain->gain);
-    stp_table_add(table, "%s", interval);
+    stp_table_word(t, NULL, "<tuner", r->tuner);
+    stp_table_number(t, NULL, "gain", has_gain ? gain->gain : NAN, 3);
+    stp_table_word(t, NULL, "<95% interval", has_gain ? interval : NULL);
 }
 
-/* Those that only some runs have. */
-struct columns {
-    bool hidden;
-    bool gains;
-};
-
-static void columns_of(const struct stp_train_run *r, struct columns *columns)
-{
-    columns->hidden |= !isnan(r->traced_comm_ms);
-    columns->gains |= r->rounds > 0;
-}
-
-static void add_line(struct stp_table *table, const struct line *l,
-                     const struct columns *columns)
-{
-    const struct stp_train_run *r = l->first;
-
-    stp_table_add(table, "%s", r->size);
-    stp_table_add(table, "%u", r->n_gpus);
-    stp_table_add(table, "%s", r->mode);
-    stp_table_add(table, "%s", r->precision);
-    stp_table_add(table, "%u", r->ga);
-    add_number(table, "", 1, 4, l->epoch_s);
-    add_number(table, "", 1, 0, l->throughput);
-    add_number(table, "", 1, 2, l->speed_up);
-    add_number(table, "%", 100, 1, l->efficiency);
-    add_number(table, "%", 100, 1, l->exposed_share);
-    add_number(table, "", 1, 4, l->loss);
-    if (columns->hidden)
-        add_number(table, "%", 100, 1, r->hidden_share);
-    if (!columns->gains)
-        return;
-    stp_table_add(table, "%s", r->tuner);
-    add_gain(table, &l->gain);
-}
-
-static struct stp_table *create(const struct columns *columns)
-{
-    char headings[160];
-
-    snprintf(headings, sizeof(headings),
-             "<size|ranks|<mode|<prec|ga|s/epoch|samples/s|speed-up|efficiency|"
-             "exposed|loss%s%s",
-             columns->hidden ? "|hidden" : "",
-             columns->gains ? "|<tuner|gain|<95% interval" : "");
-    return stp_table_create(headings);
-}
-
-/* Made by what the run of the most ranks was: fewer are a part of it. */
-static const char *made_by(const struct stp_train_runs *runs)
+/* The machine of the run of the most ranks, of which fewer are a part. */
+static const char *summary_made_by(const struct stp_train_runs *runs)
 {
     const struct stp_train_run *most = &runs->runs[0];
 
@@ -193,25 +166,28 @@ static const char *made_by(const struct stp_train_runs *runs)
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err)
 {
-    struct columns columns = {false, false};
-    enum stp_status status = STP_OK;
-    struct stp_table *table;
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    struct summary_columns shown = {false, false};
 
-    for (size_t i = 0; i < runs->n; i++)
-        columns_of(&runs->runs[i], &columns);
-    fprintf(fp, "%s\n\n", made_by(runs));
-    table = create(&columns);
-    for (size_t i = 0; i < runs->n && table != NULL; i++)
-        if (is_first(runs, i)) {
-            struct line l = line_of(runs, i);
+    for (size_t i = 0; i < runs->n; i++) {
+        shown.hidden |= !isnan(runs->runs[i].traced_comm_ms);
+        shown.gains |= runs->runs[i].rounds > 0;
+    }
+    fprintf(fp, "%s\n\n", summary_made_by(runs));
+    for (size_t i = 0; i < runs->n; i++) {
+        struct summary_row row;
+        struct stp_gain gain;
+        enum stp_status status;
 
-            status = stp_train_gain(runs, l.first, true, &l.gain, err);
-            if (status != STP_OK)
-                break;
-            add_line(table, &l, &columns);
+        if (!summary_is_first(runs, i))
+            continue;
+        row = summary_row_of(runs, i);
+        status = stp_train_gain(runs, row.first, true, &gain, err);
+        if (status != STP_OK) {
+            stp_table_free(&t);
+            return status;
         }
-    if (status == STP_OK)
-        return stp_table_finish(table, fp, err);
-    stp_table_free(table);
-    return status;
+        summary_put(&row, &gain, &shown, &t);
+    }
+    return stp_table_end(&t, fp, err);
 }

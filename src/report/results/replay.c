@@ -1,0 +1,131 @@
+/* replay.c - what became of the collectives of a trace */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/replay/replay.h"
+#include "core/names.h"
+#include "report/json.h"
+#include "report/results/results.h"
+#include "report/table.h"
+
+/* A collective of the trace; in text it stands for all that are alike. */
+struct replay_row {
+    const struct stp_trace_row *call;
+    const struct stp_replayed *got;
+    uint64_t n_calls;
+};
+
+/* Ranks are left out of text where all communicators have the same. */
+static void replay_put(const struct stp_trace *trace,
+                       const struct stp_replay *replay,
+                       const struct replay_row *row, struct stp_table *t)
+{
+    const struct stp_trace_row *call = row->call;
+    const struct stp_replayed *got = row->got;
+
+    stp_table_row(t);
+    stp_table_word(t, "collective", "<collective",
+                   stp_coll_name((int)call->call.coll));
+    stp_table_count(t, "bytes", "bytes", call->call.n_bytes);
+    stp_table_count(t, "line", NULL, call->line);
+    stp_table_word(t, "comm", NULL, trace->comms[call->comm].name);
+    stp_table_number(t, "ranks", replay->mixed ? "ranks" : NULL, got->n_ranks,
+                     0);
+    stp_table_count(t, NULL, "calls", row->n_calls);
+    stp_table_ran(t, "auto", "<AUTO", got->auto_algo, got->auto_proto, 0);
+    stp_table_ran(t, NULL, "<choice", got->algo, got->proto, 0);
+    stp_table_ran(t, "choice", NULL, got->algo, got->proto, got->n_channels);
+    stp_table_number(t, NULL, "channels", got->n_channels, 0);
+}
+
+/* ---- text ---- */
+
+static int replay_compare(const struct replay_row *a,
+                          const struct replay_row *b)
+{
+    const struct mock_call *x = &a->call->call;
+    const struct mock_call *y = &b->call->call;
+
+    if (x->coll != y->coll)
+        return x->coll < y->coll ? -1 : 1;
+    if (x->n_bytes != y->n_bytes)
+        return x->n_bytes < y->n_bytes ? -1 : 1;
+    return memcmp(a->got, b->got, sizeof(*a->got));
+}
+
+static int replay_compare_places(const void *pa, const void *pb)
+{
+    const struct replay_row *a = pa;
+    const struct replay_row *b = pb;
+
+    return (a->call > b->call) - (a->call < b->call);
+}
+
+/* Collectives that are alike are in the order of the trace. */
+static int replay_compare_all(const void *pa, const void *pb)
+{
+    int order = replay_compare(pa, pb);
+
+    return order != 0 ? order : replay_compare_places(pa, pb);
+}
+
+/* Leaves one row for all that are alike, in the order of the first of each, and
+ * returns how many. */
+static size_t replay_merge(struct replay_row *rows, size_t n_rows)
+{
+    size_t n = 0;
+
+    qsort(rows, n_rows, sizeof(*rows), replay_compare_all);
+    for (size_t i = 0; i < n_rows; i++)
+        if (n > 0 && replay_compare(&rows[n - 1], &rows[i]) == 0)
+            rows[n - 1].n_calls += rows[i].n_calls;
+        else
+            rows[n++] = rows[i];
+    qsort(rows, n, sizeof(*rows), replay_compare_places);
+    return n;
+}
+
+enum stp_status stp_print_replay(const struct stp_trace *trace,
+                                 const struct stp_replay *replay, FILE *fp,
+                                 struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    struct replay_row *rows = calloc(trace->n_rows + 1, sizeof(*rows));
+    size_t n;
+
+    if (rows == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < trace->n_rows; i++) {
+        unsigned n_launches = trace->rows[i].n_launches;
+
+        rows[i] = (struct replay_row){&trace->rows[i], &replay->rows[i],
+                                      n_launches > 0 ? n_launches : 1};
+    }
+    n = replay_merge(rows, trace->n_rows);
+    for (size_t i = 0; i < n; i++)
+        replay_put(trace, replay, &rows[i], &t);
+    free(rows);
+    return stp_table_end(&t, fp, err);
+}
+
+/* ---- JSON ---- */
+
+enum stp_status stp_print_replay_json(const struct stp_trace *trace,
+                                      const struct stp_replay *replay, FILE *fp,
+                                      struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    struct stp_table rows;
+
+    stp_json_number(root, "ranks", replay->n_ranks);
+    stp_json_number(root, "steps", (double)replay->n_steps);
+    cJSON_AddBoolToObject(root, "modelled", replay->resized);
+    stp_json_number(root, "asked", (double)replay->n_asked);
+    stp_json_number(root, "run", (double)replay->n_run);
+    rows = stp_table_array(root, "collectives");
+    for (size_t i = 0; i < trace->n_rows; i++)
+        replay_put(trace, replay,
+                   &(struct replay_row){&trace->rows[i], &replay->rows[i], 1},
+                   &rows);
+    return stp_json_finish(root, fp, err);
+}

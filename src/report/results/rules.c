@@ -1,0 +1,128 @@
+/* rules.c - derived rules and their evidence */
+#include <inttypes.h>
+#include <math.h>
+
+#include "analyse/objective.h"
+#include "core/names.h"
+#include "report/json.h"
+#include "report/results/results.h"
+#include "report/table.h"
+
+static void rule_put_evidence(const struct stp_derived_rule *rule, cJSON *row)
+{
+    struct stp_table t = stp_table_array(row, "evidence");
+
+    for (size_t i = 0; i < rule->n_points; i++) {
+        const struct stp_point *p = &rule->points[i];
+        const struct stp_comparison *c = stp_derived_evidence(rule, p);
+
+        stp_table_row(&t);
+        stp_table_count(&t, "bytes", NULL, p->n_bytes);
+        stp_table_number(&t, "auto_us", NULL, p->auto_us, 3);
+        stp_table_number(&t, "us", NULL, c->us, 3);
+        stp_table_gain(&t, &c->gain);
+        stp_table_word(&t, "source", NULL, stp_source_name(c->source));
+    }
+}
+
+static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
+{
+    double low = INFINITY;
+    double high = 0;
+    char arm[STP_ARM_NAME];
+    char end[24] = "inf";
+
+    for (size_t i = 0; i < rule->n_points; i++) {
+        double gain = stp_derived_evidence(rule, &rule->points[i])->gain.gain;
+
+        low = fmin(low, gain);
+        high = fmax(high, gain);
+    }
+    stp_arm_name(&rule->arm, arm);
+    if (rule->max_bytes != STP_DERIVE_NO_END)
+        snprintf(end, sizeof(end), "%" PRIu64, rule->max_bytes);
+    stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
+    stp_table_count(t, "min_bytes", "min bytes", rule->min_bytes);
+    stp_table_count(t, "max_bytes", NULL, rule->max_bytes);
+    stp_table_word(t, NULL, "max bytes", end);
+    stp_table_count(t, "nNodes", "nodes", rule->n_nodes);
+    stp_table_count(t, "nRanks", "ranks", rule->n_ranks);
+    stp_table_ran(t, "choice", NULL, rule->arm.algo, rule->arm.proto,
+                  rule->arm.n_channels);
+    stp_table_word(t, NULL, "<choice", arm);
+    stp_table_count(t, NULL, "sizes", rule->n_points);
+    stp_table_text(t, "gains", "%.3f to %.3f", low, high);
+}
+
+static void rule_put_all(const struct stp_derived *derived, struct stp_table *t)
+{
+    static const struct stp_derived_rule no_rule;
+
+    if (stp_table_headings(t))
+        rule_put(&no_rule, t);
+    for (size_t i = 0; i < derived->n_rules; i++) {
+        cJSON *row = stp_table_row(t);
+
+        rule_put(&derived->rules[i], t);
+        if (row != NULL)
+            rule_put_evidence(&derived->rules[i], row);
+    }
+}
+
+enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
+                                struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    rule_put_all(derived, &t);
+    return stp_table_end(&t, fp, err);
+}
+
+/* ---- JSON ---- */
+
+/* With a ratio, each size has a GEMM of its own. */
+static void rule_json_workloads(const struct stp_dataset *data, cJSON *root)
+{
+    struct stp_table t = stp_table_array(root, "workloads");
+    struct stp_workload work;
+
+    for (bool any = stp_next_workload(data, NULL, &work); any;
+         any = stp_next_workload(data, &work, &work)) {
+        stp_table_row(&t);
+        stp_put_workload(&work, work.ratio == 0, &t);
+    }
+}
+
+static void rule_json_steadiness(const struct stp_steadiness *s, cJSON *root)
+{
+    cJSON *object = cJSON_AddObjectToObject(root, "statistics");
+
+    stp_json_number(object, "min_rounds", (double)s->min_rounds);
+    stp_json_number(object, "max_rounds", (double)s->max_rounds);
+    stp_json_number(object, "spread", s->spread);
+    stp_json_number(object, "worst_spread", s->worst_spread);
+    stp_json_number(object, "drift", s->drift);
+    stp_json_number(object, "worst_drift", s->worst_drift);
+    stp_json_number(object, "resolved_gain", s->resolved);
+}
+
+enum stp_status stp_print_rules_json(const struct stp_derived *derived,
+                                     const struct stp_dataset *data,
+                                     const struct stp_steadiness *steadiness,
+                                     FILE *fp, struct stp_error *err)
+{
+    enum stp_objective objective = stp_dataset_n_iterations(data) == 0
+                                       ? STP_OBJECTIVE_TIME
+                                       : STP_OBJECTIVE_ITERATION;
+    cJSON *root = cJSON_CreateObject();
+    struct stp_table rules;
+
+    stp_json_word(root, "objective", stp_objective_name(objective));
+    if (objective == STP_OBJECTIVE_ITERATION)
+        rule_json_workloads(data, root);
+    if (steadiness != NULL)
+        rule_json_steadiness(steadiness, root);
+    rules = stp_table_array(root, "rules");
+    rule_put_all(derived, &rules);
+    return stp_json_finish(root, fp, err);
+}

@@ -1,0 +1,162 @@
+/* sweep.c - a sweep's measurements, and its arms against NCCL's own choice */
+#include <math.h>
+
+#include "analyse/bandwidth.h"
+#include "core/dtype.h"
+#include "core/names.h"
+#include "report/json.h"
+#include "report/policy_file.h"
+#include "report/results/results.h"
+#include "report/table.h"
+#include "report/words.h"
+
+/* ---- text: arms ---- */
+
+/* The columns that tell points from each other, or from the usual data. */
+struct sweep_columns {
+    bool ranks, type, op, place;
+};
+
+static struct sweep_columns sweep_columns_of(const struct stp_comparisons *all)
+{
+    struct sweep_columns shown = {0};
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+
+        shown.ranks |= p->n_ranks != all->points[0].n_ranks;
+        shown.type |= p->type != STP_TYPE_BF16;
+        shown.op |= stp_coll_reduces(p->coll) && p->op != STP_OP_SUM;
+        shown.place |= p->in_place != all->points[0].in_place;
+    }
+    return shown;
+}
+
+/* AUTO is the arm of a point against which there is no gain. */
+static void sweep_put_arm(const struct stp_point *p,
+                          const struct stp_comparison *c,
+                          const struct sweep_columns *shown,
+                          struct stp_table *t)
+{
+    bool is_auto = c->arm.kind == STP_ARM_AUTO;
+    char arm[STP_ARM_NAME];
+    char interval[STP_INTERVAL] = " ";
+
+    stp_arm_name(&c->arm, arm);
+    if (!is_auto)
+        stp_interval_text(&c->gain, interval);
+    stp_table_row(t);
+    stp_table_text(t, "<collective", "%s", stp_coll_name(p->coll));
+    stp_table_count(t, NULL, "bytes", p->n_bytes);
+    stp_table_count(t, NULL, shown->ranks ? "ranks" : NULL, p->n_ranks);
+    stp_table_word(t, NULL, shown->type ? "<type" : NULL,
+                   stp_type_name(p->type));
+    stp_table_word(t, NULL, shown->op ? "<op" : NULL,
+                   stp_coll_reduces(p->coll) ? stp_op_name(p->op) : NULL);
+    stp_table_word(t, NULL, shown->place ? "<place" : NULL,
+                   p->in_place ? "in" : "out of");
+    stp_table_word(t, NULL, "<arm", arm);
+    stp_table_number(t, NULL, "us", c->us, 2);
+    stp_table_number(t, NULL, "algbw GB/s", stp_algbw(p->n_bytes, c->us), 2);
+    stp_table_number(t, NULL, "gain", is_auto ? 1 : c->gain.gain,
+                     is_auto ? 0 : 3);
+    stp_table_word(t, NULL, "95% interval", interval);
+    stp_table_ran(t, NULL, "<ran as", c->ran_algo, c->ran_proto,
+                  c->ran_channels);
+    stp_table_word(t, NULL, "<times", stp_source_name(c->source));
+}
+
+enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
+                                FILE *fp, struct stp_error *err)
+{
+    const struct sweep_columns shown = sweep_columns_of(comparisons);
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        const struct stp_comparison own = {.arm = {.kind = STP_ARM_AUTO},
+                                           .ran_algo = p->auto_algo,
+                                           .ran_proto = p->auto_proto,
+                                           .ran_channels = p->auto_channels,
+                                           .us = p->auto_us,
+                                           .source = p->source};
+
+        sweep_put_arm(p, &own, &shown, &t);
+        for (size_t a = 0; a < p->n_arms; a++)
+            sweep_put_arm(p, &p->arms[a], &shown, &t);
+    }
+    return stp_table_end(&t, fp, err);
+}
+
+enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
+                                     FILE *fp, struct stp_error *err)
+{
+    struct stp_steadiness steadiness;
+    enum stp_status status;
+
+    if (comparisons->n_points == 0)
+        return STP_OK;
+    status = stp_steadiness_of(comparisons, comparisons, &steadiness, err);
+    if (status == STP_OK)
+        stp_steadiness_write(&steadiness, fp);
+    return status;
+}
+
+/* ---- JSON: measurements ---- */
+
+/* Iterations have other work in them than collectives alone, and no bandwidth.
+ */
+static void sweep_put(const struct stp_measurement *m, struct stp_table *t)
+{
+    bool is_alone = m->work.mode == STP_MODE_ALONE;
+    char arm[STP_ARM_NAME];
+
+    stp_arm_name(&m->arm, arm);
+    stp_table_row(t);
+    stp_table_word(t, "collective", NULL, stp_coll_name(m->coll));
+    stp_table_count(t, "bytes", NULL, m->n_bytes);
+    stp_table_count(t, "round", NULL, m->round);
+    stp_table_word(t, "arm", NULL, arm);
+    stp_table_count(t, "nNodes", NULL, m->n_nodes);
+    stp_table_count(t, "nRanks", NULL, m->n_ranks);
+    stp_table_count(t, "iters", NULL, m->iters);
+    stp_table_number(t, "mean_us", NULL, m->us.mean, 3);
+    stp_table_number(t, "median_us", NULL, m->us.median, 3);
+    stp_table_number(t, "p95_us", NULL, m->us.p95, 3);
+    stp_table_number(t, "p99_us", NULL, m->us.p99, 3);
+    stp_table_number(t, "min_us", NULL, m->us.min, 3);
+    stp_table_number(t, is_alone ? "algbw_gbps" : NULL, NULL,
+                     stp_algbw(m->n_bytes, m->us.mean), 2);
+    stp_table_number(t, is_alone ? "busbw_gbps" : NULL, NULL,
+                     stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean), 2);
+    stp_table_ran(t, "ran", NULL, m->ran_algo, m->ran_proto, m->ran_channels);
+    stp_table_word(t, "source", NULL, stp_source_name(m->source));
+    stp_table_word(t, "type", NULL, stp_type_name(m->type));
+    stp_table_word(t, "op", NULL,
+                   stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);
+    stp_table_count(t, "root", NULL, m->root);
+    stp_table_flag(t, "in_place", NULL, m->in_place);
+    stp_table_number(t, "n_wrong", NULL,
+                     m->n_wrong < 0 ? NAN : (double)m->n_wrong, 0);
+    if (is_alone)
+        return;
+    stp_put_workload(&m->work, true, t);
+    stp_table_number(t, "compute_us", NULL, m->work.compute_us, 3);
+    stp_table_number(t, "alone_us", NULL, m->alone_us, 3);
+}
+
+enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
+                                     struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    struct stp_table rows;
+
+    stp_json_word(root, "machine", data->machine);
+    stp_json_word(root, "gpu", data->gpu);
+    stp_json_word(root, "nccl", data->nccl);
+    stp_json_word(root, "backend", data->backend);
+    rows = stp_table_array(root, "measurements");
+    for (size_t i = 0; i < data->n_rows; i++)
+        sweep_put(&data->rows[i], &rows);
+    return stp_json_finish(root, fp, err);
+}

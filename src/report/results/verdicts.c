@@ -1,0 +1,187 @@
+/* verdicts.c - what a policy is worth, size by size */
+#include <inttypes.h>
+#include <math.h>
+
+#include "analyse/verify.h"
+#include "core/names.h"
+#include "report/json.h"
+#include "report/results/results.h"
+#include "report/results/tune_report.h"
+#include "report/table.h"
+#include "report/words.h"
+
+void stp_put_workload(const struct stp_workload *work, bool has_gemm,
+                      struct stp_table *t)
+{
+    stp_table_word(t, "mode", NULL, stp_mode_name(work->mode));
+    stp_table_word(t, "compute", NULL, stp_compute_name(work->compute));
+    stp_table_count(t, "layers", NULL, work->layers);
+    stp_table_number(t, "ratio", NULL, work->ratio, STP_TABLE_SHORT);
+    stp_table_count(t, has_gemm ? "m" : NULL, NULL, work->gemm.m);
+    stp_table_count(t, has_gemm ? "n" : NULL, NULL, work->gemm.n);
+    stp_table_count(t, has_gemm ? "k" : NULL, NULL, work->gemm.k);
+}
+
+/* "allreduce", or of iterations "overlap x 8, ratio 1". */
+static void verdict_put_subject(const struct stp_point *p, struct stp_table *t)
+{
+    const char *const heading = "<collective";
+    const struct stp_workload *w = &p->work;
+
+    stp_table_word(t, "collective", NULL, stp_coll_name(p->coll));
+    if (w->mode == STP_MODE_ALONE)
+        stp_table_text(t, heading, "%s", stp_coll_name(p->coll));
+    else if (w->ratio != 0)
+        stp_table_text(t, heading, "%s x %u, ratio %g", stp_mode_name(w->mode),
+                       w->layers, w->ratio);
+    else
+        stp_table_text(t, heading, "%s x %u, %u x %u x %u",
+                       stp_mode_name(w->mode), w->layers, w->gemm.m, w->gemm.n,
+                       w->gemm.k);
+}
+
+static void verdict_put(const struct stp_point *p,
+                        const struct stp_comparison *c, bool has_ranks,
+                        struct stp_table *t)
+{
+    enum stp_verdict verdict = stp_verify_point(p);
+    bool is_same = verdict == STP_VERDICT_SAME;
+
+    verdict_put_subject(p, t);
+    stp_table_count(t, "bytes", "bytes", p->n_bytes);
+    stp_table_count(t, "nRanks", has_ranks ? "ranks" : NULL, p->n_ranks);
+    if (p->work.mode != STP_MODE_ALONE)
+        stp_put_workload(&p->work, false, t);
+    stp_table_number(t, "auto_us", "AUTO us", p->auto_us, 2);
+    stp_table_number(t, "tuned_us", "tuned us", c->us, 2);
+    stp_table_gain(t, &c->gain);
+    stp_table_number(t, "auto_noise", NULL, p->noise, 6);
+    stp_table_ran(t, "auto", "<AUTO", p->auto_algo, p->auto_proto,
+                  p->auto_channels);
+    stp_table_word(t, NULL, is_same ? "<choice" : NULL, "NCCL's own");
+    stp_table_ran(t, "choice", is_same ? NULL : "<choice", c->ran_algo,
+                  c->ran_proto, c->ran_channels);
+    stp_table_word(t, "verdict", "<verdict", stp_verdict_name(verdict));
+    stp_table_word(t, "source", "<times", stp_source_name(c->source));
+}
+
+static void verdict_put_all(const struct stp_comparisons *all,
+                            struct stp_table *t)
+{
+    static const struct stp_point no_point;
+    static const struct stp_comparison no_arm;
+    bool has_ranks = false;
+
+    for (size_t i = 0; i < all->n_points; i++)
+        has_ranks |= all->points[i].n_ranks != all->points[0].n_ranks;
+    if (stp_table_headings(t))
+        verdict_put(&no_point, &no_arm, has_ranks, t);
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+        const struct stp_comparison *c = stp_verify_arm(p);
+
+        if (c == NULL)
+            continue;
+        stp_table_row(t);
+        verdict_put(p, c, has_ranks, t);
+    }
+}
+
+enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+                                   FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    verdict_put_all(comparisons, &t);
+    return stp_table_end(&t, fp, err);
+}
+
+static void verdict_json(const struct stp_comparisons *comparisons,
+                         cJSON *object, const char *key)
+{
+    struct stp_table rows = stp_table_array(object, key);
+
+    verdict_put_all(comparisons, &rows);
+}
+
+enum stp_status
+stp_print_verdicts_json(const struct stp_device_info *info,
+                        const struct stp_comparisons *comparisons, FILE *fp,
+                        struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+
+    stp_json_word(root, "machine", info->what);
+    verdict_json(comparisons, root, "sizes");
+    return stp_json_finish(root, fp, err);
+}
+
+enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
+                                      FILE *fp, struct stp_error *err)
+{
+    const struct stp_tune_overlap *o = report->overlap;
+    cJSON *root = cJSON_CreateObject();
+    cJSON *overlap;
+
+    stp_json_word(root, "machine", report->info->what);
+    stp_json_word(root, "policy", report->policy_path);
+    stp_json_number(root, "n_rules", (double)report->derived->n_rules);
+    verdict_json(report->verdicts, root, "sizes");
+    if (o != NULL) {
+        overlap = cJSON_AddObjectToObject(root, "overlap");
+        stp_json_word(overlap, "policy", o->policy_path);
+        stp_json_number(overlap, "n_rules", (double)o->derived->n_rules);
+        verdict_json(o->verdicts, overlap, "iterations");
+    }
+    return stp_json_finish(root, fp, err);
+}
+
+/* ---- counts ---- */
+
+struct stp_verdict_count
+stp_count_verdicts(const struct stp_comparisons *comparisons)
+{
+    struct stp_verdict_count n = {.mean_gain = 1};
+    double best = 1;
+    double most = 1;
+    double sum = 0;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        enum stp_verdict verdict = stp_verify_point(p);
+        double gain = 1;
+
+        n.n_same += verdict == STP_VERDICT_SAME;
+        n.n_faster += verdict == STP_VERDICT_FASTER;
+        n.n_unsure += verdict == STP_VERDICT_UNSURE;
+        n.n_slower += verdict == STP_VERDICT_SLOWER;
+        if (verdict != STP_VERDICT_SAME)
+            gain = stp_verify_arm(p)->gain.gain;
+        if (gain > best && p->source <= STP_SOURCE_RECORDED) {
+            best = gain;
+            n.best = p;
+        }
+        most = fmax(most, gain);
+        sum += log(gain);
+    }
+    if (comparisons->n_points > 0)
+        n.mean_gain = exp(sum / (double)comparisons->n_points);
+    n.is_best_of_all = best >= most;
+    return n;
+}
+
+void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp)
+{
+    fprintf(fp,
+            "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
+            "slower; geometric mean of the gains %.3f",
+            count->n_same + count->n_faster + count->n_unsure + count->n_slower,
+            count->n_faster, count->n_same, count->n_unsure, count->n_slower,
+            count->mean_gain);
+    if (count->best != NULL)
+        fprintf(fp, ", best%s %.3f (%s, %" PRIu64 " bytes)",
+                count->is_best_of_all ? "" : " at a measured size",
+                stp_verify_arm(count->best)->gain.gain,
+                stp_coll_name(count->best->coll), count->best->n_bytes);
+    fprintf(fp, "\n");
+}
