@@ -9,13 +9,13 @@
 #include "report/file.h"
 
 /* A comma or a comment sign in it would break the line. */
-static bool has_gpu_column(const struct stp_policy_origin *origin)
+static bool policy_has_gpu_column(const struct stp_policy_origin *origin)
 {
     return !origin->portable && origin->data->gpu[0] != '\0' &&
            strpbrk(origin->data->gpu, ",#") == NULL;
 }
 
-static size_t count(const struct stp_dataset *data, int source)
+static size_t policy_count_rows(const struct stp_dataset *data, int source)
 {
     size_t n = 0;
 
@@ -36,8 +36,8 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
     else
         fputs("a machine without a name", fp);
     for (int s = 0; s < STP_N_SOURCES; s++)
-        if (count(data, s) > 0) {
-            fprintf(fp, "%s%zu %s", before, count(data, s),
+        if (policy_count_rows(data, s) > 0) {
+            fprintf(fp, "%s%zu %s", before, policy_count_rows(data, s),
                     stp_source_name((enum stp_source)s));
             before = ", ";
         }
@@ -64,24 +64,24 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
 }
 
 /* Whether there was anything to decide by. */
-static bool has_rounds(const struct stp_policy_origin *origin)
+static bool policy_has_rounds(const struct stp_policy_origin *origin)
 {
     int last = origin->trusts_passes ? STP_SOURCE_SINGLE_PASS
                                      : STP_SOURCE_INTERPOLATED;
 
     for (int s = 0; s <= last; s++)
-        if (count(origin->data, s) > 0)
+        if (policy_count_rows(origin->data, s) > 0)
             return true;
     return false;
 }
 
-static const char *why_no_rule(const struct stp_policy_origin *origin)
+static const char *policy_no_rule_reason(const struct stp_policy_origin *origin)
 {
     const struct stp_dataset *data = origin->data;
 
     if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2)
         return "one round says nothing of its error";
-    if (!has_rounds(origin))
+    if (!policy_has_rounds(origin))
         return "none of these times is of interleaved rounds, and a model "
                "decides nothing";
     if (stp_dataset_n_iterations(data) > 0)
@@ -89,7 +89,7 @@ static const char *why_no_rule(const struct stp_policy_origin *origin)
     return "NCCL's own choice is as good at every size";
 }
 
-static void write_workload(const struct stp_workload *work, FILE *fp)
+static void policy_write_workload(const struct stp_workload *work, FILE *fp)
 {
     fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work->mode),
             work->layers, work->layers == 1 ? "" : "s",
@@ -102,7 +102,7 @@ static void write_workload(const struct stp_workload *work, FILE *fp)
 }
 
 /* What iterations the rules rest on. */
-static void write_workloads(const struct stp_dataset *data, FILE *fp)
+static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
 {
     struct stp_workload work;
     bool has_fsdp = false;
@@ -112,7 +112,7 @@ static void write_workloads(const struct stp_dataset *data, FILE *fp)
           fp);
     for (bool any = stp_next_workload(data, NULL, &work); any;
          any = stp_next_workload(data, &work, &work)) {
-        write_workload(&work, fp);
+        policy_write_workload(&work, fp);
         has_fsdp |= work.mode == STP_MODE_FSDP;
     }
     if (has_fsdp)
@@ -122,10 +122,10 @@ static void write_workloads(const struct stp_dataset *data, FILE *fp)
 }
 
 /* What single passes are worth to those who trust them. */
-static void write_passes(const struct stp_policy_origin *origin, FILE *fp)
+static void policy_write_passes(const struct stp_policy_origin *origin, FILE *fp)
 {
     if (!origin->trusts_passes ||
-        count(origin->data, STP_SOURCE_SINGLE_PASS) == 0)
+        policy_count_rows(origin->data, STP_SOURCE_SINGLE_PASS) == 0)
         return;
     fputs("# Arms ran one after the other and not in interleaved rounds: drift "
           "between runs is in these numbers.\n",
@@ -138,7 +138,7 @@ static void write_passes(const struct stp_policy_origin *origin, FILE *fp)
                 STP_DERIVE_PASSES);
 }
 
-static void write_head(const struct stp_policy_origin *origin, FILE *fp)
+static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
 {
     fprintf(fp, "# %s\n# from ", origin->made_by);
     stp_times_write(origin->data, fp);
@@ -150,16 +150,16 @@ static void write_head(const struct stp_policy_origin *origin, FILE *fp)
         fputs("# ", fp);
         stp_steadiness_write(origin->steadiness, fp);
     }
-    write_passes(origin, fp);
+    policy_write_passes(origin, fp);
     if (stp_dataset_n_iterations(origin->data) > 0)
-        write_workloads(origin->data, fp);
-    if (has_gpu_column(origin))
+        policy_write_workloads(origin->data, fp);
+    if (policy_has_gpu_column(origin))
         fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
               "nNodes,nRanks,gpu\n",
               fp);
 }
 
-static void write_evidence(const struct stp_derived_rule *rule, FILE *fp)
+static void policy_write_evidence(const struct stp_derived_rule *rule, FILE *fp)
 {
     for (size_t i = 0; i < rule->n_points; i++) {
         const struct stp_point *p = &rule->points[i];
@@ -179,13 +179,13 @@ static void write_evidence(const struct stp_derived_rule *rule, FILE *fp)
     }
 }
 
-static void write_rule(const struct stp_derived_rule *rule,
+static void policy_write_rule(const struct stp_derived_rule *rule,
                        const struct stp_policy_origin *origin, FILE *fp)
 {
     bool has_end = rule->max_bytes != STP_DERIVE_NO_END || origin->portable;
 
     fprintf(fp, "\n");
-    write_evidence(rule, fp);
+    policy_write_evidence(rule, fp);
     fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll), rule->min_bytes);
     if (has_end)
         fprintf(fp, "%" PRIu64, rule->max_bytes);
@@ -195,7 +195,7 @@ static void write_rule(const struct stp_derived_rule *rule,
             stp_proto_name(rule->arm.proto),
             rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels,
             rule->n_nodes, rule->n_ranks);
-    if (has_gpu_column(origin))
+    if (policy_has_gpu_column(origin))
         fprintf(fp, ",%s", origin->data->gpu);
     fprintf(fp, "\n");
 }
@@ -203,11 +203,11 @@ static void write_rule(const struct stp_derived_rule *rule,
 void stp_policy_file_write(const struct stp_derived *derived,
                            const struct stp_policy_origin *origin, FILE *fp)
 {
-    write_head(origin, fp);
+    policy_write_head(origin, fp);
     if (derived->n_rules == 0)
-        fprintf(fp, "# No rule: %s.\n", why_no_rule(origin));
+        fprintf(fp, "# No rule: %s.\n", policy_no_rule_reason(origin));
     for (size_t i = 0; i < derived->n_rules; i++)
-        write_rule(&derived->rules[i], origin, fp);
+        policy_write_rule(&derived->rules[i], origin, fp);
 }
 
 enum stp_status stp_policy_file_save(const struct stp_derived *derived,

@@ -10,218 +10,153 @@
 #include "core/names.h"
 #include "core/text.h"
 
-/* What the plugin's journal begins with. */
-static const char head[] = "t_us,comm,nNodes,nRanks,event,call,";
+/* The beginning of the header that the plugin writes. */
+static const char journal_head[] = "t_us,comm,nNodes,nRanks,event,call,";
 
 /* ---- fields ---- */
 
-static bool is_empty(const struct stp_field *f)
+/* Fields of some events are empty and leave the member as it is. */
+
+static bool journal_u64(const struct stp_field *f, uint64_t min, uint64_t *n)
 {
-    return f->len == 0;
+    return stp_parse_u64(f->s, f->len, n) && *n >= min;
 }
 
-static bool read_t(const struct stp_field *f, void *row)
+static bool journal_bytes(const struct stp_field *f, uint64_t *n)
 {
-    struct stp_journal_line *line = row;
-
-    return stp_parse_double(f->s, f->len, &line->t_us);
+    return f->len == 0 || stp_parse_u64(f->s, f->len, n);
 }
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
-static bool read_comm(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    for (size_t i = 0; i < f->len; i++) {
-        if (digit_of(f->s[i]) < 0)
-            return false;
-        line->comm = line->comm << 4 | (uint64_t)digit_of(f->s[i]);
-    }
-    return f->len > 0 && f->len <= 16;
-}
-
-static bool read_nodes(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return stp_parse_u64(f->s, f->len, &line->n_nodes) && line->n_nodes > 0;
-}
-
-static bool read_ranks(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return stp_parse_u64(f->s, f->len, &line->n_ranks) && line->n_ranks > 0;
-}
-
-static bool read_event(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    for (int kind = 0; kind < STP_N_LEARN_KINDS; kind++)
-        if (stp_field_is(f, stp_learn_kind_name(kind))) {
-            line->kind = kind;
-            return true;
-        }
-    return false;
-}
-
-static bool read_call(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return stp_parse_u64(f->s, f->len, &line->call);
-}
-
-static bool read_coll(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    if (is_empty(f))
-        return true;
-    line->coll = stp_coll_from_name(f->s, f->len);
-    return line->coll >= 0;
-}
-
-static bool read_min(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return is_empty(f) || stp_parse_u64(f->s, f->len, &line->bytes.min);
-}
-
-static bool read_max(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return is_empty(f) || stp_parse_u64(f->s, f->len, &line->bytes.max);
-}
-
-static bool read_algo(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    if (is_empty(f) || stp_field_is(f, "auto"))
-        return true;
-    line->arm.algo = (int8_t)stp_algo_from_name(f->s, f->len);
-    return line->arm.algo >= 0;
-}
-
-static bool read_proto(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    if (is_empty(f) || stp_field_is(f, "auto"))
-        return true;
-    line->arm.proto = (int8_t)stp_proto_from_name(f->s, f->len);
-    return line->arm.proto >= 0;
-}
-
-static bool read_channels(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-    uint64_t n;
-
-    if (is_empty(f))
-        return true;
-    if (!stp_parse_u64(f->s, f->len, &n) || n > STP_MAX_CHANNELS)
-        return false;
-    line->arm.n_channels = (uint8_t)n;
-    return true;
-}
-
-static bool read_number(const struct stp_field *f, double *value)
+static bool journal_number(const struct stp_field *f, double *value)
 {
     if (stp_field_is(f, "inf")) {
         *value = INFINITY;
         return true;
     }
-    return is_empty(f) || stp_parse_double(f->s, f->len, value);
+    return f->len == 0 || stp_parse_double(f->s, f->len, value);
 }
 
-static bool read_value(const struct stp_field *f, void *row)
+static bool journal_comm(const struct stp_field *f, uint64_t *comm)
 {
-    struct stp_journal_line *line = row;
+    static const char digits[] = "0123456789abcdef";
 
-    return read_number(f, &line->value);
-}
+    for (size_t i = 0; i < f->len; i++) {
+        const char *digit = memchr(digits, f->s[i], 16);
 
-static bool read_gain(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return read_number(f, &line->gain);
-}
-
-static bool read_low(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return read_number(f, &line->gain_low);
-}
-
-static bool read_high(const struct stp_field *f, void *row)
-{
-    struct stp_journal_line *line = row;
-
-    return read_number(f, &line->gain_high);
-}
-
-/* Times of a reward file are in ms. */
-static bool read_unit(const struct stp_field *f, void *row)
-{
-    static const char *const others[] = {"", "us", "calls", "steps"};
-    struct stp_journal_line *line = row;
-
-    if (stp_field_is(f, "ms")) {
-        line->scale = 1e3;
-        return true;
+        if (digit == NULL)
+            return false;
+        *comm = *comm << 4 | (uint64_t)(digit - digits);
     }
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (stp_field_is(f, others[i]))
+    return f->len > 0 && f->len <= 16;
+}
+
+static bool journal_event(const struct stp_field *f, enum stp_learn_kind *event)
+{
+    for (int kind = 0; kind < STP_N_LEARN_KINDS; kind++)
+        if (stp_field_is(f, stp_learn_kind_name(kind))) {
+            *event = kind;
             return true;
+        }
     return false;
 }
 
-static const struct stp_csv_column columns[] = {
-    {"t_us", read_t, true, "microseconds"},
-    {"comm", read_comm, true, "up to 16 hexadecimal digits"},
-    {"nNodes", read_nodes, true, "a number from 1"},
-    {"nRanks", read_ranks, true, "a number from 1"},
-    {"event", read_event, true,
+static bool journal_coll(const struct stp_field *f, int *coll)
+{
+    if (f->len > 0)
+        *coll = stp_coll_from_name(f->s, f->len);
+    return f->len == 0 || *coll >= 0;
+}
+
+/* The name of an algorithm or a protocol, or auto. */
+static bool journal_name(const struct stp_field *f,
+                         int (*from_name)(const char *word, size_t len),
+                         int8_t *value)
+{
+    if (f->len == 0 || stp_field_is(f, "auto"))
+        return true;
+    *value = (int8_t)from_name(f->s, f->len);
+    return *value >= 0;
+}
+
+static bool journal_channels(const struct stp_field *f, uint8_t *channels)
+{
+    uint64_t n = 0;
+
+    if (!journal_bytes(f, &n) || n > STP_MAX_CHANNELS)
+        return false;
+    *channels = (uint8_t)n;
+    return true;
+}
+
+/* Times of a reward file are in ms. */
+static bool journal_unit(const struct stp_field *f, double *scale)
+{
+    if (stp_field_is(f, "ms"))
+        *scale = 1e3;
+    return f->len == 0 || stp_field_is(f, "us") || stp_field_is(f, "ms") ||
+           stp_field_is(f, "calls") || stp_field_is(f, "steps");
+}
+
+/* Defines journal_read_COLUMN(), which reads the field 'f' into 'line'. */
+#define JOURNAL_COLUMN(column, read)                                           \
+    static bool journal_read_##column(const struct stp_field *f, void *row)    \
+    {                                                                          \
+        struct stp_journal_line *line = row;                                   \
+                                                                               \
+        return read;                                                           \
+    }
+
+JOURNAL_COLUMN(t_us, stp_parse_double(f->s, f->len, &line->t_us))
+JOURNAL_COLUMN(comm, journal_comm(f, &line->comm))
+JOURNAL_COLUMN(nodes, journal_u64(f, 1, &line->n_nodes))
+JOURNAL_COLUMN(ranks, journal_u64(f, 1, &line->n_ranks))
+JOURNAL_COLUMN(event, journal_event(f, &line->kind))
+JOURNAL_COLUMN(call, journal_u64(f, 0, &line->call))
+JOURNAL_COLUMN(coll, journal_coll(f, &line->coll))
+JOURNAL_COLUMN(min, journal_bytes(f, &line->bytes.min))
+JOURNAL_COLUMN(max, journal_bytes(f, &line->bytes.max))
+JOURNAL_COLUMN(algo, journal_name(f, stp_algo_from_name, &line->arm.algo))
+JOURNAL_COLUMN(proto, journal_name(f, stp_proto_from_name, &line->arm.proto))
+JOURNAL_COLUMN(channels, journal_channels(f, &line->arm.n_channels))
+JOURNAL_COLUMN(value, journal_number(f, &line->value))
+JOURNAL_COLUMN(gain, journal_number(f, &line->gain))
+JOURNAL_COLUMN(low, journal_number(f, &line->gain_low))
+JOURNAL_COLUMN(high, journal_number(f, &line->gain_high))
+JOURNAL_COLUMN(unit, journal_unit(f, &line->scale))
+
+static const struct stp_csv_column journal_columns[] = {
+    {"t_us", journal_read_t_us, true, "microseconds"},
+    {"comm", journal_read_comm, true, "up to 16 hexadecimal digits"},
+    {"nNodes", journal_read_nodes, true, "a number from 1"},
+    {"nRanks", journal_read_ranks, true, "a number from 1"},
+    {"event", journal_read_event, true,
      "trial, back, reward, step, period, settled, confirmed, longer or noisy"},
-    {"call", read_call, true, "a number"},
-    {"collective", read_coll, true, "a collective"},
-    {"min_bytes", read_min, true, "a number of bytes"},
-    {"max_bytes", read_max, true, "a number of bytes"},
-    {"algorithm", read_algo, true, "auto or an algorithm"},
-    {"protocol", read_proto, true, "auto or a protocol"},
-    {"channels", read_channels, true, "a number of channels, up to 64"},
-    {"value", read_value, true, "a number"},
-    {"gain", read_gain, true, "a number"},
-    {"gain_low", read_low, true, "a number"},
-    {"gain_high", read_high, true, "a number"},
-    {"unit", read_unit, false, "us, ms, calls or steps"},
+    {"call", journal_read_call, true, "a number"},
+    {"collective", journal_read_coll, true, "a collective"},
+    {"min_bytes", journal_read_min, true, "a number of bytes"},
+    {"max_bytes", journal_read_max, true, "a number of bytes"},
+    {"algorithm", journal_read_algo, true, "auto or an algorithm"},
+    {"protocol", journal_read_proto, true, "auto or a protocol"},
+    {"channels", journal_read_channels, true, "a number of channels, up to 64"},
+    {"value", journal_read_value, true, "a number"},
+    {"gain", journal_read_gain, true, "a number"},
+    {"gain_low", journal_read_low, true, "a number"},
+    {"gain_high", journal_read_high, true, "a number"},
+    {"unit", journal_read_unit, false, "us, ms, calls or steps"},
 };
 
 /* ---- lines ---- */
 
-struct reading {
+struct journal_reading {
     struct stp_journal_lines lines;
     size_t room;
     unsigned first; /* line of the text that counts */
     unsigned line;  /* being read */
 };
 
-static void *begin_row(void *user, unsigned line)
+static void *journal_begin_row(void *user, unsigned line)
 {
-    struct reading *r = user;
+    struct journal_reading *r = user;
 
     if (r->lines.n == r->room) {
         size_t room = r->room > 0 ? 2 * r->room : 1024;
@@ -239,12 +174,13 @@ static void *begin_row(void *user, unsigned line)
     return &r->lines.all[r->lines.n];
 }
 
-/* What each event is nothing without. */
-static enum stp_status end_row(void *user, void *row, struct stp_error *err)
+/* Refuses an event without what it needs. */
+static enum stp_status journal_end_row(void *user, void *row,
+                                       struct stp_error *err)
 {
     static const bool of_job[STP_N_LEARN_KINDS] = {
         [STP_LEARN_STEPPED] = true, [STP_LEARN_PERIOD] = true};
-    struct reading *r = user;
+    struct journal_reading *r = user;
     struct stp_journal_line *line = row;
 
     line->value *= line->scale;
@@ -260,24 +196,25 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
     return STP_OK;
 }
 
-static const struct stp_csv_format format = {
+static const struct stp_csv_format journal_format = {
     .what = "journal",
-    .columns = columns,
-    .n_columns = sizeof(columns) / sizeof(columns[0]),
-    .begin_row = begin_row,
-    .end_row = end_row,
+    .columns = journal_columns,
+    .n_columns = sizeof(journal_columns) / sizeof(journal_columns[0]),
+    .begin_row = journal_begin_row,
+    .end_row = journal_end_row,
 };
 
 /* ---- texts ---- */
 
-static bool is_journal(const char *text, size_t len)
+static bool journal_begins(const char *text, size_t len)
 {
-    return len >= strlen(head) && memcmp(text, head, strlen(head)) == 0;
+    return len >= strlen(journal_head) &&
+           memcmp(text, journal_head, strlen(journal_head)) == 0;
 }
 
 bool stp_journal_begins(const char *path)
 {
-    char text[sizeof(head)];
+    char text[sizeof(journal_head)];
     FILE *fp = fopen(path, "rb");
     size_t len;
 
@@ -285,18 +222,18 @@ bool stp_journal_begins(const char *path)
         return false;
     len = fread(text, 1, sizeof(text), fp);
     fclose(fp);
-    return is_journal(text, len);
+    return journal_begins(text, len);
 }
 
 /* The length without a last line that has no end. */
-static size_t whole_lines(const char *text, size_t len)
+static size_t journal_whole_lines(const char *text, size_t len)
 {
     while (len > 0 && text[len - 1] != '\n')
         len--;
     return len;
 }
 
-static unsigned line_at(const char *text, size_t at)
+static unsigned journal_line_at(const char *text, size_t at)
 {
     unsigned line = 1;
 
@@ -305,7 +242,7 @@ static unsigned line_at(const char *text, size_t at)
     return line;
 }
 
-static bool has_rows(const char *text, size_t len)
+static bool journal_has_rows(const char *text, size_t len)
 {
     const char *end = memchr(text, '\n', len);
 
@@ -316,16 +253,17 @@ enum stp_status stp_journal_read(const char *text, size_t len, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err)
 {
-    struct reading r = {.first = 0};
+    struct journal_reading r = {.first = 0};
     enum stp_status status = STP_OK;
 
-    len = whole_lines(text, len);
-    if (len > 0 && !is_journal(text, len))
+    len = journal_whole_lines(text, len);
+    if (len > 0 && !journal_begins(text, len))
         return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
-                           "no journal, expected the header %s...", head);
-    r.first = line_at(text, from < len ? from : len);
-    if (len > 0 && has_rows(text, len))
-        status = stp_csv_read(&format, &r, text, len, err);
+                           "no journal, expected the header %s...",
+                           journal_head);
+    r.first = journal_line_at(text, from < len ? from : len);
+    if (len > 0 && journal_has_rows(text, len))
+        status = stp_csv_read(&journal_format, &r, text, len, err);
     if (status == STP_OK)
         *lines_ret = r.lines;
     else

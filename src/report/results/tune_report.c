@@ -7,7 +7,7 @@
 #include "report/file.h"
 #include "report/results/results.h"
 
-static double best_gain(const struct stp_point *p)
+static double tune_report_best_gain(const struct stp_point *p)
 {
     double best = 1;
 
@@ -18,7 +18,7 @@ static double best_gain(const struct stp_point *p)
 }
 
 /* What the policy gains at a swept size; 1 where it has no rule. */
-static double policy_gain(const struct stp_point *p,
+static double tune_report_policy_gain(const struct stp_point *p,
                           const struct stp_derived *derived)
 {
     for (size_t i = 0; i < derived->n_rules; i++) {
@@ -38,7 +38,7 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 
     for (size_t i = 0; i < sweep->n_points; i++) {
         const struct stp_point *p = &sweep->points[i];
-        double slowdown = best_gain(p) / policy_gain(p, derived);
+        double slowdown = tune_report_best_gain(p) / tune_report_policy_gain(p, derived);
 
         sum += log(slowdown);
         r.worst = fmax(r.worst, slowdown);
@@ -48,7 +48,7 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
     return r;
 }
 
-static void write_head(const struct stp_tune_report *r, FILE *fp)
+static void tune_report_write_head(const struct stp_tune_report *r, FILE *fp)
 {
     fprintf(
         fp,
@@ -60,7 +60,7 @@ static void write_head(const struct stp_tune_report *r, FILE *fp)
         r->policy_path, r->info->what, r->iters, r->min_gain * 100);
 }
 
-static void write_dropped(size_t n, FILE *fp)
+static void tune_report_write_dropped(size_t n, FILE *fp)
 {
     if (n > 0)
         fprintf(fp,
@@ -69,7 +69,7 @@ static void write_dropped(size_t n, FILE *fp)
                 n);
 }
 
-static enum stp_status write_rules(const struct stp_tune_report *r, FILE *fp,
+static enum stp_status tune_report_write_rules(const struct stp_tune_report *r, FILE *fp,
                                    struct stp_error *err)
 {
     struct stp_regret regret = stp_policy_regret(r->sweep, r->derived);
@@ -77,7 +77,7 @@ static enum stp_status write_rules(const struct stp_tune_report *r, FILE *fp,
 
     fprintf(fp, "Rules\n\n");
     status = stp_print_rules(r->derived, fp, err);
-    write_dropped(r->n_dropped, fp);
+    tune_report_write_dropped(r->n_dropped, fp);
     fprintf(fp,
             "\nAgainst the best arm at every swept size the policy takes %.4f "
             "times as long in the\ngeometric mean, %.4f at worst.\n\n",
@@ -85,7 +85,7 @@ static enum stp_status write_rules(const struct stp_tune_report *r, FILE *fp,
     return status;
 }
 
-static enum stp_status write_verdicts(const struct stp_tune_report *r, FILE *fp,
+static enum stp_status tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
                                       struct stp_error *err)
 {
     struct stp_verdict_count count = stp_count_verdicts(r->verdicts);
@@ -101,7 +101,7 @@ static enum stp_status write_verdicts(const struct stp_tune_report *r, FILE *fp,
 }
 
 /* Beside compute: rules, and iterations with them. */
-static enum stp_status write_overlap(const struct stp_tune_overlap *o, FILE *fp,
+static enum stp_status tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
                                      struct stp_error *err)
 {
     struct stp_verdict_count count = stp_count_verdicts(o->verdicts);
@@ -115,7 +115,7 @@ static enum stp_status write_overlap(const struct stp_tune_overlap *o, FILE *fp,
         fprintf(fp, "No rules: NCCL's own choice stands.\n");
     else
         status = stp_print_rules(o->derived, fp, err);
-    write_dropped(o->n_dropped, fp);
+    tune_report_write_dropped(o->n_dropped, fp);
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
@@ -126,7 +126,7 @@ static enum stp_status write_overlap(const struct stp_tune_overlap *o, FILE *fp,
                             : status;
 }
 
-static enum stp_status write_arms(const struct stp_tune_report *r, FILE *fp,
+static enum stp_status tune_report_write_arms(const struct stp_tune_report *r, FILE *fp,
                                   struct stp_error *err)
 {
     enum stp_status status;
@@ -144,14 +144,14 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 
     if (status != STP_OK)
         return status;
-    write_head(report, file.fp);
-    status = write_rules(report, file.fp, err);
+    tune_report_write_head(report, file.fp);
+    status = tune_report_write_rules(report, file.fp, err);
     if (status == STP_OK)
-        status = write_verdicts(report, file.fp, err);
+        status = tune_report_write_verdicts(report, file.fp, err);
     if (status == STP_OK && report->overlap != NULL)
-        status = write_overlap(report->overlap, file.fp, err);
+        status = tune_report_write_overlap(report->overlap, file.fp, err);
     if (status == STP_OK)
-        status = write_arms(report, file.fp, err);
+        status = tune_report_write_arms(report, file.fp, err);
     if (status != STP_OK) {
         stp_file_abandon(&file);
         return status;

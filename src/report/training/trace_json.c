@@ -1,27 +1,24 @@
 #include "report/training/trace_json.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
 
 enum { N_THREADS = STP_N_STREAMS + 1 };
 
-static const char *const threads[N_THREADS] = {
+static const char *const trace_threads[N_THREADS] = {
     [STP_STREAM_MAIN] = "compute stream",
     [STP_STREAM_COMM] = "communication stream",
     [STP_N_STREAMS] = "host",
 };
 
-static const char *const kinds[] = {
+static const char *const trace_kinds[] = {
     [STP_SPAN_COMPUTE] = "compute",
     [STP_SPAN_COMMUNICATION] = "communication",
     [STP_SPAN_RANGE] = "range",
 };
 
-static cJSON *add_event(cJSON *list, const char *ph, unsigned rank,
+static cJSON *trace_add_event(cJSON *list, const char *ph, unsigned rank,
                         unsigned thread, const char *name)
 {
     cJSON *event = stp_json_row(list);
@@ -33,28 +30,28 @@ static cJSON *add_event(cJSON *list, const char *ph, unsigned rank,
     return event;
 }
 
-static void add_names(cJSON *list, const struct stp_engine_info *info)
+static void trace_add_names(cJSON *list, const struct stp_engine_info *info)
 {
     char rank[32];
 
     snprintf(rank, sizeof(rank), "rank %u", info->rank);
     cJSON_AddStringToObject(
         cJSON_AddObjectToObject(
-            add_event(list, "M", info->rank, 0, "process_name"), "args"),
+            trace_add_event(list, "M", info->rank, 0, "process_name"), "args"),
         "name", rank);
     for (unsigned i = 0; i < N_THREADS; i++)
         cJSON_AddStringToObject(
             cJSON_AddObjectToObject(
-                add_event(list, "M", info->rank, i, "thread_name"), "args"),
-            "name", threads[i]);
+                trace_add_event(list, "M", info->rank, i, "thread_name"), "args"),
+            "name", trace_threads[i]);
 }
 
-static void add_span(cJSON *list, unsigned rank, const struct stp_span *span)
+static void trace_add_span(cJSON *list, unsigned rank, const struct stp_span *span)
 {
-    cJSON *event = add_event(list, "X", rank, span->stream, span->name);
+    cJSON *event = trace_add_event(list, "X", rank, span->stream, span->name);
     cJSON *args;
 
-    cJSON_AddStringToObject(event, "cat", kinds[span->kind]);
+    cJSON_AddStringToObject(event, "cat", trace_kinds[span->kind]);
     stp_json_number(event, "ts", span->begin_us);
     stp_json_number(event, "dur", span->end_us - span->begin_us);
     args = cJSON_AddObjectToObject(event, "args");
@@ -64,7 +61,7 @@ static void add_span(cJSON *list, unsigned rank, const struct stp_span *span)
 
 /* What a stream had of a range is one event, before those in it, as viewers
  * want them that begin at the same time. */
-static void add_ranges(cJSON *list, const struct stp_spans *spans,
+static void trace_add_ranges(cJSON *list, const struct stp_spans *spans,
                        unsigned rank, unsigned stream)
 {
     struct stp_span open = {.kind = STP_SPAN_RANGE, .stream = stream};
@@ -76,7 +73,7 @@ static void add_ranges(cJSON *list, const struct stp_spans *spans,
             continue;
         if (open.range.number != s->range.number) {
             if (open.range.name != NULL)
-                add_span(list, rank, &open);
+                trace_add_span(list, rank, &open);
             open.range = s->range;
             open.begin_us = s->begin_us;
             snprintf(open.name, sizeof(open.name), "%s",
@@ -85,7 +82,7 @@ static void add_ranges(cJSON *list, const struct stp_spans *spans,
         open.end_us = s->end_us;
     }
     if (open.range.name != NULL)
-        add_span(list, rank, &open);
+        trace_add_span(list, rank, &open);
 }
 
 enum stp_status stp_trace_print(const struct stp_spans *spans,
@@ -99,11 +96,11 @@ enum stp_status stp_trace_print(const struct stp_spans *spans,
     cJSON_AddStringToObject(root, "displayTimeUnit", "ms");
     cJSON_AddStringToObject(other, "made_by", info->what);
     cJSON_AddStringToObject(other, "gpu_name", info->gpu);
-    add_names(list, info);
+    trace_add_names(list, info);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
-        add_ranges(list, spans, info->rank, i);
+        trace_add_ranges(list, spans, info->rank, i);
     for (size_t i = 0; i < spans->n; i++)
-        add_span(list, info->rank, &spans->all[i]);
+        trace_add_span(list, info->rank, &spans->all[i]);
     return stp_json_finish(root, fp, err);
 }
 
@@ -118,20 +115,15 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
                                const struct stp_engine_info *info,
                                const char *folder, struct stp_error *err)
 {
-    const size_t size = strlen(folder) + STP_TRACE_FILE + 1;
-    char *path = malloc(size);
+    char path[STP_FOLDER_PATH];
     char name[STP_TRACE_FILE];
     struct stp_file file;
-    enum stp_status status;
+    enum stp_status status = stp_folder_make(folder, err);
 
-    if (path == NULL)
-        return stp_nomem(err);
     stp_trace_file_name(info->rank, name);
-    snprintf(path, size, "%s/%s", folder, name);
-    status = stp_folder_make(folder, err);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     if (status == STP_OK)
         status = stp_file_begin(path, &file, err);
-    free(path);
     if (status != STP_OK)
         return status;
     status = stp_trace_print(spans, info, file.fp, err);
