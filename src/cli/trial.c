@@ -84,7 +84,6 @@ enum stp_status stp_trial_print(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err)
 {
-    struct stp_verdict_count count = stp_count_verdicts(comparisons);
     size_t n_apply, n_rules;
     enum stp_status status = count_rules(info, path, &n_apply, &n_rules, err);
 
@@ -93,8 +92,6 @@ enum stp_status stp_trial_print(const char *path,
     fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info->what, n_apply,
             n_rules);
     status = stp_print_verdicts(comparisons, fp, err);
-    fprintf(fp, "\n");
-    stp_print_verdict_count(&count, fp);
     return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
                             : status;
 }

@@ -61,7 +61,7 @@ void stp_json_gain(cJSON *object, const struct stp_gain *gain)
 }
 
 enum stp_status stp_json_refuse(const char *text, const char *end,
-                                const char *who, struct stp_error *err)
+                                const char *writer, struct stp_error *err)
 {
     unsigned line = 1;
     unsigned column = 1;
@@ -71,5 +71,5 @@ enum stp_status stp_json_refuse(const char *text, const char *end,
         column = *s == '\n' ? 1 : column + 1;
     }
     return stp_fail_at(err, STP_ERR_SYNTAX, line, column,
-                       "not JSON from here on, expected what %s", who);
+                       "not JSON from here on, expected what %s", writer);
 }

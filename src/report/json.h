@@ -1,5 +1,5 @@
 /*
- * json.h - what all JSON of results is made of
+ * json.h - values and objects that JSON of results has in common
  *
  * Without memory the functions do nothing, or return NULL, which they take as
  * well; stp_json_finish() says so.
@@ -14,10 +14,10 @@
 #include "core/stats.h"
 #include "core/status.h"
 
-/* null for what is not finite. */
+/* A number; null if it is not finite. */
 void stp_json_number(cJSON *object, const char *key, double value);
 
-/* null for what nobody knows, which is NULL. */
+/* A word; null if it is NULL, unknown. */
 void stp_json_word(cJSON *object, const char *key, const char *word);
 
 /* A new object at the end of 'list', which owns it. */
@@ -33,9 +33,9 @@ void stp_json_gain(cJSON *object, const struct stp_gain *gain);
 /* Prints and frees 'root', which is NULL if memory ran out: STP_ERR_NOMEM. */
 enum stp_status stp_json_finish(cJSON *root, FILE *fp, struct stp_error *err);
 
-/* STP_ERR_SYNTAX, and the line and column of 'end' in 'text' (NULL: its begin),
- * from where on it is not JSON; expected was what 'who' says. */
+/* STP_ERR_SYNTAX with the line and column of 'end' in 'text' (NULL: its begin),
+ * after which it is not JSON; 'writer' writes the expected text. */
 enum stp_status stp_json_refuse(const char *text, const char *end,
-                                const char *who, struct stp_error *err);
+                                const char *writer, struct stp_error *err);
 
 #endif /* STP_JSON_H */

@@ -63,7 +63,7 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
     fputc('\n', fp);
 }
 
-/* Whether there was anything to decide by. */
+/* Whether there are times that rules may rest on. */
 static bool policy_has_rounds(const struct stp_policy_origin *origin)
 {
     int last = origin->trusts_passes ? STP_SOURCE_SINGLE_PASS
@@ -101,7 +101,7 @@ static void policy_write_workload(const struct stp_workload *work, FILE *fp)
                 work->gemm.k);
 }
 
-/* What iterations the rules rest on. */
+/* The workloads whose iterations the rules rest on. */
 static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
 {
     struct stp_workload work;
@@ -121,8 +121,9 @@ static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
               fp);
 }
 
-/* What single passes are worth to those who trust them. */
-static void policy_write_passes(const struct stp_policy_origin *origin, FILE *fp)
+/* A caveat on single passes, if they are trusted. */
+static void policy_write_passes(const struct stp_policy_origin *origin,
+                                FILE *fp)
 {
     if (!origin->trusts_passes ||
         policy_count_rows(origin->data, STP_SOURCE_SINGLE_PASS) == 0)
@@ -167,7 +168,7 @@ static void policy_write_evidence(const struct stp_derived_rule *rule, FILE *fp)
 
         fprintf(fp, "# %" PRIu64 " B: ", p->n_bytes);
         if (p->auto_algo < 0)
-            fputs("auto", fp); /* nobody knows what that was */
+            fputs("auto", fp); /* unknown */
         else
             fprintf(fp, "%s/%s", stp_algo_name(p->auto_algo),
                     stp_proto_name(p->auto_proto));
@@ -180,7 +181,7 @@ static void policy_write_evidence(const struct stp_derived_rule *rule, FILE *fp)
 }
 
 static void policy_write_rule(const struct stp_derived_rule *rule,
-                       const struct stp_policy_origin *origin, FILE *fp)
+                              const struct stp_policy_origin *origin, FILE *fp)
 {
     bool has_end = rule->max_bytes != STP_DERIVE_NO_END || origin->portable;
 

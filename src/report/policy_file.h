@@ -8,19 +8,19 @@
 #include "analyse/steadiness.h"
 
 struct stp_policy_origin {
-    const struct stp_dataset *data; /* what it was derived from: of one
+    const struct stp_dataset *data; /* the measurements, of one
                                        objective (analyse/objective.h) */
     const char *made_by;            /* the first comment line */
     double min_gain;
     bool portable; /* NVIDIA's eight columns only: no header, no gpu column, and
                       numbers alone */
     bool trusts_passes;                      /* as in struct stp_derive_terms */
-    const struct stp_steadiness *steadiness; /* NULL: nothing is said of it */
+    const struct stp_steadiness *steadiness; /* NULL: left out */
 };
 
 /* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 interpolated, 4
  * modelled" and a newline, of workloads "times of iterations on h200x4 ...":
- * what measurements are worth. */
+ * their sources. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
 
 /* Writes "4 rounds, ..." and a newline: how steady the machine was. */

@@ -38,15 +38,15 @@ cJSON *stp_table_row(struct stp_table *t)
     if (t->list != NULL)
         t->row = stp_json_row(t->list);
     t->is_first = t->n_columns == 0;
-    t->is_headings = false;
+    t->is_headings = t->wants_no_row;
+    t->wants_no_row = false;
     return t->row;
 }
 
 bool stp_table_headings(struct stp_table *t)
 {
-    t->is_first = t->is_headings =
-        t->format != STP_TABLE_JSON && t->n_columns == 0;
-    return t->is_first;
+    t->wants_no_row = t->format != STP_TABLE_JSON && t->n_columns == 0;
+    return t->wants_no_row;
 }
 
 /* ---- cells ---- */

@@ -37,9 +37,10 @@ struct stp_table {
     size_t capacity;
     size_t n_columns;
     bool is_left[STP_TABLE_COLUMNS];
-    bool is_first;    /* the row gives the headings, too */
-    bool is_headings; /* and is none */
-    bool is_lost;     /* for want of memory */
+    bool is_first;     /* the row gives the headings, too */
+    bool is_headings;  /* and is none */
+    bool wants_no_row; /* the next row is none, but gives the headings */
+    bool is_lost;      /* for want of memory */
 };
 
 /* An empty table of another format than JSON, for stp_table_end(). */
@@ -55,13 +56,13 @@ struct stp_table stp_table_object(cJSON *object);
  * other formats. */
 cJSON *stp_table_row(struct stp_table *table);
 
-/* For a table that may have no rows: begins one that is not printed, but gives
- * the headings.  False if there is no need to. */
+/* For a result that may have no rows, before the first: the next row is not
+ * printed, but gives the headings.  False: JSON needs none. */
 bool stp_table_headings(struct stp_table *table);
 
 /*
- * Add a value to the row.  A heading that begins with '<' is left-aligned. What
- * is unknown is null in JSON, empty in CSV and "-" elsewhere.  Cells longer
+ * Add a value to the row.  A heading that begins with '<' is left-aligned. An
+ * unknown value is null in JSON, empty in CSV and "-" elsewhere.  Cells longer
  * than STP_TABLE_CELL are cut.
  */
 

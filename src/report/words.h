@@ -1,5 +1,5 @@
 /*
- * words.h - what tables and files call the same thing by the same words
+ * words.h - words that tables and files have in common
  */
 #ifndef STP_WORDS_H
 #define STP_WORDS_H
@@ -9,11 +9,11 @@
 
 enum { STP_RAN_NAME = 32, STP_INTERVAL = 40 };
 
-/* What NCCL ran: "ring/ll128/16", "ring/ll128" with 0 channels, or "-" where
- * nobody knows, which a negative 'algo' says. */
+/* An algorithm and protocol: "ring/ll128/16", "ring/ll128" with 0 channels, or
+ * "-" if 'algo' is negative: unknown. */
 void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
 
-/* "0.993 to 1.012", or "one round", which has none. */
+/* "0.993 to 1.012"; "one round" has no interval. */
 void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
 
 /* "nccl", "rule" or "plugin". */

@@ -32,19 +32,13 @@ static void print_use(const struct stp_tune *t)
 
 static enum stp_status print_policies(struct stp_tune *t)
 {
-    struct stp_verdict_count count = stp_count_verdicts(&t->alone.verdicts);
     enum stp_status status;
 
     printf("%s\n\n", t->info.what);
     status = stp_print_verdicts(&t->alone.verdicts, stdout, &t->err);
-    printf("\n");
-    stp_print_verdict_count(&count, stdout);
     if (status == STP_OK && t->overlap.verdicts.n_points > 0) {
-        count = stp_count_verdicts(&t->overlap.verdicts);
         printf("\nBeside compute, by the time of iterations:\n\n");
         status = stp_print_verdicts(&t->overlap.verdicts, stdout, &t->err);
-        printf("\n");
-        stp_print_verdict_count(&count, stdout);
     }
     print_use(t);
     return status;

@@ -4,8 +4,8 @@
  *   iteration_times_ARM.txt   milliseconds, an iteration a line, as measured;
  *                             of several settings one a setting and arm,
  *                             iteration_times_SETTING_ARM.txt
- *   rounds.csv                a row an arm and round (measurements_csv.h): what
- *                             `steptune derive` takes
+ *   rounds.csv                a row an arm and round (measurements_csv.h), for
+ *                             `steptune derive`
  *   summary.csv, summary.md, summary.json    a row an arm and setting
  *   regimes.csv, regimes.md   if they were looked for
  *   *.png or *.svg            plots (iteration_plots.h)
@@ -41,15 +41,15 @@ struct stp_iteration_report {
 enum stp_status stp_iteration_folder(const char *path, bool replace,
                                      struct stp_error *err);
 
-/* Writes all but the plots, each file whole or not at all; again and again
- * while a run goes on: what is as it was is left alone. */
+/* Writes all files but the plots, each whole or not at all.  May be called
+ * again during a run: files whose text is the same are not written again. */
 enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err);
 
 /* "overlap_8M_ratio1_layers8"; without a ratio "overlap_8M_gemm4096x64x512_
- * layers8"; with the compute and the collective where they are not a product
- * and what the mode usually has: "sequential_training_allgather_8M_...".  Not
+ * layers8"; with the compute and the collective where they are not a GEMM
+ * and the usual ones of the mode: "sequential_training_allgather_8M_...".  Not
  * the data: one run has the same in all settings. */
 enum { STP_SETTING_NAME = 96 };
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,

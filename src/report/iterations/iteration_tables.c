@@ -1,5 +1,5 @@
-/* iteration_tables.c - what was measured of settings, arms and regimes: in
- * tables for terminals, Markdown, CSV and JSON */
+/* iteration_tables.c - settings, arms and regimes as tables for terminals,
+ * Markdown, CSV and JSON */
 #include "report/iterations/iteration_tables.h"
 
 #include <inttypes.h>
@@ -122,7 +122,7 @@ static void iteration_put_setting(const struct stp_iteration_setting *setting,
 
 /* ---- cells of terminals and Markdown ---- */
 
-/* Tenths are enough for long times; -1: not measured. */
+/* Tenths are enough for long times; NAN: not measured. */
 static void iteration_put_us(const struct stp_iteration_setting *setting,
                              const char *heading, double us,
                              struct stp_table *t)
@@ -187,26 +187,31 @@ static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
     stp_table_word(t, key, heading, name);
 }
 
+static void iteration_put_arm(const struct stp_iteration_setting *setting,
+                              const struct stp_iteration_arm *arm,
+                              struct stp_table *t)
+{
+    const char *source = stp_source_name(arm->source);
+
+    stp_table_row(t);
+    if (t->format == STP_TABLE_CSV)
+        iteration_put_setting(setting, t);
+    iteration_put_arm_name(arm, "arm", "<arm", t);
+    stp_table_ran(t, "ran", "<ran as", arm->ran_algo, arm->ran_proto,
+                  arm->ran_channels);
+    if (t->format == STP_TABLE_JSON)
+        stp_table_word(t, "source", NULL, source);
+    iteration_put_results(setting, arm, false, t);
+    iteration_put_cells(setting, arm, t);
+    if (t->format == STP_TABLE_CSV)
+        stp_table_word(t, "source", NULL, source);
+}
+
 static void iteration_put_arms(const struct stp_iteration_setting *setting,
                                struct stp_table *t)
 {
-    for (size_t a = 0; a < setting->n_arms; a++) {
-        const struct stp_iteration_arm *arm = &setting->arms[a];
-        const char *source = stp_source_name(arm->source);
-
-        stp_table_row(t);
-        if (t->format == STP_TABLE_CSV)
-            iteration_put_setting(setting, t);
-        iteration_put_arm_name(arm, "arm", "<arm", t);
-        stp_table_ran(t, "ran", "<ran as", arm->ran_algo, arm->ran_proto,
-                      arm->ran_channels);
-        if (t->format == STP_TABLE_JSON)
-            stp_table_word(t, "source", NULL, source);
-        iteration_put_results(setting, arm, false, t);
-        iteration_put_cells(setting, arm, t);
-        if (t->format == STP_TABLE_CSV)
-            stp_table_word(t, "source", NULL, source);
-    }
+    for (size_t a = 0; a < setting->n_arms; a++)
+        iteration_put_arm(setting, &setting->arms[a], t);
 }
 
 /* "compute alone 1180.2 us, communication alone 1230.4 us" */
@@ -310,9 +315,13 @@ enum stp_status
 stp_iteration_write_summary_csv(const struct stp_iteration_report *report,
                                 FILE *fp, struct stp_error *err)
 {
+    static const struct stp_iteration_arm no_arm;
+    static const struct stp_iteration_setting no_setting = {.arms = &no_arm};
     struct stp_table t = stp_table_begin(STP_TABLE_CSV);
 
     iteration_write_csv_head(report, fp);
+    if (stp_table_headings(&t))
+        iteration_put_arm(&no_setting, &no_arm, &t);
     for (size_t i = 0; i < report->summary->n_settings; i++)
         iteration_put_arms(&report->summary->settings[i], &t);
     return stp_table_end(&t, fp, err);
@@ -362,6 +371,7 @@ static void iteration_put_regime(const struct stp_regime *r,
     char name[STP_SETTING_NAME];
 
     stp_iteration_setting_name(r->setting, name);
+    stp_table_row(t);
     iteration_put_setting(r->setting, t);
     stp_table_word(t, NULL, "<setting", name);
     iteration_put_arm_name(r->alone, "fastest_alone", "<fastest alone", t);
@@ -384,10 +394,8 @@ static void iteration_put_regimes(const struct stp_iteration_report *report,
 
     if (t->format == STP_TABLE_CSV && stp_table_headings(t))
         iteration_put_regime(&none, t);
-    for (size_t i = 0; i < report->n_regimes; i++) {
-        stp_table_row(t);
+    for (size_t i = 0; i < report->n_regimes; i++)
         iteration_put_regime(&report->regimes[i], t);
-    }
 }
 
 enum stp_status stp_print_regimes(const struct stp_iteration_report *report,

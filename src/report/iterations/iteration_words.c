@@ -16,14 +16,14 @@ bool stp_iteration_several(const struct stp_iteration_report *report)
     return report->several || report->summary->n_settings > 1;
 }
 
-/* What workloads have unless somebody asks for another. */
+/* Whether a workload of the mode has this collective by default. */
 static bool iteration_is_usual(int mode, int coll)
 {
     return coll ==
            (mode == STP_MODE_FSDP ? ncclFuncAllGather : ncclFuncAllReduce);
 }
 
-/* "8M_", "1536K_" or "1000_": the largest unit that leaves no part behind. */
+/* "8M_", "1536K_" or "1000_": the largest unit that divides it. */
 static void iteration_exact_size(uint64_t n_bytes, char text[32])
 {
     static const char units[] = {'G', 'M', 'K'};
@@ -76,7 +76,7 @@ void stp_iteration_group_name(const struct stp_iteration_setting *setting,
     iteration_name_setting(setting, "", name);
 }
 
-/* Of what type and operation, unless it is bf16 and sum. */
+/* The type and the operation, unless they are bf16 and sum. */
 static void iteration_data_text(const struct stp_measurement *m, char text[32])
 {
     bool reduces = m->work.mode == STP_MODE_FSDP || stp_coll_reduces(m->coll);
@@ -150,7 +150,7 @@ bool stp_iteration_interval(const struct stp_iteration_arm *arm,
            isfinite(gain->high);
 }
 
-/* The arms that are not NCCL's own choice, by how sure it is what they do. */
+/* The arms other than NCCL's own choice, counted by their intervals. */
 struct iteration_count {
     size_t n, n_slower, n_without; /* all, slower for sure, without interval */
     const struct stp_iteration_arm *best; /* that is faster for sure, or NULL */

@@ -25,16 +25,16 @@ void stp_iteration_origin(const struct stp_dataset *data,
                           const struct stp_iteration_setting *settings,
                           size_t n, char text[STP_ITERATION_TEXT]);
 
-/* Which arm has the shortest iterations, and what the rounds resolve: up to two
- * sentences with 'between' between them. */
+/* The arm of the shortest iterations, and the smallest gain that the rounds
+ * resolve: up to two sentences, separated by 'between'. */
 void stp_iteration_verdict(const struct stp_iteration_setting *setting,
                            const char *between, char text[STP_ITERATION_TEXT]);
 
-/* How many of the settings are regimes, and what that means: one sentence. */
+/* How many of the settings are regimes, in one sentence. */
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
                                char text[STP_ITERATION_TEXT]);
 
-/* How good the worst of a setting's times are. */
+/* The worst source among a setting's arms. */
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting);
 
@@ -51,7 +51,7 @@ struct stp_iteration_cursor {
 };
 
 /* The times of the arm's next round in the setting, in microseconds, *n_ret of
- * them; NULL behind the last. */
+ * them; NULL after the last. */
 const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  const struct stp_iteration_setting *setting,
                                  const struct stp_iteration_arm *arm,

@@ -174,7 +174,7 @@ static void *journal_begin_row(void *user, unsigned line)
     return &r->lines.all[r->lines.n];
 }
 
-/* Refuses an event without what it needs. */
+/* Refuses an event without its collective, and half a pair. */
 static enum stp_status journal_end_row(void *user, void *row,
                                        struct stp_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * journal.h - what a learning plugin wrote of its decisions and rewards
+ * journal.h - the decisions and rewards that a learning plugin wrote
  *
  * A journal is the CSV of STEPTUNE_JOURNAL, to which all processes of a job,
  * and of jobs after it, append lines.
@@ -40,16 +40,16 @@ bool stp_journal_begins(const char *path);
 /*
  * Reads the 'len' bytes at 'text', to be freed with stp_journal_free(), but
  * leaves out lines that begin before the byte 'from', which an earlier job
- * wrote.  A last line without an end is one that a killed job did not finish,
- * and left out; no line at all is fine.  STP_ERR_SYNTAX with the line of what
- * else is wrong, or STP_ERR_NOMEM; *lines_ret is untouched then.
+ * wrote.  A last line without an end, of a job that was killed, is left out; a
+ * text without lines is valid.  STP_ERR_SYNTAX with the line of any other
+ * error, or STP_ERR_NOMEM; *lines_ret is untouched then.
  */
 enum stp_status stp_journal_read(const char *text, size_t len, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err);
 
 /* Like stp_journal_read(), but of the file at 'path'; no file is like an empty
- * one.  STP_ERR_IO, too, as for what is no regular file. */
+ * one.  STP_ERR_IO, too, also if it is no regular file. */
 enum stp_status stp_journal_load(const char *path, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err);

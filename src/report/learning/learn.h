@@ -1,5 +1,5 @@
 /*
- * learn.h - what learners made of a job, as a table and as JSON
+ * learn.h - simulated learners against NCCL and an oracle, as tables and JSON
  */
 #ifndef STP_REPORT_LEARN_H
 #define STP_REPORT_LEARN_H
@@ -9,7 +9,7 @@
 #include "analyse/simulate/learn.h"
 
 /* A row a learner; 'learned' has as many as 'learners'.  Then a row a kind of
- * message, with what plugins came to. */
+ * message, with each plugin's choice. */
 enum stp_status stp_print_learned(const struct stp_learner *learners,
                                   const struct stp_learned *learned, size_t n,
                                   FILE *fp, struct stp_error *err);

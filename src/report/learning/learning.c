@@ -1,4 +1,4 @@
-/* learning.c - what a journal comes to */
+/* learning.c - the verdicts of a journal */
 #include "report/learning/learning.h"
 
 #include <stdlib.h>
@@ -115,7 +115,7 @@ static void learning_take_verdict(struct stp_learning_key *key,
 }
 
 /* It may settle with an arm whose steps were looked at, or with NCCL's own
- * choice for want of one that passed. */
+ * choice if none passed. */
 static void learning_take_settled(struct stp_learning_key *key,
                                   const struct stp_journal_line *line)
 {

@@ -1,5 +1,5 @@
 /*
- * learning.h - what a job learned, out of its journal
+ * learning.h - the arms that a job learned, from its journal
  */
 #ifndef STP_LEARNING_H
 #define STP_LEARNING_H
@@ -8,7 +8,7 @@
 
 #include "report/learning/journal.h"
 
-/* What became of a message. */
+/* The state of a message when the journal ends. */
 enum stp_learning_verdict {
     STP_LEARNING_UNTRIED,   /* NCCL's own choice ran, and nothing else */
     STP_LEARNING_TRYING,    /* still, when the journal ends */
@@ -57,7 +57,7 @@ struct stp_learning {
     uint64_t n_steps; /* of the communicator that has the most */
 };
 
-/* What the lines come to, to be freed with stp_learning_free().  STP_OK or
+/* Sums up the lines, to be freed with stp_learning_free().  STP_OK or
  * STP_ERR_NOMEM, *learning_ret is untouched then. */
 enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_learning *learning_ret,
@@ -73,11 +73,11 @@ stp_learning_find(const struct stp_learning *learning,
 size_t stp_learning_find_arm(const struct stp_learning_key *key,
                              const struct stp_bandit_arm *arm);
 
-/* What the journal does not say. */
+/* Settings of the job that are not in its journal. */
 struct stp_learning_setting {
     const char *strategy;
     const char *objective;
-    const char *policy; /* what was learned, as a file; NULL: was not written */
+    const char *policy; /* the learned policy's file; NULL: not written */
     const char *base;   /* the policy that served where nothing was learned, as
                            a file; NULL: there was none */
 };

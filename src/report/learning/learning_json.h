@@ -1,5 +1,5 @@
 /*
- * learning_json.h - what was learned, as a part of other JSON
+ * learning_json.h - the learned arms as a part of other JSON
  */
 #ifndef STP_LEARNING_JSON_H
 #define STP_LEARNING_JSON_H

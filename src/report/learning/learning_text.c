@@ -1,4 +1,4 @@
-/* learning_text.c - what was learned, as a table and as JSON */
+/* learning_text.c - the learned arms as a table and as JSON */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

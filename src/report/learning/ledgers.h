@@ -1,5 +1,5 @@
 /*
- * ledgers.h - what tuners decided during a job, from their ledgers
+ * ledgers.h - the decisions of tuners during a job, from their ledgers
  */
 #ifndef STP_LEDGERS_H
 #define STP_LEDGERS_H
@@ -17,7 +17,7 @@ struct stp_ledgers {
 };
 
 /*
- * Reads all ledgers of the folder 'dir'; what is none is passed over.
+ * Reads all ledgers of the folder 'dir'; other files are skipped.
  * STP_ERR_IO or STP_ERR_NOMEM; *ledgers_ret is untouched then.  Free with
  * stp_ledgers_free().
  */
@@ -28,11 +28,10 @@ enum stp_status stp_ledgers_load(const char *dir,
 void stp_ledgers_free(struct stp_ledgers *ledgers);
 
 /*
- * Prints what became of the plugin, and a row for every collective and power of
- * two of bytes with what was decided, by which line of 'policy' (NULL for
- * none), and how often NCCL asked on all ranks together.  Lines of text for
- * people, or one JSON object, to which what was learned belongs ('learning' is
- * NULL where nothing learns).
+ * Prints whether the plugin was loaded, and a row a collective and power of two
+ * of bytes: the decision, the line of 'policy' (NULL: none) that made it, and
+ * the getCollInfo calls of all ranks.  Text, or one JSON object, which has the
+ * learned arms as well ('learning' is NULL where nothing learns).
  */
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const char *policy, FILE *fp,

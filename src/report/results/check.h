@@ -1,5 +1,5 @@
 /*
- * check.h - what people and programs read of a checked policy
+ * check.h - the findings of `steptune check`, as text and as JSON
  */
 #ifndef STP_REPORT_CHECK_H
 #define STP_REPORT_CHECK_H
@@ -17,8 +17,8 @@ struct stp_check_count {
 struct stp_check_count stp_count_findings(const struct stp_findings *findings,
                                           bool fixed);
 
-/* A line a finding, as compilers print them, or nothing.  If 'fixed', what was
- * done stands where the warning would. */
+/* A line a finding, as compilers print them.  If 'fixed', a finding that has a
+ * fix is printed with the change that the fix made. */
 void stp_print_findings(const struct stp_findings *findings, const char *path,
                         bool fixed, FILE *fp);
 /* STP_ERR_NOMEM, with *err filled, or STP_OK. */

@@ -16,8 +16,8 @@ struct stp_constants_origin {
     bool trusts_passes;             /* as in struct stp_constants_terms */
 };
 
-/* Writes the file that STEPTUNE_CONSTANTS_FILE names, its comments on what it
- * rests on and what it leaves wrong. */
+/* Writes the file that STEPTUNE_CONSTANTS_FILE names, with its measurements
+ * and the sizes at which its choice is still wrong as comments. */
 void stp_constants_file_write(const struct stp_constants_fit *fit,
                               const struct stp_constants_origin *origin,
                               FILE *fp);
@@ -33,7 +33,7 @@ stp_constants_file_save(const struct stp_constants_fit *fit,
 void stp_residuals_write(const struct stp_constants_fit *fit,
                          const char *before, FILE *fp);
 
-/* The constants, a row each, the residuals, and what is still wrong. */
+/* A row a constant, the residuals, and a row a size with a wrong choice. */
 enum stp_status stp_print_constants_fit(const struct stp_constants_fit *fit,
                                         FILE *fp, struct stp_error *err);
 enum stp_status

@@ -8,7 +8,7 @@
 
 #include "analyse/contract/contract.h"
 
-/* A line a check: verdict, name, and what there is to say; then how many. */
+/* A line a check: verdict, name and reason; then the count of each verdict. */
 void stp_print_contract(const struct stp_contract *contract, FILE *fp);
 
 /* One object, with a member of 'checks' for each.  STP_ERR_NOMEM, or STP_OK. */

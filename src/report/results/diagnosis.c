@@ -16,15 +16,15 @@ static struct stp_symptom *diagnosis_last(struct stp_diagnosis *diagnosis)
 }
 
 void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
-                  const char *what, ...)
+                  const char *fmt, ...)
 {
     va_list va;
 
     if (diagnosis->n < STP_MAX_SYMPTOMS)
         diagnosis->n++;
     *diagnosis_last(diagnosis) = (struct stp_symptom){.level = level};
-    va_start(va, what);
-    vsnprintf(diagnosis_last(diagnosis)->what, STP_SYMPTOM_TEXT, what, va);
+    va_start(va, fmt);
+    vsnprintf(diagnosis_last(diagnosis)->what, STP_SYMPTOM_TEXT, fmt, va);
     va_end(va);
 }
 

@@ -1,6 +1,6 @@
 /*
- * diagnosis.h - what an examination found: symptoms, each with its reason and
- * its remedy
+ * diagnosis.h - the findings of `steptune doctor`: symptoms, each with its
+ * reason and its remedy
  */
 #ifndef STP_DIAGNOSIS_H
 #define STP_DIAGNOSIS_H
@@ -12,7 +12,7 @@
 enum stp_symptom_level {
     STP_SYMPTOM_OK,
     STP_SYMPTOM_NOTE,    /* worth knowing */
-    STP_SYMPTOM_PROBLEM, /* something will not do what it is there for */
+    STP_SYMPTOM_PROBLEM, /* a part of Steptune does not work */
 };
 
 enum { STP_SYMPTOM_TEXT = 512, STP_MAX_SYMPTOMS = 64 };
@@ -20,8 +20,8 @@ enum { STP_SYMPTOM_TEXT = 512, STP_MAX_SYMPTOMS = 64 };
 struct stp_symptom {
     enum stp_symptom_level level;
     char what[STP_SYMPTOM_TEXT];
-    char why[STP_SYMPTOM_TEXT];  /* it matters; "" if that is plain */
-    char todo[STP_SYMPTOM_TEXT]; /* "" if there is nothing to do */
+    char why[STP_SYMPTOM_TEXT];  /* reason; "": it is plain */
+    char todo[STP_SYMPTOM_TEXT]; /* remedy; "": there is none */
 };
 
 struct stp_diagnosis {
@@ -29,12 +29,12 @@ struct stp_diagnosis {
     size_t n;
 };
 
-/* Adds a symptom; what is too long is cut, and the last one takes the place of
- * what there is no room for. */
+/* Adds a symptom.  A long text is cut; a symptom beyond STP_MAX_SYMPTOMS
+ * replaces the last. */
 void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
-                  const char *what, ...) STP_PRINTF(3, 4);
+                  const char *fmt, ...) STP_PRINTF(3, 4);
 
-/* Say why the last one matters, and what to do. */
+/* Set the reason and the remedy of the last symptom. */
 void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     STP_PRINTF(2, 3);
 void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
@@ -43,7 +43,7 @@ void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
 size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
                           enum stp_symptom_level level);
 
-/* One paragraph each, and a last line that counts them. */
+/* A paragraph a symptom, and a last line with the count of each level. */
 void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp);
 /* STP_ERR_NOMEM with *err filled, or STP_OK. */
 enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *diagnosis,

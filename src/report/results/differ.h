@@ -1,6 +1,6 @@
 /*
- * differ.h - where two plugins or policies decide differently, for people and
- * programs
+ * differ.h - the ranges in which two plugins or policies decide differently, as
+ * text and as JSON
  */
 #ifndef STP_REPORT_DIFFER_H
 #define STP_REPORT_DIFFER_H
@@ -11,7 +11,7 @@
 
 struct stp_differences_report {
     const struct stp_differences *differences;
-    const char *first; /* the two, by their paths */
+    const char *first; /* paths of the plugins or policies */
     const char *second;
     const char *machine; /* its name */
 };

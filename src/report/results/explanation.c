@@ -1,4 +1,4 @@
-/* explanation.c - what NCCL runs with and without a plugin, range by range */
+/* explanation.c - NCCL's choice with and without a plugin, range by range */
 #include "core/names.h"
 #include "report/json.h"
 #include "report/results/results.h"
@@ -24,30 +24,37 @@ static void explanation_put_decider(const struct stp_explained *x,
                        x->decider == STP_DECIDER_NCCL ? "NCCL" : "plugin");
 }
 
-static void explanation_put(const struct stp_explanation *explanation,
-                            const char *policy, struct stp_table *t)
+static void explanation_put(const struct stp_explained *x, const char *policy,
+                            struct stp_table *t)
 {
-    for (size_t i = 0; i < explanation->n_ranges; i++) {
-        const struct stp_explained *x = &explanation->ranges[i];
-        char channels[32];
+    char channels[32];
 
-        snprintf(channels, sizeof(channels),
-                 x->min_channels == x->max_channels ? "%d" : "%d to %d",
-                 x->min_channels, x->max_channels);
-        stp_table_row(t);
-        stp_table_word(t, "collective", "<collective", stp_coll_name(x->coll));
-        stp_table_count(t, "min_bytes", "from bytes", x->min_bytes);
-        stp_table_count(t, "max_bytes", "to bytes", x->max_bytes);
-        stp_table_ran(t, "auto", "<AUTO", x->auto_pick.algo, x->auto_pick.proto,
-                      0);
-        stp_table_ran(t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
-        stp_table_ran(t, "choice", NULL, x->pick.algo, x->pick.proto,
-                      x->asked_channels);
-        stp_table_number(t, "min_channels", NULL, x->min_channels, 0);
-        stp_table_number(t, "max_channels", NULL, x->max_channels, 0);
-        stp_table_word(t, NULL, "channels", channels);
-        explanation_put_decider(x, policy, t);
-    }
+    snprintf(channels, sizeof(channels),
+             x->min_channels == x->max_channels ? "%d" : "%d to %d",
+             x->min_channels, x->max_channels);
+    stp_table_row(t);
+    stp_table_word(t, "collective", "<collective", stp_coll_name(x->coll));
+    stp_table_count(t, "min_bytes", "from bytes", x->min_bytes);
+    stp_table_count(t, "max_bytes", "to bytes", x->max_bytes);
+    stp_table_ran(t, "auto", "<AUTO", x->auto_pick.algo, x->auto_pick.proto, 0);
+    stp_table_ran(t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
+    stp_table_ran(t, "choice", NULL, x->pick.algo, x->pick.proto,
+                  x->asked_channels);
+    stp_table_number(t, "min_channels", NULL, x->min_channels, 0);
+    stp_table_number(t, "max_channels", NULL, x->max_channels, 0);
+    stp_table_word(t, NULL, "channels", channels);
+    explanation_put_decider(x, policy, t);
+}
+
+static void explanation_put_all(const struct stp_explanation *explanation,
+                                const char *policy, struct stp_table *t)
+{
+    static const struct stp_explained none;
+
+    if (stp_table_headings(t))
+        explanation_put(&none, policy, t);
+    for (size_t i = 0; i < explanation->n_ranges; i++)
+        explanation_put(&explanation->ranges[i], policy, t);
 }
 
 enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
@@ -56,7 +63,7 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
-    explanation_put(explanation, policy, &t);
+    explanation_put_all(explanation, policy, &t);
     return stp_table_end(&t, fp, err);
 }
 
@@ -67,6 +74,6 @@ stp_print_explanation_json(const struct stp_explanation *explanation,
     cJSON *root = cJSON_CreateObject();
     struct stp_table ranges = stp_table_array(root, "ranges");
 
-    explanation_put(explanation, policy, &ranges);
+    explanation_put_all(explanation, policy, &ranges);
     return stp_json_finish(root, fp, err);
 }

@@ -50,6 +50,7 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
                                 const char *machine, uint64_t max_bytes,
                                 char **text_ret, struct stp_error *err)
 {
+    static const struct stp_explained none;
     const struct stp_explained *ranges = explanation->ranges;
     struct stp_table t = stp_table_begin(STP_TABLE_CSV);
     char *text = NULL;
@@ -63,6 +64,8 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
             "# steptune explain: what a tuner plugin decides on %s, up to "
             "%" PRIu64 " bytes\n",
             machine, max_bytes);
+    if (stp_table_headings(&t))
+        golden_put(&none, &none, &t);
     for (size_t i = 0, first = 0; i < explanation->n_ranges; i++) {
         if (i + 1 < explanation->n_ranges &&
             golden_alike(&ranges[i], &ranges[i + 1]))

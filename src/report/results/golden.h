@@ -1,5 +1,5 @@
 /*
- * golden.h - what a plugin decides, as a file to compare with later
+ * golden.h - a plugin's decisions as a file, and their changes since
  */
 #ifndef STP_GOLDEN_H
 #define STP_GOLDEN_H
@@ -9,9 +9,9 @@
 #include "analyse/explain/explain.h"
 
 /*
- * The ranges as CSV, behind a comment on machine and sizes, in *text_ret, to be
- * freed with free().  A policy's lines are not in it: what decides the same is
- * the same, and neighbours that differ only by line are one range.
+ * The ranges as CSV, after a comment on machine and sizes, in *text_ret, to be
+ * freed with free().  A policy's line numbers are not in it: neighbours that
+ * differ only by line are one range.
  * STP_ERR_NOMEM.
  */
 enum stp_status stp_golden_text(const struct stp_explanation *explanation,
@@ -23,7 +23,7 @@ enum stp_status stp_golden_save(const char *path, const char *text,
                                 struct stp_error *err);
 
 struct stp_golden_line {
-    char sign;     /* '-': expected, and not there; '+': there instead */
+    char sign;     /* '-': expected and missing; '+': there instead */
     size_t number; /* of the line in its text, from 1 */
     const char *s; /* not terminated; in its text */
     size_t len;

@@ -1,4 +1,5 @@
-/* replay.c - what became of the collectives of a trace */
+/* replay.c - AUTO's and a plugin's choice for the collectives of a
+ * trace */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * results.h - what people and programs read of sweeps, verdicts and
- * explanations: text tables and JSON
+ * results.h - sweeps, verdicts, rules, explanations and replays, as text tables
+ * and as JSON
  */
 #ifndef STP_RESULTS_H
 #define STP_RESULTS_H
@@ -17,8 +17,7 @@
 /* analyse/replay/trace.h, analyse/replay/replay.h */
 struct stp_trace;
 struct stp_replay;
-
-struct stp_table;
+struct stp_table; /* report/table.h */
 
 /* Adds a workload to a row of JSON, without the GEMM if each size has its own.
  */
@@ -35,13 +34,13 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err);
 
-/* One line: rounds, spread, drift, and what gains stand out; nothing without
- * points. */
+/* One line: rounds, spread, drift, and the gains that stand out of noise;
+ * nothing without points. */
 enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err);
 
 /* A row a size: collective, size, AUTO us, tuned us, gain with interval,
- * choice, verdict. */
+ * choice, verdict; then their counts in a sentence. */
 enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
                                    FILE *fp, struct stp_error *err);
 enum stp_status
@@ -49,26 +48,23 @@ stp_print_verdicts_json(const struct stp_device_info *info,
                         const struct stp_comparisons *comparisons, FILE *fp,
                         struct stp_error *err);
 
-/* What the verdicts come to. */
+/* How many sizes have each verdict, and their gains. */
 struct stp_verdict_count {
     size_t n_same, n_faster, n_unsure, n_slower;
     double mean_gain; /* geometric, over all sizes; 1 where NCCL's choice is
                          kept */
-    const struct stp_point *best; /* the largest gain at a size that somebody
-                                     measured, or NULL */
+    const struct stp_point *best; /* the largest gain at a measured size, or
+                                     NULL */
     bool is_best_of_all;          /* no other size gained more */
 };
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons);
 
-/* The last line of tune and verify, as one sentence. */
-void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
-
 /* A row a rule. */
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
                                 struct stp_error *err);
-/* With what it was derived from, of one objective (analyse/objective.h), and
- * how steady that was; NULL: not said. */
+/* With the objective of 'data', which has one (analyse/objective.h), its
+ * workloads and its steadiness; NULL: left out. */
 enum stp_status stp_print_rules_json(const struct stp_derived *derived,
                                      const struct stp_dataset *data,
                                      const struct stp_steadiness *steadiness,
@@ -82,7 +78,8 @@ enum stp_status
 stp_print_explanation_json(const struct stp_explanation *explanation,
                            const char *policy, FILE *fp, struct stp_error *err);
 
-/* A row for each collective and size of the trace, with what became of it. */
+/* A row for each collective and size of the trace, with AUTO's and the plugin's
+ * choice. */
 enum stp_status stp_print_replay(const struct stp_trace *trace,
                                  const struct stp_replay *replay, FILE *fp,
                                  struct stp_error *err);

@@ -41,6 +41,7 @@ static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
     stp_arm_name(&rule->arm, arm);
     if (rule->max_bytes != STP_DERIVE_NO_END)
         snprintf(end, sizeof(end), "%" PRIu64, rule->max_bytes);
+    stp_table_row(t);
     stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
     stp_table_count(t, "min_bytes", "min bytes", rule->min_bytes);
     stp_table_count(t, "max_bytes", NULL, rule->max_bytes);
@@ -61,11 +62,9 @@ static void rule_put_all(const struct stp_derived *derived, struct stp_table *t)
     if (stp_table_headings(t))
         rule_put(&no_rule, t);
     for (size_t i = 0; i < derived->n_rules; i++) {
-        cJSON *row = stp_table_row(t);
-
         rule_put(&derived->rules[i], t);
-        if (row != NULL)
-            rule_put_evidence(&derived->rules[i], row);
+        if (t->format == STP_TABLE_JSON)
+            rule_put_evidence(&derived->rules[i], t->row);
     }
 }
 

@@ -70,8 +70,12 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err)
 {
     const struct sweep_columns shown = sweep_columns_of(comparisons);
+    static const struct stp_point no_point;
+    static const struct stp_comparison no_arm;
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
+    if (stp_table_headings(&t))
+        sweep_put_arm(&no_point, &no_arm, &shown, &t);
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison own = {.arm = {.kind = STP_ARM_AUTO},

@@ -17,9 +17,9 @@ static double tune_report_best_gain(const struct stp_point *p)
     return best;
 }
 
-/* What the policy gains at a swept size; 1 where it has no rule. */
+/* The policy's gain at a swept size; 1 where it has no rule. */
 static double tune_report_policy_gain(const struct stp_point *p,
-                          const struct stp_derived *derived)
+                                      const struct stp_derived *derived)
 {
     for (size_t i = 0; i < derived->n_rules; i++) {
         const struct stp_derived_rule *rule = &derived->rules[i];
@@ -38,7 +38,8 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 
     for (size_t i = 0; i < sweep->n_points; i++) {
         const struct stp_point *p = &sweep->points[i];
-        double slowdown = tune_report_best_gain(p) / tune_report_policy_gain(p, derived);
+        double slowdown =
+            tune_report_best_gain(p) / tune_report_policy_gain(p, derived);
 
         sum += log(slowdown);
         r.worst = fmax(r.worst, slowdown);
@@ -69,8 +70,8 @@ static void tune_report_write_dropped(size_t n, FILE *fp)
                 n);
 }
 
-static enum stp_status tune_report_write_rules(const struct stp_tune_report *r, FILE *fp,
-                                   struct stp_error *err)
+static enum stp_status tune_report_write_rules(const struct stp_tune_report *r,
+                                               FILE *fp, struct stp_error *err)
 {
     struct stp_regret regret = stp_policy_regret(r->sweep, r->derived);
     enum stp_status status;
@@ -85,26 +86,24 @@ static enum stp_status tune_report_write_rules(const struct stp_tune_report *r, 
     return status;
 }
 
-static enum stp_status tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
-                                      struct stp_error *err)
+static enum stp_status
+tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
+                           struct stp_error *err)
 {
-    struct stp_verdict_count count = stp_count_verdicts(r->verdicts);
     enum stp_status status;
 
     fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
     status = stp_print_verdicts(r->verdicts, fp, err);
-    fprintf(fp, "\n");
-    stp_print_verdict_count(&count, fp);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
     return status;
 }
 
-/* Beside compute: rules, and iterations with them. */
-static enum stp_status tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
-                                     struct stp_error *err)
+/* Rules for collectives that overlap with compute, and iterations with them. */
+static enum stp_status
+tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
+                          struct stp_error *err)
 {
-    struct stp_verdict_count count = stp_count_verdicts(o->verdicts);
     enum stp_status status = STP_OK;
 
     fprintf(fp, "\nBeside compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
@@ -120,14 +119,12 @@ static enum stp_status tune_report_write_overlap(const struct stp_tune_overlap *
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
     status = stp_print_verdicts(o->verdicts, fp, err);
-    fprintf(fp, "\n");
-    stp_print_verdict_count(&count, fp);
     return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
                             : status;
 }
 
-static enum stp_status tune_report_write_arms(const struct stp_tune_report *r, FILE *fp,
-                                  struct stp_error *err)
+static enum stp_status tune_report_write_arms(const struct stp_tune_report *r,
+                                              FILE *fp, struct stp_error *err)
 {
     enum stp_status status;
 

@@ -1,5 +1,6 @@
 /*
- * tune_report.h - the text report that `steptune tune` leaves beside its policy
+ * tune_report.h - the text report that `steptune tune` writes next to its
+ * policy
  */
 #ifndef STP_TUNE_REPORT_H
 #define STP_TUNE_REPORT_H
@@ -10,13 +11,13 @@
 #include "analyse/derive.h"
 #include "device/device.h"
 
-/* The policy for collectives beside compute. */
+/* The policy for collectives that overlap with compute. */
 struct stp_tune_overlap {
     const char *policy_path;
-    const char *why_not; /* it rests on no iterations; "" if it does */
+    const char *why_not; /* there are no iterations; "": there are */
     const struct stp_derived *derived;
-    const struct stp_comparisons *verdicts; /* of iterations; empty if no rule
-                                               was there to verify */
+    const struct stp_comparisons *verdicts; /* of iterations; empty without a
+                                               rule to verify */
     size_t n_dropped;
 };
 
@@ -26,9 +27,9 @@ struct stp_tune_report {
     double min_gain;
     unsigned iters;                         /* an arm and round */
     const struct stp_comparisons *sweep;    /* every arm */
-    const struct stp_derived *derived;      /* what was made of it */
+    const struct stp_derived *derived;      /* the rules derived from it */
     const struct stp_comparisons *verdicts; /* the policy against AUTO */
-    size_t n_dropped; /* rules that verification took away again */
+    size_t n_dropped; /* rules that verification removed */
     const struct stp_tune_overlap *overlap; /* NULL: not asked for */
 };
 

@@ -1,4 +1,4 @@
-/* verdicts.c - what a policy is worth, size by size */
+/* verdicts.c - a policy's gain over NCCL's own choice, size by size */
 #include <inttypes.h>
 #include <math.h>
 
@@ -47,6 +47,7 @@ static void verdict_put(const struct stp_point *p,
     enum stp_verdict verdict = stp_verify_point(p);
     bool is_same = verdict == STP_VERDICT_SAME;
 
+    stp_table_row(t);
     verdict_put_subject(p, t);
     stp_table_count(t, "bytes", "bytes", p->n_bytes);
     stp_table_count(t, "nRanks", has_ranks ? "ranks" : NULL, p->n_ranks);
@@ -80,21 +81,76 @@ static void verdict_put_all(const struct stp_comparisons *all,
         const struct stp_point *p = &all->points[i];
         const struct stp_comparison *c = stp_verify_arm(p);
 
-        if (c == NULL)
-            continue;
-        stp_table_row(t);
-        verdict_put(p, c, has_ranks, t);
+        if (c != NULL)
+            verdict_put(p, c, has_ranks, t);
     }
+}
+
+/* ---- counts ---- */
+
+struct stp_verdict_count
+stp_count_verdicts(const struct stp_comparisons *comparisons)
+{
+    struct stp_verdict_count n = {.mean_gain = 1};
+    double best = 1;
+    double most = 1;
+    double sum = 0;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        enum stp_verdict verdict = stp_verify_point(p);
+        double gain = 1;
+
+        n.n_same += verdict == STP_VERDICT_SAME;
+        n.n_faster += verdict == STP_VERDICT_FASTER;
+        n.n_unsure += verdict == STP_VERDICT_UNSURE;
+        n.n_slower += verdict == STP_VERDICT_SLOWER;
+        if (verdict != STP_VERDICT_SAME)
+            gain = stp_verify_arm(p)->gain.gain;
+        if (gain > best && p->source <= STP_SOURCE_RECORDED) {
+            best = gain;
+            n.best = p;
+        }
+        most = fmax(most, gain);
+        sum += log(gain);
+    }
+    if (comparisons->n_points > 0)
+        n.mean_gain = exp(sum / (double)comparisons->n_points);
+    n.is_best_of_all = best >= most;
+    return n;
+}
+
+static void verdict_print_count(const struct stp_verdict_count *count, FILE *fp)
+{
+    fprintf(fp,
+            "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
+            "slower; geometric mean of the gains %.3f",
+            count->n_same + count->n_faster + count->n_unsure + count->n_slower,
+            count->n_faster, count->n_same, count->n_unsure, count->n_slower,
+            count->mean_gain);
+    if (count->best != NULL)
+        fprintf(fp, ", best%s %.3f (%s, %" PRIu64 " bytes)",
+                count->is_best_of_all ? "" : " at a measured size",
+                stp_verify_arm(count->best)->gain.gain,
+                stp_coll_name(count->best->coll), count->best->n_bytes);
+    fprintf(fp, "\n");
 }
 
 enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
                                    FILE *fp, struct stp_error *err)
 {
+    const struct stp_verdict_count count = stp_count_verdicts(comparisons);
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status;
 
     verdict_put_all(comparisons, &t);
-    return stp_table_end(&t, fp, err);
+    status = stp_table_end(&t, fp, err);
+    fputc('\n', fp);
+    verdict_print_count(&count, fp);
+    return status;
 }
+
+/* ---- JSON ---- */
 
 static void verdict_json(const struct stp_comparisons *comparisons,
                          cJSON *object, const char *key)
@@ -134,54 +190,4 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
         verdict_json(o->verdicts, overlap, "iterations");
     }
     return stp_json_finish(root, fp, err);
-}
-
-/* ---- counts ---- */
-
-struct stp_verdict_count
-stp_count_verdicts(const struct stp_comparisons *comparisons)
-{
-    struct stp_verdict_count n = {.mean_gain = 1};
-    double best = 1;
-    double most = 1;
-    double sum = 0;
-
-    for (size_t i = 0; i < comparisons->n_points; i++) {
-        const struct stp_point *p = &comparisons->points[i];
-        enum stp_verdict verdict = stp_verify_point(p);
-        double gain = 1;
-
-        n.n_same += verdict == STP_VERDICT_SAME;
-        n.n_faster += verdict == STP_VERDICT_FASTER;
-        n.n_unsure += verdict == STP_VERDICT_UNSURE;
-        n.n_slower += verdict == STP_VERDICT_SLOWER;
-        if (verdict != STP_VERDICT_SAME)
-            gain = stp_verify_arm(p)->gain.gain;
-        if (gain > best && p->source <= STP_SOURCE_RECORDED) {
-            best = gain;
-            n.best = p;
-        }
-        most = fmax(most, gain);
-        sum += log(gain);
-    }
-    if (comparisons->n_points > 0)
-        n.mean_gain = exp(sum / (double)comparisons->n_points);
-    n.is_best_of_all = best >= most;
-    return n;
-}
-
-void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp)
-{
-    fprintf(fp,
-            "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
-            "slower; geometric mean of the gains %.3f",
-            count->n_same + count->n_faster + count->n_unsure + count->n_slower,
-            count->n_faster, count->n_same, count->n_unsure, count->n_slower,
-            count->mean_gain);
-    if (count->best != NULL)
-        fprintf(fp, ", best%s %.3f (%s, %" PRIu64 " bytes)",
-                count->is_best_of_all ? "" : " at a measured size",
-                stp_verify_arm(count->best)->gain.gain,
-                stp_coll_name(count->best->coll), count->best->n_bytes);
-    fprintf(fp, "\n");
 }

@@ -42,7 +42,7 @@ static void why_put_costs(const struct stp_why *why, struct stp_table *t)
                 why_put_cost(why, a, p, t);
 }
 
-/* ---- what runs ---- */
+/* ---- runs ---- */
 
 static void why_put_run(const char *by, const struct stp_why_run *run,
                         struct stp_table *t)
@@ -63,7 +63,7 @@ static void why_put_run(const char *by, const struct stp_why_run *run,
                    isnan(run->us) ? NULL : stp_source_name(run->source));
 }
 
-/* ---- who decided ---- */
+/* ---- decider ---- */
 
 static void why_print_decider(const struct stp_why_report *r, FILE *fp)
 {

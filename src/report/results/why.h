@@ -1,5 +1,5 @@
 /*
- * why.h - why one message runs as it does, for people and programs
+ * why.h - the reasons for the choice at one message size, as text and as JSON
  */
 #ifndef STP_REPORT_WHY_H
 #define STP_REPORT_WHY_H

@@ -19,7 +19,7 @@ static const char *const trace_kinds[] = {
 };
 
 static cJSON *trace_add_event(cJSON *list, const char *ph, unsigned rank,
-                        unsigned thread, const char *name)
+                              unsigned thread, const char *name)
 {
     cJSON *event = stp_json_row(list);
 
@@ -42,11 +42,13 @@ static void trace_add_names(cJSON *list, const struct stp_engine_info *info)
     for (unsigned i = 0; i < N_THREADS; i++)
         cJSON_AddStringToObject(
             cJSON_AddObjectToObject(
-                trace_add_event(list, "M", info->rank, i, "thread_name"), "args"),
+                trace_add_event(list, "M", info->rank, i, "thread_name"),
+                "args"),
             "name", trace_threads[i]);
 }
 
-static void trace_add_span(cJSON *list, unsigned rank, const struct stp_span *span)
+static void trace_add_span(cJSON *list, unsigned rank,
+                           const struct stp_span *span)
 {
     cJSON *event = trace_add_event(list, "X", rank, span->stream, span->name);
     cJSON *args;
@@ -59,10 +61,10 @@ static void trace_add_span(cJSON *list, unsigned rank, const struct stp_span *sp
         cJSON_AddStringToObject(args, "range", span->range.name);
 }
 
-/* What a stream had of a range is one event, before those in it, as viewers
- * want them that begin at the same time. */
+/* Adds a stream's part of a range as one event, before the events in it:
+ * viewers need that order for events that begin at the same time. */
 static void trace_add_ranges(cJSON *list, const struct stp_spans *spans,
-                       unsigned rank, unsigned stream)
+                             unsigned rank, unsigned stream)
 {
     struct stp_span open = {.kind = STP_SPAN_RANGE, .stream = stream};
 

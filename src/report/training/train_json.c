@@ -10,7 +10,7 @@
 #include "report/folder.h"
 #include "report/json.h"
 
-/* ---- what a training was ---- */
+/* ---- runs of a training ---- */
 
 static const char *train_gradients(const struct stp_train_config *c)
 {
@@ -59,7 +59,7 @@ void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
     *run_ret = run;
 }
 
-/* Those of the epochs that are its own. */
+/* Takes the epochs of one of the two runs. */
 static void train_take_epochs(struct stp_train_run *run,
                               const struct stp_train_result *result,
                               bool by_plugin)

@@ -4,10 +4,10 @@
  * A list with an object a run, in times of seconds.  Of each run: mode, n_gpus,
  * n_params, model_size, use_amp (bf16 or fp16), grad_accum_steps, epoch_times,
  * losses and comm_times (of each epoch), final_accuracy, avg_epoch_time,
- * avg_comm_time, total_time, comm_time, gpu_name; then what else there is to
- * say: precision, batch_size, ... throughput in samples a second,
- * exposed_comm_times, during which nothing was computed, and what follows from
- * all runs: speed_up, scaling_efficiency, exposed_comm_share.
+ * avg_comm_time, total_time, comm_time, gpu_name; then others:
+ * precision, batch_size, ... throughput in samples a second,
+ * exposed_comm_times, during which nothing was computed, and derived from all
+ * runs: speed_up, scaling_efficiency, exposed_comm_share.
  *
  * A run under a policy is two: its tuner is "nccl" in the one and the policy's
  * name in the other, each with its own epochs of one training, whose end both
@@ -32,11 +32,11 @@ struct stp_train_report {
     unsigned repeat;   /* from 1 */
 };
 
-/* What defines the run that has the epochs tuned by the plugin or not. */
+/* The members that define a run: of the epochs with the plugin, or without. */
 void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
                         struct stp_train_run *run_ret);
 
-/* Adds what came out of a training, one run or two of them, and derives anew.
+/* Adds the one or two runs of a training, and derives what follows from all.
  * STP_ERR_NOMEM; *runs is as it was then. */
 enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
                                     const struct stp_train_report *report,

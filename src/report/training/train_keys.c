@@ -29,7 +29,7 @@ struct train_key {
     size_t offset;
     size_t size; /* of a word */
     double min;  /* of numbers */
-    double null; /* what null stands for; -1: it means nothing */
+    double null; /* the value of null; -1: null is refused */
     const char *expected;
 };
 

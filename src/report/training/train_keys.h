@@ -13,8 +13,8 @@
 void stp_train_write_row(cJSON *row, const struct stp_train_run *run);
 
 /*
- * Reads the file at 'path', which stp_train_save() wrote, and derives what
- * follows.  STP_ERR_SYNTAX says where it is not JSON, or which run has which
+ * Reads the file at 'path', which stp_train_save() wrote, and derives the
+ * rest.  STP_ERR_SYNTAX says where it is not JSON, or which run has which
  * key that means nothing and what was expected; STP_ERR_IO, STP_ERR_NOMEM,
  * STP_ERR_LIMIT.  The text of *err does not name the file; *runs_ret is
  * untouched on failure.

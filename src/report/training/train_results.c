@@ -58,7 +58,7 @@ static bool train_same_words(const struct stp_train_run *a,
            strcmp(a->gpu, b->gpu) == 0;
 }
 
-/* What was read is not what was written to the last bit. */
+/* Written and read back, a number may differ in its last bit. */
 static bool train_same_rate(double a, double b)
 {
     return fabs(a - b) <= 1e-12 * fabs(a);
@@ -94,9 +94,9 @@ bool stp_train_alike(const struct stp_train_run *a,
     return stp_train_same(&twin, b);
 }
 
-/* ---- what follows ---- */
+/* ---- derived members ---- */
 
-/* Samples a second of one GPU; NaN: nobody measured it. */
+/* Samples a second of one GPU; NaN: not measured. */
 static double train_alone(const struct stp_train_runs *runs,
                           const struct stp_train_run *like)
 {
@@ -156,7 +156,7 @@ static void train_add_rounds(const struct stp_train_run *run, double *times)
         times[e / epochs] += run->epoch_s[e];
 }
 
-/* The times of rounds of 'run' and its partner, behind the 'n' that are there;
+/* The times of rounds of 'run' and its partner, after the first 'n';
  * returns how many there are now. */
 static size_t train_add_pairs(const struct stp_train_runs *runs,
                               const struct stp_train_run *run, double *baseline,

@@ -2,7 +2,7 @@
  * train_results.h - results of the training benchmark, read back
  *
  * Plain numbers and words, with no tie to models or engines: for tables and
- * charts, and for a matrix that goes on where it was interrupted.
+ * charts, and for a matrix that is resumed.
  */
 #ifndef STP_TRAIN_RESULTS_H
 #define STP_TRAIN_RESULTS_H
@@ -21,12 +21,12 @@
  * the slowest rank.  Words are terminated, and cut if they are too long.
  */
 struct stp_train_run {
-    /* What defines it.  All of it is known. */
+    /* Members that define the run, all known. */
     char mode[16];      /* "single", "naive", "interleaved", "bucketed" or
                            "sharded" */
     char size[32];      /* of the model: "base" */
     char precision[8];  /* "fp32", "tf32", "bf16", "fp16" or "fp64" */
-    char gradients[8];  /* likewise: what they are sent as */
+    char gradients[8];  /* likewise: the type that they are sent as */
     char tuner[96];     /* STP_TRAIN_NCCL, or the name of a policy or plugin */
     char gpu[96];       /* model of the GPU, or of the CPU */
     char made_by[320];  /* machine and libraries, in a line */
@@ -42,9 +42,9 @@ struct stp_train_run {
     unsigned rounds; /* in which it took turns with the other tuner; 0: alone */
     char pair[40];   /* of both that took turns: a hash of the files of policy
                         and plugin; "" alone */
-    unsigned repeat; /* the how manieth of the same, from 1 */
+    unsigned repeat; /* number among equal runs, from 1 */
 
-    /* What came out. */
+    /* Results. */
     uint64_t n_params;
     unsigned n_epochs;     /* from 1; of all rounds */
     double *epoch_s;       /* n_epochs, above 0 */
@@ -56,12 +56,12 @@ struct stp_train_run {
     unsigned n_skipped;    /* steps, of fp16, for an overflow */
     double loss_scale;     /* of fp16, the last; 1 in others */
     double traced_comm_ms; /* communication of a step that was traced; NaN */
-    double hidden_share;   /* of that, with compute beside it; NaN: nothing
+    double hidden_share;   /* of that, overlapped with compute; NaN: nothing
                               to hide, or no trace */
     struct stp_gain gain;  /* of the step time over NCCL's own choice, round by
                               round; n_pairs 0: of that itself, or alone */
 
-    /* What follows from the runs together: stp_train_derive(). */
+    /* Derived from all runs: stp_train_derive(). */
     double speed_up;      /* throughput over that of one GPU; NaN: there is no
                              such run */
     double efficiency;    /* speed_up / n_gpus; NaN likewise */
@@ -93,7 +93,7 @@ bool stp_train_alike(const struct stp_train_run *a,
 /* Time of all epochs. */
 double stp_train_total_s(const struct stp_train_run *run);
 
-/* Fills in what follows from all of them.  Speed-ups are over the mean of the
+/* Derives the last members of all runs.  Speed-ups are over the mean of the
  * runs on one GPU of the same model, with the same size, precision, gradients,
  * batch and ga. */
 void stp_train_derive(struct stp_train_runs *runs);

@@ -1,5 +1,5 @@
 /*
- * train_summary.h - tables of what was trained
+ * train_summary.h - tables of training runs
  */
 #ifndef STP_TRAIN_SUMMARY_H
 #define STP_TRAIN_SUMMARY_H
@@ -13,8 +13,8 @@ void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 
 /*
  * A line a configuration, in the order of their first runs: those that only
- * differ in 'repeat' are one, with the means of their numbers.  "-" is for what
- * nobody knows.  STP_ERR_NOMEM.
+ * differ in 'repeat' are one, with the means of their numbers.  "-" is for an
+ * unknown value.  STP_ERR_NOMEM.
  */
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err);

@@ -304,6 +304,7 @@ TEST_F(IterationFiles, AreThereBeforeAnythingWasMeasured)
 
     EXPECT_THAT(Files(), ElementsAre("rounds.csv", "summary.csv",
                                      "summary.json", "summary.md"));
+    EXPECT_THAT(Read("summary.csv"), testing::EndsWith(",resolution,source\n"));
 }
 
 // No file may grow beyond some bytes: as on a disk that is full.
