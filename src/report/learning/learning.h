@@ -8,6 +8,8 @@
 
 #include "report/learning/journal.h"
 
+struct cJSON;
+
 /* The state of a message when the journal ends. */
 enum stp_learning_verdict {
     STP_LEARNING_UNTRIED,   /* NCCL's own choice ran, and nothing else */
@@ -86,5 +88,9 @@ struct stp_learning_setting {
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err);
+
+/* Adds an object "learning" to 'root'. */
+void stp_json_learning(struct cJSON *root, const struct stp_learning *learning,
+                       const struct stp_learning_setting *setting);
 
 #endif /* STP_LEARNING_H */

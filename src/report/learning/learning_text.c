@@ -6,7 +6,7 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/json.h"
-#include "report/learning/learning_json.h"
+#include "report/learning/learning.h"
 #include "report/table.h"
 #include "report/words.h"
 

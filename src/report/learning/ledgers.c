@@ -11,7 +11,6 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/json.h"
-#include "report/learning/learning_json.h"
 #include "report/table.h"
 #include "report/words.h"
 
