@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "report/words.h"

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/html.h"
 #include "report/page/page_parts.h"
 #include "report/words.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/html.h"
 #include "report/iterations/iteration_files.h"
 #include "report/iterations/iteration_parts.h"

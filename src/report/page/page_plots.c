@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "analyse/bandwidth.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/html.h"
 #include "report/page/page_parts.h"
 #include "report/words.h"

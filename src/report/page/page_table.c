@@ -5,7 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/html.h"
 #include "report/page/page_parts.h"
 #include "report/words.h"

@@ -6,7 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/page/page_parts.h"
 
 /* Appends to 'text', and cuts what is too long. */

@@ -24,7 +24,7 @@
 
 #include <stdio.h>
 
-#include "report/charts/gnuplot.h"
+#include "report/charts/chart.h"
 #include "report/training/train_results.h"
 
 enum stp_train_chart_kind {
@@ -75,14 +75,15 @@ enum { STP_TRAIN_CHART_PATH = 4096 };
 bool stp_train_chart_path(const char *folder, const char *name,
                           const char *ending, char path[STP_TRAIN_CHART_PATH]);
 
-/* Writes gnuplot's script of a chart that is not left out; 'title' goes before
- * its own unless it is NULL. */
-void stp_train_chart_write(const struct stp_train_runs *runs,
-                           const struct stp_train_chart *chart,
-                           const char *title, enum stp_plot_format format,
-                           FILE *fp);
+/* Makes the chart, which is not left out, to be freed with stp_chart_free();
+ * 'title' goes before its own unless it is NULL.  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
+                                     const struct stp_train_chart *chart,
+                                     const char *title,
+                                     struct stp_chart *chart_ret,
+                                     struct stp_error *err);
 
-/* Draws it into the file 'path'; see stp_gnuplot_run(). */
+/* Draws it into the file 'path'; see stp_chart_save(). */
 enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
                                      const struct stp_train_chart *chart,
                                      const char *title,
