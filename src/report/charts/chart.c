@@ -1,5 +1,6 @@
 #include "report/charts/chart.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,14 +62,24 @@ void stp_chart_text(struct stp_chart *chart, const char *name, const char *text)
     chart_quote(text, chart->settings);
 }
 
-void stp_chart_number(struct stp_chart *chart, const char *name, double value)
+void stp_chart_set(struct stp_chart *chart, const char *fmt, ...)
 {
-    fprintf(chart->settings, "%s = %.10g\n", name, value);
+    va_list va;
+
+    va_start(va, fmt);
+    vfprintf(chart->settings, fmt, va);
+    va_end(va);
+    fputc('\n', chart->settings);
 }
 
-void stp_chart_array(struct stp_chart *chart, const char *name, size_t n)
+void stp_chart_arrays(struct stp_chart *chart, size_t n, const char *names)
 {
-    fprintf(chart->settings, "array %s[%zu]\n", name, n);
+    while (*names != '\0') {
+        const int len = (int)strcspn(names, " ");
+
+        fprintf(chart->settings, "array %.*s[%zu]\n", len, names, n);
+        names += len + (names[len] == ' ');
+    }
 }
 
 void stp_chart_text_at(struct stp_chart *chart, const char *name, size_t i,
@@ -76,12 +87,6 @@ void stp_chart_text_at(struct stp_chart *chart, const char *name, size_t i,
 {
     fprintf(chart->settings, "%s[%zu] = ", name, i + 1);
     chart_quote(text, chart->settings);
-}
-
-void stp_chart_number_at(struct stp_chart *chart, const char *name, size_t i,
-                         double value)
-{
-    fprintf(chart->settings, "%s[%zu] = %.10g\n", name, i + 1, value);
 }
 
 /* ---- data ---- */

@@ -36,18 +36,19 @@ enum stp_status stp_chart_begin(const char *const templates[], size_t n,
 
 void stp_chart_free(struct stp_chart *chart);
 
-/* Settings: NAME = 'TEXT' and NAME = VALUE. */
+/* Adds settings of numbers, as printf() does: "n = %d\nwidths[%zu] = %g". */
+void stp_chart_set(struct stp_chart *chart, const char *fmt, ...)
+    STP_PRINTF(2, 3);
+
+/* Adds arrays of 'n' elements, which gnuplot counts from 1; spaces are between
+ * the names. */
+void stp_chart_arrays(struct stp_chart *chart, size_t n, const char *names);
+
+/* Adds the setting of a text, and of element 'i', from 0, of an array. */
 void stp_chart_text(struct stp_chart *chart, const char *name,
                     const char *text);
-void stp_chart_number(struct stp_chart *chart, const char *name, double value);
-
-/* An array of 'n' elements, and its elements: the first is 0 here and 1 in
- * gnuplot. */
-void stp_chart_array(struct stp_chart *chart, const char *name, size_t n);
 void stp_chart_text_at(struct stp_chart *chart, const char *name, size_t i,
                        const char *text);
-void stp_chart_number_at(struct stp_chart *chart, const char *name, size_t i,
-                         double value);
 
 /* Begins a block of rows, which must not stay empty: gnuplot would count the
  * blocks after it differently. */

@@ -19,34 +19,17 @@ enum {
     MAX_GROUPS = 64,
 };
 
-/* A ratio of values from which on a linear axis would hide the lower ones. */
+/* A ratio of bars from which on a linear axis would hide the lower ones. */
 #define LINEAR_RATIO 20
 
-static double plot_bus_bandwidth(const struct stp_curve *c,
-                                 const struct stp_curve_point *p)
-{
-    return stp_busbw(c->like.coll, c->like.n_ranks, p->n_bytes, p->us.mean);
-}
-
-static double plot_median_us(const struct stp_curve *c,
-                             const struct stp_curve_point *p)
-{
-    (void)c;
-    return p->us.median;
-}
-
-static double plot_mean_ms(const struct stp_curve *c,
-                           const struct stp_curve_point *p)
-{
-    (void)c;
-    return p->us.mean / 1e3;
-}
+/* Columns of the data, counted as gnuplot does. */
+enum { BUSBW = 3, MEDIAN_US, MEAN_MS };
 
 static const struct {
     const char *name;    /* of the file; %s is the collective */
     const char *heading; /* in the title */
-    double (*value)(const struct stp_curve *c, const struct stp_curve_point *p);
-    const char *label; /* of the values' axis */
+    int column;          /* of the values */
+    const char *label;   /* of their axis */
     bool study;
     bool always_log;
     bool bands; /* from the median to p99, of AUTO */
@@ -54,28 +37,28 @@ static const struct {
 } kinds[STP_N_PLOT_KINDS] = {
     [STP_PLOT_BUSBW] = {.name = "%s_busbw_vs_size",
                         .heading = "bus bandwidth",
-                        .value = plot_bus_bandwidth,
+                        .column = BUSBW,
                         .label = "Bus bandwidth (GB/s)"},
     [STP_PLOT_LATENCY] = {.name = "%s_latency_vs_size",
                           .heading = "latency",
-                          .value = plot_median_us,
+                          .column = MEDIAN_US,
                           .label = "Time (us)",
                           .always_log = true,
                           .bands = true},
     [STP_PLOT_STUDY_TIME] = {.name = "%s_time_vs_datasize",
                              .heading = "time",
-                             .value = plot_mean_ms,
+                             .column = MEAN_MS,
                              .label = "Time (ms)",
                              .study = true,
                              .always_log = true},
     [STP_PLOT_STUDY_BANDWIDTH] = {.name = "%s_bandwidth_vs_datasize",
                                   .heading = "bus bandwidth",
-                                  .value = plot_bus_bandwidth,
+                                  .column = BUSBW,
                                   .label = "Bus bandwidth (GB/s)",
                                   .study = true},
     [STP_PLOT_STUDY_BARS] = {.name = "%s_backend_comparison_100mb",
                              .heading = "time",
-                             .value = plot_mean_ms,
+                             .column = MEAN_MS,
                              .study = true,
                              .bars = true},
 };
@@ -147,59 +130,7 @@ static void plot_set_words(const struct stp_labelled_set *set,
     stp_chart_text(chart, "source", source);
 }
 
-static void plot_set_y(double low, double high, bool log_axis,
-                       struct stp_chart *chart)
-{
-    stp_chart_number(chart, "y_low", log_axis ? low : 0);
-    stp_chart_number(chart, "y_high", high);
-    if (log_axis)
-        stp_chart_number(chart, "y_log", 1);
-}
-
 /* ---- lines ---- */
-
-struct plot_range {
-    double min_x, max_x;
-    double min_y, max_y; /* min_y: of the values above 0 */
-    double min_peak;     /* the lowest of the curves' largest values */
-};
-
-static struct plot_range plot_find_range(const struct stp_labelled_set *set,
-                                         enum stp_plot_kind kind)
-{
-    struct plot_range r = {INFINITY, 0, INFINITY, 0, INFINITY};
-
-    for (size_t i = 0; i < set->n; i++) {
-        const struct stp_curve *c = set->all[i].curve;
-        double peak = 0;
-
-        for (size_t k = 0; k < c->n_points; k++) {
-            double y = kinds[kind].value(c, &c->points[k]);
-
-            if (y > 0)
-                r.min_y = fmin(r.min_y, y);
-            peak = fmax(peak, y);
-        }
-        r.min_x = fmin(r.min_x, (double)c->points[0].n_bytes);
-        r.max_x = fmax(r.max_x, (double)c->points[c->n_points - 1].n_bytes);
-        r.max_y = fmax(r.max_y, peak);
-        r.min_peak = fmin(r.min_peak, peak);
-    }
-    return r;
-}
-
-static void plot_set_range(const struct plot_range *r, enum stp_plot_kind kind,
-                           struct stp_chart *chart)
-{
-    const bool far_apart = r->min_peak * LINEAR_RATIO < r->max_y;
-
-    stp_chart_number(chart, "first_bytes", r->min_x);
-    stp_chart_number(chart, "last_bytes", r->max_x);
-    if (r->min_y <= r->max_y && (kinds[kind].always_log || far_apart))
-        plot_set_y(r->min_y / 1.3, r->max_y * 1.3, true, chart);
-    else
-        plot_set_y(0, r->max_y > 0 ? r->max_y * 1.06 : 1, false, chart);
-}
 
 static bool plot_has_band(const struct stp_curve *c)
 {
@@ -216,42 +147,36 @@ static void plot_set_bands(const struct stp_labelled_set *set,
     size_t n = 0;
     char label[80];
 
-    stp_chart_array(chart, "bands", set->n);
-    stp_chart_number_at(chart, "bands", 0, 1);
+    stp_chart_arrays(chart, set->n, "bands");
+    stp_chart_set(chart, "bands[1] = 1");
     for (size_t i = 0; i < set->n; i++)
         if (kinds[kind].bands && plot_has_band(set->all[i].curve))
-            stp_chart_number_at(chart, "bands", n++, (double)(i + 1));
-    stp_chart_number(chart, "n_bands", n <= MAX_BANDS ? (double)n : 0);
+            stp_chart_set(chart, "bands[%zu] = %zu", ++n, i + 1);
+    stp_chart_set(chart, "n_bands = %zu", n <= MAX_BANDS ? n : 0);
     snprintf(label, sizeof(label), "%s%s",
              n > 0 ? "Median time (us)" : kinds[kind].label,
              n > 0 && n <= MAX_BANDS ? "; shaded to p95 and p99 of auto" : "");
     stp_chart_text(chart, "ylabel", label);
 }
 
-static bool plot_same_series(const struct stp_labelled *a,
-                             const struct stp_labelled *b)
+static bool plot_same(const struct stp_labelled *a,
+                      const struct stp_labelled *b, bool series)
 {
-    return strcmp(a->series, b->series) == 0;
+    return series ? strcmp(a->series, b->series) == 0
+                  : a->curve->like.n_ranks == b->curve->like.n_ranks;
 }
 
-static bool plot_same_ranks(const struct stp_labelled *a,
-                            const struct stp_labelled *b)
-{
-    return a->curve->like.n_ranks == b->curve->like.n_ranks;
-}
-
-/* How many different curves, as 'same' has it, are before the first curve that
- * is the same as curve 'i'. */
+/* How many other series, or numbers of processes, come before that of curve
+ * 'i'. */
 static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
-                           bool (*same)(const struct stp_labelled *a,
-                                        const struct stp_labelled *b))
+                           bool series)
 {
     size_t n = 0;
 
-    for (size_t k = 0; !same(&set->all[k], &set->all[i]); k++) {
+    for (size_t k = 0; !plot_same(&set->all[k], &set->all[i], series); k++) {
         size_t m = 0;
 
-        while (!same(&set->all[m], &set->all[k]))
+        while (!plot_same(&set->all[m], &set->all[k], series))
             m++;
         n += m == k; /* the first of its kind */
     }
@@ -263,25 +188,21 @@ static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
 static void plot_set_styles(const struct stp_labelled_set *set, bool study,
                             struct stp_chart *chart)
 {
-    static const char *const arrays[] = {"titles", "hues", "widths", "dashes",
-                                         "shapes"};
 
-    stp_chart_number(chart, "n", (double)set->n);
-    for (size_t a = 0; a < sizeof(arrays) / sizeof(arrays[0]); a++)
-        stp_chart_array(chart, arrays[a], set->n);
+    stp_chart_set(chart, "n = %zu", set->n);
+    stp_chart_arrays(chart, set->n, "titles hues widths dashes shapes");
     for (size_t i = 0; i < set->n; i++) {
         const struct stp_labelled *l = &set->all[i];
         const bool is_auto = l->curve->like.arm.kind == STP_ARM_AUTO;
-        const size_t ranks = study ? plot_rank_of(set, i, plot_same_ranks) : 0;
-        const size_t hue =
-            study ? plot_rank_of(set, i, plot_same_series) + 1 : i;
+        const size_t ranks = study ? plot_rank_of(set, i, false) : 0;
+        const size_t hue = study ? plot_rank_of(set, i, true) + 1 : i;
 
         stp_chart_text_at(chart, "titles", i, l->label);
-        stp_chart_number_at(chart, "hues", i, (double)hue);
-        stp_chart_number_at(chart, "widths", i, is_auto ? 3 : 1.5);
-        stp_chart_number_at(chart, "dashes", i,
-                            (double)(study ? ranks : i / 8));
-        stp_chart_number_at(chart, "shapes", i, (double)(study ? ranks : i));
+        stp_chart_set(chart,
+                      "hues[%zu] = %zu\nwidths[%zu] = %g\n"
+                      "dashes[%zu] = %zu\nshapes[%zu] = %zu",
+                      i + 1, hue, i + 1, is_auto ? 3 : 1.5, i + 1,
+                      study ? ranks : i / 8, i + 1, study ? ranks : i);
     }
 }
 
@@ -289,10 +210,9 @@ static void plot_write_lines(const struct stp_labelled_set *set,
                              const struct stp_plot *plot,
                              struct stp_chart *chart)
 {
-    const struct plot_range r = plot_find_range(set, plot->kind);
-
     plot_set_words(set, plot, "", chart);
-    plot_set_range(&r, plot->kind, chart);
+    stp_chart_set(chart, "y_column = %d\nalways_log = %d",
+                  kinds[plot->kind].column, kinds[plot->kind].always_log);
     plot_set_bands(set, plot->kind, chart);
     plot_set_styles(set, kinds[plot->kind].study, chart);
     for (size_t i = 0; i < set->n; i++) {
@@ -303,8 +223,11 @@ static void plot_write_lines(const struct stp_labelled_set *set,
             const struct stp_curve_point *p = &c->points[k];
 
             stp_chart_field(chart, set->all[i].label);
-            fprintf(chart->data, "%" PRIu64 "\t%.6g\t%.6g\t%.6g\n", p->n_bytes,
-                    kinds[plot->kind].value(c, p), p->us.p95, p->us.p99);
+            fprintf(chart->data, "%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\n",
+                    p->n_bytes,
+                    stp_busbw(c->like.coll, c->like.n_ranks, p->n_bytes,
+                              p->us.mean),
+                    p->us.median, p->us.mean / 1e3, p->us.p95, p->us.p99);
         }
     }
 }
@@ -362,10 +285,10 @@ static void plot_set_groups(const struct stp_labelled_set *set,
     unsigned groups[MAX_GROUPS];
     const size_t n = plot_find_groups(set, groups);
 
-    stp_chart_number(chart, "n_groups", (double)n);
-    stp_chart_array(chart, "groups", n);
+    stp_chart_set(chart, "n_groups = %zu", n);
+    stp_chart_arrays(chart, n, "groups");
     for (size_t i = 0; i < n; i++)
-        stp_chart_number_at(chart, "groups", i, groups[i]);
+        stp_chart_set(chart, "groups[%zu] = %u", i + 1, groups[i]);
 }
 
 static void plot_write_bars(const struct stp_labelled_set *set,
@@ -373,10 +296,11 @@ static void plot_write_bars(const struct stp_labelled_set *set,
                             struct stp_chart *chart)
 {
     double min_mb = INFINITY, max_mb = 0, min_ms = INFINITY, max_ms = 0;
+    bool far_apart;
     size_t n = 0;
     char of[64];
 
-    stp_chart_array(chart, "titles", set->n);
+    stp_chart_arrays(chart, set->n, "titles");
     for (size_t i = 0; i < set->n; i++) {
         const struct stp_curve_point *p = stp_study_100mb(set->all[i].curve);
 
@@ -395,12 +319,13 @@ static void plot_write_bars(const struct stp_labelled_set *set,
     else
         snprintf(of, sizeof(of), " of %.4g to %.4g MB", min_mb, max_mb);
     plot_set_words(set, plot, of, chart);
-    stp_chart_number(chart, "n", (double)n);
+    stp_chart_set(chart, "n = %zu", n);
     plot_set_groups(set, chart);
-    if (min_ms * LINEAR_RATIO < max_ms)
-        plot_set_y(min_ms / 3, max_ms * 2, true, chart);
-    else
-        plot_set_y(0, max_ms * 1.1, false, chart);
+    far_apart = min_ms * LINEAR_RATIO < max_ms;
+    stp_chart_set(chart, "y_low = %.10g\ny_high = %.10g",
+                  far_apart ? min_ms / 3 : 0, max_ms * (far_apart ? 2 : 1.1));
+    if (far_apart)
+        stp_chart_set(chart, "y_log = 1");
 }
 
 /* ---- whole charts ---- */
@@ -422,7 +347,8 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
         return status;
     status = stp_chart_begin(templates, 1,
                              bars ? "backend\tprocesses\tbytes\tms"
-                                  : "curve\tbytes\tvalue\tp95\tp99",
+                                  : "curve\tbytes\tbusbw_gbps\tmedian_us\t"
+                                    "mean_ms\tp95_us\tp99_us",
                              chart_ret, err);
     if (status == STP_OK)
         (bars ? plot_write_bars : plot_write_lines)(&set, plot, chart_ret);

@@ -279,16 +279,16 @@ static void iteration_set_time_axis(const struct iteration_spread *s,
                  s->n_beyond, s->n_times, s->longest, s->unit);
     snprintf(label, sizeof(label), "Iteration time (%s)%s", s->unit, beyond);
     stp_chart_text(chart, "xlabel", label);
-    stp_chart_number(chart, "x_low", s->low - margin);
-    stp_chart_number(chart, "x_high", s->high + margin);
+    stp_chart_set(chart, "x_low = %.10g\nx_high = %.10g", s->low - margin,
+                  s->high + margin);
 }
 
 /* Sets how the arms are called: with their medians. */
 static void iteration_set_time_titles(const struct iteration_spread *s,
                                       struct stp_chart *chart)
 {
-    stp_chart_number(chart, "n", (double)s->n);
-    stp_chart_array(chart, "titles", s->n);
+    stp_chart_set(chart, "n = %zu", s->n);
+    stp_chart_arrays(chart, s->n, "titles");
     for (size_t i = 0; i < s->n; i++) {
         char name[STP_ARM_NAME];
         char title[STP_ARM_NAME + 32];
@@ -328,7 +328,7 @@ iteration_make_times(const struct stp_iteration_report *report,
         iteration_set_time_axis(&s, chart_ret);
         iteration_set_time_titles(&s, chart_ret);
         stp_chart_text(chart_ret, "ylabel", label);
-        stp_chart_number(chart_ret, "filled", histogram);
+        stp_chart_set(chart_ret, "filled = %d", histogram);
         for (size_t i = 0; i < s.n; i++) {
             stp_chart_block(chart_ret);
             if (histogram)
@@ -505,7 +505,7 @@ static void iteration_write_gain_axis(const struct iteration_group *g,
     low = fmin(low, fmax(bar_low, low * 0.8));
     high = fmax(high, fmin(bar_high, high * 1.25));
     if (high > low * LINEAR_RATIO) {
-        stp_chart_number(chart, "y_log", 1);
+        stp_chart_set(chart, "y_log = 1");
         low /= 1.1;
         high *= 1.1;
     } else {
@@ -514,8 +514,7 @@ static void iteration_write_gain_axis(const struct iteration_group *g,
         low -= room;
         high += room;
     }
-    stp_chart_number(chart, "y_low", low);
-    stp_chart_number(chart, "y_high", high);
+    stp_chart_set(chart, "y_low = %.10g\ny_high = %.10g", low, high);
 }
 
 static void iteration_write_arm_gains(const struct iteration_group *g,
@@ -572,15 +571,15 @@ iteration_make_gains(const struct stp_iteration_report *report,
                    alone ? "Gain, with its 95% interval; hollow: collectives "
                            "alone"
                          : "Gain, with its 95% interval");
-    stp_chart_number(chart_ret, "has_alone", alone);
-    stp_chart_number(chart_ret, "first_bytes",
-                     (double)g->settings[0].like.n_bytes);
-    stp_chart_number(chart_ret, "last_bytes",
-                     (double)g->settings[g->n - 1].like.n_bytes);
-    stp_chart_number(chart_ret, "dodge", iteration_find_dodge(g, set.n));
+    stp_chart_set(chart_ret,
+                  "has_alone = %d\nfirst_bytes = %.10g\nlast_bytes = "
+                  "%.10g\ndodge = %.10g",
+                  alone, (double)g->settings[0].like.n_bytes,
+                  (double)g->settings[g->n - 1].like.n_bytes,
+                  iteration_find_dodge(g, set.n));
     iteration_write_gain_axis(g, &set, chart_ret);
-    stp_chart_number(chart_ret, "n", (double)set.n);
-    stp_chart_array(chart_ret, "titles", set.n);
+    stp_chart_set(chart_ret, "n = %zu", set.n);
+    stp_chart_arrays(chart_ret, set.n, "titles");
     for (size_t c = 0; c < set.n; c++) {
         char name[STP_ARM_NAME];
 

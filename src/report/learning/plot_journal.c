@@ -107,8 +107,8 @@ journal_begin_chart(const struct stp_journal_plot *plot,
              plot->title != NULL ? ": " : "", heading, some);
     stp_chart_text(chart_ret, "title", title);
     stp_chart_text(chart_ret, "source", plot->source);
-    stp_chart_number(chart_ret, "n", (double)b->n);
-    stp_chart_array(chart_ret, "titles", b->n);
+    stp_chart_set(chart_ret, "n = %zu", b->n);
+    stp_chart_arrays(chart_ret, b->n, "titles");
     for (size_t i = 0; i < b->n; i++) {
         char label[KEY_LABEL];
 
@@ -211,18 +211,17 @@ static enum stp_status journal_make_regret(const struct stp_journal_plot *plot,
 
     if (status != STP_OK)
         return status;
-    stp_chart_array(chart_ret, "settled", b.n);
-    stp_chart_number_at(chart_ret, "settled", 0, 1);
+    stp_chart_arrays(chart_ret, b.n, "settled");
+    stp_chart_set(chart_ret, "settled[1] = 1");
     for (size_t i = 0; i < b.n; i++) {
         struct journal_regret r = {.key = b.keys[i],
                                    .best = journal_best(b.keys[i])};
 
         stp_chart_block(chart_ret);
         if (journal_write_curve(plot, &r, chart_ret))
-            stp_chart_number_at(chart_ret, "settled", n_settled++,
-                                (double)(i + 1));
+            stp_chart_set(chart_ret, "settled[%zu] = %zu", ++n_settled, i + 1);
     }
-    stp_chart_number(chart_ret, "n_settled", (double)n_settled);
+    stp_chart_set(chart_ret, "n_settled = %zu", n_settled);
     return STP_OK;
 }
 
@@ -375,9 +374,8 @@ static size_t journal_set_layers(const struct journal_layers *l,
     const bool others = l->n < l->n_arms;
     const size_t n = l->n + others;
 
-    stp_chart_number(chart, "n_arms", (double)n);
-    stp_chart_number(chart, "others", others);
-    stp_chart_array(chart, "arms", n);
+    stp_chart_set(chart, "n_arms = %zu\nothers = %d", n, others);
+    stp_chart_arrays(chart, n, "arms");
     stp_chart_text_at(chart, "arms", 0, "NCCL's own");
     for (size_t i = 1; i < l->n; i++) {
         const struct stp_bandit_arm *arm = &l->arms[i].arm;
@@ -411,7 +409,8 @@ static enum stp_status journal_make_arms(const struct stp_journal_plot *plot,
     if (status == STP_OK) {
         journal_make_layers(&b, l);
         n_layers = journal_set_layers(l, chart_ret);
-        stp_chart_number(chart_ret, "last_call", (double)(width * WINDOWS));
+        stp_chart_set(chart_ret, "last_call = %.10g",
+                      (double)(width * WINDOWS));
         for (size_t k = 0; k < b.n; k++) {
             journal_count_calls(plot, b.keys[k], l, width, &panel);
             journal_write_panel(b.keys[k], &panel, l, width, n_layers,

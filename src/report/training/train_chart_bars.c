@@ -265,8 +265,8 @@ static void bars_write_panel(const struct bars_grid *g,
         bars_write_group(g, p, k, page);
     }
     stp_chart_text_at(page->chart, "groups", i, groups + 1);
-    stp_chart_number_at(page->chart, "most", i, (double)p->most);
-    stp_chart_number_at(page->chart, "tops", i, p->highest / g->unit);
+    stp_chart_set(page->chart, "most[%zu] = %zu\ntops[%zu] = %.10g", i + 1,
+                  p->most, i + 1, p->highest / g->unit);
 }
 
 static bool bars_has_series(const struct bars_grid *g, size_t series)
@@ -322,9 +322,7 @@ enum stp_status stp_train_make_bars(struct stp_train_page *page,
 
     if (status != STP_OK)
         return status;
-    stp_chart_array(page->chart, "groups", page->max_panels);
-    stp_chart_array(page->chart, "most", page->max_panels);
-    stp_chart_array(page->chart, "tops", page->max_panels);
+    stp_chart_arrays(page->chart, page->max_panels, "groups most tops");
     for (size_t r = 0; r < g.rows.n; r++)
         for (size_t c = 0; c < g.columns.n; c++) {
             const struct bars_panel p = bars_find_panel(&g, r, c);
@@ -333,9 +331,8 @@ enum stp_status stp_train_make_bars(struct stp_train_page *page,
                 bars_write_panel(&g, &p, page);
         }
     bars_write_keys(&g, page);
-    stp_chart_number(page->chart, "stacked", bars->stacked);
-    stp_chart_number(page->chart, "slanted", bars->group == STP_DIM_MODE);
-    stp_chart_number(page->chart, "lined", 0);
+    stp_chart_set(page->chart, "stacked = %d\nslanted = %d\nlined = 0",
+                  bars->stacked, bars->group == STP_DIM_MODE);
     stp_train_page_end(page, g.rows.n, g.columns.n, g.unit_name,
                        bars->group != STP_DIM_GPUS ? ""
                        : cpus                      ? "Processes"

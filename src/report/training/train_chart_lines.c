@@ -16,19 +16,17 @@ static const int point_types[] = {7, 5, 9, 13, 11, 15};
  * 'n_lines' lines in each. */
 static void lines_set_arrays(struct stp_train_page *page, size_t n_lines)
 {
-    stp_chart_array(page->chart, "first", page->max_panels);
-    stp_chart_array(page->chart, "count", page->max_panels);
-    stp_chart_array(page->chart, "hues", page->max_panels * n_lines);
-    stp_chart_array(page->chart, "shapes", page->max_panels * n_lines);
-    stp_chart_number(page->chart, "lined", 1);
+    stp_chart_arrays(page->chart, page->max_panels, "first count");
+    stp_chart_arrays(page->chart, page->max_panels * n_lines, "hues shapes");
+    stp_chart_set(page->chart, "lined = 1");
 }
 
 /* Adds the panel of precision 'p', whose 'n' lines are the last blocks. */
 static void lines_add_panel(struct stp_train_page *page, size_t p,
                             const char *title, size_t first, size_t n)
 {
-    stp_chart_number_at(page->chart, "first", p, (double)first);
-    stp_chart_number_at(page->chart, "count", p, (double)n);
+    stp_chart_set(page->chart, "first[%zu] = %zu\ncount[%zu] = %zu", p + 1,
+                  first, p + 1, n);
     stp_train_page_panel(page, p / COLUMNS, p % COLUMNS, title);
 }
 
@@ -122,9 +120,10 @@ static unsigned scaling_write_ideal(struct stp_train_page *page)
         stp_train_levels_of(&page->view, STP_DIM_GPUS);
     const unsigned most = gpus.like[gpus.n - 1]->n_gpus;
 
-    stp_chart_array(page->chart, "gpus", gpus.n);
+    stp_chart_arrays(page->chart, gpus.n, "gpus");
     for (size_t i = 0; i < gpus.n; i++)
-        stp_chart_number_at(page->chart, "gpus", i, gpus.like[i]->n_gpus);
+        stp_chart_set(page->chart, "gpus[%zu] = %u", i + 1,
+                      gpus.like[i]->n_gpus);
     stp_chart_block(page->chart);
     fprintf(page->chart->data,
             "0\tideal\t1\t1\t1\t1\n0\tideal\t%u\t%u\t%u\t%u\n", most, most,
@@ -148,8 +147,8 @@ static void scaling_write_panel(struct stp_train_page *page, size_t p,
 
         if (n == 0)
             continue;
-        stp_chart_number_at(page->chart, "hues", line, (double)i + 1);
-        stp_chart_number_at(page->chart, "shapes", line, (double)i);
+        stp_chart_set(page->chart, "hues[%zu] = %zu\nshapes[%zu] = %zu",
+                      line + 1, i + 1, line + 1, i);
         stp_chart_block(page->chart);
         for (size_t k = 0; k < n; k++) {
             fprintf(page->chart->data, "%zu\t%s\t%u\t%.6g\t%.6g\t%.6g\n", p + 1,
@@ -188,7 +187,7 @@ enum stp_status stp_train_make_scaling(struct stp_train_page *page,
     highest = scaling_write_ideal(page);
     for (size_t p = 0; p < precisions.n; p++)
         scaling_write_panel(page, p, precisions.like[p], &sizes, &highest);
-    stp_chart_number(page->chart, "highest", highest);
+    stp_chart_set(page->chart, "highest = %.10g", highest);
     lines_end(page,
               cpus ? "Speed-up over one process" : "Speed-up over one GPU",
               cpus ? "Processes" : "GPUs");
@@ -357,10 +356,11 @@ static void loss_write_panel(struct stp_train_page *page, size_t p,
 
         if (r == NULL)
             continue;
-        stp_chart_number_at(page->chart, "hues", line, (double)l->colour[i]);
-        stp_chart_number_at(page->chart, "shapes", line, (double)l->shape[i]);
-        stp_chart_number_at(page->chart, "thickness", line,
-                            (double)(l->n - 1 - i) / (double)l->n);
+        stp_chart_set(
+            page->chart,
+            "hues[%zu] = %zu\nshapes[%zu] = %zu\nthickness[%zu] = %.10g",
+            line + 1, l->colour[i], line + 1, l->shape[i], line + 1,
+            (double)(l->n - 1 - i) / (double)l->n);
         stp_chart_block(page->chart);
         for (unsigned e = 0; e < loss_n_epochs(r); e++)
             fprintf(page->chart->data, "%zu\t%s, %u\t%u\t%.8g\n", p + 1,
@@ -388,11 +388,11 @@ enum stp_status stp_train_make_loss(struct stp_train_page *page,
     if (status != STP_OK)
         return status;
     lines_set_arrays(page, l.n);
-    stp_chart_array(page->chart, "thickness", precisions.n * l.n);
+    stp_chart_arrays(page->chart, precisions.n * l.n, "thickness");
     loss_write_keys(&l, page);
     for (size_t p = 0; p < precisions.n; p++)
         loss_write_panel(page, p, precisions.like[p]->precision, &l);
-    stp_chart_number(page->chart, "n_epochs", l.n_epochs);
+    stp_chart_set(page->chart, "n_epochs = %u", l.n_epochs);
     lines_end(page, "Training loss, mean of all ranks", "Epoch");
     return STP_OK;
 }

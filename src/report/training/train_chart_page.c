@@ -137,12 +137,8 @@ enum stp_status stp_train_page_begin(struct stp_train_page *page,
     stp_chart_text(page->chart, "source", source);
     train_page_set_title(page);
     train_page_set_how(page, compares_modes, compares_ga, notes);
-    stp_chart_array(page->chart, "keys", page->max_keys);
-    stp_chart_array(page->chart, "key_hues", page->max_keys);
-    stp_chart_array(page->chart, "key_points", page->max_keys);
-    stp_chart_array(page->chart, "titles", page->max_panels);
-    stp_chart_array(page->chart, "rows", page->max_panels);
-    stp_chart_array(page->chart, "columns", page->max_panels);
+    stp_chart_arrays(page->chart, page->max_keys, "keys key_hues key_points");
+    stp_chart_arrays(page->chart, page->max_panels, "titles rows columns");
     return STP_OK;
 }
 
@@ -152,8 +148,8 @@ void stp_train_page_panel(struct stp_train_page *page, size_t row,
     const size_t p = page->n_panels++;
 
     stp_chart_text_at(page->chart, "titles", p, title);
-    stp_chart_number_at(page->chart, "rows", p, (double)row);
-    stp_chart_number_at(page->chart, "columns", p, (double)column);
+    stp_chart_set(page->chart, "rows[%zu] = %zu\ncolumns[%zu] = %zu", p + 1,
+                  row, p + 1, column);
 }
 
 void stp_train_page_key(struct stp_train_page *page, const char *label, int hue,
@@ -162,18 +158,17 @@ void stp_train_page_key(struct stp_train_page *page, const char *label, int hue,
     const size_t k = page->n_keys++;
 
     stp_chart_text_at(page->chart, "keys", k, label);
-    stp_chart_number_at(page->chart, "key_hues", k, hue);
-    stp_chart_number_at(page->chart, "key_points", k, point);
+    stp_chart_set(page->chart, "key_hues[%zu] = %d\nkey_points[%zu] = %d",
+                  k + 1, hue, k + 1, point);
 }
 
 void stp_train_page_end(struct stp_train_page *page, size_t n_rows,
                         size_t n_columns, const char *y_title,
                         const char *x_title)
 {
-    stp_chart_number(page->chart, "n_panels", (double)page->n_panels);
-    stp_chart_number(page->chart, "n_keys", (double)page->n_keys);
-    stp_chart_number(page->chart, "n_rows", (double)n_rows);
-    stp_chart_number(page->chart, "n_columns", (double)n_columns);
+    stp_chart_set(page->chart,
+                  "n_panels = %zu\nn_keys = %zu\nn_rows = %zu\nn_columns = %zu",
+                  page->n_panels, page->n_keys, n_rows, n_columns);
     stp_chart_text(page->chart, "y_title", y_title);
     stp_chart_text(page->chart, "x_title", x_title);
 }

@@ -1,7 +1,8 @@
 # frame.gp - what every chart begins with: terminal, colours, axes, source
 #
-# Settings above: format, source; first_bytes and last_bytes for an axis of
-# sizes; y_log, y_low and y_high for an axis of values; n_rows of panels.
+# Settings above: format, source; for curves the column of their values,
+# y_column, and always_log; or first_bytes and last_bytes for an axis of sizes,
+# and y_low, y_high and y_log for an axis of values; n_rows of panels.
 
 set encoding utf8
 set datafile separator tab
@@ -47,6 +48,28 @@ set border 3 linecolor rgb '#666666'
 set tics nomirror out textcolor rgb '#000000'
 set grid xtics ytics linetype 1 linewidth 1 linecolor rgb '#dddddd'
 set key outside right top vertical Left reverse samplen 4 spacing 1.2
+
+# Curves: all sizes and values, logarithmic where a linear axis would hide the
+# lower curves.
+if (exists('y_column')) {
+    stats data using 2:(column(y_column)) nooutput
+    first_bytes = STATS_min_x
+    last_bytes = STATS_max_x
+    y_low = 0
+    y_high = STATS_max_y
+    low_peak = y_high
+    do for [i = 1:n] {
+        stats data index i - 1 using (column(y_column)) nooutput
+        low_peak = min(low_peak, STATS_max)
+    }
+    if (y_high > 0 && (always_log || low_peak * 20 < y_high)) {
+        stats data using (column(y_column) > 0 ? column(y_column) : NaN) \
+            nooutput
+        y_log = 1
+        y_low = STATS_min / 1.3
+    }
+    y_high = y_high <= 0 ? 1 : y_high * (y_low > 0 ? 1.3 : 1.06)
+}
 
 if (exists('first_bytes')) {
     first_power = floor(log(first_bytes) / log(2) + 1e-9)

@@ -1,6 +1,7 @@
 # lines.gp - curves over the size
 #
-# data: a block per curve; columns curve, bytes, value, p95, p99.
+# data: a block per curve; columns curve, bytes, bus bandwidth, median, mean,
+# p95 and p99, of which y_column is drawn.
 # Settings of each curve: titles, hues, widths, dashes, shapes; bands: the
 # n_bands curves that are shaded up to their percentiles.
 
@@ -12,13 +13,13 @@ array points[8] = [7, 5, 9, 13, 11, 6, 4, 8]
 set title title font ',15'
 set ylabel ylabel
 
-plot for [b = 1:n_bands] data index bands[b] - 1 using 2:3:4 \
+plot for [b = 1:n_bands] data index bands[b] - 1 using 2:4:6 \
          with filledcurves linecolor rgb colour(hues[bands[b]]) \
          fillstyle transparent solid 0.25 noborder notitle, \
-     for [b = 1:n_bands] data index bands[b] - 1 using 2:4:5 \
+     for [b = 1:n_bands] data index bands[b] - 1 using 2:6:7 \
          with filledcurves linecolor rgb colour(hues[bands[b]]) \
          fillstyle transparent solid 0.12 noborder notitle, \
-     for [i = 1:n] data index i - 1 using 2:3 with linespoints \
+     for [i = 1:n] data index i - 1 using 2:y_column with linespoints \
          linecolor rgb colour(hues[i]) linewidth widths[i] \
          dashtype 1 + dashes[i] % 5 pointtype points[1 + shapes[i] % 8] \
          pointsize 0.9 title titles[i]
