@@ -19,9 +19,6 @@ enum {
     MAX_GROUPS = 64,
 };
 
-/* A ratio of bars from which on a linear axis would hide the lower ones. */
-#define LINEAR_RATIO 20
-
 /* Columns of the data, counted as gnuplot does. */
 enum { BUSBW = 3, MEDIAN_US, MEAN_MS };
 
@@ -295,8 +292,7 @@ static void plot_write_bars(const struct stp_labelled_set *set,
                             const struct stp_plot *plot,
                             struct stp_chart *chart)
 {
-    double min_mb = INFINITY, max_mb = 0, min_ms = INFINITY, max_ms = 0;
-    bool far_apart;
+    double min_mb = INFINITY, max_mb = 0;
     size_t n = 0;
     char of[64];
 
@@ -311,8 +307,6 @@ static void plot_write_bars(const struct stp_labelled_set *set,
             continue;
         min_mb = fmin(min_mb, (double)p->n_bytes / 1e6);
         max_mb = fmax(max_mb, (double)p->n_bytes / 1e6);
-        min_ms = fmin(min_ms, p->us.mean / 1e3);
-        max_ms = fmax(max_ms, p->us.mean / 1e3);
     }
     if (min_mb == max_mb)
         snprintf(of, sizeof(of), " of %.4g MB", min_mb);
@@ -321,11 +315,6 @@ static void plot_write_bars(const struct stp_labelled_set *set,
     plot_set_words(set, plot, of, chart);
     stp_chart_set(chart, "n = %zu", n);
     plot_set_groups(set, chart);
-    far_apart = min_ms * LINEAR_RATIO < max_ms;
-    stp_chart_set(chart, "y_low = %.10g\ny_high = %.10g",
-                  far_apart ? min_ms / 3 : 0, max_ms * (far_apart ? 2 : 1.1));
-    if (far_apart)
-        stp_chart_set(chart, "y_log = 1");
 }
 
 /* ---- whole charts ---- */

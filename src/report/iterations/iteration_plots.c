@@ -24,9 +24,6 @@ enum {
     LONG_US = 1000,   /* from where on times are told in milliseconds */
 };
 
-/* A ratio of gains from which on a linear axis would hide those near 1. */
-#define LINEAR_RATIO 4
-
 /* Begins the chart of 'n' settings that differ in their size alone, which the
  * title names ('size') or does not (NULL). */
 static enum stp_status
@@ -462,61 +459,6 @@ static void iteration_find_gains(const struct iteration_group *g,
 
 /* ---- charts of gains ---- */
 
-/* The octaves between an arm and the one beside it at the same size. */
-static double iteration_find_dodge(const struct iteration_group *g,
-                                   size_t n_arms)
-{
-    double first = log2((double)g->settings[0].like.n_bytes);
-    double last = log2((double)g->settings[g->n - 1].like.n_bytes);
-    double least = INFINITY;
-
-    for (size_t i = 1; i < g->n; i++)
-        least = fmin(least, log2((double)g->settings[i].like.n_bytes /
-                                 (double)g->settings[i - 1].like.n_bytes));
-    return fmin((last - first + 0.7) * 0.008, 0.5 * least / (double)n_arms);
-}
-
-/* The axis covers all points, and their intervals unless they dwarf them. */
-static void iteration_write_gain_axis(const struct iteration_group *g,
-                                      const struct iteration_gain_set *set,
-                                      struct stp_chart *chart)
-{
-    double low = 1, high = 1;
-    double bar_low = 1, bar_high = 1;
-
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t c = 0; c < set->n; c++) {
-            const struct stp_iteration_arm *arm =
-                iteration_find_arm(&g->settings[i], &set->of[c].arm);
-
-            if (arm == NULL)
-                continue;
-            low = fmin(low, arm->gain.gain);
-            high = fmax(high, arm->gain.gain);
-            if (arm->alone_gain.n_pairs > 0) {
-                low = fmin(low, arm->alone_gain.gain);
-                high = fmax(high, arm->alone_gain.gain);
-            }
-            if (stp_iteration_interval(arm, &arm->gain)) {
-                bar_low = fmin(bar_low, arm->gain.low);
-                bar_high = fmax(bar_high, arm->gain.high);
-            }
-        }
-    low = fmin(low, fmax(bar_low, low * 0.8));
-    high = fmax(high, fmin(bar_high, high * 1.25));
-    if (high > low * LINEAR_RATIO) {
-        stp_chart_set(chart, "y_log = 1");
-        low /= 1.1;
-        high *= 1.1;
-    } else {
-        const double room = fmax((high - low) * 0.06, 0.005);
-
-        low -= room;
-        high += room;
-    }
-    stp_chart_set(chart, "y_low = %.10g\ny_high = %.10g", low, high);
-}
-
 static void iteration_write_arm_gains(const struct iteration_group *g,
                                       const struct stp_arm *like,
                                       struct stp_chart *chart)
@@ -544,22 +486,14 @@ static void iteration_write_arm_gains(const struct iteration_group *g,
     }
 }
 
-static bool iteration_has_alone(const struct iteration_group *g)
-{
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t a = 0; a < g->settings[i].n_arms; a++)
-            if (g->settings[i].arms[a].alone_gain.n_pairs > 0)
-                return true;
-    return false;
-}
-
 static enum stp_status
 iteration_make_gains(const struct stp_iteration_report *report,
                      const struct iteration_group *g,
                      struct stp_chart *chart_ret, struct stp_error *err)
 {
-    const bool alone = iteration_has_alone(g);
     struct iteration_gain_set set;
+    double octaves = INFINITY;
+    bool alone = false;
     enum stp_status status = iteration_begin_chart(
         report, g->settings, g->n, "Gain over AUTO", NULL, stp_gains_gp,
         "arm\tbytes\tgain\tlow\thigh\talone", chart_ret, err);
@@ -567,18 +501,21 @@ iteration_make_gains(const struct stp_iteration_report *report,
     if (status != STP_OK)
         return status;
     iteration_find_gains(g, &set);
+    for (size_t i = 0; i < g->n; i++) {
+        const struct stp_iteration_setting *setting = &g->settings[i];
+
+        for (size_t a = 0; a < setting->n_arms; a++)
+            alone |= setting->arms[a].alone_gain.n_pairs > 0;
+        if (i > 0)
+            octaves = fmin(octaves, log2((double)setting->like.n_bytes /
+                                         (double)setting[-1].like.n_bytes));
+    }
     stp_chart_text(chart_ret, "ylabel",
                    alone ? "Gain, with its 95% interval; hollow: collectives "
                            "alone"
                          : "Gain, with its 95% interval");
-    stp_chart_set(chart_ret,
-                  "has_alone = %d\nfirst_bytes = %.10g\nlast_bytes = "
-                  "%.10g\ndodge = %.10g",
-                  alone, (double)g->settings[0].like.n_bytes,
-                  (double)g->settings[g->n - 1].like.n_bytes,
-                  iteration_find_dodge(g, set.n));
-    iteration_write_gain_axis(g, &set, chart_ret);
-    stp_chart_set(chart_ret, "n = %zu", set.n);
+    stp_chart_set(chart_ret, "has_alone = %d\nleast_octaves = %.10g\nn = %zu",
+                  alone, octaves, set.n);
     stp_chart_arrays(chart_ret, set.n, "titles");
     for (size_t c = 0; c < set.n; c++) {
         char name[STP_ARM_NAME];

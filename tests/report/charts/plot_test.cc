@@ -280,10 +280,7 @@ TEST(Study, BarsAreExact)
               "n_groups = 2\n"
               "array groups[2]\n"
               "groups[1] = 2\n"
-              "groups[2] = 4\n"
-              "y_low = 0.1666666667\n"
-              "y_high = 240\n"
-              "y_log = 1\n",
+              "groups[2] = 4\n",
               Settings(s));
     EXPECT_THAT(s, HasSubstr("\n# bars.gp - "));
 }
@@ -448,6 +445,7 @@ TEST_F(Draw, AxesCoverAllCurvesAndAreLogarithmicWhereOneWouldBeHidden)
         {TwoBackends(), STP_PLOT_STUDY_BANDWIDTH,
          "800000 1.31072e+08 "
          "0.769231 327.155 1"},
+        {TwoBackends(), STP_PLOT_STUDY_BARS, "-0.6 1.6 0.166667 240 1"},
         {{one}, STP_PLOT_BUSBW, "51.2 80 0 6.784e-11 0"},
     };
     for (const auto &c : cases) {
@@ -457,7 +455,7 @@ TEST_F(Draw, AxesCoverAllCurvesAndAreLogarithmicWhereOneWouldBeHidden)
         std::ofstream(dir_ / "x.gp")
             << script << "set print '" << (dir_ / "x").string()
             << "'\nprint sprintf('%g %g %g %g %d', GPVAL_X_MIN, GPVAL_X_MAX, "
-               "y_low, y_high, exists('y_log'))\n";
+               "GPVAL_Y_MIN, GPVAL_Y_MAX, exists('y_low'))\n";
         EXPECT_EQ(0, std::system(("gnuplot '" + (dir_ / "x.gp").string() +
                                   "' >/dev/null 2>&1")
                                      .c_str()));

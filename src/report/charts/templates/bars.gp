@@ -10,6 +10,14 @@ set xtics scale 0 (sprintf('%d processes', groups[1]) 0)
 do for [g = 2:n_groups] {
     set xtics add (sprintf('%d processes', groups[g]) g - 1)
 }
+stats data using 4 nooutput
+if (STATS_min * 20 < STATS_max) {
+    y_low = STATS_min / 3
+    y_high = STATS_max * 2
+    eval log_axis
+} else {
+    set yrange [0 : STATS_max * 1.1]
+}
 set boxwidth 0.74 / n absolute
 set style fill solid 0.9 noborder
 

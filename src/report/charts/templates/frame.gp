@@ -1,8 +1,6 @@
 # frame.gp - what every chart begins with: terminal, colours, axes, source
 #
-# Settings above: format, source; for curves the column of their values,
-# y_column, and always_log; or first_bytes and last_bytes for an axis of sizes,
-# and y_low, y_high and y_log for an axis of values; n_rows of panels.
+# Settings above: format, source; n_rows of panels.
 
 set encoding utf8
 set datafile separator tab
@@ -49,56 +47,26 @@ set tics nomirror out textcolor rgb '#000000'
 set grid xtics ytics linetype 1 linewidth 1 linecolor rgb '#dddddd'
 set key outside right top vertical Left reverse samplen 4 spacing 1.2
 
-# Curves: all sizes and values, logarithmic where a linear axis would hide the
-# lower curves.
-if (exists('y_column')) {
-    stats data using 2:(column(y_column)) nooutput
-    first_bytes = STATS_min_x
-    last_bytes = STATS_max_x
-    y_low = 0
-    y_high = STATS_max_y
-    low_peak = y_high
-    do for [i = 1:n] {
-        stats data index i - 1 using (column(y_column)) nooutput
-        low_peak = min(low_peak, STATS_max)
-    }
-    if (y_high > 0 && (always_log || low_peak * 20 < y_high)) {
-        stats data using (column(y_column) > 0 ? column(y_column) : NaN) \
-            nooutput
-        y_log = 1
-        y_low = STATS_min / 1.3
-    }
-    y_high = y_high <= 0 ? 1 : y_high * (y_low > 0 ? 1.3 : 1.06)
-}
+# To be evaluated: an axis of sizes from first_bytes to last_bytes.
+size_axis = 'first_power = floor(log(first_bytes) / log(2) + 1e-9); ' . \
+    'last_power = ceil(log(last_bytes) / log(2) - 1e-9); ' . \
+    'powers = last_power - first_power; ' . \
+    'step = powers < 15 ? 1 : powers < 30 ? 2 : 5; ' . \
+    'set xlabel "Size (bytes)"; ' . \
+    'set logscale x 2; ' . \
+    'set xrange [first_bytes / 1.25 : last_bytes * 1.25]; ' . \
+    'set xtics (size_name(first_power) 2.0 ** first_power); ' . \
+    'do for [e = first_power + 1 : last_power] { ' . \
+    'if (e % step == 0) { set xtics add (size_name(e) 2.0 ** e) } }'
 
-if (exists('first_bytes')) {
-    first_power = floor(log(first_bytes) / log(2) + 1e-9)
-    last_power = ceil(log(last_bytes) / log(2) - 1e-9)
-    powers = last_power - first_power
-    step = powers < 15 ? 1 : powers < 30 ? 2 : 5
-    set xlabel 'Size (bytes)'
-    set logscale x 2
-    set xrange [first_bytes / 1.25 : last_bytes * 1.25]
-    set xtics (size_name(first_power) 2.0 ** first_power)
-    do for [e = first_power + 1 : last_power] {
-        if (e % step == 0) { set xtics add (size_name(e) 2.0 ** e) }
-    }
-}
-
-if (exists('y_high')) {
-    set yrange [y_low : y_high]
-}
-if (exists('y_log')) {
-    set logscale y 10
-    set mytics 10
-    set ytics (commas(10.0 ** ceil(log10(y_low))) 10.0 ** ceil(log10(y_low)))
-    do for [e = floor(log10(y_low)) : ceil(log10(y_high))] {
-        set ytics add (commas(10.0 ** e) 10.0 ** e)
-        # 2 and 5 have a name where there is room for it
-        if (log10(y_high / y_low) < 2.5) {
-            set ytics add (commas(2 * 10.0 ** e) 2 * 10.0 ** e)
-            set ytics add (commas(5 * 10.0 ** e) 5 * 10.0 ** e)
-        }
-    }
-}
+# To be evaluated: a logarithmic axis from y_low to y_high; 2 and 5 have a name
+# where there is room for it.
+log_axis = 'set logscale y 10; ' . \
+    'set mytics 10; ' . \
+    'set yrange [y_low : y_high]; ' . \
+    'e = ceil(log10(y_low)); ' . \
+    'set ytics (commas(10.0 ** e) 10.0 ** e); ' . \
+    'do for [e = floor(log10(y_low)) : ceil(log10(y_high))] { ' . \
+    'do for [m in log10(y_high / y_low) < 2.5 ? "1 2 5" : "1"] { ' . \
+    'set ytics add (commas(m * 10.0 ** e) m * 10.0 ** e) } }'
 
