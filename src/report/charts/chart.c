@@ -124,7 +124,7 @@ static void chart_write_script(const struct stp_chart *chart,
             fputs(chart->templates[i], fp);
 }
 
-/* Makes the texts of what was printed so far. */
+/* Brings the texts of settings and data up to date. */
 static enum stp_status chart_flush(struct stp_chart *chart,
                                    struct stp_error *err)
 {

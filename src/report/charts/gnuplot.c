@@ -26,7 +26,7 @@ enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err)
     return STP_OK;
 }
 
-/* The first line of what gnuplot said that is not the script's. */
+/* The first error that gnuplot printed, if possible with its line. */
 static void gnuplot_first_complaint(FILE *said, char *text, size_t size)
 {
     char line[STP_ERROR_TEXT];

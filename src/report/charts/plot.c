@@ -1,4 +1,4 @@
-/* plot.c - kinds of plots of curves, and drawing them */
+/* plot.c - the kinds of plots of curves, and drawing them */
 #include "report/charts/plot.h"
 
 #include <inttypes.h>
@@ -14,10 +14,7 @@
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];
 
-enum {
-    MAX_BANDS = 2, /* more shades than that are mud */
-    MAX_GROUPS = 64,
-};
+enum { MAX_BANDS = 2 /* more shades than that are mud */ };
 
 /* Columns of the data, counted as gnuplot does. */
 enum { BUSBW = 3, MEDIAN_US, MEAN_MS };
@@ -231,29 +228,6 @@ static void plot_write_lines(const struct stp_labelled_set *set,
 
 /* ---- bars ---- */
 
-/* The numbers of processes, ascending; returns how many, at most MAX_GROUPS. */
-static size_t plot_find_groups(const struct stp_labelled_set *set,
-                               unsigned groups[MAX_GROUPS])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < set->n; i++) {
-        const unsigned n_ranks = set->all[i].curve->like.n_ranks;
-        size_t at = 0;
-
-        if (stp_study_100mb(set->all[i].curve) == NULL)
-            continue;
-        while (at < n && groups[at] < n_ranks)
-            at++;
-        if ((at < n && groups[at] == n_ranks) || n == MAX_GROUPS)
-            continue;
-        memmove(&groups[at + 1], &groups[at], (n - at) * sizeof(groups[0]));
-        groups[at] = n_ranks;
-        n++;
-    }
-    return n;
-}
-
 /* Writes the bars of a series; returns false if it has none. */
 static bool plot_write_series(const struct stp_labelled_set *set,
                               const char *series, struct stp_chart *chart)
@@ -276,16 +250,28 @@ static bool plot_write_series(const struct stp_labelled_set *set,
     return any;
 }
 
+/* Sets the numbers of processes, ascending. */
 static void plot_set_groups(const struct stp_labelled_set *set,
                             struct stp_chart *chart)
 {
-    unsigned groups[MAX_GROUPS];
-    const size_t n = plot_find_groups(set, groups);
+    unsigned last = 0, next = 0;
+    size_t n = 0;
 
+    stp_chart_arrays(chart, set->n, "groups");
+    for (;;) {
+        for (size_t i = 0; i < set->n; i++) {
+            const unsigned n_ranks = set->all[i].curve->like.n_ranks;
+
+            if (n_ranks > last && (next == last || n_ranks < next) &&
+                stp_study_100mb(set->all[i].curve) != NULL)
+                next = n_ranks;
+        }
+        if (next == last)
+            break;
+        stp_chart_set(chart, "groups[%zu] = %u", ++n, next);
+        last = next;
+    }
     stp_chart_set(chart, "n_groups = %zu", n);
-    stp_chart_arrays(chart, n, "groups");
-    for (size_t i = 0; i < n; i++)
-        stp_chart_set(chart, "groups[%zu] = %u", i + 1, groups[i]);
 }
 
 static void plot_write_bars(const struct stp_labelled_set *set,

@@ -221,8 +221,8 @@ static unsigned iteration_count_bins(const struct iteration_spread *s)
     return (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s->high - s->low) / width));
 }
 
-/* Shares in percent, each from its bin's beginning on, without what is empty on
- * either side. */
+/* Shares in percent, each from its bin's beginning on, without the empty bins
+ * on either side. */
 static void iteration_write_bins(const struct iteration_spread *s, size_t i,
                                  unsigned n_bins, struct stp_chart *chart)
 {

@@ -16,7 +16,7 @@ enum {
     CURVES = 7,
     PANELS = 4,
     MAX_POINTS = 1000, /* of a curve */
-    FEW_TIMES = 3,     /* of an arm, that its mean says something */
+    FEW_TIMES = 3,     /* of an arm, from which its mean counts */
     WINDOWS = 100,
     LAYERS = 8, /* the last one is of all other arms */
     KEY_LABEL = 96,

@@ -17,7 +17,7 @@ enum stp_journal_plot_kind {
 
 struct stp_journal_plot {
     const struct stp_journal_lines *lines;
-    const struct stp_learning *learning; /* what they come to */
+    const struct stp_learning *learning; /* the sum of the lines */
     const char *title;                   /* goes before; NULL: nothing */
     const char *source;                  /* where the lines are from */
 };

@@ -6,7 +6,7 @@
 
 extern const char stp_train_bars_gp[];
 
-/* Of an interval, above which an axis does not go, over its value. */
+/* The end of an interval over its value, from which on axes cut it off. */
 #define MOST_INTERVAL 1.6
 
 /* Panels in rows and columns, groups of bars in each, a bar a series. */
@@ -14,16 +14,16 @@ struct bars_grid {
     const struct stp_train_view *view;
     const struct stp_train_bars *b;
     struct stp_train_levels rows, columns, groups, series;
-    double unit; /* what values are divided by */
+    double unit; /* divides all values */
     const char *unit_name;
 };
 
-/* A panel's place and what is in it. */
+/* A panel's place and its groups. */
 struct bars_panel {
     size_t row, column;
-    size_t groups[STP_TRAIN_LEVELS]; /* that are drawn */
+    size_t groups[STP_TRAIN_LEVELS]; /* drawn groups */
     size_t n;
-    size_t most;    /* bars in one of them */
+    size_t most;    /* bars in a group */
     double highest; /* with its interval */
 };
 
@@ -64,7 +64,7 @@ static bool bars_find_bar(const struct bars_grid *g, const struct bars_panel *p,
     return true;
 }
 
-/* With its interval, but one that is much longer is cut off. */
+/* The end of the interval; an axis does not reach the end of a long one. */
 static double bars_top(const struct bars_bar *bar)
 {
     return fmin(bar->high, bar->value * MOST_INTERVAL);
@@ -96,7 +96,7 @@ static struct bars_panel bars_find_panel(const struct bars_grid *g, size_t row,
     return p;
 }
 
-/* Takes away rows or columns in which nothing is drawn. */
+/* Drops rows or columns without bars. */
 static void bars_drop_empty(struct bars_grid *g,
                             struct stp_train_levels *levels)
 {
@@ -154,9 +154,9 @@ bool stp_train_has_bars(const struct stp_train_view *view,
     return bars_find_grid(view, bars).rows.n > 0;
 }
 
-/* ---- what stands above bars ---- */
+/* ---- notes above bars ---- */
 
-/* The first of the group. */
+/* The first bar of the group, before that of the series. */
 static bool bars_find_base(const struct bars_grid *g,
                            const struct bars_panel *p, size_t group,
                            size_t series, struct bars_bar *base)

@@ -6,14 +6,14 @@
 
 #include "report/training/train_chart_page.h"
 
-/* What a chart of bars compares. */
+/* The dimensions that a chart of bars compares. */
 struct stp_train_bars {
     enum stp_train_dim row, column, group, series;
-    size_t least;      /* series of a group, or it is not drawn */
+    size_t least;      /* series that a group must have to be drawn */
     bool several;      /* GPUs only */
     bool stacked;      /* by what an epoch's time is spent on; no series */
     bool throughput;   /* instead of time */
-    const char *notes; /* what stands above bars, and what their ends mean */
+    const char *notes; /* explain the texts above bars, and their ends */
 };
 
 /* Whether the view has runs to compare. */

@@ -198,7 +198,7 @@ enum stp_status stp_train_make_scaling(struct stp_train_page *page,
 
 /* Lines of each panel: a colour per mode, points per number of GPUs. */
 struct loss_lines {
-    const struct stp_train_run *of[MAX_LINES]; /* one of each */
+    const struct stp_train_run *of[MAX_LINES]; /* a run of each line */
     size_t colour[MAX_LINES], shape[MAX_LINES];
     size_t n;
     unsigned n_epochs;
@@ -222,23 +222,19 @@ static bool loss_has(const struct stp_train_view *view,
     return true;
 }
 
-static bool loss_same_line(const struct stp_train_run *a,
-                           const struct stp_train_run *b)
-{
-    return strcmp(a->mode, b->mode) == 0 && a->n_gpus == b->n_gpus;
-}
-
-/* The first run of a line (NULL: of any) in a precision; NULL if there is
- * none. */
+/* The first run with losses of a precision (NULL: any), and of a mode (NULL:
+ * any) on that many GPUs; NULL if there is none. */
 static const struct stp_train_run *loss_find(const struct stp_train_view *view,
                                              const char *precision,
-                                             const struct stp_train_run *like)
+                                             const char *mode, unsigned n_gpus)
 {
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
 
-        if (loss_has(view, r) && strcmp(r->precision, precision) == 0 &&
-            (like == NULL || loss_same_line(r, like)))
+        if (loss_has(view, r) &&
+            (precision == NULL || strcmp(r->precision, precision) == 0) &&
+            (mode == NULL ||
+             (strcmp(r->mode, mode) == 0 && r->n_gpus == n_gpus)))
             return r;
     }
     return NULL;
@@ -251,7 +247,7 @@ loss_find_precisions(const struct stp_train_view *view)
         stp_train_levels_of(view, STP_DIM_PRECISION);
 
     for (size_t p = levels.n; p-- > 0;)
-        if (loss_find(view, levels.like[p]->precision, NULL) == NULL)
+        if (loss_find(view, levels.like[p]->precision, NULL, 0) == NULL)
             stp_train_level_drop(&levels, p);
     return levels;
 }
@@ -259,20 +255,6 @@ loss_find_precisions(const struct stp_train_view *view)
 bool stp_train_has_loss(const struct stp_train_view *view)
 {
     return loss_find_precisions(view).n > 0;
-}
-
-static const struct stp_train_run *
-loss_find_any(const struct stp_train_view *view, const char *mode,
-              unsigned n_gpus)
-{
-    for (size_t i = 0; i < view->runs->n; i++) {
-        const struct stp_train_run *r = &view->runs->runs[i];
-
-        if (loss_has(view, r) && strcmp(r->mode, mode) == 0 &&
-            r->n_gpus == n_gpus)
-            return r;
-    }
-    return NULL;
 }
 
 /* By mode, then by GPUs. */
@@ -287,8 +269,8 @@ static void loss_find_lines(const struct stp_train_view *view,
     *l = (struct loss_lines){.n = 0};
     for (size_t m = 0; m < modes.n; m++)
         for (size_t g = 0; g < gpus.n; g++) {
-            const struct stp_train_run *r =
-                loss_find_any(view, modes.like[m]->mode, gpus.like[g]->n_gpus);
+            const struct stp_train_run *r = loss_find(
+                view, NULL, modes.like[m]->mode, gpus.like[g]->n_gpus);
 
             if (r == NULL || l->n == MAX_LINES)
                 continue;
@@ -330,7 +312,7 @@ static double loss_find_spread(const struct stp_train_view *view,
 
         for (size_t i = 0; i < l->n; i++) {
             const struct stp_train_run *r =
-                loss_find(view, precision, l->of[i]);
+                loss_find(view, precision, l->of[i]->mode, l->of[i]->n_gpus);
 
             if (r == NULL || e >= loss_n_epochs(r))
                 continue;
@@ -351,7 +333,7 @@ static void loss_write_panel(struct stp_train_page *page, size_t p,
 
     for (size_t i = 0; i < l->n; i++) {
         const struct stp_train_run *r =
-            loss_find(&page->view, precision, l->of[i]);
+            loss_find(&page->view, precision, l->of[i]->mode, l->of[i]->n_gpus);
         const size_t line = page->chart->n_blocks;
 
         if (r == NULL)

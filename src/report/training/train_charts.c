@@ -1,4 +1,4 @@
-/* train_charts.c - which charts of training there are, and drawing them */
+/* train_charts.c - the charts of training, and drawing them */
 #include "report/training/train_charts.h"
 
 #include <ctype.h>
@@ -134,7 +134,7 @@ static enum stp_status train_chart_add(struct stp_train_charts *charts,
     return STP_OK;
 }
 
-/* One of each size, or of all sizes. */
+/* A chart per size, or one of all sizes. */
 static enum stp_status train_chart_add_kind(struct stp_train_charts *charts,
                                             const struct stp_train_runs *runs,
                                             struct stp_train_chart chart,
@@ -186,7 +186,7 @@ static size_t train_chart_count_aside(const struct stp_train_runs *runs,
     return n;
 }
 
-/* All but those of all models. */
+/* Adds the charts of one model of GPU. */
 static enum stp_status train_chart_add_model(struct stp_train_charts *charts,
                                              const struct stp_train_runs *runs,
                                              const char *gpu, bool several,
@@ -238,7 +238,7 @@ void stp_train_charts_free(struct stp_train_charts *charts)
 
 /* ---- names ---- */
 
-/* Letters and digits, others as one underscore. */
+/* Adds letters and digits, with an underscore for all between them. */
 static size_t train_chart_add_tag(char *name, size_t len, const char *word)
 {
     bool gap = true;

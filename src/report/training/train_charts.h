@@ -45,7 +45,8 @@ struct stp_train_chart {
     const char *gpu;  /* NULL: of all models */
     const char *size; /* NULL: of all, or of the largest */
     bool several;     /* models of GPU there are */
-    const char *why;  /* it is left out; NULL: it is not.  Static storage */
+    const char
+        *why; /* the reason to leave it out; NULL: none.  Static storage */
 };
 
 struct stp_train_charts {
@@ -91,7 +92,7 @@ enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
                                      const char *gnuplot, const char *path,
                                      struct stp_error *err);
 
-/* What was drawn where. */
+/* Charts that were drawn, and their files. */
 struct stp_train_drawn {
     const struct stp_train_charts *charts;
     const char *folder; /* NULL: the working directory */
@@ -104,7 +105,7 @@ enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
                                             const struct stp_train_drawn *drawn,
                                             FILE *fp, struct stp_error *err);
 
-/* Whether the file at 'path' begins as one of results does. */
+/* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);
 
 #endif /* STP_TRAIN_CHARTS_H */

@@ -1,4 +1,4 @@
-/* train_charts_json.c - what was drawn of training, and of what, as JSON */
+/* train_charts_json.c - charts of training and their runs, as JSON */
 #include "report/json.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_keys.h"
