@@ -99,8 +99,10 @@ void stp_chart_block(struct stp_chart *chart)
 
 void stp_chart_field(struct stp_chart *chart, const char *text)
 {
-    for (; *text != '\0'; text++)
-        fputc((unsigned char)*text < ' ' || *text == '"' ? ' ' : *text,
+    for (; *text != '\0'; text++) /* a row may begin with it: no comment */
+        fputc((unsigned char)*text < ' ' || strchr("\"#", *text) != NULL
+                  ? ' '
+                  : *text,
               chart->data);
     fputc('\t', chart->data);
 }

@@ -181,6 +181,16 @@ TEST(Script, NothingInATitleEndsItsQuotes)
                 HasSubstr("\ntitle = 'a ''b'' \"c\" `date` \\: All-reduce "));
 }
 
+TEST(Script, NothingInALabelIsACommentOrAFieldOfItsOwn)
+{
+    const std::string backend = "# a\t\"b\" #c";
+    Curves c({Head("m", "", "", backend) + Auto(8, 2, 1) + Auto(8, 4, 1)});
+
+    EXPECT_THAT(Blocks(Script(c.all, {STP_PLOT_STUDY_TIME, 0, nullptr, 8})),
+                ElementsAre(HasSubstr("  a  b   c, 2 processes 8 "),
+                            HasSubstr("  a  b   c, 4 processes 8 ")));
+}
+
 TEST(Script, HasAutoAndTheArmsThatAreFastestAtMostSizes)
 {
     std::string text = Head("m", "", "", "nccl");
