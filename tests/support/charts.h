@@ -3,8 +3,12 @@
 #define CHARTS_H
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -81,6 +85,33 @@ inline std::vector<std::string> Blocks(const std::string &script)
     }
     blocks.push_back(data);
     return blocks;
+}
+
+inline bool HasGnuplot()
+{
+    return std::system("gnuplot --version >/dev/null 2>&1") == 0;
+}
+
+// The numbers that gnuplot has for these expressions after the script.
+inline std::string Printed(const std::string &script,
+                           const std::vector<std::string> &expressions)
+{
+    std::string path = testing::TempDir() + "steptune-script-XXXXXX";
+    close(mkstemp(path.data()));
+    std::ofstream file(path);
+    file << script << "\nprint ''";
+    for (const std::string &e : expressions)
+        file << ", sprintf('%g', " << e << ")";
+    file << "\n";
+    file.close();
+
+    std::string said;
+    FILE *pipe = popen(("gnuplot '" + path + "' 2>&1 >/dev/null").c_str(), "r");
+    for (int c; (c = fgetc(pipe)) != EOF;)
+        said.push_back(static_cast<char>(c));
+    EXPECT_EQ(0, pclose(pipe));
+    unlink(path.c_str());
+    return said;
 }
 
 } // namespace charts

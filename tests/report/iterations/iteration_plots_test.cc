@@ -16,6 +16,8 @@ namespace
 using namespace by_hand;
 using charts::Array;
 using charts::Blocks;
+using charts::HasGnuplot;
+using charts::Printed;
 using charts::Setting;
 using charts::Settings;
 using testing::ElementsAre;
@@ -53,18 +55,6 @@ class Plots : public InFolder
                                                    program_.c_str(), &n, &err_))
             << err_.text;
         return n;
-    }
-
-    // What gnuplot has for two expressions after a script.
-    std::string Printed(const std::string &script, const std::string &values)
-    {
-        std::ofstream(dir_ / "x.gp")
-            << script << "\nset print '" << (dir_ / "x").string()
-            << "'\nprint sprintf('%g %g', " << values << ")\n";
-        EXPECT_EQ(0, std::system(("gnuplot '" + (dir_ / "x.gp").string() +
-                                  "' 2>&1 >/dev/null")
-                                     .c_str()));
-        return Read("x");
     }
 
     // Scripts and data stand beside them.
@@ -277,14 +267,15 @@ TEST_F(Plots, GainsAreExact)
                 ElementsAre("ll128 1048576 1.125 1.0625 1.1875 0.875\n"
                             "ll128 4194304 0.9375 0.9375 0.9375 ?\n"));
     EXPECT_THAT(s, HasSubstr("\n# gains.gp - "));
-    if (std::system("gnuplot --version >/dev/null 2>&1") == 0) {
-        EXPECT_EQ("0.85625 1.20625\n", Printed(s, "GPVAL_Y_MIN, GPVAL_Y_MAX"));
+    if (HasGnuplot()) {
+        EXPECT_EQ(" 0.85625 1.20625\n",
+                  Printed(s, {"GPVAL_Y_MIN", "GPVAL_Y_MAX"}));
     }
 }
 
 TEST_F(Plots, BarsOfSeveralArmsStandBesideEachOther)
 {
-    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+    if (!HasGnuplot())
         GTEST_SKIP() << "no gnuplot here";
     Iterations its;
     for (uint64_t size : {kMib, 4 * kMib}) {
@@ -301,14 +292,16 @@ TEST_F(Plots, BarsOfSeveralArmsStandBesideEachOther)
                                        "ll 4194304 1 0.5 2 ?\n",
                                        "ll128 1048576 1 0.5 2 ?\n"
                                        "ll128 4194304 1 0.5 2 ?\n"));
-    EXPECT_EQ("1.04076e+06 4.22582e+06\n",
-              Printed(s, "first_bytes * beside(1), last_bytes * beside(2)"));
-    EXPECT_EQ("832605 5.28228e+06\n", Printed(s, "GPVAL_X_MIN, GPVAL_X_MAX"));
+    EXPECT_EQ(
+        " 1.04076e+06 4.22582e+06\n",
+        Printed(s, {"first_bytes * beside(1)", "last_bytes * beside(2)"}));
+    EXPECT_EQ(" 832605 5.28228e+06\n",
+              Printed(s, {"GPVAL_X_MIN", "GPVAL_X_MAX"}));
 }
 
 TEST_F(Plots, GainsThatAreFarApartHaveALogarithmicAxis)
 {
-    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+    if (!HasGnuplot())
         GTEST_SKIP() << "no gnuplot here";
     Iterations its;
     Gains(its, kMib, {0.25, 0.01, 9, 10}, {1, 0, INFINITY, 0});
@@ -317,7 +310,7 @@ TEST_F(Plots, GainsThatAreFarApartHaveALogarithmicAxis)
     Draw(its);
 
     std::string s = Read("gain_vs_size.svg");
-    EXPECT_EQ("0.181818 1.375\n", Printed(s, "GPVAL_Y_MIN, GPVAL_Y_MAX"))
+    EXPECT_EQ(" 0.181818 1.375\n", Printed(s, {"GPVAL_Y_MIN", "GPVAL_Y_MAX"}))
         << "and what is unsure does not stretch it";
     EXPECT_EQ("'Gain, with its 95% interval'", Setting(s, "ylabel"));
     EXPECT_EQ("0", Setting(s, "has_alone"));
@@ -393,7 +386,7 @@ std::vector<std::vector<double>> Noisy(uint64_t seed, double median)
 
 TEST_F(Plots, GnuplotTakesTheScripts)
 {
-    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+    if (!HasGnuplot())
         GTEST_SKIP() << "no gnuplot here";
     Iterations its;
     for (uint64_t size : {kMib, 4 * kMib}) {

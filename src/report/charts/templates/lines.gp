@@ -15,10 +15,11 @@ set ylabel ylabel
 
 # The axes cover all curves; logarithmic where a linear one would hide the lower
 # curves.
-stats data using 2:(column(y_column)) nooutput
-first_bytes = STATS_min_x
-last_bytes = STATS_max_x
-y_high = STATS_max_y
+stats data using 2 nooutput
+first_bytes = STATS_min
+last_bytes = STATS_max
+stats data using (column(y_column)) nooutput
+y_high = STATS_max
 low_peak = y_high
 do for [i = 1:n] {
     stats data index i - 1 using (column(y_column)) nooutput
