@@ -115,7 +115,13 @@ static void chart_write_script(const struct stp_chart *chart,
                                enum stp_plot_format format, const char *data,
                                FILE *fp)
 {
-    fprintf(fp, "format = '%s'\n", stp_plot_format_name(format));
+    const char *ending = stp_plot_format_name(format);
+    const int stem = data != NULL ? (int)(strrchr(data, '.') - data) : 0;
+
+    if (data != NULL)
+        fprintf(fp, "# Draws the picture again: gnuplot %.*s.%s >%.*s.%s\n",
+                stem, data, script_ending, stem, data, ending);
+    fprintf(fp, "format = '%s'\n", ending);
     if (data == NULL)
         fprintf(fp, "$data << EOD\n%sEOD\n", chart->data_text);
     fputs("data = ", fp);

@@ -486,8 +486,10 @@ TEST_F(Draw, LeavesDataAndAScriptThatDrawsThePictureAgain)
     ASSERT_EQ(STP_OK, Save(nullptr, STP_PLOT_SVG)) << err_.text;
 
     EXPECT_THAT(Plot("plot.tsv"), StartsWith("#curve\tbytes\tbusbw_gbps\t"));
-    EXPECT_THAT(Plot("plot.gp"),
-                StartsWith("format = 'svg'\ndata = 'plot.tsv'\n"));
+    EXPECT_THAT(
+        Plot("plot.gp"),
+        StartsWith("# Draws the picture again: gnuplot plot.gp >plot.svg\n"
+                   "format = 'svg'\ndata = 'plot.tsv'\n"));
     EXPECT_EQ(
         0,
         std::system(
