@@ -4,20 +4,20 @@
  *   train_precision      epoch time by precision, with speed-ups
  *   train_scaling        speed-up over one GPU, beside the ideal
  *   train_accumulation   epoch time by micro-batches of a step
- *   train_overhead_SIZE  an epoch's time: computing alone, communication that
- *                        computing hides, communication it waits for
+ *   train_overhead_SIZE  an epoch's time: compute alone, communication
+ *                        overlapped with compute, exposed communication
  *   train_loss           loss over epochs, of the largest model
  *   train_modes          epoch time by mode, with speed-ups
  *   train_throughput     samples a second
  *   train_hardware       epoch time by model of GPU
  *
- * Runs of several models of GPU have a chart each, with "_GPU" behind its name,
- * but for train_hardware, which has them all.
+ * With several models of GPU there is a chart per model, its name followed by
+ * "_GPU"; train_hardware has all models.
  *
- * Compared is what can be: runs under one tuner (NCCL alone if there are such),
- * of the batch, gradients, buckets, learning rate and seed that most of them
- * have.  A bar is the mean over the epochs of all runs alike, with Student's 95
- * percent interval of it; bars begin at 0.
+ * Only runs that are alike are compared: under one tuner (NCCL alone if there
+ * are such runs), with the batch, gradients, buckets, learning rate and seed
+ * that most runs have.  A bar is the mean over the epochs of all runs alike,
+ * with Student's 95 percent interval of the mean; bars begin at 0.
  */
 #ifndef STP_TRAIN_CHARTS_H
 #define STP_TRAIN_CHARTS_H
@@ -39,20 +39,19 @@ enum stp_train_chart_kind {
     STP_N_TRAIN_CHARTS,
 };
 
-/* A chart of some runs; its words are theirs. */
+/* A chart of some runs, which own its words. */
 struct stp_train_chart {
     enum stp_train_chart_kind kind;
     const char *gpu;  /* NULL: of all models */
     const char *size; /* NULL: of all, or of the largest */
-    bool several;     /* models of GPU there are */
-    const char
-        *why; /* the reason to leave it out; NULL: none.  Static storage */
+    bool several;     /* whether there are several models of GPU */
+    const char *why;  /* it is left out; NULL: it is drawn.  Static storage */
 };
 
 struct stp_train_charts {
     struct stp_train_chart *all;
     size_t n;
-    size_t n_runs_aside; /* that are in no chart, since they are not alike */
+    size_t n_runs_aside; /* in no chart, since they are not alike */
 };
 
 /* Which charts there are of the runs, and which are left out; to be freed with
@@ -76,8 +75,8 @@ enum { STP_TRAIN_CHART_PATH = 4096 };
 bool stp_train_chart_path(const char *folder, const char *name,
                           const char *ending, char path[STP_TRAIN_CHART_PATH]);
 
-/* Makes the chart, which is not left out, to be freed with stp_chart_free();
- * 'title' goes before its own unless it is NULL.  STP_OK or STP_ERR_NOMEM. */
+/* Makes a chart that is not left out, to be freed with stp_chart_free();
+ * 'title' (NULL: nothing) begins its title.  STP_OK or STP_ERR_NOMEM. */
 enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
                                      const struct stp_train_chart *chart,
                                      const char *title,
