@@ -10,50 +10,9 @@
 
 extern char **environ;
 
-static const struct {
-    const char *name;
-    const char *terminal;
-    const char *fallback; /* if gnuplot was built without it; NULL: no other */
-} formats[STP_N_PLOT_FORMATS] = {
-    [STP_PLOT_PNG] = {"png", "pngcairo", "png"},
-    [STP_PLOT_SVG] = {"svg", "svg", NULL},
-};
-
 const char *stp_plot_format_name(enum stp_plot_format format)
 {
-    return formats[format].name;
-}
-
-void stp_gnuplot_quote(const char *text, FILE *fp)
-{
-    fputc('\'', fp);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'')
-            fputc('\'', fp);
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, fp);
-    }
-    fputc('\'', fp);
-}
-
-void stp_gnuplot_begin(enum stp_plot_format format, unsigned width,
-                       unsigned height, FILE *fp)
-{
-    const char *terminal = formats[format].terminal;
-    const char *fallback = formats[format].fallback;
-
-    fputs("set encoding utf8\n", fp);
-    if (fallback != NULL)
-        fprintf(fp,
-                "if (strstrt(GPVAL_TERMINALS, '%s') == 0) {\n"
-                "set terminal %s noenhanced size %u,%u\n"
-                "} else {\n",
-                terminal, fallback, width, height);
-    fprintf(fp,
-            "set terminal %s noenhanced size %u,%u font 'Sans,13' background "
-            "'#ffffff'\n",
-            terminal, width, height);
-    if (fallback != NULL)
-        fputs("}\n", fp);
+    return format == STP_PLOT_SVG ? "svg" : "png";
 }
 
 enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err)
@@ -67,8 +26,8 @@ enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err)
     return STP_OK;
 }
 
-/* The first line of what gnuplot said that is not the script's. */
-static void first_complaint(FILE *said, char *text, size_t size)
+/* The first error that gnuplot printed, if possible with its line. */
+static void gnuplot_first_complaint(FILE *said, char *text, size_t size)
 {
     char line[STP_ERROR_TEXT];
 
@@ -86,8 +45,8 @@ static void first_complaint(FILE *said, char *text, size_t size)
     }
 }
 
-static enum stp_status spawn(const char *program, const int fds[3],
-                             pid_t *pid_ret, struct stp_error *err)
+static enum stp_status gnuplot_spawn(const char *program, const int fds[3],
+                                     pid_t *pid_ret, struct stp_error *err)
 {
     char *const argv[] = {(char *)(program != NULL ? program : "gnuplot"),
                           (char *)"-d", (char *)"-", NULL};
@@ -107,8 +66,8 @@ static enum stp_status spawn(const char *program, const int fds[3],
                     argv[0], strerror(error));
 }
 
-static enum stp_status wait_for(pid_t pid, FILE *said, FILE *drawn,
-                                struct stp_error *err)
+static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
+                                    struct stp_error *err)
 {
     char text[STP_ERROR_TEXT];
     int status;
@@ -124,13 +83,13 @@ static enum stp_status wait_for(pid_t pid, FILE *said, FILE *drawn,
         return stp_fail(err, STP_ERR_NOTHING,
                         "cannot run gnuplot to draw plots: install it (Debian: "
                         "gnuplot-nox), or name it in STEPTUNE_GNUPLOT");
-    first_complaint(said, text, sizeof(text));
+    gnuplot_first_complaint(said, text, sizeof(text));
     return stp_fail(err, STP_ERR_IO, "gnuplot failed: %s", text);
 }
 
 /* Runs it with the script as its input. */
-static enum stp_status draw(const char *program, FILE *script, FILE *drawn,
-                            struct stp_error *err)
+static enum stp_status gnuplot_draw(const char *program, FILE *script,
+                                    FILE *drawn, struct stp_error *err)
 {
     FILE *said = NULL;
     enum stp_status status = stp_gnuplot_script(&said, err);
@@ -142,11 +101,11 @@ static enum stp_status draw(const char *program, FILE *script, FILE *drawn,
         status = stp_fail(err, STP_ERR_IO, "cannot write a temporary file: %s",
                           strerror(errno));
     if (status == STP_OK)
-        status =
-            spawn(program, (int[]){fileno(script), fileno(drawn), fileno(said)},
-                  &pid, err);
+        status = gnuplot_spawn(
+            program, (int[]){fileno(script), fileno(drawn), fileno(said)}, &pid,
+            err);
     if (status == STP_OK)
-        status = wait_for(pid, said, drawn, err);
+        status = gnuplot_wait(pid, said, drawn, err);
     fclose(said);
     return status;
 }
@@ -159,7 +118,7 @@ enum stp_status stp_gnuplot_run(const char *program, FILE *script,
 
     if (status != STP_OK)
         return status;
-    status = draw(program, script, file.fp, err);
+    status = gnuplot_draw(program, script, file.fp, err);
     if (status == STP_OK)
         return stp_file_commit(&file, err);
     stp_file_abandon(&file);

@@ -1,5 +1,5 @@
 /*
- * gnuplot.h - running gnuplot, 5.0 or later
+ * gnuplot.h - running gnuplot, 5.2 or later
  */
 #ifndef STP_GNUPLOT_H
 #define STP_GNUPLOT_H
@@ -14,19 +14,10 @@ enum stp_plot_format {
     STP_N_PLOT_FORMATS,
 };
 
-/* "png" or "svg", as files end. */
+/* The ending of files: "png" or "svg". */
 const char *stp_plot_format_name(enum stp_plot_format format);
 
-/* Writes 'text' as a string of gnuplot's, without what would end or break it.
- */
-void stp_gnuplot_quote(const char *text, FILE *fp);
-
-/* Writes what begins every script: the terminal, of 'width' by 'height' pixels
- * or points, in which text is plain and not marked up. */
-void stp_gnuplot_begin(enum stp_plot_format format, unsigned width,
-                       unsigned height, FILE *fp);
-
-/* An empty file, such as for a script; fclose() removes it.
+/* An empty temporary file, which fclose() removes.
  * STP_ERR_IO if there is none. */
 enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err);
 

@@ -1,32 +1,63 @@
-/* plot.c - kinds of plots, their frames, and drawing them */
+/* plot.c - the kinds of plots of curves, and drawing them */
 #include "report/charts/plot.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+#include "analyse/bandwidth.h"
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/chart.h"
+#include "report/charts/curve_sets.h"
+
+extern const char stp_lines_gp[];
+extern const char stp_bars_gp[];
+
+enum { MAX_BANDS = 2 /* more shades than that are mud */ };
+
+/* Columns of the data, counted as gnuplot does. */
+enum { BUSBW = 3, MEDIAN_US, MEAN_MS };
 
 static const struct {
     const char *name;    /* of the file; %s is the collective */
     const char *heading; /* in the title */
+    int column;          /* of the values */
+    const char *label;   /* of their axis */
     bool study;
-    void (*write)(const struct stp_labelled_set *set,
-                  const struct stp_plot *plot, FILE *fp);
+    bool always_log;
+    bool bands; /* from the median to p99, of AUTO */
+    bool bars;
 } kinds[STP_N_PLOT_KINDS] = {
-    [STP_PLOT_BUSBW] = {"%s_busbw_vs_size", "bus bandwidth", false,
-                        stp_plot_write_lines},
-    [STP_PLOT_LATENCY] = {"%s_latency_vs_size", "latency", false,
-                          stp_plot_write_lines},
-    [STP_PLOT_STUDY_TIME] = {"%s_time_vs_datasize", "time", true,
-                             stp_plot_write_lines},
-    [STP_PLOT_STUDY_BANDWIDTH] = {"%s_bandwidth_vs_datasize", "bus bandwidth",
-                                  true, stp_plot_write_lines},
-    [STP_PLOT_STUDY_BARS] = {"%s_backend_comparison_100mb", "time", true,
-                             stp_plot_write_bars},
+    [STP_PLOT_BUSBW] = {.name = "%s_busbw_vs_size",
+                        .heading = "bus bandwidth",
+                        .column = BUSBW,
+                        .label = "Bus bandwidth (GB/s)"},
+    [STP_PLOT_LATENCY] = {.name = "%s_latency_vs_size",
+                          .heading = "latency",
+                          .column = MEDIAN_US,
+                          .label = "Time (us)",
+                          .always_log = true,
+                          .bands = true},
+    [STP_PLOT_STUDY_TIME] = {.name = "%s_time_vs_datasize",
+                             .heading = "time",
+                             .column = MEAN_MS,
+                             .label = "Time (ms)",
+                             .study = true,
+                             .always_log = true},
+    [STP_PLOT_STUDY_BANDWIDTH] = {.name = "%s_bandwidth_vs_datasize",
+                                  .heading = "bus bandwidth",
+                                  .column = BUSBW,
+                                  .label = "Bus bandwidth (GB/s)",
+                                  .study = true},
+    [STP_PLOT_STUDY_BARS] = {.name = "%s_backend_comparison_100mb",
+                             .heading = "time",
+                             .column = MEAN_MS,
+                             .study = true,
+                             .bars = true},
 };
 
-static int coll_of(const struct stp_plot *plot)
+static int plot_coll(const struct stp_plot *plot)
 {
     return kinds[plot->kind].study ? ncclFuncAllReduce : plot->coll;
 }
@@ -35,44 +66,49 @@ void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
                    char name[STP_PLOT_NAME])
 {
     int len = snprintf(name, STP_PLOT_NAME, kinds[plot->kind].name,
-                       stp_coll_name(coll_of(plot)));
+                       stp_coll_name(plot_coll(plot)));
 
     snprintf(name + len, STP_PLOT_NAME - (size_t)len, ".%s",
              stp_plot_format_name(format));
 }
 
-const char *stp_plot_colour(size_t i)
+bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
 {
-    /* Okabe and Ito's, which colour-blind people tell apart, without the yellow
-     * that is lost on white, and a grey. */
-    static const char *const colours[] = {
-        "#000000", "#d55e00", "#0072b2", "#009e73",
-        "#cc79a7", "#e69f00", "#56b4e9", "#888888",
-    };
+    for (size_t i = 0; i < curves->n_curves; i++) {
+        const struct stp_curve *c = &curves->curves[i];
 
-    return colours[i % (sizeof(colours) / sizeof(colours[0]))];
+        if (kinds[plot->kind].study
+                ? stp_in_study(curves, c) &&
+                      (!kinds[plot->kind].bars || stp_study_100mb(c) != NULL)
+                : c->like.coll == plot->coll)
+            return true;
+    }
+    return false;
 }
 
-/* ---- frames ---- */
-
-void stp_plot_write_rules(const char *source, FILE *fp)
+bool stp_plot_is_study(const struct stp_curves *curves)
 {
-    fputs("set label 1 ", fp);
-    stp_gnuplot_quote(source, fp);
-    fputs(" at screen 0.01,0.025 left font ',9' textcolor rgb '#666666'\n"
-          "set bmargin 5.5\n"
-          "set border 3 linecolor rgb '#666666'\n"
-          "set tics nomirror out textcolor rgb '#000000'\n"
-          "set grid xtics ytics linetype 1 linewidth 1 linecolor rgb "
-          "'#dddddd'\n"
-          "set key outside right top vertical Left reverse samplen 4 spacing "
-          "1.2\n",
-          fp);
+    const struct stp_curve *first = NULL;
+
+    for (size_t i = 0; i < curves->n_curves; i++) {
+        const struct stp_curve *c = &curves->curves[i];
+
+        if (!stp_in_study(curves, c))
+            continue;
+        if (first == NULL)
+            first = c;
+        if (c->data != first->data || c->like.n_ranks != first->like.n_ranks)
+            return true;
+    }
+    return false;
 }
 
-void stp_plot_write_frame(const struct stp_labelled_set *set,
-                          const struct stp_plot *plot, const char *what,
-                          FILE *fp)
+/* ---- settings of all kinds ---- */
+
+/* The title, where the times are from, and the curves' labels. */
+static void plot_set_words(const struct stp_labelled_set *set,
+                           const struct stp_plot *plot, const char *of,
+                           struct stp_chart *chart)
 {
     char common[STP_LABEL * 2];
     char title[STP_LABEL * 4];
@@ -81,71 +117,218 @@ void stp_plot_write_frame(const struct stp_labelled_set *set,
     stp_common_title(set, common, sizeof(common));
     snprintf(title, sizeof(title), "%s%s%s %s%s%s%s",
              plot->title != NULL ? plot->title : "",
-             plot->title != NULL ? ": " : "", stp_coll_title(coll_of(plot)),
-             kinds[plot->kind].heading, what, common[0] ? ", " : "", common);
+             plot->title != NULL ? ": " : "", stp_coll_title(plot_coll(plot)),
+             kinds[plot->kind].heading, of, common[0] ? ", " : "", common);
     stp_source_line(set, source, sizeof(source));
-    fputs("set title ", fp);
-    stp_gnuplot_quote(title, fp);
-    fputs(" font ',15'\n", fp);
-    stp_plot_write_rules(source, fp);
+    stp_chart_text(chart, "title", title);
+    stp_chart_text(chart, "source", source);
 }
 
-/* 1 ... 1,000,000 or 0.01, whatever the locale. */
-static void write_number(double value, FILE *fp)
-{
-    char digits[32];
-    size_t len;
+/* ---- lines ---- */
 
-    if (value < 1000) {
-        fprintf(fp, "%g", value);
-        return;
+static bool plot_has_band(const struct stp_curve *c)
+{
+    for (size_t i = 0; i < c->n_points; i++)
+        if (c->points[i].us.p95 > c->points[i].us.median)
+            return c->like.arm.kind == STP_ARM_AUTO;
+    return false;
+}
+
+/* Sets which curves are shaded, and the label that says so. */
+static void plot_set_bands(const struct stp_labelled_set *set,
+                           enum stp_plot_kind kind, struct stp_chart *chart)
+{
+    size_t n = 0;
+    char label[80];
+
+    stp_chart_arrays(chart, set->n, "bands");
+    stp_chart_set(chart, "bands[1] = 1");
+    for (size_t i = 0; i < set->n; i++)
+        if (kinds[kind].bands && plot_has_band(set->all[i].curve))
+            stp_chart_set(chart, "bands[%zu] = %zu", ++n, i + 1);
+    stp_chart_set(chart, "n_bands = %zu", n <= MAX_BANDS ? n : 0);
+    snprintf(label, sizeof(label), "%s%s",
+             n > 0 ? "Median time (us)" : kinds[kind].label,
+             n > 0 && n <= MAX_BANDS ? "; shaded to p95 and p99 of auto" : "");
+    stp_chart_text(chart, "ylabel", label);
+}
+
+static bool plot_same(const struct stp_labelled *a,
+                      const struct stp_labelled *b, bool series)
+{
+    return series ? strcmp(a->series, b->series) == 0
+                  : a->curve->like.n_ranks == b->curve->like.n_ranks;
+}
+
+/* How many other series, or numbers of processes, come before that of curve
+ * 'i'. */
+static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
+                           bool series)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; !plot_same(&set->all[k], &set->all[i], series); k++) {
+        size_t m = 0;
+
+        while (!plot_same(&set->all[m], &set->all[k], series))
+            m++;
+        n += m == k; /* the first of its kind */
     }
-    len = (size_t)snprintf(digits, sizeof(digits), "%.0f", value);
-    for (size_t i = 0; i < len; i++)
-        fprintf(fp, "%s%c", i > 0 && (len - i) % 3 == 0 ? "," : "", digits[i]);
+    return n;
 }
 
-void stp_plot_write_log_y(double min, double max, FILE *fp)
+/* Sets how each curve is drawn.  In a study the colour is that of the series,
+ * and the dash and the points tell the number of processes. */
+static void plot_set_styles(const struct stp_labelled_set *set, bool study,
+                            struct stp_chart *chart)
 {
-    int first = (int)floor(log10(min));
-    int last = (int)ceil(log10(max));
-    bool within = log10(max / min) < 2.5; /* 2 and 5, too, have a name */
-    const char *comma = "";
 
-    fprintf(fp,
-            "set logscale y 10\nset yrange [%.6g:%.6g]\nset mytics 10\nset "
-            "ytics (",
-            min, max);
-    for (int e = first; e <= last; e++)
-        for (int i = 0; i < (within ? 3 : 1); i++) {
-            double value = pow(10, e) * (i == 0 ? 1 : i == 1 ? 2 : 5);
+    stp_chart_set(chart, "n = %zu", set->n);
+    stp_chart_arrays(chart, set->n, "titles hues widths dashes shapes");
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_labelled *l = &set->all[i];
+        const bool is_auto = l->curve->like.arm.kind == STP_ARM_AUTO;
+        const size_t ranks = study ? plot_rank_of(set, i, false) : 0;
+        const size_t hue = study ? plot_rank_of(set, i, true) + 1 : i;
 
-            fprintf(fp, "%s'", comma);
-            write_number(value, fp);
-            fprintf(fp, "' %.6g", value);
-            comma = ", ";
+        stp_chart_text_at(chart, "titles", i, l->label);
+        stp_chart_set(chart,
+                      "hues[%zu] = %zu\nwidths[%zu] = %g\n"
+                      "dashes[%zu] = %zu\nshapes[%zu] = %zu",
+                      i + 1, hue, i + 1, is_auto ? 3 : 1.5, i + 1,
+                      study ? ranks : i / 8, i + 1, study ? ranks : i);
+    }
+}
+
+static void plot_write_lines(const struct stp_labelled_set *set,
+                             const struct stp_plot *plot,
+                             struct stp_chart *chart)
+{
+    plot_set_words(set, plot, "", chart);
+    stp_chart_set(chart, "y_column = %d\nalways_log = %d",
+                  kinds[plot->kind].column, kinds[plot->kind].always_log);
+    plot_set_bands(set, plot->kind, chart);
+    plot_set_styles(set, kinds[plot->kind].study, chart);
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_curve *c = set->all[i].curve;
+
+        stp_chart_block(chart);
+        for (size_t k = 0; k < c->n_points; k++) {
+            const struct stp_curve_point *p = &c->points[k];
+
+            stp_chart_field(chart, set->all[i].label);
+            fprintf(chart->data, "%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\n",
+                    p->n_bytes,
+                    stp_busbw(c->like.coll, c->like.n_ranks, p->n_bytes,
+                              p->us.mean),
+                    p->us.median, p->us.mean / 1e3, p->us.p95, p->us.p99);
         }
-    fputs(")\n", fp);
+    }
 }
 
-/* ---- whole scripts ---- */
+/* ---- bars ---- */
 
-enum stp_status stp_plot_write(const struct stp_curves *curves,
-                               const struct stp_plot *plot,
-                               enum stp_plot_format format, FILE *fp,
-                               struct stp_error *err)
+/* Writes the bars of a series; returns false if it has none. */
+static bool plot_write_series(const struct stp_labelled_set *set,
+                              const char *series, struct stp_chart *chart)
 {
+    bool any = false;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_labelled *l = &set->all[i];
+        const struct stp_curve_point *p = stp_study_100mb(l->curve);
+
+        if (p == NULL || strcmp(l->series, series) != 0)
+            continue;
+        if (!any)
+            stp_chart_block(chart);
+        any = true;
+        stp_chart_field(chart, series);
+        fprintf(chart->data, "%u\t%" PRIu64 "\t%.6g\n", l->curve->like.n_ranks,
+                p->n_bytes, p->us.mean / 1e3);
+    }
+    return any;
+}
+
+/* Sets the numbers of processes, ascending. */
+static void plot_set_groups(const struct stp_labelled_set *set,
+                            struct stp_chart *chart)
+{
+    unsigned last = 0, next = 0;
+    size_t n = 0;
+
+    stp_chart_arrays(chart, set->n, "groups");
+    for (;;) {
+        for (size_t i = 0; i < set->n; i++) {
+            const unsigned n_ranks = set->all[i].curve->like.n_ranks;
+
+            if (n_ranks > last && (next == last || n_ranks < next) &&
+                stp_study_100mb(set->all[i].curve) != NULL)
+                next = n_ranks;
+        }
+        if (next == last)
+            break;
+        stp_chart_set(chart, "groups[%zu] = %u", ++n, next);
+        last = next;
+    }
+    stp_chart_set(chart, "n_groups = %zu", n);
+}
+
+static void plot_write_bars(const struct stp_labelled_set *set,
+                            const struct stp_plot *plot,
+                            struct stp_chart *chart)
+{
+    double min_mb = INFINITY, max_mb = 0;
+    size_t n = 0;
+    char of[64];
+
+    stp_chart_arrays(chart, set->n, "titles");
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_curve_point *p = stp_study_100mb(set->all[i].curve);
+
+        if (stp_is_new_series(set, i) &&
+            plot_write_series(set, set->all[i].series, chart))
+            stp_chart_text_at(chart, "titles", n++, set->all[i].series);
+        if (p == NULL)
+            continue;
+        min_mb = fmin(min_mb, (double)p->n_bytes / 1e6);
+        max_mb = fmax(max_mb, (double)p->n_bytes / 1e6);
+    }
+    if (min_mb == max_mb)
+        snprintf(of, sizeof(of), " of %.4g MB", min_mb);
+    else
+        snprintf(of, sizeof(of), " of %.4g to %.4g MB", min_mb, max_mb);
+    plot_set_words(set, plot, of, chart);
+    stp_chart_set(chart, "n = %zu", n);
+    plot_set_groups(set, chart);
+}
+
+/* ---- whole charts ---- */
+
+enum stp_status stp_plot_make(const struct stp_curves *curves,
+                              const struct stp_plot *plot,
+                              struct stp_chart *chart_ret,
+                              struct stp_error *err)
+{
+    const bool bars = kinds[plot->kind].bars;
+    const char *const templates[] = {bars ? stp_bars_gp : stp_lines_gp};
     struct stp_labelled_set set;
-    enum stp_status status = kinds[plot->kind].study
-                                 ? stp_pick_study(curves, &set, err)
-                                 : stp_pick_curves(curves, plot, &set, err);
+    enum stp_status status =
+        kinds[plot->kind].study
+            ? stp_pick_study(curves, &set, err)
+            : stp_pick_curves(curves, plot->coll, plot->n_curves, &set, err);
 
     if (status != STP_OK)
         return status;
-    stp_gnuplot_begin(format, STP_PLOT_WIDTH, STP_PLOT_HEIGHT, fp);
-    kinds[plot->kind].write(&set, plot, fp);
+    status = stp_chart_begin(templates, 1,
+                             bars ? "backend\tprocesses\tbytes\tms"
+                                  : "curve\tbytes\tbusbw_gbps\tmedian_us\t"
+                                    "mean_ms\tp95_us\tp99_us",
+                             chart_ret, err);
+    if (status == STP_OK)
+        (bars ? plot_write_bars : plot_write_lines)(&set, plot, chart_ret);
     stp_labelled_free(&set);
-    return STP_OK;
+    return status;
 }
 
 enum stp_status stp_plot_save(const struct stp_curves *curves,
@@ -153,14 +336,12 @@ enum stp_status stp_plot_save(const struct stp_curves *curves,
                               enum stp_plot_format format, const char *gnuplot,
                               const char *path, struct stp_error *err)
 {
-    FILE *script = NULL;
-    enum stp_status status = stp_gnuplot_script(&script, err);
+    struct stp_chart chart;
+    enum stp_status status = stp_plot_make(curves, plot, &chart, err);
 
     if (status != STP_OK)
         return status;
-    status = stp_plot_write(curves, plot, format, script, err);
-    if (status == STP_OK)
-        status = stp_gnuplot_run(gnuplot, script, path, err);
-    fclose(script);
+    status = stp_chart_save(&chart, format, gnuplot, path, err);
+    stp_chart_free(&chart);
     return status;
 }

@@ -1,9 +1,9 @@
 /*
- * plot.h - curves over the size as plots, drawn by gnuplot
+ * plot.h - plots of curves over the size, drawn by gnuplot
  *
- * Bandwidth and latency plots have a curve an arm: AUTO and those that are the
- * fastest at most sizes.  The study is of all-reduce under AUTO: backends and
- * numbers of processes beside each other.
+ * Bandwidth and latency plots have a curve per arm: AUTO and the arms that are
+ * the fastest at most sizes.  The study compares transports and numbers of
+ * processes by all-reduce under AUTO.
  */
 #ifndef STP_PLOT_H
 #define STP_PLOT_H
@@ -11,14 +11,14 @@
 #include <stdio.h>
 
 #include "analyse/curves.h"
-#include "report/charts/gnuplot.h"
+#include "report/charts/chart.h"
 
 enum stp_plot_kind {
     STP_PLOT_BUSBW,           /* bus bandwidth against size, of a collective */
     STP_PLOT_LATENCY,         /* time against size, of a collective */
-    STP_PLOT_STUDY_TIME,      /* time against size, of backends */
-    STP_PLOT_STUDY_BANDWIDTH, /* bus bandwidth against size, of backends */
-    STP_PLOT_STUDY_BARS,      /* time at about 100 MB, of backends */
+    STP_PLOT_STUDY_TIME,      /* time against size, of transports */
+    STP_PLOT_STUDY_BANDWIDTH, /* bus bandwidth against size, of transports */
+    STP_PLOT_STUDY_BARS,      /* time at about 100 MB, of transports */
     STP_N_PLOT_KINDS,
 };
 
@@ -31,15 +31,15 @@ enum {
 struct stp_plot {
     enum stp_plot_kind kind;
     int coll;          /* ncclFunc_t, of the first two kinds */
-    const char *title; /* goes before the plot's own; NULL: nothing */
+    const char *title; /* begins the title; NULL: nothing */
     unsigned n_curves; /* at most, of the first two kinds: 1 to
                           STP_PLOT_MAX_CURVES */
 };
 
-/* Whether there is something to be drawn. */
+/* Whether the plot has a curve. */
 bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot);
 
-/* Whether curves of several files, backends or numbers of processes ask for the
+/* Whether curves of several files, transports or numbers of processes need the
  * study. */
 bool stp_plot_is_study(const struct stp_curves *curves);
 
@@ -47,15 +47,15 @@ bool stp_plot_is_study(const struct stp_curves *curves);
 void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
                    char name[STP_PLOT_NAME]);
 
-/* Writes gnuplot's script, for which there is something to be drawn, to 'fp'.
- * STP_OK or STP_ERR_NOMEM. */
-enum stp_status stp_plot_write(const struct stp_curves *curves,
-                               const struct stp_plot *plot,
-                               enum stp_plot_format format, FILE *fp,
-                               struct stp_error *err);
+/* The chart of a plot that has something to be drawn, to be freed with
+ * stp_chart_free().  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_plot_make(const struct stp_curves *curves,
+                              const struct stp_plot *plot,
+                              struct stp_chart *chart_ret,
+                              struct stp_error *err);
 
 /* Draws the plot into the file 'path', with 'gnuplot' (NULL: as it is found);
- * see stp_gnuplot_run(). */
+ * see stp_chart_save(). */
 enum stp_status stp_plot_save(const struct stp_curves *curves,
                               const struct stp_plot *plot,
                               enum stp_plot_format format, const char *gnuplot,

@@ -1,17 +1,51 @@
-/* study.c - the study's tables */
+/* study.c - tables and sentences of the study */
 #include "report/charts/study.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/curve_sets.h"
+
+/* The share of its peak from which on bandwidth is said to be saturated. */
+#define SATURATED 0.9
+
+/* The highest bus bandwidth of a curve. */
+struct study_peak {
+    double gbps;
+    uint64_t n_bytes;
+    uint64_t saturated; /* the first size at which it is nearly reached */
+};
+
+static double study_busbw(const struct stp_curve *c,
+                          const struct stp_curve_point *p)
+{
+    return stp_busbw(c->like.coll, c->like.n_ranks, p->n_bytes, p->us.mean);
+}
+
+static struct study_peak study_find_peak(const struct stp_curve *c)
+{
+    struct study_peak peak = {0};
+    size_t i = 0;
+
+    for (size_t k = 0; k < c->n_points; k++)
+        if (study_busbw(c, &c->points[k]) > peak.gbps || k == 0) {
+            peak.gbps = study_busbw(c, &c->points[k]);
+            peak.n_bytes = c->points[k].n_bytes;
+        }
+    while (study_busbw(c, &c->points[i]) < SATURATED * peak.gbps)
+        i++;
+    peak.saturated = c->points[i].n_bytes;
+    return peak;
+}
 
 /* ---- every size ---- */
 
-static void write_point(const struct stp_labelled *l,
-                        const struct stp_curve_point *p, FILE *fp)
+static void study_write_point(const struct stp_labelled *l,
+                              const struct stp_curve_point *p, FILE *fp)
 {
     const struct stp_measurement *m = &l->curve->like;
 
@@ -49,14 +83,14 @@ enum stp_status stp_study_write_results(const struct stp_curves *curves,
         fp);
     for (size_t i = 0; i < set.n; i++)
         for (size_t k = 0; k < set.all[i].curve->n_points; k++)
-            write_point(&set.all[i], &set.all[i].curve->points[k], fp);
+            study_write_point(&set.all[i], &set.all[i].curve->points[k], fp);
     stp_labelled_free(&set);
     return STP_OK;
 }
 
 /* ---- every configuration ---- */
 
-static void write_100mb(const struct stp_curve *c, FILE *fp)
+static void study_write_100mb(const struct stp_curve *c, FILE *fp)
 {
     const struct stp_curve_point *p = stp_study_100mb(c);
 
@@ -66,11 +100,11 @@ static void write_100mb(const struct stp_curve *c, FILE *fp)
         fputs(" | - | ", fp);
 }
 
-static void write_config(const struct stp_labelled *l, FILE *fp)
+static void study_write_config(const struct stp_labelled *l, FILE *fp)
 {
     const struct stp_curve *c = l->curve;
     const struct stp_measurement *m = &c->like;
-    struct stp_bandwidth_peak peak = stp_bandwidth_peak(c);
+    struct study_peak peak = study_find_peak(c);
     char first[32], last[32], at[32];
     double worst = 0;
     double fastest = INFINITY;
@@ -84,7 +118,7 @@ static void write_config(const struct stp_labelled *l, FILE *fp)
     stp_size_text(peak.n_bytes, at);
     fprintf(fp, "| %s | %u | %zu (%s to %s) | %.2f", l->series, m->n_ranks,
             c->n_points, first, last, fastest);
-    write_100mb(c, fp);
+    study_write_100mb(c, fp);
     fprintf(fp, "%.3f (%s) | %.1f%% |\n", peak.gbps, at, worst * 100);
 }
 
@@ -103,10 +137,323 @@ enum stp_status stp_study_write_summary(const struct stp_curves *curves,
         "|---|--:|---|--:|--:|--:|--:|\n",
         fp);
     for (size_t i = 0; i < set.n; i++)
-        write_config(&set.all[i], fp);
+        study_write_config(&set.all[i], fp);
     fputs("\nNoise is the standard deviation of the rounds' means over their "
           "mean.\n",
           fp);
     stp_labelled_free(&set);
     return STP_OK;
+}
+
+/* The decimals with which the value has 'digits' digits: 1200, 1.25. */
+static int study_decimals(double value, int digits)
+{
+    double size = fabs(value);
+
+    while (size >= 10 && digits > 1) {
+        size /= 10;
+        digits--;
+    }
+    return digits - 1;
+}
+
+/* ---- the fastest transport ---- */
+
+/* How one series compares with another at their common points. */
+struct study_match {
+    double log_ratio; /* sum of log(the other's time / its time) */
+    size_t n;
+    size_t n_faster;
+};
+
+static void study_match_points(const struct stp_curve *a,
+                               const struct stp_curve *b, struct study_match *m)
+{
+    for (size_t i = 0; i < a->n_points; i++) {
+        const struct stp_curve_point *p = &a->points[i];
+        const struct stp_curve_point *q = stp_curve_at(b, p->n_bytes);
+
+        if (q == NULL)
+            continue;
+        m->log_ratio += log(q->us.mean / p->us.mean);
+        m->n_faster += q->us.mean > p->us.mean;
+        m->n++;
+    }
+}
+
+static struct study_match study_match_series(const struct stp_labelled_set *set,
+                                             const char *series,
+                                             const char *other)
+{
+    struct study_match m = {0};
+
+    for (size_t i = 0; i < set->n; i++)
+        for (size_t j = 0; j < set->n; j++) {
+            const struct stp_labelled *a = &set->all[i];
+            const struct stp_labelled *b = &set->all[j];
+
+            if (strcmp(a->series, series) == 0 &&
+                strcmp(b->series, other) == 0 &&
+                a->curve->like.n_ranks == b->curve->like.n_ranks)
+                study_match_points(a->curve, b->curve, &m);
+        }
+    return m;
+}
+
+/* The first curve of the series that is faster than every other. */
+static size_t study_find_fastest(const struct stp_labelled_set *set)
+{
+    size_t best = 0;
+
+    for (size_t i = 1; i < set->n; i++)
+        if (study_match_series(set, set->all[i].series, set->all[best].series)
+                .log_ratio > 0)
+            best = i;
+    return best;
+}
+
+static void study_write_fastest(const struct stp_labelled_set *set, FILE *fp)
+{
+    size_t best = study_find_fastest(set);
+    const char *name = set->all[best].series;
+    bool any = false;
+
+    for (size_t i = 0; i < set->n; i++) {
+        struct study_match m =
+            study_match_series(set, name, set->all[i].series);
+
+        if (!stp_is_new_series(set, i) ||
+            strcmp(set->all[i].series, name) == 0 || m.n == 0)
+            continue;
+        if (any)
+            fputs(", and ", fp);
+        else
+            fprintf(fp, "%s is the fastest: ", name);
+        fprintf(
+            fp,
+            "%.*f times as fast as %s (geometric mean; faster at %zu of %zu "
+            "common points)",
+            study_decimals(exp(m.log_ratio / (double)m.n), 3),
+            exp(m.log_ratio / (double)m.n), set->all[i].series, m.n_faster,
+            m.n);
+        any = true;
+    }
+    if (any)
+        fputs(".\n", fp);
+}
+
+/* ---- size ---- */
+
+/* The curve with the widest range of sizes; the first of these. */
+static const struct stp_labelled *
+study_find_widest(const struct stp_labelled_set *set)
+{
+    const struct stp_labelled *best = &set->all[0];
+    double best_span = 0;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_curve *c = set->all[i].curve;
+        double span = log((double)c->points[c->n_points - 1].n_bytes /
+                          (double)c->points[0].n_bytes);
+
+        if (span > best_span) {
+            best_span = span;
+            best = &set->all[i];
+        }
+    }
+    return best;
+}
+
+/* Three digits in us, ms or s. */
+static void study_time_text(double us, char text[32])
+{
+    if (us < 1e3)
+        snprintf(text, 32, "%.3g us", us);
+    else if (us < 1e6)
+        snprintf(text, 32, "%.3g ms", us / 1e3);
+    else
+        snprintf(text, 32, "%.3g s", us / 1e6);
+}
+
+static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
+{
+    const struct stp_labelled *l = study_find_widest(set);
+    const struct stp_curve_point *first = &l->curve->points[0];
+    const struct stp_curve_point *last =
+        &l->curve->points[l->curve->n_points - 1];
+    char from[32], to[32], from_us[32], to_us[32];
+
+    stp_size_text(first->n_bytes, from);
+    stp_size_text(last->n_bytes, to);
+    study_time_text(first->us.mean, from_us);
+    study_time_text(last->us.mean, to_us);
+    if (first == last)
+        fprintf(fp, "%s with %u processes takes %s for %s.\n", l->series,
+                l->curve->like.n_ranks, to_us, to);
+    else
+        fprintf(fp,
+                "From %s to %s the time of %s with %u processes grows from %s "
+                "to %s, %.*f times for %.0f times the data.\n",
+                from, to, l->series, l->curve->like.n_ranks, from_us, to_us,
+                study_decimals(last->us.mean / first->us.mean, 3),
+                last->us.mean / first->us.mean,
+                (double)last->n_bytes / (double)first->n_bytes);
+}
+
+/* ---- processes ---- */
+
+/* The largest size of both curves; 0 if there is none. */
+static uint64_t study_common_size(const struct stp_curve *a,
+                                  const struct stp_curve *b)
+{
+    for (size_t i = a->n_points; i-- > 0;)
+        if (stp_curve_at(b, a->points[i].n_bytes) != NULL)
+            return a->points[i].n_bytes;
+    return 0;
+}
+
+/* The curve of the series with the fewest or the most processes. */
+static const struct stp_curve *
+study_find_extreme(const struct stp_labelled_set *set, const char *series,
+                   bool most)
+{
+    const struct stp_curve *best = NULL;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_curve *c = set->all[i].curve;
+
+        if (strcmp(set->all[i].series, series) == 0 &&
+            (best == NULL || (most ? c->like.n_ranks > best->like.n_ranks
+                                   : c->like.n_ranks < best->like.n_ranks)))
+            best = c;
+    }
+    return best;
+}
+
+static void study_write_processes(const struct stp_labelled_set *set, FILE *fp)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const char *series = set->all[i].series;
+        const struct stp_curve *few = study_find_extreme(set, series, false);
+        const struct stp_curve *many = study_find_extreme(set, series, true);
+        uint64_t size = study_common_size(few, many);
+        double ratio;
+        char name[32];
+
+        if (!stp_is_new_series(set, i) ||
+            few->like.n_ranks == many->like.n_ranks || size == 0)
+            continue;
+        stp_size_text(size, name);
+        ratio = stp_curve_at(many, size)->us.mean /
+                stp_curve_at(few, size)->us.mean;
+        fprintf(fp, "%s%u to %u processes, %s takes %.*f times as long for %s",
+                any ? "; from " : "From ", few->like.n_ranks,
+                many->like.n_ranks, series, study_decimals(ratio, 3), ratio,
+                name);
+        any = true;
+    }
+    if (any)
+        fputs(".\n", fp);
+}
+
+/* ---- saturation and noise ---- */
+
+static void study_write_saturation(const struct stp_labelled_set *set, FILE *fp)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_curve *c =
+            study_find_extreme(set, set->all[i].series, true);
+        struct study_peak peak = study_find_peak(c);
+        char from[32], at[32];
+
+        if (!stp_is_new_series(set, i))
+            continue;
+        stp_size_text(peak.saturated, from);
+        stp_size_text(peak.n_bytes, at);
+        fprintf(fp,
+                "%s%s with %u processes peaks at %.4g GB/s (%s) and is within "
+                "%.0f percent of that from %s on",
+                any ? "; " : "Bus bandwidth: ", set->all[i].series,
+                c->like.n_ranks, peak.gbps, at, (1 - SATURATED) * 100, from);
+        any = true;
+    }
+    fputs(".\n", fp);
+}
+
+/* The noise of every point that has several rounds. */
+struct study_noise {
+    double *values;
+    size_t n;
+    const struct stp_labelled *noisiest;
+    const struct stp_curve_point *where;
+};
+
+static void study_add_noise(struct study_noise *noise,
+                            const struct stp_labelled *l)
+{
+    for (size_t i = 0; i < l->curve->n_points; i++) {
+        const struct stp_curve_point *p = &l->curve->points[i];
+
+        if (p->n_rounds < 2)
+            continue;
+        noise->values[noise->n++] = p->noise;
+        if (noise->where == NULL || p->noise > noise->where->noise) {
+            noise->where = p;
+            noise->noisiest = l;
+        }
+    }
+}
+
+static enum stp_status study_write_noise(const struct stp_labelled_set *set,
+                                         FILE *fp, struct stp_error *err)
+{
+    struct study_noise noise = {0};
+    struct stp_summary s;
+    char size[32];
+    size_t n = 0;
+
+    for (size_t i = 0; i < set->n; i++)
+        n += set->all[i].curve->n_points;
+    noise.values = calloc(n + 1, sizeof(*noise.values));
+    if (noise.values == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < set->n; i++)
+        study_add_noise(&noise, &set->all[i]);
+    if (noise.n > 0) {
+        stp_summarise(noise.values, noise.n, &s);
+        stp_size_text(noise.where->n_bytes, size);
+        fprintf(fp,
+                "Rounds scatter by %.*f percent of their mean (standard "
+                "deviation, median over all points), at worst by %.*f percent "
+                "(%s with %u processes, %s).\n",
+                study_decimals(s.median * 100, 2), s.median * 100,
+                study_decimals(noise.where->noise * 100, 2),
+                noise.where->noise * 100, noise.noisiest->series,
+                noise.noisiest->curve->like.n_ranks, size);
+    }
+    free(noise.values);
+    return STP_OK;
+}
+
+enum stp_status stp_study_write_analysis(const struct stp_curves *curves,
+                                         FILE *fp, struct stp_error *err)
+{
+    struct stp_labelled_set set;
+    enum stp_status status = stp_pick_study(curves, &set, err);
+
+    if (status != STP_OK)
+        return status;
+    if (set.n > 0) {
+        study_write_fastest(&set, fp);
+        study_write_size(&set, fp);
+        study_write_processes(&set, fp);
+        study_write_saturation(&set, fp);
+        status = study_write_noise(&set, fp, err);
+    }
+    stp_labelled_free(&set);
+    return status;
 }

@@ -1,5 +1,5 @@
 /*
- * study.h - what the plots of the study (plot.h) show, in tables and sentences
+ * study.h - tables and sentences of the study that plot.h draws
  */
 #ifndef STP_STUDY_H
 #define STP_STUDY_H
@@ -10,15 +10,15 @@
 
 /* All return STP_OK or STP_ERR_NOMEM. */
 
-/* Markdown: a row a curve and size. */
+/* Markdown: a row per curve and size. */
 enum stp_status stp_study_write_results(const struct stp_curves *curves,
                                         FILE *fp, struct stp_error *err);
 
-/* Markdown: a row a backend and number of processes. */
+/* Markdown: a row per transport and number of processes. */
 enum stp_status stp_study_write_summary(const struct stp_curves *curves,
                                         FILE *fp, struct stp_error *err);
 
-/* 2 to 5 sentences: the fastest backend, how time grows with size and with
+/* 2 to 5 sentences: the fastest transport, how time grows with size and with
  * processes, where bandwidth saturates, and how noisy the rounds are. */
 enum stp_status stp_study_write_analysis(const struct stp_curves *curves,
                                          FILE *fp, struct stp_error *err);

@@ -8,7 +8,8 @@
  *                             `steptune derive`
  *   summary.csv, summary.md, summary.json    a row an arm and setting
  *   regimes.csv, regimes.md   if they were looked for
- *   *.png or *.svg            plots (iteration_plots.h)
+ *   *.png or *.svg            plots (iteration_plots.h), beside them their data
+ *                             (*.tsv) and scripts of gnuplot (*.gp)
  *
  * ARM is the arm's name with '-' for '/', SETTING such as
  * "overlap_8M_ratio1_layers8".

@@ -1,79 +1,383 @@
-/* iteration_plots.c - which plots there are, and gains over the size */
+/* iteration_plots.c - times of iterations, and gains over the size, as plots */
 #include "report/iterations/iteration_plots.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyse/order.h"
-#include "report/charts/plot_parts.h"
+#include "core/stats.h"
+#include "report/charts/chart.h"
+#include "report/charts/labels.h"
+#include "report/charts/plot.h"
 #include "report/folder.h"
-#include "report/iterations/iteration_times_plots.h"
+#include "report/iterations/iteration_words.h"
 
-enum { LONG_TITLE = 100 }; /* that a picture's width is hardly enough for */
+extern const char stp_times_gp[];
+extern const char stp_gains_gp[];
 
-/* From where on a linear axis would hide what is near 1. */
-#define LINEAR_RATIO 4
+enum {
+    MIN_BINS = 20,
+    MAX_BINS = 150,
+    MAX_STEPS = 1000, /* of one distribution function: a pixel each */
+    LONG_US = 1000,   /* from where on times are told in milliseconds */
+};
+
+/* Begins the chart of 'n' settings that differ in their size alone, which the
+ * title names ('size') or does not (NULL). */
+static enum stp_status
+iteration_begin_chart(const struct stp_iteration_report *report,
+                      const struct stp_iteration_setting *settings, size_t n,
+                      const char *heading, const char *size,
+                      const char *template, const char *columns,
+                      struct stp_chart *chart_ret, struct stp_error *err)
+{
+    const unsigned n_ranks = settings[0].like.n_ranks;
+    enum stp_status status =
+        stp_chart_begin(&template, 1, columns, chart_ret, err);
+    char title[STP_ITERATION_TEXT + 64];
+    char text[STP_ITERATION_TEXT];
+
+    if (status != STP_OK)
+        return status;
+    stp_iteration_what(&settings[0], size, text);
+    snprintf(title, sizeof(title), "%s, %s; %u rank%s", heading, text, n_ranks,
+             n_ranks == 1 ? "" : "s");
+    stp_iteration_origin(&report->iterations->data, settings, n, text);
+    stp_chart_text(chart_ret, "title", title);
+    stp_chart_text(chart_ret, "source", text);
+    return STP_OK;
+}
+
+/* ---- times of an arm ---- */
+
+/* Times of one arm's iterations, ascending, in the unit of the plot. */
+struct iteration_times {
+    const struct stp_iteration_arm *arm;
+    double *time;
+    size_t n;
+    double median;
+    double reach; /* later iterations are outliers */
+};
+
+/* The arms of a setting that are drawn, and their axis. */
+struct iteration_spread {
+    struct iteration_times of[STP_PLOT_CURVES]; /* AUTO and the best others */
+    size_t n;
+    const char *unit;
+    double low, high; /* of the axis */
+    size_t n_times, n_beyond;
+    double longest;
+};
+
+static bool iteration_is_drawn(const struct stp_iteration_setting *s,
+                               size_t arm)
+{
+    size_t n_better = 0;
+
+    for (size_t a = 0; a < s->n_arms; a++) {
+        double gain = s->arms[a].gain.gain;
+
+        if (a != arm && s->arms[a].arm.kind != STP_ARM_AUTO &&
+            (gain > s->arms[arm].gain.gain ||
+             (gain == s->arms[arm].gain.gain && a < arm)))
+            n_better++;
+    }
+    return s->arms[arm].arm.kind == STP_ARM_AUTO ||
+           n_better < STP_PLOT_CURVES - 1;
+}
+
+static size_t iteration_count_times(const struct stp_iterations *iterations,
+                                    const struct stp_iteration_setting *setting,
+                                    const struct stp_iteration_arm *arm)
+{
+    struct stp_iteration_cursor at = {0};
+    size_t total = 0;
+    size_t n;
+
+    while (stp_iteration_next(iterations, setting, arm, &at, &n) != NULL)
+        total += n;
+    return total;
+}
+
+/* False without memory. */
+static bool iteration_add_times(struct iteration_spread *s,
+                                const struct stp_iterations *iterations,
+                                const struct stp_iteration_setting *setting,
+                                const struct stp_iteration_arm *arm,
+                                double unit_us)
+{
+    size_t total = iteration_count_times(iterations, setting, arm);
+    struct iteration_times *t = &s->of[s->n];
+    struct stp_iteration_cursor at = {0};
+    struct stp_summary sum;
+    const double *us;
+    size_t n;
+
+    if (total == 0)
+        return true;
+    *t = (struct iteration_times){.arm = arm,
+                                  .time = calloc(total, sizeof(double))};
+    if (t->time == NULL)
+        return false;
+    s->n++;
+    while ((us = stp_iteration_next(iterations, setting, arm, &at, &n)) != NULL)
+        for (size_t i = 0; i < n; i++)
+            t->time[t->n++] = us[i] / unit_us;
+    stp_summarise(t->time, t->n, &sum); /* sorts */
+    t->median = sum.median;
+    t->reach = sum.median + 4 * (sum.p95 - sum.median);
+    return true;
+}
+
+/* The number of the arm's iterations that are on the axis. */
+static size_t iteration_within(const struct iteration_spread *s,
+                               const struct iteration_times *t)
+{
+    size_t n = t->n;
+
+    while (n > 0 && t->time[n - 1] > s->high)
+        n--;
+    return n;
+}
+
+/* Few late iterations must not press all others into one pixel: the axis ends
+ * with the last iteration of any arm that is no outlier. */
+static void iteration_find_axis(struct iteration_spread *s)
+{
+    s->low = INFINITY;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct iteration_times *t = &s->of[i];
+        size_t n = t->n;
+
+        while (t->time[n - 1] > t->reach)
+            n--;
+        s->low = fmin(s->low, t->time[0]);
+        s->high = fmax(s->high, t->time[n - 1]);
+        s->longest = fmax(s->longest, t->time[t->n - 1]);
+        s->n_times += t->n;
+    }
+    for (size_t i = 0; i < s->n; i++)
+        s->n_beyond += s->of[i].n - iteration_within(s, &s->of[i]);
+    if (s->high <= s->low) /* all alike */
+        s->high = s->low * 1.001;
+}
+
+static void iteration_free_spread(struct iteration_spread *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        free(s->of[i].time);
+}
+
+static enum stp_status
+iteration_find_spread(const struct stp_iterations *iterations,
+                      const struct stp_iteration_setting *setting,
+                      struct iteration_spread *s, struct stp_error *err)
+{
+    bool is_long = setting->arms[0].us.median >= LONG_US;
+    bool ok = true;
+
+    *s = (struct iteration_spread){.unit = is_long ? "ms" : "us"};
+    for (size_t a = 0; a < setting->n_arms && ok; a++)
+        if (iteration_is_drawn(setting, a))
+            ok = iteration_add_times(s, iterations, setting, &setting->arms[a],
+                                     is_long ? 1000 : 1);
+    if (ok) {
+        iteration_find_axis(s);
+        return STP_OK;
+    }
+    iteration_free_spread(s);
+    return stp_nomem(err);
+}
+
+/* ---- charts of times ---- */
+
+/* A share of the arm's iterations, at or from a time. */
+static void iteration_write_time(const struct iteration_times *t, double time,
+                                 double share, struct stp_chart *chart)
+{
+    char name[STP_ARM_NAME];
+
+    stp_arm_name(&t->arm->arm, name);
+    fprintf(chart->data, "%s\t%.8g\t%.6g\n", name, time, share);
+}
+
+/* Freedman and Diaconis' width for the arm that spreads the least. */
+static unsigned iteration_count_bins(const struct iteration_spread *s)
+{
+    double width = INFINITY;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct iteration_times *t = &s->of[i];
+        double quarter = t->time[t->n / 4];
+        double three = t->time[t->n - 1 - t->n / 4];
+
+        if (three > quarter)
+            width = fmin(width, 2 * (three - quarter) / cbrt((double)t->n));
+    }
+    if (isinf(width)) /* no arm spreads */
+        return MAX_BINS;
+    return (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s->high - s->low) / width));
+}
+
+/* Shares in percent, each from its bin's beginning on, without the empty bins
+ * on either side. */
+static void iteration_write_bins(const struct iteration_spread *s, size_t i,
+                                 unsigned n_bins, struct stp_chart *chart)
+{
+    const struct iteration_times *t = &s->of[i];
+    double width = (s->high - s->low) / n_bins;
+    size_t n = iteration_within(s, t);
+    size_t at = 0;
+    unsigned b = (unsigned)fmin((t->time[0] - s->low) / width, n_bins - 1);
+
+    iteration_write_time(t, s->low + width * b, 0, chart);
+    for (; b < n_bins && at < n; b++) {
+        double end = b + 1 < n_bins ? s->low + width * (b + 1) : INFINITY;
+        size_t first = at;
+
+        while (at < n && t->time[at] < end)
+            at++;
+        iteration_write_time(t, s->low + width * b,
+                             100.0 * (double)(at - first) / (double)t->n,
+                             chart);
+    }
+    iteration_write_time(t, s->low + width * b, 0, chart);
+}
+
+/* The distribution function of an arm. */
+static void iteration_write_steps(const struct iteration_spread *s, size_t i,
+                                  struct stp_chart *chart)
+{
+    const struct iteration_times *t = &s->of[i];
+    size_t n = iteration_within(s, t);
+    size_t step = n / MAX_STEPS + 1;
+
+    iteration_write_time(t, t->time[0], 0, chart);
+    for (size_t at = 0; at < n;) {
+        at = at + step < n ? at + step : n;
+        iteration_write_time(t, t->time[at - 1], (double)at / (double)t->n,
+                             chart);
+    }
+    if (n < t->n)
+        iteration_write_time(t, s->high, (double)n / (double)t->n, chart);
+}
+
+static void iteration_set_time_axis(const struct iteration_spread *s,
+                                    struct stp_chart *chart)
+{
+    const double margin = (s->high - s->low) * 0.02;
+    char label[128], beyond[96] = "";
+
+    if (s->n_beyond > 0)
+        snprintf(beyond, sizeof(beyond),
+                 "; %zu of %zu iterations, up to %.4g %s, are further right",
+                 s->n_beyond, s->n_times, s->longest, s->unit);
+    snprintf(label, sizeof(label), "Iteration time (%s)%s", s->unit, beyond);
+    stp_chart_text(chart, "xlabel", label);
+    stp_chart_set(chart, "x_low = %.10g\nx_high = %.10g", s->low - margin,
+                  s->high + margin);
+}
+
+/* Sets how the arms are called: with their medians. */
+static void iteration_set_time_titles(const struct iteration_spread *s,
+                                      struct stp_chart *chart)
+{
+    stp_chart_set(chart, "n = %zu", s->n);
+    stp_chart_arrays(chart, s->n, "titles");
+    for (size_t i = 0; i < s->n; i++) {
+        char name[STP_ARM_NAME];
+        char title[STP_ARM_NAME + 32];
+
+        stp_arm_name(&s->of[i].arm->arm, name);
+        snprintf(title, sizeof(title), "%s, %.4g %s", name, s->of[i].median,
+                 s->unit);
+        stp_chart_text_at(chart, "titles", i, title);
+    }
+}
+
+/* Makes the histogram of a setting, or its distribution functions. */
+static enum stp_status
+iteration_make_times(const struct stp_iteration_report *report,
+                     const struct stp_iteration_setting *setting,
+                     bool histogram, struct stp_chart *chart_ret,
+                     struct stp_error *err)
+{
+    struct iteration_spread s;
+    char size[32], label[80] = "Share of iterations that took no longer";
+    enum stp_status status =
+        iteration_find_spread(report->iterations, setting, &s, err);
+    const unsigned n_bins = status == STP_OK ? iteration_count_bins(&s) : 0;
+
+    if (status != STP_OK)
+        return status;
+    stp_size_text(setting->like.n_bytes, size);
+    status = iteration_begin_chart(
+        report, setting, 1,
+        histogram ? "Iteration times" : "Iteration times (ECDF)", size,
+        stp_times_gp, "arm\ttime\tshare", chart_ret, err);
+    if (status == STP_OK) {
+        if (histogram)
+            snprintf(label, sizeof(label),
+                     "Share of iterations (%%), in bins of %.3g %s",
+                     (s.high - s.low) / n_bins, s.unit);
+        iteration_set_time_axis(&s, chart_ret);
+        iteration_set_time_titles(&s, chart_ret);
+        stp_chart_text(chart_ret, "ylabel", label);
+        stp_chart_set(chart_ret, "filled = %d", histogram);
+        for (size_t i = 0; i < s.n; i++) {
+            stp_chart_block(chart_ret);
+            if (histogram)
+                iteration_write_bins(&s, i, n_bins, chart_ret);
+            else
+                iteration_write_steps(&s, i, chart_ret);
+        }
+    }
+    iteration_free_spread(&s);
+    return status;
+}
+
+/* ---- gains of arms, by size ---- */
 
 /* Settings that differ in their size alone. */
-struct group {
+struct iteration_group {
     const struct stp_iteration_setting *settings;
     size_t n;
 };
 
 /* An arm of a group, by its gains. */
-struct gains {
+struct iteration_gains {
     struct stp_arm arm;
     size_t n;   /* sizes */
     double log; /* sum */
 };
 
-struct gain_set {
-    struct gains of[STP_MAX_ARMS];
+struct iteration_gain_set {
+    struct iteration_gains of[STP_MAX_ARMS];
     size_t n;
 };
 
-void stp_iteration_write_frame(const struct stp_iteration_report *report,
-                               const struct stp_iteration_setting *settings,
-                               size_t n, const char *what, const char *size,
-                               FILE *fp)
-{
-    unsigned n_ranks = settings[0].like.n_ranks;
-    char title[STP_ITERATION_TEXT + 64];
-    char text[STP_ITERATION_TEXT];
-
-    stp_iteration_what(&settings[0], size, text);
-    snprintf(title, sizeof(title), "%s, %s; %u rank%s", what, text, n_ranks,
-             n_ranks == 1 ? "" : "s");
-    stp_iteration_origin(&report->iterations->data, settings, n, text);
-    stp_plot_write_rules(text, fp);
-    fputs("set tmargin 3\nset label 2 ", fp);
-    stp_gnuplot_quote(title, fp); /* too long for one above the axes */
-    fprintf(fp, " at screen 0.01,0.965 left font ',%d'\n",
-            strlen(title) > LONG_TITLE ? 12 : 15);
-}
-
-/* ---- groups ---- */
-
-static bool is_alike(const struct stp_measurement *a,
-                     const struct stp_measurement *b)
+static bool iteration_is_alike(const struct stp_measurement *a,
+                               const struct stp_measurement *b)
 {
     return stp_order_kinds(a, b) == 0 &&
            stp_workload_order(&a->work, &b->work) == 0;
 }
 
 /* The group that begins with the i-th setting. */
-static struct group group_at(const struct stp_iteration_summary *all, size_t i)
+static struct iteration_group
+iteration_group_at(const struct stp_iteration_summary *all, size_t i)
 {
-    struct group g = {&all->settings[i], 1};
+    struct iteration_group g = {&all->settings[i], 1};
 
     while (i + g.n < all->n_settings &&
-           is_alike(&g.settings[0].like, &g.settings[g.n].like))
+           iteration_is_alike(&g.settings[0].like, &g.settings[g.n].like))
         g.n++;
     return g;
 }
 
-static bool has_gains(const struct group *g)
+static bool iteration_has_gains(const struct iteration_group *g)
 {
     for (size_t i = 0; i < g->n; i++)
         for (size_t a = 0; a < g->settings[i].n_arms; a++)
@@ -82,24 +386,23 @@ static bool has_gains(const struct group *g)
     return false;
 }
 
-static size_t count_groups(const struct stp_iteration_summary *all)
+static size_t iteration_count_groups(const struct stp_iteration_summary *all)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < all->n_settings;) {
-        struct group g = group_at(all, i);
+        struct iteration_group g = iteration_group_at(all, i);
 
-        n += has_gains(&g);
+        n += iteration_has_gains(&g);
         i += g.n;
     }
     return n;
 }
 
-/* ---- gains ---- */
-
-/* NULL if it is not there, or in no round with AUTO. */
+/* The arm in a setting; NULL if it has no round with AUTO there. */
 static const struct stp_iteration_arm *
-find_arm(const struct stp_iteration_setting *s, const struct stp_arm *arm)
+iteration_find_arm(const struct stp_iteration_setting *s,
+                   const struct stp_arm *arm)
 {
     for (size_t a = 0; a < s->n_arms; a++)
         if (stp_arm_equal(&s->arms[a].arm, arm) && s->arms[a].gain.n_pairs > 0)
@@ -107,7 +410,8 @@ find_arm(const struct stp_iteration_setting *s, const struct stp_arm *arm)
     return NULL;
 }
 
-static void add_gain(struct gain_set *set, const struct stp_iteration_arm *arm)
+static void iteration_add_gain(struct iteration_gain_set *set,
+                               const struct stp_iteration_arm *arm)
 {
     size_t i = 0;
 
@@ -116,24 +420,25 @@ static void add_gain(struct gain_set *set, const struct stp_iteration_arm *arm)
     if (i == STP_MAX_ARMS)
         return;
     if (i == set->n)
-        set->of[set->n++] = (struct gains){.arm = arm->arm};
+        set->of[set->n++] = (struct iteration_gains){.arm = arm->arm};
     set->of[i].n++;
     set->of[i].log += log(arm->gain.gain);
 }
 
-static double mean_gain(const struct gains *g)
+static double iteration_mean_gain(const struct iteration_gains *g)
 {
     return g->log / (double)g->n;
 }
 
-/* Takes away the worst until no more are left than a plot can have. */
-static void pick_gains(struct gain_set *set)
+/* Drops the worst arms until no more are left than a plot can have. */
+static void iteration_pick_gains(struct iteration_gain_set *set)
 {
     while (set->n > STP_PLOT_CURVES - 1) {
         size_t worst = 0;
 
         for (size_t i = 1; i < set->n; i++)
-            if (mean_gain(&set->of[i]) <= mean_gain(&set->of[worst]))
+            if (iteration_mean_gain(&set->of[i]) <=
+                iteration_mean_gain(&set->of[worst]))
                 worst = i;
         set->n--;
         memmove(&set->of[worst], &set->of[worst + 1],
@@ -141,170 +446,91 @@ static void pick_gains(struct gain_set *set)
     }
 }
 
-static void find_gains(const struct group *g, struct gain_set *set)
+static void iteration_find_gains(const struct iteration_group *g,
+                                 struct iteration_gain_set *set)
 {
     set->n = 0;
     for (size_t i = 0; i < g->n; i++)
         for (size_t a = 0; a < g->settings[i].n_arms; a++)
             if (g->settings[i].arms[a].gain.n_pairs > 0) /* AUTO has none */
-                add_gain(set, &g->settings[i].arms[a]);
-    pick_gains(set);
+                iteration_add_gain(set, &g->settings[i].arms[a]);
+    iteration_pick_gains(set);
 }
 
-/* ---- scripts of gains ---- */
+/* ---- charts of gains ---- */
 
-/* Octaves by which an arm stands beside the one before, so that their bars do
- * not hide each other. */
-static double find_dodge(const struct group *g, size_t n_arms)
+static void iteration_write_arm_gains(const struct iteration_group *g,
+                                      const struct stp_arm *like,
+                                      struct stp_chart *chart)
 {
-    double first = log2((double)g->settings[0].like.n_bytes);
-    double last = log2((double)g->settings[g->n - 1].like.n_bytes);
-    double least = INFINITY;
+    char name[STP_ARM_NAME];
 
-    for (size_t i = 1; i < g->n; i++)
-        least = fmin(least, log2((double)g->settings[i].like.n_bytes /
-                                 (double)g->settings[i - 1].like.n_bytes));
-    return fmin((last - first + 0.7) * 0.008, 0.5 * least / (double)n_arms);
-}
-
-/* How far the arm is from its size on the axis, as a factor. */
-static double dodge(const struct group *g, size_t c, size_t n_arms)
-{
-    return exp2(find_dodge(g, n_arms) *
-                ((double)c - 0.5 * (double)(n_arms - 1)));
-}
-
-/* Names of sizes, and room for all arms beside the first and the last. */
-static void write_size_axis(const struct group *g, size_t n_arms, FILE *fp)
-{
-    double first = (double)g->settings[0].like.n_bytes;
-    double last = (double)g->settings[g->n - 1].like.n_bytes;
-    double room = 1.25 * dodge(g, n_arms - 1, n_arms);
-
-    stp_plot_write_sizes(first, last, fp);
-    fprintf(fp, "set xrange [%.6g:%.6g]\n", first / room, last * room);
-}
-
-/* An axis for all points, and for bars unless they dwarf those. */
-static void write_gain_axis(const struct group *g, const struct gain_set *set,
-                            FILE *fp)
-{
-    double low = 1, high = 1;
-    double bar_low = 1, bar_high = 1;
-
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t c = 0; c < set->n; c++) {
-            const struct stp_iteration_arm *arm =
-                find_arm(&g->settings[i], &set->of[c].arm);
-
-            if (arm == NULL)
-                continue;
-            low = fmin(low, arm->gain.gain);
-            high = fmax(high, arm->gain.gain);
-            if (arm->alone_gain.n_pairs > 0) {
-                low = fmin(low, arm->alone_gain.gain);
-                high = fmax(high, arm->alone_gain.gain);
-            }
-            if (stp_iteration_interval(arm, &arm->gain)) {
-                bar_low = fmin(bar_low, arm->gain.low);
-                bar_high = fmax(bar_high, arm->gain.high);
-            }
-        }
-    low = fmin(low, fmax(bar_low, low * 0.8));
-    high = fmax(high, fmin(bar_high, high * 1.25));
-    if (high > low * LINEAR_RATIO)
-        stp_plot_write_log_y(low / 1.1, high * 1.1, fp);
-    else
-        fprintf(fp, "set yrange [%.6g:%.6g]\n",
-                low - fmax((high - low) * 0.06, 0.005),
-                high + fmax((high - low) * 0.06, 0.005));
-}
-
-/* Size, gain, its interval, and the gain alone; '?' is for what is not. */
-static void write_gain_data(const struct group *g, const struct gain_set *set,
-                            size_t c, FILE *fp)
-{
-    double beside = dodge(g, c, set->n);
-
-    fprintf(fp, "$d%zu << EOD\n", c);
+    stp_arm_name(like, name);
+    stp_chart_block(chart);
     for (size_t i = 0; i < g->n; i++) {
         const struct stp_iteration_arm *arm =
-            find_arm(&g->settings[i], &set->of[c].arm);
+            iteration_find_arm(&g->settings[i], like);
+        const bool known =
+            arm != NULL && stp_iteration_interval(arm, &arm->gain);
 
         if (arm == NULL)
             continue;
-        fprintf(fp, "%.8g %.6g ", (double)g->settings[i].like.n_bytes * beside,
-                arm->gain.gain);
-        if (stp_iteration_interval(arm, &arm->gain))
-            fprintf(fp, "%.6g %.6g", arm->gain.low, arm->gain.high);
-        else
-            fprintf(fp, "%.6g %.6g", arm->gain.gain, arm->gain.gain);
+        fprintf(chart->data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g", name,
+                g->settings[i].like.n_bytes, arm->gain.gain,
+                known ? arm->gain.low : arm->gain.gain,
+                known ? arm->gain.high : arm->gain.gain);
         if (arm->alone_gain.n_pairs > 0)
-            fprintf(fp, " %.6g\n", arm->alone_gain.gain);
+            fprintf(chart->data, "\t%.6g\n", arm->alone_gain.gain);
         else
-            fputs(" ?\n", fp);
+            fputs("\t?\n", chart->data);
     }
-    fputs("EOD\n", fp);
 }
 
-static void write_gain_curve(const struct gain_set *set, size_t c,
-                             bool has_alone, FILE *fp)
+static enum stp_status
+iteration_make_gains(const struct stp_iteration_report *report,
+                     const struct iteration_group *g,
+                     struct stp_chart *chart_ret, struct stp_error *err)
 {
-    static const int full[] = {7, 5, 9, 13, 11, 15, 7};
-    static const int hollow[] = {6, 4, 8, 12, 10, 14, 6};
-    const char *colour = stp_plot_colour(c + 1);
-    char name[STP_ARM_NAME];
+    struct iteration_gain_set set;
+    double octaves = INFINITY;
+    bool alone = false;
+    enum stp_status status = iteration_begin_chart(
+        report, g->settings, g->n, "Gain over AUTO", NULL, stp_gains_gp,
+        "arm\tbytes\tgain\tlow\thigh\talone", chart_ret, err);
 
-    stp_arm_name(&set->of[c].arm, name);
-    if (has_alone)
-        fprintf(fp,
-                ", \\\n     $d%zu using 1:5 with linespoints linecolor rgb "
-                "'%s' linewidth 1 dashtype (12,8) pointtype %d pointsize 1.1 "
-                "notitle",
-                c, colour, hollow[c % 7]);
-    fprintf(fp,
-            ", \\\n     $d%zu using 1:2:3:4 with yerrorlines linecolor rgb "
-            "'%s' linewidth 2 pointtype %d pointsize 1.1 title ",
-            c, colour, full[c % 7]);
-    stp_gnuplot_quote(name, fp);
-}
+    if (status != STP_OK)
+        return status;
+    iteration_find_gains(g, &set);
+    for (size_t i = 0; i < g->n; i++) {
+        const struct stp_iteration_setting *setting = &g->settings[i];
 
-static bool has_alone(const struct group *g)
-{
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t a = 0; a < g->settings[i].n_arms; a++)
-            if (g->settings[i].arms[a].alone_gain.n_pairs > 0)
-                return true;
-    return false;
-}
+        for (size_t a = 0; a < setting->n_arms; a++)
+            alone |= setting->arms[a].alone_gain.n_pairs > 0;
+        if (i > 0)
+            octaves = fmin(octaves, log2((double)setting->like.n_bytes /
+                                         (double)setting[-1].like.n_bytes));
+    }
+    stp_chart_text(chart_ret, "ylabel",
+                   alone ? "Gain, with its 95% interval; hollow: collectives "
+                           "alone"
+                         : "Gain, with its 95% interval");
+    stp_chart_set(chart_ret, "has_alone = %d\nleast_octaves = %.10g\nn = %zu",
+                  alone, octaves, set.n);
+    stp_chart_arrays(chart_ret, set.n, "titles");
+    for (size_t c = 0; c < set.n; c++) {
+        char name[STP_ARM_NAME];
 
-static void write_gains(const struct stp_iteration_report *report,
-                        const struct group *g, FILE *fp)
-{
-    bool alone = has_alone(g);
-    struct gain_set set;
-
-    find_gains(g, &set);
-    stp_iteration_write_frame(report, g->settings, g->n, "Gain over AUTO", NULL,
-                              fp);
-    fprintf(fp, "set ylabel 'Gain, with its 95%% interval%s'\n",
-            alone ? "; hollow: collectives alone" : "");
-    write_size_axis(g, set.n, fp);
-    write_gain_axis(g, &set, fp);
-    fputs("set datafile missing '?'\n", fp);
-    for (size_t c = 0; c < set.n; c++)
-        write_gain_data(g, &set, c, fp);
-    fprintf(fp, "plot 1 with lines linecolor rgb '%s' linewidth 2 title 'auto'",
-            stp_plot_colour(0));
-    for (size_t c = 0; c < set.n; c++)
-        write_gain_curve(&set, c, alone, fp);
-    fputc('\n', fp);
+        stp_arm_name(&set.of[c].arm, name);
+        stp_chart_text_at(chart_ret, "titles", c, name);
+        iteration_write_arm_gains(g, &set.of[c].arm, chart_ret);
+    }
+    return STP_OK;
 }
 
 /* ---- all plots ---- */
 
-/* What is to be drawn, and how often it was. */
-struct drawing {
+/* Which plots are drawn where, and how many were. */
+struct iteration_drawing {
     const struct stp_iteration_report *report;
     const char *folder;
     enum stp_plot_format format;
@@ -312,10 +538,11 @@ struct drawing {
     size_t n;
 };
 
-/* Draws the script into the file "NAME_SETTING.png", and closes it. */
-static enum stp_status draw(struct drawing *d, const char *name,
-                            const char *setting, FILE *script,
-                            struct stp_error *err)
+/* Draws the chart into the file "NAME_SETTING.png", and frees it. */
+static enum stp_status iteration_draw(struct iteration_drawing *d,
+                                      const char *name, const char *setting,
+                                      struct stp_chart *chart,
+                                      struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];
     enum stp_status status;
@@ -326,69 +553,49 @@ static enum stp_status draw(struct drawing *d, const char *name,
         status = stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                           d->folder);
     else
-        status = stp_gnuplot_run(d->gnuplot, script, path, err);
-    fclose(script);
+        status = stp_chart_save(chart, d->format, d->gnuplot, path, err);
+    stp_chart_free(chart);
     d->n += status == STP_OK;
     return status;
 }
 
-static enum stp_status begin(const struct drawing *d, FILE **script_ret,
-                             struct stp_error *err)
+static enum stp_status
+iteration_draw_times(struct iteration_drawing *d,
+                     const struct stp_iteration_setting *setting,
+                     struct stp_error *err)
 {
-    enum stp_status status = stp_gnuplot_script(script_ret, err);
-
-    if (status == STP_OK)
-        stp_gnuplot_begin(d->format, STP_PLOT_WIDTH, STP_PLOT_HEIGHT,
-                          *script_ret);
-    return status;
-}
-
-static enum stp_status draw_times(struct drawing *d,
-                                  const struct stp_iteration_setting *setting,
-                                  struct stp_error *err)
-{
-    static const struct {
-        const char *name;
-        enum stp_status (*write)(const struct stp_iteration_report *report,
-                                 const struct stp_iteration_setting *setting,
-                                 FILE *fp, struct stp_error *err);
-    } kinds[] = {
-        {"iteration_times_histogram", stp_iteration_write_histogram},
-        {"iteration_times_ecdf", stp_iteration_write_ecdf},
-    };
     enum stp_status status = STP_OK;
     char name[STP_SETTING_NAME] = "";
 
     if (stp_iteration_several(d->report))
         stp_iteration_setting_name(setting, name);
-    for (size_t i = 0; i < 2 && status == STP_OK; i++) {
-        FILE *script = NULL;
+    for (int histogram = 1; histogram >= 0 && status == STP_OK; histogram--) {
+        struct stp_chart chart;
 
-        status = begin(d, &script, err);
-        if (status != STP_OK)
-            return status;
-        status = kinds[i].write(d->report, setting, script, err);
+        status =
+            iteration_make_times(d->report, setting, histogram, &chart, err);
         if (status == STP_OK)
-            status = draw(d, kinds[i].name, name, script, err);
-        else
-            fclose(script);
+            status = iteration_draw(d,
+                                    histogram ? "iteration_times_histogram"
+                                              : "iteration_times_ecdf",
+                                    name, &chart, err);
     }
     return status;
 }
 
-static enum stp_status draw_gains(struct drawing *d, const struct group *g,
-                                  bool several, struct stp_error *err)
+static enum stp_status iteration_draw_gains(struct iteration_drawing *d,
+                                            const struct iteration_group *g,
+                                            bool several, struct stp_error *err)
 {
     char name[STP_SETTING_NAME] = "";
-    FILE *script = NULL;
-    enum stp_status status = begin(d, &script, err);
+    struct stp_chart chart;
+    enum stp_status status = iteration_make_gains(d->report, g, &chart, err);
 
     if (status != STP_OK)
         return status;
     if (several)
         stp_iteration_group_name(g->settings, name);
-    write_gains(d->report, g, script);
-    return draw(d, "gain_vs_size", name, script, err);
+    return iteration_draw(d, "gain_vs_size", name, &chart, err);
 }
 
 enum stp_status
@@ -398,17 +605,17 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
                          struct stp_error *err)
 {
     const struct stp_iteration_summary *all = report->summary;
-    struct drawing d = {report, folder, format, gnuplot, 0};
-    bool several = count_groups(all) > 1;
+    struct iteration_drawing d = {report, folder, format, gnuplot, 0};
+    bool several = iteration_count_groups(all) > 1;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < all->n_settings && status == STP_OK; i++)
-        status = draw_times(&d, &all->settings[i], err);
+        status = iteration_draw_times(&d, &all->settings[i], err);
     for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
-        struct group g = group_at(all, i);
+        struct iteration_group g = iteration_group_at(all, i);
 
-        if (has_gains(&g))
-            status = draw_gains(&d, &g, several, err);
+        if (iteration_has_gains(&g))
+            status = iteration_draw_gains(&d, &g, several, err);
         i += g.n;
     }
     if (status == STP_OK)

@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/iterations/iteration_words.h"
 #include "report/json.h"
 #include "report/table.h"

@@ -7,7 +7,7 @@
 #include "core/dtype.h"
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/iterations/iteration_words.h"
 #include "report/words.h"
 

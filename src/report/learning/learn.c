@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "report/words.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "report/charts/gnuplot.h"
+#include "report/charts/chart.h"
 #include "report/learning/learning.h"
 
 enum stp_journal_plot_kind {
@@ -17,7 +17,7 @@ enum stp_journal_plot_kind {
 
 struct stp_journal_plot {
     const struct stp_journal_lines *lines;
-    const struct stp_learning *learning; /* what they come to */
+    const struct stp_learning *learning; /* the sum of the lines */
     const char *title;                   /* goes before; NULL: nothing */
     const char *source;                  /* where the lines are from */
 };
@@ -28,14 +28,14 @@ const char *stp_journal_plot_name(enum stp_journal_plot_kind kind);
 /* Whether there are times to be drawn. */
 bool stp_journal_plot_has(const struct stp_journal_plot *plot);
 
-/* Writes gnuplot's script, for which there are times, to 'fp'.  STP_OK or
- * STP_ERR_NOMEM. */
-enum stp_status stp_journal_plot_write(const struct stp_journal_plot *plot,
-                                       enum stp_journal_plot_kind kind,
-                                       enum stp_plot_format format, FILE *fp,
-                                       struct stp_error *err);
+/* Makes the chart of a journal that has times, to be freed with
+ * stp_chart_free().  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_journal_plot_make(const struct stp_journal_plot *plot,
+                                      enum stp_journal_plot_kind kind,
+                                      struct stp_chart *chart_ret,
+                                      struct stp_error *err);
 
-/* Draws it into the file 'path'; see stp_gnuplot_run(). */
+/* Draws it into the file 'path'; see stp_chart_save(). */
 enum stp_status stp_journal_plot_save(const struct stp_journal_plot *plot,
                                       enum stp_journal_plot_kind kind,
                                       enum stp_plot_format format,

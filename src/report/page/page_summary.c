@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 
 void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
 {

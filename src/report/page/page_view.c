@@ -8,7 +8,7 @@
 #include "analyse/steadiness.h"
 #include "core/dtype.h"
 #include "core/names.h"
-#include "report/charts/plot_parts.h"
+#include "report/charts/labels.h"
 #include "report/iterations/iteration_files.h"
 #include "report/iterations/iteration_words.h"
 #include "report/json.h"

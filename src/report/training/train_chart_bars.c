@@ -2,70 +2,50 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/charts/plot_parts.h"
-#include "report/training/train_chart_parts.h"
+#include "report/training/train_chart_kinds.h"
 
-enum {
-    PARTS = 3,
-    FEW = 5 /* bars of a panel */,
-    NARROW = 44,
-    THIN = 13 /* pixels of a bar */
-};
+extern const char stp_train_bars_gp[];
 
-/* Of an interval, above which an axis does not go, over its value. */
+/* The end of an interval over its value, from which on axes cut it off. */
 #define MOST_INTERVAL 1.6
 
-/* What an epoch's time is made of, from the bottom. */
-static const struct stp_train_key parts[PARTS] = {
-    {"compute alone", "#0072b2", 0},
-    {"hidden comm.", "#56b4e9", 0},
-    {"exposed comm.", "#d55e00", 0},
-};
-
 /* Panels in rows and columns, groups of bars in each, a bar a series. */
-struct grid {
-    const struct stp_train_drawing *d;
+struct bars_grid {
+    const struct stp_train_view *view;
     const struct stp_train_bars *b;
     struct stp_train_levels rows, columns, groups, series;
-    double unit; /* what values are divided by */
+    double unit; /* divides all values */
     const char *unit_name;
 };
 
-/* A panel's place and what is in it. */
-struct panel {
+/* A panel's place and its groups. */
+struct bars_panel {
     size_t row, column;
-    size_t groups[STP_TRAIN_LEVELS]; /* that are drawn */
+    size_t groups[STP_TRAIN_LEVELS]; /* drawn groups */
     size_t n;
-    size_t most;    /* bars in one of them */
+    size_t most;    /* bars in a group */
     double highest; /* with its interval */
 };
 
-struct bar {
+struct bars_bar {
     struct stp_train_cell cell;
     double value, low, high; /* before the unit */
 };
 
 /* ---- data ---- */
 
-static void set_like(struct stp_train_where *where, enum stp_train_dim dim,
-                     const struct stp_train_run *like)
-{
-    if (dim != STP_DIM_NONE)
-        where->like[dim] = like;
-}
-
-static bool find_bar(const struct grid *g, const struct panel *p, size_t group,
-                     size_t series, struct bar *bar_ret)
+static bool bars_find_bar(const struct bars_grid *g, const struct bars_panel *p,
+                          size_t group, size_t series, struct bars_bar *bar_ret)
 {
     const struct stp_train_bars *b = g->b;
     struct stp_train_where where = {{NULL}};
-    struct bar bar;
+    struct bars_bar bar;
 
-    set_like(&where, b->row, g->rows.like[p->row]);
-    set_like(&where, b->column, g->columns.like[p->column]);
-    set_like(&where, b->group, g->groups.like[group]);
-    set_like(&where, b->series, g->series.like[series]);
-    if (!stp_train_find_cell(&g->d->view, &where, &bar.cell))
+    where.like[b->row] = g->rows.like[p->row];
+    where.like[b->column] = g->columns.like[p->column];
+    where.like[b->group] = g->groups.like[group];
+    where.like[b->series] = g->series.like[series];
+    if (!stp_train_find_cell(g->view, &where, &bar.cell))
         return false;
     if (b->several && bar.cell.run->n_gpus == 1)
         return false;
@@ -84,26 +64,27 @@ static bool find_bar(const struct grid *g, const struct panel *p, size_t group,
     return true;
 }
 
-/* With its interval, but one that is much longer is cut off. */
-static double bar_top(const struct bar *bar)
+/* The end of the interval; an axis does not reach the end of a long one. */
+static double bars_top(const struct bars_bar *bar)
 {
     return fmin(bar->high, bar->value * MOST_INTERVAL);
 }
 
-static struct panel find_panel(const struct grid *g, size_t row, size_t column)
+static struct bars_panel bars_find_panel(const struct bars_grid *g, size_t row,
+                                         size_t column)
 {
-    struct panel p = {.row = row, .column = column};
+    struct bars_panel p = {.row = row, .column = column};
 
     for (size_t k = 0; k < g->groups.n; k++) {
         double highest = 0;
         size_t n = 0;
 
         for (size_t s = 0; s < g->series.n; s++) {
-            struct bar bar;
+            struct bars_bar bar;
 
-            if (!find_bar(g, &p, k, s, &bar))
+            if (!bars_find_bar(g, &p, k, s, &bar))
                 continue;
-            highest = fmax(highest, bar_top(&bar));
+            highest = fmax(highest, bars_top(&bar));
             n++;
         }
         if (n < g->b->least)
@@ -115,8 +96,9 @@ static struct panel find_panel(const struct grid *g, size_t row, size_t column)
     return p;
 }
 
-/* Takes away rows or columns in which nothing is drawn. */
-static void drop_empty(struct grid *g, struct stp_train_levels *levels)
+/* Drops rows or columns without bars. */
+static void bars_drop_empty(struct bars_grid *g,
+                            struct stp_train_levels *levels)
 {
     const bool rows = levels == &g->rows;
     const struct stp_train_levels *others = rows ? &g->columns : &g->rows;
@@ -125,23 +107,20 @@ static void drop_empty(struct grid *g, struct stp_train_levels *levels)
         bool empty = true;
 
         for (size_t k = 0; k < others->n && empty; k++)
-            empty = find_panel(g, rows ? i : k, rows ? k : i).n == 0;
-        if (!empty)
-            continue;
-        levels->n--;
-        memmove(&levels->like[i], &levels->like[i + 1],
-                (levels->n - i) * sizeof(levels->like[0]));
+            empty = bars_find_panel(g, rows ? i : k, rows ? k : i).n == 0;
+        if (empty)
+            stp_train_level_drop(levels, i);
     }
 }
 
 /* Whole seconds, milliseconds of short epochs, thousands of many samples. */
-static void find_unit(struct grid *g)
+static void bars_find_unit(struct bars_grid *g)
 {
     double highest = 0;
 
     for (size_t r = 0; r < g->rows.n; r++)
         for (size_t c = 0; c < g->columns.n; c++)
-            highest = fmax(highest, find_panel(g, r, c).highest);
+            highest = fmax(highest, bars_find_panel(g, r, c).highest);
     g->unit = 1;
     g->unit_name = g->b->throughput ? "Samples/s" : "Epoch time (s)";
     if (g->b->throughput && highest >= 1e4) {
@@ -153,297 +132,210 @@ static void find_unit(struct grid *g)
     }
 }
 
-static struct grid find_grid(const struct stp_train_drawing *d,
-                             const struct stp_train_bars *b)
+static struct bars_grid bars_find_grid(const struct stp_train_view *view,
+                                       const struct stp_train_bars *b)
 {
-    struct grid g = {.d = d,
-                     .b = b,
-                     .rows = stp_train_levels_of(&d->view, b->row),
-                     .columns = stp_train_levels_of(&d->view, b->column),
-                     .groups = stp_train_levels_of(&d->view, b->group),
-                     .series = stp_train_levels_of(&d->view, b->series)};
+    struct bars_grid g = {.view = view,
+                          .b = b,
+                          .rows = stp_train_levels_of(view, b->row),
+                          .columns = stp_train_levels_of(view, b->column),
+                          .groups = stp_train_levels_of(view, b->group),
+                          .series = stp_train_levels_of(view, b->series)};
 
-    drop_empty(&g, &g.rows);
-    drop_empty(&g, &g.columns);
-    find_unit(&g);
+    bars_drop_empty(&g, &g.rows);
+    bars_drop_empty(&g, &g.columns);
+    bars_find_unit(&g);
     return g;
 }
 
 bool stp_train_has_bars(const struct stp_train_view *view,
                         const struct stp_train_bars *bars)
 {
-    const struct stp_train_drawing d = {.view = *view};
-
-    return find_grid(&d, bars).rows.n > 0;
+    return bars_find_grid(view, bars).rows.n > 0;
 }
 
-/* ---- what stands above bars ---- */
+/* ---- notes above bars ---- */
 
-/* The first of the group. */
-static bool find_base(const struct grid *g, const struct panel *p, size_t group,
-                      size_t series, struct bar *base)
+/* The first bar of the group, before that of the series. */
+static bool bars_find_base(const struct bars_grid *g,
+                           const struct bars_panel *p, size_t group,
+                           size_t series, struct bars_bar *base)
 {
     for (size_t s = 0; s < series; s++)
-        if (find_bar(g, p, group, s, base))
+        if (bars_find_bar(g, p, group, s, base))
             return true;
     return false;
 }
 
-/* Three digits that count. */
-static void write_value(double value, FILE *fp)
+/* The text above a bar: its share, its value or its speed-up. */
+static void bars_find_note(const struct bars_grid *g,
+                           const struct bars_panel *p, size_t group,
+                           size_t series, const struct bars_bar *bar,
+                           char text[32])
 {
-    fprintf(fp, "\"%.*f\"", value >= 100 ? 0 : value >= 10 ? 1 : 2, value);
-}
+    const double value = bar->value / g->unit;
+    struct bars_bar base;
 
-static void write_note(const struct grid *g, const struct panel *p,
-                       size_t group, size_t series, const struct bar *bar,
-                       FILE *fp)
-{
-    struct bar base;
-
+    text[0] = '\0';
     if (g->b->stacked)
-        fprintf(fp, "\"%.0f%%\"", 100 * bar->cell.exposed / bar->cell.mean);
-    else if (g->b->throughput)
-        write_value(bar->value / g->unit, fp);
-    else if (find_base(g, p, group, series, &base))
-        fprintf(fp, "\"%.2fx\"", base.cell.mean / bar->cell.mean);
-    else
-        fputs("\"\"", fp);
+        snprintf(text, 32, "%.0f%%", 100 * bar->cell.exposed / bar->cell.mean);
+    else if (g->b->throughput) /* three digits */
+        snprintf(text, 32, "%.*f",
+                 value >= 100  ? 0
+                 : value >= 10 ? 1
+                               : 2,
+                 value);
+    else if (bars_find_base(g, p, group, series, &base))
+        snprintf(text, 32, "%.2fx", base.cell.mean / bar->cell.mean);
 }
 
-/* ---- scripts ---- */
+/* ---- the chart ---- */
 
-/* From the middle of one group to that of the next is 1. */
-static double bar_width(const struct panel *p)
-{
-    return 0.84 / (double)p->most;
-}
-
-/* The middle: the bars that there are stand together. */
-static double bar_x(const struct grid *g, const struct panel *p, size_t at,
-                    size_t series)
-{
-    size_t before = 0, n = 0;
-
-    for (size_t s = 0; s < g->series.n; s++) {
-        struct bar bar;
-
-        if (!find_bar(g, p, p->groups[at], s, &bar))
-            continue;
-        before += s < series;
-        n++;
-    }
-    return (double)at + bar_width(p) * ((double)before - 0.5 * (double)(n - 1));
-}
-
-/* Few bars need not be as wide as the panel: room on either side. */
-static double bar_room(const struct panel *p)
-{
-    const size_t n = p->n * p->most;
-
-    return n < FEW ? 0.5 * (double)(FEW - n) / (double)p->most : 0;
-}
-
-/* In pixels. */
-static double bar_pixels(const struct panel *p,
-                         const struct stp_train_page *page)
-{
-    return stp_train_panel_width(page) * bar_width(p) /
-           ((double)p->n + 0.2 + 2 * bar_room(p));
-}
-
-/* Time without the last k parts, of which each hides what is below. */
-static void write_stack(const struct grid *g, const struct bar *bar, FILE *fp)
+/* Heights without exposed and without any communication, for the lower parts.
+ */
+static void bars_write_parts(const struct bars_grid *g,
+                             const struct bars_bar *bar, FILE *fp)
 {
     const double total = bar->cell.mean;
     const double exposed = fmin(bar->cell.exposed, total);
     const double hidden =
         fmin(fmax(0, bar->cell.comm - exposed), total - exposed);
 
-    fprintf(fp, "%.6g %.6g ", (total - exposed - hidden) / g->unit,
-            (total - exposed) / g->unit);
+    fprintf(fp, "\t%.6g\t%.6g", (total - exposed) / g->unit,
+            (total - exposed - hidden) / g->unit);
 }
 
-/* Place, heights, interval, and what stands above and where. */
-static void write_data(const struct grid *g, const struct panel *p,
-                       size_t series, FILE *fp)
+/* The bars of a group stand together, whichever series it has. */
+static void bars_write_group(const struct bars_grid *g,
+                             const struct bars_panel *p, size_t at,
+                             struct stp_train_page *page)
 {
-    fprintf(fp, "$d%zu_%zu_%zu << EOD\n", p->row, p->column, series);
-    for (size_t k = 0; k < p->n; k++) {
-        struct bar bar;
+    const size_t group = p->groups[at];
+    const double width = 0.84 / (double)p->most;
+    FILE *fp = page->chart->data;
+    struct bars_bar bar;
+    size_t n = 0, before = 0;
 
-        if (!find_bar(g, p, p->groups[k], series, &bar))
+    for (size_t s = 0; s < g->series.n; s++)
+        n += bars_find_bar(g, p, group, s, &bar);
+    for (size_t s = 0; s < g->series.n; s++) {
+        char label[STP_TRAIN_LABEL], note[32];
+
+        if (!bars_find_bar(g, p, group, s, &bar))
             continue;
-        fprintf(fp, "%.4g ", bar_x(g, p, k, series));
+        fprintf(fp, "%zu\t", page->n_panels);
+        stp_train_level_label(g->b->group, g->groups.like[group], label);
+        stp_chart_field(page->chart, label);
+        stp_train_level_label(g->b->series, g->series.like[s], label);
+        stp_chart_field(page->chart, label);
+        bars_find_note(g, p, group, s, &bar, note);
+        fprintf(fp, "%.4g\t%.6g\t%.6g\t%.6g\t%zu\t%s",
+                (double)at + width * ((double)before - 0.5 * (double)(n - 1)),
+                bar.value / g->unit, bar.low / g->unit, bar.high / g->unit,
+                s + 1, note);
         if (g->b->stacked)
-            write_stack(g, &bar, fp);
-        fprintf(fp, "%.6g %.6g %.6g %.6g ", bar.value / g->unit,
-                bar.low / g->unit, bar.high / g->unit, bar_top(&bar) / g->unit);
-        write_note(g, p, p->groups[k], series, &bar, fp);
+            bars_write_parts(g, &bar, fp);
         fputc('\n', fp);
+        before++;
     }
-    fputs("EOD\n", fp);
 }
 
-static bool has_series(const struct grid *g, size_t series)
+static void bars_write_panel(const struct bars_grid *g,
+                             const struct bars_panel *p,
+                             struct stp_train_page *page)
+{
+    const size_t i = page->n_panels;
+    char title[2 * STP_TRAIN_LABEL + 2], groups[512] = "";
+    char column[STP_TRAIN_LABEL], row[STP_TRAIN_LABEL];
+
+    stp_train_level_label(g->b->column, g->columns.like[p->column], column);
+    stp_train_level_label(g->b->row, g->rows.like[p->row], row);
+    snprintf(title, sizeof(title), "%s%s%s", column,
+             column[0] && row[0] ? ", " : "", row);
+    stp_train_page_panel(page, p->row, p->column, title);
+    stp_chart_block(page->chart);
+    for (size_t k = 0; k < p->n; k++) {
+        const struct stp_train_run *like = g->groups.like[p->groups[k]];
+        const size_t len = strlen(groups);
+
+        if (g->b->group == STP_DIM_GPUS)
+            snprintf(groups + len, sizeof(groups) - len, " %u", like->n_gpus);
+        else
+            snprintf(groups + len, sizeof(groups) - len, " %s", like->mode);
+        bars_write_group(g, p, k, page);
+    }
+    stp_chart_text_at(page->chart, "groups", i, groups + 1);
+    stp_chart_set(page->chart, "most[%zu] = %zu\ntops[%zu] = %.10g", i + 1,
+                  p->most, i + 1, p->highest / g->unit);
+}
+
+static bool bars_has_series(const struct bars_grid *g, size_t series)
 {
     for (size_t r = 0; r < g->rows.n; r++)
         for (size_t c = 0; c < g->columns.n; c++) {
-            const struct panel p = find_panel(g, r, c);
-            struct bar bar;
+            const struct bars_panel p = bars_find_panel(g, r, c);
+            struct bars_bar bar;
 
             for (size_t k = 0; k < p.n; k++)
-                if (find_bar(g, &p, p.groups[k], series, &bar))
+                if (bars_find_bar(g, &p, p.groups[k], series, &bar))
                     return true;
         }
     return false;
 }
 
-static void write_axes(const struct grid *g, const struct panel *p, FILE *fp)
+static void bars_write_keys(const struct bars_grid *g,
+                            struct stp_train_page *page)
 {
-    const bool gpus = g->b->group == STP_DIM_GPUS;
-
-    fprintf(fp, "set grid noxtics\nset xlabel '%s' offset 0,0.4\n",
-            !gpus                                             ? ""
-            : stp_train_on_cpus(g->groups.like[p->groups[0]]) ? "Processes"
-                                                              : "GPUs");
-    fprintf(fp, "set xtics scale 0 %s (",
-            g->b->group == STP_DIM_MODE ? "rotate by 25 right font ',11'" : "");
-    for (size_t k = 0; k < p->n; k++) {
-        const struct stp_train_run *like = g->groups.like[p->groups[k]];
+    if (g->b->stacked) { /* the top part first */
+        stp_train_page_key(page, "exposed comm.", 1, 0);
+        stp_train_page_key(page, "hidden comm.", 6, 0);
+        stp_train_page_key(page, "compute alone", 2, 0);
+        return;
+    }
+    for (size_t s = 0; s < g->series.n; s++) {
         char label[STP_TRAIN_LABEL];
 
-        stp_train_level_label(g->b->group, like, label);
-        if (gpus)
-            snprintf(label, sizeof(label), "%u", like->n_gpus);
-        fputs(k > 0 ? ", " : "", fp);
-        stp_gnuplot_quote(label, fp);
-        fprintf(fp, " %zu", k);
-    }
-    fprintf(fp,
-            ")\nset xrange [%.6g:%.6g]\nset yrange [0:%.6g]\n"
-            "set boxwidth %.6g absolute\n",
-            -0.6 - bar_room(p), (double)p->n - 0.4 + bar_room(p),
-            p->highest / g->unit * 1.28, bar_width(p) * 0.92);
-}
-
-/* The boxes of a series, its intervals and what stands above. */
-static void write_series(const struct grid *g, const struct panel *p,
-                         size_t series, double pixels, FILE *fp)
-{
-    const size_t first = g->b->stacked ? 4 : 2; /* column of the value */
-    char data[64];
-
-    snprintf(data, sizeof(data), "$d%zu_%zu_%zu", p->row, p->column, series);
-    for (size_t k = g->b->stacked ? PARTS : 1; k-- > 0;)
-        fprintf(fp, "%s using 1:%zu with boxes linecolor rgb '%s', \\\n     ",
-                data, 2 + k,
-                g->b->stacked ? parts[k].colour : stp_plot_colour(series + 1));
-    fprintf(fp, /* error bars would come with a gap for their point */
-            "%s using 1:%zu:(0):($%zu-$%zu) with vectors heads size screen "
-            "0.003,90 linecolor rgb '#333333'",
-            data, first + 1, first + 2, first + 1);
-    if (pixels >= THIN)
-        fprintf(fp, ", \\\n     %s using 1:%zu:%zu with labels %s font ',10'",
-                data, first + 3, first + 4,
-                pixels < NARROW ? "rotate by 90 left offset 0,0.4"
-                                : "offset 0,0.7");
-}
-
-static void write_panel(const struct grid *g, const struct stp_train_page *page,
-                        const struct panel *p, FILE *fp)
-{
-    const struct stp_train_run *row = g->rows.like[p->row];
-    const struct stp_train_run *column = g->columns.like[p->column];
-    char title[2 * STP_TRAIN_LABEL + 2];
-    char label[2][STP_TRAIN_LABEL];
-    const char *comma = "";
-
-    stp_train_level_label(g->b->column, column, label[0]);
-    stp_train_level_label(g->b->row, row, label[1]);
-    snprintf(title, sizeof(title), "%s%s%s", label[0],
-             label[0][0] && label[1][0] ? ", " : "", label[1]);
-    stp_train_page_panel(page, p->row, p->column, title, fp);
-    write_axes(g, p, fp);
-    fputs("plot ", fp);
-    for (size_t s = 0; s < g->series.n; s++) {
-        struct bar bar;
-        bool any = false;
-
-        for (size_t k = 0; k < p->n && !any; k++)
-            any = find_bar(g, p, p->groups[k], s, &bar);
-        if (!any) /* gnuplot draws no empty block */
+        if (!bars_has_series(g, s))
             continue;
-        fputs(comma, fp);
-        write_series(g, p, s, bar_pixels(p, page), fp);
-        comma = ", \\\n     ";
+        stp_train_level_label(g->b->series, g->series.like[s], label);
+        stp_train_page_key(page, label, (int)s + 1, 0);
     }
-    fputc('\n', fp);
 }
 
-static size_t find_keys(const struct grid *g,
-                        struct stp_train_key keys[STP_TRAIN_LEVELS])
+enum stp_status stp_train_make_bars(struct stp_train_page *page,
+                                    const struct stp_train_bars *bars,
+                                    struct stp_error *err)
 {
-    size_t n = 0;
+    const struct bars_grid g = bars_find_grid(&page->view, bars);
+    const bool cpus = stp_train_on_cpus(g.groups.like[0]);
+    enum stp_status status;
 
-    if (g->b->stacked) {
-        for (; n < PARTS; n++) /* as they stand, the top one first */
-            keys[n] = parts[PARTS - 1 - n];
-        return n;
-    }
-    for (size_t s = 0; s < g->series.n; s++) {
-        if (!has_series(g, s))
-            continue;
-        stp_train_level_label(g->b->series, g->series.like[s], keys[n].label);
-        keys[n].point = 0;
-        keys[n++].colour = stp_plot_colour(s + 1);
-    }
-    return n;
-}
+    page->max_panels = g.rows.n * g.columns.n;
+    page->max_keys = STP_TRAIN_LEVELS;
+    status = stp_train_page_begin(
+        page, stp_train_bars_gp,
+        bars->stacked ? "panel\tgroup\tseries\tx\tvalue\tlow\thigh\thue\tnote"
+                        "\twithout_exposed\tcompute_alone"
+                      : "panel\tgroup\tseries\tx\tvalue\tlow\thigh\thue\tnote",
+        bars->series == STP_DIM_MODE || bars->group == STP_DIM_MODE,
+        bars->series == STP_DIM_GA, bars->notes, err);
 
-static void write_all_data(const struct grid *g, FILE *fp)
-{
-    for (size_t r = 0; r < g->rows.n; r++)
-        for (size_t c = 0; c < g->columns.n; c++) {
-            const struct panel p = find_panel(g, r, c);
-
-            for (size_t s = 0; s < g->series.n && p.n > 0; s++)
-                write_data(g, &p, s, fp);
-        }
-}
-
-void stp_train_write_bars(const struct stp_train_drawing *drawing,
-                          const struct stp_train_bars *bars, FILE *fp)
-{
-    const struct grid g = find_grid(drawing, bars);
-    struct stp_train_key keys[STP_TRAIN_LEVELS];
-    char how[STP_TRAIN_LABEL];
-    const struct stp_train_page page = {
-        .view = &drawing->view,
-        .title = drawing->title,
-        .what = drawing->what,
-        .how = how,
-        .bars = bars->above,
-        .y = g.unit_name,
-        .n_rows = g.rows.n,
-        .n_columns = g.columns.n,
-        .keys = keys,
-        .n_keys = find_keys(&g, keys),
-        .format = drawing->format,
-    };
-
-    stp_train_say_how(&drawing->view,
-                      bars->series == STP_DIM_MODE ||
-                          bars->group == STP_DIM_MODE,
-                      bars->series == STP_DIM_GA, how);
-    stp_train_page_begin(&page, fp);
-    write_all_data(&g, fp);
+    if (status != STP_OK)
+        return status;
+    stp_chart_arrays(page->chart, page->max_panels, "groups most tops");
     for (size_t r = 0; r < g.rows.n; r++)
         for (size_t c = 0; c < g.columns.n; c++) {
-            const struct panel p = find_panel(&g, r, c);
+            const struct bars_panel p = bars_find_panel(&g, r, c);
 
             if (p.n > 0)
-                write_panel(&g, &page, &p, fp);
+                bars_write_panel(&g, &p, page);
         }
-    fputs("unset multiplot\n", fp);
+    bars_write_keys(&g, page);
+    stp_chart_set(page->chart, "stacked = %d\nslanted = %d\nlined = 0",
+                  bars->stacked, bars->group == STP_DIM_MODE);
+    stp_train_page_end(page, g.rows.n, g.columns.n, g.unit_name,
+                       bars->group != STP_DIM_GPUS ? ""
+                       : cpus                      ? "Processes"
+                                                   : "GPUs");
+    return STP_OK;
 }

@@ -1,8 +1,8 @@
-/* train_chart_cells.c - which runs of training are compared, and their means */
-#include <math.h>
-#include <string.h>
+#include "report/training/train_chart_cells.h"
 
-#include "report/training/train_chart_parts.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 static const char *const modes[] = {"single", "naive", "interleaved",
                                     "bucketed", "sharded"};
@@ -14,80 +14,60 @@ bool stp_train_on_cpus(const struct stp_train_run *run)
     return strstr(run->made_by, " process") != NULL;
 }
 
-/* ---- traits: what is not compared, and so must be alike ---- */
+/* ---- traits: properties that must be alike, since they are not compared ----
+ */
 
-static bool any_run(const struct stp_train_run *r)
+enum train_trait {
+    TRAIT_TUNER,
+    TRAIT_WORK,
+    TRAIT_GRADIENTS,
+    TRAIT_BUCKETS,
+    TRAIT_LEARNING,
+};
+
+static bool train_trait_applies(enum train_trait trait,
+                                const struct stp_train_run *r)
 {
-    (void)r;
+    if (trait == TRAIT_GRADIENTS)
+        return strcmp(r->precision, "bf16") == 0 ||
+               strcmp(r->precision, "fp16") == 0;
+    return trait != TRAIT_BUCKETS || strcmp(r->mode, "bucketed") == 0;
+}
+
+static bool train_trait_same(enum train_trait trait,
+                             const struct stp_train_run *a,
+                             const struct stp_train_run *b)
+{
+    switch (trait) {
+    case TRAIT_TUNER:
+        return strcmp(a->tuner, b->tuner) == 0;
+    case TRAIT_WORK: /* micro-batches may be parts of a batch, or add up */
+        return a->n_samples == b->n_samples &&
+               (a->batch == b->batch ||
+                (uint64_t)a->batch * b->ga == (uint64_t)b->batch * a->ga);
+    case TRAIT_GRADIENTS:
+        return (strcmp(a->gradients, "fp32") == 0) ==
+               (strcmp(b->gradients, "fp32") == 0);
+    case TRAIT_BUCKETS:
+        return a->bucket_bytes == b->bucket_bytes &&
+               a->first_bucket_bytes == b->first_bucket_bytes;
+    case TRAIT_LEARNING:
+        return a->rate == b->rate && a->seed == b->seed;
+    }
     return true;
 }
 
-static bool is_half(const struct stp_train_run *r)
-{
-    return strcmp(r->precision, "bf16") == 0 ||
-           strcmp(r->precision, "fp16") == 0;
-}
-
-static bool has_buckets(const struct stp_train_run *r)
-{
-    return strcmp(r->mode, "bucketed") == 0;
-}
-
-static bool same_tuner(const struct stp_train_run *a,
-                       const struct stp_train_run *b)
-{
-    return strcmp(a->tuner, b->tuner) == 0;
-}
-
-/* Micro-batches may be parts of a batch, or make a larger one. */
-static bool same_work(const struct stp_train_run *a,
-                      const struct stp_train_run *b)
-{
-    return a->n_samples == b->n_samples &&
-           (a->batch == b->batch ||
-            (uint64_t)a->batch * b->ga == (uint64_t)b->batch * a->ga);
-}
-
-static bool same_gradients(const struct stp_train_run *a,
-                           const struct stp_train_run *b)
-{
-    return (strcmp(a->gradients, "fp32") == 0) ==
-           (strcmp(b->gradients, "fp32") == 0);
-}
-
-static bool same_buckets(const struct stp_train_run *a,
-                         const struct stp_train_run *b)
-{
-    return a->bucket_bytes == b->bucket_bytes &&
-           a->first_bucket_bytes == b->first_bucket_bytes;
-}
-
-static bool same_learning(const struct stp_train_run *a,
-                          const struct stp_train_run *b)
-{
-    return a->rate == b->rate && a->seed == b->seed;
-}
-
-static const struct {
-    bool (*applies)(const struct stp_train_run *r);
-    bool (*same)(const struct stp_train_run *a, const struct stp_train_run *b);
-} traits[STP_TRAIN_TRAITS] = {
-    {any_run, same_tuner},     {any_run, same_work},
-    {is_half, same_gradients}, {has_buckets, same_buckets},
-    {any_run, same_learning},
-};
-
-static bool is_of(const struct stp_train_view *view,
-                  const struct stp_train_run *r)
+static bool train_is_of(const struct stp_train_view *view,
+                        const struct stp_train_run *r)
 {
     return (view->gpu == NULL || strcmp(view->gpu, r->gpu) == 0) &&
            (view->size == NULL || strcmp(view->size, r->size) == 0);
 }
 
-/* The first of those that most runs are like; NULL if it applies to none.  The
- * tuner that is none goes first, however many there are. */
+/* The first run whose trait most runs share; NULL if it applies to none.  Runs
+ * under NCCL alone go first, however few there are. */
 static const struct stp_train_run *
-find_typical(const struct stp_train_view *view, size_t t)
+train_find_typical(const struct stp_train_view *view, enum train_trait t)
 {
     const struct stp_train_runs *all = view->runs;
     const struct stp_train_run *best = NULL;
@@ -97,15 +77,14 @@ find_typical(const struct stp_train_view *view, size_t t)
         const struct stp_train_run *r = &all->runs[i];
         size_t n = 0;
 
-        if (!is_of(view, r) || !traits[t].applies(r))
+        if (!train_is_of(view, r) || !train_trait_applies(t, r))
             continue;
-        if (traits[t].same == same_tuner &&
-            strcmp(r->tuner, STP_TRAIN_NCCL) == 0)
+        if (t == TRAIT_TUNER && strcmp(r->tuner, STP_TRAIN_NCCL) == 0)
             return r;
         for (size_t k = 0; k < all->n; k++)
-            n += is_of(view, &all->runs[k]) &&
-                 traits[t].applies(&all->runs[k]) &&
-                 traits[t].same(r, &all->runs[k]);
+            n += train_is_of(view, &all->runs[k]) &&
+                 train_trait_applies(t, &all->runs[k]) &&
+                 train_trait_same(t, r, &all->runs[k]);
         if (n > most) {
             most = n;
             best = r;
@@ -117,16 +96,17 @@ find_typical(const struct stp_train_view *view, size_t t)
 bool stp_train_in_view(const struct stp_train_view *view,
                        const struct stp_train_run *run)
 {
-    if (!is_of(view, run))
+    if (!train_is_of(view, run))
         return false;
     for (size_t t = 0; t < STP_TRAIN_TRAITS; t++)
-        if (traits[t].applies(run) && view->typical[t] != NULL &&
-            !traits[t].same(run, view->typical[t]))
+        if (train_trait_applies(t, run) && view->typical[t] != NULL &&
+            !train_trait_same(t, run, view->typical[t]))
             return false;
     return true;
 }
 
-static size_t place(const char *const *words, size_t n, const char *word)
+static size_t train_word_rank(const char *const *words, size_t n,
+                              const char *word)
 {
     size_t i = 0;
 
@@ -135,8 +115,8 @@ static size_t place(const char *const *words, size_t n, const char *word)
     return i;
 }
 
-/* The one that jobs have most likely, of those that ran on several GPUs. */
-static const char *find_mode(const struct stp_train_view *view)
+/* The mode that jobs use most, among the modes of runs on several GPUs. */
+static const char *train_find_mode(const struct stp_train_view *view)
 {
     static const char *const by_use[] = {"bucketed", "interleaved", "naive",
                                          "sharded"};
@@ -144,7 +124,7 @@ static const char *find_mode(const struct stp_train_view *view)
 
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
-        size_t at = place(by_use, 4, r->mode);
+        size_t at = train_word_rank(by_use, 4, r->mode);
 
         if (stp_train_in_view(view, r) && r->n_gpus > 1 && at < best)
             best = at;
@@ -159,8 +139,8 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
         .runs = runs, .gpu = gpu, .size = size, .ga = UINT32_MAX};
 
     for (size_t t = 0; t < STP_TRAIN_TRAITS; t++)
-        view.typical[t] = find_typical(&view, t);
-    view.mode = find_mode(&view);
+        view.typical[t] = train_find_typical(&view, t);
+    view.mode = train_find_mode(&view);
     for (size_t i = 0; i < runs->n; i++)
         if (stp_train_in_view(&view, &runs->runs[i]) &&
             runs->runs[i].ga < view.ga)
@@ -168,137 +148,91 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
     return view;
 }
 
-/* ---- dimensions: what is compared ---- */
+/* ---- dimensions: properties that are compared ---- */
 
-/* Below 0 if a is before b, 0 if they are the same. */
-typedef int order_fn(const struct stp_train_run *a,
-                     const struct stp_train_run *b);
-
-static int order_sizes(const struct stp_train_run *a,
-                       const struct stp_train_run *b)
-{
-    if (strcmp(a->size, b->size) == 0)
-        return 0;
-    if (a->n_params != b->n_params)
-        return a->n_params < b->n_params ? -1 : 1;
-    return strcmp(a->size, b->size);
-}
-
-static int order_precisions(const struct stp_train_run *a,
-                            const struct stp_train_run *b)
-{
-    return (int)place(precisions, 5, a->precision) -
-           (int)place(precisions, 5, b->precision);
-}
-
-static int order_numbers(unsigned a, unsigned b)
+static int train_order_numbers(uint64_t a, uint64_t b)
 {
     return (a > b) - (a < b);
 }
 
-static int order_gpus(const struct stp_train_run *a,
-                      const struct stp_train_run *b)
+static int train_order_words(const char *const *words, size_t n, const char *a,
+                             const char *b)
 {
-    return order_numbers(a->n_gpus, b->n_gpus);
+    return (int)train_word_rank(words, n, a) -
+           (int)train_word_rank(words, n, b);
 }
 
-static int order_ga(const struct stp_train_run *a,
-                    const struct stp_train_run *b)
-{
-    return order_numbers(a->ga, b->ga);
-}
-
-static int order_modes(const struct stp_train_run *a,
+/* Below 0 if a is before b, 0 if both have the same value. */
+static int train_order(enum stp_train_dim dim, const struct stp_train_run *a,
                        const struct stp_train_run *b)
 {
-    return (int)place(modes, 5, a->mode) - (int)place(modes, 5, b->mode);
+    switch (dim) {
+    case STP_DIM_SIZE:
+        return strcmp(a->size, b->size) != 0 && a->n_params != b->n_params
+                   ? train_order_numbers(a->n_params, b->n_params)
+                   : strcmp(a->size, b->size);
+    case STP_DIM_PRECISION:
+        return train_order_words(precisions, 5, a->precision, b->precision);
+    case STP_DIM_GPUS:
+        return train_order_numbers(a->n_gpus, b->n_gpus);
+    case STP_DIM_GA:
+        return train_order_numbers(a->ga, b->ga);
+    case STP_DIM_MODE:
+        return train_order_words(modes, 5, a->mode, b->mode);
+    case STP_DIM_MODEL: /* in the order of the files: all are in one array */
+        return strcmp(a->gpu, b->gpu) == 0 ? 0 : a < b ? -1 : 1;
+    case STP_DIM_NONE:
+        break;
+    }
+    return 0;
 }
-
-/* Models of GPU stay in the order of the files: runs of all are in one array.
- */
-static int order_models(const struct stp_train_run *a,
-                        const struct stp_train_run *b)
-{
-    return strcmp(a->gpu, b->gpu) == 0 ? 0 : a < b ? -1 : 1;
-}
-
-static void label_size(const struct stp_train_run *r,
-                       char text[STP_TRAIN_LABEL])
-{
-    const double n = (double)r->n_params;
-
-    if (n >= 1e6)
-        snprintf(text, STP_TRAIN_LABEL, "%s (%.0f M parameters)", r->size,
-                 n / 1e6);
-    else
-        snprintf(text, STP_TRAIN_LABEL, "%s (%.0f parameters)", r->size, n);
-}
-
-static void label_precision(const struct stp_train_run *r,
-                            char text[STP_TRAIN_LABEL])
-{
-    snprintf(text, STP_TRAIN_LABEL, "%s", r->precision);
-}
-
-static void label_gpus(const struct stp_train_run *r,
-                       char text[STP_TRAIN_LABEL])
-{
-    const bool cpu = stp_train_on_cpus(r);
-
-    snprintf(text, STP_TRAIN_LABEL, "%u %s%s", r->n_gpus,
-             cpu ? "process" : "GPU",
-             r->n_gpus == 1 ? ""
-             : cpu          ? "es"
-                            : "s");
-}
-
-static void label_ga(const struct stp_train_run *r, char text[STP_TRAIN_LABEL])
-{
-    snprintf(text, STP_TRAIN_LABEL, "GA %u", r->ga);
-}
-
-static void label_mode(const struct stp_train_run *r,
-                       char text[STP_TRAIN_LABEL])
-{
-    snprintf(text, STP_TRAIN_LABEL, "%s", r->mode);
-}
-
-static void label_model(const struct stp_train_run *r,
-                        char text[STP_TRAIN_LABEL])
-{
-    snprintf(text, STP_TRAIN_LABEL, "%s", r->gpu);
-}
-
-static const struct {
-    order_fn *order;
-    void (*label)(const struct stp_train_run *r, char text[STP_TRAIN_LABEL]);
-} dims[STP_N_DIMS] = {
-    [STP_DIM_SIZE] = {order_sizes, label_size},
-    [STP_DIM_PRECISION] = {order_precisions, label_precision},
-    [STP_DIM_GPUS] = {order_gpus, label_gpus},
-    [STP_DIM_GA] = {order_ga, label_ga},
-    [STP_DIM_MODE] = {order_modes, label_mode},
-    [STP_DIM_MODEL] = {order_models, label_model},
-};
 
 void stp_train_level_label(enum stp_train_dim dim,
                            const struct stp_train_run *like,
                            char text[STP_TRAIN_LABEL])
 {
-    text[0] = '\0';
-    if (dim != STP_DIM_NONE)
-        dims[dim].label(like, text);
+    const double n = like != NULL ? (double)like->n_params : 0;
+
+    switch (dim) {
+    case STP_DIM_SIZE:
+        snprintf(text, STP_TRAIN_LABEL, "%s (%.0f%s parameters)", like->size,
+                 n >= 1e6 ? n / 1e6 : n, n >= 1e6 ? " M" : "");
+        break;
+    case STP_DIM_PRECISION:
+        snprintf(text, STP_TRAIN_LABEL, "%s", like->precision);
+        break;
+    case STP_DIM_GPUS:
+        snprintf(text, STP_TRAIN_LABEL, "%u %s%s", like->n_gpus,
+                 stp_train_on_cpus(like) ? "process" : "GPU",
+                 like->n_gpus == 1         ? ""
+                 : stp_train_on_cpus(like) ? "es"
+                                           : "s");
+        break;
+    case STP_DIM_GA:
+        snprintf(text, STP_TRAIN_LABEL, "GA %u", like->ga);
+        break;
+    case STP_DIM_MODE:
+        snprintf(text, STP_TRAIN_LABEL, "%s", like->mode);
+        break;
+    case STP_DIM_MODEL:
+        snprintf(text, STP_TRAIN_LABEL, "%s", like->gpu);
+        break;
+    case STP_DIM_NONE:
+        text[0] = '\0';
+        break;
+    }
 }
 
-static void add_level(struct stp_train_levels *levels, order_fn *order,
-                      const struct stp_train_run *r)
+static void train_add_level(struct stp_train_levels *levels,
+                            enum stp_train_dim dim,
+                            const struct stp_train_run *r)
 {
     size_t at = 0;
 
     for (size_t i = 0; i < levels->n; i++)
-        if (order(levels->like[i], r) == 0)
+        if (train_order(dim, levels->like[i], r) == 0)
             return;
-    while (at < levels->n && order(levels->like[at], r) < 0)
+    while (at < levels->n && train_order(dim, levels->like[at], r) < 0)
         at++;
     if (levels->n == STP_TRAIN_LEVELS)
         return;
@@ -319,20 +253,27 @@ struct stp_train_levels stp_train_levels_of(const struct stp_train_view *view,
     }
     for (size_t i = 0; i < view->runs->n; i++)
         if (stp_train_in_view(view, &view->runs->runs[i]))
-            add_level(&levels, dims[dim].order, &view->runs->runs[i]);
+            train_add_level(&levels, dim, &view->runs->runs[i]);
     return levels;
+}
+
+void stp_train_level_drop(struct stp_train_levels *levels, size_t i)
+{
+    levels->n--;
+    memmove(&levels->like[i], &levels->like[i + 1],
+            (levels->n - i) * sizeof(levels->like[0]));
 }
 
 /* ---- cells ---- */
 
-static bool is_there(const struct stp_train_view *view,
-                     const struct stp_train_where *where,
-                     const struct stp_train_run *r)
+static bool train_is_there(const struct stp_train_view *view,
+                           const struct stp_train_where *where,
+                           const struct stp_train_run *r)
 {
     if (!stp_train_in_view(view, r))
         return false;
     for (int d = 0; d < STP_N_DIMS; d++)
-        if (where->like[d] != NULL && dims[d].order(where->like[d], r) != 0)
+        if (where->like[d] != NULL && train_order(d, where->like[d], r) != 0)
             return false;
     if (where->like[STP_DIM_GA] == NULL && r->ga != view->ga)
         return false;
@@ -340,8 +281,8 @@ static bool is_there(const struct stp_train_view *view,
            strcmp(r->mode, r->n_gpus == 1 ? "single" : view->mode) == 0;
 }
 
-static void add_epochs(struct stp_train_cell *cell,
-                       const struct stp_train_run *r, double *squares)
+static void train_add_epochs(struct stp_train_cell *cell,
+                             const struct stp_train_run *r, double *squares)
 {
     for (unsigned e = 0; e < r->n_epochs; e++) {
         const double off = r->epoch_s[e] - cell->mean;
@@ -364,12 +305,12 @@ bool stp_train_find_cell(const struct stp_train_view *view,
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
 
-        if (!is_there(view, where, r) ||
+        if (!train_is_there(view, where, r) ||
             (cell.run != NULL && cell.run->batch != r->batch))
             continue;
         if (cell.run == NULL)
             cell.run = r;
-        add_epochs(&cell, r, &squares);
+        train_add_epochs(&cell, r, &squares);
     }
     if (cell.n == 0)
         return false;

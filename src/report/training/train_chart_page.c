@@ -1,66 +1,17 @@
-/* train_chart_page.c - pictures with panels, of which one key is enough */
+#include "report/training/train_chart_page.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "report/charts/plot_parts.h"
-#include "report/training/train_chart_parts.h"
-
-/* In pixels. */
 enum {
-    HEAD = 78,
-    FOOT = 34,
-    LABEL_LEFT = 34, /* the first column's */
-    PANEL_LEFT = 62, /* of its axis */
-    LINES_LEFT = 80, /* where numbers are longer */
-    PANEL_RIGHT = 8,
-    PANEL_TOP = 30,
-    PANEL_BOTTOM = 66,
-    PANEL_HEIGHT = 330, /* of several rows */
-    KEY_LINE = 28,
-    KEY_LETTER = 10,
-    TITLE_LETTER = 8,
-    LONG_TITLE = 110, /* letters that the width is hardly enough for */
-    SOURCE = 200,     /* letters that are shown */
+    SOURCE = 200, /* letters that are shown */
     SOURCES = SOURCE + 340,
 };
 
-static unsigned page_height(const struct stp_train_page *page)
-{
-    const unsigned height = HEAD + FOOT + PANEL_HEIGHT * (unsigned)page->n_rows;
-
-    return height > STP_PLOT_HEIGHT ? height : STP_PLOT_HEIGHT;
-}
-
-static double key_width(const struct stp_train_page *page)
-{
-    size_t longest = 0;
-
-    for (size_t i = 0; i < page->n_keys; i++)
-        if (strlen(page->keys[i].label) > longest)
-            longest = strlen(page->keys[i].label);
-    return 52 + KEY_LETTER * (double)longest;
-}
-
-static double column_width(const struct stp_train_page *page)
-{
-    return (STP_PLOT_WIDTH - LABEL_LEFT - key_width(page)) /
-           (double)page->n_columns;
-}
-
-static double panel_left(const struct stp_train_page *page)
-{
-    return page->lines ? LINES_LEFT : PANEL_LEFT;
-}
-
-double stp_train_panel_width(const struct stp_train_page *page)
-{
-    return column_width(page) - panel_left(page) - PANEL_RIGHT;
-}
-
 /* ---- words ---- */
 
-/* What the times are, going by who made them; NULL: measured. */
-static const char *origin_of(const struct stp_train_run *r)
+/* How the times came about, according to the file; NULL: measured. */
+static const char *train_origin(const struct stp_train_run *r)
 {
     const bool recorded = strstr(r->made_by, "recorded") != NULL;
 
@@ -72,16 +23,16 @@ static const char *origin_of(const struct stp_train_run *r)
     return isnan(r->accuracy) ? "in virtual time" : NULL;
 }
 
-/* What the times of the view are if they were not all measured. */
-static void say_origin(const struct stp_train_view *view,
-                       char text[STP_TRAIN_LABEL])
+/* How the times of the view came about; "" if all were measured. */
+static void train_view_origin(const struct stp_train_view *view,
+                              char text[STP_TRAIN_LABEL])
 {
     const char *origin = NULL;
     bool partly = false;
 
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
-        const char *its = origin_of(r);
+        const char *its = train_origin(r);
 
         if (!stp_train_in_view(view, r))
             continue;
@@ -96,58 +47,45 @@ static void say_origin(const struct stp_train_view *view,
                  origin);
 }
 
-static void write_title(const struct stp_train_page *page, double height,
-                        FILE *fp)
+/* "TITLE: HEADING, GPU (ORIGIN)". */
+static void train_page_set_title(struct stp_train_page *page)
 {
+    const char *gpu = page->view.gpu;
     char origin[STP_TRAIN_LABEL];
     char text[4 * STP_TRAIN_LABEL];
 
-    say_origin(page->view, origin);
+    train_view_origin(&page->view, origin);
     snprintf(text, sizeof(text), "%s%s%s%s%s%s",
              page->title != NULL ? page->title : "",
-             page->title != NULL ? ": " : "", page->what,
-             page->view->gpu != NULL ? ", " : "",
-             page->view->gpu != NULL ? page->view->gpu : "", origin);
-    fputs("set label 2 ", fp);
-    stp_gnuplot_quote(text, fp);
-    fprintf(fp, " at screen 0.01,%.4f left font ',%d'\n", 1 - 24 / height,
-            strlen(text) > LONG_TITLE ? 12 : 15);
+             page->title != NULL ? ": " : "", page->heading,
+             gpu != NULL ? ", " : "", gpu != NULL ? gpu : "", origin);
+    stp_chart_text(page->chart, "title", text);
 }
 
-static void write_how(const struct stp_train_page *page, double height,
-                      FILE *fp)
+/* "tuned by a.conf, bucketed, GA 1, batch 64, 4096 samples an epoch; ...". */
+static void train_page_set_how(struct stp_train_page *page, bool compares_modes,
+                               bool compares_ga, const char *notes)
 {
-    const struct stp_train_view *view = page->view;
+    const struct stp_train_view *view = &page->view;
     const struct stp_train_run *work = view->typical[1];
-    char tuner[STP_TRAIN_LABEL] = "";
+    const char *tuner = view->typical[0]->tuner;
+    const bool tuned = strcmp(tuner, STP_TRAIN_NCCL) != 0;
+    char ga[32] = "";
     char text[4 * STP_TRAIN_LABEL];
 
-    if (strcmp(view->typical[0]->tuner, STP_TRAIN_NCCL) != 0)
-        snprintf(tuner, sizeof(tuner), "tuned by %s, ",
-                 view->typical[0]->tuner);
-    snprintf(text, sizeof(text), "%s%sbatch %u, %u samples an epoch%s", tuner,
-             page->how, work->batch, work->n_samples, page->bars);
-    fputs("set label 3 ", fp);
-    stp_gnuplot_quote(text, fp);
-    fprintf(fp,
-            " at screen 0.01,%.4f left font ',11' textcolor rgb '#444444'\n",
-            1 - 52 / height);
-}
-
-void stp_train_say_how(const struct stp_train_view *view, bool has_modes,
-                       bool has_ga, char text[STP_TRAIN_LABEL])
-{
-    char ga[32] = "";
-
-    if (!has_ga)
+    if (!compares_ga)
         snprintf(ga, sizeof(ga), "GA %u, ", view->ga);
-    snprintf(text, STP_TRAIN_LABEL, "%s%s%s", has_modes ? "" : view->mode,
-             has_modes ? "" : ", ", ga);
+    snprintf(
+        text, sizeof(text), "%s%.*s%s%s%s%sbatch %u, %u samples an epoch%s",
+        tuned ? "tuned by " : "", STP_TRAIN_LABEL, tuned ? tuner : "",
+        tuned ? ", " : "", compares_modes ? "" : view->mode,
+        compares_modes ? "" : ", ", ga, work->batch, work->n_samples, notes);
+    stp_chart_text(page->chart, "how", text);
 }
 
-/* Whether none of the same model has more GPUs, nor as many before it. */
-static bool is_widest(const struct stp_train_view *view,
-                      const struct stp_train_run *r)
+/* Whether the run has the most GPUs of its model, and is the first of these. */
+static bool train_is_widest(const struct stp_train_view *view,
+                            const struct stp_train_run *r)
 {
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *other = &view->runs->runs[i];
@@ -160,15 +98,18 @@ static bool is_widest(const struct stp_train_view *view,
     return true;
 }
 
-/* Who made the runs of each model; those on fewer GPUs say much the same. */
-static void say_source(const struct stp_train_view *view, char text[SOURCES])
+/* The origin of the runs of each model on the most GPUs; on fewer GPUs it is
+ * much the same. */
+static void train_view_source(const struct stp_train_view *view,
+                              char text[SOURCES])
 {
     text[0] = '\0';
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
         const size_t len = strlen(text);
 
-        if (!stp_train_in_view(view, r) || !is_widest(view, r) || len >= SOURCE)
+        if (!stp_train_in_view(view, r) || !train_is_widest(view, r) ||
+            len >= SOURCE)
             continue;
         snprintf(text + len, SOURCES - len, "%s%s", len > 0 ? " | " : "",
                  r->made_by);
@@ -177,84 +118,57 @@ static void say_source(const struct stp_train_view *view, char text[SOURCES])
     }
 }
 
-/* ---- scripts ---- */
+/* ---- settings ---- */
 
-/* A box or a line, with or without a point. */
-static void write_sign(const struct stp_train_key *key, size_t i, bool line,
-                       double left, double y, double height, FILE *fp)
+enum stp_status stp_train_page_begin(struct stp_train_page *page,
+                                     const char *template, const char *columns,
+                                     bool compares_modes, bool compares_ga,
+                                     const char *notes, struct stp_error *err)
 {
-    const double half = (line ? 1.5 : 8) / height;
-
-    if (key->colour != NULL)
-        fprintf(fp,
-                "set object %zu rectangle from screen %.4f,%.4f to screen "
-                "%.4f,%.4f fillcolor rgb '%s' fillstyle solid noborder\n",
-                i + 1, left / STP_PLOT_WIDTH, y - half,
-                (left + 20) / STP_PLOT_WIDTH, y + half, key->colour);
-    if (key->point > 0)
-        fprintf(fp,
-                "set label %zu '' at screen %.4f,%.4f point pointtype %d "
-                "pointsize 1.2 linecolor rgb '%s'\n",
-                100 + i, (left + 10) / STP_PLOT_WIDTH, y, key->point,
-                key->colour != NULL ? key->colour : "#666666");
-}
-
-static void write_keys(const struct stp_train_page *page, double height,
-                       FILE *fp)
-{
-    const double left = STP_PLOT_WIDTH - key_width(page) + 14;
-
-    for (size_t i = 0; i < page->n_keys; i++) {
-        const double y =
-            1 - (HEAD + PANEL_TOP + 8 + KEY_LINE * (double)i) / height;
-
-        write_sign(&page->keys[i], i, page->lines, left, y, height, fp);
-        fprintf(fp, "set label %zu ", i + 4);
-        stp_gnuplot_quote(page->keys[i].label, fp);
-        fprintf(fp, " at screen %.4f,%.4f left font ',12'\n",
-                (left + 28) / STP_PLOT_WIDTH, y);
-    }
-}
-
-void stp_train_page_begin(const struct stp_train_page *page, FILE *fp)
-{
-    const double height = page_height(page);
+    const char *const templates[] = {stp_train_page_gp, template};
+    enum stp_status status =
+        stp_chart_begin(templates, 2, columns, page->chart, err);
     char source[SOURCES];
 
-    say_source(page->view, source);
-    stp_gnuplot_begin(page->format, STP_PLOT_WIDTH, page_height(page), fp);
-    stp_plot_write_rules(source, fp);
-    write_title(page, height, fp);
-    write_how(page, height, fp);
-    write_keys(page, height, fp);
-    fputs("unset key\nset style fill solid 0.9 noborder\n"
-          "set ytics font ',11'\nset multiplot\n",
-          fp);
+    if (status != STP_OK)
+        return status;
+    page->n_panels = page->n_keys = 0;
+    train_view_source(&page->view, source);
+    stp_chart_text(page->chart, "source", source);
+    train_page_set_title(page);
+    train_page_set_how(page, compares_modes, compares_ga, notes);
+    stp_chart_arrays(page->chart, page->max_keys, "keys key_hues key_points");
+    stp_chart_arrays(page->chart, page->max_panels, "titles rows columns");
+    return STP_OK;
 }
 
-void stp_train_page_panel(const struct stp_train_page *page, size_t row,
-                          size_t column, const char *title, FILE *fp)
+void stp_train_page_panel(struct stp_train_page *page, size_t row,
+                          size_t column, const char *title)
 {
-    const double height = page_height(page);
-    const double each = (height - HEAD - FOOT) / (double)page->n_rows;
-    const double top = height - HEAD - each * (double)row;
-    const double left =
-        LABEL_LEFT + column_width(page) * (double)column + panel_left(page);
+    const size_t p = page->n_panels++;
 
-    if (row + column > 0)
-        fputs("unset label\nunset object\n", fp);
-    if (column == 0) /* beside numbers of any width */
-        fprintf(fp,
-                "set label 99 '%s' at screen 0.012,%.4f center rotate by 90\n",
-                page->y, (top - each / 2) / height);
-    fprintf(fp,
-            "set lmargin at screen %.4f\nset rmargin at screen %.4f\n"
-            "set tmargin at screen %.4f\nset bmargin at screen %.4f\n"
-            "set title ",
-            left / STP_PLOT_WIDTH,
-            (left + stp_train_panel_width(page)) / STP_PLOT_WIDTH,
-            (top - PANEL_TOP) / height, (top - each + PANEL_BOTTOM) / height);
-    stp_gnuplot_quote(title, fp);
-    fprintf(fp, " font ',%d' offset 0,-0.5\n",
-            TITLE_LETTER * (double)strlen(title) > column_width(page) ? 9 : 11);
+    stp_chart_text_at(page->chart, "titles", p, title);
+    stp_chart_set(page->chart, "rows[%zu] = %zu\ncolumns[%zu] = %zu", p + 1,
+                  row, p + 1, column);
+}
+
+void stp_train_page_key(struct stp_train_page *page, const char *label, int hue,
+                        int point)
+{
+    const size_t k = page->n_keys++;
+
+    stp_chart_text_at(page->chart, "keys", k, label);
+    stp_chart_set(page->chart, "key_hues[%zu] = %d\nkey_points[%zu] = %d",
+                  k + 1, hue, k + 1, point);
+}
+
+void stp_train_page_end(struct stp_train_page *page, size_t n_rows,
+                        size_t n_columns, const char *y_title,
+                        const char *x_title)
+{
+    stp_chart_set(page->chart,
+                  "n_panels = %zu\nn_keys = %zu\nn_rows = %zu\nn_columns = %zu",
+                  page->n_panels, page->n_keys, n_rows, n_columns);
+    stp_chart_text(page->chart, "y_title", y_title);
+    stp_chart_text(page->chart, "x_title", x_title);
 }

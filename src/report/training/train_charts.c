@@ -1,11 +1,11 @@
-/* train_charts.c - which charts of training there are, and drawing them */
+/* train_charts.c - the charts of training, and drawing them */
 #include "report/training/train_charts.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/training/train_chart_parts.h"
+#include "report/training/train_chart_kinds.h"
 
 static const struct {
     const char *name;
@@ -13,7 +13,7 @@ static const struct {
     const char *without; /* why there is none */
     struct stp_train_bars bars;
     bool (*has)(const struct stp_train_view *view); /* NULL: bars */
-    void (*write)(const struct stp_train_drawing *drawing, FILE *fp);
+    enum stp_status (*make)(struct stp_train_page *page, struct stp_error *err);
     bool each_size;
     bool largest;
     bool all_models;
@@ -27,14 +27,14 @@ static const struct {
                   .group = STP_DIM_GPUS,
                   .series = STP_DIM_PRECISION,
                   .least = 2,
-                  .above = "; above: speed-up over the first bar; ends: 95% "
+                  .notes = "; above: speed-up over the first bar; ends: 95% "
                            "intervals over epochs"}},
     [STP_TRAIN_SCALING] = {.name = "train_scaling",
                            .heading = "Training: scaling",
                            .without = "no run on one GPU beside one on several "
                                       "of the same model and precision",
                            .has = stp_train_has_scaling,
-                           .write = stp_train_write_scaling},
+                           .make = stp_train_make_scaling},
     [STP_TRAIN_ACCUMULATION] =
         {.name = "train_accumulation",
          .heading = "Training: epoch time by micro-batches of a step (GA)",
@@ -45,7 +45,7 @@ static const struct {
                   .group = STP_DIM_GPUS,
                   .series = STP_DIM_GA,
                   .least = 2,
-                  .above = "; above: speed-up over the first bar; ends: 95% "
+                  .notes = "; above: speed-up over the first bar; ends: 95% "
                            "intervals over epochs"}},
     [STP_TRAIN_OVERHEAD] =
         {.name = "train_overhead",
@@ -58,14 +58,14 @@ static const struct {
                   .least = 1,
                   .several = true,
                   .stacked = true,
-                  .above = "; hidden: computing meanwhile; exposed: only "
+                  .notes = "; hidden: computing meanwhile; exposed: only "
                            "waiting, with its share above"},
          .each_size = true},
     [STP_TRAIN_LOSS] = {.name = "train_loss",
                         .heading = "Training: loss",
                         .without = "no run of two epochs or more with losses",
                         .has = stp_train_has_loss,
-                        .write = stp_train_write_loss,
+                        .make = stp_train_make_loss,
                         .largest = true},
     [STP_TRAIN_BY_MODE] =
         {.name = "train_modes",
@@ -77,7 +77,7 @@ static const struct {
                   .series = STP_DIM_MODE,
                   .least = 2,
                   .several = true,
-                  .above = "; above: speed-up over the first bar; ends: 95% "
+                  .notes = "; above: speed-up over the first bar; ends: 95% "
                            "intervals over epochs"}},
     [STP_TRAIN_THROUGHPUT] =
         {.name = "train_throughput",
@@ -89,7 +89,7 @@ static const struct {
                   .series = STP_DIM_MODE,
                   .least = 1,
                   .throughput = true,
-                  .above = "; ends: 95% intervals over epochs"}},
+                  .notes = "; ends: 95% intervals over epochs"}},
     [STP_TRAIN_HARDWARE] =
         {.name = "train_hardware",
          .heading = "Training: epoch time by hardware",
@@ -100,24 +100,25 @@ static const struct {
                   .group = STP_DIM_GPUS,
                   .series = STP_DIM_MODEL,
                   .least = 2,
-                  .above = "; above: speed-up over the first bar; ends: 95% "
+                  .notes = "; above: speed-up over the first bar; ends: 95% "
                            "intervals over epochs"},
          .all_models = true},
 };
 
 /* ---- which there are ---- */
 
-static bool has(enum stp_train_chart_kind kind,
-                const struct stp_train_view *view)
+static bool train_chart_has(enum stp_train_chart_kind kind,
+                            const struct stp_train_view *view)
 {
     return kinds[kind].has != NULL
                ? kinds[kind].has(view)
                : stp_train_has_bars(view, &kinds[kind].bars);
 }
 
-static enum stp_status add(struct stp_train_charts *charts,
-                           const struct stp_train_runs *runs,
-                           struct stp_train_chart chart, struct stp_error *err)
+static enum stp_status train_chart_add(struct stp_train_charts *charts,
+                                       const struct stp_train_runs *runs,
+                                       struct stp_train_chart chart,
+                                       struct stp_error *err)
 {
     const struct stp_train_view view =
         stp_train_view_of(runs, chart.gpu, chart.size);
@@ -126,45 +127,46 @@ static enum stp_status add(struct stp_train_charts *charts,
 
     if (all == NULL)
         return stp_nomem(err);
-    if (!has(chart.kind, &view))
+    if (!train_chart_has(chart.kind, &view))
         chart.why = kinds[chart.kind].without;
     all[charts->n++] = chart;
     charts->all = all;
     return STP_OK;
 }
 
-/* One of each size, or of all sizes. */
-static enum stp_status add_kind(struct stp_train_charts *charts,
-                                const struct stp_train_runs *runs,
-                                struct stp_train_chart chart,
-                                struct stp_error *err)
+/* A chart per size, or one of all sizes. */
+static enum stp_status train_chart_add_kind(struct stp_train_charts *charts,
+                                            const struct stp_train_runs *runs,
+                                            struct stp_train_chart chart,
+                                            struct stp_error *err)
 {
     const struct stp_train_view view = stp_train_view_of(runs, chart.gpu, NULL);
     const struct stp_train_levels sizes =
         stp_train_levels_of(&view, STP_DIM_SIZE);
     enum stp_status status = STP_OK;
 
-    if (!has(chart.kind, &view))
-        return add(charts, runs, chart, err);
+    if (!train_chart_has(chart.kind, &view))
+        return train_chart_add(charts, runs, chart, err);
     if (kinds[chart.kind].largest) {
         for (size_t i = 0; i < sizes.n; i++) { /* that has some */
             const struct stp_train_view one =
                 stp_train_view_of(runs, chart.gpu, sizes.like[i]->size);
 
-            if (has(chart.kind, &one))
+            if (train_chart_has(chart.kind, &one))
                 chart.size = sizes.like[i]->size;
         }
     }
     if (!kinds[chart.kind].each_size)
-        return add(charts, runs, chart, err);
+        return train_chart_add(charts, runs, chart, err);
     for (size_t i = 0; i < sizes.n && status == STP_OK; i++) {
         chart.size = sizes.like[i]->size;
-        status = add(charts, runs, chart, err);
+        status = train_chart_add(charts, runs, chart, err);
     }
     return status;
 }
 
-static bool is_new_model(const struct stp_train_runs *runs, size_t i)
+static bool train_chart_is_new_model(const struct stp_train_runs *runs,
+                                     size_t i)
 {
     for (size_t k = 0; k < i; k++)
         if (strcmp(runs->runs[k].gpu, runs->runs[i].gpu) == 0)
@@ -172,7 +174,8 @@ static bool is_new_model(const struct stp_train_runs *runs, size_t i)
     return true;
 }
 
-static size_t count_aside(const struct stp_train_runs *runs, const char *gpu)
+static size_t train_chart_count_aside(const struct stp_train_runs *runs,
+                                      const char *gpu)
 {
     const struct stp_train_view view = stp_train_view_of(runs, gpu, NULL);
     size_t n = 0;
@@ -183,21 +186,22 @@ static size_t count_aside(const struct stp_train_runs *runs, const char *gpu)
     return n;
 }
 
-/* All but those of all models. */
-static enum stp_status add_model(struct stp_train_charts *charts,
-                                 const struct stp_train_runs *runs,
-                                 const char *gpu, bool several,
-                                 struct stp_error *err)
+/* Adds the charts of one model of GPU. */
+static enum stp_status train_chart_add_model(struct stp_train_charts *charts,
+                                             const struct stp_train_runs *runs,
+                                             const char *gpu, bool several,
+                                             struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
-    charts->n_runs_aside += count_aside(runs, gpu);
+    charts->n_runs_aside += train_chart_count_aside(runs, gpu);
     for (int k = 0; k < STP_N_TRAIN_CHARTS && status == STP_OK; k++)
         if (!kinds[k].all_models)
-            status = add_kind(charts, runs,
-                              (struct stp_train_chart){
-                                  .kind = k, .gpu = gpu, .several = several},
-                              err);
+            status = train_chart_add_kind(
+                charts, runs,
+                (struct stp_train_chart){
+                    .kind = k, .gpu = gpu, .several = several},
+                err);
     return status;
 }
 
@@ -210,13 +214,15 @@ enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
     bool several = false;
 
     for (size_t i = 1; i < runs->n; i++)
-        several |= is_new_model(runs, i);
+        several |= train_chart_is_new_model(runs, i);
     for (size_t i = 0; i < runs->n && status == STP_OK; i++)
-        if (is_new_model(runs, i))
-            status = add_model(&charts, runs, runs->runs[i].gpu, several, err);
+        if (train_chart_is_new_model(runs, i))
+            status = train_chart_add_model(&charts, runs, runs->runs[i].gpu,
+                                           several, err);
     if (status == STP_OK && runs->n > 0)
-        status = add(&charts, runs,
-                     (struct stp_train_chart){.kind = STP_TRAIN_HARDWARE}, err);
+        status = train_chart_add(
+            &charts, runs, (struct stp_train_chart){.kind = STP_TRAIN_HARDWARE},
+            err);
     if (status == STP_OK)
         *charts_ret = charts;
     else
@@ -232,8 +238,8 @@ void stp_train_charts_free(struct stp_train_charts *charts)
 
 /* ---- names ---- */
 
-/* Letters and digits, others as one underscore. */
-static size_t add_tag(char *name, size_t len, const char *word)
+/* Adds letters and digits, with an underscore for all between them. */
+static size_t train_chart_add_tag(char *name, size_t len, const char *word)
 {
     bool gap = true;
 
@@ -257,9 +263,9 @@ void stp_train_chart_name(const struct stp_train_chart *chart,
                                   kinds[chart->kind].name);
 
     if (chart->size != NULL && kinds[chart->kind].each_size)
-        len = add_tag(name, len, chart->size);
+        len = train_chart_add_tag(name, len, chart->size);
     if (chart->gpu != NULL && chart->several)
-        add_tag(name, len, chart->gpu);
+        train_chart_add_tag(name, len, chart->gpu);
 }
 
 bool stp_train_chart_path(const char *folder, const char *name,
@@ -289,30 +295,30 @@ bool stp_train_results_begin(const char *path)
 
 /* ---- drawing ---- */
 
-void stp_train_chart_write(const struct stp_train_runs *runs,
-                           const struct stp_train_chart *chart,
-                           const char *title, enum stp_plot_format format,
-                           FILE *fp)
+enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
+                                     const struct stp_train_chart *chart,
+                                     const char *title,
+                                     struct stp_chart *chart_ret,
+                                     struct stp_error *err)
 {
-    char what[STP_TRAIN_LABEL];
+    char heading[STP_TRAIN_LABEL];
     char size[STP_TRAIN_LABEL] = "";
-    const struct stp_train_drawing drawing = {
+    struct stp_train_page page = {
         .view = stp_train_view_of(runs, chart->gpu, chart->size),
         .title = title,
-        .what = what,
-        .format = format,
+        .heading = heading,
+        .chart = chart_ret,
     };
 
     if (chart->size != NULL)
         stp_train_level_label(
-            STP_DIM_SIZE,
-            stp_train_levels_of(&drawing.view, STP_DIM_SIZE).like[0], size);
-    snprintf(what, sizeof(what), "%s%s%.50s", kinds[chart->kind].heading,
+            STP_DIM_SIZE, stp_train_levels_of(&page.view, STP_DIM_SIZE).like[0],
+            size);
+    snprintf(heading, sizeof(heading), "%s%s%.50s", kinds[chart->kind].heading,
              size[0] ? ", " : "", size);
-    if (kinds[chart->kind].write != NULL)
-        kinds[chart->kind].write(&drawing, fp);
-    else
-        stp_train_write_bars(&drawing, &kinds[chart->kind].bars, fp);
+    return kinds[chart->kind].make != NULL
+               ? kinds[chart->kind].make(&page, err)
+               : stp_train_make_bars(&page, &kinds[chart->kind].bars, err);
 }
 
 enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
@@ -322,13 +328,13 @@ enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
                                      const char *gnuplot, const char *path,
                                      struct stp_error *err)
 {
-    FILE *script = NULL;
-    enum stp_status status = stp_gnuplot_script(&script, err);
+    struct stp_chart made;
+    enum stp_status status =
+        stp_train_chart_make(runs, chart, title, &made, err);
 
     if (status != STP_OK)
         return status;
-    stp_train_chart_write(runs, chart, title, format, script);
-    status = stp_gnuplot_run(gnuplot, script, path, err);
-    fclose(script);
+    status = stp_chart_save(&made, format, gnuplot, path, err);
+    stp_chart_free(&made);
     return status;
 }

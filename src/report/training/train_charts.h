@@ -4,27 +4,27 @@
  *   train_precision      epoch time by precision, with speed-ups
  *   train_scaling        speed-up over one GPU, beside the ideal
  *   train_accumulation   epoch time by micro-batches of a step
- *   train_overhead_SIZE  an epoch's time: computing alone, communication that
- *                        computing hides, communication it waits for
+ *   train_overhead_SIZE  an epoch's time: compute alone, communication
+ *                        overlapped with compute, exposed communication
  *   train_loss           loss over epochs, of the largest model
  *   train_modes          epoch time by mode, with speed-ups
  *   train_throughput     samples a second
  *   train_hardware       epoch time by model of GPU
  *
- * Runs of several models of GPU have a chart each, with "_GPU" behind its name,
- * but for train_hardware, which has them all.
+ * With several models of GPU there is a chart per model, its name followed by
+ * "_GPU"; train_hardware has all models.
  *
- * Compared is what can be: runs under one tuner (NCCL alone if there are such),
- * of the batch, gradients, buckets, learning rate and seed that most of them
- * have.  A bar is the mean over the epochs of all runs alike, with Student's 95
- * percent interval of it; bars begin at 0.
+ * Only runs that are alike are compared: under one tuner (NCCL alone if there
+ * are such runs), with the batch, gradients, buckets, learning rate and seed
+ * that most runs have.  A bar is the mean over the epochs of all runs alike,
+ * with Student's 95 percent interval of the mean; bars begin at 0.
  */
 #ifndef STP_TRAIN_CHARTS_H
 #define STP_TRAIN_CHARTS_H
 
 #include <stdio.h>
 
-#include "report/charts/gnuplot.h"
+#include "report/charts/chart.h"
 #include "report/training/train_results.h"
 
 enum stp_train_chart_kind {
@@ -39,19 +39,19 @@ enum stp_train_chart_kind {
     STP_N_TRAIN_CHARTS,
 };
 
-/* A chart of some runs; its words are theirs. */
+/* A chart of some runs, which own its words. */
 struct stp_train_chart {
     enum stp_train_chart_kind kind;
     const char *gpu;  /* NULL: of all models */
     const char *size; /* NULL: of all, or of the largest */
-    bool several;     /* models of GPU there are */
-    const char *why;  /* it is left out; NULL: it is not.  Static storage */
+    bool several;     /* whether there are several models of GPU */
+    const char *why;  /* it is left out; NULL: it is drawn.  Static storage */
 };
 
 struct stp_train_charts {
     struct stp_train_chart *all;
     size_t n;
-    size_t n_runs_aside; /* that are in no chart, since they are not alike */
+    size_t n_runs_aside; /* in no chart, since they are not alike */
 };
 
 /* Which charts there are of the runs, and which are left out; to be freed with
@@ -75,14 +75,15 @@ enum { STP_TRAIN_CHART_PATH = 4096 };
 bool stp_train_chart_path(const char *folder, const char *name,
                           const char *ending, char path[STP_TRAIN_CHART_PATH]);
 
-/* Writes gnuplot's script of a chart that is not left out; 'title' goes before
- * its own unless it is NULL. */
-void stp_train_chart_write(const struct stp_train_runs *runs,
-                           const struct stp_train_chart *chart,
-                           const char *title, enum stp_plot_format format,
-                           FILE *fp);
+/* Makes a chart that is not left out, to be freed with stp_chart_free();
+ * 'title' (NULL: nothing) begins its title.  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
+                                     const struct stp_train_chart *chart,
+                                     const char *title,
+                                     struct stp_chart *chart_ret,
+                                     struct stp_error *err);
 
-/* Draws it into the file 'path'; see stp_gnuplot_run(). */
+/* Draws it into the file 'path'; see stp_chart_save(). */
 enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
                                      const struct stp_train_chart *chart,
                                      const char *title,
@@ -90,7 +91,7 @@ enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
                                      const char *gnuplot, const char *path,
                                      struct stp_error *err);
 
-/* What was drawn where. */
+/* Charts that were drawn, and their files. */
 struct stp_train_drawn {
     const struct stp_train_charts *charts;
     const char *folder; /* NULL: the working directory */
@@ -103,7 +104,7 @@ enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
                                             const struct stp_train_drawn *drawn,
                                             FILE *fp, struct stp_error *err);
 
-/* Whether the file at 'path' begins as one of results does. */
+/* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);
 
 #endif /* STP_TRAIN_CHARTS_H */

@@ -1,10 +1,11 @@
-/* train_charts_json.c - what was drawn of training, and of what, as JSON */
+/* train_charts_json.c - charts of training and their runs, as JSON */
 #include "report/json.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_keys.h"
 
-static void add_files(cJSON *row, const struct stp_train_drawn *drawn,
-                      const char *name)
+static void train_charts_add_files(cJSON *row,
+                                   const struct stp_train_drawn *drawn,
+                                   const char *name)
 {
     cJSON *files = cJSON_AddArrayToObject(row, "files");
 
@@ -19,8 +20,9 @@ static void add_files(cJSON *row, const struct stp_train_drawn *drawn,
     }
 }
 
-static void add_charts(cJSON *root, const struct stp_train_drawn *drawn,
-                       bool left_out)
+static void train_charts_add_charts(cJSON *root,
+                                    const struct stp_train_drawn *drawn,
+                                    bool left_out)
 {
     cJSON *list =
         cJSON_AddArrayToObject(root, left_out ? "left_out" : "charts");
@@ -40,7 +42,7 @@ static void add_charts(cJSON *root, const struct stp_train_drawn *drawn,
         if (left_out)
             cJSON_AddStringToObject(row, "why", c->why);
         else
-            add_files(row, drawn, name);
+            train_charts_add_files(row, drawn, name);
     }
 }
 
@@ -51,8 +53,8 @@ enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
     cJSON *root = cJSON_CreateObject();
     cJSON *list;
 
-    add_charts(root, drawn, false);
-    add_charts(root, drawn, true);
+    train_charts_add_charts(root, drawn, false);
+    train_charts_add_charts(root, drawn, true);
     stp_json_number(root, "runs_in_no_chart",
                     (double)drawn->charts->n_runs_aside);
     list = cJSON_AddArrayToObject(root, "summary");

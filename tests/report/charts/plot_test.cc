@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,10 +11,16 @@ extern "C" {
 #include "report/charts/plot.h"
 }
 
+#include "support/charts.h"
+
 namespace
 {
 
 using namespace plots;
+using charts::Array;
+using charts::Blocks;
+using charts::Setting;
+using charts::Settings;
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -27,23 +32,17 @@ constexpr uint64_t kMib = 1 << 20;
 std::string Script(const stp_curves &curves, const stp_plot &plot,
                    stp_plot_format format = STP_PLOT_PNG)
 {
-    return Written([&](FILE *fp) {
-        return stp_plot_write(&curves, &plot, format, fp, nullptr);
-    });
+    return charts::Script(
+        [&](stp_chart *chart) {
+            return stp_plot_make(&curves, &plot, chart, nullptr);
+        },
+        format);
 }
 
 // The titles that the legend has, in order.
 std::vector<std::string> Legend(const std::string &script)
 {
-    std::vector<std::string> titles;
-    size_t plot = script.find("\nplot ");
-    for (size_t at = script.find(" title '", plot); at != std::string::npos;
-         at = script.find(" title '", at + 1)) {
-        size_t begin = at + strlen(" title '");
-        titles.push_back(
-            script.substr(begin, script.find('\'', begin) - begin));
-    }
-    return titles;
+    return Array(script, "titles");
 }
 
 // ---- curves ----
@@ -99,55 +98,50 @@ std::string Small()
            Row("allreduce", 4 * kMib, 0, "ring,ll", 4, 400);
 }
 
-constexpr char kPng[] =
-    "set encoding utf8\n"
-    "if (strstrt(GPVAL_TERMINALS, 'pngcairo') == 0) {\n"
-    "set terminal png noenhanced size 1200,720\n"
-    "} else {\n"
-    "set terminal pngcairo noenhanced size 1200,720 font 'Sans,13' background "
-    "'#ffffff'\n"
-    "}\n";
-
-constexpr char kFrame[] =
-    " at screen 0.01,0.025 left font ',9' textcolor rgb '#666666'\n"
-    "set bmargin 5.5\n"
-    "set border 3 linecolor rgb '#666666'\n"
-    "set tics nomirror out textcolor rgb '#000000'\n"
-    "set grid xtics ytics linetype 1 linewidth 1 linecolor rgb '#dddddd'\n"
-    "set key outside right top vertical Left reverse samplen 4 spacing 1.2\n";
-
 TEST(Script, OfBandwidthIsExact)
 {
     Curves c({Small()});
+    const std::string s =
+        Script(c.all, {STP_PLOT_BUSBW, ncclFuncAllReduce, "Mine's", 8});
 
-    EXPECT_EQ(
-        std::string(kPng) +
-            "set title 'Mine''s: All-reduce bus bandwidth, 4 ranks of NVIDIA "
-            "A100, f32 sum' font ',15'\n"
-            "set label 1 'it''s_m, NVIDIA A100, NCCL 2.28.9, measured'" +
-            kFrame +
-            "set ylabel 'Bus bandwidth (GB/s)'\n"
-            "set xlabel 'Size (bytes)'\n"
-            "set logscale x 2\n"
-            "set xrange [838861:5.24288e+06]\n"
-            "set xtics ('1M' 1.04858e+06, '2M' 2.09715e+06, '4M' "
-            "4.1943e+06)\n"
-            "set yrange [0:33.3447]\n"
-            "$d0 << EOD\n"
-            "1048576 15.7286\n"
-            "4194304 31.4573\n"
-            "EOD\n"
-            "$d1 << EOD\n"
-            "1048576 31.4573\n"
-            "4194304 15.7286\n"
-            "EOD\n"
-            "plot $d0 using 1:2 with linespoints linecolor rgb '#000000' "
-            "linewidth 3 dashtype 1 pointtype 7 pointsize 0.9 title 'auto', "
-            "\\\n"
-            "     $d1 using 1:2 with linespoints linecolor rgb '#d55e00' "
-            "linewidth 1.5 dashtype 1 pointtype 5 pointsize 0.9 title "
-            "'ring/ll'\n",
-        Script(c.all, {STP_PLOT_BUSBW, ncclFuncAllReduce, "Mine's", 8}));
+    EXPECT_THAT(s, StartsWith("format = 'png'\n"
+                              "$data << EOD\n"
+                              "#curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\t"
+                              "p95_us\tp99_us\n"
+                              "auto\t1048576\t15.7286\t100\t0.1\t125\t150\n"
+                              "auto\t4194304\t31.4573\t200\t0.2\t250\t300\n"
+                              "\n\n"
+                              "ring/ll\t1048576\t31.4573\t50\t0.05\t62.5\t75\n"
+                              "ring/ll\t4194304\t15.7286\t400\t0.4\t500\t600\n"
+                              "EOD\n"
+                              "data = '$data'\n"));
+    EXPECT_EQ("title = 'Mine''s: All-reduce bus bandwidth, 4 ranks of NVIDIA "
+              "A100, f32 sum'\n"
+              "source = 'it''s_m, NVIDIA A100, NCCL 2.28.9, measured'\n"
+              "y_column = 3\n"
+              "always_log = 0\n"
+              "array bands[2]\n"
+              "bands[1] = 1\n"
+              "n_bands = 0\n"
+              "ylabel = 'Bus bandwidth (GB/s)'\n"
+              "n = 2\n"
+              "array titles[2]\n"
+              "array hues[2]\n"
+              "array widths[2]\n"
+              "array dashes[2]\n"
+              "array shapes[2]\n"
+              "titles[1] = 'auto'\n"
+              "hues[1] = 0\n"
+              "widths[1] = 3\n"
+              "dashes[1] = 0\n"
+              "shapes[1] = 0\n"
+              "titles[2] = 'ring/ll'\n"
+              "hues[2] = 1\n"
+              "widths[2] = 1.5\n"
+              "dashes[2] = 0\n"
+              "shapes[2] = 1\n",
+              Settings(s));
+    EXPECT_THAT(s, HasSubstr("\n# lines.gp - "));
 }
 
 TEST(Script, OfLatencyShadesAutoToItsPercentiles)
@@ -157,17 +151,12 @@ TEST(Script, OfLatencyShadesAutoToItsPercentiles)
     std::string s =
         Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 8});
 
-    EXPECT_THAT(s,
-                HasSubstr("\nset ylabel 'Median time (us); shaded to p95 and "
-                          "p99 of auto'\n"));
-    EXPECT_THAT(s, HasSubstr("set logscale y 10\nset yrange [38.4615:520]\n"
-                             "set mytics 10\nset ytics ('10' 10, '20' 20, "
-                             "'50' 50, '100' 100, '200' 200, '500' 500, "
-                             "'1,000' 1000, '2,000' 2000, '5,000' 5000)\n"));
-    EXPECT_THAT(s, HasSubstr("$d0 << EOD\n1048576 100 125 150\n"
-                             "4194304 200 250 300\nEOD\n"));
-    EXPECT_THAT(s, HasSubstr("plot $d0 using 1:2:3 with filledcurves"));
-    EXPECT_THAT(s, Not(HasSubstr("$d1 using 1:2:3"))) << "of AUTO alone";
+    EXPECT_EQ("'Median time (us); shaded to p95 and p99 of auto'",
+              Setting(s, "ylabel"));
+    EXPECT_EQ("1", Setting(s, "always_log"));
+    EXPECT_EQ("4", Setting(s, "y_column"));
+    EXPECT_EQ("1", Setting(s, "n_bands"));
+    EXPECT_THAT(Array(s, "bands"), ElementsAre("1")) << "of AUTO alone";
     EXPECT_THAT(Legend(s), ElementsAre("auto", "ring/ll"));
 }
 
@@ -179,21 +168,8 @@ TEST(Script, WithoutPercentilesShadesNothing)
     std::string s =
         Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 8});
 
-    EXPECT_THAT(s, HasSubstr("\nset ylabel 'Time (us)'\n"));
-    EXPECT_THAT(s, Not(HasSubstr("filledcurves")));
-}
-
-TEST(Script, SizesAreNamedInPowersOfTwo)
-{
-    Curves c({Head("m", "", "", "gloo") + Auto(8, 2, 1) +
-              Auto(uint64_t{1} << 30, 2, 1)});
-
-    EXPECT_THAT(
-        Script(c.all, {STP_PLOT_BUSBW, ncclFuncAllReduce, nullptr, 8}),
-        HasSubstr("set xtics ('8' 8, '16' 16, '64' 64, '256' 256, '1K' 1024, "
-                  "'4K' 4096, '16K' 16384, '64K' 65536, '256K' 262144, '1M' "
-                  "1.04858e+06, '4M' 4.1943e+06, '16M' 1.67772e+07, '64M' "
-                  "6.71089e+07, '256M' 2.68435e+08, '1G' 1.07374e+09)\n"));
+    EXPECT_EQ("'Time (us)'", Setting(s, "ylabel"));
+    EXPECT_EQ("0", Setting(s, "n_bands"));
 }
 
 TEST(Script, NothingInATitleEndsItsQuotes)
@@ -202,7 +178,17 @@ TEST(Script, NothingInATitleEndsItsQuotes)
 
     EXPECT_THAT(Script(c.all, {STP_PLOT_BUSBW, ncclFuncAllReduce,
                                "a\n'b' \"c\" `date` \\", 8}),
-                HasSubstr("\nset title 'a ''b'' \"c\" `date` \\: All-reduce "));
+                HasSubstr("\ntitle = 'a ''b'' \"c\" `date` \\: All-reduce "));
+}
+
+TEST(Script, NothingInALabelIsACommentOrAFieldOfItsOwn)
+{
+    const std::string backend = "# a\t\"b\" #c";
+    Curves c({Head("m", "", "", backend) + Auto(8, 2, 1) + Auto(8, 4, 1)});
+
+    EXPECT_THAT(Blocks(Script(c.all, {STP_PLOT_STUDY_TIME, 0, nullptr, 8})),
+                ElementsAre(HasSubstr("  a  b   c, 2 processes 8 "),
+                            HasSubstr("  a  b   c, 4 processes 8 ")));
 }
 
 TEST(Script, HasAutoAndTheArmsThatAreFastestAtMostSizes)
@@ -285,43 +271,28 @@ TEST(Study, BarsAreExact)
 {
     Curves c(TwoBackends());
 
-    EXPECT_EQ(
-        std::string(
-            "set encoding utf8\n"
-            "set terminal svg noenhanced size 1200,720 font 'Sans,13' "
-            "background '#ffffff'\n"
-            "set title 'All-reduce time of 100 to 104.9 MB, f32 sum' font "
-            "',15'\n"
-            "set label 1 'pc, gloo, measured; h, NVIDIA H200, NCCL 2.28.9, "
-            "measured'") +
-            kFrame +
-            "set ylabel 'Time (ms)'\n"
-            "set grid noxtics\n"
-            "set xtics scale 0 ('2 processes' 0, '4 processes' 1)\n"
-            "set xrange [-0.6:1.6]\n"
-            "set logscale y 10\n"
-            "set yrange [0.166667:240]\n"
-            "set mytics 10\n"
-            "set ytics ('0.1' 0.1, '1' 1, '10' 10, '100' 100, '1,000' 1000)\n"
-            "set boxwidth 0.37 absolute\n"
-            "set style fill solid 0.9 noborder\n"
-            "$d0 << EOD\n"
-            "-0.2 80 \"80.0 ms\"\n"
-            "0.8 120 \"120 ms\"\n"
-            "EOD\n"
-            "$d1 << EOD\n"
-            "0.2 0.5 \"0.500 ms\"\n"
-            "1.2 0.75 \"0.750 ms\"\n"
-            "EOD\n"
-            "plot $d0 using 1:2 with boxes linecolor rgb '#d55e00' title "
-            "'gloo', \\\n"
-            "     $d0 using 1:2:3 with labels offset 0,0.6 font ',11' notitle, "
-            "\\\n"
-            "     $d1 using 1:2 with boxes linecolor rgb '#0072b2' title "
-            "'nccl', \\\n"
-            "     $d1 using 1:2:3 with labels offset 0,0.6 font ',11' "
-            "notitle\n",
-        Script(c.all, {STP_PLOT_STUDY_BARS, 0, nullptr, 8}, STP_PLOT_SVG));
+    const std::string s =
+        Script(c.all, {STP_PLOT_STUDY_BARS, 0, nullptr, 8}, STP_PLOT_SVG);
+
+    EXPECT_THAT(s, StartsWith("format = 'svg'\n$data << EOD\n"
+                              "#backend\tprocesses\tbytes\tms\n"));
+    EXPECT_THAT(Blocks(s), ElementsAre("gloo 2 100000000 80\n"
+                                       "gloo 4 100000000 120\n",
+                                       "nccl 2 104857600 0.5\n"
+                                       "nccl 4 104857600 0.75\n"));
+    EXPECT_EQ("array titles[4]\n"
+              "titles[1] = 'gloo'\n"
+              "titles[2] = 'nccl'\n"
+              "title = 'All-reduce time of 100 to 104.9 MB, f32 sum'\n"
+              "source = 'pc, gloo, measured; h, NVIDIA H200, NCCL 2.28.9, "
+              "measured'\n"
+              "n = 2\n"
+              "array groups[4]\n"
+              "groups[1] = 2\n"
+              "groups[2] = 4\n"
+              "n_groups = 2\n",
+              Settings(s));
+    EXPECT_THAT(s, HasSubstr("\n# bars.gp - "));
 }
 
 TEST(Study, LinesHaveAColourABackendAndADashANumberOfProcesses)
@@ -333,15 +304,9 @@ TEST(Study, LinesHaveAColourABackendAndADashANumberOfProcesses)
     EXPECT_THAT(Legend(s),
                 ElementsAre("gloo, 2 processes", "gloo, 4 processes",
                             "nccl, 2 processes", "nccl, 4 processes"));
-    for (const char *line :
-         {"$d0 using 1:2 with linespoints linecolor rgb '#d55e00' linewidth 3 "
-          "dashtype 1 pointtype 7",
-          "$d1 using 1:2 with linespoints linecolor rgb '#d55e00' linewidth 3 "
-          "dashtype (8,3) pointtype 5",
-          "$d3 using 1:2 with linespoints linecolor rgb '#0072b2' linewidth 3 "
-          "dashtype (8,3) pointtype 5"})
-        EXPECT_THAT(s, HasSubstr(line));
-    EXPECT_THAT(s, HasSubstr("set logscale y 10\n")) << "gloo would be a line";
+    EXPECT_THAT(Array(s, "hues"), ElementsAre("1", "1", "2", "2"));
+    EXPECT_THAT(Array(s, "dashes"), ElementsAre("0", "1", "0", "1"));
+    EXPECT_THAT(Array(s, "shapes"), ElementsAre("0", "1", "0", "1"));
 }
 
 TEST(Study, HasNoBarsWithoutASizeNear100Mb)
@@ -409,10 +374,10 @@ class Draw : public testing::Test
                              (dir_ / "plot").c_str(), &err_);
     }
 
-    std::string Plot() const
+    std::string Plot(const char *name = "plot") const
     {
         std::stringstream s;
-        s << std::ifstream(dir_ / "plot").rdbuf();
+        s << std::ifstream(dir_ / name).rdbuf();
         return s.str();
     }
 
@@ -422,7 +387,7 @@ class Draw : public testing::Test
 
 TEST_F(Draw, GivesPicturesOfBothFormats)
 {
-    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
+    if (!charts::HasGnuplot())
         GTEST_SKIP() << "no gnuplot here";
 
     ASSERT_EQ(STP_OK, Save(nullptr)) << err_.text;
@@ -438,7 +403,98 @@ TEST_F(Draw, GnuplotReadsTheScriptAndItsOutputIsTheFile)
     ASSERT_EQ(STP_OK, Save(Program("echo $1 $2; head -n 1").c_str()))
         << err_.text;
 
-    EXPECT_EQ("-d -\nset encoding utf8\n", Plot());
+    EXPECT_EQ("-d -\nformat = 'png'\n", Plot());
+}
+
+// The texts of a picture in SVG, in order.
+std::vector<std::string> Words(const std::string &svg)
+{
+    std::vector<std::string> words;
+    const std::string begin = "<text>";
+    for (size_t at = svg.find(begin); at != std::string::npos;
+         at = svg.find(begin, at + 1)) {
+        size_t first = at + begin.size();
+        words.push_back(svg.substr(first, svg.find('<', first) - first));
+    }
+    return words;
+}
+
+TEST_F(Draw, NamesSizesInPowersOfTwoAndTimesWithCommas)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+    Curves c({Head("m", "", "", "gloo") + Auto(8, 2, 4) +
+              Auto(uint64_t{1} << 30, 2, 1e6)});
+    const stp_plot plot{STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 8};
+
+    ASSERT_EQ(STP_OK, stp_plot_save(&c.all, &plot, STP_PLOT_SVG, nullptr,
+                                    (dir_ / "plot").c_str(), &err_))
+        << err_.text;
+
+    EXPECT_THAT(
+        Words(Plot()),
+        testing::IsSupersetOf(
+            {"8",   "16",   "64",  "256",   "1K",     "4K",      "16K",
+             "64K", "256K", "1M",  "4M",    "16M",    "64M",     "256M",
+             "1G",  "10",   "100", "1,000", "10,000", "100,000", "1,000,000"}));
+}
+
+// The ranges that gnuplot computes, of a plot of these files.
+TEST_F(Draw, AxesCoverAllCurvesAndAreLogarithmicWhereOneWouldBeHidden)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+    const std::string one = Head("m", "", "", "gloo") + Auto(64, 2, 1e9);
+    const struct {
+        std::vector<std::string> texts;
+        stp_plot_kind kind;
+        const char *ranges;
+    } cases[] = {
+        {{Small()}, STP_PLOT_BUSBW, " 838861 5.24288e+06 0 33.3447 0\n"},
+        {{Small()}, STP_PLOT_LATENCY, " 838861 5.24288e+06 38.4615 520 1\n"},
+        {TwoBackends(), STP_PLOT_STUDY_BANDWIDTH,
+         " 800000 1.31072e+08 0.769231 327.155 1\n"},
+        {TwoBackends(), STP_PLOT_STUDY_BARS, " -0.6 1.6 0.166667 240 1\n"},
+        {{one}, STP_PLOT_BUSBW, " 51.2 80 0 6.784e-11 0\n"},
+    };
+    for (const auto &c : cases) {
+        Curves curves(c.texts);
+        EXPECT_EQ(c.ranges,
+                  charts::Printed(Script(curves.all, {c.kind, ncclFuncAllReduce,
+                                                      nullptr, 8}),
+                                  {"GPVAL_X_MIN", "GPVAL_X_MAX", "GPVAL_Y_MIN",
+                                   "GPVAL_Y_MAX", "exists('y_low')"}));
+    }
+}
+
+TEST_F(Draw, NamesTwoAndFiveOnShortLogarithmicAxes)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+
+    ASSERT_EQ(STP_OK, Save(nullptr, STP_PLOT_SVG)) << err_.text;
+
+    EXPECT_THAT(Words(Plot()), testing::IsSupersetOf({"50", "100", "200", "500",
+                                                      "1M", "2M", "4M"}));
+}
+
+TEST_F(Draw, LeavesDataAndAScriptThatDrawsThePictureAgain)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+
+    ASSERT_EQ(STP_OK, Save(nullptr, STP_PLOT_SVG)) << err_.text;
+
+    EXPECT_THAT(Plot("plot.tsv"), StartsWith("#curve\tbytes\tbusbw_gbps\t"));
+    EXPECT_THAT(
+        Plot("plot.gp"),
+        StartsWith("# Draws the picture again: gnuplot plot.gp >plot.svg\n"
+                   "format = 'svg'\ndata = 'plot.tsv'\n"));
+    EXPECT_EQ(
+        0,
+        std::system(
+            ("cd '" + dir_.string() + "' && gnuplot plot.gp >again").c_str()));
+    EXPECT_EQ(Plot(), Plot("again"));
 }
 
 TEST_F(Draw, SaysThatThereIsNoGnuplot)

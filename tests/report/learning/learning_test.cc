@@ -14,13 +14,20 @@ extern "C" {
 
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
+#include "support/charts.h"
 #include "support/written.h"
 
 namespace
 {
 
 using namespace journals;
+using charts::Array;
+using charts::Blocks;
+using charts::Setting;
+using charts::Settings;
 using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -155,8 +162,8 @@ std::string Script(const Learning &l, stp_journal_plot_kind kind,
                    const char *title = nullptr)
 {
     const stp_journal_plot plot = {&l.lines, &l.sum, title, "j.csv"};
-    return Written([&](FILE *fp) {
-        return stp_journal_plot_write(&plot, kind, STP_PLOT_SVG, fp, nullptr);
+    return charts::Script([&](stp_chart *chart) {
+        return stp_journal_plot_make(&plot, kind, chart, nullptr);
     });
 }
 
@@ -171,14 +178,20 @@ std::string Job()
 TEST(Learning, PlotsWhatItsArmTakesMoreThanTheBest)
 {
     const std::string script = Script(Learning(Job()), STP_JOURNAL_REGRET, "A");
+    std::string points;
+    for (const char *point :
+         {"0 0 0", "0 0.01 0", "0.001 0.02 0", "0.002 0.02 0", "0.003 0.09 0",
+          "0.004 0.09 1", "0.004 0.09 0"}) // 1: settled
+        points += std::string("allgather, 4M to 5M, 4 ranks ") + point + "\n";
 
-    EXPECT_THAT(script, HasSubstr("set title 'A: Time lost while learning'"));
-    EXPECT_THAT(script, HasSubstr("$d0 << EOD\n"
-                                  "0 0\n0 0.01\n0.001 0.02\n0.002 0.02\n"
-                                  "0.003 0.09\n0.004 0.09\nEOD\n"
-                                  "$s0 << EOD\n0.004 0.09\nEOD\n"));
-    EXPECT_THAT(script, AllOf(HasSubstr("title 'allgather, 4M to 5M, 4 ranks'"),
-                              HasSubstr("title 'settled'")));
+    EXPECT_EQ("title = 'A: Time lost while learning'\n"
+              "source = 'j.csv'\n"
+              "n = 1\narray titles[1]\n"
+              "titles[1] = 'allgather, 4M to 5M, 4 ranks'\n"
+              "array settled[1]\nsettled[1] = 1\n"
+              "settled[1] = 1\nn_settled = 1\n",
+              Settings(script));
+    EXPECT_THAT(Blocks(script), ElementsAre(points));
 }
 
 // Nothing settled: of arms with three times the fastest is the best, so that
@@ -189,28 +202,27 @@ TEST(Learning, TakesNoLuckyArmForTheBest)
     for (unsigned i = 1; i < 4; i++)
         text += Reward(i, kOwn, 40) + Reward(i, kRing, 50);
 
-    EXPECT_THAT(Script(Learning(text), STP_JOURNAL_REGRET),
-                AllOf(HasSubstr("0.003 -0.009\nEOD\n$s0 << EOD\nEOD\n"),
-                      Not(HasSubstr("title 'settled'"))));
+    const std::string script = Script(Learning(text), STP_JOURNAL_REGRET);
+
+    EXPECT_THAT(Blocks(script)[0], EndsWith(" 0.003 -0.009 0\n"));
+    EXPECT_THAT(Blocks(script)[0], Not(HasSubstr(" 1\n")));
+    EXPECT_EQ("0", Setting(script, "n_settled"));
 }
 
 TEST(Learning, PlotsTheShareOfEachArm)
 {
     const std::string script = Script(Learning(Job()), STP_JOURNAL_ARMS);
+    std::string windows;
+    for (const char *window : {"0 100 100 100", "1 100 100 100", "2 0 100 100",
+                               "3 0 0 100", "4 0 100 100", "5 0 100 100"})
+        windows += std::string("allgather, 4M to 5M, 4 ranks ") + window + "\n";
 
     // windows of a call: own twice, the ring, the tree, and the ring for good
-    EXPECT_THAT(script, HasSubstr("$d0 << EOD\n"
-                                  "0 100 100 100 100 100 100 100 100\n"
-                                  "1 100 100 100 100 100 100 100 100\n"
-                                  "2 0 100 100 100 100 100 100 100\n"
-                                  "3 0 0 100 100 100 100 100 100\n"
-                                  "4 0 100 100 100 100 100 100 100\n"
-                                  "5 0 100 100 100 100 100 100 100\n"));
-    EXPECT_THAT(script,
-                AllOf(HasSubstr("set label 3 'NCCL''s own' at"),
-                      HasSubstr("set label 4 'ring/ll128/24' at"),
-                      HasSubstr("set label 5 'tree/ll' at"),
-                      Not(HasSubstr("'others'")), Not(HasSubstr("$d1"))));
+    ASSERT_EQ(1u, Blocks(script).size());
+    EXPECT_THAT(Blocks(script)[0], StartsWith(windows));
+    EXPECT_THAT(Array(script, "arms"),
+                ElementsAre("NCCL''s own", "ring/ll128/24", "tree/ll"));
+    EXPECT_EQ("0", Setting(script, "others"));
 }
 
 TEST(Learning, PutsRareArmsTogether)
@@ -222,9 +234,11 @@ TEST(Learning, PutsRareArmsTogether)
 
     const std::string script = Script(Learning(text), STP_JOURNAL_ARMS);
 
-    EXPECT_THAT(script, AllOf(HasSubstr("'ring/ll/6' at"),
-                              Not(HasSubstr("'ring/ll/7' at")),
-                              HasSubstr("set label 10 'others' at")));
+    EXPECT_THAT(Array(script, "arms"),
+                ElementsAre("NCCL''s own", "ring/ll/1", "ring/ll/2",
+                            "ring/ll/3", "ring/ll/4", "ring/ll/5", "ring/ll/6",
+                            "others"));
+    EXPECT_EQ("1", Setting(script, "others"));
 }
 
 TEST(Learning, PlotsTheBusiestMessagesOnly)
@@ -237,16 +251,16 @@ TEST(Learning, PlotsTheBusiestMessagesOnly)
     Learning l(text);
 
     const std::string regret = Script(l, STP_JOURNAL_REGRET);
-    EXPECT_THAT(regret,
-                AllOf(HasSubstr("learning (the busiest 7 of 10 messages)'"),
-                      HasSubstr("'allreduce, 10K to"),
-                      HasSubstr("'allreduce, 4K to"),
-                      Not(HasSubstr("'allreduce, 3K to"))));
-    EXPECT_LT(regret.find("'allreduce, 10K"), regret.find("'allreduce, 9K"));
-    EXPECT_THAT(Script(l, STP_JOURNAL_ARMS),
-                AllOf(HasSubstr("learned (the busiest 4 of 10 messages)'"),
-                      HasSubstr("set title 'allreduce, 7K to"),
-                      Not(HasSubstr("'allreduce, 6K to"))));
+    EXPECT_EQ("'Time lost while learning (the busiest 7 of 10 messages)'",
+              Setting(regret, "title"));
+    ASSERT_EQ(7u, Array(regret, "titles").size());
+    EXPECT_THAT(Array(regret, "titles")[0], StartsWith("allreduce, 10K to"));
+    EXPECT_THAT(Array(regret, "titles")[6], StartsWith("allreduce, 4K to"));
+    const std::string arms = Script(l, STP_JOURNAL_ARMS);
+    EXPECT_EQ("'What ran while it was learned (the busiest 4 of 10 messages)'",
+              Setting(arms, "title"));
+    ASSERT_EQ(4u, Array(arms, "titles").size());
+    EXPECT_THAT(Array(arms, "titles")[3], StartsWith("allreduce, 7K to"));
 }
 
 TEST(Learning, HasNoPlotWithoutTimes)

@@ -10,6 +10,7 @@ extern "C" {
 }
 
 #include "report/training/train_made_up.h"
+#include "support/charts.h"
 
 namespace made_up
 {
@@ -48,17 +49,13 @@ class Charts
 
     std::string Script(const std::string &name, const char *title = nullptr)
     {
-        char *text = nullptr;
-        size_t size = 0;
-        FILE *fp = open_memstream(&text, &size);
         for (size_t i = 0; i < all.n; i++)
             if (Name(all.all[i]) == name)
-                stp_train_chart_write(&runs_.all, &all.all[i], title,
-                                      STP_PLOT_SVG, fp);
-        fclose(fp);
-        std::string script(text, size);
-        free(text);
-        return script;
+                return charts::Script([&](stp_chart *chart) {
+                    return stp_train_chart_make(&runs_.all, &all.all[i], title,
+                                                chart, nullptr);
+                });
+        return "not there";
     }
 
     static std::string Name(const stp_train_chart &chart)

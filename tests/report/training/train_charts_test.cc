@@ -6,27 +6,14 @@
 namespace
 {
 
+using charts::Array;
+using charts::Blocks;
 using made_up::Charts;
 using made_up::Runs;
 using made_up::Setting;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-// All data of a script: "$d0_0_0" and its lines, and so on.
-std::string Data(const std::string &script)
-{
-    std::string data;
-    for (size_t at = script.find("\n$"); at != std::string::npos;
-         at = script.find("\n$", at + 1)) {
-        size_t end = script.find(" << EOD\n", at);
-        size_t stop = script.find("EOD\n", end + 8);
-        data += script.substr(at + 1, end - at - 1) + ":\n" +
-                script.substr(end + 8, stop - end - 8);
-    }
-    return data;
-}
 
 // ---- which charts ----
 
@@ -123,9 +110,9 @@ TEST(TrainCharts, OfSeveralModelsOfGpuAreNamedForThem)
                             "train_loss_Card_A_1", "train_throughput_Card_A_1",
                             "train_overhead_base_Card_B", "train_loss_Card_B",
                             "train_throughput_Card_B", "train_hardware"));
-    EXPECT_EQ("$d0_0_0:\n-0.21 4 4 4 4 \"\"\n"
-              "$d0_0_1:\n0.21 2 2 2 2 \"2.00x\"\n",
-              Data(charts.Script("train_hardware")));
+    EXPECT_THAT(Blocks(charts.Script("train_hardware")),
+                ElementsAre("1 2 GPUs Card A-1 -0.21 4 4 4 1 \n"
+                            "1 2 GPUs Card (B) 0.21 2 2 2 2 2.00x\n"));
 }
 
 // ---- what is compared ----
@@ -154,9 +141,10 @@ TEST(TrainCharts, CompareWhatIsAlikeInAllElse)
         Charts charts(runs);
 
         EXPECT_EQ(1u, charts.all.n_runs_aside) << c.what;
-        EXPECT_EQ("$d0_0_0:\n0 32.768 32.768 32.768 32.768 \"32.8\"\n"
-                  "1 65.536 65.536 65.536 65.536 \"65.5\"\n",
-                  Data(charts.Script("train_throughput")))
+        EXPECT_THAT(Blocks(charts.Script("train_throughput")),
+                    ElementsAre("1 2 GPUs bucketed 0 32.768 32.768 32.768 1 "
+                                "32.8\n1 4 GPUs bucketed 1 65.536 65.536 "
+                                "65.536 1 65.5\n"))
             << c.what;
     }
 }
@@ -180,8 +168,11 @@ TEST(TrainCharts, PoolRepeatedRuns)
     runs.Add({"single", "base", "fp32", 1, 4}, {9, 9}); // micro-batches
 
     // 2 s -+ 2.7764 sqrt(1/2) / sqrt(5), and its axis up to 1.6 times the bar
-    EXPECT_EQ("$d0_0_0:\n0 32.768 22.7716 58.4087 52.4288 \"32.8\"\n",
-              Data(Charts(runs).Script("train_throughput")));
+    const std::string script = Charts(runs).Script("train_throughput");
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 1 GPU single 0 32.768 22.7716 58.4087 1 "
+                            "32.8\n"));
+    EXPECT_THAT(Array(script, "tops"), ElementsAre("52.4288"));
 }
 
 TEST(TrainCharts, MicroBatchesMayBePartsOfABatchOrMakeALargerOne)
@@ -191,9 +182,9 @@ TEST(TrainCharts, MicroBatchesMayBePartsOfABatchOrMakeALargerOne)
         runs.Add({"single", "base", "fp32", 1, 1}, {2, 2});
         runs.Add({"single", "base", "fp32", 1, 4}, {4, 4}).batch = batch;
 
-        EXPECT_EQ("$d0_0_0:\n-0.21 2 2 2 2 \"\"\n"
-                  "$d0_0_1:\n0.21 4 4 4 4 \"0.50x\"\n",
-                  Data(Charts(runs).Script("train_accumulation")))
+        EXPECT_THAT(Blocks(Charts(runs).Script("train_accumulation")),
+                    ElementsAre("1 1 GPU GA 1 -0.21 2 2 2 1 \n"
+                                "1 1 GPU GA 4 0.21 4 4 4 2 0.50x\n"))
             << batch;
     }
 }
@@ -210,19 +201,23 @@ TEST(TrainCharts, PrecisionsHaveSpeedUpsOverTheFirst)
     runs.Add({"naive", "base", "bf16", 2}, {1, 1});
     std::string script = Charts(runs).Script("train_precision");
 
-    EXPECT_EQ("$d0_0_0:\n-0.21 8 8 8 8 \"\"\n0.79 4 4 4 4 \"\"\n"
-              "$d0_0_1:\n0.21 4 4 4 4 \"2.00x\"\n"
-              "$d0_0_2:\n1.21 3.2 3.2 3.2 3.2 \"1.25x\"\n",
-              Data(script));
-    EXPECT_THAT(script,
-                AllOf(HasSubstr("set xtics scale 0  ('1' 0, '2' 1)\n"),
-                      HasSubstr("set yrange [0:10.24]\n"),
-                      HasSubstr("'Epoch time (s)'"),
-                      HasSubstr("'Training: epoch time by precision, Made-up "
-                                "GPU'"),
-                      HasSubstr("'bucketed, GA 1, batch 4096, 65536 samples an "
-                                "epoch; above: speed-up over the first bar; "
-                                "ends: 95% intervals over epochs'")));
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 1 GPU fp32 -0.21 8 8 8 1 \n"
+                            "1 1 GPU bf16 0.21 4 4 4 2 2.00x\n"
+                            "1 2 GPUs fp32 0.79 4 4 4 1 \n"
+                            "1 2 GPUs fp16 1.21 3.2 3.2 3.2 3 1.25x\n"));
+    EXPECT_THAT(Array(script, "groups"), ElementsAre("1 2"));
+    EXPECT_THAT(Array(script, "tops"), ElementsAre("8"));
+    EXPECT_THAT(Array(script, "most"), ElementsAre("2"));
+    EXPECT_THAT(Array(script, "keys"), ElementsAre("fp32", "bf16", "fp16"));
+    EXPECT_THAT(Array(script, "key_hues"), ElementsAre("1", "2", "3"));
+    EXPECT_EQ("'Epoch time (s)'", charts::Setting(script, "y_title"));
+    EXPECT_EQ("'GPUs'", charts::Setting(script, "x_title"));
+    EXPECT_EQ("'Training: epoch time by precision, Made-up GPU'",
+              charts::Setting(script, "title"));
+    EXPECT_EQ("'bucketed, GA 1, batch 4096, 65536 samples an epoch; above: "
+              "speed-up over the first bar; ends: 95% intervals over epochs'",
+              charts::Setting(script, "how"));
 }
 
 TEST(TrainCharts, IntervalsAreStudentsOfTheMean)
@@ -232,9 +227,11 @@ TEST(TrainCharts, IntervalsAreStudentsOfTheMean)
     runs.Add({"sharded", "base", "fp32", 2}, {1, 10, 19});
 
     // 10 -+ 4.3027 / sqrt(3), and nine times that: from 0, cut off at 16
-    EXPECT_EQ("$d0_0_0:\n-0.21 10 7.51583 12.4842 12.4842 \"\"\n"
-              "$d0_0_1:\n0.21 10 0 32.3575 16 \"1.00x\"\n",
-              Data(Charts(runs).Script("train_modes")));
+    const std::string script = Charts(runs).Script("train_modes");
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 2 GPUs naive -0.21 10 7.51583 12.4842 1 \n"
+                            "1 2 GPUs sharded 0.21 10 0 32.3575 2 1.00x\n"));
+    EXPECT_THAT(Array(script, "tops"), ElementsAre("16"));
 }
 
 TEST(TrainCharts, ScalingIsOverOneGpuBesideTheIdeal)
@@ -249,11 +246,17 @@ TEST(TrainCharts, ScalingIsOverOneGpuBesideTheIdeal)
     runs.Add({"bucketed", "large", "bf16", 2}, {5, 5, 5});
     std::string script = Charts(runs).Script("train_scaling");
 
-    EXPECT_EQ("$ideal:\n1 1\n8 8\n"
-              "$d0_0:\n1 1 1 1\n2 1.6 1.6 1.6\n8 5 5 5\n"
-              "$d0_1:\n1 1 1 1\n2 2 1.50317 2.49683\n",
-              Data(script));
-    EXPECT_THAT(script, HasSubstr("set xtics ('1' 1, '2' 2, '4' 4, '8' 8)\n"));
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("0 ideal 1 1 1 1\n0 ideal 8 8 8 8\n",
+                            "1 base 1 1 1 1\n1 base 2 1.6 1.6 1.6\n"
+                            "1 base 8 5 5 5\n",
+                            "1 large 1 1 1 1\n"
+                            "1 large 2 2 1.50317 2.49683\n"));
+    EXPECT_THAT(Array(script, "gpus"), ElementsAre("1", "2", "4", "8"));
+    EXPECT_THAT(Array(script, "first"), ElementsAre("1"));
+    EXPECT_THAT(Array(script, "count"), ElementsAre("2"));
+    EXPECT_THAT(Array(script, "keys"), ElementsAre("base", "large", "ideal"));
+    EXPECT_EQ("8", charts::Setting(script, "highest"));
 }
 
 TEST(TrainCharts, OverheadIsExposedAndHidden)
@@ -264,17 +267,15 @@ TEST(TrainCharts, OverheadIsExposedAndHidden)
     runs.Add({"sharded", "base", "fp32", 2}, {8, 8}, 1.5, 0.5);
     std::string script = Charts(runs).Script("train_overhead_base");
 
-    // compute alone, with hidden communication, with all
-    EXPECT_EQ("$d0_0_0:\n0 6 6 8 8 8 8 \"25%\"\n1 2 7 8 8 8 8 \"12%\"\n"
-              "2 0 4 8 8 8 8 \"50%\"\n",
-              Data(script));
-    EXPECT_THAT(script, HasSubstr("('naive' 0, 'bucketed' 1, 'sharded' 2)"));
-    EXPECT_THAT(
-        script,
-        HasSubstr("plot $d0_0_0 using 1:4 with boxes linecolor rgb '#d55e00', "
-                  "\\\n     $d0_0_0 using 1:3 with boxes linecolor rgb "
-                  "'#56b4e9', \\\n     $d0_0_0 using 1:2 with boxes linecolor "
-                  "rgb '#0072b2', \\\n"));
+    // above all: without exposed communication, and without any
+    EXPECT_THAT(Blocks(script), ElementsAre("1 naive  0 8 8 8 1 25% 6 6\n"
+                                            "1 bucketed  1 8 8 8 1 12% 7 2\n"
+                                            "1 sharded  2 8 8 8 1 50% 4 0\n"));
+    EXPECT_THAT(Array(script, "groups"), ElementsAre("naive bucketed sharded"));
+    EXPECT_EQ("1", charts::Setting(script, "stacked"));
+    EXPECT_THAT(Array(script, "keys"),
+                ElementsAre("exposed comm.", "hidden comm.", "compute alone"));
+    EXPECT_THAT(Array(script, "key_hues"), ElementsAre("1", "6", "2"));
 }
 
 TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
@@ -287,9 +288,13 @@ TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
     runs.Add({"naive", "xlarge", "fp32", 2}, {1, 1}).losses[1] = NAN;
     std::string script = Charts(runs).Script("train_loss");
 
-    EXPECT_EQ("$d0_0:\n1 2.5\n2 2.375\n$d0_1:\n1 2.5\n2 2.5\n", Data(script));
-    EXPECT_THAT(script, HasSubstr("'fp32, at most 5.3% apart'"));
-    EXPECT_THAT(script,
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 single, 1 1 2.5\n1 single, 1 2 2.375\n",
+                            "1 naive, 2 1 2.5\n1 naive, 2 2 2.5\n"));
+    EXPECT_THAT(Array(script, "titles"),
+                ElementsAre("fp32, at most 5.3% apart"));
+    EXPECT_THAT(Array(script, "thickness"), ElementsAre("0.5", "0"));
+    EXPECT_THAT(charts::Setting(script, "title"),
                 HasSubstr("'Training: loss, large (250 M parameters), "));
 }
 
@@ -298,8 +303,8 @@ TEST(TrainCharts, LossOfRoundsIsThatOfTheFirst)
     Runs runs;
     runs.Add({"single", "base", "fp32", 1}, {1, 1, 1, 1}).rounds = 2;
 
-    EXPECT_EQ("$d0_0:\n1 2.5\n2 2.375\n",
-              Data(Charts(runs).Script("train_loss")));
+    EXPECT_THAT(Blocks(Charts(runs).Script("train_loss")),
+                ElementsAre("1 single, 1 1 2.5\n1 single, 1 2 2.375\n"));
 }
 
 TEST(TrainCharts, ModesStandBesideEachOther)
@@ -312,13 +317,13 @@ TEST(TrainCharts, ModesStandBesideEachOther)
     runs.Add({"naive", "base", "fp32", 4}, {0.4, 0.4}); // with nothing beside
     std::string script = Charts(runs).Script("train_modes");
 
-    EXPECT_EQ("$d0_0_0:\n$d0_0_1:\n-0.28 800 800 800 800 \"\"\n"
-              "$d0_0_2:\n0 640 640 640 640 \"1.25x\"\n"
-              "$d0_0_3:\n0.28 500 500 500 500 \"1.60x\"\n",
-              Data(script));
-    EXPECT_THAT(script, AllOf(HasSubstr("'Epoch time (ms)'"),
-                              Not(HasSubstr("'single'")),
-                              Not(HasSubstr("plot $d0_0_0"))));
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 2 GPUs naive -0.28 800 800 800 2 \n"
+                            "1 2 GPUs interleaved 0 640 640 640 3 1.25x\n"
+                            "1 2 GPUs bucketed 0.28 500 500 500 4 1.60x\n"));
+    EXPECT_EQ("'Epoch time (ms)'", charts::Setting(script, "y_title"));
+    EXPECT_THAT(Array(script, "keys"),
+                ElementsAre("naive", "interleaved", "bucketed"));
 }
 
 TEST(TrainCharts, PanelsAreModelsBesideEachOtherAndPrecisionsBelow)
@@ -329,16 +334,18 @@ TEST(TrainCharts, PanelsAreModelsBesideEachOtherAndPrecisionsBelow)
     runs.Add({"single", "base", "fp32", 1}, {2, 2});
     std::string script = Charts(runs).Script("train_throughput");
 
-    EXPECT_EQ("$d0_0_0:\n0 32.768 32.768 32.768 32.768 \"32.8\"\n"
-              "$d0_1_0:\n0 16.384 16.384 16.384 16.384 \"16.4\"\n"
-              "$d1_0_0:\n0 65.536 65.536 65.536 65.536 \"65.5\"\n",
-              Data(script));
-    EXPECT_THAT(script,
-                AllOf(HasSubstr("set title 'base (64 M parameters), fp32' "),
-                      HasSubstr("set title 'large (250 M parameters), fp32' "),
-                      HasSubstr("set title 'base (64 M parameters), bf16' "),
-                      HasSubstr("'Thousand samples/s'"),
-                      HasSubstr("size 1200,772 ")));
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 1 GPU single 0 32.768 32.768 32.768 1 32.8\n",
+                            "2 1 GPU single 0 16.384 16.384 16.384 1 16.4\n",
+                            "3 1 GPU single 0 65.536 65.536 65.536 1 65.5\n"));
+    EXPECT_THAT(Array(script, "titles"),
+                ElementsAre("base (64 M parameters), fp32",
+                            "large (250 M parameters), fp32",
+                            "base (64 M parameters), bf16"));
+    EXPECT_THAT(Array(script, "rows"), ElementsAre("0", "0", "1"));
+    EXPECT_THAT(Array(script, "columns"), ElementsAre("0", "1", "0"));
+    EXPECT_EQ("2", charts::Setting(script, "n_rows"));
+    EXPECT_EQ("'Thousand samples/s'", charts::Setting(script, "y_title"));
 }
 
 TEST(TrainCharts, TitlesSayWhatWasNotMeasured)
@@ -388,9 +395,9 @@ TEST(TrainCharts, OnCpusAreOfProcesses)
                      "2 processes on vm");
     Charts charts(runs);
 
-    EXPECT_THAT(
-        charts.Script("train_modes"),
-        AllOf(HasSubstr("set xlabel 'Processes'"), Not(HasSubstr("GPUs"))));
+    const std::string script = charts.Script("train_modes");
+    EXPECT_EQ("'Processes'", charts::Setting(script, "x_title"));
+    EXPECT_THAT(charts::Settings(script), Not(HasSubstr("GPUs")));
 }
 
 } // namespace

@@ -1,21 +1,24 @@
-/* plot_pick.c - which curves a plot has */
+/* curve_sets.c - which curves a chart or a table has */
+#include "report/charts/curve_sets.h"
+
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "nccl_tuner_abi.h"
-#include "report/charts/plot_parts.h"
 
 /* ---- arms ---- */
 
-/* A curve and how well its arm did. */
+/* A curve and how fast its arm is. */
 struct ranked {
     const struct stp_curve *curve;
-    size_t n_fastest; /* sizes at which no other was faster */
+    size_t n_fastest; /* sizes at which no other arm was faster */
     double behind;    /* mean of log(time / the fastest time) */
 };
 
-/* Whether they are of the same thing, so that one can be the faster. */
-static bool comparable(const struct stp_curve *a, const struct stp_curve *b)
+/* Whether the curves differ in their arm alone, so that one can be faster. */
+static bool curves_comparable(const struct stp_curve *a,
+                              const struct stp_curve *b)
 {
     return a->like.coll == b->like.coll && a->data == b->data &&
            a->like.n_ranks == b->like.n_ranks &&
@@ -24,13 +27,13 @@ static bool comparable(const struct stp_curve *a, const struct stp_curve *b)
            a->like.in_place == b->like.in_place;
 }
 
-static double fastest_us(const struct stp_curves *all,
-                         const struct stp_curve *like, uint64_t n_bytes)
+static double curves_fastest_us(const struct stp_curves *all,
+                                const struct stp_curve *like, uint64_t n_bytes)
 {
     double best = INFINITY;
 
     for (size_t i = 0; i < all->n_curves; i++)
-        if (comparable(&all->curves[i], like)) {
+        if (curves_comparable(&all->curves[i], like)) {
             const struct stp_curve_point *p =
                 stp_curve_at(&all->curves[i], n_bytes);
 
@@ -40,14 +43,14 @@ static double fastest_us(const struct stp_curves *all,
     return best;
 }
 
-static struct ranked rank(const struct stp_curves *all,
-                          const struct stp_curve *c)
+static struct ranked curve_rank(const struct stp_curves *all,
+                                const struct stp_curve *c)
 {
     struct ranked r = {.curve = c};
 
     for (size_t i = 0; i < c->n_points; i++) {
         double us = c->points[i].us.mean;
-        double best = fastest_us(all, c, c->points[i].n_bytes);
+        double best = curves_fastest_us(all, c, c->points[i].n_bytes);
 
         r.n_fastest += us <= best;
         r.behind += log(us / best) / (double)c->n_points;
@@ -55,8 +58,8 @@ static struct ranked rank(const struct stp_curves *all,
     return r;
 }
 
-/* AUTO first, then by how well they did, then as they stand. */
-static int order_ranked(const void *pa, const void *pb)
+/* AUTO first, then the fastest arms, then in the order of the files. */
+static int curve_order_ranked(const void *pa, const void *pb)
 {
     const struct ranked *a = pa;
     const struct ranked *b = pb;
@@ -72,14 +75,8 @@ static int order_ranked(const void *pa, const void *pb)
     return (a->curve > b->curve) - (a->curve < b->curve);
 }
 
-static enum stp_status no_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
-enum stp_status stp_pick_curves(const struct stp_curves *curves,
-                                const struct stp_plot *plot,
-                                struct stp_labelled_set *set_ret,
+enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
+                                size_t n_max, struct stp_labelled_set *set_ret,
                                 struct stp_error *err)
 {
     struct ranked *ranked = calloc(curves->n_curves + 1, sizeof(*ranked));
@@ -90,13 +87,13 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves,
     if (ranked == NULL || set.all == NULL) {
         free(ranked);
         free(set.all);
-        return no_memory(err);
+        return stp_nomem(err);
     }
     for (size_t i = 0; i < curves->n_curves; i++)
-        if (curves->curves[i].like.coll == plot->coll)
-            ranked[n++] = rank(curves, &curves->curves[i]);
-    qsort(ranked, n, sizeof(*ranked), order_ranked);
-    for (; set.n < n && set.n < plot->n_curves; set.n++)
+        if (curves->curves[i].like.coll == coll)
+            ranked[n++] = curve_rank(curves, &curves->curves[i]);
+    qsort(ranked, n, sizeof(*ranked), curve_order_ranked);
+    for (; set.n < n && set.n < n_max; set.n++)
         set.all[set.n].curve = ranked[set.n].curve;
     free(ranked);
     stp_label_arms(&set);
@@ -106,7 +103,7 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves,
 
 /* ---- the study ---- */
 
-static bool in_study(const struct stp_curves *curves, const struct stp_curve *c)
+bool stp_in_study(const struct stp_curves *curves, const struct stp_curve *c)
 {
     if (c->like.coll != ncclFuncAllReduce || c->like.arm.kind != STP_ARM_AUTO)
         return false;
@@ -116,30 +113,13 @@ static bool in_study(const struct stp_curves *curves, const struct stp_curve *c)
         if (outside.like.in_place || outside.like.arm.kind != STP_ARM_AUTO)
             continue;
         outside.like.in_place = true;
-        if (comparable(&outside, c))
+        if (curves_comparable(&outside, c))
             return false;
     }
     return true;
 }
 
-bool stp_plot_is_study(const struct stp_curves *curves)
-{
-    const struct stp_curve *first = NULL;
-
-    for (size_t i = 0; i < curves->n_curves; i++) {
-        const struct stp_curve *c = &curves->curves[i];
-
-        if (!in_study(curves, c))
-            continue;
-        if (first == NULL)
-            first = c;
-        if (c->data != first->data || c->like.n_ranks != first->like.n_ranks)
-            return true;
-    }
-    return false;
-}
-
-static int order_study(const void *pa, const void *pb)
+static int curve_order_study(const void *pa, const void *pb)
 {
     const struct stp_labelled *a = pa;
     const struct stp_labelled *b = pb;
@@ -157,11 +137,11 @@ enum stp_status stp_pick_study(const struct stp_curves *curves,
         .all = calloc(curves->n_curves + 1, sizeof(*set.all))};
 
     if (set.all == NULL)
-        return no_memory(err);
+        return stp_nomem(err);
     for (size_t i = 0; i < curves->n_curves; i++)
-        if (in_study(curves, &curves->curves[i]))
+        if (stp_in_study(curves, &curves->curves[i]))
             set.all[set.n++].curve = &curves->curves[i];
-    qsort(set.all, set.n, sizeof(*set.all), order_study);
+    qsort(set.all, set.n, sizeof(*set.all), curve_order_study);
     stp_label_series(&set);
     *set_ret = set;
     return STP_OK;
@@ -190,18 +170,10 @@ const struct stp_curve_point *stp_study_100mb(const struct stp_curve *curve)
     return best;
 }
 
-bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
+bool stp_is_new_series(const struct stp_labelled_set *set, size_t i)
 {
-    for (size_t i = 0; i < curves->n_curves; i++) {
-        const struct stp_curve *c = &curves->curves[i];
-
-        if (plot->kind == STP_PLOT_BUSBW || plot->kind == STP_PLOT_LATENCY) {
-            if (c->like.coll == plot->coll)
-                return true;
-        } else if (in_study(curves, c) && (plot->kind != STP_PLOT_STUDY_BARS ||
-                                           stp_study_100mb(c) != NULL)) {
-            return true;
-        }
-    }
-    return false;
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(set->all[k].series, set->all[i].series) == 0)
+            return false;
+    return true;
 }

@@ -1,0 +1,71 @@
+/*
+ * chart.h - one chart: gnuplot's templates, the settings for them, and its data
+ *
+ * A chart is put together as text.  Its settings are assignments of gnuplot,
+ * which stand above the templates (templates/NAME.gp); its data is
+ * tab-separated text in blocks, which the templates read as `data`.  Saved
+ * beside the picture, as NAME.gp and NAME.tsv, they draw it again: `gnuplot
+ * NAME.gp >NAME.png`.
+ */
+#ifndef STP_CHART_H
+#define STP_CHART_H
+
+#include <stdio.h>
+
+#include "report/charts/gnuplot.h"
+
+enum { STP_CHART_TEMPLATES = 2 };
+
+struct stp_chart {
+    const char *templates[STP_CHART_TEMPLATES]; /* after the frame; or NULL */
+    FILE *settings;
+    FILE *data; /* rows are printed here */
+    char *settings_text;
+    char *data_text;
+    size_t settings_len, data_len;
+    size_t n_blocks;
+};
+
+/* An empty chart, which must not be moved, to be freed with stp_chart_free().
+ * 'columns' are the names of the data's columns, with tabs between.  STP_OK or
+ * STP_ERR_NOMEM. */
+enum stp_status stp_chart_begin(const char *const templates[], size_t n,
+                                const char *columns,
+                                struct stp_chart *chart_ret,
+                                struct stp_error *err);
+
+void stp_chart_free(struct stp_chart *chart);
+
+/* Adds settings of numbers, as printf() does: "n = %d\nwidths[%zu] = %g". */
+void stp_chart_set(struct stp_chart *chart, const char *fmt, ...)
+    STP_PRINTF(2, 3);
+
+/* Adds arrays of 'n' elements, which gnuplot counts from 1; spaces are between
+ * the names. */
+void stp_chart_arrays(struct stp_chart *chart, size_t n, const char *names);
+
+/* Adds the setting of a text, and of element 'i', from 0, of an array. */
+void stp_chart_text(struct stp_chart *chart, const char *name,
+                    const char *text);
+void stp_chart_text_at(struct stp_chart *chart, const char *name, size_t i,
+                       const char *text);
+
+/* Begins a block of rows, which must not stay empty: gnuplot would count the
+ * blocks after it differently. */
+void stp_chart_block(struct stp_chart *chart);
+
+/* A text as a field of the data, with the tab behind it. */
+void stp_chart_field(struct stp_chart *chart, const char *text);
+
+/* Writes gnuplot's script, the data included.  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_chart_write(struct stp_chart *chart,
+                                enum stp_plot_format format, FILE *fp,
+                                struct stp_error *err);
+
+/* Draws the chart into the file 'path' with 'gnuplot' (NULL: as it is found),
+ * see stp_gnuplot_run(), then writes its script and data beside the picture. */
+enum stp_status stp_chart_save(struct stp_chart *chart,
+                               enum stp_plot_format format, const char *gnuplot,
+                               const char *path, struct stp_error *err);
+
+#endif /* STP_CHART_H */

@@ -1,0 +1,303 @@
+/* labels.c - how sizes, collectives and curves are called */
+#include "report/charts/labels.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/dtype.h"
+#include "nccl_tuner_abi.h"
+
+enum { WORD = 80, ORIGIN = 256 };
+
+const char *stp_coll_title(int coll)
+{
+    static const char *const titles[NCCL_NUM_TUNED_FUNCS] = {
+        [ncclFuncBroadcast] = "Broadcast",
+        [ncclFuncReduce] = "Reduce",
+        [ncclFuncAllGather] = "All-gather",
+        [ncclFuncReduceScatter] = "Reduce-scatter",
+        [ncclFuncAllReduce] = "All-reduce",
+    };
+
+    return titles[coll];
+}
+
+/* Divides *n by 'base' while it is not smaller, at most 3 times; returns how
+ * many times. */
+static int label_scale(double *n, double base)
+{
+    int unit = 0;
+
+    for (; *n >= base && unit < 3; unit++)
+        *n /= base;
+    return unit;
+}
+
+void stp_size_name(uint64_t n_bytes, char name[32])
+{
+    static const char *const units[] = {"", "K", "M", "G"};
+    double n = (double)n_bytes;
+    int unit = label_scale(&n, 1024);
+
+    snprintf(name, 32, "%.4g%s", n, units[unit]);
+}
+
+void stp_size_text(uint64_t n_bytes, char text[32])
+{
+    static const char *const units[2][4] = {{"bytes", "KiB", "MiB", "GiB"},
+                                            {"bytes", "KB", "MB", "GB"}};
+    bool decimal = n_bytes % 1000 == 0;
+    double n = (double)n_bytes;
+    int unit = label_scale(&n, decimal ? 1000 : 1024);
+
+    snprintf(text, 32, "%.4g %s", n, units[decimal][unit]);
+}
+
+/* ---- properties of a curve ---- */
+
+enum label_property {
+    LABEL_ARM,
+    LABEL_BACKEND,
+    LABEL_RANKS,
+    LABEL_NODES,
+    LABEL_PLACE,
+    LABEL_TYPE,
+    LABEL_OP,
+    LABEL_ROOT,
+    LABEL_NCCL,
+    LABEL_MACHINE,
+    LABEL_GPU,
+    LABEL_FILE,
+};
+
+static void label_count(unsigned n, const char *noun, char word[WORD])
+{
+    snprintf(word, WORD, "%u %s%s", n, noun, n == 1 ? "" : "s");
+}
+
+/* The word for a property of the curve; "" if it is not known. */
+static void label_word(const struct stp_curve *c, enum label_property property,
+                       char word[WORD])
+{
+    const struct stp_measurement *m = &c->like;
+    const char *slash = strrchr(c->file, '/');
+    const char *text = "";
+    char name[STP_ARM_NAME];
+
+    switch (property) {
+    case LABEL_RANKS:
+        label_count(m->n_ranks, "rank", word);
+        return;
+    case LABEL_NODES:
+        label_count(m->n_nodes, "node", word);
+        return;
+    case LABEL_ROOT:
+        snprintf(word, WORD, "root %u", m->root);
+        return;
+    case LABEL_NCCL:
+        snprintf(word, WORD, "%s%s", c->data->nccl[0] ? "NCCL " : "",
+                 c->data->nccl);
+        return;
+    case LABEL_ARM:
+        stp_arm_name(&m->arm, name);
+        text = name;
+        break;
+    case LABEL_PLACE:
+        text = m->in_place ? "in place" : "out of place";
+        break;
+    case LABEL_TYPE:
+        text = stp_type_name(m->type);
+        break;
+    case LABEL_OP:
+        text = stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "";
+        break;
+    case LABEL_BACKEND:
+        text = c->data->backend;
+        break;
+    case LABEL_MACHINE:
+        text = c->data->machine;
+        break;
+    case LABEL_GPU:
+        text = c->data->gpu;
+        break;
+    case LABEL_FILE:
+        text = slash != NULL ? slash + 1 : c->file;
+        break;
+    }
+    snprintf(word, WORD, "%s", text);
+}
+
+/* ---- as many properties as tell curves apart ---- */
+
+/* Whether the property tells two curves apart that have the same label so far.
+ * Those of different numbers of processes are apart if 'by_ranks'. */
+static bool label_needed(const struct stp_labelled_set *set,
+                         enum label_property property, bool by_ranks)
+{
+    for (size_t i = 0; i < set->n; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct stp_labelled *a = &set->all[i];
+            const struct stp_labelled *b = &set->all[j];
+            char x[WORD], y[WORD];
+
+            if ((by_ranks &&
+                 a->curve->like.n_ranks != b->curve->like.n_ranks) ||
+                strcmp(a->series, b->series) != 0)
+                continue;
+            label_word(a->curve, property, x);
+            label_word(b->curve, property, y);
+            if (strcmp(x, y) != 0)
+                return true;
+        }
+    return false;
+}
+
+static void label_append(char label[STP_LABEL], const char *word)
+{
+    size_t len = strlen(label);
+
+    snprintf(label + len, STP_LABEL - len, "%s%s",
+             len > 0 && *word != '\0' ? ", " : "", word);
+}
+
+/* Into the series: the first property always, the others as far as needed. */
+static void label_series(struct stp_labelled_set *set,
+                         const enum label_property *properties, size_t n,
+                         bool by_ranks)
+{
+    for (size_t i = 0; i < set->n; i++)
+        set->all[i].series[0] = '\0';
+    for (size_t p = 0; p < n; p++) {
+        if (p > 0 && !label_needed(set, properties[p], by_ranks))
+            continue;
+        for (size_t i = 0; i < set->n; i++) {
+            char word[WORD];
+
+            label_word(set->all[i].curve, properties[p], word);
+            label_append(set->all[i].series, word);
+        }
+    }
+}
+
+void stp_label_arms(struct stp_labelled_set *set)
+{
+    static const enum label_property properties[] = {
+        LABEL_ARM,   LABEL_RANKS, LABEL_BACKEND, LABEL_TYPE,
+        LABEL_OP,    LABEL_PLACE, LABEL_ROOT,    LABEL_MACHINE,
+        LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
+
+    label_series(set, properties, sizeof(properties) / sizeof(properties[0]),
+                 false);
+    for (size_t i = 0; i < set->n; i++)
+        memcpy(set->all[i].label, set->all[i].series, STP_LABEL);
+}
+
+void stp_label_series(struct stp_labelled_set *set)
+{
+    static const enum label_property properties[] = {
+        LABEL_BACKEND, LABEL_TYPE,  LABEL_OP,   LABEL_PLACE,
+        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
+
+    label_series(set, properties, sizeof(properties) / sizeof(properties[0]),
+                 true);
+    for (size_t i = 0; i < set->n; i++) {
+        char processes[WORD];
+
+        snprintf(processes, WORD, "%u processes",
+                 set->all[i].curve->like.n_ranks);
+        memcpy(set->all[i].label, set->all[i].series, STP_LABEL);
+        label_append(set->all[i].label, processes);
+    }
+}
+
+/* ---- common properties ---- */
+
+/* The property's word if all curves have the same, else "". */
+static void label_common(const struct stp_labelled_set *set,
+                         enum label_property property, char word[WORD])
+{
+    word[0] = '\0';
+    for (size_t i = 0; i < set->n; i++) {
+        char other[WORD];
+
+        label_word(set->all[i].curve, property, other);
+        if (i == 0)
+            memcpy(word, other, WORD);
+        else if (strcmp(word, other) != 0)
+            word[0] = '\0';
+    }
+}
+
+void stp_common_title(const struct stp_labelled_set *set, char *text,
+                      size_t size)
+{
+    char ranks[WORD], gpu[WORD], backend[WORD], type[WORD], op[WORD];
+
+    label_common(set, LABEL_RANKS, ranks);
+    label_common(set, LABEL_GPU, gpu);
+    label_common(set, LABEL_BACKEND, backend);
+    label_common(set, LABEL_TYPE, type);
+    label_common(set, LABEL_OP, op);
+    snprintf(text, size, "%s%s%s%s%s%s%s", ranks,
+             ranks[0] && gpu[0] ? " of " : "", gpu,
+             (ranks[0] || gpu[0]) && type[0] ? ", " : "", type,
+             type[0] && op[0] ? " " : "", op);
+    if (gpu[0] == '\0' && backend[0] != '\0') {
+        size_t len = strlen(text);
+
+        snprintf(text + len, size - len, "%s%s", len > 0 ? ", " : "", backend);
+    }
+}
+
+void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s, %s%s",
+             data->machine[0] ? data->machine : "unknown machine",
+             data->gpu[0] ? ", " : "", data->gpu, data->nccl[0] ? "NCCL " : "",
+             data->nccl[0] ? data->nccl : data->backend);
+}
+
+/* The origin of curve 'i', with the sources of all times from there; "" if an
+ * earlier curve has the same origin. */
+static void label_source(const struct stp_labelled_set *set, size_t i,
+                         char text[ORIGIN])
+{
+    bool has[STP_N_SOURCES] = {false};
+    size_t len;
+
+    stp_origin_text(set->all[i].curve->data, text, ORIGIN);
+    for (size_t k = 0; k < set->n; k++) {
+        char other[ORIGIN];
+
+        stp_origin_text(set->all[k].curve->data, other, ORIGIN);
+        if (strcmp(text, other) != 0)
+            continue;
+        if (k < i) {
+            text[0] = '\0';
+            return;
+        }
+        has[set->all[k].curve->like.source] = true;
+    }
+    len = strlen(text);
+    for (int source = 0; source < STP_N_SOURCES && len < ORIGIN; source++)
+        if (has[source])
+            len += (size_t)snprintf(text + len, ORIGIN - len, ", %s",
+                                    stp_source_name(source));
+}
+
+void stp_source_line(const struct stp_labelled_set *set, char *text,
+                     size_t size)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < set->n && len < size; i++) {
+        char source[ORIGIN];
+
+        label_source(set, i, source);
+        if (source[0] != '\0')
+            len += (size_t)snprintf(text + len, size - len, "%s%s",
+                                    len > 0 ? "; " : "", source);
+    }
+}

@@ -1,0 +1,53 @@
+/*
+ * labels.h - how sizes, collectives and curves are called in charts and tables
+ */
+#ifndef STP_LABELS_H
+#define STP_LABELS_H
+
+#include "analyse/curves.h"
+
+enum { STP_LABEL = 160 };
+
+/* A curve and how it differs from the others of the same chart. */
+struct stp_labelled {
+    const struct stp_curve *curve;
+    char label[STP_LABEL];  /* arm, ranks and so on, as far as they differ */
+    char series[STP_LABEL]; /* of a study: the label without the processes */
+};
+
+struct stp_labelled_set {
+    struct stp_labelled *all;
+    size_t n;
+};
+
+/* "All-reduce" for ncclFuncAllReduce, and so on.  Static storage. */
+const char *stp_coll_title(int coll);
+
+/* "8", "1K", "1.5M", "1G": powers of two. */
+void stp_size_name(uint64_t n_bytes, char name[32]);
+
+/* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
+ * a round number of them. */
+void stp_size_text(uint64_t n_bytes, char text[32]);
+
+/* Fills the labels: the arm, and as many more words as tell all curves apart.
+ */
+void stp_label_arms(struct stp_labelled_set *set);
+
+/* Fills labels and series: the transport, and as many more words as tell all
+ * curves of one number of processes apart. */
+void stp_label_series(struct stp_labelled_set *set);
+
+/* All that the curves have in common: "4 ranks of NVIDIA H200, bf16 sum". */
+void stp_common_title(const struct stp_labelled_set *set, char *text,
+                      size_t size);
+
+/* Where the data was measured: "h200x4, NVIDIA H200, NCCL 2.28.9". */
+void stp_origin_text(const struct stp_dataset *data, char *text, size_t size);
+
+/* The origin of all times: "h200x4, NVIDIA H200, NCCL 2.28.9, recorded; ...".
+ */
+void stp_source_line(const struct stp_labelled_set *set, char *text,
+                     size_t size);
+
+#endif /* STP_LABELS_H */
