@@ -14,7 +14,24 @@
 #ifndef STP_HUB_H
 #define STP_HUB_H
 
+#include <stdint.h>
+
 #include "launch/world.h"
+
+/* What goes over the sockets is frames: a header and a body.  Numbers are as
+ * this host has them: whoever connects hosts makes sure that they agree. */
+enum stp_hub_kind {
+    STP_HUB_DATA = 1, /* 'number': processes that take part */
+    STP_HUB_NOTICE,   /* the run failed; the body says why, 'number' is the
+                         enum stp_status */
+    STP_HUB_BYE,      /* this process leaves regularly; no body */
+};
+
+struct stp_hub_header {
+    uint32_t kind; /* enum stp_hub_kind */
+    uint32_t number;
+    uint64_t size; /* bytes of the body */
+};
 
 struct stp_hub_options {
     const char *name;    /* of the world.  Static. */

@@ -12,7 +12,7 @@
 
 #include "launch/torchrun.h"
 
-/* Of the handshake and of wire.h. */
+/* Of the handshake and of hub.h. */
 enum { STP_RENDEZVOUS_VERSION = 1 };
 
 #define STP_RENDEZVOUS_HELLO  "steptun?"

@@ -9,7 +9,7 @@
 #include <vector>
 
 extern "C" {
-#include "launch/wire.h"
+#include "launch/hub.h"
 }
 
 #include "launch/hub_processes.h"
@@ -320,7 +320,7 @@ struct NoFrameCase {
 
 std::string DataFrame(uint64_t size)
 {
-    stp_wire_header header{STP_WIRE_DATA, 3, size};
+    stp_hub_header header{STP_HUB_DATA, 3, size};
     return std::string(reinterpret_cast<char *>(&header), sizeof(header)) +
            std::string(size, '.');
 }
