@@ -34,7 +34,7 @@ struct stp_crew {
     atomic_bool lost;
 };
 
-static void end_job(struct member *m, enum stp_status status)
+static void crew_end_job(struct member *m, enum stp_status status)
 {
     struct stp_crew *c = m->crew;
 
@@ -47,7 +47,7 @@ static void end_job(struct member *m, enum stp_status status)
     pthread_mutex_unlock(&c->lock);
 }
 
-static long elapsed_ns(const struct timespec *since)
+static long crew_elapsed_ns(const struct timespec *since)
 {
     struct timespec now;
 
@@ -58,21 +58,22 @@ static long elapsed_ns(const struct timespec *since)
 
 /* A thread that slept has a processor that did, too: jobs that follow each
  * other soon find it awake. */
-static void stay_awake(const struct stp_crew *c, unsigned n_done)
+static void crew_stay_awake(const struct stp_crew *c, unsigned n_done)
 {
     struct timespec begin;
 
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    while (atomic_load(&c->n_jobs) == n_done && elapsed_ns(&begin) < AWAKE_NS)
+    while (atomic_load(&c->n_jobs) == n_done &&
+           crew_elapsed_ns(&begin) < AWAKE_NS)
         sched_yield();
 }
 
 /* Waits for the job after 'n_done' of them; false if there is none to come. */
-static bool wait_for_job(struct stp_crew *c, unsigned n_done)
+static bool crew_wait_for_job(struct stp_crew *c, unsigned n_done)
 {
     bool is_there;
 
-    stay_awake(c, n_done);
+    crew_stay_awake(c, n_done);
     pthread_mutex_lock(&c->lock);
     while (atomic_load(&c->n_jobs) == n_done && !c->quit)
         pthread_cond_wait(&c->begin, &c->lock);
@@ -81,17 +82,17 @@ static bool wait_for_job(struct stp_crew *c, unsigned n_done)
     return is_there;
 }
 
-static void *work(void *arg)
+static void *crew_work(void *arg)
 {
     struct member *m = arg;
     struct stp_crew *c = m->crew;
 
-    for (unsigned n_done = 0; wait_for_job(c, n_done); n_done++)
-        end_job(m, c->job(c->user, m->number, &m->err));
+    for (unsigned n_done = 0; crew_wait_for_job(c, n_done); n_done++)
+        crew_end_job(m, c->job(c->user, m->number, &m->err));
     return NULL;
 }
 
-static void init_conditions(struct stp_crew *c)
+static void crew_init_conditions(struct stp_crew *c)
 {
     pthread_condattr_t monotonic;
 
@@ -114,13 +115,13 @@ enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
         free(c);
         return stp_nomem(err);
     }
-    init_conditions(c);
+    crew_init_conditions(c);
     for (c->n = 0; c->n < n; c->n++) {
         struct member *m = &c->members[c->n];
 
         m->crew = c;
         m->number = c->n;
-        if (pthread_create(&m->thread, NULL, work, m) != 0) {
+        if (pthread_create(&m->thread, NULL, crew_work, m) != 0) {
             stp_crew_destroy(c);
             return stp_fail(err, STP_ERR_NOMEM, "cannot start thread %u",
                             m->number);
@@ -131,7 +132,7 @@ enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
 }
 
 /* Waits up to 20 ms for the end; true if it came. */
-static bool wait_a_little(struct stp_crew *c)
+static bool crew_wait_briefly(struct stp_crew *c)
 {
     struct timespec until;
     bool done;
@@ -148,15 +149,16 @@ static bool wait_a_little(struct stp_crew *c)
     return done;
 }
 
-static enum stp_status watch(struct stp_crew *c, const struct stp_world *world,
-                             unsigned time_limit_s, struct stp_error *err)
+static enum stp_status crew_watch(struct stp_crew *c,
+                                  const struct stp_world *world,
+                                  unsigned time_limit_s, struct stp_error *err)
 {
     struct timespec now;
     time_t end;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     end = now.tv_sec + (time_t)time_limit_s;
-    while (!wait_a_little(c)) {
+    while (!crew_wait_briefly(c)) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (!world->ops->alive(world->self, err)) {
             atomic_store(&c->lost, true);
@@ -173,8 +175,8 @@ static enum stp_status watch(struct stp_crew *c, const struct stp_world *world,
 
 /* That of a thread which failed by itself, if one did: those that only stopped
  * for it say nothing of why. */
-static enum stp_status first_failure(const struct stp_crew *c,
-                                     struct stp_error *err)
+static enum stp_status crew_first_failure(const struct stp_crew *c,
+                                          struct stp_error *err)
 {
     const struct member *first = NULL;
 
@@ -207,8 +209,8 @@ enum stp_status stp_crew_run(struct stp_crew *c, stp_crew_job job, void *user,
     atomic_fetch_add(&c->n_jobs, 1);
     pthread_cond_broadcast(&c->begin);
     pthread_mutex_unlock(&c->lock);
-    status = watch(c, world, time_limit_s, err);
-    return status == STP_OK ? first_failure(c, err) : status;
+    status = crew_watch(c, world, time_limit_s, err);
+    return status == STP_OK ? crew_first_failure(c, err) : status;
 }
 
 bool stp_crew_failed(const struct stp_crew *c)

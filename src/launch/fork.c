@@ -55,15 +55,15 @@ struct run {
 /* ---- in the new process ---- */
 
 /* Whoever holds another's socket would keep it open after that one died. */
-static void close_others(const struct run *run, unsigned rank)
+static void fork_close_others(const struct run *run, unsigned rank)
 {
     for (unsigned r = 1; rank != 0 && r < run->plan->n; r++)
         if (run->fds[r] >= 0)
             close(run->fds[r]);
 }
 
-static void use_world(const struct run *run, const struct stp_world *world,
-                      struct slot *slot)
+static void fork_use_world(const struct run *run, const struct stp_world *world,
+                           struct slot *slot)
 {
     slot->result = run->plan->body(run->plan->user, world);
     world->ops->close(world->self);
@@ -72,7 +72,7 @@ static void use_world(const struct run *run, const struct stp_world *world,
         stp_fail(&slot->why, STP_ERR_IO, "%s", strerror(errno));
 }
 
-static void run_child(const struct run *run, unsigned rank, int fd)
+static void fork_run_child(const struct run *run, unsigned rank, int fd)
 {
     struct stp_hub_options options = {.name = "fork",
                                       .rank = rank,
@@ -88,9 +88,9 @@ static void run_child(const struct run *run, unsigned rank, int fd)
         _exit(EXIT_FAILURE);
     sigaction(SIGCHLD, &run->on_child, NULL);
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
-    close_others(run, rank);
+    fork_close_others(run, rank);
     if (stp_hub_open(&options, &world, &slot->why) == STP_OK)
-        use_world(run, &world, slot);
+        fork_use_world(run, &world, slot);
     else
         slot->progress = NO_WORLD;
     _exit(slot->progress == RETURNED ? slot->result : EXIT_FAILURE);
@@ -99,8 +99,8 @@ static void run_child(const struct run *run, unsigned rank, int fd)
 /* ---- starting them ---- */
 
 /* Rank 0's is made last, when it can have all sockets; -1 for it. */
-static enum stp_status start(struct run *run, unsigned rank,
-                             struct stp_error *err)
+static enum stp_status fork_start(struct run *run, unsigned rank,
+                                  struct stp_error *err)
 {
     int fds[2] = {-1, -1};
     pid_t pid = -1;
@@ -111,7 +111,7 @@ static enum stp_status start(struct run *run, unsigned rank,
         pid = fork();
     }
     if (pid == 0)
-        run_child(run, rank, fds[1]);
+        fork_run_child(run, rank, fds[1]);
     if (pid < 0)
         return stp_fail(err, STP_ERR_LIMIT, "cannot start process %u of %u: %s",
                         rank + 1, run->plan->n, strerror(errno));
@@ -122,22 +122,22 @@ static enum stp_status start(struct run *run, unsigned rank,
     return STP_OK;
 }
 
-static enum stp_status start_all(struct run *run, struct stp_error *err)
+static enum stp_status fork_start_all(struct run *run, struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
     fflush(NULL); /* or each would write it once more */
     for (unsigned r = 1; r < run->plan->n && status == STP_OK; r++)
-        status = start(run, r, err);
+        status = fork_start(run, r, err);
     if (status == STP_OK)
-        status = start(run, 0, err);
+        status = fork_start(run, 0, err);
     for (unsigned r = 1; r < run->plan->n; r++)
         if (run->fds[r] >= 0)
             close(run->fds[r]);
     return status;
 }
 
-static void signal_all(const struct run *run, int sig)
+static void fork_signal_all(const struct run *run, int sig)
 {
     for (unsigned r = 0; r < run->plan->n; r++)
         if (run->pids[r] != 0)
@@ -146,7 +146,7 @@ static void signal_all(const struct run *run, int sig)
 
 /* ---- how they end ---- */
 
-static void blame(struct run *run, unsigned rank, const char *how)
+static void fork_blame(struct run *run, unsigned rank, const char *how)
 {
     if (run->status == STP_OK)
         run->status =
@@ -154,7 +154,7 @@ static void blame(struct run *run, unsigned rank, const char *how)
                      rank, (long)run->pids[rank], how);
 }
 
-static void judge_signal(struct run *run, unsigned rank, int sig)
+static void fork_judge_signal(struct run *run, unsigned rank, int sig)
 {
     char how[96];
 
@@ -163,7 +163,7 @@ static void judge_signal(struct run *run, unsigned rank, int sig)
     snprintf(how, sizeof(how), "was killed by signal %d (%s)", sig,
              strsignal(sig));
     if (sig != run->signal)
-        blame(run, rank, how);
+        fork_blame(run, rank, how);
     else if (run->status == STP_OK)
         run->status =
             stp_fail(&run->why, STP_ERR_STOPPED, "stopped by signal %d (%s)",
@@ -171,7 +171,7 @@ static void judge_signal(struct run *run, unsigned rank, int sig)
 }
 
 /* Without a world it is another one that failed, or the memory. */
-static void judge_exit(struct run *run, unsigned rank, int exit_status)
+static void fork_judge_exit(struct run *run, unsigned rank, int exit_status)
 {
     const struct slot *slot = &run->slots[rank];
     char how[STP_ERROR_TEXT];
@@ -183,22 +183,22 @@ static void judge_exit(struct run *run, unsigned rank, int exit_status)
                  slot->why.text);
     else
         return;
-    blame(run, rank, how);
+    fork_blame(run, rank, how);
 }
 
-static void judge(struct run *run, unsigned rank, int wait_status)
+static void fork_judge(struct run *run, unsigned rank, int wait_status)
 {
     const struct slot *slot = &run->slots[rank];
 
     if (WIFSIGNALED(wait_status))
-        judge_signal(run, rank, WTERMSIG(wait_status));
+        fork_judge_signal(run, rank, WTERMSIG(wait_status));
     else
-        judge_exit(run, rank, WEXITSTATUS(wait_status));
+        fork_judge_exit(run, rank, WEXITSTATUS(wait_status));
     if (slot->progress != RETURNED || slot->result != 0)
         run->has_failed = true;
 }
 
-static void reap(struct run *run)
+static void fork_reap(struct run *run)
 {
     for (unsigned r = 0; r < run->plan->n; r++) {
         int wait_status;
@@ -206,7 +206,7 @@ static void reap(struct run *run)
         if (run->pids[r] == 0 ||
             waitpid(run->pids[r], &wait_status, WNOHANG) != run->pids[r])
             continue;
-        judge(run, r, wait_status);
+        fork_judge(run, r, wait_status);
         run->pids[r] = 0;
         run->n_running--;
     }
@@ -214,28 +214,29 @@ static void reap(struct run *run)
 
 /* ---- looking after them ---- */
 
-static unsigned or_default(unsigned ms, unsigned default_ms)
+static unsigned fork_or_default(unsigned ms, unsigned default_ms)
 {
     return ms != 0 ? ms : default_ms;
 }
 
 /* After a failure: a moment for the others, SIGTERM, SIGKILL. */
-static void press(struct run *run)
+static void fork_end_others(struct run *run)
 {
     int64_t now = stp_now_ms();
 
     if (!run->has_failed || now < run->deadline_ms)
         return;
     if (run->deadline_ms == 0) {
-        run->deadline_ms = now + or_default(run->plan->moment_ms, MOMENT_MS);
+        run->deadline_ms =
+            now + fork_or_default(run->plan->moment_ms, MOMENT_MS);
         return;
     }
     run->passed = run->passed == 0 ? SIGTERM : SIGKILL;
-    run->deadline_ms = now + or_default(run->plan->term_ms, TERM_MS);
-    signal_all(run, run->passed);
+    run->deadline_ms = now + fork_or_default(run->plan->term_ms, TERM_MS);
+    fork_signal_all(run, run->passed);
 }
 
-static void wait_for_event(struct run *run)
+static void fork_wait(struct run *run)
 {
     int64_t ms = 1000;
     struct timespec limit;
@@ -252,21 +253,21 @@ static void wait_for_event(struct run *run)
         return;
     run->signal = sig;
     if (info.si_code != SI_KERNEL) /* a terminal has sent it to all */
-        signal_all(run, sig);
+        fork_signal_all(run, sig);
 }
 
-static void supervise(struct run *run)
+static void fork_supervise(struct run *run)
 {
     while (run->n_running > 0) {
-        wait_for_event(run);
-        reap(run);
-        press(run);
+        fork_wait(run);
+        fork_reap(run);
+        fork_end_others(run);
     }
 }
 
 /* What became of the run, all processes being gone. */
-static enum stp_status conclude(const struct run *run, int *exit_ret,
-                                struct stp_error *err)
+static enum stp_status fork_conclude(const struct run *run, int *exit_ret,
+                                     struct stp_error *err)
 {
     int result = 0;
 
@@ -287,7 +288,7 @@ static enum stp_status conclude(const struct run *run, int *exit_ret,
 
 /* ---- before and after ---- */
 
-static void watch_signals(struct run *run)
+static void fork_watch_signals(struct run *run)
 {
     static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -300,20 +301,20 @@ static void watch_signals(struct run *run)
     sigprocmask(SIG_BLOCK, &run->watched, &run->mask);
 }
 
-static enum stp_status run_all(struct run *run, int *exit_ret,
-                               struct stp_error *err)
+static enum stp_status fork_run_all(struct run *run, int *exit_ret,
+                                    struct stp_error *err)
 {
     enum stp_status status;
 
     stp_hub_allow(run->plan->n);
-    watch_signals(run);
-    status = start_all(run, err);
+    fork_watch_signals(run);
+    status = fork_start_all(run, err);
     if (status != STP_OK)
-        signal_all(run, SIGKILL);
-    supervise(run);
+        fork_signal_all(run, SIGKILL);
+    fork_supervise(run);
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
     sigaction(SIGCHLD, &run->on_child, NULL);
-    return status == STP_OK ? conclude(run, exit_ret, err) : status;
+    return status == STP_OK ? fork_conclude(run, exit_ret, err) : status;
 }
 
 enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
@@ -332,7 +333,7 @@ enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,
     run.fds = malloc(plan->n * sizeof(*run.fds));
     if (run.slots != MAP_FAILED && run.pids != NULL && run.fds != NULL) {
         memset(run.fds, -1, plan->n * sizeof(*run.fds));
-        status = run_all(&run, exit_ret, err);
+        status = fork_run_all(&run, exit_ret, err);
     } else {
         stp_fail(err, status, "out of memory");
     }

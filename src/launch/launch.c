@@ -26,7 +26,7 @@ static const struct sign {
     {STP_LAUNCHED_BY_MPI, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", 2},
 };
 
-static bool holds(const struct sign *sign)
+static bool launch_sign_holds(const struct sign *sign)
 {
     const char *text;
     uint64_t number;
@@ -45,7 +45,7 @@ static bool holds(const struct sign *sign)
 enum stp_launched stp_launched_by(void)
 {
     for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
-        if (holds(&signs[i]))
+        if (launch_sign_holds(&signs[i]))
             return signs[i].launched;
     return STP_LAUNCHED_BY_HAND;
 }
@@ -68,7 +68,7 @@ enum {
     N_AS_ROOT = sizeof(mpirun_as_root) / sizeof(mpirun_as_root[0]),
 };
 
-static void prepare_environment(void)
+static void launch_prepare_environment(void)
 {
     for (size_t i = 0; i < N_AS_ROOT && geteuid() == 0; i++)
         setenv(mpirun_as_root[i], "1", 1);
@@ -77,9 +77,9 @@ static void prepare_environment(void)
 
 /* mpirun, its options, and the 'size' bytes of terminated arguments at 'own',
  * of which the first is the program.  NULL without memory. */
-static const char **make_arguments(const char *mpirun, const char *n,
-                                   const char *program, const char *own,
-                                   size_t size)
+static const char **launch_make_arguments(const char *mpirun, const char *n,
+                                          const char *program, const char *own,
+                                          size_t size)
 {
     const char **args;
     size_t n_args = 0;
@@ -102,17 +102,17 @@ static const char **make_arguments(const char *mpirun, const char *n,
     return args;
 }
 
-static enum stp_status replace(const char *mpirun, const char *n,
-                               const char *program, const char *own,
-                               size_t size, struct stp_error *err)
+static enum stp_status launch_replace(const char *mpirun, const char *n,
+                                      const char *program, const char *own,
+                                      size_t size, struct stp_error *err)
 {
-    const char **args = make_arguments(mpirun, n, program, own, size);
+    const char **args = launch_make_arguments(mpirun, n, program, own, size);
     int error;
 
     if (args == NULL)
         return stp_nomem(err);
     fflush(NULL);
-    prepare_environment();
+    launch_prepare_environment();
     execvp(mpirun, (char *const *)args);
     error = errno;
     unsetenv(UNDER_MPIRUN);
@@ -147,7 +147,7 @@ enum stp_status stp_launch_mpirun(unsigned n, struct stp_error *err)
     if (status != STP_OK)
         return status;
     snprintf(number, sizeof(number), "%u", n);
-    status = replace(mpirun, number, program, own, size, err);
+    status = launch_replace(mpirun, number, program, own, size, err);
     free(own);
     return status;
 }

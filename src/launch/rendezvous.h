@@ -1,9 +1,9 @@
 /*
- * rendezvous.h - how ranks on several hosts find rank 0's socket
+ * rendezvous.h - how ranks on several hosts connect to rank 0
  *
- * A guest says hello, the host answers.  Whoever says anything else was not
- * meant to come here.  All numbers are as the host has them; on hosts of
- * another byte order the version differs.
+ * Rank 0 is the server.  A client says hello, the server answers; it closes
+ * connections on which anything else comes.  All numbers are as the server has
+ * them; on hosts of another byte order the version differs.
  */
 #ifndef STP_RENDEZVOUS_H
 #define STP_RENDEZVOUS_H
@@ -31,12 +31,12 @@ struct stp_answer {
     char why[STP_ERROR_TEXT]; /* if it is; terminated */
 };
 
-/* Rank 0's side: the sockets of all others into fds[1] and so on. */
-enum stp_status stp_rendezvous_host(const struct stp_torchrun *settings,
-                                    int *fds, struct stp_error *err);
+/* Rank 0 gets the sockets of all others in fds[1] and so on. */
+enum stp_status stp_rendezvous_serve(const struct stp_torchrun *settings,
+                                     int *fds, struct stp_error *err);
 
-/* The side of the others. */
-enum stp_status stp_rendezvous_guest(const struct stp_torchrun *settings,
-                                     int *fd_ret, struct stp_error *err);
+/* Every other rank gets a socket to rank 0. */
+enum stp_status stp_rendezvous_connect(const struct stp_torchrun *settings,
+                                       int *fd_ret, struct stp_error *err);
 
 #endif /* STP_RENDEZVOUS_H */

@@ -12,7 +12,7 @@
 static atomic_llong first_ms;
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "a handler may use it");
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void stop_on_signal(int number, siginfo_t *info, void *context)
 {
     long long now = stp_now_ms();
     long long first = 0;
@@ -28,7 +28,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 void stp_stop_begin(void)
 {
-    struct sigaction action = {.sa_sigaction = on_signal};
+    struct sigaction action = {.sa_sigaction = stop_on_signal};
 
     atomic_store(&first_ms, 0);
     sigemptyset(&action.sa_mask);

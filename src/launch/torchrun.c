@@ -14,8 +14,9 @@ enum {
 
 /* ---- the environment ---- */
 
-static enum stp_status read_number(const char *name, unsigned min, unsigned max,
-                                   unsigned *value_ret, struct stp_error *err)
+static enum stp_status torchrun_read_number(const char *name, unsigned min,
+                                            unsigned max, unsigned *value_ret,
+                                            struct stp_error *err)
 {
     const char *text = getenv(name);
     uint64_t value;
@@ -32,7 +33,8 @@ static enum stp_status read_number(const char *name, unsigned min, unsigned max,
     return STP_OK;
 }
 
-static enum stp_status read_all(struct stp_torchrun *s, struct stp_error *err)
+static enum stp_status torchrun_read_numbers(struct stp_torchrun *s,
+                                             struct stp_error *err)
 {
     struct {
         const char *name;
@@ -51,14 +53,15 @@ static enum stp_status read_all(struct stp_torchrun *s, struct stp_error *err)
     for (size_t i = 0;
          i < sizeof(numbers) / sizeof(numbers[0]) && status == STP_OK; i++)
         if (!numbers[i].optional || getenv(numbers[i].name) != NULL)
-            status = read_number(numbers[i].name, numbers[i].min,
-                                 numbers[i].max, numbers[i].value, err);
+            status =
+                torchrun_read_number(numbers[i].name, numbers[i].min,
+                                     numbers[i].max, numbers[i].value, err);
     return status;
 }
 
-static enum stp_status below(const char *name, unsigned value,
-                             const char *of_name, unsigned of,
-                             struct stp_error *err)
+static enum stp_status torchrun_check_below(const char *name, unsigned value,
+                                            const char *of_name, unsigned of,
+                                            struct stp_error *err)
 {
     if (value < of)
         return STP_OK;
@@ -67,13 +70,14 @@ static enum stp_status below(const char *name, unsigned value,
                     of_name, of);
 }
 
-static enum stp_status choose_port(struct stp_torchrun *s,
-                                   struct stp_error *err)
+static enum stp_status torchrun_choose_port(struct stp_torchrun *s,
+                                            struct stp_error *err)
 {
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
 
     if (getenv("STEPTUNE_PORT") != NULL)
-        return read_number("STEPTUNE_PORT", 1, MAX_PORT, &s->port, err);
+        return torchrun_read_number("STEPTUNE_PORT", 1, MAX_PORT, &s->port,
+                                    err);
     if (store != NULL && strcmp(store, "True") == 0)
         s->port += s->port < MAX_PORT ? 1 : -1;
     return STP_OK;
@@ -84,18 +88,19 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
 {
     struct stp_torchrun s = {.limit_ms = LIMIT_MS,
                              .host = getenv("MASTER_ADDR")};
-    enum stp_status status = read_all(&s, err);
+    enum stp_status status = torchrun_read_numbers(&s, err);
 
     if (status == STP_OK)
-        status = below("RANK", s.rank, "WORLD_SIZE", s.size, err);
+        status =
+            torchrun_check_below("RANK", s.rank, "WORLD_SIZE", s.size, err);
     if (status == STP_OK && s.local_size != 0)
-        status = below("LOCAL_RANK", s.local_rank, "LOCAL_WORLD_SIZE",
-                       s.local_size, err);
+        status = torchrun_check_below("LOCAL_RANK", s.local_rank,
+                                      "LOCAL_WORLD_SIZE", s.local_size, err);
     if (status == STP_OK && (s.host == NULL || s.host[0] == '\0'))
         status = stp_fail(err, STP_ERR_SYNTAX,
                           "MASTER_ADDR is not set, expected rank 0's host");
     if (status == STP_OK)
-        status = choose_port(&s, err);
+        status = torchrun_choose_port(&s, err);
     if (status == STP_OK)
         *settings_ret = s;
     return status;
@@ -103,46 +108,28 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
 
 /* ---- the world ---- */
 
-static enum stp_status open_hub(const struct stp_torchrun *settings,
-                                const int *fds, struct stp_world *world_ret,
-                                struct stp_error *err)
+enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
+                                  struct stp_world *world_ret,
+                                  struct stp_error *err)
 {
+    const bool is_first = settings->rank == 0;
+    int *fds = calloc(settings->size, sizeof(*fds));
     struct stp_hub_options options = {.name = "torchrun",
                                       .rank = settings->rank,
                                       .size = settings->size,
                                       .local_rank = settings->local_rank,
                                       .local_size = settings->local_size,
                                       .fds = fds};
-
-    return stp_hub_open(&options, world_ret, err);
-}
-
-static enum stp_status join_as_first(const struct stp_torchrun *settings,
-                                     struct stp_world *world_ret,
-                                     struct stp_error *err)
-{
-    int *fds = malloc(settings->size * sizeof(*fds));
     enum stp_status status;
 
     if (fds == NULL)
         return stp_nomem(err);
-    stp_hub_allow(settings->size);
-    status = stp_rendezvous_host(settings, fds, err);
+    if (is_first)
+        stp_hub_allow(settings->size);
+    status = is_first ? stp_rendezvous_serve(settings, fds, err)
+                      : stp_rendezvous_connect(settings, fds, err);
     if (status == STP_OK)
-        status = open_hub(settings, fds, world_ret, err);
+        status = stp_hub_open(&options, world_ret, err);
     free(fds);
     return status;
-}
-
-enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
-                                  struct stp_world *world_ret,
-                                  struct stp_error *err)
-{
-    enum stp_status status;
-    int fd;
-
-    if (settings->rank == 0)
-        return join_as_first(settings, world_ret, err);
-    status = stp_rendezvous_guest(settings, &fd, err);
-    return status == STP_OK ? open_hub(settings, &fd, world_ret, err) : status;
 }
