@@ -1,10 +1,14 @@
-// What the processes of a run exchange, and what they hear of each other's
-// ends.
+// What the processes of a run exchange, also in parts of the run, and what they
+// hear of each other's ends.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/time.h>
 
+#include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,14 +16,123 @@ extern "C" {
 #include "launch/hub.h"
 }
 
-#include "launch/hub_processes.h"
+#include "support/processes.h"
 
 namespace
 {
 
 using namespace processes;
+using testing::AnyOf;
 using testing::Each;
 using testing::ElementsAre;
+
+// ---- the processes of a hub ----
+
+using Body = std::function<std::string(stp_world &)>;
+using SocketPair = std::function<void(int[2])>;
+
+void UnixPair(int fds[2])
+{
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+}
+
+void TcpPair(int fds[2])
+{
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    auto *any = reinterpret_cast<sockaddr *>(&address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(0, bind(listener, any, size));
+    ASSERT_EQ(0, listen(listener, 1));
+    ASSERT_EQ(0, getsockname(listener, any, &size));
+    fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+    ASSERT_EQ(0, connect(fds[0], any, size));
+    fds[1] = accept(listener, nullptr, nullptr);
+    ASSERT_LE(0, fds[1]);
+    close(listener);
+}
+
+// In a process of a hub: makes the world, lets 'body' use it, closes it.
+std::string UseHub(unsigned rank, unsigned size, const int *fds,
+                   const Body &body)
+{
+    stp_hub_options options{};
+    options.name = "test";
+    options.rank = rank;
+    options.size = size;
+    options.local_rank = rank;
+    options.fds = fds;
+    stp_world world;
+    stp_error err{};
+    if (stp_hub_open(&options, &world, &err) != STP_OK)
+        return std::string("no world: ") + err.text;
+    std::string said = body(world);
+    world.ops->close(world.self);
+    return said;
+}
+
+class Hub
+{
+  public:
+    Hub(unsigned size, const Body &body, const SocketPair &pair = UnixPair)
+    {
+        std::vector<int> to(size, -1);
+        for (unsigned r = 1; r < size; r++) {
+            int fds[2];
+            pair(fds);
+            to[r] = fds[0];
+            ranks_.emplace_back([&] {
+                for (unsigned other = 1; other <= r; other++)
+                    close(to[other]);
+                return UseHub(r, size, &fds[1], body);
+            });
+            close(fds[1]);
+        }
+        ranks_.emplace_front([&] { return UseHub(0, size, to.data(), body); });
+        for (unsigned r = 1; r < size; r++)
+            close(to[r]);
+    }
+
+    Process &operator[](unsigned rank)
+    {
+        return ranks_[rank];
+    }
+
+    std::string name(unsigned rank) const
+    {
+        return Named(rank, ranks_[rank].pid());
+    }
+
+    // What each said, in order of rank.
+    std::vector<std::string> Said()
+    {
+        std::vector<std::string> said;
+        for (Process &rank : ranks_)
+            said.push_back(rank.Said());
+        return said;
+    }
+
+  private:
+    std::deque<Process> ranks_;
+};
+
+std::vector<std::string> AllBut(unsigned rank, std::vector<std::string> said)
+{
+    said.erase(said.begin() + rank);
+    return said;
+}
+
+// In a rank other than 0: its socket, which is the only one.
+int TheSocket()
+{
+    int fd = 3, type;
+    socklen_t size = sizeof(type);
+    while (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+        fd++;
+    return fd;
+}
 
 // ---- exchanging ----
 
@@ -269,6 +382,32 @@ TEST(Hub, HasTcpFindOutThatAHostIsGone)
     EXPECT_THAT(hub.Said(), Each("1 7"));
 }
 
+// Rank 3 takes part, and dies with the first byte of the result.
+TEST(Hub, FinishesItsFramesWhenARankDiesThatDoesNotRead)
+{
+    const size_t n_bytes = 4000000;
+    Hub hub(4, [&](stp_world &world) {
+        if (world.rank != 3) {
+            std::string first = Exchange(world, n_bytes);
+            return (first == "ok" ? "" : first) + Exchange(world);
+        }
+        stp_hub_header header{STP_HUB_DATA, 4, n_bytes};
+        std::string frame(reinterpret_cast<char *>(&header), sizeof(header));
+        frame.append(n_bytes, 'd');
+        int fd = TheSocket();
+        for (size_t n = 0; n < frame.size();)
+            n += static_cast<size_t>(
+                write(fd, frame.data() + n, frame.size() - n));
+        EXPECT_EQ(1, read(fd, frame.data(), 1));
+        BeKilled();
+        return std::string();
+    });
+    std::string want = hub.name(3) + " died";
+
+    for (const std::string &said : AllBut(3, hub.Said()))
+        EXPECT_THAT(said, AnyOf(want, want + want));
+}
+
 // Rank 0 has much to read and does not read it.
 TEST(Hub, HearsOfADeathWhileItSends)
 {
@@ -400,6 +539,130 @@ TEST(Hub, NamesWhoLeftWhenOthersWaitForIt)
 
         EXPECT_THAT(AllBut(leaver, hub.Said()), Each(want));
     }
+}
+
+// ---- parts ----
+
+// In a part of the first 'n': what 'inside' says, or "out" from outside it.
+std::string InPart(stp_world &world, unsigned n, const Body &inside)
+{
+    stp_world part;
+    stp_error err{};
+    if (world.ops->part(world.self, n, &part, &err) != STP_OK)
+        return err.text;
+    std::string said = part.size == 0 ? "out" : inside(part);
+    part.ops->close(part.self);
+    return said;
+}
+
+TEST(HubPart, IsAWorldOfTheFirst)
+{
+    Hub hub(4, [](stp_world &world) {
+        std::string said;
+        for (unsigned n : {1, 3, 2, 4})
+            said += InPart(world, n,
+                           [](stp_world &part) {
+                               return std::to_string(part.rank) + "/" +
+                                      std::to_string(part.size) + "/" +
+                                      std::to_string(part.local_size) +
+                                      Exchange(part);
+                           }) +
+                    " ";
+        return said + Exchange(world);
+    });
+
+    EXPECT_THAT(hub.Said(), ElementsAre("0/1/1ok 0/3/3ok 0/2/2ok 0/4/4ok ok",
+                                        "out 1/3/3ok 1/2/2ok 1/4/4ok ok",
+                                        "out 2/3/3ok out 2/4/4ok ok",
+                                        "out out out 3/4/4ok ok"));
+}
+
+TEST(HubPart, HasPartsOfItsOwn)
+{
+    Hub hub(4, [](stp_world &world) {
+        return InPart(world, 3, [](stp_world &part) {
+            return InPart(part, 2,
+                          [](stp_world &least) { return Exchange(least); });
+        });
+    });
+
+    EXPECT_THAT(hub.Said(), ElementsAre("ok", "ok", "out", "out"));
+}
+
+TEST(HubPart, IsNeverEmptyNorLargerThanItsWorld)
+{
+    Hub hub(2, [](stp_world &world) {
+        auto nothing = [](stp_world &) { return "made"; };
+        return InPart(world, 0, nothing) + ", " + InPart(world, 3, nothing);
+    });
+
+    EXPECT_THAT(hub.Said(), Each("0 of 2 processes, 3 of 2 processes"));
+}
+
+// Those left out wait with more than their sockets hold.
+TEST(HubPart, DoesNotMindWhoWaitsOutside)
+{
+    Hub hub(5, [](stp_world &world) {
+        std::string said = InPart(world, 2, [](stp_world &part) {
+            std::string inside = "ok";
+            for (int i = 0; i < 20 && inside == "ok"; i++)
+                inside = Exchange(part, 10000);
+            return inside;
+        });
+        return said + " " + Exchange(world, 2000000);
+    });
+
+    EXPECT_THAT(hub.Said(),
+                ElementsAre("ok ok", "ok ok", "out ok", "out ok", "out ok"));
+}
+
+struct PartDeathCase {
+    const char *name;
+    unsigned rank; // of 4, of which the first two are in the part
+};
+
+class HubPartDeath : public testing::TestWithParam<PartDeathCase>
+{
+};
+
+TEST_P(HubPartDeath, IsToldInsideAndOutside)
+{
+    unsigned dying = GetParam().rank;
+    Hub hub(4, [&](stp_world &world) {
+        Exchange(world);
+        std::string said = InPart(world, 2, [&](stp_world &part) {
+            if (part.rank == dying)
+                BeKilled();
+            return AwaitDeath(part);
+        });
+        if (world.rank == dying)
+            BeKilled();
+        return said == "out" ? Exchange(world) : said;
+    });
+    std::string want = hub.name(dying) + " died";
+
+    EXPECT_THAT(AllBut(dying, hub.Said()), Each(want));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, HubPartDeath,
+                         testing::Values(PartDeathCase{"first", 0},
+                                         PartDeathCase{"inside", 1},
+                                         PartDeathCase{"outside", 3}),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+TEST(HubPart, NamesWhoExchangesInAnother)
+{
+    Hub hub(3, [](stp_world &world) {
+        if (world.rank == 1)
+            return Exchange(world);
+        return InPart(world, 2, [](stp_world &part) { return Exchange(part); });
+    });
+    std::string want =
+        hub.name(1) + " exchanges among 3 processes, rank 0 among 2";
+
+    EXPECT_THAT(hub.Said(), ElementsAre(want, want, "out"));
 }
 
 } // namespace
