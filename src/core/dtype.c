@@ -31,7 +31,7 @@ static const char *const ops[] = {
     [STP_OP_AVG] = "avg", [STP_OP_PREMULSUM] = "premulsum",
 };
 
-static bool is_word(const char *name, const char *word, size_t len)
+static bool dtype_is_word(const char *name, const char *word, size_t len)
 {
     return strlen(name) == len && memcmp(name, word, len) == 0;
 }
@@ -39,8 +39,8 @@ static bool is_word(const char *name, const char *word, size_t len)
 int stp_type_from_name(const char *word, size_t len)
 {
     for (int i = 0; i < STP_N_TYPES; i++)
-        if (is_word(types[i].name, word, len) ||
-            is_word(types[i].nccl_name, word, len))
+        if (dtype_is_word(types[i].name, word, len) ||
+            dtype_is_word(types[i].nccl_name, word, len))
             return i;
     return -1;
 }
@@ -48,7 +48,7 @@ int stp_type_from_name(const char *word, size_t len)
 int stp_op_from_name(const char *word, size_t len)
 {
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
-        if (is_word(ops[i], word, len))
+        if (dtype_is_word(ops[i], word, len))
             return (int)i;
     return -1;
 }

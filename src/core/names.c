@@ -25,8 +25,8 @@ static const char proto_words[] = STP_PROTO_LIST(JOIN);
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-static int find(const struct entry *list, size_t n, const char *word,
-                size_t len)
+static int names_find(const struct entry *list, size_t n, const char *word,
+                      size_t len)
 {
     for (size_t i = 0; i < n; i++)
         if (strlen(list[i].word) == len && memcmp(list[i].word, word, len) == 0)
@@ -34,7 +34,7 @@ static int find(const struct entry *list, size_t n, const char *word,
     return -1;
 }
 
-static const char *name_of(const struct entry *list, size_t n, int value)
+static const char *names_word_of(const struct entry *list, size_t n, int value)
 {
     for (size_t i = 0; i < n; i++)
         if (list[i].value == value)
@@ -44,17 +44,17 @@ static const char *name_of(const struct entry *list, size_t n, int value)
 
 int stp_coll_from_name(const char *word, size_t len)
 {
-    return find(colls, LEN(colls), word, len);
+    return names_find(colls, LEN(colls), word, len);
 }
 
 int stp_algo_from_name(const char *word, size_t len)
 {
-    return find(algos, LEN(algos), word, len);
+    return names_find(algos, LEN(algos), word, len);
 }
 
 int stp_proto_from_name(const char *word, size_t len)
 {
-    return find(protos, LEN(protos), word, len);
+    return names_find(protos, LEN(protos), word, len);
 }
 
 int stp_from_any_case(const char *word, size_t len,
@@ -71,17 +71,17 @@ int stp_from_any_case(const char *word, size_t len,
 
 const char *stp_coll_name(int coll)
 {
-    return name_of(colls, LEN(colls), coll);
+    return names_word_of(colls, LEN(colls), coll);
 }
 
 const char *stp_algo_name(int algo)
 {
-    return name_of(algos, LEN(algos), algo);
+    return names_word_of(algos, LEN(algos), algo);
 }
 
 const char *stp_proto_name(int proto)
 {
-    return name_of(protos, LEN(protos), proto);
+    return names_word_of(protos, LEN(protos), proto);
 }
 
 const char *stp_coll_names(void)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b)
+static int stats_compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a;
     double y = *(const double *)b;
@@ -11,7 +11,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double percentile(const double *sorted, size_t n, double p)
+static double stats_percentile(const double *sorted, size_t n, double p)
 {
     double at = p * (double)(n - 1);
     size_t below = (size_t)at;
@@ -24,11 +24,11 @@ static double percentile(const double *sorted, size_t n, double p)
 
 void stp_summarise(double *values, size_t n, struct stp_summary *summary_ret)
 {
-    qsort(values, n, sizeof(*values), compare);
+    qsort(values, n, sizeof(*values), stats_compare_doubles);
     summary_ret->mean = stp_mean(values, n);
-    summary_ret->median = percentile(values, n, 0.5);
-    summary_ret->p95 = percentile(values, n, 0.95);
-    summary_ret->p99 = percentile(values, n, 0.99);
+    summary_ret->median = stats_percentile(values, n, 0.5);
+    summary_ret->p95 = stats_percentile(values, n, 0.95);
+    summary_ret->p99 = stats_percentile(values, n, 0.99);
     summary_ret->min = values[0];
 }
 

@@ -8,14 +8,14 @@
 
 enum stp_status {
     STP_OK = 0,
-    STP_ERR_NOMEM,   /* out of memory */
-    STP_ERR_SYNTAX,  /* a file's text is wrong; stp_error says where */
-    STP_ERR_IO,      /* a file could not be opened, read or written */
-    STP_ERR_LIMIT,   /* legal, but more than this program takes on */
-    STP_ERR_RANGE,   /* an argument is outside what its header allows */
-    STP_ERR_DEVICE,  /* the machine that measures refused or failed */
+    STP_ERR_NOMEM,  /* out of memory */
+    STP_ERR_SYNTAX, /* a file's text is wrong; stp_error says where */
+    STP_ERR_IO,     /* a file could not be opened, read or written */
+    STP_ERR_LIMIT,  /* legal, but more than this program takes on */
+    STP_ERR_RANGE,  /* an argument is outside what its header allows */
+    STP_ERR_DEVICE, /* the device, or a process of the run, refused or failed */
     STP_ERR_NOTHING, /* there is nothing to run on, such as no GPU */
-    STP_ERR_STOPPED, /* whoever was asked whether to go on said no */
+    STP_ERR_STOPPED, /* the caller was asked whether to go on and declined */
 };
 
 enum { STP_ERROR_TEXT = 240 };

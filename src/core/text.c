@@ -11,12 +11,12 @@
 enum { DOUBLE_MAX_LEN = 320 };
 
 /* isdigit() and isspace() would ask the locale. */
-static bool is_digit(char c)
+static bool text_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-static bool is_blank(char c)
+static bool text_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -30,7 +30,7 @@ size_t stp_split(const char *line, size_t len, struct stp_field *fields,
     for (;; s++) {
         const char *stop;
 
-        while (s < end && is_blank(*s))
+        while (s < end && text_is_blank(*s))
             s++;
         stop = s;
         while (stop < end && *stop != ',')
@@ -38,7 +38,7 @@ size_t stp_split(const char *line, size_t len, struct stp_field *fields,
         if (n < max) {
             const char *last = stop;
 
-            while (last > s && is_blank(last[-1]))
+            while (last > s && text_is_blank(last[-1]))
                 last--;
             fields[n].s = s;
             fields[n].len = (size_t)(last - s);
@@ -83,7 +83,7 @@ bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret)
     for (size_t i = 0; i < len; i++) {
         uint64_t digit = (uint64_t)s[i] - '0';
 
-        if (!is_digit(s[i]) || value > (UINT64_MAX - digit) / 10)
+        if (!text_is_digit(s[i]) || value > (UINT64_MAX - digit) / 10)
             return false;
         value = value * 10 + digit;
     }
@@ -92,7 +92,7 @@ bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret)
 }
 
 /* The power of two that a suffix stands for; 0 if it is none. */
-static unsigned suffix_shift(char c)
+static unsigned text_suffix_shift(char c)
 {
     switch (c) {
     case 'K':
@@ -111,7 +111,7 @@ static unsigned suffix_shift(char c)
 
 bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret)
 {
-    unsigned shift = len > 0 ? suffix_shift(s[len - 1]) : 0;
+    unsigned shift = len > 0 ? text_suffix_shift(s[len - 1]) : 0;
     uint64_t value;
 
     if (!stp_parse_u64(s, shift != 0 ? len - 1 : len, &value) ||
@@ -121,32 +121,32 @@ bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret)
     return true;
 }
 
-static const char *skip_digits(const char *s, const char *end)
+static const char *text_skip_digits(const char *s, const char *end)
 {
-    while (s < end && is_digit(*s))
+    while (s < end && text_is_digit(*s))
         s++;
     return s;
 }
 
 /* -digits.digits(e+-digits): strtod() alone takes "inf", "nan", "0x1p3", " 1"
  * and "1x" as well. */
-static bool looks_decimal(const char *s, const char *end)
+static bool text_looks_decimal(const char *s, const char *end)
 {
     const char *digits = s + (s < end && *s == '-');
 
-    s = skip_digits(digits, end);
+    s = text_skip_digits(digits, end);
     if (s == digits)
         return false;
     if (s < end && *s == '.') {
         digits = s + 1;
-        s = skip_digits(digits, end);
+        s = text_skip_digits(digits, end);
         if (s == digits)
             return false;
     }
     if (s < end && (*s == 'e' || *s == 'E')) {
         digits = s + 1;
         digits += digits < end && (*digits == '-' || *digits == '+');
-        s = skip_digits(digits, end);
+        s = text_skip_digits(digits, end);
         if (s == digits)
             return false;
     }
@@ -154,7 +154,7 @@ static bool looks_decimal(const char *s, const char *end)
 }
 
 /* A host application may have set a locale whose decimal point is a comma. */
-static bool strtod_c(const char *s, double *value_ret)
+static bool text_strtod(const char *s, double *value_ret)
 {
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     locale_t old;
@@ -173,19 +173,19 @@ bool stp_parse_double(const char *s, size_t len, double *value_ret)
     char buf[DOUBLE_MAX_LEN + 1];
     double value;
 
-    if (len > DOUBLE_MAX_LEN || !looks_decimal(s, s + len))
+    if (len > DOUBLE_MAX_LEN || !text_looks_decimal(s, s + len))
         return false;
     memcpy(buf, s, len);
     buf[len] = '\0';
-    if (!strtod_c(buf, &value) || !isfinite(value))
+    if (!text_strtod(buf, &value) || !isfinite(value))
         return false;
     *value_ret = value;
     return true;
 }
 
 /* Without fstat(), which glibc before 2.33 does not export. */
-static enum stp_status read_all(FILE *fp, size_t max, char **text_ret,
-                                size_t *len_ret, struct stp_error *err)
+static enum stp_status text_read_all(FILE *fp, size_t max, char **text_ret,
+                                     size_t *len_ret, struct stp_error *err)
 {
     size_t len = 0, size = 0, n;
     char *text = NULL;
@@ -228,7 +228,7 @@ enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
     if (fp == NULL)
         return stp_fail(err, STP_ERR_IO, "cannot be opened: %s",
                         strerror(errno));
-    status = read_all(fp, max, text_ret, len_ret, err);
+    status = text_read_all(fp, max, text_ret, len_ret, err);
     fclose(fp);
     return status;
 }

@@ -78,11 +78,12 @@ bool stp_constant_is_latency(size_t i);
 /* The number of constants that are set. */
 size_t stp_constants_size(const struct stp_constants *constants);
 
-/* Sets in '*nccl' what is set, and nothing else. */
+/* Copies the constants that the file sets into '*nccl', and no others. */
 void stp_constants_apply(const struct stp_constants *constants,
                          ncclTunerConstants_v5_t *nccl);
 
-/* A hash of what is set to what, whatever its order and spelling.  Never 0. */
+/* A hash of the constants and their values, independent of the order and the
+ * spelling in the file.  Never 0. */
 uint64_t stp_constants_hash(const struct stp_constants *constants);
 
 #endif /* STP_CONSTANTS_H */

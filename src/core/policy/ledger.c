@@ -32,15 +32,15 @@ unsigned stp_ledger_class(uint64_t n_bytes)
     return class;
 }
 
-static bool is_alike(const struct stp_ledger_entry *a,
-                     const struct stp_ledger_entry *b)
+static bool ledger_is_alike(const struct stp_ledger_entry *a,
+                            const struct stp_ledger_entry *b)
 {
     return a->coll == b->coll && a->line == b->line && a->algo == b->algo &&
            a->proto == b->proto && a->n_channels == b->n_channels &&
            stp_ledger_class(a->min_bytes) == stp_ledger_class(b->min_bytes);
 }
 
-static uint32_t hash(const struct stp_ledger_entry *e)
+static uint32_t ledger_hash(const struct stp_ledger_entry *e)
 {
     uint32_t h = stp_ledger_class(e->min_bytes) * 8 + (uint32_t)e->coll;
 
@@ -52,16 +52,16 @@ static uint32_t hash(const struct stp_ledger_entry *e)
 }
 
 /* Where it is, or would be; NULL if there is no room. */
-static struct stp_ledger_entry *find(struct stp_ledger *ledger,
-                                     const struct stp_ledger_entry *wanted)
+static struct stp_ledger_entry *
+ledger_find(struct stp_ledger *ledger, const struct stp_ledger_entry *wanted)
 {
-    uint32_t at = hash(wanted);
+    uint32_t at = ledger_hash(wanted);
 
     for (uint32_t i = 0; i < STP_LEDGER_ENTRIES; i++) {
         struct stp_ledger_entry *e =
             &ledger->entries[(at + i) % STP_LEDGER_ENTRIES];
 
-        if (e->n_calls == 0 || is_alike(e, wanted))
+        if (e->n_calls == 0 || ledger_is_alike(e, wanted))
             return e;
     }
     return NULL;
@@ -83,7 +83,7 @@ void stp_ledger_count(struct stp_ledger *ledger, int coll, uint64_t n_bytes,
         call.proto = (int8_t)choice->proto;
         call.n_channels = (uint8_t)choice->n_channels;
     }
-    e = find(ledger, &call);
+    e = ledger_find(ledger, &call);
     if (e == NULL) {
         ledger->n_lost++;
         return;

@@ -27,7 +27,7 @@ struct octave {
 
 /*
  * The sizes from 'start' to the next entry's.  A plain candidate asks nothing
- * of numPipeOps, and its chunk is of whole KiB: what there is no room for here.
+ * of numPipeOps, and its chunk is of whole KiB: others do not fit here.
  */
 struct entry {
     uint64_t start;
@@ -73,7 +73,7 @@ struct stp_compiled {
 
 /* ---- lookup ---- */
 
-static inline unsigned octave_of(uint64_t n_bytes)
+static inline unsigned policy_octave_of(uint64_t n_bytes)
 {
     return 63 - (unsigned)__builtin_clzll(n_bytes | 1);
 }
@@ -81,10 +81,10 @@ static inline unsigned octave_of(uint64_t n_bytes)
 /* The last entry that does not start above 'n_bytes'.  Few buckets hold more
  * than two: the step ahead of the loop saves the branch that would tell one
  * from two, which nothing can predict. */
-static inline const struct entry *find_entry(const struct table *table,
-                                             uint64_t n_bytes)
+static inline const struct entry *policy_find_entry(const struct table *table,
+                                                    uint64_t n_bytes)
 {
-    unsigned e = octave_of(n_bytes);
+    unsigned e = policy_octave_of(n_bytes);
     const struct octave *octave = &table->octaves[e];
     uint64_t below = n_bytes & (((uint64_t)1 << e) - 1);
     const uint32_t *bucket =
@@ -102,23 +102,23 @@ static inline const struct entry *find_entry(const struct table *table,
 }
 
 /* A cost that is not a number is not at least 0. */
-static inline bool is_allowed(const struct stp_cost_view *view, int algo,
-                              int proto)
+static inline bool policy_candidate_is_allowed(const struct stp_cost_view *view,
+                                               int algo, int proto)
 {
     return algo < view->n_algo && proto < view->n_proto &&
            view->cost[algo * view->n_proto + proto] >= 0;
 }
 
-static bool search_list(const struct stp_candidate *c,
-                        const struct stp_candidate *end,
-                        const struct stp_query *query,
-                        const struct stp_cost_view *view,
-                        struct stp_choice *choice_ret)
+static bool policy_search_list(const struct stp_candidate *c,
+                               const struct stp_candidate *end,
+                               const struct stp_query *query,
+                               const struct stp_cost_view *view,
+                               struct stp_choice *choice_ret)
 {
     for (; c < end; c++) {
         if ((c->n_pipe_ops != -1 && c->n_pipe_ops != query->n_pipe_ops) ||
             (c->reg_buff != -1 && c->reg_buff != query->reg_buff) ||
-            !is_allowed(view, c->algo, c->proto))
+            !policy_candidate_is_allowed(view, c->algo, c->proto))
             continue;
         choice_ret->algo = c->algo;
         choice_ret->proto = c->proto;
@@ -143,11 +143,11 @@ bool stp_compiled_lookup(const struct stp_compiled *compiled,
     if ((unsigned)query->coll >= NCCL_NUM_TUNED_FUNCS)
         return false;
     table = &compiled->tables[query->coll];
-    entry = find_entry(table, query->n_bytes);
+    entry = policy_find_entry(table, query->n_bytes);
     if (entry->is_plain &&
         (entry->reg_buff == ANY_REG_BUFF ||
          (int)entry->reg_buff == query->reg_buff) &&
-        is_allowed(view, entry->algo, entry->proto)) {
+        policy_candidate_is_allowed(view, entry->algo, entry->proto)) {
         choice_ret->algo = entry->algo;
         choice_ret->proto = entry->proto;
         choice_ret->n_channels = entry->n_channels;
@@ -159,7 +159,7 @@ bool stp_compiled_lookup(const struct stp_compiled *compiled,
         return false;
     list = &table->lists[entry - table->entries];
     from = &compiled->candidates[list->from];
-    return search_list(from, from + list->n, query, view, choice_ret);
+    return policy_search_list(from, from + list->n, query, view, choice_ret);
 }
 
 uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
@@ -171,7 +171,7 @@ uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
     if ((unsigned)coll >= NCCL_NUM_TUNED_FUNCS)
         return UINT64_MAX;
     table = &compiled->tables[coll];
-    next = find_entry(table, n_bytes) + 1;
+    next = policy_find_entry(table, n_bytes) + 1;
     if (next == table->entries + table->n_entries)
         return UINT64_MAX;
     return next->start;
@@ -189,37 +189,38 @@ void stp_compiled_free(struct stp_compiled *compiled)
 
 /* ---- index ---- */
 
-static unsigned bit_length(uint32_t n)
+static unsigned policy_bit_length(uint32_t n)
 {
     return n == 0 ? 0 : 32 - (unsigned)__builtin_clz(n);
 }
 
-static uint32_t n_buckets(const struct octave *octave, unsigned e)
+static uint32_t policy_n_buckets(const struct octave *octave, unsigned e)
 {
     return (uint32_t)1 << (e - octave->shift);
 }
 
 /* Cuts up the octaves for the segments that start in them, and returns the
  * number of elements in the index. */
-static uint32_t plan_index(struct table *table, const struct stp_segment *at)
+static uint32_t policy_plan_index(struct table *table,
+                                  const struct stp_segment *at)
 {
     unsigned spare = table->n_entries <= MAX_ROOMY ? 1 : 0;
     uint32_t n_starts[N_OCTAVES] = {0};
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < table->n_entries; i++)
-        n_starts[octave_of(at[i].start)]++;
+        n_starts[policy_octave_of(at[i].start)]++;
     for (unsigned e = 0; e < N_OCTAVES; e++) {
-        unsigned bits = bit_length(n_starts[e]) + spare;
+        unsigned bits = policy_bit_length(n_starts[e]) + spare;
 
         table->octaves[e].base = n;
         table->octaves[e].shift = bits < e ? e - bits : 0;
-        n += n_buckets(&table->octaves[e], e);
+        n += policy_n_buckets(&table->octaves[e], e);
     }
     return n + 1;
 }
 
-static void fill_index(const struct table *table, uint32_t *index)
+static void policy_fill_index(const struct table *table, uint32_t *index)
 {
     uint32_t entry = 0;
 
@@ -227,7 +228,7 @@ static void fill_index(const struct table *table, uint32_t *index)
         const struct octave *octave = &table->octaves[e];
         uint64_t start = e > 0 ? (uint64_t)1 << e : 0;
 
-        for (uint32_t i = 0; i < n_buckets(octave, e); i++) {
+        for (uint32_t i = 0; i < policy_n_buckets(octave, e); i++) {
             uint64_t first = start + ((uint64_t)i << octave->shift);
 
             while (entry + 1 < table->n_entries &&
@@ -241,20 +242,20 @@ static void fill_index(const struct table *table, uint32_t *index)
 
 /* ---- compile ---- */
 
-static bool is_plain(const struct stp_candidate *c)
+static bool policy_candidate_is_plain(const struct stp_candidate *c)
 {
     return c->n_pipe_ops == -1 && c->chunk_bytes % 1024 == 0;
 }
 
-static struct entry make_entry(const struct stp_segment *segment,
-                               const struct stp_candidate *first)
+static struct entry policy_make_entry(const struct stp_segment *segment,
+                                      const struct stp_candidate *first)
 {
     struct entry entry = {.start = segment->start};
 
     if (segment->n == 0)
         return entry;
     entry.has_list = 1;
-    if (!is_plain(first))
+    if (!policy_candidate_is_plain(first))
         return entry;
     entry.has_list = segment->n > 1;
     entry.is_plain = 1;
@@ -267,46 +268,48 @@ static struct entry make_entry(const struct stp_segment *segment,
     return entry;
 }
 
-static size_t round_up(size_t n)
+static size_t policy_round_up(size_t n)
 {
     return (n + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
 }
 
 /* Takes room for 'n_bytes' off the block. */
-static void *take(char **block, size_t n_bytes)
+static void *policy_take_memory(char **block, size_t n_bytes)
 {
     void *room = *block;
 
-    *block += round_up(n_bytes);
+    *block += policy_round_up(n_bytes);
     return room;
 }
 
-static void fill_table(struct table *table, uint32_t n_index,
-                       const struct stp_segments *from, uint32_t begin,
-                       char **block)
+static void policy_fill_table(struct table *table, uint32_t n_index,
+                              const struct stp_segments *from, uint32_t begin,
+                              char **block)
 {
     uint32_t n = table->n_entries;
-    struct entry *entries = take(block, n * sizeof(*entries));
-    struct list *lists = take(block, n * sizeof(*lists));
-    uint32_t *index = take(block, n_index * sizeof(*index));
+    struct entry *entries = policy_take_memory(block, n * sizeof(*entries));
+    struct list *lists = policy_take_memory(block, n * sizeof(*lists));
+    uint32_t *index = policy_take_memory(block, n_index * sizeof(*index));
 
     for (uint32_t i = 0; i < n; i++) {
         const struct stp_segment *segment = &from->at[begin + i];
 
-        entries[i] = make_entry(segment, &from->candidates[segment->from]);
+        entries[i] =
+            policy_make_entry(segment, &from->candidates[segment->from]);
         lists[i] = (struct list){.n = segment->n, .from = segment->from};
     }
     table->entries = entries;
     table->lists = lists;
-    fill_index(table, index);
+    policy_fill_index(table, index);
     table->index = index;
 }
 
-static struct stp_compiled *pack(const struct stp_segments *from)
+static struct stp_compiled *policy_pack_tables(const struct stp_segments *from)
 {
     struct stp_compiled plan = {.n_rules = from->n_rules}, *compiled;
     size_t candidates_size = from->n_candidates * sizeof(*from->candidates);
-    size_t size = round_up(sizeof(plan)) + round_up(candidates_size);
+    size_t size =
+        policy_round_up(sizeof(plan)) + policy_round_up(candidates_size);
     uint32_t n_index[NCCL_NUM_TUNED_FUNCS];
     char *block;
 
@@ -314,20 +317,20 @@ static struct stp_compiled *pack(const struct stp_segments *from)
         struct table *table = &plan.tables[c];
 
         table->n_entries = from->begin[c + 1] - from->begin[c];
-        n_index[c] = plan_index(table, &from->at[from->begin[c]]);
-        size += round_up(table->n_entries * sizeof(struct entry)) +
-                round_up(table->n_entries * sizeof(struct list)) +
-                round_up(n_index[c] * sizeof(uint32_t));
+        n_index[c] = policy_plan_index(table, &from->at[from->begin[c]]);
+        size += policy_round_up(table->n_entries * sizeof(struct entry)) +
+                policy_round_up(table->n_entries * sizeof(struct list)) +
+                policy_round_up(n_index[c] * sizeof(uint32_t));
     }
     block = aligned_alloc(CACHE_LINE, size);
     if (block == NULL)
         return NULL;
-    compiled = take(&block, sizeof(*compiled));
+    compiled = policy_take_memory(&block, sizeof(*compiled));
     *compiled = plan;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        fill_table(&compiled->tables[c], n_index[c], from, from->begin[c],
-                   &block);
-    compiled->candidates = memcpy(take(&block, candidates_size),
+        policy_fill_table(&compiled->tables[c], n_index[c], from,
+                          from->begin[c], &block);
+    compiled->candidates = memcpy(policy_take_memory(&block, candidates_size),
                                   from->candidates, candidates_size);
     return compiled;
 }
@@ -343,7 +346,7 @@ enum stp_status stp_policy_compile(const struct stp_policy *policy,
 
     if (status != STP_OK)
         return status;
-    compiled = pack(&segments);
+    compiled = policy_pack_tables(&segments);
     stp_segments_free(&segments);
     if (compiled == NULL)
         return stp_nomem(err);

@@ -43,8 +43,8 @@ struct fields {
 
 /* ---- header ---- */
 
-static bool has_column(const struct parser *p, size_t n,
-                       const struct stp_column *col)
+static bool policy_has_column(const struct parser *p, size_t n,
+                              const struct stp_column *col)
 {
     for (size_t i = 0; i < n; i++)
         if (p->columns[i] == col)
@@ -52,8 +52,8 @@ static bool has_column(const struct parser *p, size_t n,
     return false;
 }
 
-static enum stp_status unknown_column(const struct parser *p,
-                                      const struct stp_field *field)
+static enum stp_status policy_unknown_column(const struct parser *p,
+                                             const struct stp_field *field)
 {
     struct stp_column_names names;
     struct stp_shown shown;
@@ -65,21 +65,23 @@ static enum stp_status unknown_column(const struct parser *p,
 
 /* More fields than there are columns cannot all differ, so that this ends
  * before it runs out of room. */
-static enum stp_status read_header(struct parser *p, const struct fields *f)
+static enum stp_status policy_read_header(struct parser *p,
+                                          const struct fields *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct stp_column *col = stp_column_find(&f->at[i]);
 
         if (col == NULL)
-            return unknown_column(p, &f->at[i]);
-        if (has_column(p, i, col))
+            return policy_unknown_column(p, &f->at[i]);
+        if (policy_has_column(p, i, col))
             return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
                                "column '%s' is named twice, expected each once",
                                col->name);
         p->columns[i] = col;
     }
     for (size_t i = 0; i < STP_N_COLUMNS; i++)
-        if (stp_columns[i].required && !has_column(p, f->n, &stp_columns[i]))
+        if (stp_columns[i].required &&
+            !policy_has_column(p, f->n, &stp_columns[i]))
             return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
                                "the header lacks '%s', expected at least "
                                "collective, algorithm and protocol",
@@ -89,7 +91,7 @@ static enum stp_status read_header(struct parser *p, const struct fields *f)
     return STP_OK;
 }
 
-static void assume_plain_columns(struct parser *p)
+static void policy_assume_plain_columns(struct parser *p)
 {
     for (size_t i = 0; i < STP_N_PLAIN_COLUMNS; i++)
         p->columns[i] = &stp_columns[i];
@@ -101,8 +103,8 @@ static void assume_plain_columns(struct parser *p)
 
 /* The column to blame is that of the first field too many, or the end of the
  * line. */
-static enum stp_status wrong_count(const struct parser *p,
-                                   const struct fields *f)
+static enum stp_status policy_wrong_count(const struct parser *p,
+                                          const struct fields *f)
 {
     bool many = f->n > p->max_fields;
     const struct stp_field *at = &f->at[many ? p->max_fields : f->n - 1];
@@ -120,10 +122,10 @@ static enum stp_status wrong_count(const struct parser *p,
 }
 
 /* 'max' follows 'min' in stp_columns. */
-static enum stp_status check_order(const struct parser *p,
-                                   const struct fields *f,
-                                   const struct stp_range *range,
-                                   const char *min)
+static enum stp_status policy_check_order(const struct parser *p,
+                                          const struct fields *f,
+                                          const struct stp_range *range,
+                                          const char *min)
 {
     size_t i = 0;
 
@@ -136,28 +138,29 @@ static enum stp_status check_order(const struct parser *p,
                        p->columns[i][1].name, range->max);
 }
 
-static enum stp_status read_fields(const struct parser *p,
-                                   const struct fields *f,
-                                   struct stp_rule *rule)
+static enum stp_status policy_read_fields(const struct parser *p,
+                                          const struct fields *f,
+                                          struct stp_rule *rule)
 {
     struct stp_cell cell = {
         .line = p->line, .gpus = &p->policy->gpus, .err = p->err};
     enum stp_status status = STP_OK;
 
     if (f->n < p->min_fields || f->n > p->max_fields)
-        return wrong_count(p, f);
+        return policy_wrong_count(p, f);
     for (size_t i = 0; i < f->n && status == STP_OK; i++) {
         cell.field = &f->at[i];
         status = stp_column_read(p->columns[i], &cell, rule);
     }
     if (status == STP_OK)
-        status = check_order(p, f, &rule->bytes, "min_bytes");
+        status = policy_check_order(p, f, &rule->bytes, "min_bytes");
     if (status == STP_OK)
-        status = check_order(p, f, &rule->bytes_per_rank, "min_bytes_per_rank");
+        status = policy_check_order(p, f, &rule->bytes_per_rank,
+                                    "min_bytes_per_rank");
     return status;
 }
 
-static enum stp_status make_room(const struct parser *p)
+static enum stp_status policy_make_room(const struct parser *p)
 {
     struct stp_policy *policy = p->policy;
     size_t capacity = policy->capacity > 0 ? 2 * policy->capacity : 64;
@@ -176,9 +179,10 @@ static enum stp_status make_room(const struct parser *p)
     return STP_OK;
 }
 
-static enum stp_status read_rule(struct parser *p, const struct fields *f)
+static enum stp_status policy_read_rule(struct parser *p,
+                                        const struct fields *f)
 {
-    enum stp_status status = make_room(p);
+    enum stp_status status = policy_make_room(p);
     struct stp_shown shown;
     struct stp_rule *rule;
 
@@ -187,7 +191,7 @@ static enum stp_status read_rule(struct parser *p, const struct fields *f)
     rule = &p->policy->rules[p->policy->n_rules];
     *rule = default_rule;
     rule->line = p->line;
-    status = read_fields(p, f, rule);
+    status = policy_read_fields(p, f, rule);
     if (status == STP_OK)
         p->policy->n_rules++;
     else if (status == STP_ERR_SYNTAX && stp_column_find(&f->at[0]) != NULL)
@@ -201,8 +205,8 @@ static enum stp_status read_rule(struct parser *p, const struct fields *f)
 /* ---- lines ---- */
 
 /* These would hide rules: an editor shows none of them. */
-static enum stp_status check_bytes(const struct parser *p, const char *line,
-                                   size_t len)
+static enum stp_status policy_check_bytes(const struct parser *p,
+                                          const char *line, size_t len)
 {
     static const struct {
         char first;
@@ -229,7 +233,8 @@ static enum stp_status check_bytes(const struct parser *p, const char *line,
     return STP_OK;
 }
 
-static enum stp_status read_line(struct parser *p, const char *line, size_t len)
+static enum stp_status policy_read_line(struct parser *p, const char *line,
+                                        size_t len)
 {
     struct fields f;
     enum stp_status status;
@@ -239,7 +244,7 @@ static enum stp_status read_line(struct parser *p, const char *line, size_t len)
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
                            "line of %zu bytes, expected at most %d", len,
                            STP_MAX_LINE);
-    status = check_bytes(p, line, len);
+    status = policy_check_bytes(p, line, len);
     if (status != STP_OK)
         return status;
     comment = memchr(line, '#', len);
@@ -252,12 +257,13 @@ static enum stp_status read_line(struct parser *p, const char *line, size_t len)
     if (!p->past_header) {
         p->past_header = true;
         if (stp_column_find(&f.at[0]) != NULL)
-            return read_header(p, &f);
+            return policy_read_header(p, &f);
     }
-    return read_rule(p, &f);
+    return policy_read_rule(p, &f);
 }
 
-static enum stp_status read_text(struct parser *p, const char *s, size_t len)
+static enum stp_status policy_read_text(struct parser *p, const char *s,
+                                        size_t len)
 {
     const char *end = s + len;
     enum stp_status status = STP_OK;
@@ -269,7 +275,7 @@ static enum stp_status read_text(struct parser *p, const char *s, size_t len)
         line = stp_next_line(&s, end, &len);
         if (line == NULL)
             break;
-        status = read_line(p, line, len);
+        status = policy_read_line(p, line, len);
     }
     return status;
 }
@@ -288,8 +294,8 @@ enum stp_status stp_policy_parse(const char *csv, size_t len,
     p.policy = calloc(1, sizeof(*p.policy));
     if (p.policy == NULL)
         return stp_nomem(err);
-    assume_plain_columns(&p);
-    status = read_text(&p, csv, len);
+    policy_assume_plain_columns(&p);
+    status = policy_read_text(&p, csv, len);
     if (status == STP_OK)
         *policy_ret = p.policy;
     else
@@ -340,40 +346,41 @@ const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
 
 /* FNV-1a by words instead of bytes.  Every step is one-to-one in 'hash' and in
  * 'value', so that one changed field always shows. */
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t policy_mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x00000100000001B3u;
     return hash ^ hash >> 32;
 }
 
-static uint64_t mix_range(uint64_t hash, const struct stp_range *range)
+static uint64_t policy_mix_range(uint64_t hash, const struct stp_range *range)
 {
-    return mix(mix(hash, range->min), range->max);
+    return policy_mix(policy_mix(hash, range->min), range->max);
 }
 
 /* NULL, any GPU, is told apart from every name. */
-static uint64_t mix_text(uint64_t hash, const char *s)
+static uint64_t policy_mix_text(uint64_t hash, const char *s)
 {
     if (s == NULL)
-        return mix(hash, 256);
+        return policy_mix(hash, 256);
     for (; *s != '\0'; s++)
-        hash = mix(hash, (unsigned char)*s);
-    return mix(hash, 0);
+        hash = policy_mix(hash, (unsigned char)*s);
+    return policy_mix(hash, 0);
 }
 
-static uint64_t mix_rule(uint64_t hash, const struct stp_rule *rule)
+static uint64_t policy_mix_rule(uint64_t hash, const struct stp_rule *rule)
 {
-    hash = mix(hash, (uint64_t)rule->coll << 32 | (uint64_t)rule->algo << 24 |
-                         (uint64_t)rule->proto << 16 |
-                         (uint64_t)rule->n_channels << 8 |
-                         (uint64_t)(rule->reg_buff + 1));
-    hash = mix_range(hash, &rule->bytes);
-    hash = mix_range(hash, &rule->bytes_per_rank);
-    hash = mix_range(hash, &rule->nodes);
-    hash = mix_range(hash, &rule->ranks);
-    hash = mix(hash,
-               (uint64_t)(uint32_t)rule->n_pipe_ops << 32 | rule->chunk_bytes);
-    return mix_text(hash, rule->gpu);
+    hash = policy_mix(hash, (uint64_t)rule->coll << 32 |
+                                (uint64_t)rule->algo << 24 |
+                                (uint64_t)rule->proto << 16 |
+                                (uint64_t)rule->n_channels << 8 |
+                                (uint64_t)(rule->reg_buff + 1));
+    hash = policy_mix_range(hash, &rule->bytes);
+    hash = policy_mix_range(hash, &rule->bytes_per_rank);
+    hash = policy_mix_range(hash, &rule->nodes);
+    hash = policy_mix_range(hash, &rule->ranks);
+    hash = policy_mix(hash, (uint64_t)(uint32_t)rule->n_pipe_ops << 32 |
+                                rule->chunk_bytes);
+    return policy_mix_text(hash, rule->gpu);
 }
 
 uint64_t stp_policy_hash(const struct stp_policy *policy)
@@ -381,6 +388,6 @@ uint64_t stp_policy_hash(const struct stp_policy *policy)
     uint64_t hash = 0xCBF29CE484222325u; /* FNV's offset basis */
 
     for (size_t i = 0; i < policy->n_rules; i++)
-        hash = mix_rule(hash, &policy->rules[i]);
+        hash = policy_mix_rule(hash, &policy->rules[i]);
     return hash != 0 ? hash : 1;
 }

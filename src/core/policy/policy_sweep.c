@@ -62,17 +62,17 @@ struct sweep {
     size_t n_seen;   /* live items looked at for all segments so far */
 };
 
-/* ---- which rules can match, and what sizes ---- */
+/* ---- rules that can match, and their sizes ---- */
 
-static bool contains(const struct stp_range *range, uint64_t value)
+static bool policy_range_contains(const struct stp_range *range, uint64_t value)
 {
     return range->min <= value && value <= range->max;
 }
 
 /* Of the bytes that all ranks have, those whose share for one of 'n' ranks,
  * rounded down, lies in 'share'.  False if there are none below 2^64. */
-static bool scale(const struct stp_range *share, uint64_t n,
-                  struct stp_range *bytes_ret)
+static bool policy_scale_range(const struct stp_range *share, uint64_t n,
+                               struct stp_range *bytes_ret)
 {
     if (share->min > UINT64_MAX / n)
         return false;
@@ -84,19 +84,20 @@ static bool scale(const struct stp_range *share, uint64_t n,
 }
 
 /* The sizes for which 'rule' can win in 'shape', or false if there are none. */
-static bool narrow(const struct stp_rule *rule, const struct stp_shape *shape,
-                   struct item *item)
+static bool policy_narrow_range(const struct stp_rule *rule,
+                                const struct stp_shape *shape,
+                                struct item *item)
 {
     struct stp_range bytes;
 
-    if (!contains(&rule->nodes, shape->n_nodes) ||
-        !contains(&rule->ranks, shape->n_ranks) ||
+    if (!policy_range_contains(&rule->nodes, shape->n_nodes) ||
+        !policy_range_contains(&rule->ranks, shape->n_ranks) ||
         !stp_pair_exists(rule->coll, rule->algo, rule->proto))
         return false;
     if (rule->gpu != NULL &&
         (shape->gpu == NULL || strcmp(rule->gpu, shape->gpu) != 0))
         return false;
-    if (!scale(&rule->bytes_per_rank, shape->n_ranks, &bytes))
+    if (!policy_scale_range(&rule->bytes_per_rank, shape->n_ranks, &bytes))
         return false;
     item->first = rule->bytes.min > bytes.min ? rule->bytes.min : bytes.min;
     item->last = rule->bytes.max < bytes.max ? rule->bytes.max : bytes.max;
@@ -105,8 +106,8 @@ static bool narrow(const struct stp_rule *rule, const struct stp_shape *shape,
 
 /* ---- classes ---- */
 
-static uint64_t class_key(const struct stp_rule *rule, int n_pipe_ops,
-                          int reg_buff)
+static uint64_t policy_class_key(const struct stp_rule *rule, int n_pipe_ops,
+                                 int reg_buff)
 {
     int pair =
         (rule->coll * NCCL_NUM_ALGORITHMS + rule->algo) * NCCL_NUM_PROTOCOLS +
@@ -117,7 +118,7 @@ static uint64_t class_key(const struct stp_rule *rule, int n_pipe_ops,
 }
 
 /* Where the number of the class with this key stands or would stand. */
-static uint32_t *class_slot(const struct sweep *s, uint64_t key)
+static uint32_t *policy_class_slot(const struct sweep *s, uint64_t key)
 {
     uint32_t mask = ((uint32_t)1 << s->slot_bits) - 1;
     uint32_t i = (uint32_t)(key * 0x9E3779B97F4A7C15u >> (64 - s->slot_bits));
@@ -127,10 +128,10 @@ static uint32_t *class_slot(const struct sweep *s, uint64_t key)
     return &s->slots[i];
 }
 
-static uint32_t class_of(struct sweep *s, const struct stp_rule *rule)
+static uint32_t policy_class_of(struct sweep *s, const struct stp_rule *rule)
 {
-    uint64_t key = class_key(rule, rule->n_pipe_ops, rule->reg_buff);
-    uint32_t *slot = class_slot(s, key);
+    uint64_t key = policy_class_key(rule, rule->n_pipe_ops, rule->reg_buff);
+    uint32_t *slot = policy_class_slot(s, key);
 
     if (*slot == 0) {
         *slot = s->n_classes++;
@@ -140,7 +141,7 @@ static uint32_t class_of(struct sweep *s, const struct stp_rule *rule)
     return *slot;
 }
 
-static void collect_items(struct sweep *s, const struct stp_shape *shape)
+static void policy_collect_items(struct sweep *s, const struct stp_shape *shape)
 {
     size_t n = stp_policy_size(s->policy);
 
@@ -150,10 +151,10 @@ static void collect_items(struct sweep *s, const struct stp_shape *shape)
         const struct stp_rule *rule = stp_policy_rule(s->policy, i);
         struct item *item = &s->items[s->n_items];
 
-        if (!narrow(rule, shape, item))
+        if (!policy_narrow_range(rule, shape, item))
             continue;
         item->rule = (uint32_t)i;
-        item->class = class_of(s, rule);
+        item->class = policy_class_of(s, rule);
         s->classes[item->class].n++;
         s->n_items++;
     }
@@ -161,7 +162,7 @@ static void collect_items(struct sweep *s, const struct stp_shape *shape)
 
 /* A class that is not there has the number 0, whose 'first' is NONE for ever.
  */
-static void link_classes(struct sweep *s)
+static void policy_link_classes(struct sweep *s)
 {
     uint32_t *heap = s->heaps;
 
@@ -177,17 +178,19 @@ static void link_classes(struct sweep *s)
         heap += c->n;
         c->n = 0;
         if (reg != -1)
-            c->wider[0] = *class_slot(s, class_key(rule, pipe, -1));
+            c->wider[0] =
+                *policy_class_slot(s, policy_class_key(rule, pipe, -1));
         if (pipe != -1)
-            c->wider[1] = *class_slot(s, class_key(rule, -1, reg));
+            c->wider[1] =
+                *policy_class_slot(s, policy_class_key(rule, -1, reg));
         if (pipe != -1 && reg != -1)
-            c->wider[2] = *class_slot(s, class_key(rule, -1, -1));
+            c->wider[2] = *policy_class_slot(s, policy_class_key(rule, -1, -1));
     }
 }
 
 /* ---- the heap of a class: the lowest item is at the top ---- */
 
-static void heap_push(struct class *c, uint32_t item)
+static void policy_heap_push(struct class *c, uint32_t item)
 {
     uint32_t i = c->n++;
 
@@ -196,7 +199,7 @@ static void heap_push(struct class *c, uint32_t item)
     c->heap[i] = item;
 }
 
-static void heap_pop(struct class *c)
+static void policy_heap_pop(struct class *c)
 {
     uint32_t item = c->heap[--c->n], i = 0, child;
 
@@ -212,7 +215,7 @@ static void heap_pop(struct class *c)
 
 /* ---- events ---- */
 
-static uint32_t make_events(struct sweep *s, int coll)
+static uint32_t policy_make_events(struct sweep *s, int coll)
 {
     uint32_t n = 0;
 
@@ -229,7 +232,7 @@ static uint32_t make_events(struct sweep *s, int coll)
 }
 
 /* One pass of a radix sort, stable, by the byte at 'shift'. */
-static void sort_by_byte(struct sweep *s, uint32_t n, unsigned shift)
+static void policy_sort_by_byte(struct sweep *s, uint32_t n, unsigned shift)
 {
     uint32_t place[256] = {0}, total = 0;
     struct event *sorted = s->scratch;
@@ -248,7 +251,7 @@ static void sort_by_byte(struct sweep *s, uint32_t n, unsigned shift)
     s->events = sorted;
 }
 
-static void sort_events(struct sweep *s, uint32_t n)
+static void policy_sort_events(struct sweep *s, uint32_t n)
 {
     uint64_t varying = 0;
     bool sorted = true;
@@ -259,13 +262,13 @@ static void sort_events(struct sweep *s, uint32_t n)
     }
     for (unsigned shift = 0; shift < 64 && !sorted; shift += 8)
         if (varying >> shift & 255)
-            sort_by_byte(s, n, shift);
+            policy_sort_by_byte(s, n, shift);
 }
 
 /* ---- the sweep ---- */
 
 /* An item that an earlier one of its class outlives will never be first. */
-static void apply_event(struct sweep *s, const struct event *event)
+static void policy_apply_event(struct sweep *s, const struct event *event)
 {
     const struct item *items = s->items;
     uint32_t number = items[event->item].class;
@@ -273,22 +276,23 @@ static void apply_event(struct sweep *s, const struct event *event)
 
     if (event->starts && (c->n == 0 || event->item < c->heap[0] ||
                           items[c->heap[0]].last < items[event->item].last))
-        heap_push(c, event->item);
+        policy_heap_push(c, event->item);
     s->touched[s->n_touched++] = number;
 }
 
 /* Whether 'first' of the class is another one now. */
-static bool update_class(const struct sweep *s, struct class *c, uint64_t at)
+static bool policy_update_class(const struct sweep *s, struct class *c,
+                                uint64_t at)
 {
     uint32_t old = c->first;
 
     while (c->n > 0 && s->items[c->heap[0]].last < at)
-        heap_pop(c);
+        policy_heap_pop(c);
     c->first = c->n > 0 ? c->heap[0] : NONE;
     return c->first != old;
 }
 
-static void insert_live(struct sweep *s, uint32_t item)
+static void policy_insert_live(struct sweep *s, uint32_t item)
 {
     uint32_t i = s->n_live++;
 
@@ -299,12 +303,12 @@ static void insert_live(struct sweep *s, uint32_t item)
 
 /* Brings 'live' up to date after the events at one size.  False if it stayed as
  * it was. */
-static bool update_live(struct sweep *s, uint64_t at)
+static bool policy_update_live(struct sweep *s, uint64_t at)
 {
     uint32_t n_changed = 0, n_kept = 0;
 
     for (uint32_t i = 0; i < s->n_touched; i++)
-        if (update_class(s, &s->classes[s->touched[i]], at))
+        if (policy_update_class(s, &s->classes[s->touched[i]], at))
             s->touched[n_changed++] = s->touched[i];
     s->n_touched = 0;
     if (n_changed == 0)
@@ -316,12 +320,12 @@ static bool update_live(struct sweep *s, uint64_t at)
     s->n_live = n_kept;
     for (uint32_t i = 0; i < n_changed; i++)
         if (s->classes[s->touched[i]].first != NONE)
-            insert_live(s, s->classes[s->touched[i]].first);
+            policy_insert_live(s, s->classes[s->touched[i]].first);
     return true;
 }
 
 /* Whether an earlier item wins wherever this one could. */
-static bool is_dead(const struct sweep *s, uint32_t item)
+static bool policy_item_is_dead(const struct sweep *s, uint32_t item)
 {
     const struct class *c = &s->classes[s->items[item].class];
 
@@ -331,7 +335,8 @@ static bool is_dead(const struct sweep *s, uint32_t item)
     return false;
 }
 
-static struct stp_candidate candidate(const struct sweep *s, uint32_t item)
+static struct stp_candidate policy_make_candidate(const struct sweep *s,
+                                                  uint32_t item)
 {
     const struct stp_rule *rule =
         stp_policy_rule(s->policy, s->items[item].rule);
@@ -348,7 +353,8 @@ static struct stp_candidate candidate(const struct sweep *s, uint32_t item)
 }
 
 /* Room for all that is live. */
-static enum stp_status reserve(struct sweep *s, struct stp_error *err)
+static enum stp_status policy_reserve_segment(struct sweep *s,
+                                              struct stp_error *err)
 {
     size_t needed = s->out.n_candidates + s->n_live;
     struct stp_candidate *candidates;
@@ -364,8 +370,9 @@ static enum stp_status reserve(struct sweep *s, struct stp_error *err)
     return STP_OK;
 }
 
-static bool same_candidates(const struct sweep *s, const struct stp_segment *a,
-                            const struct stp_segment *b)
+static bool policy_same_candidates(const struct sweep *s,
+                                   const struct stp_segment *a,
+                                   const struct stp_segment *b)
 {
     const struct stp_candidate *c = s->out.candidates;
 
@@ -375,21 +382,22 @@ static bool same_candidates(const struct sweep *s, const struct stp_segment *a,
 
 /* Makes the segment that starts at 'at', unless it would be as the one before
  * it; a collective's first has none before it. */
-static enum stp_status add_segment(struct sweep *s, uint64_t at,
-                                   struct stp_error *err)
+static enum stp_status policy_add_segment(struct sweep *s, uint64_t at,
+                                          struct stp_error *err)
 {
     struct stp_segment *segment = &s->out.at[s->n_segments];
-    enum stp_status status = reserve(s, err);
+    enum stp_status status = policy_reserve_segment(s, err);
 
     if (status != STP_OK)
         return status;
     segment->start = at;
     segment->from = (uint32_t)s->out.n_candidates;
     for (uint32_t i = 0; i < s->n_live; i++)
-        if (!is_dead(s, s->live[i]))
-            s->out.candidates[s->out.n_candidates++] = candidate(s, s->live[i]);
+        if (!policy_item_is_dead(s, s->live[i]))
+            s->out.candidates[s->out.n_candidates++] =
+                policy_make_candidate(s, s->live[i]);
     segment->n = (uint32_t)s->out.n_candidates - segment->from;
-    if (at > 0 && same_candidates(s, segment, segment - 1))
+    if (at > 0 && policy_same_candidates(s, segment, segment - 1))
         s->out.n_candidates = segment->from;
     else
         s->n_segments++;
@@ -402,21 +410,21 @@ static enum stp_status add_segment(struct sweep *s, uint64_t at,
     return STP_OK;
 }
 
-static enum stp_status sweep_collective(struct sweep *s, int coll,
-                                        struct stp_error *err)
+static enum stp_status policy_sweep_collective(struct sweep *s, int coll,
+                                               struct stp_error *err)
 {
-    uint32_t n_events = make_events(s, coll), i = 0;
+    uint32_t n_events = policy_make_events(s, coll), i = 0;
     enum stp_status status;
     uint64_t at = 0;
 
-    sort_events(s, n_events);
+    policy_sort_events(s, n_events);
     s->n_live = 0;
     s->out.begin[coll] = (uint32_t)s->n_segments;
     do {
         for (; i < n_events && s->events[i].at == at; i++)
-            apply_event(s, &s->events[i]);
-        if (update_live(s, at) || at == 0) {
-            status = add_segment(s, at, err);
+            policy_apply_event(s, &s->events[i]);
+        if (policy_update_live(s, at) || at == 0) {
+            status = policy_add_segment(s, at, err);
             if (status != STP_OK)
                 return status;
         }
@@ -429,7 +437,7 @@ static enum stp_status sweep_collective(struct sweep *s, int coll,
 
 /* Every rule may be a class of its own, starts once and ends once, and each end
  * may begin a segment. */
-static bool allocate(struct sweep *s)
+static bool policy_allocate_scratch(struct sweep *s)
 {
     size_t n = stp_policy_size(s->policy) + 1;
 
@@ -451,7 +459,7 @@ static bool allocate(struct sweep *s)
            s->out.candidates;
 }
 
-static void free_scratch(struct sweep *s)
+static void policy_free_scratch(struct sweep *s)
 {
     free(s->slots);
     free(s->items);
@@ -477,20 +485,20 @@ enum stp_status stp_sweep(const struct stp_policy *policy,
     struct sweep s = {.policy = policy};
     enum stp_status status = STP_OK;
 
-    if (!allocate(&s))
+    if (!policy_allocate_scratch(&s))
         status = stp_nomem(err);
     if (status == STP_OK) {
-        collect_items(&s, shape);
-        link_classes(&s);
+        policy_collect_items(&s, shape);
+        policy_link_classes(&s);
     }
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++)
-        status = sweep_collective(&s, c, err);
+        status = policy_sweep_collective(&s, c, err);
     s.out.begin[NCCL_NUM_TUNED_FUNCS] = (uint32_t)s.n_segments;
     s.out.n_rules = s.n_items;
     if (status == STP_OK)
         *segments_ret = s.out;
     else
         stp_segments_free(&s.out);
-    free_scratch(&s);
+    policy_free_scratch(&s);
     return status;
 }

@@ -43,15 +43,15 @@ struct stp_segments {
 };
 
 /*
- * Like stp_policy_compile(), but without what makes lookups fast. *segments_ret
- * is to be freed with stp_segments_free().
+ * Like stp_policy_compile(), but without the tables that make lookups fast.
+ * *segments_ret is to be freed with stp_segments_free().
  */
 enum stp_status stp_sweep(const struct stp_policy *policy,
                           const struct stp_shape *shape,
                           struct stp_segments *segments_ret,
                           struct stp_error *err);
 
-/* Frees what the segments point to. */
+/* Frees the memory that the segments point to. */
 void stp_segments_free(struct stp_segments *segments);
 
 #endif /* STP_POLICY_SWEEP_H */
