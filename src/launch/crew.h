@@ -1,5 +1,5 @@
 /*
- * crew.h - threads that do the same job at the same time, again and again
+ * crew.h - a pool of threads that run the same job at the same time
  */
 #ifndef STP_CREW_H
 #define STP_CREW_H
@@ -9,7 +9,7 @@
 
 struct stp_crew; /* opaque */
 
-/* What thread 'thread' of the crew does.  One that fails says why in *err. */
+/* The job of thread 'thread' of the pool.  On failure *err says why. */
 typedef enum stp_status (*stp_crew_job)(void *user, unsigned thread,
                                         struct stp_error *err);
 
@@ -18,28 +18,27 @@ enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
                                 struct stp_error *err);
 
 /*
- * Has every thread do the job, and waits for all.  The first failure is
- * returned.  Meanwhile 'world' is watched: if one of its processes dies, or
- * after 'time_limit_s' seconds unless that is 0, it returns without the
- * threads, which may be stuck in a library: the crew is then lost.
+ * Runs the job in every thread, and waits for all.  Returns the first failure.
+ * Meanwhile 'world' is watched: if one of its processes dies, or after
+ * 'time_limit_s' seconds unless that is 0, it returns without the threads,
+ * which may be stuck in a library: the pool is then lost.
  */
 enum stp_status stp_crew_run(struct stp_crew *crew, stp_crew_job job,
                              void *user, const struct stp_world *world,
                              unsigned time_limit_s, struct stp_error *err);
 
-/* For a job: waits until all threads of the crew are here.  They spin, so that
- * all go on within a microsecond.  False if the crew is lost or another thread
- * has failed: this one is to fail, too. */
+/* A barrier, for jobs: waits until all threads of the pool have reached it.
+ * They spin, so that all leave it within a microsecond.  False if the pool is
+ * lost or another thread has failed: the job must then fail, too. */
 bool stp_crew_meet(struct stp_crew *crew);
 
-/* For a job that waits for others: whether one of them has failed. */
+/* Whether a thread has failed, for jobs that wait for other threads. */
 bool stp_crew_failed(const struct stp_crew *crew);
 
-/* Whether threads were left behind. */
+/* Whether stp_crew_run() has returned without its threads. */
 bool stp_crew_is_lost(const struct stp_crew *crew);
 
-/* Ends the threads, unless the crew is lost: those stay until the process
- * ends. */
+/* Ends the threads.  Those of a lost pool stay until the process ends. */
 void stp_crew_destroy(struct stp_crew *crew);
 
 #endif /* STP_CREW_H */

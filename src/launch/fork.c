@@ -20,10 +20,10 @@ enum {
     TERM_MS = 2000,
 };
 
-/* How far a process has come.  It writes it, in shared memory. */
+/* The progress of a process, which writes it to shared memory. */
 enum progress {
     RUNNING,
-    NO_WORLD, /* 'why' says why not */
+    NO_WORLD, /* it could not join; 'why' has the reason */
     CANNOT_WRITE,
     RETURNED,
 };
@@ -45,16 +45,16 @@ struct run {
     sigset_t mask;    /* as it was */
     struct sigaction on_child;
     int signal; /* the last that this process got, or 0 */
-    int passed; /* what was done about a failure: 0, SIGTERM, SIGKILL */
+    int passed; /* the last signal to all after a failure, or 0 */
     bool has_failed;
-    int64_t deadline_ms; /* for the next thing to do about it */
+    int64_t deadline_ms; /* for the next signal after a failure */
     enum stp_status status;
     struct stp_error why;
 };
 
 /* ---- in the new process ---- */
 
-/* Whoever holds another's socket would keep it open after that one died. */
+/* A copy of a socket would keep it open after its rank died. */
 static void fork_close_others(const struct run *run, unsigned rank)
 {
     for (unsigned r = 1; rank != 0 && r < run->plan->n; r++)

@@ -78,7 +78,7 @@ static unsigned hub_end_link(const struct hub *hub)
 
 /* ---- sockets ---- */
 
-/* Of a socket within a host all of these fail, and none is needed. */
+/* On a socket within a host all of these fail, and none is needed. */
 static void hub_tune_socket(int fd)
 {
     static const struct {
@@ -123,8 +123,8 @@ static void link_close(struct link *link)
     link->fd = -1;
 }
 
-/* Sends what goes of the rest of a frame; true when nothing is left to send, or
- * the other process is gone, which is found when it is read from. */
+/* Sends as much of a frame as the socket takes.  True when nothing is left to
+ * send, or if the other process is gone, which the next read notices. */
 static bool link_send(struct link *link, const struct stp_hub_header *header,
                       const void *body)
 {
@@ -399,7 +399,7 @@ static void hub_send(struct hub *hub, unsigned end, uint32_t n,
 
 /* ---- exchange ---- */
 
-/* Of a rank that has not said who it is yet, all is strange. */
+/* A rank that has not introduced itself can send only its introduction. */
 static enum stp_status hub_compare(struct hub *hub, unsigned rank, uint32_t n,
                                    size_t size,
                                    const struct stp_hub_header *header)
@@ -480,8 +480,8 @@ static bool view_alive(void *self, struct stp_error *err)
 
 /* ---- opening and closing ---- */
 
-/* What has arrived is read first: closing a socket before would throw away what
- * was just sent. */
+/* Unread bytes are discarded before the socket is closed: otherwise closing it
+ * would reset the connection and the BYE would be lost. */
 static void hub_close(struct hub *hub)
 {
     hub_send_last(hub, STP_HUB_BYE, 0, "");

@@ -1,15 +1,15 @@
 /*
  * hub.h - a world over sockets in a star: rank 0 has one to every other rank
  *
- * What is exchanged goes to rank 0 and from there, all of it, to everyone.  A
- * process is dead when its end of a socket closes without a goodbye, or when
- * its host no longer answers; rank 0 then tells all others which, and every
- * call in this world and in its parts fails with that one sentence from then
- * on.  A process that is stopped or busy is not dead.
+ * Rank 0 gathers the values of an exchange and sends all of them to each rank.
+ * A process is dead when its end of a socket closes without a BYE, or when its
+ * host no longer answers; rank 0 then tells the others which, and every call in
+ * this world and in its parts fails with that one sentence from then on.  A
+ * process that is stopped or busy is not dead.
  *
- * A part uses the sockets of its world.  Deaths among those left out count in
- * it, too, and those left out learn of deaths in it while they wait in the next
- * exchange of the larger world.
+ * A part uses the sockets of its world.  The death of a process outside the
+ * part fails the part, too, and processes outside learn of deaths in it while
+ * they wait in the next exchange of the larger world.
  */
 #ifndef STP_HUB_H
 #define STP_HUB_H
@@ -18,8 +18,8 @@
 
 #include "launch/world.h"
 
-/* What goes over the sockets is frames: a header and a body.  Numbers are as
- * this host has them: whoever connects hosts makes sure that they agree. */
+/* The sockets carry frames: a header and a body.  Numbers have the byte order
+ * of the host: rendezvous.h makes sure that it is the same on all hosts. */
 enum stp_hub_kind {
     STP_HUB_DATA = 1, /* 'number': processes that take part */
     STP_HUB_NOTICE,   /* the run failed; the body says why, 'number' is the
@@ -49,20 +49,20 @@ struct stp_hub_options {
  *
  * exchange() fails with STP_ERR_RANGE if sizes differ or processes exchange in
  * different parts, with STP_ERR_DEVICE if a process died, or left while others
- * wait for it.  Calls in one process must not overlap.  close() says goodbye:
- * a process that ends without it counts as dead.
+ * wait for it.  Calls in one process must not overlap.  close() sends
+ * BYE: a process that ends without it counts as dead.
  */
 enum stp_status stp_hub_open(const struct stp_hub_options *options,
                              struct stp_world *world_ret,
                              struct stp_error *err);
 
-/* Says on a connected socket why there will be no world: stp_hub_open() at the
- * other end fails with this status and sentence.  Closes the socket. */
+/* Makes stp_hub_open() at the other end of a connected socket fail with this
+ * status and sentence.  Closes the socket. */
 void stp_hub_refuse(int fd, enum stp_status status,
                     const struct stp_error *why);
 
-/* Has this process and its children open as many files as rank 0 of 'size'
- * needs, as far as the system allows. */
+/* Raises the limit of open files of this process and its children to the number
+ * that rank 0 of 'size' ranks needs, as far as the system allows. */
 void stp_hub_allow(unsigned size);
 
 #endif /* STP_HUB_H */

@@ -9,7 +9,7 @@
 
 #include "core/text.h"
 
-/* ---- how this process came to be ---- */
+/* ---- the launcher of this process ---- */
 
 /* The first that holds. */
 static const struct sign {

@@ -1,5 +1,5 @@
 /*
- * launch.h - how this process came to be, and starting it again under MPI
+ * launch.h - the launcher of this process, and restarting it under mpirun
  */
 #ifndef STP_LAUNCH_H
 #define STP_LAUNCH_H

@@ -1,12 +1,12 @@
 /*
- * stop.h - the wish to stop, by SIGINT or SIGTERM
+ * stop.h - requests to stop, by SIGINT or SIGTERM
  *
- * The first is kept until whoever works looks; a second one ends the process at
- * once.  One wish may come as several signals: who sends to a group sends to a
- * launcher and its processes, which then get the launcher's as well, and some
- * send to a process and its group, as timeout(1) does.  So what comes within
- * STP_STOP_SAME_MS of the first is no second one, but from a terminal it is: a
- * terminal sends once.
+ * The first request is kept until the running command looks at it; a second one
+ * ends the process at once.  One request may come as several signals: a signal
+ * to a process group reaches a launcher and its processes, which then get the
+ * launcher's as well, and timeout(1) signals a process and its group.  So a
+ * signal within STP_STOP_SAME_MS of the first is no second request, unless it
+ * comes from a terminal, which sends once.
  */
 #ifndef STP_STOP_H
 #define STP_STOP_H
@@ -15,10 +15,10 @@
 
 enum { STP_STOP_SAME_MS = 1000 };
 
-/* From here on this process stops so; there was no wish yet. */
+/* Installs the handlers, and forgets earlier requests. */
 void stp_stop_begin(void);
 
-/* Whether there is a wish since stp_stop_begin().  Any thread. */
+/* Whether a request has come since stp_stop_begin().  For any thread. */
 bool stp_stop_wished(void);
 
 #endif /* STP_STOP_H */

@@ -2,8 +2,8 @@
  * world.h - the processes of one run
  *
  * All processes run the same program and make the same calls in the same
- * order.  What they must agree on before there is a communicator, and the
- * times that they share, goes through exchange().
+ * order.  exchange() serves what precedes the communicator, such as NCCL's
+ * unique id, and the measured times that the ranks share.
  */
 #ifndef STP_WORLD_H
 #define STP_WORLD_H
@@ -61,14 +61,14 @@ extern const struct stp_world stp_world_of_one;
 /* A copy of that. */
 void stp_world_alone(struct stp_world *world_ret);
 
-/* Whether any process says so; all call it. */
+/* *any_ret is whether 'mine' is true in any process; all processes call it. */
 enum stp_status stp_world_any(const struct stp_world *world, bool mine,
                               bool *any_ret, struct stp_error *err);
 
 /*
- * Says how something went that each process did by itself, before all go on
- * together.  All return the first failure of any, rank 0 with its *err, the
- * others as STP_ERR_STOPPED: rank 0 is the one to say it.
+ * Agrees on the status of a step that each process took by itself; all
+ * processes call it.  All return the first failure in order of rank: rank 0
+ * with its *err, which is to be printed there, the others as STP_ERR_STOPPED.
  */
 enum stp_status stp_world_agree(const struct stp_world *world,
                                 enum stp_status status, struct stp_error *err);
