@@ -88,18 +88,6 @@ struct reading {
     struct stp_constants constants;
 };
 
-#define FIELD(name)                                                            \
-    static bool read_##name(const struct stp_field *field, void *row)          \
-    {                                                                          \
-        ((struct row *)row)->name = *field;                                    \
-        return true;                                                           \
-    }
-FIELD(constant)
-FIELD(row)
-FIELD(column)
-FIELD(value)
-#undef FIELD
-
 static void *begin_row(void *user, unsigned line)
 {
     struct reading *r = user;
@@ -208,23 +196,27 @@ static enum stp_status end_row(void *user, void *opaque, struct stp_error *err)
     return STP_OK;
 }
 
+#define FIELD(member)                                                          \
+    {                                                                          \
+        .name = #member, .required = true, .kind = STP_CSV_FIELD,              \
+        STP_CSV_INTO(row, member)                                              \
+    }
+static const struct stp_csv_column columns[] = {FIELD(constant), FIELD(row),
+                                                FIELD(column), FIELD(value)};
+#undef FIELD
+
+static const struct stp_csv_format format = {
+    .what = "constants",
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .begin_row = begin_row,
+    .end_row = end_row,
+};
+
 enum stp_status stp_constants_parse(const char *text, size_t len,
                                     struct stp_constants *constants_ret,
                                     struct stp_error *err)
 {
-    static const struct stp_csv_column columns[] = {
-        {"constant", read_constant, true, ""},
-        {"row", read_row, true, ""},
-        {"column", read_column, true, ""},
-        {"value", read_value, true, ""},
-    };
-    static const struct stp_csv_format format = {
-        .what = "constants",
-        .columns = columns,
-        .n_columns = sizeof(columns) / sizeof(columns[0]),
-        .begin_row = begin_row,
-        .end_row = end_row,
-    };
     struct reading reading = {0};
     enum stp_status status = stp_csv_read(&format, &reading, text, len, err);
 
@@ -237,15 +229,12 @@ enum stp_status stp_constants_load(const char *path,
                                    struct stp_constants *constants_ret,
                                    struct stp_error *err)
 {
-    char *text;
-    size_t len;
+    struct reading reading = {0};
     enum stp_status status =
-        stp_read_file(path, STP_MAX_CONSTANTS_FILE, &text, &len, err);
+        stp_csv_load(&format, &reading, path, STP_MAX_CONSTANTS_FILE, err);
 
-    if (status != STP_OK)
-        return status;
-    status = stp_constants_parse(text, len, constants_ret, err);
-    free(text);
+    if (status == STP_OK)
+        *constants_ret = reading.constants;
     return status;
 }
 
