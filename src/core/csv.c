@@ -62,7 +62,10 @@ bool stp_csv_read_field(const struct stp_csv_column *c,
     if (c->column_into != 0)
         *(unsigned *)((char *)row + c->column_into) = f->column;
     if (c->none != NULL && stp_field_is(f, c->none)) {
-        csv_store_whole(out, c->size, c->none_value);
+        if (c->kind >= STP_CSV_NUMBER)
+            *(double *)out = c->none_value;
+        else
+            csv_store_whole(out, c->size, c->none_value);
         return true;
     }
     switch (c->kind) {

@@ -37,7 +37,7 @@ struct stp_csv_column {
     uint64_t min, max;
     int (*from_name)(const char *word, size_t len);
     const char *none;   /* a text that stands for 'none_value'; NULL: none */
-    int none_value;     /* of a word or a whole number */
+    int none_value;     /* of a word or a number */
     size_t column_into; /* offset of an unsigned that is set to the field's
                            column, for later messages; 0: not wanted */
     bool (*read)(const struct stp_field *field, void *row);

@@ -80,7 +80,7 @@ class Text : public testing::Test
     {
         stp_dataset_free(&data_);
         return stp_nccl_text_read(text.data(), text.size(), coll, &data_,
-                                  &err_);
+                                  nullptr, &err_);
     }
 
     stp_dataset data_{};
