@@ -1,9 +1,9 @@
 /*
- * learn_story.h - what the calls of one kind of message ran, one after the
+ * simulate_story.h - what the calls of one kind of message ran, one after the
  * other: how long was searched, and what it came to
  */
-#ifndef STP_LEARN_STORY_H
-#define STP_LEARN_STORY_H
+#ifndef STP_SIMULATE_STORY_H
+#define STP_SIMULATE_STORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,4 +39,4 @@ void stp_learn_story_call(struct stp_learn_story *story,
                           const struct mock_run *run, bool has_time,
                           bool is_end);
 
-#endif /* STP_LEARN_STORY_H */
+#endif /* STP_SIMULATE_STORY_H */

@@ -5,8 +5,8 @@
 #include <cstring>
 
 extern "C" {
-#include "analyse/simulate/learn.h"
-#include "analyse/simulate/learn_story.h"
+#include "analyse/simulate/simulate.h"
+#include "analyse/simulate/simulate_story.h"
 #include "report/learning/learn.h"
 }
 
