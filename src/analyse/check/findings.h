@@ -1,8 +1,8 @@
 /*
- * check_parts.h - what the parts of a check share; only for check*.c
+ * findings.h - the state of a check, and the findings that it collects
  */
-#ifndef STP_CHECK_PARTS_H
-#define STP_CHECK_PARTS_H
+#ifndef STP_FINDINGS_H
+#define STP_FINDINGS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,14 +41,4 @@ enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n);
 /* Adds a line that the finding has to do with. */
 void stp_finding_other(struct stp_finding *finding, unsigned line);
 
-/* Rules that never decide, or only in part. */
-enum stp_status stp_check_shadows(struct stp_check_state *c, size_t i);
-
-/* Sizes above rule 'i' that no rule decides.  All shadows are known. */
-enum stp_status stp_check_gap(struct stp_check_state *c, size_t i);
-
-/* All that has to do with the machine. */
-enum stp_status stp_check_machine(struct stp_check_state *c,
-                                  const char *machine_path);
-
-#endif /* STP_CHECK_PARTS_H */
+#endif /* STP_FINDINGS_H */
