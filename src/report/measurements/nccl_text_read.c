@@ -1,4 +1,5 @@
 /* nccl_text_read.c - the reader: the header line names the columns of rows */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,6 @@
 #include "core/dtype.h"
 #include "report/measurements/nccl_json.h"
 #include "report/measurements/nccl_log.h"
-#include "report/measurements/nccl_run.h"
 #include "report/measurements/nccl_text.h"
 
 enum {
@@ -15,11 +15,32 @@ enum {
     SHOWN = 40, /* bytes of an offending word */
 };
 
+/* One place of a row. */
+struct place {
+    double us;                                /* 0: not measured */
+    double min_us, median_us, p95_us, p99_us; /* 0: the same as 'us' */
+    double n_wrong;                           /* -1: not checked */
+    double error; /* largest difference, until 2.12; -1: not checked */
+};
+
+struct row {
+    uint64_t n_bytes;
+    int type;
+    int op;
+    unsigned root;
+    struct place places[2]; /* out of place, in place */
+};
+
 struct reader {
     struct stp_dataset *data;
     struct stp_error *err;
     unsigned line;
-    struct stp_nccl_run run;
+    int coll; /* -1: not known */
+    struct stp_arm arm;
+    unsigned iters;
+    unsigned n_ranks;
+    unsigned round;
+    uint64_t last_size;     /* of the row before; UINT64_MAX: none */
     unsigned n_nodes;       /* that our own text says; 0: as many as hosts */
     struct stp_field group; /* of the first rank */
     struct stp_field hosts[MAX_HOSTS];
@@ -66,12 +87,22 @@ static size_t text_split(const char *line, size_t len, struct stp_field *words,
 
 /* ---- columns ---- */
 
-#define ROW(member)   STP_CSV_INTO(stp_nccl_row, member)
-#define PLACE(member) STP_CSV_INTO(stp_nccl_place, member)
+static int text_find_op(const char *word, size_t len)
+{
+    const struct stp_field f = {word, len, 0};
+
+    return stp_field_is(&f, "none")     ? STP_OP_SUM
+           : stp_field_is(&f, "mulsum") ? STP_OP_PREMULSUM
+                                        : stp_op_from_name(word, len);
+}
+
+#define ROW(member)   STP_CSV_INTO(row, member)
+#define PLACE(member) STP_CSV_INTO(place, member)
 
 #define TIME                                                                   \
     "a time above 0 out of place and one in place", .kind = STP_CSV_POSITIVE,  \
                                                     PLACE(us), .none = "N/A"
+#define ITERATION "a time above 0", .kind = STP_CSV_POSITIVE, .none = "N/A"
 
 // clang-format off
 static const struct stp_csv_column known_columns[] = {
@@ -81,7 +112,7 @@ static const struct stp_csv_column known_columns[] = {
     {"type", STP_TYPE_WORDS ", or nccl-tests' word for it",
      .kind = STP_CSV_WORD, ROW(type), .from_name = stp_type_from_name},
     {"redop", STP_OP_WORDS ", or none", .kind = STP_CSV_WORD, ROW(op),
-     .from_name = stp_nccl_op},
+     .from_name = text_find_op},
     {"root", "a rank, or -1", .kind = STP_CSV_WHOLE, ROW(root),
      .max = UINT32_MAX, .none = "-1"},
     {"time", TIME},
@@ -92,9 +123,11 @@ static const struct stp_csv_column known_columns[] = {
      PLACE(n_wrong), .none = "N/A", .none_value = -1},
     {"error", "a number, or N/A", .kind = STP_CSV_NUMBER, PLACE(error),
      .none = "N/A", .none_value = -1},
-    {"i_min", "a time above 0", .kind = STP_CSV_POSITIVE, PLACE(min_us)},
+    {"i_min", ITERATION, PLACE(min_us)},
     {"i_max", .kind = STP_CSV_SKIP},
-    {"i_p99", "a time above 0", .kind = STP_CSV_POSITIVE, PLACE(p99_us)},
+    {"i_p50", ITERATION, PLACE(median_us)}, /* out of JSON */
+    {"i_p95", ITERATION, PLACE(p95_us)},    /* likewise */
+    {"i_p99", ITERATION, PLACE(p99_us)},
     {"i_cv%", .kind = STP_CSV_SKIP},
     {"timestamp", .kind = STP_CSV_SKIP},
 };
@@ -104,7 +137,8 @@ enum { N_KNOWN = sizeof(known_columns) / sizeof(known_columns[0]) };
 
 static bool text_is_time(const struct stp_csv_column *c)
 {
-    return c->kind == STP_CSV_POSITIVE && c->none != NULL;
+    return c->kind == STP_CSV_POSITIVE &&
+           c->offset == offsetof(struct place, us);
 }
 
 static enum stp_status text_read_header(struct reader *r,
@@ -113,7 +147,7 @@ static enum stp_status text_read_header(struct reader *r,
     unsigned n_times = 0;
 
     r->ended = false;
-    r->run.last_size = UINT64_MAX;
+    r->last_size = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
         const struct stp_csv_column *column =
             stp_csv_find(known_columns, N_KNOWN, &words[i]);
@@ -162,10 +196,11 @@ static enum stp_status text_set_name(const struct reader *r,
     return STP_OK;
 }
 
+/* ncclGetVersion()'s number: 2804 was 2.8.4, and 22809 is 2.28.9. */
 static enum stp_status text_set_nccl(const struct reader *r,
                                      const struct stp_field *code)
 {
-    struct stp_nccl_version version;
+    char version[16];
     uint64_t n;
 
     if (!stp_parse_u64(code->s, code->len, &n) || n > 999999)
@@ -175,10 +210,11 @@ static enum stp_status text_set_nccl(const struct reader *r,
             text_shown(code), code->s);
     if (n == 0)
         return STP_OK; /* without NCCL */
-    version = stp_nccl_version(n);
+    snprintf(version, sizeof(version), "%u.%u.%u",
+             (unsigned)(n / (n < 10000 ? 1000 : 10000)),
+             (unsigned)(n / 100 % (n < 10000 ? 10 : 100)), (unsigned)(n % 100));
     return text_set_name(
-        r,
-        &(struct stp_field){version.text, strlen(version.text), code->column},
+        r, &(struct stp_field){version, strlen(version), code->column},
         "NCCL version", r->data->nccl, sizeof(r->data->nccl));
 }
 
@@ -208,18 +244,18 @@ text_read_options(struct reader *r, const struct stp_field *words, size_t n)
 {
     uint64_t iters;
 
-    r->run.n_ranks = 0;
+    r->n_ranks = 0;
     r->n_hosts = 0;
     r->n_columns = 0;
-    r->run.iters = 1;
-    r->run.arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+    r->iters = 1;
+    r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     for (size_t i = n; --i > 1;)
         if (stp_field_is(&words[i - 1], "iters:") &&
             !stp_field_is(&words[i - 2], "warmup") &&
             !stp_field_is(&words[i - 2], "agg") &&
             stp_parse_u64(words[i].s, words[i].len, &iters) && iters > 0 &&
             iters <= UINT32_MAX)
-            r->run.iters = (unsigned)iters;
+            r->iters = (unsigned)iters;
     return STP_OK;
 }
 
@@ -251,11 +287,11 @@ static enum stp_status text_read_rank(struct reader *r,
             gpu = (struct stp_field){
                 words[i + 1].s, (size_t)(last->s + last->len - words[i + 1].s),
                 words[i + 1].column};
-    if (r->run.n_ranks == 0)
+    if (r->n_ranks == 0)
         r->group = group;
     if (!text_same_field(&group, &r->group))
         return STP_OK;
-    r->run.n_ranks++;
+    r->n_ranks++;
     if (host.len > 0)
         text_add_host(r, &host);
     if (r->n_hosts == 1 && data->machine[0] == '\0')
@@ -271,13 +307,17 @@ text_read_starting(struct reader *r, const struct stp_field *words, size_t n)
 {
     const struct stp_field *name = &words[n - 1];
 
-    r->run.coll = stp_nccl_program_coll(name->s, name->len);
-    r->run.arm = (struct stp_arm){.kind = STP_ARM_AUTO};
-    if (r->run.coll >= 0)
-        return STP_OK;
-    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, name->column,
-                       "test '%.*s', expected " STP_NCCL_PROGRAMS,
-                       text_shown(name), name->s);
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        if (stp_field_is(name, stp_nccl_text_program(c))) {
+            r->coll = c;
+            r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+            return STP_OK;
+        }
+    return stp_fail_at(
+        r->err, STP_ERR_SYNTAX, r->line, name->column,
+        "test '%.*s', expected all_reduce_perf, all_gather_perf, "
+        "reduce_scatter_perf, broadcast_perf or reduce_perf",
+        text_shown(name), name->s);
 }
 
 static enum stp_status text_read_arm(struct reader *r,
@@ -285,7 +325,7 @@ static enum stp_status text_read_arm(struct reader *r,
 {
     const struct stp_field *name = &words[n - 1];
 
-    if (stp_arm_from_name(name->s, name->len, &r->run.arm))
+    if (stp_arm_from_name(name->s, name->len, &r->arm))
         return STP_OK;
     return stp_fail_at(
         r->err, STP_ERR_SYNTAX, r->line, name->column,
@@ -339,6 +379,43 @@ static const struct comment *text_find_comment(const char *line, size_t len)
 
 /* ---- rows ---- */
 
+static enum stp_status text_add_place(struct reader *r, const struct row *row,
+                                      bool in_place)
+{
+    const struct place *p = &row->places[in_place];
+    const unsigned n_nodes = r->n_nodes > 0 ? r->n_nodes : (unsigned)r->n_hosts;
+    struct stp_measurement m = {
+        .coll = r->coll,
+        .n_bytes = row->n_bytes,
+        .round = r->round,
+        .arm = r->arm,
+        .ran_algo = -1,
+        .ran_proto = -1,
+        .type = row->type,
+        .op = row->op,
+        .root = row->root,
+        .in_place = in_place,
+        .n_wrong = (int64_t)fmin(p->n_wrong, 1e18),
+        .n_ranks = r->n_ranks,
+        .n_nodes = n_nodes > 0 ? n_nodes : 1,
+        .iters = r->iters,
+        .source = STP_SOURCE_MEASURED,
+        .us = {.mean = p->us,
+               .median = p->median_us > 0 ? p->median_us : p->us,
+               .p95 = p->p95_us > 0 ? p->p95_us : p->us,
+               .p99 = p->p99_us > 0 ? p->p99_us : p->us,
+               .min = p->min_us > 0 ? p->min_us : p->us},
+    };
+
+    if (!(p->us > 0) || row->n_bytes == 0)
+        return STP_OK;
+    if (p->error == 0) /* any other difference may be rounding */
+        m.n_wrong = 0;
+    stp_nccl_log_pair(r->log, r->row_line, r->line, m.coll, m.n_bytes,
+                      m.n_ranks, &m.ran_algo, &m.ran_proto);
+    return stp_dataset_add(r->data, &m) == STP_OK ? STP_OK : stp_nomem(r->err);
+}
+
 /* The lines before a row that it needs. */
 static enum stp_status text_check_context(const struct reader *r)
 {
@@ -346,9 +423,9 @@ static enum stp_status text_check_context(const struct reader *r)
 
     if (r->n_columns == 0)
         lacks = "the line that names its columns";
-    else if (r->run.n_ranks == 0)
+    else if (r->n_ranks == 0)
         lacks = "the lines that list the ranks (# Using devices)";
-    else if (r->run.coll < 0)
+    else if (r->coll < 0)
         lacks = "what collective it is of (\"# Collective test starting\", or "
                 "--collective)";
     if (lacks == NULL)
@@ -358,8 +435,7 @@ static enum stp_status text_check_context(const struct reader *r)
 }
 
 static bool text_read_field(const struct reader *r, size_t column,
-                            const struct stp_field *word,
-                            struct stp_nccl_row *row)
+                            const struct stp_field *word, struct row *row)
 {
     const struct stp_csv_column *c = r->columns[column];
     bool is_of_place = c->kind >= STP_CSV_NUMBER;
@@ -385,7 +461,7 @@ static bool text_lacks_op(const struct reader *r, const struct stp_field *words,
 
 static enum stp_status text_read_fields(const struct reader *r,
                                         const struct stp_field *words, size_t n,
-                                        struct stp_nccl_row *row)
+                                        struct row *row)
 {
     bool lacks_op = text_lacks_op(r, words, n);
     size_t w = 0;
@@ -414,8 +490,8 @@ static enum stp_status text_read_fields(const struct reader *r,
 static enum stp_status text_read_row(struct reader *r, const char *line,
                                      size_t len)
 {
-    const struct stp_nccl_place unchecked = {.n_wrong = -1, .error = -1};
-    struct stp_nccl_row row = {.places = {unchecked, unchecked}};
+    const struct place unchecked = {.n_wrong = -1, .error = -1};
+    struct row row = {.places = {unchecked, unchecked}};
     struct stp_field words[MAX_COLUMNS];
     size_t n = text_split(line, len, words, MAX_COLUMNS);
     enum stp_status status = text_check_context(r);
@@ -424,12 +500,15 @@ static enum stp_status text_read_row(struct reader *r, const char *line,
         status = text_read_fields(r, words, n, &row);
     if (status != STP_OK)
         return status;
-    r->run.n_nodes = r->n_nodes > 0 ? r->n_nodes : (unsigned)r->n_hosts;
-    r->run.ran_algo = r->run.ran_proto = -1;
-    stp_nccl_log_pair(r->log, r->row_line, r->line, r->run.coll, row.n_bytes,
-                      r->run.n_ranks, &r->run.ran_algo, &r->run.ran_proto);
+    /* sizes ascend within a round */
+    r->round += r->last_size != UINT64_MAX && row.n_bytes <= r->last_size &&
+                row.n_bytes > 0;
+    r->last_size = row.n_bytes;
+    status = text_add_place(r, &row, false);
+    if (status == STP_OK)
+        status = text_add_place(r, &row, true);
     r->row_line = r->line;
-    return stp_nccl_run_add(&r->run, &row, r->data, r->err);
+    return status;
 }
 
 static enum stp_status text_read_line(struct reader *r, const char *line,
@@ -475,11 +554,12 @@ static enum stp_status text_read_rest(const char *text, size_t len, int coll,
                                       struct stp_dataset *data,
                                       struct stp_error *err)
 {
-    struct reader r = {
-        .data = data,
-        .err = err,
-        .run = {.coll = coll, .iters = 1, .last_size = UINT64_MAX},
-        .log = log};
+    struct reader r = {.data = data,
+                       .err = err,
+                       .coll = coll,
+                       .iters = 1,
+                       .last_size = UINT64_MAX,
+                       .log = log};
     const char *s = text;
     const char *line;
     size_t n;
@@ -496,29 +576,72 @@ static enum stp_status text_read_rest(const char *text, size_t len, int coll,
     return status;
 }
 
+/* The same, of JSON: errors in its text are of results. */
+static enum stp_status text_read_json(const char *json, size_t json_len,
+                                      int coll, struct stp_dataset *data,
+                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_error *err)
+{
+    const struct stp_nccl_log log = {.n_ran = 0};
+    struct stp_error reason = {.line = 0};
+    unsigned n_lines = 0, n_rows;
+    char *text;
+    size_t len;
+    enum stp_status status = stp_nccl_json_to_text(json, json_len, &text, &len,
+                                                   &n_rows, settings_ret, err);
+
+    if (status != STP_OK)
+        return status;
+    status = text_read_rest(text, len, coll, &log, data, &reason);
+    for (size_t i = 0; i < len; i++)
+        n_lines += text[i] == '\n';
+    free(text);
+    if (status == STP_OK)
+        return STP_OK;
+    if (reason.line > n_lines - n_rows)
+        return stp_fail(err, status, "results[%u]: %s",
+                        reason.line - (n_lines - n_rows) - 1, reason.text);
+    return stp_fail(err, status, "%s", reason.text);
+}
+
+static enum stp_status text_read_text(const char *text, size_t len, int coll,
+                                      struct stp_dataset *data,
+                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_error *err)
+{
+    struct stp_nccl_log log;
+    char *rest;
+    size_t rest_len;
+    enum stp_status status =
+        stp_nccl_log_take(text, len, &rest, &rest_len, &log, err);
+
+    if (status != STP_OK)
+        return status;
+    status = text_read_rest(rest, rest_len, coll, &log, data, err);
+    free(rest);
+    *settings_ret = log.settings;
+    stp_nccl_log_free(&log);
+    return status;
+}
+
 enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    struct stp_dataset *data,
                                    struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err)
 {
-    struct stp_nccl_log log;
-    char *rest;
-    size_t rest_len;
-    enum stp_status status;
+    struct stp_nccl_settings settings;
+    enum stp_status status =
+        stp_nccl_json_is(text, len)
+            ? text_read_json(text, len, coll, data, &settings, err)
+            : text_read_text(text, len, coll, data, &settings, err);
 
-    if (stp_nccl_json_is(text, len))
-        return stp_nccl_json_read(text, len, coll, data, settings_ret, err);
-    status = stp_nccl_log_take(text, len, &rest, &rest_len, &log, err);
-    if (status != STP_OK)
-        return status;
-    status = text_read_rest(rest, rest_len, coll, &log, data, err);
-    free(rest);
-    if (settings_ret != NULL)
-        *settings_ret = log.settings;
-    stp_nccl_log_free(&log);
-    if (status != STP_OK)
+    if (status != STP_OK) {
         stp_dataset_free(data);
-    else if (data->backend[0] == '\0')
+        return status;
+    }
+    if (settings_ret != NULL)
+        *settings_ret = settings;
+    if (data->backend[0] == '\0')
         strcpy(data->backend, "nccl");
-    return status;
+    return STP_OK;
 }
