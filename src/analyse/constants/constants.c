@@ -426,7 +426,7 @@ static enum stp_status search_descend(const struct search *s,
     return status;
 }
 
-/* ---- what search_matters ---- */
+/* ---- which constants matter ---- */
 
 /* The cost of all sizes, as the model is built. */
 static enum stp_status search_ask_all(const struct search *s, table *costs)
