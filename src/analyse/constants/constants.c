@@ -44,13 +44,6 @@ static bool size_is_choice(const struct stp_arm *arm)
            arm->proto != STP_ANY && arm->n_channels == 0;
 }
 
-static bool size_is_evidence(const struct stp_comparison *c, bool trust_passes)
-{
-    if (c->source == STP_SOURCE_SINGLE_PASS)
-        return trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES;
-    return c->source <= STP_SOURCE_INTERPOLATED;
-}
-
 static void size_sum_up(struct size *s)
 {
     s->best = INFINITY;
@@ -82,7 +75,7 @@ static void size_take_times(const struct stp_point *p, bool trust_passes,
         const struct stp_comparison *c = &p->arms[i];
         int pair = c->arm.algo * NCCL_NUM_PROTOCOLS + c->arm.proto;
 
-        if (!size_is_choice(&c->arm) || !size_is_evidence(c, trust_passes) ||
+        if (!size_is_choice(&c->arm) || !stp_is_evidence(c, trust_passes) ||
             !stp_arm_ran(&c->arm, c->ran_algo, c->ran_proto))
             continue;
         s->us[pair] = s->auto_us - log(c->gain.gain);

@@ -66,7 +66,7 @@ static const struct matrix matrices[] = {
 
 enum { N_MATRICES = sizeof(matrices) / sizeof(matrices[0]) };
 
-static const struct matrix *matrix_of(size_t i)
+static const struct matrix *constants_find_matrix_of(size_t i)
 {
     const struct matrix *m = &matrices[N_MATRICES - 1];
 
@@ -88,7 +88,7 @@ struct reading {
     struct stp_constants constants;
 };
 
-static void *begin_row(void *user, unsigned line)
+static void *constants_begin_row(void *user, unsigned line)
 {
     struct reading *r = user;
 
@@ -97,7 +97,7 @@ static void *begin_row(void *user, unsigned line)
 }
 
 /* Appends ", WORD" or the first word alone; what is too much is cut. */
-static void join(char *list, size_t size, const char *word)
+static void constants_join(char *list, size_t size, const char *word)
 {
     size_t len = strlen(list);
     const char *parts[] = {len > 0 ? ", " : "", word};
@@ -112,18 +112,19 @@ static void join(char *list, size_t size, const char *word)
     }
 }
 
-static enum stp_status refuse(const struct row *row,
-                              const struct stp_field *field, const char *what,
-                              const char *expected, struct stp_error *err)
+static enum stp_status constants_refuse(const struct row *row,
+                                        const struct stp_field *field,
+                                        const char *what, const char *expected,
+                                        struct stp_error *err)
 {
     return stp_fail_at(
         err, STP_ERR_SYNTAX, row->line, field->column, "%s '%.*s', expected %s",
         what, field->len < SHOWN ? (int)field->len : SHOWN, field->s, expected);
 }
 
-static enum stp_status find_matrix(const struct row *row,
-                                   const struct matrix **matrix_ret,
-                                   struct stp_error *err)
+static enum stp_status constants_find_matrix(const struct row *row,
+                                             const struct matrix **matrix_ret,
+                                             struct stp_error *err)
 {
     char names[STP_ERROR_TEXT] = "";
 
@@ -133,14 +134,14 @@ static enum stp_status find_matrix(const struct row *row,
             return STP_OK;
         }
     for (size_t i = 0; i < N_MATRICES; i++)
-        join(names, sizeof(names), matrices[i].name);
-    return refuse(row, &row->constant, "constant", names, err);
+        constants_join(names, sizeof(names), matrices[i].name);
+    return constants_refuse(row, &row->constant, "constant", names, err);
 }
 
-static enum stp_status find_word(const struct row *row,
-                                 const struct stp_field *field,
-                                 const struct axis *axis, size_t *i_ret,
-                                 struct stp_error *err)
+static enum stp_status constants_find_word(const struct row *row,
+                                           const struct stp_field *field,
+                                           const struct axis *axis,
+                                           size_t *i_ret, struct stp_error *err)
 {
     char words[STP_ERROR_TEXT] = "";
 
@@ -150,39 +151,41 @@ static enum stp_status find_word(const struct row *row,
             return STP_OK;
         }
     for (size_t i = 0; i < axis->n; i++)
-        join(words, sizeof(words), axis->words[i]);
-    return refuse(row, field, axis->what, words, err);
+        constants_join(words, sizeof(words), axis->words[i]);
+    return constants_refuse(row, field, axis->what, words, err);
 }
 
-static enum stp_status read_number(const struct row *row, bool is_latency,
-                                   double *value_ret, struct stp_error *err)
+static enum stp_status constants_read_number(const struct row *row,
+                                             bool is_latency, double *value_ret,
+                                             struct stp_error *err)
 {
     double value;
 
     if (!stp_parse_double(row->value.s, row->value.len, &value) ||
         (is_latency ? value < 0 : value <= 0))
-        return refuse(
+        return constants_refuse(
             row, &row->value, "value",
             is_latency ? "microseconds, 0 or more" : "GB/s, more than 0", err);
     *value_ret = value;
     return STP_OK;
 }
 
-static enum stp_status end_row(void *user, void *opaque, struct stp_error *err)
+static enum stp_status constants_end_row(void *user, void *opaque,
+                                         struct stp_error *err)
 {
     struct stp_constants *constants = &((struct reading *)user)->constants;
     const struct row *row = opaque;
     const struct matrix *m = NULL;
     size_t r = 0, c = 0;
     double value = 0;
-    enum stp_status status = find_matrix(row, &m, err);
+    enum stp_status status = constants_find_matrix(row, &m, err);
 
     if (status == STP_OK)
-        status = find_word(row, &row->row, m->rows, &r, err);
+        status = constants_find_word(row, &row->row, m->rows, &r, err);
     if (status == STP_OK)
-        status = find_word(row, &row->column, m->columns, &c, err);
+        status = constants_find_word(row, &row->column, m->columns, &c, err);
     if (status == STP_OK)
-        status = read_number(row, m->is_latency, &value, err);
+        status = constants_read_number(row, m->is_latency, &value, err);
     if (status != STP_OK)
         return status;
     r = m->first + r * N_COLUMNS + c;
@@ -209,8 +212,8 @@ static const struct stp_csv_format format = {
     .what = "constants",
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
-    .begin_row = begin_row,
-    .end_row = end_row,
+    .begin_row = constants_begin_row,
+    .end_row = constants_end_row,
 };
 
 enum stp_status stp_constants_parse(const char *text, size_t len,
@@ -242,7 +245,7 @@ enum stp_status stp_constants_load(const char *path,
 
 struct stp_constant_name stp_constant_words(size_t i)
 {
-    const struct matrix *m = matrix_of(i);
+    const struct matrix *m = constants_find_matrix_of(i);
 
     return (struct stp_constant_name){
         m->name, m->rows->words[(i - m->first) / N_COLUMNS],
@@ -251,7 +254,7 @@ struct stp_constant_name stp_constant_words(size_t i)
 
 bool stp_constant_is_latency(size_t i)
 {
-    return matrix_of(i)->is_latency;
+    return constants_find_matrix_of(i)->is_latency;
 }
 
 size_t stp_constants_size(const struct stp_constants *constants)
@@ -274,7 +277,7 @@ void stp_constants_apply(const struct stp_constants *constants,
 }
 
 /* FNV-1a by words, as of a policy. */
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t constants_mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x00000100000001B3u;
     return hash ^ hash >> 32;
@@ -291,7 +294,7 @@ uint64_t stp_constants_hash(const struct stp_constants *constants)
         if (!constants->is_set[i])
             continue;
         memcpy(&bits, &value, sizeof(bits));
-        hash = mix(mix(hash, i), bits);
+        hash = constants_mix(constants_mix(hash, i), bits);
     }
     return hash != 0 ? hash : 1;
 }

@@ -13,7 +13,7 @@ static const char head[] =
     "# Arms ran one after the other, once a size: drift between them is in "
     "these times, and neither it nor their spread is known.\n";
 
-static void write_impossible(const struct stp_best_rows *rows, FILE *fp)
+static void best_write_impossible(const struct stp_best_rows *rows, FILE *fp)
 {
     const struct stp_best_row *row = &rows->impossible;
 
@@ -27,7 +27,7 @@ static void write_impossible(const struct stp_best_rows *rows, FILE *fp)
                 row->line);
 }
 
-static void write_rule(const struct stp_best_rule *rule, FILE *fp)
+static void best_write_rule(const struct stp_best_rule *rule, FILE *fp)
 {
     const struct stp_best_row *r = rule->points[0].row;
     const struct stp_best_calls *c = &r->calls;
@@ -52,9 +52,9 @@ void stp_best_policy_write(const struct stp_best *best,
 {
     fprintf(fp, "# %s\n# from NVIDIA's performance data: %zu times\n%s",
             made_by, rows->n_rows, head);
-    write_impossible(rows, fp);
+    best_write_impossible(rows, fp);
     for (size_t i = 0; i < best->n_rules; i++)
-        write_rule(&best->rules[i], fp);
+        best_write_rule(&best->rules[i], fp);
 }
 
 enum stp_status stp_best_policy_save(const struct stp_best *best,
@@ -71,7 +71,7 @@ enum stp_status stp_best_policy_save(const struct stp_best *best,
     return stp_file_commit(&file, err);
 }
 
-static void add_rule(cJSON *row, const struct stp_best_rule *rule)
+static void best_add_rule_json(cJSON *row, const struct stp_best_rule *rule)
 {
     const struct stp_best_row *r = rule->points[0].row;
     cJSON *evidence;
@@ -105,6 +105,6 @@ enum stp_status stp_best_print_json(const struct stp_best *best, FILE *fp,
     cJSON_AddBoolToObject(root, "compared_with_auto", false);
     rules = cJSON_AddArrayToObject(root, "rules");
     for (size_t i = 0; i < best->n_rules; i++)
-        add_rule(stp_json_row(rules), &best->rules[i]);
+        best_add_rule_json(stp_json_row(rules), &best->rules[i]);
     return stp_json_finish(root, fp, err);
 }
