@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/file.h"
+#include "report/measurements/measurements_row.h"
 
 static const char machine_csv[] = "machine.csv";
 static const char graphs_xml[] = "graphs.xml";
@@ -118,27 +119,28 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 
 /* ---- timings.csv ---- */
 
-/* Channels are 0 for NCCL's own count. */
-static void machine_write_arm(const struct stp_arm *arm, FILE *fp)
-{
-    const char *algo;
-    const char *proto;
-
-    stp_arm_columns(arm, &algo, &proto);
-    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
-}
+#define COLUMNS                                                                \
+    "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"     \
+    "mean_us,median_us,p95_us,min_us"
 
 /*
  * Single collectives have an event behind each, those that the mean is of have
  * not: where the quickest of them took longer than that mean, all of them are
  * brought down until the median is the mean.
  */
-static void machine_write_times(const struct stp_summary *us, FILE *fp)
+static void machine_write_row(const struct stp_measurement *m, const char *run,
+                              unsigned first_round, const char *columns,
+                              FILE *fp)
 {
+    struct stp_measurement_row row = {.m = *m, .run = run};
+    struct stp_summary *us = &row.m.us;
     double factor = us->min > us->mean ? us->mean / us->median : 1;
 
-    fprintf(fp, "%.3f,%.3f,%.3f,%.3f", us->mean, us->median * factor,
-            us->p95 * factor, us->min * factor);
+    us->median *= factor;
+    us->p95 *= factor;
+    us->min *= factor;
+    row.m.round += first_round;
+    stp_measurement_row_write(&row, columns, fp);
 }
 
 /* A run, and the worst of the times that count as part of it. */
@@ -160,18 +162,10 @@ static void machine_list_runs(const struct stp_machine_record *r,
 
 static void machine_write_run(const struct run *run, FILE *fp)
 {
-    for (size_t i = 0; i < run->data->n_rows; i++) {
-        const struct stp_measurement *m = &run->data->rows[i];
-
-        if (m->source > run->worst)
-            continue;
-        fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(m->coll), m->n_bytes);
-        machine_write_arm(&m->arm, fp);
-        fprintf(fp, ",%u,%s,%u,%u,", m->n_ranks, run->name,
-                m->round + run->first_round, m->iters);
-        machine_write_times(&m->us, fp);
-        fputc('\n', fp);
-    }
+    for (size_t i = 0; i < run->data->n_rows; i++)
+        if (run->data->rows[i].source <= run->worst)
+            machine_write_row(&run->data->rows[i], run->name, run->first_round,
+                              COLUMNS, fp);
 }
 
 size_t stp_machine_n_times(const struct stp_machine_record *r)
@@ -186,45 +180,31 @@ size_t stp_machine_n_times(const struct stp_machine_record *r)
     return n;
 }
 
-static const char times_head[] =
-    "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters";
-
 static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 {
     struct run runs[N_RUNS];
 
     machine_list_runs(r, runs);
     machine_write_head(r, "bf16 sums, collectives back to back", fp);
-    fprintf(fp,
-            "# run window: interleaved rounds; a round runs auto (NCCL's own "
-            "choice) and every forced pair once at each size.\n"
-            "# run sweep, round 0: every pair and channel count once, not "
-            "interleaved.\n"
-            "# bytes is nBytes as a tuner gets it. Times are per collective, "
-            "max over ranks, microseconds. channels 0: NCCL's own count.\n"
-            "%s,mean_us,median_us,p95_us,min_us\n",
-            times_head);
+    fputs(
+        "# run window: interleaved rounds; a round runs auto (NCCL's own "
+        "choice) and every forced pair once at each size.\n"
+        "# run sweep, round 0: every pair and channel count once, not "
+        "interleaved.\n"
+        "# bytes is nBytes as a tuner gets it. Times are per collective, "
+        "max over ranks, microseconds. channels 0: NCCL's own count.\n" COLUMNS
+        "\n",
+        fp);
     for (int k = 0; k < N_RUNS; k++)
         machine_write_run(&runs[k], fp);
 }
 
 /* ---- overlap.csv ---- */
 
-static void machine_write_overlap_row(const struct stp_measurement *row,
-                                      FILE *fp)
-{
-    const struct stp_workload *work = &row->work;
-
-    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(row->coll), row->n_bytes);
-    machine_write_arm(&row->arm, fp);
-    fprintf(fp, ",%u,overlap,%u,%u,", row->n_ranks, row->round + 1, row->iters);
-    machine_write_times(&row->us, fp);
-    fprintf(fp, ",%u,%.3f,%u,%u,%u\n", work->layers, work->compute_us,
-            work->gemm.m, work->gemm.n, work->gemm.k);
-}
-
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
+    static const char columns[] = COLUMNS ",layers,compute_us,m,n,k";
+
     machine_write_head(r, "bf16 sums beside compute", fp);
     fprintf(fp,
             "# An iteration is `layers` times a GEMM, each followed by a "
@@ -235,10 +215,10 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
             "# compute_us: the GEMM (m x k times k x n) of one layer alone. "
             "Times are per iteration, max over ranks, microseconds. channels "
             "0: NCCL's own count.\n"
-            "%s,mean_us,median_us,p95_us,min_us,layers,compute_us,m,n,k\n",
-            times_head);
+            "%s\n",
+            columns);
     for (size_t i = 0; i < r->overlap.data.n_rows; i++)
-        machine_write_overlap_row(&r->overlap.data.rows[i], fp);
+        machine_write_row(&r->overlap.data.rows[i], "overlap", 1, columns, fp);
 }
 
 /* ---- graphs.xml ---- */

@@ -1,87 +1,35 @@
 #include "report/measurements/measurements_csv.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/csv.h"
-#include "core/dtype.h"
-#include "core/names.h"
 #include "report/file.h"
 #include "report/measurements/measurements_row.h"
 
 /* ---- writing ---- */
 
-static void measurements_write_arm(const struct stp_arm *arm, FILE *fp)
-{
-    const char *algo;
-    const char *proto;
-
-    stp_arm_columns(arm, &algo, &proto);
-    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
-}
-
-/* "-" stands for an unknown algorithm or protocol. */
-static void measurements_write_ran(const struct stp_measurement *m, FILE *fp)
-{
-    fprintf(fp, ",%s,%s,%d", m->ran_algo < 0 ? "-" : stp_algo_name(m->ran_algo),
-            m->ran_proto < 0 ? "-" : stp_proto_name(m->ran_proto),
-            m->ran_channels);
-}
-
-/* The element type, the operation, the root, the place and wrong elements. */
-static void measurements_write_operation(const struct stp_measurement *m,
-                                         FILE *fp)
-{
-    fprintf(fp, ",%s,%s,%u,%d,", stp_type_name(m->type),
-            stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "none", m->root,
-            m->in_place);
-    if (m->n_wrong >= 0)
-        fprintf(fp, "%" PRId64, m->n_wrong);
-}
-
-static void measurements_write_work(const struct stp_measurement *m, FILE *fp)
-{
-    const struct stp_workload *work = &m->work;
-
-    fprintf(fp, ",%s,%s,%u,%.9g,%u,%u,%u,%.3f,%.3f", stp_mode_name(work->mode),
-            stp_compute_name(work->compute), work->layers, work->ratio,
-            work->gemm.m, work->gemm.n, work->gemm.k, work->compute_us,
-            m->alone_us);
-}
-
-static void measurements_write_row(const struct stp_measurement *m,
-                                   bool has_work, FILE *fp)
-{
-    fprintf(fp, "%s,%" PRIu64 ",%u,", stp_coll_name(m->coll), m->n_bytes,
-            m->round);
-    measurements_write_arm(&m->arm, fp);
-    fprintf(fp, ",%u,%u,%u,%.3f,%.3f,%.3f,%.3f,%.3f", m->n_nodes, m->n_ranks,
-            m->iters, m->us.mean, m->us.median, m->us.p95, m->us.p99,
-            m->us.min);
-    measurements_write_ran(m, fp);
-    measurements_write_operation(m, fp);
-    fprintf(fp, ",%s", stp_source_name(m->source));
-    if (has_work)
-        measurements_write_work(m, fp);
-    fputc('\n', fp);
-}
+#define COLUMNS                                                                \
+    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"  \
+    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"       \
+    "ran_channels,type,op,root,in_place,wrong,source"
 
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
-    bool has_work = stp_dataset_n_iterations(data) > 0;
+    const char *columns =
+        stp_dataset_n_iterations(data) > 0 ? COLUMNS
+            ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
+                                           : COLUMNS;
 
     fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
             made_by, data->machine, data->gpu, data->nccl, data->backend);
-    fprintf(fp,
-            "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,"
-            "iters,mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,"
-            "ran_protocol,ran_channels,type,op,root,in_place,wrong,source%s\n",
-            has_work ? ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
-                     : "");
-    for (size_t i = 0; i < data->n_rows; i++)
-        measurements_write_row(&data->rows[i], has_work, fp);
+    fprintf(fp, "%s\n", columns);
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement_row row = {.m = data->rows[i]};
+
+        stp_measurement_row_write(&row, columns, fp);
+    }
 }
 
 enum stp_status stp_measurements_save(const struct stp_dataset *data,

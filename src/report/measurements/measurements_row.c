@@ -39,29 +39,72 @@ static bool row_read_proto(const struct stp_field *f, void *row)
                         &r->proto_kind);
 }
 
+/* ---- fields that no kind can write ---- */
+
+static void row_write_arm(const void *row, bool is_algo, FILE *fp)
+{
+    const char *algo;
+    const char *proto;
+
+    stp_arm_columns(&((const struct stp_measurement_row *)row)->m.arm, &algo,
+                    &proto);
+    fputs(is_algo ? algo : proto, fp);
+}
+
+static void row_write_algo(const void *row, FILE *fp)
+{
+    row_write_arm(row, true, fp);
+}
+
+static void row_write_proto(const void *row, FILE *fp)
+{
+    row_write_arm(row, false, fp);
+}
+
+static void row_write_op(const void *row, FILE *fp)
+{
+    const struct stp_measurement *m =
+        &((const struct stp_measurement_row *)row)->m;
+
+    fputs(stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "none", fp);
+}
+
+static void row_write_run(const void *row, FILE *fp)
+{
+    fputs(((const struct stp_measurement_row *)row)->run, fp);
+}
+
+static const char *row_source_name(int source)
+{
+    return stp_source_name((enum stp_source)source);
+}
+
+/* ---- the table ---- */
+
 #define INTO(member) STP_CSV_INTO(stp_measurement_row, m.member)
-#define WORD(member, from)                                                     \
-    .kind = STP_CSV_WORD, INTO(member), .from_name = (from)
+#define WORD(member, from, name)                                               \
+    .kind = STP_CSV_WORD, INTO(member), .from_name = (from), .name_of = (name)
 #define COUNT(member, least)                                                   \
     .kind = STP_CSV_WHOLE, INTO(member), .min = (least), .max = UINT32_MAX
 #define CHANNELS(member)                                                       \
     .kind = STP_CSV_WHOLE, INTO(member), .max = STP_MAX_CHANNELS
-#define TIME(member) "a time above 0", .kind = STP_CSV_POSITIVE, INTO(member)
-#define FROM_0       "a number from 0"
-#define FROM_1       "a number from 1"
+#define TIME(member)                                                           \
+    "a time above 0", .kind = STP_CSV_POSITIVE, INTO(member), .decimals = 3
+#define FROM_0 "a number from 0"
+#define FROM_1 "a number from 1"
 
 // clang-format off
 const struct stp_csv_column
     stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS] = {
     {"collective", "the name of a collective", .required = true,
-     WORD(coll, stp_coll_from_name)},
+     WORD(coll, stp_coll_from_name, stp_coll_name)},
     {"bytes", "a number of bytes", .required = true, .kind = STP_CSV_WHOLE,
      INTO(n_bytes), .max = UINT64_MAX},
     {"round", FROM_0, .required = true, COUNT(round, 0)},
     {"algorithm", "an algorithm, auto, auto2 or plugin", .required = true,
-     .read = row_read_algo},
+     .read = row_read_algo, .write = row_write_algo},
     {"protocol", "a protocol, auto, auto2 or plugin", .required = true,
-     .read = row_read_proto},
+     .read = row_read_proto, .write = row_write_proto},
     {"channels", "0 to 64", CHANNELS(arm.n_channels)},
     {"nNodes", FROM_1, COUNT(n_nodes, 1)},
     {"nRanks", FROM_1, .required = true, COUNT(n_ranks, 1)},
@@ -71,33 +114,37 @@ const struct stp_csv_column
     {"p95_us", TIME(us.p95)},
     {"p99_us", TIME(us.p99)},
     {"min_us", TIME(us.min)},
-    {"ran_algorithm", "an algorithm or -", WORD(ran_algo, stp_algo_from_name),
+    {"ran_algorithm", "an algorithm or -", WORD(ran_algo, stp_algo_from_name,
+     stp_algo_name),
      .none = "-", .none_value = -1},
-    {"ran_protocol", "a protocol or -", WORD(ran_proto, stp_proto_from_name),
+    {"ran_protocol", "a protocol or -", WORD(ran_proto, stp_proto_from_name,
+     stp_proto_name),
      .none = "-", .none_value = -1},
     {"ran_channels", "0 to 64", CHANNELS(ran_channels)},
     {"source", "measured, recorded, interpolated, single_pass or modelled",
-     WORD(source, stp_source_from_name)},
-    {"type", STP_TYPE_WORDS, WORD(type, stp_type_from_name)},
-    {"op", STP_OP_WORDS ", or none", WORD(op, stp_op_from_name),
-     .none = "none", .none_value = STP_OP_SUM},
+     WORD(source, stp_source_from_name, row_source_name)},
+    {"type", STP_TYPE_WORDS, WORD(type, stp_type_from_name, stp_type_name)},
+    {"op", STP_OP_WORDS ", or none", WORD(op, stp_op_from_name, stp_op_name),
+     .none = "none", .none_value = STP_OP_SUM, .write = row_write_op},
     {"root", "a rank from 0", COUNT(root, 0)},
     {"in_place", "0 or 1", .kind = STP_CSV_FLAG, INTO(in_place)},
     {"wrong", "a number of elements, or nothing", .kind = STP_CSV_WHOLE,
      INTO(n_wrong), .max = INT64_MAX, .none = "", .none_value = -1},
     {"mode", "alone, sequential, overlap or fsdp",
-     WORD(work.mode, stp_mode_from_name)},
-    {"compute", "gemm or training", WORD(work.compute, stp_compute_from_name)},
+     WORD(work.mode, stp_mode_from_name, stp_mode_name)},
+    {"compute", "gemm or training", WORD(work.compute, stp_compute_from_name,
+     stp_compute_name)},
     {"layers", FROM_0, COUNT(work.layers, 0)},
     {"ratio", FROM_0, .kind = STP_CSV_FROM_0, INTO(work.ratio)},
     {"m", FROM_0, COUNT(work.gemm.m, 0)},
     {"n", FROM_0, COUNT(work.gemm.n, 0)},
     {"k", FROM_0, COUNT(work.gemm.k, 0)},
     {"compute_us", "a time from 0", .kind = STP_CSV_FROM_0,
-     INTO(work.compute_us)},
-    {"alone_us", "a time from 0", .kind = STP_CSV_FROM_0, INTO(alone_us)},
+     INTO(work.compute_us), .decimals = 3},
+    {"alone_us", "a time from 0", .kind = STP_CSV_FROM_0, INTO(alone_us),
+     .decimals = 3},
     /* the run of a recorded machine: rounds tell runs apart */
-    {"run", "a word", .kind = STP_CSV_SKIP},
+    {"run", "a word", .kind = STP_CSV_SKIP, .write = row_write_run},
 };
 // clang-format on
 
@@ -200,4 +247,21 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
                            "no column nNodes, without which only a recorded "
                            "machine's overlap.csv can be");
     return row_finish_work(row, err);
+}
+
+void stp_measurement_row_write(const struct stp_measurement_row *row,
+                               const char *columns, FILE *fp)
+{
+    for (const char *s = columns;; s++) {
+        const struct stp_field name = {s, strcspn(s, ","), 0};
+
+        stp_csv_write_field(stp_csv_find(stp_measurement_columns,
+                                         STP_N_MEASUREMENT_COLUMNS, &name),
+                            row, fp);
+        s += name.len;
+        if (*s == '\0')
+            break;
+        fputc(',', fp);
+    }
+    fputc('\n', fp);
 }

@@ -15,6 +15,7 @@ struct stp_measurement_row {
     unsigned line;
     enum stp_arm_kind algo_kind; /* FORCED for auto, too */
     enum stp_arm_kind proto_kind;
+    const char *run; /* of a recorded machine, as it is written */
 };
 
 enum { STP_N_MEASUREMENT_COLUMNS = 33 };
@@ -28,5 +29,10 @@ void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line);
  * missing.  STP_ERR_SYNTAX if columns contradict each other. */
 enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
                                            struct stp_error *err);
+
+/* Writes the fields of the row that the header 'columns' names, and ends the
+ * line. */
+void stp_measurement_row_write(const struct stp_measurement_row *row,
+                               const char *columns, FILE *fp);
 
 #endif /* STP_MEASUREMENTS_ROW_H */
