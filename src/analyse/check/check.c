@@ -49,31 +49,27 @@ static enum stp_status rules_add_no_kernel(struct stp_check_state *c, size_t i)
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     bool wrong_algo =
         !stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE);
-    struct stp_finding *f = stp_check_add(
-        c, i, STP_CHECK_NO_KERNEL, wrong_algo ? "algorithm" : "protocol");
 
     c->idle[i] = true;
-    if (f == NULL)
-        return STP_ERR_NOMEM;
-    snprintf(f->text, sizeof(f->text),
-             "no NCCL has %s/%s for %s, so that this rule never decides",
-             stp_algo_name(rule->algo), stp_proto_name(rule->proto),
-             stp_coll_name(rule->coll));
-    return STP_OK;
+    return stp_check_add(
+        c, i, STP_CHECK_NO_KERNEL, wrong_algo ? "algorithm" : "protocol", NULL,
+        "no NCCL has %s/%s for %s, so that this rule never decides",
+        stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+        stp_coll_name(rule->coll));
 }
 
 static enum stp_status rules_add_empty(struct stp_check_state *c, size_t i)
 {
-    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_DEAD, NULL);
+    struct stp_finding *f;
+    enum stp_status status =
+        stp_check_add(c, i, STP_CHECK_DEAD, NULL, &f,
+                      "this rule is dead: no message has its bytes and also "
+                      "its bytes per rank");
 
     c->idle[i] = true;
-    if (f == NULL)
-        return STP_ERR_NOMEM;
-    f->fix = STP_FIX_DROP;
-    snprintf(f->text, sizeof(f->text),
-             "this rule is dead: no message has its bytes and also its bytes "
-             "per rank");
-    return STP_OK;
+    if (status == STP_OK)
+        f->fix = STP_FIX_DROP;
+    return status;
 }
 
 /* ---- shadows ---- */
@@ -145,10 +141,10 @@ static enum stp_status rules_add_shadow(struct stp_check_state *c, size_t i,
                                         const struct shadow *shadow,
                                         size_t n_counted)
 {
-    struct stp_finding *f = stp_check_add(c, i, shadow->kind, NULL);
+    struct stp_finding *f;
     struct list lines;
 
-    if (f == NULL)
+    if (stp_check_add(c, i, shadow->kind, NULL, &f, NULL) != STP_OK)
         return STP_ERR_NOMEM;
     for (size_t k = 0; k < n_counted; k++)
         if (c->used[k])
@@ -229,12 +225,12 @@ static const char *rules_describe_part(const struct stp_box *both,
 static enum stp_status rules_add_overlap(struct stp_check_state *c, size_t i,
                                          size_t n_met)
 {
-    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_OVERLAP, NULL);
+    struct stp_finding *f;
     struct stp_box both;
     struct part part;
     char more[64] = "";
 
-    if (f == NULL)
+    if (stp_check_add(c, i, STP_CHECK_OVERLAP, NULL, &f, NULL) != STP_OK)
         return STP_ERR_NOMEM;
     for (size_t k = 0; k < n_met; k++)
         stp_finding_other(f, stp_policy_rule(c->policy, c->met[k])->line);
@@ -292,10 +288,10 @@ static enum stp_status rules_add_gap(struct stp_check_state *c, size_t i,
                                      size_t next)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_GAP, "max_bytes");
+    struct stp_finding *f;
     const char *coll = stp_coll_name(rule->coll);
 
-    if (f == NULL)
+    if (stp_check_add(c, i, STP_CHECK_GAP, "max_bytes", &f, NULL) != STP_OK)
         return STP_ERR_NOMEM;
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;

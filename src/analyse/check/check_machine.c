@@ -42,20 +42,6 @@ static enum stp_status machine_fail(const struct there *t)
 
 /* ---- rules for other machines ---- */
 
-static enum stp_status machine_add_elsewhere(const struct there *t, size_t i,
-                                             const char *field,
-                                             const char *text)
-{
-    struct stp_finding *f = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, field);
-
-    if (f == NULL)
-        return STP_ERR_NOMEM;
-    snprintf(f->text, sizeof(f->text),
-             "this rule does not apply on %s, which has %s", t->info->name,
-             text);
-    return STP_OK;
-}
-
 static bool machine_has_side(const struct stp_box *box, enum stp_side side,
                              int value)
 {
@@ -67,24 +53,27 @@ static bool machine_has_side(const struct stp_box *box, enum stp_side side,
 /* Says what of the machine a rule excludes. */
 static enum stp_status machine_check_elsewhere(const struct there *t, size_t i)
 {
+    static const char fmt[] = "this rule does not apply on %s, which has %s%s";
     const struct stp_box *box = &t->c->boxes[i];
+    const struct mock_machine_info *info = t->info;
     enum stp_status status = STP_OK;
     char text[96];
 
-    if (box->gpu != NULL && strcmp(box->gpu, t->info->gpu) != 0) {
-        snprintf(text, sizeof(text), "the GPU %s", t->info->gpu);
-        status = machine_add_elsewhere(t, i, "gpu", text);
+    if (box->gpu != NULL && strcmp(box->gpu, info->gpu) != 0)
+        status = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, "gpu", NULL, fmt,
+                               info->name, "the GPU ", info->gpu);
+    if (status == STP_OK &&
+        !machine_has_side(box, STP_SIDE_NODES, info->n_nodes)) {
+        snprintf(text, sizeof(text), "%d", info->n_nodes);
+        status = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, "nNodes", NULL,
+                               fmt, info->name, text,
+                               info->n_nodes == 1 ? " node" : " nodes");
     }
     if (status == STP_OK &&
-        !machine_has_side(box, STP_SIDE_NODES, t->info->n_nodes)) {
-        snprintf(text, sizeof(text), "%d node%s", t->info->n_nodes,
-                 t->info->n_nodes == 1 ? "" : "s");
-        status = machine_add_elsewhere(t, i, "nNodes", text);
-    }
-    if (status == STP_OK &&
-        !machine_has_side(box, STP_SIDE_RANKS, t->info->n_ranks)) {
-        snprintf(text, sizeof(text), "%d ranks", t->info->n_ranks);
-        status = machine_add_elsewhere(t, i, "nRanks", text);
+        !machine_has_side(box, STP_SIDE_RANKS, info->n_ranks)) {
+        snprintf(text, sizeof(text), "%d", info->n_ranks);
+        status = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, "nRanks", NULL,
+                               fmt, info->name, text, " ranks");
     }
     return status;
 }
@@ -110,20 +99,22 @@ static enum stp_status machine_check_channels(const struct there *t, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
     int limit = machine_get_channels(t, rule->algo);
-    struct stp_finding *f;
+    struct stp_finding *f = NULL;
+    enum stp_status status;
 
     if (rule->n_channels <= limit || limit == 0)
         return STP_OK;
-    f = stp_check_add(t->c, i, STP_CHECK_CHANNELS, "channels");
-    if (f == NULL)
-        return STP_ERR_NOMEM;
-    f->fix = STP_FIX_CHANNELS;
-    f->n_channels = limit;
-    snprintf(f->text, sizeof(f->text), "%d channels, but %s has %d for %s: %s",
-             rule->n_channels, t->info->name, limit, stp_algo_name(rule->algo),
-             machine_takes_channels(t, rule->algo) ? "NCCL would fail"
-                                                   : "NCCL cuts what is more");
-    return STP_OK;
+    status = stp_check_add(
+        t->c, i, STP_CHECK_CHANNELS, "channels", &f,
+        "%d channels, but %s has %d for %s: %s", rule->n_channels,
+        t->info->name, limit, stp_algo_name(rule->algo),
+        machine_takes_channels(t, rule->algo) ? "NCCL would fail"
+                                              : "NCCL cuts what is more");
+    if (status == STP_OK) {
+        f->fix = STP_FIX_CHANNELS;
+        f->n_channels = limit;
+    }
+    return status;
 }
 
 /* ---- what NCCL makes of it ---- */
@@ -242,26 +233,19 @@ static enum stp_status machine_add_probed(const struct there *t,
                                           const struct probe *p, size_t i)
 {
     const struct stp_rule *rule = p->rule;
-    struct stp_finding *f;
 
-    if (p->exists) {
-        f = stp_check_add(t->c, i, STP_CHECK_AS_NCCL, NULL);
-        if (f != NULL)
-            snprintf(f->text, sizeof(f->text),
-                     "NCCL %s chooses the same by itself on %s for all that "
-                     "this rule matches, so that it changes nothing there",
-                     t->info->nccl, t->info->name);
-    } else {
-        f = stp_check_add(t->c, i, STP_CHECK_NOT_THERE, "algorithm");
-        if (f != NULL)
-            snprintf(f->text, sizeof(f->text),
-                     "NCCL %s never runs %s/%s for %s on %s, so that this rule "
-                     "decides nothing there",
-                     t->info->nccl, stp_algo_name(rule->algo),
-                     stp_proto_name(rule->proto), stp_coll_name(rule->coll),
-                     t->info->name);
-    }
-    return f != NULL ? STP_OK : STP_ERR_NOMEM;
+    if (p->exists)
+        return stp_check_add(
+            t->c, i, STP_CHECK_AS_NCCL, NULL, NULL,
+            "NCCL %s chooses the same by itself on %s for all that this rule "
+            "matches, so that it changes nothing there",
+            t->info->nccl, t->info->name);
+    return stp_check_add(
+        t->c, i, STP_CHECK_NOT_THERE, "algorithm", NULL,
+        "NCCL %s never runs %s/%s for %s on %s, so that this rule decides "
+        "nothing there",
+        t->info->nccl, stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+        stp_coll_name(rule->coll), t->info->name);
 }
 
 /* What depends on NCCL's choices.  A rule that changes the chunks, wants more

@@ -1,5 +1,7 @@
 #include "analyse/check/findings.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,20 +31,21 @@ bool stp_check_is_warning(enum stp_check_kind kind)
     return kinds[kind].is_warning;
 }
 
-struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
-                                  enum stp_check_kind kind, const char *field)
+enum stp_status stp_check_add(struct stp_check_state *c, size_t i,
+                              enum stp_check_kind kind, const char *field,
+                              struct stp_finding **finding_ret, const char *fmt,
+                              ...)
 {
     struct stp_findings *out = &c->out;
     struct stp_finding *finding;
+    va_list args;
 
     if (out->n == out->capacity) {
         size_t capacity = out->capacity > 0 ? 2 * out->capacity : 64;
         struct stp_finding *at = realloc(out->at, capacity * sizeof(*at));
 
-        if (at == NULL) {
-            stp_nomem(c->err);
-            return NULL;
-        }
+        if (at == NULL)
+            return stp_nomem(c->err);
         out->at = at;
         out->capacity = capacity;
     }
@@ -52,7 +55,13 @@ struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
         .line = stp_policy_rule(c->policy, i)->line,
         .field = field,
     };
-    return finding;
+    va_start(args, fmt);
+    if (fmt != NULL)
+        vsnprintf(finding->text, sizeof(finding->text), fmt, args);
+    va_end(args);
+    if (finding_ret != NULL)
+        *finding_ret = finding;
+    return STP_OK;
 }
 
 enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n)

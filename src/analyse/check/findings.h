@@ -29,11 +29,13 @@ struct stp_check_state {
 };
 
 /*
- * A new finding about rule 'i', whose text is still to be written; NULL without
- * memory, with c->err filled.
+ * A new finding about rule 'i', in whose text one sentence is formatted unless
+ * 'fmt' is NULL.  *finding_ret, unless NULL, is the finding.  STP_ERR_NOMEM.
  */
-struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
-                                  enum stp_check_kind kind, const char *field);
+enum stp_status stp_check_add(struct stp_check_state *c, size_t i,
+                              enum stp_check_kind kind, const char *field,
+                              struct stp_finding **finding_ret, const char *fmt,
+                              ...) STP_PRINTF(6, 7);
 
 /* STP_ERR_LIMIT if there are not as many comparisons left. */
 enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n);
