@@ -1,6 +1,5 @@
 #include "core/csv.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,40 +97,6 @@ bool stp_csv_read_field(const struct stp_csv_column *c,
         return csv_read_number(c, f, out);
     }
     return false;
-}
-
-static int64_t csv_get_whole(const void *in, size_t size)
-{
-    int32_t narrow;
-    int64_t value;
-
-    memcpy(&narrow, in, sizeof(narrow));
-    if (size == sizeof(narrow))
-        return narrow;
-    memcpy(&value, in, sizeof(value));
-    return value;
-}
-
-void stp_csv_write_field(const struct stp_csv_column *c, const void *row,
-                         FILE *fp)
-{
-    const void *in = (const char *)row + c->offset;
-
-    if (c->write != NULL)
-        c->write(row, fp);
-    else if (c->kind >= STP_CSV_NUMBER)
-        fprintf(fp, c->decimals > 0 ? "%.*f" : "%.*g",
-                c->decimals > 0 ? c->decimals : 9, *(const double *)in);
-    else if (c->kind == STP_CSV_FLAG)
-        fputc(*(const bool *)in ? '1' : '0', fp);
-    else if (c->none != NULL && csv_get_whole(in, c->size) == c->none_value)
-        fputs(c->none, fp);
-    else if (c->kind == STP_CSV_WORD)
-        fputs(c->name_of(*(const int *)in), fp);
-    else if (c->size == sizeof(uint32_t))
-        fprintf(fp, "%" PRIu32, *(const uint32_t *)in);
-    else
-        fprintf(fp, "%" PRIu64, *(const uint64_t *)in);
 }
 
 /* ---- lines ---- */

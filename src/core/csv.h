@@ -44,8 +44,8 @@ struct stp_csv_column {
                            column, for later messages; 0: not wanted */
     bool (*read)(const struct stp_field *field, void *row);
 
-    /* Of columns that are also written: words, digits behind the point of
-     * numbers (0: as many as matter), and what no kind can write. */
+    /* For whoever writes such rows: words, digits after the point of numbers
+     * (0: as many as matter), and a function for what no kind can write. */
     const char *(*name_of)(int value);
     int decimals;
     void (*write)(const void *row, FILE *fp);
@@ -92,10 +92,6 @@ const struct stp_csv_column *stp_csv_find(const struct stp_csv_column *columns,
 /* Reads one field into the row; false if the column refuses it. */
 bool stp_csv_read_field(const struct stp_csv_column *column,
                         const struct stp_field *field, void *row);
-
-/* Writes one field of the row as stp_csv_read_field() reads it. */
-void stp_csv_write_field(const struct stp_csv_column *column, const void *row,
-                         FILE *fp);
 
 /* If the comment begins with 'key', such as "# gpu: ", copies the rest into
  * 'value', cut to 'size'. */

@@ -72,7 +72,7 @@ static bool why_play_collnet(struct mock_nccl_options *options,
 
 static const struct variable {
     const char *name;
-    play_fn play; /* NULL: mock NCCL does not play it */
+    play_fn play;     /* NULL: mock NCCL does not play it */
     const char *does; /* if it is not played */
 } variables[] = {
     {"NCCL_ALGO", why_play_algo, NULL},

@@ -1,5 +1,6 @@
 #include "report/measurements/measurements_row.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/dtype.h"
@@ -249,15 +250,51 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
     return row_finish_work(row, err);
 }
 
+/* ---- writing ---- */
+
+static int64_t row_get_whole(const void *in, size_t size)
+{
+    int32_t narrow;
+    int64_t value;
+
+    memcpy(&narrow, in, sizeof(narrow));
+    if (size == sizeof(narrow))
+        return narrow;
+    memcpy(&value, in, sizeof(value));
+    return value;
+}
+
+static void row_write_field(const struct stp_csv_column *c, const void *row,
+                            FILE *fp)
+{
+    const void *in = (const char *)row + c->offset;
+
+    if (c->write != NULL)
+        c->write(row, fp);
+    else if (c->kind >= STP_CSV_NUMBER)
+        fprintf(fp, c->decimals > 0 ? "%.*f" : "%.*g",
+                c->decimals > 0 ? c->decimals : 9, *(const double *)in);
+    else if (c->kind == STP_CSV_FLAG)
+        fputc(*(const bool *)in ? '1' : '0', fp);
+    else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)
+        fputs(c->none, fp);
+    else if (c->kind == STP_CSV_WORD)
+        fputs(c->name_of(*(const int *)in), fp);
+    else if (c->size == sizeof(uint32_t))
+        fprintf(fp, "%" PRIu32, *(const uint32_t *)in);
+    else
+        fprintf(fp, "%" PRIu64, *(const uint64_t *)in);
+}
+
 void stp_measurement_row_write(const struct stp_measurement_row *row,
                                const char *columns, FILE *fp)
 {
     for (const char *s = columns;; s++) {
         const struct stp_field name = {s, strcspn(s, ","), 0};
 
-        stp_csv_write_field(stp_csv_find(stp_measurement_columns,
-                                         STP_N_MEASUREMENT_COLUMNS, &name),
-                            row, fp);
+        row_write_field(stp_csv_find(stp_measurement_columns,
+                                     STP_N_MEASUREMENT_COLUMNS, &name),
+                        row, fp);
         s += name.len;
         if (*s == '\0')
             break;
