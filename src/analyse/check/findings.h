@@ -19,7 +19,8 @@ struct stp_check_state {
     bool *idle;      /* by rule: it never decides, and hides none */
     uint64_t budget; /* comparisons left */
 
-    /* Earlier rules that meet the one being checked, then those that count. */
+    /* Earlier rules that match calls of the checked rule, then those of them
+     * that may shadow it. */
     size_t *met, *counted;
     const struct stp_box **by;
     bool *used;

@@ -1,5 +1,6 @@
 /*
- * contract_suite.h - what the checks of the contract suite are given and share
+ * contract_suite.h - the inputs of contract checks, and the functions they
+ * share
  */
 #ifndef STP_CONTRACT_SUITE_H
 #define STP_CONTRACT_SUITE_H
@@ -29,7 +30,7 @@ enum stp_shape_index {
 
 /* Files of a run, all in one temporary folder. */
 enum stp_world_file {
-    STP_FILE_BASE,   /* decides everything; what checks use without a policy */
+    STP_FILE_BASE,   /* decides everything; the default policy */
     STP_FILE_TREE,   /* all-reduce by tree/simple, the rest by ring/simple */
     STP_FILE_RING,   /* everything by ring/ll */
     STP_FILE_EMPTY,  /* decides nothing */
@@ -52,7 +53,7 @@ struct stp_world {
 enum stp_status stp_world_open(struct stp_world *world,
                                const char *machine_path, unsigned n_ranks,
                                struct stp_error *err);
-/* Removes and frees what was made. */
+/* Removes the folder, and frees the machines. */
 void stp_world_close(struct stp_world *world);
 
 /*
@@ -76,7 +77,7 @@ enum stp_reads_file {
 struct stp_contract_slot {
     enum stp_contract_verdict verdict;
     char text[STP_CONTRACT_TEXT];
-    char at[STP_CONTRACT_TEXT]; /* what is being tried */
+    char at[STP_CONTRACT_TEXT]; /* the attempt under way */
     bool done;
     /* of single stages */
     int tuner_version;
@@ -157,8 +158,8 @@ enum { STP_N_QUESTIONS = 40 };
 /* A few calls of each kind and size, the same at each call of it. */
 struct mock_call stp_contract_question(size_t i);
 
-/* Asks all of them.  'run' is NULL in threads, which cannot say what they are
- * trying. */
+/* Asks all of them.  'run' is NULL in threads, which cannot name the attempt
+ * under way. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
                       struct stp_decision decisions[STP_N_QUESTIONS]);
 
@@ -170,7 +171,7 @@ bool stp_contract_same(struct stp_contract_run *run,
 
 enum { STP_CALL_TEXT = 160 };
 
-/* "allreduce of 8192 bytes", and what else is special about it. */
+/* "allreduce of 8192 bytes", and any other property of the call. */
 const char *stp_contract_describe(const struct mock_call *call,
                                   char text[STP_CALL_TEXT]);
 

@@ -2,7 +2,7 @@
  * simulate.h - how well a plugin learns while a job runs on a recorded machine
  *
  * A job is played with each learner, and with the same noise as NCCL runs it
- * alone; what they differ in is the learner's doing.
+ * alone, so that the learner is the only difference.
  */
 #ifndef STP_SIMULATE_H
 #define STP_SIMULATE_H
