@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
@@ -154,5 +155,8 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
     *n_rows_ret = nccl_json_put_results(nccl_json_get(root, "results"), fp);
     nccl_json_read_settings(nccl_json_get(root, "env"), settings_ret);
     cJSON_Delete(root);
-    return fclose(fp) == 0 ? STP_OK : stp_nomem(err);
+    if (fclose(fp) == 0)
+        return STP_OK;
+    free(*text_ret);
+    return stp_nomem(err);
 }
