@@ -37,25 +37,26 @@ void stp_best_rows_free(struct stp_best_rows *rows)
 /* ---- order ---- */
 
 /* As unsigned numbers, so that -1 comes last. */
-static int order_any(int a, int b)
+static int best_order_any(int a, int b)
 {
     return STP_ORDER((unsigned)a, (unsigned)b);
 }
 
-static int order_calls(row a, row b)
+static int best_order_calls(row a, row b)
 {
     int order = STP_ORDER(a->calls.coll, b->calls.coll);
 
     if (order == 0)
-        order = order_any(a->calls.n_nodes, b->calls.n_nodes);
+        order = best_order_any(a->calls.n_nodes, b->calls.n_nodes);
     if (order == 0)
-        order = order_any(a->calls.n_ranks, b->calls.n_ranks);
+        order = best_order_any(a->calls.n_ranks, b->calls.n_ranks);
     if (order == 0)
-        order = order_any(a->calls.n_pipe_ops, b->calls.n_pipe_ops);
-    return order != 0 ? order : order_any(a->calls.reg_buff, b->calls.reg_buff);
+        order = best_order_any(a->calls.n_pipe_ops, b->calls.n_pipe_ops);
+    return order != 0 ? order
+                      : best_order_any(a->calls.reg_buff, b->calls.reg_buff);
 }
 
-static int order_arms(row a, row b)
+static int best_order_arms(row a, row b)
 {
     int order = STP_ORDER(a->algo, b->algo);
 
@@ -64,39 +65,39 @@ static int order_arms(row a, row b)
     return order != 0 ? order : STP_ORDER(a->n_channels, b->n_channels);
 }
 
-static int order_sizes(row a, row b)
+static int best_order_sizes(row a, row b)
 {
-    int order = order_calls(a, b);
+    int order = best_order_calls(a, b);
 
     return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
 /* The fastest arm of each size comes first. */
-static int by_time(const void *pa, const void *pb)
+static int best_order_times(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
-    int order = order_sizes(a, b);
+    int order = best_order_sizes(a, b);
 
     if (order == 0)
         order = STP_ORDER(a->us, b->us);
-    return order != 0 ? order : order_arms(a, b);
+    return order != 0 ? order : best_order_arms(a, b);
 }
 
 /* Rows alike in the order in which they were read. */
-static int by_arm(const void *pa, const void *pb)
+static int best_order_lines(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
-    int order = order_sizes(a, b);
+    int order = best_order_sizes(a, b);
 
     if (order == 0)
-        order = order_arms(a, b);
+        order = best_order_arms(a, b);
     return order != 0 ? order : STP_ORDER(a, b);
 }
 
-static row *sort_rows(const struct stp_best_rows *rows,
-                      int (*compare)(const void *, const void *))
+static row *best_sort_rows(const struct stp_best_rows *rows,
+                           int (*compare)(const void *, const void *))
 {
     row *sorted = calloc(rows->n_rows + 1, sizeof(row));
 
@@ -113,14 +114,14 @@ static row *sort_rows(const struct stp_best_rows *rows,
 enum stp_status stp_best_check(const struct stp_best_rows *rows,
                                struct stp_error *err)
 {
-    row *sorted = sort_rows(rows, by_arm);
+    row *sorted = best_sort_rows(rows, best_order_lines);
     row twice = NULL;
 
     if (sorted == NULL)
         return stp_nomem(err);
     for (size_t i = 1; i < rows->n_rows && twice == NULL; i++)
-        if (order_sizes(sorted[i - 1], sorted[i]) == 0 &&
-            order_arms(sorted[i - 1], sorted[i]) == 0)
+        if (best_order_sizes(sorted[i - 1], sorted[i]) == 0 &&
+            best_order_arms(sorted[i - 1], sorted[i]) == 0)
             twice = sorted[i];
     free(sorted);
     if (twice == NULL)
@@ -134,29 +135,30 @@ enum stp_status stp_best_check(const struct stp_best_rows *rows,
 }
 
 /* Puts the fastest arm of each size into 'points'; returns how many sizes. */
-static size_t find_points(row *sorted, size_t n, struct stp_best_point *points)
+static size_t best_find_points(row *sorted, size_t n,
+                               struct stp_best_point *points)
 {
     size_t n_points = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || order_sizes(sorted[i - 1], sorted[i]) != 0)
+        if (i == 0 || best_order_sizes(sorted[i - 1], sorted[i]) != 0)
             points[n_points++].row = sorted[i];
         points[n_points - 1].n_arms++;
     }
     return n_points;
 }
 
-static void make_rules(const struct stp_best_point *points, size_t n,
-                       struct stp_best *out)
+static void best_make_rules(const struct stp_best_point *points, size_t n,
+                            struct stp_best *out)
 {
     struct stp_best_rule *rule = NULL;
 
     for (size_t i = 0; i < n; i++) {
         row r = points[i].row;
-        bool first = i == 0 || order_calls(points[i - 1].row, r) != 0;
-        bool last = i + 1 == n || order_calls(r, points[i + 1].row) != 0;
+        bool first = i == 0 || best_order_calls(points[i - 1].row, r) != 0;
+        bool last = i + 1 == n || best_order_calls(r, points[i + 1].row) != 0;
 
-        if (first || order_arms(points[i - 1].row, r) != 0) {
+        if (first || best_order_arms(points[i - 1].row, r) != 0) {
             rule = &out->rules[out->n_rules++];
             rule->points = &points[i];
             rule->min_bytes =
@@ -177,7 +179,7 @@ enum stp_status stp_best_derive(const struct stp_best_rows *rows,
                                 struct stp_error *err)
 {
     struct stp_best out = {0};
-    row *sorted = sort_rows(rows, by_time);
+    row *sorted = best_sort_rows(rows, best_order_times);
 
     out.points = calloc(rows->n_rows + 1, sizeof(*out.points));
     out.rules = calloc(rows->n_rows + 1, sizeof(*out.rules));
@@ -186,7 +188,8 @@ enum stp_status stp_best_derive(const struct stp_best_rows *rows,
         stp_best_free(&out);
         return stp_nomem(err);
     }
-    make_rules(out.points, find_points(sorted, rows->n_rows, out.points), &out);
+    best_make_rules(out.points,
+                    best_find_points(sorted, rows->n_rows, out.points), &out);
     free(sorted);
     *best_ret = out;
     return STP_OK;

@@ -17,18 +17,18 @@ struct sorted {
     double *times;
 };
 
-static int compare_points(row a, row b)
+static int compare_order_points(row a, row b)
 {
     int order = stp_order_kinds(a, b);
 
     return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
-static int compare_rows(const void *pa, const void *pb)
+static int compare_order_rows(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
-    int order = compare_points(a, b);
+    int order = compare_order_points(a, b);
 
     if (order == 0)
         order = stp_order_arms(a, b);
@@ -36,8 +36,8 @@ static int compare_rows(const void *pa, const void *pb)
 }
 
 /* The end of the run of rows from 'i' that 'compare' calls equal. */
-static size_t run_end(const struct sorted *s, size_t i, size_t end,
-                      int (*compare)(row, row))
+static size_t compare_find_end(const struct sorted *s, size_t i, size_t end,
+                               int (*compare)(row, row))
 {
     size_t j = i + 1;
 
@@ -49,19 +49,19 @@ static size_t run_end(const struct sorted *s, size_t i, size_t end,
 /* A time of a row; 0: not measured. */
 typedef double time_of(row m);
 
-static double iteration_us(row m)
+static double compare_get_us(row m)
 {
     return m->us.median;
 }
 
-static double alone_us(row m)
+static double compare_get_alone_us(row m)
 {
     return m->alone_us;
 }
 
 /* The mean over the rows of [i, end) that are of round 'round'; 0 if none. */
-static double round_us(const struct sorted *s, size_t i, size_t end,
-                       unsigned round, time_of *us)
+static double compare_average_round(const struct sorted *s, size_t i,
+                                    size_t end, unsigned round, time_of *us)
 {
     double sum = 0;
     unsigned n = 0;
@@ -74,8 +74,8 @@ static double round_us(const struct sorted *s, size_t i, size_t end,
     return n > 0 ? sum / n : 0;
 }
 
-static enum stp_source worst_source(const struct sorted *s, size_t i,
-                                    size_t end)
+static enum stp_source compare_find_worst_source(const struct sorted *s,
+                                                 size_t i, size_t end)
 {
     enum stp_source worst = STP_SOURCE_MEASURED;
 
@@ -87,22 +87,23 @@ static enum stp_source worst_source(const struct sorted *s, size_t i,
 
 /* Puts the times of the rounds of [i, end), in order, into 'times'; returns how
  * many rounds there are. */
-static size_t rounds(const struct sorted *s, size_t i, size_t end,
-                     double *times)
+static size_t compare_list_rounds(const struct sorted *s, size_t i, size_t end,
+                                  double *times)
 {
     size_t n = 0;
 
     for (size_t j = i; j < end; j++)
         if (j == i || s->rows[j]->round != s->rows[j - 1]->round)
-            times[n++] = round_us(s, i, end, s->rows[j]->round, iteration_us);
+            times[n++] = compare_average_round(s, i, end, s->rows[j]->round,
+                                               compare_get_us);
     return n;
 }
 
 /* The times of the arm [i, end) in rounds that AUTO, [first, auto_end), has,
  * too, over those of AUTO.  *us_ret is their mean; 0 if there are none. */
-static struct stp_gain gain_over_auto(const struct sorted *s, size_t first,
-                                      size_t auto_end, size_t i, size_t end,
-                                      time_of *us, double *us_ret)
+static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
+                                        size_t auto_end, size_t i, size_t end,
+                                        time_of *us, double *us_ret)
 {
     size_t n = 0;
 
@@ -111,15 +112,15 @@ static struct stp_gain gain_over_auto(const struct sorted *s, size_t first,
 
         if (j > i && round == s->rows[j - 1]->round)
             continue;
-        s->baseline[n] = round_us(s, first, auto_end, round, us);
-        s->times[n] = round_us(s, i, end, round, us);
+        s->baseline[n] = compare_average_round(s, first, auto_end, round, us);
+        s->times[n] = compare_average_round(s, i, end, round, us);
         n += s->baseline[n] > 0 && s->times[n] > 0;
     }
     *us_ret = n > 0 ? stp_mean(s->times, n) : 0;
     return stp_paired_gain(s->baseline, s->times, n);
 }
 
-static double drift_of(const double *times, size_t n)
+static double compare_get_drift(const double *times, size_t n)
 {
     size_t third = n / 3;
 
@@ -136,14 +137,15 @@ static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
     c->ran_algo = s->rows[i]->ran_algo;
     c->ran_proto = s->rows[i]->ran_proto;
     c->ran_channels = s->rows[i]->ran_channels;
-    c->source = worst_source(s, i, end);
-    c->gain = gain_over_auto(s, first, auto_end, i, end, iteration_us, &c->us);
-    c->alone_gain =
-        gain_over_auto(s, first, auto_end, i, end, alone_us, &c->alone_us);
+    c->source = compare_find_worst_source(s, i, end);
+    c->gain =
+        compare_get_gain(s, first, auto_end, i, end, compare_get_us, &c->us);
+    c->alone_gain = compare_get_gain(s, first, auto_end, i, end,
+                                     compare_get_alone_us, &c->alone_us);
 }
 
 /* What is compared there, without any times. */
-static struct stp_point point_of(row m)
+static struct stp_point compare_begin_point(row m)
 {
     return (struct stp_point){.coll = m->coll,
                               .n_nodes = m->n_nodes,
@@ -161,21 +163,21 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_point *p, struct stp_comparison *arms)
 {
     row auto_row = s->rows[first];
-    size_t auto_end = run_end(s, first, end, stp_order_arms);
-    size_t n = rounds(s, first, auto_end, s->times);
+    size_t auto_end = compare_find_end(s, first, end, stp_order_arms);
+    size_t n = compare_list_rounds(s, first, auto_end, s->times);
 
-    *p = point_of(auto_row);
+    *p = compare_begin_point(auto_row);
     p->auto_us = stp_mean(s->times, n);
     p->noise = stp_stddev(s->times, n) / p->auto_us;
     p->n_rounds = n;
-    p->drift = drift_of(s->times, n);
+    p->drift = compare_get_drift(s->times, n);
     p->auto_algo = auto_row->ran_algo;
     p->auto_proto = auto_row->ran_proto;
     p->auto_channels = auto_row->ran_channels;
-    p->source = worst_source(s, first, auto_end);
+    p->source = compare_find_worst_source(s, first, auto_end);
     p->arms = arms;
     for (size_t i = auto_end; i < end;) {
-        size_t j = run_end(s, i, end, stp_order_arms);
+        size_t j = compare_find_end(s, i, end, stp_order_arms);
         struct stp_comparison *c = &arms[p->n_arms];
 
         compare_arm(s, first, auto_end, i, j, c);
@@ -187,7 +189,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     }
 }
 
-static enum stp_status refuse(row m, struct stp_error *err)
+static enum stp_status compare_refuse(row m, struct stp_error *err)
 {
     return stp_fail(
         err, STP_ERR_SYNTAX,
@@ -198,18 +200,18 @@ static enum stp_status refuse(row m, struct stp_error *err)
         m->n_bytes, m->in_place ? " in place" : "");
 }
 
-static enum stp_status compare_sorted(const struct sorted *s,
-                                      struct stp_comparisons *out,
-                                      struct stp_error *err)
+static enum stp_status compare_all_points(const struct sorted *s,
+                                          struct stp_comparisons *out,
+                                          struct stp_error *err)
 {
     size_t n_arms = 0;
 
     for (size_t i = 0; i < s->n;) {
-        size_t end = run_end(s, i, s->n, compare_points);
+        size_t end = compare_find_end(s, i, s->n, compare_order_points);
         struct stp_point *p = &out->points[out->n_points++];
 
         if (s->rows[i]->arm.kind != STP_ARM_AUTO)
-            return refuse(s->rows[i], err);
+            return compare_refuse(s->rows[i], err);
         compare_point(s, i, end, p, &out->arms[n_arms]);
         n_arms += p->n_arms;
         i = end;
@@ -217,7 +219,7 @@ static enum stp_status compare_sorted(const struct sorted *s,
     return STP_OK;
 }
 
-static bool sort_rows(const struct stp_dataset *data, struct sorted *s)
+static bool compare_sort_rows(const struct stp_dataset *data, struct sorted *s)
 {
     s->n = data->n_rows;
     s->rows = calloc(s->n + 1, sizeof(*s->rows));
@@ -227,7 +229,7 @@ static bool sort_rows(const struct stp_dataset *data, struct sorted *s)
         return false;
     for (size_t i = 0; i < s->n; i++)
         s->rows[i] = &data->rows[i];
-    qsort(s->rows, s->n, sizeof(*s->rows), compare_rows);
+    qsort(s->rows, s->n, sizeof(*s->rows), compare_order_rows);
     return true;
 }
 
@@ -241,10 +243,10 @@ enum stp_status stp_compare(const struct stp_dataset *data,
 
     out.points = calloc(data->n_rows + 1, sizeof(*out.points));
     out.arms = calloc(data->n_rows + 1, sizeof(*out.arms));
-    if (!sort_rows(data, &s) || out.points == NULL || out.arms == NULL)
+    if (!compare_sort_rows(data, &s) || out.points == NULL || out.arms == NULL)
         status = stp_nomem(err);
     else
-        status = compare_sorted(&s, &out, err);
+        status = compare_all_points(&s, &out, err);
     free(s.rows);
     free(s.baseline);
     free(s.times);
@@ -262,6 +264,14 @@ const struct stp_comparison *stp_point_arm(const struct stp_point *point,
         if (stp_arm_equal(&point->arms[i].arm, arm))
             return &point->arms[i];
     return NULL;
+}
+
+bool stp_ran_as_auto(const struct stp_point *point,
+                     const struct stp_comparison *arm)
+{
+    return arm->ran_algo >= 0 && arm->ran_algo == point->auto_algo &&
+           arm->ran_proto == point->auto_proto &&
+           arm->ran_channels == point->auto_channels;
 }
 
 bool stp_point_alike(const struct stp_point *a, const struct stp_point *b)

@@ -59,6 +59,10 @@ struct stp_comparisons {
 const struct stp_comparison *stp_point_arm(const struct stp_point *point,
                                            const struct stp_arm *arm);
 
+/* Whether the arm ran as NCCL's own choice did; false if nobody knows. */
+bool stp_ran_as_auto(const struct stp_point *point,
+                     const struct stp_comparison *arm);
+
 /* Whether two points differ in their size alone. */
 bool stp_point_alike(const struct stp_point *a, const struct stp_point *b);
 

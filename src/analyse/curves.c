@@ -11,7 +11,7 @@ struct entry {
     size_t set;
 };
 
-static int order_curves(const struct entry *a, const struct entry *b)
+static int curves_order(const struct entry *a, const struct entry *b)
 {
     int order = stp_order_kinds(a->m, b->m);
 
@@ -20,23 +20,23 @@ static int order_curves(const struct entry *a, const struct entry *b)
     return order != 0 ? order : stp_order_arms(a->m, b->m);
 }
 
-static int order_sizes(const struct entry *a, const struct entry *b)
+static int curves_order_sizes(const struct entry *a, const struct entry *b)
 {
-    int order = order_curves(a, b);
+    int order = curves_order(a, b);
 
     return order != 0 ? order : STP_ORDER(a->m->n_bytes, b->m->n_bytes);
 }
 
-static int order_entries(const void *pa, const void *pb)
+static int curves_order_entries(const void *pa, const void *pb)
 {
     const struct entry *a = pa;
     const struct entry *b = pb;
-    int order = order_sizes(a, b);
+    int order = curves_order_sizes(a, b);
 
     return order != 0 ? order : STP_ORDER(a->m, b->m);
 }
 
-static size_t count_rows(const struct stp_dataset *sets, size_t n_sets)
+static size_t curves_count_rows(const struct stp_dataset *sets, size_t n_sets)
 {
     size_t n = 0;
 
@@ -45,8 +45,8 @@ static size_t count_rows(const struct stp_dataset *sets, size_t n_sets)
     return n;
 }
 
-static struct entry *sort_entries(const struct stp_dataset *sets, size_t n_sets,
-                                  size_t n)
+static struct entry *curves_sort_entries(const struct stp_dataset *sets,
+                                         size_t n_sets, size_t n)
 {
     struct entry *entries = calloc(n + 1, sizeof(*entries));
     size_t at = 0;
@@ -56,11 +56,12 @@ static struct entry *sort_entries(const struct stp_dataset *sets, size_t n_sets,
     for (size_t i = 0; i < n_sets; i++)
         for (size_t r = 0; r < sets[i].n_rows; r++)
             entries[at++] = (struct entry){&sets[i].rows[r], i};
-    qsort(entries, n, sizeof(*entries), order_entries);
+    qsort(entries, n, sizeof(*entries), curves_order_entries);
     return entries;
 }
 
-static void add_up(struct stp_summary *sum, const struct stp_summary *us)
+static void curves_add_times(struct stp_summary *sum,
+                             const struct stp_summary *us)
 {
     sum->mean += us->mean;
     sum->median += us->median;
@@ -69,7 +70,7 @@ static void add_up(struct stp_summary *sum, const struct stp_summary *us)
     sum->min += us->min;
 }
 
-static void divide(struct stp_summary *sum, double n)
+static void curves_divide_times(struct stp_summary *sum, double n)
 {
     sum->mean /= n;
     sum->median /= n;
@@ -78,36 +79,36 @@ static void divide(struct stp_summary *sum, double n)
     sum->min /= n;
 }
 
-static struct stp_curve_point collapse(const struct entry *e, size_t n,
-                                       double *scratch)
+static struct stp_curve_point curves_average_rounds(const struct entry *e,
+                                                    size_t n, double *scratch)
 {
     struct stp_curve_point p = {
         .n_bytes = e->m->n_bytes, .n_rounds = (unsigned)n, .n_wrong = -1};
 
     for (size_t i = 0; i < n; i++) {
-        add_up(&p.us, &e[i].m->us);
+        curves_add_times(&p.us, &e[i].m->us);
         scratch[i] = e[i].m->us.mean;
         if (e[i].m->n_wrong > p.n_wrong)
             p.n_wrong = e[i].m->n_wrong;
     }
-    divide(&p.us, (double)n);
+    curves_divide_times(&p.us, (double)n);
     p.noise = stp_stddev(scratch, n) / p.us.mean;
     return p;
 }
 
 /* Makes a curve of the entries, all of one, its points into 'points'. */
-static struct stp_curve make_curve(const struct entry *e, size_t n,
-                                   struct stp_curve_point *points,
-                                   double *scratch)
+static struct stp_curve curves_make_one(const struct entry *e, size_t n,
+                                        struct stp_curve_point *points,
+                                        double *scratch)
 {
     struct stp_curve c = {.like = *e->m, .points = points};
 
     for (size_t i = 0; i < n;) {
         size_t end = i + 1;
 
-        while (end < n && order_sizes(&e[i], &e[end]) == 0)
+        while (end < n && curves_order_sizes(&e[i], &e[end]) == 0)
             end++;
-        points[c.n_points++] = collapse(&e[i], end - i, scratch);
+        points[c.n_points++] = curves_average_rounds(&e[i], end - i, scratch);
         i = end;
     }
     for (size_t i = 0; i < n; i++)
@@ -116,9 +117,9 @@ static struct stp_curve make_curve(const struct entry *e, size_t n,
     return c;
 }
 
-static void make_all(const struct stp_dataset *sets, const char *const *names,
-                     const struct entry *e, size_t n, struct stp_curves *out,
-                     double *scratch)
+static void curves_make_all(const struct stp_dataset *sets,
+                            const char *const *names, const struct entry *e,
+                            size_t n, struct stp_curves *out, double *scratch)
 {
     struct stp_curve_point *points = out->points;
 
@@ -126,9 +127,9 @@ static void make_all(const struct stp_dataset *sets, const char *const *names,
         struct stp_curve *c = &out->curves[out->n_curves++];
         size_t end = i + 1;
 
-        while (end < n && order_curves(&e[i], &e[end]) == 0)
+        while (end < n && curves_order(&e[i], &e[end]) == 0)
             end++;
-        *c = make_curve(&e[i], end - i, points, scratch);
+        *c = curves_make_one(&e[i], end - i, points, scratch);
         c->data = &sets[e[i].set];
         c->file = names[e[i].set];
         points += c->n_points;
@@ -141,8 +142,8 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
                                 struct stp_curves *curves_ret,
                                 struct stp_error *err)
 {
-    size_t n = count_rows(sets, n_sets);
-    struct entry *entries = sort_entries(sets, n_sets, n);
+    size_t n = curves_count_rows(sets, n_sets);
+    struct entry *entries = curves_sort_entries(sets, n_sets, n);
     double *scratch = calloc(n + 1, sizeof(*scratch));
     struct stp_curves out = {.curves = calloc(n + 1, sizeof(*out.curves)),
                              .points = calloc(n + 1, sizeof(*out.points))};
@@ -152,7 +153,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
         out.points == NULL)
         status = stp_nomem(err);
     else
-        make_all(sets, names, entries, n, &out, scratch);
+        curves_make_all(sets, names, entries, n, &out, scratch);
     free(entries);
     free(scratch);
     if (status == STP_OK)

@@ -7,43 +7,42 @@
 #include "core/names.h"
 
 /* Rules name both an algorithm and a protocol. */
-static bool is_pair(const struct stp_arm *arm)
+static bool derive_is_pair(const struct stp_arm *arm)
 {
     return arm->kind == STP_ARM_FORCED && arm->algo != STP_ANY &&
            arm->proto != STP_ANY;
 }
 
-static bool is_evidence(const struct stp_comparison *c,
-                        const struct stp_derive_terms *terms)
+bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)
 {
     if (c->source == STP_SOURCE_SINGLE_PASS)
-        return terms->trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES;
+        return trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES;
     return c->source <= STP_SOURCE_INTERPOLATED;
 }
 
-static bool qualifies(const struct stp_comparison *c,
-                      const struct stp_derive_terms *terms)
+static bool derive_qualifies(const struct stp_comparison *c,
+                             const struct stp_derive_terms *terms)
 {
-    return is_pair(&c->arm) && c->gain.low >= 1 + terms->min_gain &&
-           is_evidence(c, terms);
+    return derive_is_pair(&c->arm) && c->gain.low >= 1 + terms->min_gain &&
+           stp_is_evidence(c, terms->trust_passes);
 }
 
 /* The arm that takes NCCL's place at this size, or NULL.  'before' is the arm
  * of the size before, or NULL. */
-static const struct stp_comparison *decide(const struct stp_point *p,
-                                           const struct stp_arm *before,
-                                           const struct stp_derive_terms *terms)
+static const struct stp_comparison *
+derive_decide(const struct stp_point *p, const struct stp_arm *before,
+              const struct stp_derive_terms *terms)
 {
     const struct stp_comparison *best = NULL;
     const struct stp_comparison *same = NULL;
 
     for (size_t i = 0; i < p->n_arms; i++)
-        if (qualifies(&p->arms[i], terms) &&
+        if (derive_qualifies(&p->arms[i], terms) &&
             (best == NULL || p->arms[i].gain.gain > best->gain.gain))
             best = &p->arms[i];
     if (best != NULL && before != NULL)
         same = stp_point_arm(p, before);
-    if (same != NULL && qualifies(same, terms) &&
+    if (same != NULL && derive_qualifies(same, terms) &&
         same->gain.gain >= best->gain.gain * (1 - STP_DERIVE_SAME))
         return same;
     return best;
@@ -53,11 +52,12 @@ const struct stp_comparison *
 stp_derive_choice(const struct stp_point *point,
                   const struct stp_derive_terms *terms)
 {
-    return decide(point, NULL, terms);
+    return derive_decide(point, NULL, terms);
 }
 
 /* Whether a rule from the one would match the calls of the other. */
-static bool same_rules(const struct stp_point *a, const struct stp_point *b)
+static bool derive_shares_rules(const struct stp_point *a,
+                                const struct stp_point *b)
 {
     return a->coll == b->coll && a->n_nodes == b->n_nodes &&
            a->n_ranks == b->n_ranks;
@@ -65,14 +65,14 @@ static bool same_rules(const struct stp_point *a, const struct stp_point *b)
 
 /* Tuners are not told of types, operations and roots, so that there is no
  * saying whose rule it is. */
-static enum stp_status refuse_mixture(const struct stp_comparisons *all,
-                                      struct stp_error *err)
+static enum stp_status derive_refuse_mixture(const struct stp_comparisons *all,
+                                             struct stp_error *err)
 {
     for (size_t i = 1; i < all->n_points; i++) {
         struct stp_point p = all->points[i - 1];
 
         p.in_place = all->points[i].in_place;
-        if (same_rules(&p, &all->points[i]) &&
+        if (derive_shares_rules(&p, &all->points[i]) &&
             !stp_point_alike(&p, &all->points[i]))
             return stp_fail(
                 err, STP_ERR_RANGE,
@@ -83,8 +83,9 @@ static enum stp_status refuse_mixture(const struct stp_comparisons *all,
     return STP_OK;
 }
 
-static void begin_rule(struct stp_derived_rule *rule, const struct stp_point *p,
-                       bool first, const struct stp_arm *arm)
+static void derive_begin_rule(struct stp_derived_rule *rule,
+                              const struct stp_point *p, bool first,
+                              const struct stp_arm *arm)
 {
     rule->coll = p->coll;
     rule->n_nodes = p->n_nodes;
@@ -98,17 +99,19 @@ static void begin_rule(struct stp_derived_rule *rule, const struct stp_point *p,
 
 /* Nor are they told of places: what was measured in place decides only where
  * nothing was measured out of place, which stands first. */
-static bool decides(const struct stp_point *p, const struct stp_point **outside)
+static bool derive_uses_point(const struct stp_point *p,
+                              const struct stp_point **outside)
 {
     if (!p->in_place)
         *outside = p;
-    return !p->in_place || *outside == NULL || !same_rules(*outside, p);
+    return !p->in_place || *outside == NULL ||
+           !derive_shares_rules(*outside, p);
 }
 
 /* Walks the points; 'rule' is the one being extended, NULL between rules. */
-static void derive_all(const struct stp_comparisons *all,
-                       const struct stp_derive_terms *terms,
-                       struct stp_derived *out)
+static void derive_all_points(const struct stp_comparisons *all,
+                              const struct stp_derive_terms *terms,
+                              struct stp_derived *out)
 {
     struct stp_derived_rule *rule = NULL;
     const struct stp_point *outside = NULL;
@@ -119,9 +122,9 @@ static void derive_all(const struct stp_comparisons *all,
         bool last = i + 1 == all->n_points || !stp_point_alike(p, p + 1);
         const struct stp_comparison *choice = NULL;
 
-        if (decides(p, &outside))
-            choice =
-                decide(p, first || rule == NULL ? NULL : &rule->arm, terms);
+        if (derive_uses_point(p, &outside))
+            choice = derive_decide(p, first || rule == NULL ? NULL : &rule->arm,
+                                   terms);
         if (choice == NULL) {
             rule = NULL;
             continue;
@@ -130,7 +133,7 @@ static void derive_all(const struct stp_comparisons *all,
             rule->n_points++;
         } else {
             rule = &out->rules[out->n_rules++];
-            begin_rule(rule, p, first, &choice->arm);
+            derive_begin_rule(rule, p, first, &choice->arm);
         }
         rule->max_bytes =
             last ? p->n_bytes : stp_size_between(p->n_bytes, p[1].n_bytes);
@@ -138,8 +141,8 @@ static void derive_all(const struct stp_comparisons *all,
 }
 
 /* Two sizes at an end say that it goes on like this; one does not. */
-static void extrapolate(const struct stp_comparisons *all,
-                        struct stp_derived *out)
+static void derive_extrapolate(const struct stp_comparisons *all,
+                               struct stp_derived *out)
 {
     const struct stp_point *end = all->points + all->n_points;
 
@@ -172,16 +175,16 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_error *err)
 {
     struct stp_derived out = {0};
-    enum stp_status status = refuse_mixture(comparisons, err);
+    enum stp_status status = derive_refuse_mixture(comparisons, err);
 
     if (status != STP_OK)
         return status;
     out.rules = calloc(comparisons->n_points + 1, sizeof(*out.rules));
     if (out.rules == NULL)
         return stp_nomem(err);
-    derive_all(comparisons, terms, &out);
+    derive_all_points(comparisons, terms, &out);
     if (terms->extrapolate)
-        extrapolate(comparisons, &out);
+        derive_extrapolate(comparisons, &out);
     *derived_ret = out;
     return STP_OK;
 }

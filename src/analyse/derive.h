@@ -65,6 +65,9 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_derived *derived_ret,
                               struct stp_error *err);
 
+/* Whether times of this source, of so many rounds, may decide. */
+bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes);
+
 /* The arm that takes NCCL's place at this size by itself, or NULL: among those
  * that qualify the one with the largest gain. */
 const struct stp_comparison *

@@ -27,7 +27,8 @@ struct summing {
 
 /* ---- order ---- */
 
-static int order_settings(const struct entry *a, const struct entry *b)
+static int iterations_order_settings(const struct entry *a,
+                                     const struct entry *b)
 {
     int order = STP_ORDER(a->m->work.mode, b->m->work.mode);
 
@@ -40,26 +41,26 @@ static int order_settings(const struct entry *a, const struct entry *b)
     return order != 0 ? order : stp_order_kinds(a->m, b->m);
 }
 
-static int order_arms(const struct entry *a, const struct entry *b)
+static int iterations_order_arms(const struct entry *a, const struct entry *b)
 {
-    int order = order_settings(a, b);
+    int order = iterations_order_settings(a, b);
 
     return order != 0 ? order : stp_order_arms(a->m, b->m);
 }
 
-static int order_entries(const void *pa, const void *pb)
+static int iterations_order_entries(const void *pa, const void *pb)
 {
     const struct entry *a = pa;
     const struct entry *b = pb;
-    int order = order_arms(a, b);
+    int order = iterations_order_arms(a, b);
 
     return order != 0 ? order : STP_ORDER(a->m->round, b->m->round);
 }
 
 /* How many of the 'n' >= 1 entries 'order' calls equal to the first. */
-static size_t run_length(const struct entry *e, size_t n,
-                         int (*order)(const struct entry *,
-                                      const struct entry *))
+static size_t iterations_count_equal(const struct entry *e, size_t n,
+                                     int (*order)(const struct entry *,
+                                                  const struct entry *))
 {
     size_t i = 1;
 
@@ -68,8 +69,8 @@ static size_t run_length(const struct entry *e, size_t n,
     return i;
 }
 
-static void sort_entries(const struct stp_iterations *iterations,
-                         struct summing *s)
+static void iterations_sort_entries(const struct stp_iterations *iterations,
+                                    struct summing *s)
 {
     const double *sample_us = iterations->sample_us;
 
@@ -78,28 +79,28 @@ static void sort_entries(const struct stp_iterations *iterations,
         s->entries[i] = (struct entry){&iterations->data.rows[i], sample_us};
         sample_us += iterations->data.rows[i].iters;
     }
-    qsort(s->entries, s->n, sizeof(*s->entries), order_entries);
+    qsort(s->entries, s->n, sizeof(*s->entries), iterations_order_entries);
 }
 
 /* ---- gains ---- */
 
 typedef double time_of(const struct stp_iteration_round *round);
 
-static double iteration_us(const struct stp_iteration_round *round)
+static double iterations_get_us(const struct stp_iteration_round *round)
 {
     return round->us;
 }
 
-static double alone_us(const struct stp_iteration_round *round)
+static double iterations_get_alone_us(const struct stp_iteration_round *round)
 {
     return round->alone_us;
 }
 
 /* The gain of 'arm' over 'base' by rounds that both have; 'pairs' is scratch
  * for two values a round. */
-static struct stp_gain gain_over(const struct stp_iteration_arm *base,
-                                 const struct stp_iteration_arm *arm,
-                                 time_of *us, double *pairs)
+static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
+                                           const struct stp_iteration_arm *arm,
+                                           time_of *us, double *pairs)
 {
     double *times = pairs + base->n_rounds;
     size_t n = 0;
@@ -121,8 +122,8 @@ static struct stp_gain gain_over(const struct stp_iteration_arm *base,
 /* ---- one arm ---- */
 
 /* All bytes of a layer's collectives over the time that they take alone. */
-static void sum_bandwidth(const struct stp_measurement *m,
-                          struct stp_iteration_arm *arm)
+static void iterations_sum_bandwidth(const struct stp_measurement *m,
+                                     struct stp_iteration_arm *arm)
 {
     const struct stp_collective what = {.coll = m->coll, .n_bytes = m->n_bytes};
     struct stp_collective colls[STP_MAX_LAYER_COLLS];
@@ -135,8 +136,8 @@ static void sum_bandwidth(const struct stp_measurement *m,
     }
 }
 
-static void sum_rounds(struct summing *s, const struct entry *e, size_t n,
-                       struct stp_iteration_arm *arm)
+static void iterations_sum_rounds(struct summing *s, const struct entry *e,
+                                  size_t n, struct stp_iteration_arm *arm)
 {
     struct stp_iteration_round *rounds = &s->out.rounds[s->n_rounds];
     unsigned n_alone = 0;
@@ -162,8 +163,9 @@ static void sum_rounds(struct summing *s, const struct entry *e, size_t n,
 }
 
 /* Sums up the 'n' entries of one arm; AUTO is the first of the setting. */
-static void sum_arm(struct summing *s, const struct entry *e, size_t n,
-                    const struct stp_iteration_setting *setting)
+static void iterations_sum_arm(struct summing *s, const struct entry *e,
+                               size_t n,
+                               const struct stp_iteration_setting *setting)
 {
     static const struct stp_gain none = {.gain = 1, .low = 1, .high = 1};
     struct stp_iteration_arm *arm = &s->out.arms[s->n_arms++];
@@ -172,20 +174,23 @@ static void sum_arm(struct summing *s, const struct entry *e, size_t n,
     arm->ran_algo = e->m->ran_algo;
     arm->ran_proto = e->m->ran_proto;
     arm->ran_channels = e->m->ran_channels;
-    sum_rounds(s, e, n, arm);
+    iterations_sum_rounds(s, e, n, arm);
     stp_summarise(s->pool, arm->n_iterations, &arm->us);
     arm->exposed_us = arm->us.mean - setting->compute_us;
-    sum_bandwidth(e->m, arm);
+    iterations_sum_bandwidth(e->m, arm);
     arm->gain = arm->alone_gain = none;
     if (arm == setting->arms)
         return;
-    arm->gain = gain_over(setting->arms, arm, iteration_us, s->out.pairs);
-    arm->alone_gain = gain_over(setting->arms, arm, alone_us, s->out.pairs);
+    arm->gain = iterations_get_gain(setting->arms, arm, iterations_get_us,
+                                    s->out.pairs);
+    arm->alone_gain = iterations_get_gain(
+        setting->arms, arm, iterations_get_alone_us, s->out.pairs);
 }
 
 /* ---- one setting ---- */
 
-static double resolution(const struct stp_iteration_setting *setting)
+static double
+iterations_get_resolution(const struct stp_iteration_setting *setting)
 {
     double n = setting->arms[0].n_rounds;
 
@@ -201,8 +206,9 @@ static double resolution(const struct stp_iteration_setting *setting)
 }
 
 /* What AUTO's 'n' entries, the first of the setting, say of all of it. */
-static void begin_setting(struct summing *s, const struct entry *e, size_t n,
-                          struct stp_iteration_setting *setting)
+static void iterations_begin_setting(struct summing *s, const struct entry *e,
+                                     size_t n,
+                                     struct stp_iteration_setting *setting)
 {
     double *times = s->out.pairs;
 
@@ -216,8 +222,9 @@ static void begin_setting(struct summing *s, const struct entry *e, size_t n,
     setting->noise = stp_stddev(times, n) / stp_mean(times, n);
 }
 
-static enum stp_status sum_setting(struct summing *s, const struct entry *e,
-                                   size_t n, struct stp_error *err)
+static enum stp_status iterations_sum_setting(struct summing *s,
+                                              const struct entry *e, size_t n,
+                                              struct stp_error *err)
 {
     struct stp_iteration_setting *setting =
         &s->out.settings[s->out.n_settings++];
@@ -229,34 +236,39 @@ static enum stp_status sum_setting(struct summing *s, const struct entry *e,
             " bytes has no row of NCCL's own choice (auto) to compare with",
             stp_mode_name(e->m->work.mode), stp_coll_name(e->m->coll),
             e->m->n_bytes);
-    begin_setting(s, e, run_length(e, n, order_arms), setting);
+    iterations_begin_setting(
+        s, e, iterations_count_equal(e, n, iterations_order_arms), setting);
     for (size_t i = 0; i < n; setting->n_arms++) {
-        size_t n_rows = run_length(&e[i], n - i, order_arms);
+        size_t n_rows =
+            iterations_count_equal(&e[i], n - i, iterations_order_arms);
 
-        sum_arm(s, &e[i], n_rows, setting);
+        iterations_sum_arm(s, &e[i], n_rows, setting);
         i += n_rows;
     }
     setting->comm_us = setting->arms[0].alone_us * e->m->work.layers;
-    setting->resolution = resolution(setting);
+    setting->resolution = iterations_get_resolution(setting);
     return STP_OK;
 }
 
 /* ---- all of them ---- */
 
-static enum stp_status sum_all(struct summing *s, struct stp_error *err)
+static enum stp_status iterations_sum_all(struct summing *s,
+                                          struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < s->n && status == STP_OK;) {
-        size_t n = run_length(&s->entries[i], s->n - i, order_settings);
+        size_t n = iterations_count_equal(&s->entries[i], s->n - i,
+                                          iterations_order_settings);
 
-        status = sum_setting(s, &s->entries[i], n, err);
+        status = iterations_sum_setting(s, &s->entries[i], n, err);
         i += n;
     }
     return status;
 }
 
-static bool alloc(struct summing *s, const struct stp_iterations *iterations)
+static bool iterations_allocate(struct summing *s,
+                                const struct stp_iterations *iterations)
 {
     size_t n = iterations->data.n_rows + 1;
 
@@ -278,9 +290,9 @@ stp_summarise_iterations(const struct stp_iterations *iterations,
     struct summing s = {0};
     enum stp_status status;
 
-    if (alloc(&s, iterations)) {
-        sort_entries(iterations, &s);
-        status = sum_all(&s, err);
+    if (iterations_allocate(&s, iterations)) {
+        iterations_sort_entries(iterations, &s);
+        status = iterations_sum_all(&s, err);
     } else {
         status = stp_nomem(err);
     }
@@ -305,14 +317,14 @@ void stp_iteration_summary_free(struct stp_iteration_summary *summary)
 /* ---- regimes ---- */
 
 /* A second AUTO is no other arm. */
-static bool competes(const struct stp_iteration_arm *arm)
+static bool regime_has_arm(const struct stp_iteration_arm *arm)
 {
     return arm->arm.kind != STP_ARM_AUTO_AGAIN && arm->alone_us > 0 &&
            (arm->arm.kind == STP_ARM_AUTO || arm->gain.n_pairs > 0);
 }
 
-static bool ran_alike(const struct stp_iteration_arm *a,
-                      const struct stp_iteration_arm *b)
+static bool regime_ran_alike(const struct stp_iteration_arm *a,
+                             const struct stp_iteration_arm *b)
 {
     return a == b ||
            (a->ran_algo >= 0 && a->ran_proto >= 0 &&
@@ -323,21 +335,22 @@ static bool ran_alike(const struct stp_iteration_arm *a,
 /* The fastest alone, and that with the largest gain; of equal ones the first,
  * which is AUTO if it is among them.  False if there are none, or if they are
  * one arm. */
-static bool pick(const struct stp_iteration_setting *setting,
-                 struct stp_regime *regime)
+static bool regime_pick_arms(const struct stp_iteration_setting *setting,
+                             struct stp_regime *regime)
 {
     *regime = (struct stp_regime){.setting = setting};
     for (size_t i = 0; i < setting->n_arms; i++) {
         const struct stp_iteration_arm *arm = &setting->arms[i];
 
-        if (!competes(arm))
+        if (!regime_has_arm(arm))
             continue;
         if (regime->alone == NULL || arm->alone_us < regime->alone->alone_us)
             regime->alone = arm;
         if (regime->best == NULL || arm->gain.gain > regime->best->gain.gain)
             regime->best = arm;
     }
-    return regime->alone != NULL && !ran_alike(regime->alone, regime->best);
+    return regime->alone != NULL &&
+           !regime_ran_alike(regime->alone, regime->best);
 }
 
 size_t stp_find_regimes(const struct stp_iteration_summary *summary,
@@ -348,10 +361,12 @@ size_t stp_find_regimes(const struct stp_iteration_summary *summary,
     for (size_t i = 0; i < summary->n_settings; i++) {
         struct stp_regime r;
 
-        if (!pick(&summary->settings[i], &r))
+        if (!regime_pick_arms(&summary->settings[i], &r))
             continue;
-        r.gain = gain_over(r.alone, r.best, iteration_us, summary->pairs);
-        r.alone_gain = gain_over(r.best, r.alone, alone_us, summary->pairs);
+        r.gain = iterations_get_gain(r.alone, r.best, iterations_get_us,
+                                     summary->pairs);
+        r.alone_gain = iterations_get_gain(
+            r.best, r.alone, iterations_get_alone_us, summary->pairs);
         if (r.gain.low >= 1 + min_gain)
             regimes[n++] = r;
     }

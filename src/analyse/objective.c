@@ -25,16 +25,11 @@ int stp_objective_from_name(const char *word, size_t len)
     return -1;
 }
 
-static enum stp_status no_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
 /* ---- selecting ---- */
 
 /* Makes a forced arm the pair that NCCL ran with it.  False if nobody knows
  * it. */
-static bool name_pair(struct stp_measurement *m)
+static bool objective_name_pair(struct stp_measurement *m)
 {
     struct stp_arm *arm = &m->arm;
 
@@ -47,9 +42,9 @@ static bool name_pair(struct stp_measurement *m)
     return arm->algo >= 0 && arm->proto >= 0;
 }
 
-static enum stp_status refuse(const struct stp_dataset *data,
-                              enum stp_objective objective,
-                              struct stp_error *err)
+static enum stp_status objective_refuse(const struct stp_dataset *data,
+                                        enum stp_objective objective,
+                                        struct stp_error *err)
 {
     if (objective == STP_OBJECTIVE_ITERATION)
         return stp_fail(err, STP_ERR_RANGE,
@@ -73,18 +68,18 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
     struct stp_dataset out = *data;
 
     if (n_iterations == (wants_alone ? data->n_rows : 0))
-        return refuse(data, objective, err);
+        return objective_refuse(data, objective, err);
     out.rows = NULL;
     out.n_rows = out.capacity = 0;
     for (size_t i = 0; i < data->n_rows; i++) {
         struct stp_measurement m = data->rows[i];
         bool is_alone = m.work.mode == STP_MODE_ALONE;
 
-        if (is_alone != wants_alone || !name_pair(&m))
+        if (is_alone != wants_alone || !objective_name_pair(&m))
             continue;
         if (stp_dataset_add(&out, &m) != STP_OK) {
             stp_dataset_free(&out);
-            return no_memory(err);
+            return stp_nomem(err);
         }
     }
     *selected_ret = out;
@@ -100,17 +95,17 @@ struct pooling {
     struct stp_comparisons verdicts; /* of each workload */
 };
 
-static enum stp_status add_row(struct stp_dataset *data,
-                               const struct stp_measurement *m,
-                               struct stp_error *err)
+static enum stp_status objective_add_row(struct stp_dataset *data,
+                                         const struct stp_measurement *m,
+                                         struct stp_error *err)
 {
-    return stp_dataset_add(data, m) == STP_OK ? STP_OK : no_memory(err);
+    return stp_dataset_add(data, m) == STP_OK ? STP_OK : stp_nomem(err);
 }
 
 /* A row of fsdp becomes one of each of its collectives. */
-static enum stp_status split_collectives(const struct stp_dataset *selected,
-                                         struct stp_dataset *each,
-                                         struct stp_error *err)
+static enum stp_status
+objective_split_collectives(const struct stp_dataset *selected,
+                            struct stp_dataset *each, struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -119,16 +114,16 @@ static enum stp_status split_collectives(const struct stp_dataset *selected,
 
         if (m.work.mode == STP_MODE_FSDP) {
             m.coll = ncclFuncAllGather;
-            status = add_row(each, &m, err);
+            status = objective_add_row(each, &m, err);
             m.coll = ncclFuncReduceScatter;
         }
         if (status == STP_OK)
-            status = add_row(each, &m, err);
+            status = objective_add_row(each, &m, err);
     }
     return status;
 }
 
-static int order_rounds(const void *pa, const void *pb)
+static int objective_order_rounds(const void *pa, const void *pb)
 {
     const struct stp_measurement *a = *(struct stp_measurement *const *)pa;
     const struct stp_measurement *b = *(struct stp_measurement *const *)pb;
@@ -139,7 +134,8 @@ static int order_rounds(const void *pa, const void *pb)
 
 /* Numbers the rounds of all workloads through, so that each row stays with the
  * AUTO of its own. */
-static enum stp_status number_rounds(struct pooling *p, struct stp_error *err)
+static enum stp_status objective_number_rounds(struct pooling *p,
+                                               struct stp_error *err)
 {
     size_t n = p->each.n_rows;
     struct stp_measurement **sorted =
@@ -148,26 +144,28 @@ static enum stp_status number_rounds(struct pooling *p, struct stp_error *err)
     unsigned round = 0;
 
     if (sorted == NULL)
-        return no_memory(err);
+        return stp_nomem(err);
     for (size_t i = 0; i < n; i++)
         sorted[i] = &p->each.rows[i];
-    qsort(sorted, n, sizeof(struct stp_measurement *), order_rounds);
+    qsort(sorted, n, sizeof(struct stp_measurement *), objective_order_rounds);
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct stp_measurement m = *sorted[i];
 
-        round += i > 0 && order_rounds(&sorted[i - 1], &sorted[i]) != 0;
+        round +=
+            i > 0 && objective_order_rounds(&sorted[i - 1], &sorted[i]) != 0;
         m.round = round;
         m.work = (struct stp_workload){0};
         m.alone_us = 0;
-        status = add_row(&p->pooled, &m, err);
+        status = objective_add_row(&p->pooled, &m, err);
     }
     free(sorted);
     return status;
 }
 
 /* Whether some workload at this size shows the arm slower than AUTO. */
-static bool loses(const struct stp_comparisons *verdicts,
-                  const struct stp_point *pooled, const struct stp_arm *arm)
+static bool objective_is_slower(const struct stp_comparisons *verdicts,
+                                const struct stp_point *pooled,
+                                const struct stp_arm *arm)
 {
     for (size_t i = 0; i < verdicts->n_points; i++) {
         struct stp_point p = verdicts->points[i];
@@ -182,8 +180,8 @@ static bool loses(const struct stp_comparisons *verdicts,
 }
 
 /* Leaves only arms that no workload is against. */
-static void drop_losers(const struct stp_comparisons *verdicts,
-                        struct stp_comparisons *all)
+static void objective_drop_slower(const struct stp_comparisons *verdicts,
+                                  struct stp_comparisons *all)
 {
     struct stp_comparison *arms = all->arms;
 
@@ -193,28 +191,29 @@ static void drop_losers(const struct stp_comparisons *verdicts,
         size_t kept = 0;
 
         for (size_t a = 0; a < n; a++)
-            if (!loses(verdicts, p, &arms[a].arm))
+            if (!objective_is_slower(verdicts, p, &arms[a].arm))
                 arms[kept++] = arms[a];
         p->n_arms = kept;
         arms += n;
     }
 }
 
-static enum stp_status pool(struct pooling *p,
-                            const struct stp_dataset *selected,
-                            struct stp_comparisons *comparisons_ret,
-                            struct stp_error *err)
+static enum stp_status objective_pool(struct pooling *p,
+                                      const struct stp_dataset *selected,
+                                      struct stp_comparisons *comparisons_ret,
+                                      struct stp_error *err)
 {
-    enum stp_status status = split_collectives(selected, &p->each, err);
+    enum stp_status status =
+        objective_split_collectives(selected, &p->each, err);
 
     if (status == STP_OK)
         status = stp_compare(&p->each, &p->verdicts, err);
     if (status == STP_OK)
-        status = number_rounds(p, err);
+        status = objective_number_rounds(p, err);
     if (status == STP_OK)
         status = stp_compare(&p->pooled, comparisons_ret, err);
     if (status == STP_OK)
-        drop_losers(&p->verdicts, comparisons_ret);
+        objective_drop_slower(&p->verdicts, comparisons_ret);
     return status;
 }
 
@@ -228,7 +227,7 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
 
     if (objective == STP_OBJECTIVE_TIME)
         return stp_compare(selected, comparisons_ret, err);
-    status = pool(&p, selected, comparisons_ret, err);
+    status = objective_pool(&p, selected, comparisons_ret, err);
     stp_dataset_free(&p.each);
     stp_dataset_free(&p.pooled);
     stp_comparisons_free(&p.verdicts);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int compare(const void *left, const void *right)
+static int overlap_order_intervals(const void *left, const void *right)
 {
     const struct stp_interval *a = left;
     const struct stp_interval *b = right;
@@ -12,13 +12,13 @@ static int compare(const void *left, const void *right)
 }
 
 /* Sorts, and joins those that touch; returns how many are left. */
-static size_t unite(struct stp_interval *all, size_t n)
+static size_t overlap_join_intervals(struct stp_interval *all, size_t n)
 {
     size_t last = 0;
 
     if (n == 0)
         return 0;
-    qsort(all, n, sizeof(*all), compare);
+    qsort(all, n, sizeof(*all), overlap_order_intervals);
     for (size_t i = 1; i < n; i++)
         if (all[i].begin <= all[last].end)
             all[last].end = fmax(all[last].end, all[i].end);
@@ -27,7 +27,7 @@ static size_t unite(struct stp_interval *all, size_t n)
     return last + 1;
 }
 
-static double length(const struct stp_interval *all, size_t n)
+static double overlap_sum_lengths(const struct stp_interval *all, size_t n)
 {
     double sum = 0;
 
@@ -40,10 +40,10 @@ struct stp_overlap stp_find_overlap(struct stp_interval *compute,
                                     size_t n_compute, struct stp_interval *comm,
                                     size_t n_comm)
 {
-    const size_t n = unite(compute, n_compute);
-    const size_t m = unite(comm, n_comm);
-    struct stp_overlap o = {.compute = length(compute, n),
-                            .communication = length(comm, m)};
+    const size_t n = overlap_join_intervals(compute, n_compute);
+    const size_t m = overlap_join_intervals(comm, n_comm);
+    struct stp_overlap o = {.compute = overlap_sum_lengths(compute, n),
+                            .communication = overlap_sum_lengths(comm, m)};
 
     for (size_t i = 0, j = 0; i < n && j < m;) {
         o.hidden += fmax(0, fmin(compute[i].end, comm[j].end) -

@@ -5,7 +5,7 @@
 #include "analyse/derive.h"
 #include "bench/sizes.h"
 
-static void add_arm(struct stp_arms *arms, const struct stp_arm *arm)
+static void refine_add_arm(struct stp_arms *arms, const struct stp_arm *arm)
 {
     for (size_t i = 0; i < arms->n; i++)
         if (stp_arm_equal(&arms->arm[i], arm))
@@ -14,62 +14,58 @@ static void add_arm(struct stp_arms *arms, const struct stp_arm *arm)
         arms->arm[arms->n++] = *arm;
 }
 
-static void begin_arms(struct stp_arms *arms)
+static void refine_begin_arms(struct stp_arms *arms)
 {
     arms->n = 0;
-    add_arm(arms, &(struct stp_arm){.kind = STP_ARM_AUTO});
+    refine_add_arm(arms, &(struct stp_arm){.kind = STP_ARM_AUTO});
 }
 
-static const struct stp_comparison *choice_at(const struct stp_point *p,
-                                              double min_gain)
+static const struct stp_comparison *refine_get_choice(const struct stp_point *p,
+                                                      double min_gain)
 {
     return stp_derive_choice(p,
                              &(struct stp_derive_terms){.min_gain = min_gain});
 }
 
 /* The arm as a rule could name it; else its times decide nothing. */
-static bool can_decide(const struct stp_comparison *c)
+static bool refine_can_decide(const struct stp_comparison *c)
 {
     return c->arm.kind == STP_ARM_FORCED && c->arm.algo != STP_ANY &&
            c->arm.proto != STP_ANY && c->source <= STP_SOURCE_INTERPOLATED;
 }
 
-/* Equal arms differ by noise alone. */
-static bool ran_as_auto(const struct stp_point *p,
-                        const struct stp_comparison *c)
-{
-    return c->ran_algo >= 0 && c->ran_algo == p->auto_algo &&
-           c->ran_proto == p->auto_proto && c->ran_channels == p->auto_channels;
-}
-
 /* What there is to beat: the gain of the arm decided on, or nothing. */
-static double to_beat(const struct stp_comparison *choice, double min_gain)
+static double refine_get_threshold(const struct stp_comparison *choice,
+                                   double min_gain)
 {
     return choice != NULL ? choice->gain.gain : 1 + min_gain;
 }
 
 /* Whether more rounds could make it the one decided on: it does not qualify
  * yet, but might, and be the best then.  One round has no interval. */
-static bool is_open(const struct stp_point *p, const struct stp_comparison *c,
-                    const struct stp_comparison *choice, double min_gain)
+static bool refine_is_open(const struct stp_point *p,
+                           const struct stp_comparison *c,
+                           const struct stp_comparison *choice, double min_gain)
 {
-    return can_decide(c) && !ran_as_auto(p, c) && c->gain.low < 1 + min_gain &&
-           c->gain.high >= 1 + min_gain && isfinite(c->gain.high) &&
-           c->gain.gain > 1 && c->gain.high >= to_beat(choice, min_gain);
+    return refine_can_decide(c) && !stp_ran_as_auto(p, c) &&
+           c->gain.low < 1 + min_gain && c->gain.high >= 1 + min_gain &&
+           isfinite(c->gain.high) && c->gain.gain > 1 &&
+           c->gain.high >= refine_get_threshold(choice, min_gain);
 }
 
-static bool any_open(const struct stp_point *p,
-                     const struct stp_comparison *choice, double min_gain)
+static bool refine_has_open(const struct stp_point *p,
+                            const struct stp_comparison *choice,
+                            double min_gain)
 {
     for (size_t i = 0; i < p->n_arms; i++)
-        if (is_open(p, &p->arms[i], choice, min_gain))
+        if (refine_is_open(p, &p->arms[i], choice, min_gain))
             return true;
     return false;
 }
 
 /* ---- sizes in between ---- */
 
-static double fastest_us(const struct stp_point *p)
+static double refine_find_fastest(const struct stp_point *p)
 {
     double us = p->auto_us;
 
@@ -78,17 +74,17 @@ static double fastest_us(const struct stp_point *p)
     return us;
 }
 
-static void add_near(const struct stp_point *p, struct stp_arms *arms)
+static void refine_add_near(const struct stp_point *p, struct stp_arms *arms)
 {
-    double limit = fastest_us(p) * STP_REFINE_NEAR;
+    double limit = refine_find_fastest(p) * STP_REFINE_NEAR;
 
     for (size_t i = 0; i < p->n_arms; i++)
         if (p->arms[i].arm.kind == STP_ARM_FORCED && p->arms[i].us <= limit)
-            add_arm(arms, &p->arms[i].arm);
+            refine_add_arm(arms, &p->arms[i].arm);
 }
 
-static bool differ(const struct stp_comparison *a,
-                   const struct stp_comparison *b)
+static bool refine_differs(const struct stp_comparison *a,
+                           const struct stp_comparison *b)
 {
     if (a == NULL || b == NULL)
         return a != b;
@@ -96,7 +92,8 @@ static bool differ(const struct stp_comparison *a,
 }
 
 /* Where NCCL changes its mind it may do so at the wrong size. */
-static bool auto_differs(const struct stp_point *a, const struct stp_point *b)
+static bool refine_auto_differs(const struct stp_point *a,
+                                const struct stp_point *b)
 {
     return a->auto_algo >= 0 && b->auto_algo >= 0 &&
            (a->auto_algo != b->auto_algo || a->auto_proto != b->auto_proto) &&
@@ -108,24 +105,24 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
                         const struct stp_refine_terms *terms, uint64_t grain,
                         uint64_t *size_ret, struct stp_arms *arms_ret)
 {
-    const struct stp_comparison *at_a = choice_at(a, terms->min_gain);
-    const struct stp_comparison *at_b = choice_at(b, terms->min_gain);
+    const struct stp_comparison *at_a = refine_get_choice(a, terms->min_gain);
+    const struct stp_comparison *at_b = refine_get_choice(b, terms->min_gain);
     uint64_t size = stp_size_between(a->n_bytes, b->n_bytes);
     double factor = terms->resolution;
 
     size -= size % stp_size_step(size, grain);
-    if (auto_differs(a, b))
+    if (refine_auto_differs(a, b))
         factor = sqrt(factor);
     if ((double)b->n_bytes <= (double)a->n_bytes * factor * STP_REFINE_SLACK ||
         size <= a->n_bytes || size >= b->n_bytes)
         return false;
-    if (!differ(at_a, at_b) && !auto_differs(a, b) &&
-        !any_open(a, at_a, terms->min_gain) &&
-        !any_open(b, at_b, terms->min_gain))
+    if (!refine_differs(at_a, at_b) && !refine_auto_differs(a, b) &&
+        !refine_has_open(a, at_a, terms->min_gain) &&
+        !refine_has_open(b, at_b, terms->min_gain))
         return false;
-    begin_arms(arms_ret);
-    add_near(a, arms_ret);
-    add_near(b, arms_ret);
+    refine_begin_arms(arms_ret);
+    refine_add_near(a, arms_ret);
+    refine_add_near(b, arms_ret);
     *size_ret = size;
     return arms_ret->n > 1;
 }
@@ -136,16 +133,17 @@ bool stp_refine_again(const struct stp_point *point,
                       const struct stp_refine_terms *terms,
                       struct stp_arms *arms_ret)
 {
-    const struct stp_comparison *choice = choice_at(point, terms->min_gain);
+    const struct stp_comparison *choice =
+        refine_get_choice(point, terms->min_gain);
 
-    begin_arms(arms_ret);
+    refine_begin_arms(arms_ret);
     for (size_t i = 0; i < point->n_arms; i++) {
         const struct stp_comparison *c = &point->arms[i];
-        bool may_win =
-            choice != NULL && can_decide(c) && c->gain.high >= choice->gain.low;
+        bool may_win = choice != NULL && refine_can_decide(c) &&
+                       c->gain.high >= choice->gain.low;
 
-        if (may_win || is_open(point, c, choice, terms->min_gain))
-            add_arm(arms_ret, &c->arm);
+        if (may_win || refine_is_open(point, c, choice, terms->min_gain))
+            refine_add_arm(arms_ret, &c->arm);
     }
     return arms_ret->n > 1;
 }
@@ -154,14 +152,15 @@ bool stp_refine_again(const struct stp_point *point,
 
 /* How far an arm is from the fastest, over the points: 1 at best.  Infinite if
  * some point does not have it in the running. */
-static double slowdown(const struct stp_point *const *points, size_t n,
-                       const struct stp_arm *arm)
+static double refine_get_slowdown(const struct stp_point *const *points,
+                                  size_t n, const struct stp_arm *arm)
 {
     double product = 1;
 
     for (size_t i = 0; i < n; i++) {
         const struct stp_comparison *c = stp_point_arm(points[i], arm);
-        double share = c != NULL ? c->us / fastest_us(points[i]) : INFINITY;
+        double share =
+            c != NULL ? c->us / refine_find_fastest(points[i]) : INFINITY;
 
         if (!(share <= STP_REFINE_NEAR))
             return INFINITY;
@@ -172,15 +171,16 @@ static double slowdown(const struct stp_point *const *points, size_t n,
 
 /* The fastest pair, with NCCL's own channels, that is not taken yet; NULL if
  * there is none. */
-static const struct stp_arm *next_best(const struct stp_point *const *points,
-                                       size_t n, const struct stp_arms *taken)
+static const struct stp_arm *
+refine_find_next(const struct stp_point *const *points, size_t n,
+                 const struct stp_arms *taken)
 {
     const struct stp_arm *best = NULL;
     double least = INFINITY;
 
     for (size_t i = 0; i < points[0]->n_arms; i++) {
         const struct stp_arm *arm = &points[0]->arms[i].arm;
-        double slow = slowdown(points, n, arm);
+        double slow = refine_get_slowdown(points, n, arm);
         bool is_taken = false;
 
         for (size_t t = 0; t < taken->n; t++)
@@ -195,8 +195,8 @@ static const struct stp_arm *next_best(const struct stp_point *const *points,
 }
 
 /* Then it is AUTO by another name. */
-static bool is_own_choice(const struct stp_point *const *points, size_t n,
-                          const struct stp_arm *arm)
+static bool refine_is_own_choice(const struct stp_point *const *points,
+                                 size_t n, const struct stp_arm *arm)
 {
     for (size_t i = 0; i < n; i++)
         if (points[i]->auto_algo != arm->algo ||
@@ -212,17 +212,17 @@ void stp_refine_contenders(const struct stp_point *const *points, size_t n,
     struct stp_arms taken = {.n = 0};
     size_t n_pairs = 0;
 
-    begin_arms(arms_ret);
-    add_arm(arms_ret, &(struct stp_arm){.kind = STP_ARM_AUTO_AGAIN});
+    refine_begin_arms(arms_ret);
+    refine_add_arm(arms_ret, &(struct stp_arm){.kind = STP_ARM_AUTO_AGAIN});
     while (n > 0 && n_pairs < STP_REFINE_PAIRS) {
-        const struct stp_arm *arm = next_best(points, n, &taken);
+        const struct stp_arm *arm = refine_find_next(points, n, &taken);
 
         if (arm == NULL)
             break;
-        add_arm(&taken, arm);
-        if (is_own_choice(points, n, arm))
+        refine_add_arm(&taken, arm);
+        if (refine_is_own_choice(points, n, arm))
             continue;
-        add_arm(arms_ret, arm);
+        refine_add_arm(arms_ret, arm);
         n_pairs++;
     }
     for (size_t i = 0; i < taken.n && i < 2; i++)
@@ -230,6 +230,6 @@ void stp_refine_contenders(const struct stp_point *const *points, size_t n,
             struct stp_arm arm = taken.arm[i];
 
             arm.n_channels = counts[c];
-            add_arm(arms_ret, &arm);
+            refine_add_arm(arms_ret, &arm);
         }
 }

@@ -5,40 +5,35 @@
 
 enum { MAX_ROUNDS = 1000000 };
 
-static int compare_doubles(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa;
-    double b = *(const double *)pb;
-
-    return (a > b) - (a < b);
-}
-
 /* Of 'n' >= 1, which it sorts. */
-static double median(double *values, size_t n)
+static double steadiness_get_median(double *values, size_t n)
 {
-    qsort(values, n, sizeof(*values), compare_doubles);
-    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+    struct stp_summary summary;
+
+    stp_summarise(values, n, &summary);
+    return summary.median;
 }
 
 /* Half the 95 percent interval of the logarithm of a gain of 'n' rounds. */
-static double half_interval(double scatter, size_t n)
+static double steadiness_get_half_interval(double scatter, size_t n)
 {
     return stp_t975(n - 1) * scatter / sqrt((double)n);
 }
 
-static double half_of(const struct stp_gain *g)
+static double steadiness_get_half(const struct stp_gain *g)
 {
     return log(g->high / g->gain);
 }
 
 /* half_interval() the other way round. */
-static double scatter_of(const struct stp_gain *g)
+static double steadiness_get_scatter(const struct stp_gain *g)
 {
-    return half_of(g) * sqrt((double)g->n_pairs) / stp_t975(g->n_pairs - 1);
+    return steadiness_get_half(g) * sqrt((double)g->n_pairs) /
+           stp_t975(g->n_pairs - 1);
 }
 
-static void count_rounds(const struct stp_comparisons *all,
-                         struct stp_steadiness *s)
+static void steadiness_count_rounds(const struct stp_comparisons *all,
+                                    struct stp_steadiness *s)
 {
     s->min_rounds = s->max_rounds = all->points[0].n_rounds;
     for (size_t i = 1; i < all->n_points; i++) {
@@ -49,18 +44,18 @@ static void count_rounds(const struct stp_comparisons *all,
     }
 }
 
-static void sum_spread(const struct stp_comparisons *all, double *values,
-                       struct stp_steadiness *s)
+static void steadiness_sum_spread(const struct stp_comparisons *all,
+                                  double *values, struct stp_steadiness *s)
 {
     for (size_t i = 0; i < all->n_points; i++) {
         values[i] = all->points[i].noise;
         s->worst_spread = fmax(s->worst_spread, values[i]);
     }
-    s->spread = median(values, all->n_points);
+    s->spread = steadiness_get_median(values, all->n_points);
 }
 
-static void sum_drift(const struct stp_comparisons *all, double *values,
-                      struct stp_steadiness *s)
+static void steadiness_sum_drift(const struct stp_comparisons *all,
+                                 double *values, struct stp_steadiness *s)
 {
     size_t n = 0;
 
@@ -75,12 +70,13 @@ static void sum_drift(const struct stp_comparisons *all, double *values,
             s->worst_drift = drift;
     }
     if (n > 0)
-        s->drift = median(values, n);
+        s->drift = steadiness_get_median(values, n);
 }
 
 /* The median over all arms that have an interval; -1 if none has. */
-static double typical(const struct stp_comparisons *all, double *values,
-                      double (*of)(const struct stp_gain *g))
+static double steadiness_get_typical(const struct stp_comparisons *all,
+                                     double *values,
+                                     double (*of)(const struct stp_gain *g))
 {
     size_t n = 0;
 
@@ -88,11 +84,11 @@ static double typical(const struct stp_comparisons *all, double *values,
         for (size_t a = 0; a < all->points[i].n_arms; a++)
             if (all->points[i].arms[a].gain.n_pairs >= 2)
                 values[n++] = of(&all->points[i].arms[a].gain);
-    return n > 0 ? median(values, n) : -1;
+    return n > 0 ? steadiness_get_median(values, n) : -1;
 }
 
 /* So many values that any of the medians has room. */
-static size_t count_values(const struct stp_comparisons *all)
+static size_t steadiness_count_values(const struct stp_comparisons *all)
 {
     size_t n = all->n_points;
 
@@ -108,16 +104,19 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
 {
     struct stp_steadiness s = {0};
     double *values =
-        calloc(count_values(each) + count_values(pooled), sizeof(*values));
+        calloc(steadiness_count_values(each) + steadiness_count_values(pooled),
+               sizeof(*values));
     double half;
 
     if (values == NULL)
         return stp_nomem(err);
-    count_rounds(pooled, &s);
-    sum_spread(each, values, &s);
-    sum_drift(each, values, &s);
-    half = typical(pooled, values, half_of);
-    s.scatter = half < 0 ? 0 : typical(pooled, values, scatter_of);
+    steadiness_count_rounds(pooled, &s);
+    steadiness_sum_spread(each, values, &s);
+    steadiness_sum_drift(each, values, &s);
+    half = steadiness_get_typical(pooled, values, steadiness_get_half);
+    s.scatter = half < 0 ? 0
+                         : steadiness_get_typical(pooled, values,
+                                                  steadiness_get_scatter);
     s.resolved = half < 0 ? INFINITY : expm1(half);
     free(values);
     *steadiness_ret = s;
@@ -137,7 +136,8 @@ size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)
     if (isinf(steadiness->resolved))
         return 0;
     while (enough < MAX_ROUNDS &&
-           half_interval(steadiness->scatter, enough) > log1p(min_gain)) {
+           steadiness_get_half_interval(steadiness->scatter, enough) >
+               log1p(min_gain)) {
         least = enough;
         enough *= 2;
     }
@@ -146,7 +146,8 @@ size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)
     while (enough - least > 1) {
         size_t n = least + (enough - least) / 2;
 
-        if (half_interval(steadiness->scatter, n) > log1p(min_gain))
+        if (steadiness_get_half_interval(steadiness->scatter, n) >
+            log1p(min_gain))
             least = n;
         else
             enough = n;

@@ -22,14 +22,6 @@ const struct stp_comparison *stp_verify_arm(const struct stp_point *point)
     return NULL;
 }
 
-/* Not if nobody knows how they ran. */
-static bool ran_as_auto(const struct stp_point *p,
-                        const struct stp_comparison *c)
-{
-    return c->ran_algo >= 0 && c->ran_algo == p->auto_algo &&
-           c->ran_proto == p->auto_proto && c->ran_channels == p->auto_channels;
-}
-
 bool stp_is_slower(const struct stp_point *point,
                    const struct stp_comparison *arm)
 {
@@ -39,7 +31,7 @@ bool stp_is_slower(const struct stp_point *point,
 enum stp_verdict stp_verify_comparison(const struct stp_point *point,
                                        const struct stp_comparison *arm)
 {
-    if (ran_as_auto(point, arm))
+    if (stp_ran_as_auto(point, arm))
         return STP_VERDICT_SAME;
     if (arm->gain.low > 1)
         return STP_VERDICT_FASTER;
@@ -56,8 +48,8 @@ enum stp_verdict stp_verify_point(const struct stp_point *point)
 }
 
 /* In fsdp a point's collective is the all-gather. */
-static bool speaks_of(const struct stp_point *p,
-                      const struct stp_derived_rule *rule)
+static bool verify_tests_rule(const struct stp_point *p,
+                              const struct stp_derived_rule *rule)
 {
     bool same = p->coll == rule->coll || (p->work.mode == STP_MODE_FSDP &&
                                           rule->coll == ncclFuncReduceScatter);
@@ -70,13 +62,13 @@ bool stp_verify_refutes(const struct stp_comparisons *verdicts,
                         const struct stp_derived_rule *rule)
 {
     for (size_t i = 0; i < verdicts->n_points; i++)
-        if (speaks_of(&verdicts->points[i], rule) &&
+        if (verify_tests_rule(&verdicts->points[i], rule) &&
             stp_verify_point(&verdicts->points[i]) == STP_VERDICT_SLOWER)
             return true;
     return false;
 }
 
-static bool contains(const struct stp_sizes *sizes, uint64_t size)
+static bool verify_has_size(const struct stp_sizes *sizes, uint64_t size)
 {
     for (size_t i = 0; i < sizes->n; i++)
         if (sizes->size[i] == size)
@@ -84,13 +76,14 @@ static bool contains(const struct stp_sizes *sizes, uint64_t size)
     return false;
 }
 
-static enum stp_status add_unseen(const struct stp_sizes *seen, uint64_t size,
-                                  uint64_t grain, struct stp_sizes *sizes,
-                                  struct stp_error *err)
+static enum stp_status verify_add_unseen(const struct stp_sizes *seen,
+                                         uint64_t size, uint64_t grain,
+                                         struct stp_sizes *sizes,
+                                         struct stp_error *err)
 {
     size -= size % stp_size_step(size, grain);
     if (size < seen->size[0] || size > seen->size[seen->n - 1] ||
-        contains(seen, size))
+        verify_has_size(seen, size))
         return STP_OK;
     return stp_sizes_add(sizes, size, grain, err);
 }
@@ -104,14 +97,15 @@ enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
 
     sizes_ret->n = 0;
     for (size_t i = 0; i + 1 < seen->n && status == STP_OK; i++)
-        status =
-            add_unseen(seen, stp_size_between(seen->size[i], seen->size[i + 1]),
-                       grain, sizes_ret, err);
+        status = verify_add_unseen(
+            seen, stp_size_between(seen->size[i], seen->size[i + 1]), grain,
+            sizes_ret, err);
     for (size_t i = 0; seen->n > 0 && i < n_ends && status == STP_OK; i++) {
-        status = add_unseen(seen, ends[i], grain, sizes_ret, err);
+        status = verify_add_unseen(seen, ends[i], grain, sizes_ret, err);
         if (status == STP_OK)
-            status = add_unseen(seen, ends[i] + stp_size_step(ends[i], grain),
-                                grain, sizes_ret, err);
+            status =
+                verify_add_unseen(seen, ends[i] + stp_size_step(ends[i], grain),
+                                  grain, sizes_ret, err);
     }
     return status;
 }

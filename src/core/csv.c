@@ -1,6 +1,7 @@
 #include "core/csv.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN = 60 }; /* bytes of an offending word */
@@ -15,27 +16,103 @@ struct reader {
     struct stp_error *err;
 };
 
-static int shown(const struct stp_field *f)
+static int csv_shown(const struct stp_field *f)
 {
     return f->len < SHOWN ? (int)f->len : SHOWN;
 }
 
-static enum stp_status no_memory(const struct reader *r)
+/* ---- fields ---- */
+
+static void csv_store_whole(void *out, size_t size, int64_t value)
 {
-    return stp_nomem(r->err);
+    const int32_t narrow = (int32_t)value;
+
+    if (size == sizeof(narrow))
+        memcpy(out, &narrow, sizeof(narrow));
+    else
+        memcpy(out, &value, sizeof(value));
 }
 
-static const struct stp_csv_column *find_column(const struct reader *r,
-                                                const struct stp_field *f)
+static bool csv_read_number(const struct stp_csv_column *c,
+                            const struct stp_field *f, double *number)
 {
-    for (size_t i = 0; i < r->format->n_columns; i++)
-        if (stp_field_is(f, r->format->columns[i].name))
-            return &r->format->columns[i];
+    if (!stp_parse_double(f->s, f->len, number))
+        return false;
+    return c->kind == STP_CSV_NUMBER ||
+           (c->kind == STP_CSV_FROM_0 ? *number >= 0 : *number > 0);
+}
+
+static bool csv_read_whole(const struct stp_csv_column *c,
+                           const struct stp_field *f, void *out)
+{
+    uint64_t value;
+
+    if (!stp_parse_u64(f->s, f->len, &value) || value < c->min ||
+        value > c->max)
+        return false;
+    csv_store_whole(out, c->size, (int64_t)value);
+    return true;
+}
+
+bool stp_csv_read_field(const struct stp_csv_column *c,
+                        const struct stp_field *f, void *row)
+{
+    void *out = (char *)row + c->offset;
+
+    if (c->column_into != 0)
+        *(unsigned *)((char *)row + c->column_into) = f->column;
+    if (c->none != NULL && stp_field_is(f, c->none)) {
+        if (c->kind >= STP_CSV_NUMBER)
+            *(double *)out = c->none_value;
+        else
+            csv_store_whole(out, c->size, c->none_value);
+        return true;
+    }
+    switch (c->kind) {
+    case STP_CSV_OWN:
+        return c->read(f, row);
+    case STP_CSV_SKIP:
+        return true;
+    case STP_CSV_FIELD:
+        *(struct stp_field *)out = *f;
+        return true;
+    case STP_CSV_TEXT:
+        if (f->len >= c->size)
+            return false;
+        memcpy(out, f->s, f->len);
+        ((char *)out)[f->len] = '\0';
+        return true;
+    case STP_CSV_WORD:
+        return (*(int *)out = c->from_name(f->s, f->len)) >= 0;
+    case STP_CSV_FLAG:
+        *(bool *)out = stp_field_is(f, "1");
+        return *(bool *)out || stp_field_is(f, "0");
+    case STP_CSV_WHOLE:
+        return csv_read_whole(c, f, out);
+    case STP_CSV_SIZE:
+        return stp_parse_size(f->s, f->len, out);
+    case STP_CSV_NUMBER:
+    case STP_CSV_FROM_0:
+    case STP_CSV_POSITIVE:
+        return csv_read_number(c, f, out);
+    }
+    return false;
+}
+
+/* ---- lines ---- */
+
+const struct stp_csv_column *stp_csv_find(const struct stp_csv_column *columns,
+                                          size_t n_columns,
+                                          const struct stp_field *name)
+{
+    for (size_t i = 0; i < n_columns; i++)
+        if (stp_field_is(name, columns[i].name))
+            return &columns[i];
     return NULL;
 }
 
-static bool has_column(const struct reader *r,
-                       const struct stp_csv_column *column)
+static bool csv_has_column(const struct reader *r,
+                           const struct stp_csv_column *column)
 {
     for (size_t i = 0; i < r->n_order; i++)
         if (r->order[i] == column)
@@ -43,8 +120,8 @@ static bool has_column(const struct reader *r,
     return false;
 }
 
-static enum stp_status refuse_column(const struct reader *r,
-                                     const struct stp_field *f)
+static enum stp_status csv_refuse_column(const struct reader *r,
+                                         const struct stp_field *f)
 {
     char names[STP_ERROR_TEXT] = "";
     size_t len = 0;
@@ -54,30 +131,31 @@ static enum stp_status refuse_column(const struct reader *r,
                                 i > 0 ? ", " : "", r->format->columns[i].name);
     return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f->column,
                        "header with '%.*s', expected each at most once of %s",
-                       shown(f), f->s, names);
+                       csv_shown(f), f->s, names);
 }
 
-static enum stp_status read_header(struct reader *r, const struct stp_field *f,
-                                   size_t n)
+static enum stp_status csv_read_header(struct reader *r,
+                                       const struct stp_field *f, size_t n)
 {
-    for (size_t i = 0; i < n && i < STP_CSV_COLUMNS; i++) {
-        const struct stp_csv_column *column = find_column(r, &f[i]);
+    const struct stp_csv_column *columns = r->format->columns;
 
-        if (column == NULL || has_column(r, column))
-            return refuse_column(r, &f[i]);
+    for (size_t i = 0; i < n && i < STP_CSV_COLUMNS; i++) {
+        const struct stp_csv_column *column =
+            stp_csv_find(columns, r->format->n_columns, &f[i]);
+
+        if (column == NULL || csv_has_column(r, column))
+            return csv_refuse_column(r, &f[i]);
         r->order[r->n_order++] = column;
     }
     for (size_t i = 0; i < r->format->n_columns; i++)
-        if (r->format->columns[i].required &&
-            !has_column(r, &r->format->columns[i]))
+        if (columns[i].required && !csv_has_column(r, &columns[i]))
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
-                               "header without the column %s",
-                               r->format->columns[i].name);
+                               "header without the column %s", columns[i].name);
     return STP_OK;
 }
 
-static enum stp_status read_row(struct reader *r, const struct stp_field *f,
-                                size_t n)
+static enum stp_status csv_read_row(struct reader *r, const struct stp_field *f,
+                                    size_t n)
 {
     void *row = NULL;
 
@@ -87,18 +165,19 @@ static enum stp_status read_row(struct reader *r, const struct stp_field *f,
                            r->n_order);
     row = r->format->begin_row(r->user, r->line);
     if (row == NULL)
-        return no_memory(r);
+        return stp_nomem(r->err);
     for (size_t i = 0; i < n; i++)
-        if (!r->order[i]->read(&f[i], row))
+        if (!stp_csv_read_field(r->order[i], &f[i], row))
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f[i].column,
                                "%s '%.*s', expected %s", r->order[i]->name,
-                               shown(&f[i]), f[i].s, r->order[i]->expected);
+                               csv_shown(&f[i]), f[i].s, r->order[i]->expected);
     r->n_rows++;
     return r->format->end_row != NULL ? r->format->end_row(r->user, row, r->err)
                                       : STP_OK;
 }
 
-static enum stp_status read_line(struct reader *r, const char *line, size_t len)
+static enum stp_status csv_read_line(struct reader *r, const char *line,
+                                     size_t len)
 {
     struct stp_field fields[STP_CSV_COLUMNS];
     size_t n;
@@ -111,7 +190,8 @@ static enum stp_status read_line(struct reader *r, const char *line, size_t len)
     n = stp_split(line, len, fields, STP_CSV_COLUMNS);
     if (n == 1 && fields[0].len == 0)
         return STP_OK;
-    return r->n_order == 0 ? read_header(r, fields, n) : read_row(r, fields, n);
+    return r->n_order == 0 ? csv_read_header(r, fields, n)
+                           : csv_read_row(r, fields, n);
 }
 
 enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
@@ -127,12 +207,27 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
         r.line++;
-        status = read_line(&r, line, n);
+        status = csv_read_line(&r, line, n);
     }
     if (status == STP_OK && r.n_rows == 0)
         status =
             stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
                         "no %s, expected a header line and rows", format->what);
+    return status;
+}
+
+enum stp_status stp_csv_load(const struct stp_csv_format *format, void *user,
+                             const char *path, size_t max,
+                             struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status = stp_read_file(path, max, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_csv_read(format, user, text, len, err);
+    free(text);
     return status;
 }
 

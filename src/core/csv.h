@@ -3,33 +3,69 @@
  *
  * '#' lines are comments, empty lines are skipped, the first other line names
  * the columns in any order, and every line after it is a row with as many
- * fields.  What does not read refuses the whole text, with line and column.
+ * fields.  A field that cannot be read refuses the whole text, with line and
+ * column.
  */
 #ifndef STP_CSV_H
 #define STP_CSV_H
+
+#include <stdio.h>
 
 #include "core/text.h"
 
 enum { STP_CSV_COLUMNS = 40 };
 
-struct stp_csv_column {
-    const char *name;
-    /* Reads a field into the row; false if it means nothing. */
-    bool (*read)(const struct stp_field *field, void *row);
-    bool required;
-    const char *expected; /* for the message, if it means nothing */
+/* How a field is read into the row's member at 'offset'. */
+enum stp_csv_kind {
+    STP_CSV_OWN,      /* by the column's own function, into the whole row */
+    STP_CSV_SKIP,     /* any text, into nothing */
+    STP_CSV_FIELD,    /* any text, into a struct stp_field */
+    STP_CSV_TEXT,     /* a text shorter than 'size', into a char[] */
+    STP_CSV_WORD,     /* a word that 'from_name' knows, into an int */
+    STP_CSV_FLAG,     /* 0 or 1, into a bool */
+    STP_CSV_WHOLE,    /* digits, 'min' to 'max', into an integer of 'size' */
+    STP_CSV_SIZE,     /* bytes with an optional K, M or G, into a uint64_t */
+    STP_CSV_NUMBER,   /* any finite number, into a double */
+    STP_CSV_FROM_0,   /* a number from 0, into a double */
+    STP_CSV_POSITIVE, /* a number above 0, into a double */
 };
 
+struct stp_csv_column {
+    const char *name;
+    const char *expected; /* for the message about a field that is refused */
+    bool required;
+    enum stp_csv_kind kind;
+    size_t offset, size; /* of the member; see STP_CSV_INTO() */
+    uint64_t min, max;
+    int (*from_name)(const char *word, size_t len);
+    const char *none;   /* a text that stands for 'none_value'; NULL: none */
+    int none_value;     /* of a word or a number */
+    size_t column_into; /* offset of an unsigned that is set to the field's
+                           column, for later messages; 0: not wanted */
+    bool (*read)(const struct stp_field *field, void *row);
+
+    /* For whoever writes such rows: words, digits after the point of numbers
+     * (0: as many as matter), and a function for what no kind can write. */
+    const char *(*name_of)(int value);
+    int decimals;
+    void (*write)(const void *row, FILE *fp);
+};
+
+/* The member of struct 'row' that a column is read into. */
+#define STP_CSV_INTO(row, member)                                              \
+    .offset = offsetof(struct row, member),                                    \
+    .size = sizeof(((struct row *)0)->member)
+
 struct stp_csv_format {
-    const char *what; /* the rows are, for messages: "measurements" */
+    const char *what; /* name of the rows in messages: "measurements" */
     const struct stp_csv_column *columns;
     size_t n_columns; /* at most STP_CSV_COLUMNS */
 
-    /* A new row, of the line from 1; NULL if memory is out. */
+    /* A new row, of the line from 1, with its defaults; NULL without memory. */
     void *(*begin_row)(void *user, unsigned line);
 
-    /* Called when all fields are read; NULL for nothing to do.  What is not
-     * STP_OK ends the reading, with the reason in *err. */
+    /* Called when all fields are read; NULL for nothing to do.  A status other
+     * than STP_OK ends the reading, with the reason in *err. */
     enum stp_status (*end_row)(void *user, void *row, struct stp_error *err);
 
     /* Called for every comment, from its '#'; NULL to skip them. */
@@ -42,7 +78,22 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
                              const char *text, size_t len,
                              struct stp_error *err);
 
-/* If the comment begins with 'key', such as "# gpu: ", copies what follows into
+/* The same for the file 'path' of at most 'max' bytes; also STP_ERR_IO and
+ * STP_ERR_LIMIT. */
+enum stp_status stp_csv_load(const struct stp_csv_format *format, void *user,
+                             const char *path, size_t max,
+                             struct stp_error *err);
+
+/* The column of that name, or NULL. */
+const struct stp_csv_column *stp_csv_find(const struct stp_csv_column *columns,
+                                          size_t n_columns,
+                                          const struct stp_field *name);
+
+/* Reads one field into the row; false if the column refuses it. */
+bool stp_csv_read_field(const struct stp_csv_column *column,
+                        const struct stp_field *field, void *row);
+
+/* If the comment begins with 'key', such as "# gpu: ", copies the rest into
  * 'value', cut to 'size'. */
 void stp_csv_value(const char *line, size_t len, const char *key, char *value,
                    size_t size);

@@ -9,6 +9,8 @@ extern "C" {
 #include "report/measurements/best_csv.h"
 }
 
+#include "support/written.h"
+
 namespace
 {
 
@@ -36,22 +38,19 @@ class DeriveBest : public testing::Test
     std::string Rules()
     {
         stp_best best{};
-        char *text = nullptr;
-        size_t len = 0;
-        FILE *fp = open_memstream(&text, &len);
-        EXPECT_EQ(STP_OK, stp_best_derive(&rows_, &best, nullptr));
-        stp_best_policy_write(&best, &rows_, "test", fp);
+        text_ = Written([&](FILE *fp) {
+            stp_status status = stp_best_derive(&rows_, &best, nullptr);
+            stp_best_policy_write(&best, &rows_, "test", fp);
+            return status;
+        });
         stp_best_free(&best);
-        fclose(fp);
         std::string rules;
-        for (const char *s = text; *s != '\0';) {
+        for (const char *s = text_.c_str(); *s != '\0';) {
             const char *end = strchr(s, '\n') + 1;
             if (*s != '#' && *s != '\n')
                 rules.append(s, end);
             s = end;
         }
-        text_ = text;
-        free(text);
         return rules;
     }
 

@@ -208,6 +208,20 @@ TEST_F(DeriveText, RefusesAnArmThatNcclDidNotRun)
     }
 }
 
+TEST_F(DeriveText, FindsTheArmInTheEnvironmentThatJsonHas)
+{
+    const std::string json =
+        R"({"version":2,"args":["all_reduce_perf"],)"
+        R"("env":["NCCL_ALGO=Ring","NCCL_PROTO=LL128"],"config":{"devices":)"
+        R"([{"rank":0,"group":0},{"rank":1,"group":0}]},"results":[{"size":8,)"
+        R"("type":"float","redop":"sum","root":"-1","out_of_place":)"
+        R"({"time":5}}]})";
+
+    ASSERT_EQ(STP_OK, Add(json)) << err_.text;
+
+    EXPECT_THAT(Runs(), ElementsAre("ring/ll128 0"));
+}
+
 // NCCL logs to the stream to which nccl-tests print a row in pieces; NCCL
 // 2.28.9, nccl-tests 2.19.6.
 TEST_F(DeriveText, PutsRowsTogetherThatALogCameBetween)

@@ -1,132 +1,373 @@
 #include "analyse/check/check.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/check/check_lines.h"
-#include "analyse/check/check_parts.h"
+#include "analyse/check/check_machine.h"
+#include "analyse/check/check_text.h"
+#include "analyse/check/findings.h"
+#include "core/names.h"
+#include "nccl_tuner_abi.h"
 
 /* Comparisons of two rules: some seconds. */
 #define MAX_COMPARISONS (UINT64_C(1) << 30)
 
-static const struct {
-    const char *name;
-    bool is_warning;
-} kinds[STP_N_CHECK_KINDS] = {
-    [STP_CHECK_DEAD] = {"dead", true},
-    [STP_CHECK_SHADOWED] = {"shadowed", true},
-    [STP_CHECK_NO_KERNEL] = {"no_kernel", true},
-    [STP_CHECK_FALLBACK] = {"fallback", false},
-    [STP_CHECK_OVERLAP] = {"overlap", false},
-    [STP_CHECK_GAP] = {"gap", false},
-    [STP_CHECK_NOT_THERE] = {"not_there", true},
-    [STP_CHECK_CHANNELS] = {"channels", true},
-    [STP_CHECK_ELSEWHERE] = {"elsewhere", false},
-    [STP_CHECK_AS_NCCL] = {"as_nccl", false},
+/* Where NVIDIA's catch-all ends. */
+#define UINT32_END UINT64_C(4294967295)
+
+struct list {
+    char text[64];
 };
 
-const char *stp_check_kind_name(enum stp_check_kind kind)
+/* "line 3", "lines 3 and 5", "lines 3, 5 and 9", "lines 1, 2, 3, 4 and 5 more"
+ */
+static const char *rules_list_lines(const struct stp_finding *f,
+                                    struct list *list)
 {
-    return kinds[kind].name;
+    size_t n = f->n_others < STP_FINDING_LINES ? f->n_others
+                                               : (size_t)STP_FINDING_LINES;
+    size_t size = sizeof(list->text);
+    size_t len = (size_t)snprintf(list->text, size, "line%s %u",
+                                  f->n_others > 1 ? "s" : "", f->others[0]);
+
+    for (size_t i = 1; i < n; i++)
+        len += (size_t)snprintf(list->text + len, size - len, "%s%u",
+                                i + 1 == f->n_others ? " and " : ", ",
+                                f->others[i]);
+    if (f->n_others > n)
+        snprintf(list->text + len, size - len, " and %zu more",
+                 f->n_others - n);
+    return list->text;
 }
 
-bool stp_check_is_warning(enum stp_check_kind kind)
+/* ---- rules that never decide ---- */
+
+static enum stp_status rules_add_no_kernel(struct stp_check_state *c, size_t i)
 {
-    return kinds[kind].is_warning;
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    bool wrong_algo =
+        !stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE);
+
+    c->idle[i] = true;
+    return stp_check_add(
+        c, i, STP_CHECK_NO_KERNEL, wrong_algo ? "algorithm" : "protocol", NULL,
+        "no NCCL has %s/%s for %s, so that this rule never decides",
+        stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+        stp_coll_name(rule->coll));
 }
 
-/* ---- findings ---- */
-
-struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
-                                  enum stp_check_kind kind, const char *field)
+static enum stp_status rules_add_empty(struct stp_check_state *c, size_t i)
 {
-    struct stp_findings *out = &c->out;
-    struct stp_finding *finding;
+    struct stp_finding *f;
+    enum stp_status status =
+        stp_check_add(c, i, STP_CHECK_DEAD, NULL, &f,
+                      "this rule is dead: no message has its bytes and also "
+                      "its bytes per rank");
 
-    if (out->n == out->capacity) {
-        size_t capacity = out->capacity > 0 ? 2 * out->capacity : 64;
-        struct stp_finding *at = realloc(out->at, capacity * sizeof(*at));
+    c->idle[i] = true;
+    if (status == STP_OK)
+        f->fix = STP_FIX_DROP;
+    return status;
+}
 
-        if (at == NULL) {
-            stp_nomem(c->err);
-            return NULL;
-        }
-        out->at = at;
-        out->capacity = capacity;
+/* ---- shadows ---- */
+
+static bool rules_same_pair(const struct stp_rule *earlier,
+                            const struct stp_rule *rule)
+{
+    return earlier->algo == rule->algo && earlier->proto == rule->proto;
+}
+
+/* NCCL rules these out for nobody but who forbids them. */
+static bool rules_always_decides(const struct stp_rule *earlier,
+                                 const struct stp_rule *rule)
+{
+    return rules_same_pair(earlier, rule) ||
+           (earlier->algo == NCCL_ALGO_RING &&
+            earlier->proto != NCCL_PROTO_LL128);
+}
+
+static bool rules_may_decide(const struct stp_rule *earlier,
+                             const struct stp_rule *rule)
+{
+    (void)earlier;
+    (void)rule;
+    return true;
+}
+
+/* From strict to lax: the first that covers a rule says what it is. */
+static const struct shadow {
+    bool (*counts)(const struct stp_rule *earlier, const struct stp_rule *rule);
+    enum stp_check_kind kind;
+    enum stp_fix fix;
+    const char *before, *after; /* "line 3 matches" */
+} shadows[] = {
+    {rules_same_pair, STP_CHECK_DEAD, STP_FIX_DROP, "this rule is dead: ",
+     "all that it matches, with the same algorithm and protocol"},
+    {rules_always_decides, STP_CHECK_SHADOWED, STP_FIX_NONE, "",
+     "all that this rule matches, so that it only decides if NCCL_ALGO or "
+     "NCCL_PROTO forbids what NCCL always has"},
+    {rules_may_decide, STP_CHECK_FALLBACK, STP_FIX_NONE, "",
+     "all that this rule matches, so that it only decides where NCCL cannot "
+     "run what stands there"},
+};
+
+enum { N_SHADOWS = sizeof(shadows) / sizeof(shadows[0]) };
+
+/* Covers rule 'i' by those at 'counted', as few as one if that is enough, and
+ * marks in 'used' which it took. */
+static enum stp_cover rules_cover(struct stp_check_state *c, size_t i,
+                                  size_t n_counted)
+{
+    for (size_t k = 0; k < n_counted; k++) {
+        c->by[k] = &c->boxes[c->counted[k]];
+        c->used[k] = false;
     }
-    finding = &out->at[out->n++];
-    *finding = (struct stp_finding){
-        .kind = kind,
-        .line = stp_policy_rule(c->policy, i)->line,
-        .field = field,
-    };
-    return finding;
+    for (size_t k = 0; k < n_counted; k++) {
+        bool used;
+
+        if (stp_box_cover(&c->boxes[i], &c->by[k], 1, &used, &c->budget) !=
+            STP_COVERED)
+            continue;
+        c->used[k] = true;
+        return STP_COVERED;
+    }
+    return stp_box_cover(&c->boxes[i], c->by, n_counted, c->used, &c->budget);
 }
 
-enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n)
+static enum stp_status rules_add_shadow(struct stp_check_state *c, size_t i,
+                                        const struct shadow *shadow,
+                                        size_t n_counted)
 {
-    if (n > c->budget)
-        return stp_fail(c->err, STP_ERR_LIMIT,
-                        "has so many rules, or such that overlap so much, that "
-                        "it would take too long to check them");
-    c->budget -= n;
+    struct stp_finding *f;
+    struct list lines;
+
+    if (stp_check_add(c, i, shadow->kind, NULL, &f, NULL) != STP_OK)
+        return STP_ERR_NOMEM;
+    for (size_t k = 0; k < n_counted; k++)
+        if (c->used[k])
+            stp_finding_other(f,
+                              stp_policy_rule(c->policy, c->counted[k])->line);
+    f->fix = shadow->fix;
+    c->idle[i] = shadow->kind == STP_CHECK_DEAD;
+    snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before,
+             rules_list_lines(f, &lines), f->n_others == 1 ? "es" : "",
+             shadow->after);
     return STP_OK;
 }
 
-void stp_finding_other(struct stp_finding *finding, unsigned line)
+/* *found_ret: the earlier rules of this kind cover rule 'i', which is said. */
+static enum stp_status rules_try_shadow(struct stp_check_state *c, size_t i,
+                                        const struct shadow *shadow,
+                                        size_t n_met, bool *found_ret)
 {
-    if (finding->n_others < STP_FINDING_LINES)
-        finding->others[finding->n_others] = line;
-    finding->n_others++;
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    enum stp_cover covered;
+    size_t n = 0;
+
+    for (size_t k = 0; k < n_met; k++)
+        if (shadow->counts(stp_policy_rule(c->policy, c->met[k]), rule))
+            c->counted[n++] = c->met[k];
+    covered = rules_cover(c, i, n);
+    *found_ret = covered == STP_COVERED;
+    if (covered == STP_COVER_UNKNOWN)
+        return stp_check_spend(c, UINT64_MAX);
+    return *found_ret ? rules_add_shadow(c, i, shadow, n) : STP_OK;
 }
 
-void stp_findings_free(struct stp_findings *findings)
+/* ---- overlaps ---- */
+
+static const char *const side_names[STP_N_SIDES] = {
+    [STP_SIDE_BYTES] = "bytes",
+    [STP_SIDE_BYTES_PER_RANK] = "bytes per rank",
+    [STP_SIDE_NODES] = "nNodes",
+    [STP_SIDE_RANKS] = "nRanks",
+    [STP_SIDE_PIPE_OPS] = "numPipeOps",
+    [STP_SIDE_REG_BUFF] = "regBuff",
+};
+
+struct part {
+    char text[128];
+};
+
+static size_t rules_add_side(char *text, size_t size, const char *name,
+                             const struct stp_range *side)
 {
-    free(findings->at);
-    memset(findings, 0, sizeof(*findings));
+    if (side->min == side->max)
+        return (size_t)snprintf(text, size, ", %s %" PRIu64, name, side->min);
+    if (side->max == UINT64_MAX)
+        return (size_t)snprintf(text, size, ", %s from %" PRIu64, name,
+                                side->min);
+    return (size_t)snprintf(text, size, ", %s %" PRIu64 " to %" PRIu64, name,
+                            side->min, side->max);
 }
 
-/* No two findings of one kind and column are about one rule. */
-static int by_place(const void *a, const void *b)
+/* The sides by which 'both' is less than 'box', such as "bytes 0 to 4095". */
+static const char *rules_describe_part(const struct stp_box *both,
+                                       const struct stp_box *box,
+                                       struct part *part)
 {
-    const struct stp_finding *x = a, *y = b;
+    size_t size = sizeof(part->text), len = 0;
 
-    if (x->line != y->line)
-        return x->line < y->line ? -1 : 1;
-    if (x->column != y->column)
-        return x->column < y->column ? -1 : 1;
-    return (int)x->kind - (int)y->kind;
+    part->text[2] = '\0';
+    for (int s = 0; s < STP_N_SIDES; s++)
+        if (len < size && memcmp(&both->side[s], &box->side[s],
+                                 sizeof(struct stp_range)) != 0)
+            len += rules_add_side(part->text + len, size - len, side_names[s],
+                                  &both->side[s]);
+    if (len < size && both->gpu != NULL && box->gpu == NULL)
+        snprintf(part->text + len, size - len, ", gpu %s", both->gpu);
+    return part->text + strlen(", ");
 }
 
-static unsigned column_of(const struct stp_policy_lines *lines,
-                          const char *name)
+static enum stp_status rules_add_overlap(struct stp_check_state *c, size_t i,
+                                         size_t n_met)
 {
-    const struct stp_field *field = NULL;
+    struct stp_finding *f;
+    struct stp_box both;
+    struct part part;
+    char more[64] = "";
 
-    if (name != NULL)
-        field = stp_policy_lines_field(lines, name);
-    return field != NULL ? field->column : lines->fields[0].column;
+    if (stp_check_add(c, i, STP_CHECK_OVERLAP, NULL, &f, NULL) != STP_OK)
+        return STP_ERR_NOMEM;
+    for (size_t k = 0; k < n_met; k++)
+        stp_finding_other(f, stp_policy_rule(c->policy, c->met[k])->line);
+    if (n_met > 1)
+        snprintf(more, sizeof(more), ", and %zu more line%s for more of it",
+                 n_met - 1, n_met == 2 ? "" : "s");
+    stp_boxes_meet(&c->boxes[c->met[0]], &c->boxes[i], &both);
+    snprintf(f->text, sizeof(f->text),
+             "line %u comes before this rule for %s%s, so that it decides only "
+             "what is left",
+             f->others[0], rules_describe_part(&both, &c->boxes[i], &part),
+             more);
+    return STP_OK;
 }
 
-/* Where in their lines the findings are, which the policy does not know. */
-static void place(struct stp_findings *findings, const char *csv, size_t len)
-{
-    struct stp_policy_lines lines;
-    size_t i = 0;
+/* ---- a rule and those before it ---- */
 
-    if (findings->n == 0)
-        return;
-    qsort(findings->at, findings->n, sizeof(*findings->at), by_place);
-    stp_policy_lines_begin(&lines, csv, len);
-    while (i < findings->n && stp_policy_lines_next(&lines))
-        for (; i < findings->n && findings->at[i].line == lines.number; i++)
-            findings->at[i].column = column_of(&lines, findings->at[i].field);
-    qsort(findings->at, findings->n, sizeof(*findings->at), by_place);
+static size_t rules_find_met(struct stp_check_state *c, size_t i)
+{
+    int coll = stp_policy_rule(c->policy, i)->coll;
+    struct stp_box both;
+    size_t n = 0;
+
+    for (size_t j = 0; j < i; j++)
+        if (!c->idle[j] && stp_policy_rule(c->policy, j)->coll == coll &&
+            stp_boxes_meet(&c->boxes[j], &c->boxes[i], &both))
+            c->met[n++] = j;
+    return n;
+}
+
+static enum stp_status rules_check_shadows(struct stp_check_state *c, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    enum stp_status status = stp_check_spend(c, i);
+    bool found = false;
+    size_t n_met;
+
+    if (status != STP_OK)
+        return status;
+    if (!stp_pair_exists(rule->coll, rule->algo, rule->proto))
+        return rules_add_no_kernel(c, i);
+    if (!stp_box_exists(&c->boxes[i]))
+        return rules_add_empty(c, i);
+    n_met = rules_find_met(c, i);
+    for (size_t s = 0; s < N_SHADOWS && status == STP_OK && !found; s++)
+        status = rules_try_shadow(c, i, &shadows[s], n_met, &found);
+    if (status != STP_OK || found || n_met == 0)
+        return status;
+    return rules_add_overlap(c, i, n_met);
+}
+
+/* ---- gaps ---- */
+
+static enum stp_status rules_add_gap(struct stp_check_state *c, size_t i,
+                                     size_t next)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    struct stp_finding *f;
+    const char *coll = stp_coll_name(rule->coll);
+
+    if (stp_check_add(c, i, STP_CHECK_GAP, "max_bytes", &f, NULL) != STP_OK)
+        return STP_ERR_NOMEM;
+    if (next == c->n) {
+        f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
+        snprintf(f->text, sizeof(f->text),
+                 "no rule decides %s above %" PRIu64 " bytes, so that NCCL's "
+                 "own choice holds there; inf would have no end",
+                 coll, rule->bytes.max);
+        return STP_OK;
+    }
+    stp_finding_other(f, stp_policy_rule(c->policy, next)->line);
+    snprintf(f->text, sizeof(f->text),
+             "no rule decides %s from %" PRIu64 " to %" PRIu64
+             " bytes, between this rule and line %u, so that NCCL's own choice "
+             "holds there",
+             coll, rule->bytes.max + 1,
+             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
+    return STP_OK;
+}
+
+/* Whether rule 'i' would match sizes from where it ends to below 'limit', were
+ * it not for its end. */
+static bool rules_has_more(const struct stp_check_state *c, size_t i,
+                           uint64_t limit)
+{
+    struct stp_box above = c->boxes[i];
+
+    above.side[STP_SIDE_BYTES].min = above.side[STP_SIDE_BYTES].max + 1;
+    above.side[STP_SIDE_BYTES].max = limit - 1;
+    return stp_box_exists(&above);
+}
+
+/* Whether rule 'j' of the collective may be asked about what rule 'i' is. */
+static bool rules_share_calls(const struct stp_check_state *c, size_t i,
+                              size_t j)
+{
+    return !c->idle[j] &&
+           stp_policy_rule(c->policy, j)->coll ==
+               stp_policy_rule(c->policy, i)->coll &&
+           stp_boxes_share_calls(&c->boxes[i], &c->boxes[j]);
+}
+
+/* Derived policies end where nobody measured, and mean it; an end of 32 bits is
+ * one that somebody took for the largest number. */
+static enum stp_status rules_check_gap(struct stp_check_state *c, size_t i)
+{
+    uint64_t end = c->boxes[i].side[STP_SIDE_BYTES].max;
+    uint64_t limit = 0; /* 2^64: where 'next' begins */
+    size_t next = c->n;
+    bool told = false; /* by an earlier rule with the same end */
+
+    if (c->idle[i] || end == UINT64_MAX)
+        return STP_OK;
+    if (stp_check_spend(c, c->n) != STP_OK)
+        return STP_ERR_LIMIT;
+    for (size_t j = 0; j < c->n; j++) {
+        const struct stp_range *bytes = &c->boxes[j].side[STP_SIDE_BYTES];
+
+        if (bytes->max < end || j == i || !rules_share_calls(c, i, j))
+            continue;
+        if (bytes->min <= end + 1 && bytes->max > end)
+            return STP_OK;
+        told |= j < i && bytes->max == end;
+        if (bytes->min > end && (next == c->n || bytes->min < limit)) {
+            next = j;
+            limit = bytes->min;
+        }
+    }
+    if ((next == c->n ? end < UINT32_END : told) ||
+        !rules_has_more(c, i, limit))
+        return STP_OK;
+    return rules_add_gap(c, i, next);
 }
 
 /* ---- the check ---- */
 
-static enum stp_status allocate(struct stp_check_state *c)
+static enum stp_status check_allocate(struct stp_check_state *c)
 {
     size_t n = c->n + 1; /* none may be legal, and is no failure */
 
@@ -144,7 +385,7 @@ static enum stp_status allocate(struct stp_check_state *c)
     return STP_OK;
 }
 
-static void release(struct stp_check_state *c)
+static void check_release(struct stp_check_state *c)
 {
     free(c->boxes);
     free(c->idle);
@@ -159,9 +400,9 @@ static enum stp_status check_rules(struct stp_check_state *c)
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < c->n && status == STP_OK; i++)
-        status = stp_check_shadows(c, i);
+        status = rules_check_shadows(c, i);
     for (size_t i = 0; i < c->n && status == STP_OK; i++)
-        status = stp_check_gap(c, i);
+        status = rules_check_gap(c, i);
     return status;
 }
 
@@ -178,18 +419,18 @@ enum stp_status stp_check(const struct stp_check_options *options,
         return status;
     c.policy = policy;
     c.n = stp_policy_size(policy);
-    status = allocate(&c);
+    status = check_allocate(&c);
     if (status == STP_OK)
         status = check_rules(&c);
     if (status == STP_OK && options->machine_path != NULL)
         status = stp_check_machine(&c, options->machine_path);
-    release(&c);
+    check_release(&c);
     stp_policy_free(policy);
     if (status != STP_OK) {
         stp_findings_free(&c.out);
         return status;
     }
-    place(&c.out, options->csv, options->len);
+    stp_findings_place(&c.out, options->csv, options->len);
     *findings_ret = c.out;
     return STP_OK;
 }

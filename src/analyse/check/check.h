@@ -1,6 +1,6 @@
 /*
- * check.h - what is odd about a policy: rules that never decide, that hide one
- * another, or that do not fit a machine
+ * check.h - lints a policy: rules that never decide, that hide one another, or
+ * that do not fit a machine
  */
 #ifndef STP_CHECK_H
 #define STP_CHECK_H
@@ -21,7 +21,7 @@ enum stp_check_kind {
     STP_CHECK_NOT_THERE, /* NCCL never has the pair on the machine */
     STP_CHECK_CHANNELS,  /* more than the machine has */
     STP_CHECK_ELSEWHERE, /* for another GPU, other nodes or ranks */
-    STP_CHECK_AS_NCCL,   /* what NCCL chooses anyway */
+    STP_CHECK_AS_NCCL,   /* the same as NCCL's own choice */
     STP_N_CHECK_KINDS,
 };
 
@@ -50,7 +50,8 @@ struct stp_finding {
     size_t n_others;                    /* may be more than there is room for */
     enum stp_fix fix;
     int n_channels;            /* that STP_FIX_CHANNELS leaves */
-    char text[STP_ERROR_TEXT]; /* one sentence, what and why it matters */
+    char text[STP_ERROR_TEXT]; /* one sentence: the finding and its consequence
+                                */
 };
 
 /* By line, then column. */
@@ -70,10 +71,10 @@ struct stp_check_options {
  * Checks a policy; with a machine also for it, as recorded and with its NCCL,
  * asked through mock NCCL a sixteenth of an octave apart.
  *
- * Returns STP_OK, and findings to be freed with stp_findings_free(); or what
- * stp_policy_parse() returns; STP_ERR_LIMIT for rules that would take forever;
- * STP_ERR_DEVICE if the machine cannot be had.  *findings_ret is untouched
- * then.
+ * Returns STP_OK, and findings to be freed with stp_findings_free(); or a
+ * status of stp_policy_parse(); STP_ERR_LIMIT for rules that take too long to
+ * compare; STP_ERR_DEVICE if the machine cannot be had.  *findings_ret is
+ * untouched then.
  *
  * Not for two threads at once: it uses stp_arm_tuner.
  */

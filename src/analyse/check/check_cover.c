@@ -20,18 +20,18 @@ struct parts {
     size_t n, capacity;
 };
 
-static uint64_t max_of(uint64_t a, uint64_t b)
+static uint64_t cover_max(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
 
-static uint64_t min_of(uint64_t a, uint64_t b)
+static uint64_t cover_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
 /* -1 is any. */
-static struct stp_range one_or_any(int value, uint64_t min, uint64_t max)
+static struct stp_range cover_get_range(int value, uint64_t min, uint64_t max)
 {
     if (value == -1)
         return (struct stp_range){min, max};
@@ -47,8 +47,9 @@ struct stp_box stp_box_of(const struct stp_rule *rule)
                 [STP_SIDE_BYTES_PER_RANK] = rule->bytes_per_rank,
                 [STP_SIDE_NODES] = rule->nodes,
                 [STP_SIDE_RANKS] = rule->ranks,
-                [STP_SIDE_PIPE_OPS] = one_or_any(rule->n_pipe_ops, 1, INT_MAX),
-                [STP_SIDE_REG_BUFF] = one_or_any(rule->reg_buff, 0, 1),
+                [STP_SIDE_PIPE_OPS] =
+                    cover_get_range(rule->n_pipe_ops, 1, INT_MAX),
+                [STP_SIDE_REG_BUFF] = cover_get_range(rule->reg_buff, 0, 1),
             },
         .gpu = rule->gpu,
     };
@@ -67,18 +68,19 @@ bool stp_box_exists(const struct stp_box *box)
         if (box->side[s].min > box->side[s].max)
             return false;
     if (share->min > 0)
-        ranks.max = min_of(ranks.max, bytes->max / share->min);
+        ranks.max = cover_min(ranks.max, bytes->max / share->min);
     if (share->max < UINT64_MAX)
-        ranks.min = max_of(ranks.min, bytes->min / (share->max + 1) + 1);
+        ranks.min = cover_max(ranks.min, bytes->min / (share->max + 1) + 1);
     return ranks.min <= ranks.max;
 }
 
-static bool ranges_meet(const struct stp_range *a, const struct stp_range *b)
+static bool cover_ranges_meet(const struct stp_range *a,
+                              const struct stp_range *b)
 {
     return a->min <= b->max && b->min <= a->max;
 }
 
-static bool gpus_meet(const char *a, const char *b)
+static bool cover_gpus_meet(const char *a, const char *b)
 {
     return a == NULL || b == NULL || strcmp(a, b) == 0;
 }
@@ -86,9 +88,9 @@ static bool gpus_meet(const char *a, const char *b)
 bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b)
 {
     for (int s = STP_SIDE_NODES; s < STP_N_SIDES; s++)
-        if (!ranges_meet(&a->side[s], &b->side[s]))
+        if (!cover_ranges_meet(&a->side[s], &b->side[s]))
             return false;
-    return gpus_meet(a->gpu, b->gpu);
+    return cover_gpus_meet(a->gpu, b->gpu);
 }
 
 bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
@@ -97,17 +99,18 @@ bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
     for (int s = 0; s < STP_N_SIDES; s++) {
         const struct stp_range *x = &a->side[s], *y = &b->side[s];
 
-        if (!ranges_meet(x, y))
+        if (!cover_ranges_meet(x, y))
             return false;
-        both_ret->side[s].min = max_of(x->min, y->min);
-        both_ret->side[s].max = min_of(x->max, y->max);
+        both_ret->side[s].min = cover_max(x->min, y->min);
+        both_ret->side[s].max = cover_min(x->max, y->max);
     }
     both_ret->gpu = a->gpu != NULL ? a->gpu : b->gpu;
-    return gpus_meet(a->gpu, b->gpu) && stp_box_exists(both_ret);
+    return cover_gpus_meet(a->gpu, b->gpu) && stp_box_exists(both_ret);
 }
 
 /* Without memory the part is lost, and false returned. */
-static bool push(struct parts *parts, const struct stp_box *box, size_t next)
+static bool cover_push(struct parts *parts, const struct stp_box *box,
+                       size_t next)
 {
     if (!stp_box_exists(box))
         return true;
@@ -125,8 +128,8 @@ static bool push(struct parts *parts, const struct stp_box *box, size_t next)
 }
 
 /* Pushes what 'box' has beside 'cut', a part of it. */
-static bool push_rest(struct parts *parts, struct stp_box box,
-                      const struct stp_box *cut, size_t next)
+static bool cover_push_rest(struct parts *parts, struct stp_box box,
+                            const struct stp_box *cut, size_t next)
 {
     for (int s = 0; s < STP_N_SIDES; s++) {
         const struct stp_range *c = &cut->side[s];
@@ -134,13 +137,13 @@ static bool push_rest(struct parts *parts, struct stp_box box,
 
         if (box.side[s].min < c->min) {
             rest.side[s].max = c->min - 1;
-            if (!push(parts, &rest, next))
+            if (!cover_push(parts, &rest, next))
                 return false;
             rest = box;
         }
         if (box.side[s].max > c->max) {
             rest.side[s].min = c->max + 1;
-            if (!push(parts, &rest, next))
+            if (!cover_push(parts, &rest, next))
                 return false;
         }
         box.side[s] = *c;
@@ -150,16 +153,16 @@ static bool push_rest(struct parts *parts, struct stp_box box,
 
 /* A coverer of one GPU takes nothing off a box of any: there is always
  * another. */
-static bool takes_off(const struct stp_box *box, const struct stp_box *by,
-                      struct stp_box *cut)
+static bool cover_cuts(const struct stp_box *box, const struct stp_box *by,
+                       struct stp_box *cut)
 {
     return (by->gpu == NULL || box->gpu != NULL) &&
            stp_boxes_meet(box, by, cut);
 }
 
-static enum stp_cover cover_part(struct parts *parts,
-                                 const struct stp_box *const *by, size_t n,
-                                 bool *used, uint64_t *budget)
+static enum stp_cover cover_cut_part(struct parts *parts,
+                                     const struct stp_box *const *by, size_t n,
+                                     bool *used, uint64_t *budget)
 {
     struct part part = parts->at[--parts->n];
     struct stp_box cut;
@@ -168,11 +171,12 @@ static enum stp_cover cover_part(struct parts *parts,
         if (*budget == 0)
             return STP_COVER_UNKNOWN;
         --*budget;
-        if (!takes_off(&part.box, by[i], &cut))
+        if (!cover_cuts(&part.box, by[i], &cut))
             continue;
         used[i] = true;
-        return push_rest(parts, part.box, &cut, i + 1) ? STP_COVERED
-                                                       : STP_COVER_UNKNOWN;
+        return cover_push_rest(parts, part.box, &cut, i + 1)
+                   ? STP_COVERED
+                   : STP_COVER_UNKNOWN;
     }
     return STP_NOT_COVERED;
 }
@@ -185,10 +189,10 @@ enum stp_cover stp_box_cover(const struct stp_box *box,
     struct parts parts = {0};
 
     memset(used_ret, 0, n * sizeof(*used_ret));
-    if (!push(&parts, box, 0))
+    if (!cover_push(&parts, box, 0))
         cover = STP_COVER_UNKNOWN;
     while (cover == STP_COVERED && parts.n > 0)
-        cover = cover_part(&parts, by, n, used_ret, budget);
+        cover = cover_cut_part(&parts, by, n, used_ret, budget);
     free(parts.at);
     return cover;
 }

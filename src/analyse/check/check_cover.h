@@ -1,6 +1,6 @@
 /*
- * check_cover.h - what a rule matches, as a box, and whether other boxes cover
- * it; only for check.c
+ * check_cover.h - the calls that a rule matches as a box, and whether other
+ * boxes cover it
  */
 #ifndef STP_CHECK_COVER_H
 #define STP_CHECK_COVER_H
@@ -48,8 +48,8 @@ enum stp_cover {
 /*
  * Whether all that is in 'box' is in at least one of the 'n' boxes at 'by'.  If
  * so, used_ret[i] says whether by[i] had a part in it that those before it did
- * not have.  Takes what it does off *budget, and knows no answer at 0, or
- * without memory.
+ * not have.  Each comparison is taken off *budget; there is no answer at 0,
+ * or without memory.
  */
 enum stp_cover stp_box_cover(const struct stp_box *box,
                              const struct stp_box *const *by, size_t n,

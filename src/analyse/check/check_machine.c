@@ -1,11 +1,11 @@
-/* check_machine.c - whether rules fit a machine, asked through mock NCCL */
+#include "analyse/check/check_machine.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/check/check_parts.h"
 #include "core/names.h"
 #include "device/arm_tuner.h"
 #include "mock_nccl.h"
@@ -35,27 +35,15 @@ struct there {
     uint64_t grain;         /* one element a rank */
 };
 
-static enum stp_status fail(const struct there *t)
+static enum stp_status machine_fail(const struct there *t)
 {
     return stp_fail(t->c->err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
 /* ---- rules for other machines ---- */
 
-static enum stp_status add_elsewhere(const struct there *t, size_t i,
-                                     const char *field, const char *text)
-{
-    struct stp_finding *f = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, field);
-
-    if (f == NULL)
-        return STP_ERR_NOMEM;
-    snprintf(f->text, sizeof(f->text),
-             "this rule does not apply on %s, which has %s", t->info->name,
-             text);
-    return STP_OK;
-}
-
-static bool has(const struct stp_box *box, enum stp_side side, int value)
+static bool machine_has_side(const struct stp_box *box, enum stp_side side,
+                             int value)
 {
     const struct stp_range *range = &box->side[side];
 
@@ -63,70 +51,78 @@ static bool has(const struct stp_box *box, enum stp_side side, int value)
 }
 
 /* Says what of the machine a rule excludes. */
-static enum stp_status check_elsewhere(const struct there *t, size_t i)
+static enum stp_status machine_check_elsewhere(const struct there *t, size_t i)
 {
+    static const char fmt[] = "this rule does not apply on %s, which has %s%s";
     const struct stp_box *box = &t->c->boxes[i];
+    const struct mock_machine_info *info = t->info;
     enum stp_status status = STP_OK;
     char text[96];
 
-    if (box->gpu != NULL && strcmp(box->gpu, t->info->gpu) != 0) {
-        snprintf(text, sizeof(text), "the GPU %s", t->info->gpu);
-        status = add_elsewhere(t, i, "gpu", text);
+    if (box->gpu != NULL && strcmp(box->gpu, info->gpu) != 0)
+        status = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, "gpu", NULL, fmt,
+                               info->name, "the GPU ", info->gpu);
+    if (status == STP_OK &&
+        !machine_has_side(box, STP_SIDE_NODES, info->n_nodes)) {
+        snprintf(text, sizeof(text), "%d", info->n_nodes);
+        status = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, "nNodes", NULL,
+                               fmt, info->name, text,
+                               info->n_nodes == 1 ? " node" : " nodes");
     }
-    if (status == STP_OK && !has(box, STP_SIDE_NODES, t->info->n_nodes)) {
-        snprintf(text, sizeof(text), "%d node%s", t->info->n_nodes,
-                 t->info->n_nodes == 1 ? "" : "s");
-        status = add_elsewhere(t, i, "nNodes", text);
-    }
-    if (status == STP_OK && !has(box, STP_SIDE_RANKS, t->info->n_ranks)) {
-        snprintf(text, sizeof(text), "%d ranks", t->info->n_ranks);
-        status = add_elsewhere(t, i, "nRanks", text);
+    if (status == STP_OK &&
+        !machine_has_side(box, STP_SIDE_RANKS, info->n_ranks)) {
+        snprintf(text, sizeof(text), "%d", info->n_ranks);
+        status = stp_check_add(t->c, i, STP_CHECK_ELSEWHERE, "nRanks", NULL,
+                               fmt, info->name, text, " ranks");
     }
     return status;
 }
 
 /* ---- channels ---- */
 
-static bool takes_as_it_is(const struct there *t, int algo)
+static bool machine_takes_channels(const struct there *t, int algo)
 {
     return algo == NCCL_ALGO_COLLNET_DIRECT ||
            algo == NCCL_ALGO_COLLNET_CHAIN ||
            (algo == NCCL_ALGO_NVLS && t->info->n_nodes > 1);
 }
 
-static int channel_limit(const struct there *t, int algo)
+static int machine_get_channels(const struct there *t, int algo)
 {
     bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
 
-    return nvls && !takes_as_it_is(t, algo) ? t->info->n_nvls_channels
-                                            : t->info->n_channels;
+    return nvls && !machine_takes_channels(t, algo) ? t->info->n_nvls_channels
+                                                    : t->info->n_channels;
 }
 
-static enum stp_status check_channels(const struct there *t, size_t i)
+static enum stp_status machine_check_channels(const struct there *t, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
-    int limit = channel_limit(t, rule->algo);
-    struct stp_finding *f;
+    int limit = machine_get_channels(t, rule->algo);
+    struct stp_finding *f = NULL;
+    enum stp_status status;
 
     if (rule->n_channels <= limit || limit == 0)
         return STP_OK;
-    f = stp_check_add(t->c, i, STP_CHECK_CHANNELS, "channels");
-    if (f == NULL)
-        return STP_ERR_NOMEM;
-    f->fix = STP_FIX_CHANNELS;
-    f->n_channels = limit;
-    snprintf(f->text, sizeof(f->text), "%d channels, but %s has %d for %s: %s",
-             rule->n_channels, t->info->name, limit, stp_algo_name(rule->algo),
-             takes_as_it_is(t, rule->algo) ? "NCCL would fail"
-                                           : "NCCL cuts what is more");
-    return STP_OK;
+    status = stp_check_add(
+        t->c, i, STP_CHECK_CHANNELS, "channels", &f,
+        "%d channels, but %s has %d for %s: %s", rule->n_channels,
+        t->info->name, limit, stp_algo_name(rule->algo),
+        machine_takes_channels(t, rule->algo) ? "NCCL would fail"
+                                              : "NCCL cuts what is more");
+    if (status == STP_OK) {
+        f->fix = STP_FIX_CHANNELS;
+        f->n_channels = limit;
+    }
+    return status;
 }
 
 /* ---- what NCCL makes of it ---- */
 
-static enum stp_status ask(const struct there *t, struct mock_comm *comm,
-                           const struct stp_rule *rule, uint64_t n_bytes,
-                           struct mock_outcome *out)
+static enum stp_status machine_ask(const struct there *t,
+                                   struct mock_comm *comm,
+                                   const struct stp_rule *rule,
+                                   uint64_t n_bytes, struct mock_outcome *out)
 {
     const struct mock_call call = {
         .coll = (ncclFunc_t)rule->coll,
@@ -144,8 +140,8 @@ static enum stp_status ask(const struct there *t, struct mock_comm *comm,
 }
 
 /* Whether the rule changes what NCCL runs at this size. */
-static enum stp_status compare(const struct there *t, struct probe *p,
-                               uint64_t n_bytes)
+static enum stp_status machine_compare(const struct there *t, struct probe *p,
+                                       uint64_t n_bytes)
 {
     const struct stp_arm nccls_own = {.kind = STP_ARM_AUTO};
     const struct stp_arm forced = {.kind = STP_ARM_FORCED,
@@ -156,37 +152,37 @@ static enum stp_status compare(const struct there *t, struct probe *p,
     enum stp_status status;
 
     stp_arm_tuner_set(&nccls_own);
-    status = ask(t, t->comm, p->rule, n_bytes, &alone);
+    status = machine_ask(t, t->comm, p->rule, n_bytes, &alone);
     if (status != STP_OK)
         return status;
     p->differs = alone.algo != p->rule->algo || alone.proto != p->rule->proto;
     if (p->differs)
         return STP_OK;
     stp_arm_tuner_set(&forced);
-    status = ask(t, t->comm, p->rule, n_bytes, &with);
+    status = machine_ask(t, t->comm, p->rule, n_bytes, &with);
     stp_arm_tuner_set(&nccls_own);
     p->differs = status == STP_OK && alone.n_channels != with.n_channels;
     return status;
 }
 
-static enum stp_status probe_size(const struct there *t, struct probe *p,
-                                  uint64_t n_bytes)
+static enum stp_status machine_probe_size(const struct there *t,
+                                          struct probe *p, uint64_t n_bytes)
 {
     struct mock_outcome out;
     enum stp_status status = STP_OK;
 
     if (!p->exists) {
-        status = ask(t, t->most, p->rule, n_bytes, &out);
+        status = machine_ask(t, t->most, p->rule, n_bytes, &out);
         p->exists =
             status == STP_OK && out.cost[p->rule->algo][p->rule->proto] >= 0;
     }
     if (status == STP_OK && p->exists && !p->differs)
-        status = compare(t, p, n_bytes);
+        status = machine_compare(t, p, n_bytes);
     return status;
 }
 
 /* The sizes that NCCL can be asked about, of those that the rule matches. */
-static struct stp_range sizes_of(const struct there *t, size_t i)
+static struct stp_range machine_get_sizes(const struct there *t, size_t i)
 {
     struct stp_range bytes = t->boxes[i].side[STP_SIDE_BYTES];
     const struct stp_range *share = &t->boxes[i].side[STP_SIDE_BYTES_PER_RANK];
@@ -207,7 +203,8 @@ static struct stp_range sizes_of(const struct there *t, size_t i)
     return bytes;
 }
 
-static uint64_t next_size(const struct there *t, uint64_t n_bytes, uint64_t max)
+static uint64_t machine_get_next_size(const struct there *t, uint64_t n_bytes,
+                                      uint64_t max)
 {
     double step = exp2(1.0 / PROBES_PER_OCTAVE);
     uint64_t next = (uint64_t)((double)n_bytes * step) / t->grain * t->grain;
@@ -218,7 +215,7 @@ static uint64_t next_size(const struct there *t, uint64_t n_bytes, uint64_t max)
 }
 
 /* A later rule would decide instead, were this one not there. */
-static bool guards(const struct there *t, size_t i)
+static bool machine_guards(const struct there *t, size_t i)
 {
     const struct stp_check_state *c = t->c;
     struct stp_box both;
@@ -232,59 +229,52 @@ static bool guards(const struct there *t, size_t i)
     return false;
 }
 
-static enum stp_status add_probed(const struct there *t, const struct probe *p,
-                                  size_t i)
+static enum stp_status machine_add_probed(const struct there *t,
+                                          const struct probe *p, size_t i)
 {
     const struct stp_rule *rule = p->rule;
-    struct stp_finding *f;
 
-    if (p->exists) {
-        f = stp_check_add(t->c, i, STP_CHECK_AS_NCCL, NULL);
-        if (f != NULL)
-            snprintf(f->text, sizeof(f->text),
-                     "NCCL %s chooses the same by itself on %s for all that "
-                     "this rule matches, so that it changes nothing there",
-                     t->info->nccl, t->info->name);
-    } else {
-        f = stp_check_add(t->c, i, STP_CHECK_NOT_THERE, "algorithm");
-        if (f != NULL)
-            snprintf(f->text, sizeof(f->text),
-                     "NCCL %s never runs %s/%s for %s on %s, so that this rule "
-                     "decides nothing there",
-                     t->info->nccl, stp_algo_name(rule->algo),
-                     stp_proto_name(rule->proto), stp_coll_name(rule->coll),
-                     t->info->name);
-    }
-    return f != NULL ? STP_OK : STP_ERR_NOMEM;
+    if (p->exists)
+        return stp_check_add(
+            t->c, i, STP_CHECK_AS_NCCL, NULL, NULL,
+            "NCCL %s chooses the same by itself on %s for all that this rule "
+            "matches, so that it changes nothing there",
+            t->info->nccl, t->info->name);
+    return stp_check_add(
+        t->c, i, STP_CHECK_NOT_THERE, "algorithm", NULL,
+        "NCCL %s never runs %s/%s for %s on %s, so that this rule decides "
+        "nothing there",
+        t->info->nccl, stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+        stp_coll_name(rule->coll), t->info->name);
 }
 
 /* What depends on NCCL's choices.  A rule that changes the chunks, wants more
  * channels than there are, or keeps off a later one, is not what NCCL does
  * anyway. */
-static enum stp_status check_choices(const struct there *t, size_t i,
-                                     bool *exists_ret)
+static enum stp_status machine_check_choices(const struct there *t, size_t i,
+                                             bool *exists_ret)
 {
     struct probe p = {.rule = stp_policy_rule(t->c->policy, i)};
-    struct stp_range sizes = sizes_of(t, i);
+    struct stp_range sizes = machine_get_sizes(t, i);
     enum stp_status status = stp_check_spend(t->c, t->c->n - i);
 
     *exists_ret = true;
     if (status != STP_OK || sizes.min > sizes.max)
         return status;
     p.differs = p.rule->chunk_bytes != 0 ||
-                p.rule->n_channels > channel_limit(t, p.rule->algo) ||
-                guards(t, i);
+                p.rule->n_channels > machine_get_channels(t, p.rule->algo) ||
+                machine_guards(t, i);
     for (uint64_t at = sizes.min;
          at <= sizes.max && status == STP_OK && !(p.exists && p.differs);
-         at = next_size(t, at, sizes.max))
-        status = probe_size(t, &p, at);
+         at = machine_get_next_size(t, at, sizes.max))
+        status = machine_probe_size(t, &p, at);
     *exists_ret = p.exists;
     if (status == STP_OK && !(p.exists && p.differs))
-        status = add_probed(t, &p, i);
+        status = machine_add_probed(t, &p, i);
     return status;
 }
 
-static enum stp_status check_rule(const struct there *t, size_t i)
+static enum stp_status machine_check_rule(const struct there *t, size_t i)
 {
     bool exists;
     enum stp_status status;
@@ -292,28 +282,28 @@ static enum stp_status check_rule(const struct there *t, size_t i)
     if (t->c->idle[i])
         return STP_OK;
     if (!t->applies[i])
-        return check_elsewhere(t, i);
-    status = check_choices(t, i, &exists);
+        return machine_check_elsewhere(t, i);
+    status = machine_check_choices(t, i, &exists);
     if (status == STP_OK && exists)
-        status = check_channels(t, i);
+        status = machine_check_channels(t, i);
     return status;
 }
 
 /* ---- the machine ---- */
 
-static enum stp_status open_nccl(const struct there *t,
-                                 const struct mock_nccl_options *options,
-                                 struct mock_nccl **nccl,
-                                 struct mock_comm **comm)
+static enum stp_status
+machine_open_nccl(const struct there *t,
+                  const struct mock_nccl_options *options,
+                  struct mock_nccl **nccl, struct mock_comm **comm)
 {
     if (mock_nccl_create(options, nccl) != ncclSuccess ||
         mock_comm_create(*nccl, t->machine, mock_new_comm_id(), comm) !=
             ncclSuccess)
-        return fail(t);
+        return machine_fail(t);
     return STP_OK;
 }
 
-static enum stp_status match_rules(struct there *t)
+static enum stp_status machine_match_rules(struct there *t)
 {
     struct stp_check_state *c = t->c;
 
@@ -327,7 +317,7 @@ static enum stp_status match_rules(struct there *t)
     return STP_OK;
 }
 
-static enum stp_status open_all(struct there *t, const char *machine_path)
+static enum stp_status machine_open(struct there *t, const char *machine_path)
 {
     struct mock_nccl_options tuned = {.static_tuner = &stp_arm_tuner,
                                       .static_tuner_version = 5};
@@ -339,7 +329,7 @@ static enum stp_status open_all(struct there *t, const char *machine_path)
     enum stp_status status;
 
     if (mock_machine_load(machine_path, &t->machine) != ncclSuccess)
-        return fail(t);
+        return machine_fail(t);
     t->info = mock_machine_get_info(t->machine);
     tuned.version = most.version = t->info->nccl;
     t->grain = (uint64_t)t->info->n_ranks * ELEMENT_SIZE;
@@ -349,15 +339,15 @@ static enum stp_status open_all(struct there *t, const char *machine_path)
         (uint64_t)t->info->n_nodes;
     t->box.side[STP_SIDE_RANKS].min = t->box.side[STP_SIDE_RANKS].max =
         (uint64_t)t->info->n_ranks;
-    status = match_rules(t);
+    status = machine_match_rules(t);
     if (status == STP_OK)
-        status = open_nccl(t, &tuned, &t->nccl, &t->comm);
+        status = machine_open_nccl(t, &tuned, &t->nccl, &t->comm);
     if (status == STP_OK)
-        status = open_nccl(t, &most, &t->nccl_most, &t->most);
+        status = machine_open_nccl(t, &most, &t->nccl_most, &t->most);
     return status;
 }
 
-static void close_all(struct there *t)
+static void machine_close(struct there *t)
 {
     if (t->comm != NULL)
         mock_comm_destroy(t->comm);
@@ -376,10 +366,10 @@ enum stp_status stp_check_machine(struct stp_check_state *c,
                                   const char *machine_path)
 {
     struct there t = {.c = c};
-    enum stp_status status = open_all(&t, machine_path);
+    enum stp_status status = machine_open(&t, machine_path);
 
     for (size_t i = 0; i < c->n && status == STP_OK; i++)
-        status = check_rule(&t, i);
-    close_all(&t);
+        status = machine_check_rule(&t, i);
+    machine_close(&t);
     return status;
 }

@@ -1,8 +1,8 @@
-/* constants_model.c - NCCL's model with other constants, as mock NCCL has it */
+#include "analyse/constants/constants_model.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/constants/constants_parts.h"
 #include "device/mock/operation.h"
 #include "mock_nccl.h"
 
@@ -14,21 +14,22 @@ struct stp_const_model {
     ncclTunerConstants_v5_t constants; /* that 'nccl' reads */
 };
 
-static enum stp_status fail(struct stp_error *err)
+static enum stp_status model_fail(struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
-static enum stp_status open_all(struct stp_const_model *m,
-                                const struct stp_constants_terms *terms,
-                                struct stp_error *err)
+static enum stp_status
+const_model_open_nccl(struct stp_const_model *m,
+                      const struct stp_constants_terms *terms,
+                      struct stp_error *err)
 {
     struct mock_nccl_options options = {.version = terms->nccl,
                                         .tuner_plugin = "none",
                                         .constants = &m->constants};
 
     if (mock_machine_load(terms->machine_path, &m->machine) != ncclSuccess)
-        return fail(err);
+        return model_fail(err);
     if (options.version[0] == '\0')
         options.version = mock_machine_get_info(m->machine)->nccl;
     m->release = mock_release_find(options.version);
@@ -40,7 +41,7 @@ static enum stp_status open_all(struct stp_const_model *m,
                         options.version);
     mock_release_constants(m->release, &m->constants);
     if (mock_nccl_create(&options, &m->nccl) != ncclSuccess)
-        return fail(err);
+        return model_fail(err);
     return stp_const_model_build(m, &m->constants, err);
 }
 
@@ -53,7 +54,7 @@ enum stp_status stp_const_model_open(const struct stp_constants_terms *terms,
 
     if (m == NULL)
         return stp_nomem(err);
-    status = open_all(m, terms, err);
+    status = const_model_open_nccl(m, terms, err);
     if (status == STP_OK)
         *model_ret = m;
     else
@@ -98,7 +99,7 @@ enum stp_status stp_const_model_build(struct stp_const_model *m,
     if (constants != &m->constants)
         m->constants = *constants;
     if (mock_comm_create(m->nccl, m->machine, 1, &m->comm) != ncclSuccess)
-        return fail(err);
+        return model_fail(err);
     return STP_OK;
 }
 
@@ -115,7 +116,7 @@ stp_const_model_ask(struct stp_const_model *m,
 
     stp_set_operation(&call, question->type, question->op);
     if (mock_comm_collective(m->comm, &call, &out) != ncclSuccess)
-        return fail(err);
+        return model_fail(err);
     *algo_ret = out.algo;
     *proto_ret = out.proto;
     if (cost_ret != NULL)

@@ -1,4 +1,5 @@
-/* contract_ask.c - communicators and questions that checks share */
+/* contract_ask.c - verdicts, communicators and questions that checks share */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +7,63 @@
 #include "analyse/contract/contract_suite.h"
 #include "core/names.h"
 
+/* ---- verdicts ---- */
+
+static void ask_set_verdict(struct stp_contract_slot *slot,
+                            enum stp_contract_verdict verdict, const char *fmt,
+                            va_list args)
+{
+    if (slot->verdict != STP_CONTRACT_OK)
+        return;
+    slot->verdict = verdict;
+    vsnprintf(slot->text, sizeof(slot->text), fmt, args);
+    for (char *s = slot->text; *s != '\0'; s++)
+        if (*s == '\n')
+            *s = ' ';
+}
+
+bool stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    ask_set_verdict(run->slot, STP_CONTRACT_FAIL, fmt, args);
+    va_end(args);
+    return false;
+}
+
+void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    ask_set_verdict(run->slot, STP_CONTRACT_SKIP, fmt, args);
+    va_end(args);
+}
+
+void stp_contract_note(struct stp_contract_run *run, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    ask_set_verdict(run->slot, STP_CONTRACT_OK, fmt, args);
+    va_end(args);
+}
+
+void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(run->slot->at, sizeof(run->slot->at), fmt, args);
+    va_end(args);
+}
+
 /* ---- NCCL and communicators ---- */
 
-static struct mock_nccl *open_nccl(struct stp_contract_run *run,
-                                   const char *plugin, const char *version,
-                                   const char *algo, const char *proto)
+static struct mock_nccl *ask_open_nccl(struct stp_contract_run *run,
+                                       const char *plugin, const char *version,
+                                       const char *algo, const char *proto)
 {
     const struct mock_nccl_options options = {
         .version = version != NULL ? version : run->nccl,
@@ -29,7 +82,7 @@ struct mock_nccl *stp_contract_nccl(struct stp_contract_run *run,
                                     const char *version, const char *algo,
                                     const char *proto)
 {
-    return open_nccl(run, run->options->plugin, version, algo, proto);
+    return ask_open_nccl(run, run->options->plugin, version, algo, proto);
 }
 
 struct mock_nccl *stp_contract_nccl_alone(struct stp_contract_run *run,
@@ -37,7 +90,7 @@ struct mock_nccl *stp_contract_nccl_alone(struct stp_contract_run *run,
                                           const char *proto)
 {
     /* versions that do not know the word find no such library */
-    return open_nccl(run, "none", version, algo, proto);
+    return ask_open_nccl(run, "none", version, algo, proto);
 }
 
 struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
@@ -53,6 +106,18 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
         return comm;
     stp_contract_fail(run, "on %s: %s", info->name, mock_last_error());
     return NULL;
+}
+
+struct mock_comm *stp_contract_open(struct stp_contract_run *run,
+                                    const struct mock_machine *machine,
+                                    struct mock_nccl **nccl_ret)
+{
+    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+
+    *nccl_ret = nccl;
+    return nccl != NULL
+               ? stp_contract_comm(run, nccl, machine, mock_new_comm_id())
+               : NULL;
 }
 
 bool stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm)
@@ -101,7 +166,7 @@ const char *stp_contract_describe(const struct mock_call *call,
     return text;
 }
 
-static void describe_decision(const struct stp_decision *d, char text[96])
+static void ask_describe_decision(const struct stp_decision *d, char text[96])
 {
     if (d->rc != ncclSuccess)
         snprintf(text, 96, "failed with %d", (int)d->rc);
@@ -122,8 +187,8 @@ struct mock_call stp_contract_question(size_t i)
                               .n_bytes = sizes[i / NCCL_NUM_TUNED_FUNCS]};
 }
 
-static struct stp_decision decision_of(ncclResult_t rc,
-                                       const struct mock_outcome *outcome)
+static struct stp_decision ask_get_decision(ncclResult_t rc,
+                                            const struct mock_outcome *outcome)
 {
     return (struct stp_decision){.rc = rc,
                                  .algo = outcome->algo,
@@ -145,11 +210,12 @@ void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
         if (run != NULL)
             stp_contract_at(run, "%s", stp_contract_describe(&call, text));
         rc = mock_comm_collective(comm, &call, &outcome);
-        decisions[i] = decision_of(rc, &outcome);
+        decisions[i] = ask_get_decision(rc, &outcome);
     }
 }
 
-static bool same(const struct stp_decision *a, const struct stp_decision *b)
+static bool ask_same_decision(const struct stp_decision *a,
+                              const struct stp_decision *b)
 {
     return a->rc == b->rc && a->algo == b->algo && a->proto == b->proto &&
            a->asked_channels == b->asked_channels &&
@@ -165,10 +231,10 @@ bool stp_contract_same(struct stp_contract_run *run,
     for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
         struct mock_call call = stp_contract_question(i);
 
-        if (same(&a[i], &b[i]))
+        if (ask_same_decision(&a[i], &b[i]))
             continue;
-        describe_decision(&a[i], first);
-        describe_decision(&b[i], second);
+        ask_describe_decision(&a[i], first);
+        ask_describe_decision(&b[i], second);
         return stp_contract_fail(run, "%s: %s %s, %s %s",
                                  stp_contract_describe(&call, call_text), first,
                                  when, second, then);

@@ -52,7 +52,7 @@ enum { N_MOODS = sizeof(moods) / sizeof(moods[0]) };
 enum { N_CALLS = N_SIZES * NCCL_NUM_TUNED_FUNCS * N_TYPES * 2 };
 
 /* Every collective, size and type, with two of the moods each. */
-static struct mock_call call_at(size_t i)
+static struct mock_call calls_call_at(size_t i)
 {
     size_t kind = i / 2 % N_TYPES;
     size_t size = i / 2 / N_TYPES % N_SIZES;
@@ -88,9 +88,10 @@ struct pair {
     struct mock_comm *comm, *comm_alone;
 };
 
-static bool open_pair(struct stp_contract_run *run, const char *version,
-                      const struct restriction *allowed,
-                      const struct mock_machine *machine, struct pair *pair)
+static bool calls_open_pair(struct stp_contract_run *run, const char *version,
+                            const struct restriction *allowed,
+                            const struct mock_machine *machine,
+                            struct pair *pair)
 {
     memset(pair, 0, sizeof(*pair));
     pair->nccl = stp_contract_nccl(run, version, allowed->algo, allowed->proto);
@@ -105,7 +106,7 @@ static bool open_pair(struct stp_contract_run *run, const char *version,
     return pair->comm != NULL && pair->comm_alone != NULL;
 }
 
-static void close_pair(struct stp_contract_run *run, struct pair *pair)
+static void calls_close_pair(struct stp_contract_run *run, struct pair *pair)
 {
     if (pair->comm != NULL)
         stp_contract_destroy(run, pair->comm);
@@ -114,8 +115,9 @@ static void close_pair(struct stp_contract_run *run, struct pair *pair)
     mock_nccl_destroy(pair->nccl_alone);
 }
 
-static void describe(struct asked *asked, const struct restriction *allowed,
-                     const struct mock_machine *machine)
+static void calls_describe(struct asked *asked,
+                           const struct restriction *allowed,
+                           const struct mock_machine *machine)
 {
     char call[STP_CALL_TEXT];
     int n = snprintf(asked->text, sizeof(asked->text), "%s on %s",
@@ -132,27 +134,27 @@ static void describe(struct asked *asked, const struct restriction *allowed,
 
 /* A v2 tuner is not shown the table, and cannot know what is ruled out in it by
  * NCCL_ALGO, NCCL_PROTO or the type. */
-static bool sees_table(const struct pair *pair)
+static bool calls_sees_table(const struct pair *pair)
 {
     return mock_comm_tuner_version(pair->comm) > 2;
 }
 
-static bool ask_one(struct stp_contract_run *run, const struct pair *pair,
-                    const struct restriction *allowed,
-                    const struct mock_machine *machine, size_t i,
-                    judge_fn judge)
+static bool calls_ask_one(struct stp_contract_run *run, const struct pair *pair,
+                          const struct restriction *allowed,
+                          const struct mock_machine *machine, size_t i,
+                          judge_fn judge)
 {
-    struct mock_call call = call_at(i);
+    struct mock_call call = calls_call_at(i);
     struct mock_outcome outcome, alone;
     struct asked asked = {.call = &call,
                           .outcome = &outcome,
                           .alone = &alone,
                           .why = "",
-                          .sees_table = sees_table(pair)};
+                          .sees_table = calls_sees_table(pair)};
 
     if (call.fp8 && !asked.sees_table)
         return true;
-    describe(&asked, allowed, machine);
+    calls_describe(&asked, allowed, machine);
     stp_contract_at(run, "%s", asked.text);
     asked.alone_fails =
         mock_comm_collective(pair->comm_alone, &call, &alone) != ncclSuccess;
@@ -163,22 +165,23 @@ static bool ask_one(struct stp_contract_run *run, const struct pair *pair,
 }
 
 /* Calls from the first, 'stride' apart. */
-static bool ask_all(struct stp_contract_run *run, const char *version,
-                    const struct restriction *allowed,
-                    const struct mock_machine *machine, size_t stride,
-                    judge_fn judge)
+static bool calls_ask_all(struct stp_contract_run *run, const char *version,
+                          const struct restriction *allowed,
+                          const struct mock_machine *machine, size_t stride,
+                          judge_fn judge)
 {
     struct pair pair;
-    bool good = open_pair(run, version, allowed, machine, &pair);
-    bool fair = good && (allowed == &restrictions[0] || sees_table(&pair));
+    bool good = calls_open_pair(run, version, allowed, machine, &pair);
+    bool fair =
+        good && (allowed == &restrictions[0] || calls_sees_table(&pair));
 
     for (size_t i = 0; i < N_CALLS && good && fair; i += stride)
-        good = ask_one(run, &pair, allowed, machine, i, judge);
-    close_pair(run, &pair);
+        good = calls_ask_one(run, &pair, allowed, machine, i, judge);
+    calls_close_pair(run, &pair);
     return good;
 }
 
-static bool ask_everywhere(struct stp_contract_run *run, judge_fn judge)
+static bool calls_ask_everywhere(struct stp_contract_run *run, judge_fn judge)
 {
     const struct mock_machine *machines[] = {
         run->world->machine,
@@ -188,16 +191,16 @@ static bool ask_everywhere(struct stp_contract_run *run, judge_fn judge)
 
     for (int m = 0; m < 3; m++)
         for (int r = 0; r < N_RESTRICTIONS; r++)
-            if (!ask_all(run, NULL, &restrictions[r], machines[m],
-                         r == 0 ? 1 : 7, judge))
+            if (!calls_ask_all(run, NULL, &restrictions[r], machines[m],
+                               r == 0 ? 1 : 7, judge))
                 return false;
     return true;
 }
 
 /* ---- what is looked at ---- */
 
-static bool judge_success(struct stp_contract_run *run,
-                          const struct asked *asked)
+static bool calls_judge_success(struct stp_contract_run *run,
+                                const struct asked *asked)
 {
     if (asked->rc == ncclSuccess || asked->alone_fails)
         return true;
@@ -206,11 +209,11 @@ static bool judge_success(struct stp_contract_run *run,
 
 void stp_check_never_fails(struct stp_contract_run *run)
 {
-    ask_everywhere(run, judge_success);
+    calls_ask_everywhere(run, calls_judge_success);
 }
 
-static bool judge_inside(struct stp_contract_run *run,
-                         const struct asked *asked)
+static bool calls_judge_inside(struct stp_contract_run *run,
+                               const struct asked *asked)
 {
     if (strstr(asked->why, "wrote outside the cost table") == NULL)
         return true;
@@ -219,13 +222,13 @@ static bool judge_inside(struct stp_contract_run *run,
 
 void stp_check_inside(struct stp_contract_run *run)
 {
-    ask_everywhere(run, judge_inside);
+    calls_ask_everywhere(run, calls_judge_inside);
 }
 
 /* The first entry of which 'is_bad' says so; false if there is none. */
-static bool find_entry(const struct mock_outcome *outcome,
-                       bool (*is_bad)(float before, float after), int *algo_ret,
-                       int *proto_ret)
+static bool calls_find_entry(const struct mock_outcome *outcome,
+                             bool (*is_bad)(float before, float after),
+                             int *algo_ret, int *proto_ret)
 {
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
@@ -237,17 +240,17 @@ static bool find_entry(const struct mock_outcome *outcome,
     return false;
 }
 
-static bool is_new_negative(float before, float after)
+static bool calls_is_new_negative(float before, float after)
 {
     return !(after >= 0) && memcmp(&before, &after, sizeof(after)) != 0;
 }
 
-static bool judge_negative(struct stp_contract_run *run,
-                           const struct asked *asked)
+static bool calls_judge_negative(struct stp_contract_run *run,
+                                 const struct asked *asked)
 {
     int a, p;
 
-    if (!find_entry(asked->outcome, is_new_negative, &a, &p))
+    if (!calls_find_entry(asked->outcome, calls_is_new_negative, &a, &p))
         return true;
     return stp_contract_fail(
         run,
@@ -258,20 +261,20 @@ static bool judge_negative(struct stp_contract_run *run,
 
 void stp_check_negative(struct stp_contract_run *run)
 {
-    ask_everywhere(run, judge_negative);
+    calls_ask_everywhere(run, calls_judge_negative);
 }
 
-static bool is_revived(float before, float after)
+static bool calls_is_revived(float before, float after)
 {
     return before < 0 && after >= 0;
 }
 
-static bool judge_revived(struct stp_contract_run *run,
-                          const struct asked *asked)
+static bool calls_judge_revived(struct stp_contract_run *run,
+                                const struct asked *asked)
 {
     int a, p;
 
-    if (!find_entry(asked->outcome, is_revived, &a, &p))
+    if (!calls_find_entry(asked->outcome, calls_is_revived, &a, &p))
         return true;
     return stp_contract_fail(
         run,
@@ -283,13 +286,13 @@ static bool judge_revived(struct stp_contract_run *run,
 
 void stp_check_revives(struct stp_contract_run *run)
 {
-    ask_everywhere(run, judge_revived);
+    calls_ask_everywhere(run, calls_judge_revived);
 }
 
 enum { MAX_CHANNELS = 64 };
 
-static bool judge_channels(struct stp_contract_run *run,
-                           const struct asked *asked)
+static bool calls_judge_channels(struct stp_contract_run *run,
+                                 const struct asked *asked)
 {
     int n = asked->outcome->asked_channels;
 
@@ -304,23 +307,23 @@ static bool judge_channels(struct stp_contract_run *run,
 
 void stp_check_channels(struct stp_contract_run *run)
 {
-    ask_everywhere(run, judge_channels);
+    calls_ask_everywhere(run, calls_judge_channels);
 }
 
 /* ---- what no rule decides ---- */
 
-static bool is_changed(float before, float after)
+static bool calls_is_changed(float before, float after)
 {
     return memcmp(&before, &after, sizeof(after)) != 0;
 }
 
-static bool judge_unmatched(struct stp_contract_run *run,
-                            const struct asked *asked)
+static bool calls_judge_unmatched(struct stp_contract_run *run,
+                                  const struct asked *asked)
 {
     int a, p;
 
     if (asked->outcome->asked_channels == 0 || !asked->sees_table ||
-        find_entry(asked->outcome, is_changed, &a, &p))
+        calls_find_entry(asked->outcome, calls_is_changed, &a, &p))
         return true;
     return stp_contract_fail(
         run, "%s: sets channels to %d, though it changes no cost", asked->text,
@@ -328,8 +331,8 @@ static bool judge_unmatched(struct stp_contract_run *run,
 }
 
 /* With a policy that decides nothing. */
-static bool judge_nothing(struct stp_contract_run *run,
-                          const struct asked *asked)
+static bool calls_judge_nothing(struct stp_contract_run *run,
+                                const struct asked *asked)
 {
     struct mock_outcome by_init = *asked->outcome;
     int a, p;
@@ -339,13 +342,13 @@ static bool judge_nothing(struct stp_contract_run *run,
                                  "%s: sets channels to %d, though its policy "
                                  "is empty",
                                  asked->text, asked->outcome->asked_channels);
-    if (find_entry(asked->outcome, is_changed, &a, &p))
+    if (calls_find_entry(asked->outcome, calls_is_changed, &a, &p))
         return stp_contract_fail(
             run, "%s: %g written to %s/%s, though its policy is empty",
             asked->text, (double)asked->outcome->cost_after[a][p],
             stp_algo_name(a), stp_proto_name(p));
     memcpy(by_init.cost, asked->alone->cost, sizeof(by_init.cost));
-    if (find_entry(&by_init, is_changed, &a, &p))
+    if (calls_find_entry(&by_init, calls_is_changed, &a, &p))
         return stp_contract_fail(
             run,
             "%s: %s/%s costs %g, %g without the tuner: init changed NCCL's "
@@ -358,11 +361,11 @@ static bool judge_nothing(struct stp_contract_run *run,
 
 void stp_check_unmatched(struct stp_contract_run *run)
 {
-    if (!ask_everywhere(run, judge_unmatched) ||
+    if (!calls_ask_everywhere(run, calls_judge_unmatched) ||
         run->reads_file != STP_READS_FILE)
         return;
     stp_contract_set_policy(run->world->files[STP_FILE_EMPTY]);
-    ask_everywhere(run, judge_nothing);
+    calls_ask_everywhere(run, calls_judge_nothing);
 }
 
 /* ---- policies that nobody should write ---- */
@@ -397,14 +400,16 @@ static const struct {
 enum { N_POLICIES = sizeof(policies) / sizeof(policies[0]) };
 
 /* What would end the job, or corrupt it. */
-static bool judge_harm(struct stp_contract_run *run, const struct asked *asked)
+static bool calls_judge_harm(struct stp_contract_run *run,
+                             const struct asked *asked)
 {
-    return judge_revived(run, asked) && judge_negative(run, asked) &&
-           judge_channels(run, asked) && judge_success(run, asked);
+    return calls_judge_revived(run, asked) &&
+           calls_judge_negative(run, asked) &&
+           calls_judge_channels(run, asked) && calls_judge_success(run, asked);
 }
 
 /* Puts "WHAT: " before the text of a failure. */
-static void prefix(struct stp_contract_run *run, const char *what)
+static void calls_prefix(struct stp_contract_run *run, const char *what)
 {
     char text[STP_CONTRACT_TEXT];
 
@@ -424,24 +429,26 @@ void stp_check_policies(struct stp_contract_run *run)
             stp_write_text(file, policies[i].text);
         stp_contract_set_policy(policies[i].text != NULL ? file
                                                          : policies[i].title);
-        if (ask_all(run, NULL, &restrictions[0], run->world->machine, 7,
-                    judge_harm) &&
-            ask_all(run, NULL, &restrictions[0],
-                    run->world->shapes[STP_SHAPE_2X8], 7, judge_harm))
+        if (calls_ask_all(run, NULL, &restrictions[0], run->world->machine, 7,
+                          calls_judge_harm) &&
+            calls_ask_all(run, NULL, &restrictions[0],
+                          run->world->shapes[STP_SHAPE_2X8], 7,
+                          calls_judge_harm))
             continue;
-        prefix(run, policies[i].title);
+        calls_prefix(run, policies[i].title);
         return;
     }
 }
 
 /* ---- all versions ---- */
 
-static bool try_version(struct stp_contract_run *run, const char *version)
+static bool calls_try_version(struct stp_contract_run *run, const char *version)
 {
-    return ask_all(run, version, &restrictions[0], run->world->machine, 1,
-                   judge_success) &&
-           ask_all(run, version, &restrictions[0],
-                   run->world->shapes[STP_SHAPE_2X8], 7, judge_success);
+    return calls_ask_all(run, version, &restrictions[0], run->world->machine, 1,
+                         calls_judge_success) &&
+           calls_ask_all(run, version, &restrictions[0],
+                         run->world->shapes[STP_SHAPE_2X8], 7,
+                         calls_judge_success);
 }
 
 void stp_check_versions(struct stp_contract_run *run)
@@ -453,11 +460,11 @@ void stp_check_versions(struct stp_contract_run *run)
         if (run->tuner_versions[v] == 0)
             continue;
         n++;
-        if (try_version(run, mock_release_name((size_t)v)))
+        if (calls_try_version(run, mock_release_name((size_t)v)))
             continue;
         snprintf(what, sizeof(what), "NCCL %s (tuner v%d)",
                  mock_release_name((size_t)v), run->tuner_versions[v]);
-        prefix(run, what);
+        calls_prefix(run, what);
         return;
     }
     stp_contract_note(run, "%d versions", n);

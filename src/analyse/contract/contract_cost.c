@@ -15,10 +15,11 @@
 #include <unistd.h>
 
 #include "analyse/contract/contract_suite.h"
+#include "core/stats.h"
 
 /* ---- time ---- */
 
-static double now_us(void)
+static double cost_now_us(void)
 {
     struct timespec now;
 
@@ -28,30 +29,24 @@ static double now_us(void)
 
 enum { N_TIMED = 4000, MAX_US = 100 };
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The median of a call through mock NCCL, of as many as 3 s allow. */
-static double median_us(struct mock_comm *comm)
+static double cost_median_us(struct mock_comm *comm)
 {
     static double us[N_TIMED];
-    double end = now_us() + 3e6;
+    double end = cost_now_us() + 3e6;
+    struct stp_summary summary;
     size_t n = 0;
 
-    while (n < N_TIMED && (n < 10 || now_us() < end)) {
+    while (n < N_TIMED && (n < 10 || cost_now_us() < end)) {
         struct mock_call call = stp_contract_question(n % STP_N_QUESTIONS);
         struct mock_outcome outcome;
-        double start = now_us();
+        double start = cost_now_us();
 
         mock_comm_collective(comm, &call, &outcome);
-        us[n++] = now_us() - start;
+        us[n++] = cost_now_us() - start;
     }
-    qsort(us, n, sizeof(us[0]), by_value);
-    return us[n / 2];
+    stp_summarise(us, n, &summary);
+    return summary.median;
 }
 
 void stp_check_fast(struct stp_contract_run *run)
@@ -69,7 +64,7 @@ void stp_check_fast(struct stp_contract_run *run)
     if (comm == NULL || comm_alone == NULL)
         return;
     stp_contract_at(run, "getCollInfo");
-    us = median_us(comm) - median_us(comm_alone);
+    us = cost_median_us(comm) - cost_median_us(comm_alone);
     us = us > 0 ? us : 0;
     if (us > MAX_US)
         stp_contract_fail(run,
@@ -84,7 +79,7 @@ void stp_check_fast(struct stp_contract_run *run)
 extern size_t __sanitizer_get_current_allocated_bytes(void)
     __attribute__((weak));
 
-static size_t allocated_bytes(void)
+static size_t cost_allocated_bytes(void)
 {
     if (__sanitizer_get_current_allocated_bytes != NULL)
         return __sanitizer_get_current_allocated_bytes();
@@ -96,7 +91,7 @@ static size_t allocated_bytes(void)
     return (size_t)info.uordblks + (size_t)info.hblkhd;
 }
 
-static size_t growth(size_t before, size_t after)
+static size_t cost_growth(size_t before, size_t after)
 {
     return after > before ? after - before : 0;
 }
@@ -104,12 +99,12 @@ static size_t growth(size_t before, size_t after)
 enum { N_WARM = 2000, N_LEAK_CALLS = 20000, LEAK_US = 2000000 };
 
 /* Up to 'n' calls; returns how many there were time for. */
-static size_t call_often(struct mock_comm *comm, size_t n)
+static size_t cost_call_often(struct mock_comm *comm, size_t n)
 {
-    double end = now_us() + LEAK_US;
+    double end = cost_now_us() + LEAK_US;
     size_t i;
 
-    for (i = 0; i < n && now_us() < end; i++) {
+    for (i = 0; i < n && cost_now_us() < end; i++) {
         struct mock_call call = stp_contract_question(i % STP_N_QUESTIONS);
         struct mock_outcome outcome;
 
@@ -120,21 +115,18 @@ static size_t call_often(struct mock_comm *comm, size_t n)
 
 void stp_check_leak_call(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct mock_nccl *nccl;
     struct mock_comm *comm =
-        nccl != NULL
-            ? stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4],
-                                mock_new_comm_id())
-            : NULL;
+        stp_contract_open(run, run->world->shapes[STP_SHAPE_4], &nccl);
     size_t before, bytes, n;
 
     if (comm == NULL)
         return;
     stp_contract_at(run, "getCollInfo");
-    call_often(comm, N_WARM);
-    before = allocated_bytes();
-    n = call_often(comm, N_LEAK_CALLS);
-    bytes = growth(before, allocated_bytes());
+    cost_call_often(comm, N_WARM);
+    before = cost_allocated_bytes();
+    n = cost_call_often(comm, N_LEAK_CALLS);
+    bytes = cost_growth(before, cost_allocated_bytes());
     if (bytes >= n) /* one for each call */
         stp_contract_fail(run,
                           "%zu calls took %zu bytes that were not given back, "
@@ -154,7 +146,7 @@ struct holdings {
     size_t mappings; /* of memory */
 };
 
-static size_t count_entries(const char *folder)
+static size_t cost_count_entries(const char *folder)
 {
     DIR *dir = opendir(folder);
     size_t n = 0;
@@ -166,7 +158,7 @@ static size_t count_entries(const char *folder)
     return n;
 }
 
-static size_t count_lines(const char *path)
+static size_t cost_count_lines(const char *path)
 {
     FILE *fp = fopen(path, "r");
     size_t n = 0;
@@ -179,15 +171,15 @@ static size_t count_lines(const char *path)
     return n;
 }
 
-static struct holdings count_holdings(void)
+static struct holdings cost_count_holdings(void)
 {
-    return (struct holdings){.bytes = allocated_bytes(),
-                             .files = count_entries("/proc/self/fd"),
-                             .mappings = count_lines("/proc/self/maps")};
+    return (struct holdings){.bytes = cost_allocated_bytes(),
+                             .files = cost_count_entries("/proc/self/fd"),
+                             .mappings = cost_count_lines("/proc/self/maps")};
 }
 
 /* The number of this process, and not as a part of another number. */
-static bool names_this_process(const char *name)
+static bool cost_names_this_process(const char *name)
 {
     char pid[24];
     const char *at = name;
@@ -204,8 +196,8 @@ static bool names_this_process(const char *name)
 
 /* Entries of /dev/shm that are named after one of our communicators or this
  * process: other processes come and go there. */
-static size_t count_shared_memory(const uint64_t *comm_ids, char *name_ret,
-                                  size_t size)
+static size_t cost_count_shared_memory(const uint64_t *comm_ids, char *name_ret,
+                                       size_t size)
 {
     DIR *dir = opendir("/dev/shm");
     struct dirent *entry;
@@ -213,7 +205,7 @@ static size_t count_shared_memory(const uint64_t *comm_ids, char *name_ret,
 
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         char hex[24], decimal[24];
-        bool ours = names_this_process(entry->d_name);
+        bool ours = cost_names_this_process(entry->d_name);
 
         for (size_t i = 0; i < N_COMMS && !ours; i++) {
             snprintf(hex, sizeof(hex), "%" PRIx64, comm_ids[i]);
@@ -230,8 +222,8 @@ static size_t count_shared_memory(const uint64_t *comm_ids, char *name_ret,
     return n;
 }
 
-static bool use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
-                     uint64_t comm_id)
+static bool cost_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
+                          uint64_t comm_id)
 {
     struct stp_decision ignored[STP_N_QUESTIONS];
     struct mock_comm *comm =
@@ -243,16 +235,16 @@ static bool use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
     return stp_contract_destroy(run, comm);
 }
 
-static void judge_holdings(struct stp_contract_run *run,
-                           const struct holdings *before,
-                           const uint64_t *comm_ids)
+static void cost_judge_holdings(struct stp_contract_run *run,
+                                const struct holdings *before,
+                                const uint64_t *comm_ids)
 {
-    struct holdings after = count_holdings();
-    size_t bytes = growth(before->bytes, after.bytes);
-    size_t files = growth(before->files, after.files);
-    size_t mappings = growth(before->mappings, after.mappings);
+    struct holdings after = cost_count_holdings();
+    size_t bytes = cost_growth(before->bytes, after.bytes);
+    size_t files = cost_growth(before->files, after.files);
+    size_t mappings = cost_growth(before->mappings, after.mappings);
     char name[SHM_NAME] = "";
-    size_t shared = count_shared_memory(comm_ids, name, sizeof(name));
+    size_t shared = cost_count_shared_memory(comm_ids, name, sizeof(name));
 
     if (bytes >= 16 * N_COMMS)
         stp_contract_fail(run, "%d communicators left %zu bytes behind",
@@ -274,25 +266,22 @@ static void judge_holdings(struct stp_contract_run *run,
  * in between. */
 void stp_check_leak_comm(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct mock_nccl *nccl;
     struct mock_comm *keeper =
-        nccl != NULL
-            ? stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_2],
-                                mock_new_comm_id())
-            : NULL;
+        stp_contract_open(run, run->world->shapes[STP_SHAPE_2], &nccl);
     uint64_t comm_ids[N_COMMS];
     struct holdings before;
 
     if (keeper == NULL)
         return;
     for (int i = 0; i < N_COMMS; i++)
-        if (!use_comm(run, nccl, comm_ids[i] = mock_new_comm_id()))
+        if (!cost_use_comm(run, nccl, comm_ids[i] = mock_new_comm_id()))
             return;
-    before = count_holdings();
+    before = cost_count_holdings();
     for (int i = 0; i < N_COMMS; i++)
-        if (!use_comm(run, nccl, comm_ids[i] = mock_new_comm_id()))
+        if (!cost_use_comm(run, nccl, comm_ids[i] = mock_new_comm_id()))
             return;
-    judge_holdings(run, &before, comm_ids);
+    cost_judge_holdings(run, &before, comm_ids);
     stp_contract_destroy(run, keeper);
 }
 
@@ -311,7 +300,7 @@ struct process {
     size_t n_threads;
 };
 
-static void save_environment(char *text)
+static void cost_save_environment(char *text)
 {
     size_t used = 0;
 
@@ -320,13 +309,13 @@ static void save_environment(char *text)
         used += (size_t)snprintf(text + used, ENVIRONMENT - used, "%s\n", *e);
 }
 
-static void look_at_process(struct process *p)
+static void cost_look_at_process(struct process *p)
 {
     memset(p, 0, sizeof(*p));
     if (getcwd(p->folder, sizeof(p->folder)) == NULL)
         p->folder[0] = '\0';
     snprintf(p->locale, sizeof(p->locale), "%s", setlocale(LC_ALL, NULL));
-    save_environment(p->environment);
+    cost_save_environment(p->environment);
     p->umask = umask(0);
     umask(p->umask);
     p->rounding = fegetround();
@@ -337,20 +326,21 @@ static void look_at_process(struct process *p)
             p->handlers[s] = action.sa_handler;
     }
     sigprocmask(SIG_SETMASK, NULL, &p->blocked);
-    p->n_threads = count_entries("/proc/self/task");
+    p->n_threads = cost_count_entries("/proc/self/task");
 }
 
 /* A thread that is about to end may take a moment. */
-static void wait_for_threads(size_t n)
+static void cost_wait_for_threads(size_t n)
 {
     const struct timespec moment = {0, 10000000};
 
-    for (int i = 0; i < 100 && count_entries("/proc/self/task") > n; i++)
+    for (int i = 0; i < 100 && cost_count_entries("/proc/self/task") > n; i++)
         nanosleep(&moment, NULL);
 }
 
-static void compare_processes(struct stp_contract_run *run,
-                              const struct process *a, const struct process *b)
+static void cost_compare_processes(struct stp_contract_run *run,
+                                   const struct process *a,
+                                   const struct process *b)
 {
     const struct {
         bool changed;
@@ -380,12 +370,12 @@ void stp_check_process(struct stp_contract_run *run)
     static struct process before, after;
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
 
-    look_at_process(&before);
-    if (nccl == NULL || !use_comm(run, nccl, mock_new_comm_id()))
+    cost_look_at_process(&before);
+    if (nccl == NULL || !cost_use_comm(run, nccl, mock_new_comm_id()))
         return;
-    wait_for_threads(before.n_threads);
-    look_at_process(&after);
-    compare_processes(run, &before, &after);
+    cost_wait_for_threads(before.n_threads);
+    cost_look_at_process(&after);
+    cost_compare_processes(run, &before, &after);
     mock_nccl_destroy(nccl);
     if (run->slot->verdict != STP_CONTRACT_OK)
         return;
@@ -405,8 +395,8 @@ struct listener {
     char line[160]; /* and this was the last one of those */
 };
 
-static void hear(void *user, ncclDebugLogLevel level, unsigned long flags,
-                 const char *line)
+static void cost_hear(void *user, ncclDebugLogLevel level, unsigned long flags,
+                      const char *line)
 {
     struct listener *l = user;
 
@@ -419,20 +409,20 @@ static void hear(void *user, ncclDebugLogLevel level, unsigned long flags,
 }
 
 /* All that is logged from init on. */
-static bool listen(struct stp_contract_run *run, struct mock_nccl *nccl,
-                   struct listener *listener)
+static bool cost_listen(struct stp_contract_run *run, struct mock_nccl *nccl,
+                        struct listener *listener)
 {
     struct mock_comm *comm;
 
     if (nccl == NULL)
         return false;
-    mock_set_log(hear, listener);
+    mock_set_log(cost_hear, listener);
     comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4],
                              mock_new_comm_id());
     listener->n_lines = 0;
     for (size_t i = 0; i < N_QUIET_CALLS && comm != NULL; i++) {
         listener->first = true;
-        call_often(comm, 1);
+        cost_call_often(comm, 1);
     }
     mock_set_log(NULL, NULL);
     return comm != NULL && stp_contract_destroy(run, comm);
@@ -447,10 +437,11 @@ void stp_check_quiet(struct stp_contract_run *run)
     struct listener tuned = {0}, alone = {0};
     size_t n_lines, n_warnings;
 
-    if (!listen(run, nccl_alone, &alone) || !listen(run, nccl, &tuned))
+    if (!cost_listen(run, nccl_alone, &alone) ||
+        !cost_listen(run, nccl, &tuned))
         return;
-    n_lines = growth(alone.n_lines, tuned.n_lines);
-    n_warnings = growth(alone.n_warnings, tuned.n_warnings);
+    n_lines = cost_growth(alone.n_lines, tuned.n_lines);
+    n_warnings = cost_growth(alone.n_warnings, tuned.n_warnings);
     if (n_lines >= N_QUIET_CALLS / 2)
         stp_contract_fail(run, "%d calls logged %zu lines, such as '%s'",
                           N_QUIET_CALLS, n_lines, tuned.line);

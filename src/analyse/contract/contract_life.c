@@ -11,8 +11,8 @@ enum { N_RANKS = 8 }; /* contexts alive together */
 /* ---- loading ---- */
 
 /* What the loader says last is why there is no tuner. */
-static void keep_line(void *user, ncclDebugLogLevel level, unsigned long flags,
-                      const char *line)
+static void life_keep_line(void *user, ncclDebugLogLevel level,
+                           unsigned long flags, const char *line)
 {
     struct stp_contract_slot *slot = user;
 
@@ -29,7 +29,7 @@ void stp_check_loads(struct stp_contract_run *run)
     struct stp_contract_slot *slot = run->slot;
     struct mock_nccl *nccl;
 
-    mock_set_log(keep_line, slot);
+    mock_set_log(life_keep_line, slot);
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
         return;
     slot->tuner_version =
@@ -41,10 +41,10 @@ void stp_check_loads(struct stp_contract_run *run)
 
 /* Makes a communicator, asks, and destroys it.  *tuned_ret: whether NCCL gave
  * it the tuner, which 2.21 does not after the last one was destroyed. */
-static bool live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
-                      uint64_t comm_id,
-                      struct stp_decision decisions[STP_N_QUESTIONS],
-                      bool *tuned_ret)
+static bool life_live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
+                           uint64_t comm_id,
+                           struct stp_decision decisions[STP_N_QUESTIONS],
+                           bool *tuned_ret)
 {
     struct mock_comm *comm =
         stp_contract_comm(run, nccl, run->world->machine, comm_id);
@@ -57,13 +57,13 @@ static bool live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
 }
 
 /* As the first one of a process. */
-static bool live_alone(struct stp_contract_run *run, uint64_t comm_id,
-                       struct stp_decision decisions[STP_N_QUESTIONS])
+static bool life_live_alone(struct stp_contract_run *run, uint64_t comm_id,
+                            struct stp_decision decisions[STP_N_QUESTIONS])
 {
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     bool tuned;
     bool good =
-        nccl != NULL && live_once(run, nccl, comm_id, decisions, &tuned);
+        nccl != NULL && life_live_once(run, nccl, comm_id, decisions, &tuned);
 
     mock_nccl_destroy(nccl);
     return good;
@@ -71,9 +71,9 @@ static bool live_alone(struct stp_contract_run *run, uint64_t comm_id,
 
 /* What a communicator decides that finds one policy in init and another one
  * later. */
-static bool follow(struct stp_contract_run *run, uint64_t comm_id,
-                   const bool is_tree[2],
-                   struct stp_decision decisions[STP_N_QUESTIONS])
+static bool life_follow(struct stp_contract_run *run, uint64_t comm_id,
+                        const bool is_tree[2],
+                        struct stp_decision decisions[STP_N_QUESTIONS])
 {
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     const char *path = run->world->files[STP_FILE_MOVING];
@@ -106,14 +106,15 @@ void stp_check_probe(struct stp_contract_run *run)
     bool reads = false;
 
     for (int i = 0; i < N_CASES; i++) {
-        if (!follow(run, comm_id, cases[i], decisions[i]))
+        if (!life_follow(run, comm_id, cases[i], decisions[i]))
             return;
         reads |= memcmp(decisions[0], decisions[i], sizeof(decisions[0])) != 0;
     }
     run->slot->reads_file = reads ? STP_READS_FILE : STP_READS_NO_FILE;
 }
 
-static bool has_null_function(struct stp_contract_run *run, const char *version)
+static bool life_has_null_function(struct stp_contract_run *run,
+                                   const char *version)
 {
     struct mock_nccl *nccl = stp_contract_nccl(run, version, NULL, NULL);
     struct mock_comm *comm;
@@ -137,7 +138,7 @@ void stp_check_complete(struct stp_contract_run *run)
         stp_contract_fail(run, "it has no name, which NCCL prints");
     for (size_t v = 0; v < STP_MAX_NCCL; v++)
         if (run->tuner_versions[v] != 0 &&
-            has_null_function(run, mock_release_name(v))) {
+            life_has_null_function(run, mock_release_name(v))) {
             stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
                               mock_release_name(v), run->tuner_versions[v],
                               mock_last_error());
@@ -145,13 +146,11 @@ void stp_check_complete(struct stp_contract_run *run)
         }
 }
 
-static bool try_machine(struct stp_contract_run *run,
-                        const struct mock_machine *machine)
+static bool life_try_machine(struct stp_contract_run *run,
+                             const struct mock_machine *machine)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct mock_comm *comm =
-        nccl != NULL ? stp_contract_comm(run, nccl, machine, mock_new_comm_id())
-                     : NULL;
+    struct mock_nccl *nccl;
+    struct mock_comm *comm = stp_contract_open(run, machine, &nccl);
     bool good = comm != NULL && stp_contract_destroy(run, comm);
 
     mock_nccl_destroy(nccl);
@@ -162,13 +161,13 @@ void stp_check_init(struct stp_contract_run *run)
 {
     const struct stp_world *world = run->world;
 
-    if (!try_machine(run, world->machine))
+    if (!life_try_machine(run, world->machine))
         return;
     for (int i = 0; i < STP_N_SHAPES; i++)
-        if (!try_machine(run, world->shapes[i]))
+        if (!life_try_machine(run, world->shapes[i]))
             return;
     for (size_t i = 0; i < world->n_beside; i++)
-        if (!try_machine(run, world->beside[i]))
+        if (!life_try_machine(run, world->beside[i]))
             return;
     stp_contract_note(run, "%zu machines, 1 to 32 ranks and more",
                       world->n_beside + STP_N_SHAPES);
@@ -179,15 +178,15 @@ void stp_check_init(struct stp_contract_run *run)
 enum { N_LIVES = 20 };
 
 /* 'first' was asked before the library was loaded for 'nccl'. */
-static void live_often(struct stp_contract_run *run, struct mock_nccl *nccl,
-                       uint64_t comm_id, const struct stp_decision *first,
-                       const char *then)
+static void life_live_often(struct stp_contract_run *run,
+                            struct mock_nccl *nccl, uint64_t comm_id,
+                            const struct stp_decision *first, const char *then)
 {
     struct stp_decision later[STP_N_QUESTIONS];
     bool tuned;
 
     for (int i = 0; i < N_LIVES; i++) {
-        if (!live_once(run, nccl, comm_id, later, &tuned))
+        if (!life_live_once(run, nccl, comm_id, later, &tuned))
             return;
         if (!tuned) {
             stp_contract_note(run, "NCCL %s does not load it again", run->nccl);
@@ -204,8 +203,8 @@ void stp_check_reload(struct stp_contract_run *run)
     struct stp_decision first[STP_N_QUESTIONS];
     uint64_t comm_id = mock_new_comm_id();
 
-    if (nccl != NULL && live_alone(run, comm_id, first))
-        live_often(run, nccl, comm_id, first, "after it was loaded again");
+    if (nccl != NULL && life_live_alone(run, comm_id, first))
+        life_live_often(run, nccl, comm_id, first, "after it was loaded again");
     mock_nccl_destroy(nccl);
 }
 
@@ -217,23 +216,24 @@ void stp_check_stays_loaded(struct stp_contract_run *run)
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *a, *b;
 
-    if (nccl == NULL || !live_alone(run, comm_id, first))
+    if (nccl == NULL || !life_live_alone(run, comm_id, first))
         return;
     a = stp_contract_comm(run, nccl, machine, comm_id);
     b = a != NULL ? stp_contract_comm(run, nccl, machine, comm_id) : NULL;
     if (b == NULL || !stp_contract_destroy(run, b) ||
         !stp_contract_destroy(run, a))
         return;
-    live_often(run, nccl, comm_id, first,
-               "in a later communicator of the same library");
+    life_live_often(run, nccl, comm_id, first,
+                    "in a later communicator of the same library");
     mock_nccl_destroy(nccl);
 }
 
 /* ---- many contexts ---- */
 
 /* All ranks of one communicator, in one thread. */
-static bool open_ranks(struct stp_contract_run *run, struct mock_nccl *nccl,
-                       struct mock_comm *comms[N_RANKS])
+static bool life_open_ranks(struct stp_contract_run *run,
+                            struct mock_nccl *nccl,
+                            struct mock_comm *comms[N_RANKS])
 {
     uint64_t comm_id = mock_new_comm_id();
 
@@ -247,8 +247,8 @@ static bool open_ranks(struct stp_contract_run *run, struct mock_nccl *nccl,
 }
 
 /* The order of ncclCommDestroy() in a process of many GPUs. */
-static bool close_ranks(struct stp_contract_run *run,
-                        struct mock_comm *comms[N_RANKS])
+static bool life_close_ranks(struct stp_contract_run *run,
+                             struct mock_comm *comms[N_RANKS])
 {
     bool good = stp_contract_destroy(run, comms[0]);
 
@@ -265,12 +265,12 @@ void stp_check_finalize(struct stp_contract_run *run)
     uint64_t comm_id = mock_new_comm_id();
     bool tuned;
 
-    if (nccl == NULL || !live_alone(run, comm_id, first))
+    if (nccl == NULL || !life_live_alone(run, comm_id, first))
         return;
     for (int i = 0; i < 2; i++)
-        if (!open_ranks(run, nccl, comms) || !close_ranks(run, comms))
+        if (!life_open_ranks(run, nccl, comms) || !life_close_ranks(run, comms))
             return;
-    if (live_once(run, nccl, comm_id, later, &tuned) && tuned)
+    if (life_live_once(run, nccl, comm_id, later, &tuned) && tuned)
         stp_contract_same(run, first, "before", later,
                           "after 16 contexts were finalized");
     mock_nccl_destroy(nccl);
@@ -278,9 +278,10 @@ void stp_check_finalize(struct stp_contract_run *run)
 
 /* ---- contexts of different communicators ---- */
 
-static bool ask_and_compare(struct stp_contract_run *run,
-                            struct mock_comm *comm,
-                            const struct stp_decision *alone, const char *then)
+static bool life_ask_and_compare(struct stp_contract_run *run,
+                                 struct mock_comm *comm,
+                                 const struct stp_decision *alone,
+                                 const char *then)
 {
     struct stp_decision now[STP_N_QUESTIONS];
 
@@ -288,10 +289,10 @@ static bool ask_and_compare(struct stp_contract_run *run,
     return stp_contract_same(run, alone, "as the only communicator", now, then);
 }
 
-static bool live_beside(struct stp_contract_run *run, struct mock_nccl *nccl,
-                        struct mock_comm *comm,
-                        const struct mock_machine *machine,
-                        const struct stp_decision *alone)
+static bool life_live_beside(struct stp_contract_run *run,
+                             struct mock_nccl *nccl, struct mock_comm *comm,
+                             const struct mock_machine *machine,
+                             const struct stp_decision *alone)
 {
     const char *name = mock_machine_get_info(machine)->name;
     struct stp_decision ignored[STP_N_QUESTIONS];
@@ -300,14 +301,14 @@ static bool live_beside(struct stp_contract_run *run, struct mock_nccl *nccl,
 
     snprintf(then, sizeof(then), "beside one of %.60s", name);
     other = stp_contract_comm(run, nccl, machine, mock_new_comm_id());
-    if (other == NULL || !ask_and_compare(run, comm, alone, then))
+    if (other == NULL || !life_ask_and_compare(run, comm, alone, then))
         return false;
     stp_contract_ask(run, other, ignored);
-    if (!ask_and_compare(run, comm, alone, then) ||
+    if (!life_ask_and_compare(run, comm, alone, then) ||
         !stp_contract_destroy(run, other))
         return false;
     snprintf(then, sizeof(then), "after one of %.60s was finalized", name);
-    return ask_and_compare(run, comm, alone, then);
+    return life_ask_and_compare(run, comm, alone, then);
 }
 
 void stp_check_contexts(struct stp_contract_run *run)
@@ -318,11 +319,11 @@ void stp_check_contexts(struct stp_contract_run *run)
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *comm;
 
-    if (nccl == NULL || !live_alone(run, comm_id, alone))
+    if (nccl == NULL || !life_live_alone(run, comm_id, alone))
         return;
     comm = stp_contract_comm(run, nccl, world->machine, comm_id);
     for (int i = 0; i < STP_N_SHAPES && comm != NULL; i++)
-        if (!live_beside(run, nccl, comm, world->shapes[i], alone))
+        if (!life_live_beside(run, nccl, comm, world->shapes[i], alone))
             return;
     if (comm != NULL)
         stp_contract_destroy(run, comm);

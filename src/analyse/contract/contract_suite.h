@@ -1,10 +1,10 @@
 /*
- * contract_suite.h - what the checks of the contract suite are given and share
+ * contract_suite.h - the inputs of contract checks, and the functions they
+ * share
  */
 #ifndef STP_CONTRACT_SUITE_H
 #define STP_CONTRACT_SUITE_H
 
-#include <signal.h>
 #include <stdint.h>
 
 #include "analyse/contract/contract.h"
@@ -30,7 +30,7 @@ enum stp_shape_index {
 
 /* Files of a run, all in one temporary folder. */
 enum stp_world_file {
-    STP_FILE_BASE,   /* decides everything; what checks use without a policy */
+    STP_FILE_BASE,   /* decides everything; the default policy */
     STP_FILE_TREE,   /* all-reduce by tree/simple, the rest by ring/simple */
     STP_FILE_RING,   /* everything by ring/ll */
     STP_FILE_EMPTY,  /* decides nothing */
@@ -53,7 +53,7 @@ struct stp_world {
 enum stp_status stp_world_open(struct stp_world *world,
                                const char *machine_path, unsigned n_ranks,
                                struct stp_error *err);
-/* Removes and frees what was made. */
+/* Removes the folder, and frees the machines. */
 void stp_world_close(struct stp_world *world);
 
 /*
@@ -77,7 +77,7 @@ enum stp_reads_file {
 struct stp_contract_slot {
     enum stp_contract_verdict verdict;
     char text[STP_CONTRACT_TEXT];
-    char at[STP_CONTRACT_TEXT]; /* what is being tried */
+    char at[STP_CONTRACT_TEXT]; /* the attempt under way */
     bool done;
     /* of single stages */
     int tuner_version;
@@ -100,27 +100,7 @@ struct stp_contract_run {
     struct stp_contract_slot *slot;
 };
 
-typedef void (*stp_contract_fn)(struct stp_contract_run *run);
-
-/* ---- processes ---- */
-
-/* One to run, and what became of it. */
-struct stp_contract_job {
-    stp_contract_fn fn;
-    struct stp_contract_run run;
-    int pid; /* 0 if it does not run */
-    int64_t deadline_ns;
-};
-
-/*
- * Runs all jobs, several at a time unless 'one_by_one', and leaves verdicts in
- * their slots, those of crashes, hangs and exits included.  False if a signal
- * came (*signal_ret; the mask of the caller must block it) or no process could
- * be had (*signal_ret 0); then none is left running.
- */
-bool stp_contract_run_jobs(struct stp_contract_job *jobs, size_t n,
-                           bool one_by_one, const sigset_t *blocked,
-                           const sigset_t *unblocked, int *signal_ret);
+typedef void stp_contract_fn(struct stp_contract_run *run);
 
 /* ---- for checks ---- */
 
@@ -156,6 +136,11 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
                                     struct mock_nccl *nccl,
                                     const struct mock_machine *machine,
                                     uint64_t comm_id);
+/* NCCL with the tuner, and one rank of a communicator in it; NULL after failing
+ * the check. */
+struct mock_comm *stp_contract_open(struct stp_contract_run *run,
+                                    const struct mock_machine *machine,
+                                    struct mock_nccl **nccl_ret);
 /* False after failing the check: finalize returned an error. */
 bool stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm);
 
@@ -173,8 +158,8 @@ enum { STP_N_QUESTIONS = 40 };
 /* A few calls of each kind and size, the same at each call of it. */
 struct mock_call stp_contract_question(size_t i);
 
-/* Asks all of them.  'run' is NULL in threads, which cannot say what they are
- * trying. */
+/* Asks all of them.  'run' is NULL in threads, which cannot name the attempt
+ * under way. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
                       struct stp_decision decisions[STP_N_QUESTIONS]);
 
@@ -186,48 +171,48 @@ bool stp_contract_same(struct stp_contract_run *run,
 
 enum { STP_CALL_TEXT = 160 };
 
-/* "allreduce of 8192 bytes", and what else is special about it. */
+/* "allreduce of 8192 bytes", and any other property of the call. */
 const char *stp_contract_describe(const struct mock_call *call,
                                   char text[STP_CALL_TEXT]);
 
 /* ---- the checks ---- */
 
-void stp_check_loads(struct stp_contract_run *run); /* one version: number */
-void stp_check_probe(struct stp_contract_run *run);
+/* Not verdicts: whether one NCCL version (run->nccl) takes the tuner, and
+ * whether a communicator can be made and the policy changes decisions. */
+stp_contract_fn stp_check_loads, stp_check_probe;
 
-void stp_check_complete(struct stp_contract_run *run);
-void stp_check_init(struct stp_contract_run *run);
-void stp_check_reload(struct stp_contract_run *run);
-void stp_check_stays_loaded(struct stp_contract_run *run);
-void stp_check_finalize(struct stp_contract_run *run);
-void stp_check_threads_init(struct stp_contract_run *run);
-void stp_check_threads_ask(struct stp_contract_run *run);
-void stp_check_contexts(struct stp_contract_run *run);
+/* contract_life.c and contract_threads.c */
+stp_contract_fn stp_check_complete, stp_check_init, stp_check_reload,
+    stp_check_stays_loaded, stp_check_finalize, stp_check_contexts,
+    stp_check_threads_init, stp_check_threads_ask;
 
-void stp_check_never_fails(struct stp_contract_run *run);
-void stp_check_inside(struct stp_contract_run *run);
-void stp_check_negative(struct stp_contract_run *run);
-void stp_check_revives(struct stp_contract_run *run);
-void stp_check_channels(struct stp_contract_run *run);
-void stp_check_unmatched(struct stp_contract_run *run);
-void stp_check_policies(struct stp_contract_run *run);
-void stp_check_versions(struct stp_contract_run *run);
+/* contract_calls.c */
+stp_contract_fn stp_check_never_fails, stp_check_inside, stp_check_negative,
+    stp_check_revives, stp_check_channels, stp_check_unmatched,
+    stp_check_policies, stp_check_versions;
 
-void stp_check_agree(struct stp_contract_run *run);
-void stp_check_agree_threads(struct stp_contract_run *run);
-void stp_check_agree_processes(struct stp_contract_run *run);
-void stp_check_agree_children(struct stp_contract_run *run);
-void stp_check_agree_reg_buff(struct stp_contract_run *run);
-void stp_check_agree_clocks(struct stp_contract_run *run);
-void stp_check_agree_environment(struct stp_contract_run *run);
-void stp_check_agree_files(struct stp_contract_run *run);
-void stp_check_agree_stall(struct stp_contract_run *run);
-void stp_check_agree_death(struct stp_contract_run *run);
+/* contract_agree.c */
+stp_contract_fn stp_check_agree, stp_check_agree_threads,
+    stp_check_agree_processes, stp_check_agree_children,
+    stp_check_agree_reg_buff, stp_check_agree_clocks,
+    stp_check_agree_environment, stp_check_agree_files, stp_check_agree_stall,
+    stp_check_agree_death;
 
-void stp_check_leak_call(struct stp_contract_run *run);
-void stp_check_leak_comm(struct stp_contract_run *run);
-void stp_check_process(struct stp_contract_run *run);
-void stp_check_fast(struct stp_contract_run *run);
-void stp_check_quiet(struct stp_contract_run *run);
+/* contract_cost.c */
+stp_contract_fn stp_check_leak_call, stp_check_leak_comm, stp_check_process,
+    stp_check_fast, stp_check_quiet;
+
+/* A check of the suite, in contract.c. */
+struct stp_contract_entry {
+    const char *name;
+    const char *meaning;
+    stp_contract_fn *fn; /* NULL: comes out of the search for versions */
+    bool basic;          /* before all others, and without them if it fails */
+    bool alone;          /* with nothing else running */
+};
+
+enum { STP_N_CONTRACT_CHECKS = 32, STP_CONTRACT_LOADS = 0 };
+extern const struct stp_contract_entry
+    stp_contract_checks[STP_N_CONTRACT_CHECKS];
 
 #endif /* STP_CONTRACT_SUITE_H */

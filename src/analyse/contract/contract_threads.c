@@ -21,7 +21,7 @@ struct rank {
 };
 
 /* Runs 'body' for all ranks at the same time. */
-static bool run_threads(struct stp_contract_run *run, struct rank *ranks,
+static bool threads_run(struct stp_contract_run *run, struct rank *ranks,
                         void *(*body)(void *rank))
 {
     pthread_t threads[N_THREADS];
@@ -43,8 +43,8 @@ static bool run_threads(struct stp_contract_run *run, struct rank *ranks,
     return true;
 }
 
-static void set_up(struct stp_contract_run *run, struct mock_nccl *nccl,
-                   struct rank ranks[N_THREADS])
+static void threads_set_up(struct stp_contract_run *run, struct mock_nccl *nccl,
+                           struct rank ranks[N_THREADS])
 {
     uint64_t comm_id = mock_new_comm_id();
 
@@ -56,7 +56,7 @@ static void set_up(struct stp_contract_run *run, struct mock_nccl *nccl,
     }
 }
 
-static void *create(void *opaque)
+static void *threads_create(void *opaque)
 {
     struct rank *rank = opaque;
 
@@ -68,8 +68,8 @@ static void *create(void *opaque)
     return NULL;
 }
 
-static bool destroy_all(struct stp_contract_run *run,
-                        struct rank ranks[N_THREADS])
+static bool threads_destroy_all(struct stp_contract_run *run,
+                                struct rank ranks[N_THREADS])
 {
     bool good = true;
 
@@ -81,9 +81,9 @@ static bool destroy_all(struct stp_contract_run *run,
 
 /* ---- init ---- */
 
-static bool look_at_inits(struct stp_contract_run *run,
-                          struct rank ranks[N_THREADS],
-                          const struct stp_decision *in_turn)
+static bool threads_look_at_inits(struct stp_contract_run *run,
+                                  struct rank ranks[N_THREADS],
+                                  const struct stp_decision *in_turn)
 {
     for (int i = 0; i < N_THREADS; i++) {
         if (ranks[i].rc != ncclSuccess)
@@ -97,8 +97,8 @@ static bool look_at_inits(struct stp_contract_run *run,
     return true;
 }
 
-static bool init_at_once(struct stp_contract_run *run,
-                         const struct stp_decision *in_turn)
+static bool threads_init_at_once(struct stp_contract_run *run,
+                                 const struct stp_decision *in_turn)
 {
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     struct rank ranks[N_THREADS];
@@ -106,19 +106,21 @@ static bool init_at_once(struct stp_contract_run *run,
 
     if (nccl == NULL)
         return false;
-    set_up(run, nccl, ranks);
+    threads_set_up(run, nccl, ranks);
     stp_contract_at(run, "%d inits at once", N_THREADS);
-    good = run_threads(run, ranks, create) &&
-           look_at_inits(run, ranks, in_turn) && destroy_all(run, ranks);
+    good = threads_run(run, ranks, threads_create) &&
+           threads_look_at_inits(run, ranks, in_turn) &&
+           threads_destroy_all(run, ranks);
     mock_nccl_destroy(nccl); /* the next round loads it anew */
     return good;
 }
 
 /* The ranks of one communicator, one after the other. */
-static bool init_in_turn(struct stp_contract_run *run, struct mock_nccl *nccl,
-                         struct rank ranks[N_THREADS])
+static bool threads_init_in_turn(struct stp_contract_run *run,
+                                 struct mock_nccl *nccl,
+                                 struct rank ranks[N_THREADS])
 {
-    set_up(run, nccl, ranks);
+    threads_set_up(run, nccl, ranks);
     for (int i = 0; i < N_THREADS; i++) {
         ranks[i].comm =
             stp_contract_comm(run, nccl, ranks[i].machine, ranks[i].comm_id);
@@ -135,19 +137,19 @@ void stp_check_threads_init(struct stp_contract_run *run)
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     struct rank in_turn[N_THREADS];
 
-    if (nccl == NULL || !init_in_turn(run, nccl, in_turn) ||
-        !destroy_all(run, in_turn))
+    if (nccl == NULL || !threads_init_in_turn(run, nccl, in_turn) ||
+        !threads_destroy_all(run, in_turn))
         return;
     mock_nccl_destroy(nccl);
     for (int round = 0; round < N_ROUNDS; round++)
-        if (!init_at_once(run, in_turn[0].before))
+        if (!threads_init_at_once(run, in_turn[0].before))
             return;
 }
 
 /* ---- calls ---- */
 
 /* Stops at the first round that differs. */
-static void *ask(void *opaque)
+static void *threads_ask(void *opaque)
 {
     struct rank *rank = opaque;
 
@@ -165,15 +167,15 @@ void stp_check_threads_ask(struct stp_contract_run *run)
     struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
     struct rank ranks[N_THREADS];
 
-    if (nccl == NULL || !init_in_turn(run, nccl, ranks))
+    if (nccl == NULL || !threads_init_in_turn(run, nccl, ranks))
         return;
     stp_contract_at(run, "getCollInfo on %d communicators at once", N_THREADS);
-    if (!run_threads(run, ranks, ask))
+    if (!threads_run(run, ranks, threads_ask))
         return;
     for (int i = 0; i < N_THREADS; i++)
         if (!stp_contract_same(run, ranks[i].before, "one after the other",
                                ranks[i].after, "all at once"))
             return;
-    destroy_all(run, ranks);
+    threads_destroy_all(run, ranks);
     mock_nccl_destroy(nccl);
 }

@@ -100,7 +100,7 @@ bool stp_write_policy(const char *path, bool tree, long now)
     return close(fd) == 0 && whole;
 }
 
-static bool write_files(struct stp_world *world)
+static bool world_write_files(struct stp_world *world)
 {
     bool written = true;
 
@@ -117,8 +117,8 @@ static bool write_files(struct stp_world *world)
 
 enum { N_CHANNELS = 8 }; /* that a search found; NCCL doubles them */
 
-static void write_graph(FILE *fp, int id, int pattern, int n_channels,
-                        int n_gpus)
+static void world_write_graph(FILE *fp, int id, int pattern, int n_channels,
+                              int n_gpus)
 {
     fprintf(fp,
             "<graph id=\"%d\" pattern=\"%d\" nchannels=\"%d\" "
@@ -134,7 +134,7 @@ static void write_graph(FILE *fp, int id, int pattern, int n_channels,
     fputs("</graph>\n", fp);
 }
 
-static bool write_graphs(const char *path, int per_node, bool nvls)
+static bool world_write_graphs(const char *path, int per_node, bool nvls)
 {
     FILE *fp = fopen(path, "w");
     bool whole;
@@ -142,17 +142,17 @@ static bool write_graphs(const char *path, int per_node, bool nvls)
     if (fp == NULL)
         return false;
     fputs("<graphs version=\"1\">\n", fp);
-    write_graph(fp, 0, 4, N_CHANNELS, per_node); /* ring */
-    write_graph(fp, 1, 1, N_CHANNELS, per_node); /* balanced tree */
+    world_write_graph(fp, 0, 4, N_CHANNELS, per_node); /* ring */
+    world_write_graph(fp, 1, 1, N_CHANNELS, per_node); /* balanced tree */
     if (nvls)
-        write_graph(fp, 3, 5, N_CHANNELS, 1);
+        world_write_graph(fp, 3, 5, N_CHANNELS, 1);
     fputs("</graphs>\n", fp);
     whole = ferror(fp) == 0;
     return fclose(fp) == 0 && whole;
 }
 
-static bool write_machine(const char *path, int n_ranks, int n_nodes,
-                          int n_nvls_channels)
+static bool world_write_machine(const char *path, int n_ranks, int n_nodes,
+                                int n_nvls_channels)
 {
     char text[256];
 
@@ -164,8 +164,8 @@ static bool write_machine(const char *path, int n_ranks, int n_nodes,
     return stp_write_text(path, text);
 }
 
-static enum stp_status make_shape(struct stp_world *world, int i,
-                                  struct stp_error *err)
+static enum stp_status world_make_shape(struct stp_world *world, int i,
+                                        struct stp_error *err)
 {
     char folder[STP_PATH + 64], info[STP_PATH + 96], graphs[STP_PATH + 96];
     int per_node = shapes[i].n_ranks / shapes[i].n_nodes;
@@ -174,9 +174,9 @@ static enum stp_status make_shape(struct stp_world *world, int i,
     snprintf(info, sizeof(info), "%s/machine.csv", folder);
     snprintf(graphs, sizeof(graphs), "%s/graphs.xml", folder);
     if (mkdir(folder, 0700) != 0 ||
-        !write_machine(info, shapes[i].n_ranks, shapes[i].n_nodes,
-                       shapes[i].n_nvls_channels) ||
-        !write_graphs(graphs, per_node, shapes[i].n_nvls_channels > 0))
+        !world_write_machine(info, shapes[i].n_ranks, shapes[i].n_nodes,
+                             shapes[i].n_nvls_channels) ||
+        !world_write_graphs(graphs, per_node, shapes[i].n_nvls_channels > 0))
         return stp_fail(err, STP_ERR_IO, "cannot write %.150s: %s", folder,
                         strerror(errno));
     if (mock_machine_load(folder, &world->shapes[i]) != ncclSuccess)
@@ -186,8 +186,8 @@ static enum stp_status make_shape(struct stp_world *world, int i,
 
 /* ---- machines in the folder of the one asked for ---- */
 
-static bool load_beside(struct stp_world *world, const char *parent,
-                        const char *name)
+static bool world_load_beside(struct stp_world *world, const char *parent,
+                              const char *name)
 {
     char path[2 * STP_PATH];
     char info[2 * STP_PATH + 16];
@@ -201,7 +201,8 @@ static bool load_beside(struct stp_world *world, const char *parent,
 }
 
 /* A folder that cannot be read is no machine. */
-static void load_all_beside(struct stp_world *world, const char *machine_path)
+static void world_load_all_beside(struct stp_world *world,
+                                  const char *machine_path)
 {
     char parent[STP_PATH];
     struct dirent *entry;
@@ -211,15 +212,15 @@ static void load_all_beside(struct stp_world *world, const char *machine_path)
     dir = opendir(parent);
     while (dir != NULL && world->n_beside < STP_MAX_BESIDE &&
            (entry = readdir(dir)) != NULL)
-        world->n_beside += load_beside(world, parent, entry->d_name);
+        world->n_beside += world_load_beside(world, parent, entry->d_name);
     if (dir != NULL)
         closedir(dir);
 }
 
 /* ---- life ---- */
 
-static enum stp_status make_folder(struct stp_world *world,
-                                   struct stp_error *err)
+static enum stp_status world_make_folder(struct stp_world *world,
+                                         struct stp_error *err)
 {
     const char *tmp = getenv("TMPDIR");
 
@@ -233,8 +234,9 @@ static enum stp_status make_folder(struct stp_world *world,
     return STP_ERR_IO;
 }
 
-static enum stp_status load_machine(struct stp_world *world, const char *path,
-                                    unsigned n_ranks, struct stp_error *err)
+static enum stp_status world_load_machine(struct stp_world *world,
+                                          const char *path, unsigned n_ranks,
+                                          struct stp_error *err)
 {
     struct mock_machine *resized = NULL;
     ncclResult_t rc = mock_machine_load(path, &world->machine);
@@ -257,23 +259,23 @@ enum stp_status stp_world_open(struct stp_world *world,
     enum stp_status status;
 
     memset(world, 0, sizeof(*world));
-    status = load_machine(world, machine_path, n_ranks, err);
+    status = world_load_machine(world, machine_path, n_ranks, err);
     if (status == STP_OK)
-        load_all_beside(world, machine_path);
+        world_load_all_beside(world, machine_path);
     if (status == STP_OK)
-        status = make_folder(world, err);
-    if (status == STP_OK && !write_files(world))
+        status = world_make_folder(world, err);
+    if (status == STP_OK && !world_write_files(world))
         status = stp_fail(err, STP_ERR_IO, "cannot write into %.150s: %s",
                           world->folder, strerror(errno));
     for (int i = 0; i < STP_N_SHAPES && status == STP_OK; i++)
-        status = make_shape(world, i, err);
+        status = world_make_shape(world, i, err);
     if (status != STP_OK)
         stp_world_close(world);
     return status;
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type,
-                        struct FTW *ftw)
+static int world_remove_entry(const char *path, const struct stat *st, int type,
+                              struct FTW *ftw)
 {
     (void)st;
     (void)type;
@@ -289,6 +291,6 @@ void stp_world_close(struct stp_world *world)
     for (size_t i = 0; i < world->n_beside; i++)
         mock_machine_free(world->beside[i]);
     if (world->folder[0] != '\0')
-        nftw(world->folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+        nftw(world->folder, world_remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     memset(world, 0, sizeof(*world));
 }

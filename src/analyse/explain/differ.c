@@ -10,45 +10,39 @@ enum { MAX_SIZES = 256 };
 
 /* ---- ranges ---- */
 
-static bool same_decision(const struct stp_explained *a,
-                          const struct stp_explained *b)
-{
-    return a->pick.algo == b->pick.algo && a->pick.proto == b->pick.proto &&
-           a->asked_channels == b->asked_channels;
-}
-
-static struct stp_differing differing(const struct stp_explained *x)
+static struct stp_differing differ_get_side(const struct stp_explained *x)
 {
     return (struct stp_differing){x->pick, x->asked_channels, x->tuned_channels,
                                   NAN};
 }
 
-static bool same_differing(const struct stp_differing *a,
-                           const struct stp_differing *b)
+static bool differ_same_side(const struct stp_differing *a,
+                             const struct stp_differing *b)
 {
-    return a->pick.algo == b->pick.algo && a->pick.proto == b->pick.proto &&
+    return stp_pick_equal(a->pick, b->pick) &&
            a->asked_channels == b->asked_channels;
 }
 
 /* Adds what both ranges hold, to the range before if it goes on: lines of a
  * policy that say the same end ranges, too. */
-static void add(struct stp_differences *out, const struct stp_explained *a,
-                const struct stp_explained *b, bool goes_on)
+static void differ_add(struct stp_differences *out,
+                       const struct stp_explained *a,
+                       const struct stp_explained *b, bool goes_on)
 {
     struct stp_difference d = {
         .coll = a->coll,
         .min_bytes = a->min_bytes > b->min_bytes ? a->min_bytes : b->min_bytes,
         .max_bytes = a->max_bytes < b->max_bytes ? a->max_bytes : b->max_bytes,
-        .first = differing(a),
-        .second = differing(b),
+        .first = differ_get_side(a),
+        .second = differ_get_side(b),
         .source = STP_SOURCE_MODELLED,
     };
     struct stp_difference *last =
         goes_on ? &out->ranges[out->n_ranges - 1] : NULL;
 
     if (last != NULL && last->coll == d.coll &&
-        same_differing(&last->first, &d.first) &&
-        same_differing(&last->second, &d.second))
+        differ_same_side(&last->first, &d.first) &&
+        differ_same_side(&last->second, &d.second))
         last->max_bytes = d.max_bytes;
     else
         out->ranges[out->n_ranges++] = d;
@@ -56,9 +50,9 @@ static void add(struct stp_differences *out, const struct stp_explained *a,
 
 /* Both cover the same collectives and sizes, without gaps, so that one of the
  * two ranges at hand ends first, or both end. */
-static void compare(const struct stp_explanation *first,
-                    const struct stp_explanation *second,
-                    struct stp_differences *out)
+static void differ_compare(const struct stp_explanation *first,
+                           const struct stp_explanation *second,
+                           struct stp_differences *out)
 {
     bool goes_on = false;
     size_t i = 0, j = 0;
@@ -66,10 +60,11 @@ static void compare(const struct stp_explanation *first,
     while (i < first->n_ranges && j < second->n_ranges) {
         const struct stp_explained *a = &first->ranges[i];
         const struct stp_explained *b = &second->ranges[j];
-        bool differs = !same_decision(a, b);
+        bool differs = !stp_pick_equal(a->pick, b->pick) ||
+                       a->asked_channels != b->asked_channels;
 
         if (differs)
-            add(out, a, b, goes_on);
+            differ_add(out, a, b, goes_on);
         goes_on = differs;
         i += a->max_bytes <= b->max_bytes;
         j += b->max_bytes <= a->max_bytes;
@@ -79,8 +74,8 @@ static void compare(const struct stp_explanation *first,
 /* ---- times ---- */
 
 /* The recorded size nearest to the middle of the range, else the middle. */
-static uint64_t representative(const struct mock_machine *machine,
-                               const struct stp_difference *d)
+static uint64_t differ_choose_size(const struct mock_machine *machine,
+                                   const struct stp_difference *d)
 {
     double middle = sqrt((double)d->min_bytes * (double)d->max_bytes);
     size_t sizes[MAX_SIZES];
@@ -102,9 +97,9 @@ static uint64_t representative(const struct mock_machine *machine,
 }
 
 /* Returns what the time is worth. */
-static enum stp_source fill_time(const struct mock_machine *machine,
-                                 const struct stp_difference *d,
-                                 struct stp_differing *x)
+static enum stp_source differ_fill_time(const struct mock_machine *machine,
+                                        const struct stp_difference *d,
+                                        struct stp_differing *x)
 {
     const struct mock_run run = {.coll = (ncclFunc_t)d->coll,
                                  .n_bytes = d->at_bytes,
@@ -120,14 +115,14 @@ static enum stp_source fill_time(const struct mock_machine *machine,
     return stp_mock_source(time.source);
 }
 
-static void fill_times(const struct mock_machine *machine,
-                       struct stp_difference *d)
+static void differ_fill_times(const struct mock_machine *machine,
+                              struct stp_difference *d)
 {
     enum stp_source first, second;
 
-    d->at_bytes = representative(machine, d);
-    first = fill_time(machine, d, &d->first);
-    second = fill_time(machine, d, &d->second);
+    d->at_bytes = differ_choose_size(machine, d);
+    first = differ_fill_time(machine, d, &d->first);
+    second = differ_fill_time(machine, d, &d->second);
     d->source = first > second ? first : second;
 }
 
@@ -148,9 +143,9 @@ enum stp_status stp_differ(const struct stp_explanation *first,
         mock_machine_free(machine);
         return stp_nomem(err);
     }
-    compare(first, second, &out);
+    differ_compare(first, second, &out);
     for (size_t i = 0; i < out.n_ranges; i++)
-        fill_times(machine, &out.ranges[i]);
+        differ_fill_times(machine, &out.ranges[i]);
     mock_machine_free(machine);
     *out_ret = out;
     return STP_OK;

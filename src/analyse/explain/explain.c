@@ -16,8 +16,8 @@ struct explain {
     struct stp_error *err;
 };
 
-static enum stp_status ask(struct explain *e, int coll, uint64_t n_bytes,
-                           struct stp_explained *x)
+static enum stp_status explain_ask(struct explain *e, int coll,
+                                   uint64_t n_bytes, struct stp_explained *x)
 {
     struct stp_asked asked;
     enum stp_status status =
@@ -42,27 +42,29 @@ static enum stp_status ask(struct explain *e, int coll, uint64_t n_bytes,
     return STP_OK;
 }
 
-static bool same_pick(struct stp_pick a, struct stp_pick b)
+bool stp_pick_equal(struct stp_pick a, struct stp_pick b)
 {
     return a.algo == b.algo && a.proto == b.proto;
 }
 
-static bool same(const struct stp_explained *a, const struct stp_explained *b)
+static bool explain_same(const struct stp_explained *a,
+                         const struct stp_explained *b)
 {
-    return same_pick(a->auto_pick, b->auto_pick) &&
-           same_pick(a->pick, b->pick) &&
+    return stp_pick_equal(a->auto_pick, b->auto_pick) &&
+           stp_pick_equal(a->pick, b->pick) &&
            a->asked_channels == b->asked_channels && a->decider == b->decider &&
            a->line == b->line;
 }
 
-static void extend(struct stp_explained *range, const struct stp_explained *to)
+static void explain_extend(struct stp_explained *range,
+                           const struct stp_explained *to)
 {
     range->max_bytes = to->max_bytes;
     range->max_channels = to->max_channels;
 }
 
-static struct stp_explained *append(struct explain *e,
-                                    const struct stp_explained *x)
+static struct stp_explained *explain_append(struct explain *e,
+                                            const struct stp_explained *x)
 {
     struct stp_explanation *out = &e->out;
 
@@ -82,7 +84,8 @@ static struct stp_explained *append(struct explain *e,
 
 /* Moves the last range's end up to just below the first size, at most that of
  * *to, at which something else happens, and begins a range there. */
-static enum stp_status bisect(struct explain *e, const struct stp_explained *to)
+static enum stp_status explain_bisect(struct explain *e,
+                                      const struct stp_explained *to)
 {
     struct stp_explained left = e->out.ranges[e->out.n_ranges - 1];
     struct stp_explained right = *to;
@@ -93,42 +96,44 @@ static enum stp_status bisect(struct explain *e, const struct stp_explained *to)
                                             e->grain * e->grain;
         struct stp_explained x;
 
-        status = ask(e, to->coll, mid, &x);
+        status = explain_ask(e, to->coll, mid, &x);
         if (status != STP_OK)
             return status;
-        if (same(&left, &x))
-            extend(&left, &x);
+        if (explain_same(&left, &x))
+            explain_extend(&left, &x);
         else
             right = x;
     }
-    extend(&e->out.ranges[e->out.n_ranges - 1], &left);
-    if (append(e, &right) == NULL)
+    explain_extend(&e->out.ranges[e->out.n_ranges - 1], &left);
+    if (explain_append(e, &right) == NULL)
         return stp_nomem(e->err);
     return STP_OK;
 }
 
 /* Goes on to the probe at 'n_bytes', over however many switch points. */
-static enum stp_status advance(struct explain *e, int coll, uint64_t n_bytes)
+static enum stp_status explain_advance(struct explain *e, int coll,
+                                       uint64_t n_bytes)
 {
     struct stp_explained x;
-    enum stp_status status = ask(e, coll, n_bytes, &x);
+    enum stp_status status = explain_ask(e, coll, n_bytes, &x);
 
     while (status == STP_OK) {
         struct stp_explained *last = &e->out.ranges[e->out.n_ranges - 1];
 
-        if (same(last, &x)) {
+        if (explain_same(last, &x)) {
             if (x.max_bytes > last->max_bytes)
-                extend(last, &x);
+                explain_extend(last, &x);
             return STP_OK;
         }
-        status = bisect(e, &x);
+        status = explain_bisect(e, &x);
     }
     return status;
 }
 
 /* The next probe above 'n_bytes': a step on, or a range end of the policy on
  * the way. */
-static uint64_t next_probe(const struct explain *e, int coll, uint64_t n_bytes)
+static uint64_t explain_get_next_probe(const struct explain *e, int coll,
+                                       uint64_t n_bytes)
 {
     double step = exp2(1.0 / PROBES_PER_OCTAVE);
     uint64_t next = (uint64_t)((double)n_bytes * step);
@@ -147,16 +152,16 @@ static uint64_t next_probe(const struct explain *e, int coll, uint64_t n_bytes)
 static enum stp_status explain_coll(struct explain *e, int coll)
 {
     struct stp_explained x;
-    enum stp_status status = ask(e, coll, e->grain, &x);
+    enum stp_status status = explain_ask(e, coll, e->grain, &x);
     uint64_t at = e->grain;
 
     if (status != STP_OK)
         return status;
-    if (append(e, &x) == NULL)
+    if (explain_append(e, &x) == NULL)
         return stp_nomem(e->err);
     while (status == STP_OK && at < e->max_bytes) {
-        at = next_probe(e, coll, at);
-        status = advance(e, coll, at);
+        at = explain_get_next_probe(e, coll, at);
+        status = explain_advance(e, coll, at);
     }
     return status;
 }

@@ -19,6 +19,8 @@ struct stp_pick {
     int proto;
 };
 
+bool stp_pick_equal(struct stp_pick a, struct stp_pick b);
+
 /* Sizes from 'min_bytes' to 'max_bytes', for all of which the same happens. */
 struct stp_explained {
     int coll;

@@ -7,7 +7,7 @@
 
 enum { ELEMENT_SIZE = 2 };
 
-static enum stp_status fail(struct stp_error *err)
+static enum stp_status explainer_fail(struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
@@ -15,9 +15,9 @@ static enum stp_status fail(struct stp_error *err)
 /* ---- asking ---- */
 
 /* The line that says what the plugin did, or 0. */
-static unsigned deciding_line(const struct stp_explainer *e,
-                              const struct mock_call *call,
-                              const struct mock_outcome *out)
+static unsigned explainer_find_line(const struct stp_explainer *e,
+                                    const struct mock_call *call,
+                                    const struct mock_outcome *out)
 {
     const struct stp_query query = {(int)call->coll, call->n_bytes, 1, 0};
     const struct stp_cost_view view = {out->cost[0], NCCL_NUM_ALGORITHMS,
@@ -32,7 +32,7 @@ static unsigned deciding_line(const struct stp_explainer *e,
     return choice.line;
 }
 
-static bool untouched(const struct mock_outcome *out)
+static bool explainer_is_untouched(const struct mock_outcome *out)
 {
     return out->asked_channels == 0 &&
            memcmp(out->cost, out->cost_after, sizeof(out->cost)) == 0;
@@ -55,18 +55,18 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
         return stp_fail(err, STP_ERR_DEVICE,
                         "%s of %" PRIu64 " bytes fails: %s",
                         stp_coll_name(coll), n_bytes, mock_last_error());
-    if (untouched(&a->tuned))
+    if (explainer_is_untouched(&a->tuned))
         return STP_OK;
-    a->line = deciding_line(explainer, &a->call, &a->tuned);
+    a->line = explainer_find_line(explainer, &a->call, &a->tuned);
     a->decider = a->line != 0 ? STP_DECIDER_RULE : STP_DECIDER_PLUGIN;
     return STP_OK;
 }
 
 /* ---- opening ---- */
 
-static enum stp_status compile_policy(struct stp_explainer *e,
-                                      const struct stp_policy *policy,
-                                      struct stp_error *err)
+static enum stp_status explainer_compile_policy(struct stp_explainer *e,
+                                                const struct stp_policy *policy,
+                                                struct stp_error *err)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const struct stp_shape shape = {(size_t)m->n_ranks, (size_t)m->n_nodes,
@@ -89,21 +89,21 @@ enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
     if (mock_nccl_create(&all, nccl) != ncclSuccess ||
         mock_comm_create(*nccl, explainer->machine, mock_new_comm_id(), comm) !=
             ncclSuccess)
-        return fail(err);
+        return explainer_fail(err);
     return STP_OK;
 }
 
-static enum stp_status open_all(struct stp_explainer *e,
-                                const struct stp_explain_options *o,
-                                struct stp_error *err)
+static enum stp_status explainer_open(struct stp_explainer *e,
+                                      const struct stp_explain_options *o,
+                                      struct stp_error *err)
 {
     const struct mock_nccl_options alone = {.tuner_plugin = "none"};
     const struct mock_nccl_options tuned = {.tuner_plugin = o->plugin};
     enum stp_status status;
 
     if (mock_machine_load(o->machine_path, &e->machine) != ncclSuccess)
-        return fail(err);
-    status = compile_policy(e, o->policy, err);
+        return explainer_fail(err);
+    status = explainer_compile_policy(e, o->policy, err);
     if (status == STP_OK)
         status = stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err);
     if (status == STP_OK)
@@ -122,7 +122,7 @@ enum stp_status stp_explainer_open(struct stp_explainer *explainer_ret,
     enum stp_status status;
 
     memset(explainer_ret, 0, sizeof(*explainer_ret));
-    status = open_all(explainer_ret, options, err);
+    status = explainer_open(explainer_ret, options, err);
     if (status != STP_OK)
         stp_explainer_close(explainer_ret);
     return status;

@@ -8,16 +8,11 @@
 #include "analyse/explain/explainer.h"
 #include "device/mock/mock_source.h"
 
-static bool same_pick(struct stp_pick a, struct stp_pick b)
-{
-    return a.algo == b.algo && a.proto == b.proto;
-}
-
 /* ---- what runs ---- */
 
-static struct stp_why_run describe(const struct stp_explainer *e,
-                                   const struct stp_asked *asked,
-                                   const struct mock_outcome *out)
+static struct stp_why_run why_describe(const struct stp_explainer *e,
+                                       const struct stp_asked *asked,
+                                       const struct mock_outcome *out)
 {
     const struct mock_run run = mock_outcome_run(&asked->call, out);
     float predicted = asked->alone.cost[out->algo][out->proto];
@@ -45,20 +40,20 @@ static struct stp_why_run describe(const struct stp_explainer *e,
 /* Tells mock NCCL of a value; false if it is one that changes nothing. */
 typedef bool (*play_fn)(struct mock_nccl_options *options, const char *value);
 
-static bool play_algo(struct mock_nccl_options *options, const char *value)
+static bool why_play_algo(struct mock_nccl_options *options, const char *value)
 {
     options->algo = value;
     return true;
 }
 
-static bool play_proto(struct mock_nccl_options *options, const char *value)
+static bool why_play_proto(struct mock_nccl_options *options, const char *value)
 {
     options->proto = value;
     return true;
 }
 
 /* As if the user had forbidden what needs it. */
-static bool play_nvls(struct mock_nccl_options *options, const char *value)
+static bool why_play_nvls(struct mock_nccl_options *options, const char *value)
 {
     char *end;
     bool off = strtol(value, &end, 0) == 0 && end != value;
@@ -68,7 +63,8 @@ static bool play_nvls(struct mock_nccl_options *options, const char *value)
     return off;
 }
 
-static bool play_collnet(struct mock_nccl_options *options, const char *value)
+static bool why_play_collnet(struct mock_nccl_options *options,
+                             const char *value)
 {
     options->collnet = strtol(value, NULL, 0) == 1;
     return options->collnet;
@@ -79,10 +75,10 @@ static const struct variable {
     play_fn play;     /* NULL: mock NCCL does not play it */
     const char *does; /* if it is not played */
 } variables[] = {
-    {"NCCL_ALGO", play_algo, NULL},
-    {"NCCL_PROTO", play_proto, NULL},
-    {"NCCL_NVLS_ENABLE", play_nvls, NULL},
-    {"NCCL_COLLNET_ENABLE", play_collnet, NULL},
+    {"NCCL_ALGO", why_play_algo, NULL},
+    {"NCCL_PROTO", why_play_proto, NULL},
+    {"NCCL_NVLS_ENABLE", why_play_nvls, NULL},
+    {"NCCL_COLLNET_ENABLE", why_play_collnet, NULL},
     {"NCCL_MIN_NCHANNELS", NULL, "NCCL makes at least so many channels"},
     {"NCCL_MAX_NCHANNELS", NULL,
      "NCCL makes no more channels, whatever a plugin asks for"},
@@ -103,12 +99,12 @@ const char *stp_override_name(size_t i)
     return i < N_VARIABLES ? variables[i].name : NULL;
 }
 
-static void judge(const struct stp_why *why, const struct mock_outcome *out,
-                  struct stp_override *o)
+static void why_judge(const struct stp_why *why, const struct mock_outcome *out,
+                      struct stp_override *o)
 {
     const struct stp_pick pick = {out->algo, out->proto};
 
-    if (same_pick(pick, why->tuned.pick) &&
+    if (stp_pick_equal(pick, why->tuned.pick) &&
         out->n_channels == why->tuned.n_channels)
         return;
     o->kind = STP_OVERRIDE_RUNS;
@@ -117,10 +113,10 @@ static void judge(const struct stp_why *why, const struct mock_outcome *out,
 }
 
 /* Asks once more, of a libnccl that knows the variable. */
-static void play(const struct stp_explainer *e,
-                 const struct mock_nccl_options *options,
-                 const struct mock_call *call, const struct stp_why *why,
-                 struct stp_override *o)
+static void why_play(const struct stp_explainer *e,
+                     const struct mock_nccl_options *options,
+                     const struct mock_call *call, const struct stp_why *why,
+                     struct stp_override *o)
 {
     struct mock_nccl *nccl = NULL;
     struct mock_comm *comm = NULL;
@@ -129,7 +125,7 @@ static void play(const struct stp_explainer *e,
 
     if (stp_explainer_comm(e, options, &nccl, &comm, &err) == STP_OK &&
         mock_comm_collective(comm, call, &out) == ncclSuccess) {
-        judge(why, &out, o);
+        why_judge(why, &out, o);
     } else {
         o->kind = STP_OVERRIDE_FAILS;
         snprintf(o->text, sizeof(o->text), "%s", mock_last_error());
@@ -140,10 +136,10 @@ static void play(const struct stp_explainer *e,
         mock_nccl_destroy(nccl);
 }
 
-static void add_override(const struct stp_explainer *e, const char *plugin,
-                         const struct mock_call *call,
-                         const struct variable *variable, const char *value,
-                         struct stp_why *why)
+static void why_add_override(const struct stp_explainer *e, const char *plugin,
+                             const struct mock_call *call,
+                             const struct variable *variable, const char *value,
+                             struct stp_why *why)
 {
     struct mock_nccl_options options = {.tuner_plugin = plugin};
     struct stp_override *o = &why->overrides[why->n_overrides++];
@@ -153,15 +149,15 @@ static void add_override(const struct stp_explainer *e, const char *plugin,
         o->kind = STP_OVERRIDE_UNPLAYED;
         snprintf(o->text, sizeof(o->text), "%s", variable->does);
     } else if (variable->play(&options, value)) {
-        play(e, &options, call, why, o);
+        why_play(e, &options, call, why, o);
     }
 }
 
 /* ---- all of it ---- */
 
-static enum stp_status fill(struct stp_explainer *e, const char *plugin,
-                            char *(*variable)(const char *name),
-                            struct stp_why *why, struct stp_error *err)
+static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
+                                char *(*variable)(const char *name),
+                                struct stp_why *why, struct stp_error *err)
 {
     struct stp_asked asked;
     enum stp_status status =
@@ -169,8 +165,8 @@ static enum stp_status fill(struct stp_explainer *e, const char *plugin,
 
     if (status != STP_OK)
         return status;
-    why->alone = describe(e, &asked, &asked.alone);
-    why->tuned = describe(e, &asked, &asked.tuned);
+    why->alone = why_describe(e, &asked, &asked.alone);
+    why->tuned = why_describe(e, &asked, &asked.tuned);
     memcpy(why->cost, asked.alone.cost, sizeof(why->cost));
     memcpy(why->cost_after, asked.tuned.cost_after, sizeof(why->cost_after));
     why->decider = asked.decider;
@@ -179,7 +175,7 @@ static enum stp_status fill(struct stp_explainer *e, const char *plugin,
         const char *value = variable(variables[i].name);
 
         if (value != NULL)
-            add_override(e, plugin, &asked.call, &variables[i], value, why);
+            why_add_override(e, plugin, &asked.call, &variables[i], value, why);
     }
     return STP_OK;
 }
@@ -195,7 +191,7 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
 
     if (status != STP_OK)
         return status;
-    status = fill(&e, options->plugin, variable, &why, err);
+    status = why_fill(&e, options->plugin, variable, &why, err);
     stp_explainer_close(&e);
     if (status == STP_OK)
         *why_ret = why;

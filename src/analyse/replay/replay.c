@@ -1,11 +1,414 @@
+#define _GNU_SOURCE /* MAP_ANONYMOUS, prctl(), strsignal() */
 #include "analyse/replay/replay.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "analyse/replay/replay_parts.h"
+#include "analyse/replay/replay_plan.h"
 #include "core/names.h"
+
+/* ==== one random schedule ==== */
+
+/* One schedule. */
+struct play {
+    const struct stp_replay_plan *plan;
+    struct mock_nccl *nccl;
+    enum mock_layout layout;
+    unsigned seed;
+    struct mock_ranks **ranks; /* of each communicator; NULL: not now */
+    struct stp_replayed *rows; /* NULL: nobody wants to know */
+    size_t first;              /* step of the segment that is played */
+    struct stp_error *err;
+};
+
+static enum stp_status play_fail(const struct play *p, size_t comm)
+{
+    const struct stp_trace_comm *c = &p->plan->trace->comms[comm];
+    char where[64] = "";
+
+    if (p->plan->trace->n_comms > 1)
+        snprintf(where, sizeof(where), "communicator '%s': ", c->name);
+    return stp_fail(p->err, STP_ERR_DEVICE, "schedule %u: %s%s", p->seed, where,
+                    mock_last_error());
+}
+
+static void play_note(void *user, size_t step, size_t i,
+                      const struct mock_outcome *outcome)
+{
+    const struct play *p = user;
+    const struct stp_replay_plan *plan = p->plan;
+    size_t call = plan->first[p->first + step] + i;
+    struct stp_replayed *row = &p->rows[plan->order[call]];
+
+    row->algo = outcome->algo;
+    row->proto = outcome->proto;
+    row->n_channels = outcome->n_channels;
+}
+
+/* ---- communicators ---- */
+
+static ncclResult_t play_create(const struct play *p, size_t i)
+{
+    const struct stp_trace_comm *comm = &p->plan->trace->comms[i];
+    const struct mock_machine *machine = stp_replay_machine(p->plan, i);
+    struct mock_ranks *parent = p->ranks[comm->parent];
+    const struct mock_ranks_options options = {
+        .layout = p->layout,
+        .comm_id = mock_new_comm_id(),
+    };
+
+    switch (comm->creation) {
+    case STP_SPLIT:
+        return mock_ranks_split(parent, machine, 0, &p->ranks[i]);
+    case STP_SHRINK:
+        return mock_ranks_shrink(parent, machine, &p->ranks[i]);
+    default:
+        return mock_ranks_create(p->nccl, machine, &options, &p->ranks[i]);
+    }
+}
+
+static void play_destroy(const struct play *p, size_t i)
+{
+    mock_ranks_destroy(p->ranks[i]);
+    p->ranks[i] = NULL;
+}
+
+/* What takes another one's name is created first: that may be its parent. */
+static enum stp_status play_open_comm(const struct play *p, size_t i)
+{
+    if (p->ranks[i] != NULL)
+        return STP_OK;
+    if (play_create(p, i) != ncclSuccess)
+        return play_fail(p, i);
+    if (p->plan->trace->comms[i].replaces != i)
+        play_destroy(p, p->plan->trace->comms[i].replaces);
+    return STP_OK;
+}
+
+/* ---- playing ---- */
+
+static enum stp_status play_segment(struct play *p, size_t number)
+{
+    const struct stp_replay_segment *segment = &p->plan->segments[number];
+    const struct mock_script script = {
+        .steps = &p->plan->steps[segment->first],
+        .n_steps = segment->n_steps,
+        .decided = p->rows != NULL ? play_note : NULL,
+        .user = p,
+    };
+    /* each its own schedule, far from those of other seeds */
+    uint64_t seed = p->seed + ((uint64_t)number << 32);
+    enum stp_status status = play_open_comm(p, segment->comm);
+
+    if (status != STP_OK)
+        return status;
+    p->first = segment->first;
+    if (mock_ranks_play(p->ranks[segment->comm], &script, seed) != ncclSuccess)
+        return play_fail(p, segment->comm);
+    return STP_OK;
+}
+
+static enum stp_status play_run(const struct stp_replay_plan *plan,
+                                struct mock_nccl *nccl, enum mock_layout layout,
+                                unsigned seed, struct stp_replayed *rows,
+                                struct stp_error *err)
+{
+    size_t n = plan->trace->n_comms;
+    struct play p = {.plan = plan,
+                     .nccl = nccl,
+                     .layout = layout,
+                     .seed = seed,
+                     .ranks = calloc(n, sizeof(struct mock_ranks *)),
+                     .rows = rows,
+                     .err = err};
+    enum stp_status status = STP_OK;
+
+    if (p.ranks == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < plan->n_segments && status == STP_OK; i++)
+        status = play_segment(&p, i);
+    for (size_t i = n; i-- > 0;)
+        play_destroy(&p, i);
+    free(p.ranks);
+    return status;
+}
+
+/* ==== processes ==== */
+
+/*
+ * The schedules are shared out to processes.
+ *
+ * Each process takes the next schedule that nobody has taken, until one fails:
+ * then no later one is begun, and those before it, which have all been taken,
+ * are played to their end.  So the first that fails is found, however many
+ * processes there are.  The tuner lives in these processes only: ranks that are
+ * processes each load their own, and a crash leaves somebody to say so.
+ */
+
+enum { MAX_JOBS = 256, POLL_MS = 100 };
+
+/* What a process leaves to the others. */
+struct job {
+    pid_t pid;
+    atomic_uint seed; /* that it plays */
+    bool failed;      /* at that seed */
+    enum stp_status status;
+    struct stp_error err;
+};
+
+struct shared {
+    atomic_uint next; /* seed that nobody has taken */
+    atomic_uint stop; /* seed from which on nobody needs to play */
+    atomic_uint n_done;
+    struct job jobs[MAX_JOBS];
+    struct stp_replayed rows[]; /* of seed 0 */
+};
+
+struct run {
+    const struct stp_replay_plan *plan;
+    const struct stp_replay_options *options;
+    struct shared *shared;
+    size_t size; /* of it */
+    unsigned n_jobs;
+    int ends[2]; /* a pipe that all processes hold open */
+    struct stp_error *err;
+};
+
+/* ---- in a process ---- */
+
+static void jobs_stop_at(struct shared *shared, unsigned seed)
+{
+    unsigned stop = atomic_load(&shared->stop);
+
+    while (seed < stop &&
+           !atomic_compare_exchange_weak(&shared->stop, &stop, seed))
+        ;
+}
+
+/* A plugin that does not load would agree with itself. */
+static enum stp_status jobs_check_plugin(const struct run *run,
+                                         struct stp_error *err)
+{
+    const char *plugin = run->options->plugin;
+    struct mock_nccl *nccl;
+    struct mock_comm *comm;
+    bool loaded;
+    enum stp_status status = stp_replay_open(run->plan, plugin, &nccl, err);
+
+    if (status != STP_OK)
+        return status;
+    if (mock_comm_create(nccl, stp_replay_machine(run->plan, 0),
+                         mock_new_comm_id(), &comm) != ncclSuccess) {
+        status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    } else {
+        loaded = mock_comm_tuner_version(comm) != 0;
+        mock_comm_destroy(comm);
+        if (!loaded)
+            status = stp_fail(err, STP_ERR_DEVICE,
+                              "NCCL would not load tuner plugin '%s'", plugin);
+    }
+    mock_nccl_destroy(nccl);
+    return status;
+}
+
+static enum stp_status jobs_play_seeds(const struct run *run, struct job *job)
+{
+    struct shared *shared = run->shared;
+    struct mock_nccl *nccl;
+    enum stp_status status =
+        stp_replay_open(run->plan, run->options->plugin, &nccl, &job->err);
+    unsigned seed;
+
+    if (status != STP_OK)
+        return status;
+    while (status == STP_OK && (seed = atomic_fetch_add(&shared->next, 1)) <
+                                   atomic_load(&shared->stop)) {
+        atomic_store(&job->seed, seed);
+        status = play_run(run->plan, nccl, run->options->layout, seed,
+                          seed == 0 ? shared->rows : NULL, &job->err);
+        atomic_fetch_add(&shared->n_done, 1);
+    }
+    mock_nccl_destroy(nccl);
+    return status;
+}
+
+/* Of the first process, which only loads the plugin, and of the others. */
+static void jobs_work(const struct run *run, struct job *job, bool check)
+{
+    job->status =
+        check ? jobs_check_plugin(run, &job->err) : jobs_play_seeds(run, job);
+    job->failed = job->status != STP_OK;
+    if (job->failed)
+        jobs_stop_at(run->shared, atomic_load(&job->seed));
+}
+
+/* ---- in the caller's ---- */
+
+static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
+{
+    pid_t parent = getpid();
+
+    memset(job, 0, sizeof(*job));
+    fflush(NULL);
+    job->pid = fork();
+    if (job->pid < 0)
+        return stp_fail(run->err, STP_ERR_DEVICE, "no new process: %s",
+                        strerror(errno));
+    if (job->pid > 0)
+        return STP_OK;
+    close(run->ends[0]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent)
+        jobs_work(run, job, check);
+    exit(0); /* the plugin's destructors run, and what it printed is kept */
+}
+
+/* What became of a process that is no more. */
+static void jobs_take_end(struct run *run, struct job *job, int wait_status)
+{
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+        return;
+    job->failed = true;
+    job->status = stp_fail(
+        &job->err, STP_ERR_DEVICE,
+        "tuner plugin '%s' %s%s%s when mock NCCL called it, in schedule %u",
+        run->options->plugin, WIFSIGNALED(wait_status) ? "crashed (" : "exited",
+        WIFSIGNALED(wait_status) ? strsignal(WTERMSIG(wait_status)) : "",
+        WIFSIGNALED(wait_status) ? ")" : "", atomic_load(&job->seed));
+    jobs_stop_at(run->shared, atomic_load(&job->seed));
+}
+
+static void jobs_reap(struct run *run, struct job *job)
+{
+    int wait_status = 0;
+    pid_t pid;
+
+    do
+        pid = waitpid(job->pid, &wait_status, 0);
+    while (pid < 0 && errno == EINTR);
+    jobs_take_end(run, job, wait_status);
+}
+
+static bool jobs_report(const struct run *run)
+{
+    return run->options->progress(run->options->user,
+                                  atomic_load(&run->shared->n_done),
+                                  run->options->n_seeds);
+}
+
+/* Until the last process has closed the pipe; false if the user stops it. */
+static bool jobs_watch(const struct run *run)
+{
+    struct pollfd end = {.fd = run->ends[0]};
+    bool go_on = true;
+
+    if (run->options->progress == NULL)
+        return true;
+    while (poll(&end, 1, POLL_MS) <= 0) {
+        go_on = jobs_report(run) && go_on;
+        if (!go_on)
+            jobs_stop_at(run->shared, 0);
+    }
+    return jobs_report(run) && go_on;
+}
+
+/* The failure of the first schedule that has one. */
+static enum stp_status jobs_find_failure(const struct run *run)
+{
+    const struct job *first = NULL;
+
+    for (unsigned i = 0; i < run->n_jobs; i++) {
+        const struct job *job = &run->shared->jobs[i];
+
+        if (job->failed && (first == NULL || job->seed < first->seed))
+            first = job;
+    }
+    if (first == NULL)
+        return STP_OK;
+    *run->err = first->err;
+    return first->status;
+}
+
+static enum stp_status jobs_run(struct run *run, bool check)
+{
+    struct shared *shared = run->shared;
+    unsigned n = 0;
+    enum stp_status status = STP_OK;
+    bool whole;
+
+    if (pipe(run->ends) != 0)
+        return stp_fail(run->err, STP_ERR_DEVICE, "no pipe: %s",
+                        strerror(errno));
+    atomic_store(&shared->next, 0);
+    atomic_store(&shared->stop, run->options->n_seeds);
+    while (n < run->n_jobs && status == STP_OK) {
+        status = jobs_start(run, &shared->jobs[n], check);
+        n += status == STP_OK;
+    }
+    if (status != STP_OK)
+        jobs_stop_at(shared, 0);
+    close(run->ends[1]);
+    whole = check || jobs_watch(run);
+    for (unsigned i = 0; i < n; i++)
+        jobs_reap(run, &shared->jobs[i]);
+    close(run->ends[0]);
+    if (status == STP_OK)
+        status = jobs_find_failure(run);
+    if (status == STP_OK && !whole)
+        status = stp_fail(run->err, STP_ERR_LIMIT, "interrupted");
+    return status;
+}
+
+static unsigned jobs_count(const struct stp_replay_options *options)
+{
+    long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = options->n_jobs;
+
+    if (n == 0)
+        n = n_cpus > 0 ? (unsigned)n_cpus : 1;
+    if (n > MAX_JOBS)
+        n = MAX_JOBS;
+    return n < options->n_seeds ? n : options->n_seeds;
+}
+
+static enum stp_status jobs_run_seeds(const struct stp_replay_plan *plan,
+                                      const struct stp_replay_options *options,
+                                      struct stp_replayed *rows,
+                                      struct stp_error *err)
+{
+    size_t rows_size = plan->trace->n_rows * sizeof(*rows);
+    struct run run = {.plan = plan,
+                      .options = options,
+                      .size = sizeof(struct shared) + rows_size,
+                      .n_jobs = 1,
+                      .err = err};
+    enum stp_status status;
+
+    run.shared = mmap(NULL, run.size, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (run.shared == MAP_FAILED)
+        return stp_nomem(err);
+    memcpy(run.shared->rows, rows, rows_size);
+    status = jobs_run(&run, true);
+    run.n_jobs = jobs_count(options);
+    if (status == STP_OK)
+        status = jobs_run(&run, false);
+    if (status == STP_OK)
+        memcpy(rows, run.shared->rows, rows_size);
+    munmap(run.shared, run.size);
+    return status;
+}
+
+/* ==== the replay ==== */
 
 struct replay {
     struct stp_replay_plan plan;
@@ -16,7 +419,7 @@ struct replay {
     struct stp_error *err;
 };
 
-static enum stp_status fail(struct replay *r, unsigned line)
+static enum stp_status replay_fail(struct replay *r, unsigned line)
 {
     return stp_fail_at(r->err, STP_ERR_DEVICE, line, 0, "%s",
                        mock_last_error());
@@ -24,8 +427,8 @@ static enum stp_status fail(struct replay *r, unsigned line)
 
 /* ---- NCCL alone ---- */
 
-static void note_alone(struct replay *r, size_t call,
-                       const struct mock_outcome *outcome)
+static void replay_note_alone(struct replay *r, size_t call,
+                              const struct mock_outcome *outcome)
 {
     size_t i = r->plan.order[call];
     const struct stp_trace_row *row = &r->plan.trace->rows[i];
@@ -39,7 +442,7 @@ static void note_alone(struct replay *r, size_t call,
     r->out.n_run += row->n_launches > 0 ? row->n_launches : 1;
 }
 
-static enum stp_status play_step(struct replay *r, size_t step)
+static enum stp_status replay_play_step(struct replay *r, size_t step)
 {
     const struct mock_step *s = &r->plan.steps[step];
     size_t first = r->plan.first[step];
@@ -49,14 +452,14 @@ static enum stp_status play_step(struct replay *r, size_t step)
 
     if (mock_comm_group(r->comms[size], s->calls, s->n, r->outcomes) !=
         ncclSuccess)
-        return fail(r, row->line);
+        return replay_fail(r, row->line);
     for (size_t i = 0; i < s->n; i++)
-        note_alone(r, first + i, &r->outcomes[i]);
+        replay_note_alone(r, first + i, &r->outcomes[i]);
     return STP_OK;
 }
 
 /* Without a tuner all communicators of one size are alike, and so are ranks. */
-static enum stp_status play_alone(struct replay *r)
+static enum stp_status replay_play_alone(struct replay *r)
 {
     enum stp_status status =
         stp_replay_open(&r->plan, "none", &r->nccl, r->err);
@@ -64,16 +467,16 @@ static enum stp_status play_alone(struct replay *r)
     for (size_t i = 0; i < r->plan.n_sizes && status == STP_OK; i++)
         if (mock_comm_create(r->nccl, r->plan.sizes[i].machine,
                              mock_new_comm_id(), &r->comms[i]) != ncclSuccess)
-            status = fail(r, 0);
+            status = replay_fail(r, 0);
     for (size_t s = 0; s < r->plan.n_steps && status == STP_OK; s++)
-        status = play_step(r, s);
+        status = replay_play_step(r, s);
     return status;
 }
 
 /* ---- expectations ---- */
 
-static bool came_out(const struct stp_expect *want,
-                     const struct stp_replayed *got)
+static bool replay_came_out(const struct stp_expect *want,
+                            const struct stp_replayed *got)
 {
     switch (want->kind) {
     case STP_EXPECT_ANYTHING:
@@ -87,8 +490,8 @@ static bool came_out(const struct stp_expect *want,
     return false;
 }
 
-static void describe(const struct stp_expect *want,
-                     const struct stp_replayed *got, char text[80])
+static void replay_describe(const struct stp_expect *want,
+                            const struct stp_replayed *got, char text[80])
 {
     if (want->kind == STP_EXPECT_AUTO)
         snprintf(text, 80, "NCCL's own %s/%s", stp_algo_name(got->auto_algo),
@@ -101,16 +504,16 @@ static void describe(const struct stp_expect *want,
                  stp_proto_name(want->proto), want->n_channels);
 }
 
-static enum stp_status check_rows(struct replay *r)
+static enum stp_status replay_check_rows(struct replay *r)
 {
     for (size_t i = 0; i < r->plan.trace->n_rows; i++) {
         const struct stp_trace_row *row = &r->plan.trace->rows[i];
         const struct stp_replayed *got = &r->out.rows[i];
         char want[80];
 
-        if (came_out(&row->expect, got))
+        if (replay_came_out(&row->expect, got))
             continue;
-        describe(&row->expect, got, want);
+        replay_describe(&row->expect, got, want);
         return stp_fail_at(r->err, STP_ERR_DEVICE, row->line, 0,
                            "%s of %zu bytes: wanted %s, got %s/%s/%d",
                            stp_coll_name((int)row->call.coll),
@@ -122,7 +525,7 @@ static enum stp_status check_rows(struct replay *r)
 
 /* ---- life ---- */
 
-static void describe_ranks(struct replay *r)
+static void replay_describe_ranks(struct replay *r)
 {
     const struct stp_replay_plan *plan = &r->plan;
     int recorded = mock_machine_get_info(plan->machine)->n_ranks;
@@ -139,7 +542,7 @@ static void describe_ranks(struct replay *r)
     }
 }
 
-static enum stp_status open_all(struct replay *r)
+static enum stp_status replay_allocate(struct replay *r)
 {
     size_t n = r->plan.trace->n_rows;
 
@@ -148,11 +551,11 @@ static enum stp_status open_all(struct replay *r)
     r->out.rows = calloc(n, sizeof(*r->out.rows));
     if (r->comms == NULL || r->outcomes == NULL || r->out.rows == NULL)
         return stp_nomem(r->err);
-    describe_ranks(r);
+    replay_describe_ranks(r);
     return STP_OK;
 }
 
-static void close_all(struct replay *r)
+static void replay_close(struct replay *r)
 {
     for (size_t i = 0; r->comms != NULL && i < r->plan.n_sizes; i++)
         mock_comm_destroy(r->comms[i]);
@@ -171,14 +574,14 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
     enum stp_status status = stp_replay_plan_make(&r.plan, options, trace, err);
 
     if (status == STP_OK)
-        status = open_all(&r);
+        status = replay_allocate(&r);
     if (status == STP_OK)
-        status = play_alone(&r);
+        status = replay_play_alone(&r);
     if (status == STP_OK)
-        status = stp_replay_seeds(&r.plan, options, r.out.rows, err);
+        status = jobs_run_seeds(&r.plan, options, r.out.rows, err);
     if (status == STP_OK)
-        status = check_rows(&r);
-    close_all(&r);
+        status = replay_check_rows(&r);
+    replay_close(&r);
     if (status == STP_OK)
         *replay_ret = r.out;
     else

@@ -15,7 +15,7 @@ struct stp_replay_options {
                                  own; >= 1 */
 
     /* Ranks of the communicators that are the largest of the trace, instead of
-     * what it says; 0: what it says, else the machine's. */
+     * the trace's nRanks; 0: the trace's, else the machine's. */
     unsigned n_ranks;
     enum mock_layout layout;
 
@@ -28,7 +28,7 @@ struct stp_replay_options {
     void *user;
 };
 
-/* What became of a row. */
+/* The choice of a row. */
 struct stp_replayed {
     int algo; /* -1, with proto, where there was nothing to choose */
     int proto;

@@ -1,10 +1,9 @@
-/* replay_plan.c - what is the same for all schedules of a replay */
+#include "analyse/replay/replay_plan.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/replay/replay_parts.h"
-
-static enum stp_status fail(struct stp_error *err, unsigned line)
+static enum stp_status plan_fail(struct stp_error *err, unsigned line)
 {
     return stp_fail_at(err, STP_ERR_DEVICE, line, 0, "%s", mock_last_error());
 }
@@ -20,8 +19,8 @@ struct sizing {
     struct stp_error *err;
 };
 
-static int wanted_ranks(const struct sizing *s,
-                        const struct stp_trace_comm *comm)
+static int plan_get_ranks(const struct sizing *s,
+                          const struct stp_trace_comm *comm)
 {
     if (comm->n_ranks == 0)
         return comm->creation == STP_INIT ? s->world : s->ranks[comm->parent];
@@ -30,7 +29,7 @@ static int wanted_ranks(const struct sizing *s,
     return comm->n_ranks;
 }
 
-static enum stp_status check_ranks(const struct sizing *s, size_t i)
+static enum stp_status plan_check_ranks(const struct sizing *s, size_t i)
 {
     const struct stp_trace_comm *comm = &s->plan->trace->comms[i];
     int n = s->ranks[i];
@@ -47,8 +46,8 @@ static enum stp_status check_ranks(const struct sizing *s, size_t i)
 }
 
 /* The size's place, which is new if no other communicator has it. */
-static enum stp_status find_size(const struct sizing *s, int n_ranks,
-                                 unsigned line, size_t *place)
+static enum stp_status plan_find_size(const struct sizing *s, int n_ranks,
+                                      unsigned line, size_t *place)
 {
     struct stp_replay_plan *plan = s->plan;
     struct stp_replay_size *size = &plan->sizes[plan->n_sizes];
@@ -62,7 +61,7 @@ static enum stp_status find_size(const struct sizing *s, int n_ranks,
     if (n_ranks != mock_machine_get_info(plan->machine)->n_ranks) {
         if (mock_machine_resize(plan->machine, n_ranks, &size->owned) !=
             ncclSuccess)
-            return fail(s->err, line);
+            return plan_fail(s->err, line);
         size->machine = size->owned;
     }
     size->n_ranks = n_ranks;
@@ -70,7 +69,7 @@ static enum stp_status find_size(const struct sizing *s, int n_ranks,
     return STP_OK;
 }
 
-static enum stp_status size_all(struct sizing *s)
+static enum stp_status plan_size_all(struct sizing *s)
 {
     const struct stp_trace *trace = s->plan->trace;
     enum stp_status status = STP_OK;
@@ -81,18 +80,18 @@ static enum stp_status size_all(struct sizing *s)
     for (size_t i = 0; i < trace->n_comms && status == STP_OK; i++) {
         const struct stp_trace_comm *comm = &trace->comms[i];
 
-        s->ranks[i] = wanted_ranks(s, comm);
-        status = check_ranks(s, i);
+        s->ranks[i] = plan_get_ranks(s, comm);
+        status = plan_check_ranks(s, i);
         if (status == STP_OK)
-            status =
-                find_size(s, s->ranks[i], comm->n_ranks != 0 ? comm->line : 0,
-                          &s->plan->size_of[i]);
+            status = plan_find_size(s, s->ranks[i],
+                                    comm->n_ranks != 0 ? comm->line : 0,
+                                    &s->plan->size_of[i]);
     }
     return status;
 }
 
-static enum stp_status make_sizes(struct stp_replay_plan *plan, int asked,
-                                  struct stp_error *err)
+static enum stp_status plan_make_sizes(struct stp_replay_plan *plan, int asked,
+                                       struct stp_error *err)
 {
     size_t n = plan->trace->n_comms;
     struct sizing s = {.plan = plan,
@@ -109,7 +108,7 @@ static enum stp_status make_sizes(struct stp_replay_plan *plan, int asked,
     if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL)
         status = stp_nomem(err);
     else
-        status = size_all(&s);
+        status = plan_size_all(&s);
     free(s.ranks);
     return status;
 }
@@ -122,8 +121,8 @@ stp_replay_machine(const struct stp_replay_plan *plan, size_t comm)
 
 /* ---- steps ---- */
 
-static bool same_group(const struct stp_trace_row *a,
-                       const struct stp_trace_row *b)
+static bool plan_same_group(const struct stp_trace_row *a,
+                            const struct stp_trace_row *b)
 {
     return a->group != 0 && a->group == b->group;
 }
@@ -134,7 +133,7 @@ struct place {
     size_t row;
 };
 
-static int compare_places(const void *pa, const void *pb)
+static int plan_compare_places(const void *pa, const void *pb)
 {
     const struct place *a = pa;
     const struct place *b = pb;
@@ -145,7 +144,7 @@ static int compare_places(const void *pa, const void *pb)
 }
 
 /* A group over several communicators is a group on each of them. */
-static bool make_order(struct stp_replay_plan *plan)
+static bool plan_make_order(struct stp_replay_plan *plan)
 {
     const struct stp_trace *t = plan->trace;
     struct place *places = calloc(t->n_rows, sizeof(*places));
@@ -157,9 +156,9 @@ static bool make_order(struct stp_replay_plan *plan)
         places[i] = (struct place){t->rows[i].comm, i};
     for (size_t i = 0; i < t->n_rows; i = end) {
         for (end = i + 1; end < t->n_rows; end++)
-            if (!same_group(&t->rows[i], &t->rows[end]))
+            if (!plan_same_group(&t->rows[i], &t->rows[end]))
                 break;
-        qsort(&places[i], end - i, sizeof(*places), compare_places);
+        qsort(&places[i], end - i, sizeof(*places), plan_compare_places);
     }
     for (size_t i = 0; i < t->n_rows; i++)
         plan->order[i] = places[i].row;
@@ -167,7 +166,7 @@ static bool make_order(struct stp_replay_plan *plan)
     return true;
 }
 
-static void add_step(struct stp_replay_plan *plan, size_t i, size_t comm)
+static void plan_add_step(struct stp_replay_plan *plan, size_t i, size_t comm)
 {
     struct stp_replay_segment *last = &plan->segments[plan->n_segments];
 
@@ -181,7 +180,7 @@ static void add_step(struct stp_replay_plan *plan, size_t i, size_t comm)
     plan->steps[plan->n_steps++].calls = &plan->calls[i];
 }
 
-static void make_steps(struct stp_replay_plan *plan)
+static void plan_make_steps(struct stp_replay_plan *plan)
 {
     const struct stp_trace *t = plan->trace;
 
@@ -191,8 +190,8 @@ static void make_steps(struct stp_replay_plan *plan)
             i > 0 ? &t->rows[plan->order[i - 1]] : row;
 
         plan->calls[i] = row->call;
-        if (i == 0 || !same_group(last, row) || last->comm != row->comm)
-            add_step(plan, i, row->comm);
+        if (i == 0 || !plan_same_group(last, row) || last->comm != row->comm)
+            plan_add_step(plan, i, row->comm);
         plan->steps[plan->n_steps - 1].n++;
     }
 }
@@ -200,7 +199,7 @@ static void make_steps(struct stp_replay_plan *plan)
 /* ---- what NCCL tells a tuner of groups ---- */
 
 /* Collectives of a step that there is anything to do for. */
-static size_t count_tasks(const struct mock_step *step)
+static size_t plan_count_tasks(const struct mock_step *step)
 {
     size_t n = 0;
 
@@ -209,16 +208,16 @@ static size_t count_tasks(const struct mock_step *step)
     return n;
 }
 
-static enum stp_status check_pipe_ops(const struct stp_replay_plan *plan,
-                                      size_t step, struct stp_error *err)
+static enum stp_status plan_check_pipe_ops(const struct stp_replay_plan *plan,
+                                           size_t step, struct stp_error *err)
 {
     const struct mock_step *s = &plan->steps[step];
     const struct stp_trace_row *row =
         &plan->trace->rows[plan->order[plan->first[step]]];
     int n_channels =
         mock_machine_get_info(stp_replay_machine(plan, row->comm))->n_channels;
-    int n =
-        (int)((count_tasks(s) + (size_t)n_channels - 1) / (size_t)n_channels);
+    int n = (int)((plan_count_tasks(s) + (size_t)n_channels - 1) /
+                  (size_t)n_channels);
 
     if (row->group == 0)
         return STP_OK;
@@ -235,8 +234,8 @@ static enum stp_status check_pipe_ops(const struct stp_replay_plan *plan,
 
 /* ---- life ---- */
 
-static enum stp_status make_all(struct stp_replay_plan *plan,
-                                struct stp_error *err)
+static enum stp_status plan_make_steps_of_trace(struct stp_replay_plan *plan,
+                                                struct stp_error *err)
 {
     size_t n = plan->trace->n_rows;
     enum stp_status status = STP_OK;
@@ -247,11 +246,11 @@ static enum stp_status make_all(struct stp_replay_plan *plan,
     plan->first = calloc(n, sizeof(*plan->first));
     plan->segments = calloc(n, sizeof(*plan->segments));
     if (plan->order == NULL || plan->calls == NULL || plan->steps == NULL ||
-        plan->first == NULL || plan->segments == NULL || !make_order(plan))
+        plan->first == NULL || plan->segments == NULL || !plan_make_order(plan))
         return stp_nomem(err);
-    make_steps(plan);
+    plan_make_steps(plan);
     for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)
-        status = check_pipe_ops(plan, s, err);
+        status = plan_check_pipe_ops(plan, s, err);
     return status;
 }
 
@@ -265,12 +264,12 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
     memset(plan, 0, sizeof(*plan));
     plan->trace = trace;
     if (mock_machine_load(options->machine_path, &plan->machine) != ncclSuccess)
-        return fail(err, 0);
+        return plan_fail(err, 0);
     plan->nccl = options->nccl != NULL
                      ? options->nccl
                      : mock_machine_get_info(plan->machine)->nccl;
-    status = make_sizes(plan, (int)options->n_ranks, err);
-    return status == STP_OK ? make_all(plan, err) : status;
+    status = plan_make_sizes(plan, (int)options->n_ranks, err);
+    return status == STP_OK ? plan_make_steps_of_trace(plan, err) : status;
 }
 
 void stp_replay_plan_free(struct stp_replay_plan *plan)
@@ -285,4 +284,16 @@ void stp_replay_plan_free(struct stp_replay_plan *plan)
     free(plan->steps);
     free(plan->first);
     free(plan->segments);
+}
+
+enum stp_status stp_replay_open(const struct stp_replay_plan *plan,
+                                const char *plugin, struct mock_nccl **nccl,
+                                struct stp_error *err)
+{
+    const struct mock_nccl_options options = {.version = plan->nccl,
+                                              .tuner_plugin = plugin};
+
+    if (mock_nccl_create(&options, nccl) == ncclSuccess)
+        return STP_OK;
+    return plan_fail(err, 0);
 }

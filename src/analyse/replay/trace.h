@@ -11,7 +11,7 @@
  *   group        rows that follow each other with the same number ran in one
  *                ncclGroup, one of each communicator's; empty: by itself
  *   regBuff      0 or 1; empty: 1 if captured, else 0
- *   expect       what must come of it: ALGORITHM/PROTOCOL,
+ *   expect       the required choice: ALGORITHM/PROTOCOL,
  *                ALGORITHM/PROTOCOL/CHANNELS with the channels that run, or
  *                auto for NCCL's own choice; empty: anything
  *   comm         the communicator, any word
@@ -27,14 +27,14 @@
  *   type         i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 fp8e4m3 fp8e5m2;
  *                empty: bf16
  *   op           sum prod min max avg premulsum; empty: sum
- *   numPipeOps   of a row that has no group, what the tuner is told: a recorded
- *                call is the sum of a run, whose group is not to be seen; in a
- *                group, what NCCL must come to; empty: NCCL's
- *   t_ns         of a recording; not used here
+ *   numPipeOps   of a row without group, the number passed to the tuner: a
+ * recorded call is the sum of a run, whose group is not to be seen; in a group,
+ * the number that NCCL must compute; empty: NCCL's t_ns         of a recording;
+ * not used here
  *
  * The lines "# machine: NAME", "# policy: FILE" (beside the trace) and
- * "# nccl: VERSION" say on what, with which policy and in which NCCL it is to
- * be replayed.
+ * "# nccl: VERSION" name the machine, the policy and the NCCL version of the
+ * replay.
  */
 #ifndef STP_TRACE_H
 #define STP_TRACE_H

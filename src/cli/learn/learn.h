@@ -4,7 +4,7 @@
 #ifndef STP_CLI_LEARN_H
 #define STP_CLI_LEARN_H
 
-#include "analyse/simulate/learn.h"
+#include "analyse/simulate/simulate.h"
 #include "cli/cli.h"
 
 enum { STP_LEARN_CALLS = 32, STP_LEARN_STRATEGIES = 8, STP_LEARN_WORD = 32 };

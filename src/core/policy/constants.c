@@ -66,7 +66,7 @@ static const struct matrix matrices[] = {
 
 enum { N_MATRICES = sizeof(matrices) / sizeof(matrices[0]) };
 
-static const struct matrix *constants_matrix_of(size_t i)
+static const struct matrix *constants_find_matrix_of(size_t i)
 {
     const struct matrix *m = &matrices[N_MATRICES - 1];
 
@@ -88,18 +88,6 @@ struct reading {
     struct stp_constants constants;
 };
 
-#define FIELD(name)                                                            \
-    static bool read_##name(const struct stp_field *field, void *row)          \
-    {                                                                          \
-        ((struct row *)row)->name = *field;                                    \
-        return true;                                                           \
-    }
-FIELD(constant)
-FIELD(row)
-FIELD(column)
-FIELD(value)
-#undef FIELD
-
 static void *constants_begin_row(void *user, unsigned line)
 {
     struct reading *r = user;
@@ -108,7 +96,7 @@ static void *constants_begin_row(void *user, unsigned line)
     return &r->row;
 }
 
-/* Appends ", WORD", or the first word alone; cuts the list at its end. */
+/* Appends ", WORD" or the first word alone; what is too much is cut. */
 static void constants_join(char *list, size_t size, const char *word)
 {
     size_t len = strlen(list);
@@ -211,23 +199,27 @@ static enum stp_status constants_end_row(void *user, void *opaque,
     return STP_OK;
 }
 
+#define FIELD(member)                                                          \
+    {                                                                          \
+        .name = #member, .required = true, .kind = STP_CSV_FIELD,              \
+        STP_CSV_INTO(row, member)                                              \
+    }
+static const struct stp_csv_column columns[] = {FIELD(constant), FIELD(row),
+                                                FIELD(column), FIELD(value)};
+#undef FIELD
+
+static const struct stp_csv_format format = {
+    .what = "constants",
+    .columns = columns,
+    .n_columns = sizeof(columns) / sizeof(columns[0]),
+    .begin_row = constants_begin_row,
+    .end_row = constants_end_row,
+};
+
 enum stp_status stp_constants_parse(const char *text, size_t len,
                                     struct stp_constants *constants_ret,
                                     struct stp_error *err)
 {
-    static const struct stp_csv_column columns[] = {
-        {"constant", read_constant, true, ""},
-        {"row", read_row, true, ""},
-        {"column", read_column, true, ""},
-        {"value", read_value, true, ""},
-    };
-    static const struct stp_csv_format format = {
-        .what = "constants",
-        .columns = columns,
-        .n_columns = sizeof(columns) / sizeof(columns[0]),
-        .begin_row = constants_begin_row,
-        .end_row = constants_end_row,
-    };
     struct reading reading = {0};
     enum stp_status status = stp_csv_read(&format, &reading, text, len, err);
 
@@ -240,15 +232,12 @@ enum stp_status stp_constants_load(const char *path,
                                    struct stp_constants *constants_ret,
                                    struct stp_error *err)
 {
-    char *text;
-    size_t len;
+    struct reading reading = {0};
     enum stp_status status =
-        stp_read_file(path, STP_MAX_CONSTANTS_FILE, &text, &len, err);
+        stp_csv_load(&format, &reading, path, STP_MAX_CONSTANTS_FILE, err);
 
-    if (status != STP_OK)
-        return status;
-    status = stp_constants_parse(text, len, constants_ret, err);
-    free(text);
+    if (status == STP_OK)
+        *constants_ret = reading.constants;
     return status;
 }
 
@@ -256,7 +245,7 @@ enum stp_status stp_constants_load(const char *path,
 
 struct stp_constant_name stp_constant_words(size_t i)
 {
-    const struct matrix *m = constants_matrix_of(i);
+    const struct matrix *m = constants_find_matrix_of(i);
 
     return (struct stp_constant_name){
         m->name, m->rows->words[(i - m->first) / N_COLUMNS],
@@ -265,7 +254,7 @@ struct stp_constant_name stp_constant_words(size_t i)
 
 bool stp_constant_is_latency(size_t i)
 {
-    return constants_matrix_of(i)->is_latency;
+    return constants_find_matrix_of(i)->is_latency;
 }
 
 size_t stp_constants_size(const struct stp_constants *constants)

@@ -51,25 +51,26 @@ const char *stp_column_names(struct stp_column_names *names)
     return names->text;
 }
 
-static const char *expected(const struct stp_column *col)
+static const char *column_get_expected(const struct stp_column *col)
 {
     return col->names != NULL ? col->names() : col->expected;
 }
 
-static enum stp_status refuse(const struct stp_column *col,
-                              const struct stp_cell *cell, const char *why)
+static enum stp_status column_refuse(const struct stp_column *col,
+                                     const struct stp_cell *cell,
+                                     const char *why)
 {
     struct stp_shown shown;
 
     return stp_fail_at(cell->err, STP_ERR_SYNTAX, cell->line,
                        cell->field->column, "%s '%s' %s, expected %s",
                        col->name, stp_show(cell->field, &shown), why,
-                       expected(col));
+                       column_get_expected(col));
 }
 
 /* ---- one function a kind of field ---- */
 
-static bool all_digits(const char *s, size_t len)
+static bool column_is_digits(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if (s[i] < '0' || s[i] > '9')
@@ -77,8 +78,8 @@ static bool all_digits(const char *s, size_t len)
     return len > 0;
 }
 
-static enum stp_status read_word(const struct stp_column *col,
-                                 const struct stp_cell *cell, void *out)
+static enum stp_status column_read_word(const struct stp_column *col,
+                                        const struct stp_cell *cell, void *out)
 {
     int value = col->from_name(cell->field->s, cell->field->len);
     struct stp_shown shown;
@@ -87,43 +88,44 @@ static enum stp_status read_word(const struct stp_column *col,
         return stp_fail_at(cell->err, STP_ERR_SYNTAX, cell->line,
                            cell->field->column, "unknown %s '%s', expected %s",
                            col->name, stp_show(cell->field, &shown),
-                           expected(col));
+                           column_get_expected(col));
     *(int *)out = value;
     return STP_OK;
 }
 
 /* For what stp_parse_size() would not have. */
-static enum stp_status refuse_size(const struct stp_column *col,
-                                   const struct stp_cell *cell)
+static enum stp_status column_refuse_size(const struct stp_column *col,
+                                          const struct stp_cell *cell)
 {
     const char *s = cell->field->s;
     size_t len = cell->field->len;
     bool suffix = memchr("KkMmGg", s[len - 1], 6) != NULL;
 
-    return refuse(col, cell,
-                  all_digits(s, len - suffix) ? "is too large"
-                                              : "is not a size");
+    return column_refuse(col, cell,
+                         column_is_digits(s, len - suffix) ? "is too large"
+                                                           : "is not a size");
 }
 
-static enum stp_status read_size(const struct stp_column *col,
-                                 const struct stp_cell *cell, void *out)
+static enum stp_status column_read_size(const struct stp_column *col,
+                                        const struct stp_cell *cell, void *out)
 {
     if (!stp_parse_size(cell->field->s, cell->field->len, out))
-        return refuse_size(col, cell);
+        return column_refuse_size(col, cell);
     return STP_OK;
 }
 
-static enum stp_status read_max_size(const struct stp_column *col,
-                                     const struct stp_cell *cell, void *out)
+static enum stp_status column_read_max_size(const struct stp_column *col,
+                                            const struct stp_cell *cell,
+                                            void *out)
 {
     if (!stp_field_is(cell->field, "inf"))
-        return read_size(col, cell, out);
+        return column_read_size(col, cell, out);
     *(uint64_t *)out = UINT64_MAX;
     return STP_OK;
 }
 
-static enum stp_status read_int(const struct stp_column *col,
-                                const struct stp_cell *cell, void *out)
+static enum stp_status column_read_int(const struct stp_column *col,
+                                       const struct stp_cell *cell, void *out)
 {
     const char *s = cell->field->s;
     size_t len = cell->field->len;
@@ -134,19 +136,19 @@ static enum stp_status read_int(const struct stp_column *col,
         *(int *)out = col->any;
         return STP_OK;
     }
-    if (!all_digits(s + minus, len - minus))
-        return refuse(col, cell, "is not a whole number");
+    if (!column_is_digits(s + minus, len - minus))
+        return column_refuse(col, cell, "is not a whole number");
     if (!stp_parse_u64(s, len, &value) || value < (uint64_t)col->min ||
         value > (uint64_t)col->max)
-        return refuse(col, cell, "is out of range");
+        return column_refuse(col, cell, "is out of range");
     *(int *)out = (int)value;
     return STP_OK;
 }
 
 /* The field up to its first '-', and what is behind: the same again if there is
  * no '-'. */
-static void split_range(const struct stp_field *field, struct stp_field *min,
-                        struct stp_field *max)
+static void column_split_range(const struct stp_field *field,
+                               struct stp_field *min, struct stp_field *max)
 {
     const char *dash = memchr(field->s, '-', field->len);
 
@@ -158,8 +160,8 @@ static void split_range(const struct stp_field *field, struct stp_field *min,
     max->len = field->len - min->len - 1;
 }
 
-static enum stp_status read_range(const struct stp_column *col,
-                                  const struct stp_cell *cell, void *out)
+static enum stp_status column_read_range(const struct stp_column *col,
+                                         const struct stp_cell *cell, void *out)
 {
     struct stp_range range = {0, UINT64_MAX};
     struct stp_field min, max;
@@ -167,36 +169,37 @@ static enum stp_status read_range(const struct stp_column *col,
 
     if (stp_field_is(cell->field, "-1"))
         return STP_OK;
-    split_range(cell->field, &min, &max);
+    column_split_range(cell->field, &min, &max);
     open = stp_field_is(&max, "inf");
-    if (!all_digits(min.s, min.len) || !(open || all_digits(max.s, max.len)))
-        return refuse(col, cell, "is not a count or a range");
+    if (!column_is_digits(min.s, min.len) ||
+        !(open || column_is_digits(max.s, max.len)))
+        return column_refuse(col, cell, "is not a count or a range");
     if (!stp_parse_u64(min.s, min.len, &range.min) || range.min == 0 ||
         !(open || stp_parse_u64(max.s, max.len, &range.max)))
-        return refuse(col, cell, "is out of range");
+        return column_refuse(col, cell, "is out of range");
     if (range.min > range.max)
-        return refuse(col, cell, "has its ends reversed");
+        return column_refuse(col, cell, "has its ends reversed");
     *(struct stp_range *)out = range;
     return STP_OK;
 }
 
-static enum stp_status read_chunk(const struct stp_column *col,
-                                  const struct stp_cell *cell, void *out)
+static enum stp_status column_read_chunk(const struct stp_column *col,
+                                         const struct stp_cell *cell, void *out)
 {
     uint64_t value = 0;
 
     if (!stp_field_is(cell->field, "-1") &&
         !stp_parse_size(cell->field->s, cell->field->len, &value))
-        return refuse_size(col, cell);
+        return column_refuse_size(col, cell);
     if (value != 0 && (value < STP_MIN_CHUNK || value > STP_MAX_CHUNK))
-        return refuse(col, cell, "is out of range");
+        return column_refuse(col, cell, "is out of range");
     *(uint32_t *)out = (uint32_t)value;
     return STP_OK;
 }
 
 /* The policy's copy of the name, or NULL if memory is out. */
-static const char *keep_gpu(struct stp_gpu_name **gpus,
-                            const struct stp_field *field)
+static const char *column_keep_gpu(struct stp_gpu_name **gpus,
+                                   const struct stp_field *field)
 {
     struct stp_gpu_name *gpu = *gpus;
 
@@ -217,8 +220,8 @@ static const char *keep_gpu(struct stp_gpu_name **gpus,
 
 /* A name with a quote or a star in it would never match: somebody expects more
  * of this format than it has. */
-static enum stp_status read_gpu(const struct stp_column *col,
-                                const struct stp_cell *cell, void *out)
+static enum stp_status column_read_gpu(const struct stp_column *col,
+                                       const struct stp_cell *cell, void *out)
 {
     const struct stp_field *field = cell->field;
     const char *kept;
@@ -229,9 +232,9 @@ static enum stp_status read_gpu(const struct stp_column *col,
         unsigned char c = (unsigned char)field->s[i];
 
         if (c == '"' || c == '*' || c < ' ' || c == 0x7F)
-            return refuse(col, cell, "is not a plain name");
+            return column_refuse(col, cell, "is not a plain name");
     }
-    kept = keep_gpu(cell->gpus, field);
+    kept = column_keep_gpu(cell->gpus, field);
     if (kept == NULL)
         return stp_nomem(cell->err);
     *(const char **)out = kept;
@@ -246,30 +249,30 @@ static enum stp_status read_gpu(const struct stp_column *col,
 
 // clang-format off
 const struct stp_column stp_columns[STP_N_COLUMNS] = {
-    {"collective", "colltype", read_word, AT(coll), .required = true,
+    {"collective", "colltype", column_read_word, AT(coll), .required = true,
      .from_name = stp_coll_from_name, .names = stp_coll_names},
-    {"min_bytes", "minbytes", read_size, AT(bytes.min), .expected = SIZE},
-    {"max_bytes", "maxbytes", read_max_size, AT(bytes.max),
+    {"min_bytes", "minbytes", column_read_size, AT(bytes.min), .expected = SIZE},
+    {"max_bytes", "maxbytes", column_read_max_size, AT(bytes.max),
      .expected = SIZE ", or inf"},
-    {"algorithm", NULL, read_word, AT(algo), .required = true,
+    {"algorithm", NULL, column_read_word, AT(algo), .required = true,
      .from_name = stp_algo_from_name, .names = stp_algo_names},
-    {"protocol", NULL, read_word, AT(proto), .required = true,
+    {"protocol", NULL, column_read_word, AT(proto), .required = true,
      .from_name = stp_proto_from_name, .names = stp_proto_names},
-    {"channels", NULL, read_int, AT(n_channels), .expected = "-1, 0 or 1 to 64",
+    {"channels", NULL, column_read_int, AT(n_channels), .expected = "-1, 0 or 1 to 64",
      .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
-    {"nNodes", NULL, read_range, AT(nodes), .expected = RANGE},
-    {"nRanks", NULL, read_range, AT(ranks), .expected = RANGE},
-    {"numPipeOps", NULL, read_int, AT(n_pipe_ops),
+    {"nNodes", NULL, column_read_range, AT(nodes), .expected = RANGE},
+    {"nRanks", NULL, column_read_range, AT(ranks), .expected = RANGE},
+    {"numPipeOps", NULL, column_read_int, AT(n_pipe_ops),
      .expected = "-1 or a count from 1", .any = -1, .min = 1, .max = INT_MAX},
-    {"regBuff", NULL, read_int, AT(reg_buff), .expected = "-1, 0 or 1",
+    {"regBuff", NULL, column_read_int, AT(reg_buff), .expected = "-1, 0 or 1",
      .any = -1, .min = 0, .max = 1},
-    {"min_bytes_per_rank", NULL, read_size, AT(bytes_per_rank.min),
+    {"min_bytes_per_rank", NULL, column_read_size, AT(bytes_per_rank.min),
      .expected = SIZE},
-    {"max_bytes_per_rank", NULL, read_max_size, AT(bytes_per_rank.max),
+    {"max_bytes_per_rank", NULL, column_read_max_size, AT(bytes_per_rank.max),
      .expected = SIZE ", or inf"},
-    {"chunk_bytes", NULL, read_chunk, AT(chunk_bytes),
+    {"chunk_bytes", NULL, column_read_chunk, AT(chunk_bytes),
      .expected = "-1, 0 or 4K to 16M"},
-    {"gpu", NULL, read_gpu, AT(gpu),
+    {"gpu", NULL, column_read_gpu, AT(gpu),
      .expected = "the name of a GPU model, or * for any"},
 };
 // clang-format on
@@ -293,6 +296,6 @@ enum stp_status stp_column_read(const struct stp_column *col,
     if (cell->field->len == 0)
         return stp_fail_at(cell->err, STP_ERR_SYNTAX, cell->line,
                            cell->field->column, "%s is empty, expected %s",
-                           col->name, expected(col));
+                           col->name, column_get_expected(col));
     return col->read(col, cell, (char *)rule + col->offset);
 }

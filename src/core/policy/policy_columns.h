@@ -1,6 +1,6 @@
 /*
  * policy_columns.h - the columns of a policy file and how a field of each is
- * read; only for policy_parse.c and analyse/check/check_lines.c
+ * read; only for policy_parse.c and analyse/check/check_text.c
  */
 #ifndef STP_POLICY_COLUMNS_H
 #define STP_POLICY_COLUMNS_H

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "analyse/simulate/learn.h"
+#include "analyse/simulate/simulate.h"
 
 /* A row a learner; 'learned' has as many as 'learners'.  Then a row a kind of
  * message, with each plugin's choice. */

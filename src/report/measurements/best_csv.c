@@ -1,136 +1,75 @@
-/* best_csv.c - the reader */
 #include "report/measurements/best_csv.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/csv.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
-
-/* The number from 'min' to 'max', or -1. */
-static bool parse_or_any(const struct stp_field *f, uint64_t min, uint64_t max,
-                         int *value_ret)
-{
-    uint64_t n;
-
-    if (stp_field_is(f, "-1")) {
-        *value_ret = -1;
-        return true;
-    }
-    if (!stp_parse_u64(f->s, f->len, &n) || n < min || n > max)
-        return false;
-    *value_ret = (int)n;
-    return true;
-}
-
-static bool read_coll(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return (r->calls.coll = stp_coll_from_name(f->s, f->len)) >= 0;
-}
-
-static bool read_size(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return stp_parse_u64(f->s, f->len, &r->n_bytes) && r->n_bytes > 0;
-}
-
-static bool read_algo(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return (r->algo = stp_algo_from_name(f->s, f->len)) >= 0;
-}
-
-static bool read_proto(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return (r->proto = stp_proto_from_name(f->s, f->len)) >= 0;
-}
-
-static bool read_channels(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return parse_or_any(f, 1, STP_MAX_CHANNELS, &r->n_channels);
-}
-
-static bool read_nodes(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return parse_or_any(f, 1, INT32_MAX, &r->calls.n_nodes);
-}
-
-static bool read_ranks(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return parse_or_any(f, 1, INT32_MAX, &r->calls.n_ranks);
-}
-
-static bool read_pipe_ops(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return parse_or_any(f, 1, INT32_MAX, &r->calls.n_pipe_ops);
-}
-
-static bool read_reg_buff(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return parse_or_any(f, 0, 1, &r->calls.reg_buff);
-}
-
-static bool read_latency(const struct stp_field *f, void *row)
-{
-    struct stp_best_row *r = row;
-    return stp_parse_double(f->s, f->len, &r->us) && r->us > 0;
-}
-
-static bool read_number(const struct stp_field *f, void *row)
-{
-    double ignored;
-
-    (void)row;
-    return stp_parse_double(f->s, f->len, &ignored);
-}
+#include "report/file.h"
+#include "report/json.h"
 
 #define COLLS "broadcast, reduce, allgather, reducescatter or allreduce"
 #define ALGOS                                                                  \
     "tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree or pat"
-#define OR_ANY "a number from 1, or -1 for any"
 
-static const struct stp_csv_column columns[] = {
-    {"collective", read_coll, true, COLLS},
-    {"size_bytes", read_size, true, "a number of bytes from 1"},
-    {"algorithm", read_algo, true, ALGOS},
-    {"protocol", read_proto, true, "ll, ll128 or simple"},
-    {"channels", read_channels, true, "1 to 64, or -1 for NCCL's own count"},
-    {"nodes", read_nodes, true, OR_ANY},
-    {"ranks", read_ranks, true, OR_ANY},
-    {"pipeOps", read_pipe_ops, false, OR_ANY},
-    {"regBuff", read_reg_buff, false, "0, 1, or -1 for any"},
-    {"cost_metric", read_number, false, "a number"},
-    {"bandwidth_gbps", read_number, false, "a number"},
-    {"latency_us", read_latency, true, "microseconds above 0"},
+/* A row being read, and the numbers that decide nothing. */
+struct row {
+    struct stp_best_row row;
+    double ignored;
 };
+
+#define INTO(member) STP_CSV_INTO(row, member)
+#define WORD(member, from)                                                     \
+    .kind = STP_CSV_WORD, INTO(row.member), .from_name = (from)
+#define OR_ANY(member, least, most)                                            \
+    .kind = STP_CSV_WHOLE, INTO(row.member), .min = (least), .max = (most),    \
+    .none = "-1", .none_value = -1
+#define FROM_1 "a number from 1, or -1 for any"
+
+// clang-format off
+static const struct stp_csv_column columns[] = {
+    {"collective", COLLS, .required = true,
+     WORD(calls.coll, stp_coll_from_name)},
+    {"size_bytes", "a number of bytes from 1", .required = true,
+     .kind = STP_CSV_WHOLE, INTO(row.n_bytes), .min = 1, .max = UINT64_MAX},
+    {"algorithm", ALGOS, .required = true, WORD(algo, stp_algo_from_name)},
+    {"protocol", "ll, ll128 or simple", .required = true,
+     WORD(proto, stp_proto_from_name)},
+    {"channels", "1 to 64, or -1 for NCCL's own count", .required = true,
+     OR_ANY(n_channels, 1, STP_MAX_CHANNELS)},
+    {"nodes", FROM_1, .required = true, OR_ANY(calls.n_nodes, 1, INT32_MAX)},
+    {"ranks", FROM_1, .required = true, OR_ANY(calls.n_ranks, 1, INT32_MAX)},
+    {"pipeOps", FROM_1, OR_ANY(calls.n_pipe_ops, 1, INT32_MAX)},
+    {"regBuff", "0, 1, or -1 for any", OR_ANY(calls.reg_buff, 0, 1)},
+    {"cost_metric", "a number", .kind = STP_CSV_NUMBER, INTO(ignored)},
+    {"bandwidth_gbps", "a number", .kind = STP_CSV_NUMBER, INTO(ignored)},
+    {"latency_us", "microseconds above 0", .required = true,
+     .kind = STP_CSV_POSITIVE, INTO(row.us)},
+};
+// clang-format on
 
 struct reader {
     struct stp_best_rows *rows;
-    struct stp_best_row row;
+    struct row row;
 };
 
-static void *begin_row(void *user, unsigned line)
+static void *best_begin_row(void *user, unsigned line)
 {
     struct reader *r = user;
 
-    r->row = (struct stp_best_row){.line = line,
-                                   .calls = {.n_pipe_ops = -1, .reg_buff = -1}};
+    r->row.row = (struct stp_best_row){
+        .line = line, .calls = {.n_pipe_ops = -1, .reg_buff = -1}};
     return &r->row;
 }
 
-static enum stp_status end_row(void *user, void *row, struct stp_error *err)
+static enum stp_status best_end_row(void *user, void *row,
+                                    struct stp_error *err)
 {
     struct reader *r = user;
-    const struct stp_best_row *b = row;
+    const struct stp_best_row *b = &((const struct row *)row)->row;
 
-    /* NVIDIA's own sample has such rows. */
+    /* NVIDIA's own sample has rows of pairs without a kernel. */
     if (!stp_pair_exists(b->calls.coll, b->algo, b->proto)) {
         if (r->rows->n_impossible++ == 0)
             r->rows->impossible = *b;
@@ -145,8 +84,8 @@ static const struct stp_csv_format format = {
     .what = "NVIDIA's performance data",
     .columns = columns,
     .n_columns = sizeof(columns) / sizeof(columns[0]),
-    .begin_row = begin_row,
-    .end_row = end_row,
+    .begin_row = best_begin_row,
+    .end_row = best_end_row,
 };
 
 bool stp_best_csv_is(const char *text, size_t len)
@@ -177,4 +116,109 @@ enum stp_status stp_best_csv_read(const char *text, size_t len,
     enum stp_status status = stp_csv_read(&format, &r, text, len, err);
 
     return status == STP_OK ? stp_best_check(rows, err) : status;
+}
+
+/* ---- the fastest arms, as a policy and as JSON ---- */
+
+static const char head[] =
+    "# Nothing was compared with NCCL's own choice, which may be faster: a "
+    "rule "
+    "names the fastest arm that was measured.\n"
+    "# Arms ran one after the other, once a size: drift between them is in "
+    "these times, and neither it nor their spread is known.\n";
+
+static void best_write_impossible(const struct stp_best_rows *rows, FILE *fp)
+{
+    const struct stp_best_row *row = &rows->impossible;
+
+    if (rows->n_impossible > 0)
+        fprintf(fp,
+                "# Left out: %zu times of pairs that NCCL has no kernel for, "
+                "and that were not what ran, the first %s with %s/%s in line "
+                "%u.\n",
+                rows->n_impossible, stp_coll_name(row->calls.coll),
+                stp_algo_name(row->algo), stp_proto_name(row->proto),
+                row->line);
+}
+
+static void best_write_rule(const struct stp_best_rule *rule, FILE *fp)
+{
+    const struct stp_best_row *r = rule->points[0].row;
+    const struct stp_best_calls *c = &r->calls;
+
+    fputc('\n', fp);
+    for (size_t i = 0; i < rule->n_points; i++)
+        fprintf(fp, "# %" PRIu64 " B: %.1f us, the fastest of %zu\n",
+                rule->points[i].row->n_bytes, rule->points[i].row->us,
+                rule->points[i].n_arms);
+    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%d,%d",
+            stp_coll_name(c->coll), rule->min_bytes, rule->max_bytes,
+            stp_algo_name(r->algo), stp_proto_name(r->proto), r->n_channels,
+            c->n_nodes, c->n_ranks);
+    if (c->n_pipe_ops != -1 || c->reg_buff != -1)
+        fprintf(fp, ",%d,%d", c->n_pipe_ops, c->reg_buff);
+    fputc('\n', fp);
+}
+
+void stp_best_policy_write(const struct stp_best *best,
+                           const struct stp_best_rows *rows,
+                           const char *made_by, FILE *fp)
+{
+    fprintf(fp, "# %s\n# from NVIDIA's performance data: %zu times\n%s",
+            made_by, rows->n_rows, head);
+    best_write_impossible(rows, fp);
+    for (size_t i = 0; i < best->n_rules; i++)
+        best_write_rule(&best->rules[i], fp);
+}
+
+enum stp_status stp_best_policy_save(const struct stp_best *best,
+                                     const struct stp_best_rows *rows,
+                                     const char *made_by, const char *path,
+                                     struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_best_policy_write(best, rows, made_by, file.fp);
+    return stp_file_commit(&file, err);
+}
+
+static void best_add_rule_json(cJSON *row, const struct stp_best_rule *rule)
+{
+    const struct stp_best_row *r = rule->points[0].row;
+    cJSON *evidence;
+
+    cJSON_AddStringToObject(row, "collective", stp_coll_name(r->calls.coll));
+    stp_json_number(row, "min_bytes", (double)rule->min_bytes);
+    stp_json_number(row, "max_bytes", (double)rule->max_bytes);
+    stp_json_number(row, "nNodes", r->calls.n_nodes);
+    stp_json_number(row, "nRanks", r->calls.n_ranks);
+    stp_json_number(row, "numPipeOps", r->calls.n_pipe_ops);
+    stp_json_number(row, "regBuff", r->calls.reg_buff);
+    stp_json_pair(row, "choice", r->algo, r->proto,
+                  r->n_channels < 0 ? 0 : r->n_channels);
+    evidence = cJSON_AddArrayToObject(row, "evidence");
+    for (size_t i = 0; i < rule->n_points; i++) {
+        cJSON *at = stp_json_row(evidence);
+
+        stp_json_number(at, "bytes", (double)rule->points[i].row->n_bytes);
+        stp_json_number(at, "us", rule->points[i].row->us);
+        stp_json_number(at, "arms", (double)rule->points[i].n_arms);
+    }
+}
+
+enum stp_status stp_best_print_json(const struct stp_best *best, FILE *fp,
+                                    struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *rules;
+
+    cJSON_AddStringToObject(root, "objective", "time");
+    cJSON_AddBoolToObject(root, "compared_with_auto", false);
+    rules = cJSON_AddArrayToObject(root, "rules");
+    for (size_t i = 0; i < best->n_rules; i++)
+        best_add_rule_json(stp_json_row(rules), &best->rules[i]);
+    return stp_json_finish(root, fp, err);
 }

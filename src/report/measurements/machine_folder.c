@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/file.h"
+#include "report/measurements/measurements_row.h"
 
 static const char machine_csv[] = "machine.csv";
 static const char graphs_xml[] = "graphs.xml";
@@ -19,8 +20,8 @@ const char *const stp_machine_files[] = {machine_csv, graphs_xml,  choices_csv,
                                          timings_csv, overlap_csv, NULL};
 
 /* The first line of each file, but for how a comment begins and ends. */
-static void write_origin(const struct stp_machine_record *r, const char *what,
-                         FILE *fp)
+static void machine_write_origin(const struct stp_machine_record *r,
+                                 const char *what, FILE *fp)
 {
     const struct stp_device_info *info = &r->info;
 
@@ -34,22 +35,22 @@ static void write_origin(const struct stp_machine_record *r, const char *what,
     fprintf(fp, ", NCCL %s: %s", info->nccl, what);
 }
 
-static void write_head(const struct stp_machine_record *r, const char *what,
-                       FILE *fp)
+static void machine_write_head(const struct stp_machine_record *r,
+                               const char *what, FILE *fp)
 {
     fputs("# ", fp);
-    write_origin(r, what, fp);
+    machine_write_origin(r, what, fp);
     fputs(".\n", fp);
 }
 
 /* ---- machine.csv ---- */
 
-static void write_machine(const struct stp_machine_record *r, FILE *fp)
+static void machine_write_csv(const struct stp_machine_record *r, FILE *fp)
 {
     const struct stp_device_info *info = &r->info;
     bool counted = r->n_channels > 0;
 
-    write_head(r, "as the driver and NCCL name them", fp);
+    machine_write_head(r, "as the driver and NCCL name them", fp);
     if (counted)
         fputs("# Channels are not what NCCL derives from the graphs, but the "
               "most that a collective had.\n",
@@ -79,15 +80,15 @@ void stp_machine_count_channels(struct stp_machine_record *r)
 
 /* ---- choices.csv ---- */
 
-static void write_cost_columns(FILE *fp)
+static void machine_write_cost_columns(FILE *fp)
 {
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
             fprintf(fp, "cost_%s_%s,", stp_algo_name(a), stp_proto_name(p));
 }
 
-static void write_choice(const struct stp_machine_record *r,
-                         const struct stp_nccl_choice *c, FILE *fp)
+static void machine_write_choice(const struct stp_machine_record *r,
+                                 const struct stp_nccl_choice *c, FILE *fp)
 {
     const struct stp_question *q = &c->question;
 
@@ -101,44 +102,45 @@ static void write_choice(const struct stp_machine_record *r,
             c->n_channels);
 }
 
-static void write_choices(const struct stp_machine_record *r, FILE *fp)
+static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 {
-    write_head(r, "what NCCL asked a tuner that changed nothing", fp);
+    machine_write_head(r, "what NCCL asked a tuner that changed nothing", fp);
     fputs("# A row a question, and what NCCL then ran: sums, one collective at "
           "a time, since channels of single ones of a group are not seen.\n"
           "# bytes is nBytes as a tuner gets it; costs are microseconds with "
           "every digit (%.9g), -1 for what NCCL has ruled out.\n"
           "collective,bytes,group_ops,type,nNodes,nRanks,numPipeOps,regBuff,",
           fp);
-    write_cost_columns(fp);
+    machine_write_cost_columns(fp);
     fputs("algo,proto,channels\n", fp);
     for (size_t i = 0; i < r->choices.n_rows; i++)
-        write_choice(r, &r->choices.rows[i], fp);
+        machine_write_choice(r, &r->choices.rows[i], fp);
 }
 
 /* ---- timings.csv ---- */
 
-/* Channels are 0 for NCCL's own count. */
-static void write_arm(const struct stp_arm *arm, FILE *fp)
-{
-    const char *algo;
-    const char *proto;
-
-    stp_arm_columns(arm, &algo, &proto);
-    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
-}
+#define COLUMNS                                                                \
+    "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"     \
+    "mean_us,median_us,p95_us,min_us"
 
 /*
  * Single collectives have an event behind each, those that the mean is of have
  * not: where the quickest of them took longer than that mean, all of them are
  * brought down until the median is the mean.
  */
-static void write_times(const struct stp_summary *us, FILE *fp)
+static void machine_write_row(const struct stp_measurement *m, const char *run,
+                              unsigned first_round, const char *columns,
+                              FILE *fp)
 {
+    struct stp_measurement_row row = {.m = *m, .run = run};
+    struct stp_summary *us = &row.m.us;
     double factor = us->min > us->mean ? us->mean / us->median : 1;
 
-    fprintf(fp, "%.3f,%.3f,%.3f,%.3f", us->mean, us->median * factor,
-            us->p95 * factor, us->min * factor);
+    us->median *= factor;
+    us->p95 *= factor;
+    us->min *= factor;
+    row.m.round += first_round;
+    stp_measurement_row_write(&row, columns, fp);
 }
 
 /* A run, and the worst of the times that count as part of it. */
@@ -151,27 +153,19 @@ struct run {
 
 enum { N_RUNS = 2 };
 
-static void list_runs(const struct stp_machine_record *r,
-                      struct run runs[N_RUNS])
+static void machine_list_runs(const struct stp_machine_record *r,
+                              struct run runs[N_RUNS])
 {
     runs[0] = (struct run){"window", &r->window, STP_SOURCE_INTERPOLATED, 1};
     runs[1] = (struct run){"sweep", &r->sweep, STP_SOURCE_SINGLE_PASS, 0};
 }
 
-static void write_run(const struct run *run, FILE *fp)
+static void machine_write_run(const struct run *run, FILE *fp)
 {
-    for (size_t i = 0; i < run->data->n_rows; i++) {
-        const struct stp_measurement *m = &run->data->rows[i];
-
-        if (m->source > run->worst)
-            continue;
-        fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(m->coll), m->n_bytes);
-        write_arm(&m->arm, fp);
-        fprintf(fp, ",%u,%s,%u,%u,", m->n_ranks, run->name,
-                m->round + run->first_round, m->iters);
-        write_times(&m->us, fp);
-        fputc('\n', fp);
-    }
+    for (size_t i = 0; i < run->data->n_rows; i++)
+        if (run->data->rows[i].source <= run->worst)
+            machine_write_row(&run->data->rows[i], run->name, run->first_round,
+                              COLUMNS, fp);
 }
 
 size_t stp_machine_n_times(const struct stp_machine_record *r)
@@ -179,52 +173,39 @@ size_t stp_machine_n_times(const struct stp_machine_record *r)
     struct run runs[N_RUNS];
     size_t n = 0;
 
-    list_runs(r, runs);
+    machine_list_runs(r, runs);
     for (int k = 0; k < N_RUNS; k++)
         for (size_t i = 0; i < runs[k].data->n_rows; i++)
             n += runs[k].data->rows[i].source <= runs[k].worst;
     return n;
 }
 
-static const char times_head[] =
-    "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters";
-
-static void write_timings(const struct stp_machine_record *r, FILE *fp)
+static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 {
     struct run runs[N_RUNS];
 
-    list_runs(r, runs);
-    write_head(r, "bf16 sums, collectives back to back", fp);
-    fprintf(fp,
-            "# run window: interleaved rounds; a round runs auto (NCCL's own "
-            "choice) and every forced pair once at each size.\n"
-            "# run sweep, round 0: every pair and channel count once, not "
-            "interleaved.\n"
-            "# bytes is nBytes as a tuner gets it. Times are per collective, "
-            "max over ranks, microseconds. channels 0: NCCL's own count.\n"
-            "%s,mean_us,median_us,p95_us,min_us\n",
-            times_head);
+    machine_list_runs(r, runs);
+    machine_write_head(r, "bf16 sums, collectives back to back", fp);
+    fputs(
+        "# run window: interleaved rounds; a round runs auto (NCCL's own "
+        "choice) and every forced pair once at each size.\n"
+        "# run sweep, round 0: every pair and channel count once, not "
+        "interleaved.\n"
+        "# bytes is nBytes as a tuner gets it. Times are per collective, "
+        "max over ranks, microseconds. channels 0: NCCL's own count.\n" COLUMNS
+        "\n",
+        fp);
     for (int k = 0; k < N_RUNS; k++)
-        write_run(&runs[k], fp);
+        machine_write_run(&runs[k], fp);
 }
 
 /* ---- overlap.csv ---- */
 
-static void write_overlap_row(const struct stp_measurement *row, FILE *fp)
+static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
-    const struct stp_workload *work = &row->work;
+    static const char columns[] = COLUMNS ",layers,compute_us,m,n,k";
 
-    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(row->coll), row->n_bytes);
-    write_arm(&row->arm, fp);
-    fprintf(fp, ",%u,overlap,%u,%u,", row->n_ranks, row->round + 1, row->iters);
-    write_times(&row->us, fp);
-    fprintf(fp, ",%u,%.3f,%u,%u,%u\n", work->layers, work->compute_us,
-            work->gemm.m, work->gemm.n, work->gemm.k);
-}
-
-static void write_overlap(const struct stp_machine_record *r, FILE *fp)
-{
-    write_head(r, "bf16 sums beside compute", fp);
+    machine_write_head(r, "bf16 sums beside compute", fp);
     fprintf(fp,
             "# An iteration is `layers` times a GEMM, each followed by a "
             "collective on a second stream of high priority; one join at the "
@@ -234,16 +215,17 @@ static void write_overlap(const struct stp_machine_record *r, FILE *fp)
             "# compute_us: the GEMM (m x k times k x n) of one layer alone. "
             "Times are per iteration, max over ranks, microseconds. channels "
             "0: NCCL's own count.\n"
-            "%s,mean_us,median_us,p95_us,min_us,layers,compute_us,m,n,k\n",
-            times_head);
+            "%s\n",
+            columns);
     for (size_t i = 0; i < r->overlap.data.n_rows; i++)
-        write_overlap_row(&r->overlap.data.rows[i], fp);
+        machine_write_row(&r->overlap.data.rows[i], "overlap", 1, columns, fp);
 }
 
 /* ---- graphs.xml ---- */
 
 /* "--" ends a comment in XML. */
-static void write_xml_origin(const struct stp_machine_record *r, FILE *fp)
+static void machine_write_xml_origin(const struct stp_machine_record *r,
+                                     FILE *fp)
 {
     struct stp_machine_record safe = *r;
 
@@ -251,11 +233,13 @@ static void write_xml_origin(const struct stp_machine_record *r, FILE *fp)
         if (s[0] == '-' && s[1] == '-')
             *s = '_';
     fputs("<!-- ", fp);
-    write_origin(&safe, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)", fp);
+    machine_write_origin(&safe, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)",
+                         fp);
     fputs(". -->\n", fp);
 }
 
-static enum stp_status check_graphs(const char *text, struct stp_error *err)
+static enum stp_status machine_check_graphs(const char *text,
+                                            struct stp_error *err)
 {
     if (strstr(text, "<graphs") != NULL)
         return STP_OK;
@@ -265,8 +249,9 @@ static enum stp_status check_graphs(const char *text, struct stp_error *err)
 }
 
 /* Puts where they are from before what NCCL wrote. */
-static enum stp_status write_graphs(const struct stp_machine_record *r,
-                                    const char *path, struct stp_error *err)
+static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
+                                            const char *path,
+                                            struct stp_error *err)
 {
     enum { MAX_GRAPHS = 64 << 20 };
     struct stp_file file;
@@ -275,13 +260,13 @@ static enum stp_status write_graphs(const struct stp_machine_record *r,
     enum stp_status status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
 
     if (status == STP_ERR_IO)
-        return check_graphs("", err);
+        return machine_check_graphs("", err);
     if (status == STP_OK)
-        status = check_graphs(text, err);
+        status = machine_check_graphs(text, err);
     if (status == STP_OK)
         status = stp_file_begin(path, &file, err);
     if (status == STP_OK) {
-        write_xml_origin(r, file.fp);
+        machine_write_xml_origin(r, file.fp);
         fwrite(text, 1, len, file.fp);
         status = stp_file_commit(&file, err);
     }
@@ -292,9 +277,9 @@ static enum stp_status write_graphs(const struct stp_machine_record *r,
 /* ---- all of them ---- */
 
 static enum stp_status
-write_file(const struct stp_machine_record *r, const char *path,
-           void (*write)(const struct stp_machine_record *r, FILE *fp),
-           struct stp_error *err)
+machine_write_file(const struct stp_machine_record *r, const char *path,
+                   void (*write)(const struct stp_machine_record *r, FILE *fp),
+                   struct stp_error *err)
 {
     struct stp_file file;
     enum stp_status status = stp_file_begin(path, &file, err);
@@ -313,7 +298,7 @@ enum stp_status stp_machine_write_info(const struct stp_machine_record *r,
 
     if (!stp_folder_file(folder, machine_csv, path))
         return stp_fail(err, STP_ERR_IO, "the path is too long");
-    return write_file(r, path, write_machine, err);
+    return machine_write_file(r, path, machine_write_csv, err);
 }
 
 enum stp_status stp_machine_write(const struct stp_machine_record *r,
@@ -325,9 +310,9 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
         bool has_rows;
         void (*write)(const struct stp_machine_record *r, FILE *fp);
     } files[] = {
-        {choices_csv, r->choices.n_rows > 0, write_choices},
-        {timings_csv, stp_machine_n_times(r) > 0, write_timings},
-        {overlap_csv, r->overlap.data.n_rows > 0, write_overlap},
+        {choices_csv, r->choices.n_rows > 0, machine_write_choices},
+        {timings_csv, stp_machine_n_times(r) > 0, machine_write_timings},
+        {overlap_csv, r->overlap.data.n_rows > 0, machine_write_overlap},
     };
     char path[STP_FOLDER_PATH];
     enum stp_status status = stp_machine_write_info(r, folder, err);
@@ -337,13 +322,13 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
             continue;
         if (!stp_folder_file(folder, files[i].name, path))
             return stp_fail(err, STP_ERR_IO, "the path is too long");
-        status = write_file(r, path, files[i].write, err);
+        status = machine_write_file(r, path, files[i].write, err);
     }
     if (status != STP_OK)
         return status;
     if (!stp_folder_file(folder, graphs_xml, path))
         return stp_fail(err, STP_ERR_IO, "the path is too long");
-    return write_graphs(r, path, err);
+    return machine_write_graphs(r, path, err);
 }
 
 void stp_machine_record_free(struct stp_machine_record *r)

@@ -8,15 +8,16 @@
 #include "report/measurements/measurements_json.h"
 #include "report/measurements/nccl_text.h"
 
-static enum stp_status read_any(const char *text, size_t len, int coll,
-                                struct stp_dataset *data, struct stp_error *err)
+static enum stp_status measurements_read_any(const char *text, size_t len,
+                                             int coll, struct stp_dataset *data,
+                                             struct stp_error *err)
 {
     size_t blank = strspn(text, " \t\r\n");
 
+    if (stp_nccl_text_is(text, len))
+        return stp_nccl_text_read(text, len, coll, data, NULL, err);
     if (blank < len && (text[blank] == '{' || text[blank] == '['))
         return stp_measurements_read_json(text, len, data, err);
-    if (stp_nccl_text_is(text, len))
-        return stp_nccl_text_read(text, len, coll, data, err);
     return stp_measurements_read(text, len, data, err);
 }
 
@@ -31,7 +32,7 @@ enum stp_status stp_measurements_load_any(const char *path, int coll,
 
     if (status != STP_OK)
         return status;
-    status = read_any(text, len, coll, data, err);
+    status = measurements_read_any(text, len, coll, data, err);
     free(text);
     return status;
 }

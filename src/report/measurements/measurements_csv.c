@@ -1,85 +1,35 @@
 #include "report/measurements/measurements_csv.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/csv.h"
-#include "core/dtype.h"
-#include "core/names.h"
 #include "report/file.h"
 #include "report/measurements/measurements_row.h"
 
 /* ---- writing ---- */
 
-static void write_arm(const struct stp_arm *arm, FILE *fp)
-{
-    const char *algo;
-    const char *proto;
-
-    stp_arm_columns(arm, &algo, &proto);
-    fprintf(fp, "%s,%s,%d", algo, proto, arm->n_channels);
-}
-
-/* "-" is for what nobody knows. */
-static void write_ran(const struct stp_measurement *m, FILE *fp)
-{
-    fprintf(fp, ",%s,%s,%d", m->ran_algo < 0 ? "-" : stp_algo_name(m->ran_algo),
-            m->ran_proto < 0 ? "-" : stp_proto_name(m->ran_proto),
-            m->ran_channels);
-}
-
-/* What of, and whether it was right. */
-static void write_data(const struct stp_measurement *m, FILE *fp)
-{
-    fprintf(fp, ",%s,%s,%u,%d,", stp_type_name(m->type),
-            stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "none", m->root,
-            m->in_place);
-    if (m->n_wrong >= 0)
-        fprintf(fp, "%" PRId64, m->n_wrong);
-}
-
-static void write_work(const struct stp_measurement *m, FILE *fp)
-{
-    const struct stp_workload *work = &m->work;
-
-    fprintf(fp, ",%s,%s,%u,%.9g,%u,%u,%u,%.3f,%.3f", stp_mode_name(work->mode),
-            stp_compute_name(work->compute), work->layers, work->ratio,
-            work->gemm.m, work->gemm.n, work->gemm.k, work->compute_us,
-            m->alone_us);
-}
-
-static void write_row(const struct stp_measurement *m, bool has_work, FILE *fp)
-{
-    fprintf(fp, "%s,%" PRIu64 ",%u,", stp_coll_name(m->coll), m->n_bytes,
-            m->round);
-    write_arm(&m->arm, fp);
-    fprintf(fp, ",%u,%u,%u,%.3f,%.3f,%.3f,%.3f,%.3f", m->n_nodes, m->n_ranks,
-            m->iters, m->us.mean, m->us.median, m->us.p95, m->us.p99,
-            m->us.min);
-    write_ran(m, fp);
-    write_data(m, fp);
-    fprintf(fp, ",%s", stp_source_name(m->source));
-    if (has_work)
-        write_work(m, fp);
-    fputc('\n', fp);
-}
+#define COLUMNS                                                                \
+    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"  \
+    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"       \
+    "ran_channels,type,op,root,in_place,wrong,source"
 
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
-    bool has_work = stp_dataset_n_iterations(data) > 0;
+    const char *columns =
+        stp_dataset_n_iterations(data) > 0 ? COLUMNS
+            ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
+                                           : COLUMNS;
 
     fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
             made_by, data->machine, data->gpu, data->nccl, data->backend);
-    fprintf(fp,
-            "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,"
-            "iters,mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,"
-            "ran_protocol,ran_channels,type,op,root,in_place,wrong,source%s\n",
-            has_work ? ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
-                     : "");
-    for (size_t i = 0; i < data->n_rows; i++)
-        write_row(&data->rows[i], has_work, fp);
+    fprintf(fp, "%s\n", columns);
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement_row row = {.m = data->rows[i]};
+
+        stp_measurement_row_write(&row, columns, fp);
+    }
 }
 
 enum stp_status stp_measurements_save(const struct stp_dataset *data,
@@ -99,22 +49,23 @@ enum stp_status stp_measurements_save(const struct stp_dataset *data,
 
 /* A file being read. */
 struct reader {
-    struct stp_parsed row;
+    struct stp_measurement_row row;
     struct stp_dataset data; /* what is in the file */
 };
 
-static void *begin_row(void *user, unsigned line)
+static void *measurements_begin_row(void *user, unsigned line)
 {
     struct reader *r = user;
 
-    stp_parsed_begin(&r->row, line);
+    stp_measurement_row_begin(&r->row, line);
     return &r->row;
 }
 
-static enum stp_status end_row(void *user, void *row, struct stp_error *err)
+static enum stp_status measurements_end_row(void *user, void *row,
+                                            struct stp_error *err)
 {
     struct reader *r = user;
-    enum stp_status status = stp_parsed_finish(&r->row, err);
+    enum stp_status status = stp_measurement_row_finish(&r->row, err);
 
     (void)row;
     if (status != STP_OK)
@@ -124,7 +75,7 @@ static enum stp_status end_row(void *user, void *row, struct stp_error *err)
     return STP_OK;
 }
 
-static void comment(void *user, const char *line, size_t len)
+static void measurements_read_comment(void *user, const char *line, size_t len)
 {
     struct stp_dataset *d = &((struct reader *)user)->data;
 
@@ -138,9 +89,9 @@ static const struct stp_csv_format format = {
     .what = "measurements",
     .columns = stp_measurement_columns,
     .n_columns = STP_N_MEASUREMENT_COLUMNS,
-    .begin_row = begin_row,
-    .end_row = end_row,
-    .comment = comment,
+    .begin_row = measurements_begin_row,
+    .end_row = measurements_end_row,
+    .comment = measurements_read_comment,
 };
 
 bool stp_same_run(const struct stp_measurement *a,
@@ -152,8 +103,9 @@ bool stp_same_run(const struct stp_measurement *a,
 
 /* How many rounds there are in the first 'n_rows' rows: of all, or of the runs
  * like 'like'. */
-static unsigned rounds_so_far(const struct stp_dataset *data, size_t n_rows,
-                              const struct stp_measurement *like)
+static unsigned measurements_count_rounds(const struct stp_dataset *data,
+                                          size_t n_rows,
+                                          const struct stp_measurement *like)
 {
     unsigned n = 0;
 
@@ -169,7 +121,7 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
                                       bool by_arm, struct stp_error *err)
 {
     size_t n_rows = data->n_rows;
-    unsigned n_rounds = rounds_so_far(data, n_rows, NULL);
+    unsigned n_rounds = measurements_count_rounds(data, n_rows, NULL);
 
     if (n_rows > 0 && (strcmp(data->gpu, more->gpu) != 0 ||
                        strcmp(data->nccl, more->nccl) != 0))
@@ -188,7 +140,8 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
             return stp_nomem(err);
         }
         data->rows[data->n_rows - 1].round +=
-            by_arm ? rounds_so_far(data, n_rows, &more->rows[i]) : n_rounds;
+            by_arm ? measurements_count_rounds(data, n_rows, &more->rows[i])
+                   : n_rounds;
     }
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
@@ -198,13 +151,13 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
 }
 
 /* Its header, the first line that is no comment, begins with this. */
-static const char summary_csv[] = "setting,";
+static const char summary_header[] = "setting,";
 
 /* The table of `steptune iterate` has no rounds, and nothing can be paired. */
-static enum stp_status refuse_summary(const char *text, size_t len,
-                                      struct stp_error *err)
+static enum stp_status measurements_refuse_summary(const char *text, size_t len,
+                                                   struct stp_error *err)
 {
-    const size_t n = sizeof(summary_csv) - 1;
+    const size_t n = sizeof(summary_header) - 1;
     const char *s = text;
     const char *line;
     unsigned n_lines = 0;
@@ -215,7 +168,7 @@ static enum stp_status refuse_summary(const char *text, size_t len,
         if (line_len > 0 && line[0] != '#')
             break;
     }
-    if (line == NULL || line_len < n || memcmp(line, summary_csv, n) != 0)
+    if (line == NULL || line_len < n || memcmp(line, summary_header, n) != 0)
         return STP_OK;
     return stp_fail_at(err, STP_ERR_SYNTAX, n_lines, 1,
                        "a summary of iterations, expected the measurements "
@@ -227,7 +180,7 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_error *err)
 {
     struct reader r = {.data.backend = "nccl"}; /* the only one at first */
-    enum stp_status status = refuse_summary(text, len, err);
+    enum stp_status status = measurements_refuse_summary(text, len, err);
 
     if (status == STP_OK)
         status = stp_csv_read(&format, &r, text, len, err);

@@ -1,58 +1,21 @@
 #include "report/measurements/measurements_row.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/dtype.h"
 #include "core/names.h"
 
+/* Of members that a column sets to other values only. */
+enum { UNSAID = -2 };
+
 /* ---- columns ---- */
 
-static bool parse_count(const struct stp_field *f, uint64_t min, uint64_t max,
-                        uint64_t *value_ret)
-{
-    return stp_parse_u64(f->s, f->len, value_ret) && *value_ret >= min &&
-           *value_ret <= max;
-}
-
-static bool parse_unsigned(const struct stp_field *f, unsigned min,
-                           unsigned *value_ret)
-{
-    uint64_t v;
-
-    if (!parse_count(f, min, UINT32_MAX, &v))
-        return false;
-    *value_ret = (unsigned)v;
-    return true;
-}
-
-static bool parse_us(const struct stp_field *f, double *us_ret)
-{
-    return stp_parse_double(f->s, f->len, us_ret) && *us_ret > 0;
-}
-
-static bool read_coll(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.coll = stp_coll_from_name(f->s, f->len);
-    return p->m.coll >= 0;
-}
-
-static bool read_bytes(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return stp_parse_u64(f->s, f->len, &p->m.n_bytes);
-}
-
-static bool read_round(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 0, &p->m.round);
-}
-
-/* A word of the arm: a number of the list, or what stands in both columns. */
-static bool parse_arm(const struct stp_field *f,
-                      int (*from_name)(const char *, size_t), int *number_ret,
-                      enum stp_arm_kind *kind_ret)
+/* A word of the arm: a number of the list, or a kind of arm that forces nothing
+ * and stands in both columns. */
+static bool row_read_arm(const struct stp_field *f,
+                         int (*from_name)(const char *, size_t),
+                         int *number_ret, enum stp_arm_kind *kind_ret)
 {
     struct stp_arm arm = {STP_ARM_FORCED, STP_ANY, STP_ANY, 0};
 
@@ -64,352 +27,278 @@ static bool parse_arm(const struct stp_field *f,
     return true;
 }
 
-static bool read_algo(const struct stp_field *f, void *row)
+static bool row_read_algo(const struct stp_field *f, void *row)
 {
-    struct stp_parsed *p = row;
-    return parse_arm(f, stp_algo_from_name, &p->m.arm.algo, &p->algo_kind);
+    struct stp_measurement_row *r = row;
+    return row_read_arm(f, stp_algo_from_name, &r->m.arm.algo, &r->algo_kind);
 }
 
-static bool read_proto(const struct stp_field *f, void *row)
+static bool row_read_proto(const struct stp_field *f, void *row)
 {
-    struct stp_parsed *p = row;
-    return parse_arm(f, stp_proto_from_name, &p->m.arm.proto, &p->proto_kind);
+    struct stp_measurement_row *r = row;
+    return row_read_arm(f, stp_proto_from_name, &r->m.arm.proto,
+                        &r->proto_kind);
 }
 
-static bool read_channels(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    uint64_t n;
+/* ---- fields that no kind can write ---- */
 
-    if (!parse_count(f, 0, STP_MAX_CHANNELS, &n))
-        return false;
-    p->m.arm.n_channels = (int)n;
-    return true;
+static void row_write_arm(const void *row, bool is_algo, FILE *fp)
+{
+    const char *algo;
+    const char *proto;
+
+    stp_arm_columns(&((const struct stp_measurement_row *)row)->m.arm, &algo,
+                    &proto);
+    fputs(is_algo ? algo : proto, fp);
 }
 
-static bool read_nodes(const struct stp_field *f, void *row)
+static void row_write_algo(const void *row, FILE *fp)
 {
-    struct stp_parsed *p = row;
-    return p->has_nodes = parse_unsigned(f, 1, &p->m.n_nodes);
+    row_write_arm(row, true, fp);
 }
 
-static bool read_ranks(const struct stp_field *f, void *row)
+static void row_write_proto(const void *row, FILE *fp)
 {
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 1, &p->m.n_ranks);
+    row_write_arm(row, false, fp);
 }
 
-static bool read_iters(const struct stp_field *f, void *row)
+static void row_write_op(const void *row, FILE *fp)
 {
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 1, &p->m.iters);
+    const struct stp_measurement *m =
+        &((const struct stp_measurement_row *)row)->m;
+
+    fputs(stp_coll_reduces(m->coll) ? stp_op_name(m->op) : "none", fp);
 }
 
-static bool read_mean(const struct stp_field *f, void *row)
+static void row_write_run(const void *row, FILE *fp)
 {
-    struct stp_parsed *p = row;
-    return p->has_mean = parse_us(f, &p->m.us.mean);
+    fputs(((const struct stp_measurement_row *)row)->run, fp);
 }
 
-static bool read_median(const struct stp_field *f, void *row)
+static const char *row_source_name(int source)
 {
-    struct stp_parsed *p = row;
-    return parse_us(f, &p->m.us.median);
+    return stp_source_name((enum stp_source)source);
 }
 
-static bool read_p95(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return p->has_p95 = parse_us(f, &p->m.us.p95);
-}
+/* ---- the table ---- */
 
-static bool read_p99(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return p->has_p99 = parse_us(f, &p->m.us.p99);
-}
+#define INTO(member) STP_CSV_INTO(stp_measurement_row, m.member)
+#define WORD(member, from, name)                                               \
+    .kind = STP_CSV_WORD, INTO(member), .from_name = (from), .name_of = (name)
+#define COUNT(member, least)                                                   \
+    .kind = STP_CSV_WHOLE, INTO(member), .min = (least), .max = UINT32_MAX
+#define CHANNELS(member)                                                       \
+    .kind = STP_CSV_WHOLE, INTO(member), .max = STP_MAX_CHANNELS
+#define TIME(member)                                                           \
+    "a time above 0", .kind = STP_CSV_POSITIVE, INTO(member), .decimals = 3
+#define FROM_0 "a number from 0"
+#define FROM_1 "a number from 1"
 
-static bool read_min(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return p->has_min = parse_us(f, &p->m.us.min);
-}
-
-static bool read_ran_algo(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.ran_algo = stp_algo_from_name(f->s, f->len);
-    return p->has_ran = p->m.ran_algo >= 0 || stp_field_is(f, "-");
-}
-
-static bool read_ran_proto(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.ran_proto = stp_proto_from_name(f->s, f->len);
-    return p->m.ran_proto >= 0 || stp_field_is(f, "-");
-}
-
-static bool read_ran_channels(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    uint64_t n;
-
-    if (!parse_count(f, 0, STP_MAX_CHANNELS, &n))
-        return false;
-    p->m.ran_channels = (int)n;
-    return true;
-}
-
-static bool read_source(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    int source = stp_source_from_name(f->s, f->len);
-
-    p->m.source = source < 0 ? STP_SOURCE_MODELLED : (enum stp_source)source;
-    return p->has_source = source >= 0;
-}
-
-static bool read_type(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.type = stp_type_from_name(f->s, f->len);
-    return p->m.type >= 0;
-}
-
-/* nccl-tests, too, writes "none" where nothing is reduced. */
-static bool read_op(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.op =
-        stp_field_is(f, "none") ? STP_OP_SUM : stp_op_from_name(f->s, f->len);
-    return p->m.op >= 0;
-}
-
-static bool read_root(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 0, &p->m.root);
-}
-
-static bool read_in_place(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.in_place = stp_field_is(f, "1");
-    return p->m.in_place || stp_field_is(f, "0");
-}
-
-static bool read_wrong(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    uint64_t n;
-
-    if (f->len == 0)
-        return true;
-    if (!parse_count(f, 0, INT64_MAX, &n))
-        return false;
-    p->m.n_wrong = (int64_t)n;
-    return true;
-}
-
-static bool read_mode(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.work.mode = stp_mode_from_name(f->s, f->len);
-    return p->has_mode = p->m.work.mode >= 0;
-}
-
-static bool read_compute(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    p->m.work.compute = stp_compute_from_name(f->s, f->len);
-    return p->m.work.compute >= 0;
-}
-
-static bool read_layers(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return p->has_layers = parse_unsigned(f, 0, &p->m.work.layers);
-}
-
-static bool parse_from_0(const struct stp_field *f, double *value_ret)
-{
-    return stp_parse_double(f->s, f->len, value_ret) && *value_ret >= 0;
-}
-
-static bool read_ratio(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_from_0(f, &p->m.work.ratio);
-}
-
-static bool read_m(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 0, &p->m.work.gemm.m);
-}
-
-static bool read_n(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 0, &p->m.work.gemm.n);
-}
-
-static bool read_k(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_unsigned(f, 0, &p->m.work.gemm.k);
-}
-
-static bool read_compute_us(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return p->has_compute_us = parse_from_0(f, &p->m.work.compute_us);
-}
-
-static bool read_alone_us(const struct stp_field *f, void *row)
-{
-    struct stp_parsed *p = row;
-    return parse_from_0(f, &p->m.alone_us);
-}
-
-/* Which of a recorded machine's runs it was: rounds tell them apart. */
-static bool read_run(const struct stp_field *f, void *row)
-{
-    (void)f;
-    (void)row;
-    return true;
-}
-
-const struct stp_csv_column stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS] =
-    {
-        {"collective", read_coll, true, "the name of a collective"},
-        {"bytes", read_bytes, true, "a number of bytes"},
-        {"round", read_round, true, "a number from 0"},
-        {"algorithm", read_algo, true, "an algorithm, auto, auto2 or plugin"},
-        {"protocol", read_proto, true, "a protocol, auto, auto2 or plugin"},
-        {"channels", read_channels, false, "0 to 64"},
-        {"nNodes", read_nodes, false, "a number from 1"},
-        {"nRanks", read_ranks, true, "a number from 1"},
-        {"iters", read_iters, false, "a number from 1"},
-        {"mean_us", read_mean, false, "a time above 0"},
-        {"median_us", read_median, true, "a time above 0"},
-        {"p95_us", read_p95, false, "a time above 0"},
-        {"p99_us", read_p99, false, "a time above 0"},
-        {"min_us", read_min, false, "a time above 0"},
-        {"ran_algorithm", read_ran_algo, false, "an algorithm or -"},
-        {"ran_protocol", read_ran_proto, false, "a protocol or -"},
-        {"ran_channels", read_ran_channels, false, "0 to 64"},
-        {"source", read_source, false,
-         "measured, recorded, interpolated, "
-         "single_pass or modelled"},
-        {"type", read_type, false, STP_TYPE_WORDS},
-        {"op", read_op, false, STP_OP_WORDS ", or none"},
-        {"root", read_root, false, "a rank from 0"},
-        {"in_place", read_in_place, false, "0 or 1"},
-        {"wrong", read_wrong, false, "a number of elements, or nothing"},
-        {"mode", read_mode, false, "alone, sequential, overlap or fsdp"},
-        {"compute", read_compute, false, "gemm or training"},
-        {"layers", read_layers, false, "a number from 0"},
-        {"ratio", read_ratio, false, "a number from 0"},
-        {"m", read_m, false, "a number from 0"},
-        {"n", read_n, false, "a number from 0"},
-        {"k", read_k, false, "a number from 0"},
-        {"compute_us", read_compute_us, false, "a time from 0"},
-        {"alone_us", read_alone_us, false, "a time from 0"},
-        {"run", read_run, false, "a word"},
+// clang-format off
+const struct stp_csv_column
+    stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS] = {
+    {"collective", "the name of a collective", .required = true,
+     WORD(coll, stp_coll_from_name, stp_coll_name)},
+    {"bytes", "a number of bytes", .required = true, .kind = STP_CSV_WHOLE,
+     INTO(n_bytes), .max = UINT64_MAX},
+    {"round", FROM_0, .required = true, COUNT(round, 0)},
+    {"algorithm", "an algorithm, auto, auto2 or plugin", .required = true,
+     .read = row_read_algo, .write = row_write_algo},
+    {"protocol", "a protocol, auto, auto2 or plugin", .required = true,
+     .read = row_read_proto, .write = row_write_proto},
+    {"channels", "0 to 64", CHANNELS(arm.n_channels)},
+    {"nNodes", FROM_1, COUNT(n_nodes, 1)},
+    {"nRanks", FROM_1, .required = true, COUNT(n_ranks, 1)},
+    {"iters", FROM_1, COUNT(iters, 1)},
+    {"mean_us", TIME(us.mean)},
+    {"median_us", TIME(us.median), .required = true},
+    {"p95_us", TIME(us.p95)},
+    {"p99_us", TIME(us.p99)},
+    {"min_us", TIME(us.min)},
+    {"ran_algorithm", "an algorithm or -", WORD(ran_algo, stp_algo_from_name,
+     stp_algo_name),
+     .none = "-", .none_value = -1},
+    {"ran_protocol", "a protocol or -", WORD(ran_proto, stp_proto_from_name,
+     stp_proto_name),
+     .none = "-", .none_value = -1},
+    {"ran_channels", "0 to 64", CHANNELS(ran_channels)},
+    {"source", "measured, recorded, interpolated, single_pass or modelled",
+     WORD(source, stp_source_from_name, row_source_name)},
+    {"type", STP_TYPE_WORDS, WORD(type, stp_type_from_name, stp_type_name)},
+    {"op", STP_OP_WORDS ", or none", WORD(op, stp_op_from_name, stp_op_name),
+     .none = "none", .none_value = STP_OP_SUM, .write = row_write_op},
+    {"root", "a rank from 0", COUNT(root, 0)},
+    {"in_place", "0 or 1", .kind = STP_CSV_FLAG, INTO(in_place)},
+    {"wrong", "a number of elements, or nothing", .kind = STP_CSV_WHOLE,
+     INTO(n_wrong), .max = INT64_MAX, .none = "", .none_value = -1},
+    {"mode", "alone, sequential, overlap or fsdp",
+     WORD(work.mode, stp_mode_from_name, stp_mode_name)},
+    {"compute", "gemm or training", WORD(work.compute, stp_compute_from_name,
+     stp_compute_name)},
+    {"layers", FROM_0, COUNT(work.layers, 0)},
+    {"ratio", FROM_0, .kind = STP_CSV_FROM_0, INTO(work.ratio)},
+    {"m", FROM_0, COUNT(work.gemm.m, 0)},
+    {"n", FROM_0, COUNT(work.gemm.n, 0)},
+    {"k", FROM_0, COUNT(work.gemm.k, 0)},
+    {"compute_us", "a time from 0", .kind = STP_CSV_FROM_0,
+     INTO(work.compute_us), .decimals = 3},
+    {"alone_us", "a time from 0", .kind = STP_CSV_FROM_0, INTO(alone_us),
+     .decimals = 3},
+    /* the run of a recorded machine: rounds tell runs apart */
+    {"run", "a word", .kind = STP_CSV_SKIP, .write = row_write_run},
 };
+// clang-format on
 
-/* ---- the row ---- */
+/* ---- rows ---- */
 
-void stp_parsed_begin(struct stp_parsed *row, unsigned line)
+void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line)
 {
-    memset(row, 0, sizeof(*row));
-    row->line = line;
-    row->m.iters = 1;
-    row->m.type = STP_TYPE_BF16; /* as all were before there was a column */
-    row->m.n_wrong = -1;
-    row->m.source = STP_SOURCE_MEASURED;
+    *row = (struct stp_measurement_row){
+        .m = {.iters = 1,
+              .type = STP_TYPE_BF16, /* of files without a column for it */
+              .n_wrong = -1,
+              .ran_algo = UNSAID,
+              .source = (enum stp_source)UNSAID,
+              .work = {.mode = UNSAID,
+                       .layers = UINT32_MAX,
+                       .compute_us = UNSAID}},
+        .line = line};
 }
 
-/* What is no forced arm stands in both columns. */
-static enum stp_status finish_arm(struct stp_parsed *p, struct stp_error *err)
+/* Arms that force nothing stand in both columns. */
+static enum stp_status row_finish_arm(struct stp_measurement_row *r,
+                                      struct stp_error *err)
 {
-    struct stp_arm *arm = &p->m.arm;
+    struct stp_arm *arm = &r->m.arm;
 
-    if (p->algo_kind != p->proto_kind)
+    if (r->algo_kind != r->proto_kind)
         return stp_fail_at(
-            err, STP_ERR_SYNTAX, p->line, 0,
+            err, STP_ERR_SYNTAX, r->line, 0,
             "algorithm and protocol are not of one arm, expected auto2 or "
             "plugin in both columns or in none");
-    if (p->algo_kind != STP_ARM_FORCED)
-        *arm = (struct stp_arm){.kind = p->algo_kind};
+    if (r->algo_kind != STP_ARM_FORCED)
+        *arm = (struct stp_arm){.kind = r->algo_kind};
     else if (arm->algo == STP_ANY && arm->proto == STP_ANY &&
              arm->n_channels == 0)
         *arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     else
         arm->kind = STP_ARM_FORCED;
-    if (!p->has_ran) {
-        p->m.ran_algo = arm->kind == STP_ARM_FORCED ? arm->algo : -1;
-        p->m.ran_proto = arm->kind == STP_ARM_FORCED ? arm->proto : -1;
+    if (r->m.ran_algo == UNSAID) {
+        r->m.ran_algo = arm->kind == STP_ARM_FORCED ? arm->algo : -1;
+        r->m.ran_proto = arm->kind == STP_ARM_FORCED ? arm->proto : -1;
     }
     return STP_OK;
 }
 
-static void finish_times(struct stp_parsed *p)
+static void row_finish_times(struct stp_summary *us)
 {
-    struct stp_summary *us = &p->m.us;
-
-    us->mean = p->has_mean ? us->mean : us->median;
-    us->p95 = p->has_p95 ? us->p95 : us->median;
-    us->p99 = p->has_p99 ? us->p99 : us->p95;
-    us->min = p->has_min ? us->min : us->median;
+    us->mean = us->mean > 0 ? us->mean : us->median;
+    us->p95 = us->p95 > 0 ? us->p95 : us->median;
+    us->p99 = us->p99 > 0 ? us->p99 : us->p95;
+    us->min = us->min > 0 ? us->min : us->median;
 }
 
-/* A recorded machine's overlap.csv, which is older than other modes. */
-static bool is_recorded(const struct stp_parsed *p)
+/* overlap.csv of a recorded machine is older than the other modes, and says
+ * neither mode, nNodes nor source. */
+static void row_finish_recorded(struct stp_measurement *m)
 {
-    return p->has_layers && p->has_compute_us && !p->has_mode;
+    if (m->work.mode == UNSAID && m->work.layers != UINT32_MAX &&
+        m->work.compute_us >= 0) {
+        m->work.mode = STP_MODE_OVERLAP;
+        if (m->source == (enum stp_source)UNSAID)
+            m->source = STP_SOURCE_RECORDED;
+        if (m->n_nodes == 0)
+            m->n_nodes = 1;
+    }
+    if (m->source == (enum stp_source)UNSAID)
+        m->source = STP_SOURCE_MEASURED;
 }
 
-static void finish_recorded(struct stp_parsed *p)
+static enum stp_status row_finish_work(struct stp_measurement_row *r,
+                                       struct stp_error *err)
 {
-    p->m.work.mode = STP_MODE_OVERLAP;
-    if (!p->has_source)
-        p->m.source = STP_SOURCE_RECORDED;
-    if (!p->has_nodes)
-        p->m.n_nodes = 1;
-    p->has_nodes = true;
-}
+    struct stp_workload *work = &r->m.work;
 
-static enum stp_status finish_work(struct stp_parsed *p, struct stp_error *err)
-{
-    struct stp_workload *work = &p->m.work;
-
-    if (work->mode == STP_MODE_ALONE) {
+    if (work->mode == UNSAID || work->mode == STP_MODE_ALONE) {
         *work = (struct stp_workload){0};
-        p->m.alone_us = 0;
+        r->m.alone_us = 0;
         return STP_OK;
     }
-    if (work->layers == 0)
-        return stp_fail_at(err, STP_ERR_SYNTAX, p->line, 0,
+    if (work->layers == 0 || work->layers == UINT32_MAX)
+        return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
                            "mode %s without layers, expected a number from 1",
                            stp_mode_name(work->mode));
-    work->gemm.type = p->m.type;
+    if (work->compute_us < 0)
+        work->compute_us = 0;
+    work->gemm.type = r->m.type;
     return STP_OK;
 }
 
-enum stp_status stp_parsed_finish(struct stp_parsed *row, struct stp_error *err)
+enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
+                                           struct stp_error *err)
 {
-    enum stp_status status = finish_arm(row, err);
+    enum stp_status status = row_finish_arm(row, err);
 
     if (status != STP_OK)
         return status;
-    finish_times(row);
-    if (is_recorded(row))
-        finish_recorded(row);
-    if (!row->has_nodes)
+    row_finish_times(&row->m.us);
+    row_finish_recorded(&row->m);
+    if (row->m.n_nodes == 0)
         return stp_fail_at(err, STP_ERR_SYNTAX, row->line, 0,
                            "no column nNodes, without which only a recorded "
                            "machine's overlap.csv can be");
-    return finish_work(row, err);
+    return row_finish_work(row, err);
+}
+
+/* ---- writing ---- */
+
+static int64_t row_get_whole(const void *in, size_t size)
+{
+    int32_t narrow;
+    int64_t value;
+
+    memcpy(&narrow, in, sizeof(narrow));
+    if (size == sizeof(narrow))
+        return narrow;
+    memcpy(&value, in, sizeof(value));
+    return value;
+}
+
+static void row_write_field(const struct stp_csv_column *c, const void *row,
+                            FILE *fp)
+{
+    const void *in = (const char *)row + c->offset;
+
+    if (c->write != NULL)
+        c->write(row, fp);
+    else if (c->kind >= STP_CSV_NUMBER)
+        fprintf(fp, c->decimals > 0 ? "%.*f" : "%.*g",
+                c->decimals > 0 ? c->decimals : 9, *(const double *)in);
+    else if (c->kind == STP_CSV_FLAG)
+        fputc(*(const bool *)in ? '1' : '0', fp);
+    else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)
+        fputs(c->none, fp);
+    else if (c->kind == STP_CSV_WORD)
+        fputs(c->name_of(*(const int *)in), fp);
+    else if (c->size == sizeof(uint32_t))
+        fprintf(fp, "%" PRIu32, *(const uint32_t *)in);
+    else
+        fprintf(fp, "%" PRIu64, *(const uint64_t *)in);
+}
+
+void stp_measurement_row_write(const struct stp_measurement_row *row,
+                               const char *columns, FILE *fp)
+{
+    for (const char *s = columns;; s++) {
+        const struct stp_field name = {s, strcspn(s, ","), 0};
+
+        row_write_field(stp_csv_find(stp_measurement_columns,
+                                     STP_N_MEASUREMENT_COLUMNS, &name),
+                        row, fp);
+        s += name.len;
+        if (*s == '\0')
+            break;
+        fputc(',', fp);
+    }
+    fputc('\n', fp);
 }

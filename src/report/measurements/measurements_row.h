@@ -1,5 +1,6 @@
 /*
- * measurements_row.h - a row of measurements_csv.h, as its columns are read
+ * measurements_row.h - the columns of measurements_csv.h, which the keys of
+ * measurements_json.h are, too
  */
 #ifndef STP_MEASUREMENTS_ROW_H
 #define STP_MEASUREMENTS_ROW_H
@@ -7,27 +8,31 @@
 #include "bench/measurement.h"
 #include "core/csv.h"
 
-/* What the row being read lacks until its line is whole. */
-struct stp_parsed {
+/* A row while it is read.  Members hold what no column could say until one of
+ * them does. */
+struct stp_measurement_row {
     struct stp_measurement m;
     unsigned line;
     enum stp_arm_kind algo_kind; /* FORCED for auto, too */
     enum stp_arm_kind proto_kind;
-    bool has_nodes, has_mean, has_p95, has_p99, has_min, has_ran, has_source;
-    bool has_mode, has_layers, has_compute_us;
+    const char *run; /* of a recorded machine, as it is written */
 };
 
-/* All columns; what they read into is a struct stp_parsed. */
 enum { STP_N_MEASUREMENT_COLUMNS = 33 };
 extern const struct stp_csv_column
     stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS];
 
 /* A row of which nothing is read yet. */
-void stp_parsed_begin(struct stp_parsed *row, unsigned line);
+void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line);
 
-/* Makes the measurement whole: with the arm, and with what the columns that are
- * missing would have said.  STP_ERR_SYNTAX if columns contradict each other. */
-enum stp_status stp_parsed_finish(struct stp_parsed *row,
-                                  struct stp_error *err);
+/* Completes the measurement: its arm, and the defaults of columns that are
+ * missing.  STP_ERR_SYNTAX if columns contradict each other. */
+enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
+                                           struct stp_error *err);
+
+/* Writes the fields of the row that the header 'columns' names, and ends the
+ * line. */
+void stp_measurement_row_write(const struct stp_measurement_row *row,
+                               const char *columns, FILE *fp);
 
 #endif /* STP_MEASUREMENTS_ROW_H */

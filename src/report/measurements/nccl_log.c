@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* memmem() */
 #include "report/measurements/nccl_log.h"
 
 #include <stdio.h>
@@ -15,113 +16,103 @@ struct taker {
     struct stp_error *err;
     unsigned line;
     struct stp_field host; /* of lines that are nothing but log */
-    char row[MAX_ROW];     /* the pieces so far of one that is interrupted */
+    char row[MAX_ROW];     /* the pieces so far of an interrupted row */
     size_t row_len;
     char *rest;
     size_t rest_len;
 };
 
-/* ---- where a log begins ---- */
-
-static bool is_digit(char c)
+static bool log_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
-/* Moves back over digits, of which there must be one, and 'before' them. */
-static bool back_over(const char *line, size_t *i, char before)
-{
-    size_t end = *i;
+/* ---- where a log line begins ---- */
 
-    while (*i > 0 && is_digit(line[*i - 1]))
-        --*i;
-    if (*i == end || *i == 0 || line[*i - 1] != before)
-        return false;
-    --*i;
-    return true;
-}
-
-/* In "HOST:PID:TID [DEVICE] NCCL ", where "] NCCL " stands at 'i', the place
- * behind HOST; false if it is something else. */
-static bool find_host_end(const char *line, size_t i, size_t *end_ret)
+/* The end of HOST in "HOST:PID:TID [DEVICE] NCCL ", where "] NCCL " stands at
+ * 'i'; 0 if the line is something else. */
+static size_t log_find_host_end(const char *line, size_t i)
 {
-    if (!back_over(line, &i, '[') || i == 0 || line[i - 1] != ' ')
-        return false;
-    i--;
-    if (!back_over(line, &i, ':') || !back_over(line, &i, ':'))
-        return false;
-    *end_ret = i;
-    return i > 0;
+    for (const char *before = "#[ #:#:"; *before != '\0'; before++) {
+        const size_t end = i;
+
+        if (*before != '#' && (i == 0 || line[--i] != *before))
+            return 0;
+        while (*before == '#' && i > 0 && log_is_digit(line[i - 1]))
+            i--;
+        if (i == end)
+            return 0;
+    }
+    return i;
 }
 
 /* The last bytes of a row may stand against the host: "-1vm", "0vm", "N/Avm".
  */
-static size_t number_len(const char *word, size_t len)
+static size_t log_number_len(const char *word, size_t len)
 {
     size_t n = len > 0 && word[0] == '-';
 
     if (len >= 3 && memcmp(word, "N/A", 3) == 0)
         return 3;
-    while (n < len && is_digit(word[n]))
+    while (n < len && log_is_digit(word[n]))
         n++;
     return n;
 }
 
 /* Where the host begins that ends at 'end'. */
-static size_t host_begin(struct taker *t, const char *line, size_t end)
+static size_t log_find_host(struct taker *t, const char *line, size_t end)
 {
     struct stp_field *known = &t->host;
     size_t begin = end;
-    bool is_first;
 
     while (begin > 0 && line[begin - 1] != ' ' && line[begin - 1] != '\t')
         begin--;
-    is_first = begin == 0;
     if (known->len > 0 && end - begin >= known->len &&
         memcmp(line + end - known->len, known->s, known->len) == 0)
         return end - known->len;
-    if (!is_first)
-        return begin + number_len(line + begin, end - begin);
+    if (begin > 0)
+        return begin + log_number_len(line + begin, end - begin);
     if (known->len == 0)
         *known = (struct stp_field){line, end, 1};
-    return begin;
+    return 0;
 }
 
 /* Where in the line a log begins; 'len' if nowhere. */
-static size_t find_log(struct taker *t, const char *line, size_t len)
+static size_t log_find(struct taker *t, const char *line, size_t len)
 {
     static const char mark[] = "] NCCL ";
-    const size_t n = sizeof(mark) - 1;
-    size_t end;
+    const char *at = line;
 
-    for (size_t i = 0; i + n <= len; i++)
-        if (memcmp(line + i, mark, n) == 0 && find_host_end(line, i, &end))
-            return host_begin(t, line, end);
+    while ((at = memmem(at, (size_t)(line + len - at), mark,
+                        sizeof(mark) - 1)) != NULL) {
+        size_t end = log_find_host_end(line, (size_t)(at++ - line));
+
+        if (end > 0)
+            return log_find_host(t, line, end);
+    }
     return len;
 }
 
-/* ---- what a log says ---- */
+/* ---- what a log line says ---- */
 
-/* The word behind 'key' in the line; empty if there is none. */
-static struct stp_field word_behind(const char *line, size_t len,
-                                    const char *key)
+/* The word after 'key' in the line; empty if there is none. */
+static struct stp_field log_word_after(const char *line, size_t len,
+                                       const char *key)
 {
     struct stp_field word = {"", 0, 0};
-    size_t n = strlen(key);
+    const char *at = memmem(line, len, key, strlen(key));
 
-    for (size_t i = 0; i + n < len; i++)
-        if (memcmp(line + i, key, n) == 0) {
-            word.s = line + i + n;
-            while (i + n + word.len < len && word.s[word.len] != ' ')
-                word.len++;
-            break;
-        }
+    if (at == NULL)
+        return word;
+    word.s = at + strlen(key);
+    while (word.s + word.len < line + len && word.s[word.len] != ' ')
+        word.len++;
     return word;
 }
 
-/* A name of NCCL's, in capitals, or a number. */
-static int parse_word(const struct stp_field *f, int n,
-                      int (*from_name)(const char *, size_t))
+/* The number of a name of NCCL's, in capitals, or of a number. */
+static int log_parse_word(const struct stp_field *f, int n,
+                          int (*from_name)(const char *, size_t))
 {
     uint64_t number;
 
@@ -130,8 +121,7 @@ static int parse_word(const struct stp_field *f, int n,
     return stp_from_any_case(f->s, f->len, from_name);
 }
 
-/* "AllReduce" in front of a colon. */
-static int find_coll(const char *line, size_t len)
+static int log_find_coll(const char *line, size_t len)
 {
     static const char *const names[NCCL_NUM_TUNED_FUNCS] = {
         [ncclFuncBroadcast] = " Broadcast: ",
@@ -142,29 +132,13 @@ static int find_coll(const char *line, size_t len)
     };
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        if (word_behind(line, len, names[c]).len > 0)
+        if (memmem(line, len, names[c], strlen(names[c])) != NULL)
             return c;
     return -1;
 }
 
-/* The number in front of " Bytes -> ". */
-static bool find_bytes(const char *line, size_t len, uint64_t *bytes_ret)
-{
-    static const char mark[] = " Bytes -> ";
-    struct stp_field arrow = word_behind(line, len, mark);
-    size_t begin;
-    size_t end;
-
-    if (arrow.len == 0)
-        return false;
-    end = (size_t)(arrow.s - line) - (sizeof(mark) - 1);
-    begin = end;
-    while (begin > 0 && is_digit(line[begin - 1]))
-        begin--;
-    return stp_parse_u64(line + begin, end - begin, bytes_ret);
-}
-
-static enum stp_status add_ran(struct taker *t, const struct stp_nccl_ran *ran)
+static enum stp_status log_add_ran(struct taker *t,
+                                   const struct stp_nccl_ran *ran)
 {
     struct stp_nccl_log *log = &t->log;
 
@@ -181,74 +155,84 @@ static enum stp_status add_ran(struct taker *t, const struct stp_nccl_ran *ran)
     return STP_OK;
 }
 
-static void keep_setting(char kept[16], const struct stp_field *value)
+static void log_read_setting(const char *line, size_t len, const char *key,
+                             char value[16])
 {
-    if (value->len > 0)
-        snprintf(kept, 16, "%.*s", (int)(value->len < 16 ? value->len : 15),
-                 value->s);
+    const struct stp_field word = log_word_after(line, len, key);
+
+    if (word.len > 0)
+        snprintf(value, 16, "%.*s", (int)(word.len < 16 ? word.len : 15),
+                 word.s);
 }
 
-static enum stp_status read_log(struct taker *t, const char *line, size_t len)
+static enum stp_status log_read_line(struct taker *t, const char *line,
+                                     size_t len)
 {
-    struct stp_field algo = word_behind(line, len, " Bytes -> Algo ");
-    struct stp_field proto = word_behind(line, len, " proto ");
-    struct stp_field algo_set =
-        word_behind(line, len, "NCCL_ALGO set by environment to ");
-    struct stp_field proto_set =
-        word_behind(line, len, "NCCL_PROTO set by environment to ");
+    static const char mark[] = " Bytes -> Algo ";
+    const struct stp_field algo = log_word_after(line, len, mark);
+    const struct stp_field proto = log_word_after(line, len, " proto ");
     struct stp_nccl_ran ran = {.line = t->line};
+    const char *begin, *end;
 
-    keep_setting(t->log.algo, &algo_set);
-    keep_setting(t->log.proto, &proto_set);
-    if (word_behind(line, len, "TUNER/Plugin: Using ").len > 0)
-        t->log.has_tuner = true;
-    if (!find_bytes(line, len, &ran.n_bytes))
+    log_read_setting(line, len, "NCCL_ALGO set by environment to ",
+                     t->log.settings.algo);
+    log_read_setting(line, len, "NCCL_PROTO set by environment to ",
+                     t->log.settings.proto);
+    if (log_word_after(line, len, "TUNER/Plugin: Using ").len > 0)
+        t->log.settings.has_tuner = true;
+    if (algo.len == 0)
         return STP_OK;
-    ran.coll = find_coll(line, len);
-    ran.algo = parse_word(&algo, NCCL_NUM_ALGORITHMS, stp_algo_from_name);
-    ran.proto = parse_word(&proto, NCCL_NUM_PROTOCOLS, stp_proto_from_name);
-    return ran.algo < 0 || ran.proto < 0 ? STP_OK : add_ran(t, &ran);
+    begin = end = algo.s - (sizeof(mark) - 1);
+    while (begin > line && log_is_digit(begin[-1]))
+        begin--;
+    if (!stp_parse_u64(begin, (size_t)(end - begin), &ran.n_bytes))
+        return STP_OK;
+    ran.coll = log_find_coll(line, len);
+    ran.algo = log_parse_word(&algo, NCCL_NUM_ALGORITHMS, stp_algo_from_name);
+    ran.proto = log_parse_word(&proto, NCCL_NUM_PROTOCOLS, stp_proto_from_name);
+    return ran.algo < 0 || ran.proto < 0 ? STP_OK : log_add_ran(t, &ran);
 }
 
-/* ---- what is left ---- */
+/* ---- the rest ---- */
 
-static void put(struct taker *t, const char *s, size_t len)
+static void log_put_rest(struct taker *t, const char *s, size_t len)
 {
     memcpy(t->rest + t->rest_len, s, len);
     t->rest_len += len;
 }
 
-/* What stands in front of a log: a piece of a row waits for the others.  One
- * too long for any version stays in pieces, which the reader refuses. */
-static void keep_piece(struct taker *t, const char *line, size_t len)
+/* A piece of a row before a log line waits for the others.  A row too long for
+ * any version stays in pieces, which the reader refuses. */
+static void log_keep_piece(struct taker *t, const char *line, size_t len)
 {
     size_t blank = strspn(line, " \t");
 
     if (blank >= len)
         return;
-    if (!is_digit(line[blank]) || t->row_len + len > MAX_ROW) {
-        put(t, line, len);
+    if (!log_is_digit(line[blank]) || t->row_len + len > MAX_ROW) {
+        log_put_rest(t, line, len);
         return;
     }
     memcpy(t->row + t->row_len, line, len);
     t->row_len += len;
 }
 
-static enum stp_status take_line(struct taker *t, const char *line, size_t len)
+static enum stp_status log_take_line(struct taker *t, const char *line,
+                                     size_t len)
 {
-    size_t begin = find_log(t, line, len);
+    size_t begin = log_find(t, line, len);
 
     if (begin < len) {
-        keep_piece(t, line, begin);
-        put(t, "\n", 1);
-        return read_log(t, line + begin, len - begin);
+        log_keep_piece(t, line, begin);
+        log_put_rest(t, "\n", 1);
+        return log_read_line(t, line + begin, len - begin);
     }
     if (len > 0 && line[0] != '#' && t->row_len > 0) {
-        put(t, t->row, t->row_len);
+        log_put_rest(t, t->row, t->row_len);
         t->row_len = 0;
     }
-    put(t, line, len);
-    put(t, "\n", 1);
+    log_put_rest(t, line, len);
+    log_put_rest(t, "\n", 1);
     return STP_OK;
 }
 
@@ -268,9 +252,9 @@ enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
         t.line++;
-        status = take_line(&t, line, n);
+        status = log_take_line(&t, line, n);
     }
-    put(&t, t.row, t.row_len);
+    log_put_rest(&t, t.row, t.row_len);
     if (status != STP_OK) {
         free(t.rest);
         stp_nccl_log_free(&t.log);

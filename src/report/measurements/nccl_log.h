@@ -1,9 +1,9 @@
 /*
- * nccl_log.h - what NCCL logs between the lines of nccl-tests
+ * nccl_log.h - the lines that NCCL logs between those of nccl-tests
  *
- * With NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING,ENV it says which pair each
- * collective ran with, and what was forced.  nccl-tests print a row in pieces,
- * and NCCL logs in the middle of it.
+ * With NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=TUNING,ENV NCCL logs the algorithm
+ * and protocol of each collective, and what NCCL_ALGO and NCCL_PROTO were set
+ * to.  nccl-tests print a row in pieces, and NCCL logs in the middle of it.
  */
 #ifndef STP_NCCL_LOG_H
 #define STP_NCCL_LOG_H
@@ -25,19 +25,24 @@ struct stp_nccl_ran {
     int proto;
 };
 
+/* How a run was set up, as far as NCCL or its environment says. */
+struct stp_nccl_settings {
+    char algo[16];  /* value of NCCL_ALGO, cut; "": not set */
+    char proto[16]; /* likewise NCCL_PROTO */
+    bool has_tuner; /* a tuner plugin was loaded */
+};
+
 struct stp_nccl_log {
     struct stp_nccl_ran *ran;
     size_t n_ran;
     size_t capacity;
-    char algo[16];  /* that NCCL_ALGO was set to, cut; "": not said */
-    char proto[16]; /* likewise NCCL_PROTO */
-    bool has_tuner; /* a tuner plugin was in it */
+    struct stp_nccl_settings settings;
 };
 
 /*
- * Takes what NCCL logged out of the 'len' bytes at 'text': *rest_ret, to be
- * freed, is the same lines without, a row that was interrupted standing in the
- * line where it ends.  STP_ERR_NOMEM leaves both outputs untouched.  Free with
+ * Separates the log from the 'len' bytes at 'text': *rest_ret, to be freed, has
+ * the same lines without it; an interrupted row stands in the line where it
+ * ends.  STP_ERR_NOMEM leaves all outputs untouched.  Free the log with
  * stp_nccl_log_free().
  */
 enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
@@ -47,8 +52,9 @@ enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
 
 void stp_nccl_log_free(struct stp_nccl_log *log);
 
-/* The pair that the lines behind 'after' and up to 'line' say of a collective
- * of 'n_bytes', as a tuner counts them; false if they say none or several. */
+/* The algorithm and protocol that the lines after 'after' and up to 'line' log
+ * for a collective of 'n_bytes', as a tuner counts them; false if they log none
+ * or several. */
 bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
                        unsigned line, int coll, uint64_t n_bytes,
                        unsigned n_ranks, int *algo_ret, int *proto_ret);

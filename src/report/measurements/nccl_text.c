@@ -6,7 +6,6 @@
 
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
-#include "report/measurements/nccl_text_parts.h"
 
 static const char *const programs[NCCL_NUM_TUNED_FUNCS] = {
     [ncclFuncBroadcast] = "broadcast_perf",
@@ -24,7 +23,7 @@ const char *stp_nccl_text_program(int coll)
 /* ---- head ---- */
 
 /* As ncclGetVersion() has it: 22809 for "2.28.9"; 0 without NCCL. */
-static int version_code(const char *version)
+static int text_version_code(const char *version)
 {
     int major = 0, minor = 0, patch = 0;
 
@@ -33,7 +32,7 @@ static int version_code(const char *version)
     return major * 10000 + minor * 100 + patch;
 }
 
-static void write_options(const struct stp_nccl_text_run *r, FILE *fp)
+static void text_write_options(const struct stp_nccl_text_run *r, FILE *fp)
 {
     fprintf(fp, "# nThread %u nGpus %u minBytes %" PRIu64 " maxBytes %" PRIu64,
             r->n_threads, r->n_gpus, r->min_bytes, r->max_bytes);
@@ -55,10 +54,10 @@ void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
     device->ops->info(device->self, &info);
     fprintf(fp,
             "# steptune version %s backend=%s nccl-library=%d nodes=%u\n# %s\n",
-            run->version, info.backend, version_code(info.nccl), info.n_nodes,
-            info.what);
+            run->version, info.backend, text_version_code(info.nccl),
+            info.n_nodes, info.what);
     fprintf(fp, "# " STP_NCCL_TEXT_STARTING "%s\n", programs[coll]);
-    write_options(run, fp);
+    text_write_options(run, fp);
     fputs("# Using devices\n", fp);
     for (unsigned r = 0; r < info.n_ranks; r++) {
         char line[256];
@@ -93,7 +92,7 @@ void stp_nccl_text_write_columns(FILE *fp)
 /* ---- rows ---- */
 
 /* With as many decimals, two at most, as 'width' has room for. */
-static void write_number(double value, int width, FILE *fp)
+static void text_write_number(double value, int width, FILE *fp)
 {
     char text[64];
     int decimals = 2;
@@ -106,9 +105,9 @@ static void write_number(double value, int width, FILE *fp)
     fprintf(fp, "  %*s", width, text);
 }
 
-static void write_place(const struct stp_nccl_text_row *row,
-                        const struct stp_nccl_text_place *place,
-                        struct stp_nccl_text_total *total, FILE *fp)
+static void text_write_place(const struct stp_nccl_text_row *row,
+                             const struct stp_nccl_text_place *place,
+                             struct stp_nccl_text_total *total, FILE *fp)
 {
     double busbw;
 
@@ -117,9 +116,9 @@ static void write_place(const struct stp_nccl_text_row *row,
         return;
     }
     busbw = stp_busbw(row->coll, row->n_ranks, row->n_bytes, place->us);
-    write_number(place->us, 7, fp);
-    write_number(stp_algbw(row->n_bytes, place->us), 6, fp);
-    write_number(busbw, 6, fp);
+    text_write_number(place->us, 7, fp);
+    text_write_number(stp_algbw(row->n_bytes, place->us), 6, fp);
+    text_write_number(busbw, 6, fp);
     if (place->n_wrong < 0)
         fprintf(fp, "  %6s", "N/A");
     else
@@ -140,8 +139,8 @@ void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
             count, stp_type_nccl_name(row->type),
             stp_coll_reduces(row->coll) ? stp_op_name(row->op) : "none",
             stp_coll_has_root(row->coll) ? (int)row->root : -1);
-    write_place(row, &row->out_of_place, total, fp);
-    write_place(row, &row->in_place, total, fp);
+    text_write_place(row, &row->out_of_place, total, fp);
+    text_write_place(row, &row->in_place, total, fp);
     fputc('\n', fp);
 }
 
@@ -158,8 +157,8 @@ void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
 
 /* ---- rounds into rows ---- */
 
-static bool is_like(const struct stp_measurement *a,
-                    const struct stp_measurement *b)
+static bool text_is_like(const struct stp_measurement *a,
+                         const struct stp_measurement *b)
 {
     return a->coll == b->coll && a->n_bytes == b->n_bytes &&
            a->type == b->type && a->op == b->op && a->root == b->root &&
@@ -168,8 +167,8 @@ static bool is_like(const struct stp_measurement *a,
 }
 
 static struct stp_nccl_text_place
-collapse_place(const struct stp_dataset *data,
-               const struct stp_measurement *like, bool in_place)
+text_collapse_place(const struct stp_dataset *data,
+                    const struct stp_measurement *like, bool in_place)
 {
     struct stp_nccl_text_place place = {.n_wrong = -1};
     double sum = 0;
@@ -178,7 +177,7 @@ collapse_place(const struct stp_dataset *data,
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement *m = &data->rows[i];
 
-        if (m->in_place != in_place || !is_like(m, like))
+        if (m->in_place != in_place || !text_is_like(m, like))
             continue;
         sum += m->us.mean;
         n++;
@@ -201,7 +200,7 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
         .op = like->op,
         .root = like->root,
         .n_ranks = like->n_ranks,
-        .out_of_place = collapse_place(data, like, false),
-        .in_place = collapse_place(data, like, true),
+        .out_of_place = text_collapse_place(data, like, false),
+        .in_place = text_collapse_place(data, like, true),
     };
 }

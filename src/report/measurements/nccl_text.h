@@ -21,6 +21,7 @@
 
 #include "bench/measurement.h"
 #include "device/device.h"
+#include "report/measurements/nccl_log.h"
 
 /* ---- writing, piece by piece ---- */
 
@@ -96,25 +97,34 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
 
 /* ---- reading ---- */
 
-/* Whether the text looks like the output of nccl-tests, or of the writer. */
+/* After "# ", before the program's name; from version 2.17 on. */
+#define STP_NCCL_TEXT_STARTING "Collective test starting: "
+
+/* After "# ", before an arm's name; ours only. */
+#define STP_NCCL_TEXT_ARM "Arm: "
+
+/* Whether the text looks like the output of nccl-tests, as text or as the JSON
+ * of their -J, or of the writer. */
 bool stp_nccl_text_is(const char *text, size_t len);
 
 /*
  * Reads the 'len' bytes at 'text' into *data, which is empty: output of all
  * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
  * broadcast_perf and reduce_perf, several runs one after the other, or of the
- * writer.  Every pass over the sizes is a round; median and percentiles are the
- * mean where nothing else is known.  What NCCL logged says which pairs ran
- * (nccl_log.h); skipped are rows of 0 bytes, and what stands between the end of
- * a run and the columns of the next.
+ * writer; or the JSON of one run (nccl_json.h).  Every pass over the sizes is a
+ * round; median and percentiles are the mean where the text says no more.  The
+ * log of NCCL says which pairs ran (nccl_log.h); rows of 0 bytes are skipped,
+ * and so is text between the end of a run and the columns of the next.
  *
- * 'coll' is the collective (ncclFunc_t) of text that does not say which it is
- * of, as before version 2.17; -1 if unknown.
+ * 'coll' is the collective (ncclFunc_t) of text that does not say it, as before
+ * version 2.17; -1 if unknown.  *settings_ret, unless NULL, is how NCCL was set
+ * up, as far as the log or the JSON says.
  *
  * STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM; *data is empty then.
  */
 enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    struct stp_dataset *data,
+                                   struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err);
 
 #endif /* STP_NCCL_TEXT_H */

@@ -7,7 +7,6 @@
 #include "core/names.h"
 #include "core/text.h"
 #include "report/measurements/measurements_csv.h"
-#include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"
 
 /* What the rows ran, all of them taken together. */
@@ -19,7 +18,7 @@ struct ran {
     int proto;
 };
 
-static struct ran what_ran(const struct stp_dataset *data)
+static struct ran arm_sum_up_ran(const struct stp_dataset *data)
 {
     struct ran ran = {true, true, true, data->rows[0].ran_algo,
                       data->rows[0].ran_proto};
@@ -34,7 +33,7 @@ static struct ran what_ran(const struct stp_dataset *data)
     return ran;
 }
 
-static enum stp_status cannot_tell(struct stp_error *err, const char *why)
+static enum stp_status arm_refuse(struct stp_error *err, const char *why)
 {
     return stp_fail(err, STP_ERR_RANGE,
                     "%s, expected its arm by name, such as --arm auto=FILE or "
@@ -44,9 +43,9 @@ static enum stp_status cannot_tell(struct stp_error *err, const char *why)
 
 /* The number of the one name that a variable was set to; STP_ANY if it was not.
  * False for lists and what else it may be. */
-static bool read_setting(const char *value,
-                         int (*from_name)(const char *, size_t),
-                         int *number_ret)
+static bool arm_read_setting(const char *value,
+                             int (*from_name)(const char *, size_t),
+                             int *number_ret)
 {
     *number_ret = STP_ANY;
     if (*value == '\0')
@@ -55,28 +54,28 @@ static bool read_setting(const char *value,
     return *number_ret >= 0;
 }
 
-static enum stp_status find_arm(const struct stp_dataset *data,
-                                const struct stp_nccl_log *log,
+static enum stp_status arm_find(const struct stp_dataset *data,
+                                const struct stp_nccl_settings *settings,
                                 struct stp_arm *arm_ret, struct stp_error *err)
 {
-    struct ran ran = what_ran(data);
+    struct ran ran = arm_sum_up_ran(data);
     struct stp_arm arm = {.kind = STP_ARM_FORCED};
 
-    if (!read_setting(log->algo, stp_algo_from_name, &arm.algo) ||
-        !read_setting(log->proto, stp_proto_from_name, &arm.proto))
-        return cannot_tell(err, "NCCL_ALGO or NCCL_PROTO was a list");
+    if (!arm_read_setting(settings->algo, stp_algo_from_name, &arm.algo) ||
+        !arm_read_setting(settings->proto, stp_proto_from_name, &arm.proto))
+        return arm_refuse(err, "NCCL_ALGO or NCCL_PROTO was a list");
     if (arm.algo == STP_ANY && arm.proto == STP_ANY) {
         if (!ran.is_known)
-            return cannot_tell(err, "NCCL did not log what it ran at every "
-                                    "size (NCCL_DEBUG=INFO "
-                                    "NCCL_DEBUG_SUBSYS=TUNING,ENV)");
+            return arm_refuse(err, "NCCL did not log what it ran at every "
+                                   "size (NCCL_DEBUG=INFO "
+                                   "NCCL_DEBUG_SUBSYS=TUNING,ENV)");
         if (ran.one_algo && ran.one_proto)
             arm = (struct stp_arm){STP_ARM_FORCED, ran.algo, ran.proto, 0};
-        else if (ran.one_algo || ran.one_proto || log->has_tuner)
-            return cannot_tell(err, log->has_tuner
-                                        ? "a tuner plugin chose"
-                                        : "NCCL may have chosen by itself, or "
-                                          "NCCL_ALGO or NCCL_PROTO were set");
+        else if (ran.one_algo || ran.one_proto || settings->has_tuner)
+            return arm_refuse(err, settings->has_tuner
+                                       ? "a tuner plugin chose"
+                                       : "NCCL may have chosen by itself, or "
+                                         "NCCL_ALGO or NCCL_PROTO were set");
         else
             arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     }
@@ -85,7 +84,7 @@ static enum stp_status find_arm(const struct stp_dataset *data,
 }
 
 /* Whether the text is ours, which names its arms. */
-static bool is_ours(const char *text, size_t len)
+static bool arm_is_named(const char *text, size_t len)
 {
     static const char version[] = "# steptune version ";
     const char *s = text;
@@ -99,7 +98,7 @@ static bool is_ours(const char *text, size_t len)
     return false;
 }
 
-static bool ran_another(const struct stp_measurement *m,
+static bool arm_differs(const struct stp_measurement *m,
                         const struct stp_arm *arm)
 {
     return arm->kind == STP_ARM_FORCED &&
@@ -110,8 +109,8 @@ static bool ran_another(const struct stp_measurement *m,
 }
 
 /* Whether nobody knows the pair that this arm was, and rules name pairs. */
-static bool is_unknown(const struct stp_measurement *m,
-                       const struct stp_arm *arm)
+static bool arm_is_unknown(const struct stp_measurement *m,
+                           const struct stp_arm *arm)
 {
     return arm->kind == STP_ARM_FORCED &&
            ((arm->algo == STP_ANY && m->ran_algo < 0) ||
@@ -119,7 +118,7 @@ static bool is_unknown(const struct stp_measurement *m,
 }
 
 /* Makes all rows those of 'arm'. */
-static enum stp_status set_arm(struct stp_dataset *data,
+static enum stp_status arm_set(struct stp_dataset *data,
                                const struct stp_arm *arm, struct stp_error *err)
 {
     char name[STP_ARM_NAME];
@@ -128,13 +127,13 @@ static enum stp_status set_arm(struct stp_dataset *data,
     for (size_t i = 0; i < data->n_rows; i++) {
         struct stp_measurement *m = &data->rows[i];
 
-        if (ran_another(m, arm))
+        if (arm_differs(m, arm))
             return stp_fail(err, STP_ERR_RANGE,
                             "arm %s, but NCCL ran %s/%s at %" PRIu64
                             " bytes, expected what was forced",
                             name, stp_algo_name(m->ran_algo),
                             stp_proto_name(m->ran_proto), m->n_bytes);
-        if (is_unknown(m, arm))
+        if (arm_is_unknown(m, arm))
             return stp_fail(
                 err, STP_ERR_RANGE,
                 "arm %s, but NCCL did not log which pair that was at %" PRIu64
@@ -146,32 +145,10 @@ static enum stp_status set_arm(struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Sets the arm of a text that does not name it. */
-static enum stp_status say_arm(const char *text, size_t len,
-                               const struct stp_arm *named,
-                               struct stp_dataset *data, struct stp_error *err)
-{
-    struct stp_arm arm;
-    struct stp_nccl_log log;
-    char *rest;
-    size_t rest_len;
-    enum stp_status status;
-
-    if (named != NULL)
-        return set_arm(data, named, err);
-    status = stp_nccl_log_take(text, len, &rest, &rest_len, &log, err);
-    if (status != STP_OK)
-        return status;
-    status = find_arm(data, &log, &arm, err);
-    free(rest);
-    stp_nccl_log_free(&log);
-    return status == STP_OK ? set_arm(data, &arm, err) : status;
-}
-
 /* Numbers the passes of each arm by themselves: one that stands behind another
  * in the same text is of no later round. */
-static enum stp_status number_passes(struct stp_dataset *data,
-                                     struct stp_error *err)
+static enum stp_status arm_number_passes(struct stp_dataset *data,
+                                         struct stp_error *err)
 {
     unsigned *pass = calloc(data->n_rows + 1, sizeof(*pass));
 
@@ -195,19 +172,27 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
                                   struct stp_dataset *data,
                                   struct stp_error *err)
 {
+    bool names_arms = arm_is_named(text, len);
     struct stp_dataset more = {0};
-    enum stp_status status = stp_nccl_text_read(text, len, coll, &more, err);
+    struct stp_nccl_settings settings;
+    struct stp_arm found;
+    enum stp_status status =
+        stp_nccl_text_read(text, len, coll, &more, &settings, err);
 
-    if (status == STP_OK && is_ours(text, len) && arm != NULL)
+    if (status == STP_OK && names_arms && arm != NULL)
         status =
             stp_fail(err, STP_ERR_RANGE,
                      "this text names its arms, expected it without --arm");
-    else if (status == STP_OK && !is_ours(text, len))
-        status = say_arm(text, len, arm, &more, err);
+    if (status == STP_OK && !names_arms && arm == NULL) {
+        status = arm_find(&more, &settings, &found, err);
+        arm = &found;
+    }
+    if (status == STP_OK && !names_arms)
+        status = arm_set(&more, arm, err);
     for (size_t i = 0; i < more.n_rows; i++)
         more.rows[i].source = STP_SOURCE_SINGLE_PASS;
     if (status == STP_OK)
-        status = number_passes(&more, err);
+        status = arm_number_passes(&more, err);
     if (status == STP_OK)
         status = stp_measurements_pool(data, &more, true, err);
     stp_dataset_free(&more);

@@ -1,8 +1,8 @@
 /*
  * nccl_text_arm.h - nccl-tests' text, one file a run of one arm
  *
- * nccl-tests do not say what was forced.  Whoever ran them does, or else what
- * NCCL logged in between (nccl_log.h):
+ * nccl-tests do not name the arm.  The user does (--arm), or NCCL's log between
+ * the rows (nccl_log.h), or the environment in the JSON (nccl_json.h):
  *
  *   NCCL_ALGO or NCCL_PROTO was set    that is forced
  *   one pair at every size             that pair

@@ -1,19 +1,34 @@
-/* nccl_text_read.c - the reader */
+/* nccl_text_read.c - the reader: the header line names the columns of rows */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/csv.h"
 #include "core/dtype.h"
-#include "core/names.h"
-#include "core/text.h"
+#include "report/measurements/nccl_json.h"
 #include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"
-#include "report/measurements/nccl_text_parts.h"
 
 enum {
     MAX_COLUMNS = 32,
     MAX_HOSTS = 256,
     SHOWN = 40, /* bytes of an offending word */
+};
+
+/* One place of a row. */
+struct place {
+    double us;                                /* 0: not measured */
+    double min_us, median_us, p95_us, p99_us; /* 0: the same as 'us' */
+    double n_wrong;                           /* -1: not checked */
+    double error; /* largest difference, until 2.12; -1: not checked */
+};
+
+struct row {
+    uint64_t n_bytes;
+    int type;
+    int op;
+    unsigned root;
+    struct place places[2]; /* out of place, in place */
 };
 
 struct reader {
@@ -23,33 +38,138 @@ struct reader {
     int coll; /* -1: not known */
     struct stp_arm arm;
     unsigned iters;
-    struct stp_field group; /* of the first rank */
     unsigned n_ranks;
-    unsigned n_nodes; /* 0: as many as hosts */
+    unsigned round;
+    uint64_t last_size;     /* of the row before; UINT64_MAX: none */
+    unsigned n_nodes;       /* that our own text says; 0: as many as hosts */
+    struct stp_field group; /* of the first rank */
     struct stp_field hosts[MAX_HOSTS];
     size_t n_hosts;
-    const struct stp_nccl_text_column *columns[MAX_COLUMNS];
-    size_t n_columns;   /* 0: not named yet */
-    uint64_t last_size; /* of the row before */
-    unsigned round;
-    bool ended; /* behind what a run comes to */
+    const struct stp_csv_column *columns[MAX_COLUMNS];
+    bool in_place[MAX_COLUMNS]; /* of the column */
+    size_t n_columns;           /* 0: not named yet */
+    bool ended;                 /* after the run's totals */
     const struct stp_nccl_log *log;
     unsigned row_line; /* of the row before */
 };
 
-static int shown(const struct stp_field *f)
+static int text_shown(const struct stp_field *f)
 {
     return f->len < SHOWN ? (int)f->len : SHOWN;
 }
 
-static bool same_field(const struct stp_field *a, const struct stp_field *b)
+static bool text_same_field(const struct stp_field *a,
+                            const struct stp_field *b)
 {
     return a->len == b->len && memcmp(a->s, b->s, a->len) == 0;
 }
 
-/* If the word begins with 'key', what follows. */
-static bool value_of(const struct stp_field *word, const char *key,
-                     struct stp_field *value_ret)
+/* Splits at blanks; returns how many words there are, at most 'max'. */
+static size_t text_split(const char *line, size_t len, struct stp_field *words,
+                         size_t max)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len && n < max;) {
+        size_t begin;
+
+        while (i < len && (line[i] == ' ' || line[i] == '\t'))
+            i++;
+        begin = i;
+        while (i < len && line[i] != ' ' && line[i] != '\t')
+            i++;
+        if (i > begin)
+            words[n++] = (struct stp_field){line + begin, i - begin,
+                                            (unsigned)begin + 1};
+    }
+    return n;
+}
+
+/* ---- columns ---- */
+
+static int text_find_op(const char *word, size_t len)
+{
+    const struct stp_field f = {word, len, 0};
+
+    return stp_field_is(&f, "none")     ? STP_OP_SUM
+           : stp_field_is(&f, "mulsum") ? STP_OP_PREMULSUM
+                                        : stp_op_from_name(word, len);
+}
+
+#define ROW(member)   STP_CSV_INTO(row, member)
+#define PLACE(member) STP_CSV_INTO(place, member)
+
+#define TIME                                                                   \
+    "a time above 0 out of place and one in place", .kind = STP_CSV_POSITIVE,  \
+                                                    PLACE(us), .none = "N/A"
+#define ITERATION "a time above 0", .kind = STP_CSV_POSITIVE, .none = "N/A"
+
+// clang-format off
+static const struct stp_csv_column known_columns[] = {
+    {"size", "a number of bytes", .kind = STP_CSV_WHOLE, ROW(n_bytes),
+     .max = UINT64_MAX},
+    {"count", .kind = STP_CSV_SKIP},
+    {"type", STP_TYPE_WORDS ", or nccl-tests' word for it",
+     .kind = STP_CSV_WORD, ROW(type), .from_name = stp_type_from_name},
+    {"redop", STP_OP_WORDS ", or none", .kind = STP_CSV_WORD, ROW(op),
+     .from_name = text_find_op},
+    {"root", "a rank, or -1", .kind = STP_CSV_WHOLE, ROW(root),
+     .max = UINT32_MAX, .none = "-1"},
+    {"time", TIME},
+    {"cputime", TIME},
+    {"algbw", .kind = STP_CSV_SKIP},
+    {"busbw", .kind = STP_CSV_SKIP},
+    {"#wrong", "a number of elements, or N/A", .kind = STP_CSV_FROM_0,
+     PLACE(n_wrong), .none = "N/A", .none_value = -1},
+    {"error", "a number, or N/A", .kind = STP_CSV_NUMBER, PLACE(error),
+     .none = "N/A", .none_value = -1},
+    {"i_min", ITERATION, PLACE(min_us)},
+    {"i_max", .kind = STP_CSV_SKIP},
+    {"i_p50", ITERATION, PLACE(median_us)}, /* out of JSON */
+    {"i_p95", ITERATION, PLACE(p95_us)},    /* likewise */
+    {"i_p99", ITERATION, PLACE(p99_us)},
+    {"i_cv%", .kind = STP_CSV_SKIP},
+    {"timestamp", .kind = STP_CSV_SKIP},
+};
+// clang-format on
+
+enum { N_KNOWN = sizeof(known_columns) / sizeof(known_columns[0]) };
+
+static bool text_is_time(const struct stp_csv_column *c)
+{
+    return c->kind == STP_CSV_POSITIVE &&
+           c->offset == offsetof(struct place, us);
+}
+
+static enum stp_status text_read_header(struct reader *r,
+                                        const struct stp_field *words, size_t n)
+{
+    unsigned n_times = 0;
+
+    r->ended = false;
+    r->last_size = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_csv_column *column =
+            stp_csv_find(known_columns, N_KNOWN, &words[i]);
+
+        n_times += column != NULL && text_is_time(column);
+        if (column == NULL || n_times > 2)
+            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
+                               "column '%.*s', expected those of nccl-tests, "
+                               "such as size, time, algbw, busbw and #wrong",
+                               text_shown(&words[i]), words[i].s);
+        r->columns[i] = column;
+        r->in_place[i] = n_times == 2;
+    }
+    r->n_columns = n;
+    return STP_OK;
+}
+
+/* ---- other comments ---- */
+
+/* If the word begins with 'key', the rest of it. */
+static bool text_value(const struct stp_field *word, const char *key,
+                       struct stp_field *value_ret)
 {
     size_t n = strlen(key);
 
@@ -60,32 +180,10 @@ static bool value_of(const struct stp_field *word, const char *key,
     return true;
 }
 
-/* ---- comments ---- */
-
-static enum stp_status read_header(struct reader *r,
-                                   const struct stp_field *words, size_t n)
-{
-    r->n_columns = 0;
-    r->ended = false;
-    r->last_size = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        const struct stp_nccl_text_column *column =
-            stp_nccl_text_find_column(&words[i]);
-
-        if (column == NULL)
-            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
-                               "column '%.*s', expected those of nccl-tests, "
-                               "such as size, time, algbw, busbw and #wrong",
-                               shown(&words[i]), words[i].s);
-        r->columns[r->n_columns++] = column;
-    }
-    return STP_OK;
-}
-
-/* Sets what all of a dataset has in common. */
-static enum stp_status set_name(const struct reader *r,
-                                const struct stp_field *word, const char *what,
-                                char *name, size_t size)
+/* Sets a name that all runs of a dataset have in common. */
+static enum stp_status text_set_name(const struct reader *r,
+                                     const struct stp_field *word,
+                                     const char *title, char *name, size_t size)
 {
     size_t len = word->len < size ? word->len : size - 1;
 
@@ -93,14 +191,14 @@ static enum stp_status set_name(const struct reader *r,
         (strlen(name) != len || memcmp(name, word->s, len) != 0))
         return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, word->column,
                            "%s '%.*s', expected '%s' as in the run before",
-                           what, shown(word), word->s, name);
+                           title, text_shown(word), word->s, name);
     snprintf(name, size, "%.*s", (int)word->len, word->s);
     return STP_OK;
 }
 
 /* ncclGetVersion()'s number: 2804 was 2.8.4, and 22809 is 2.28.9. */
-static enum stp_status set_nccl(const struct reader *r,
-                                const struct stp_field *code)
+static enum stp_status text_set_nccl(const struct reader *r,
+                                     const struct stp_field *code)
 {
     char version[16];
     uint64_t n;
@@ -108,66 +206,63 @@ static enum stp_status set_nccl(const struct reader *r,
     if (!stp_parse_u64(code->s, code->len, &n) || n > 999999)
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, code->column,
-            "NCCL version '%.*s', expected a number such as 22809", shown(code),
-            code->s);
+            "NCCL version '%.*s', expected a number such as 22809",
+            text_shown(code), code->s);
     if (n == 0)
         return STP_OK; /* without NCCL */
     snprintf(version, sizeof(version), "%u.%u.%u",
              (unsigned)(n / (n < 10000 ? 1000 : 10000)),
              (unsigned)(n / 100 % (n < 10000 ? 10 : 100)), (unsigned)(n % 100));
-    return set_name(r,
-                    &(struct stp_field){version, strlen(version), code->column},
-                    "NCCL version", r->data->nccl, sizeof(r->data->nccl));
+    return text_set_name(
+        r, &(struct stp_field){version, strlen(version), code->column},
+        "NCCL version", r->data->nccl, sizeof(r->data->nccl));
 }
 
-static enum stp_status read_version(struct reader *r,
-                                    const struct stp_field *words, size_t n)
+static enum stp_status
+text_read_version(struct reader *r, const struct stp_field *words, size_t n)
 {
     enum stp_status status = STP_OK;
     struct stp_field value;
     uint64_t nodes;
 
     for (size_t i = 0; i < n && status == STP_OK; i++)
-        if (value_of(&words[i], "nccl-library=", &value))
-            status = set_nccl(r, &value);
-        else if (value_of(&words[i], "backend=", &value))
-            status = set_name(r, &value, "backend", r->data->backend,
-                              sizeof(r->data->backend));
-        else if (value_of(&words[i], "nodes=", &value) &&
+        if (text_value(&words[i], "nccl-library=", &value))
+            status = text_set_nccl(r, &value);
+        else if (text_value(&words[i], "backend=", &value))
+            status = text_set_name(r, &value, "backend", r->data->backend,
+                                   sizeof(r->data->backend));
+        else if (text_value(&words[i], "nodes=", &value) &&
                  stp_parse_u64(value.s, value.len, &nodes) &&
                  nodes <= UINT32_MAX)
             r->n_nodes = (unsigned)nodes;
     return status;
 }
 
-/* A new run begins. */
-static enum stp_status read_options(struct reader *r,
-                                    const struct stp_field *words, size_t n)
+/* Begins a run. */
+static enum stp_status
+text_read_options(struct reader *r, const struct stp_field *words, size_t n)
 {
+    uint64_t iters;
+
     r->n_ranks = 0;
     r->n_hosts = 0;
     r->n_columns = 0;
     r->iters = 1;
     r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
-    for (size_t i = 1; i + 1 < n; i++) {
-        uint64_t iters;
-
-        if (stp_field_is(&words[i], "iters:") &&
-            !stp_field_is(&words[i - 1], "warmup") &&
-            !stp_field_is(&words[i - 1], "agg") &&
-            stp_parse_u64(words[i + 1].s, words[i + 1].len, &iters) &&
-            iters > 0 && iters <= UINT32_MAX) {
+    for (size_t i = n; --i > 1;)
+        if (stp_field_is(&words[i - 1], "iters:") &&
+            !stp_field_is(&words[i - 2], "warmup") &&
+            !stp_field_is(&words[i - 2], "agg") &&
+            stp_parse_u64(words[i].s, words[i].len, &iters) && iters > 0 &&
+            iters <= UINT32_MAX)
             r->iters = (unsigned)iters;
-            break;
-        }
-    }
     return STP_OK;
 }
 
-static void add_host(struct reader *r, const struct stp_field *host)
+static void text_add_host(struct reader *r, const struct stp_field *host)
 {
     for (size_t i = 0; i < r->n_hosts; i++)
-        if (same_field(&r->hosts[i], host))
+        if (text_same_field(&r->hosts[i], host))
             return;
     if (r->n_hosts < MAX_HOSTS)
         r->hosts[r->n_hosts++] = *host;
@@ -175,42 +270,40 @@ static void add_host(struct reader *r, const struct stp_field *host)
 
 /* "Rank 0 Group 0 Pid 930 on HOST device 0 [0000:00:06] NVIDIA H200"; groups
  * are communicators of their own, and of the same size. */
-static enum stp_status read_rank(struct reader *r,
-                                 const struct stp_field *words, size_t n)
+static enum stp_status text_read_rank(struct reader *r,
+                                      const struct stp_field *words, size_t n)
 {
     const struct stp_field none = {"", 0, 1};
     const struct stp_field *last = &words[n - 1];
-    struct stp_field group = none;
-    struct stp_field gpu = none;
+    struct stp_field group = none, host = none, gpu = none;
+    struct stp_dataset *data = r->data;
 
-    for (size_t i = 2; i + 1 < n; i++) {
+    for (size_t i = 2; i + 1 < n; i++)
         if (stp_field_is(&words[i], "Group"))
             group = words[i + 1];
-        if (stp_field_is(&words[i], "on") && r->n_ranks > 0 &&
-            same_field(&group, &r->group))
-            add_host(r, &words[i + 1]);
-        if (stp_field_is(&words[i], "on") && r->n_ranks == 0) {
-            r->group = group;
-            add_host(r, &words[i + 1]);
-        }
-        if (words[i].s[0] == '[' && words[i].s[words[i].len - 1] == ']')
+        else if (stp_field_is(&words[i], "on"))
+            host = words[i + 1];
+        else if (words[i].s[0] == '[' && words[i].s[words[i].len - 1] == ']')
             gpu = (struct stp_field){
                 words[i + 1].s, (size_t)(last->s + last->len - words[i + 1].s),
                 words[i + 1].column};
-    }
-    if (r->n_ranks > 0 && !same_field(&group, &r->group))
+    if (r->n_ranks == 0)
+        r->group = group;
+    if (!text_same_field(&group, &r->group))
         return STP_OK;
     r->n_ranks++;
-    if (r->n_hosts == 1 && r->data->machine[0] == '\0')
-        snprintf(r->data->machine, sizeof(r->data->machine), "%.*s",
+    if (host.len > 0)
+        text_add_host(r, &host);
+    if (r->n_hosts == 1 && data->machine[0] == '\0')
+        snprintf(data->machine, sizeof(data->machine), "%.*s",
                  (int)r->hosts[0].len, r->hosts[0].s);
     return gpu.len == 0
                ? STP_OK
-               : set_name(r, &gpu, "GPU", r->data->gpu, sizeof(r->data->gpu));
+               : text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
 }
 
-static enum stp_status read_starting(struct reader *r,
-                                     const struct stp_field *words, size_t n)
+static enum stp_status
+text_read_starting(struct reader *r, const struct stp_field *words, size_t n)
 {
     const struct stp_field *name = &words[n - 1];
 
@@ -224,11 +317,11 @@ static enum stp_status read_starting(struct reader *r,
         r->err, STP_ERR_SYNTAX, r->line, name->column,
         "test '%.*s', expected all_reduce_perf, all_gather_perf, "
         "reduce_scatter_perf, broadcast_perf or reduce_perf",
-        shown(name), name->s);
+        text_shown(name), name->s);
 }
 
-static enum stp_status read_arm(struct reader *r, const struct stp_field *words,
-                                size_t n)
+static enum stp_status text_read_arm(struct reader *r,
+                                     const struct stp_field *words, size_t n)
 {
     const struct stp_field *name = &words[n - 1];
 
@@ -237,12 +330,12 @@ static enum stp_status read_arm(struct reader *r, const struct stp_field *words,
     return stp_fail_at(
         r->err, STP_ERR_SYNTAX, r->line, name->column,
         "arm '%.*s', expected auto, plugin or ALGORITHM/PROTOCOL[/CHANNELS]",
-        shown(name), name->s);
+        text_shown(name), name->s);
 }
 
-/* What follows is no longer of that run: a table of ours, what mpirun says. */
-static enum stp_status read_foot(struct reader *r,
-                                 const struct stp_field *words, size_t n)
+/* The lines that follow are not the run's: a table of ours, or mpirun's. */
+static enum stp_status text_read_foot(struct reader *r,
+                                      const struct stp_field *words, size_t n)
 {
     (void)words;
     (void)n;
@@ -250,64 +343,47 @@ static enum stp_status read_foot(struct reader *r,
     return STP_OK;
 }
 
-/* Comments that say something, by how they begin behind "# ". */
-static const struct {
+/* Comments that are read, by how they begin after "# ". */
+static const struct comment {
     const char *begin;
     enum stp_status (*read)(struct reader *r, const struct stp_field *words,
                             size_t n);
 } comments[] = {
-    {"nccl-tests version ", read_version},
-    {"steptune version ", read_version},
-    {STP_NCCL_TEXT_STARTING, read_starting},
-    {STP_NCCL_TEXT_ARM, read_arm},
-    {"nThread ", read_options},
-    {"Rank ", read_rank},
-    {"size ", read_header},
-    {"Out of bounds values ", read_foot},
+    {"nccl-tests version ", text_read_version},
+    {"steptune version ", text_read_version},
+    {STP_NCCL_TEXT_STARTING, text_read_starting},
+    {STP_NCCL_TEXT_ARM, text_read_arm},
+    {"nThread ", text_read_options},
+    {"Rank ", text_read_rank},
+    {"size ", text_read_header},
+    {"Out of bounds values ", text_read_foot},
 };
 
-enum { N_COMMENTS = sizeof(comments) / sizeof(comments[0]) };
-
-/* Which of them the line is; N_COMMENTS if it is another. */
-static size_t which_comment(const char *line, size_t len)
+/* The comment that the line is; NULL for any other line. */
+static const struct comment *text_find_comment(const char *line, size_t len)
 {
     size_t begin = 1;
-    size_t i = 0;
 
+    if (len == 0 || line[0] != '#')
+        return NULL;
     while (begin < len && line[begin] == ' ')
         begin++;
-    for (; i < N_COMMENTS; i++) {
+    for (size_t i = 0; i < sizeof(comments) / sizeof(comments[0]); i++) {
         size_t n = strlen(comments[i].begin);
 
         if (len - begin >= n && memcmp(line + begin, comments[i].begin, n) == 0)
-            break;
+            return &comments[i];
     }
-    return i;
-}
-
-static enum stp_status read_comment(struct reader *r, const char *line,
-                                    size_t len)
-{
-    struct stp_field words[MAX_COLUMNS];
-    size_t i = which_comment(line, len);
-    size_t n;
-
-    if (i == N_COMMENTS)
-        return STP_OK;
-    /* Behind the '#', which may stand against the first word. */
-    n = stp_nccl_text_split(line + 1, len - 1, words, MAX_COLUMNS);
-    for (size_t w = 0; w < n; w++)
-        words[w].column++;
-    return comments[i].read(r, words, n);
+    return NULL;
 }
 
 /* ---- rows ---- */
 
-static enum stp_status add_place(struct reader *r,
-                                 const struct stp_nccl_text_fields *row,
-                                 bool in_place)
+static enum stp_status text_add_place(struct reader *r, const struct row *row,
+                                      bool in_place)
 {
-    const struct stp_nccl_text_time *p = &row->places[in_place];
+    const struct place *p = &row->places[in_place];
+    const unsigned n_nodes = r->n_nodes > 0 ? r->n_nodes : (unsigned)r->n_hosts;
     struct stp_measurement m = {
         .coll = r->coll,
         .n_bytes = row->n_bytes,
@@ -319,25 +395,29 @@ static enum stp_status add_place(struct reader *r,
         .op = row->op,
         .root = row->root,
         .in_place = in_place,
-        .n_wrong = p->n_wrong,
+        .n_wrong = (int64_t)fmin(p->n_wrong, 1e18),
         .n_ranks = r->n_ranks,
-        .n_nodes = r->n_nodes > 0 ? r->n_nodes : (unsigned)r->n_hosts,
+        .n_nodes = n_nodes > 0 ? n_nodes : 1,
         .iters = r->iters,
         .source = STP_SOURCE_MEASURED,
-        .us = {p->us, p->us, p->us, p->p99_us > 0 ? p->p99_us : p->us,
-               p->min_us > 0 ? p->min_us : p->us},
+        .us = {.mean = p->us,
+               .median = p->median_us > 0 ? p->median_us : p->us,
+               .p95 = p->p95_us > 0 ? p->p95_us : p->us,
+               .p99 = p->p99_us > 0 ? p->p99_us : p->us,
+               .min = p->min_us > 0 ? p->min_us : p->us},
     };
 
     if (!(p->us > 0) || row->n_bytes == 0)
         return STP_OK;
-    m.n_nodes = m.n_nodes > 0 ? m.n_nodes : 1;
+    if (p->error == 0) /* any other difference may be rounding */
+        m.n_wrong = 0;
     stp_nccl_log_pair(r->log, r->row_line, r->line, m.coll, m.n_bytes,
                       m.n_ranks, &m.ran_algo, &m.ran_proto);
     return stp_dataset_add(r->data, &m) == STP_OK ? STP_OK : stp_nomem(r->err);
 }
 
-/* What a row needs from the lines before it. */
-static enum stp_status check_context(const struct reader *r)
+/* The lines before a row that it needs. */
+static enum stp_status text_check_context(const struct reader *r)
 {
     const char *lacks = NULL;
 
@@ -354,72 +434,106 @@ static enum stp_status check_context(const struct reader *r)
                        lacks);
 }
 
-static enum stp_status read_fields(struct reader *r,
-                                   const struct stp_field *words, size_t n,
-                                   struct stp_nccl_text_fields *row)
+static bool text_read_field(const struct reader *r, size_t column,
+                            const struct stp_field *word, struct row *row)
 {
-    bool skip_op = stp_nccl_text_lacks_op(r->columns, r->n_columns, words, n);
+    const struct stp_csv_column *c = r->columns[column];
+    bool is_of_place = c->kind >= STP_CSV_NUMBER;
+
+    return stp_csv_read_field(
+        c, word,
+        is_of_place ? (void *)&row->places[r->in_place[column]] : (void *)row);
+}
+
+/* Until 2.18 the redop of collectives that reduce nothing is blank: the root
+ * stands where the operation would. */
+static bool text_lacks_op(const struct reader *r, const struct stp_field *words,
+                          size_t n)
+{
+    uint64_t root;
+
+    for (size_t c = 0; c < r->n_columns && c < n; c++)
+        if (strcmp(r->columns[c]->name, "redop") == 0)
+            return stp_field_is(&words[c], "-1") ||
+                   stp_parse_u64(words[c].s, words[c].len, &root);
+    return false;
+}
+
+static enum stp_status text_read_fields(const struct reader *r,
+                                        const struct stp_field *words, size_t n,
+                                        struct row *row)
+{
+    bool lacks_op = text_lacks_op(r, words, n);
     size_t w = 0;
 
     for (size_t c = 0; c < r->n_columns; c++) {
-        const struct stp_nccl_text_column *column = r->columns[c];
-
-        if (skip_op && strcmp(column->name, "redop") == 0)
+        if (lacks_op && strcmp(r->columns[c]->name, "redop") == 0)
             continue;
         if (w == n)
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
                                "%zu fields, expected %zu as there are columns",
-                               n, r->n_columns - skip_op);
-        if (column->read != NULL && !column->read(&words[w], row))
+                               n, r->n_columns - lacks_op);
+        if (!text_read_field(r, c, &words[w], row))
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
-                               "%s '%.*s', expected %s", column->name,
-                               shown(&words[w]), words[w].s, column->expected);
+                               "%s '%.*s', expected %s", r->columns[c]->name,
+                               text_shown(&words[w]), words[w].s,
+                               r->columns[c]->expected);
         w++;
     }
     if (w == n || strcmp(r->columns[r->n_columns - 1]->name, "timestamp") == 0)
         return STP_OK; /* a timestamp has a blank in it */
     return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
                        "'%.*s', expected nothing behind the last column",
-                       shown(&words[w]), words[w].s);
+                       text_shown(&words[w]), words[w].s);
 }
 
-static enum stp_status read_row(struct reader *r, const char *line, size_t len)
+static enum stp_status text_read_row(struct reader *r, const char *line,
+                                     size_t len)
 {
-    struct stp_nccl_text_fields row = {
-        .places = {{.n_wrong = -1}, {.n_wrong = -1}}};
+    const struct place unchecked = {.n_wrong = -1, .error = -1};
+    struct row row = {.places = {unchecked, unchecked}};
     struct stp_field words[MAX_COLUMNS];
-    size_t n = stp_nccl_text_split(line, len, words, MAX_COLUMNS);
-    enum stp_status status = check_context(r);
+    size_t n = text_split(line, len, words, MAX_COLUMNS);
+    enum stp_status status = text_check_context(r);
 
     if (status == STP_OK)
-        status = read_fields(r, words, n, &row);
+        status = text_read_fields(r, words, n, &row);
     if (status != STP_OK)
         return status;
-    /* Sizes ascend within a pass. */
+    /* sizes ascend within a round */
     r->round += r->last_size != UINT64_MAX && row.n_bytes <= r->last_size &&
                 row.n_bytes > 0;
     r->last_size = row.n_bytes;
-    status = add_place(r, &row, false);
+    status = text_add_place(r, &row, false);
     if (status == STP_OK)
-        status = add_place(r, &row, true);
+        status = text_add_place(r, &row, true);
     r->row_line = r->line;
     return status;
 }
 
-static enum stp_status read_line(struct reader *r, const char *line, size_t len)
+static enum stp_status text_read_line(struct reader *r, const char *line,
+                                      size_t len)
 {
-    struct stp_field first;
+    const struct comment *comment = text_find_comment(line, len);
+    struct stp_field words[MAX_COLUMNS];
+    size_t n;
 
-    if (len > 0 && line[0] == '#')
-        return read_comment(r, line, len);
-    if (r->ended || stp_nccl_text_split(line, len, &first, 1) == 0)
+    if (comment != NULL) {
+        /* the '#' may stand against the first word */
+        n = text_split(line + 1, len - 1, words, MAX_COLUMNS);
+        for (size_t w = 0; w < n; w++)
+            words[w].column++;
+        return comment->read(r, words, n);
+    }
+    if ((len > 0 && line[0] == '#') || r->ended ||
+        text_split(line, len, words, 1) == 0)
         return STP_OK;
-    if (first.s[0] >= '0' && first.s[0] <= '9')
-        return read_row(r, line, len);
+    if (words[0].s[0] >= '0' && words[0].s[0] <= '9')
+        return text_read_row(r, line, len);
     return stp_fail_at(
-        r->err, STP_ERR_SYNTAX, r->line, first.column,
+        r->err, STP_ERR_SYNTAX, r->line, words[0].column,
         "'%.*s', expected '#', a row, or a line that NCCL logged",
-        shown(&first), first.s);
+        text_shown(&words[0]), words[0].s);
 }
 
 bool stp_nccl_text_is(const char *text, size_t len)
@@ -429,16 +543,16 @@ bool stp_nccl_text_is(const char *text, size_t len)
     size_t n;
 
     while ((line = stp_next_line(&s, text + len, &n)) != NULL)
-        if (n > 0 && line[0] == '#' && which_comment(line, n) < N_COMMENTS)
+        if (text_find_comment(line, n) != NULL)
             return true;
-    return false;
+    return stp_nccl_json_is(text, len);
 }
 
-/* Reads what is left without 'log'. */
-static enum stp_status read_rest(const char *text, size_t len, int coll,
-                                 const struct stp_nccl_log *log,
-                                 struct stp_dataset *data,
-                                 struct stp_error *err)
+/* Reads the rest of a text without 'log'. */
+static enum stp_status text_read_rest(const char *text, size_t len, int coll,
+                                      const struct stp_nccl_log *log,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
 {
     struct reader r = {.data = data,
                        .err = err,
@@ -454,7 +568,7 @@ static enum stp_status read_rest(const char *text, size_t len, int coll,
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
         r.line++;
-        status = read_line(&r, line, n);
+        status = text_read_line(&r, line, n);
     }
     if (status == STP_OK && data->n_rows == 0)
         status = stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
@@ -462,9 +576,38 @@ static enum stp_status read_rest(const char *text, size_t len, int coll,
     return status;
 }
 
-enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
-                                   struct stp_dataset *data,
-                                   struct stp_error *err)
+/* The same, of JSON: errors in its text are of results. */
+static enum stp_status text_read_json(const char *json, size_t json_len,
+                                      int coll, struct stp_dataset *data,
+                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_error *err)
+{
+    const struct stp_nccl_log log = {.n_ran = 0};
+    struct stp_error reason = {.line = 0};
+    unsigned n_lines = 0, n_rows;
+    char *text;
+    size_t len;
+    enum stp_status status = stp_nccl_json_to_text(json, json_len, &text, &len,
+                                                   &n_rows, settings_ret, err);
+
+    if (status != STP_OK)
+        return status;
+    status = text_read_rest(text, len, coll, &log, data, &reason);
+    for (size_t i = 0; i < len; i++)
+        n_lines += text[i] == '\n';
+    free(text);
+    if (status == STP_OK)
+        return STP_OK;
+    if (reason.line > n_lines - n_rows)
+        return stp_fail(err, status, "results[%u]: %s",
+                        reason.line - (n_lines - n_rows) - 1, reason.text);
+    return stp_fail(err, status, "%s", reason.text);
+}
+
+static enum stp_status text_read_text(const char *text, size_t len, int coll,
+                                      struct stp_dataset *data,
+                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_error *err)
 {
     struct stp_nccl_log log;
     char *rest;
@@ -474,12 +617,31 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
 
     if (status != STP_OK)
         return status;
-    status = read_rest(rest, rest_len, coll, &log, data, err);
+    status = text_read_rest(rest, rest_len, coll, &log, data, err);
     free(rest);
+    *settings_ret = log.settings;
     stp_nccl_log_free(&log);
-    if (status != STP_OK)
-        stp_dataset_free(data);
-    else if (data->backend[0] == '\0')
-        strcpy(data->backend, "nccl");
     return status;
+}
+
+enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
+                                   struct stp_dataset *data,
+                                   struct stp_nccl_settings *settings_ret,
+                                   struct stp_error *err)
+{
+    struct stp_nccl_settings settings;
+    enum stp_status status =
+        stp_nccl_json_is(text, len)
+            ? text_read_json(text, len, coll, data, &settings, err)
+            : text_read_text(text, len, coll, data, &settings, err);
+
+    if (status != STP_OK) {
+        stp_dataset_free(data);
+        return status;
+    }
+    if (settings_ret != NULL)
+        *settings_ret = settings;
+    if (data->backend[0] == '\0')
+        strcpy(data->backend, "nccl");
+    return STP_OK;
 }

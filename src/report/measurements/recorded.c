@@ -8,7 +8,7 @@
 
 enum { MAX_SHOWN = 5, TEXT = 320 }; /* differences, and one of them */
 
-static const char *plural(size_t n)
+static const char *recorded_plural(size_t n)
 {
     return n == 1 ? "" : "s";
 }
@@ -16,8 +16,8 @@ static const char *plural(size_t n)
 /* ---- differences ---- */
 
 /* The first entry of the two tables that differs, from 0; -1 for none. */
-static int different_cost(const struct stp_nccl_choice *a,
-                          const struct stp_nccl_choice *b)
+static int recorded_find_cost(const struct stp_nccl_choice *a,
+                              const struct stp_nccl_choice *b)
 {
     const float *p = &a->question.cost[0][0];
     const float *q = &b->question.cost[0][0];
@@ -28,19 +28,20 @@ static int different_cost(const struct stp_nccl_choice *a,
     return -1;
 }
 
-static void describe(const struct stp_nccl_choice *nccl,
-                     const struct stp_nccl_choice *mock, char text[TEXT])
+static void recorded_describe(const struct stp_nccl_choice *nccl,
+                              const struct stp_nccl_choice *mock,
+                              char text[TEXT])
 {
-    int cost = different_cost(nccl, mock);
-    int n =
-        snprintf(text, TEXT,
-                 "%s %" PRIu64 " %s: NCCL %s/%s on %d channel%s, mock NCCL "
-                 "%s/%s on %d",
-                 stp_coll_name(nccl->what.coll), nccl->what.n_bytes,
-                 stp_type_name(nccl->what.type), stp_algo_name(nccl->algo),
-                 stp_proto_name(nccl->proto), nccl->n_channels,
-                 plural((size_t)nccl->n_channels), stp_algo_name(mock->algo),
-                 stp_proto_name(mock->proto), mock->n_channels);
+    int cost = recorded_find_cost(nccl, mock);
+    int n = snprintf(text, TEXT,
+                     "%s %" PRIu64 " %s: NCCL %s/%s on %d channel%s, mock NCCL "
+                     "%s/%s on %d",
+                     stp_coll_name(nccl->what.coll), nccl->what.n_bytes,
+                     stp_type_name(nccl->what.type), stp_algo_name(nccl->algo),
+                     stp_proto_name(nccl->proto), nccl->n_channels,
+                     recorded_plural((size_t)nccl->n_channels),
+                     stp_algo_name(mock->algo), stp_proto_name(mock->proto),
+                     mock->n_channels);
 
     if (cost >= 0 && n > 0 && n < TEXT)
         snprintf(text + n, (size_t)(TEXT - n),
@@ -52,14 +53,15 @@ static void describe(const struct stp_nccl_choice *nccl,
 }
 
 /* The next difference from choice *at on into 'text'; false if none is left. */
-static bool next_difference(const struct stp_recorded *recorded, size_t *at,
-                            char text[TEXT])
+static bool recorded_find_next(const struct stp_recorded *recorded, size_t *at,
+                               char text[TEXT])
 {
     const struct stp_choices *nccl = &recorded->record->choices;
 
     for (; *at < nccl->n_rows; ++*at)
         if (!stp_choice_equal(&nccl->rows[*at], &recorded->mock->rows[*at])) {
-            describe(&nccl->rows[*at], &recorded->mock->rows[*at], text);
+            recorded_describe(&nccl->rows[*at], &recorded->mock->rows[*at],
+                              text);
             ++*at;
             return true;
         }
@@ -88,10 +90,11 @@ void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp)
     fprintf(fp,
             "%s\n\n%s: %zu time%s, %zu of collectives beside compute\n"
             "%zu of %zu choices reproduced\n",
-            r->info.what, recorded->path, n_times, plural(n_times),
+            r->info.what, recorded->path, n_times, recorded_plural(n_times),
             r->overlap.data.n_rows, stp_recorded_alike(recorded),
             r->choices.n_rows);
-    for (int i = 0; i < MAX_SHOWN && next_difference(recorded, &at, text); i++)
+    for (int i = 0; i < MAX_SHOWN && recorded_find_next(recorded, &at, text);
+         i++)
         fprintf(fp, "  %s\n", text);
 }
 
@@ -113,7 +116,7 @@ enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
     cJSON_AddNumberToObject(root, "choices", (double)r->choices.n_rows);
     cJSON_AddNumberToObject(root, "reproduced",
                             (double)stp_recorded_alike(recorded));
-    while (next_difference(recorded, &at, text))
+    while (recorded_find_next(recorded, &at, text))
         cJSON_AddItemToArray(list, cJSON_CreateString(text));
     json = cJSON_Print(root);
     cJSON_Delete(root);

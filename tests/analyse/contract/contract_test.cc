@@ -15,6 +15,8 @@ extern "C" {
 #include "report/results/contract.h"
 }
 
+#include "support/written.h"
+
 namespace
 {
 
@@ -114,19 +116,12 @@ TEST_F(ContractSuite, RefusesAFolderThatCannotBeWritten)
 
 std::string Print(const stp_contract &contract, bool json)
 {
-    char *text = nullptr;
-    size_t size = 0;
-    FILE *fp = open_memstream(&text, &size);
-    stp_error err;
-
-    if (json)
-        EXPECT_EQ(STP_OK, stp_print_contract_json(&contract, fp, &err));
-    else
+    return Written([&](FILE *fp) {
+        if (json)
+            return stp_print_contract_json(&contract, fp, nullptr);
         stp_print_contract(&contract, fp);
-    fclose(fp);
-    std::string result(text, size);
-    free(text);
-    return result;
+        return STP_OK;
+    });
 }
 
 class ContractReport : public testing::Test

@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 extern "C" {
@@ -14,6 +12,8 @@ extern "C" {
 #include "report/measurements/measurements_json.h"
 #include "report/results/results.h"
 }
+
+#include "support/written.h"
 
 class Measured : public testing::Test
 {
@@ -37,26 +37,16 @@ class Measured : public testing::Test
 
     static std::string Json(const stp_dataset &data)
     {
-        char *text = nullptr;
-        size_t len = 0;
-        FILE *fp = open_memstream(&text, &len);
-        EXPECT_EQ(STP_OK, stp_print_sweep_json(&data, fp, nullptr));
-        fclose(fp);
-        std::string s(text, len);
-        free(text);
-        return s;
+        return Written(
+            [&](FILE *fp) { return stp_print_sweep_json(&data, fp, nullptr); });
     }
 
     static std::string Csv(const stp_dataset &data)
     {
-        char *text = nullptr;
-        size_t len = 0;
-        FILE *fp = open_memstream(&text, &len);
-        stp_measurements_write(&data, "test", fp);
-        fclose(fp);
-        std::string s(text, len);
-        free(text);
-        return s;
+        return Written([&](FILE *fp) {
+            stp_measurements_write(&data, "test", fp);
+            return STP_OK;
+        });
     }
 
     stp_dataset data_{};

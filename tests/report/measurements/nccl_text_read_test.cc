@@ -40,7 +40,7 @@ class Read : public testing::Test
     {
         stp_dataset_free(&data_);
         return stp_nccl_text_read(text.data(), text.size(), coll, &data_,
-                                  &err_);
+                                  nullptr, &err_);
     }
 
     stp_dataset data_{};
@@ -252,6 +252,84 @@ TEST_F(Read, TextOfOtherKindsIsTold)
         EXPECT_FALSE(stp_nccl_text_is(other, strlen(other))) << other;
     for (const char *ours : {COLUMNS, OPTIONS, RANKS, "#  Rank  0\n"})
         EXPECT_TRUE(stp_nccl_text_is(ours, strlen(ours))) << ours;
+}
+
+// ---- JSON, as nccl-tests write it with -J ----
+
+const char kJson[] = R"({"version":2,"start_time":"2026-01-01 00:00:00",
+"args":["/opt/nccl-tests/build/all_gather_perf","-g","2"],
+"env":["PATH=/bin","NCCL_ALGO=Ring"],"nccl_version":22809,
+"config":{"nthreads":1,"ngpus":2,"iterations":30,"devices":[
+ {"rank":0,"group":0,"hostname":"a","device_info":"NVIDIA H200"},
+ {"rank":2,"group":0,"hostname":"b","device_info":"NVIDIA H200"},
+ {"rank":4,"group":1,"hostname":"b","device_info":"NVIDIA H200"}]},
+"results":[
+ {"size":1024,"count":128,"type":"float","redop":"none","root":"    -1",
+  "out_of_place":{"time":10.5,"alg_bw":0.1,"bus_bw":0.1,"nwrong":null},
+  "out_of_place_per_iter":{"min_us":9.5,"p50_us":10.25,"p95_us":11,
+                           "p99_us":12},
+  "in_place":{"time":9.5,"alg_bw":0.1,"bus_bw":0.1,"nwrong":3.0}},
+ {"size":512,"count":64,"type":"half","redop":"none","root":"     1",
+  "out_of_place":null,
+  "in_place":{"cpu_time":4.5,"alg_bw":0.1,"bus_bw":0.1,"nwrong":0.0}}],
+"out_of_bounds":{"count":0,"okay":"true"}})";
+
+TEST_F(Read, JsonOfNcclTestsSaysTheSame)
+{
+    EXPECT_TRUE(stp_nccl_text_is(kJson, strlen(kJson)));
+    ASSERT_EQ(STP_OK, Parse(kJson, -1)) << err_.text;
+
+    EXPECT_STREQ("NVIDIA H200", data_.gpu);
+    EXPECT_STREQ("2.28.9", data_.nccl);
+    EXPECT_STREQ("nccl", data_.backend);
+    EXPECT_STREQ("a", data_.machine);
+    ASSERT_EQ(3u, data_.n_rows);
+    const stp_measurement &m = data_.rows[0];
+    EXPECT_EQ(ncclFuncAllGather, m.coll);
+    EXPECT_EQ(1024u, m.n_bytes);
+    EXPECT_EQ(4u, m.n_ranks) << "an entry is a process of two ranks";
+    EXPECT_EQ(2u, m.n_nodes);
+    EXPECT_EQ(30u, m.iters);
+    EXPECT_EQ(STP_TYPE_F32, m.type);
+    EXPECT_EQ(10.5, m.us.mean);
+    EXPECT_EQ(10.25, m.us.median);
+    EXPECT_EQ(11, m.us.p95);
+    EXPECT_EQ(12, m.us.p99);
+    EXPECT_EQ(9.5, m.us.min);
+    EXPECT_EQ(-1, m.n_wrong);
+    EXPECT_TRUE(data_.rows[1].in_place);
+    EXPECT_EQ(9.5, data_.rows[1].us.median);
+    EXPECT_EQ(3, data_.rows[1].n_wrong);
+    EXPECT_TRUE(data_.rows[2].in_place) << "null was not measured";
+    EXPECT_EQ(4.5, data_.rows[2].us.mean);
+    EXPECT_EQ(1u, data_.rows[2].root);
+    EXPECT_EQ(1u, data_.rows[2].round);
+}
+
+TEST_F(Read, JsonThatMeansNothingIsRefused)
+{
+    const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
+        {"\"size\":1024", "\"size\":-1", "results[0]: '-1', expected"},
+        {"\"half\"", "\"hlaf\"", "results[1]: type 'hlaf', expected i8"},
+        {"\"    -1\"", "\"    -2\"", "results[0]: root '-2'"},
+        {"\"time\":10.5", "\"time\":-10.5", "results[0]: time '-10.5'"},
+        {"\"nwrong\":3.0", "\"nwrong\":\"x\"", "results[0]: #wrong 'x'"},
+        {"all_gather_perf", "alltoall_perf", "test 'alltoall_perf', expected"},
+        {"\"devices\"", "\"gpus\"", "a row without the lines that list"},
+        {"\"results\"", "\"rows\"", "no rows, expected what nccl-tests print"},
+        {"\"okay\"", "okay", "not JSON from here on"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.to);
+        std::string bad = kJson;
+        bad.replace(bad.find(c.from), strlen(c.from), c.to);
+        EXPECT_EQ(STP_ERR_SYNTAX, Parse(bad, -1));
+        EXPECT_THAT(err_.text, HasSubstr(c.expected));
+        EXPECT_EQ(nullptr, data_.rows);
+    }
 }
 
 } // namespace

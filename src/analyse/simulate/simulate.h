@@ -1,11 +1,11 @@
 /*
- * learn.h - how well a plugin learns while a job runs on a recorded machine
+ * simulate.h - how well a plugin learns while a job runs on a recorded machine
  *
  * A job is played with each learner, and with the same noise as NCCL runs it
- * alone; what they differ in is the learner's doing.
+ * alone, so that the learner is the only difference.
  */
-#ifndef STP_LEARN_H
-#define STP_LEARN_H
+#ifndef STP_SIMULATE_H
+#define STP_SIMULATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,8 +70,9 @@ struct stp_learned {
     size_t n_keys; /* of one job */
 
     /* Calls of a key within its first STP_LEARN_FIRST: until its choice changed
-     * for the last time, re-tests apart (learn_story.h), and of those from the
-     * first change on, as one key may wait for another; 0: never. */
+     * for the last time, re-tests apart (simulate_story.h), and of
+     * those from the first change on, as one key may wait for another; 0:
+     * never. */
     double settled_median;
     double settled_p95;
     double searched_median;
@@ -100,4 +101,4 @@ enum stp_status stp_learn(const struct stp_learn_job *job,
                           struct stp_learned *learned_ret,
                           struct stp_error *err);
 
-#endif /* STP_LEARN_H */
+#endif /* STP_SIMULATE_H */

@@ -1,27 +1,29 @@
-#include "analyse/simulate/learn_story.h"
+#include "analyse/simulate/simulate_story.h"
 
-static bool same_arm(const struct mock_run *a, const struct mock_run *b)
+static bool story_same_arm(const struct mock_run *a, const struct mock_run *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels;
 }
 
 /* The majority of what is noted while 'votes' counts: Boyer and Moore. */
-static void vote(struct stp_learn_story *story, const struct mock_run *run)
+static void story_vote(struct stp_learn_story *story,
+                       const struct mock_run *run)
 {
     if (story->votes == 0)
         story->final = *run;
-    if (same_arm(&story->final, run))
+    if (story_same_arm(&story->final, run))
         story->votes++;
     else
         story->votes--;
 }
 
-static void change(struct stp_learn_story *story, const struct mock_run *run)
+static void story_change(struct stp_learn_story *story,
+                         const struct mock_run *run)
 {
     const size_t n = story->n_calls;
     const bool ends_retest = story->was_quiet &&
-                             same_arm(&story->before, run) &&
+                             story_same_arm(&story->before, run) &&
                              n - story->changed <= STP_STORY_RETEST;
 
     if (ends_retest) {
@@ -42,10 +44,10 @@ void stp_learn_story_call(struct stp_learn_story *story,
                           const struct mock_run *run, bool has_time,
                           bool is_end)
 {
-    if (story->n_calls > 0 && has_time && !same_arm(&story->last, run))
-        change(story, run);
+    if (story->n_calls > 0 && has_time && !story_same_arm(&story->last, run))
+        story_change(story, run);
     story->last = *run;
     story->n_calls++;
     if (is_end)
-        vote(story, run);
+        story_vote(story, run);
 }

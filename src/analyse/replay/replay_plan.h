@@ -1,13 +1,11 @@
 /*
- * replay_parts.h - a replay: what is planned once, played for every schedule,
- * and shared out to processes
+ * replay_plan.h - the part of a replay that is the same for every schedule:
+ * communicators, their machines, and the steps of the trace
  */
-#ifndef STP_REPLAY_PARTS_H
-#define STP_REPLAY_PARTS_H
+#ifndef STP_REPLAY_PLAN_H
+#define STP_REPLAY_PLAN_H
 
 #include "analyse/replay/replay.h"
-
-/* ---- the plan ---- */
 
 /* Communicators of one size. */
 struct stp_replay_size {
@@ -50,24 +48,9 @@ void stp_replay_plan_free(struct stp_replay_plan *plan);
 const struct mock_machine *
 stp_replay_machine(const struct stp_replay_plan *plan, size_t comm);
 
-/* ---- schedules ---- */
-
 /* Opens NCCL with this plugin, in the plan's version. */
 enum stp_status stp_replay_open(const struct stp_replay_plan *plan,
                                 const char *plugin, struct mock_nccl **nccl,
                                 struct stp_error *err);
 
-/* Plays the schedule of a seed on new communicators.  'rows', if not NULL, is
- * filled with what comes of each. */
-enum stp_status stp_replay_seed(const struct stp_replay_plan *plan,
-                                struct mock_nccl *nccl, enum mock_layout layout,
-                                unsigned seed, struct stp_replayed *rows,
-                                struct stp_error *err);
-
-/* Plays all schedules, and fills 'rows' from that of seed 0. */
-enum stp_status stp_replay_seeds(const struct stp_replay_plan *plan,
-                                 const struct stp_replay_options *options,
-                                 struct stp_replayed *rows,
-                                 struct stp_error *err);
-
-#endif /* STP_REPLAY_PARTS_H */
+#endif /* STP_REPLAY_PLAN_H */

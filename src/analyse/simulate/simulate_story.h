@@ -1,9 +1,9 @@
 /*
- * learn_story.h - what the calls of one kind of message ran, one after the
- * other: how long was searched, and what it came to
+ * simulate_story.h - the arms that the calls of one kind of message ran in
+ * turn: how long a learner searched, and the arm it settled on
  */
-#ifndef STP_LEARN_STORY_H
-#define STP_LEARN_STORY_H
+#ifndef STP_SIMULATE_STORY_H
+#define STP_SIMULATE_STORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ struct stp_learn_story {
     struct mock_run final; /* of most of those at the end */
 
     struct mock_run last;
-    struct mock_run before; /* what ran before the last change */
+    struct mock_run before; /* the arm before the last change */
     size_t changed;         /* at the last change */
     size_t settled_before;  /* 'settled', should it be a re-test */
     bool was_quiet;         /* before it */
@@ -34,9 +34,9 @@ struct stp_learn_story {
 };
 
 /* A call ran 'run'.  'has_time' says that a change now would still count, and
- * 'is_end' that the call says what it came to. */
+ * 'is_end' that the call counts for the final arm. */
 void stp_learn_story_call(struct stp_learn_story *story,
                           const struct mock_run *run, bool has_time,
                           bool is_end);
 
-#endif /* STP_LEARN_STORY_H */
+#endif /* STP_SIMULATE_STORY_H */

@@ -5,10 +5,12 @@
 #include <cstring>
 
 extern "C" {
-#include "analyse/simulate/learn.h"
-#include "analyse/simulate/learn_story.h"
+#include "analyse/simulate/simulate.h"
+#include "analyse/simulate/simulate_story.h"
 #include "report/learning/learn.h"
 }
+
+#include "support/written.h"
 
 #include "support/mock_test.h"
 
@@ -285,25 +287,21 @@ TEST(LearnReport, IsATableOfALineForEachLearnerAndOneForEachMessage)
         1,
         1,
         0};
-    char *text = nullptr;
-    size_t size = 0;
-    FILE *fp = open_memstream(&text, &size);
-    stp_error err;
+    const std::string text = Written([&](FILE *fp) {
+        return stp_print_learned(learners, learned, 2, fp, nullptr);
+    });
 
-    ASSERT_EQ(STP_OK, stp_print_learned(learners, learned, 2, fp, &err));
-    fclose(fp);
-    EXPECT_STREQ("strategy  keys  settled  p95  searched  p95  lost %  all %  "
-                 "within 1% of best           final gain  worse than AUTO\n"
-                 "halving      2       38   42        30   36   +0.34  -0.12  "
-                 "         24 of 50  1.012 (1.011-1.013)                1\n"
-                 "AUTO         2        0    0         0    0   +0.00  +0.00  "
-                 "         10 of 50                1.000                0\n"
-                 "\n"
-                 "message         best arm       over AUTO  halving finds it\n"
-                 "allgather 4M    ring/ll128/16     1.372x     23 of 25 (38)\n"
-                 "allreduce 9.5M  tree/simple       1.000x       1 of 25 (0)\n",
-                 text);
-    free(text);
+    EXPECT_EQ("strategy  keys  settled  p95  searched  p95  lost %  all %  "
+              "within 1% of best           final gain  worse than AUTO\n"
+              "halving      2       38   42        30   36   +0.34  -0.12  "
+              "         24 of 50  1.012 (1.011-1.013)                1\n"
+              "AUTO         2        0    0         0    0   +0.00  +0.00  "
+              "         10 of 50                1.000                0\n"
+              "\n"
+              "message         best arm       over AUTO  halving finds it\n"
+              "allgather 4M    ring/ll128/16     1.372x     23 of 25 (38)\n"
+              "allreduce 9.5M  tree/simple       1.000x       1 of 25 (0)\n",
+              text);
 }
 
 } // namespace

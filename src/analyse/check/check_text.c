@@ -1,0 +1,219 @@
+/* check_text.c - the text of a policy: where findings stand, and fixes */
+#include "analyse/check/check_text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/policy/policy_columns.h"
+#include "core/text.h"
+
+/* ---- lines of a policy that parses ---- */
+
+/* Where a walk through the text is, and its current line. */
+struct lines {
+    const char *next, *end;
+    const struct stp_column *columns[STP_N_COLUMNS]; /* in the file's order */
+    size_t n_columns;
+    bool past_header;
+
+    const char *line;
+    size_t len;      /* without the line end */
+    size_t rule_len; /* without the comment, either */
+    unsigned number; /* from 1 */
+    struct stp_field fields[STP_N_COLUMNS];
+    size_t n_fields;
+};
+
+/* Begins before the first line of a text that stp_policy_parse() has read. */
+static void lines_begin(struct lines *lines, const char *csv, size_t len)
+{
+    memset(lines, 0, sizeof(*lines));
+    lines->next = csv;
+    lines->end = csv + len;
+    if (len >= 3 && memcmp(csv, "\xEF\xBB\xBF", 3) == 0)
+        lines->next += 3;
+    for (size_t i = 0; i < STP_N_PLAIN_COLUMNS; i++)
+        lines->columns[i] = &stp_columns[i];
+    lines->n_columns = STP_N_PLAIN_COLUMNS;
+}
+
+static void lines_read_header(struct lines *lines)
+{
+    if (lines->past_header || lines->fields[0].len == 0)
+        return;
+    lines->past_header = true;
+    if (stp_column_find(&lines->fields[0]) == NULL)
+        return;
+    lines->n_columns = lines->n_fields;
+    for (size_t i = 0; i < lines->n_columns; i++)
+        lines->columns[i] = stp_column_find(&lines->fields[i]);
+}
+
+/* Goes to the next line; false at the end. */
+static bool lines_next(struct lines *lines)
+{
+    const char *comment;
+
+    lines->line = stp_next_line(&lines->next, lines->end, &lines->len);
+    if (lines->line == NULL)
+        return false;
+    lines->number++;
+    comment = memchr(lines->line, '#', lines->len);
+    lines->rule_len =
+        comment != NULL ? (size_t)(comment - lines->line) : lines->len;
+    lines->n_fields =
+        stp_split(lines->line, lines->rule_len, lines->fields, STP_N_COLUMNS);
+    lines_read_header(lines);
+    return true;
+}
+
+/* The rule's field of that column, or NULL if the file leaves it out. */
+static const struct stp_field *lines_find_field(const struct lines *lines,
+                                                const char *column)
+{
+    for (size_t i = 0; i < lines->n_columns && i < lines->n_fields; i++)
+        if (strcmp(lines->columns[i]->name, column) == 0)
+            return &lines->fields[i];
+    return NULL;
+}
+
+/* ---- places of findings ---- */
+
+/* No two findings of one kind and column are about one rule. */
+static int text_compare_findings(const void *a, const void *b)
+{
+    const struct stp_finding *x = a, *y = b;
+
+    if (x->line != y->line)
+        return x->line < y->line ? -1 : 1;
+    if (x->column != y->column)
+        return x->column < y->column ? -1 : 1;
+    return (int)x->kind - (int)y->kind;
+}
+
+static unsigned text_get_column(const struct lines *lines, const char *name)
+{
+    const struct stp_field *field = NULL;
+
+    if (name != NULL)
+        field = lines_find_field(lines, name);
+    return field != NULL ? field->column : lines->fields[0].column;
+}
+
+void stp_findings_place(struct stp_findings *findings, const char *csv,
+                        size_t len)
+{
+    struct lines lines;
+    size_t i = 0;
+
+    if (findings->n == 0)
+        return;
+    qsort(findings->at, findings->n, sizeof(*findings->at),
+          text_compare_findings);
+    lines_begin(&lines, csv, len);
+    while (i < findings->n && lines_next(&lines))
+        for (; i < findings->n && findings->at[i].line == lines.number; i++)
+            findings->at[i].column =
+                text_get_column(&lines, findings->at[i].field);
+    qsort(findings->at, findings->n, sizeof(*findings->at),
+          text_compare_findings);
+}
+
+/* ---- fixes ---- */
+
+enum { LONGEST_WORD = 8 }; /* "inf", or a number of channels */
+
+struct text {
+    char *at;
+    size_t len;
+};
+
+static void text_add(struct text *text, const char *s, size_t len)
+{
+    memcpy(text->at + text->len, s, len);
+    text->len += len;
+}
+
+/* The findings about the current line, of which 'fix' is one; or NULL. */
+static const struct stp_finding *text_find_fix(const struct stp_finding *at,
+                                               size_t n, enum stp_fix fix)
+{
+    for (size_t i = 0; i < n; i++)
+        if (at[i].fix == fix)
+            return &at[i];
+    return NULL;
+}
+
+/* What the field becomes: 'word' if it is to be another; else NULL. */
+static const char *text_replace_word(const struct lines *lines,
+                                     const struct stp_field *field,
+                                     const struct stp_finding *at, size_t n,
+                                     char word[LONGEST_WORD])
+{
+    const struct stp_finding *cut = text_find_fix(at, n, STP_FIX_CHANNELS);
+    const struct stp_finding *end = text_find_fix(at, n, STP_FIX_END);
+
+    if (cut != NULL && field == lines_find_field(lines, cut->field)) {
+        snprintf(word, LONGEST_WORD, "%d", cut->n_channels);
+        return word;
+    }
+    if (end != NULL && field == lines_find_field(lines, end->field))
+        return "inf";
+    return NULL;
+}
+
+/* The line with its end, as it is to be. */
+static void text_add_line(struct text *text, const struct lines *lines,
+                          const struct stp_finding *at, size_t n)
+{
+    const char *s = lines->line;
+    char buffer[LONGEST_WORD];
+
+    if (text_find_fix(at, n, STP_FIX_DROP) != NULL) {
+        s += lines->rule_len;
+        if (lines->rule_len == lines->len)
+            return;
+    } else if (n > 0) {
+        for (size_t i = 0; i < lines->n_fields; i++) {
+            const struct stp_field *field = &lines->fields[i];
+            const char *word = text_replace_word(lines, field, at, n, buffer);
+
+            if (word == NULL)
+                continue;
+            text_add(text, s, (size_t)(field->s - s));
+            text_add(text, word, strlen(word));
+            s = field->s + field->len;
+        }
+    }
+    text_add(text, s, (size_t)(lines->next - s));
+}
+
+enum stp_status stp_check_fix(const char *csv, size_t len,
+                              const struct stp_findings *findings,
+                              char **text_ret, size_t *len_ret,
+                              struct stp_error *err)
+{
+    /* no field grows: each is at least as long as what replaces it */
+    struct text text = {.at = malloc(len + 1)};
+    struct lines lines;
+    size_t i = 0;
+
+    if (text.at == NULL)
+        return stp_nomem(err);
+    lines_begin(&lines, csv, len);
+    text_add(&text, csv, (size_t)(lines.next - csv));
+    while (lines_next(&lines)) {
+        const struct stp_finding *of_line =
+            i < findings->n ? &findings->at[i] : NULL;
+        size_t n = 0;
+
+        for (; i < findings->n && findings->at[i].line == lines.number; i++)
+            n++;
+        text_add_line(&text, &lines, of_line, n);
+    }
+    text.at[text.len] = '\0';
+    *text_ret = text.at;
+    *len_ret = text.len;
+    return STP_OK;
+}

@@ -1,0 +1,589 @@
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyse/contract/contract_suite.h"
+#include "core/text.h"
+
+enum { MAX_OUTPUT = 1 << 24, OUTPUT_PATH = STP_PATH + 32 };
+
+/* ==== a process for each check ==== */
+
+/*
+ * The output of the tuner goes to a file, so that it does not mix with the
+ * verdicts; what a sanitizer or an assertion said there becomes part of them.
+ */
+
+/* A process to run, and what became of it. */
+struct job {
+    stp_contract_fn *fn;
+    struct stp_contract_run run;
+    int pid; /* 0 if it does not run */
+    int64_t deadline_ns;
+};
+
+/* ---- the child's side ---- */
+
+static void run_get_output(const struct stp_contract_run *run,
+                           char path[OUTPUT_PATH])
+{
+    snprintf(path, OUTPUT_PATH, "%s/output-%d", run->world->folder,
+             run->number);
+}
+
+static void run_redirect_output(const struct stp_contract_run *run)
+{
+    char path[OUTPUT_PATH];
+    int fd;
+
+    run_get_output(run, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (fd < 0)
+        return;
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+}
+
+/* A build that counts what ran would lose it with _exit(). */
+extern void __gcov_dump(void) __attribute__((weak));
+
+static void run_in_child(struct job *job)
+{
+    run_redirect_output(&job->run);
+    stp_contract_set_policy(job->run.policy);
+    job->fn(&job->run);
+    job->run.slot->done = true;
+    if (__gcov_dump != NULL)
+        __gcov_dump();
+    _exit(0);
+}
+
+/* ---- how a child ended ---- */
+
+/* The line of the tuner's output that says most: a sanitizer's summary, else
+ * the last one.  "" if there is none. */
+static void run_find_line(const char *text, size_t len, char *line_ret,
+                          size_t size)
+{
+    const char *end = text + len;
+    const char *line;
+    size_t n;
+
+    line_ret[0] = '\0';
+    while ((line = stp_next_line(&text, end, &n)) != NULL) {
+        if (n == 0)
+            continue;
+        snprintf(line_ret, size, "%.*s", (int)n, line);
+        if (strncmp(line, "SUMMARY: ", 9) == 0)
+            return;
+    }
+}
+
+static void run_read_output(const struct stp_contract_run *run, char *line_ret,
+                            size_t size)
+{
+    char path[OUTPUT_PATH];
+    char *text;
+    size_t len;
+
+    line_ret[0] = '\0';
+    run_get_output(run, path);
+    if (stp_read_file(path, MAX_OUTPUT, &text, &len, NULL) != STP_OK)
+        return;
+    run_find_line(text, len, line_ret, size);
+    free(text);
+}
+
+/* A check that ended otherwise than by returning. */
+static void run_judge_end(struct stp_contract_run *run, int status,
+                          bool timed_out)
+{
+    struct stp_contract_slot *slot = run->slot;
+    char how[96], said[256];
+
+    run_read_output(run, said, sizeof(said));
+    if (timed_out)
+        snprintf(how, sizeof(how), "did not come back within %u s",
+                 run->options->time_limit_s);
+    else if (WIFSIGNALED(status))
+        snprintf(how, sizeof(how), "crashed (%s)", strsignal(WTERMSIG(status)));
+    else if (!slot->done || WEXITSTATUS(status) != 0)
+        snprintf(how, sizeof(how), "ended the process with exit status %d",
+                 WEXITSTATUS(status));
+    else if (strncmp(said, "SUMMARY: ", 9) == 0)
+        how[0] = '\0'; /* a sanitizer that only reports */
+    else
+        return;
+    if (slot->verdict == STP_CONTRACT_FAIL) /* that came first */
+        return;
+    slot->verdict = STP_CONTRACT_OK;
+    stp_contract_fail(run, "%s%s%s%s%s", how,
+                      slot->at[0] != '\0' && how[0] != '\0' ? " in " : "",
+                      how[0] != '\0' ? slot->at : "",
+                      said[0] != '\0' && how[0] != '\0' ? ": " : "", said);
+}
+
+/* ---- the parent's side ---- */
+
+static int64_t run_get_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool run_start(struct job *job, const sigset_t *unblocked)
+{
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0)
+        return false;
+    setpgid(pid, pid); /* on both sides: whoever comes first */
+    if (pid == 0) {
+        sigprocmask(SIG_SETMASK, unblocked, NULL);
+        run_in_child(job);
+    }
+    job->pid = pid;
+    job->deadline_ns =
+        run_get_ns() + (int64_t)job->run.options->time_limit_s * 1000000000;
+    return true;
+}
+
+/* Its own children, too.  The group cannot be another's: the process that it is
+ * named after has not been waited for. */
+static void run_kill(struct job *job, int *status)
+{
+    kill(-job->pid, SIGKILL);
+    while (waitpid(job->pid, status, 0) < 0 && errno == EINTR)
+        ;
+    job->pid = 0;
+}
+
+static bool run_has_ended(const struct job *job)
+{
+    siginfo_t info = {0};
+
+    return waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT) !=
+               0 ||
+           info.si_pid != 0;
+}
+
+/* Whether the job still runs. */
+static bool run_poll(struct job *job)
+{
+    bool timed_out;
+    int status = 0;
+
+    if (job->pid == 0)
+        return false;
+    timed_out = !run_has_ended(job);
+    if (timed_out && run_get_ns() < job->deadline_ns)
+        return true;
+    run_kill(job, &status);
+    run_judge_end(&job->run, status, timed_out);
+    return false;
+}
+
+static void run_kill_all(struct job *jobs, size_t n)
+{
+    int status;
+
+    for (size_t i = 0; i < n; i++)
+        if (jobs[i].pid != 0)
+            run_kill(&jobs[i], &status);
+}
+
+/* Until a child ends, a signal comes, or a while has passed. */
+static int run_wait(const sigset_t *blocked)
+{
+    const struct timespec a_while = {0, 50000000};
+    int sig = sigtimedwait(blocked, NULL, &a_while);
+
+    return sig == SIGINT || sig == SIGTERM || sig == SIGHUP ? sig : 0;
+}
+
+static size_t run_count_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n > 0 ? (size_t)n : 1;
+}
+
+/*
+ * Runs all jobs, several at a time unless 'one_by_one', and leaves verdicts in
+ * their slots, also of crashes, hangs and exits.  False if a signal came
+ * (*signal_ret; the mask of the caller must block it) or no process could be
+ * had (*signal_ret 0); then none is left running.
+ */
+static bool run_jobs(struct job *jobs, size_t n, bool one_by_one,
+                     const sigset_t *blocked, const sigset_t *unblocked,
+                     int *signal_ret)
+{
+    size_t max = one_by_one ? 1 : run_count_processors();
+    size_t next = 0;
+    size_t n_running = 0;
+
+    *signal_ret = 0;
+    while ((next < n || n_running > 0) && *signal_ret == 0) {
+        while (next < n && n_running < max) {
+            if (!run_start(&jobs[next], unblocked)) {
+                run_kill_all(jobs, n);
+                return false;
+            }
+            next++;
+            n_running++;
+        }
+        *signal_ret = run_wait(blocked);
+        n_running = 0;
+        for (size_t i = 0; i < next; i++)
+            n_running += run_poll(&jobs[i]);
+    }
+    run_kill_all(jobs, n);
+    return *signal_ret == 0;
+}
+
+/* ==== the suite ==== */
+
+/* Everything that one run of the suite has. */
+struct suite {
+    const struct stp_contract_options *options;
+    struct stp_world world;
+    struct stp_contract_run common;  /* what all checks are given */
+    struct stp_contract_slot *slots; /* shared: one a check, then one for the
+                                        probe, or one a version */
+    struct job jobs[STP_N_CONTRACT_CHECKS + 1];
+    sigset_t blocked, unblocked;
+    int signal; /* that ended it; 0 if none did */
+    char loads[STP_MAX_NCCL][STP_CONTRACT_TEXT]; /* why not, by version */
+};
+
+enum { N_SLOTS = STP_N_CONTRACT_CHECKS + 1, PROBE = STP_N_CONTRACT_CHECKS };
+
+const char *stp_contract_verdict_name(enum stp_contract_verdict verdict)
+{
+    static const char *const names[] = {[STP_CONTRACT_OK] = "ok",
+                                        [STP_CONTRACT_FAIL] = "FAIL",
+                                        [STP_CONTRACT_SKIP] = "skip"};
+
+    return names[verdict];
+}
+
+size_t stp_contract_count(const struct stp_contract *contract,
+                          enum stp_contract_verdict verdict)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < contract->n_checks; i++)
+        n += contract->checks[i].verdict == verdict;
+    return n;
+}
+
+/* ---- running ---- */
+
+static struct job suite_get_job(const struct suite *s, int number,
+                                stp_contract_fn *fn)
+{
+    struct job job = {.fn = fn, .run = s->common};
+
+    job.run.number = number;
+    job.run.slot = &s->slots[number];
+    return job;
+}
+
+static enum stp_status suite_run_jobs(struct suite *s, size_t n,
+                                      bool one_by_one, struct stp_error *err)
+{
+    if (run_jobs(s->jobs, n, one_by_one, &s->blocked, &s->unblocked,
+                 &s->signal))
+        return STP_OK;
+    return stp_fail(err, STP_ERR_IO,
+                    s->signal != 0 ? "stopped by a signal"
+                                   : "no process to be had for a check");
+}
+
+/* ---- which NCCL takes it ---- */
+
+static void suite_clear_slots(struct suite *s)
+{
+    memset(s->slots, 0, N_SLOTS * sizeof(*s->slots));
+}
+
+static enum stp_status suite_find_versions(struct suite *s,
+                                           struct stp_error *err)
+{
+    enum stp_status status;
+    int n = 0;
+
+    for (const char *name;
+         n < STP_MAX_NCCL && (name = mock_release_name((size_t)n)) != NULL;
+         n++) {
+        s->jobs[n] = suite_get_job(s, n, stp_check_loads);
+        s->jobs[n].run.nccl = name;
+    }
+    status = suite_run_jobs(s, (size_t)n, false, err);
+    for (int v = 0; v < n; v++) {
+        const struct stp_contract_slot *slot = &s->slots[v];
+
+        s->common.tuner_versions[v] = slot->tuner_version;
+        if (slot->tuner_version != 0)
+            snprintf(s->common.tuner_name, sizeof(s->common.tuner_name), "%s",
+                     slot->tuner_name);
+        memcpy(s->loads[v], slot->text, sizeof(s->loads[v]));
+    }
+    suite_clear_slots(s);
+    return status;
+}
+
+/* The first and the last, or -1. */
+static int suite_get_oldest(const struct suite *s)
+{
+    for (int v = 0; v < STP_MAX_NCCL; v++)
+        if (s->common.tuner_versions[v] != 0)
+            return v;
+    return -1;
+}
+
+static int suite_get_newest(const struct suite *s)
+{
+    for (int v = STP_MAX_NCCL - 1; v >= 0; v--)
+        if (s->common.tuner_versions[v] != 0)
+            return v;
+    return -1;
+}
+
+static bool suite_takes_version(const struct suite *s, const char *version)
+{
+    int v = mock_release_find(version);
+
+    return v >= 0 && s->common.tuner_versions[v] != 0;
+}
+
+/* "v2 v3 in NCCL 2.21 to 2.30" */
+static void suite_describe_versions(const struct suite *s, char *text,
+                                    size_t size)
+{
+    int oldest = suite_get_oldest(s);
+    int newest = suite_get_newest(s);
+    int n = 0;
+
+    for (int v = 0, last = 0; v < STP_MAX_NCCL; v++) {
+        int tuner = s->common.tuner_versions[v];
+
+        if (tuner != 0 && tuner != last)
+            n += snprintf(text + n, size - (size_t)n, "v%d ", tuner);
+        last = tuner;
+    }
+    snprintf(text + n, size - (size_t)n, "in NCCL %s to %s",
+             mock_release_name((size_t)oldest),
+             mock_release_name((size_t)newest));
+}
+
+static void suite_fail_loads(struct suite *s, const char *nccl)
+{
+    const char *why = s->loads[mock_release_find(nccl)];
+
+    stp_contract_fail(&s->common, "NCCL %s does not load it%s%s", nccl,
+                      *why != '\0' ? ": " : "", why);
+}
+
+/* The first verdict, and the NCCL that the other checks play: the one asked
+ * for, else the machine's, else the oldest that takes the tuner. */
+static void suite_choose_nccl(struct suite *s)
+{
+    struct stp_contract_slot *slot = &s->slots[STP_CONTRACT_LOADS];
+    int oldest = suite_get_oldest(s);
+    bool any = s->options->nccl == NULL;
+
+    s->common.slot = slot;
+    s->common.nccl =
+        any ? mock_machine_get_info(s->world.machine)->nccl : s->options->nccl;
+    if (!suite_takes_version(s, s->common.nccl) && (!any || oldest < 0))
+        suite_fail_loads(s, s->common.nccl);
+    else if (!suite_takes_version(s, s->common.nccl))
+        s->common.nccl = mock_release_name((size_t)oldest);
+    if (slot->verdict == STP_CONTRACT_OK)
+        suite_describe_versions(s, slot->text, sizeof(slot->text));
+}
+
+/* ---- stages ---- */
+
+static enum stp_status suite_run_basic(struct suite *s, struct stp_error *err)
+{
+    size_t n = 0;
+    enum stp_status status;
+
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
+        if (stp_contract_checks[i].basic && stp_contract_checks[i].fn != NULL)
+            s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
+    s->jobs[n++] = suite_get_job(s, PROBE, stp_check_probe);
+    status = suite_run_jobs(s, n, false, err);
+    s->common.reads_file = s->slots[PROBE].reads_file;
+    return status;
+}
+
+static enum stp_status suite_run_others(struct suite *s, bool alone,
+                                        struct stp_error *err)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
+        if (!stp_contract_checks[i].basic &&
+            stp_contract_checks[i].alone == alone)
+            s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
+    return suite_run_jobs(s, n, alone, err);
+}
+
+static void suite_skip(struct suite *s, bool basic_too, const char *why)
+{
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
+        s->common.slot = &s->slots[i];
+        if (i != STP_CONTRACT_LOADS &&
+            (basic_too || !stp_contract_checks[i].basic))
+            stp_contract_skip(&s->common, "%s", why);
+    }
+}
+
+static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
+{
+    enum stp_status status = suite_find_versions(s, err);
+
+    if (status != STP_OK)
+        return status;
+    suite_choose_nccl(s);
+    if (s->slots[STP_CONTRACT_LOADS].verdict != STP_CONTRACT_OK) {
+        suite_skip(s, true, "not loaded");
+        return STP_OK;
+    }
+    status = suite_run_basic(s, err);
+    if (status == STP_OK && !s->slots[PROBE].usable) {
+        suite_skip(s, false, "no communicator could be made");
+        return STP_OK;
+    }
+    if (status == STP_OK)
+        status = suite_run_others(s, false, err);
+    if (status == STP_OK)
+        status = suite_run_others(s, true, err);
+    return status;
+}
+
+/* ---- life ---- */
+
+/* While it runs, signals are waited for, so that processes and files can go
+ * before the caller does. */
+static void suite_block_signals(struct suite *s)
+{
+    sigemptyset(&s->blocked);
+    sigaddset(&s->blocked, SIGCHLD);
+    sigaddset(&s->blocked, SIGINT);
+    sigaddset(&s->blocked, SIGTERM);
+    sigaddset(&s->blocked, SIGHUP);
+    sigprocmask(SIG_BLOCK, &s->blocked, &s->unblocked);
+}
+
+static void suite_unblock_signals(struct suite *s)
+{
+    if (s->signal != 0)
+        raise(s->signal);
+    sigprocmask(SIG_SETMASK, &s->unblocked, NULL);
+}
+
+static enum stp_status suite_check_nccl(const char *version,
+                                        struct stp_error *err)
+{
+    const struct mock_nccl_options options = {.version = version,
+                                              .tuner_plugin = "none"};
+    struct mock_nccl *nccl;
+
+    if (mock_nccl_create(&options, &nccl) != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    mock_nccl_destroy(nccl);
+    return STP_OK;
+}
+
+static enum stp_status suite_open(struct suite *s, struct stp_error *err)
+{
+    enum stp_status status = suite_check_nccl(s->options->nccl, err);
+
+    if (status == STP_OK)
+        status = stp_world_open(&s->world, s->options->machine_path,
+                                s->options->n_ranks, err);
+    if (status != STP_OK)
+        return status;
+    s->slots = mmap(NULL, N_SLOTS * sizeof(*s->slots), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s->slots == MAP_FAILED) {
+        stp_world_close(&s->world);
+        return stp_nomem(err);
+    }
+    s->common.options = s->options;
+    s->common.world = &s->world;
+    s->common.policy = s->options->policy != NULL
+                           ? s->options->policy
+                           : s->world.files[STP_FILE_BASE];
+    return STP_OK;
+}
+
+static enum stp_status suite_take_results(const struct suite *s,
+                                          struct stp_contract *contract_ret,
+                                          struct stp_error *err)
+{
+    struct stp_contract c = {.n_checks = STP_N_CONTRACT_CHECKS};
+
+    c.checks = calloc(STP_N_CONTRACT_CHECKS, sizeof(*c.checks));
+    if (c.checks == NULL)
+        return stp_nomem(err);
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
+        c.checks[i].name = stp_contract_checks[i].name;
+        c.checks[i].meaning = stp_contract_checks[i].meaning;
+        c.checks[i].verdict = s->slots[i].verdict;
+        memcpy(c.checks[i].text, s->slots[i].text, sizeof(c.checks[i].text));
+    }
+    snprintf(c.name, sizeof(c.name), "%s", s->common.tuner_name);
+    snprintf(c.nccl, sizeof(c.nccl), "%s", s->common.nccl);
+    snprintf(c.machine, sizeof(c.machine), "%s",
+             mock_machine_get_info(s->world.machine)->name);
+    *contract_ret = c;
+    return STP_OK;
+}
+
+enum stp_status stp_contract_run(const struct stp_contract_options *options,
+                                 struct stp_contract *contract_ret,
+                                 struct stp_error *err)
+{
+    struct suite *s = calloc(1, sizeof(*s));
+    enum stp_status status;
+
+    if (s == NULL)
+        return stp_nomem(err);
+    s->options = options;
+    suite_block_signals(s);
+    status = suite_open(s, err);
+    if (status == STP_OK) {
+        status = suite_run_all(s, err);
+        if (status == STP_OK)
+            status = suite_take_results(s, contract_ret, err);
+        munmap(s->slots, N_SLOTS * sizeof(*s->slots));
+        stp_world_close(&s->world);
+    }
+    suite_unblock_signals(s);
+    free(s);
+    return status;
+}
+
+void stp_contract_free(struct stp_contract *contract)
+{
+    free(contract->checks);
+    memset(contract, 0, sizeof(*contract));
+}
