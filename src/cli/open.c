@@ -176,6 +176,29 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
     return opened->open_engines(&options, engines_ret, err);
 }
 
+int stp_check_arms(const char *command, const char *list, const char *channels)
+{
+    struct stp_arms arms;
+    struct stp_error err;
+
+    if (stp_arms_parse(list != NULL ? list : "all", &arms, &err) == STP_OK &&
+        (channels == NULL ||
+         stp_arms_add_channels(&arms, channels, &err) == STP_OK))
+        return STP_EXIT_OK;
+    stp_complain_error(command, NULL, &err);
+    return STP_EXIT_USAGE;
+}
+
+int stp_choose_type(const char *command, struct stp_measure_options *measure)
+{
+    if (measure->n_types == 0)
+        measure->types[measure->n_types++] = STP_TYPE_BF16;
+    if (measure->n_types == 1)
+        return STP_EXIT_OK;
+    stp_complain(command, "-d with several types, expected one type");
+    return STP_EXIT_USAGE;
+}
+
 int stp_exit_status(enum stp_status status)
 {
     return status == STP_OK            ? STP_EXIT_OK

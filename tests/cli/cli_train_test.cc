@@ -406,11 +406,11 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
         {"--ga 0", "--ga '0', expected a number from 1 to 1000000"},
         {"--gpus 0", "--gpus '0', expected a number from 1 to 4096"},
         {"--gpus 2,4097", "--gpus '4097', expected a number from 1 to 4096"},
-        {"--gpus 1,2,1", "--gpus '1,2,1', expected 1 once"},
+        {"--gpus 1,2,1", "--gpus '1,2,1', expected 1 at most once"},
         {"--sizes tiny,", "--sizes '', expected tiny, base, large or xlarge"},
         {"--rounds 3", "--rounds without --policy or --plugin, expected one "
                        "of them to compare"},
-        {"--fresh", "--fresh without -o FOLDER, expected what to forget"},
+        {"--fresh", "--fresh requires -o FOLDER"},
         {"--seed 9007199254740993", "expected a number from 0 to "
                                     "9007199254740992"},
         {"more", "'more', expected options only"},

@@ -10,97 +10,92 @@
 #include "cli/cli.h"
 #include "cli/derive/derive_constants.h"
 #include "cli/derive/derive_load.h"
-#include "core/names.h"
 #include "report/measurements/best_csv.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
+#include "tune/tune.h"
 
-struct options {
+struct derive_options {
     struct stp_derive_options derive;
-    enum stp_objective objective;
-    bool as_constants;
+    int objective; /* enum stp_objective */
+    int as_constants;
     const char *on; /* NULL: not given */
     bool trust_passes;
     bool extrapolate;
     int coll;           /* -1: not given */
     const char *output; /* NULL: standard output */
     bool json;
+    struct stp_arguments files;
     struct stp_derive_input *inputs; /* room for all arguments */
     size_t n_inputs;
 };
 
-enum {
-    OPT_JSON = 0x300,
-    OPT_AS,
-    OPT_ON,
-    OPT_OBJECTIVE,
-    OPT_ARM,
-    OPT_COLLECTIVE,
-    OPT_TRUST,
-    OPT_EXTRAPOLATE
-};
+/* ---- options ---- */
 
-static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0,
-     "Write the policy or constants there (default: print them)", 0},
-    {"as", OPT_AS, "WHAT", 0,
-     "policy (default), or constants: of NCCL's own model, with which its "
-     "choices are right at the sizes measured, between and beyond them, for "
-     "STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30. Verify them by runs with "
-     "and without: in one communicator they hold for every arm, so that "
-     "`steptune verify` cannot compare them",
-     0},
-    {"on", OPT_ON, "MACHINE", 0,
-     "With --as constants, the recorded machine whose model is fitted "
-     "(default: the one that the data name)",
-     0},
-    {"objective", OPT_OBJECTIVE, "WHAT", 0,
-     "What to shorten: time (default), of collectives alone, by measurements "
-     "of `steptune sweep`; or iteration, of training iterations, by the "
-     "rounds.csv of `steptune iterate`",
-     0},
-    {"arm", OPT_ARM, "ARM=FILE", 0,
-     "A run of nccl-tests with this arm, such as auto=a.txt or "
-     "ring/ll128=b.txt; files of the same arm are its rounds, in this order. "
-     "Needed where NCCL's log in the file does not tell",
-     0},
-    {"collective", OPT_COLLECTIVE, "NAME", 0,
-     "Of text of nccl-tests before 2.17, which does not say", 0},
-    {"trust-passes", OPT_TRUST, NULL, 0,
-     "Decide by arms that ran one after the other, too, of three runs or more: "
-     "drift between them may be the gain",
-     0},
-    {"extrapolate", OPT_EXTRAPOLATE, NULL, 0,
-     "Where the two smallest sizes have the same rule it reaches down to 0, "
-     "and of the two largest up to any size",
-     0},
-    {"json", OPT_JSON, NULL, 0, "Print the rules with their evidence as JSON",
-     0},
+static const char *derive_read_arm(const struct stp_option *option,
+                                   const char *text, void *at)
+{
+    struct derive_options *o = at;
+    struct stp_derive_input *input = &o->inputs[o->n_inputs++];
+    const char *sign = strchr(text, '=');
+
+    (void)option;
+    if (sign == NULL || sign[1] == '\0' ||
+        !stp_arm_from_name(text, (size_t)(sign - text), &input->arm))
+        return "auto=FILE or ALGORITHM/PROTOCOL[/CHANNELS]=FILE";
+    input->path = sign + 1;
+    input->has_arm = true;
+    return NULL;
+}
+
+#define AT(member) offsetof(struct derive_options, member)
+
+static const char *const outputs[] = {"policy", "constants", NULL};
+
+static const struct stp_option derive_table[] = {
+    {"output", 'o', "FILE", stp_option_text, AT(output),
+     .help = "File of the policy or constants (default: print them)"},
+    {"as", 0, "WHAT", stp_option_word, AT(as_constants), .words = outputs,
+     .value = "policy",
+     .help = "policy, or constants: of NCCL's own model, with which its "
+             "choices are right at the sizes measured, between and beyond "
+             "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30. Verify "
+             "them by runs with and without: in one communicator they hold for "
+             "every arm, so that `steptune verify` cannot compare them"},
+    {"on", 0, "MACHINE", stp_option_text, AT(on),
+     .help = "With --as constants, the recorded machine whose model is fitted "
+             "(default: the one that the data name)"},
+    {"objective", 0, "WHAT", stp_option_word, AT(objective),
+     .from_name = stp_objective_from_name, .expected = "time or iteration",
+     .value = "time",
+     .help = "Times to shorten: time, of collectives alone, by measurements of "
+             "`steptune sweep`; or iteration, of training iterations, by the "
+             "rounds.csv of `steptune iterate`"},
+    {"arm", 0, "ARM=FILE", derive_read_arm, 0,
+     .help = "A run of nccl-tests with this arm, such as auto=a.txt or "
+             "ring/ll128=b.txt; files of the same arm are its rounds, in this "
+             "order. Needed where NCCL's log in the file does not name the "
+             "arm"},
+    {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
+     .help = "Collective of nccl-tests' text before version 2.17, which does "
+             "not name it"},
+    {"trust-passes", 0, NULL, stp_option_flag, AT(trust_passes),
+     .help = "Decide by arms that ran one after the other, too, of three runs "
+             "or more: drift between them may be the gain"},
+    {"extrapolate", 0, NULL, stp_option_flag, AT(extrapolate),
+     .help = "Where the two smallest sizes have the same rule it reaches down "
+             "to 0, and of the two largest up to any size"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print the rules with their evidence as JSON"},
     {0},
 };
 
-/* ---- options ---- */
-
-static void parse_objective(const char *arg, struct options *o,
-                            struct argp_state *state)
+static void derive_check_options(void *options, struct argp_state *state)
 {
-    int objective = stp_objective_from_name(arg, strlen(arg));
+    struct derive_options *o = options;
 
-    if (objective < 0)
-        argp_error(state, "--objective '%s', expected time or iteration", arg);
-    o->objective = (enum stp_objective)objective;
-}
-
-static void parse_as(const char *arg, struct options *o,
-                     struct argp_state *state)
-{
-    if (strcmp(arg, "policy") != 0 && strcmp(arg, "constants") != 0)
-        argp_error(state, "--as '%s', expected policy or constants", arg);
-    o->as_constants = strcmp(arg, "constants") == 0;
-}
-
-static void check(const struct options *o, struct argp_state *state)
-{
+    for (int i = 0; i < o->files.n; i++)
+        o->inputs[o->n_inputs++].path = o->files.v[i];
     if (o->n_inputs == 0)
         argp_error(state, "no measurements, expected files of `steptune "
                           "sweep -o`, rounds.csv of `steptune iterate -o`, "
@@ -114,88 +109,14 @@ static void check(const struct options *o, struct argp_state *state)
                    o->extrapolate ? "--extrapolate" : "--objective iteration");
 }
 
-static void parse_arm(const char *arg, struct options *o,
-                      struct argp_state *state)
-{
-    struct stp_derive_input *input = &o->inputs[o->n_inputs++];
-    const char *sign = strchr(arg, '=');
-
-    if (sign == NULL || sign[1] == '\0' ||
-        !stp_arm_from_name(arg, (size_t)(sign - arg), &input->arm))
-        argp_error(state,
-                   "--arm '%s', expected auto=FILE or "
-                   "ALGORITHM/PROTOCOL[/CHANNELS]=FILE",
-                   arg);
-    else
-        input->path = sign + 1;
-    input->has_arm = true;
-}
-
-static void parse_coll(const char *arg, struct options *o,
-                       struct argp_state *state)
-{
-    o->coll = stp_coll_from_name(arg, strlen(arg));
-    if (o->coll < 0)
-        argp_error(state, "--collective '%s', expected one of %s", arg,
-                   stp_coll_names());
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->derive;
-        return 0;
-    case 'o':
-        o->output = arg;
-        return 0;
-    case OPT_OBJECTIVE:
-        parse_objective(arg, o, state);
-        return 0;
-    case OPT_AS:
-        parse_as(arg, o, state);
-        return 0;
-    case OPT_ON:
-        o->on = arg;
-        return 0;
-    case OPT_ARM:
-        parse_arm(arg, o, state);
-        return 0;
-    case OPT_COLLECTIVE:
-        parse_coll(arg, o, state);
-        return 0;
-    case OPT_TRUST:
-        o->trust_passes = true;
-        return 0;
-    case OPT_EXTRAPOLATE:
-        o->extrapolate = true;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        o->inputs[o->n_inputs++].path = arg;
-        return 0;
-    case ARGP_KEY_END:
-        check(o, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_derive_argp, 0, NULL, 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
+static const struct stp_command_line derive_line = {
+    .groups = (const struct stp_option_group[]){{.options = derive_table},
+                                                {.options = stp_derive_table,
+                                                 .at = AT(derive)},
+                                                {0}},
     .args_doc = "FILE...",
+    .arguments = AT(files),
+    .check = derive_check_options,
     .doc =
         "Makes a policy out of measurements of `steptune sweep` or `steptune "
         "iterate`, of nccl-tests' text, a file a run of one arm, or of the "
@@ -207,23 +128,26 @@ static const struct argp argp = {
 
 /* ---- of comparisons ---- */
 
-static void warn(const char *command, const struct options *o,
-                 const struct stp_steadiness *s)
+static void derive_warn(const char *command, const struct derive_options *o,
+                        const struct stp_steadiness *s)
 {
+    char text[STP_ERROR_TEXT];
+
     if (isfinite(s->resolved) && o->trust_passes &&
         s->min_rounds < STP_DERIVE_PASSES)
         stp_complain(command,
                      "warning: fewer than %d runs of an arm have no interval, "
                      "and decide nothing",
                      STP_DERIVE_PASSES);
-    stp_warn_of_noise(command, s, o->derive.min_gain);
+    if (stp_tune_warn_of_noise(s, o->derive.min_gain, text))
+        stp_complain(command, "%s", text);
 }
 
-static enum stp_status write_out(const struct options *o,
-                                 const struct stp_dataset *data,
-                                 const struct stp_steadiness *steadiness,
-                                 const struct stp_derived *derived,
-                                 struct stp_error *err)
+static enum stp_status derive_write(const struct derive_options *o,
+                                    const struct stp_dataset *data,
+                                    const struct stp_steadiness *steadiness,
+                                    const struct stp_derived *derived,
+                                    struct stp_error *err)
 {
     const struct stp_policy_origin origin = {.data = data,
                                              .made_by = "steptune derive",
@@ -252,10 +176,9 @@ static enum stp_status write_out(const struct options *o,
 
 /* How steady the machine was.  In one workload: what differs between workloads
  * is no noise. */
-static enum stp_status measure_steadiness(const struct stp_dataset *data,
-                                          const struct stp_comparisons *pooled,
-                                          struct stp_steadiness *steadiness_ret,
-                                          struct stp_error *err)
+static enum stp_status derive_measure_steadiness(
+    const struct stp_dataset *data, const struct stp_comparisons *pooled,
+    struct stp_steadiness *steadiness_ret, struct stp_error *err)
 {
     struct stp_comparisons each;
     enum stp_status status = stp_compare(data, &each, err);
@@ -268,66 +191,68 @@ static enum stp_status measure_steadiness(const struct stp_dataset *data,
 }
 
 /* Derives from comparisons that 'data' gave. */
-static enum stp_status derive_compared(const char *command,
-                                       const struct options *o,
-                                       const struct stp_dataset *data,
-                                       const struct stp_comparisons *all,
-                                       struct stp_error *err)
+static enum stp_status
+derive_from_comparisons(const char *command, const struct derive_options *o,
+                        const struct stp_dataset *data,
+                        const struct stp_comparisons *all,
+                        struct stp_error *err)
 {
     const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
                                            .trust_passes = o->trust_passes,
                                            .extrapolate = o->extrapolate};
     struct stp_steadiness steadiness;
     struct stp_derived derived;
-    enum stp_status status = measure_steadiness(data, all, &steadiness, err);
+    enum stp_status status =
+        derive_measure_steadiness(data, all, &steadiness, err);
 
     if (status == STP_OK)
         status = stp_derive_on(all, &terms, &derived, err);
     if (status != STP_OK)
         return status;
-    status = write_out(o, data, &steadiness, &derived, err);
+    status = derive_write(o, data, &steadiness, &derived, err);
     stp_derived_free(&derived);
     if (status == STP_OK)
-        warn(command, o, &steadiness);
+        derive_warn(command, o, &steadiness);
     return status;
 }
 
-static enum stp_status derive_selected(const char *command,
-                                       const struct options *o,
-                                       const struct stp_dataset *data,
-                                       struct stp_error *err)
+static enum stp_status derive_from_selection(const char *command,
+                                             const struct derive_options *o,
+                                             const struct stp_dataset *data,
+                                             struct stp_error *err)
 {
     struct stp_comparisons comparisons;
-    enum stp_status status =
-        stp_objective_compare(data, o->objective, &comparisons, err);
+    enum stp_status status = stp_objective_compare(
+        data, (enum stp_objective)o->objective, &comparisons, err);
 
     if (status != STP_OK)
         return status;
-    status = derive_compared(command, o, data, &comparisons, err);
+    status = derive_from_comparisons(command, o, data, &comparisons, err);
     stp_comparisons_free(&comparisons);
     return status;
 }
 
-static enum stp_status derive(const char *command, const struct options *o,
-                              const struct stp_dataset *data,
-                              struct stp_error *err)
+static enum stp_status derive_from_times(const char *command,
+                                         const struct derive_options *o,
+                                         const struct stp_dataset *data,
+                                         struct stp_error *err)
 {
     struct stp_dataset selected = {0};
-    enum stp_status status =
-        stp_objective_select(data, o->objective, &selected, err);
+    enum stp_status status = stp_objective_select(
+        data, (enum stp_objective)o->objective, &selected, err);
 
     if (status == STP_OK)
-        status = derive_selected(command, o, &selected, err);
+        status = derive_from_selection(command, o, &selected, err);
     stp_dataset_free(&selected);
     return status;
 }
 
 /* ---- of NVIDIA's data ---- */
 
-static enum stp_status write_best(const struct options *o,
-                                  const struct stp_best_rows *rows,
-                                  const struct stp_best *best,
-                                  struct stp_error *err)
+static enum stp_status derive_write_best(const struct derive_options *o,
+                                         const struct stp_best_rows *rows,
+                                         const struct stp_best *best,
+                                         struct stp_error *err)
 {
     static const char made_by[] = "steptune derive";
     enum stp_status status = STP_OK;
@@ -345,9 +270,9 @@ static enum stp_status write_best(const struct options *o,
     return status;
 }
 
-static enum stp_status derive_best(const struct options *o,
-                                   const struct stp_best_rows *rows,
-                                   struct stp_error *err)
+static enum stp_status derive_from_best(const struct derive_options *o,
+                                        const struct stp_best_rows *rows,
+                                        struct stp_error *err)
 {
     struct stp_best best;
     enum stp_status status;
@@ -368,14 +293,14 @@ static enum stp_status derive_best(const struct options *o,
                 "%zu times are left out, of pairs that NCCL has no kernel for: "
                 "the first in line %u\n",
                 rows->n_impossible, rows->impossible.line);
-    status = write_best(o, rows, &best, err);
+    status = derive_write_best(o, rows, &best, err);
     stp_best_free(&best);
     return status;
 }
 
 /* ---- the command ---- */
 
-static bool has_auto(const struct stp_dataset *data)
+static bool derive_has_auto(const struct stp_dataset *data)
 {
     for (size_t i = 0; i < data->n_rows; i++)
         if (data->rows[i].arm.kind == STP_ARM_AUTO)
@@ -384,13 +309,13 @@ static bool has_auto(const struct stp_dataset *data)
 }
 
 /* Why what was loaded will not do; NULL if it does. */
-static const char *objection(const struct options *o,
-                             const struct stp_derive_data *data)
+static const char *derive_find_objection(const struct derive_options *o,
+                                         const struct stp_derive_data *data)
 {
     if (data->kind != STP_DERIVE_OURS && !o->trust_passes)
         return "these are runs of one arm after the other, of which drift may "
                "be the gain, expected --trust-passes to use them all the same";
-    if (data->kind == STP_DERIVE_TEXT && !has_auto(&data->data))
+    if (data->kind == STP_DERIVE_TEXT && !derive_has_auto(&data->data))
         return "no run of NCCL's own choice to compare with, expected one, "
                "such as --arm auto=FILE";
     if (data->kind == STP_DERIVE_NVIDIA && o->as_constants)
@@ -399,10 +324,10 @@ static const char *objection(const struct options *o,
     return NULL;
 }
 
-static int run(const char *command, const struct options *o,
-               const struct stp_derive_data *data)
+static int derive_run(const char *command, const struct derive_options *o,
+                      const struct stp_derive_data *data)
 {
-    const char *why = objection(o, data);
+    const char *why = derive_find_objection(o, data);
     struct stp_error err;
     enum stp_status status;
 
@@ -417,26 +342,25 @@ static int run(const char *command, const struct options *o,
                                            .trust_passes = o->trust_passes,
                                            .json = o->json});
     status = data->kind == STP_DERIVE_NVIDIA
-                 ? derive_best(o, &data->rows, &err)
-                 : derive(command, o, &data->data, &err);
+                 ? derive_from_best(o, &data->rows, &err)
+                 : derive_from_times(command, o, &data->data, &err);
     return status == STP_OK ? STP_EXIT_OK
                             : stp_complain_error(command, NULL, &err);
 }
 
 int stp_cmd_derive(int argc, char **argv)
 {
-    struct options o = {.coll = -1};
+    struct derive_options o = {0};
     struct stp_derive_data data = {0};
     int exit_status;
 
-    stp_options_default(NULL, NULL, &o.derive);
     o.inputs = calloc((size_t)argc + 1, sizeof(*o.inputs));
     if (o.inputs == NULL)
         return stp_complain(argv[0], "out of memory");
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    stp_options_read(&derive_line, argc, argv, &o);
     exit_status = stp_derive_load(argv[0], o.inputs, o.n_inputs, o.coll, &data);
     if (exit_status == STP_EXIT_OK)
-        exit_status = run(argv[0], &o, &data);
+        exit_status = derive_run(argv[0], &o, &data);
     stp_derive_data_free(&data);
     free(o.inputs);
     return exit_status;

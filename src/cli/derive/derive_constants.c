@@ -5,12 +5,12 @@
 
 #include "analyse/constants/constants.h"
 #include "cli/cli.h"
-#include "cli/explain/explain.h"
 #include "report/results/constants_file.h"
 
-static enum stp_status write_out(const struct stp_derive_constants *o,
-                                 const struct stp_constants_fit *fit,
-                                 const char *machine, struct stp_error *err)
+static enum stp_status constants_write(const struct stp_derive_constants *o,
+                                       const struct stp_constants_fit *fit,
+                                       const char *machine,
+                                       struct stp_error *err)
 {
     const struct stp_constants_origin origin = {
         .data = o->data,
@@ -32,7 +32,8 @@ static enum stp_status write_out(const struct stp_derive_constants *o,
 }
 
 /* Why there is nothing to write. */
-static int decline(const char *command, const struct stp_constants_fit *fit)
+static int constants_decline(const char *command,
+                             const struct stp_constants_fit *fit)
 {
     if (fit->left_out.n == 0)
         return stp_complain(command,
@@ -58,10 +59,10 @@ static int decline(const char *command, const struct stp_constants_fit *fit)
                         fit->left_out.mean, fit->left_before.mean);
 }
 
-static enum stp_status compare_and_fit(const struct stp_derive_constants *o,
-                                       const char *machine_path,
-                                       struct stp_constants_fit *fit_ret,
-                                       struct stp_error *err)
+static enum stp_status constants_fit(const struct stp_derive_constants *o,
+                                     const char *machine_path,
+                                     struct stp_constants_fit *fit_ret,
+                                     struct stp_error *err)
 {
     const struct stp_constants_terms terms = {.machine_path = machine_path,
                                               .nccl = o->data->nccl,
@@ -90,11 +91,11 @@ int stp_derive_constants(const char *command,
         return stp_complain(command, "the data name no machine, expected one "
                                      "whose model is to be fitted by --on");
     if (stp_find_machine(name, path, &err) != STP_OK ||
-        compare_and_fit(o, path, &fit, &err) != STP_OK)
+        constants_fit(o, path, &fit, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     if (!stp_constants_fit_helps(&fit))
-        exit_status = decline(command, &fit);
-    else if (write_out(o, &fit, stp_machine_name(path), &err) != STP_OK)
+        exit_status = constants_decline(command, &fit);
+    else if (constants_write(o, &fit, stp_machine_name(path), &err) != STP_OK)
         exit_status = stp_complain_error(command, NULL, &err);
     stp_constants_fit_free(&fit);
     return exit_status;

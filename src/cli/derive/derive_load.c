@@ -16,7 +16,7 @@ static const char *const kinds[] = {
     [STP_DERIVE_NVIDIA] = "NVIDIA's performance data",
 };
 
-static enum stp_derive_kind kind_of(const char *text, size_t len)
+static enum stp_derive_kind load_find_kind(const char *text, size_t len)
 {
     if (stp_best_csv_is(text, len))
         return STP_DERIVE_NVIDIA;
@@ -25,7 +25,7 @@ static enum stp_derive_kind kind_of(const char *text, size_t len)
 
 /* Whether this file is among the ones before it, by whatever name: its rounds
  * would count twice. */
-static bool is_repeated(const struct stp_derive_input *inputs, size_t i)
+static bool load_is_repeated(const struct stp_derive_input *inputs, size_t i)
 {
     struct stat a, b;
 
@@ -38,10 +38,10 @@ static bool is_repeated(const struct stp_derive_input *inputs, size_t i)
     return false;
 }
 
-static enum stp_status add_text(const char *text, size_t len, int coll,
-                                const struct stp_derive_input *input,
-                                struct stp_derive_data *data,
-                                struct stp_error *err)
+static enum stp_status load_add_text(const char *text, size_t len, int coll,
+                                     const struct stp_derive_input *input,
+                                     struct stp_derive_data *data,
+                                     struct stp_error *err)
 {
     switch (data->kind) {
     case STP_DERIVE_NVIDIA:
@@ -56,9 +56,10 @@ static enum stp_status add_text(const char *text, size_t len, int coll,
     return stp_measurements_read(text, len, &data->data, err);
 }
 
-static enum stp_status load(const struct stp_derive_input *input, bool is_first,
-                            int coll, struct stp_derive_data *data,
-                            struct stp_error *err)
+static enum stp_status load_file(const struct stp_derive_input *input,
+                                 bool is_first, int coll,
+                                 struct stp_derive_data *data,
+                                 struct stp_error *err)
 {
     enum stp_derive_kind kind;
     char *text;
@@ -68,7 +69,7 @@ static enum stp_status load(const struct stp_derive_input *input, bool is_first,
 
     if (status != STP_OK)
         return status;
-    kind = kind_of(text, len);
+    kind = load_find_kind(text, len);
     if (is_first)
         data->kind = kind;
     if (kind != data->kind)
@@ -80,7 +81,7 @@ static enum stp_status load(const struct stp_derive_input *input, bool is_first,
                           "%s, which name their arms, expected %s for --arm",
                           kinds[kind], kinds[STP_DERIVE_TEXT]);
     else
-        status = add_text(text, len, coll, input, data, err);
+        status = load_add_text(text, len, coll, input, data, err);
     free(text);
     return status;
 }
@@ -91,11 +92,11 @@ int stp_derive_load(const char *command, const struct stp_derive_input *inputs,
     struct stp_error err;
 
     for (size_t i = 0; i < n_inputs; i++) {
-        if (is_repeated(inputs, i))
+        if (load_is_repeated(inputs, i))
             return stp_complain(command,
                                 "%s: given twice, its rounds would count twice",
                                 inputs[i].path);
-        if (load(&inputs[i], i == 0, coll, data_ret, &err) != STP_OK)
+        if (load_file(&inputs[i], i == 0, coll, data_ret, &err) != STP_OK)
             return stp_complain_error(command, inputs[i].path, &err);
     }
     return STP_EXIT_OK;

@@ -1,76 +1,47 @@
 /* explain.c - `steptune explain` */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#define MAX_SIZE 0x1p44
 
 #include "analyse/explain/explain.h"
 #include "cli/cli.h"
 #include "cli/explain/explain.h"
-#include "core/names.h"
-#include "core/text.h"
 #include "report/results/results.h"
 
-enum {
-    OPT_PLUGIN = 0x300,
-    OPT_POLICY,
-    OPT_COLLECTIVE,
-    OPT_WHY,
-    OPT_DIFF,
-    OPT_GOLDEN,
-    OPT_UPDATE,
-};
+#define AT(member) offsetof(struct stp_explain_command, member)
 
-static const struct argp_option options[] = {
-    {"plugin", OPT_PLUGIN, "SO", 0,
-     "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)", 0},
-    {"policy", OPT_POLICY, "FILE", 0,
-     "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: what that "
-     "variable says)",
-     0},
-    {"maxbytes", 'e', "SIZE", 0, "How far to look (default 16G)", 0},
-    {"collective", OPT_COLLECTIVE, "WORD", 0,
-     "Only this one (default: all; with --why: allreduce)", 0},
-    {"why", OPT_WHY, "BYTES", 0,
-     "Why a message of this size runs as it does: NCCL's costs and what the "
-     "plugin makes of them, who decided, how long it takes, and what the "
-     "environment overrides",
-     0},
-    {"diff", OPT_DIFF, "OTHER", 0,
-     "Where another policy, or another plugin's .so, decides differently; exit "
-     "status 1 if it does",
-     0},
-    {"golden", OPT_GOLDEN, "FILE", 0,
-     "Write the decisions to FILE, or, if there is one, compare them with it; "
-     "exit status 1 if they differ",
-     0},
-    {"update", OPT_UPDATE, NULL, 0, "Write --golden's FILE anew", 0},
+static const struct stp_option explain_table[] = {
+    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .help =
+         "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: the "
+             "value of that variable)"},
+    {"maxbytes", 'e', "SIZE", stp_option_size, AT(max_bytes), .min = 1024,
+     .max = MAX_SIZE, .expected = "a size from 1K to 16384G", .value = "16G",
+     .help = "Largest message"},
+    {"collective", 0, "WORD", stp_option_coll, AT(coll), .absent = -1,
+     .help = "Only this collective (default: all; with --why: allreduce)"},
+    {"why", 0, "BYTES", stp_option_size, AT(why), .max = MAX_SIZE,
+     .expected = "a size from 1 to 16384G",
+     .help = "Why a message of this size runs as it does: NCCL's costs and how "
+             "the plugin changes them, who decided, how long it takes, and "
+             "which variables override it"},
+    {"diff", 0, "OTHER", stp_option_text, AT(diff),
+     .help = "Where another policy, or another plugin's .so, decides "
+             "differently; exit status 1 if it does"},
+    {"golden", 0, "FILE", stp_option_text, AT(golden),
+     .help = "Write the decisions to FILE or, if FILE exists, compare them "
+             "with it; exit status 1 if they differ"},
+    {"update", 0, NULL, stp_option_flag, AT(update),
+     .help = "Write --golden's FILE again"},
     {0},
 };
 
-static uint64_t parse_size(struct argp_state *state, const char *option,
-                           const char *arg, uint64_t min)
+static void explain_check_options(void *options, struct argp_state *state)
 {
-    uint64_t size;
-
-    if (!stp_parse_size(arg, strlen(arg), &size) || size < min ||
-        size > (uint64_t)1 << 44)
-        argp_error(state, "%s '%s', expected a size from %s to 16384G", option,
-                   arg, min == 1 ? "1" : "1K");
-    return size;
-}
-
-static int parse_coll(struct argp_state *state, const char *arg)
-{
-    int coll = stp_coll_from_name(arg, strlen(arg));
-
-    if (coll < 0)
-        argp_error(state, "--collective '%s', expected one of %s", arg,
-                   stp_coll_names());
-    return coll;
-}
-
-static void check(const struct stp_explain_command *o, struct argp_state *state)
-{
+    const struct stp_explain_command *o = options;
     int n_modes = (o->why != 0) + (o->diff != NULL) + (o->golden != NULL);
 
     if (o->plugin == NULL && o->policy == NULL)
@@ -81,69 +52,24 @@ static void check(const struct stp_explain_command *o, struct argp_state *state)
         argp_error(state, "--update alone, expected --golden FILE with it");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct stp_explain_command *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->machine;
-        return 0;
-    case OPT_PLUGIN:
-        o->plugin = arg;
-        return 0;
-    case OPT_POLICY:
-        o->policy = arg;
-        return 0;
-    case 'e':
-        o->max_bytes = parse_size(state, "-e", arg, 1024);
-        return 0;
-    case OPT_COLLECTIVE:
-        o->coll = parse_coll(state, arg);
-        return 0;
-    case OPT_WHY:
-        o->why = parse_size(state, "--why", arg, 1);
-        return 0;
-    case OPT_DIFF:
-        o->diff = arg;
-        return 0;
-    case OPT_GOLDEN:
-        o->golden = arg;
-        return 0;
-    case OPT_UPDATE:
-        o->update = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s', expected options only", arg);
-        return 0;
-    case ARGP_KEY_END:
-        check(o, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_machine_argp, 0, NULL, 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
+static const struct stp_command_line explain_line = {
+    .groups = (const struct stp_option_group[]){{.options = explain_table},
+                                                {.options = stp_machine_table,
+                                                 .at = AT(machine)},
+                                                {0}},
+    .check = explain_check_options,
     .doc =
-        "Prints what a tuner plugin decides on a machine, from size to size, "
-        "beside what NCCL would have chosen, and the line of the policy "
-        "that decided; or one of the options --why, --diff and --golden.",
+        "Prints the decisions of a tuner plugin on a machine, from size to "
+        "size, beside what NCCL would have chosen, and the line of the policy "
+        "that decided; or the output of --why, --diff or --golden.",
 };
 
 /* ---- all ranges ---- */
 
-static enum stp_status report(const struct stp_explain_command *o,
-                              const struct stp_explanation *explanation,
-                              const char *machine, struct stp_error *err)
+static enum stp_status explain_report(const struct stp_explain_command *o,
+                                      const struct stp_explanation *explanation,
+                                      const char *machine,
+                                      struct stp_error *err)
 {
     if (o->machine.json)
         return stp_print_explanation_json(explanation, o->policy, stdout, err);
@@ -152,58 +78,55 @@ static enum stp_status report(const struct stp_explain_command *o,
 }
 
 static int explain_all(const struct stp_explain_command *o,
-                       const struct stp_explain_options *what,
+                       const struct stp_explain_options *options,
                        struct stp_error *err)
 {
     struct stp_explanation explanation;
-    enum stp_status status = stp_explain(what, &explanation, err);
+    enum stp_status status = stp_explain(options, &explanation, err);
 
     if (status != STP_OK)
         return STP_EXIT_FAILED;
-    status = report(o, &explanation, stp_machine_name(what->machine_path), err);
+    status = explain_report(o, &explanation,
+                            stp_machine_name(options->machine_path), err);
     stp_explanation_free(&explanation);
     return status == STP_OK ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
 /* ---- which of them ---- */
 
-const char *stp_machine_name(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
-
-static int run_mode(const struct stp_explain_command *o,
-                    const struct stp_explain_options *what,
-                    struct stp_error *err)
+static int explain_run_mode(const struct stp_explain_command *o,
+                            const struct stp_explain_options *options,
+                            struct stp_error *err)
 {
     if (o->why != 0)
-        return stp_explain_why(o, what, err);
+        return stp_explain_why(o, options, err);
     if (o->diff != NULL)
-        return stp_explain_diff(o, what, err);
+        return stp_explain_diff(o, options, err);
     if (o->golden != NULL)
-        return stp_explain_golden(o, what, err);
-    return explain_all(o, what, err);
+        return stp_explain_golden(o, options, err);
+    return explain_all(o, options, err);
 }
 
-static int explain(const struct stp_explain_command *o,
-                   const struct stp_policy *policy, const char *machine_path)
+static int explain_command(const struct stp_explain_command *o,
+                           const struct stp_policy *policy,
+                           const char *machine_path)
 {
-    const struct stp_explain_options what = {.machine_path = machine_path,
-                                             .plugin = o->plugin,
-                                             .policy = policy,
-                                             .coll = o->coll,
-                                             .max_bytes = o->max_bytes};
+    const struct stp_explain_options options = {.machine_path = machine_path,
+                                                .plugin = o->plugin,
+                                                .policy = policy,
+                                                .coll = o->coll,
+                                                .max_bytes = o->max_bytes};
     struct stp_error err = {0};
     int exit_status = STP_EXIT_FAILED;
 
     if (stp_set_plugin_environment(machine_path, o->policy, &err) == STP_OK)
-        exit_status = run_mode(o, &what, &err);
+        exit_status = explain_run_mode(o, &options, &err);
     if (err.text[0] != '\0')
         stp_complain_error(o->command, NULL, &err);
     return exit_status;
 }
 
-static int run(struct stp_explain_command *o)
+static int explain_run(struct stp_explain_command *o)
 {
     char plugin[STP_CLI_PATH];
     char machine[STP_CLI_PATH];
@@ -212,11 +135,8 @@ static int run(struct stp_explain_command *o)
     int exit_status;
 
     o->ours = o->plugin == NULL;
-    if (stp_find_machine(o->machine.on ? o->machine.on : STP_DEFAULT_MACHINE,
-                         machine, &err) != STP_OK) {
-        stp_complain_error(o->command, NULL, &err);
+    if (stp_choose_machine(o->command, o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    }
     if (o->ours && stp_find_plugin("steptune", plugin, &err) != STP_OK)
         return stp_complain_error(o->command, NULL, &err);
     if (o->ours)
@@ -226,21 +146,21 @@ static int run(struct stp_explain_command *o)
     exit_status =
         stp_load_plugin_policy(o->command, o->policy, o->ours, &policy);
     if (exit_status == STP_EXIT_OK)
-        exit_status = explain(o, policy, machine);
+        exit_status = explain_command(o, policy, machine);
     stp_policy_free(policy);
     return exit_status;
 }
 
-static int run_options(void *user, const char *command)
+static int explain_run_options(void *user, const char *command)
 {
     struct stp_explain_command *o = user;
 
     o->command = command;
-    return run(o);
+    return explain_run(o);
 }
 
 /* The plugin of another vendor that is to run, or NULL. */
-static const char *foreign_plugin(const struct stp_explain_command *o)
+static const char *explain_find_foreign(const struct stp_explain_command *o)
 {
     if (o->plugin == NULL && o->diff != NULL && stp_is_plugin(o->diff))
         return o->diff;
@@ -249,10 +169,9 @@ static const char *foreign_plugin(const struct stp_explain_command *o)
 
 int stp_cmd_explain(int argc, char **argv)
 {
-    struct stp_explain_command o = {.coll = -1,
-                                    .max_bytes = (uint64_t)16 << 30};
+    struct stp_explain_command o = {0};
 
-    stp_options_default(&o.machine, NULL, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    return stp_run_plugin(argv[0], foreign_plugin(&o), run_options, &o);
+    stp_options_read(&explain_line, argc, argv, &o);
+    return stp_run_plugin(argv[0], explain_find_foreign(&o),
+                          explain_run_options, &o);
 }

@@ -24,17 +24,14 @@ struct stp_explain_command {
 /* Each does one option, with the plugin's environment set, and returns the exit
  * status; *err has a text if it failed otherwise than by a difference. */
 int stp_explain_why(const struct stp_explain_command *o,
-                    const struct stp_explain_options *what,
+                    const struct stp_explain_options *options,
                     struct stp_error *err);
 int stp_explain_diff(const struct stp_explain_command *o,
-                     const struct stp_explain_options *what,
+                     const struct stp_explain_options *options,
                      struct stp_error *err);
 int stp_explain_golden(const struct stp_explain_command *o,
-                       const struct stp_explain_options *what,
+                       const struct stp_explain_options *options,
                        struct stp_error *err);
-
-/* The name of a machine by the absolute path of its folder. */
-const char *stp_machine_name(const char *path);
 
 /* Whether the file is a library, and so no policy. */
 bool stp_is_plugin(const char *path);

@@ -13,7 +13,7 @@
 
 enum { MAX_GOLDEN = 64 << 20 };
 
-static int exit_of(enum stp_status status)
+static int explain_exit(enum stp_status status)
 {
     return status == STP_OK ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
@@ -22,7 +22,7 @@ static int exit_of(enum stp_status status)
 
 /* The text of a line, from 1, to be freed; NULL if the file has changed and
  * there is none. */
-static char *line_of_file(const char *path, unsigned line)
+static char *explain_read_line(const char *path, unsigned line)
 {
     char *text, *copy = NULL;
     const char *s, *found = NULL;
@@ -40,14 +40,14 @@ static char *line_of_file(const char *path, unsigned line)
 }
 
 int stp_explain_why(const struct stp_explain_command *o,
-                    const struct stp_explain_options *what,
+                    const struct stp_explain_options *options,
                     struct stp_error *err)
 {
-    struct stp_explain_options one = *what;
+    struct stp_explain_options one = *options;
     struct stp_why why;
     struct stp_why_report report = {.why = &why,
                                     .machine =
-                                        stp_machine_name(what->machine_path),
+                                        stp_machine_name(options->machine_path),
                                     .plugin = o->plugin,
                                     .policy = o->policy};
     char *rule = NULL;
@@ -58,12 +58,12 @@ int stp_explain_why(const struct stp_explain_command *o,
     if (stp_ask_why(&one, o->why, getenv, &why, err) != STP_OK)
         return STP_EXIT_FAILED;
     if (why.decider == STP_DECIDER_RULE)
-        rule = line_of_file(o->policy, why.line);
+        rule = explain_read_line(o->policy, why.line);
     report.rule = rule;
     status = o->machine.json ? stp_print_why_json(&report, stdout, err)
                              : stp_print_why(&report, stdout, err);
     free(rule);
-    return exit_of(status);
+    return explain_exit(status);
 }
 
 /* ---- diff ---- */
@@ -81,11 +81,11 @@ bool stp_is_plugin(const char *path)
     return is;
 }
 
-static int report_diff(const struct stp_explain_command *o,
-                       const char *machine_path,
-                       const struct stp_explanation *first,
-                       const struct stp_explanation *second,
-                       struct stp_error *err)
+static int explain_report_diff(const struct stp_explain_command *o,
+                               const char *machine_path,
+                               const struct stp_explanation *first,
+                               const struct stp_explanation *second,
+                               struct stp_error *err)
 {
     struct stp_differences all;
     const struct stp_differences_report report = {
@@ -109,54 +109,55 @@ static int report_diff(const struct stp_explain_command *o,
 /* Explains OTHER: a plugin with the same policy, or our plugin with another
  * one.  The exit status, which has been explained if *err has no text. */
 static int explain_other(const struct stp_explain_command *o,
-                         const struct stp_explain_options *what,
+                         const struct stp_explain_options *options,
                          struct stp_explanation *out_ret, struct stp_error *err)
 {
     bool is_plugin = stp_is_plugin(o->diff);
-    struct stp_explain_options other = *what;
+    struct stp_explain_options other = *options;
     struct stp_policy *policy = NULL;
     char plugin[STP_CLI_PATH];
     int exit_status;
 
     if (is_plugin && !stp_absolute_path(o->diff, plugin))
-        return exit_of(stp_fail(err, STP_ERR_LIMIT,
-                                "the path of '%.80s' is too long", o->diff));
+        return explain_exit(stp_fail(
+            err, STP_ERR_LIMIT, "the path of '%.80s' is too long", o->diff));
     if (!is_plugin) {
         exit_status =
             stp_load_plugin_policy(o->command, o->diff, true, &policy);
         if (exit_status != STP_EXIT_OK)
             return exit_status;
         other.policy = policy;
-        exit_status = exit_of(stp_find_plugin("steptune", plugin, err));
+        exit_status = explain_exit(stp_find_plugin("steptune", plugin, err));
     } else {
         exit_status = STP_EXIT_OK;
     }
     other.plugin = plugin;
     if (exit_status == STP_EXIT_OK)
-        exit_status = exit_of(stp_set_plugin_environment(
-            what->machine_path, is_plugin ? o->policy : o->diff, err));
+        exit_status = explain_exit(stp_set_plugin_environment(
+            options->machine_path, is_plugin ? o->policy : o->diff, err));
     if (exit_status == STP_EXIT_OK)
-        exit_status = exit_of(stp_explain(&other, out_ret, err));
+        exit_status = explain_exit(stp_explain(&other, out_ret, err));
     stp_policy_free(policy);
     return exit_status;
 }
 
 int stp_explain_diff(const struct stp_explain_command *o,
-                     const struct stp_explain_options *what,
+                     const struct stp_explain_options *options,
                      struct stp_error *err)
 {
     struct stp_explanation first, second;
     int exit_status;
 
     if (access(o->diff, R_OK) != 0)
-        return exit_of(stp_fail(
+        return explain_exit(stp_fail(
             err, STP_ERR_IO,
             "cannot read '%.160s', expected a policy or a plugin", o->diff));
-    if (stp_explain(what, &first, err) != STP_OK)
+    if (stp_explain(options, &first, err) != STP_OK)
         return STP_EXIT_FAILED;
-    exit_status = explain_other(o, what, &second, err);
+    exit_status = explain_other(o, options, &second, err);
     if (exit_status == STP_EXIT_OK) {
-        exit_status = report_diff(o, what->machine_path, &first, &second, err);
+        exit_status =
+            explain_report_diff(o, options->machine_path, &first, &second, err);
         stp_explanation_free(&second);
     }
     stp_explanation_free(&first);
@@ -165,8 +166,8 @@ int stp_explain_diff(const struct stp_explain_command *o,
 
 /* ---- golden ---- */
 
-static int write_golden(const struct stp_explain_command *o, const char *text,
-                        struct stp_error *err)
+static int explain_write_golden(const struct stp_explain_command *o,
+                                const char *text, struct stp_error *err)
 {
     if (stp_golden_save(o->golden, text, err) != STP_OK)
         return STP_EXIT_FAILED;
@@ -177,8 +178,8 @@ static int write_golden(const struct stp_explain_command *o, const char *text,
     return STP_EXIT_OK;
 }
 
-static int compare_golden(const struct stp_explain_command *o, const char *text,
-                          struct stp_error *err)
+static int explain_compare_golden(const struct stp_explain_command *o,
+                                  const char *text, struct stp_error *err)
 {
     struct stp_golden_change change;
     enum stp_status status;
@@ -205,25 +206,26 @@ static int compare_golden(const struct stp_explain_command *o, const char *text,
 }
 
 int stp_explain_golden(const struct stp_explain_command *o,
-                       const struct stp_explain_options *what,
+                       const struct stp_explain_options *options,
                        struct stp_error *err)
 {
     struct stp_explanation explanation;
-    enum stp_status status = stp_explain(what, &explanation, err);
+    enum stp_status status = stp_explain(options, &explanation, err);
     int exit_status;
     char *text;
 
     if (status != STP_OK)
         return STP_EXIT_FAILED;
-    status = stp_golden_text(&explanation, stp_machine_name(what->machine_path),
-                             what->max_bytes, &text, err);
+    status =
+        stp_golden_text(&explanation, stp_machine_name(options->machine_path),
+                        options->max_bytes, &text, err);
     stp_explanation_free(&explanation);
     if (status != STP_OK)
         return STP_EXIT_FAILED;
     if (o->update || access(o->golden, F_OK) != 0)
-        exit_status = write_golden(o, text, err);
+        exit_status = explain_write_golden(o, text, err);
     else
-        exit_status = compare_golden(o, text, err);
+        exit_status = explain_compare_golden(o, text, err);
     free(text);
     return exit_status;
 }

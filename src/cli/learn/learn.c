@@ -10,64 +10,18 @@
 #include "core/learn/bandit.h"
 #include "report/learning/learn.h"
 
-enum {
-    OPT_STRATEGIES = 0x300,
-    OPT_OBJECTIVE,
-    OPT_STEPS,
-    OPT_SEEDS,
-    OPT_JOB,
-    OPT_COMPUTE,
-    OPT_NOISE,
-    OPT_JITTER,
-    OPT_OVERLAP,
-    OPT_OWN,
-    OPT_PLUGIN,
-    OPT_NCCL,
-};
-
 /* Of these, on 4 x H200, NCCL's own choice is the best for some. */
 #define DEFAULT_JOB                                                            \
     "allgather:4M,reducescatter:4M,allreduce:9728K,allreduce:64M,"             \
     "allreduce:256K"
 
-static const struct argp_option options[] = {
-    {"strategies", OPT_STRATEGIES, "LIST", 0,
-     "What to compare, as STEPTUNE_STRATEGY has them (default "
-     "epsilon,halving); NCCL alone and an oracle always are",
-     0},
-    {"objective", OPT_OBJECTIVE, "WORD", 0,
-     "Where rewards come from, as STEPTUNE_OBJECTIVE: auto, gpu, step or file "
-     "(default auto)",
-     0},
-    {"steps", OPT_STEPS, "N", 0, "Steps of a job (default 1000)", 0},
-    {"seeds", OPT_SEEDS, "N", 0,
-     "Jobs, each with noise of its own (default 20)", 0},
-    {"job", OPT_JOB, "LIST", 0,
-     "Collectives of a step, each COLLECTIVE:SIZE, or COLLECTIVE:SIZE:US with "
-     "the compute before it (default " DEFAULT_JOB ")",
-     0},
-    {"compute", OPT_COMPUTE, "US", 0,
-     "Compute before each collective, and after the last (default 200)", 0},
-    {"compute-noise", OPT_NOISE, "SHARE", 0,
-     "By how much a step's compute varies (default 5%)", 0},
-    {"jitter", OPT_JITTER, "US", 0,
-     "By how much ranks come late to a collective (default 10)", 0},
-    {"overlap", OPT_OVERLAP, NULL, 0,
-     "Collectives run beside the compute that follows them", 0},
-    {"own-channels", OPT_OWN, NULL, 0,
-     "The best arm has NCCL's own channel count; else any", 0},
-    {"plugin", OPT_PLUGIN, "SO", 0,
-     "Tuner and profiler plugin of any vendor (default: our learning one)", 0},
-    {"nccl", OPT_NCCL, "VERSION", 0, "Version to play (default 2.28)", 0},
-    {0},
-};
-
-struct command {
+struct learn_command {
     struct stp_machine_options machine;
     struct stp_learn_job job;
     struct mock_job_call calls[STP_LEARN_CALLS];
     char strategies[STP_LEARN_STRATEGIES][STP_LEARN_WORD];
     size_t n_strategies;
+    unsigned n_steps;
     const char *job_text;
     double compute_us;
     const char *objective;
@@ -78,32 +32,62 @@ struct command {
 
 /* ---- options ---- */
 
-static double parse_us(struct argp_state *state, const char *option,
-                       const char *arg)
+static const char *learn_read_strategies(const struct stp_option *option,
+                                         const char *text, void *at)
 {
-    char *end;
-    double us = strtod(arg, &end);
+    struct learn_command *o = at;
 
-    if (*arg == '\0' || *end != '\0' || !(us >= 0 && us <= 1e9))
-        argp_error(state, "%s '%s', expected microseconds", option, arg);
-    return us;
+    (void)option;
+    o->n_strategies = stp_parse_strategies(text, o->strategies);
+    return o->n_strategies > 0 ? NULL : "words such as epsilon,halving";
 }
 
-static void check_objective(struct argp_state *state, const char *arg)
-{
-    static const char *const words[] = {"auto", "gpu", "step", "file"};
+#define AT(member) offsetof(struct learn_command, member)
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (strcmp(arg, words[i]) == 0)
-            return;
-    argp_error(state, "--objective '%s', expected auto, gpu, step or file",
-               arg);
-}
+static const char *const objectives[] = {"auto", "gpu", "step", "file", NULL};
 
-static error_t finish(struct command *o, struct argp_state *state)
+static const struct stp_option learn_table[] = {
+    {"strategies", 0, "LIST", learn_read_strategies, 0,
+     .value = "epsilon,halving",
+     .help = "Strategies to compare, as STEPTUNE_STRATEGY names them, beside "
+             "NCCL alone and an oracle"},
+    {"objective", 0, "WORD", stp_option_text, AT(objective),
+     .words = objectives, .value = "auto",
+     .help = "Source of rewards, as STEPTUNE_OBJECTIVE: auto, gpu, step or "
+             "file"},
+    {"steps", 0, "N", stp_option_count, AT(n_steps), .min = 20, .value = "1000",
+     .help = "Steps of a job"},
+    {"seeds", 0, "N", stp_option_count, AT(job.n_seeds), .min = 1,
+     .value = "20", .help = "Jobs, each with noise of its own"},
+    {"job", 0, "LIST", stp_option_text, AT(job_text), .value = DEFAULT_JOB,
+     .help = "Collectives of a step, each COLLECTIVE:SIZE, or "
+             "COLLECTIVE:SIZE:US with the compute before it"},
+    {"compute", 0, "US", stp_option_double, AT(compute_us), .max = 1e9,
+     .expected = "microseconds", .value = "200",
+     .help = "Compute before each collective, and after the last"},
+    {"compute-noise", 0, "SHARE", stp_option_share, AT(job.compute_noise),
+     .value = "5%", .help = "Variation of a step's compute"},
+    {"jitter", 0, "US", stp_option_double, AT(job.jitter_us), .max = 1e9,
+     .expected = "microseconds", .value = "10",
+     .help = "How much later than others a rank may enter a collective"},
+    {"overlap", 0, NULL, stp_option_flag, AT(job.overlapped),
+     .help = "Overlap collectives with the compute that follows them"},
+    {"own-channels", 0, NULL, stp_option_flag, AT(job.own_channels),
+     .help = "Let the best arm have NCCL's own channel count; else any"},
+    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .help = "Tuner and profiler plugin of any vendor (default: our learning "
+             "one)"},
+    {"nccl", 0, "VERSION", stp_option_text, AT(job.nccl),
+     .help = "NCCL version to play (default 2.28)"},
+    {0},
+};
+
+static void learn_check_options(void *options, struct argp_state *state)
 {
+    struct learn_command *o = options;
     char why[160];
 
+    o->job.n_steps = o->n_steps;
     o->job.step.calls = o->calls;
     o->job.step.n = stp_parse_job(o->job_text, o->compute_us, o->calls, why);
     o->job.step.tail_us = o->compute_us;
@@ -113,93 +97,26 @@ static error_t finish(struct command *o, struct argp_state *state)
     if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)
         argp_error(state, "--nccl '%s', expected 2.21 to 2.30 or 2.31dev",
                    o->job.nccl);
-    return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct command *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->machine;
-        return 0;
-    case OPT_STRATEGIES:
-        o->n_strategies = stp_parse_strategies(arg, o->strategies);
-        if (o->n_strategies == 0)
-            argp_error(state,
-                       "--strategies '%s', expected words such as "
-                       "epsilon,halving",
-                       arg);
-        return 0;
-    case OPT_OBJECTIVE:
-        check_objective(state, arg);
-        o->objective = arg;
-        return 0;
-    case OPT_STEPS:
-        o->job.n_steps = stp_parse_count(arg, "--steps", 20, state);
-        return 0;
-    case OPT_SEEDS:
-        o->job.n_seeds = stp_parse_count(arg, "--seeds", 1, state);
-        return 0;
-    case OPT_JOB:
-        o->job_text = arg;
-        return 0;
-    case OPT_COMPUTE:
-        o->compute_us = parse_us(state, "--compute", arg);
-        return 0;
-    case OPT_NOISE:
-        if (!stp_parse_share(arg, &o->job.compute_noise))
-            argp_error(state,
-                       "--compute-noise '%s', expected a share such as 5%%",
-                       arg);
-        return 0;
-    case OPT_JITTER:
-        o->job.jitter_us = parse_us(state, "--jitter", arg);
-        return 0;
-    case OPT_OVERLAP:
-        o->job.overlapped = true;
-        return 0;
-    case OPT_OWN:
-        o->job.own_channels = true;
-        return 0;
-    case OPT_PLUGIN:
-        o->plugin = arg;
-        return 0;
-    case OPT_NCCL:
-        o->job.nccl = arg;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s', expected options only", arg);
-        return 0;
-    case ARGP_KEY_END:
-        return finish(o, state);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_machine_argp, 0, NULL, 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
+static const struct stp_command_line learn_line = {
+    .groups = (const struct stp_option_group[]){{.options = learn_table},
+                                                {.options = stp_machine_table,
+                                                 .at = AT(machine)},
+                                                {0}},
+    .check = learn_check_options,
     .doc = "Plays a training job on a recorded machine with a plugin that "
            "learns, and prints how soon it settled, what learning cost, and "
-           "what it came to.\v"
+           "what it gained.\v"
            "settled: calls of a collective and size until the choice changed "
            "for the last time within its first 1000, re-tests apart, median "
            "and 95th percentile; searched: those of them since its first "
-           "trial, as one may wait for another.  lost: time over NCCL's own "
-           "choice in the first 1000 steps, and in all; negative is won.  "
+           "trial, as a trial may wait for another.  lost: time over NCCL's "
+           "own choice in the first 1000 steps, and in all; negative is won.  "
            "final gain: of the last fifth of the steps over NCCL's, with a 95 "
            "percent interval.\n\n"
            "over AUTO: the mean time of NCCL's own choice over that of the "
-           "best arm, which ours looks for from STEPTUNE_MIN_GAIN on, 2 "
+           "best arm, which our plugin looks for from STEPTUNE_MIN_GAIN on, 2 "
            "percent.  finds it: jobs that end within 1 percent of the best "
            "arm, and the calls they searched (median).",
 };
@@ -207,35 +124,36 @@ static const struct argp argp = {
 /* ---- playing ---- */
 
 /* A strategy of the plugin's, with the rest of the command. */
-struct strategy {
-    struct command *command;
+struct learn_strategy {
+    struct learn_command *command;
     const char *name;
 };
 
-static bool set(const char *name, const char *value)
+static bool learn_set(const char *name, const char *value)
 {
     return setenv(name, value, 1) == 0;
 }
 
 /* There is no other thread.  Each job's rewards begin anew. */
-static enum stp_status prepare(void *user, uint64_t seed,
-                               const char **reward_file_ret,
-                               struct stp_error *err)
+static enum stp_status learn_prepare(void *user, uint64_t seed,
+                                     const char **reward_file_ret,
+                                     struct stp_error *err)
 {
-    const struct strategy *s = user;
+    const struct learn_strategy *s = user;
     const char *rewards = s->command->rewards;
     char number[32];
     bool done;
 
     snprintf(number, sizeof(number), "%" PRIu64, seed);
-    done = set("STEPTUNE_STRATEGY", s->name) &&
-           set("STEPTUNE_OBJECTIVE", s->command->objective) &&
-           set("STEPTUNE_SEED", number) && set("STEPTUNE_INLINE", "1") &&
+    done = learn_set("STEPTUNE_STRATEGY", s->name) &&
+           learn_set("STEPTUNE_OBJECTIVE", s->command->objective) &&
+           learn_set("STEPTUNE_SEED", number) &&
+           learn_set("STEPTUNE_INLINE", "1") &&
            /* what is played is no policy for a job */
-           set("STEPTUNE_LEARNED", "/dev/null");
+           learn_set("STEPTUNE_LEARNED", "/dev/null");
     if (*rewards != '\0') {
         unlink(rewards);
-        done = done && set("NCCL_TUNER_REWARD_FILE", rewards);
+        done = done && learn_set("NCCL_TUNER_REWARD_FILE", rewards);
         *reward_file_ret = rewards;
     } else {
         unsetenv("NCCL_TUNER_REWARD_FILE");
@@ -244,12 +162,12 @@ static enum stp_status prepare(void *user, uint64_t seed,
                 : stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
 }
 
-static enum stp_status report(const struct command *o,
-                              const struct stp_learner *learners,
-                              const struct stp_learned *learned, size_t n,
-                              struct stp_error *err)
+static enum stp_status learn_report(const struct learn_command *o,
+                                    const struct stp_learner *learners,
+                                    const struct stp_learned *learned, size_t n,
+                                    struct stp_error *err)
 {
-    const char *machine = strrchr(o->job.machine_path, '/') + 1;
+    const char *machine = stp_machine_name(o->job.machine_path);
     bool modelled = false;
 
     if (o->machine.json)
@@ -264,21 +182,21 @@ static enum stp_status report(const struct command *o,
     return stp_print_learned(learners, learned, n, stdout, err);
 }
 
-static enum stp_status play(struct command *o, const char *plugin,
-                            struct stp_error *err)
+static enum stp_status learn_play(struct learn_command *o, const char *plugin,
+                                  struct stp_error *err)
 {
-    struct strategy strategies[STP_LEARN_STRATEGIES];
+    struct learn_strategy strategies[STP_LEARN_STRATEGIES];
     struct stp_learner learners[STP_LEARN_STRATEGIES + 2];
     struct stp_learned learned[STP_LEARN_STRATEGIES + 2];
     size_t n = 0;
     enum stp_status status;
 
     for (; n < o->n_strategies; n++) {
-        strategies[n] = (struct strategy){o, o->strategies[n]};
+        strategies[n] = (struct learn_strategy){o, o->strategies[n]};
         learners[n] = (struct stp_learner){.kind = STP_LEARNER_PLUGIN,
                                            .name = o->strategies[n],
                                            .plugin = plugin,
-                                           .prepare = prepare,
+                                           .prepare = learn_prepare,
                                            .user = &strategies[n]};
     }
     learners[n++] =
@@ -286,13 +204,14 @@ static enum stp_status play(struct command *o, const char *plugin,
     learners[n++] =
         (struct stp_learner){.kind = STP_LEARNER_ORACLE, .name = "oracle"};
     status = stp_learn(&o->job, learners, n, learned, err);
-    return status == STP_OK ? report(o, learners, learned, n, err) : status;
+    return status == STP_OK ? learn_report(o, learners, learned, n, err)
+                            : status;
 }
 
 /* ---- where ---- */
 
-static enum stp_status make_folder(char path[STP_CLI_PATH],
-                                   struct stp_error *err)
+static enum stp_status learn_make_folder(char path[STP_CLI_PATH],
+                                         struct stp_error *err)
 {
     const char *top = getenv("TMPDIR");
     int n = snprintf(path, STP_CLI_PATH, "%s/steptune-learn-XXXXXX",
@@ -304,46 +223,45 @@ static enum stp_status make_folder(char path[STP_CLI_PATH],
 }
 
 /* With a file for rewards, if that is the objective. */
-static enum stp_status play_in_folder(struct command *o, const char *plugin,
-                                      struct stp_error *err)
+static enum stp_status learn_play_in_folder(struct learn_command *o,
+                                            const char *plugin,
+                                            struct stp_error *err)
 {
     char folder[STP_CLI_PATH - 16];
     char path[STP_CLI_PATH];
     enum stp_status status;
 
     if (strcmp(o->objective, "file") != 0)
-        return play(o, plugin, err);
-    status = make_folder(path, err);
+        return learn_play(o, plugin, err);
+    status = learn_make_folder(path, err);
     if (status != STP_OK)
         return status;
     snprintf(folder, sizeof(folder), "%.4000s", path);
     snprintf(o->rewards, sizeof(o->rewards), "%s/rewards.log", folder);
-    status = play(o, plugin, err);
+    status = learn_play(o, plugin, err);
     unlink(o->rewards);
     rmdir(folder);
     return status;
 }
 
-static int run(void *user, const char *command)
+static int learn_run(void *user, const char *command)
 {
-    struct command *o = user;
+    struct learn_command *o = user;
     char ours[STP_CLI_PATH];
     const char *plugin = o->plugin != NULL ? o->plugin : ours;
     struct stp_error err = {0};
     enum stp_status status = STP_OK;
 
-    if (stp_find_machine(o->machine.on ? o->machine.on : STP_DEFAULT_MACHINE,
-                         o->machine_path, &err) != STP_OK) {
-        stp_complain_error(command, NULL, &err);
+    if (stp_choose_machine(command, o->machine.on, o->machine_path) !=
+        STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    }
     o->job.machine_path = o->machine_path;
     if (o->plugin == NULL)
         status = stp_find_plugin("steptune-online", ours, &err);
     if (status == STP_OK)
         status = stp_set_plugin_environment(o->machine_path, NULL, &err);
     if (status == STP_OK)
-        status = play_in_folder(o, plugin, &err);
+        status = learn_play_in_folder(o, plugin, &err);
     if (status == STP_OK)
         return STP_EXIT_OK;
     stp_complain_error(command, NULL, &err);
@@ -351,7 +269,8 @@ static int run(void *user, const char *command)
 }
 
 /* Another vendor's plugin has strategies of its own. */
-static bool knows_strategies(const struct command *o, const char *command)
+static bool learn_knows_strategies(const struct learn_command *o,
+                                   const char *command)
 {
     for (size_t i = 0; o->plugin == NULL && i < o->n_strategies; i++)
         if (stp_strategy_from_name(o->strategies[i], strlen(o->strategies[i])) <
@@ -366,19 +285,10 @@ static bool knows_strategies(const struct command *o, const char *command)
 
 int stp_cmd_learn(int argc, char **argv)
 {
-    struct command o = {.job = {.n_steps = 1000,
-                                .n_seeds = 20,
-                                .compute_noise = 0.05,
-                                .jitter_us = 10},
-                        .strategies = {"epsilon", "halving"},
-                        .n_strategies = 2,
-                        .job_text = DEFAULT_JOB,
-                        .compute_us = 200,
-                        .objective = "auto"};
+    struct learn_command o = {0};
 
-    stp_options_default(&o.machine, NULL, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (!knows_strategies(&o, argv[0]))
+    stp_options_read(&learn_line, argc, argv, &o);
+    if (!learn_knows_strategies(&o, argv[0]))
         return STP_EXIT_USAGE;
-    return stp_run_plugin(argv[0], o.plugin, run, &o);
+    return stp_run_plugin(argv[0], o.plugin, learn_run, &o);
 }

@@ -6,38 +6,39 @@
 #include "core/names.h"
 #include "core/text.h"
 
-static size_t part_of(const char *text, const char *separators)
+static size_t job_measure_part(const char *text, const char *separators)
 {
     return strcspn(text, separators);
 }
 
-static bool fail(char why[160], const char *word, const char *expected)
+static bool job_explain(char why[160], const char *word, const char *expected)
 {
-    snprintf(why, 160, "'%.*s', expected %s", (int)part_of(word, ","), word,
-             expected);
+    snprintf(why, 160, "'%.*s', expected %s", (int)job_measure_part(word, ","),
+             word, expected);
     return false;
 }
 
 /* One "collective:size[:us]", up to a comma or the end. */
-static bool parse_call(const char *word, double compute_us,
-                       struct mock_job_call *call, char why[160])
+static bool job_parse_call(const char *word, double compute_us,
+                           struct mock_job_call *call, char why[160])
 {
-    size_t len = part_of(word, ":,");
+    size_t len = job_measure_part(word, ":,");
     const char *size = word + len + 1;
     int coll = stp_coll_from_name(word, len);
     uint64_t n_bytes;
 
     if (coll < 0)
-        return fail(why, word, stp_coll_names());
+        return job_explain(why, word, stp_coll_names());
     if (word[len] != ':' ||
-        !stp_parse_size(size, part_of(size, ":,"), &n_bytes) || n_bytes < 1 ||
-        n_bytes > (uint64_t)1 << 40)
-        return fail(why, word, "a size such as 4M after the collective");
-    size += part_of(size, ":,");
+        !stp_parse_size(size, job_measure_part(size, ":,"), &n_bytes) ||
+        n_bytes < 1 || n_bytes > (uint64_t)1 << 40)
+        return job_explain(why, word, "a size such as 4M after the collective");
+    size += job_measure_part(size, ":,");
     if (*size == ':' &&
-        (!stp_parse_double(size + 1, part_of(size + 1, ","), &compute_us) ||
+        (!stp_parse_double(size + 1, job_measure_part(size + 1, ","),
+                           &compute_us) ||
          !(compute_us >= 0 && compute_us <= 1e9)))
-        return fail(why, word, "microseconds of compute after the size");
+        return job_explain(why, word, "microseconds of compute after the size");
     *call = (struct mock_job_call){
         .compute_us = compute_us,
         .call = {.coll = (ncclFunc_t)coll, .n_bytes = n_bytes}};
@@ -54,9 +55,9 @@ size_t stp_parse_job(const char *text, double compute_us,
             snprintf(why, 160, "more than %d collectives", STP_LEARN_CALLS);
             return 0;
         }
-        if (!parse_call(text, compute_us, &calls[n++], why))
+        if (!job_parse_call(text, compute_us, &calls[n++], why))
             return 0;
-        text += part_of(text, ",");
+        text += job_measure_part(text, ",");
         if (*text == '\0')
             return n;
         text++;

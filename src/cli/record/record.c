@@ -9,28 +9,26 @@
 #include "launch/stop.h"
 #include "report/measurements/recorded.h"
 
-enum { OPT_CHANNELS = 0x300, OPT_NO_OVERLAP, OPT_FORCE };
-
 /* ---- options ---- */
 
-static const struct argp_option options[] = {
-    {"output", 'o', "DIR", 0,
-     "Where the folder NAME is made (default fixtures/machines if there is "
-     "one, else here)",
-     0},
-    {"channels", OPT_CHANNELS, "LIST", 0,
-     "Channel counts of the sweep (default 1,2,4,8,16,24,32)", 0},
-    {"no-overlap", OPT_NO_OVERLAP, NULL, 0,
-     "Leave out collectives beside compute", 0},
-    {"force", OPT_FORCE, NULL, 0,
-     "Replace NAME if it exists; files in it that record does not write are "
-     "kept",
-     0},
+#define AT(member) offsetof(struct stp_record_options, member)
+
+static const struct stp_option record_table[] = {
+    {"output", 'o', "DIR", stp_option_text, AT(output),
+     .help = "Folder in which the folder NAME is made (default "
+             "fixtures/machines if there is one, else here)"},
+    {"channels", 0, "LIST", stp_option_text, AT(channels),
+     .value = "1,2,4,8,16,24,32", .help = "Channel counts of the sweep"},
+    {"no-overlap", 0, NULL, stp_option_flag, AT(no_overlap),
+     .help = "Leave out collectives that overlap compute"},
+    {"force", 0, NULL, stp_option_flag, AT(force),
+     .help = "Replace NAME if it exists; files in it that record does not "
+             "write are kept"},
     {0},
 };
 
 /* It becomes a folder, and is part of lines and of other commands' lists. */
-static bool is_name(const char *name)
+static bool record_is_name(const char *name)
 {
     if (!isalnum((unsigned char)*name) || strlen(name) > 48)
         return false;
@@ -39,76 +37,46 @@ static bool is_name(const char *name)
     return *name == '\0';
 }
 
-static error_t parse_name(struct stp_record_options *o, char *arg,
-                          struct argp_state *state)
+static void record_check_options(void *options, struct argp_state *state)
 {
-    if (o->name != NULL)
-        argp_error(state, "'%s' and '%s', expected one name", o->name, arg);
-    else if (!is_name(arg))
+    struct stp_record_options *o = options;
+    char *const *names = o->arguments.v;
+
+    o->name = names[0];
+    if (o->arguments.n > 1)
+        argp_error(state, "'%s' and '%s', expected one name", names[0],
+                   names[1]);
+    if (!record_is_name(o->name))
         argp_error(state,
                    "name '%s', expected at most 48 letters, digits, '_', '.' "
                    "and '-', beginning with a letter or digit",
-                   arg);
-    o->name = arg;
-    return 0;
+                   o->name);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct stp_record_options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->measure;
-        state->child_inputs[1] = &o->machine;
-        state->child_inputs[2] = &o->run;
-        return 0;
-    case 'o':
-        o->output = arg;
-        return 0;
-    case OPT_CHANNELS:
-        o->channels = arg;
-        return 0;
-    case OPT_NO_OVERLAP:
-        o->no_overlap = true;
-        return 0;
-    case OPT_FORCE:
-        o->force = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return parse_name(o, arg, state);
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no name, expected what the machine is to be called");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_measure_argp, 0, NULL, 0},
-    {&stp_machine_argp, 0, NULL, 0},
-    {&stp_run_argp, 0, "On a real machine:", 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
+static const struct stp_command_line record_line = {
+    .groups =
+        (const struct stp_option_group[]){
+            {.options = record_table},
+            {.options = stp_measure_table, .at = AT(measure)},
+            {.options = stp_machine_table, .at = AT(machine)},
+            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {0}},
     .args_doc = "NAME",
+    .arguments = AT(arguments),
+    .none = "no name, expected what the machine is to be called",
+    .check = record_check_options,
     .doc = "Records the machine it runs on as a folder: NCCL's search graphs, "
-           "cost tables and choices, times, and what compute and collectives "
-           "do to each other.  Then `--on NAME` is that machine.",
+           "cost tables and choices, times, and how compute and collectives "
+           "slow each other down.  Then `--on NAME` is that machine.",
 };
 
 /* ---- the folder ---- */
 
 static const char made_by[] = "steptune " STP_VERSION " record";
 
-static enum stp_status folder_path(const struct stp_record_options *o,
-                                   char path[STP_FOLDER_PATH],
-                                   struct stp_error *err)
+static enum stp_status record_find_folder(const struct stp_record_options *o,
+                                          char path[STP_FOLDER_PATH],
+                                          struct stp_error *err)
 {
     static const char machines[] = "fixtures/machines";
     const char *dir = o->output;
@@ -126,9 +94,10 @@ static enum stp_status folder_path(const struct stp_record_options *o,
 
 /* ---- the folder, played ---- */
 
-static enum stp_status ask_mock(const char *path,
-                                const struct stp_choices *recorded,
-                                struct stp_choices *mock, struct stp_error *err)
+static enum stp_status record_ask_mock(const char *path,
+                                       const struct stp_choices *recorded,
+                                       struct stp_choices *mock,
+                                       struct stp_error *err)
 {
     const struct stp_device_mock_options mocked = {.machine_path = path};
     struct stp_device device;
@@ -142,13 +111,14 @@ static enum stp_status ask_mock(const char *path,
 }
 
 /* How many choices mock NCCL makes alike from the folder at 'path'. */
-static enum stp_status count_alike(const struct stp_machine_record *record,
-                                   const char *path, size_t *n_alike_ret,
-                                   struct stp_error *err)
+static enum stp_status
+record_count_alike(const struct stp_machine_record *record, const char *path,
+                   size_t *n_alike_ret, struct stp_error *err)
 {
     struct stp_choices mock = {0};
     const struct stp_recorded recorded = {record, path, &mock};
-    enum stp_status status = ask_mock(path, &record->choices, &mock, err);
+    enum stp_status status =
+        record_ask_mock(path, &record->choices, &mock, err);
 
     if (status == STP_OK)
         *n_alike_ret = stp_recorded_alike(&recorded);
@@ -158,36 +128,38 @@ static enum stp_status count_alike(const struct stp_machine_record *record,
 
 /* NCCL_MIN_NCHANNELS and others change the number of channels that NCCL derives
  * from the graphs: where another one explains more choices, it is said. */
-static enum stp_status fit_channels(struct stp_machine_record *record,
-                                    const struct stp_folder *folder,
-                                    struct stp_error *err)
+static enum stp_status record_fit_channels(struct stp_machine_record *record,
+                                           const struct stp_folder *folder,
+                                           struct stp_error *err)
 {
     size_t derived = 0;
     size_t counted = 0;
     enum stp_status status;
 
-    if (count_alike(record, folder->temporary, &derived, NULL) == STP_OK &&
+    if (record_count_alike(record, folder->temporary, &derived, NULL) ==
+            STP_OK &&
         derived == record->choices.n_rows)
         return STP_OK;
     stp_machine_count_channels(record);
     status = stp_machine_write_info(record, folder, err);
-    if (status != STP_OK ||
-        (count_alike(record, folder->temporary, &counted, NULL) == STP_OK &&
-         counted > derived))
+    if (status != STP_OK || (record_count_alike(record, folder->temporary,
+                                                &counted, NULL) == STP_OK &&
+                             counted > derived))
         return status;
     record->n_channels = 0;
     return stp_machine_write_info(record, folder, err);
 }
 
-static int check(const char *command, const struct stp_machine_record *record,
-                 const char *path, bool json)
+static int record_check(const char *command,
+                        const struct stp_machine_record *record,
+                        const char *path, bool json)
 {
     struct stp_choices mock = {0};
     const struct stp_recorded recorded = {record, path, &mock};
     struct stp_error err;
     int exit_status = STP_EXIT_FAILED;
 
-    if (ask_mock(path, &record->choices, &mock, &err) != STP_OK) {
+    if (record_ask_mock(path, &record->choices, &mock, &err) != STP_OK) {
         stp_complain(command, "%s is there, but mock NCCL cannot play it: %s",
                      path, err.text);
     } else {
@@ -204,7 +176,7 @@ static int check(const char *command, const struct stp_machine_record *record,
 
 /* ---- the command ---- */
 
-struct job {
+struct record_job {
     const char *command;
     const struct stp_record_options *o;
     const struct stp_record_arms *arms;
@@ -212,7 +184,7 @@ struct job {
 };
 
 /* What all processes do: only the first gets a folder. */
-static enum stp_status record_together(const struct job *job,
+static enum stp_status record_in_world(const struct record_job *job,
                                        const struct stp_world *world,
                                        const struct stp_folder *folder,
                                        struct stp_machine_record *record,
@@ -241,26 +213,28 @@ static enum stp_status record_together(const struct job *job,
     return status;
 }
 
-static int finish(const struct job *job, const struct stp_folder *folder,
-                  struct stp_machine_record *record)
+static int record_finish(const struct record_job *job,
+                         const struct stp_folder *folder,
+                         struct stp_machine_record *record)
 {
     struct stp_error err;
     enum stp_status status = stp_machine_write(record, folder, &err);
 
     if (status == STP_OK)
-        status = fit_channels(record, folder, &err);
+        status = record_fit_channels(record, folder, &err);
     if (status != STP_OK)
         stp_folder_abandon(folder);
     else
         status = stp_folder_commit(folder, stp_machine_files, &err);
     if (status != STP_OK)
         return stp_complain_error(job->command, NULL, &err);
-    return check(job->command, record, job->path, job->o->machine.json);
+    return record_check(job->command, record, job->path, job->o->machine.json);
 }
 
-static enum stp_status begin(const struct job *job,
-                             const struct stp_world *world,
-                             struct stp_folder *folder, struct stp_error *err)
+static enum stp_status record_begin(const struct record_job *job,
+                                    const struct stp_world *world,
+                                    struct stp_folder *folder,
+                                    struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -270,9 +244,9 @@ static enum stp_status begin(const struct job *job,
 }
 
 /* One process, or one of several. */
-static int body(void *user, const struct stp_world *world)
+static int record_body(void *user, const struct stp_world *world)
 {
-    const struct job *job = user;
+    const struct record_job *job = user;
     struct stp_machine_record record = {.made_by = made_by};
     struct stp_folder folder;
     struct stp_error err = {0};
@@ -280,30 +254,31 @@ static int body(void *user, const struct stp_world *world)
     enum stp_status status;
 
     stp_stop_begin();
-    status = begin(job, world, &folder, &err);
+    status = record_begin(job, world, &folder, &err);
     if (status == STP_OK) {
-        status = record_together(job, world, &folder, &record, &err);
+        status = record_in_world(job, world, &folder, &record, &err);
         if (status != STP_OK && world->rank == 0)
             stp_folder_abandon(&folder);
     }
     if (status != STP_OK)
         exit_status = stp_complain_in(job->command, world, status, &err);
     else if (world->rank == 0)
-        exit_status = finish(job, &folder, &record);
+        exit_status = record_finish(job, &folder, &record);
     stp_machine_record_free(&record);
     return exit_status;
 }
 
-static bool is_on_cpus(const struct stp_record_options *o)
+static bool record_is_on_cpus(const struct stp_record_options *o)
 {
     return (o->machine.on != NULL && strcmp(o->machine.on, "cpu") == 0) ||
            (o->run.backend != NULL && strcmp(o->run.backend, "nccl") != 0);
 }
 
 /* Recorded machines are of bf16 sums and of all collectives. */
-static void complete(struct stp_record_options *o)
+static void record_complete(struct stp_record_options *o)
 {
-    o->measure.type = STP_TYPE_BF16;
+    o->measure.types[0] = STP_TYPE_BF16;
+    o->measure.n_types = 1;
     for (int c = 0; o->measure.n_colls == 0 && c < NCCL_NUM_TUNED_FUNCS; c++)
         o->measure.colls[c] = c;
     if (o->measure.n_colls == 0)
@@ -314,28 +289,27 @@ int stp_cmd_record(int argc, char **argv)
 {
     struct stp_record_options o = {0};
     struct stp_record_arms arms;
-    struct job job = {argv[0], &o, &arms, ""};
+    struct record_job job = {argv[0], &o, &arms, ""};
     struct stp_error err;
 
-    stp_options_default(&o.machine, &o.measure, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (o.measure.type >= 0 &&
-        (o.measure.type != STP_TYPE_BF16 || o.measure.n_types > 1)) {
+    stp_options_read(&record_line, argc, argv, &o);
+    if (o.measure.n_types > 1 ||
+        (o.measure.n_types == 1 && o.measure.types[0] != STP_TYPE_BF16)) {
         stp_complain(argv[0], "-d %s, expected bf16: times are recorded in it",
-                     stp_type_name(o.measure.type));
+                     stp_type_name(o.measure.types[0]));
         return STP_EXIT_USAGE;
     }
-    if (is_on_cpus(&o)) {
+    if (record_is_on_cpus(&o)) {
         stp_complain(argv[0], "search graphs and choices are NCCL's, expected "
                               "--on cuda or a recorded machine");
         return STP_EXIT_USAGE;
     }
-    complete(&o);
+    record_complete(&o);
     if (stp_record_make_arms(&o, &arms, &err) != STP_OK) {
         stp_complain_error(argv[0], NULL, &err);
         return STP_EXIT_USAGE;
     }
-    if (folder_path(&o, job.path, &err) != STP_OK)
+    if (record_find_folder(&o, job.path, &err) != STP_OK)
         return stp_complain_error(argv[0], NULL, &err);
-    return stp_launch(argv[0], &o.machine, &o.run, body, &job);
+    return stp_launch(argv[0], &o.machine, &o.run, record_body, &job);
 }

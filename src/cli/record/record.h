@@ -12,6 +12,7 @@ struct stp_record_options {
     struct stp_machine_options machine;
     struct stp_measure_options measure; /* its colls are all that are meant */
     struct stp_run_options run;
+    struct stp_arguments arguments;
     const char *name;
     const char *output; /* NULL: the default folder */
     const char *channels;

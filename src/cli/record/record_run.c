@@ -16,7 +16,6 @@ enum {
     N_TYPES = 3,
 };
 
-static const char default_channels[] = "1,2,4,8,16,24,32";
 static const uint64_t max_size = (uint64_t)1 << 30;
 static const uint64_t first_sweep_size = 16;
 static const uint64_t last_sweep_size = 256 * MiB;
@@ -47,8 +46,8 @@ struct recording {
     struct stp_machine_record *record;
     struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
     size_t n_parts;
-    struct stp_cli_plan window;
-    struct stp_cli_plan sweep;
+    struct stp_measure_plan window;
+    struct stp_measure_plan sweep;
     struct stp_sizes overlap_sizes;
     struct stp_iterate_plan overlap; /* of no sizes: none */
     size_t n_done;                   /* steps of a progress bar */
@@ -56,28 +55,28 @@ struct recording {
     struct stp_error *err;
 };
 
-static uint64_t first_size(const struct stp_record_options *o,
-                           uint64_t otherwise)
+static uint64_t record_first_size(const struct stp_record_options *o,
+                                  uint64_t otherwise)
 {
     return o->measure.begin ? o->measure.begin : otherwise;
 }
 
-static uint64_t last_size(const struct stp_record_options *o,
-                          uint64_t otherwise)
+static uint64_t record_last_size(const struct stp_record_options *o,
+                                 uint64_t otherwise)
 {
     return o->measure.end ? o->measure.end : otherwise;
 }
 
 /* From size to size by 'steps' steps of -f. */
-static double factor(const struct stp_record_options *o, int steps)
+static double record_factor(const struct stp_record_options *o, int steps)
 {
     double f = o->measure.factor > 0 ? o->measure.factor : 2;
 
     return steps == 1 ? f : f * f;
 }
 
-static enum stp_status add_between(struct stp_sizes *sizes, uint64_t grain,
-                                   struct stp_error *err)
+static enum stp_status record_add_between(struct stp_sizes *sizes,
+                                          uint64_t grain, struct stp_error *err)
 {
     struct stp_sizes *copy = malloc(sizeof(*copy));
     enum stp_status status = STP_OK;
@@ -93,7 +92,7 @@ static enum stp_status add_between(struct stp_sizes *sizes, uint64_t grain,
     return status;
 }
 
-static enum stp_status plan_choices(struct recording *r)
+static enum stp_status record_plan_choices(struct recording *r)
 {
     enum stp_status status = STP_OK;
 
@@ -107,16 +106,18 @@ static enum stp_status plan_choices(struct recording *r)
             part->coll = r->o->measure.colls[c];
             part->type = type;
             status = stp_sizes_add_geometric(
-                &part->sizes, first_size(r->o, 8), last_size(r->o, max_size),
-                factor(r->o, choice_types[t].steps), grain, r->err);
+                &part->sizes, record_first_size(r->o, 8),
+                record_last_size(r->o, max_size),
+                record_factor(r->o, choice_types[t].steps), grain, r->err);
             if (status == STP_OK && choice_types[t].between)
-                status = add_between(&part->sizes, grain, r->err);
+                status = record_add_between(&part->sizes, grain, r->err);
             r->n_total += part->sizes.n;
         }
     return status;
 }
 
-static void count_steps(struct recording *r, const struct stp_sweep_plan *plan)
+static void record_count_steps(struct recording *r,
+                               const struct stp_sweep_plan *plan)
 {
     for (size_t c = 0; c < plan->n_colls; c++)
         r->n_total += plan->sizes[c].n;
@@ -124,12 +125,11 @@ static void count_steps(struct recording *r, const struct stp_sweep_plan *plan)
 
 /* A recorded machine that knows no sizes of a collective has no times of it
  * either, or none of rounds. */
-static void drop_unknown(struct recording *r)
+static void record_drop_unknown(struct recording *r)
 {
     const struct stp_device *d = r->device;
     struct stp_sweep_plan *plan = &r->window.plan;
-    const struct stp_measure_options *m = &r->o->measure;
-    bool given = m->begin != 0 || m->end != 0 || m->factor != 0 || m->step != 0;
+    bool given = stp_measure_has_sizes(&r->o->measure);
 
     for (size_t c = 0; c < plan->n_colls && !given; c++)
         if (!r->record->info.is_live &&
@@ -137,32 +137,33 @@ static void drop_unknown(struct recording *r)
             r->window.sizes[c].n = 0;
 }
 
-static enum stp_status plan_window(struct recording *r)
+static enum stp_status record_plan_window(struct recording *r)
 {
-    enum stp_status status = stp_make_plan(
+    enum stp_status status = stp_plan_measurements(
         r->device, &r->o->measure, &r->arms->window, &r->window, r->err);
 
-    drop_unknown(r);
-    count_steps(r, &r->window.plan);
+    record_drop_unknown(r);
+    record_count_steps(r, &r->window.plan);
     return status;
 }
 
-static enum stp_status plan_sweep(struct recording *r)
+static enum stp_status record_plan_sweep(struct recording *r)
 {
     struct stp_measure_options m = r->o->measure;
     enum stp_status status;
 
-    m.begin = first_size(r->o, first_sweep_size);
-    m.end = last_size(r->o, last_sweep_size);
-    m.factor = factor(r->o, 2);
+    m.begin = record_first_size(r->o, first_sweep_size);
+    m.end = record_last_size(r->o, last_sweep_size);
+    m.factor = record_factor(r->o, 2);
     m.step = 0;
     m.rounds = 1;
-    status = stp_make_plan(r->device, &m, &r->arms->sweep, &r->sweep, r->err);
-    count_steps(r, &r->sweep.plan);
+    status = stp_plan_measurements(r->device, &m, &r->arms->sweep, &r->sweep,
+                                   r->err);
+    record_count_steps(r, &r->sweep.plan);
     return status;
 }
 
-static bool has_coll(const struct stp_record_options *o, int coll)
+static bool record_has_coll(const struct stp_record_options *o, int coll)
 {
     for (size_t c = 0; c < o->measure.n_colls; c++)
         if (o->measure.colls[c] == coll)
@@ -170,7 +171,7 @@ static bool has_coll(const struct stp_record_options *o, int coll)
     return false;
 }
 
-static enum stp_status plan_overlap(struct recording *r)
+static enum stp_status record_plan_overlap(struct recording *r)
 {
     const size_t n_sizes = sizeof(overlap_sizes) / sizeof(overlap_sizes[0]);
     const size_t n_ratios = sizeof(overlap_ratios) / sizeof(overlap_ratios[0]);
@@ -194,11 +195,11 @@ static enum stp_status plan_overlap(struct recording *r)
         .rotate = r->record->info.is_live,
     };
     if (r->o->no_overlap || r->record->info.models_overlap ||
-        !has_coll(r->o, ncclFuncAllReduce))
+        !record_has_coll(r->o, ncclFuncAllReduce))
         return STP_OK;
     for (size_t i = 0; i < n_sizes && status == STP_OK; i++)
-        if (overlap_sizes[i] >= first_size(r->o, 0) &&
-            overlap_sizes[i] <= last_size(r->o, max_size))
+        if (overlap_sizes[i] >= record_first_size(r->o, 0) &&
+            overlap_sizes[i] <= record_last_size(r->o, max_size))
             status = stp_sizes_add(
                 &r->overlap_sizes, overlap_sizes[i],
                 stp_size_grain(r->device, ncclFuncAllReduce, STP_TYPE_BF16),
@@ -208,20 +209,20 @@ static enum stp_status plan_overlap(struct recording *r)
     return status;
 }
 
-static enum stp_status plan_all(struct recording *r)
+static enum stp_status record_plan_all(struct recording *r)
 {
-    enum stp_status status = plan_choices(r);
+    enum stp_status status = record_plan_choices(r);
 
     if (status == STP_OK)
-        status = plan_window(r);
+        status = record_plan_window(r);
     if (status == STP_OK)
-        status = plan_sweep(r);
-    return status == STP_OK ? plan_overlap(r) : status;
+        status = record_plan_sweep(r);
+    return status == STP_OK ? record_plan_overlap(r) : status;
 }
 
 /* ---- recording ---- */
 
-static bool progress(void *user, size_t done, size_t total)
+static bool record_progress(void *user, size_t done, size_t total)
 {
     static char steps[] = "steps";
     struct recording *r = user;
@@ -237,20 +238,21 @@ static bool progress(void *user, size_t done, size_t total)
            !stop;
 }
 
-static enum stp_status record_all(struct recording *r)
+static enum stp_status record_measure_all(struct recording *r)
 {
     struct stp_machine_record *to = r->record;
-    enum stp_status status = stp_choices_record(
-        r->device, r->parts, r->n_parts, progress, r, &to->choices, r->err);
+    enum stp_status status =
+        stp_choices_record(r->device, r->parts, r->n_parts, record_progress, r,
+                           &to->choices, r->err);
 
     if (status == STP_OK)
-        status = stp_sweep_run(r->device, &r->window.plan, progress, r,
+        status = stp_sweep_run(r->device, &r->window.plan, record_progress, r,
                                &to->window, r->err);
     if (status == STP_OK)
-        status = stp_sweep_run(r->device, &r->sweep.plan, progress, r,
+        status = stp_sweep_run(r->device, &r->sweep.plan, record_progress, r,
                                &to->sweep, r->err);
     if (status == STP_OK)
-        status = stp_iterate_run(r->device, &r->overlap, progress, r,
+        status = stp_iterate_run(r->device, &r->overlap, record_progress, r,
                                  &to->overlap, r->err);
     return status;
 }
@@ -274,9 +276,9 @@ enum stp_status stp_record_device(const struct stp_record_options *o,
     r->record = record;
     r->err = err;
     device->ops->info(device->self, &record->info);
-    status = plan_all(r);
+    status = record_plan_all(r);
     if (status == STP_OK)
-        status = record_all(r);
+        status = record_measure_all(r);
     free(r);
     return status;
 }
@@ -285,12 +287,11 @@ enum stp_status stp_record_make_arms(const struct stp_record_options *o,
                                      struct stp_record_arms *arms_ret,
                                      struct stp_error *err)
 {
-    const char *channels = o->channels != NULL ? o->channels : default_channels;
     enum stp_status status = stp_arms_parse("all", &arms_ret->window, err);
 
     arms_ret->sweep = arms_ret->window;
     if (status == STP_OK)
-        status = stp_arms_add_channels(&arms_ret->sweep, channels, err);
+        status = stp_arms_add_channels(&arms_ret->sweep, o->channels, err);
     if (status == STP_OK)
         status = stp_arms_parse(overlap_arms, &arms_ret->overlap, err);
     return status;

@@ -16,92 +16,55 @@
 /* As shells have it. */
 enum { EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
 
-struct options {
-    const char *policy; /* NULL: see find_policy() */
+struct run_options {
+    const char *policy; /* NULL: see run_find_policy() */
     bool json;
     bool quiet;
     bool online;
-    struct stp_online_run run; /* if so */
-    char **command;            /* NULL behind the last */
+    struct stp_online_run run;    /* if so */
+    struct stp_arguments command; /* NULL behind the last */
 };
 
-enum { OPT_POLICY = 0x300, OPT_JSON, OPT_ONLINE, OPT_STRATEGY, OPT_OBJECTIVE };
+#define AT(member) offsetof(struct run_options, member)
 
-static const struct argp_option options[] = {
-    {"policy", OPT_POLICY, "FILE", 0,
-     "The policy (default: NCCL_TUNER_CONFIG_FILE, else steptune.conf)", 0},
-    {"online", OPT_ONLINE, NULL, 0,
-     "Learn while the job runs, from the policy if there is one, and say what "
-     "was learned",
-     0},
-    {"strategy", OPT_STRATEGY, "NAME", 0,
-     "How to learn: halving (default) or epsilon", 0},
-    {"objective", OPT_OBJECTIVE, "NAME", 0,
-     "What to learn from: auto (default), step, gpu or file", 0},
-    {"quiet", 'q', NULL, 0, "Say nothing of what was decided", 0},
-    {"json", OPT_JSON, NULL, 0, "Say it as JSON", 0},
+static const char *const strategies[] = {"halving", "epsilon", NULL};
+static const char *const objectives[] = {"auto", "step", "gpu", "file", NULL};
+
+static const struct stp_option run_table[] = {
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Policy of the job (default: NCCL_TUNER_CONFIG_FILE, else "
+             "steptune.conf)"},
+    {"online", 0, NULL, stp_option_flag, AT(online),
+     .help = "Learn while the job runs, from the policy if there is one, and "
+             "say what was learned"},
+    {"strategy", 0, "NAME", stp_option_text, AT(run.strategy),
+     .words = strategies,
+     .help = "Strategy of learning: halving (default) or epsilon"},
+    {"objective", 0, "NAME", stp_option_text, AT(run.objective),
+     .words = objectives,
+     .help = "Times to learn from: auto (default), step, gpu or file"},
+    {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
+     .help = "Print no report of the decisions"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print the report as JSON"},
     {0},
 };
 
-static void parse_learning(int key, const char *arg, struct options *o,
-                           struct argp_state *state)
+static void run_check_options(void *options, struct argp_state *state)
 {
-    size_t len = strlen(arg);
+    const struct run_options *o = options;
 
-    if (key == OPT_STRATEGY) {
-        o->run.strategy = arg;
-        if (stp_strategy_from_name(arg, len) < 0)
-            argp_error(state, "--strategy '%s', expected halving or epsilon",
-                       arg);
-        return;
-    }
-    o->run.objective = arg;
-    if (stp_learn_objective_from_name(arg, len) < 0)
-        argp_error(state, "--objective '%s', expected auto, step, gpu or file",
-                   arg);
+    if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
+        argp_error(state, "--strategy and --objective are of --online");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_POLICY:
-        o->policy = arg;
-        return 0;
-    case OPT_ONLINE:
-        o->online = true;
-        return 0;
-    case OPT_STRATEGY:
-    case OPT_OBJECTIVE:
-        parse_learning(key, arg, o, state);
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case 'q':
-        o->quiet = true;
-        return 0;
-    case ARGP_KEY_ARGS:
-        o->command = state->argv + state->next;
-        return 0;
-    case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no command, expected one such as `-- torchrun "
-                          "train.py`");
-        return 0;
-    case ARGP_KEY_END:
-        if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
-            argp_error(state, "--strategy and --objective are of --online");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
+static const struct stp_command_line run_line = {
+    .groups = (const struct stp_option_group[]){{.options = run_table}, {0}},
     .args_doc = "[--] COMMAND [ARGUMENT...]",
+    .arguments = AT(command),
+    .none = "no command, expected one such as `-- torchrun train.py`",
+    .is_in_order = true,
+    .check = run_check_options,
     .doc = "Runs a job with the tuner plugin and a policy, and says afterwards "
            "on standard error what was decided, on this host. Calls are "
            "NCCL's questions to the plugin: one for collectives that it puts "
@@ -118,7 +81,7 @@ static const struct argp argp = {
 /* ---- before the job ---- */
 
 /* A policy of the working directory; NULL if there is none. */
-static const char *default_policy(const struct options *o)
+static const char *run_default_policy(const struct run_options *o)
 {
     static const char *const names[] = {DEFAULT_POLICY, "nccl_tuner.conf"};
 
@@ -128,7 +91,7 @@ static const char *default_policy(const struct options *o)
     return NULL;
 }
 
-static const char *policy_name(const struct options *o)
+static const char *run_name_policy(const struct run_options *o)
 {
     static const char *const variables[] = {"STEPTUNE_WARM_START",
                                             "NCCL_TUNER_CONFIG_FILE"};
@@ -141,15 +104,15 @@ static const char *policy_name(const struct options *o)
         if (set != NULL && set[0] != '\0')
             return set;
     }
-    return default_policy(o);
+    return run_default_policy(o);
 }
 
 /* The absolute path of the policy that the job is to use, which must be one; ""
  * if there is none and none is needed. */
-static int find_policy(const char *command, const struct options *o,
-                       char path[STP_CLI_PATH])
+static int run_find_policy(const char *command, const struct run_options *o,
+                           char path[STP_CLI_PATH])
 {
-    const char *name = policy_name(o);
+    const char *name = run_name_policy(o);
     struct stp_policy *policy;
     struct stp_error err;
 
@@ -168,7 +131,7 @@ static int find_policy(const char *command, const struct options *o,
     return STP_EXIT_OK;
 }
 
-static bool make_folder(char path[STP_CLI_PATH])
+static bool run_make_folder(char path[STP_CLI_PATH])
 {
     const char *tmp = getenv("TMPDIR");
     int n = snprintf(path, STP_CLI_PATH, "%s/steptune-run-XXXXXX",
@@ -177,7 +140,7 @@ static bool make_folder(char path[STP_CLI_PATH])
     return n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL;
 }
 
-static void remove_folder(const char *path)
+static void run_remove_folder(const char *path)
 {
     char file[STP_CLI_PATH + 256];
     const struct dirent *entry;
@@ -192,14 +155,9 @@ static void remove_folder(const char *path)
     rmdir(path);
 }
 
-static int set_static(const char *command, const char *policy)
-{
-    return stp_run_set(command, "NCCL_TUNER_CONFIG_FILE", policy);
-}
-
-static int set_online(const char *command, struct options *o,
-                      const char *plugin, const char *policy,
-                      const char *folder)
+static int run_set_online(const char *command, struct run_options *o,
+                          const char *plugin, const char *policy,
+                          const char *folder)
 {
     int status = stp_run_set_plugin(command, "NCCL_PROFILER_PLUGIN", plugin);
 
@@ -208,8 +166,8 @@ static int set_online(const char *command, struct options *o,
                : status;
 }
 
-static int set_environment(const char *command, struct options *o,
-                           const char *policy, const char *folder)
+static int run_set_environment(const char *command, struct run_options *o,
+                               const char *policy, const char *folder)
 {
     const char *name = o->online ? "steptune-online" : "steptune";
     char plugin[STP_CLI_PATH];
@@ -220,8 +178,9 @@ static int set_environment(const char *command, struct options *o,
         return stp_complain_error(command, NULL, &err);
     status = stp_run_set_plugin(command, "NCCL_TUNER_PLUGIN", plugin);
     if (status == STP_EXIT_OK)
-        status = o->online ? set_online(command, o, plugin, policy, folder)
-                           : set_static(command, policy);
+        status = o->online
+                     ? run_set_online(command, o, plugin, policy, folder)
+                     : stp_run_set(command, "NCCL_TUNER_CONFIG_FILE", policy);
     if (status == STP_EXIT_OK && folder[0] != '\0')
         status = stp_run_set(command, "STEPTUNE_LEDGER", folder);
     return status;
@@ -236,7 +195,7 @@ enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
 
 /* Signals that are waited for, and not handled: none is lost between two looks
  * at the job. */
-static void watch_signals(sigset_t *watched, sigset_t *old)
+static void run_watch_signals(sigset_t *watched, sigset_t *old)
 {
     sigemptyset(watched);
     sigaddset(watched, SIGCHLD);
@@ -246,7 +205,7 @@ static void watch_signals(sigset_t *watched, sigset_t *old)
     sigprocmask(SIG_BLOCK, watched, old);
 }
 
-static void run_job(const char *command, char **argv, const sigset_t *old)
+static void run_exec(const char *command, char **argv, const sigset_t *old)
 {
     sigprocmask(SIG_SETMASK, old, NULL);
     execvp(argv[0], argv);
@@ -256,7 +215,7 @@ static void run_job(const char *command, char **argv, const sigset_t *old)
 
 /* The exit status, as a shell has it.  What the terminal sends goes to the job
  * as well, and is not sent again. */
-static int await(pid_t pid, const sigset_t *watched)
+static int run_await(pid_t pid, const sigset_t *watched)
 {
     int status;
     pid_t ended;
@@ -275,26 +234,26 @@ static int await(pid_t pid, const sigset_t *watched)
 }
 
 /* Signals stay blocked: what ends the job does not keep us from the report. */
-static int start_and_await(const char *command, char **argv)
+static int run_start_and_await(const char *command, char **argv)
 {
     sigset_t watched, old;
     pid_t pid;
 
     fflush(NULL);
-    watch_signals(&watched, &old);
+    run_watch_signals(&watched, &old);
     pid = fork();
     if (pid == 0)
-        run_job(command, argv, &old);
+        run_exec(command, argv, &old);
     if (pid < 0)
         return stp_complain(command, "cannot start a process: %s",
                             strerror(errno));
-    return await(pid, &watched);
+    return run_await(pid, &watched);
 }
 
 /* ---- after it ---- */
 
 /* What is told of the job. */
-struct story {
+struct run_story {
     const char *policy; /* NULL: none */
     struct stp_ledgers ledgers;
     bool has_learning;
@@ -302,15 +261,17 @@ struct story {
     struct stp_learning_setting setting;
 };
 
-static enum stp_status print_json(const struct story *s, struct stp_error *err)
+static enum stp_status run_print_json(const struct run_story *s,
+                                      struct stp_error *err)
 {
     return stp_print_ledgers_json(&s->ledgers, s->policy,
                                   s->has_learning ? &s->learning : NULL,
                                   &s->setting, stderr, err);
 }
 
-static enum stp_status print_text(const char *command, const struct story *s,
-                                  struct stp_error *err)
+static enum stp_status run_print_text(const char *command,
+                                      const struct run_story *s,
+                                      struct stp_error *err)
 {
     enum stp_status status;
 
@@ -322,8 +283,8 @@ static enum stp_status print_text(const char *command, const struct story *s,
 }
 
 /* A journal that cannot be read does not keep us from the rest. */
-static void load_learning(const char *command, const struct options *o,
-                          struct story *s)
+static void run_load_learning(const char *command, const struct run_options *o,
+                              struct run_story *s)
 {
     struct stp_error err;
 
@@ -335,16 +296,17 @@ static void load_learning(const char *command, const struct options *o,
         stp_complain_error(command, o->run.settings.journal, &err);
 }
 
-static void report(const char *command, const struct options *o,
-                   const char *policy, const char *folder)
+static void run_report(const char *command, const struct run_options *o,
+                       const char *policy, const char *folder)
 {
-    struct story s = {.policy = policy[0] != '\0' ? policy : NULL};
+    struct run_story s = {.policy = policy[0] != '\0' ? policy : NULL};
     struct stp_error err;
     enum stp_status status = stp_ledgers_load(folder, &s.ledgers, &err);
 
     if (status == STP_OK) {
-        load_learning(command, o, &s);
-        status = o->json ? print_json(&s, &err) : print_text(command, &s, &err);
+        run_load_learning(command, o, &s);
+        status = o->json ? run_print_json(&s, &err)
+                         : run_print_text(command, &s, &err);
         stp_learning_free(&s.learning);
         stp_ledgers_free(&s.ledgers);
     }
@@ -354,26 +316,26 @@ static void report(const char *command, const struct options *o,
 
 int stp_cmd_run(int argc, char **argv)
 {
-    struct options o = {0};
+    struct run_options o = {0};
     char policy[STP_CLI_PATH];
     char folder[STP_CLI_PATH] = "";
     int exit_status;
 
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &o);
-    exit_status = find_policy(argv[0], &o, policy);
-    if (exit_status == STP_EXIT_OK && !o.quiet && !make_folder(folder)) {
+    stp_options_read(&run_line, argc, argv, &o);
+    exit_status = run_find_policy(argv[0], &o, policy);
+    if (exit_status == STP_EXIT_OK && !o.quiet && !run_make_folder(folder)) {
         stp_complain(argv[0], "what is decided will not be told: no folder in "
                               "TMPDIR or /tmp");
         folder[0] = '\0';
     }
     if (exit_status == STP_EXIT_OK)
-        exit_status = set_environment(argv[0], &o, policy, folder);
+        exit_status = run_set_environment(argv[0], &o, policy, folder);
     if (exit_status == STP_EXIT_OK) {
-        exit_status = start_and_await(argv[0], o.command);
+        exit_status = run_start_and_await(argv[0], o.command.v);
         if (folder[0] != '\0')
-            report(argv[0], &o, policy, folder);
+            run_report(argv[0], &o, policy, folder);
     }
     if (folder[0] != '\0')
-        remove_folder(folder);
+        run_remove_folder(folder);
     return exit_status;
 }

@@ -25,7 +25,7 @@ int stp_run_set_plugin(const char *command, const char *name,
     return stp_run_set(command, name, plugin);
 }
 
-static bool is_set(const char *name)
+static bool online_is_set(const char *name)
 {
     const char *value = getenv(name);
 
@@ -33,12 +33,12 @@ static bool is_set(const char *name)
 }
 
 /* In this folder, wherever the job goes. */
-static int set_learned(const char *command)
+static int online_set_learned(const char *command)
 {
     static const char name[] = "/steptune.learned.conf";
     char path[STP_CLI_PATH];
 
-    if (is_set("STEPTUNE_LEARNED"))
+    if (online_is_set("STEPTUNE_LEARNED"))
         return STP_EXIT_OK;
     if (getcwd(path, sizeof(path) - sizeof(name)) == NULL)
         return stp_complain(command, "no path of the working directory");
@@ -46,18 +46,19 @@ static int set_learned(const char *command)
     return stp_run_set(command, "STEPTUNE_LEARNED", path);
 }
 
-static int set_journal(const char *command, const char *folder)
+static int online_set_journal(const char *command, const char *folder)
 {
     char path[STP_CLI_PATH + 16];
 
-    if (folder[0] == '\0' || is_set("STEPTUNE_JOURNAL"))
+    if (folder[0] == '\0' || online_is_set("STEPTUNE_JOURNAL"))
         return STP_EXIT_OK;
     snprintf(path, sizeof(path), "%s/journal.csv", folder);
     return stp_run_set(command, "STEPTUNE_JOURNAL", path);
 }
 
-static int set_words(const char *command, const struct stp_online_run *run,
-                     const char *policy)
+static int online_set_words(const char *command,
+                            const struct stp_online_run *run,
+                            const char *policy)
 {
     const struct {
         const char *name;
@@ -76,7 +77,7 @@ static int set_words(const char *command, const struct stp_online_run *run,
 }
 
 /* What earlier jobs left. */
-static void look_before(struct stp_online_run *run)
+static void online_note_files(struct stp_online_run *run)
 {
     struct stat st;
 
@@ -85,8 +86,8 @@ static void look_before(struct stp_online_run *run)
         run->before.st_ino = 0;
 }
 
-static enum stp_status find_base(struct stp_online_run *run,
-                                 struct stp_error *err)
+static enum stp_status online_find_base(struct stp_online_run *run,
+                                        struct stp_error *err)
 {
     struct stp_plugin_settings settings;
     enum stp_status status = stp_settings_read(&settings, err);
@@ -103,23 +104,23 @@ int stp_run_online_begin(const char *command, struct stp_online_run *run,
                          const char *policy, const char *folder)
 {
     struct stp_error err;
-    int status = set_words(command, run, policy);
+    int status = online_set_words(command, run, policy);
 
     if (status == STP_EXIT_OK)
-        status = set_learned(command);
+        status = online_set_learned(command);
     if (status == STP_EXIT_OK)
-        status = set_journal(command, folder);
+        status = online_set_journal(command, folder);
     if (status != STP_EXIT_OK)
         return status;
     if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
-        find_base(run, &err) != STP_OK)
+        online_find_base(run, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
-    look_before(run);
+    online_note_files(run);
     return STP_EXIT_OK;
 }
 
 /* The plugin writes it anew, under its name in one step. */
-static bool is_learned_new(const struct stp_online_run *run)
+static bool online_has_learned(const struct stp_online_run *run)
 {
     struct stat now;
 
@@ -146,7 +147,7 @@ enum stp_status stp_run_online_end(const struct stp_online_run *run,
     *setting_ret = (struct stp_learning_setting){
         .strategy = stp_strategy_name(rules->bandit.strategy),
         .objective = stp_learn_objective_name(rules->objective),
-        .policy = is_learned_new(run) ? run->settings.learned : NULL,
+        .policy = online_has_learned(run) ? run->settings.learned : NULL,
         .base = run->base[0] != '\0' ? run->base : NULL,
     };
     return status;

@@ -20,10 +20,11 @@ struct stp_train_options {
     struct stp_machine_options machine;
     struct stp_run_options run;
     struct stp_train_matrix matrix; /* n_gpus 0: not given */
-    const char *policy;             /* or NULL */
-    const char *plugin;             /* or NULL: ours, if there is a policy */
-    const char *output;             /* folder, or NULL */
-    bool fresh;                     /* what is there counts for nothing */
+    double bucket_mib;
+    const char *policy; /* or NULL */
+    const char *plugin; /* or NULL: ours, if there is a policy */
+    const char *output; /* folder, or NULL */
+    bool fresh;         /* discard the results in that folder */
 };
 
 /* Reads options, or ends the program as argp does. */

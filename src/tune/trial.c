@@ -1,4 +1,5 @@
-#include "cli/trial.h"
+/* trial.c - a policy through the real plugin, against NCCL's own choice */
+#include "tune/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,18 +9,8 @@
 #include "report/file.h"
 #include "report/results/results.h"
 
-static bool check_policy(const char *command, const char *path)
-{
-    struct stp_policy *policy;
-    struct stp_error err;
-
-    if (stp_policy_load(path, &policy, &err) != STP_OK) {
-        stp_complain_error(command, path, &err);
-        return false;
-    }
-    stp_policy_free(policy);
-    return true;
-}
+const struct stp_arms stp_trial_arms = {
+    .arm = {{.kind = STP_ARM_AUTO}, {.kind = STP_ARM_PLUGIN}}, .n = 2};
 
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err)
@@ -31,35 +22,10 @@ enum stp_status stp_trial_environment(const char *path, const char *gpu,
     return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
 }
 
-int stp_trial_open(const char *command, const char *path,
-                   const struct stp_machine_options *machine,
-                   struct stp_device *device_ret)
-{
-    char plugin[STP_CLI_PATH];
-    struct stp_device alone;
-    struct stp_device_info info;
-    struct stp_error err;
-    int exit_status;
-
-    if (!check_policy(command, path))
-        return STP_EXIT_FAILED;
-    if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    exit_status = stp_open_device(command, machine, NULL, &alone);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    alone.ops->info(alone.self, &info);
-    if (stp_trial_environment(path, info.gpu, &err) != STP_OK)
-        exit_status = stp_complain_error(command, NULL, &err);
-    alone.ops->close(alone.self);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    return stp_open_device(command, machine, plugin, device_ret);
-}
-
-static enum stp_status count_rules(const struct stp_device_info *info,
-                                   const char *path, size_t *n_apply_ret,
-                                   size_t *n_rules_ret, struct stp_error *err)
+static enum stp_status trial_count_rules(const struct stp_device_info *info,
+                                         const char *path, size_t *n_apply_ret,
+                                         size_t *n_rules_ret,
+                                         struct stp_error *err)
 {
     struct stp_shape shape;
     struct stp_policy *policy;
@@ -86,7 +52,8 @@ enum stp_status stp_trial_print(const char *path,
 {
     struct stp_verdict_count count = stp_count_verdicts(comparisons);
     size_t n_apply, n_rules;
-    enum stp_status status = count_rules(info, path, &n_apply, &n_rules, err);
+    enum stp_status status =
+        trial_count_rules(info, path, &n_apply, &n_rules, err);
 
     if (status != STP_OK)
         return status;
@@ -104,7 +71,7 @@ enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err)
 {
-    char proof[STP_CLI_PATH];
+    char proof[STP_TRIAL_PATH];
     int n = snprintf(proof, sizeof(proof), "%s.verified.txt", path);
     struct stp_file file;
     enum stp_status status;
@@ -123,27 +90,9 @@ enum stp_status stp_trial_prove(const char *path,
     return status;
 }
 
-enum stp_status stp_trial_run(const struct stp_device *device,
-                              const struct stp_sweep_plan *plan,
-                              struct stp_dataset *data,
-                              struct stp_comparisons *comparisons_ret,
-                              struct stp_error *err)
-{
-    static const struct stp_arms arms = {
-        .arm = {{.kind = STP_ARM_AUTO}, {.kind = STP_ARM_PLUGIN}}, .n = 2};
-    struct stp_sweep_plan trial = *plan;
-    enum stp_status status;
-
-    trial.arms = &arms;
-    status = stp_sweep_run(device, &trial, stp_progress, NULL, data, err);
-    if (status == STP_OK)
-        status = stp_compare(data, comparisons_ret, err);
-    return status;
-}
-
 /* The last size of each of the policy's ranges of this collective. */
-static size_t range_ends(const struct stp_policy *policy, int coll,
-                         uint64_t *ends)
+static size_t trial_find_range_ends(const struct stp_policy *policy, int coll,
+                                    uint64_t *ends)
 {
     size_t n = 0;
 
@@ -159,14 +108,16 @@ static size_t range_ends(const struct stp_policy *policy, int coll,
     return n;
 }
 
-static enum stp_status add_unseen(const struct stp_policy *policy, int coll,
-                                  uint64_t grain, uint64_t *ends,
-                                  struct stp_sizes *sizes,
-                                  struct stp_error *err)
+static enum stp_status trial_add_unseen_of(const struct stp_policy *policy,
+                                           int coll, uint64_t grain,
+                                           uint64_t *ends,
+                                           struct stp_sizes *sizes,
+                                           struct stp_error *err)
 {
     struct stp_sizes unseen;
-    enum stp_status status = stp_verify_sizes(
-        sizes, ends, range_ends(policy, coll, ends), grain, &unseen, err);
+    enum stp_status status =
+        stp_verify_sizes(sizes, ends, trial_find_range_ends(policy, coll, ends),
+                         grain, &unseen, err);
 
     for (size_t i = 0; i < unseen.n && status == STP_OK; i++)
         status = stp_sizes_add(sizes, unseen.size[i], grain, err);
@@ -175,7 +126,7 @@ static enum stp_status add_unseen(const struct stp_policy *policy, int coll,
 
 enum stp_status stp_trial_add_unseen(const struct stp_device *device,
                                      const char *path,
-                                     struct stp_cli_plan *plan,
+                                     struct stp_measure_plan *plan,
                                      struct stp_error *err)
 {
     struct stp_policy *policy;
@@ -188,10 +139,10 @@ enum stp_status stp_trial_add_unseen(const struct stp_device *device,
     if (ends == NULL)
         status = stp_nomem(err);
     for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++)
-        status =
-            add_unseen(policy, plan->colls[c],
-                       stp_size_grain(device, plan->colls[c], plan->plan.type),
-                       ends, &plan->sizes[c], err);
+        status = trial_add_unseen_of(
+            policy, plan->colls[c],
+            stp_size_grain(device, plan->colls[c], plan->plan.type), ends,
+            &plan->sizes[c], err);
     free(ends);
     stp_policy_free(policy);
     return status;

@@ -7,24 +7,20 @@
 #include <stdio.h>
 
 #include "analyse/compare.h"
-#include "cli/cli.h"
+#include "tune/plan.h"
 
-/*
- * Opens the device with our static plugin reading the policy 'path', by the
- * same environment variables as in a job, and checks the policy first.  Prints
- * why not and returns the exit status, or returns STP_EXIT_OK.
- */
-int stp_trial_open(const char *command, const char *path,
-                   const struct stp_machine_options *machine,
-                   struct stp_device *device_ret);
+enum { STP_TRIAL_PATH = 4096 };
 
-/* Sets what tells the plugin in a job of this policy, and what the GPU is:
+/* NCCL's own choice, and that of the plugin. */
+extern const struct stp_arms stp_trial_arms;
+
+/* Sets the environment of a job with this policy on such a GPU, which may be
  * that of a recorded machine.  Before any other thread runs. */
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err);
 
-/* What became of the policy 'path': how many of its rules apply to that
- * machine, every verdict, their sum and how steady the machine was. */
+/* Prints how many rules of the policy 'path' apply to that machine, every
+ * verdict, their sum and how steady the machine was. */
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
@@ -38,22 +34,12 @@ enum stp_status stp_trial_prove(const char *path,
                                 struct stp_error *err);
 
 /*
- * Measures AUTO and the plugin, in rounds, at the sizes of '*plan' (whose arms
- * are replaced) and compares them.  The rows are appended to *data.
- */
-enum stp_status stp_trial_run(const struct stp_device *device,
-                              const struct stp_sweep_plan *plan,
-                              struct stp_dataset *data,
-                              struct stp_comparisons *comparisons_ret,
-                              struct stp_error *err);
-
-/*
  * Adds to the sizes of each collective in '*plan' those that verify what lies
  * between them: stp_verify_sizes() with the range ends of the policy at 'path'.
  */
 enum stp_status stp_trial_add_unseen(const struct stp_device *device,
                                      const char *path,
-                                     struct stp_cli_plan *plan,
+                                     struct stp_measure_plan *plan,
                                      struct stp_error *err);
 
 #endif /* STP_TRIAL_H */
