@@ -81,15 +81,19 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
+/* Makes a folder in $TMPDIR or /tmp whose name begins with 'name'; false if it
+ * cannot be made. */
+bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
+
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 
 /* ---- running plugins ---- */
 
 /*
- * Sets what a job's environment would tell the plugin on a host with the GPUs
- * of the recorded machine at 'machine_path', and 'policy' as its policy if that
- * is not NULL.  Before any other thread runs.
+ * Sets the environment of a job with the policy 'policy' (NULL: as it is) on a
+ * host with the GPUs of the recorded machine at 'machine_path' (NULL: this
+ * host).  Before any other thread runs.
  */
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
@@ -97,18 +101,17 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
 
 /*
  * Reads the policy at 'path' for a plugin, to be freed, or complains and
- * returns the exit status.  One that we cannot read may still be one that
- * another vendor's plugin can, if it is not 'ours': then *policy_ret is
- * untouched, and no lines are known.  Ours without a policy would step aside,
- * and a step aside agrees with anything.
+ * returns the exit status.  Another vendor's plugin may read a policy that we
+ * cannot: unless the plugin is 'ours', *policy_ret is untouched then.  Ours
+ * needs a policy: without one it would step aside and agree with anything.
  */
 int stp_load_plugin_policy(const char *command, const char *path, bool ours,
                            struct stp_policy **policy_ret);
 
 /*
- * Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) in
- * a child: it may crash, as it would crash a job, and somebody must be left to
- * say so.
+ * Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) it
+ * runs in a child: the plugin may crash, as it would crash a job, which is then
+ * reported.
  */
 int stp_run_plugin(const char *command, const char *plugin,
                    int (*run)(void *user, const char *command), void *user);
@@ -162,8 +165,18 @@ int stp_launch(const char *command, const struct stp_machine_options *machine,
 int stp_complain_in(const char *command, const struct stp_world *world,
                     enum stp_status status, const struct stp_error *err);
 
+/* Whether --on or --backend mean the CPUs of this machine. */
+bool stp_is_on_cpus(const struct stp_machine_options *machine,
+                    const struct stp_run_options *run);
+
 /* The exit status for a failure. */
 int stp_exit_status(enum stp_status status);
+
+/* Parses a list of arms, and adds those of channel counts unless that is NULL.
+ */
+enum stp_status stp_parse_arms(const char *list, const char *channels,
+                               struct stp_arms *arms_ret,
+                               struct stp_error *err);
 
 /* Checks a list of arms (NULL: all) and of channel counts (or NULL) before
  * anything runs; complains and returns the exit status. */

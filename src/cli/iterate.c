@@ -223,9 +223,7 @@ static enum stp_status iterate_choose_arms(struct iterate *it)
         list = !it->info.has_arms || it->info.n_ranks == 1 ? "auto,auto2"
                : o->find_regimes                           ? scan_arms
                                                            : one_arms;
-    status = stp_arms_parse(list, arms, it->err);
-    if (status == STP_OK && o->channels != NULL)
-        status = stp_arms_add_channels(arms, o->channels, it->err);
+    status = stp_parse_arms(list, o->channels, arms, it->err);
     if (status != STP_OK || (o->policy == NULL && o->plugin == NULL))
         return status;
     if (arms->n == STP_MAX_ARMS)
@@ -371,43 +369,13 @@ static int iterate_body(void *user, const struct stp_world *world)
     return stp_complain_in(command_name, world, status, &err);
 }
 
-static int iterate_check_command(const struct iterate_options *o)
-{
-    if (o->run.n_procs <= 1)
-        return stp_check_arms(command_name, o->arms, o->channels);
-    stp_complain(command_name, "--procs with %u numbers, expected one",
-                 o->run.n_procs);
-    return STP_EXIT_USAGE;
-}
-
-/* As a user would for a job; on a recorded machine with its GPU. */
-static int iterate_set_environment(const struct iterate_options *o)
-{
-    char machine[STP_CLI_PATH];
-    struct stp_error err;
-    enum stp_status status = STP_OK;
-
-    if (!stp_is_live(o->machine.on, o->run.backend)) {
-        if (stp_choose_machine(command_name, o->machine.on, machine) !=
-            STP_EXIT_OK)
-            return STP_EXIT_NOTHING;
-        status = stp_set_plugin_environment(machine, o->policy, &err);
-    } else if ((o->policy != NULL &&
-                setenv("NCCL_TUNER_CONFIG_FILE", o->policy, 1) != 0) ||
-               unsetenv("NCCL_WORKLOAD_OVERLAP") != 0) {
-        status = stp_nomem(&err);
-    }
-    if (status == STP_OK)
-        return STP_EXIT_OK;
-    stp_complain_error(command_name, NULL, &err);
-    return stp_exit_status(status);
-}
-
-/* Finds the plugin of the plugin arm, and sets what it reads. */
+/* Finds the plugin of the plugin arm, and sets the environment it reads. */
 static int iterate_prepare_plugin(struct iterate_command *c)
 {
     const struct iterate_options *o = &c->o;
+    const bool is_live = stp_is_live(o->machine.on, o->run.backend);
     struct stp_policy *policy = NULL;
+    char machine[STP_CLI_PATH];
     struct stp_error err;
     int exit_status;
 
@@ -424,18 +392,13 @@ static int iterate_prepare_plugin(struct iterate_command *c)
     exit_status = stp_load_plugin_policy(command_name, o->policy,
                                          o->plugin == NULL, &policy);
     stp_policy_free(policy);
-    return exit_status == STP_EXIT_OK ? iterate_set_environment(o)
-                                      : exit_status;
-}
-
-static int iterate_make_folder(const struct iterate_options *o)
-{
-    struct stp_error err;
-
-    if (o->output == NULL ||
-        stp_iteration_folder(o->output, o->force, &err) == STP_OK)
-        return STP_EXIT_OK;
-    return stp_complain_error(command_name, NULL, &err);
+    if (exit_status == STP_EXIT_OK && !is_live)
+        exit_status = stp_choose_machine(command_name, o->machine.on, machine);
+    if (exit_status == STP_EXIT_OK &&
+        stp_set_plugin_environment(is_live ? NULL : machine, o->policy, &err) !=
+            STP_OK)
+        exit_status = stp_complain_error(command_name, NULL, &err);
+    return exit_status;
 }
 
 static int iterate_launch(void *user, const char *command)
@@ -448,17 +411,25 @@ static int iterate_launch(void *user, const char *command)
 int stp_cmd_iterate(int argc, char **argv)
 {
     struct iterate_command c = {0};
+    const struct iterate_options *o = &c.o;
+    struct stp_error err;
     int exit_status;
 
     stp_options_read(&iterate_line, argc, argv, &c.o);
-    exit_status = iterate_check_command(&c.o);
+    if (o->run.n_procs > 1) {
+        stp_complain(command_name, "--procs with %u numbers, expected one",
+                     o->run.n_procs);
+        return STP_EXIT_USAGE;
+    }
+    exit_status = stp_check_arms(command_name, o->arms, o->channels);
     if (exit_status == STP_EXIT_OK)
         exit_status = iterate_prepare_plugin(&c);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = iterate_make_folder(&c.o);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    if (c.o.plugin != NULL && !stp_is_live(c.o.machine.on, c.o.run.backend))
+    if (o->output != NULL &&
+        stp_iteration_folder(o->output, o->force, &err) != STP_OK)
+        return stp_complain_error(command_name, NULL, &err);
+    if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
         return stp_run_plugin(command_name, c.plugin, iterate_launch, &c);
     return iterate_launch(&c, command_name);
 }

@@ -27,6 +27,15 @@ static void locate_program(char path[STP_CLI_PATH])
         strcpy(path, ".");
 }
 
+bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
+{
+    const char *top = getenv("TMPDIR");
+    int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX",
+                     top != NULL && *top != '\0' ? top : "/tmp", name);
+
+    return n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL;
+}
+
 /* The absolute path of FOLDER/RELATIVE/NAME; false if there is no such file. */
 static bool locate_file(char path[STP_CLI_PATH], const char *folder,
                         const char *relative, const char *name)

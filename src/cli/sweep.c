@@ -229,24 +229,15 @@ static bool sweep_progress(void *user, size_t done, size_t total)
     return !stop;
 }
 
-static enum stp_status sweep_choose_arms(struct sweep *s)
-{
-    const char *list = s->o->arms;
-    enum stp_status status;
-
-    if (list == NULL)
-        list = s->info.has_arms && s->info.n_ranks > 1 ? "all" : "auto";
-    status = stp_arms_parse(list, &s->arms, s->err);
-    if (status == STP_OK && s->o->channels != NULL)
-        status = stp_arms_add_channels(&s->arms, s->o->channels, s->err);
-    return status;
-}
-
 static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
 {
     struct stp_measure_options measure = s->o->measure;
     struct stp_sweep_plan *plan = &s->plan.plan;
-    enum stp_status status = sweep_choose_arms(s);
+    const bool has_arms = s->info.has_arms && s->info.n_ranks > 1;
+    enum stp_status status = stp_parse_arms(s->o->arms != NULL ? s->o->arms
+                                            : has_arms         ? "all"
+                                                               : "auto",
+                                            s->o->channels, &s->arms, s->err);
 
     measure.types[0] = type;
     measure.op = op;

@@ -32,3 +32,17 @@ bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
                  ", whatever the rounds");
     return true;
 }
+
+enum stp_status stp_tune_measure_steadiness(
+    const struct stp_dataset *data, const struct stp_comparisons *pooled,
+    struct stp_steadiness *steadiness_ret, struct stp_error *err)
+{
+    struct stp_comparisons each;
+    enum stp_status status = stp_compare(data, &each, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_steadiness_of(&each, pooled, steadiness_ret, err);
+    stp_comparisons_free(&each);
+    return status;
+}

@@ -188,20 +188,6 @@ static enum stp_status run_save_empty(const char *path, const char *why_not,
     return stp_file_commit(&file, err);
 }
 
-/* How steady the machine was, workload by workload. */
-static enum stp_status run_measure_steadiness(struct stp_tune_policy *p,
-                                              struct stp_error *err)
-{
-    struct stp_comparisons each;
-    enum stp_status status = stp_compare(&p->data, &each, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_steadiness_of(&each, &p->comparisons, &p->steadiness, err);
-    stp_comparisons_free(&each);
-    return status;
-}
-
 static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                           struct stp_tune_result *r,
                                           struct stp_error *err)
@@ -222,7 +208,8 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
         status = stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
                                        &p->comparisons, err);
     if (status == STP_OK)
-        status = run_measure_steadiness(p, err);
+        status = stp_tune_measure_steadiness(&p->data, &p->comparisons,
+                                             &p->steadiness, err);
     if (status == STP_OK)
         status =
             stp_derive(&p->comparisons, job->plan->min_gain, &p->derived, err);

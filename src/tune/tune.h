@@ -114,6 +114,12 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
                           struct stp_tune_report *report_ret,
                           struct stp_tune_overlap *overlap_ret);
 
+/* How steady the machine was, in each workload of the data: differences between
+ * workloads, which 'pooled' has, are no noise. */
+enum stp_status stp_tune_measure_steadiness(
+    const struct stp_dataset *data, const struct stp_comparisons *pooled,
+    struct stp_steadiness *steadiness_ret, struct stp_error *err);
+
 /* Warns in 'text' if the rounds are too few, or the machine too unsteady, to
  * tell gains of 'min_gain' from none; false if all is well. */
 bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,

@@ -1,10 +1,11 @@
 /* plot.c - `steptune plot` */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/plot/plot.h"
+#include "report/charts/gnuplot.h"
 #include "report/charts/plot.h"
 #include "report/charts/study.h"
 #include "report/file.h"
@@ -12,6 +13,7 @@
 #include "report/learning/plot_journal.h"
 #include "report/measurements/measurements_any.h"
 #include "report/training/train_charts.h"
+#include "report/training/train_summary.h"
 
 struct plot_options {
     struct stp_arguments files;
@@ -72,7 +74,29 @@ static const struct stp_command_line plot_line = {
 
 /* ---- writing ---- */
 
-static int plot_find_path(const struct stp_plot_job *job, const char *name,
+/* Functions that return an int complain and return the exit status. */
+struct plot_job {
+    const char *command;
+    const char *gnuplot; /* NULL: as it is found */
+    char **files;
+    int n_files;
+    const char *folder; /* made if need be; NULL: the working directory */
+    bool formats[STP_N_PLOT_FORMATS];
+    const char *title; /* NULL: none */
+    unsigned n_curves;
+    bool json; /* instead of the paths of the files written */
+};
+
+/* Draws a plot into the file 'path', as stp_gnuplot_run(). */
+typedef enum stp_status plot_draw_fn(const struct plot_job *job,
+                                     const void *plot,
+                                     enum stp_plot_format format,
+                                     const char *path, struct stp_error *err);
+
+typedef enum stp_status plot_text_fn(const void *data, FILE *fp,
+                                     struct stp_error *err);
+
+static int plot_find_path(const struct plot_job *job, const char *name,
                           const char *ending, char path[STP_TRAIN_CHART_PATH])
 {
     if (stp_train_chart_path(job->folder, name, ending, path))
@@ -80,7 +104,7 @@ static int plot_find_path(const struct stp_plot_job *job, const char *name,
     return stp_complain(job->command, "--out is longer than a path can be");
 }
 
-static int plot_finish(const struct stp_plot_job *job, const char *path,
+static int plot_finish(const struct plot_job *job, const char *path,
                        enum stp_status status, const struct stp_error *err)
 {
     if (status != STP_OK)
@@ -90,8 +114,9 @@ static int plot_finish(const struct stp_plot_job *job, const char *path,
     return stp_exit_status(status);
 }
 
-int stp_plot_draw(const struct stp_plot_job *job, const char *name,
-                  stp_plot_draw_fn *save, const void *plot)
+/* Draws a plot in each format of the job. */
+static int plot_draw(const struct plot_job *job, const char *name,
+                     plot_draw_fn *save, const void *plot)
 {
     int exit_status = STP_EXIT_OK;
 
@@ -109,9 +134,10 @@ int stp_plot_draw(const struct stp_plot_job *job, const char *name,
     return exit_status;
 }
 
-int stp_plot_save_text(const struct stp_plot_job *job, const char *name,
-                       const char *ending, stp_plot_text_fn *write,
-                       const void *data)
+/* Writes the text file NAME.ENDING. */
+static int plot_save_text(const struct plot_job *job, const char *name,
+                          const char *ending, plot_text_fn *write,
+                          const void *data)
 {
     char path[STP_TRAIN_CHART_PATH];
     struct stp_file file;
@@ -132,7 +158,8 @@ int stp_plot_save_text(const struct stp_plot_job *job, const char *name,
     return plot_finish(job, path, status, &err);
 }
 
-int stp_plot_make_folder(const struct stp_plot_job *job)
+/* Writes the text file NAME.ENDING. */
+static int plot_make_folder(const struct plot_job *job)
 {
     struct stp_error err;
 
@@ -148,7 +175,7 @@ struct plot_of_curves {
     struct stp_plot plot;
 };
 
-static enum stp_status plot_save_curves(const struct stp_plot_job *job,
+static enum stp_status plot_save_curves(const struct plot_job *job,
                                         const void *plot,
                                         enum stp_plot_format format,
                                         const char *path, struct stp_error *err)
@@ -158,7 +185,7 @@ static enum stp_status plot_save_curves(const struct stp_plot_job *job,
     return stp_plot_save(p->curves, &p->plot, format, job->gnuplot, path, err);
 }
 
-static int plot_draw_curves(const struct stp_plot_job *job,
+static int plot_draw_curves(const struct plot_job *job,
                             const struct stp_curves *curves,
                             enum stp_plot_kind kind, int coll)
 {
@@ -170,49 +197,49 @@ static int plot_draw_curves(const struct stp_plot_job *job,
         return STP_EXIT_OK;
     stp_plot_name(&p.plot, STP_PLOT_PNG, name);
     *strrchr(name, '.') = '\0';
-    return stp_plot_draw(job, name, plot_save_curves, &p);
+    return plot_draw(job, name, plot_save_curves, &p);
 }
 
-static enum stp_status plot_write_results(const void *curves, FILE *fp,
-                                          struct stp_error *err)
+/* A text of the study of all-reduces. */
+struct plot_text {
+    const char *name;
+    const char *ending;
+    enum stp_status (*write)(const struct stp_curves *curves, FILE *fp,
+                             struct stp_error *err);
+    const struct stp_curves *curves;
+};
+
+static enum stp_status plot_write_text(const void *data, FILE *fp,
+                                       struct stp_error *err)
 {
-    return stp_study_write_results(curves, fp, err);
+    const struct plot_text *text = data;
+
+    return text->write(text->curves, fp, err);
 }
 
-static enum stp_status plot_write_configs(const void *curves, FILE *fp,
-                                          struct stp_error *err)
-{
-    return stp_study_write_summary(curves, fp, err);
-}
-
-static enum stp_status plot_write_analysis(const void *curves, FILE *fp,
-                                           struct stp_error *err)
-{
-    return stp_study_write_analysis(curves, fp, err);
-}
-
-static int plot_write_study(const struct stp_plot_job *job,
+static int plot_write_study(const struct plot_job *job,
                             const struct stp_curves *curves)
 {
-    int exit_status = stp_plot_save_text(job, "full_results", "md",
-                                         plot_write_results, curves);
+    const struct plot_text texts[] = {
+        {"full_results", "md", stp_study_write_results, curves},
+        {"summary_by_config", "md", stp_study_write_summary, curves},
+        {"analysis", "txt", stp_study_write_analysis, curves},
+    };
+    int exit_status = STP_EXIT_OK;
 
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_plot_save_text(job, "summary_by_config", "md",
-                                         plot_write_configs, curves);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = stp_plot_save_text(job, "analysis", "txt",
-                                         plot_write_analysis, curves);
+    for (size_t i = 0; i < 3 && exit_status == STP_EXIT_OK; i++)
+        exit_status = plot_save_text(job, texts[i].name, texts[i].ending,
+                                     plot_write_text, &texts[i]);
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && exit_status == STP_EXIT_OK; kind++)
         exit_status = plot_draw_curves(job, curves, kind, ncclFuncAllReduce);
     return exit_status;
 }
 
-static int plot_write_all(const struct stp_plot_job *job,
+static int plot_write_all(const struct plot_job *job,
                           const struct stp_curves *curves)
 {
-    int exit_status = stp_plot_make_folder(job);
+    int exit_status = plot_make_folder(job);
 
     if (exit_status == STP_EXIT_OK && stp_plot_is_study(curves))
         exit_status = plot_write_study(job, curves);
@@ -225,7 +252,7 @@ static int plot_write_all(const struct stp_plot_job *job,
     return exit_status;
 }
 
-static int plot_load(const struct stp_plot_job *job, int coll,
+static int plot_load(const struct plot_job *job, int coll,
                      struct stp_dataset *sets)
 {
     for (int i = 0; i < job->n_files; i++) {
@@ -244,7 +271,7 @@ static int plot_load(const struct stp_plot_job *job, int coll,
     return STP_EXIT_OK;
 }
 
-static int plot_measurements(const struct stp_plot_job *job, int coll)
+static int plot_measurements(const struct plot_job *job, int coll)
 {
     struct stp_dataset *sets = calloc((size_t)job->n_files, sizeof(*sets));
     struct stp_curves curves;
@@ -275,7 +302,7 @@ struct plot_of_journal {
     enum stp_journal_plot_kind kind;
 };
 
-static enum stp_status plot_save_journal(const struct stp_plot_job *job,
+static enum stp_status plot_save_journal(const struct plot_job *job,
                                          const void *plot,
                                          enum stp_plot_format format,
                                          const char *path,
@@ -287,7 +314,7 @@ static enum stp_status plot_save_journal(const struct stp_plot_job *job,
                                  err);
 }
 
-static int plot_draw_journal(const struct stp_plot_job *job, const char *file,
+static int plot_draw_journal(const struct plot_job *job, const char *file,
                              const struct stp_journal_lines *lines)
 {
     struct stp_learning learning;
@@ -298,7 +325,7 @@ static int plot_draw_journal(const struct stp_plot_job *job, const char *file,
     if (stp_learning_sum(lines, &learning, &err) != STP_OK)
         return stp_complain_error(job->command, NULL, &err);
     if (stp_journal_plot_has(&p.plot))
-        exit_status = stp_plot_make_folder(job);
+        exit_status = plot_make_folder(job);
     else
         exit_status = stp_complain(job->command,
                                    "%s: a journal without times: nothing was "
@@ -307,14 +334,14 @@ static int plot_draw_journal(const struct stp_plot_job *job, const char *file,
     for (int k = 0; k < STP_N_JOURNAL_PLOTS && exit_status == STP_EXIT_OK;
          k++) {
         p.kind = k;
-        exit_status = stp_plot_draw(job, stp_journal_plot_name(p.kind),
-                                    plot_save_journal, &p);
+        exit_status = plot_draw(job, stp_journal_plot_name(p.kind),
+                                plot_save_journal, &p);
     }
     stp_learning_free(&learning);
     return exit_status;
 }
 
-static int plot_journal(const struct stp_plot_job *job, const char *file)
+static int plot_journal(const struct plot_job *job, const char *file)
 {
     struct stp_journal_lines lines;
     struct stp_error err;
@@ -331,10 +358,194 @@ static int plot_journal(const struct stp_plot_job *job, const char *file)
     return exit_status;
 }
 
+/* ---- training: reading ---- */
+
+/* Moves the runs of 'from' to the others. */
+static enum stp_status training_move_runs(struct stp_train_runs *from,
+                                          struct stp_train_runs *to,
+                                          struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < from->n && status == STP_OK; i++) {
+        status = stp_train_runs_add(to, &from->runs[i], err);
+        if (status == STP_OK)
+            from->runs[i] = (struct stp_train_run){.n_epochs = 0};
+    }
+    stp_train_runs_free(from);
+    return status;
+}
+
+static int training_load(const struct plot_job *job,
+                         struct stp_train_runs *runs)
+{
+    for (int i = 0; i < job->n_files; i++) {
+        struct stp_train_runs some;
+        struct stp_error err;
+
+        if (stp_train_read(job->files[i], &some, &err) != STP_OK ||
+            training_move_runs(&some, runs, &err) != STP_OK)
+            return stp_complain_error(job->command, job->files[i], &err);
+    }
+    if (runs->n == 0)
+        return stp_complain(job->command,
+                            "%s: no runs, expected those of "
+                            "`steptune train`",
+                            job->files[0]);
+    stp_train_derive(runs);
+    return STP_EXIT_OK;
+}
+
+/* ---- training: the table ---- */
+
+/* The runs of one model; no more than pointers to what 'all' owns. */
+static enum stp_status training_print_model(const struct stp_train_runs *all,
+                                            const char *gpu, FILE *fp,
+                                            struct stp_error *err)
+{
+    struct stp_train_runs some = {.runs = calloc(all->n, sizeof(*some.runs))};
+    enum stp_status status;
+
+    if (some.runs == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < all->n; i++)
+        if (strcmp(all->runs[i].gpu, gpu) == 0)
+            some.runs[some.n++] = all->runs[i];
+    fprintf(fp, "%s\n%s\n\n", gpu, some.runs[0].made_by);
+    status = stp_train_print_summary(&some, fp, err);
+    free(some.runs);
+    return status;
+}
+
+static enum stp_status training_write_summary(const void *data, FILE *fp,
+                                              struct stp_error *err)
+{
+    const struct stp_train_runs *runs = data;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < runs->n && status == STP_OK; i++) {
+        bool seen = false;
+
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = strcmp(runs->runs[k].gpu, runs->runs[i].gpu) == 0;
+        if (seen)
+            continue;
+        fputs(i > 0 ? "\n" : "", fp);
+        status = training_print_model(runs, runs->runs[i].gpu, fp, err);
+    }
+    return status;
+}
+
+/* ---- training: charts ---- */
+
+struct training_chart {
+    const struct stp_train_runs *runs;
+    const struct stp_train_chart *chart;
+};
+
+static enum stp_status training_save_chart(const struct plot_job *job,
+                                           const void *plot,
+                                           enum stp_plot_format format,
+                                           const char *path,
+                                           struct stp_error *err)
+{
+    const struct training_chart *p = plot;
+
+    return stp_train_chart_save(p->runs, p->chart, job->title, format,
+                                job->gnuplot, path, err);
+}
+
+static int training_draw(const struct plot_job *job,
+                         const struct stp_train_runs *runs,
+                         const struct stp_train_chart *chart)
+{
+    const struct training_chart p = {runs, chart};
+    char name[STP_TRAIN_CHART_NAME];
+
+    stp_train_chart_name(chart, name);
+    return plot_draw(job, name, training_save_chart, &p);
+}
+
+/* On standard error, since it is no file. */
+static void training_tell_left_out(const struct plot_job *job,
+                                   const struct stp_train_charts *charts)
+{
+    for (size_t i = 0; i < charts->n; i++) {
+        char name[STP_TRAIN_CHART_NAME];
+
+        stp_train_chart_name(&charts->all[i], name);
+        if (charts->all[i].why != NULL)
+            stp_complain(job->command, "no %s: %s", name, charts->all[i].why);
+    }
+    if (charts->n_runs_aside > 0)
+        stp_complain(job->command,
+                     "%zu run%s in no chart: tuner, batch, samples, gradients, "
+                     "buckets, learning rate or seed is not that of most",
+                     charts->n_runs_aside,
+                     charts->n_runs_aside == 1 ? " is" : "s are");
+}
+
+static int training_write_all(const struct plot_job *job,
+                              const struct stp_train_runs *runs,
+                              const struct stp_train_charts *charts)
+{
+    int exit_status = plot_make_folder(job);
+
+    if (exit_status == STP_EXIT_OK)
+        exit_status = plot_save_text(job, "train_summary", "txt",
+                                     training_write_summary, runs);
+    for (size_t i = 0; i < charts->n && exit_status == STP_EXIT_OK; i++)
+        if (charts->all[i].why == NULL)
+            exit_status = training_draw(job, runs, &charts->all[i]);
+    return exit_status;
+}
+
+static int training_print_json(const struct plot_job *job,
+                               const struct stp_train_runs *runs,
+                               const struct stp_train_charts *charts)
+{
+    struct stp_train_drawn drawn = {.charts = charts, .folder = job->folder};
+    struct stp_error err;
+
+    memcpy(drawn.formats, job->formats, sizeof(drawn.formats));
+    if (stp_train_charts_print_json(runs, &drawn, stdout, &err) != STP_OK)
+        return stp_complain_error(job->command, NULL, &err);
+    return STP_EXIT_OK;
+}
+
+static int training_plot(const struct plot_job *job,
+                         const struct stp_train_runs *runs)
+{
+    struct stp_train_charts charts;
+    struct stp_error err;
+    int exit_status;
+
+    if (stp_train_charts_find(runs, &charts, &err) != STP_OK)
+        return stp_complain_error(job->command, NULL, &err);
+    exit_status = training_write_all(job, runs, &charts);
+    if (exit_status == STP_EXIT_OK && job->json)
+        exit_status = training_print_json(job, runs, &charts);
+    else if (exit_status == STP_EXIT_OK)
+        training_tell_left_out(job, &charts);
+    stp_train_charts_free(&charts);
+    return exit_status;
+}
+
+static int training_plot_files(const struct plot_job *job)
+{
+    struct stp_train_runs runs = {.n = 0};
+    int exit_status = training_load(job, &runs);
+
+    if (exit_status == STP_EXIT_OK)
+        exit_status = training_plot(job, &runs);
+    stp_train_runs_free(&runs);
+    return exit_status;
+}
+
 /* ---- the command ---- */
 
 /* The first of the files that begins so, or NULL. */
-static const char *plot_find_file(const struct stp_plot_job *job,
+static const char *plot_find_file(const struct plot_job *job,
                                   bool (*begins)(const char *path))
 {
     for (int i = 0; i < job->n_files; i++)
@@ -346,24 +557,24 @@ static const char *plot_find_file(const struct stp_plot_job *job,
 int stp_cmd_plot(int argc, char **argv)
 {
     struct plot_options o = {0};
-    struct stp_plot_job job;
+    struct plot_job job;
     const char *journal;
 
     stp_options_read(&plot_line, argc, argv, &o);
-    job = (struct stp_plot_job){.command = argv[0],
-                                .gnuplot = getenv("STEPTUNE_GNUPLOT"),
-                                .files = o.files.v,
-                                .n_files = o.files.n,
-                                .folder = o.out,
-                                .title = o.title,
-                                .n_curves = o.n_curves,
-                                .json = o.json};
+    job = (struct plot_job){.command = argv[0],
+                            .gnuplot = getenv("STEPTUNE_GNUPLOT"),
+                            .files = o.files.v,
+                            .n_files = o.files.n,
+                            .folder = o.out,
+                            .title = o.title,
+                            .n_curves = o.n_curves,
+                            .json = o.json};
     for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
         job.formats[f] = o.format == STP_N_PLOT_FORMATS || o.format == f;
     journal = plot_find_file(&job, stp_journal_begins);
     if (plot_find_file(&job, stp_train_results_begin) != NULL &&
         journal == NULL)
-        return stp_plot_training(&job);
+        return training_plot_files(&job);
     job.json = false;
     if (journal != NULL)
         return plot_journal(&job, journal);

@@ -1,19 +1,48 @@
 /* derive.c - `steptune derive` */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "analyse/best.h"
+#include "analyse/constants/constants.h"
 #include "analyse/derive.h"
 #include "analyse/objective.h"
 #include "analyse/steadiness.h"
+#include "bench/measurement.h"
 #include "cli/cli.h"
-#include "cli/derive/derive_constants.h"
-#include "cli/derive/derive_load.h"
+#include "core/text.h"
 #include "report/measurements/best_csv.h"
+#include "report/measurements/measurements_csv.h"
+#include "report/measurements/nccl_text.h"
+#include "report/measurements/nccl_text_arm.h"
 #include "report/policy_file.h"
+#include "report/results/constants_file.h"
 #include "report/results/results.h"
 #include "tune/tune.h"
+
+struct derive_input {
+    const char *path;
+    bool has_arm; /* it was given by name */
+    struct stp_arm arm;
+};
+
+/* Who made a file. */
+enum derive_kind {
+    STP_DERIVE_OURS,   /* `steptune sweep` or `steptune iterate`, CSV */
+    STP_DERIVE_TEXT,   /* nccl-tests, or our text: a pass of one arm after the
+                          other */
+    STP_DERIVE_NVIDIA, /* what optimize_config.py takes: no AUTO */
+};
+
+/* All files, which are of one kind.  Begin with 0. */
+struct derive_data {
+    enum derive_kind kind;
+    struct stp_dataset data;
+    struct stp_best_rows rows; /* instead, if NVIDIA's */
+};
 
 struct derive_options {
     struct stp_derive_options derive;
@@ -26,7 +55,7 @@ struct derive_options {
     const char *output; /* NULL: standard output */
     bool json;
     struct stp_arguments files;
-    struct stp_derive_input *inputs; /* room for all arguments */
+    struct derive_input *inputs; /* room for all arguments */
     size_t n_inputs;
 };
 
@@ -36,7 +65,7 @@ static const char *derive_read_arm(const struct stp_option *option,
                                    const char *text, void *at)
 {
     struct derive_options *o = at;
-    struct stp_derive_input *input = &o->inputs[o->n_inputs++];
+    struct derive_input *input = &o->inputs[o->n_inputs++];
     const char *sign = strchr(text, '=');
 
     (void)option;
@@ -126,6 +155,102 @@ static const struct stp_command_line derive_line = {
         "NVIDIA's CSV has no choice of NCCL's: there the fastest arm gets it.",
 };
 
+/* ---- reading ---- */
+
+static const char *const kinds[] = {
+    [STP_DERIVE_OURS] = "measurements of Steptune",
+    [STP_DERIVE_TEXT] = "text of nccl-tests",
+    [STP_DERIVE_NVIDIA] = "NVIDIA's performance data",
+};
+
+static enum derive_kind load_find_kind(const char *text, size_t len)
+{
+    if (stp_best_csv_is(text, len))
+        return STP_DERIVE_NVIDIA;
+    return stp_nccl_text_is(text, len) ? STP_DERIVE_TEXT : STP_DERIVE_OURS;
+}
+
+/* Whether this file is among the ones before it, by whatever name: its rounds
+ * would count twice. */
+static bool load_is_repeated(const struct derive_input *inputs, size_t i)
+{
+    struct stat a, b;
+
+    if (stat(inputs[i].path, &a) != 0)
+        return false; /* reading it will say why */
+    for (size_t j = 0; j < i; j++)
+        if (stat(inputs[j].path, &b) == 0 && a.st_dev == b.st_dev &&
+            a.st_ino == b.st_ino)
+            return true;
+    return false;
+}
+
+static enum stp_status load_add_text(const char *text, size_t len, int coll,
+                                     const struct derive_input *input,
+                                     struct derive_data *data,
+                                     struct stp_error *err)
+{
+    switch (data->kind) {
+    case STP_DERIVE_NVIDIA:
+        return stp_best_csv_read(text, len, &data->rows, err);
+    case STP_DERIVE_TEXT:
+        return stp_nccl_text_add(text, len, coll,
+                                 input->has_arm ? &input->arm : NULL,
+                                 &data->data, err);
+    case STP_DERIVE_OURS:
+        break;
+    }
+    return stp_measurements_read(text, len, &data->data, err);
+}
+
+static enum stp_status load_file(const struct derive_input *input,
+                                 bool is_first, int coll,
+                                 struct derive_data *data,
+                                 struct stp_error *err)
+{
+    enum derive_kind kind;
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_read_file(input->path, STP_MEASUREMENTS_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    kind = load_find_kind(text, len);
+    if (is_first)
+        data->kind = kind;
+    if (kind != data->kind)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "%s, expected %s as in the file before", kinds[kind],
+                          kinds[data->kind]);
+    else if (input->has_arm && kind != STP_DERIVE_TEXT)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "%s, which name their arms, expected %s for --arm",
+                          kinds[kind], kinds[STP_DERIVE_TEXT]);
+    else
+        status = load_add_text(text, len, coll, input, data, err);
+    free(text);
+    return status;
+}
+
+/* Reads the files; 'coll' is the collective of text that does not say, or -1.
+ * Complains and returns the exit status. */
+static int derive_load(const char *command, const struct derive_input *inputs,
+                       size_t n_inputs, int coll, struct derive_data *data_ret)
+{
+    struct stp_error err;
+
+    for (size_t i = 0; i < n_inputs; i++) {
+        if (load_is_repeated(inputs, i))
+            return stp_complain(command,
+                                "%s: given twice, its rounds would count twice",
+                                inputs[i].path);
+        if (load_file(&inputs[i], i == 0, coll, data_ret, &err) != STP_OK)
+            return stp_complain_error(command, inputs[i].path, &err);
+    }
+    return STP_EXIT_OK;
+}
+
 /* ---- of comparisons ---- */
 
 static void derive_warn(const char *command, const struct derive_options *o,
@@ -174,75 +299,34 @@ static enum stp_status derive_write(const struct derive_options *o,
     return STP_OK;
 }
 
-/* How steady the machine was.  In one workload: what differs between workloads
- * is no noise. */
-static enum stp_status derive_measure_steadiness(
-    const struct stp_dataset *data, const struct stp_comparisons *pooled,
-    struct stp_steadiness *steadiness_ret, struct stp_error *err)
-{
-    struct stp_comparisons each;
-    enum stp_status status = stp_compare(data, &each, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_steadiness_of(&each, pooled, steadiness_ret, err);
-    stp_comparisons_free(&each);
-    return status;
-}
-
-/* Derives from comparisons that 'data' gave. */
-static enum stp_status
-derive_from_comparisons(const char *command, const struct derive_options *o,
-                        const struct stp_dataset *data,
-                        const struct stp_comparisons *all,
-                        struct stp_error *err)
-{
-    const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
-                                           .trust_passes = o->trust_passes,
-                                           .extrapolate = o->extrapolate};
-    struct stp_steadiness steadiness;
-    struct stp_derived derived;
-    enum stp_status status =
-        derive_measure_steadiness(data, all, &steadiness, err);
-
-    if (status == STP_OK)
-        status = stp_derive_on(all, &terms, &derived, err);
-    if (status != STP_OK)
-        return status;
-    status = derive_write(o, data, &steadiness, &derived, err);
-    stp_derived_free(&derived);
-    if (status == STP_OK)
-        derive_warn(command, o, &steadiness);
-    return status;
-}
-
-static enum stp_status derive_from_selection(const char *command,
-                                             const struct derive_options *o,
-                                             const struct stp_dataset *data,
-                                             struct stp_error *err)
-{
-    struct stp_comparisons comparisons;
-    enum stp_status status = stp_objective_compare(
-        data, (enum stp_objective)o->objective, &comparisons, err);
-
-    if (status != STP_OK)
-        return status;
-    status = derive_from_comparisons(command, o, data, &comparisons, err);
-    stp_comparisons_free(&comparisons);
-    return status;
-}
-
 static enum stp_status derive_from_times(const char *command,
                                          const struct derive_options *o,
                                          const struct stp_dataset *data,
                                          struct stp_error *err)
 {
+    const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
+                                           .trust_passes = o->trust_passes,
+                                           .extrapolate = o->extrapolate};
+    const enum stp_objective objective = (enum stp_objective)o->objective;
     struct stp_dataset selected = {0};
-    enum stp_status status = stp_objective_select(
-        data, (enum stp_objective)o->objective, &selected, err);
+    struct stp_comparisons all = {0};
+    struct stp_derived derived = {0};
+    struct stp_steadiness steadiness;
+    enum stp_status status =
+        stp_objective_select(data, objective, &selected, err);
 
     if (status == STP_OK)
-        status = derive_from_selection(command, o, &selected, err);
+        status = stp_objective_compare(&selected, objective, &all, err);
+    if (status == STP_OK)
+        status = stp_tune_measure_steadiness(&selected, &all, &steadiness, err);
+    if (status == STP_OK)
+        status = stp_derive_on(&all, &terms, &derived, err);
+    if (status == STP_OK)
+        status = derive_write(o, &selected, &steadiness, &derived, err);
+    if (status == STP_OK)
+        derive_warn(command, o, &steadiness);
+    stp_derived_free(&derived);
+    stp_comparisons_free(&all);
     stp_dataset_free(&selected);
     return status;
 }
@@ -298,6 +382,105 @@ static enum stp_status derive_from_best(const struct derive_options *o,
     return status;
 }
 
+/* ---- constants ---- */
+
+static enum stp_status constants_write(const struct derive_options *o,
+                                       const struct stp_dataset *data,
+                                       const struct stp_constants_fit *fit,
+                                       const char *machine,
+                                       struct stp_error *err)
+{
+    const struct stp_constants_origin origin = {
+        .data = data,
+        .made_by = "steptune derive --as constants",
+        .machine = machine,
+        .trusts_passes = o->trust_passes};
+    enum stp_status status = STP_OK;
+
+    if (o->output != NULL)
+        status = stp_constants_file_save(fit, &origin, o->output, err);
+    if (status != STP_OK)
+        return status;
+    if (o->json)
+        return stp_print_constants_fit_json(fit, &origin, stdout, err);
+    if (o->output != NULL)
+        return stp_print_constants_fit(fit, stdout, err);
+    stp_constants_file_write(fit, &origin, stdout);
+    return STP_OK;
+}
+
+/* Why there is nothing to write. */
+static int constants_decline(const char *command,
+                             const struct stp_constants_fit *fit)
+{
+    if (fit->left_out.n == 0)
+        return stp_complain(command,
+                            "%zu sizes, expected three or more of a "
+                            "collective, to see how constants do between them: "
+                            "no file is written",
+                            fit->after.n);
+    if (fit->after.mean >= fit->before.mean || fit->after.n_faster == 0)
+        return stp_complain(command,
+                            "no constants choose better than NCCL's own, whose "
+                            "choices take %.4f times as long as the fastest: "
+                            "no file is written",
+                            fit->before.mean);
+    if (fit->after.n_slower > 0)
+        return stp_complain(command,
+                            "the best constants make NCCL slower at %zu of %zu "
+                            "sizes: no file is written",
+                            fit->after.n_slower, fit->after.n);
+    return stp_complain(command,
+                        "constants fitted to these sizes do not hold between "
+                        "them, where choices take %.4f times as long as the "
+                        "fastest, and NCCL's own %.4f: no file is written",
+                        fit->left_out.mean, fit->left_before.mean);
+}
+
+static enum stp_status constants_fit(const struct derive_options *o,
+                                     const struct stp_dataset *data,
+                                     const char *machine_path,
+                                     struct stp_constants_fit *fit_ret,
+                                     struct stp_error *err)
+{
+    const struct stp_constants_terms terms = {.machine_path = machine_path,
+                                              .nccl = data->nccl,
+                                              .trust_passes = o->trust_passes,
+                                              .seed = 1};
+    struct stp_comparisons comparisons;
+    enum stp_status status = stp_compare(data, &comparisons, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_fit_constants(&comparisons, &terms, fit_ret, err);
+    stp_comparisons_free(&comparisons);
+    return status;
+}
+
+static int constants_derive(const char *command, const struct derive_options *o,
+                            const struct stp_dataset *data)
+{
+    const char *name = o->on != NULL ? o->on : data->machine;
+    char path[STP_CLI_PATH];
+    struct stp_constants_fit fit;
+    struct stp_error err;
+    int exit_status = STP_EXIT_OK;
+
+    if (name[0] == '\0')
+        return stp_complain(command, "the data name no machine, expected one "
+                                     "whose model is to be fitted by --on");
+    if (stp_find_machine(name, path, &err) != STP_OK ||
+        constants_fit(o, data, path, &fit, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    if (!stp_constants_fit_helps(&fit))
+        exit_status = constants_decline(command, &fit);
+    else if (constants_write(o, data, &fit, stp_machine_name(path), &err) !=
+             STP_OK)
+        exit_status = stp_complain_error(command, NULL, &err);
+    stp_constants_fit_free(&fit);
+    return exit_status;
+}
+
 /* ---- the command ---- */
 
 static bool derive_has_auto(const struct stp_dataset *data)
@@ -310,7 +493,7 @@ static bool derive_has_auto(const struct stp_dataset *data)
 
 /* Why what was loaded will not do; NULL if it does. */
 static const char *derive_find_objection(const struct derive_options *o,
-                                         const struct stp_derive_data *data)
+                                         const struct derive_data *data)
 {
     if (data->kind != STP_DERIVE_OURS && !o->trust_passes)
         return "these are runs of one arm after the other, of which drift may "
@@ -325,7 +508,7 @@ static const char *derive_find_objection(const struct derive_options *o,
 }
 
 static int derive_run(const char *command, const struct derive_options *o,
-                      const struct stp_derive_data *data)
+                      const struct derive_data *data)
 {
     const char *why = derive_find_objection(o, data);
     struct stp_error err;
@@ -334,13 +517,7 @@ static int derive_run(const char *command, const struct derive_options *o,
     if (why != NULL)
         return stp_complain(command, "%s", why);
     if (o->as_constants)
-        return stp_derive_constants(
-            command,
-            &(struct stp_derive_constants){.data = &data->data,
-                                           .on = o->on,
-                                           .output = o->output,
-                                           .trust_passes = o->trust_passes,
-                                           .json = o->json});
+        return constants_derive(command, o, &data->data);
     status = data->kind == STP_DERIVE_NVIDIA
                  ? derive_from_best(o, &data->rows, &err)
                  : derive_from_times(command, o, &data->data, &err);
@@ -351,17 +528,18 @@ static int derive_run(const char *command, const struct derive_options *o,
 int stp_cmd_derive(int argc, char **argv)
 {
     struct derive_options o = {0};
-    struct stp_derive_data data = {0};
+    struct derive_data data = {0};
     int exit_status;
 
     o.inputs = calloc((size_t)argc + 1, sizeof(*o.inputs));
     if (o.inputs == NULL)
         return stp_complain(argv[0], "out of memory");
     stp_options_read(&derive_line, argc, argv, &o);
-    exit_status = stp_derive_load(argv[0], o.inputs, o.n_inputs, o.coll, &data);
+    exit_status = derive_load(argv[0], o.inputs, o.n_inputs, o.coll, &data);
     if (exit_status == STP_EXIT_OK)
         exit_status = derive_run(argv[0], &o, &data);
-    stp_derive_data_free(&data);
+    stp_dataset_free(&data.data);
+    stp_best_rows_free(&data.rows);
     free(o.inputs);
     return exit_status;
 }

@@ -1,12 +1,12 @@
 /* train_engines.c - the ranks of this process, each with its thread */
 #include <stdlib.h>
 
-#include "cli/train/train.h"
+#include "cli/train_engines.h"
 #include "report/training/trace_json.h"
 
 /* ---- one training ---- */
 
-struct job {
+struct engines_job {
     const struct stp_train_engines *e;
     const struct stp_train_config *config;
     const char *traces;                /* folder */
@@ -14,11 +14,11 @@ struct job {
 };
 
 /* Each rank has a trace of its own. */
-static enum stp_status train_one(const struct stp_engine *engine,
-                                 const struct stp_train_config *config,
-                                 const char *traces,
-                                 struct stp_train_result *result_ret,
-                                 struct stp_error *err)
+static enum stp_status engines_train_rank(const struct stp_engine *engine,
+                                          const struct stp_train_config *config,
+                                          const char *traces,
+                                          struct stp_train_result *result_ret,
+                                          struct stp_error *err)
 {
     struct stp_engine_info info;
     enum stp_status status = stp_train_measure(engine, config, result_ret, err);
@@ -34,12 +34,13 @@ static enum stp_status train_one(const struct stp_engine *engine,
     return status;
 }
 
-static enum stp_status train(void *user, unsigned thread, struct stp_error *err)
+static enum stp_status engines_train_thread(void *user, unsigned thread,
+                                            struct stp_error *err)
 {
-    struct job *job = user;
+    struct engines_job *job = user;
 
-    return train_one(&job->e->engines[thread], job->config, job->traces,
-                     &job->results[thread], err);
+    return engines_train_rank(&job->e->engines[thread], job->config,
+                              job->traces, &job->results[thread], err);
 }
 
 enum stp_status stp_train_engines_run(struct stp_train_engines *e,
@@ -48,18 +49,19 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *e,
                                       struct stp_train_result *result_ret,
                                       struct stp_error *err)
 {
-    struct job *job;
+    struct engines_job *job;
     enum stp_status status;
 
     if (e->crew == NULL)
-        return train_one(&e->engines[0], config, traces, result_ret, err);
+        return engines_train_rank(&e->engines[0], config, traces, result_ret,
+                                  err);
     job = calloc(1, sizeof(*job) + e->n * sizeof(job->results[0]));
     if (job == NULL)
         return stp_nomem(err);
     job->e = e;
     job->config = config;
     job->traces = traces;
-    status = stp_crew_run(e->crew, train, job, e->world, 0, err);
+    status = stp_crew_run(e->crew, engines_train_thread, job, e->world, 0, err);
     if (stp_crew_is_lost(e->crew))
         return status; /* its threads still use the job */
     for (unsigned i = status == STP_OK; i < e->n; i++)
@@ -98,8 +100,8 @@ enum stp_status stp_train_engines_open(const struct stp_open_options *options,
     return status;
 }
 
-static enum stp_status close_one(void *user, unsigned thread,
-                                 struct stp_error *err)
+static enum stp_status engines_close_rank(void *user, unsigned thread,
+                                          struct stp_error *err)
 {
     const struct stp_train_engines *e = user;
 
@@ -114,9 +116,9 @@ void stp_train_engines_close(struct stp_train_engines *e)
     struct stp_error err;
 
     if (e->crew == NULL) {
-        close_one(e, 0, &err);
+        engines_close_rank(e, 0, &err);
     } else if (!stp_crew_is_lost(e->crew)) {
-        stp_crew_run(e->crew, close_one, e, e->world, 0, &err);
+        stp_crew_run(e->crew, engines_close_rank, e, e->world, 0, &err);
         stp_crew_destroy(e->crew);
     } else {
         return;

@@ -1,13 +1,15 @@
 /* learn.c - `steptune learn` */
-#include "cli/learn/learn.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/simulate/learn.h"
+#include "cli/cli.h"
 #include "core/learn/bandit.h"
+#include "core/names.h"
+#include "core/text.h"
 #include "report/learning/learn.h"
 
 /* Of these, on 4 x H200, NCCL's own choice is the best for some. */
@@ -15,12 +17,14 @@
     "allgather:4M,reducescatter:4M,allreduce:9728K,allreduce:64M,"             \
     "allreduce:256K"
 
+enum { MAX_CALLS = 32, MAX_STRATEGIES = 8, MAX_WORD = 32 };
+
 struct learn_command {
     struct stp_machine_options machine;
     struct stp_learn_job job;
-    struct mock_job_call calls[STP_LEARN_CALLS];
-    char strategies[STP_LEARN_STRATEGIES][STP_LEARN_WORD];
-    size_t n_strategies;
+    struct mock_job_call calls[MAX_CALLS];
+    char strategies[MAX_STRATEGIES][MAX_WORD];
+    unsigned n_strategies;
     unsigned n_steps;
     const char *job_text;
     double compute_us;
@@ -30,16 +34,82 @@ struct learn_command {
     char rewards[STP_CLI_PATH]; /* file, or "" */
 };
 
+/* ---- jobs and strategies in words ---- */
+
+static bool learn_explain_word(char why[160], const char *word,
+                               const char *expected)
+{
+    snprintf(why, 160, "'%.*s', expected %s", (int)strcspn(word, ","), word,
+             expected);
+    return false;
+}
+
+/* One "collective:size[:us]", up to a comma or the end. */
+static bool learn_parse_call(const char *word, double compute_us,
+                             struct mock_job_call *call, char why[160])
+{
+    size_t len = strcspn(word, ":,");
+    const char *size = word + len + 1;
+    int coll = stp_coll_from_name(word, len);
+    uint64_t n_bytes;
+
+    if (coll < 0)
+        return learn_explain_word(why, word, stp_coll_names());
+    if (word[len] != ':' ||
+        !stp_parse_size(size, strcspn(size, ":,"), &n_bytes) || n_bytes < 1 ||
+        n_bytes > (uint64_t)1 << 40)
+        return learn_explain_word(why, word,
+                                  "a size such as 4M after the collective");
+    size += strcspn(size, ":,");
+    if (*size == ':' &&
+        (!stp_parse_double(size + 1, strcspn(size + 1, ","), &compute_us) ||
+         !(compute_us >= 0 && compute_us <= 1e9)))
+        return learn_explain_word(why, word,
+                                  "microseconds of compute after the size");
+    *call = (struct mock_job_call){
+        .compute_us = compute_us,
+        .call = {.coll = (ncclFunc_t)coll, .n_bytes = n_bytes}};
+    return true;
+}
+
+/* A job in words: "allgather:4M,allreduce:64M", each with the compute before it
+ * as ":US" or 'compute_us'.  Returns how many calls there are; 0 with a
+ * sentence in 'why' if the words mean nothing. */
+static size_t learn_parse_job(const char *text, double compute_us,
+                              struct mock_job_call calls[MAX_CALLS],
+                              char why[160])
+{
+    size_t n = 0;
+
+    for (;;) {
+        if (n == MAX_CALLS) {
+            snprintf(why, 160, "more than %d collectives", MAX_CALLS);
+            return 0;
+        }
+        if (!learn_parse_call(text, compute_us, &calls[n++], why))
+            return 0;
+        text += strcspn(text, ",");
+        if (*text == '\0')
+            return n;
+        text++;
+    }
+}
+
 /* ---- options ---- */
 
-static const char *learn_read_strategies(const struct stp_option *option,
-                                         const char *text, void *at)
+/* A word of lower-case letters, '-' and '_': another vendor's plugin may have
+ * strategies of its own. */
+static const char *learn_read_strategy(const struct stp_option *option,
+                                       const char *text, void *at)
 {
-    struct learn_command *o = at;
+    const size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz-_");
 
     (void)option;
-    o->n_strategies = stp_parse_strategies(text, o->strategies);
-    return o->n_strategies > 0 ? NULL : "words such as epsilon,halving";
+    if (len == 0 || len >= MAX_WORD || text[len] != '\0')
+        return "words such as epsilon,halving";
+    memset(at, 0, MAX_WORD);
+    memcpy(at, text, len);
+    return NULL;
 }
 
 #define AT(member) offsetof(struct learn_command, member)
@@ -47,8 +117,9 @@ static const char *learn_read_strategies(const struct stp_option *option,
 static const char *const objectives[] = {"auto", "gpu", "step", "file", NULL};
 
 static const struct stp_option learn_table[] = {
-    {"strategies", 0, "LIST", learn_read_strategies, 0,
-     .value = "epsilon,halving",
+    {"strategies", 0, "LIST", learn_read_strategy, AT(strategies),
+     .n = AT(n_strategies), .size = MAX_WORD, .most = MAX_STRATEGIES,
+     .repeats = true, .value = "epsilon,halving",
      .help = "Strategies to compare, as STEPTUNE_STRATEGY names them, beside "
              "NCCL alone and an oracle"},
     {"objective", 0, "WORD", stp_option_text, AT(objective),
@@ -89,7 +160,7 @@ static void learn_check_options(void *options, struct argp_state *state)
 
     o->job.n_steps = o->n_steps;
     o->job.step.calls = o->calls;
-    o->job.step.n = stp_parse_job(o->job_text, o->compute_us, o->calls, why);
+    o->job.step.n = learn_parse_job(o->job_text, o->compute_us, o->calls, why);
     o->job.step.tail_us = o->compute_us;
     o->job.seed = o->machine.seed;
     if (o->job.step.n == 0)
@@ -185,9 +256,9 @@ static enum stp_status learn_report(const struct learn_command *o,
 static enum stp_status learn_play(struct learn_command *o, const char *plugin,
                                   struct stp_error *err)
 {
-    struct learn_strategy strategies[STP_LEARN_STRATEGIES];
-    struct stp_learner learners[STP_LEARN_STRATEGIES + 2];
-    struct stp_learned learned[STP_LEARN_STRATEGIES + 2];
+    struct learn_strategy strategies[MAX_STRATEGIES];
+    struct stp_learner learners[MAX_STRATEGIES + 2];
+    struct stp_learned learned[MAX_STRATEGIES + 2];
     size_t n = 0;
     enum stp_status status;
 
@@ -210,18 +281,6 @@ static enum stp_status learn_play(struct learn_command *o, const char *plugin,
 
 /* ---- where ---- */
 
-static enum stp_status learn_make_folder(char path[STP_CLI_PATH],
-                                         struct stp_error *err)
-{
-    const char *top = getenv("TMPDIR");
-    int n = snprintf(path, STP_CLI_PATH, "%s/steptune-learn-XXXXXX",
-                     top != NULL && *top != '\0' ? top : "/tmp");
-
-    if (n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_IO, "cannot make a folder %.160s", path);
-}
-
 /* With a file for rewards, if that is the objective. */
 static enum stp_status learn_play_in_folder(struct learn_command *o,
                                             const char *plugin,
@@ -233,9 +292,8 @@ static enum stp_status learn_play_in_folder(struct learn_command *o,
 
     if (strcmp(o->objective, "file") != 0)
         return learn_play(o, plugin, err);
-    status = learn_make_folder(path, err);
-    if (status != STP_OK)
-        return status;
+    if (!stp_make_temporary("steptune-learn", path))
+        return stp_fail(err, STP_ERR_IO, "cannot make a folder %.160s", path);
     snprintf(folder, sizeof(folder), "%.4000s", path);
     snprintf(o->rewards, sizeof(o->rewards), "%s/rewards.log", folder);
     status = learn_play(o, plugin, err);
