@@ -14,7 +14,7 @@
 
 struct check_options {
     struct stp_arguments policy;
-    const char *on; /* NULL: only what needs no machine */
+    const char *on; /* NULL: without checks of a machine */
     bool fix;
     bool json;
 };

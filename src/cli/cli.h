@@ -1,5 +1,5 @@
 /*
- * cli.h - what the subcommands share: options, machines, messages
+ * cli.h - functions of several subcommands: machines, plugins, messages
  */
 #ifndef STP_CLI_H
 #define STP_CLI_H
@@ -153,7 +153,7 @@ enum stp_status stp_open_engines(const struct stp_open_options *options,
 /*
  * Runs 'body' in each process that the options ask for, which become complete
  * by this, or in all that mpirun, srun or torchrun started.  Returns the exit
- * status: that of a body that has complained, or of what is complained of here.
+ * status of the body, or complains.
  */
 int stp_launch(const char *command, const struct stp_machine_options *machine,
                struct stp_run_options *run,

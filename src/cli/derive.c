@@ -29,12 +29,12 @@ struct derive_input {
     struct stp_arm arm;
 };
 
-/* Who made a file. */
+/* The program that wrote a file. */
 enum derive_kind {
     STP_DERIVE_OURS,   /* `steptune sweep` or `steptune iterate`, CSV */
     STP_DERIVE_TEXT,   /* nccl-tests, or our text: a pass of one arm after the
                           other */
-    STP_DERIVE_NVIDIA, /* what optimize_config.py takes: no AUTO */
+    STP_DERIVE_NVIDIA, /* data for optimize_config.py: no AUTO */
 };
 
 /* All files, which are of one kind.  Begin with 0. */
@@ -491,7 +491,7 @@ static bool derive_has_auto(const struct stp_dataset *data)
     return false;
 }
 
-/* Why what was loaded will not do; NULL if it does. */
+/* Why the data cannot be used; NULL if they can. */
 static const char *derive_find_objection(const struct derive_options *o,
                                          const struct derive_data *data)
 {

@@ -130,7 +130,7 @@ struct iterate {
 
 /* ---- results so far ---- */
 
-/* A report and what it points to; release with iterate_release(). */
+/* A report and its data; release with iterate_release(). */
 struct iterate_results {
     struct stp_iteration_report report;
     struct stp_iteration_summary summary;

@@ -220,7 +220,7 @@ static enum stp_status learn_prepare(void *user, uint64_t seed,
            learn_set("STEPTUNE_OBJECTIVE", s->command->objective) &&
            learn_set("STEPTUNE_SEED", number) &&
            learn_set("STEPTUNE_INLINE", "1") &&
-           /* what is played is no policy for a job */
+           /* a played job leaves no policy for a real one */
            learn_set("STEPTUNE_LEARNED", "/dev/null");
     if (*rewards != '\0') {
         unlink(rewards);

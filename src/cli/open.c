@@ -13,7 +13,7 @@
 static const struct {
     const char *backend;
     const char *module;
-    const char *on; /* what --on calls it */
+    const char *on; /* its word of --on */
     const char *needs;
 } modules[] = {
     {"nccl", "cuda", "cuda", "CUDA"},

@@ -17,7 +17,7 @@
 
 struct stp_option;
 
-/* A kind: reads 'text' into '*at'.  Returns NULL, or what was expected, in
+/* A kind: reads 'text' into '*at'.  Returns NULL, or the expectation, in
  * static storage. */
 typedef const char *stp_option_kind(const struct stp_option *option,
                                     const char *text, void *at);
@@ -78,8 +78,8 @@ struct stp_command_line {
     const char *doc;
     const char *args_doc; /* NULL: no arguments, and the next three unused */
     size_t arguments;     /* offset of a struct stp_arguments */
-    const char *one;      /* what a single argument is; NULL: several */
-    const char *none;     /* what is wrong without any; NULL: nothing */
+    const char *one;      /* noun of the only argument; NULL: several */
+    const char *none;     /* the error without any; NULL: they may lack */
     bool is_in_order;     /* options end at the first argument */
     /* rules between options: calls argp_error(); or NULL */
     void (*check)(void *options, struct argp_state *state);

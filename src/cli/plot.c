@@ -398,7 +398,7 @@ static int training_load(const struct plot_job *job,
 
 /* ---- training: the table ---- */
 
-/* The runs of one model; no more than pointers to what 'all' owns. */
+/* The runs of one model of GPU; 'all' owns their data. */
 static enum stp_status training_print_model(const struct stp_train_runs *all,
                                             const char *gpu, FILE *fp,
                                             struct stp_error *err)

@@ -11,8 +11,7 @@
 #include "report/measurements/machine_folder.h"
 #include "report/measurements/recorded.h"
 
-/* ---- what is recorded unless somebody asks otherwise: on 4 GPUs about a
- * minute of it ---- */
+/* ---- defaults: on 4 GPUs about a minute of recording ---- */
 
 enum {
     KiB = 1 << 10,
@@ -56,7 +55,7 @@ struct record_options {
     bool force;
 };
 
-/* Of what record does and does not measure. */
+/* Of the window of rounds, the sweep and the iterations. */
 struct record_arms {
     struct stp_arms window;
     struct stp_arms sweep;
@@ -124,7 +123,7 @@ static const struct stp_command_line record_line = {
            "slow each other down.  Then `--on NAME` is that machine.",
 };
 
-/* ---- what to record ---- */
+/* ---- the plan ---- */
 
 struct record_plan {
     const struct record_options *o;
@@ -480,7 +479,7 @@ struct record_job {
     char path[STP_FOLDER_PATH];
 };
 
-/* What all processes do: only the first gets a folder. */
+/* In all processes; only the first has a folder. */
 static enum stp_status record_in_world(const struct record_job *job,
                                        const struct stp_world *world,
                                        const struct stp_folder *folder,

@@ -178,7 +178,8 @@ static enum stp_status online_find_base(struct online_run *run,
     return STP_OK;
 }
 
-/* Sets what the learning plugin is told by: begins with the policy at 'policy'
+/* Sets the environment of the learning plugin: begins with the policy at
+ * 'policy'
  * ("": none), and keeps a journal in the folder 'folder' ("": none) unless the
  * user has one.  Complains, and returns the exit status. */
 static int online_begin(const char *command, struct online_run *run,
@@ -358,7 +359,7 @@ static int run_await(pid_t pid, const sigset_t *watched)
                                : WEXITSTATUS(status);
 }
 
-/* Signals stay blocked: what ends the job does not keep us from the report. */
+/* Signals stay blocked, so that the report follows a job that a signal ends. */
 static int run_start_and_await(const char *command, char **argv)
 {
     sigset_t watched, old;
@@ -379,7 +380,7 @@ static int run_start_and_await(const char *command, char **argv)
     return run_await(pid, &watched);
 }
 
-/* ---- after it ---- */
+/* ---- after the job ---- */
 
 /* Reports on standard error.  A journal that cannot be read does not prevent
  * the rest. */

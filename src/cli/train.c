@@ -242,7 +242,7 @@ struct train_session {
     bool is_loaded;
 };
 
-/* ---- what is there already ---- */
+/* ---- results of earlier starts ---- */
 
 static enum stp_status session_load(struct train_session *s, const char *gpu,
                                     struct stp_error *err)
@@ -436,7 +436,7 @@ static enum stp_status session_train(struct train_session *s,
     return stp_world_agree(part, status, err);
 }
 
-/* ---- what tunes ---- */
+/* ---- the tuner ---- */
 
 /* FNV-1a over the bytes of a file, from 'hash' on. */
 static enum stp_status train_hash_file(const char *path, uint64_t *hash,
@@ -499,8 +499,8 @@ static bool train_has_rank_processes(const struct train_session *s)
     return s->o->place == ON_CPUS || s->world->size > 1;
 }
 
-/* Whether others may go is not known by a count that does not, unless the
- * machine failed. */
+/* A count of GPUs that cannot be trained is reported, and the others go on,
+ * unless the machine failed. */
 static enum stp_status train_refuse_count(struct train_session *s, size_t first,
                                           size_t end, enum stp_status status,
                                           struct stp_error *err)
@@ -588,7 +588,7 @@ static enum stp_status train_run_all(struct train_session *s,
     return status;
 }
 
-/* ---- what it was ---- */
+/* ---- output ---- */
 
 static enum stp_status train_print(const struct train_session *s,
                                    struct stp_error *err)
@@ -607,7 +607,7 @@ static enum stp_status train_print(const struct train_session *s,
         stp_train_print_run(&shown.runs[0], stdout);
     else if (s->n_order > 0)
         status = stp_train_print_summary(&shown, stdout, err);
-    free(shown.runs); /* what they point to is in s->runs */
+    free(shown.runs); /* their data are in s->runs */
     return status;
 }
 
@@ -642,7 +642,7 @@ static enum stp_status train_conclude(const struct train_session *s,
 
 /* ---- the command ---- */
 
-/* Those that are there, if none were asked for. */
+/* Takes the GPUs of the machine if no count was given. */
 static enum stp_status train_count_gpus(const struct train_session *s,
                                         struct stp_train_matrix *matrix,
                                         struct stp_error *err)

@@ -25,7 +25,7 @@ uint64_t stp_size_grain(const struct stp_device *device, int coll, int type)
     bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
 
     device->ops->info(device->self, &info);
-    /* what was recorded is in multiples of all ranks */
+    /* recorded sizes are multiples of all ranks */
     return stp_type_size(type) *
            (uint64_t)(is_split || !info.is_live ? info.n_ranks : 1);
 }

@@ -1,5 +1,5 @@
 /*
- * plan.h - from what a user asks for to plans for a device: which collectives
+ * plan.h - from options to plans for a device: which collectives
  * and which training iterations to time, and how often
  */
 #ifndef STP_TUNE_PLAN_H
@@ -30,7 +30,7 @@ struct stp_measure_options {
     unsigned root;
 };
 
-/* A plan and what it points to. */
+/* A plan and the arrays it points to. */
 struct stp_measure_plan {
     struct stp_sweep_plan plan;
     struct stp_sizes sizes[NCCL_NUM_TUNED_FUNCS];
@@ -61,7 +61,7 @@ uint64_t stp_max_bytes(const struct stp_measure_options *measure);
 
 enum { STP_MAX_SETTING_SIZES = 64, STP_MAX_SETTING_RATIOS = 32, STP_SIDES = 3 };
 
-/* 0 of what is not given. */
+/* An option that is not given is 0. */
 struct stp_workload_options {
     int modes[STP_N_MODES];
     unsigned n_modes;
@@ -76,7 +76,7 @@ struct stp_workload_options {
     int out_of_place;
 };
 
-/* A plan and what it points to. */
+/* A plan and the arrays it points to. */
 struct stp_workload_plan {
     struct stp_iterate_plan plan;
     struct stp_sizes sizes;

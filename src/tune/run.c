@@ -51,7 +51,7 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
     return true;
 }
 
-/* ---- what stages share ---- */
+/* ---- messages and clock ---- */
 
 void stp_tune_tell(const struct stp_tune_job *job, const char *fmt, ...)
 {

@@ -6,7 +6,7 @@
 
 #include "tune/tune.h"
 
-/* What does not change during a run. */
+/* The input of a run, which does not change. */
 struct stp_tune_job {
     const struct stp_tune_plan *plan;
     const struct stp_tune_host *host;
@@ -63,7 +63,7 @@ void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
                     int64_t *since_ms);
 
 /* sweep.c: measures collectives alone: a grid, then where decisions change,
- * then more rounds of what decides.  Appends to *data. */
+ * then more rounds of the arms that decide.  Appends to *data. */
 enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
                                struct stp_dataset *data, unsigned *iters_ret,
                                struct stp_error *err);

@@ -34,7 +34,7 @@ enum stp_status stp_trial_prove(const char *path,
                                 struct stp_error *err);
 
 /*
- * Adds to the sizes of each collective in '*plan' those that verify what lies
+ * Adds to the sizes of each collective in '*plan' those that verify the policy
  * between them: stp_verify_sizes() with the range ends of the policy at 'path'.
  */
 enum stp_status stp_trial_add_unseen(const struct stp_device *device,

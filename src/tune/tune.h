@@ -24,7 +24,7 @@ struct stp_tune_plan {
     bool portable; /* only the columns of NVIDIA's example tuner */
     bool no_iterate;
     bool fresh;         /* an interrupted run is not resumed */
-    uint64_t seed;      /* of a recorded machine, for who resumes */
+    uint64_t seed;      /* of a recorded machine; a run is resumed with it */
     const char *plugin; /* our static tuner */
 };
 

@@ -81,7 +81,8 @@ const char *stp_doctor_where(const struct stp_doctor *d, const char *name)
 
 /* ---- variables ---- */
 
-/* Whatever the policy says, these take from NCCL's table what they exclude. */
+/* Whether the variable removes algorithms or protocols from NCCL's table,
+ * whatever the policy says. */
 static bool doctor_excludes(const char *name)
 {
     return strcmp(name, "NCCL_ALGO") == 0 || strcmp(name, "NCCL_PROTO") == 0;
