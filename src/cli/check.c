@@ -12,76 +12,50 @@
 #include "report/file.h"
 #include "report/results/check.h"
 
-struct options {
-    const char *policy;
-    const char *on; /* NULL: only what needs no machine */
+struct check_options {
+    struct stp_arguments policy;
+    const char *on; /* NULL: without checks of a machine */
     bool fix;
     bool json;
 };
 
-enum { OPT_ON = 0x300, OPT_FIX, OPT_JSON };
+#define AT(member) offsetof(struct check_options, member)
 
-static const struct argp_option options[] = {
-    {"on", OPT_ON, "MACHINE", 0,
-     "Check for this machine, too: a recorded one by its name or folder", 0},
-    {"fix", OPT_FIX, NULL, 0,
-     "Write the policy anew, without dead rules, with channels that the "
-     "machine has, and with ends at 4294967295 made inf if no rule decides "
-     "above; the old one stays beside it as POLICY.orig",
-     0},
-    {"json", OPT_JSON, NULL, 0, "Print JSON instead of lines", 0},
+static const struct stp_option check_table[] = {
+    {"on", 0, "MACHINE", stp_option_text, AT(on),
+     .help = "Check for this machine, too: a recorded one by its name or "
+             "folder"},
+    {"fix", 0, NULL, stp_option_flag, AT(fix),
+     .help = "Write the policy again without dead rules, with channels that "
+             "the machine has, and with ends at 4294967295 made inf if no rule "
+             "decides above; the old one is kept as POLICY.orig"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print JSON instead of lines"},
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_ON:
-        o->on = arg;
-        return 0;
-    case OPT_FIX:
-        o->fix = true;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->policy != NULL)
-            argp_error(state, "'%s', expected one policy", arg);
-        o->policy = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (o->policy == NULL)
-            argp_error(state, "no policy, expected a file such as "
-                              "steptune.conf");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
+static const struct stp_command_line check_line = {
+    .groups = (const struct stp_option_group[]){{.options = check_table}, {0}},
     .args_doc = "POLICY",
-    .doc =
-        "Says what is odd about a policy that NCCL would take: rules that "
-        "never decide or hide others, sizes that none decides, and with --on "
-        "what does not fit a machine.  Exit status: 0 without warnings, also "
-        "if there are notes, 1 with any that is left.",
+    .arguments = AT(policy),
+    .one = "policy",
+    .none = STP_NO_POLICY,
+    .doc = "Lints a policy that NCCL would take: rules that never decide or "
+           "hide others, sizes that no rule decides, and with --on rules that "
+           "do not fit a machine.  Exit status: 0 without warnings, even if "
+           "there are notes, 1 with a warning that is left.",
 };
 
-/* A policy, read. */
-struct text {
+/* The text of a policy. */
+struct check_text {
     char *csv;
     size_t len;
 };
 
 /* Puts the new file where the old one was, with its permissions. */
-static enum stp_status replace(const char *path, const struct text *text,
-                               struct stp_error *err)
+static enum stp_status check_replace_file(const char *path,
+                                          const struct check_text *text,
+                                          struct stp_error *err)
 {
     struct stp_file file;
     struct stat st;
@@ -96,8 +70,9 @@ static enum stp_status replace(const char *path, const struct text *text,
 }
 
 /* 'path' is no link.  The old file keeps a name at any time. */
-static enum stp_status save(const char *path, const struct text *text,
-                            struct stp_error *err)
+static enum stp_status check_save_fixed(const char *path,
+                                        const struct check_text *text,
+                                        struct stp_error *err)
 {
     char kept[STP_CLI_PATH + sizeof(".orig")];
     enum stp_status status;
@@ -107,65 +82,66 @@ static enum stp_status save(const char *path, const struct text *text,
         return stp_fail(err, STP_ERR_IO,
                         "cannot keep the original as '%.160s': %s", kept,
                         strerror(errno));
-    status = replace(path, text, err);
+    status = check_replace_file(path, text, err);
     if (status != STP_OK)
         unlink(kept);
     return status;
 }
 
-static enum stp_status fix(const struct options *o, const struct text *text,
-                           const struct stp_findings *findings,
-                           struct stp_error *err)
+static enum stp_status check_fix(const struct check_options *o,
+                                 const struct check_text *text,
+                                 const struct stp_findings *findings,
+                                 struct stp_error *err)
 {
     char path[STP_CLI_PATH];
     enum stp_status status;
-    struct text fixed;
+    struct check_text fixed;
 
     if (stp_count_findings(findings, true).n_fixed == 0)
         return STP_OK;
-    if (!stp_absolute_path(o->policy, path))
+    if (!stp_absolute_path(o->policy.v[0], path))
         return stp_fail(err, STP_ERR_IO, "is not there any more");
     status = stp_check_fix(text->csv, text->len, findings, &fixed.csv,
                            &fixed.len, err);
     if (status != STP_OK)
         return status;
-    status = save(path, &fixed, err);
+    status = check_save_fixed(path, &fixed, err);
     free(fixed.csv);
     return status;
 }
 
 /* Returns the exit status. */
-static int report(const char *command, const struct options *o,
-                  const struct stp_findings *findings)
+static int check_report(const char *command, const struct check_options *o,
+                        const struct stp_findings *findings)
 {
     struct stp_error err;
 
     if (!o->json)
-        stp_print_findings(findings, o->policy, o->fix, stdout);
-    else if (stp_print_findings_json(findings, o->policy, o->fix, stdout,
+        stp_print_findings(findings, o->policy.v[0], o->fix, stdout);
+    else if (stp_print_findings_json(findings, o->policy.v[0], o->fix, stdout,
                                      &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     return stp_count_findings(findings, o->fix).n_warnings > 0 ? STP_EXIT_FAILED
                                                                : STP_EXIT_OK;
 }
 
-static int check(const char *command, const struct options *o,
-                 const char *machine, const struct text *text)
+static int check_run(const char *command, const struct check_options *o,
+                     const char *machine, const struct check_text *text)
 {
-    const struct stp_check_options what = {
+    const struct stp_check_options options = {
         .csv = text->csv, .len = text->len, .machine_path = machine};
     struct stp_findings findings;
     struct stp_error err;
-    enum stp_status status = stp_check(&what, &findings, &err);
+    enum stp_status status = stp_check(&options, &findings, &err);
     int exit_status;
 
     if (status != STP_OK)
         return stp_complain_error(
-            command, status == STP_ERR_DEVICE ? NULL : o->policy, &err);
-    if (o->fix && fix(o, text, &findings, &err) != STP_OK)
-        exit_status = stp_complain_error(command, o->policy, &err);
+            command, status == STP_ERR_DEVICE ? NULL : o->policy.v[0], &err);
+    if (o->fix && check_fix(o, text, &findings, &err) != STP_OK)
+        exit_status = stp_complain_error(command, o->policy.v[0], &err);
     else
-        exit_status = report(command, o, &findings);
+        exit_status = check_report(command, o, &findings);
     stp_findings_free(&findings);
     return exit_status;
 }
@@ -173,20 +149,19 @@ static int check(const char *command, const struct options *o,
 int stp_cmd_check(int argc, char **argv)
 {
     char machine[STP_CLI_PATH];
-    struct options o = {0};
+    struct check_options o = {0};
     struct stp_error err;
-    struct text text;
+    struct check_text text;
     int exit_status;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
-    if (o.on != NULL && stp_find_machine(o.on, machine, &err) != STP_OK) {
-        stp_complain_error(argv[0], NULL, &err);
+    stp_options_read(&check_line, argc, argv, &o);
+    if (o.on != NULL &&
+        stp_choose_machine(argv[0], o.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    }
-    if (stp_read_file(o.policy, STP_MAX_FILE, &text.csv, &text.len, &err) !=
-        STP_OK)
-        return stp_complain_error(argv[0], o.policy, &err);
-    exit_status = check(argv[0], &o, o.on != NULL ? machine : NULL, &text);
+    if (stp_read_file(o.policy.v[0], STP_MAX_FILE, &text.csv, &text.len,
+                      &err) != STP_OK)
+        return stp_complain_error(argv[0], o.policy.v[0], &err);
+    exit_status = check_run(argv[0], &o, o.on != NULL ? machine : NULL, &text);
     free(text.csv);
     return exit_status;
 }

@@ -1,23 +1,19 @@
 /*
- * cli.h - what the subcommands share: options, machines, messages
+ * cli.h - functions of several subcommands: machines, plugins, messages
  */
 #ifndef STP_CLI_H
 #define STP_CLI_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/sizes.h"
-#include "bench/sweep.h"
-#include "core/dtype.h"
+#include "cli/options.h"
 #include "core/policy/policy.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "device/engine.h"
 #include "launch/world.h"
-#include "nccl_tuner_abi.h"
 
 enum stp_exit {
     STP_EXIT_OK = 0,
@@ -55,88 +51,22 @@ int stp_cmd_report(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);
 int stp_cmd_doctor(int argc, char **argv);
 
-/* What `steptune replay --contract SO` does with its options. */
-struct stp_contract_command {
-    const char *plugin;
-    const char *on;     /* NULL: the default machine */
-    const char *nccl;   /* NULL: see struct stp_contract_options */
-    const char *policy; /* NULL: one that the suite makes */
-    unsigned n_ranks;   /* 0: the machine's */
-    unsigned n_seeds;
-    unsigned time_limit_s;
-    bool json;
-};
-int stp_run_contract(const char *command, const struct stp_contract_command *o);
+#define STP_NO_POLICY "no policy, expected a file such as steptune.conf"
 
-/* ---- options that several subcommands have, as argp children ---- */
-
-/* --on, --json, --seed */
-struct stp_machine_options {
-    const char *on; /* NULL: GPUs if there are any, else the default machine */
-    bool json;
-    uint64_t seed;
-    uint64_t max_bytes; /* of a collective, for stp_open_device(); 0: 1 GiB */
-};
-extern const struct argp stp_machine_argp;
-
-enum { STP_MAX_PASSES = 16 };
-
-/* How a real machine runs collectives. */
-struct stp_run_options {
-    const char *backend; /* "nccl", "gloo" or "mpi"; NULL: what --on has */
-    unsigned procs[STP_MAX_PASSES]; /* processes of each pass */
-    unsigned n_procs;               /* passes; 0: not given */
-    unsigned n_threads;             /* of a process; 0: not given */
-    unsigned n_gpus;                /* of a thread; 0: not given */
-    unsigned graph;                 /* launches of a CUDA graph; 0: none */
-    unsigned time_limit_s;          /* for what runs in one go; 0: none */
-};
-extern const struct argp stp_run_argp;
-
-/* What and how to measure. */
-struct stp_measure_options {
-    int colls[NCCL_NUM_TUNED_FUNCS];
-    size_t n_colls; /* 0: not given */
-    uint64_t begin; /* with 'end', 'factor' and 'step'; 0: not given */
-    uint64_t end;
-    double factor;
-    uint64_t step;   /* bytes from size to size */
-    unsigned rounds; /* 0: not given */
-    unsigned iters;  /* 0: not given */
-    unsigned warmup;
-    int type;               /* enum stp_type; -1: not given */
-    int types[STP_N_TYPES]; /* all that were given, 'type' being the first */
-    size_t n_types;
-    int op; /* enum stp_op */
-    unsigned root;
-};
-extern const struct argp stp_measure_argp;
-
-/* The number from 'min' to 1,000,000 in 'arg', or argp's error and exit. */
-unsigned stp_parse_count(const char *arg, const char *name, uint64_t min,
-                         struct argp_state *state);
-
-/* "2%" or "0.02"; false unless it is at least 0 and below 10. */
-bool stp_parse_share(const char *text, double *share_ret);
-
-/* What becomes a rule, and in which form. */
-struct stp_derive_options {
-    double min_gain; /* 0.02 is 2 percent */
-    bool portable;   /* only the columns of NVIDIA's example tuner */
-};
-extern const struct argp stp_derive_argp;
-
-/* Fills with the defaults what is not NULL. */
-void stp_options_default(struct stp_machine_options *machine,
-                         struct stp_measure_options *measure,
-                         struct stp_derive_options *derive);
-
-/* ---- where things are ---- */
+/* ---- files and machines ---- */
 
 /* The recorded machine that --on names: a folder, or the name of one in
  * $STEPTUNE_MACHINES or among those installed. */
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err);
+
+/* The same for a command, of the default machine if 'on' is NULL: complains and
+ * returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
+int stp_choose_machine(const char *command, const char *on,
+                       char path[STP_CLI_PATH]);
+
+/* The name of a machine by the absolute path of its folder. */
+const char *stp_machine_name(const char *path);
 
 /* Whether --on and --backend, NULL if not given, mean this machine itself: its
  * GPUs or CPUs. */
@@ -151,15 +81,19 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
+/* Makes a folder in $TMPDIR or /tmp whose name begins with 'name'; false if it
+ * cannot be made. */
+bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
+
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 
 /* ---- running plugins ---- */
 
 /*
- * Sets what a job's environment would tell the plugin on a host with the GPUs
- * of the recorded machine at 'machine_path', and 'policy' as its policy if that
- * is not NULL.  Before any other thread runs.
+ * Sets the environment of a job with the policy 'policy' (NULL: as it is) on a
+ * host with the GPUs of the recorded machine at 'machine_path' (NULL: this
+ * host).  Before any other thread runs.
  */
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
@@ -167,18 +101,17 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
 
 /*
  * Reads the policy at 'path' for a plugin, to be freed, or complains and
- * returns the exit status.  One that we cannot read may still be one that
- * another vendor's plugin can, if it is not 'ours': then *policy_ret is
- * untouched, and no lines are known.  Ours without a policy would step aside,
- * and a step aside agrees with anything.
+ * returns the exit status.  Another vendor's plugin may read a policy that we
+ * cannot: unless the plugin is 'ours', *policy_ret is untouched then.  Ours
+ * needs a policy: without one it would step aside and agree with anything.
  */
 int stp_load_plugin_policy(const char *command, const char *path, bool ours,
                            struct stp_policy **policy_ret);
 
 /*
- * Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) in
- * a child: it may crash, as it would crash a job, and somebody must be left to
- * say so.
+ * Returns what 'run' returns.  For another vendor's 'plugin' (NULL for ours) it
+ * runs in a child: the plugin may crash, as it would crash a job, which is then
+ * reported.
  */
 int stp_run_plugin(const char *command, const char *plugin,
                    int (*run)(void *user, const char *command), void *user);
@@ -220,7 +153,7 @@ enum stp_status stp_open_engines(const struct stp_open_options *options,
 /*
  * Runs 'body' in each process that the options ask for, which become complete
  * by this, or in all that mpirun, srun or torchrun started.  Returns the exit
- * status: that of a body that has complained, or of what is complained of here.
+ * status of the body, or complains.
  */
 int stp_launch(const char *command, const struct stp_machine_options *machine,
                struct stp_run_options *run,
@@ -232,32 +165,26 @@ int stp_launch(const char *command, const struct stp_machine_options *machine,
 int stp_complain_in(const char *command, const struct stp_world *world,
                     enum stp_status status, const struct stp_error *err);
 
+/* Whether --on or --backend mean the CPUs of this machine. */
+bool stp_is_on_cpus(const struct stp_machine_options *machine,
+                    const struct stp_run_options *run);
+
 /* The exit status for a failure. */
 int stp_exit_status(enum stp_status status);
 
-/* A plan and what it points to. */
-struct stp_cli_plan {
-    struct stp_sweep_plan plan;
-    struct stp_sizes sizes[NCCL_NUM_TUNED_FUNCS];
-    int colls[NCCL_NUM_TUNED_FUNCS];
-};
-
-/*
- * Makes a plan for the device out of options: sizes as asked, else those the
- * device knows, else 8 bytes to 1 GiB by factors of 2.
+/* Parses a list of arms, and adds those of channel counts unless that is NULL.
  */
-enum stp_status stp_make_plan(const struct stp_device *device,
-                              const struct stp_measure_options *measure,
-                              const struct stp_arms *arms,
-                              struct stp_cli_plan *plan_ret,
-                              struct stp_error *err);
+enum stp_status stp_parse_arms(const char *list, const char *channels,
+                               struct stp_arms *arms_ret,
+                               struct stp_error *err);
 
-/* The bytes that sizes of a collective must be multiples of on this device: one
- * element, or one of every rank where ranks get parts. */
-uint64_t stp_size_grain(const struct stp_device *device, int coll, int type);
+/* Checks a list of arms (NULL: all) and of channel counts (or NULL) before
+ * anything runs; complains and returns the exit status. */
+int stp_check_arms(const char *command, const char *arms, const char *channels);
 
-/* The largest message that the options ask for, or a default of 1 GiB. */
-uint64_t stp_max_bytes(const struct stp_measure_options *measure);
+/* One type, which is bf16 as in training unless one was given; complains of
+ * several and returns the exit status. */
+int stp_choose_type(const char *command, struct stp_measure_options *measure);
 
 /* A progress bar on standard error if that is a terminal; false once there is a
  * wish to stop (launch/stop.h).  For stp_sweep_run() and stp_replay().  'user'
@@ -266,14 +193,6 @@ bool stp_progress(void *user, size_t done, size_t total);
 
 /* Wipes the bar from the terminal, for a line that is to stand there. */
 void stp_progress_clear(void);
-
-struct stp_steadiness; /* analyse/steadiness.h */
-
-/* Warns if the rounds are too few, or the machine too unsteady, to tell gains
- * of 'min_gain' from none. */
-void stp_warn_of_noise(const char *command,
-                       const struct stp_steadiness *steadiness,
-                       double min_gain);
 
 /* ---- messages ---- */
 

@@ -1,4 +1,5 @@
-/* launch.c - from options, or whoever started us, to the processes of a run */
+/* launch.c - the processes of a run, by options or by a launcher such as mpirun
+ */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -9,17 +10,17 @@
 
 typedef int (*body_fn)(void *user, const struct stp_world *world);
 
-/* Of a process that died who started it says it, or rank 0; of the death of
- * rank 0 all others. */
-static bool is_mine_to_say(const struct stp_world *world,
-                           enum stp_status status)
+/* The death of a process is reported by its parent or by rank 0, that of rank 0
+ * by all others. */
+static bool launch_must_tell(const struct stp_world *world,
+                             enum stp_status status)
 {
     struct stp_error death;
 
     if (world->rank == 0 && strcmp(world->ops->name, "fork") != 0)
         return true;
     if (status == STP_ERR_STOPPED || status == STP_ERR_RANGE)
-        return world->rank == 0; /* all of them know it */
+        return world->rank == 0; /* all ranks know it */
     if (world->ops->alive(world->self, &death))
         return true;
     return strcmp(world->ops->name, "fork") != 0 &&
@@ -29,19 +30,19 @@ static bool is_mine_to_say(const struct stp_world *world,
 int stp_complain_in(const char *command, const struct stp_world *world,
                     enum stp_status status, const struct stp_error *err)
 {
-    if (status != STP_OK && is_mine_to_say(world, status))
+    if (status != STP_OK && launch_must_tell(world, status))
         stp_complain_error(command, NULL, err);
     return stp_exit_status(status);
 }
 
-static int fail(const char *command, enum stp_status status,
-                const struct stp_error *err)
+static int launch_fail(const char *command, enum stp_status status,
+                       const struct stp_error *err)
 {
     stp_complain_error(command, NULL, err);
     return stp_exit_status(status);
 }
 
-static unsigned most_processes(const struct stp_run_options *run)
+static unsigned launch_count_processes(const struct stp_run_options *run)
 {
     unsigned most = 0;
 
@@ -51,34 +52,26 @@ static unsigned most_processes(const struct stp_run_options *run)
     return most;
 }
 
-static int run_forked(const char *command, unsigned n, body_fn body, void *user)
-{
-    const struct stp_fork plan = {.n = n, .body = body, .user = user};
-    struct stp_error err;
-    int exit_status = STP_EXIT_FAILED;
-    enum stp_status status = stp_fork_run(&plan, &exit_status, &err);
-
-    return status == STP_OK ? exit_status : fail(command, status, &err);
-}
-
-/* A world that others made: --procs can only name parts of it. */
-static int run_in(const char *command, struct stp_world *world,
-                  const struct stp_run_options *run, body_fn body, void *user)
+/* In a world of a launcher --procs can only name parts of it. */
+static int launch_in(const char *command, struct stp_world *world,
+                     const struct stp_run_options *run, body_fn body,
+                     void *user)
 {
     int exit_status = STP_EXIT_USAGE;
 
-    if (most_processes(run) <= world->size)
+    if (launch_count_processes(run) <= world->size)
         exit_status = body(user, world);
     else if (world->rank == 0)
         stp_complain(command, "--procs %u, but %s started %u",
-                     most_processes(run), world->ops->name, world->size);
+                     launch_count_processes(run), world->ops->name,
+                     world->size);
     world->ops->close(world->self);
     return exit_status;
 }
 
-static int run_under_torchrun(const char *command,
-                              const struct stp_run_options *run, body_fn body,
-                              void *user)
+static int launch_under_torchrun(const char *command,
+                                 const struct stp_run_options *run,
+                                 body_fn body, void *user)
 {
     struct stp_torchrun settings;
     struct stp_world world;
@@ -87,12 +80,13 @@ static int run_under_torchrun(const char *command,
 
     if (status == STP_OK)
         status = stp_torchrun_join(&settings, &world, &err);
-    return status == STP_OK ? run_in(command, &world, run, body, user)
-                            : fail(command, status, &err);
+    return status == STP_OK ? launch_in(command, &world, run, body, user)
+                            : launch_fail(command, status, &err);
 }
 
-static int run_under_mpi(const char *command, const struct stp_run_options *run,
-                         body_fn body, void *user)
+static int launch_under_mpi(const char *command,
+                            const struct stp_run_options *run, body_fn body,
+                            void *user)
 {
     const struct stp_module *mpi;
     struct stp_world world;
@@ -107,31 +101,34 @@ static int run_under_mpi(const char *command, const struct stp_run_options *run,
         status = stp_module_open(path, &mpi, &err);
     if (status == STP_OK)
         status = mpi->world(NULL, NULL, &world, &err);
-    return status == STP_OK ? run_in(command, &world, run, body, user)
-                            : fail(command, status, &err);
+    return status == STP_OK ? launch_in(command, &world, run, body, user)
+                            : launch_fail(command, status, &err);
 }
 
-static int run_by_hand(const char *command, const struct stp_run_options *run,
-                       body_fn body, void *user)
+static int launch_by_hand(const char *command,
+                          const struct stp_run_options *run, body_fn body,
+                          void *user)
 {
-    unsigned n = most_processes(run);
+    const struct stp_fork plan = {
+        .n = launch_count_processes(run), .body = body, .user = user};
     struct stp_error err;
+    int exit_status = STP_EXIT_FAILED;
+    enum stp_status status;
 
     if (run->backend != NULL && strcmp(run->backend, "mpi") == 0)
-        return fail(command, stp_launch_mpirun(n, &err), &err);
-    if (n > 0)
-        return run_forked(command, n, body, user);
-    return body(user, &stp_world_of_one);
+        return launch_fail(command, stp_launch_mpirun(plan.n, &err), &err);
+    if (plan.n == 0)
+        return body(user, &stp_world_of_one);
+    status = stp_fork_run(&plan, &exit_status, &err);
+    return status == STP_OK ? exit_status : launch_fail(command, status, &err);
 }
 
 /* One rank a process where there are several, unless the user says more. */
-static void complete(const struct stp_machine_options *machine,
-                     enum stp_launched by, struct stp_run_options *run)
+static void launch_complete(const struct stp_machine_options *machine,
+                            enum stp_launched by, struct stp_run_options *run)
 {
-    bool on_cpus = (machine->on != NULL && strcmp(machine->on, "cpu") == 0) ||
-                   (run->backend != NULL && strcmp(run->backend, "nccl") != 0);
-
-    if (on_cpus && run->n_procs == 0 && by == STP_LAUNCHED_BY_HAND) {
+    if (stp_is_on_cpus(machine, run) && run->n_procs == 0 &&
+        by == STP_LAUNCHED_BY_HAND) {
         run->n_procs = 1;
         run->procs[0] = 2;
     }
@@ -143,11 +140,11 @@ static void complete(const struct stp_machine_options *machine,
         run->n_gpus = 1;
 }
 
-/* What a recorded machine has is recorded. */
-static int run_recorded(const char *command,
-                        const struct stp_machine_options *machine,
-                        const struct stp_run_options *run, body_fn body,
-                        void *user)
+/* A recorded machine has the ranks that were recorded. */
+static int launch_recorded(const char *command,
+                           const struct stp_machine_options *machine,
+                           const struct stp_run_options *run, body_fn body,
+                           void *user)
 {
     if (run->n_procs == 0 && run->n_threads == 0 && run->n_gpus == 0 &&
         run->graph == 0)
@@ -171,11 +168,11 @@ int stp_launch(const char *command, const struct stp_machine_options *machine,
     enum stp_launched by = stp_launched_by();
 
     if (!stp_is_live(machine->on, run->backend))
-        return run_recorded(command, machine, run, body, user);
-    complete(machine, by, run);
+        return launch_recorded(command, machine, run, body, user);
+    launch_complete(machine, by, run);
     if (by == STP_LAUNCHED_BY_TORCHRUN)
-        return run_under_torchrun(command, run, body, user);
+        return launch_under_torchrun(command, run, body, user);
     if (by == STP_LAUNCHED_BY_MPI)
-        return run_under_mpi(command, run, body, user);
-    return run_by_hand(command, run, body, user);
+        return launch_under_mpi(command, run, body, user);
+    return launch_by_hand(command, run, body, user);
 }

@@ -1,4 +1,5 @@
-/* locate.c - recorded machines and our own plugin, wherever we are installed */
+/* locate.c - recorded machines and our plugins, wherever Steptune is installed
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 #include "cli/cli.h"
 
-static bool is_directory(const char *path)
+static bool locate_is_folder(const char *path)
 {
     struct stat st;
 
@@ -15,7 +16,7 @@ static bool is_directory(const char *path)
 }
 
 /* The folder of this program; "." if /proc cannot tell. */
-static void program_folder(char path[STP_CLI_PATH])
+static void locate_program(char path[STP_CLI_PATH])
 {
     ssize_t n = readlink("/proc/self/exe", path, STP_CLI_PATH - 1);
 
@@ -26,9 +27,18 @@ static void program_folder(char path[STP_CLI_PATH])
         strcpy(path, ".");
 }
 
+bool stp_make_temporary(const char *name, char path[STP_CLI_PATH])
+{
+    const char *top = getenv("TMPDIR");
+    int n = snprintf(path, STP_CLI_PATH, "%s/%s-XXXXXX",
+                     top != NULL && *top != '\0' ? top : "/tmp", name);
+
+    return n > 0 && n < STP_CLI_PATH && mkdtemp(path) != NULL;
+}
+
 /* The absolute path of FOLDER/RELATIVE/NAME; false if there is no such file. */
-static bool find(char path[STP_CLI_PATH], const char *folder,
-                 const char *relative, const char *name)
+static bool locate_file(char path[STP_CLI_PATH], const char *folder,
+                        const char *relative, const char *name)
 {
     char joined[STP_CLI_PATH + 512];
 
@@ -54,14 +64,16 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     const char *set = getenv("STEPTUNE_MACHINES");
     char here[STP_CLI_PATH];
 
-    program_folder(here);
+    locate_program(here);
     if (strchr(on, '/') != NULL) {
-        if (stp_absolute_path(on, path) && is_directory(path))
+        if (stp_absolute_path(on, path) && locate_is_folder(path))
             return STP_OK;
     } else if (*on != '\0') {
-        if (set != NULL && find(path, set, "", on) && is_directory(path))
+        if (set != NULL && locate_file(path, set, "", on) &&
+            locate_is_folder(path))
             return STP_OK;
-        if (find(path, here, "../" STP_MACHINES_DIR, on) && is_directory(path))
+        if (locate_file(path, here, "../" STP_MACHINES_DIR, on) &&
+            locate_is_folder(path))
             return STP_OK;
     }
     return stp_fail(err, STP_ERR_IO,
@@ -70,10 +82,27 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                     on, set != NULL ? set : STP_MACHINES_DIR);
 }
 
+int stp_choose_machine(const char *command, const char *on,
+                       char path[STP_CLI_PATH])
+{
+    struct stp_error err;
+
+    if (stp_find_machine(on != NULL ? on : STP_DEFAULT_MACHINE, path, &err) ==
+        STP_OK)
+        return STP_EXIT_OK;
+    stp_complain_error(command, NULL, &err);
+    return STP_EXIT_NOTHING;
+}
+
+const char *stp_machine_name(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
 /* A library of ours: ../lib/FOLDER/NAME, or where the system has libraries. */
-static enum stp_status find_library(const char *folder, const char *name,
-                                    char path[STP_CLI_PATH],
-                                    struct stp_error *err)
+static enum stp_status locate_library(const char *folder, const char *name,
+                                      char path[STP_CLI_PATH],
+                                      struct stp_error *err)
 {
     static const char *const places[] = {"../lib", "../" STP_LIBDIR};
     bool one = strcmp(places[0], places[1]) == 0;
@@ -81,9 +110,9 @@ static enum stp_status find_library(const char *folder, const char *name,
     char file[128];
 
     snprintf(file, sizeof(file), "%s%s", folder, name);
-    program_folder(here);
+    locate_program(here);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (find(path, here, places[i], file))
+        if (locate_file(path, here, places[i], file))
             return STP_OK;
     return stp_fail(err, STP_ERR_IO, "no %s in %s%s%s beside this program",
                     file, places[0], one ? "" : " or ", one ? "" : places[1]);
@@ -95,7 +124,7 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
     char file[64];
 
     snprintf(file, sizeof(file), "libnccl-tuner-%s.so", name);
-    return find_library("", file, path, err);
+    return locate_library("", file, path, err);
 }
 
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
@@ -104,5 +133,5 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
     char file[64];
 
     snprintf(file, sizeof(file), "steptune-%s.so", name);
-    return find_library("steptune/", file, path, err);
+    return locate_library("steptune/", file, path, err);
 }

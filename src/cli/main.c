@@ -11,31 +11,31 @@ static const struct stp_command commands[] = {
     {"sweep", "time collectives: every size with every arm", stp_cmd_sweep},
     {"iterate", "time training iterations: compute and collectives together",
      stp_cmd_iterate},
-    {"train", "train a model data-parallel, and see what communication costs",
+    {"train", "train a model data-parallel, and time its communication",
      stp_cmd_train},
     {"derive", "make a policy out of measurements", stp_cmd_derive},
     {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify},
-    {"explain", "what a tuner plugin decides, size by size", stp_cmd_explain},
-    {"check", "what is odd about a policy, and how to put it right",
+    {"explain", "print the decisions of a tuner plugin, size by size",
+     stp_cmd_explain},
+    {"check", "lint a policy: dead rules, overlaps, gaps; --fix",
      stp_cmd_check},
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
      stp_cmd_replay},
-    {"learn", "how well a plugin learns while a job runs on a recorded machine",
+    {"learn", "measure how well a plugin learns on a recorded machine",
      stp_cmd_learn},
-    {"run", "run a job with the plugin and a policy, and say what was decided",
+    {"run", "run a job with the plugin and a policy, and report decisions",
      stp_cmd_run},
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
-    {"report", "one HTML page: what a policy is worth, and why",
+    {"report", "write an HTML page: how much a policy gains, and why",
      stp_cmd_report},
     {"record", "record the machine you are on, for all of the above",
      stp_cmd_record},
-    {"doctor", "what would happen to a job here, and what to do about it",
-     stp_cmd_doctor},
+    {"doctor", "diagnose what would happen to a job here", stp_cmd_doctor},
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
-static void print_help(FILE *fp)
+static void main_print_help(FILE *fp)
 {
     fputs("Usage: steptune COMMAND [OPTION...]\n"
           "Makes NCCL choose what gives the shortest training step.\n\n",
@@ -48,7 +48,7 @@ static void print_help(FILE *fp)
         fp);
 }
 
-static const struct stp_command *find_command(const char *name)
+static const struct stp_command *main_find_command(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -56,7 +56,8 @@ static const struct stp_command *find_command(const char *name)
     return NULL;
 }
 
-static int run_command(const struct stp_command *command, int argc, char **argv)
+static int main_run_command(const struct stp_command *command, int argc,
+                            char **argv)
 {
     char name[64];
     int status;
@@ -75,23 +76,23 @@ int main(int argc, char **argv)
     const struct stp_command *command;
 
     if (argc < 2) {
-        print_help(stderr);
+        main_print_help(stderr);
         return STP_EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
+        main_print_help(stdout);
         return STP_EXIT_OK;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
         puts("steptune " STP_VERSION);
         return STP_EXIT_OK;
     }
-    command = find_command(argv[1]);
+    command = main_find_command(argv[1]);
     if (command == NULL) {
         stp_complain("steptune",
                      "no command '%s'; `steptune --help` lists them", argv[1]);
         return STP_EXIT_USAGE;
     }
-    return run_command(command, argc - 1, argv + 1);
+    return main_run_command(command, argc - 1, argv + 1);
 }

@@ -9,11 +9,11 @@
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
 
-/* Which module moves data so. */
+/* The module of each transport. */
 static const struct {
     const char *backend;
     const char *module;
-    const char *on; /* what --on calls it */
+    const char *on; /* its word of --on */
     const char *needs;
 } modules[] = {
     {"nccl", "cuda", "cuda", "CUDA"},
@@ -30,7 +30,7 @@ enum {
 
 /* Linux's and WSL's; asking CUDA takes a second, and does not survive a
  * fork. */
-static bool has_gpu(void)
+static bool open_has_gpu(void)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char path[STP_CLI_PATH];
@@ -44,19 +44,26 @@ static bool has_gpu(void)
 }
 
 /* The first that fits; -1: a recorded machine. */
-static int choose_module(const char *on, const char *backend)
+static int open_choose_module(const char *on, const char *backend)
 {
     for (int i = 0; i < N_MODULES; i++)
         if ((backend == NULL || strcmp(backend, modules[i].backend) == 0) &&
-            (on == NULL ? backend != NULL || has_gpu()
+            (on == NULL ? backend != NULL || open_has_gpu()
                         : strcmp(on, modules[i].on) == 0))
             return i;
     return -1;
 }
 
+bool stp_is_on_cpus(const struct stp_machine_options *machine,
+                    const struct stp_run_options *run)
+{
+    return (machine->on != NULL && strcmp(machine->on, "cpu") == 0) ||
+           (run->backend != NULL && strcmp(run->backend, "nccl") != 0);
+}
+
 bool stp_is_live(const char *on, const char *backend)
 {
-    return choose_module(on, backend) >= 0;
+    return open_choose_module(on, backend) >= 0;
 }
 
 static enum stp_status open_recorded(const struct stp_open_options *o,
@@ -81,10 +88,11 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
     return stp_device_mock_open(&options, device_ret, err);
 }
 
-/* Of all processes. */
-static enum stp_status load_module(const struct stp_world *world, int module,
-                                   const struct stp_module **module_ret,
-                                   struct stp_error *err)
+/* All processes of the world call it. */
+static enum stp_status open_load_module(const struct stp_world *world,
+                                        int module,
+                                        const struct stp_module **module_ret,
+                                        struct stp_error *err)
 {
     char path[STP_CLI_PATH];
     enum stp_status status;
@@ -119,15 +127,15 @@ static enum stp_status open_module(const struct stp_open_options *o, int module,
         options.graph = o->run->graph;
         options.time_limit_s = o->run->time_limit_s;
     }
-    status = load_module(options.world, module, &opened, err);
+    status = open_load_module(options.world, module, &opened, err);
     return status == STP_OK ? opened->open(&options, device_ret, err) : status;
 }
 
 enum stp_status stp_open(const struct stp_open_options *o,
                          struct stp_device *device_ret, struct stp_error *err)
 {
-    int module =
-        choose_module(o->machine->on, o->run != NULL ? o->run->backend : NULL);
+    int module = open_choose_module(o->machine->on,
+                                    o->run != NULL ? o->run->backend : NULL);
 
     return module < 0 ? open_recorded(o, device_ret, err)
                       : open_module(o, module, device_ret, err);
@@ -160,13 +168,13 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
                                                .time_limit_s =
                                                    o->run->time_limit_s,
                                                .plugin = o->plugin};
-    const int module = choose_module(o->machine->on, o->run->backend);
+    const int module = open_choose_module(o->machine->on, o->run->backend);
     const struct stp_module *opened;
     enum stp_status status;
 
     if (module < 0)
         return open_recorded_engine(o, engines_ret, err);
-    status = load_module(options.world, module, &opened, err);
+    status = open_load_module(options.world, module, &opened, err);
     if (status != STP_OK)
         return status;
     if (opened->open_engines == NULL)
@@ -174,6 +182,38 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
                         "no training over %s, expected --on cpu or cuda",
                         opened->name);
     return opened->open_engines(&options, engines_ret, err);
+}
+
+enum stp_status stp_parse_arms(const char *list, const char *channels,
+                               struct stp_arms *arms_ret, struct stp_error *err)
+{
+    enum stp_status status = stp_arms_parse(list, arms_ret, err);
+
+    return status == STP_OK && channels != NULL
+               ? stp_arms_add_channels(arms_ret, channels, err)
+               : status;
+}
+
+int stp_check_arms(const char *command, const char *list, const char *channels)
+{
+    struct stp_arms arms;
+    struct stp_error err;
+
+    if (stp_parse_arms(list != NULL ? list : "all", channels, &arms, &err) ==
+        STP_OK)
+        return STP_EXIT_OK;
+    stp_complain_error(command, NULL, &err);
+    return STP_EXIT_USAGE;
+}
+
+int stp_choose_type(const char *command, struct stp_measure_options *measure)
+{
+    if (measure->n_types == 0)
+        measure->types[measure->n_types++] = STP_TYPE_BF16;
+    if (measure->n_types == 1)
+        return STP_EXIT_OK;
+    stp_complain(command, "-d with several types, expected one type");
+    return STP_EXIT_USAGE;
 }
 
 int stp_exit_status(enum stp_status status)

@@ -1,321 +1,393 @@
-/* options.c - the options that several subcommands share */
+/* options.c - one parser, on top of argp, for the tables of all commands */
+#include "cli/options.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "core/dtype.h"
 #include "core/names.h"
 #include "core/text.h"
 
-void stp_options_default(struct stp_machine_options *machine,
-                         struct stp_measure_options *measure,
-                         struct stp_derive_options *derive)
+/* ---- kinds ---- */
+
+static char expected[256];
+
+const char *stp_option_flag(const struct stp_option *option, const char *text,
+                            void *at)
 {
-    if (machine != NULL)
-        *machine = (struct stp_machine_options){.seed = 1};
-    if (measure != NULL)
-        *measure = (struct stp_measure_options){.warmup = 5, .type = -1};
-    if (derive != NULL)
-        *derive = (struct stp_derive_options){.min_gain = 0.02};
+    (void)option;
+    (void)text;
+    *(bool *)at = true;
+    return NULL;
 }
 
-/* ---- --on and the like ---- */
-
-enum { OPT_JSON = 0x100, OPT_SEED, OPT_ON };
-
-static const struct argp_option machine_options[] = {
-    {"on", OPT_ON, "MACHINE", 0,
-     "Where to run: cuda, cpu, or a recorded machine by its name or folder "
-     "(default: cuda if there is a GPU, else h200x4)",
-     0},
-    {"json", OPT_JSON, NULL, 0, "Print JSON instead of tables", 0},
-    {"seed", OPT_SEED, "N", 0,
-     "Seed of the draws from a recorded machine's spread (default 1)", 0},
-    {0},
-};
-
-static error_t parse_machine(int key, char *arg, struct argp_state *state)
+/* "a, b or c" */
+static const char *option_list_words(const char *const *words)
 {
-    struct stp_machine_options *o = state->input;
+    size_t len = 0;
 
-    switch (key) {
-    case OPT_ON:
-        o->on = arg;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case OPT_SEED:
-        if (!stp_parse_u64(arg, strlen(arg), &o->seed))
-            argp_error(state, "--seed '%s', expected a number from 0", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+    for (size_t i = 0; words[i] != NULL; i++)
+        len += (size_t)snprintf(&expected[len], sizeof(expected) - len, "%s%s",
+                                i == 0                 ? ""
+                                : words[i + 1] == NULL ? " or "
+                                                       : ", ",
+                                words[i]);
+    return expected;
+}
+
+/* The place of a word in a list; -1 if it is not there. */
+static int option_find_word(const char *const *words, const char *text)
+{
+    for (int i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], text) == 0)
+            return i;
+    return -1;
+}
+
+const char *stp_option_text(const struct stp_option *option, const char *text,
+                            void *at)
+{
+    if (option->words != NULL && option_find_word(option->words, text) < 0)
+        return option_list_words(option->words);
+    *(const char **)at = text;
+    return NULL;
+}
+
+static const char *option_read_number(const struct stp_option *option,
+                                      const char *text, uint64_t max,
+                                      uint64_t *n_ret)
+{
+    const uint64_t min = (uint64_t)option->min;
+    uint64_t n;
+
+    if (stp_parse_u64(text, strlen(text), &n) && n >= min && n <= max) {
+        *n_ret = n;
+        return NULL;
     }
+    if (max == UINT64_MAX)
+        snprintf(expected, sizeof(expected), "a number from %ju",
+                 (uintmax_t)min);
+    else
+        snprintf(expected, sizeof(expected), "a number from %ju to %ju",
+                 (uintmax_t)min, (uintmax_t)max);
+    return expected;
 }
 
-const struct argp stp_machine_argp = {.options = machine_options,
-                                      .parser = parse_machine};
-
-/* ---- what and how to measure ---- */
-
-enum { OPT_COLLECTIVES = 0x200, OPT_ROUNDS };
-
-static const struct argp_option measure_options[] = {
-    {"collective", OPT_COLLECTIVES, "LIST", 0,
-     "Collectives to measure, comma-separated (default: allreduce; recorded "
-     "machines: all that they have times of)",
-     0},
-    {"collectives", OPT_COLLECTIVES, NULL, OPTION_ALIAS, NULL, 0},
-    {"minbytes", 'b', "SIZE", 0,
-     "Smallest message; sizes take K, M or G (default: the machine's recorded "
-     "sizes, else 8)",
-     0},
-    {"maxbytes", 'e', "SIZE", 0, "Largest message (default 1G)", 0},
-    {"stepfactor", 'f', "F", 0, "Factor from size to size (default 2)", 0},
-    {"stepbytes", 'i', "SIZE", 0, "Bytes from size to size, instead", 0},
-    {"iters", 'n', "N", 0,
-     "Timed collectives an arm and round (default: up to 20, as many as take "
-     "8 ms; recorded machines: 50)",
-     0},
-    {"warmup_iters", 'w', "N", 0, "Untimed ones before them (default 5)", 0},
-    {"rounds", OPT_ROUNDS, "N", 0,
-     "Interleaved rounds; a recorded machine has only so many (default: 5; "
-     "recorded machines: all)",
-     0},
-    {"datatype", 'd', "TYPE", 0,
-     "Of the elements, as all_reduce_perf or we call it: float or f32, half, "
-     "bfloat16, int32, f8e4m3 ...; `sweep` takes all (default bf16; `sweep` on "
-     "a real machine: float)",
-     0},
-    {0},
-};
-
-static void parse_colls(const char *list, struct stp_measure_options *o,
-                        struct argp_state *state)
-{
-    struct stp_field words[NCCL_NUM_TUNED_FUNCS];
-    size_t n = stp_split(list, strlen(list), words, NCCL_NUM_TUNED_FUNCS);
-
-    o->n_colls = 0;
-    for (size_t i = 0; i < n; i++) {
-        int coll = -1;
-
-        if (i < NCCL_NUM_TUNED_FUNCS)
-            coll = stp_coll_from_name(words[i].s, words[i].len);
-        for (size_t j = 0; j < o->n_colls; j++)
-            if (o->colls[j] == coll)
-                coll = -1;
-        if (coll < 0)
-            argp_error(state,
-                       "--collective '%s', expected each at most once of %s",
-                       list, stp_coll_names());
-        else
-            o->colls[o->n_colls++] = coll;
-    }
-}
-
-/* "all", or one. */
-static void parse_types(const char *arg, struct stp_measure_options *o,
-                        struct argp_state *state)
-{
-    int type = stp_type_from_name(arg, strlen(arg));
-    bool all = strcmp(arg, "all") == 0;
-
-    if (type < 0 && !all)
-        argp_error(state, "-d '%s', expected all, %s", arg, STP_TYPE_WORDS);
-    o->n_types = all ? STP_N_TYPES : 1;
-    for (int i = 0; i < (int)o->n_types; i++)
-        o->types[i] = all ? i : type;
-    o->type = o->types[0];
-}
-
-static uint64_t parse_size(const char *arg, const char *name,
-                           struct argp_state *state)
-{
-    uint64_t size = 0;
-
-    if (!stp_parse_size(arg, strlen(arg), &size) || size == 0)
-        argp_error(state, "%s '%s', expected a size such as 8, 64K or 1G", name,
-                   arg);
-    return size;
-}
-
-unsigned stp_parse_count(const char *arg, const char *name, uint64_t min,
-                         struct argp_state *state)
+const char *stp_option_count(const struct stp_option *option, const char *text,
+                             void *at)
 {
     uint64_t n = 0;
+    const char *wrong = option_read_number(
+        option, text, option->max > 0 ? (uint64_t)option->max : 1000000, &n);
 
-    if (!stp_parse_u64(arg, strlen(arg), &n) || n < min || n > 1000000)
-        argp_error(state, "%s '%s', expected a number from %d to 1000000", name,
-                   arg, (int)min);
-    return (unsigned)n;
+    if (wrong == NULL)
+        *(unsigned *)at = (unsigned)n;
+    return wrong;
 }
 
-static error_t parse_measure(int key, char *arg, struct argp_state *state)
+const char *stp_option_number(const struct stp_option *option, const char *text,
+                              void *at)
 {
-    struct stp_measure_options *o = state->input;
+    return option_read_number(
+        option, text, option->max > 0 ? (uint64_t)option->max : UINT64_MAX, at);
+}
 
-    switch (key) {
-    case OPT_COLLECTIVES:
-        parse_colls(arg, o, state);
-        return 0;
-    case 'b':
-        o->begin = parse_size(arg, "-b", state);
-        return 0;
-    case 'e':
-        o->end = parse_size(arg, "-e", state);
-        return 0;
-    case 'f':
-        if (!stp_parse_double(arg, strlen(arg), &o->factor) || !(o->factor > 1))
-            argp_error(state, "-f '%s', expected a number above 1", arg);
-        return 0;
-    case 'n':
-        o->iters = stp_parse_count(arg, "-n", 1, state);
-        return 0;
-    case 'w':
-        o->warmup = stp_parse_count(arg, "-w", 0, state);
-        return 0;
-    case 'i':
-        o->step = parse_size(arg, "-i", state);
-        return 0;
-    case 'd':
-        parse_types(arg, o, state);
-        return 0;
-    case OPT_ROUNDS:
-        o->rounds = stp_parse_count(arg, "--rounds", 1, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+const char *stp_option_size(const struct stp_option *option, const char *text,
+                            void *at)
+{
+    uint64_t size;
+
+    if (!stp_parse_size(text, strlen(text), &size) || size < 1 ||
+        (double)size < option->min ||
+        (option->max > 0 && (double)size > option->max))
+        return "a size such as 8, 64K or 1G";
+    *(uint64_t *)at = size;
+    return NULL;
+}
+
+const char *stp_option_double(const struct stp_option *option, const char *text,
+                              void *at)
+{
+    double value;
+
+    if (!stp_parse_double(text, strlen(text), &value) || value < option->min ||
+        (option->above && value <= option->min) ||
+        (option->max > 0 && value > option->max)) {
+        snprintf(expected, sizeof(expected), "a number %s %g",
+                 option->above ? "above" : "from", option->min);
+        return expected;
     }
+    *(double *)at = value;
+    return NULL;
 }
 
-const struct argp stp_measure_argp = {.options = measure_options,
-                                      .parser = parse_measure};
-
-/* ---- how a real machine runs it ---- */
-
-enum { OPT_BACKEND = 0x500, OPT_PROCS };
-
-static const struct argp_option run_options[] = {
-    {"backend", OPT_BACKEND, "NAME", 0,
-     "What moves the data: nccl on GPUs, gloo or mpi on CPUs (default: nccl)",
-     0},
-    {"procs", OPT_PROCS, "LIST", 0,
-     "Processes, one rank each; several numbers are measured one after the "
-     "other (default: this one, unless mpirun, srun or torchrun started it)",
-     0},
-    {"nthreads", 't', "N", 0,
-     "Threads of a process (default: as many as GPUs, with -g 1)", 0},
-    {"ngpus", 'g', "N", 0, "GPUs of a thread (default 1)", 0},
-    {"cudagraph", 'G', "N", 0,
-     "Launch the iterations as a CUDA graph, N times (default 0: no graph)", 0},
-    {"timeout", 'T', "SECONDS", 0,
-     "Give up on collectives that take longer than this (default: never)", 0},
-    {0},
-};
-
-static void parse_procs(const char *list, struct stp_run_options *o,
-                        struct argp_state *state)
+const char *stp_option_share(const struct stp_option *option, const char *text,
+                             void *at)
 {
-    struct stp_field words[STP_MAX_PASSES];
-    size_t n = stp_split(list, strlen(list), words, STP_MAX_PASSES);
-
-    if (n > STP_MAX_PASSES)
-        argp_error(state, "--procs '%s', expected at most %d numbers", list,
-                   STP_MAX_PASSES);
-    for (size_t i = 0; i < n && i < STP_MAX_PASSES; i++) {
-        uint64_t value = 0;
-
-        if (!stp_parse_u64(words[i].s, words[i].len, &value) || value < 1 ||
-            value > STP_MAX_PROCESSES)
-            argp_error(state, "--procs '%s', expected numbers from 1 to %d",
-                       list, STP_MAX_PROCESSES);
-        o->procs[i] = (unsigned)value;
-    }
-    o->n_procs = (unsigned)n;
-}
-
-static error_t parse_run(int key, char *arg, struct argp_state *state)
-{
-    struct stp_run_options *o = state->input;
-
-    switch (key) {
-    case OPT_BACKEND:
-        if (strcmp(arg, "nccl") != 0 && strcmp(arg, "gloo") != 0 &&
-            strcmp(arg, "mpi") != 0)
-            argp_error(state, "--backend '%s', expected nccl, gloo or mpi",
-                       arg);
-        o->backend = arg;
-        return 0;
-    case OPT_PROCS:
-        parse_procs(arg, o, state);
-        return 0;
-    case 't':
-        o->n_threads = stp_parse_count(arg, "-t", 1, state);
-        return 0;
-    case 'g':
-        o->n_gpus = stp_parse_count(arg, "-g", 1, state);
-        return 0;
-    case 'G':
-        o->graph = stp_parse_count(arg, "-G", 0, state);
-        return 0;
-    case 'T':
-        o->time_limit_s = stp_parse_count(arg, "-T", 0, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-const struct argp stp_run_argp = {.options = run_options, .parser = parse_run};
-
-/* ---- what becomes a rule ---- */
-
-enum { OPT_MIN_GAIN = 0x400, OPT_PORTABLE };
-
-static const struct argp_option derive_options[] = {
-    {"min-gain", OPT_MIN_GAIN, "SHARE", 0,
-     "Least gain over NCCL's own choice, with 95 percent confidence, that is "
-     "worth a rule (default 2%)",
-     0},
-    {"portable", OPT_PORTABLE, NULL, 0,
-     "Write only the columns that NVIDIA's example tuner reads: no gpu", 0},
-    {0},
-};
-
-bool stp_parse_share(const char *text, double *share_ret)
-{
-    size_t len = strlen(text);
-    bool percent = len > 0 && text[len - 1] == '%';
+    const size_t len = strlen(text);
+    const bool is_percent = len > 0 && text[len - 1] == '%';
     double share;
 
-    if (!stp_parse_double(text, percent ? len - 1 : len, &share))
-        return false;
-    if (percent)
-        share /= 100;
-    if (!(share >= 0 && share < 10))
-        return false;
-    *share_ret = share;
-    return true;
+    if (stp_parse_double(text, is_percent ? len - 1 : len, &share)) {
+        share = is_percent ? share / 100 : share;
+        if (share >= 0 && share < 10) {
+            *(double *)at = share;
+            return NULL;
+        }
+    }
+    snprintf(expected, sizeof(expected), "a share such as %s", option->value);
+    return expected;
 }
 
-static error_t parse_derive(int key, char *arg, struct argp_state *state)
+const char *stp_option_word(const struct stp_option *option, const char *text,
+                            void *at)
 {
-    struct stp_derive_options *o = state->input;
+    int value;
+
+    if (option->words != NULL) {
+        value = option_find_word(option->words, text);
+        if (value < 0)
+            return option_list_words(option->words);
+        value += (int)option->min;
+    } else {
+        value = option->from_name(text, strlen(text));
+        if (value < 0 || value < (int)option->min ||
+            (option->max > 0 && value > (int)option->max))
+            return option->expected;
+    }
+    *(int *)at = value;
+    return NULL;
+}
+
+const char *stp_option_coll(const struct stp_option *option, const char *text,
+                            void *at)
+{
+    int coll = stp_coll_from_name(text, strlen(text));
+
+    if (coll < 0) {
+        snprintf(expected, sizeof(expected), "%s of %s",
+                 option->n > 0 ? "each at most once" : "one", stp_coll_names());
+        return expected;
+    }
+    *(int *)at = coll;
+    return NULL;
+}
+
+/* ---- lists ---- */
+
+/* "all" of a list of words. */
+static void option_take_all(const struct stp_option *option, char *table)
+{
+    int *values = (int *)(void *)(table + option->at);
+    unsigned n = 0;
+
+    for (int i = (int)option->min; i <= (int)option->max; i++)
+        values[n++] = i;
+    *(unsigned *)(void *)(table + option->n) = n;
+}
+
+/* What is wrong with entry 'i' beside the ones before it; NULL: nothing. */
+static const char *option_compare_entries(const struct stp_option *option,
+                                          const char *entries, unsigned i,
+                                          const char *word)
+{
+    const char *entry = entries + i * option->size;
+
+    for (unsigned k = 0; !option->repeats && k < i; k++)
+        if (memcmp(entries + k * option->size, entry, option->size) == 0) {
+            snprintf(expected, sizeof(expected), "%s at most once", word);
+            return expected;
+        }
+    if (option->is_ascending && i > 0 &&
+        *(const unsigned *)(const void *)entry <=
+            *(const unsigned *)(const void *)(entry - option->size))
+        return option->expected;
+    return NULL;
+}
+
+/* Says at '*text' which part of the list is wrong. */
+static const char *option_read_list(const struct stp_option *option,
+                                    const char **text, char *table)
+{
+    static char word[64];
+    struct stp_field fields[64];
+    const size_t n = stp_split(*text, strlen(*text), fields, 64);
+
+    if (option->has_all && strcmp(*text, "all") == 0) {
+        option_take_all(option, table);
+        return NULL;
+    }
+    if (n > option->most || n < option->least) {
+        snprintf(expected, sizeof(expected), "at most %u entries",
+                 option->most);
+        return option->expected != NULL ? option->expected : expected;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        char *entries = table + option->at;
+        const char *wrong;
+
+        snprintf(word, sizeof(word), "%.*s", (int)fields[i].len, fields[i].s);
+        wrong = option->kind(option, word, entries + i * option->size);
+        if (wrong != NULL) {
+            *text = word;
+            return wrong;
+        }
+        wrong = option_compare_entries(option, entries, i, word);
+        if (wrong != NULL)
+            return wrong;
+    }
+    *(unsigned *)(void *)(table + option->n) = (unsigned)n;
+    return NULL;
+}
+
+/* ---- a command line ---- */
+
+enum {
+    MAX_OPTIONS = 64,
+    FIRST_KEY = 0x100, /* of options without a letter */
+};
+
+struct option_row {
+    const struct stp_option *option;
+    char *table; /* the struct that it writes into */
+};
+
+struct option_parser {
+    const struct stp_command_line *line;
+    char *options;
+    struct option_row rows[MAX_OPTIONS]; /* by key, if it is no letter */
+    int n_rows;
+    struct argp_option argp[MAX_OPTIONS]; /* aliases and headings, too */
+    int n_argp;
+    char *help[MAX_OPTIONS];
+};
+
+static const char *option_read(const struct option_row *row, const char **text)
+{
+    const struct stp_option *option = row->option;
+    const char *wrong =
+        option->n > 0 ? option_read_list(option, text, row->table)
+                      : option->kind(option, *text, row->table + option->at);
+
+    return wrong != NULL && option->expected != NULL &&
+                   strstr(wrong, " at most once") == NULL
+               ? option->expected
+               : wrong;
+}
+
+static error_t option_parse_row(const struct option_row *row, const char *text,
+                                struct argp_state *state)
+{
+    const char *wrong = option_read(row, &text);
+
+    if (wrong != NULL && row->option->key != 0)
+        argp_error(state, "-%c '%s', expected %s", row->option->key, text,
+                   wrong);
+    else if (wrong != NULL)
+        argp_error(state, "--%s '%s', expected %s", row->option->name, text,
+                   wrong);
+    return 0;
+}
+
+static error_t option_take_arguments(struct option_parser *p,
+                                     struct argp_state *state)
+{
+    struct stp_arguments *arguments = (void *)(p->options + p->line->arguments);
+    char **v = state->argv + state->next;
+
+    if (p->line->args_doc == NULL)
+        argp_error(state, "'%s', expected options only", v[0]);
+    arguments->v = v;
+    arguments->n = state->argc - state->next;
+    if (p->line->one != NULL && arguments->n > 1)
+        argp_error(state, "'%s', expected one %s", v[1], p->line->one);
+    return 0;
+}
+
+static error_t option_parse(int key, char *arg, struct argp_state *state)
+{
+    struct option_parser *p = state->input;
 
     switch (key) {
-    case OPT_MIN_GAIN:
-        if (!stp_parse_share(arg, &o->min_gain))
-            argp_error(state, "--min-gain '%s', expected a share such as 2%%",
-                       arg);
+    case ARGP_KEY_ARGS:
+        return option_take_arguments(p, state);
+    case ARGP_KEY_NO_ARGS:
+        if (p->line->none != NULL)
+            argp_error(state, "%s", p->line->none);
         return 0;
-    case OPT_PORTABLE:
-        o->portable = true;
+    case ARGP_KEY_END:
+        if (p->line->check != NULL)
+            p->line->check(p->options, state);
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        break;
     }
+    for (int i = 0; i < p->n_rows; i++) {
+        const struct stp_option *o = p->rows[i].option;
+
+        if (key == (o->key != 0 ? o->key : FIRST_KEY + i))
+            return option_parse_row(&p->rows[i], arg, state);
+    }
+    return ARGP_ERR_UNKNOWN;
 }
 
-const struct argp stp_derive_argp = {.options = derive_options,
-                                     .parser = parse_derive};
+static void option_set_default(const struct option_row *row)
+{
+    const struct stp_option *o = row->option;
+    const char *text = o->value;
+
+    if (o->value != NULL)
+        option_read(row, &text);
+    else if (o->absent != 0)
+        *(int *)(void *)(row->table + o->at) = o->absent;
+}
+
+/* Its help ends with the default. */
+static void option_add(struct option_parser *p, const struct stp_option *o,
+                       char *table, int group)
+{
+    const int key = o->key != 0 ? o->key : FIRST_KEY + p->n_rows;
+    const size_t size = strlen(o->help) + sizeof(" (default )") +
+                        (o->value != NULL ? strlen(o->value) : 0);
+    char *help = malloc(size);
+
+    assert(p->n_rows < MAX_OPTIONS && p->n_argp + 3 < MAX_OPTIONS);
+    if (help != NULL && o->value != NULL)
+        snprintf(help, size, "%s (default %s)", o->help, o->value);
+    else if (help != NULL)
+        strcpy(help, o->help);
+    p->help[p->n_rows] = help;
+    p->rows[p->n_rows] = (struct option_row){o, table};
+    option_set_default(&p->rows[p->n_rows++]);
+    p->argp[p->n_argp++] =
+        (struct argp_option){o->name, key, o->arg, 0, help, group};
+    if (o->alias != NULL)
+        p->argp[p->n_argp++] = (struct argp_option){o->alias,     key,  NULL,
+                                                    OPTION_ALIAS, NULL, group};
+}
+
+void stp_options_read(const struct stp_command_line *line, int argc,
+                      char **argv, void *options)
+{
+    struct option_parser p = {.line = line, .options = options};
+    struct argp argp = {.options = p.argp,
+                        .parser = option_parse,
+                        .args_doc = line->args_doc,
+                        .doc = line->doc};
+    int heading = 0;
+
+    for (const struct stp_option_group *g = line->groups; g->options != NULL;
+         g++) {
+        if (g->heading != NULL)
+            p.argp[p.n_argp++] =
+                (struct argp_option){.doc = g->heading, .group = ++heading};
+        for (const struct stp_option *o = g->options; o->name != NULL; o++)
+            option_add(&p, o, (char *)options + g->at,
+                       g->heading != NULL ? heading : 0);
+    }
+    argp_parse(&argp, argc, argv, line->is_in_order ? ARGP_IN_ORDER : 0, NULL,
+               &p);
+    for (int i = 0; i < p.n_rows; i++)
+        free(p.help[i]);
+}

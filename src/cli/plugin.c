@@ -14,15 +14,17 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            struct stp_error *err)
 {
     struct mock_machine *machine;
-    int failed;
+    int failed = unsetenv("NCCL_WORKLOAD_OVERLAP");
 
-    if (mock_machine_load(machine_path, &machine) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-    failed = setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
-    mock_machine_free(machine);
+    if (machine_path != NULL) {
+        if (mock_machine_load(machine_path, &machine) != ncclSuccess)
+            return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+        failed |=
+            setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
+        mock_machine_free(machine);
+    }
     if (policy != NULL)
         failed |= setenv("NCCL_TUNER_CONFIG_FILE", policy, 1);
-    failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
     return failed ? stp_nomem(err) : STP_OK;
 }
 
@@ -46,8 +48,8 @@ int stp_load_plugin_policy(const char *command, const char *path, bool ours,
     return STP_EXIT_OK;
 }
 
-static int run_child(const char *command, int (*run)(void *, const char *),
-                     void *user)
+static int plugin_run_child(const char *command,
+                            int (*run)(void *, const char *), void *user)
 {
     int exit_status = run(user, command);
 
@@ -65,7 +67,7 @@ int stp_run_plugin(const char *command, const char *plugin,
     if (child < 0)
         return run(user, command);
     if (child == 0)
-        _exit(run_child(command, run, user));
+        _exit(plugin_run_child(command, run, user));
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return stp_complain(command, "lost its child process");

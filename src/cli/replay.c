@@ -1,108 +1,78 @@
-/* replay.c - `steptune replay` */
+/* replay.c - `steptune replay`, of a trace or of the contract */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/contract/contract.h"
 #include "analyse/replay/replay.h"
 #include "cli/cli.h"
-#include "core/text.h"
 #include "launch/stop.h"
+#include "report/results/contract.h"
 #include "report/results/results.h"
 
-struct options {
+struct replay_options {
     struct stp_machine_options machine;
     const char *trace;
     const char *plugin;
     const char *policy;
     const char *nccl;
     unsigned n_seeds;
-    unsigned n_ranks;
+    unsigned n_ranks; /* 0: those of the trace, else of the machine */
     unsigned n_jobs;
-    enum mock_layout layout;
+    int layout; /* enum mock_layout */
     const char *contract;
     unsigned time_limit_s;
 };
 
-enum {
-    OPT_TRACE = 0x300,
-    OPT_PLUGIN,
-    OPT_POLICY,
-    OPT_NCCL,
-    OPT_SEEDS,
-    OPT_RANKS,
-    OPT_LAYOUT,
-    OPT_JOBS,
-    OPT_CONTRACT,
-    OPT_TIME_LIMIT,
-};
+#define AT(member) offsetof(struct replay_options, member)
 
-static const char *const layouts[] = {
-    [MOCK_ONE_THREAD] = "one-thread",
-    [MOCK_THREADS] = "threads",
-    [MOCK_PROCESSES] = "processes",
-};
+static const char *const layouts[] = {[MOCK_ONE_THREAD] = "one-thread",
+                                      [MOCK_THREADS] = "threads",
+                                      [MOCK_PROCESSES] = "processes",
+                                      [MOCK_PROCESSES + 1] = NULL};
 
-static const struct argp_option options[] = {
-    {"trace", OPT_TRACE, "FILE.csv", 0, "The collectives to replay", 0},
-    {"plugin", OPT_PLUGIN, "SO", 0,
-     "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)", 0},
-    {"policy", OPT_POLICY, "FILE", 0,
-     "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: what the "
-     "trace "
-     "says, else that variable)",
-     0},
-    {"nccl", OPT_NCCL, "VERSION", 0,
-     "NCCL to play, 2.21 to 2.30 or 2.31dev (default: what the trace says, "
-     "else the "
-     "machine's)",
-     0},
-    {"seeds", OPT_SEEDS, "K", 0,
-     "Random schedules of the ranks, each on new communicators (default 10)",
-     0},
-    {"ranks", OPT_RANKS, "N", 0,
-     "Ranks of the job, whose largest communicators get as many (default: what "
-     "the trace says, else the machine's). Another number than the machine's "
-     "is modelled",
-     0},
-    {"layout", OPT_LAYOUT, "WORD", 0,
-     "Where the ranks live: one-thread (default), threads or processes", 0},
-    {"jobs", OPT_JOBS, "N", 0,
-     "Processes that share the schedules (default: one a CPU)", 0},
-    {"contract", OPT_CONTRACT, "SO", 0,
-     "Instead of a trace: put this tuner plugin through all that NCCL may do "
-     "to "
-     "it, and print a verdict a line (with --on, --ranks, --nccl, --policy, "
-     "--seeds)",
-     0},
-    {"time-limit", OPT_TIME_LIMIT, "SECONDS", 0,
-     "For each check of --contract (default 30)", 0},
+static const struct stp_option replay_table[] = {
+    {"trace", 0, "FILE.csv", stp_option_text, AT(trace),
+     .help = "Collectives to replay"},
+    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .help =
+         "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: the "
+             "one that the trace names, else that variable)"},
+    {"nccl", 0, "VERSION", stp_option_text, AT(nccl),
+     .help = "NCCL to play, 2.21 to 2.30 or 2.31dev (default: the "
+             "version that "
+             "the trace names, else the machine's)"},
+    {"seeds", 0, "K", stp_option_count, AT(n_seeds), .min = 1, .max = 1e8,
+     .value = "10",
+     .help = "Random schedules of the ranks, each on new communicators"},
+    {"ranks", 0, "N", stp_option_count, AT(n_ranks), .min = 1,
+     .max = MOCK_MAX_RANKS,
+     .help = "Ranks of the job and of its largest communicators (default: the "
+             "number in the trace, else the machine's). Another number than "
+             "the machine's is modelled"},
+    {"layout", 0, "WORD", stp_option_word, AT(layout), .words = layouts,
+     .value = "one-thread",
+     .help = "Where the ranks live: one-thread, threads or processes"},
+    {"jobs", 0, "N", stp_option_count, AT(n_jobs), .min = 1, .max = 256,
+     .help = "Processes that share the schedules (default: one per CPU)"},
+    {"contract", 0, "SO", stp_option_text, AT(contract),
+     .help = "Instead of a trace: put this tuner plugin through all that NCCL "
+             "may do to it, and print a verdict per line (with --on, --ranks, "
+             "--nccl, --policy, --seeds)"},
+    {"time-limit", 0, "SECONDS", stp_option_count, AT(time_limit_s), .min = 1,
+     .max = 86400, .value = "30",
+     .help = "Time limit of each check of --contract"},
     {0},
 };
 
-static unsigned number(struct argp_state *state, const char *option,
-                       const char *arg, uint64_t max)
+static void replay_check_options(void *options, struct argp_state *state)
 {
-    uint64_t n;
+    const struct replay_options *o = options;
 
-    if (!stp_parse_u64(arg, strlen(arg), &n) || n < 1 || n > max)
-        argp_error(state, "%s '%s', expected a number from 1 to %" PRIu64,
-                   option, arg, max);
-    return (unsigned)n;
-}
-
-static enum mock_layout layout(struct argp_state *state, const char *arg)
-{
-    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
-        if (strcmp(layouts[i], arg) == 0)
-            return (enum mock_layout)i;
-    argp_error(state,
-               "--layout '%s', expected one-thread, threads or processes", arg);
-    return MOCK_ONE_THREAD;
-}
-
-static void check(const struct options *o, struct argp_state *state)
-{
     if (o->trace == NULL && o->contract == NULL)
         argp_error(state, "nothing to replay, expected --trace or --contract");
     if (o->contract != NULL && (o->trace != NULL || o->plugin != NULL))
@@ -110,64 +80,12 @@ static void check(const struct options *o, struct argp_state *state)
                    o->trace != NULL ? "--trace" : "--plugin");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->machine;
-        return 0;
-    case OPT_TRACE:
-        o->trace = arg;
-        return 0;
-    case OPT_PLUGIN:
-        o->plugin = arg;
-        return 0;
-    case OPT_POLICY:
-        o->policy = arg;
-        return 0;
-    case OPT_NCCL:
-        o->nccl = arg;
-        return 0;
-    case OPT_SEEDS:
-        o->n_seeds = number(state, "--seeds", arg, 100000000);
-        return 0;
-    case OPT_RANKS:
-        o->n_ranks = number(state, "--ranks", arg, MOCK_MAX_RANKS);
-        return 0;
-    case OPT_LAYOUT:
-        o->layout = layout(state, arg);
-        return 0;
-    case OPT_JOBS:
-        o->n_jobs = number(state, "--jobs", arg, 256);
-        return 0;
-    case OPT_CONTRACT:
-        o->contract = arg;
-        return 0;
-    case OPT_TIME_LIMIT:
-        o->time_limit_s = number(state, "--time-limit", arg, 86400);
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s', expected options only", arg);
-        return 0;
-    case ARGP_KEY_END:
-        check(o, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_machine_argp, 0, NULL, 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
+static const struct stp_command_line replay_line = {
+    .groups = (const struct stp_option_group[]){{.options = replay_table},
+                                                {.options = stp_machine_table,
+                                                 .at = AT(machine)},
+                                                {0}},
+    .check = replay_check_options,
     .doc =
         "Plays a trace of collectives through a tuner plugin in mock NCCL, on "
         "all ranks of a machine and in random schedules. Exit status 1 if "
@@ -175,16 +93,16 @@ static const struct argp argp = {
         "the trace expects. With --contract, which needs no trace: if a check "
         "fails."
         "\vA trace is a CSV file with a header line. Its columns are "
-        "collective "
-        "and bytes and, where they matter, group, regBuff, expect, comm, "
-        "nRanks, create (init, split COMM, shrink COMM), capture (launches of "
-        "a "
-        "CUDA graph), type, op and numPipeOps.",
+        "collective and bytes and, where they matter, group, regBuff, expect, "
+        "comm, nRanks, create (init, split COMM, shrink COMM), capture "
+        "(launches of a CUDA graph), type, op and numPipeOps.",
 };
 
-/* A policy that a trace names stands beside it. */
-static bool policy_beside(const char *trace, const char *policy,
-                          char path[STP_CLI_PATH])
+/* ---- --trace ---- */
+
+/* A policy that a trace names is in the folder of the trace. */
+static bool replay_find_policy(const char *trace, const char *policy,
+                               char path[STP_CLI_PATH])
 {
     const char *slash = strrchr(trace, '/');
     int dir = slash != NULL ? (int)(slash - trace) + 1 : 0;
@@ -193,10 +111,10 @@ static bool policy_beside(const char *trace, const char *policy,
     return n > 0 && n < STP_CLI_PATH;
 }
 
-static enum stp_status report(const struct options *o,
-                              const struct stp_trace *trace,
-                              const struct stp_replay *replay,
-                              struct stp_error *err)
+static enum stp_status replay_report(const struct replay_options *o,
+                                     const struct stp_trace *trace,
+                                     const struct stp_replay *replay,
+                                     struct stp_error *err)
 {
     if (o->machine.json)
         return stp_print_replay_json(trace, replay, stdout, err);
@@ -215,35 +133,36 @@ static enum stp_status report(const struct options *o,
 
 static char schedules[] = "schedules"; /* that progress counts */
 
-static int play(const struct options *o, const char *command,
-                const struct stp_trace *trace, const char *machine_path)
+static int replay_play(const struct replay_options *o, const char *command,
+                       const struct stp_trace *trace, const char *machine_path)
 {
-    const struct stp_replay_options what = {.machine_path = machine_path,
-                                            .plugin = o->plugin,
-                                            .nccl = o->nccl,
-                                            .n_seeds = o->n_seeds,
-                                            .n_ranks = o->n_ranks,
-                                            .layout = o->layout,
-                                            .n_jobs = o->n_jobs,
-                                            .progress = stp_progress,
-                                            .user = schedules};
+    const struct stp_replay_options options = {.machine_path = machine_path,
+                                               .plugin = o->plugin,
+                                               .nccl = o->nccl,
+                                               .n_seeds = o->n_seeds,
+                                               .n_ranks = o->n_ranks,
+                                               .layout =
+                                                   (enum mock_layout)o->layout,
+                                               .n_jobs = o->n_jobs,
+                                               .progress = stp_progress,
+                                               .user = schedules};
     struct stp_replay replay;
     struct stp_error err;
     enum stp_status status;
 
     stp_stop_begin();
-    status = stp_replay(&what, trace, &replay, &err);
+    status = stp_replay(&options, trace, &replay, &err);
     if (status != STP_OK)
         return stp_complain_error(command, o->trace, &err);
-    status = report(o, trace, &replay, &err);
+    status = replay_report(o, trace, &replay, &err);
     stp_replay_free(&replay);
     return status == STP_OK ? STP_EXIT_OK
                             : stp_complain_error(command, NULL, &err);
 }
 
-/* What the options leave open, the trace may say. */
-static int run(struct options *o, const char *command,
-               const struct stp_trace *trace)
+/* Options that are not given come from the trace. */
+static int replay_run(struct replay_options *o, const char *command,
+                      const struct stp_trace *trace)
 {
     char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], beside[STP_CLI_PATH];
     struct stp_policy *policy = NULL;
@@ -257,14 +176,12 @@ static int run(struct options *o, const char *command,
     if (o->nccl == NULL && trace->nccl[0] != '\0')
         o->nccl = trace->nccl;
     if (o->policy == NULL && trace->policy[0] != '\0' &&
-        policy_beside(o->trace, trace->policy, beside))
+        replay_find_policy(o->trace, trace->policy, beside))
         o->policy = beside;
     if (o->policy == NULL)
         o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
-    if (stp_find_machine(o->machine.on, machine, &err) != STP_OK) {
-        stp_complain_error(command, NULL, &err);
+    if (stp_choose_machine(command, o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    }
     if (ours) {
         if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
             return stp_complain_error(command, NULL, &err);
@@ -276,44 +193,97 @@ static int run(struct options *o, const char *command,
         return exit_status;
     if (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
-    return play(o, command, trace, machine);
+    return replay_play(o, command, trace, machine);
 }
 
-static int load_and_run(void *user, const char *command)
+static int replay_load_and_run(void *user, const char *command)
 {
-    struct options *o = user;
+    struct replay_options *o = user;
     struct stp_trace trace;
     struct stp_error err;
     int exit_status;
 
     if (stp_trace_load(o->trace, &trace, &err) != STP_OK)
         return stp_complain_error(command, o->trace, &err);
-    exit_status = run(o, command, &trace);
+    exit_status = replay_run(o, command, &trace);
     stp_trace_free(&trace);
     return exit_status;
 }
 
-static int run_contract(const struct options *o, const char *command)
-{
-    const struct stp_contract_command what = {.plugin = o->contract,
-                                              .on = o->machine.on,
-                                              .nccl = o->nccl,
-                                              .policy = o->policy,
-                                              .n_ranks = o->n_ranks,
-                                              .n_seeds = o->n_seeds,
-                                              .time_limit_s = o->time_limit_s,
-                                              .json = o->machine.json};
+/* ---- --contract ---- */
 
-    return stp_run_contract(command, &what);
+static enum stp_status contract_report(const struct replay_options *o,
+                                       const struct stp_contract *contract,
+                                       struct stp_error *err)
+{
+    if (o->machine.json)
+        return stp_print_contract_json(contract, stdout, err);
+    printf("%s%s%s%s in mock NCCL %s on %s\n\n", o->contract,
+           contract->name[0] != '\0' ? " ('" : "", contract->name,
+           contract->name[0] != '\0' ? "')" : "", contract->nccl,
+           contract->machine);
+    stp_print_contract(contract, stdout);
+    return STP_OK;
+}
+
+static int contract_judge(const char *command, const struct replay_options *o,
+                          const char *machine)
+{
+    const struct stp_contract_options options = {.plugin = o->contract,
+                                                 .machine_path = machine,
+                                                 .nccl = o->nccl,
+                                                 .policy = o->policy,
+                                                 .n_seeds = o->n_seeds,
+                                                 .time_limit_s =
+                                                     o->time_limit_s};
+    struct stp_contract contract;
+    struct stp_error err;
+    size_t n_failed;
+
+    if (stp_contract_run(&options, &contract, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    n_failed = stp_contract_count(&contract, STP_CONTRACT_FAIL);
+    if (contract_report(o, &contract, &err) != STP_OK) {
+        stp_contract_free(&contract);
+        return stp_complain_error(command, NULL, &err);
+    }
+    stp_contract_free(&contract);
+    return n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+}
+
+/* Another vendor's policy may not be one that we can read. */
+static bool contract_can_open(const char *command, const char *path)
+{
+    FILE *fp = path != NULL ? fopen(path, "r") : NULL;
+
+    if (fp != NULL)
+        fclose(fp);
+    else if (path != NULL)
+        stp_complain(command, "%s: cannot be opened: %s", path,
+                     strerror(errno));
+    return fp != NULL || path == NULL;
+}
+
+static int contract_run(const char *command, const struct replay_options *o)
+{
+    char machine[STP_CLI_PATH];
+    struct stp_error err;
+
+    if (stp_choose_machine(command, o->machine.on, machine) != STP_EXIT_OK)
+        return STP_EXIT_NOTHING;
+    if (!contract_can_open(command, o->policy))
+        return STP_EXIT_FAILED;
+    if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    return contract_judge(command, o, machine);
 }
 
 int stp_cmd_replay(int argc, char **argv)
 {
-    struct options o = {.n_seeds = 10, .time_limit_s = 30};
+    struct replay_options o = {0};
 
-    stp_options_default(&o.machine, NULL, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    stp_options_read(&replay_line, argc, argv, &o);
     if (o.contract != NULL)
-        return run_contract(&o, argv[0]);
-    return stp_run_plugin(argv[0], o.plugin, load_and_run, &o);
+        return contract_run(argv[0], &o);
+    return stp_run_plugin(argv[0], o.plugin, replay_load_and_run, &o);
 }

@@ -2,98 +2,68 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyse/verify.h"
 #include "cli/cli.h"
-#include "cli/iterate/iterate.h"
-#include "cli/trial.h"
 #include "launch/stop.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/results/results.h"
+#include "tune/trial.h"
 
-struct options {
+struct verify_options {
     struct stp_machine_options machine;
     struct stp_measure_options measure;
     struct stp_workload_options work;
     bool iterates;
     bool proof;
+    struct stp_arguments arguments;
     const char *policy;
 };
 
-enum { OPT_ITERATE = 0x300, OPT_PROOF, WARMUP = 3 };
+enum { WARMUP = 3 };
 
-static const struct argp_option options[] = {
-    {"iterate", OPT_ITERATE, NULL, 0,
-     "Compare training iterations instead of collectives alone (default: all "
-     "modes, 1M to 64M, ratios 0.5, 1 and 2)",
-     0},
-    {"proof", OPT_PROOF, NULL, 0,
-     "Write what was found and measured beside the policy, "
-     "POLICY.verified.txt and .csv",
-     0},
+#define AT(member) offsetof(struct verify_options, member)
+
+static const struct stp_option verify_table[] = {
+    {"iterate", 0, NULL, stp_option_flag, AT(iterates),
+     .help = "Compare training iterations instead of collectives alone "
+             "(default: all modes, 1M to 64M, ratios 0.5, 1 and 2)"},
+    {"proof", 0, NULL, stp_option_flag, AT(proof),
+     .help = "Write the verdicts and measurements beside the policy, as "
+             "POLICY.verified.txt and .csv"},
     {0},
 };
 
-static bool has_workload(const struct stp_workload_options *w)
+static void verify_check_options(void *options, struct argp_state *state)
 {
-    return w->n_modes > 0 || w->n_bytes > 0 || w->n_ratios > 0 ||
-           w->gemm.m > 0 || w->layers > 0 || w->compute != STP_COMPUTE_GEMM;
+    struct verify_options *o = options;
+    const struct stp_workload_options *w = &o->work;
+
+    o->policy = o->arguments.v[0];
+    if (!o->iterates &&
+        (w->n_modes > 0 || w->n_bytes > 0 || w->n_ratios > 0 ||
+         w->n_sides > 0 || w->layers > 0 || w->compute != STP_COMPUTE_GEMM))
+        argp_error(state, "options of iterations, expected --iterate with "
+                          "them");
+    if (o->iterates &&
+        (stp_measure_has_sizes(&o->measure) || o->measure.n_colls > 0))
+        argp_error(state, "sizes of collectives, expected --bytes with "
+                          "--iterate");
+    if (w->n_sides > 0 && w->n_ratios > 0)
+        argp_error(state, STP_GEMM_AND_RATIO);
 }
 
-static bool has_sizes(const struct stp_measure_options *m)
-{
-    return m->begin > 0 || m->end > 0 || m->factor > 0 || m->step > 0 ||
-           m->n_colls > 0;
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &o->measure;
-        state->child_inputs[1] = &o->machine;
-        state->child_inputs[2] = &o->work;
-        return 0;
-    case OPT_ITERATE:
-        o->iterates = true;
-        return 0;
-    case OPT_PROOF:
-        o->proof = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->policy != NULL)
-            argp_error(state, "'%s', expected one policy", arg);
-        o->policy = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (o->policy == NULL)
-            argp_error(state, "no policy, expected a file such as "
-                              "steptune.conf");
-        if (!o->iterates && has_workload(&o->work))
-            argp_error(state, "options of iterations, expected --iterate with "
-                              "them");
-        if (o->iterates && has_sizes(&o->measure))
-            argp_error(state, "sizes of collectives, expected --bytes with "
-                              "--iterate");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_child children[] = {
-    {&stp_measure_argp, 0, NULL, 0},
-    {&stp_machine_argp, 0, NULL, 0},
-    {&stp_workload_argp, 0, "With --iterate:", 0},
-    {0},
-};
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
-    .children = children,
+static const struct stp_command_line verify_line = {
+    .groups =
+        (const struct stp_option_group[]){
+            {.options = verify_table},
+            {.options = stp_measure_table, .at = AT(measure)},
+            {.options = stp_machine_table, .at = AT(machine)},
+            {stp_workload_table, AT(work), "With --iterate:"},
+            {0}},
     .args_doc = "POLICY",
+    .arguments = AT(arguments),
+    .one = "policy",
+    .none = STP_NO_POLICY,
+    .check = verify_check_options,
     .doc = "Compares a policy, loaded by the tuner plugin, with NCCL's own "
            "choice: in interleaved rounds, at every size that is known or "
            "asked for, halfway between those, and at both sides of every range "
@@ -101,12 +71,11 @@ static const struct argp argp = {
            "status 1 if it is slower anywhere beyond noise.",
 };
 
-/* What was found, and what that rests on. */
-static enum stp_status prove(const struct options *o,
-                             const struct stp_device_info *info,
-                             const struct stp_dataset *data,
-                             const struct stp_comparisons *comparisons,
-                             struct stp_error *err)
+/* Writes the verdicts and the measurements that they rest on. */
+static enum stp_status verify_write_proof(
+    const struct verify_options *o, const struct stp_device_info *info,
+    const struct stp_dataset *data, const struct stp_comparisons *comparisons,
+    struct stp_error *err)
 {
     char path[STP_CLI_PATH];
     enum stp_status status = stp_trial_prove(o->policy, info, comparisons, err);
@@ -117,11 +86,11 @@ static enum stp_status prove(const struct options *o,
     return stp_measurements_save(data, info->what, path, err);
 }
 
-static enum stp_status report(const struct options *o,
-                              const struct stp_device *device,
-                              const struct stp_dataset *data,
-                              const struct stp_comparisons *comparisons,
-                              struct stp_error *err)
+static enum stp_status verify_report(const struct verify_options *o,
+                                     const struct stp_device *device,
+                                     const struct stp_dataset *data,
+                                     const struct stp_comparisons *comparisons,
+                                     struct stp_error *err)
 {
     struct stp_device_info info;
     enum stp_status status;
@@ -131,48 +100,46 @@ static enum stp_status report(const struct options *o,
                  ? stp_print_verdicts_json(&info, comparisons, stdout, err)
                  : stp_trial_print(o->policy, &info, comparisons, stdout, err);
     if (status == STP_OK && o->proof)
-        status = prove(o, &info, data, comparisons, err);
+        status = verify_write_proof(o, &info, data, comparisons, err);
     return status;
 }
 
-static enum stp_status measure_sizes(const struct options *o,
-                                     const struct stp_device *device,
-                                     struct stp_dataset *data,
-                                     struct stp_comparisons *comparisons_ret,
-                                     struct stp_error *err)
+static enum stp_status
+verify_measure_sizes(const struct verify_options *o,
+                     const struct stp_device *device, struct stp_dataset *data,
+                     struct stp_comparisons *comparisons_ret,
+                     struct stp_error *err)
 {
-    struct stp_cli_plan plan;
+    struct stp_measure_plan plan;
     enum stp_status status =
-        stp_make_plan(device, &o->measure, NULL, &plan, err);
+        stp_plan_measurements(device, &o->measure, &stp_trial_arms, &plan, err);
 
     if (status == STP_OK)
         status = stp_trial_add_unseen(device, o->policy, &plan, err);
     if (status == STP_OK)
-        status = stp_trial_run(device, &plan.plan, data, comparisons_ret, err);
-    return status;
+        status =
+            stp_sweep_run(device, &plan.plan, stp_progress, NULL, data, err);
+    return status == STP_OK ? stp_compare(data, comparisons_ret, err) : status;
 }
 
-/* The dataset is moved out of the iterations, whose samples nobody needs. */
-static enum stp_status
-measure_iterations(const struct options *o, const struct stp_device *device,
-                   struct stp_dataset *data,
-                   struct stp_comparisons *comparisons_ret,
-                   struct stp_error *err)
+/* The dataset is moved out of the iterations; their samples are not used. */
+static enum stp_status verify_measure_iterations(
+    const struct verify_options *o, const struct stp_device *device,
+    struct stp_dataset *data, struct stp_comparisons *comparisons_ret,
+    struct stp_error *err)
 {
-    static const struct stp_arms arms = {
-        .arm = {{.kind = STP_ARM_AUTO}, {.kind = STP_ARM_PLUGIN}}, .n = 2};
     static char turns[] = "turns";
-    struct stp_iterate_cli_plan plan = {.plan = {.type = o->measure.type,
-                                                 .iters = o->measure.iters,
-                                                 .rounds = o->measure.rounds,
-                                                 .warmup = WARMUP}};
+    struct stp_workload_plan plan = {.plan = {.type = o->measure.types[0],
+                                              .iters = o->measure.iters,
+                                              .rounds = o->measure.rounds,
+                                              .warmup = WARMUP}};
     struct stp_iterations out = {0};
     struct stp_device_info info;
     enum stp_status status;
 
     device->ops->info(device->self, &info);
     status = stp_plan_iterations(&info, &o->work, true, &plan, err);
-    plan.plan.arms = &arms;
+    plan.plan.arms = &stp_trial_arms;
     if (status == STP_OK)
         status =
             stp_iterate_run(device, &plan.plan, stp_progress, turns, &out, err);
@@ -181,8 +148,8 @@ measure_iterations(const struct options *o, const struct stp_device *device,
     return status == STP_OK ? stp_compare(data, comparisons_ret, err) : status;
 }
 
-static int verify(const struct options *o, const char *command,
-                  const struct stp_device *device)
+static int verify_on_device(const struct verify_options *o, const char *command,
+                            const struct stp_device *device)
 {
     struct stp_dataset data = {0};
     struct stp_comparisons comparisons = {0};
@@ -191,12 +158,13 @@ static int verify(const struct options *o, const char *command,
     enum stp_status status;
 
     stp_stop_begin();
-    status = o->iterates
-                 ? measure_iterations(o, device, &data, &comparisons, &err)
-                 : measure_sizes(o, device, &data, &comparisons, &err);
+    status =
+        o->iterates
+            ? verify_measure_iterations(o, device, &data, &comparisons, &err)
+            : verify_measure_sizes(o, device, &data, &comparisons, &err);
     if (status == STP_OK) {
         count = stp_count_verdicts(&comparisons);
-        status = report(o, device, &data, &comparisons, &err);
+        status = verify_report(o, device, &data, &comparisons, &err);
     }
     stp_comparisons_free(&comparisons);
     stp_dataset_free(&data);
@@ -205,26 +173,49 @@ static int verify(const struct options *o, const char *command,
     return count.n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
+/* Opens the device with our static plugin, which reads the policy in the
+ * environment of a job.  Complains and returns the exit status. */
+static int verify_open(const char *command, const struct verify_options *o,
+                       struct stp_device *device_ret)
+{
+    char plugin[STP_CLI_PATH];
+    struct stp_policy *policy;
+    struct stp_device alone;
+    struct stp_device_info info;
+    struct stp_error err;
+    int exit_status;
+
+    if (stp_policy_load(o->policy, &policy, &err) != STP_OK)
+        return stp_complain_error(command, o->policy, &err);
+    stp_policy_free(policy);
+    if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    exit_status = stp_open_device(command, &o->machine, NULL, &alone);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    alone.ops->info(alone.self, &info);
+    alone.ops->close(alone.self);
+    if (stp_trial_environment(o->policy, info.gpu, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    return stp_open_device(command, &o->machine, plugin, device_ret);
+}
+
 int stp_cmd_verify(int argc, char **argv)
 {
-    struct options o = {0};
+    struct verify_options o = {0};
     struct stp_device device;
     int exit_status;
 
-    stp_options_default(&o.machine, &o.measure, NULL);
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    stp_options_read(&verify_line, argc, argv, &o);
     o.machine.max_bytes = o.iterates ? stp_workload_max_bytes(&o.work, true)
                                      : stp_max_bytes(&o.measure);
-    if (o.measure.type < 0)
-        o.measure.type = STP_TYPE_BF16; /* as training has it */
-    if (o.measure.n_types > 1) {
-        stp_complain(argv[0], "-d all, expected one type");
-        return STP_EXIT_USAGE;
-    }
-    exit_status = stp_trial_open(argv[0], o.policy, &o.machine, &device);
+    exit_status = stp_choose_type(argv[0], &o.measure);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    exit_status = verify(&o, argv[0], &device);
+    exit_status = verify_open(argv[0], &o, &device);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    exit_status = verify_on_device(&o, argv[0], &device);
     device.ops->close(device.self);
     return exit_status;
 }

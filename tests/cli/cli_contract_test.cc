@@ -423,36 +423,25 @@ TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
     EXPECT_THAT(Files(), IsEmpty());
 }
 
-struct WrongUsage {
-    const char *arguments;
-    int status;
-    const char *text;
-};
-
 TEST_F(Contract, RefusesWhatItCannotDo)
 {
-    const WrongUsage cases[] = {
-        {"replay", 2, "nothing to replay, expected --trace or --contract"},
-        {"replay --contract a.so --trace t.csv", 2,
-         "--contract with --trace, expected one of them"},
-        {"replay --contract a.so --plugin b.so", 2,
-         "--contract with --plugin, expected one of them"},
-        {"replay --contract a.so --time-limit 0", 2,
-         "--time-limit '0', expected a number from 1"},
-        {"replay --contract a.so --nccl 2.99", 1,
-         "NCCL version '2.99' is none of"},
-        {"replay --contract a.so --on nowhere", 77,
-         "no recorded machine 'nowhere'"},
-        {"replay --contract a.so --policy no.conf", 1,
-         "no.conf: cannot be opened"},
-    };
-
-    for (const WrongUsage &c : cases) {
-        Outcome o = Run(c.arguments);
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, HasSubstr(c.text));
-        EXPECT_THAT(o.out, IsEmpty());
-    }
+    ExpectRefusals(
+        "",
+        {
+            {"replay", 2, "nothing to replay, expected --trace or --contract"},
+            {"replay --contract a.so --trace t.csv", 2,
+             "--contract with --trace, expected one of them"},
+            {"replay --contract a.so --plugin b.so", 2,
+             "--contract with --plugin, expected one of them"},
+            {"replay --contract a.so --time-limit 0", 2,
+             "--time-limit '0', expected a number from 1"},
+            {"replay --contract a.so --nccl 2.99", 1,
+             "NCCL version '2.99' is none of"},
+            {"replay --contract a.so --on nowhere", 77,
+             "no recorded machine 'nowhere'"},
+            {"replay --contract a.so --policy no.conf", 1,
+             "no.conf: cannot be opened"},
+        });
 }
 
 } // namespace

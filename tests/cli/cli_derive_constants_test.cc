@@ -93,29 +93,22 @@ TEST_F(CliDeriveConstants, AreNotWrittenWhereNcclsOwnAreAsGood)
 
 TEST_F(CliDeriveConstants, WantWhatTheyCanBeFittedTo)
 {
-    const struct {
-        const char *arguments;
-        int status;
-        const char *text;
-    } cases[] = {
-        {"m.csv --as rules", 2, "--as 'rules', expected policy or constants"},
-        {"m.csv --on h200x4", 2, "--on alone, expected --as constants"},
-        {"m.csv --as constants --extrapolate", 2, "which is for policies"},
-        {"m.csv --as constants --objective iteration", 2,
-         "which is for policies"},
-        {"m.csv --as constants --on nowhere", 1,
-         "no recorded machine 'nowhere'"},
-        {"m.csv --as constants --on h200x2", 1,
-         "measured on 4 ranks of 1 nodes, expected 2 of 1"},
-    };
     Sweep("--on h200x4 --collective allgather -b 4M -e 4M");
 
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.arguments);
-        Outcome o = Run("derive " + std::string(c.arguments));
-        EXPECT_EQ(c.status, o.status);
-        EXPECT_THAT(o.err, HasSubstr(c.text));
-    }
+    ExpectRefusals(
+        "derive ",
+        {
+            {"m.csv --as rules", 2,
+             "--as 'rules', expected policy or constants"},
+            {"m.csv --on h200x4", 2, "--on alone, expected --as constants"},
+            {"m.csv --as constants --extrapolate", 2, "which is for policies"},
+            {"m.csv --as constants --objective iteration", 2,
+             "which is for policies"},
+            {"m.csv --as constants --on nowhere", 1,
+             "no recorded machine 'nowhere'"},
+            {"m.csv --as constants --on h200x2", 1,
+             "measured on 4 ranks of 1 nodes, expected 2 of 1"},
+        });
 }
 
 } // namespace

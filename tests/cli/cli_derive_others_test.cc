@@ -229,53 +229,8 @@ TEST_F(DeriveOthers, WarnsOfNoiseAndSaysHowManyRoundsWouldDo)
     EXPECT_THAT(Run("derive s.csv --min-gain 14%").err, IsEmpty());
 }
 
-struct Refusal {
-    const char *arguments;
-    int status;
-    const char *err;
-};
-
 TEST_F(DeriveOthers, SaysWhatItWants)
 {
-    const Refusal cases[] = {
-        {"a1", 1,
-         "steptune derive: a1: NCCL did not log what it ran at every size "
-         "(NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING,ENV), expected its arm by "
-         "name, such as --arm auto=FILE or --arm ring/ll128=FILE\n"},
-        {"--arm auto=a1", 1,
-         "steptune derive: these are runs of one arm after the other, of which "
-         "drift may be the gain, expected --trust-passes to use them all the "
-         "same\n"},
-        {"--trust-passes --arm ring/ll=a1", 1,
-         "steptune derive: no run of NCCL's own choice to compare with, "
-         "expected one, such as --arm auto=FILE\n"},
-        {"--trust-passes --arm auto=a1 --arm auto=./a1", 1,
-         "steptune derive: ./a1: given twice, its rounds would count twice\n"},
-        {"n.csv", 1,
-         "steptune derive: these are runs of one arm after the other, of which "
-         "drift may be the gain, expected --trust-passes to use them all the "
-         "same\n"},
-        {"--trust-passes --extrapolate n.csv", 1,
-         "steptune derive: --extrapolate wants gains over NCCL's own choice, "
-         "of which NVIDIA's data have none\n"},
-        {"--trust-passes --objective iteration n.csv", 1,
-         "steptune derive: no times of iterations, expected those of `steptune "
-         "iterate`: NVIDIA's are of collectives alone\n"},
-        {"n.csv s.csv", 1,
-         "steptune derive: s.csv: measurements of Steptune, expected NVIDIA's "
-         "performance data as in the file before\n"},
-        {"--arm auto=s.csv", 1,
-         "steptune derive: s.csv: measurements of Steptune, which name their "
-         "arms, expected text of nccl-tests for --arm\n"},
-        {"bad.csv", 1,
-         "steptune derive: bad.csv:2:17: algorithm 'rnig', expected tree, "
-         "ring, collnet_direct, collnet_chain, nvls, nvls_tree or pat\n"},
-        {"--arm a1", 2,
-         "steptune derive: --arm 'a1', expected auto=FILE or "
-         "ALGORITHM/PROTOCOL[/CHANNELS]=FILE\n"},
-        {"--arm rnig/ll=a1", 2, "steptune derive: --arm 'rnig/ll=a1', "},
-        {"", 2, "steptune derive: no measurements, expected "},
-    };
     const std::string head = "collective,size_bytes,algorithm,protocol,"
                              "channels,nodes,ranks,latency_us\n";
     WriteRuns();
@@ -284,12 +239,57 @@ TEST_F(DeriveOthers, SaysWhatItWants)
     Write("s.csv", "collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
                    "median_us\nallreduce,64,0,auto,auto,1,4,5\n");
 
-    for (const Refusal &c : cases) {
-        Outcome o = Run(std::string("derive ") + c.arguments);
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, StartsWith(c.err));
-        EXPECT_THAT(o.out, IsEmpty());
-    }
+    ExpectRefusals(
+        "derive ",
+        {
+            {"a1", 1,
+             "steptune derive: a1: NCCL did not log what it ran at every size "
+             "(NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING,ENV), expected its arm "
+             "by "
+             "name, such as --arm auto=FILE or --arm ring/ll128=FILE\n"},
+            {"--arm auto=a1", 1,
+             "steptune derive: these are runs of one arm after the other, of "
+             "which "
+             "drift may be the gain, expected --trust-passes to use them all "
+             "the "
+             "same\n"},
+            {"--trust-passes --arm ring/ll=a1", 1,
+             "steptune derive: no run of NCCL's own choice to compare with, "
+             "expected one, such as --arm auto=FILE\n"},
+            {"--trust-passes --arm auto=a1 --arm auto=./a1", 1,
+             "steptune derive: ./a1: given twice, its rounds would count "
+             "twice\n"},
+            {"n.csv", 1,
+             "steptune derive: these are runs of one arm after the other, of "
+             "which "
+             "drift may be the gain, expected --trust-passes to use them all "
+             "the "
+             "same\n"},
+            {"--trust-passes --extrapolate n.csv", 1,
+             "steptune derive: --extrapolate wants gains over NCCL's own "
+             "choice, "
+             "of which NVIDIA's data have none\n"},
+            {"--trust-passes --objective iteration n.csv", 1,
+             "steptune derive: no times of iterations, expected those of "
+             "`steptune "
+             "iterate`: NVIDIA's are of collectives alone\n"},
+            {"n.csv s.csv", 1,
+             "steptune derive: s.csv: measurements of Steptune, expected "
+             "NVIDIA's "
+             "performance data as in the file before\n"},
+            {"--arm auto=s.csv", 1,
+             "steptune derive: s.csv: measurements of Steptune, which name "
+             "their "
+             "arms, expected text of nccl-tests for --arm\n"},
+            {"bad.csv", 1,
+             "steptune derive: bad.csv:2:17: algorithm 'rnig', expected tree, "
+             "ring, collnet_direct, collnet_chain, nvls, nvls_tree or pat\n"},
+            {"--arm a1", 2,
+             "steptune derive: --arm 'a1', expected auto=FILE or "
+             "ALGORITHM/PROTOCOL[/CHANNELS]=FILE\n"},
+            {"--arm rnig/ll=a1", 2, "steptune derive: --arm 'rnig/ll=a1', "},
+            {"", 2, "steptune derive: no measurements, expected "},
+        });
 }
 
 } // namespace

@@ -129,41 +129,35 @@ TEST_F(DeriveIterations, RecordedMachinesWillDo)
                 HasSubstr("#   overlap, 8 layers, gemm of 2048 x 2048 x 704"));
 }
 
-struct Refusal {
-    const char *arguments;
-    int status;
-    const char *err;
-};
-
 TEST_F(DeriveIterations, SaysWhatItWants)
 {
-    const Refusal cases[] = {
-        {"derive rounds.csv", 1,
-         "steptune derive: no times of collectives alone, expected those of "
-         "`steptune sweep`: all 4 are of iterations, which are for the "
-         "objective iteration\n"},
-        {"derive --objective iteration s.csv", 1,
-         "steptune derive: no times of iterations, expected those of `steptune "
-         "iterate`: all 1 are of collectives alone\n"},
-        {"derive summary.csv", 1,
-         "steptune derive: summary.csv:1:1: a summary of iterations, expected "
-         "the measurements themselves: rounds.csv beside it\n"},
-        {"plot rounds.csv", 1,
-         "steptune plot: rounds.csv: times of iterations, expected those of "
-         "collectives alone: `steptune iterate -o DIR` plots iterations as it "
-         "measures them\n"},
-    };
     Write("rounds.csv", kHead + Of("overlap,gemm,8,1,9,9,9", "80"));
     Write("s.csv", "collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
                    "median_us\nallreduce,64,0,auto,auto,1,4,5\n");
     Write("summary.csv", "setting,arm\noverlap_8M,auto\n");
 
-    for (const Refusal &c : cases) {
-        Outcome o = Run(c.arguments);
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, StrEq(c.err));
-        EXPECT_THAT(o.out, IsEmpty());
-    }
+    ExpectRefusals(
+        "", {
+                {"derive rounds.csv", 1,
+                 "steptune derive: no times of collectives alone, expected "
+                 "those of "
+                 "`steptune sweep`: all 4 are of iterations, which are for the "
+                 "objective iteration\n"},
+                {"derive --objective iteration s.csv", 1,
+                 "steptune derive: no times of iterations, expected those of "
+                 "`steptune "
+                 "iterate`: all 1 are of collectives alone\n"},
+                {"derive summary.csv", 1,
+                 "steptune derive: summary.csv:1:1: a summary of iterations, "
+                 "expected "
+                 "the measurements themselves: rounds.csv beside it\n"},
+                {"plot rounds.csv", 1,
+                 "steptune plot: rounds.csv: times of iterations, expected "
+                 "those of "
+                 "collectives alone: `steptune iterate -o DIR` plots "
+                 "iterations as it "
+                 "measures them\n"},
+            });
     Outcome o = Run("derive --objective step rounds.csv");
     EXPECT_EQ(2, o.status);
     EXPECT_THAT(o.err, HasSubstr("--objective 'step', expected time or "

@@ -94,34 +94,27 @@ TEST_F(Cli, LearnLetsTheJobWriteRewardsAndCleansUp)
 
 TEST_F(Cli, LearnSaysWhatItCannotTake)
 {
-    struct {
-        const char *arguments;
-        int status;
-        const char *error;
-    } const cases[] = {
-        {"--job allfoo:4M", 2, "--job 'allfoo:4M', expected broadcast"},
-        {"--job allreduce", 2, "expected a size such as 4M after"},
-        {"--job allreduce:4M:x", 2, "expected microseconds of compute after"},
-        {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
-        {"--strategies epsilon,,halving", 2, "expected words such as"},
-        {"--strategies ucb", 2, "'ucb', expected halving, epsilon"},
-        {"--objective money", 2, "expected auto, gpu, step or file"},
-        {"--steps 19", 2, "--steps '19'"},
-        {"--seeds 0", 2, "--seeds '0'"},
-        {"--compute -1", 2, "--compute '-1', expected microseconds"},
-        {"--compute-noise lots", 2, "expected a share such as 5%"},
-        {"--nccl 1.0", 2, "--nccl '1.0', expected 2.21 to 2.30"},
-        {"more", 2, "'more', expected options only"},
-        {"--on nowhere", 77, "no recorded machine 'nowhere'"},
-        {"--plugin /nowhere.so", 1,
-         "'/nowhere.so' has no tuner that this NCCL would take"},
-    };
-    for (const auto &c : cases) {
-        Outcome o = Run(std::string("learn ") + c.arguments);
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, HasSubstr(c.error)) << c.arguments;
-        EXPECT_THAT(o.out, IsEmpty()) << c.arguments;
-    }
+    ExpectRefusals(
+        "learn ",
+        {
+            {"--job allfoo:4M", 2, "--job 'allfoo:4M', expected broadcast"},
+            {"--job allreduce", 2, "expected a size such as 4M after"},
+            {"--job allreduce:4M:x", 2,
+             "expected microseconds of compute after"},
+            {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
+            {"--strategies epsilon,,halving", 2, "expected words such as"},
+            {"--strategies ucb", 2, "'ucb', expected halving, epsilon"},
+            {"--objective money", 2, "expected auto, gpu, step or file"},
+            {"--steps 19", 2, "--steps '19'"},
+            {"--seeds 0", 2, "--seeds '0'"},
+            {"--compute -1", 2, "--compute '-1', expected microseconds"},
+            {"--compute-noise lots", 2, "expected a share such as 5%"},
+            {"--nccl 1.0", 2, "--nccl '1.0', expected 2.21 to 2.30"},
+            {"more", 2, "'more', expected options only"},
+            {"--on nowhere", 77, "no recorded machine 'nowhere'"},
+            {"--plugin /nowhere.so", 1,
+             "'/nowhere.so' has no tuner that this NCCL would take"},
+        });
 }
 
 } // namespace

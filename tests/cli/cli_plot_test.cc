@@ -157,39 +157,8 @@ TEST_F(Plot, DrawsJournalsThatGnuplotUnderstands)
     EXPECT_THAT(Read("journal_arms.svg"), HasSubstr("What ran while"));
 }
 
-struct Refusal {
-    const char *name;
-    const char *arguments;
-    int status;
-    const char *err;
-};
-
 TEST_F(Plot, RefusesWhatItCannotRead)
 {
-    const Refusal cases[] = {
-        {"none", "", 2, "no measurements, expected files of `steptune sweep`"},
-        {"missing", "no.csv", 1, "no.csv: "},
-        {"csv", "bad.csv", 1, "bad.csv:2:1: 1 fields, expected 8"},
-        {"json", "bad.json", 1, "bad.json:1:"},
-        {"text", "bad.txt", 1, "bad.txt:1:29: test 'alltoall_perf'"},
-        {"old_text", "old.txt", 1,
-         "old.txt:4:1: a row without what collective it is of"},
-        {"format", "x.csv --format jpg", 2,
-         "--format 'jpg', expected png, svg or both"},
-        {"curves", "x.csv --curves 33", 2,
-         "--curves '33', expected a number from 1 to 32"},
-        {"collective", "x.csv --collective alltoall", 2,
-         "--collective 'alltoall', expected one of broadcast"},
-        {"journal", "bad_journal.csv", 1,
-         "bad_journal.csv:2:1: 2 fields, expected 16"},
-        {"empty journal", "empty.csv", 1,
-         "empty.csv: a journal without times: nothing was learned"},
-        {"journals", "empty.csv good.csv", 1,
-         "empty.csv: a journal, expected no other file beside it"},
-        {"journal last", "good.csv empty.csv", 1, "empty.csv: a journal"},
-        {"out", "good.csv --out good.csv/x", 1,
-         "cannot make the folder 'good.csv/x': Not a directory"},
-    };
     const std::string head = "collective,bytes,round,algorithm,protocol,nNodes,"
                              "nRanks,median_us\n";
     Write("good.csv", head + "allreduce,8,0,auto,auto,1,2,5\n");
@@ -202,13 +171,32 @@ TEST_F(Plot, RefusesWhatItCannotRead)
                      "#  size  count  type  time  algbw  busbw\n8 2 float 1 1 "
                      "1\n");
 
-    for (const Refusal &c : cases) {
-        SCOPED_TRACE(c.name);
-        Outcome o = Run(std::string("plot ") + c.arguments);
-        EXPECT_EQ(c.status, o.status);
-        EXPECT_EQ("", o.out);
-        EXPECT_THAT(o.err, HasSubstr(c.err));
-    }
+    ExpectRefusals(
+        "plot ",
+        {
+            {"", 2, "no measurements, expected files of `steptune sweep`"},
+            {"no.csv", 1, "no.csv: "},
+            {"bad.csv", 1, "bad.csv:2:1: 1 fields, expected 8"},
+            {"bad.json", 1, "bad.json:1:"},
+            {"bad.txt", 1, "bad.txt:1:29: test 'alltoall_perf'"},
+            {"old.txt", 1,
+             "old.txt:4:1: a row without what collective it is of"},
+            {"x.csv --format jpg", 2,
+             "--format 'jpg', expected png, svg or both"},
+            {"x.csv --curves 33", 2,
+             "--curves '33', expected a number from 1 to 32"},
+            {"x.csv --collective alltoall", 2,
+             "--collective 'alltoall', expected one of broadcast"},
+            {"bad_journal.csv", 1,
+             "bad_journal.csv:2:1: 2 fields, expected 16"},
+            {"empty.csv", 1,
+             "empty.csv: a journal without times: nothing was learned"},
+            {"empty.csv good.csv", 1,
+             "empty.csv: a journal, expected no other file beside it"},
+            {"good.csv empty.csv", 1, "empty.csv: a journal"},
+            {"good.csv --out good.csv/x", 1,
+             "cannot make the folder 'good.csv/x': Not a directory"},
+        });
     EXPECT_EQ(0, Run("plot old.txt --collective allreduce").status);
 }
 

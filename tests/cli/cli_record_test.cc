@@ -230,32 +230,23 @@ TEST_F(Record, ClearsAwayWhatAnInterruptedRunLeft)
 
 // ---- what goes wrong ----
 
-struct Refusal {
-    const char *arguments;
-    int status;
-    const char *expected;
-};
-
 TEST_F(Record, RefusesAndLeavesNothing)
 {
-    const Refusal cases[] = {
-        {"", 2, "no name, expected what the machine is to be called"},
-        {"a b", 2, "'a' and 'b', expected one name"},
-        {"../a", 2, "name '../a', expected at most 48 letters"},
-        {"a,b", 2, "name 'a,b'"},
-        {"a --channels 0", 2, "channels '0', expected 1 to 64"},
-        {"a -d float", 2, "-d f32, expected bf16"},
-        {"a --on nowhere", 77, "no recorded machine 'nowhere'"},
-        {"a --rounds 5", 1, "5 rounds, but machine 'h200x4' was recorded in 4"},
-        {"a -o nowhere", 1, "cannot make the folder 'nowhere/a.tmp'"},
-    };
-
-    for (const Refusal &c : cases) {
-        Outcome o = Run(std::string("record ") + c.arguments);
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, HasSubstr(c.expected));
-        EXPECT_THAT(Files(), IsEmpty()) << c.arguments;
-    }
+    ExpectRefusals(
+        "record ",
+        {
+            {"", 2, "no name, expected what the machine is to be called"},
+            {"a b", 2, "'a' and 'b', expected one name"},
+            {"../a", 2, "name '../a', expected at most 48 letters"},
+            {"a,b", 2, "name 'a,b'"},
+            {"a --channels 0", 2, "channels '0', expected 1 to 64"},
+            {"a -d float", 2, "-d f32, expected bf16"},
+            {"a --on nowhere", 77, "no recorded machine 'nowhere'"},
+            {"a --rounds 5", 1,
+             "5 rounds, but machine 'h200x4' was recorded in 4"},
+            {"a -o nowhere", 1, "cannot make the folder 'nowhere/a.tmp'"},
+        });
+    EXPECT_THAT(Files(), IsEmpty());
 }
 
 // The signal comes while it reads the search graphs: before anything is done.

@@ -87,22 +87,15 @@ TEST_F(CliReport, FailsInOneSentenceAndWritesNothing)
 {
     Write("bad.conf", "allreduce,1\n");
     Write("good.conf", "# nothing\n");
-    const struct {
-        const char *arguments;
-        int status;
-        const char *expect;
-    } cases[] = {
-        {"report", 2, "nothing to report, expected a policy"},
-        {"report none.conf", 1, "steptune report: cannot read 'none.conf': No"},
-        {"report bad.conf", 1, "steptune report: bad.conf:1:"},
-        {"report good.conf", 1, "steptune report: no measurements, expected"},
-    };
-    for (const auto &c : cases) {
-        const Outcome o = Run(c.arguments);
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, HasSubstr(c.expect));
-        EXPECT_THAT(o.out, IsEmpty());
-    }
+    ExpectRefusals("",
+                   {
+                       {"report", 2, "nothing to report, expected a policy"},
+                       {"report none.conf", 1,
+                        "steptune report: cannot read 'none.conf': No"},
+                       {"report bad.conf", 1, "steptune report: bad.conf:1:"},
+                       {"report good.conf", 1,
+                        "steptune report: no measurements, expected"},
+                   });
     EXPECT_THAT(Files(), ElementsAre("bad.conf", "good.conf"));
 }
 

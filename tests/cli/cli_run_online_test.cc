@@ -324,30 +324,19 @@ TEST_F(RunOnline, ReplacesAnotherProfilerAndSaysSo)
     EXPECT_EQ(1u, Count(o.err, "is replaced"));
 }
 
-struct BadCase {
-    const char *arguments;
-    int status;
-    const char *why;
-};
-
 TEST_F(RunOnline, SaysWhatIsWrong)
 {
     Write("bad.conf", "allreduce,0,inf,rong,ll,-1,-1,-1\n");
-    const BadCase cases[] = {
-        {"--online --strategy greedy -- true", 2,
-         "--strategy 'greedy', expected halving or epsilon"},
-        {"--online --objective speed -- true", 2,
-         "--objective 'speed', expected auto, step, gpu or file"},
-        {"--strategy halving -- true", 2, "--online"},
-        {"--online --policy bad.conf -- true", 1, "bad.conf:1:17"},
-        {"--online --policy none.conf -- true", 1, "none.conf: "},
-    };
-
-    for (const BadCase &c : cases) {
-        Outcome o = Run("run " + std::string(c.arguments));
-        EXPECT_EQ(c.status, o.status) << c.arguments;
-        EXPECT_THAT(o.err, HasSubstr(c.why)) << c.arguments;
-    }
+    ExpectRefusals(
+        "run ", {
+                    {"--online --strategy greedy -- true", 2,
+                     "--strategy 'greedy', expected halving or epsilon"},
+                    {"--online --objective speed -- true", 2,
+                     "--objective 'speed', expected auto, step, gpu or file"},
+                    {"--strategy halving -- true", 2, "--online"},
+                    {"--online --policy bad.conf -- true", 1, "bad.conf:1:17"},
+                    {"--online --policy none.conf -- true", 1, "none.conf: "},
+                });
     setenv("STEPTUNE_PRUNE", "much", 1);
     Outcome o = Run("run --online -- echo ran");
     unsetenv("STEPTUNE_PRUNE");

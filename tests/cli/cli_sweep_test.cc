@@ -129,7 +129,7 @@ TEST_F(CliSweep, RefusesWhatTheBackendCannotDo)
         {"--procs 2 -b 1M -e 1K", 1, "sizes from 1048576 to 1024"},
         {"--procs 2 -e 100000G", 1, "memory"},
         {"--procs 2 -e 8 -o no/such/folder.csv", 1, "'no/such/folder.csv'"},
-        {"--procs 0", 2, "--procs '0', expected numbers from 1"},
+        {"--procs 0", 2, "--procs '0', expected a number from 1"},
         {"--procs 2 --format xml", 2, "--format 'xml', expected nccl"},
         {"--procs 2 -o summ", 2, "-o 'summ', expected sum"},
         {"--procs 2 -d int7", 2, "-d 'int7', expected all, i8"},

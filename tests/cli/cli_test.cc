@@ -16,64 +16,58 @@ using testing::StartsWith;
 
 // ---- wrong usage ----
 
-struct UsageCase {
-    const char *arguments;
-    int status;
-    const char *message;
-};
-
 TEST_F(Cli, AnswersWrongUsageWithOneSentence)
 {
-    const UsageCase cases[] = {
-        {"", 2, nullptr},
-        {"tun", 2, "steptune: no command 'tun'; `steptune --help` lists them"},
-        {"tune --no-such", 2, "unrecognized option '--no-such'"},
-        {"tune extra", 2, "'extra', expected options only"},
-        {"tune --min-gain 2x", 2, "--min-gain '2x', expected a share"},
-        {"tune --min-gain -1%", 2, "--min-gain '-1%', expected a share"},
-        {"sweep -b 8x", 2, "-b '8x', expected a size such as 8, 64K or 1G"},
-        {"sweep -b 2M -e 1M", 1, "sizes from 2097152 to 1048576 by 2"},
-        {"sweep -f 1", 2, "-f '1', expected a number above 1"},
-        {"sweep -n 0", 2, "-n '0', expected a number from 1"},
-        {"sweep --arms rnig/ll", 2, "arm 'rnig/ll', expected auto, auto2, all"},
-        {"sweep --channels 65", 2, "channels '65', expected 1 to 64"},
-        {"sweep --collective all", 2, "--collective 'all', expected each"},
-        {"sweep --collective allreduce,allreduce", 2, "at most once"},
-        {"sweep --seed x", 2, "--seed 'x', expected a number"},
-        {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
-        {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
-        {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
-        {"sweep -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
-        {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
-        {"sweep --on cpu --backend nccl", 1, "--backend nccl does not run on"},
-        {"derive", 2, "no measurements, expected files"},
-        {"derive missing.csv", 1,
-         "missing.csv: cannot be opened: No such file"},
-        {"tune -o .", 2, "-o '.' is a folder or a device, expected a file"},
-        {"tune -o no/", 2, "-o 'no/' is a folder or a device, expected a file"},
-        {"derive .", 1, ".: is a directory"},
-        {"verify", 2, "no policy, expected a file"},
-        {"verify a b", 2, "'b', expected one policy"},
-        {"verify missing.conf", 1,
-         "missing.conf: cannot be opened: No such file"},
-        {"explain", 2, "nothing to explain, expected --plugin or --policy"},
-        {"explain --policy x -e 1", 2, "-e '1', expected a size from 1K"},
-        {"explain --policy x --why 0", 2, "--why '0', expected a size from 1"},
-        {"explain --policy x --collective all", 2,
-         "--collective 'all', expected one of broadcast, "},
-        {"explain --policy x --why 1 --diff y", 2,
-         "expected one of --why, --diff and --golden"},
-        {"explain --policy x --update", 2, "--update alone, expected --golden"},
-    };
-
-    for (const UsageCase &c : cases) {
-        SCOPED_TRACE(c.arguments);
-        Outcome o = Run(c.arguments);
-        EXPECT_EQ(c.status, o.status);
-        EXPECT_THAT(o.out, IsEmpty());
-        EXPECT_THAT(o.err,
-                    HasSubstr(c.message != nullptr ? c.message : "Usage:"));
-    }
+    ExpectRefusals(
+        "",
+        {
+            {"tun", 2,
+             "steptune: no command 'tun'; `steptune --help` lists them"},
+            {"tune --no-such", 2, "unrecognized option '--no-such'"},
+            {"tune extra", 2, "'extra', expected options only"},
+            {"tune --min-gain 2x", 2, "--min-gain '2x', expected a share"},
+            {"tune --min-gain -1%", 2, "--min-gain '-1%', expected a share"},
+            {"sweep -b 8x", 2, "-b '8x', expected a size such as 8, 64K or 1G"},
+            {"sweep -b 2M -e 1M", 1, "sizes from 2097152 to 1048576 by 2"},
+            {"sweep -f 1", 2, "-f '1', expected a number above 1"},
+            {"sweep -n 0", 2, "-n '0', expected a number from 1"},
+            {"sweep --arms rnig/ll", 2,
+             "arm 'rnig/ll', expected auto, auto2, all"},
+            {"sweep --channels 65", 2, "channels '65', expected 1 to 64"},
+            {"sweep --collective all", 2, "--collective 'all', expected each"},
+            {"sweep --collective allreduce,allreduce", 2, "at most once"},
+            {"sweep --seed x", 2, "--seed 'x', expected a number"},
+            {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
+            {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
+            {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
+            {"sweep -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
+            {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
+            {"sweep --on cpu --backend nccl", 1,
+             "--backend nccl does not run on"},
+            {"derive", 2, "no measurements, expected files"},
+            {"derive missing.csv", 1,
+             "missing.csv: cannot be opened: No such file"},
+            {"tune -o .", 2, "-o '.' is a folder or a device, expected a file"},
+            {"tune -o no/", 2,
+             "-o 'no/' is a folder or a device, expected a file"},
+            {"derive .", 1, ".: is a directory"},
+            {"verify", 2, "no policy, expected a file"},
+            {"verify a b", 2, "'b', expected one policy"},
+            {"verify missing.conf", 1,
+             "missing.conf: cannot be opened: No such file"},
+            {"explain", 2, "nothing to explain, expected --plugin or --policy"},
+            {"explain --policy x -e 1", 2, "-e '1', expected a size from 1K"},
+            {"explain --policy x --why 0", 2,
+             "--why '0', expected a size from 1"},
+            {"explain --policy x --collective all", 2,
+             "--collective 'all', expected one of broadcast, "},
+            {"explain --policy x --why 1 --diff y", 2,
+             "expected one of --why, --diff and --golden"},
+            {"explain --policy x --update", 2,
+             "--update alone, expected --golden"},
+        });
+    EXPECT_EQ(2, Run("").status);
+    EXPECT_THAT(Run("").err, StartsWith("Usage:"));
     EXPECT_THAT(Files(), IsEmpty());
 }
 

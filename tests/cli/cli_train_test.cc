@@ -391,36 +391,36 @@ TEST_F(TrainCommand, HasNoPluginsOnCpus)
 
 TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
 {
-    const struct {
-        const char *args;
-        const char *text;
-    } cases[] = {
-        {"--mode ddp", "--modes 'ddp', expected all, or some of single, naive, "
-                       "interleaved, bucketed and sharded"},
-        {"--size huge", "--sizes 'huge', expected tiny, base, large or xlarge"},
-        {"--precision fp8",
-         "--precision 'fp8', expected fp32, tf32, bf16, fp16 or fp64"},
-        {"--backend nccl", "--backend 'nccl', expected gloo or mpi"},
-        {"--lr 0", "--lr '0', expected a number above 0"},
-        {"--bucket-mb -1", "--bucket-mb '-1', expected a number above 0"},
-        {"--ga 0", "--ga '0', expected a number from 1 to 1000000"},
-        {"--gpus 0", "--gpus '0', expected a number from 1 to 4096"},
-        {"--gpus 2,4097", "--gpus '4097', expected a number from 1 to 4096"},
-        {"--gpus 1,2,1", "--gpus '1,2,1', expected 1 once"},
-        {"--sizes tiny,", "--sizes '', expected tiny, base, large or xlarge"},
-        {"--rounds 3", "--rounds without --policy or --plugin, expected one "
-                       "of them to compare"},
-        {"--fresh", "--fresh without -o FOLDER, expected what to forget"},
-        {"--seed 9007199254740993", "expected a number from 0 to "
-                                    "9007199254740992"},
-        {"more", "'more', expected options only"},
-    };
-
-    for (const auto &c : cases) {
-        Outcome o = Run(std::string("train ") + c.args);
-        EXPECT_EQ(2, o.status);
-        EXPECT_THAT(o.err, HasSubstr(c.text));
-    }
+    ExpectRefusals(
+        "train ",
+        {
+            {"--mode ddp", 2,
+             "--modes 'ddp', expected all, or some of single, naive, "
+             "interleaved, bucketed and sharded"},
+            {"--size huge", 2,
+             "--sizes 'huge', expected tiny, base, large or xlarge"},
+            {"--precision fp8", 2,
+             "--precision 'fp8', expected fp32, tf32, bf16, fp16 or fp64"},
+            {"--backend nccl", 2, "--backend 'nccl', expected gloo or mpi"},
+            {"--lr 0", 2, "--lr '0', expected a number above 0"},
+            {"--bucket-mb -1", 2,
+             "--bucket-mb '-1', expected a number above 0"},
+            {"--ga 0", 2, "--ga '0', expected a number from 1 to 1000000"},
+            {"--gpus 0", 2, "--gpus '0', expected a number from 1 to 4096"},
+            {"--gpus 2,4097", 2,
+             "--gpus '4097', expected a number from 1 to 4096"},
+            {"--gpus 1,2,1", 2, "--gpus '1,2,1', expected 1 at most once"},
+            {"--sizes tiny,", 2,
+             "--sizes '', expected tiny, base, large or xlarge"},
+            {"--rounds 3", 2,
+             "--rounds without --policy or --plugin, expected one "
+             "of them to compare"},
+            {"--fresh", 2, "--fresh requires -o FOLDER"},
+            {"--seed 9007199254740993", 2,
+             "expected a number from 0 to "
+             "9007199254740992"},
+            {"more", 2, "'more', expected options only"},
+        });
 }
 
 } // namespace

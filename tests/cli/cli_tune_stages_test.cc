@@ -152,27 +152,20 @@ TEST_F(Tune, SaysWhichRanksItCannotHave)
 {
     MakeMachineWithoutIterations("box");
     MakeMachineWithoutIterations("x3"); // but it has 4
-    const struct {
-        const char *arguments;
-        int status;
-        const char *text;
-    } cases[] = {
-        {"--on h200x4 --ranks 7", 77, "no recorded machine 'h200x7'"},
-        {"--on ./box --ranks 2", 77,
-         "--ranks on the recorded machine './box', expected one whose name "
-         "ends in its number of ranks, such as h200x4"},
-        {"--on ./x4 --ranks 3", 77, "--ranks 3, but 'x3' has 4"},
-        {"--on h200x4 --ranks 4,2", 2, "expected at most 16 ascending numbers"},
-        {"--on h200x4 --ranks 1", 2, "expected at most 16 ascending numbers"},
-        {"--on h200x4 --resolution 1", 2, "expected a factor from 1.05"},
-    };
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.arguments);
-        Outcome o = Run(std::string("tune ") + c.arguments);
-
-        EXPECT_EQ(c.status, o.status);
-        EXPECT_THAT(o.err, HasSubstr(c.text));
-    }
+    ExpectRefusals(
+        "tune ",
+        {
+            {"--on h200x4 --ranks 7", 77, "no recorded machine 'h200x7'"},
+            {"--on ./box --ranks 2", 77,
+             "--ranks on the recorded machine './box', expected one whose name "
+             "ends in its number of ranks, such as h200x4"},
+            {"--on ./x4 --ranks 3", 77, "--ranks 3, but 'x3' has 4"},
+            {"--on h200x4 --ranks 4,2", 2,
+             "expected at most 16 ascending numbers"},
+            {"--on h200x4 --ranks 1", 2,
+             "expected at most 16 ascending numbers"},
+            {"--on h200x4 --resolution 1", 2, "expected a factor from 1.05"},
+        });
     EXPECT_THAT(Files(), ElementsAre("box", "x3"));
 }
 

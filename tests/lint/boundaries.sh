@@ -55,6 +55,7 @@ may src/report/iterations report/iterations/ report/charts/ report/measurements/
 may src/report/training report/training/ report/charts/ "$report" $below
 may src/report/learning report/learning/ report/charts/ report/measurements/ "$report" $below
 may src/report/page report/ $below
+may src/tune tune/ report/ $below launch/
 
 # Inside mock NCCL, which knows nothing of src/ but the ABI.
 public='mock_[a-z]+.h"'

@@ -77,6 +77,38 @@ class Cli : public testing::Test
         return o;
     }
 
+    struct Refusal {
+        const char *arguments;
+        int status;
+        const char *err; // a part; from "steptune " on the beginning, and up to
+                         // a newline all of it
+    };
+
+    // Each is refused in a sentence, and prints nothing else.
+    void ExpectRefusals(const std::string &command,
+                        const std::vector<Refusal> &refusals) const
+    {
+        for (const Refusal &r : refusals) {
+            SCOPED_TRACE(command + r.arguments);
+            const Outcome o = Run(command + r.arguments);
+            const std::string err = r.err;
+
+            EXPECT_EQ(r.status, o.status) << o.err;
+            EXPECT_EQ("", o.out);
+            // argp says where help is, in a line or two
+            if (r.status <= 2) {
+                EXPECT_LE(Count(o.err, "\n"), r.status == 2 ? 3u : 1u);
+            }
+            if (err.rfind("steptune ", 0) != 0) {
+                EXPECT_THAT(o.err, testing::HasSubstr(err));
+            } else if (err.back() == '\n' && r.status != 2) {
+                EXPECT_EQ(err, o.err);
+            } else {
+                EXPECT_THAT(o.err, testing::StartsWith(err));
+            }
+        }
+    }
+
     std::string Read(const char *name) const
     {
         std::stringstream s;

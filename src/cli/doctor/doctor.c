@@ -9,45 +9,27 @@
 
 #include "cli/doctor/doctor.h"
 
-enum { OPT_POLICY = 0x300, OPT_JSON };
-
-struct options {
+struct doctor_options {
     const char *policy;
     bool json;
 };
 
-static const struct argp_option options[] = {
-    {"policy", OPT_POLICY, "FILE", 0,
-     "The policy to examine (default: what NCCL_TUNER_CONFIG_FILE says)", 0},
-    {"json", OPT_JSON, NULL, 0, "Print JSON instead of text", 0},
+#define AT(member) offsetof(struct doctor_options, member)
+
+static const struct stp_option doctor_table[] = {
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Policy to examine (default: the one in "
+             "NCCL_TUNER_CONFIG_FILE)"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print JSON instead of text"},
     {0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
-{
-    struct options *o = state->input;
-
-    switch (key) {
-    case OPT_POLICY:
-        o->policy = arg;
-        return 0;
-    case OPT_JSON:
-        o->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        argp_error(state, "'%s', expected options only", arg);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp argp = {
-    .options = options,
-    .parser = parse,
+static const struct stp_command_line doctor_line = {
+    .groups = (const struct stp_option_group[]){{.options = doctor_table}, {0}},
     .doc = "Says what would happen to a job here: which NCCL it finds, which "
-           "plugin that loads, which policy the plugin reads, and what "
-           "overrides it. Exit status 1 if there is a problem.",
+           "plugin that loads, which policy the plugin reads, and which "
+           "settings override it. Exit status 1 if there is a problem.",
 };
 
 /* ---- small checks ---- */
@@ -74,7 +56,8 @@ void stp_doctor_glibc(struct stp_doctor *d)
 /* What NCCL and our plugin need of it is little; data loaders take more. */
 #define SHM_LITTLE ((double)(64 << 20))
 
-static void judge_shm(struct stp_doctor *d, const char *path, double n_bytes)
+static void doctor_judge_shm(struct stp_doctor *d, const char *path,
+                             double n_bytes)
 {
     bool enough = n_bytes >= SHM_LITTLE;
 
@@ -97,7 +80,7 @@ void stp_doctor_shm(struct stp_doctor *d)
 
     snprintf(path, sizeof(path), "%s/dev/shm", d->root);
     if (statvfs(path, &fs) == 0 && access(path, R_OK | W_OK | X_OK) == 0) {
-        judge_shm(d, path, (double)fs.f_bavail * (double)fs.f_frsize);
+        doctor_judge_shm(d, path, (double)fs.f_bavail * (double)fs.f_frsize);
         return;
     }
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s cannot be written",
@@ -112,8 +95,8 @@ void stp_doctor_shm(struct stp_doctor *d)
 
 /* ---- all of them ---- */
 
-static enum stp_status examine(struct stp_doctor *d, const char *policy,
-                               struct stp_error *err)
+static enum stp_status doctor_examine(struct stp_doctor *d, const char *policy,
+                                      struct stp_error *err)
 {
     if (policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", policy, 1) != 0)
         return stp_nomem(err);
@@ -130,7 +113,7 @@ static enum stp_status examine(struct stp_doctor *d, const char *policy,
 }
 
 /* NCCL asks the user database; tests have a home of their own. */
-static char *home_folder(const char *root)
+static char *doctor_find_home(const char *root)
 {
     const struct passwd *user = root[0] == '\0' ? getpwuid(getuid()) : NULL;
 
@@ -140,16 +123,16 @@ static char *home_folder(const char *root)
 int stp_cmd_doctor(int argc, char **argv)
 {
     static struct stp_doctor d;
-    struct options o = {0};
+    struct doctor_options o = {0};
     struct stp_error err;
     enum stp_status status;
 
-    argp_parse(&argp, argc, argv, 0, NULL, &o);
+    stp_options_read(&doctor_line, argc, argv, &o);
     d.root = getenv("STEPTUNE_ROOT"); /* tests' own: a folder for / */
     if (d.root == NULL)
         d.root = "";
-    d.home = home_folder(d.root);
-    status = examine(&d, o.policy, &err);
+    d.home = doctor_find_home(d.root);
+    status = doctor_examine(&d, o.policy, &err);
     if (status == STP_OK && o.json)
         status = stp_print_diagnosis_json(&d.diagnosis, stdout, &err);
     else if (status == STP_OK)

@@ -1,5 +1,5 @@
 /*
- * doctor.h - what the parts of `steptune doctor` share
+ * doctor.h - the checks of `steptune doctor`
  */
 #ifndef STP_CLI_DOCTOR_H
 #define STP_CLI_DOCTOR_H

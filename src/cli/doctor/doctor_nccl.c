@@ -24,12 +24,12 @@ struct probe {
     char text[512];  /* why there is none; else the tuner's name */
 };
 
-typedef void (*probe_fn)(const char *what, const char *with,
+typedef void (*probe_fn)(const char *library, const char *version,
                          struct probe *probe);
 
 /* False, with a reason in the text, if the child did not live to tell. */
-static bool run_probe(probe_fn body, const char *what, const char *with,
-                      struct probe *probe)
+static bool doctor_run_probe(probe_fn body, const char *library,
+                             const char *version, struct probe *probe)
 {
     int ends[2], status = 0;
     ssize_t got = -1;
@@ -40,7 +40,7 @@ static bool run_probe(probe_fn body, const char *what, const char *with,
         return false;
     child = fork();
     if (child == 0) {
-        body(what, with, probe);
+        body(library, version, probe);
         got = write(ends[1], probe, sizeof(*probe));
         _exit(got != sizeof(*probe));
     }
@@ -58,15 +58,15 @@ static bool run_probe(probe_fn body, const char *what, const char *with,
     return false;
 }
 
-static void open_library(const char *what, const char *with,
-                         struct probe *probe)
+static void doctor_open_library(const char *path, const char *version,
+                                struct probe *probe)
 {
-    void *library = dlopen(what, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     struct link_map *map = NULL;
     int (*get_version)(int *version) = NULL;
     void *symbol;
 
-    (void)with;
+    (void)version;
     if (library == NULL) {
         snprintf(probe->text, sizeof(probe->text), "%s", dlerror());
         return;
@@ -79,11 +79,12 @@ static void open_library(const char *what, const char *with,
         snprintf(probe->text, sizeof(probe->text), "it has no version");
 }
 
-static void open_tuner(const char *what, const char *with, struct probe *probe)
+static void doctor_open_tuner(const char *library, const char *version,
+                              struct probe *probe)
 {
     const struct mock_nccl_options options = {
-        .version = with,
-        .tuner_plugin = what,
+        .version = version,
+        .tuner_plugin = library,
         .net_plugin = getenv("NCCL_NET_PLUGIN"),
     };
     struct mock_nccl *nccl;
@@ -97,8 +98,8 @@ static void open_tuner(const char *what, const char *with, struct probe *probe)
 
 /* ---- libnccl ---- */
 
-static void judge_version(struct stp_doctor *d, const char *path,
-                          const char *from, int version)
+static void doctor_judge_version(struct stp_doctor *d, const char *path,
+                                 const char *from, int version)
 {
     char name[16];
     bool known;
@@ -122,7 +123,7 @@ static void judge_version(struct stp_doctor *d, const char *path,
                      "take its tuner otherwise");
 }
 
-static void add_version(struct stp_doctor *d, int version)
+static void doctor_add_version(struct stp_doctor *d, int version)
 {
     for (size_t i = 0; i < d->n_versions; i++)
         if (d->versions[i] == version)
@@ -131,15 +132,15 @@ static void add_version(struct stp_doctor *d, int version)
         d->versions[d->n_versions++] = version;
 }
 
-static void try_library(struct stp_doctor *d, const char *library,
-                        const char *from)
+static void doctor_try_library(struct stp_doctor *d, const char *library,
+                               const char *from)
 {
     struct probe probe;
 
-    run_probe(open_library, library, NULL, &probe);
+    doctor_run_probe(doctor_open_library, library, NULL, &probe);
     if (probe.version > 0) {
-        judge_version(d, probe.path, from, probe.version);
-        add_version(d, probe.version);
+        doctor_judge_version(d, probe.path, from, probe.version);
+        doctor_add_version(d, probe.version);
         return;
     }
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
@@ -150,7 +151,7 @@ static void try_library(struct stp_doctor *d, const char *library,
 
 /* As the dynamic linker looks for it, of which tests have only the first part:
  * LD_LIBRARY_PATH. */
-static bool on_library_path(const char *name, char path[STP_CLI_PATH])
+static bool doctor_on_library_path(const char *name, char path[STP_CLI_PATH])
 {
     const char *folders = getenv("LD_LIBRARY_PATH");
 
@@ -165,26 +166,26 @@ static bool on_library_path(const char *name, char path[STP_CLI_PATH])
     return false;
 }
 
-static void try_linker(struct stp_doctor *d)
+static void doctor_try_linker(struct stp_doctor *d)
 {
     char path[STP_CLI_PATH];
     struct probe probe;
 
-    if (on_library_path("libnccl.so.2", path)) {
-        try_library(d, path, "in LD_LIBRARY_PATH");
+    if (doctor_on_library_path("libnccl.so.2", path)) {
+        doctor_try_library(d, path, "in LD_LIBRARY_PATH");
         return;
     }
     if (d->root[0] != '\0')
         return;
-    run_probe(open_library, "libnccl.so.2", NULL, &probe);
+    doctor_run_probe(doctor_open_library, "libnccl.so.2", NULL, &probe);
     if (probe.version > 0) {
-        judge_version(d, probe.path, "the system's", probe.version);
-        add_version(d, probe.version);
+        doctor_judge_version(d, probe.path, "the system's", probe.version);
+        doctor_add_version(d, probe.version);
     }
 }
 
-static void try_pattern(struct stp_doctor *d, const char *folder,
-                        const char *packages)
+static void doctor_try_pattern(struct stp_doctor *d, const char *folder,
+                               const char *packages)
 {
     char pattern[STP_CLI_PATH];
     int n = snprintf(pattern, sizeof(pattern),
@@ -195,12 +196,12 @@ static void try_pattern(struct stp_doctor *d, const char *folder,
         return;
     if (glob(pattern, 0, NULL, &found) == 0)
         for (size_t i = 0; i < found.gl_pathc; i++)
-            try_library(d, found.gl_pathv[i], "PyTorch's");
+            doctor_try_library(d, found.gl_pathv[i], "PyTorch's");
     globfree(&found);
 }
 
 /* Where pip puts the NCCL that PyTorch opens by its own path. */
-static void try_pytorch(struct stp_doctor *d)
+static void doctor_try_pytorch(struct stp_doctor *d)
 {
     static const char site[] = "/lib/python3*/site-packages";
     static const char *const environments[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
@@ -213,13 +214,13 @@ static void try_pytorch(struct stp_doctor *d)
 
     for (size_t i = 0; i < sizeof(environments) / sizeof(*environments); i++)
         if (getenv(environments[i]) != NULL)
-            try_pattern(d, getenv(environments[i]), site);
+            doctor_try_pattern(d, getenv(environments[i]), site);
     if (d->home != NULL) {
         snprintf(local, sizeof(local), "%s/.local", d->home);
-        try_pattern(d, local, site);
+        doctor_try_pattern(d, local, site);
     }
     for (size_t i = 0; i < sizeof(systems) / sizeof(*systems); i++)
-        try_pattern(d, d->root, systems[i]);
+        doctor_try_pattern(d, d->root, systems[i]);
 }
 
 void stp_doctor_libraries(struct stp_doctor *d)
@@ -228,9 +229,9 @@ void stp_doctor_libraries(struct stp_doctor *d)
     size_t before = d->diagnosis.n;
 
     if (named != NULL && named[0] != '\0')
-        try_library(d, named, "STEPTUNE_NCCL, for steptune itself");
-    try_linker(d);
-    try_pytorch(d);
+        doctor_try_library(d, named, "STEPTUNE_NCCL, for steptune itself");
+    doctor_try_linker(d);
+    doctor_try_pytorch(d);
     if (d->diagnosis.n != before)
         return;
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "no libnccl.so.2 found");
@@ -243,9 +244,9 @@ void stp_doctor_libraries(struct stp_doctor *d)
 
 /* ---- the plugin ---- */
 
-static void tell_loaded(struct stp_doctor *d, const char *value,
-                        const char *nccl, const char *ours,
-                        const struct probe *probe)
+static void doctor_tell_loaded(struct stp_doctor *d, const char *value,
+                               const char *nccl, const char *ours,
+                               const struct probe *probe)
 {
     if (probe->version == 0) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
@@ -273,17 +274,17 @@ static void tell_loaded(struct stp_doctor *d, const char *value,
 }
 
 /* What a version makes of the plugin. */
-static void try_version(struct stp_doctor *d, const char *value,
-                        const char *ours, const char *nccl)
+static void doctor_try_version(struct stp_doctor *d, const char *value,
+                               const char *ours, const char *nccl)
 {
     struct probe probe;
 
     if (value != NULL && value[0] != '\0') {
-        run_probe(open_tuner, value, nccl, &probe);
-        tell_loaded(d, value, nccl, ours, &probe);
+        doctor_run_probe(doctor_open_tuner, value, nccl, &probe);
+        doctor_tell_loaded(d, value, nccl, ours, &probe);
         return;
     }
-    run_probe(open_tuner, ours, nccl, &probe);
+    doctor_run_probe(doctor_open_tuner, ours, nccl, &probe);
     if (probe.version > 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
@@ -319,8 +320,8 @@ void stp_doctor_plugin(struct stp_doctor *d)
         if (mock_release_find(name) < 0)
             continue;
         any = true;
-        try_version(d, value, ours, name);
+        doctor_try_version(d, value, ours, name);
     }
     if (!any)
-        try_version(d, value, ours, "2.28");
+        doctor_try_version(d, value, ours, "2.28");
 }

@@ -10,30 +10,30 @@ static const char tuner[] = "NCCL_TUNER_PLUGIN";
 static const char profiler[] = "NCCL_PROFILER_PLUGIN";
 
 /* "" if it is not set. */
-static const char *setting(const char *name)
+static const char *doctor_setting(const char *name)
 {
     const char *value = getenv(name);
 
     return value != NULL ? value : "";
 }
 
-static bool is_online(const char *variable)
+static bool doctor_is_online(const char *variable)
 {
-    return strstr(setting(variable), "steptune-online") != NULL;
+    return strstr(doctor_setting(variable), "steptune-online") != NULL;
 }
 
 bool stp_doctor_learns(void)
 {
-    return is_online(tuner);
+    return doctor_is_online(tuner);
 }
 
 /* ---- the profiler half ---- */
 
-static void judge_profiler(struct stp_doctor *d)
+static void doctor_judge_profiler(struct stp_doctor *d)
 {
-    const char *value = setting(profiler);
+    const char *value = doctor_setting(profiler);
 
-    if (is_online(profiler)) {
+    if (doctor_is_online(profiler)) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
                      "the plugin that learns is NCCL's profiler, too");
         return;
@@ -49,22 +49,23 @@ static void judge_profiler(struct stp_doctor *d)
     stp_diagnose_why(&d->diagnosis,
                      "the plugin sees no times on the GPU, and learns from the "
                      "steps alone, which takes longer");
-    stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler, setting(tuner));
+    stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
+                      doctor_setting(tuner));
 }
 
-static void judge_tuner(struct stp_doctor *d)
+static void doctor_judge_tuner(struct stp_doctor *d)
 {
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                  "%s names the plugin that learns, but %s does not", profiler,
                  tuner);
     stp_diagnose_why(&d->diagnosis, "nothing is learned");
     stp_diagnose_todo(&d->diagnosis, "set %s=%s, or unset %s", tuner,
-                      setting(profiler), profiler);
+                      doctor_setting(profiler), profiler);
 }
 
 /* ---- its settings ---- */
 
-static void judge_settings(struct stp_doctor *d)
+static void doctor_judge_settings(struct stp_doctor *d)
 {
     struct stp_online_settings s;
     struct stp_error err;
@@ -92,11 +93,11 @@ static void judge_settings(struct stp_doctor *d)
 
 void stp_doctor_online(struct stp_doctor *d)
 {
-    if (is_online(tuner)) {
-        judge_profiler(d);
-        judge_settings(d);
-    } else if (is_online(profiler)) {
-        judge_tuner(d);
+    if (doctor_is_online(tuner)) {
+        doctor_judge_profiler(d);
+        doctor_judge_settings(d);
+    } else if (doctor_is_online(profiler)) {
+        doctor_judge_tuner(d);
     }
 }
 
@@ -104,7 +105,7 @@ void stp_doctor_online(struct stp_doctor *d)
 
 enum { FIRST_CONSTANTS = 22800 }; /* NCCL that hands them to tuners */
 
-static bool any_takes_constants(const struct stp_doctor *d)
+static bool doctor_any_takes_constants(const struct stp_doctor *d)
 {
     for (size_t i = 0; i < d->n_versions; i++)
         if (d->versions[i] >= FIRST_CONSTANTS)
@@ -112,7 +113,7 @@ static bool any_takes_constants(const struct stp_doctor *d)
     return d->n_versions == 0;
 }
 
-static void judge_constants(struct stp_doctor *d, const char *path)
+static void doctor_judge_constants(struct stp_doctor *d, const char *path)
 {
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
     struct stp_constants constants;
@@ -128,7 +129,7 @@ static void judge_constants(struct stp_doctor *d, const char *path)
         return;
     }
     n = stp_constants_size(&constants);
-    if (any_takes_constants(d)) {
+    if (doctor_any_takes_constants(d)) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
                      "constants %s are valid: %zu of NCCL's %d", path, n,
                      STP_N_CONSTANTS);
@@ -144,8 +145,8 @@ static void judge_constants(struct stp_doctor *d, const char *path)
 
 void stp_doctor_constants(struct stp_doctor *d)
 {
-    const char *path = setting("STEPTUNE_CONSTANTS_FILE");
+    const char *path = doctor_setting("STEPTUNE_CONSTANTS_FILE");
 
     if (path[0] != '\0')
-        judge_constants(d, path);
+        doctor_judge_constants(d, path);
 }

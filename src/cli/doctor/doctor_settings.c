@@ -14,8 +14,8 @@ enum { MAX_CONF = 1 << 20 };
 /* ---- nccl.conf ---- */
 
 /* A line "NAME=VALUE"; NCCL takes the rest of the line as it is. */
-static void read_setting(struct stp_doctor *d, const char *path, unsigned line,
-                         char *text)
+static void doctor_read_setting(struct stp_doctor *d, const char *path,
+                                unsigned line, char *text)
 {
     char *value = strchr(text, '=');
     struct stp_conf_setting *s = &d->settings[d->n_settings];
@@ -30,7 +30,7 @@ static void read_setting(struct stp_doctor *d, const char *path, unsigned line,
     d->n_settings++;
 }
 
-static bool read_conf(struct stp_doctor *d, const char *path)
+static bool doctor_read_conf(struct stp_doctor *d, const char *path)
 {
     char *text, *line, *end;
     unsigned number = 1;
@@ -42,7 +42,7 @@ static bool read_conf(struct stp_doctor *d, const char *path)
         end = line + strcspn(line, "\n");
         if (*end == '\n')
             *end++ = '\0';
-        read_setting(d, path, number, line);
+        doctor_read_setting(d, path, number, line);
     }
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, "%s is read by NCCL", path);
     free(text);
@@ -55,7 +55,7 @@ void stp_doctor_read_conf(struct stp_doctor *d)
     char path[STP_CLI_PATH];
 
     if (named != NULL && named[0] != '\0') {
-        if (!read_conf(d, named)) {
+        if (!doctor_read_conf(d, named)) {
             stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                          "NCCL_CONF_FILE=%s cannot be read", named);
             stp_diagnose_why(&d->diagnosis,
@@ -65,10 +65,10 @@ void stp_doctor_read_conf(struct stp_doctor *d)
         }
     } else if (d->home != NULL) {
         snprintf(path, sizeof(path), "%s/.nccl.conf", d->home);
-        read_conf(d, path);
+        doctor_read_conf(d, path);
     }
     snprintf(path, sizeof(path), "%s/etc/nccl.conf", d->root);
-    read_conf(d, path);
+    doctor_read_conf(d, path);
 }
 
 const char *stp_doctor_where(const struct stp_doctor *d, const char *name)
@@ -81,8 +81,9 @@ const char *stp_doctor_where(const struct stp_doctor *d, const char *name)
 
 /* ---- variables ---- */
 
-/* Whatever the policy says, these take from NCCL's table what they exclude. */
-static bool excludes(const char *name)
+/* Whether the variable removes algorithms or protocols from NCCL's table,
+ * whatever the policy says. */
+static bool doctor_excludes(const char *name)
 {
     return strcmp(name, "NCCL_ALGO") == 0 || strcmp(name, "NCCL_PROTO") == 0;
 }
@@ -98,13 +99,13 @@ void stp_doctor_variables(struct stp_doctor *d)
         if (value == NULL)
             continue;
         any = true;
-        stp_diagnose(&d->diagnosis,
-                     excludes(name) ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
-                     "%s=%s is set in %s", name, value,
-                     stp_doctor_where(d, name));
+        stp_diagnose(
+            &d->diagnosis,
+            doctor_excludes(name) ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+            "%s=%s is set in %s", name, value, stp_doctor_where(d, name));
         stp_diagnose_why(
             &d->diagnosis, "%s",
-            excludes(name)
+            doctor_excludes(name)
                 ? "NCCL rules out all else before it asks the plugin, "
                   "and rules of the policy with it"
                 : "NCCL's table and channels are others than those "
@@ -122,7 +123,8 @@ void stp_doctor_variables(struct stp_doctor *d)
 /* ---- the policy ---- */
 
 /* Rules that name another GPU than this host's. */
-static size_t count_foreign(const struct stp_policy *policy, const char *gpu)
+static size_t doctor_count_foreign(const struct stp_policy *policy,
+                                   const char *gpu)
 {
     size_t n = 0;
 
@@ -134,11 +136,12 @@ static size_t count_foreign(const struct stp_policy *policy, const char *gpu)
     return n;
 }
 
-static void judge_policy(struct stp_doctor *d, const char *path,
-                         const struct stp_policy *policy, const char *gpu)
+static void doctor_judge_policy(struct stp_doctor *d, const char *path,
+                                const struct stp_policy *policy,
+                                const char *gpu)
 {
     size_t n = stp_policy_size(policy);
-    size_t foreign = count_foreign(policy, gpu);
+    size_t foreign = doctor_count_foreign(policy, gpu);
     const char *here = gpu[0] != '\0' ? gpu : "not known";
 
     if (foreign == 0) {
@@ -158,14 +161,15 @@ static void judge_policy(struct stp_doctor *d, const char *path,
                       "STEPTUNE_GPU if the model is named wrongly");
 }
 
-static void load_policy(struct stp_doctor *d, const char *path, const char *gpu)
+static void doctor_load_policy(struct stp_doctor *d, const char *path,
+                               const char *gpu)
 {
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
     struct stp_policy *policy;
     struct stp_error err;
 
     if (stp_policy_load(path, &policy, &err) == STP_OK) {
-        judge_policy(d, path, policy, gpu);
+        doctor_judge_policy(d, path, policy, gpu);
         stp_policy_free(policy);
         return;
     }
@@ -190,7 +194,7 @@ static void load_policy(struct stp_doctor *d, const char *path, const char *gpu)
                                : "make one with `steptune tune`");
 }
 
-static bool is_set(const char *name)
+static bool doctor_is_set(const char *name)
 {
     const char *value = getenv(name);
 
@@ -203,8 +207,8 @@ void stp_doctor_policy(struct stp_doctor *d)
     char gpus[STP_CLI_PATH];
     struct stp_error err;
 
-    d->named = is_set("NCCL_TUNER_CONFIG_FILE") ||
-               is_set("STEPTUNE_OVERLAP_CONFIG_FILE");
+    d->named = doctor_is_set("NCCL_TUNER_CONFIG_FILE") ||
+               doctor_is_set("STEPTUNE_OVERLAP_CONFIG_FILE");
     if (stp_settings_read(&settings, &err) != STP_OK) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
         stp_diagnose_why(&d->diagnosis,
@@ -213,16 +217,16 @@ void stp_doctor_policy(struct stp_doctor *d)
         return;
     }
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
-    if (!is_set("STEPTUNE_GPU"))
+    if (!doctor_is_set("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
-    if (is_set("NCCL_WORKLOAD_OVERLAP"))
+    if (doctor_is_set("NCCL_WORKLOAD_OVERLAP"))
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
                      getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
-    if (stp_doctor_learns() && is_set("STEPTUNE_WARM_START")) {
+    if (stp_doctor_learns() && doctor_is_set("STEPTUNE_WARM_START")) {
         d->named = true;
-        load_policy(d, getenv("STEPTUNE_WARM_START"), settings.gpu);
+        doctor_load_policy(d, getenv("STEPTUNE_WARM_START"), settings.gpu);
         return;
     }
-    load_policy(d, settings.policy_path, settings.gpu);
+    doctor_load_policy(d, settings.policy_path, settings.gpu);
 }

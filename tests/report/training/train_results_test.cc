@@ -18,7 +18,7 @@ extern "C" {
 #include "support/written.h"
 
 extern "C" {
-#include "cli/train/train.h"
+#include "cli/train_engines.h"
 }
 
 namespace

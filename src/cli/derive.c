@@ -1,0 +1,545 @@
+/* derive.c - `steptune derive` */
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "analyse/best.h"
+#include "analyse/constants/constants.h"
+#include "analyse/derive.h"
+#include "analyse/objective.h"
+#include "analyse/steadiness.h"
+#include "bench/measurement.h"
+#include "cli/cli.h"
+#include "core/text.h"
+#include "report/measurements/best_csv.h"
+#include "report/measurements/measurements_csv.h"
+#include "report/measurements/nccl_text.h"
+#include "report/measurements/nccl_text_arm.h"
+#include "report/policy_file.h"
+#include "report/results/constants_file.h"
+#include "report/results/results.h"
+#include "tune/tune.h"
+
+struct derive_input {
+    const char *path;
+    bool has_arm; /* it was given by name */
+    struct stp_arm arm;
+};
+
+/* The program that wrote a file. */
+enum derive_kind {
+    STP_DERIVE_OURS,   /* `steptune sweep` or `steptune iterate`, CSV */
+    STP_DERIVE_TEXT,   /* nccl-tests, or our text: a pass of one arm after the
+                          other */
+    STP_DERIVE_NVIDIA, /* data for optimize_config.py: no AUTO */
+};
+
+/* All files, which are of one kind.  Begin with 0. */
+struct derive_data {
+    enum derive_kind kind;
+    struct stp_dataset data;
+    struct stp_best_rows rows; /* instead, if NVIDIA's */
+};
+
+struct derive_options {
+    struct stp_derive_options derive;
+    int objective; /* enum stp_objective */
+    int as_constants;
+    const char *on; /* NULL: not given */
+    bool trust_passes;
+    bool extrapolate;
+    int coll;           /* -1: not given */
+    const char *output; /* NULL: standard output */
+    bool json;
+    struct stp_arguments files;
+    struct derive_input *inputs; /* room for all arguments */
+    size_t n_inputs;
+};
+
+/* ---- options ---- */
+
+static const char *derive_read_arm(const struct stp_option *option,
+                                   const char *text, void *at)
+{
+    struct derive_options *o = at;
+    struct derive_input *input = &o->inputs[o->n_inputs++];
+    const char *sign = strchr(text, '=');
+
+    (void)option;
+    if (sign == NULL || sign[1] == '\0' ||
+        !stp_arm_from_name(text, (size_t)(sign - text), &input->arm))
+        return "auto=FILE or ALGORITHM/PROTOCOL[/CHANNELS]=FILE";
+    input->path = sign + 1;
+    input->has_arm = true;
+    return NULL;
+}
+
+#define AT(member) offsetof(struct derive_options, member)
+
+static const char *const outputs[] = {"policy", "constants", NULL};
+
+static const struct stp_option derive_table[] = {
+    {"output", 'o', "FILE", stp_option_text, AT(output),
+     .help = "File of the policy or constants (default: print them)"},
+    {"as", 0, "WHAT", stp_option_word, AT(as_constants), .words = outputs,
+     .value = "policy",
+     .help = "policy, or constants: of NCCL's own model, with which its "
+             "choices are right at the sizes measured, between and beyond "
+             "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30. Verify "
+             "them by runs with and without: in one communicator they hold for "
+             "every arm, so that `steptune verify` cannot compare them"},
+    {"on", 0, "MACHINE", stp_option_text, AT(on),
+     .help = "With --as constants, the recorded machine whose model is fitted "
+             "(default: the one that the data name)"},
+    {"objective", 0, "WHAT", stp_option_word, AT(objective),
+     .from_name = stp_objective_from_name, .expected = "time or iteration",
+     .value = "time",
+     .help = "Times to shorten: time, of collectives alone, by measurements of "
+             "`steptune sweep`; or iteration, of training iterations, by the "
+             "rounds.csv of `steptune iterate`"},
+    {"arm", 0, "ARM=FILE", derive_read_arm, 0,
+     .help = "A run of nccl-tests with this arm, such as auto=a.txt or "
+             "ring/ll128=b.txt; files of the same arm are its rounds, in this "
+             "order. Needed where NCCL's log in the file does not name the "
+             "arm"},
+    {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
+     .help = "Collective of nccl-tests' text before version 2.17, which does "
+             "not name it"},
+    {"trust-passes", 0, NULL, stp_option_flag, AT(trust_passes),
+     .help = "Decide by arms that ran one after the other, too, of three runs "
+             "or more: drift between them may be the gain"},
+    {"extrapolate", 0, NULL, stp_option_flag, AT(extrapolate),
+     .help = "Where the two smallest sizes have the same rule it reaches down "
+             "to 0, and of the two largest up to any size"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print the rules with their evidence as JSON"},
+    {0},
+};
+
+static void derive_check_options(void *options, struct argp_state *state)
+{
+    struct derive_options *o = options;
+
+    for (int i = 0; i < o->files.n; i++)
+        o->inputs[o->n_inputs++].path = o->files.v[i];
+    if (o->n_inputs == 0)
+        argp_error(state, "no measurements, expected files of `steptune "
+                          "sweep -o`, rounds.csv of `steptune iterate -o`, "
+                          "text of nccl-tests or NVIDIA's performance "
+                          "data");
+    if (o->on != NULL && !o->as_constants)
+        argp_error(state, "--on alone, expected --as constants with it");
+    if (o->as_constants &&
+        (o->extrapolate || o->objective != STP_OBJECTIVE_TIME))
+        argp_error(state, "--as constants with %s, which is for policies",
+                   o->extrapolate ? "--extrapolate" : "--objective iteration");
+}
+
+static const struct stp_command_line derive_line = {
+    .groups = (const struct stp_option_group[]){{.options = derive_table},
+                                                {.options = stp_derive_table,
+                                                 .at = AT(derive)},
+                                                {0}},
+    .args_doc = "FILE...",
+    .arguments = AT(files),
+    .check = derive_check_options,
+    .doc =
+        "Makes a policy out of measurements of `steptune sweep` or `steptune "
+        "iterate`, of nccl-tests' text, a file a run of one arm, or of the "
+        "performance CSV of NVIDIA's optimize_config.py; several files are "
+        "pooled. An arm gets a rule where it beats NCCL's own choice beyond "
+        "doubt; of iterations, where in addition no workload shows it slower. "
+        "NVIDIA's CSV has no choice of NCCL's: there the fastest arm gets it.",
+};
+
+/* ---- reading ---- */
+
+static const char *const kinds[] = {
+    [STP_DERIVE_OURS] = "measurements of Steptune",
+    [STP_DERIVE_TEXT] = "text of nccl-tests",
+    [STP_DERIVE_NVIDIA] = "NVIDIA's performance data",
+};
+
+static enum derive_kind load_find_kind(const char *text, size_t len)
+{
+    if (stp_best_csv_is(text, len))
+        return STP_DERIVE_NVIDIA;
+    return stp_nccl_text_is(text, len) ? STP_DERIVE_TEXT : STP_DERIVE_OURS;
+}
+
+/* Whether this file is among the ones before it, by whatever name: its rounds
+ * would count twice. */
+static bool load_is_repeated(const struct derive_input *inputs, size_t i)
+{
+    struct stat a, b;
+
+    if (stat(inputs[i].path, &a) != 0)
+        return false; /* reading it will say why */
+    for (size_t j = 0; j < i; j++)
+        if (stat(inputs[j].path, &b) == 0 && a.st_dev == b.st_dev &&
+            a.st_ino == b.st_ino)
+            return true;
+    return false;
+}
+
+static enum stp_status load_add_text(const char *text, size_t len, int coll,
+                                     const struct derive_input *input,
+                                     struct derive_data *data,
+                                     struct stp_error *err)
+{
+    switch (data->kind) {
+    case STP_DERIVE_NVIDIA:
+        return stp_best_csv_read(text, len, &data->rows, err);
+    case STP_DERIVE_TEXT:
+        return stp_nccl_text_add(text, len, coll,
+                                 input->has_arm ? &input->arm : NULL,
+                                 &data->data, err);
+    case STP_DERIVE_OURS:
+        break;
+    }
+    return stp_measurements_read(text, len, &data->data, err);
+}
+
+static enum stp_status load_file(const struct derive_input *input,
+                                 bool is_first, int coll,
+                                 struct derive_data *data,
+                                 struct stp_error *err)
+{
+    enum derive_kind kind;
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_read_file(input->path, STP_MEASUREMENTS_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    kind = load_find_kind(text, len);
+    if (is_first)
+        data->kind = kind;
+    if (kind != data->kind)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "%s, expected %s as in the file before", kinds[kind],
+                          kinds[data->kind]);
+    else if (input->has_arm && kind != STP_DERIVE_TEXT)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "%s, which name their arms, expected %s for --arm",
+                          kinds[kind], kinds[STP_DERIVE_TEXT]);
+    else
+        status = load_add_text(text, len, coll, input, data, err);
+    free(text);
+    return status;
+}
+
+/* Reads the files; 'coll' is the collective of text that does not say, or -1.
+ * Complains and returns the exit status. */
+static int derive_load(const char *command, const struct derive_input *inputs,
+                       size_t n_inputs, int coll, struct derive_data *data_ret)
+{
+    struct stp_error err;
+
+    for (size_t i = 0; i < n_inputs; i++) {
+        if (load_is_repeated(inputs, i))
+            return stp_complain(command,
+                                "%s: given twice, its rounds would count twice",
+                                inputs[i].path);
+        if (load_file(&inputs[i], i == 0, coll, data_ret, &err) != STP_OK)
+            return stp_complain_error(command, inputs[i].path, &err);
+    }
+    return STP_EXIT_OK;
+}
+
+/* ---- of comparisons ---- */
+
+static void derive_warn(const char *command, const struct derive_options *o,
+                        const struct stp_steadiness *s)
+{
+    char text[STP_ERROR_TEXT];
+
+    if (isfinite(s->resolved) && o->trust_passes &&
+        s->min_rounds < STP_DERIVE_PASSES)
+        stp_complain(command,
+                     "warning: fewer than %d runs of an arm have no interval, "
+                     "and decide nothing",
+                     STP_DERIVE_PASSES);
+    if (stp_tune_warn_of_noise(s, o->derive.min_gain, text))
+        stp_complain(command, "%s", text);
+}
+
+static enum stp_status derive_write(const struct derive_options *o,
+                                    const struct stp_dataset *data,
+                                    const struct stp_steadiness *steadiness,
+                                    const struct stp_derived *derived,
+                                    struct stp_error *err)
+{
+    const struct stp_policy_origin origin = {.data = data,
+                                             .made_by = "steptune derive",
+                                             .min_gain = o->derive.min_gain,
+                                             .portable = o->derive.portable,
+                                             .trusts_passes = o->trust_passes,
+                                             .steadiness = steadiness};
+    enum stp_status status = STP_OK;
+
+    if (o->output != NULL)
+        status = stp_policy_file_save(derived, &origin, o->output, err);
+    if (status != STP_OK)
+        return status;
+    if (o->json)
+        return stp_print_rules_json(derived, data, steadiness, stdout, err);
+    if (o->output != NULL) {
+        printf("From ");
+        stp_times_write(data, stdout);
+        stp_steadiness_write(steadiness, stdout);
+        putchar('\n');
+        return stp_print_rules(derived, stdout, err);
+    }
+    stp_policy_file_write(derived, &origin, stdout);
+    return STP_OK;
+}
+
+static enum stp_status derive_from_times(const char *command,
+                                         const struct derive_options *o,
+                                         const struct stp_dataset *data,
+                                         struct stp_error *err)
+{
+    const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
+                                           .trust_passes = o->trust_passes,
+                                           .extrapolate = o->extrapolate};
+    const enum stp_objective objective = (enum stp_objective)o->objective;
+    struct stp_dataset selected = {0};
+    struct stp_comparisons all = {0};
+    struct stp_derived derived = {0};
+    struct stp_steadiness steadiness;
+    enum stp_status status =
+        stp_objective_select(data, objective, &selected, err);
+
+    if (status == STP_OK)
+        status = stp_objective_compare(&selected, objective, &all, err);
+    if (status == STP_OK)
+        status = stp_tune_measure_steadiness(&selected, &all, &steadiness, err);
+    if (status == STP_OK)
+        status = stp_derive_on(&all, &terms, &derived, err);
+    if (status == STP_OK)
+        status = derive_write(o, &selected, &steadiness, &derived, err);
+    if (status == STP_OK)
+        derive_warn(command, o, &steadiness);
+    stp_derived_free(&derived);
+    stp_comparisons_free(&all);
+    stp_dataset_free(&selected);
+    return status;
+}
+
+/* ---- of NVIDIA's data ---- */
+
+static enum stp_status derive_write_best(const struct derive_options *o,
+                                         const struct stp_best_rows *rows,
+                                         const struct stp_best *best,
+                                         struct stp_error *err)
+{
+    static const char made_by[] = "steptune derive";
+    enum stp_status status = STP_OK;
+
+    if (o->output != NULL)
+        status = stp_best_policy_save(best, rows, made_by, o->output, err);
+    if (status == STP_OK && o->json)
+        return stp_best_print_json(best, stdout, err);
+    if (status == STP_OK && o->output == NULL)
+        stp_best_policy_write(best, rows, made_by, stdout);
+    else if (status == STP_OK)
+        printf("%zu rules of the fastest arms, none compared with NCCL's own "
+               "choice\n",
+               best->n_rules);
+    return status;
+}
+
+static enum stp_status derive_from_best(const struct derive_options *o,
+                                        const struct stp_best_rows *rows,
+                                        struct stp_error *err)
+{
+    struct stp_best best;
+    enum stp_status status;
+
+    if (o->objective != STP_OBJECTIVE_TIME)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no times of iterations, expected those of `steptune "
+                        "iterate`: NVIDIA's are of collectives alone");
+    if (o->extrapolate)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "--extrapolate wants gains over NCCL's own choice, of "
+                        "which NVIDIA's data have none");
+    status = stp_best_derive(rows, &best, err);
+    if (status != STP_OK)
+        return status;
+    if (rows->n_impossible > 0)
+        fprintf(stderr,
+                "%zu times are left out, of pairs that NCCL has no kernel for: "
+                "the first in line %u\n",
+                rows->n_impossible, rows->impossible.line);
+    status = derive_write_best(o, rows, &best, err);
+    stp_best_free(&best);
+    return status;
+}
+
+/* ---- constants ---- */
+
+static enum stp_status constants_write(const struct derive_options *o,
+                                       const struct stp_dataset *data,
+                                       const struct stp_constants_fit *fit,
+                                       const char *machine,
+                                       struct stp_error *err)
+{
+    const struct stp_constants_origin origin = {
+        .data = data,
+        .made_by = "steptune derive --as constants",
+        .machine = machine,
+        .trusts_passes = o->trust_passes};
+    enum stp_status status = STP_OK;
+
+    if (o->output != NULL)
+        status = stp_constants_file_save(fit, &origin, o->output, err);
+    if (status != STP_OK)
+        return status;
+    if (o->json)
+        return stp_print_constants_fit_json(fit, &origin, stdout, err);
+    if (o->output != NULL)
+        return stp_print_constants_fit(fit, stdout, err);
+    stp_constants_file_write(fit, &origin, stdout);
+    return STP_OK;
+}
+
+/* Why there is nothing to write. */
+static int constants_decline(const char *command,
+                             const struct stp_constants_fit *fit)
+{
+    if (fit->left_out.n == 0)
+        return stp_complain(command,
+                            "%zu sizes, expected three or more of a "
+                            "collective, to see how constants do between them: "
+                            "no file is written",
+                            fit->after.n);
+    if (fit->after.mean >= fit->before.mean || fit->after.n_faster == 0)
+        return stp_complain(command,
+                            "no constants choose better than NCCL's own, whose "
+                            "choices take %.4f times as long as the fastest: "
+                            "no file is written",
+                            fit->before.mean);
+    if (fit->after.n_slower > 0)
+        return stp_complain(command,
+                            "the best constants make NCCL slower at %zu of %zu "
+                            "sizes: no file is written",
+                            fit->after.n_slower, fit->after.n);
+    return stp_complain(command,
+                        "constants fitted to these sizes do not hold between "
+                        "them, where choices take %.4f times as long as the "
+                        "fastest, and NCCL's own %.4f: no file is written",
+                        fit->left_out.mean, fit->left_before.mean);
+}
+
+static enum stp_status constants_fit(const struct derive_options *o,
+                                     const struct stp_dataset *data,
+                                     const char *machine_path,
+                                     struct stp_constants_fit *fit_ret,
+                                     struct stp_error *err)
+{
+    const struct stp_constants_terms terms = {.machine_path = machine_path,
+                                              .nccl = data->nccl,
+                                              .trust_passes = o->trust_passes,
+                                              .seed = 1};
+    struct stp_comparisons comparisons;
+    enum stp_status status = stp_compare(data, &comparisons, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_fit_constants(&comparisons, &terms, fit_ret, err);
+    stp_comparisons_free(&comparisons);
+    return status;
+}
+
+static int constants_derive(const char *command, const struct derive_options *o,
+                            const struct stp_dataset *data)
+{
+    const char *name = o->on != NULL ? o->on : data->machine;
+    char path[STP_CLI_PATH];
+    struct stp_constants_fit fit;
+    struct stp_error err;
+    int exit_status = STP_EXIT_OK;
+
+    if (name[0] == '\0')
+        return stp_complain(command, "the data name no machine, expected one "
+                                     "whose model is to be fitted by --on");
+    if (stp_find_machine(name, path, &err) != STP_OK ||
+        constants_fit(o, data, path, &fit, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    if (!stp_constants_fit_helps(&fit))
+        exit_status = constants_decline(command, &fit);
+    else if (constants_write(o, data, &fit, stp_machine_name(path), &err) !=
+             STP_OK)
+        exit_status = stp_complain_error(command, NULL, &err);
+    stp_constants_fit_free(&fit);
+    return exit_status;
+}
+
+/* ---- the command ---- */
+
+static bool derive_has_auto(const struct stp_dataset *data)
+{
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (data->rows[i].arm.kind == STP_ARM_AUTO)
+            return true;
+    return false;
+}
+
+/* Why the data cannot be used; NULL if they can. */
+static const char *derive_find_objection(const struct derive_options *o,
+                                         const struct derive_data *data)
+{
+    if (data->kind != STP_DERIVE_OURS && !o->trust_passes)
+        return "these are runs of one arm after the other, of which drift may "
+               "be the gain, expected --trust-passes to use them all the same";
+    if (data->kind == STP_DERIVE_TEXT && !derive_has_auto(&data->data))
+        return "no run of NCCL's own choice to compare with, expected one, "
+               "such as --arm auto=FILE";
+    if (data->kind == STP_DERIVE_NVIDIA && o->as_constants)
+        return "NVIDIA's data have no times of NCCL's own choice, which "
+               "constants are to change";
+    return NULL;
+}
+
+static int derive_run(const char *command, const struct derive_options *o,
+                      const struct derive_data *data)
+{
+    const char *why = derive_find_objection(o, data);
+    struct stp_error err;
+    enum stp_status status;
+
+    if (why != NULL)
+        return stp_complain(command, "%s", why);
+    if (o->as_constants)
+        return constants_derive(command, o, &data->data);
+    status = data->kind == STP_DERIVE_NVIDIA
+                 ? derive_from_best(o, &data->rows, &err)
+                 : derive_from_times(command, o, &data->data, &err);
+    return status == STP_OK ? STP_EXIT_OK
+                            : stp_complain_error(command, NULL, &err);
+}
+
+int stp_cmd_derive(int argc, char **argv)
+{
+    struct derive_options o = {0};
+    struct derive_data data = {0};
+    int exit_status;
+
+    o.inputs = calloc((size_t)argc + 1, sizeof(*o.inputs));
+    if (o.inputs == NULL)
+        return stp_complain(argv[0], "out of memory");
+    stp_options_read(&derive_line, argc, argv, &o);
+    exit_status = derive_load(argv[0], o.inputs, o.n_inputs, o.coll, &data);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = derive_run(argv[0], &o, &data);
+    stp_dataset_free(&data.data);
+    stp_best_rows_free(&data.rows);
+    free(o.inputs);
+    return exit_status;
+}

@@ -1,0 +1,435 @@
+/* iterate.c - `steptune iterate` */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/iterations.h"
+#include "cli/cli.h"
+#include "launch/clock.h"
+#include "launch/stop.h"
+#include "report/iterations/iteration_plots.h"
+
+enum {
+    SAVE_MS = 1000,
+    QUICK_PLOTS = 8, /* settings */
+};
+
+static const char command_name[] = "steptune iterate";
+static const char one_arms[] = "auto,auto2,simple,ll128";
+static const char scan_arms[] = "auto,auto2,simple,ll128,simple/16,ll128/16";
+
+/* ---- options ---- */
+
+struct iterate_options {
+    struct stp_machine_options machine;
+    struct stp_run_options run;
+    struct stp_workload_options work;
+    const char *arms; /* NULL: not given */
+    const char *channels;
+    const char *policy; /* of the plugin arm */
+    const char *plugin; /* NULL: ours, if there is a policy */
+    const char *output; /* folder */
+    bool force;
+    bool find_regimes;
+    double min_gain; /* of regimes */
+    int type;        /* enum stp_type; -1: not given */
+    unsigned iters;  /* 0: not given */
+    unsigned warmup;
+    unsigned rounds; /* 0: not given */
+    int format;      /* enum stp_plot_format */
+    bool no_plots;
+};
+
+#define AT(member) offsetof(struct iterate_options, member)
+
+static const char *const formats[] = {[STP_PLOT_PNG] = "png",
+                                      [STP_PLOT_SVG] = "svg",
+                                      [STP_N_PLOT_FORMATS] = NULL};
+
+static const struct stp_option iterate_table[] = {
+    {"arms", 0, "LIST", stp_option_text, AT(arms),
+     .help = "Arms to compare with NCCL's own choice: "
+             "ALGORITHM/PROTOCOL/CHANNELS or a part of it, all, auto2 for "
+             "NCCL's own choice once more (default: auto,auto2,simple,ll128)"},
+    {"channels", 0, "LIST", stp_option_text, AT(channels),
+     .help = "Also every such arm with each of these channel counts"},
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Also the arm plugin: our tuner plugin with this policy"},
+    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .help = "Also the arm plugin: this tuner plugin, with --policy if that is "
+             "given"},
+    {"iters", 'n', "N", stp_option_count, AT(iters), .min = 1,
+     .help = "Timed iterations per arm and round (default: up to 20, as many "
+             "as take 20 ms but at least 5; recorded machines: 20)"},
+    {"warmup_iters", 'w', "N", stp_option_count, AT(warmup), .value = "3",
+     .help = "Untimed iterations before the timed ones"},
+    {"rounds", 0, "N", stp_option_count, AT(rounds), .min = 1,
+     .help = "Interleaved rounds (default: 10; recorded machines: all they "
+             "have)"},
+    {"dtype", 'd', "TYPE", stp_option_word, AT(type), .alias = "datatype",
+     .from_name = stp_type_from_name, .absent = -1,
+     .expected = "f32, f16, bf16 or f64",
+     .help = "Element type of GEMMs and collectives: f32, f16, bf16 or f64 "
+             "(default bf16; on CPUs f32)"},
+    {"output", 'o', "FOLDER", stp_option_text, AT(output),
+     .help = "Write iteration_times_ARM.txt, rounds.csv, summary.csv, .md and "
+             ".json, and plots there"},
+    {"force", 0, NULL, stp_option_flag, AT(force),
+     .help = "Replace the files of an earlier run in that folder"},
+    {"format", 0, "png|svg", stp_option_word, AT(format), .words = formats,
+     .value = "png", .help = "Format of the plots"},
+    {"no-plots", 0, NULL, stp_option_flag, AT(no_plots),
+     .help = "Draw no plots"},
+    {"find-regimes", 0, NULL, stp_option_flag, AT(find_regimes),
+     .help = "Scan sizes, ratios and modes for where the arm that is the "
+             "fastest alone does not have the shortest iteration (default: "
+             "--mode all, --bytes 1M,4M,16M,64M, --ratio 0.5,1,2, and of arms "
+             "also simple/16 and ll128/16)"},
+    {"min-gain", 0, "SHARE", stp_option_share, AT(min_gain), .value = "1%",
+     .help = "Least gain of a regime, with 95 percent confidence"},
+    {0},
+};
+
+static void iterate_check_options(void *options, struct argp_state *state)
+{
+    const struct iterate_options *o = options;
+
+    if (o->work.n_sides > 0 && o->work.n_ratios > 0)
+        argp_error(state, STP_GEMM_AND_RATIO);
+}
+
+static const struct stp_command_line iterate_line = {
+    .groups =
+        (const struct stp_option_group[]){
+            {.options = iterate_table},
+            {.options = stp_workload_table, .at = AT(work)},
+            {.options = stp_machine_table, .at = AT(machine)},
+            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {0}},
+    .check = iterate_check_options,
+    .doc = "Times training iterations, compute and collectives, with every arm "
+           "in interleaved rounds, each paired with NCCL's own choice in the "
+           "same round.",
+};
+
+/* ---- one process ---- */
+
+struct iterate {
+    const struct iterate_options *o;
+    const struct stp_world *world;
+    struct stp_device device;
+    struct stp_device_info info;
+    struct stp_workload_plan plan;
+    struct stp_iterations out;
+    bool is_complete;
+    int64_t saved_ms;      /* when, last */
+    enum stp_status saved; /* how saving went, and why not */
+    struct stp_error saved_err;
+    struct stp_error *err;
+};
+
+/* ---- results so far ---- */
+
+/* A report and its data; release with iterate_release(). */
+struct iterate_results {
+    struct stp_iteration_report report;
+    struct stp_iteration_summary summary;
+    struct stp_regime *regimes;
+};
+
+static void iterate_release(struct iterate_results *f)
+{
+    stp_iteration_summary_free(&f->summary);
+    free(f->regimes);
+}
+
+static enum stp_status iterate_sum_up(const struct iterate *it,
+                                      struct iterate_results *f,
+                                      struct stp_error *err)
+{
+    enum stp_status status;
+
+    memset(f, 0, sizeof(*f));
+    status = stp_summarise_iterations(&it->out, &f->summary, err);
+    if (status != STP_OK)
+        return status;
+    f->regimes = calloc(f->summary.n_settings + 1, sizeof(*f->regimes));
+    if (f->regimes == NULL) {
+        iterate_release(f);
+        return stp_nomem(err);
+    }
+    f->report = (struct stp_iteration_report){
+        .made_by = it->info.what,
+        .iterations = &it->out,
+        .summary = &f->summary,
+        .regimes = f->regimes,
+        .looked_for_regimes = it->o->find_regimes,
+        .min_gain = it->o->min_gain,
+        .several = it->plan.plan.n_modes * it->plan.sizes.n *
+                       stp_iterate_ratios(&it->plan.plan) >
+                   1,
+    };
+    if (it->o->find_regimes)
+        f->report.n_regimes =
+            stp_find_regimes(&f->summary, it->o->min_gain, f->regimes);
+    return STP_OK;
+}
+
+static enum stp_status iterate_save(struct iterate *it, struct stp_error *err)
+{
+    struct iterate_results f;
+    enum stp_status status;
+
+    if (it->o->output == NULL || it->out.data.n_rows == 0)
+        return STP_OK;
+    status = iterate_sum_up(it, &f, err);
+    if (status != STP_OK)
+        return status;
+    status = stp_iteration_files_write(&f.report, it->o->output, err);
+    iterate_release(&f);
+    it->saved_ms = stp_now_ms();
+    return status;
+}
+
+/* Saves complete rounds. */
+static bool iterate_progress(void *user, size_t done, size_t total)
+{
+    static char turns[] = "turns";
+    struct iterate *it = user;
+    bool stop = true;
+
+    if (it->world->rank == 0) {
+        if (done % it->plan.arms.n == 0 &&
+            stp_now_ms() - it->saved_ms >= SAVE_MS)
+            it->saved = iterate_save(it, &it->saved_err);
+        stp_progress(turns, done, total);
+    }
+    if (stp_world_any(it->world, stp_stop_wished() || it->saved != STP_OK,
+                      &stop, &it->saved_err) != STP_OK)
+        it->saved = STP_ERR_DEVICE;
+    return !stop;
+}
+
+/* ---- measuring ---- */
+
+static enum stp_status iterate_choose_arms(struct iterate *it)
+{
+    const struct iterate_options *o = it->o;
+    struct stp_arms *arms = &it->plan.arms;
+    const char *list = o->arms;
+    enum stp_status status;
+
+    if (list == NULL)
+        list = !it->info.has_arms || it->info.n_ranks == 1 ? "auto,auto2"
+               : o->find_regimes                           ? scan_arms
+                                                           : one_arms;
+    status = stp_parse_arms(list, o->channels, arms, it->err);
+    if (status != STP_OK || (o->policy == NULL && o->plugin == NULL))
+        return status;
+    if (arms->n == STP_MAX_ARMS)
+        return stp_fail(it->err, STP_ERR_LIMIT, "more than %d arms",
+                        STP_MAX_ARMS);
+    arms->arm[arms->n++] = (struct stp_arm){.kind = STP_ARM_PLUGIN};
+    return STP_OK;
+}
+
+static enum stp_status iterate_measure(struct iterate *it)
+{
+    const struct iterate_options *o = it->o;
+    struct stp_iterate_plan *plan = &it->plan.plan;
+    enum stp_status status = iterate_choose_arms(it);
+
+    plan->type = o->type;
+    plan->iters = o->iters;
+    plan->warmup = o->warmup;
+    plan->rounds = o->rounds;
+    plan->graph = o->run.graph;
+    plan->alone = true;
+    if (status == STP_OK)
+        status = stp_plan_iterations(&it->info, &o->work, o->find_regimes,
+                                     &it->plan, it->err);
+    stp_stop_begin();
+    it->saved_ms = stp_now_ms();
+    if (status == STP_OK)
+        status = stp_iterate_run(&it->device, plan, iterate_progress, it,
+                                 &it->out, it->err);
+    if (it->saved == STP_OK)
+        return status;
+    *it->err = it->saved_err;
+    return it->saved;
+}
+
+static enum stp_status iterate_open_and_measure(struct iterate *it,
+                                                const char *plugin)
+{
+    const struct iterate_options *o = it->o;
+    const struct stp_open_options open = {
+        .machine = &o->machine,
+        .run = &o->run,
+        .world = it->world,
+        .max_bytes = stp_workload_max_bytes(&o->work, o->find_regimes),
+        .plugin = plugin};
+    enum stp_status status = stp_open(&open, &it->device, it->err);
+
+    if (status != STP_OK)
+        return status;
+    it->device.ops->info(it->device.self, &it->info);
+    status = iterate_measure(it);
+    it->device.ops->close(it->device.self);
+    return status;
+}
+
+/* ---- output ---- */
+
+static enum stp_status iterate_print(const struct iterate *it,
+                                     const struct iterate_results *f,
+                                     struct stp_error *err)
+{
+    enum stp_status status;
+
+    stp_progress_clear();
+    if (it->o->machine.json)
+        return stp_print_iterations_json(&f->report, stdout, err);
+    printf("%s\n\n", it->info.what);
+    status = stp_print_iterations(&f->summary, stdout, err);
+    if (status == STP_OK && it->o->find_regimes)
+        status = stp_print_regimes(&f->report, stdout, err);
+    return status;
+}
+
+/* Without gnuplot there are no plots, nor after an interrupted scan, of which
+ * they would take long. */
+static enum stp_status iterate_draw(const struct iterate *it,
+                                    const struct iterate_results *f,
+                                    struct stp_error *err)
+{
+    size_t n = 0;
+    enum stp_status status;
+
+    if (it->o->output == NULL || it->o->no_plots ||
+        (!it->is_complete && f->summary.n_settings > QUICK_PLOTS))
+        return STP_OK;
+    status = stp_iteration_plots_save(&f->report, it->o->output,
+                                      (enum stp_plot_format)it->o->format, NULL,
+                                      &n, err);
+    if (status == STP_ERR_NOTHING) {
+        fprintf(stderr, "%s: no plots: %s\n", command_name, err->text);
+        return STP_OK;
+    }
+    return status;
+}
+
+/* Measurements are saved and printed even after a failure. */
+static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
+{
+    struct iterate_results f;
+    enum stp_status status = iterate_save(it, err);
+
+    if (status == STP_OK)
+        status = iterate_sum_up(it, &f, err);
+    if (status != STP_OK)
+        return status;
+    status = iterate_print(it, &f, err);
+    fflush(stdout);
+    if (status == STP_OK)
+        status = iterate_draw(it, &f, err);
+    iterate_release(&f);
+    return status;
+}
+
+/* ---- the command ---- */
+
+struct iterate_command {
+    struct iterate_options o;
+    char plugin[STP_CLI_PATH]; /* "": none */
+};
+
+static int iterate_body(void *user, const struct stp_world *world)
+{
+    struct iterate_command *c = user;
+    struct stp_error err = {0};
+    struct stp_error later;
+    struct iterate *it = calloc(1, sizeof(*it));
+    enum stp_status status;
+
+    if (it == NULL)
+        return stp_complain(command_name, "out of memory");
+    it->o = &c->o;
+    it->world = world;
+    it->err = &err;
+    status =
+        iterate_open_and_measure(it, c->plugin[0] != '\0' ? c->plugin : NULL);
+    it->is_complete = status == STP_OK;
+    if (world->rank == 0 && it->out.data.n_rows > 0 &&
+        iterate_report(it, status == STP_OK ? &err : &later) != STP_OK &&
+        status == STP_OK)
+        status = STP_ERR_IO;
+    stp_iterations_free(&it->out);
+    free(it);
+    return stp_complain_in(command_name, world, status, &err);
+}
+
+/* Finds the plugin of the plugin arm, and sets the environment it reads. */
+static int iterate_prepare_plugin(struct iterate_command *c)
+{
+    const struct iterate_options *o = &c->o;
+    const bool is_live = stp_is_live(o->machine.on, o->run.backend);
+    struct stp_policy *policy = NULL;
+    char machine[STP_CLI_PATH];
+    struct stp_error err;
+    int exit_status;
+
+    if (o->policy == NULL && o->plugin == NULL)
+        return STP_EXIT_OK;
+    if (o->plugin == NULL &&
+        stp_find_plugin("steptune", c->plugin, &err) != STP_OK)
+        return stp_complain_error(command_name, NULL, &err);
+    if (o->plugin != NULL && !stp_absolute_path(o->plugin, c->plugin))
+        return stp_complain(command_name,
+                            "--plugin '%s': no such file, expected a tuner "
+                            "plugin's .so",
+                            o->plugin);
+    exit_status = stp_load_plugin_policy(command_name, o->policy,
+                                         o->plugin == NULL, &policy);
+    stp_policy_free(policy);
+    if (exit_status == STP_EXIT_OK && !is_live)
+        exit_status = stp_choose_machine(command_name, o->machine.on, machine);
+    if (exit_status == STP_EXIT_OK &&
+        stp_set_plugin_environment(is_live ? NULL : machine, o->policy, &err) !=
+            STP_OK)
+        exit_status = stp_complain_error(command_name, NULL, &err);
+    return exit_status;
+}
+
+static int iterate_launch(void *user, const char *command)
+{
+    struct iterate_command *c = user;
+
+    return stp_launch(command, &c->o.machine, &c->o.run, iterate_body, c);
+}
+
+int stp_cmd_iterate(int argc, char **argv)
+{
+    struct iterate_command c = {0};
+    const struct iterate_options *o = &c.o;
+    struct stp_error err;
+    int exit_status;
+
+    stp_options_read(&iterate_line, argc, argv, &c.o);
+    if (o->run.n_procs > 1) {
+        stp_complain(command_name, "--procs with %u numbers, expected one",
+                     o->run.n_procs);
+        return STP_EXIT_USAGE;
+    }
+    exit_status = stp_check_arms(command_name, o->arms, o->channels);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = iterate_prepare_plugin(&c);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    if (o->output != NULL &&
+        stp_iteration_folder(o->output, o->force, &err) != STP_OK)
+        return stp_complain_error(command_name, NULL, &err);
+    if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
+        return stp_run_plugin(command_name, c.plugin, iterate_launch, &c);
+    return iterate_launch(&c, command_name);
+}

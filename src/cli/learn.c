@@ -1,0 +1,352 @@
+/* learn.c - `steptune learn` */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyse/simulate/simulate.h"
+#include "cli/cli.h"
+#include "core/learn/bandit.h"
+#include "core/names.h"
+#include "core/text.h"
+#include "report/learning/learn.h"
+
+/* Of these, on 4 x H200, NCCL's own choice is the best for some. */
+#define DEFAULT_JOB                                                            \
+    "allgather:4M,reducescatter:4M,allreduce:9728K,allreduce:64M,"             \
+    "allreduce:256K"
+
+enum { MAX_CALLS = 32, MAX_STRATEGIES = 8, MAX_WORD = 32 };
+
+struct learn_command {
+    struct stp_machine_options machine;
+    struct stp_learn_job job;
+    struct mock_job_call calls[MAX_CALLS];
+    char strategies[MAX_STRATEGIES][MAX_WORD];
+    unsigned n_strategies;
+    unsigned n_steps;
+    const char *job_text;
+    double compute_us;
+    const char *objective;
+    const char *plugin; /* NULL: ours */
+    char machine_path[STP_CLI_PATH];
+    char rewards[STP_CLI_PATH]; /* file, or "" */
+};
+
+/* ---- jobs and strategies in words ---- */
+
+static bool learn_explain_word(char why[160], const char *word,
+                               const char *expected)
+{
+    snprintf(why, 160, "'%.*s', expected %s", (int)strcspn(word, ","), word,
+             expected);
+    return false;
+}
+
+/* One "collective:size[:us]", up to a comma or the end. */
+static bool learn_parse_call(const char *word, double compute_us,
+                             struct mock_job_call *call, char why[160])
+{
+    size_t len = strcspn(word, ":,");
+    const char *size = word + len + 1;
+    int coll = stp_coll_from_name(word, len);
+    uint64_t n_bytes;
+
+    if (coll < 0)
+        return learn_explain_word(why, word, stp_coll_names());
+    if (word[len] != ':' ||
+        !stp_parse_size(size, strcspn(size, ":,"), &n_bytes) || n_bytes < 1 ||
+        n_bytes > (uint64_t)1 << 40)
+        return learn_explain_word(why, word,
+                                  "a size such as 4M after the collective");
+    size += strcspn(size, ":,");
+    if (*size == ':' &&
+        (!stp_parse_double(size + 1, strcspn(size + 1, ","), &compute_us) ||
+         !(compute_us >= 0 && compute_us <= 1e9)))
+        return learn_explain_word(why, word,
+                                  "microseconds of compute after the size");
+    *call = (struct mock_job_call){
+        .compute_us = compute_us,
+        .call = {.coll = (ncclFunc_t)coll, .n_bytes = n_bytes}};
+    return true;
+}
+
+/* A job in words: "allgather:4M,allreduce:64M", each with the compute before it
+ * as ":US" or 'compute_us'.  Returns how many calls there are; 0 with a
+ * sentence in 'why' if the words mean nothing. */
+static size_t learn_parse_job(const char *text, double compute_us,
+                              struct mock_job_call calls[MAX_CALLS],
+                              char why[160])
+{
+    size_t n = 0;
+
+    for (;;) {
+        if (n == MAX_CALLS) {
+            snprintf(why, 160, "more than %d collectives", MAX_CALLS);
+            return 0;
+        }
+        if (!learn_parse_call(text, compute_us, &calls[n++], why))
+            return 0;
+        text += strcspn(text, ",");
+        if (*text == '\0')
+            return n;
+        text++;
+    }
+}
+
+/* ---- options ---- */
+
+/* A word of lower-case letters, '-' and '_': another vendor's plugin may have
+ * strategies of its own. */
+static const char *learn_read_strategy(const struct stp_option *option,
+                                       const char *text, void *at)
+{
+    const size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz-_");
+
+    (void)option;
+    if (len == 0 || len >= MAX_WORD || text[len] != '\0')
+        return "words such as epsilon,halving";
+    memset(at, 0, MAX_WORD);
+    memcpy(at, text, len);
+    return NULL;
+}
+
+#define AT(member) offsetof(struct learn_command, member)
+
+static const char *const objectives[] = {"auto", "gpu", "step", "file", NULL};
+
+static const struct stp_option learn_table[] = {
+    {"strategies", 0, "LIST", learn_read_strategy, AT(strategies),
+     .n = AT(n_strategies), .size = MAX_WORD, .most = MAX_STRATEGIES,
+     .repeats = true, .value = "epsilon,halving",
+     .help = "Strategies to compare, as STEPTUNE_STRATEGY names them, beside "
+             "NCCL alone and an oracle"},
+    {"objective", 0, "WORD", stp_option_text, AT(objective),
+     .words = objectives, .value = "auto",
+     .help = "Source of rewards, as STEPTUNE_OBJECTIVE: auto, gpu, step or "
+             "file"},
+    {"steps", 0, "N", stp_option_count, AT(n_steps), .min = 20, .value = "1000",
+     .help = "Steps of a job"},
+    {"seeds", 0, "N", stp_option_count, AT(job.n_seeds), .min = 1,
+     .value = "20", .help = "Jobs, each with noise of its own"},
+    {"job", 0, "LIST", stp_option_text, AT(job_text), .value = DEFAULT_JOB,
+     .help = "Collectives of a step, each COLLECTIVE:SIZE, or "
+             "COLLECTIVE:SIZE:US with the compute before it"},
+    {"compute", 0, "US", stp_option_double, AT(compute_us), .max = 1e9,
+     .expected = "microseconds", .value = "200",
+     .help = "Compute before each collective, and after the last"},
+    {"compute-noise", 0, "SHARE", stp_option_share, AT(job.compute_noise),
+     .value = "5%", .help = "Variation of a step's compute"},
+    {"jitter", 0, "US", stp_option_double, AT(job.jitter_us), .max = 1e9,
+     .expected = "microseconds", .value = "10",
+     .help = "How much later than others a rank may enter a collective"},
+    {"overlap", 0, NULL, stp_option_flag, AT(job.overlapped),
+     .help = "Overlap collectives with the compute that follows them"},
+    {"own-channels", 0, NULL, stp_option_flag, AT(job.own_channels),
+     .help = "Let the best arm have NCCL's own channel count; else any"},
+    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .help = "Tuner and profiler plugin of any vendor (default: our learning "
+             "one)"},
+    {"nccl", 0, "VERSION", stp_option_text, AT(job.nccl),
+     .help = "NCCL version to play (default 2.28)"},
+    {0},
+};
+
+static void learn_check_options(void *options, struct argp_state *state)
+{
+    struct learn_command *o = options;
+    char why[160];
+
+    o->job.n_steps = o->n_steps;
+    o->job.step.calls = o->calls;
+    o->job.step.n = learn_parse_job(o->job_text, o->compute_us, o->calls, why);
+    o->job.step.tail_us = o->compute_us;
+    o->job.seed = o->machine.seed;
+    if (o->job.step.n == 0)
+        argp_error(state, "--job %s", why);
+    if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)
+        argp_error(state, "--nccl '%s', expected 2.21 to 2.30 or 2.31dev",
+                   o->job.nccl);
+}
+
+static const struct stp_command_line learn_line = {
+    .groups = (const struct stp_option_group[]){{.options = learn_table},
+                                                {.options = stp_machine_table,
+                                                 .at = AT(machine)},
+                                                {0}},
+    .check = learn_check_options,
+    .doc = "Plays a training job on a recorded machine with a plugin that "
+           "learns, and prints how soon it settled, what learning cost, and "
+           "what it gained.\v"
+           "settled: calls of a collective and size until the choice changed "
+           "for the last time within its first 1000, re-tests apart, median "
+           "and 95th percentile; searched: those of them since its first "
+           "trial, as a trial may wait for another.  lost: time over NCCL's "
+           "own choice in the first 1000 steps, and in all; negative is won.  "
+           "final gain: of the last fifth of the steps over NCCL's, with a 95 "
+           "percent interval.\n\n"
+           "over AUTO: the mean time of NCCL's own choice over that of the "
+           "best arm, which our plugin looks for from STEPTUNE_MIN_GAIN on, 2 "
+           "percent.  finds it: jobs that end within 1 percent of the best "
+           "arm, and the calls they searched (median).",
+};
+
+/* ---- playing ---- */
+
+/* A strategy of the plugin's, with the rest of the command. */
+struct learn_strategy {
+    struct learn_command *command;
+    const char *name;
+};
+
+static bool learn_set(const char *name, const char *value)
+{
+    return setenv(name, value, 1) == 0;
+}
+
+/* There is no other thread.  Each job's rewards begin anew. */
+static enum stp_status learn_prepare(void *user, uint64_t seed,
+                                     const char **reward_file_ret,
+                                     struct stp_error *err)
+{
+    const struct learn_strategy *s = user;
+    const char *rewards = s->command->rewards;
+    char number[32];
+    bool done;
+
+    snprintf(number, sizeof(number), "%" PRIu64, seed);
+    done = learn_set("STEPTUNE_STRATEGY", s->name) &&
+           learn_set("STEPTUNE_OBJECTIVE", s->command->objective) &&
+           learn_set("STEPTUNE_SEED", number) &&
+           learn_set("STEPTUNE_INLINE", "1") &&
+           /* a played job leaves no policy for a real one */
+           learn_set("STEPTUNE_LEARNED", "/dev/null");
+    if (*rewards != '\0') {
+        unlink(rewards);
+        done = done && learn_set("NCCL_TUNER_REWARD_FILE", rewards);
+        *reward_file_ret = rewards;
+    } else {
+        unsetenv("NCCL_TUNER_REWARD_FILE");
+    }
+    return done ? STP_OK
+                : stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
+}
+
+static enum stp_status learn_report(const struct learn_command *o,
+                                    const struct stp_learner *learners,
+                                    const struct stp_learned *learned, size_t n,
+                                    struct stp_error *err)
+{
+    const char *machine = stp_machine_name(o->job.machine_path);
+    bool modelled = false;
+
+    if (o->machine.json)
+        return stp_print_learned_json(&o->job, machine, learners, learned, n,
+                                      stdout, err);
+    for (size_t i = 0; i < n; i++)
+        modelled |= learned[i].modelled;
+    printf("%zu steps of %s on the recorded machine %s in mock NCCL, not on "
+           "GPUs; %u seeds; times are %s\n\n",
+           o->job.n_steps, o->job_text, machine, o->job.n_seeds,
+           modelled ? "in part modelled" : "recorded");
+    return stp_print_learned(learners, learned, n, stdout, err);
+}
+
+static enum stp_status learn_play(struct learn_command *o, const char *plugin,
+                                  struct stp_error *err)
+{
+    struct learn_strategy strategies[MAX_STRATEGIES];
+    struct stp_learner learners[MAX_STRATEGIES + 2];
+    struct stp_learned learned[MAX_STRATEGIES + 2];
+    size_t n = 0;
+    enum stp_status status;
+
+    for (; n < o->n_strategies; n++) {
+        strategies[n] = (struct learn_strategy){o, o->strategies[n]};
+        learners[n] = (struct stp_learner){.kind = STP_LEARNER_PLUGIN,
+                                           .name = o->strategies[n],
+                                           .plugin = plugin,
+                                           .prepare = learn_prepare,
+                                           .user = &strategies[n]};
+    }
+    learners[n++] =
+        (struct stp_learner){.kind = STP_LEARNER_AUTO, .name = "AUTO"};
+    learners[n++] =
+        (struct stp_learner){.kind = STP_LEARNER_ORACLE, .name = "oracle"};
+    status = stp_learn(&o->job, learners, n, learned, err);
+    return status == STP_OK ? learn_report(o, learners, learned, n, err)
+                            : status;
+}
+
+/* ---- where ---- */
+
+/* With a file for rewards, if that is the objective. */
+static enum stp_status learn_play_in_folder(struct learn_command *o,
+                                            const char *plugin,
+                                            struct stp_error *err)
+{
+    char folder[STP_CLI_PATH - 16];
+    char path[STP_CLI_PATH];
+    enum stp_status status;
+
+    if (strcmp(o->objective, "file") != 0)
+        return learn_play(o, plugin, err);
+    if (!stp_make_temporary("steptune-learn", path))
+        return stp_fail(err, STP_ERR_IO, "cannot make a folder %.160s", path);
+    snprintf(folder, sizeof(folder), "%.4000s", path);
+    snprintf(o->rewards, sizeof(o->rewards), "%s/rewards.log", folder);
+    status = learn_play(o, plugin, err);
+    unlink(o->rewards);
+    rmdir(folder);
+    return status;
+}
+
+static int learn_run(void *user, const char *command)
+{
+    struct learn_command *o = user;
+    char ours[STP_CLI_PATH];
+    const char *plugin = o->plugin != NULL ? o->plugin : ours;
+    struct stp_error err = {0};
+    enum stp_status status = STP_OK;
+
+    if (stp_choose_machine(command, o->machine.on, o->machine_path) !=
+        STP_EXIT_OK)
+        return STP_EXIT_NOTHING;
+    o->job.machine_path = o->machine_path;
+    if (o->plugin == NULL)
+        status = stp_find_plugin("steptune-online", ours, &err);
+    if (status == STP_OK)
+        status = stp_set_plugin_environment(o->machine_path, NULL, &err);
+    if (status == STP_OK)
+        status = learn_play_in_folder(o, plugin, &err);
+    if (status == STP_OK)
+        return STP_EXIT_OK;
+    stp_complain_error(command, NULL, &err);
+    return STP_EXIT_FAILED;
+}
+
+/* Another vendor's plugin has strategies of its own. */
+static bool learn_knows_strategies(const struct learn_command *o,
+                                   const char *command)
+{
+    for (size_t i = 0; o->plugin == NULL && i < o->n_strategies; i++)
+        if (stp_strategy_from_name(o->strategies[i], strlen(o->strategies[i])) <
+            0) {
+            stp_complain(command,
+                         "--strategies '%s', expected halving, epsilon",
+                         o->strategies[i]);
+            return false;
+        }
+    return true;
+}
+
+int stp_cmd_learn(int argc, char **argv)
+{
+    struct learn_command o = {0};
+
+    stp_options_read(&learn_line, argc, argv, &o);
+    if (!learn_knows_strategies(&o, argv[0]))
+        return STP_EXIT_USAGE;
+    return stp_run_plugin(argv[0], o.plugin, learn_run, &o);
+}

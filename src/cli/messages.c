@@ -1,0 +1,50 @@
+/* messages.c - errors, warnings and progress on standard error */
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "launch/stop.h"
+
+int stp_complain(const char *command, const char *fmt, ...)
+{
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    va_list va;
+
+    va_start(va, fmt);
+    vsnprintf(text, sizeof(text), fmt, va);
+    va_end(va);
+    fprintf(stderr, "%s: %s\n", command, text); /* of one process in one go */
+    return STP_EXIT_FAILED;
+}
+
+int stp_complain_error(const char *command, const char *path,
+                       const struct stp_error *err)
+{
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+
+    if (path == NULL)
+        return stp_complain(command, "%s", err->text);
+    stp_error_string(err, path, text, sizeof(text));
+    return stp_complain(command, "%s", text);
+}
+
+void stp_progress_clear(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+bool stp_progress(void *user, size_t done, size_t total)
+{
+    static const char bar[] = "########################################";
+    const int width = (int)sizeof(bar) - 1;
+    int filled = (int)((size_t)width * done / total);
+
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r[%.*s%*s] %zu of %zu %s%s", filled, bar,
+                width - filled, "", done, total,
+                user != NULL ? (const char *)user : "sizes",
+                done == total ? "\n" : "");
+    return !stp_stop_wished();
+}

@@ -1,0 +1,130 @@
+/*
+ * options.h - the options of a command as a table, and the parser on top of
+ * argp that reads it
+ *
+ * A row says all there is to know of an option: names, kind, where its value
+ * goes, range, default and help.  Errors and --help are made of it.
+ */
+#ifndef STP_OPTIONS_H
+#define STP_OPTIONS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tune/plan.h"
+
+struct stp_option;
+
+/* A kind: reads 'text' into '*at'.  Returns NULL, or the expectation, in
+ * static storage. */
+typedef const char *stp_option_kind(const struct stp_option *option,
+                                    const char *text, void *at);
+
+stp_option_kind stp_option_flag;   /* bool: takes no argument */
+stp_option_kind stp_option_text;   /* const char *: of 'words', if given */
+stp_option_kind stp_option_count;  /* unsigned; 'max' 0: 1000000 */
+stp_option_kind stp_option_number; /* uint64_t; 'max' 0: any */
+stp_option_kind stp_option_size;   /* uint64_t: bytes with K, M or G, from 1 */
+stp_option_kind stp_option_double; /* double; 'max' 0: any */
+stp_option_kind stp_option_share;  /* double: "2%" or "0.02", below 10 */
+stp_option_kind stp_option_word;   /* int: by 'from_name', 'min' to 'max'; else
+                                      'min' for the first of 'words' and so on */
+stp_option_kind stp_option_coll;   /* int: ncclFunc_t */
+
+struct stp_option {
+    const char *name; /* --NAME; NULL ends a table */
+    char key;         /* -KEY; 0: none */
+    const char *arg;  /* its argument, for --help; NULL: none */
+    stp_option_kind *kind;
+    size_t at;                /* offset in the struct of the table */
+    const char *alias;        /* another --NAME, or NULL */
+    const char *value;        /* the default, as a user would give it */
+    int absent;               /* an int that is not given; if 'value' is NULL */
+    double min;               /* least value */
+    double max;               /* greatest value */
+    bool above;               /* 'min' itself is too little */
+    const char *const *words; /* NULL behind the last */
+    int (*from_name)(const char *word, size_t len); /* -1: no such word */
+    const char *expected; /* in an error; NULL: made of the rest */
+    /* a list of different values, comma-separated: */
+    size_t n;          /* offset of its length, an unsigned; 0: no list */
+    size_t size;       /* of an entry */
+    unsigned least;    /* entries */
+    unsigned most;     /* entries */
+    bool has_all;      /* "all" is every int from 'min' to 'max' */
+    bool repeats;      /* entries may be alike */
+    bool is_ascending; /* unsigned numbers, each greater than the one before */
+    const char *help;
+};
+
+/* A table in the struct of a command's options, where its own struct is at an
+ * offset. */
+struct stp_option_group {
+    const struct stp_option *options; /* NULL ends the groups */
+    size_t at;
+    const char *heading; /* of --help, or NULL */
+};
+
+/* What is no option. */
+struct stp_arguments {
+    char **v;
+    int n;
+};
+
+struct stp_command_line {
+    const struct stp_option_group *groups;
+    const char *doc;
+    const char *args_doc; /* NULL: no arguments, and the next three unused */
+    size_t arguments;     /* offset of a struct stp_arguments */
+    const char *one;      /* noun of the only argument; NULL: several */
+    const char *none;     /* the error without any; NULL: they may lack */
+    bool is_in_order;     /* options end at the first argument */
+    /* rules between options: calls argp_error(); or NULL */
+    void (*check)(void *options, struct argp_state *state);
+};
+
+/* Sets the defaults, then reads options and arguments into '*options', or ends
+ * the program as argp does. */
+void stp_options_read(const struct stp_command_line *line, int argc,
+                      char **argv, void *options);
+
+/* ---- tables that several commands have ---- */
+
+/* --on, --json, --seed */
+struct stp_machine_options {
+    const char *on; /* NULL: GPUs if there are any, else the default machine */
+    bool json;
+    uint64_t seed;
+    uint64_t max_bytes; /* of a collective, for stp_open_device(); 0: 1 GiB */
+};
+extern const struct stp_option stp_machine_table[];
+
+/* How a real machine runs collectives. */
+struct stp_run_options {
+    const char *backend; /* "nccl", "gloo" or "mpi"; NULL: that of --on */
+    unsigned procs[STP_MAX_PASSES]; /* processes of each pass */
+    unsigned n_procs;               /* passes; 0: not given */
+    unsigned n_threads;             /* of a process; 0: not given */
+    unsigned n_gpus;                /* of a thread; 0: not given */
+    unsigned graph;                 /* launches of a CUDA graph; 0: none */
+    unsigned time_limit_s;          /* of a measurement; 0: none */
+};
+extern const struct stp_option stp_run_table[];
+#define STP_RUN_HEADING "On a real machine:"
+
+/* Of struct stp_measure_options and struct stp_workload_options. */
+extern const struct stp_option stp_measure_table[];
+extern const struct stp_option stp_workload_table[];
+#define STP_GEMM_AND_RATIO                                                     \
+    "--gemm and --ratio, expected one of them: the ratio chooses the product"
+
+/* Which gains become rules, and in which form. */
+struct stp_derive_options {
+    double min_gain; /* 0.02 is 2 percent */
+    bool portable;   /* only the columns of NVIDIA's example tuner */
+};
+extern const struct stp_option stp_derive_table[];
+
+#endif /* STP_OPTIONS_H */

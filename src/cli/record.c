@@ -1,0 +1,597 @@
+/* record.c - `steptune record` */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h"
+#include "device/mock/device_mock.h"
+#include "launch/stop.h"
+#include "report/measurements/machine_folder.h"
+#include "report/measurements/recorded.h"
+
+/* ---- defaults: on 4 GPUs about a minute of recording ---- */
+
+enum {
+    KiB = 1 << 10,
+    MiB = 1 << 20,
+    OVERLAP_LAYERS = 8,
+    OVERLAP_WARMUP = 3,
+    OVERLAP_ITERS = 15,
+    N_TYPES = 3,
+};
+
+static const uint64_t max_size = (uint64_t)1 << 30;
+static const uint64_t first_sweep_size = 16;
+static const uint64_t last_sweep_size = 256 * MiB;
+static const uint64_t overlap_sizes[] = {4 * MiB, 16 * MiB, 64 * MiB};
+static const double overlap_ratios[] = {0.5, 1};
+static const int overlap_modes[] = {STP_MODE_OVERLAP};
+static const char overlap_arms[] =
+    "auto,ring/ll128,ring/ll128/16,ring/simple,ring/simple/16,tree/simple";
+
+/* Types whose choices are recorded: from size to size by that power of -f. */
+static const struct {
+    int type;
+    int steps;
+    bool between; /* with a size between each two */
+} choice_types[N_TYPES] = {
+    {STP_TYPE_BF16, 1, true},
+    {STP_TYPE_F32, 2, false},
+    {STP_TYPE_I8, 2, false},
+};
+
+/* What was asked for, and the arms in it. */
+struct record_options {
+    struct stp_machine_options machine;
+    struct stp_measure_options measure; /* its colls are all that are meant */
+    struct stp_run_options run;
+    struct stp_arguments arguments;
+    const char *name;
+    const char *output; /* NULL: the default folder */
+    const char *channels;
+    bool no_overlap;
+    bool force;
+};
+
+/* Of the window of rounds, the sweep and the iterations. */
+struct record_arms {
+    struct stp_arms window;
+    struct stp_arms sweep;
+    struct stp_arms overlap;
+};
+
+/* ---- options ---- */
+
+#define AT(member) offsetof(struct record_options, member)
+
+static const struct stp_option record_table[] = {
+    {"output", 'o', "DIR", stp_option_text, AT(output),
+     .help = "Folder in which the folder NAME is made (default "
+             "fixtures/machines if there is one, else here)"},
+    {"channels", 0, "LIST", stp_option_text, AT(channels),
+     .value = "1,2,4,8,16,24,32", .help = "Channel counts of the sweep"},
+    {"no-overlap", 0, NULL, stp_option_flag, AT(no_overlap),
+     .help = "Leave out collectives that overlap compute"},
+    {"force", 0, NULL, stp_option_flag, AT(force),
+     .help = "Replace NAME if it exists; files in it that record does not "
+             "write are kept"},
+    {0},
+};
+
+/* It becomes a folder, and is part of lines and of other commands' lists. */
+static bool record_is_name(const char *name)
+{
+    if (!isalnum((unsigned char)*name) || strlen(name) > 48)
+        return false;
+    while (isalnum((unsigned char)*name) || (*name && strchr("_.-", *name)))
+        name++;
+    return *name == '\0';
+}
+
+static void record_check_options(void *options, struct argp_state *state)
+{
+    struct record_options *o = options;
+    char *const *names = o->arguments.v;
+
+    o->name = names[0];
+    if (o->arguments.n > 1)
+        argp_error(state, "'%s' and '%s', expected one name", names[0],
+                   names[1]);
+    if (!record_is_name(o->name))
+        argp_error(state,
+                   "name '%s', expected at most 48 letters, digits, '_', '.' "
+                   "and '-', beginning with a letter or digit",
+                   o->name);
+}
+
+static const struct stp_command_line record_line = {
+    .groups =
+        (const struct stp_option_group[]){
+            {.options = record_table},
+            {.options = stp_measure_table, .at = AT(measure)},
+            {.options = stp_machine_table, .at = AT(machine)},
+            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {0}},
+    .args_doc = "NAME",
+    .arguments = AT(arguments),
+    .none = "no name, expected what the machine is to be called",
+    .check = record_check_options,
+    .doc = "Records the machine it runs on as a folder: NCCL's search graphs, "
+           "cost tables and choices, times, and how compute and collectives "
+           "slow each other down.  Then `--on NAME` is that machine.",
+};
+
+/* ---- the plan ---- */
+
+struct record_plan {
+    const struct record_options *o;
+    const struct record_arms *arms;
+    const struct stp_world *world;
+    const struct stp_device *device;
+    struct stp_machine_record *record;
+    struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
+    size_t n_parts;
+    struct stp_measure_plan window;
+    struct stp_measure_plan sweep;
+    struct stp_sizes overlap_sizes;
+    struct stp_iterate_plan overlap; /* of no sizes: none */
+    size_t n_done;                   /* steps of a progress bar */
+    size_t n_total;
+    struct stp_error *err;
+};
+
+static uint64_t record_first_size(const struct record_options *o,
+                                  uint64_t otherwise)
+{
+    return o->measure.begin ? o->measure.begin : otherwise;
+}
+
+static uint64_t record_last_size(const struct record_options *o,
+                                 uint64_t otherwise)
+{
+    return o->measure.end ? o->measure.end : otherwise;
+}
+
+/* From size to size by 'steps' steps of -f. */
+static double record_factor(const struct record_options *o, int steps)
+{
+    double f = o->measure.factor > 0 ? o->measure.factor : 2;
+
+    return steps == 1 ? f : f * f;
+}
+
+static enum stp_status record_add_between(struct stp_sizes *sizes,
+                                          uint64_t grain, struct stp_error *err)
+{
+    struct stp_sizes *copy = malloc(sizeof(*copy));
+    enum stp_status status = STP_OK;
+
+    if (copy == NULL)
+        return stp_nomem(err);
+    *copy = *sizes;
+    for (size_t i = 1; i < copy->n && status == STP_OK; i++)
+        status = stp_sizes_add(
+            sizes, stp_size_between(copy->size[i - 1], copy->size[i]), grain,
+            err);
+    free(copy);
+    return status;
+}
+
+static enum stp_status record_plan_choices(struct record_plan *r)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t c = 0; c < r->o->measure.n_colls; c++)
+        for (int t = 0; t < N_TYPES && status == STP_OK; t++) {
+            struct stp_choices_part *part = &r->parts[r->n_parts++];
+            int type = choice_types[t].type;
+            uint64_t grain =
+                stp_size_grain(r->device, r->o->measure.colls[c], type);
+
+            part->coll = r->o->measure.colls[c];
+            part->type = type;
+            status = stp_sizes_add_geometric(
+                &part->sizes, record_first_size(r->o, 8),
+                record_last_size(r->o, max_size),
+                record_factor(r->o, choice_types[t].steps), grain, r->err);
+            if (status == STP_OK && choice_types[t].between)
+                status = record_add_between(&part->sizes, grain, r->err);
+            r->n_total += part->sizes.n;
+        }
+    return status;
+}
+
+static void record_count_steps(struct record_plan *r,
+                               const struct stp_sweep_plan *plan)
+{
+    for (size_t c = 0; c < plan->n_colls; c++)
+        r->n_total += plan->sizes[c].n;
+}
+
+/* A recorded machine that knows no sizes of a collective has no times of it
+ * either, or none of rounds. */
+static void record_drop_unknown(struct record_plan *r)
+{
+    const struct stp_device *d = r->device;
+    struct stp_sweep_plan *plan = &r->window.plan;
+    bool given = stp_measure_has_sizes(&r->o->measure);
+
+    for (size_t c = 0; c < plan->n_colls && !given; c++)
+        if (!r->record->info.is_live &&
+            d->ops->sizes(d->self, plan->colls[c], NULL, 0) == 0)
+            r->window.sizes[c].n = 0;
+}
+
+static enum stp_status record_plan_window(struct record_plan *r)
+{
+    enum stp_status status = stp_plan_measurements(
+        r->device, &r->o->measure, &r->arms->window, &r->window, r->err);
+
+    record_drop_unknown(r);
+    record_count_steps(r, &r->window.plan);
+    return status;
+}
+
+static enum stp_status record_plan_sweep(struct record_plan *r)
+{
+    struct stp_measure_options m = r->o->measure;
+    enum stp_status status;
+
+    m.begin = record_first_size(r->o, first_sweep_size);
+    m.end = record_last_size(r->o, last_sweep_size);
+    m.factor = record_factor(r->o, 2);
+    m.step = 0;
+    m.rounds = 1;
+    status = stp_plan_measurements(r->device, &m, &r->arms->sweep, &r->sweep,
+                                   r->err);
+    record_count_steps(r, &r->sweep.plan);
+    return status;
+}
+
+static bool record_has_coll(const struct record_options *o, int coll)
+{
+    for (size_t c = 0; c < o->measure.n_colls; c++)
+        if (o->measure.colls[c] == coll)
+            return true;
+    return false;
+}
+
+static enum stp_status record_plan_overlap(struct record_plan *r)
+{
+    const size_t n_sizes = sizeof(overlap_sizes) / sizeof(overlap_sizes[0]);
+    const size_t n_ratios = sizeof(overlap_ratios) / sizeof(overlap_ratios[0]);
+    enum stp_status status = STP_OK;
+
+    r->overlap = (struct stp_iterate_plan){
+        .modes = overlap_modes,
+        .n_modes = 1,
+        .coll = ncclFuncAllReduce,
+        .sizes = &r->overlap_sizes,
+        .ratios = overlap_ratios,
+        .n_ratios = n_ratios,
+        .arms = &r->arms->overlap,
+        .layers = {[STP_MODE_OVERLAP] = OVERLAP_LAYERS},
+        .rounds = r->window.plan.rounds,
+        .warmup = OVERLAP_WARMUP,
+        .iters = OVERLAP_ITERS,
+        .type = STP_TYPE_BF16,
+        .op = STP_OP_SUM,
+        .in_place = true,
+        .rotate = r->record->info.is_live,
+    };
+    if (r->o->no_overlap || r->record->info.models_overlap ||
+        !record_has_coll(r->o, ncclFuncAllReduce))
+        return STP_OK;
+    for (size_t i = 0; i < n_sizes && status == STP_OK; i++)
+        if (overlap_sizes[i] >= record_first_size(r->o, 0) &&
+            overlap_sizes[i] <= record_last_size(r->o, max_size))
+            status = stp_sizes_add(
+                &r->overlap_sizes, overlap_sizes[i],
+                stp_size_grain(r->device, ncclFuncAllReduce, STP_TYPE_BF16),
+                r->err);
+    r->n_total +=
+        r->overlap_sizes.n * n_ratios * r->overlap.rounds * r->overlap.arms->n;
+    return status;
+}
+
+/* ---- recording ---- */
+
+static bool record_progress(void *user, size_t done, size_t total)
+{
+    static char steps[] = "steps";
+    struct record_plan *r = user;
+    bool stop = true;
+
+    (void)done;
+    (void)total;
+    r->n_done++;
+    if (r->world->rank == 0)
+        stp_progress(steps, r->n_done, r->n_total);
+    return stp_world_any(r->world, stp_stop_wished(), &stop, r->err) ==
+               STP_OK &&
+           !stop;
+}
+
+static enum stp_status record_measure_all(struct record_plan *r)
+{
+    struct stp_machine_record *to = r->record;
+    enum stp_status status =
+        stp_choices_record(r->device, r->parts, r->n_parts, record_progress, r,
+                           &to->choices, r->err);
+
+    if (status == STP_OK)
+        status = stp_sweep_run(r->device, &r->window.plan, record_progress, r,
+                               &to->window, r->err);
+    if (status == STP_OK)
+        status = stp_sweep_run(r->device, &r->sweep.plan, record_progress, r,
+                               &to->sweep, r->err);
+    if (status == STP_OK)
+        status = stp_iterate_run(r->device, &r->overlap, record_progress, r,
+                                 &to->overlap, r->err);
+    return status;
+}
+
+/* Records all but the search graphs into '*record', in all processes of the
+ * world, with a progress bar.  STP_ERR_STOPPED by SIGINT or SIGTERM of any.
+ * '*record' is to be freed also after a failure. */
+static enum stp_status
+record_device(const struct record_options *o, const struct record_arms *arms,
+              const struct stp_world *world, const struct stp_device *device,
+              struct stp_machine_record *record, struct stp_error *err)
+{
+    struct record_plan *r = calloc(1, sizeof(*r));
+    enum stp_status status;
+
+    if (r == NULL)
+        return stp_nomem(err);
+    r->o = o;
+    r->arms = arms;
+    r->world = world;
+    r->device = device;
+    r->record = record;
+    r->err = err;
+    device->ops->info(device->self, &record->info);
+    status = record_plan_choices(r);
+    if (status == STP_OK)
+        status = record_plan_window(r);
+    if (status == STP_OK)
+        status = record_plan_sweep(r);
+    if (status == STP_OK)
+        status = record_plan_overlap(r);
+    if (status == STP_OK)
+        status = record_measure_all(r);
+    free(r);
+    return status;
+}
+
+/* ---- the folder ---- */
+
+static const char made_by[] = "steptune " STP_VERSION " record";
+
+static enum stp_status record_find_folder(const struct record_options *o,
+                                          char path[STP_FOLDER_PATH],
+                                          struct stp_error *err)
+{
+    static const char machines[] = "fixtures/machines";
+    const char *dir = o->output;
+    struct stat st;
+    int n;
+
+    if (dir == NULL)
+        dir = stat(machines, &st) == 0 && S_ISDIR(st.st_mode) ? machines : ".";
+    n = snprintf(path, STP_FOLDER_PATH, "%s/%s", dir, o->name);
+    if (n < 0 || n >= STP_FOLDER_PATH)
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        dir);
+    return STP_OK;
+}
+
+/* ---- the folder, played ---- */
+
+static enum stp_status record_ask_mock(const char *path,
+                                       const struct stp_choices *recorded,
+                                       struct stp_choices *mock,
+                                       struct stp_error *err)
+{
+    const struct stp_device_mock_options mocked = {.machine_path = path};
+    struct stp_device device;
+    enum stp_status status = stp_device_mock_open(&mocked, &device, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_choices_repeat(&device, recorded, mock, err);
+    device.ops->close(device.self);
+    return status;
+}
+
+/* How many choices mock NCCL makes alike from the folder at 'path'. */
+static enum stp_status
+record_count_alike(const struct stp_machine_record *record, const char *path,
+                   size_t *n_alike_ret, struct stp_error *err)
+{
+    struct stp_choices mock = {0};
+    const struct stp_recorded recorded = {record, path, &mock};
+    enum stp_status status =
+        record_ask_mock(path, &record->choices, &mock, err);
+
+    if (status == STP_OK)
+        *n_alike_ret = stp_recorded_alike(&recorded);
+    stp_choices_free(&mock);
+    return status;
+}
+
+/* NCCL_MIN_NCHANNELS and others change the number of channels that NCCL derives
+ * from the graphs: where another one explains more choices, it is said. */
+static enum stp_status record_fit_channels(struct stp_machine_record *record,
+                                           const struct stp_folder *folder,
+                                           struct stp_error *err)
+{
+    size_t derived = 0;
+    size_t counted = 0;
+    enum stp_status status;
+
+    if (record_count_alike(record, folder->temporary, &derived, NULL) ==
+            STP_OK &&
+        derived == record->choices.n_rows)
+        return STP_OK;
+    stp_machine_count_channels(record);
+    status = stp_machine_write_info(record, folder, err);
+    if (status != STP_OK || (record_count_alike(record, folder->temporary,
+                                                &counted, NULL) == STP_OK &&
+                             counted > derived))
+        return status;
+    record->n_channels = 0;
+    return stp_machine_write_info(record, folder, err);
+}
+
+static int record_check(const char *command,
+                        const struct stp_machine_record *record,
+                        const char *path, bool json)
+{
+    struct stp_choices mock = {0};
+    const struct stp_recorded recorded = {record, path, &mock};
+    struct stp_error err;
+    int exit_status = STP_EXIT_FAILED;
+
+    if (record_ask_mock(path, &record->choices, &mock, &err) != STP_OK) {
+        stp_complain(command, "%s is there, but mock NCCL cannot play it: %s",
+                     path, err.text);
+    } else {
+        if (!json)
+            stp_print_recorded(&recorded, stdout);
+        else if (stp_print_recorded_json(&recorded, stdout, &err) != STP_OK)
+            stp_complain_error(command, NULL, &err);
+        if (stp_recorded_alike(&recorded) == record->choices.n_rows)
+            exit_status = STP_EXIT_OK;
+    }
+    stp_choices_free(&mock);
+    return exit_status;
+}
+
+/* ---- the command ---- */
+
+struct record_job {
+    const char *command;
+    const struct record_options *o;
+    const struct record_arms *arms;
+    char path[STP_FOLDER_PATH];
+};
+
+/* In all processes; only the first has a folder. */
+static enum stp_status record_in_world(const struct record_job *job,
+                                       const struct stp_world *world,
+                                       const struct stp_folder *folder,
+                                       struct stp_machine_record *record,
+                                       struct stp_error *err)
+{
+    char graphs[STP_FOLDER_PATH];
+    const struct stp_open_options open = {
+        .machine = &job->o->machine,
+        .run = &job->o->run,
+        .world = world,
+        .max_bytes = stp_max_bytes(&job->o->measure),
+        .graphs_file = world->rank == 0 ? graphs : NULL,
+    };
+    struct stp_device device;
+    enum stp_status status = STP_OK;
+
+    if (world->rank == 0 && !stp_folder_file(folder, "graphs.xml", graphs))
+        status = stp_fail(err, STP_ERR_IO, "the path is too long");
+    status = stp_world_agree(world, status, err);
+    if (status == STP_OK)
+        status = stp_open(&open, &device, err);
+    if (status != STP_OK)
+        return status;
+    status = record_device(job->o, job->arms, world, &device, record, err);
+    device.ops->close(device.self);
+    return status;
+}
+
+static int record_finish(const struct record_job *job,
+                         const struct stp_folder *folder,
+                         struct stp_machine_record *record)
+{
+    struct stp_error err;
+    enum stp_status status = stp_machine_write(record, folder, &err);
+
+    if (status == STP_OK)
+        status = record_fit_channels(record, folder, &err);
+    if (status != STP_OK)
+        stp_folder_abandon(folder);
+    else
+        status = stp_folder_commit(folder, stp_machine_files, &err);
+    if (status != STP_OK)
+        return stp_complain_error(job->command, NULL, &err);
+    return record_check(job->command, record, job->path, job->o->machine.json);
+}
+
+/* One process, or one of several. */
+static int record_body(void *user, const struct stp_world *world)
+{
+    const struct record_job *job = user;
+    struct stp_machine_record record = {.made_by = made_by};
+    struct stp_folder folder;
+    struct stp_error err = {0};
+    int exit_status = STP_EXIT_OK;
+    enum stp_status status = STP_OK;
+
+    stp_stop_begin();
+    if (world->rank == 0)
+        status = stp_folder_begin(job->path, job->o->force, &folder, &err);
+    status = stp_world_agree(world, status, &err);
+    if (status == STP_OK) {
+        status = record_in_world(job, world, &folder, &record, &err);
+        if (status != STP_OK && world->rank == 0)
+            stp_folder_abandon(&folder);
+    }
+    if (status != STP_OK)
+        exit_status = stp_complain_in(job->command, world, status, &err);
+    else if (world->rank == 0)
+        exit_status = record_finish(job, &folder, &record);
+    stp_machine_record_free(&record);
+    return exit_status;
+}
+
+/* Recorded machines are of bf16 sums and of all collectives. */
+static void record_complete(struct record_options *o)
+{
+    o->measure.types[0] = STP_TYPE_BF16;
+    o->measure.n_types = 1;
+    for (int c = 0; o->measure.n_colls == 0 && c < NCCL_NUM_TUNED_FUNCS; c++)
+        o->measure.colls[c] = c;
+    if (o->measure.n_colls == 0)
+        o->measure.n_colls = NCCL_NUM_TUNED_FUNCS;
+}
+
+int stp_cmd_record(int argc, char **argv)
+{
+    struct record_options o = {0};
+    struct record_arms arms;
+    struct record_job job = {argv[0], &o, &arms, ""};
+    struct stp_error err;
+
+    stp_options_read(&record_line, argc, argv, &o);
+    if (o.measure.n_types > 1 ||
+        (o.measure.n_types == 1 && o.measure.types[0] != STP_TYPE_BF16)) {
+        stp_complain(argv[0], "-d %s, expected bf16: times are recorded in it",
+                     stp_type_name(o.measure.types[0]));
+        return STP_EXIT_USAGE;
+    }
+    if (stp_is_on_cpus(&o.machine, &o.run)) {
+        stp_complain(argv[0], "search graphs and choices are NCCL's, expected "
+                              "--on cuda or a recorded machine");
+        return STP_EXIT_USAGE;
+    }
+    record_complete(&o);
+    if (stp_parse_arms("all", NULL, &arms.window, &err) != STP_OK ||
+        stp_parse_arms("all", o.channels, &arms.sweep, &err) != STP_OK ||
+        stp_parse_arms(overlap_arms, NULL, &arms.overlap, &err) != STP_OK) {
+        stp_complain_error(argv[0], NULL, &err);
+        return STP_EXIT_USAGE;
+    }
+    if (record_find_folder(&o, job.path, &err) != STP_OK)
+        return stp_complain_error(argv[0], NULL, &err);
+    return stp_launch(argv[0], &o.machine, &o.run, record_body, &job);
+}

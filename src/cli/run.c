@@ -1,0 +1,445 @@
+/* run.c - `steptune run` */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "plugin/online/online_settings.h"
+#include "report/learning/journal.h"
+#include "report/learning/learning.h"
+#include "report/learning/ledgers.h"
+
+#define DEFAULT_POLICY "steptune.conf"
+
+/* As shells have it. */
+enum { EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
+
+/* A job that learns. */
+struct online_run {
+    const char *strategy;  /* NULL: as the environment says */
+    const char *objective; /* likewise */
+    struct stp_online_settings settings;
+    char base[STP_PATH_SIZE]; /* the policy to begin with; "": none */
+    off_t journal_from;       /* bytes that were there before the job */
+    struct stat before;       /* the learned policy; st_ino 0: there was none */
+};
+
+struct run_options {
+    const char *policy; /* NULL: see run_find_policy() */
+    bool json;
+    bool quiet;
+    bool online;
+    struct online_run run;        /* if so */
+    struct stp_arguments command; /* NULL behind the last */
+};
+
+#define AT(member) offsetof(struct run_options, member)
+
+static const char *const strategies[] = {"halving", "epsilon", NULL};
+static const char *const objectives[] = {"auto", "step", "gpu", "file", NULL};
+
+static const struct stp_option run_table[] = {
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Policy of the job (default: NCCL_TUNER_CONFIG_FILE, else "
+             "steptune.conf)"},
+    {"online", 0, NULL, stp_option_flag, AT(online),
+     .help = "Learn while the job runs, from the policy if there is one, and "
+             "say what was learned"},
+    {"strategy", 0, "NAME", stp_option_text, AT(run.strategy),
+     .words = strategies,
+     .help = "Strategy of learning: halving (default) or epsilon"},
+    {"objective", 0, "NAME", stp_option_text, AT(run.objective),
+     .words = objectives,
+     .help = "Times to learn from: auto (default), step, gpu or file"},
+    {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
+     .help = "Print no report of the decisions"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print the report as JSON"},
+    {0},
+};
+
+static void run_check_options(void *options, struct argp_state *state)
+{
+    const struct run_options *o = options;
+
+    if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
+        argp_error(state, "--strategy and --objective are of --online");
+}
+
+static const struct stp_command_line run_line = {
+    .groups = (const struct stp_option_group[]){{.options = run_table}, {0}},
+    .args_doc = "[--] COMMAND [ARGUMENT...]",
+    .arguments = AT(command),
+    .none = "no command, expected one such as `-- torchrun train.py`",
+    .is_in_order = true,
+    .check = run_check_options,
+    .doc = "Runs a job with the tuner plugin and a policy, and says afterwards "
+           "on standard error what was decided, on this host. Calls are "
+           "NCCL's questions to the plugin: one for collectives that it puts "
+           "together, and none for the replays of a CUDA graph. Signals and "
+           "the exit status pass through.\vWith --online the plugin that "
+           "learns takes the place of the one that applies a policy, and is "
+           "NCCL's profiler, too. It begins with the policy, or with NCCL's "
+           "own choice, and writes what it learned to steptune.learned.conf "
+           "here (STEPTUNE_LEARNED names another file): a policy for jobs "
+           "without --online. Everything it did goes to the file that "
+           "STEPTUNE_JOURNAL names, which `steptune plot` draws.",
+};
+
+/* ---- variables of the job ---- */
+
+static bool run_is_set(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0';
+}
+
+/* Sets a variable of the job; complains without memory. */
+static int run_set(const char *command, const char *name, const char *value)
+{
+    return setenv(name, value, 1) == 0 ? STP_EXIT_OK
+                                       : stp_complain(command, "out of memory");
+}
+
+/* Sets NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, and says so if that replaces
+ * another one. */
+static int run_set_plugin(const char *command, const char *name,
+                          const char *plugin)
+{
+    if (run_is_set(name) && strcmp(getenv(name), plugin) != 0)
+        fprintf(stderr, "%s: %s=%s is replaced for this job\n", command, name,
+                getenv(name));
+    return run_set(command, name, plugin);
+}
+
+/* ---- --online ---- */
+
+/* In this folder, wherever the job goes. */
+static int online_set_learned(const char *command)
+{
+    static const char name[] = "/steptune.learned.conf";
+    char path[STP_CLI_PATH];
+
+    if (run_is_set("STEPTUNE_LEARNED"))
+        return STP_EXIT_OK;
+    if (getcwd(path, sizeof(path) - sizeof(name)) == NULL)
+        return stp_complain(command, "no path of the working directory");
+    strcat(path, name);
+    return run_set(command, "STEPTUNE_LEARNED", path);
+}
+
+static int online_set_journal(const char *command, const char *folder)
+{
+    char path[STP_CLI_PATH + 16];
+
+    if (folder[0] == '\0' || run_is_set("STEPTUNE_JOURNAL"))
+        return STP_EXIT_OK;
+    snprintf(path, sizeof(path), "%s/journal.csv", folder);
+    return run_set(command, "STEPTUNE_JOURNAL", path);
+}
+
+static int online_set_words(const char *command, const struct online_run *run,
+                            const char *policy)
+{
+    const struct {
+        const char *name;
+        const char *value;
+    } words[] = {
+        {"STEPTUNE_STRATEGY", run->strategy},
+        {"STEPTUNE_OBJECTIVE", run->objective},
+        {"STEPTUNE_WARM_START", policy[0] != '\0' ? policy : NULL},
+    };
+    int status = STP_EXIT_OK;
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (status == STP_EXIT_OK && words[i].value != NULL)
+            status = run_set(command, words[i].name, words[i].value);
+    return status;
+}
+
+static enum stp_status online_find_base(struct online_run *run,
+                                        struct stp_error *err)
+{
+    struct stp_plugin_settings settings;
+    enum stp_status status = stp_settings_read(&settings, err);
+    const char *base;
+
+    if (status != STP_OK)
+        return status;
+    base = stp_online_base(&run->settings, &settings);
+    snprintf(run->base, sizeof(run->base), "%s", base != NULL ? base : "");
+    return STP_OK;
+}
+
+/* Sets the environment of the learning plugin: begins with the policy at
+ * 'policy'
+ * ("": none), and keeps a journal in the folder 'folder' ("": none) unless the
+ * user has one.  Complains, and returns the exit status. */
+static int online_begin(const char *command, struct online_run *run,
+                        const char *policy, const char *folder)
+{
+    struct stp_error err;
+    struct stat st;
+    int status = online_set_words(command, run, policy);
+
+    if (status == STP_EXIT_OK)
+        status = online_set_learned(command);
+    if (status == STP_EXIT_OK)
+        status = online_set_journal(command, folder);
+    if (status != STP_EXIT_OK)
+        return status;
+    if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
+        online_find_base(run, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    run->journal_from = stat(run->settings.journal, &st) == 0 ? st.st_size : 0;
+    if (stat(run->settings.learned, &run->before) != 0)
+        run->before.st_ino = 0; /* no earlier job left it */
+    return STP_EXIT_OK;
+}
+
+/* The plugin writes it anew, under its name in one step. */
+static bool online_has_learned(const struct online_run *run)
+{
+    struct stat now;
+
+    return stat(run->settings.learned, &now) == 0 &&
+           (now.st_ino != run->before.st_ino ||
+            now.st_mtim.tv_sec != run->before.st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != run->before.st_mtim.tv_nsec);
+}
+
+/* What was learned, to be freed with stp_learning_free(), and how. */
+static enum stp_status online_end(const struct online_run *run,
+                                  struct stp_learning *learning_ret,
+                                  struct stp_learning_setting *setting_ret,
+                                  struct stp_error *err)
+{
+    const struct stp_learner_rules *rules = &run->settings.rules;
+    struct stp_journal_lines lines;
+    enum stp_status status = stp_journal_load(
+        run->settings.journal, (size_t)run->journal_from, &lines, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_learning_sum(&lines, learning_ret, err);
+    stp_journal_free(&lines);
+    *setting_ret = (struct stp_learning_setting){
+        .strategy = stp_strategy_name(rules->bandit.strategy),
+        .objective = stp_learn_objective_name(rules->objective),
+        .policy = online_has_learned(run) ? run->settings.learned : NULL,
+        .base = run->base[0] != '\0' ? run->base : NULL,
+    };
+    return status;
+}
+
+/* ---- before the job ---- */
+
+/* The policy of the options, the environment or the working directory; NULL if
+ * there is none. */
+static const char *run_name_policy(const struct run_options *o)
+{
+    static const char *const names[] = {DEFAULT_POLICY, "nccl_tuner.conf"};
+
+    if (o->policy != NULL)
+        return o->policy;
+    if (o->online && run_is_set("STEPTUNE_WARM_START"))
+        return getenv("STEPTUNE_WARM_START");
+    if (run_is_set("NCCL_TUNER_CONFIG_FILE"))
+        return getenv("NCCL_TUNER_CONFIG_FILE");
+    for (int i = 0; i < (o->online ? 2 : 1); i++)
+        if (access(names[i], F_OK) == 0)
+            return names[i];
+    return NULL;
+}
+
+/* The absolute path of the policy that the job is to use, which must be one; ""
+ * if there is none and none is needed. */
+static int run_find_policy(const char *command, const struct run_options *o,
+                           char path[STP_CLI_PATH])
+{
+    const char *name = run_name_policy(o);
+    struct stp_policy *policy;
+    struct stp_error err;
+
+    path[0] = '\0';
+    if (name == NULL && o->online)
+        return STP_EXIT_OK;
+    if (name == NULL)
+        return stp_complain(
+            command, "no policy, expected --policy FILE, "
+                     "NCCL_TUNER_CONFIG_FILE or a " DEFAULT_POLICY " here");
+    if (stp_policy_load(name, &policy, &err) != STP_OK)
+        return stp_complain_error(command, name, &err);
+    stp_policy_free(policy);
+    if (!stp_absolute_path(name, path))
+        return stp_complain(command, "%s: no such file", name);
+    return STP_EXIT_OK;
+}
+
+static void run_remove_folder(const char *path)
+{
+    char file[STP_CLI_PATH + 256];
+    const struct dirent *entry;
+    DIR *folder = opendir(path);
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' &&
+            snprintf(file, sizeof(file), "%s/%s", path, entry->d_name) > 0)
+            unlink(file);
+    if (folder != NULL)
+        closedir(folder);
+    rmdir(path);
+}
+
+static int run_set_environment(const char *command, struct run_options *o,
+                               const char *policy, const char *folder)
+{
+    const char *name = o->online ? "steptune-online" : "steptune";
+    char plugin[STP_CLI_PATH];
+    struct stp_error err;
+    int status;
+
+    if (stp_find_plugin(name, plugin, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    status = run_set_plugin(command, "NCCL_TUNER_PLUGIN", plugin);
+    if (status == STP_EXIT_OK && !o->online)
+        status = run_set(command, "NCCL_TUNER_CONFIG_FILE", policy);
+    if (status == STP_EXIT_OK && o->online)
+        status = run_set_plugin(command, "NCCL_PROFILER_PLUGIN", plugin);
+    if (status == STP_EXIT_OK && o->online)
+        status = online_begin(command, &o->run, policy, folder);
+    if (status == STP_EXIT_OK && folder[0] != '\0')
+        status = run_set(command, "STEPTUNE_LEDGER", folder);
+    return status;
+}
+
+/* ---- the job ---- */
+
+static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
+                                SIGUSR1, SIGUSR2, SIGCONT};
+
+enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
+
+/* Signals that are waited for, and not handled: none is lost between two looks
+ * at the job. */
+static void run_watch_signals(sigset_t *watched, sigset_t *old)
+{
+    sigemptyset(watched);
+    sigaddset(watched, SIGCHLD);
+    for (int i = 0; i < N_FORWARDED; i++)
+        sigaddset(watched, forwarded[i]);
+    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
+    sigprocmask(SIG_BLOCK, watched, old);
+}
+
+/* The exit status, as a shell has it.  What the terminal sends goes to the job
+ * as well, and is not sent again. */
+static int run_await(pid_t pid, const sigset_t *watched)
+{
+    int status;
+    pid_t ended;
+
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
+        siginfo_t info;
+
+        if (sigwaitinfo(watched, &info) > 0 && info.si_signo != SIGCHLD &&
+            info.si_code != SI_KERNEL)
+            kill(pid, info.si_signo);
+    }
+    if (ended < 0)
+        return STP_EXIT_FAILED;
+    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status)
+                               : WEXITSTATUS(status);
+}
+
+/* Signals stay blocked, so that the report follows a job that a signal ends. */
+static int run_start_and_await(const char *command, char **argv)
+{
+    sigset_t watched, old;
+    pid_t pid;
+
+    fflush(NULL);
+    run_watch_signals(&watched, &old);
+    pid = fork();
+    if (pid == 0) {
+        sigprocmask(SIG_SETMASK, &old, NULL);
+        execvp(argv[0], argv);
+        stp_complain(command, "cannot run '%s': %s", argv[0], strerror(errno));
+        _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
+    }
+    if (pid < 0)
+        return stp_complain(command, "cannot start a process: %s",
+                            strerror(errno));
+    return run_await(pid, &watched);
+}
+
+/* ---- after the job ---- */
+
+/* Reports on standard error.  A journal that cannot be read does not prevent
+ * the rest. */
+static void run_report(const char *command, const struct run_options *o,
+                       const char *policy, const char *folder)
+{
+    struct stp_learning learning = {0};
+    struct stp_learning_setting setting = {0};
+    struct stp_ledgers ledgers = {0};
+    struct stp_error err;
+    bool has_learning = false;
+    enum stp_status status = stp_ledgers_load(folder, &ledgers, &err);
+
+    if (policy[0] == '\0')
+        policy = NULL;
+    if (status == STP_OK && o->online) {
+        has_learning = online_end(&o->run, &learning, &setting, &err) == STP_OK;
+        if (!has_learning)
+            stp_complain_error(command, o->run.settings.journal, &err);
+    }
+    if (status == STP_OK && o->json) {
+        status = stp_print_ledgers_json(&ledgers, policy,
+                                        has_learning ? &learning : NULL,
+                                        &setting, stderr, &err);
+    } else if (status == STP_OK) {
+        fprintf(stderr, "%s: ", command);
+        status = stp_print_ledgers(&ledgers, policy, stderr, &err);
+        if (status == STP_OK && has_learning && ledgers.n > 0)
+            status = stp_print_learning(&learning, &setting, stderr, &err);
+    }
+    stp_learning_free(&learning);
+    stp_ledgers_free(&ledgers);
+    if (status != STP_OK)
+        stp_complain_error(command, NULL, &err);
+}
+
+int stp_cmd_run(int argc, char **argv)
+{
+    struct run_options o = {0};
+    char policy[STP_CLI_PATH];
+    char folder[STP_CLI_PATH] = "";
+    int exit_status;
+
+    stp_options_read(&run_line, argc, argv, &o);
+    exit_status = run_find_policy(argv[0], &o, policy);
+    if (exit_status == STP_EXIT_OK && !o.quiet &&
+        !stp_make_temporary("steptune-run", folder)) {
+        stp_complain(argv[0], "what is decided will not be told: no folder in "
+                              "TMPDIR or /tmp");
+        folder[0] = '\0';
+    }
+    if (exit_status == STP_EXIT_OK)
+        exit_status = run_set_environment(argv[0], &o, policy, folder);
+    if (exit_status == STP_EXIT_OK) {
+        exit_status = run_start_and_await(argv[0], o.command.v);
+        if (folder[0] != '\0')
+            run_report(argv[0], &o, policy, folder);
+    }
+    if (folder[0] != '\0')
+        run_remove_folder(folder);
+    return exit_status;
+}

@@ -1,0 +1,442 @@
+/* sweep.c - `steptune sweep` */
+#include <stdio.h>
+#include <string.h>
+
+#include "analyse/compare.h"
+#include "cli/cli.h"
+#include "launch/stop.h"
+#include "report/file.h"
+#include "report/measurements/measurements_csv.h"
+#include "report/measurements/nccl_text.h"
+#include "report/results/results.h"
+
+/* ---- options ---- */
+
+enum sweep_format {
+    FORMAT_DEFAULT,
+    FORMAT_NCCL,
+    FORMAT_TABLE,
+    FORMAT_CSV,
+    FORMAT_JSON
+};
+
+struct sweep_options {
+    struct stp_machine_options machine;
+    struct stp_measure_options measure;
+    struct stp_run_options run;
+    const char *arms; /* NULL: not given */
+    const char *channels;
+    const char *output;
+    int ops[STP_N_OPS]; /* enum stp_op, one after the other */
+    unsigned n_ops;
+    int arm_places;
+    unsigned check;
+    int format; /* enum sweep_format */
+};
+
+#define AT(member) offsetof(struct sweep_options, member)
+
+/* An operation, or as nccl-tests have no file of results, a file's name. */
+static const char *sweep_read_o(const struct stp_option *option,
+                                const char *text, void *at)
+{
+    struct sweep_options *o = at;
+    const bool is_all = strcmp(text, "all") == 0;
+    const int op = stp_op_from_name(text, strlen(text));
+
+    (void)option;
+    if (is_all || (op >= 0 && op < STP_N_OPS)) {
+        o->n_ops = is_all ? STP_N_OPS : 1;
+        for (int i = 0; i < (int)o->n_ops; i++)
+            o->ops[i] = is_all ? i : op;
+        return NULL;
+    }
+    o->output = text;
+    return strpbrk(text, "./") != NULL
+               ? NULL
+               : "sum, prod, min, max, avg or all, or a file's name with a dot "
+                 "in it";
+}
+
+static const char *const places[] = {"out", "in", "both", NULL};
+static const char *const formats[] = {"nccl", "table", "csv", "json", NULL};
+
+static const struct stp_option sweep_table[] = {
+    {"arms", 0, "LIST", stp_option_text, AT(arms),
+     .help = "Arms to compare with NCCL's own choice: all, auto, "
+             "ALGORITHM/PROTOCOL[/CHANNELS], ... (default all; auto where "
+             "nothing can be forced)"},
+    {"channels", 0, "LIST", stp_option_text, AT(channels),
+     .help = "Also every such arm with each of these channel counts"},
+    {"op", 'o', "OP", sweep_read_o, 0, .value = "sum",
+     .help = "Reduction: sum, prod, min, max, avg or all of them; as -o, "
+             "anything else is the file of --output"},
+    {"root", 'r', "RANK", stp_option_count, AT(measure.root), .value = "0",
+     .help = "Root of broadcasts and reduces"},
+    {"check", 'c', "0|1", stp_option_count, AT(check), .value = "1",
+     .help = "Check every element of each arm's result at each size"},
+    {"place", 0, "out|in|both", stp_option_word, AT(arm_places),
+     .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
+     .help = "Where the arms' results go; NCCL's own choice is measured in "
+             "both places on a real machine"},
+    {"output", 0, "FILE", stp_option_text, AT(output),
+     .help = "Save every measurement, after every size: JSON if FILE ends in "
+             ".json, else CSV"},
+    {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
+     .min = FORMAT_NCCL,
+     .help = "Format of the output: nccl, as all_reduce_perf prints it, table, "
+             "csv or json (default nccl, then the table; recorded machines: "
+             "table)"},
+    {0},
+};
+
+static void sweep_check_options(void *options, struct argp_state *state)
+{
+    struct sweep_options *o = options;
+
+    (void)state;
+    if (o->format != FORMAT_DEFAULT)
+        o->machine.json = o->format == FORMAT_JSON;
+}
+
+static const struct stp_command_line sweep_line = {
+    .groups =
+        (const struct stp_option_group[]){
+            {.options = sweep_table},
+            {.options = stp_measure_table, .at = AT(measure)},
+            {.options = stp_machine_table, .at = AT(machine)},
+            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {0}},
+    .check = sweep_check_options,
+    .doc = "Times collectives: every size with every arm, in interleaved "
+           "rounds.",
+};
+
+/* ---- one pass ---- */
+
+struct sweep {
+    const struct sweep_options *o;
+    const struct stp_world *world;
+    struct stp_arms arms;
+    struct stp_device device;
+    struct stp_device_info info;
+    struct stp_measure_plan plan;
+    struct stp_dataset data; /* of all passes */
+    size_t n_printed;        /* rows of it that are in the text */
+    int coll;                /* of the section that is being printed */
+    struct stp_nccl_text_total total;
+    struct stp_error *err;
+    enum stp_status saved; /* how saving went, and why not */
+    struct stp_error saved_err;
+};
+
+static bool sweep_prints_nccl(const struct sweep *s)
+{
+    return s->o->format == FORMAT_NCCL ||
+           (s->o->format == FORMAT_DEFAULT && s->info.is_live &&
+            !s->o->machine.json);
+}
+
+static enum stp_status sweep_save_json(const struct stp_dataset *data,
+                                       const char *path, struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_print_sweep_json(data, file.fp, err);
+    if (status == STP_OK)
+        return stp_file_commit(&file, err);
+    stp_file_abandon(&file);
+    return status;
+}
+
+static enum stp_status sweep_save(struct sweep *s, struct stp_error *err)
+{
+    const char *path = s->o->output;
+    size_t len = path != NULL ? strlen(path) : 0;
+
+    if (path == NULL || s->data.n_rows == 0)
+        return STP_OK;
+    if (len > 5 && strcmp(&path[len - 5], ".json") == 0)
+        return sweep_save_json(&s->data, path, err);
+    return stp_measurements_save(&s->data, s->info.what, path, err);
+}
+
+static void sweep_print_head(struct sweep *s)
+{
+    const struct stp_sweep_plan *plan = &s->plan.plan;
+    const struct stp_sizes *sizes = &plan->sizes[0];
+    const struct stp_nccl_text_run run = {
+        .version = STP_VERSION,
+        .n_threads = s->o->run.n_threads > 0 ? s->o->run.n_threads
+                     : s->o->run.n_gpus > 0 || s->world->size > 1
+                         ? 1
+                         : s->info.n_ranks,
+        .n_gpus = s->o->run.n_gpus > 0 ? s->o->run.n_gpus : 1,
+        .min_bytes = sizes->size[0],
+        .max_bytes = sizes->size[sizes->n - 1],
+        .factor = s->o->measure.factor > 0 ? s->o->measure.factor
+                  : s->o->measure.step > 0 ? 0
+                                           : 2,
+        .step_bytes = s->o->measure.step,
+        .warmup = plan->warmup,
+        .iters = plan->iters,
+        .agg_iters = 1,
+        .check = plan->check,
+        .graph = plan->graph,
+    };
+
+    stp_nccl_text_write_head(&run, plan->colls[0], &s->device, stdout);
+    stp_nccl_text_write_columns(stdout);
+    s->coll = plan->colls[0];
+    s->total = (struct stp_nccl_text_total){0};
+}
+
+/* AUTO's row of the size that was measured last. */
+static void sweep_print_size(struct sweep *s)
+{
+    const struct stp_measurement *first = &s->data.rows[s->n_printed];
+    struct stp_nccl_text_row row = stp_nccl_text_collapse(&s->data, first);
+
+    stp_progress_clear();
+    if (first->coll != s->coll) {
+        stp_nccl_text_write_section(first->coll, &first->arm, stdout);
+        stp_nccl_text_write_columns(stdout);
+        s->coll = first->coll;
+    }
+    stp_nccl_text_write_row(&row, &s->total, stdout);
+    fflush(stdout);
+}
+
+/* After every size: saves the measurements so far. */
+static bool sweep_progress(void *user, size_t done, size_t total)
+{
+    struct sweep *s = user;
+    bool stop = true;
+
+    if (s->world->rank == 0) {
+        if (sweep_prints_nccl(s) && s->n_printed < s->data.n_rows)
+            sweep_print_size(s);
+        s->saved = sweep_save(s, &s->saved_err);
+        stp_progress(NULL, done, total);
+    }
+    s->n_printed = s->data.n_rows;
+    if (stp_world_any(s->world, stp_stop_wished() || s->saved != STP_OK, &stop,
+                      &s->saved_err) != STP_OK)
+        s->saved = STP_ERR_DEVICE;
+    return !stop;
+}
+
+static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
+{
+    struct stp_measure_options measure = s->o->measure;
+    struct stp_sweep_plan *plan = &s->plan.plan;
+    const bool has_arms = s->info.has_arms && s->info.n_ranks > 1;
+    enum stp_status status = stp_parse_arms(s->o->arms != NULL ? s->o->arms
+                                            : has_arms         ? "all"
+                                                               : "auto",
+                                            s->o->channels, &s->arms, s->err);
+
+    measure.types[0] = type;
+    measure.op = op;
+    if (status == STP_OK)
+        status = stp_plan_measurements(&s->device, &measure, &s->arms, &s->plan,
+                                       s->err);
+    plan->arm_places = (unsigned)s->o->arm_places;
+    plan->auto_places = s->info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
+                                        : (unsigned)s->o->arm_places;
+    plan->check = s->o->check > 0;
+    plan->graph = s->o->run.graph;
+    plan->seed = s->o->machine.seed;
+    return status;
+}
+
+static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
+{
+    enum stp_status status = sweep_make_plan(s, type, op);
+    bool prints = s->world->rank == 0 && sweep_prints_nccl(s);
+
+    if (status != STP_OK)
+        return status;
+    if (prints)
+        sweep_print_head(s);
+    stp_stop_begin();
+    status = stp_sweep_run(&s->device, &s->plan.plan, sweep_progress, s,
+                           &s->data, s->err);
+    if (prints)
+        stp_nccl_text_write_foot(&s->total, s->coll, stdout);
+    if (s->saved == STP_OK)
+        return status;
+    *s->err = s->saved_err;
+    return s->saved;
+}
+
+/* Of several types and operations those that the device lacks are left out. */
+static enum stp_status sweep_run_plans(struct sweep *s)
+{
+    const struct sweep_options *o = s->o;
+    size_t n_types = o->measure.n_types > 0 ? o->measure.n_types : 1;
+    enum stp_status status = STP_OK;
+
+    for (size_t t = 0; t < n_types; t++)
+        for (size_t i = 0; i < o->n_ops && status == STP_OK; i++) {
+            status = sweep_run_plan(s, o->measure.types[t], o->ops[i]);
+            if (status != STP_ERR_RANGE || n_types * o->n_ops == 1)
+                continue;
+            if (s->world->rank == 0)
+                fprintf(stderr, "steptune sweep: left out: %s\n", s->err->text);
+            status = STP_OK;
+        }
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Leaves of each size that has arms the best one. */
+static void sweep_keep_best(struct stp_comparisons *comparisons)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        struct stp_point *p = &comparisons->points[i];
+        size_t best = 0;
+
+        for (size_t a = 1; a < p->n_arms; a++)
+            if (p->arms[a].gain.gain > p->arms[best].gain.gain)
+                best = a;
+        if (p->n_arms == 0)
+            continue;
+        p->arms = &p->arms[best];
+        p->n_arms = 1;
+        comparisons->points[n++] = *p;
+    }
+    comparisons->n_points = n;
+}
+
+static enum stp_status sweep_print_comparisons(const struct sweep *s,
+                                               struct stp_error *err)
+{
+    struct stp_comparisons comparisons;
+    enum stp_status status = stp_compare(&s->data, &comparisons, err);
+
+    if (status != STP_OK)
+        return status;
+    if (sweep_prints_nccl(s)) {
+        sweep_keep_best(&comparisons);
+        printf("# The best arm of each size; --format table has all of "
+               "them.\n#\n");
+    } else {
+        printf("%s\n\n", s->info.what);
+    }
+    status = stp_print_sweep(&comparisons, stdout, err);
+    if (status == STP_OK)
+        status = stp_print_steadiness(&comparisons, stdout, err);
+    stp_comparisons_free(&comparisons);
+    return status;
+}
+
+/* Measurements are saved and printed even after a failure. */
+static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
+{
+    enum stp_status status = sweep_save(s, err);
+
+    if (status != STP_OK)
+        return status;
+    if (s->o->machine.json)
+        return stp_print_sweep_json(&s->data, stdout, err);
+    if (s->o->format == FORMAT_CSV) {
+        stp_measurements_write(&s->data, s->info.what, stdout);
+        return STP_OK;
+    }
+    if (s->o->format == FORMAT_NCCL || (sweep_prints_nccl(s) && s->arms.n == 1))
+        return STP_OK;
+    return sweep_print_comparisons(s, err);
+}
+
+/* A pass with the first 'n' processes, in the world of those. */
+static enum stp_status sweep_run_pass(struct sweep *s,
+                                      const struct stp_world *world)
+{
+    const struct stp_open_options open = {.machine = &s->o->machine,
+                                          .run = &s->o->run,
+                                          .world = world,
+                                          .max_bytes =
+                                              stp_max_bytes(&s->o->measure)};
+    enum stp_status status = stp_open(&open, &s->device, s->err);
+
+    if (status != STP_OK)
+        return status;
+    s->world = world;
+    s->device.ops->info(s->device.self, &s->info);
+    status = sweep_run_plans(s);
+    s->device.ops->close(s->device.self);
+    return status;
+}
+
+/* All processes are here before the next pass, also those that sat it out. */
+static enum stp_status sweep_run_passes(struct sweep *s,
+                                        const struct stp_world *world)
+{
+    unsigned n_passes = s->o->run.n_procs > 0 ? s->o->run.n_procs : 1;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < n_passes && status == STP_OK; i++) {
+        unsigned n = s->o->run.n_procs > 0 ? s->o->run.procs[i] : world->size;
+        struct stp_world part;
+
+        status = world->ops->part(world->self, n, &part, s->err);
+        if (status != STP_OK)
+            return status;
+        if (part.size > 0)
+            status = sweep_run_pass(s, &part);
+        part.ops->close(part.self);
+        if (status == STP_OK)
+            status = stp_world_agree(world, STP_OK, s->err);
+    }
+    return status;
+}
+
+static enum stp_status sweep_find_wrong(const struct stp_dataset *data,
+                                        struct stp_error *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        n += data->rows[i].n_wrong > 0;
+    if (n == 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "%zu of %zu results have wrong elements", n, data->n_rows);
+}
+
+/* One process, or one of several. */
+static int sweep_body(void *user, const struct stp_world *world)
+{
+    struct stp_error err = {0};
+    struct stp_error later;
+    struct sweep s = {.o = user, .err = &err};
+    enum stp_status status = sweep_run_passes(&s, world);
+
+    if (world->rank == 0 && s.data.n_rows > 0 &&
+        sweep_report(&s, status == STP_OK ? &err : &later) != STP_OK &&
+        status == STP_OK)
+        status = STP_ERR_IO;
+    if (status == STP_OK && world->rank == 0)
+        status = sweep_find_wrong(&s.data, &err);
+    stp_dataset_free(&s.data);
+    return stp_complain_in("steptune sweep", world, status, &err);
+}
+
+int stp_cmd_sweep(int argc, char **argv)
+{
+    struct sweep_options o = {0};
+    int exit_status;
+
+    stp_options_read(&sweep_line, argc, argv, &o);
+    exit_status = stp_check_arms(argv[0], o.arms, o.channels);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    return stp_launch(argv[0], &o.machine, &o.run, sweep_body, &o);
+}

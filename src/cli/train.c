@@ -1,0 +1,732 @@
+/* train.c - `steptune train` */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/train_engines.h"
+#include "core/text.h"
+#include "launch/stop.h"
+#include "report/folder.h"
+#include "report/training/train_json.h"
+#include "report/training/train_summary.h"
+#include "train/train_matrix.h"
+
+static const char command_name[] = "steptune train";
+
+enum {
+    DEFAULT_ROUNDS = 5,
+    DEFAULT_EPOCHS = 5,
+    FILE_MAX = 1 << 28, /* bytes of a policy or plugin */
+    MAX_NAME = 96,
+    MAX_PAIR = 40,
+};
+
+enum train_place {
+    ON_CPUS,     /* each rank a process */
+    ON_GPUS,     /* threads of one, or processes that others started */
+    ON_RECORDED, /* in virtual time, one engine for all ranks */
+};
+
+struct train_options {
+    enum train_place place;
+    struct stp_machine_options machine;
+    struct stp_run_options run;
+    struct stp_train_matrix matrix; /* n_gpus 0: not given */
+    double bucket_mib;
+    const char *policy; /* or NULL */
+    const char *plugin; /* or NULL: ours, if there is a policy */
+    const char *output; /* folder, or NULL */
+    bool fresh;         /* discard the results in that folder */
+};
+
+/* ---- options ---- */
+
+static const char *train_read_model(const struct stp_option *option,
+                                    const char *text, void *at)
+{
+    const struct stp_train_model *model = stp_train_find_model(text);
+
+    (void)option;
+    if (model == NULL)
+        return "tiny, base, large or xlarge";
+    *(const struct stp_train_model **)at = model;
+    return NULL;
+}
+
+static int train_find_mode(const char *word, size_t len)
+{
+    (void)len;
+    return stp_train_mode_from_name(word);
+}
+
+static int train_find_precision(const char *word, size_t len)
+{
+    (void)len;
+    return stp_precision_from_name(word);
+}
+
+#define AT(member) offsetof(struct train_options, member)
+#define LIST(member, length)                                                   \
+    .n = AT(length), .most = STP_TRAIN_LIST,                                   \
+    .size = sizeof(((struct train_options *)0)->member[0])
+
+static const struct stp_option train_matrix_table[] = {
+    {"sizes", 0, "LIST", train_read_model, AT(matrix.models), .alias = "size",
+     LIST(matrix.models, matrix.n_models),
+     .help = "Models: tiny, base (64 M parameters), large (250 M), xlarge (726 "
+             "M) (default: base; on CPUs tiny)"},
+    {"gpus", 0, "LIST", stp_option_count, AT(matrix.gpus), .alias = "procs",
+     LIST(matrix.gpus, matrix.n_gpus), .min = 1, .max = STP_MAX_PROCESSES,
+     .help = "Ranks; on GPUs threads (default 1), on CPUs processes (default "
+             "2), or those that mpirun, srun or torchrun started; on a "
+             "recorded machine default all it has"},
+    {"modes", 0, "LIST", stp_option_word, AT(matrix.modes), .alias = "mode",
+     LIST(matrix.modes, matrix.n_modes), .from_name = train_find_mode,
+     .max = STP_TRAIN_N_MODES - 1, .has_all = true, .value = "bucketed",
+     .expected = "all, or some of single, naive, interleaved, bucketed and "
+                 "sharded",
+     .help = "Modes of gradient communication: all, or some of single, naive, "
+             "interleaved, bucketed, sharded; one rank is single"},
+    {"precision", 0, "LIST", stp_option_word, AT(matrix.precisions),
+     LIST(matrix.precisions, matrix.n_precisions),
+     .from_name = train_find_precision, .value = "fp32",
+     .expected = "fp32, tf32, bf16, fp16 or fp64",
+     .help = "fp32, tf32, bf16, fp16 (with dynamic loss scaling), fp64"},
+    {"ga", 0, "LIST", stp_option_count, AT(matrix.accumulate),
+     LIST(matrix.accumulate, matrix.n_accumulate), .min = 1, .value = "1",
+     .help = "Micro-batches of a step; only the last communicates"},
+    {"repeat", 0, "N", stp_option_count, AT(matrix.n_repeats), .min = 1,
+     .value = "1",
+     .help = "Repetitions of all combinations of a count of ranks, in turn"},
+    {0},
+};
+
+static const char *const backends[] = {"gloo", "mpi", NULL};
+
+static const struct stp_option train_table[] = {
+    {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
+     .help = "Machine to train on: cuda, cpu, or a recorded machine by its "
+             "name or folder, which takes the time in virtual time and "
+             "computes nothing (default: cuda if there is a GPU, else h200x4)"},
+    {"backend", 0, "NAME", stp_option_text, AT(run.backend), .words = backends,
+     .help = "Transport on CPUs: gloo or mpi (default: gloo)"},
+    {"half-gradients", 0, NULL, stp_option_flag, AT(matrix.base.half_gradients),
+     .help = "Keep and send gradients in the 16 bits of bf16 or fp16, not in "
+             "fp32"},
+    {"batch", 0, "N", stp_option_count, AT(matrix.base.batch), .min = 1,
+     .value = "4096",
+     .help = "Samples of a step, of all ranks and micro-batches"},
+    {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
+     .value = "65536", .help = "Samples of an epoch"},
+    {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
+     .help = "Epochs (default 5); with a policy those of a round (default 1)"},
+    {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3",
+     .help = "Steps before the first, untimed and without an update"},
+    {"lr", 0, "RATE", stp_option_double, AT(matrix.base.rate), .above = true,
+     .value = "0.01", .help = "Learning rate"},
+    {"bucket-mb", 0, "MB", stp_option_double, AT(bucket_mib), .above = true,
+     .max = 1e6, .expected = "a number above 0, at most 1000000", .value = "25",
+     .help = "Gradients of a bucket in MiB; the first is of 1 at most"},
+    {"seed", 0, "N", stp_option_number, AT(matrix.base.seed),
+     .max = 0x1p53 /* whole numbers above are not exact in JSON */,
+     .value = "42", .help = "Seed of data and weights"},
+    {0},
+};
+
+static const struct stp_option train_tuner_table[] = {
+    {"policy", 0, "FILE", stp_option_text, AT(policy),
+     .help = "Train with NCCL's own choice and with this policy, in turn, in "
+             "one communicator, and compare"},
+    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .help = "Compare with this tuner plugin (default: ours, if there is a "
+             "policy)"},
+    {"rounds", 0, "N", stp_option_count, AT(matrix.base.rounds), .min = 1,
+     .help = "Turns of each of the two (default 5)"},
+    {0},
+};
+
+static const struct stp_option train_results_table[] = {
+    {"output", 'o', "FOLDER", stp_option_text, AT(output),
+     .help = "Write benchmark_results_GPU.json into this folder, after each "
+             "combination; combinations that are in it are not trained again"},
+    {"fresh", 0, NULL, stp_option_flag, AT(fresh),
+     .help = "Discard the results in that folder"},
+    {"profile", 0, NULL, stp_option_flag, AT(matrix.base.trace),
+     .help = "Trace some steps after the last: write trace_rankN.json, for "
+             "Perfetto, beside the results (default: here; of several "
+             "combinations, a folder each), and print how much communication "
+             "is hidden"},
+    {"json", 0, NULL, stp_option_flag, AT(machine.json),
+     .help = "Print JSON instead of a table"},
+    {0},
+};
+
+static void train_check_options(void *options, struct argp_state *state)
+{
+    const struct train_options *o = options;
+
+    if (o->matrix.base.rounds > 0 && o->policy == NULL && o->plugin == NULL)
+        argp_error(state, "--rounds without --policy or --plugin, expected one "
+                          "of them to compare");
+    if (o->fresh && o->output == NULL)
+        argp_error(state, "--fresh requires -o FOLDER");
+}
+
+static const struct stp_command_line train_line = {
+    .groups =
+        (const struct stp_option_group[]){
+            {train_matrix_table, 0,
+             "What to train: all combinations of these lists"},
+            {train_table, 0, "How"},
+            {train_tuner_table, 0, "Tuner"},
+            {train_results_table, 0, "Results"},
+            {0}},
+    .check = train_check_options,
+    .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "
+           "and prints how much time communication takes.",
+};
+
+static void train_choose_place(struct train_options *o)
+{
+    const char *on = o->machine.on;
+
+    if (on == NULL && o->run.backend != NULL)
+        on = "cpu";
+    else if (on == NULL)
+        on = stp_is_live(NULL, NULL) ? "cuda" : STP_DEFAULT_MACHINE;
+    o->machine.on = on;
+    o->machine.seed = o->matrix.base.seed;
+    if (strcmp(on, "cpu") == 0 && o->run.backend == NULL)
+        o->run.backend = "gloo";
+    o->place = strcmp(on, "cpu") == 0            ? ON_CPUS
+               : stp_is_live(on, o->run.backend) ? ON_GPUS
+                                                 : ON_RECORDED;
+}
+
+/* Defaults that depend on other options. */
+static void train_complete(struct train_options *o)
+{
+    struct stp_train_matrix *m = &o->matrix;
+    struct stp_train_config *c = &m->base;
+
+    train_choose_place(o);
+    if (m->n_models == 0)
+        m->models[m->n_models++] =
+            stp_train_find_model(o->place == ON_CPUS ? "tiny" : "base");
+    c->bucket_bytes = (uint64_t)(o->bucket_mib * (1 << 20));
+    if (c->first_bucket_bytes > c->bucket_bytes)
+        c->first_bucket_bytes = c->bucket_bytes;
+    if (c->rounds == 0 && (o->policy != NULL || o->plugin != NULL))
+        c->rounds = DEFAULT_ROUNDS;
+    if (c->n_epochs == 0)
+        c->n_epochs = c->rounds > 0 ? 1 : DEFAULT_EPOCHS;
+}
+
+/* ---- a start of the command ---- */
+
+/* Results are rank 0's. */
+struct train_session {
+    const struct train_options *o;
+    const struct stp_world *world;
+    struct stp_train_jobs jobs;
+    const char *plugin;   /* path, or NULL */
+    char tuner[MAX_NAME]; /* see struct stp_train_run */
+    char pair[MAX_PAIR];
+    struct stp_train_runs runs; /* all of the file */
+    size_t *order;              /* those that were asked for, in 'runs' */
+    size_t n_order;
+    size_t n_done;  /* jobs that are in 'runs' */
+    size_t n_there; /* of those, before this start */
+    size_t n_failed;
+    bool is_loaded;
+};
+
+/* ---- results of earlier starts ---- */
+
+static enum stp_status session_load(struct train_session *s, const char *gpu,
+                                    struct stp_error *err)
+{
+    char *path;
+    enum stp_status status = STP_OK;
+    struct stp_error why = {0};
+
+    s->is_loaded = true;
+    if (s->o->output == NULL || s->o->fresh)
+        return STP_OK;
+    path = stp_train_file_path(s->o->output, gpu);
+    if (path == NULL)
+        return stp_nomem(err);
+    if (access(path, F_OK) == 0)
+        status = stp_train_read(path, &s->runs, &why);
+    if (status != STP_OK) {
+        char text[STP_ERROR_TEXT];
+
+        stp_error_string(&why, strrchr(path, '/') + 1, text, sizeof(text));
+        stp_fail(err, status,
+                 "%s; --fresh would train all anew and write it over", text);
+    }
+    free(path);
+    return status;
+}
+
+static size_t session_find_run(const struct stp_train_runs *runs,
+                               const struct stp_train_report *report,
+                               bool by_plugin)
+{
+    struct stp_train_run like;
+    size_t i = 0;
+
+    stp_train_describe(report, by_plugin, &like);
+    while (i < runs->n && !stp_train_same(&runs->runs[i], &like))
+        i++;
+    return i;
+}
+
+/* Whether all runs of a training are there; those are shown. */
+static bool session_has(struct train_session *s,
+                        const struct stp_train_report *report)
+{
+    const unsigned n = report->config->rounds > 0 ? 2 : 1;
+    size_t at[2];
+
+    for (unsigned i = 0; i < n; i++) {
+        at[i] = session_find_run(&s->runs, report, i == 1);
+        if (at[i] == s->runs.n)
+            return false;
+    }
+    for (unsigned i = 0; i < n; i++)
+        s->order[s->n_order++] = at[i];
+    s->n_there++;
+    s->n_done++;
+    return true;
+}
+
+/* ---- one of the jobs ---- */
+
+static enum stp_status session_keep(struct train_session *s,
+                                    const struct stp_train_report *report,
+                                    struct stp_error *err)
+{
+    const size_t before = s->runs.n;
+    enum stp_status status = stp_train_runs_take(&s->runs, report, err);
+
+    for (size_t i = before; i < s->runs.n; i++)
+        s->order[s->n_order++] = i;
+    if (status == STP_OK && s->o->output != NULL)
+        status = stp_train_save(&s->runs, s->o->output, err);
+    s->n_done += status == STP_OK;
+    return status;
+}
+
+/* Whether only this training failed, and others may succeed. */
+static bool session_is_its_own(enum stp_status status)
+{
+    return status == STP_ERR_NOMEM || status == STP_ERR_RANGE ||
+           status == STP_ERR_LIMIT;
+}
+
+static void session_tell_failure(struct train_session *s,
+                                 const struct stp_train_job *job,
+                                 const struct stp_error *why)
+{
+    char name[STP_TRAIN_JOB_NAME];
+
+    s->n_failed++;
+    stp_progress_clear();
+    stp_train_job_name(job, name);
+    stp_complain(command_name, "%s: %s", name, why->text);
+}
+
+/* How a training went on this rank, of which rank 0 knows most.  The result is
+ * freed. */
+static enum stp_status
+session_settle(struct train_session *s, const struct stp_train_job *job,
+               struct stp_train_report *report, struct stp_train_result *result,
+               enum stp_status status, struct stp_error *err)
+{
+    const bool is_first = s->world->rank == 0;
+
+    if (status == STP_OK) {
+        report->result = result;
+        status = is_first ? session_keep(s, report, err) : STP_OK;
+        stp_train_result_free(result);
+        return status;
+    }
+    if (session_is_its_own(status) && is_first)
+        session_tell_failure(s, job, err);
+    if (session_is_its_own(status) || (status == STP_ERR_STOPPED && !is_first))
+        return STP_OK; /* rank 0 says whether it goes on */
+    return status;
+}
+
+/* Where this job's traces go: one has the output folder, each of several a
+ * folder in it. */
+static enum stp_status session_find_traces(const struct train_session *s,
+                                           const struct stp_train_job *job,
+                                           char traces[STP_CLI_PATH],
+                                           struct stp_error *err)
+{
+    const struct stp_train_config *c = &job->config;
+    const char *folder = s->o->output != NULL ? s->o->output : ".";
+    int n = snprintf(traces, STP_CLI_PATH, "%s", folder);
+    enum stp_status status = STP_OK;
+
+    if (c->trace && s->jobs.n > 1) {
+        status = stp_folder_make(folder, err);
+        n = snprintf(traces, STP_CLI_PATH, "%s/trace_%s_%s_%s_ga%u_gpus%u",
+                     folder, c->model->name, stp_train_mode_name((int)c->mode),
+                     stp_precision_name((int)c->precision), c->accumulate,
+                     job->n_gpus);
+    }
+    if (n >= STP_CLI_PATH)
+        return stp_fail(err, STP_ERR_LIMIT,
+                        "the folder's name is longer than %d bytes",
+                        STP_CLI_PATH - 1);
+    return status;
+}
+
+static bool session_goes_on(void *user)
+{
+    (void)user;
+    return !stp_stop_wished();
+}
+
+/*
+ * Trains one job, unless it is there already, and keeps the result: in the
+ * file, too.  All processes of 'part', whose engines these are, call it.  A
+ * failure of this training alone is reported and counted, and STP_OK;
+ * STP_ERR_STOPPED after a signal.
+ */
+static enum stp_status session_train(struct train_session *s,
+                                     const struct stp_world *part,
+                                     struct stp_train_engines *engines,
+                                     const struct stp_train_job *job,
+                                     struct stp_error *err)
+{
+    struct stp_engine_info info;
+    struct stp_train_config config = job->config;
+    struct stp_train_report report = {.config = &config,
+                                      .info = &info,
+                                      .tuner = s->tuner,
+                                      .pair = s->pair,
+                                      .repeat = job->repeat};
+    struct stp_train_result result;
+    char traces[STP_CLI_PATH];
+    bool there = false;
+    enum stp_status status = STP_OK;
+
+    config.go_on = session_goes_on;
+    engines->engines[0].ops->info(engines->engines[0].self, &info);
+    if (s->world->rank == 0 && !s->is_loaded)
+        status = session_load(s, info.gpu, err);
+    if (status == STP_OK && stp_stop_wished())
+        status = stp_fail(err, STP_ERR_STOPPED, "stopped");
+    if (status == STP_OK && s->world->rank == 0)
+        there = session_has(s, &report);
+    if (status == STP_OK)
+        status = session_find_traces(s, job, traces, err);
+    status = stp_world_agree(part, status, err);
+    if (status == STP_OK)
+        status = stp_world_any(part, there, &there, err);
+    if (status != STP_OK || there)
+        return status;
+    status = stp_train_engines_run(engines, &config, traces, &result, err);
+    status = session_settle(s, job, &report, &result, status, err);
+    return stp_world_agree(part, status, err);
+}
+
+/* ---- the tuner ---- */
+
+/* FNV-1a over the bytes of a file, from 'hash' on. */
+static enum stp_status train_hash_file(const char *path, uint64_t *hash,
+                                       struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status = stp_read_file(path, FILE_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    for (size_t i = 0; i < len; i++)
+        *hash = (*hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    free(text);
+    return STP_OK;
+}
+
+/* In every process, before an engine is opened. */
+static int train_find_tuner(struct train_session *s, char path[STP_CLI_PATH])
+{
+    const struct train_options *o = s->o;
+    const bool is_recorded = o->place == ON_RECORDED;
+    uint64_t hash = 0xcbf29ce484222325u;
+    struct stp_policy *policy = NULL;
+    char machine[STP_CLI_PATH];
+    struct stp_error err;
+    int exit_status;
+
+    if (o->policy == NULL && o->plugin == NULL)
+        return STP_EXIT_OK;
+    s->plugin = o->plugin != NULL ? o->plugin : path;
+    exit_status = stp_load_plugin_policy(command_name, o->policy,
+                                         o->plugin == NULL, &policy);
+    stp_policy_free(policy);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    if ((o->plugin == NULL &&
+         stp_find_plugin("steptune", path, &err) != STP_OK) ||
+        (is_recorded &&
+         stp_find_machine(o->machine.on, machine, &err) != STP_OK) ||
+        stp_set_plugin_environment(is_recorded ? machine : NULL, o->policy,
+                                   &err) != STP_OK)
+        return stp_complain_error(command_name, NULL, &err);
+    if (o->policy != NULL && train_hash_file(o->policy, &hash, &err) != STP_OK)
+        return stp_complain_error(command_name, o->policy, &err);
+    /* A name without a path is NCCL's to find. */
+    if (o->plugin != NULL && access(o->plugin, F_OK) == 0 &&
+        train_hash_file(o->plugin, &hash, &err) != STP_OK)
+        return stp_complain_error(command_name, o->plugin, &err);
+    snprintf(s->tuner, sizeof(s->tuner), "%s",
+             stp_base_name(o->policy != NULL ? o->policy : o->plugin));
+    snprintf(s->pair, sizeof(s->pair), "%016jx", (uintmax_t)hash);
+    return STP_EXIT_OK;
+}
+
+/* ---- a count of GPUs ---- */
+
+static bool train_has_rank_processes(const struct train_session *s)
+{
+    return s->o->place == ON_CPUS || s->world->size > 1;
+}
+
+/* A count of GPUs that cannot be trained is reported, and the others go on,
+ * unless the machine failed. */
+static enum stp_status train_refuse_count(struct train_session *s, size_t first,
+                                          size_t end, enum stp_status status,
+                                          struct stp_error *err)
+{
+    const unsigned n = s->jobs.jobs[first].n_gpus;
+
+    if (s->world->rank != 0)
+        return status == STP_ERR_STOPPED || session_is_its_own(status) ? STP_OK
+                                                                       : status;
+    if (!session_is_its_own(status))
+        return status;
+    s->n_failed += end - first;
+    stp_progress_clear();
+    stp_complain(command_name, "%u rank%s: %s", n, n == 1 ? "" : "s",
+                 err->text);
+    return STP_OK;
+}
+
+/* Jobs first to end - 1, all of one count. */
+static enum stp_status train_run_part(struct train_session *s,
+                                      const struct stp_world *part,
+                                      size_t first, size_t end,
+                                      struct stp_error *err)
+{
+    const unsigned n_gpus = s->jobs.jobs[first].n_gpus;
+    const bool is_recorded = s->o->place == ON_RECORDED;
+    const struct stp_open_options open = {.machine = &s->o->machine,
+                                          .run = &s->o->run,
+                                          .world = part,
+                                          .n_ranks = is_recorded ? n_gpus : 0,
+                                          .plugin = s->plugin};
+    struct stp_train_engines engines;
+    enum stp_status status = stp_train_engines_open(
+        &open, train_has_rank_processes(s) || is_recorded ? 1 : n_gpus,
+        &engines, err);
+
+    if (status != STP_OK)
+        return train_refuse_count(s, first, end, status, err);
+    for (size_t i = first; i < end && status == STP_OK; i++) {
+        if (s->world->rank == 0)
+            stp_progress("configurations", i, s->jobs.n);
+        status = session_train(s, part, &engines, &s->jobs.jobs[i], err);
+    }
+    stp_train_engines_close(&engines);
+    return status;
+}
+
+static enum stp_status train_run_count(struct train_session *s, size_t first,
+                                       size_t end, struct stp_error *err)
+{
+    const unsigned n = train_has_rank_processes(s) ? s->jobs.jobs[first].n_gpus
+                                                   : s->world->size;
+    struct stp_world part;
+    enum stp_status status;
+
+    if (n > s->world->size) {
+        status = stp_fail(err, STP_ERR_RANGE, "%s started only %u",
+                          s->world->ops->name, s->world->size);
+        return train_refuse_count(s, first, end, status, err);
+    }
+    status = s->world->ops->part(s->world->self, n, &part, err);
+    if (status != STP_OK)
+        return status;
+    if (part.size > 0)
+        status = train_run_part(s, &part, first, end, err);
+    part.ops->close(part.self);
+    return stp_world_agree(s->world, status, err);
+}
+
+static enum stp_status train_run_all(struct train_session *s,
+                                     struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t first = 0, end; first < s->jobs.n && status == STP_OK;
+         first = end) {
+        for (end = first + 1; end < s->jobs.n && s->jobs.jobs[end].n_gpus ==
+                                                     s->jobs.jobs[first].n_gpus;
+             end++)
+            ;
+        status = train_run_count(s, first, end, err);
+    }
+    if (s->world->rank == 0 && status == STP_OK)
+        stp_progress("configurations", s->jobs.n, s->jobs.n);
+    return status;
+}
+
+/* ---- output ---- */
+
+static enum stp_status train_print(const struct train_session *s,
+                                   struct stp_error *err)
+{
+    struct stp_train_runs shown = {
+        .runs = calloc(s->n_order + 1, sizeof(*shown.runs)), .n = s->n_order};
+    enum stp_status status = STP_OK;
+
+    if (shown.runs == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < s->n_order; i++)
+        shown.runs[i] = s->runs.runs[s->order[i]];
+    if (s->o->machine.json)
+        status = stp_train_print_json(&shown, stdout, err);
+    else if (s->jobs.n == 1 && s->n_order == 1)
+        stp_train_print_run(&shown.runs[0], stdout);
+    else if (s->n_order > 0)
+        status = stp_train_print_summary(&shown, stdout, err);
+    free(shown.runs); /* their data are in s->runs */
+    return status;
+}
+
+/* Of rank 0. */
+static enum stp_status train_conclude(const struct train_session *s,
+                                      enum stp_status status,
+                                      struct stp_error *err)
+{
+    enum stp_status printed;
+    struct stp_error why;
+
+    if (status != STP_OK)
+        stp_progress_clear();
+    if (s->n_there > 0)
+        stp_complain(command_name,
+                     "%zu of %zu configurations were in %s already; --fresh "
+                     "trains them anew",
+                     s->n_there, s->jobs.n, s->o->output);
+    printed = train_print(s, &why);
+    if (status == STP_OK && printed != STP_OK) {
+        *err = why;
+        return printed;
+    }
+    if (status == STP_ERR_STOPPED && stp_stop_wished())
+        stp_fail(err, status,
+                 "stopped by a signal after %zu of %zu configurations%s",
+                 s->n_done, s->jobs.n,
+                 s->o->output != NULL ? "; the same command goes on from there"
+                                      : "");
+    return status;
+}
+
+/* ---- the command ---- */
+
+/* Takes the GPUs of the machine if no count was given. */
+static enum stp_status train_count_gpus(const struct train_session *s,
+                                        struct stp_train_matrix *matrix,
+                                        struct stp_error *err)
+{
+    const struct stp_open_options open = {
+        .machine = &s->o->machine, .run = &s->o->run, .world = s->world};
+    struct stp_engine engine;
+    struct stp_engine_info info = {.n_ranks = s->world->size};
+    enum stp_status status = STP_OK;
+
+    if (matrix->n_gpus > 0)
+        return STP_OK;
+    if (s->o->place == ON_RECORDED) {
+        status = stp_open_engines(&open, 1, &engine, err);
+        if (status != STP_OK)
+            return status;
+        engine.ops->info(engine.self, &info);
+        engine.ops->close(engine.self);
+    }
+    matrix->gpus[matrix->n_gpus++] = info.n_ranks;
+    return status;
+}
+
+static enum stp_status train_plan(struct train_session *s,
+                                  struct stp_error *err)
+{
+    struct stp_train_matrix matrix = s->o->matrix;
+    char skipped[STP_TRAIN_SKIPPED];
+    enum stp_status status;
+
+    status = train_count_gpus(s, &matrix, err);
+    if (status == STP_OK)
+        status = stp_train_plan(&matrix, &s->jobs, err);
+    if (status != STP_OK)
+        return status;
+    stp_train_skipped(&matrix, skipped);
+    if (s->jobs.n == 0)
+        return stp_fail(err, STP_ERR_RANGE, "nothing to train: %s", skipped);
+    if (skipped[0] != '\0' && s->world->rank == 0)
+        stp_complain(command_name, "%s", skipped);
+    s->order = calloc(2 * s->jobs.n, sizeof(*s->order));
+    return s->order != NULL ? STP_OK : stp_nomem(err);
+}
+
+static int train_body(void *user, const struct stp_world *world)
+{
+    struct train_session s = *(const struct train_session *)user;
+    struct stp_error err = {0};
+    enum stp_status status;
+    int exit_status;
+
+    s.world = world;
+    stp_stop_begin();
+    status = train_plan(&s, &err);
+    if (status == STP_OK) {
+        status = train_run_all(&s, &err);
+        if (world->rank == 0)
+            status = train_conclude(&s, status, &err);
+    }
+    exit_status = stp_complain_in(command_name, world, status, &err);
+    if (status == STP_OK && s.n_failed > 0)
+        exit_status = STP_EXIT_FAILED; /* said already */
+    stp_train_jobs_free(&s.jobs);
+    stp_train_runs_free(&s.runs);
+    free(s.order);
+    return exit_status;
+}
+
+int stp_cmd_train(int argc, char **argv)
+{
+    struct train_options o = {0};
+    struct train_session s = {.o = &o};
+    char plugin[STP_CLI_PATH];
+    int exit_status;
+
+    stp_train_default(&o.matrix.base);
+    o.matrix.base.n_epochs = 0;
+    stp_options_read(&train_line, argc, argv, &o);
+    train_complete(&o);
+    if (o.place == ON_CPUS) /* a process each; GPUs have a thread */
+        for (unsigned i = 0; i < o.matrix.n_gpus && i < STP_MAX_PASSES; i++)
+            o.run.procs[o.run.n_procs++] = o.matrix.gpus[i];
+    exit_status = train_find_tuner(&s, plugin);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    return stp_launch(command_name, &o.machine, &o.run, train_body, &s);
+}

@@ -1,0 +1,111 @@
+/*
+ * stages.h - the stages of a run of tune, each on its own input and output
+ */
+#ifndef STP_TUNE_STAGES_H
+#define STP_TUNE_STAGES_H
+
+#include "tune/tune.h"
+
+/* The input of a run, which does not change. */
+struct stp_tune_job {
+    const struct stp_tune_plan *plan;
+    const struct stp_tune_host *host;
+    const struct stp_tune_files *files;
+};
+
+/* ---- state.c: files of a run that can be resumed ---- */
+
+struct stp_tune_state {
+    const struct stp_tune_job *job;
+    struct stp_dataset *swept;
+    struct stp_iterations *iterated;
+    const char *machine; /* in words */
+    char *plan_text;     /* lines that a run that resumes this one must share */
+    int64_t saved_ms;
+    bool is_begun; /* the files are there */
+};
+
+/*
+ * Begins a state of the two sets of measurements, which must outlive it, on a
+ * machine: loads those of an interrupted run with the same plan and says so,
+ * else says why not.  Status not STP_OK if its files cannot be read.
+ */
+enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
+                                     const struct stp_device_info *info,
+                                     struct stp_tune_state *state,
+                                     struct stp_error *err);
+
+/* Saves the measurements, at most a few times a second unless 'now'. */
+enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
+                                    struct stp_error *err);
+
+/* ---- a pass: one number of ranks ---- */
+
+struct stp_tune_pass {
+    const struct stp_tune_job *job;
+    const struct stp_device *device;
+    struct stp_device_info info;
+    struct stp_tune_state *state;
+    int64_t *stage_ms; /* of the result */
+};
+
+/* Formats a sentence for the user. */
+void stp_tune_tell(const struct stp_tune_job *job, const char *fmt, ...)
+    STP_PRINTF(2, 3);
+
+/* STP_ERR_STOPPED if the host wants to stop. */
+enum stp_status stp_tune_progress(const struct stp_tune_job *job,
+                                  enum stp_tune_stage stage, size_t done,
+                                  size_t total, struct stp_error *err);
+
+/* Adds the time since '*since_ms' to a stage, and sets it to now. */
+void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
+                    int64_t *since_ms);
+
+/* sweep.c: measures collectives alone: a grid, then where decisions change,
+ * then more rounds of the arms that decide.  Appends to *data. */
+enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
+                               struct stp_dataset *data, unsigned *iters_ret,
+                               struct stp_error *err);
+
+/* ---- iterate.c: which arms shorten training iterations ---- */
+
+/* A mode of iterations and its bytes; ratios are the same of all. */
+struct stp_tune_setting {
+    int mode;
+    uint64_t n_bytes;
+};
+
+enum { STP_TUNE_RATIOS = 3, STP_TUNE_MAX_SETTINGS = 64 };
+extern const double stp_tune_ratios[STP_TUNE_RATIOS];
+
+/* Runs one setting, of one ratio, with these arms, and appends to *out. */
+enum stp_status stp_tune_run_setting(const struct stp_measure_options *measure,
+                                     const struct stp_device *device,
+                                     const struct stp_tune_setting *setting,
+                                     double ratio, const struct stp_arms *arms,
+                                     struct stp_iterations *out,
+                                     struct stp_error *err);
+
+/* Measures iterations with the best arms of the sweep.  Where the device cannot
+ * or sizes are missing there are none, and 'why_not' says why. */
+enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
+                                 const struct stp_dataset *swept,
+                                 struct stp_iterations *out,
+                                 char why_not[STP_ERROR_TEXT],
+                                 struct stp_error *err);
+
+/* ---- verify.c ---- */
+
+/* Writes the policy to 'path'. */
+enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
+                                     const struct stp_tune_policy *policy,
+                                     const char *path, struct stp_error *err);
+
+/* Tries both policies against AUTO, through the plugin, and drops rules until
+ * none is left that is slower anywhere. */
+enum stp_status stp_tune_verify(const struct stp_tune_job *job,
+                                struct stp_tune_result *result,
+                                struct stp_error *err);
+
+#endif /* STP_TUNE_STAGES_H */

@@ -1,0 +1,45 @@
+/*
+ * trial.h - a policy file through the real plugin, against NCCL's own choice
+ */
+#ifndef STP_TRIAL_H
+#define STP_TRIAL_H
+
+#include <stdio.h>
+
+#include "analyse/compare.h"
+#include "tune/plan.h"
+
+enum { STP_TRIAL_PATH = 4096 };
+
+/* NCCL's own choice, and that of the plugin. */
+extern const struct stp_arms stp_trial_arms;
+
+/* Sets the environment of a job with this policy on such a GPU, which may be
+ * that of a recorded machine.  Before any other thread runs. */
+enum stp_status stp_trial_environment(const char *path, const char *gpu,
+                                      struct stp_error *err);
+
+/* Prints how many rules of the policy 'path' apply to that machine, every
+ * verdict, their sum and how steady the machine was. */
+enum stp_status stp_trial_print(const char *path,
+                                const struct stp_device_info *info,
+                                const struct stp_comparisons *comparisons,
+                                FILE *fp, struct stp_error *err);
+
+/* Like stp_trial_print(), to the file 'path'.verified.txt, whole or not at
+ * all. */
+enum stp_status stp_trial_prove(const char *path,
+                                const struct stp_device_info *info,
+                                const struct stp_comparisons *comparisons,
+                                struct stp_error *err);
+
+/*
+ * Adds to the sizes of each collective in '*plan' those that verify the policy
+ * between them: stp_verify_sizes() with the range ends of the policy at 'path'.
+ */
+enum stp_status stp_trial_add_unseen(const struct stp_device *device,
+                                     const char *path,
+                                     struct stp_measure_plan *plan,
+                                     struct stp_error *err);
+
+#endif /* STP_TRIAL_H */

@@ -1,0 +1,128 @@
+/*
+ * tune.h - the whole job: measure, derive a policy, verify it
+ *
+ * A pass is one number of ranks.  Each is swept and iterated; then both
+ * policies are derived of all passes, and verified in each.  Measurements are
+ * saved as they come, so that an interrupted run is resumed.
+ */
+#ifndef STP_TUNE_H
+#define STP_TUNE_H
+
+#include "analyse/compare.h"
+#include "analyse/derive.h"
+#include "analyse/steadiness.h"
+#include "tune/plan.h"
+
+enum { STP_TUNE_PATH = 4096 };
+
+struct stp_tune_plan {
+    struct stp_measure_options measure; /* of one type */
+    unsigned ranks[STP_MAX_PASSES];     /* of each pass, ascending */
+    unsigned n_passes;                  /* 0: one, of all ranks */
+    double resolution;                  /* factor between sizes; > 1 */
+    double min_gain;                    /* of a rule */
+    bool portable; /* only the columns of NVIDIA's example tuner */
+    bool no_iterate;
+    bool fresh;         /* an interrupted run is not resumed */
+    uint64_t seed;      /* of a recorded machine; a run is resumed with it */
+    const char *plugin; /* our static tuner */
+};
+
+/* Files that a run writes. */
+struct stp_tune_files {
+    char policy[STP_TUNE_PATH];
+    char overlap_policy[STP_TUNE_PATH];
+    char trial[STP_TUNE_PATH]; /* the policy until it is verified */
+    char overlap_trial[STP_TUNE_PATH];
+    char verify[STP_TUNE_PATH];
+    char overlap_verify[STP_TUNE_PATH];
+    char sweep[STP_TUNE_PATH];
+    char iterations[STP_TUNE_PATH];
+    char state[STP_TUNE_PATH]; /* there while a run is not finished */
+    char report[STP_TUNE_PATH];
+    char page[STP_TUNE_PATH];
+};
+
+/* Names them after the policy; false if a path is too long. */
+bool stp_tune_name_files(const char *policy, struct stp_tune_files *files_ret);
+
+enum stp_tune_stage {
+    STP_TUNE_SWEEP,
+    STP_TUNE_REFINE,
+    STP_TUNE_ITERATE,
+    STP_TUNE_VERIFY,
+    STP_TUNE_N_STAGES,
+};
+
+/* The caller's part of a run. */
+struct stp_tune_host {
+    /* opens a device of so many ranks (0: all) with a plugin or NULL */
+    enum stp_status (*open)(void *user, unsigned n_ranks, const char *plugin,
+                            struct stp_device *device_ret,
+                            struct stp_error *err);
+    /* how far a stage is; false stops the run */
+    bool (*progress)(void *user, enum stp_tune_stage stage, size_t done,
+                     size_t total);
+    /* tells the user a sentence */
+    void (*tell)(void *user, const char *text);
+    void *user;
+};
+
+/* A policy, its measurements and its verdicts. */
+struct stp_tune_policy {
+    bool exists; /* it was derived */
+    struct stp_dataset data;
+    struct stp_comparisons comparisons; /* of 'data'; iterations: pooled */
+    struct stp_steadiness steadiness;
+    struct stp_derived derived;
+    size_t n_dropped; /* rules that lost when verified */
+    struct stp_dataset tried;
+    struct stp_comparisons verdicts; /* of 'tried' */
+};
+
+struct stp_tune_result {
+    struct stp_device_info info;    /* of the last pass: the most ranks */
+    unsigned iters;                 /* of the sweep, per arm and round */
+    struct stp_tune_policy alone;   /* data: of the sweep */
+    struct stp_tune_policy overlap; /* data: of pairs, from iterations */
+    struct stp_iterations iterated;
+    char why_not[STP_ERROR_TEXT]; /* there are no iterations; "" if there are */
+    bool is_begun; /* after a failure: a run that can be resumed is there */
+    int64_t stage_ms[STP_TUNE_N_STAGES]; /* spent */
+};
+
+/*
+ * Runs all of it.  '*result' begins as zeros, and is to be freed also after a
+ * failure.  No policy is there that was not verified: after a failure those of
+ * an earlier run are untouched.  STP_ERR_STOPPED if the host stopped it.
+ */
+enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
+                             const struct stp_tune_host *host,
+                             const struct stp_tune_files *files,
+                             struct stp_tune_result *result,
+                             struct stp_error *err);
+
+void stp_tune_result_free(struct stp_tune_result *result);
+
+struct stp_tune_report; /* report/results/tune_report.h */
+struct stp_tune_overlap;
+
+/* Fills a report, which points to the result and to '*overlap_ret'. */
+void stp_tune_fill_report(const struct stp_tune_plan *plan,
+                          const struct stp_tune_files *files,
+                          const struct stp_tune_result *result,
+                          struct stp_tune_report *report_ret,
+                          struct stp_tune_overlap *overlap_ret);
+
+/* How steady the machine was, in each workload of the data: differences between
+ * workloads, which 'pooled' has, are no noise. */
+enum stp_status stp_tune_measure_steadiness(
+    const struct stp_dataset *data, const struct stp_comparisons *pooled,
+    struct stp_steadiness *steadiness_ret, struct stp_error *err);
+
+/* Warns in 'text' if the rounds are too few, or the machine too unsteady, to
+ * tell gains of 'min_gain' from none; false if all is well. */
+bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
+                            double min_gain, char text[STP_ERROR_TEXT]);
+
+#endif /* STP_TUNE_H */

@@ -1,0 +1,246 @@
+/* verify.c - both policies, through the plugin, against NCCL's own choice */
+#include <stdlib.h>
+
+#include "analyse/verify.h"
+#include "launch/clock.h"
+#include "report/policy_file.h"
+#include "tune/stages.h"
+#include "tune/trial.h"
+
+enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
+                                     const struct stp_tune_policy *policy,
+                                     const char *path, struct stp_error *err)
+{
+    const struct stp_policy_origin origin = {.data = &policy->data,
+                                             .made_by = "steptune tune",
+                                             .min_gain = plan->min_gain,
+                                             .portable = plan->portable,
+                                             .steadiness = &policy->steadiness};
+
+    return stp_policy_file_save(&policy->derived, &origin, path, err);
+}
+
+/* A policy in a pass. */
+struct verify {
+    const struct stp_tune_job *job;
+    struct stp_tune_policy *policy;
+    const char *path; /* of the policy until it is verified */
+    const struct stp_device *device;
+    struct stp_device_info info;
+    struct stp_error *err;
+};
+
+typedef enum stp_status verify_try_fn(struct verify *v);
+
+/* ---- collectives alone ---- */
+
+/* The sizes that were swept on so many ranks, as the plan's. */
+static enum stp_status verify_take_sizes(const struct stp_comparisons *all,
+                                         unsigned n_ranks,
+                                         struct stp_measure_plan *plan,
+                                         struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    plan->plan.n_colls = 0;
+    for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
+        const struct stp_point *p = &all->points[i];
+        size_t c = plan->plan.n_colls;
+
+        if (p->n_ranks != n_ranks)
+            continue;
+        if (c == 0 || plan->colls[c - 1] != p->coll) {
+            plan->colls[c] = p->coll;
+            plan->sizes[c].n = 0;
+            plan->plan.n_colls = ++c;
+        }
+        status = stp_sizes_add(&plan->sizes[c - 1], p->n_bytes, 1, err);
+    }
+    return status;
+}
+
+static bool verify_progress(void *user, size_t done, size_t total)
+{
+    const struct verify *v = user;
+
+    return stp_tune_progress(v->job, STP_TUNE_VERIFY, done, total, NULL) ==
+           STP_OK;
+}
+
+static enum stp_status verify_try_alone(struct verify *v)
+{
+    struct stp_measure_plan plan;
+    enum stp_status status = stp_plan_measurements(
+        v->device, &v->job->plan->measure, &stp_trial_arms, &plan, v->err);
+
+    if (status == STP_OK)
+        status = verify_take_sizes(&v->policy->comparisons, v->info.n_ranks,
+                                   &plan, v->err);
+    if (status == STP_OK)
+        status = stp_trial_add_unseen(v->device, v->path, &plan, v->err);
+    if (status == STP_OK)
+        status = stp_sweep_run(v->device, &plan.plan, verify_progress, v,
+                               &v->policy->tried, v->err);
+    return status;
+}
+
+/* ---- iterations ---- */
+
+static bool verify_has_rule(const struct stp_derived *derived, int mode,
+                            uint64_t n_bytes, unsigned n_ranks)
+{
+    for (size_t i = 0; i < derived->n_rules; i++) {
+        const struct stp_derived_rule *rule = &derived->rules[i];
+
+        if ((rule->coll == ncclFuncAllReduce) == (mode == STP_MODE_OVERLAP) &&
+            rule->n_ranks == n_ranks && rule->min_bytes <= n_bytes &&
+            n_bytes <= rule->max_bytes)
+            return true;
+    }
+    return false;
+}
+
+static void verify_add_setting(const struct stp_derived *derived, int mode,
+                               uint64_t n_bytes, unsigned n_ranks,
+                               struct stp_tune_setting *settings, size_t *n)
+{
+    if (*n < STP_TUNE_MAX_SETTINGS &&
+        verify_has_rule(derived, mode, n_bytes, n_ranks))
+        settings[(*n)++] = (struct stp_tune_setting){mode, n_bytes};
+}
+
+/* Settings with a rule: at the sizes that were iterated, and halfway between
+ * them. */
+static size_t verify_list_settings(const struct stp_tune_policy *policy,
+                                   unsigned n_ranks,
+                                   struct stp_tune_setting *settings)
+{
+    const struct stp_comparisons *all = &policy->comparisons;
+    size_t n = 0;
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+        int mode =
+            p->coll == ncclFuncAllReduce ? STP_MODE_OVERLAP : STP_MODE_FSDP;
+
+        if (p->n_ranks != n_ranks || p->coll == ncclFuncReduceScatter)
+            continue; /* with the all-gather of its size */
+        verify_add_setting(&policy->derived, mode, p->n_bytes, n_ranks,
+                           settings, &n);
+        if (i + 1 < all->n_points && stp_point_alike(p, p + 1))
+            verify_add_setting(&policy->derived, mode,
+                               stp_size_between(p->n_bytes, p[1].n_bytes),
+                               n_ranks, settings, &n);
+    }
+    return n;
+}
+
+static enum stp_status verify_try_overlap(struct verify *v)
+{
+    struct stp_tune_setting settings[STP_TUNE_MAX_SETTINGS];
+    struct stp_iterations out = {.data = v->policy->tried};
+    enum stp_status status = STP_OK;
+    size_t n = verify_list_settings(v->policy, v->info.n_ranks, settings) *
+               STP_TUNE_RATIOS;
+
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        out.n_samples = 0;
+        status = stp_tune_run_setting(&v->job->plan->measure, v->device,
+                                      &settings[i / STP_TUNE_RATIOS],
+                                      stp_tune_ratios[i % STP_TUNE_RATIOS],
+                                      &stp_trial_arms, &out, v->err);
+        if (status == STP_OK)
+            status =
+                stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err);
+    }
+    free(out.sample_us);
+    v->policy->tried = out.data;
+    return status;
+}
+
+/* ---- until no rule is slower ---- */
+
+/* Drops the rules that lost somewhere, and returns how many. */
+static size_t verify_drop_slower(struct stp_tune_policy *p)
+{
+    size_t kept = 0;
+    size_t n = p->derived.n_rules;
+
+    for (size_t i = 0; i < n; i++)
+        if (!stp_verify_refutes(&p->verdicts, &p->derived.rules[i]))
+            p->derived.rules[kept++] = p->derived.rules[i];
+    p->derived.n_rules = kept;
+    p->n_dropped += n - kept;
+    return n - kept;
+}
+
+/* Tries the policy in every pass, as a job would load it. */
+static enum stp_status verify_try(struct verify *v, const char *gpu,
+                                  verify_try_fn *try_pass)
+{
+    const struct stp_tune_plan *plan = v->job->plan;
+    const struct stp_tune_host *host = v->job->host;
+    struct stp_tune_policy *p = v->policy;
+    enum stp_status status = stp_trial_environment(v->path, gpu, v->err);
+
+    stp_comparisons_free(&p->verdicts);
+    stp_dataset_free(&p->tried);
+    for (size_t i = 0;
+         i < (plan->n_passes > 0 ? plan->n_passes : 1) && status == STP_OK;
+         i++) {
+        struct stp_device device;
+
+        status = host->open(host->user, plan->n_passes > 0 ? plan->ranks[i] : 0,
+                            plan->plugin, &device, v->err);
+        if (status != STP_OK)
+            return status;
+        v->device = &device;
+        device.ops->info(device.self, &v->info);
+        status = try_pass(v);
+        device.ops->close(device.self);
+    }
+    return status == STP_OK ? stp_compare(&p->tried, &p->verdicts, v->err)
+                            : status;
+}
+
+static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
+                                         verify_try_fn *try_pass)
+{
+    size_t dropped = 1;
+    enum stp_status status = STP_OK;
+
+    while (dropped > 0 && status == STP_OK) {
+        status = verify_try(v, gpu, try_pass);
+        if (status != STP_OK)
+            return status;
+        dropped = verify_drop_slower(v->policy);
+        if (dropped > 0)
+            status =
+                stp_tune_save_policy(v->job->plan, v->policy, v->path, v->err);
+    }
+    return status;
+}
+
+enum stp_status stp_tune_verify(const struct stp_tune_job *job,
+                                struct stp_tune_result *result,
+                                struct stp_error *err)
+{
+    struct verify alone = {.job = job,
+                           .policy = &result->alone,
+                           .path = job->files->trial,
+                           .err = err};
+    struct verify overlap = {.job = job,
+                             .policy = &result->overlap,
+                             .path = job->files->overlap_trial,
+                             .err = err};
+    int64_t clock = stp_now_ms();
+    enum stp_status status =
+        verify_until_kept(&alone, result->info.gpu, verify_try_alone);
+
+    /* without rules there is nothing to try: NCCL chooses */
+    if (status == STP_OK && result->overlap.derived.n_rules > 0)
+        status =
+            verify_until_kept(&overlap, result->info.gpu, verify_try_overlap);
+    stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
+    return status;
+}
