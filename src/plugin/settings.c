@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define DEFAULT_POLICY "nccl_tuner.conf"
-#define DRIVER_GPUS    "/proc/driver/nvidia/gpus"
 
 static const char *setting(const char *name)
 {

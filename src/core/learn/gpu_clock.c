@@ -113,27 +113,6 @@ bool stp_gpu_clock_offset(const struct stp_gpu_clock *clock, uint64_t gpu_ns,
 
 /* ---- a collective ---- */
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-void stp_rank_times_add(struct stp_rank_times *all,
-                        const struct stp_rank_time *one)
-{
-    bool is_first = all->n++ == 0;
-
-    all->first_end_ns =
-        is_first ? one->end_ns : smaller(all->first_end_ns, one->end_ns);
-    all->last_begin_ns = larger(all->last_begin_ns, one->begin_ns);
-    all->last_end_ns = larger(all->last_end_ns, one->end_ns);
-}
-
 static uint64_t between(uint64_t from_ns, uint64_t to_ns)
 {
     return to_ns > from_ns ? to_ns - from_ns : 0;
@@ -144,7 +123,9 @@ double stp_rank_times_us(const struct stp_rank_times *all, bool at_most)
     uint64_t ns = between(all->last_begin_ns, all->last_end_ns);
 
     if (at_most)
-        ns += between(larger(all->first_end_ns, all->last_begin_ns),
-                      all->last_end_ns);
+        ns +=
+            between(all->first_end_ns > all->last_begin_ns ? all->first_end_ns
+                                                           : all->last_begin_ns,
+                    all->last_end_ns);
     return (double)ns / 1e3;
 }

@@ -60,8 +60,16 @@ struct stp_rank_times {
     uint64_t first_end_ns;
     uint64_t last_end_ns;
 };
-void stp_rank_times_add(struct stp_rank_times *all,
-                        const struct stp_rank_time *one);
+static inline void stp_rank_times_add(struct stp_rank_times *all,
+                                      const struct stp_rank_time *one)
+{
+    if (all->n++ == 0 || one->end_ns < all->first_end_ns)
+        all->first_end_ns = one->end_ns;
+    if (one->begin_ns > all->last_begin_ns)
+        all->last_begin_ns = one->begin_ns;
+    if (one->end_ns > all->last_end_ns)
+        all->last_end_ns = one->end_ns;
+}
 
 /*
  * Microseconds from when the last rank came until the last was done: what ranks

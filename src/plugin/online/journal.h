@@ -7,6 +7,7 @@
 #define STP_JOURNAL_H
 
 #include "plugin/backend.h"
+#include "plugin/online/observer.h"
 
 /* The columns.  t_us is of the host's clock, bytes of the first message of its
  * kind; value is what the event says (core/learn/learner.h), in units of

@@ -9,6 +9,7 @@
 #define STP_LEARNED_FILE_H
 
 #include "plugin/backend.h"
+#include "plugin/online/observer.h"
 
 /* The first line of such a file. */
 #define STP_LEARNED_MAGIC "# steptune-online: learned while jobs ran"

@@ -1,9 +1,9 @@
 /*
- * recent.h - which question of NCCL's a launch belongs to
+ * recent.h - which of NCCL's questions a launch belongs to
  *
  * Questions are not launches: some are simulated or captured, and several of a
  * group come before the first launch.  The launch path notes questions, NCCL's
- * profiler asks for launches, perhaps in another thread.
+ * profiler looks them up for launches, perhaps in another thread.
  */
 #ifndef STP_RECENT_H
 #define STP_RECENT_H
@@ -22,14 +22,15 @@ struct stp_recent {
     _Atomic uint64_t words[STP_RECENT_QUESTIONS];
 };
 
-/* A question, and what the answer was. */
-void stp_recent_ask(struct stp_recent *recent, const struct stp_observed *call,
+/* A question and its answer. */
+void stp_recent_ask(struct stp_recent *recent,
+                    const struct stp_observed_call *call,
                     const struct stp_query *query);
 
-/* A question of which nobody wants to know the launch. */
+/* A question whose launch is of no use. */
 void stp_recent_skip(struct stp_recent *recent);
 
-/* False if it is none's; else *token_ret is as stp_observer_launched() says. */
+/* False if the launch belongs to none; else as stp_observer_launched(). */
 bool stp_recent_launched(struct stp_recent *recent,
                          const struct stp_launch *launch, uint32_t *token_ret);
 
