@@ -55,21 +55,21 @@ static bool board_is_untaken(uint64_t proposal, uint64_t head)
 }
 
 static uint64_t *board_slot(struct stp_board *board,
-                            const struct stp_step *step, uint32_t epoch)
+                            const struct stp_board_step *step, uint32_t epoch)
 {
     return &board->ring[epoch % step->n_slots];
 }
 
 /* ---- accesses of a step to the next epoch ---- */
 
-static enum stage board_settle(struct stp_step *step, uint64_t head)
+static enum stage board_settle(struct stp_board_step *step, uint64_t head)
 {
     step->decision = (uint32_t)(head & STP_BOARD_DECISION);
     step->is_frozen = (head & STP_BOARD_FROZEN) != 0;
     return NOTE_PROGRESS;
 }
 
-static enum stage board_read_head(struct stp_step *step,
+static enum stage board_read_head(struct stp_board_step *step,
                                   struct stp_board *board)
 {
     step->head = board_load(&board->head.word);
@@ -82,14 +82,14 @@ static enum stage board_read_head(struct stp_step *step,
     return READ_LAST_SLOT;
 }
 
-static enum stage board_read_own_slot(struct stp_step *step,
+static enum stage board_read_own_slot(struct stp_board_step *step,
                                       struct stp_board *board)
 {
     return board_settle(step, board_load(board_slot(board, step, step->epoch)));
 }
 
 /* The slot may hold the last epoch, or a later one if this rank was stopped. */
-static enum stage board_read_last_slot(struct stp_step *step,
+static enum stage board_read_last_slot(struct stp_board_step *step,
                                        struct stp_board *board)
 {
     uint32_t last = board_head_epoch(step->head);
@@ -99,7 +99,7 @@ static enum stage board_read_last_slot(struct stp_step *step,
                                                               : READ_FLOOR;
 }
 
-static enum stage board_save_head(struct stp_step *step,
+static enum stage board_save_head(struct stp_board_step *step,
                                   struct stp_board *board)
 {
     board_swap(board_slot(board, step, board_head_epoch(step->head)), step->old,
@@ -107,7 +107,7 @@ static enum stage board_save_head(struct stp_step *step,
     return READ_FLOOR;
 }
 
-static enum stage board_read_floor(struct stp_step *step,
+static enum stage board_read_floor(struct stp_board_step *step,
                                    struct stp_board *board)
 {
     step->lag = board_epochs_ahead(step->epoch,
@@ -119,7 +119,7 @@ static enum stage board_read_floor(struct stp_step *step,
     return READ_PROGRESS;
 }
 
-static enum stage board_read_progress(struct stp_step *step,
+static enum stage board_read_progress(struct stp_board_step *step,
                                       struct stp_board *board)
 {
     uint64_t done = board_load(&board->progress[step->i].word);
@@ -137,14 +137,14 @@ static enum stage board_read_progress(struct stp_step *step,
     return DECIDE;
 }
 
-static enum stage board_raise_floor(struct stp_step *step,
+static enum stage board_raise_floor(struct stp_board_step *step,
                                     struct stp_board *board)
 {
     board_store(&board->floor.word, board_epochs_ahead(step->epoch, step->lag));
     return READ_PROPOSAL;
 }
 
-static enum stage board_read_proposal(struct stp_step *step,
+static enum stage board_read_proposal(struct stp_board_step *step,
                                       struct stp_board *board)
 {
     uint64_t proposal = board_load(&board->proposal.word);
@@ -155,7 +155,8 @@ static enum stage board_read_proposal(struct stp_step *step,
     return DECIDE;
 }
 
-static enum stage board_decide(struct stp_step *step, struct stp_board *board)
+static enum stage board_decide(struct stp_board_step *step,
+                               struct stp_board *board)
 {
     step->next |= (uint64_t)step->epoch << 33;
     if (!board_swap(&board->head.word, step->head, step->next))
@@ -166,7 +167,7 @@ static enum stage board_decide(struct stp_step *step, struct stp_board *board)
 /* Released after the ring was read; if others see it later, this rank only
  * looks slower than it is.  A step of a rank that is behind then never waits
  * for its own stores elsewhere. */
-static enum stage board_note_progress(struct stp_step *step,
+static enum stage board_note_progress(struct stp_board_step *step,
                                       struct stp_board *board)
 {
     __atomic_store_n(&board->progress[step->rank].word, step->epoch,
@@ -176,14 +177,14 @@ static enum stage board_note_progress(struct stp_step *step,
 
 /* ---- accesses of a step that puts a proposal ---- */
 
-static enum stage board_read_last_proposal(struct stp_step *step,
+static enum stage board_read_last_proposal(struct stp_board_step *step,
                                            struct stp_board *board)
 {
     step->old = board_load(&board->proposal.word);
     return CHECK_TAKEN;
 }
 
-static enum stage board_check_taken(struct stp_step *step,
+static enum stage board_check_taken(struct stp_board_step *step,
                                     struct stp_board *board)
 {
     step->head = board_load(&board->head.word);
@@ -193,7 +194,8 @@ static enum stage board_check_taken(struct stp_step *step,
     return PUT;
 }
 
-static enum stage board_put(struct stp_step *step, struct stp_board *board)
+static enum stage board_put(struct stp_board_step *step,
+                            struct stp_board *board)
 {
     uint64_t sequence = (step->old >> 32) + 1;
 
@@ -202,7 +204,7 @@ static enum stage board_put(struct stp_step *step, struct stp_board *board)
     return DONE;
 }
 
-static enum stage (*const board_accesses[])(struct stp_step *,
+static enum stage (*const board_accesses[])(struct stp_board_step *,
                                             struct stp_board *) = {
     [READ_HEAD] = board_read_head,
     [READ_OWN_SLOT] = board_read_own_slot,
@@ -227,20 +229,20 @@ size_t stp_board_bytes(size_t n_ranks)
            n_ranks * sizeof(struct stp_board_line);
 }
 
-void stp_step_to_epoch(struct stp_step *step)
+void stp_board_begin_epoch(struct stp_board_step *step)
 {
     step->epoch = (step->epoch + 1) & STP_BOARD_EPOCHS;
     step->stage = READ_HEAD;
 }
 
-void stp_step_to_proposal(struct stp_step *step, uint32_t decision)
+void stp_board_begin_proposal(struct stp_board_step *step, uint32_t decision)
 {
     step->decision = decision;
     step->is_put = false;
     step->stage = READ_LAST_PROPOSAL;
 }
 
-bool stp_step_access(struct stp_step *step, struct stp_board *board)
+bool stp_board_access(struct stp_board_step *step, struct stp_board *board)
 {
     step->stage = board_accesses[step->stage](step, board);
     return step->stage != DONE;

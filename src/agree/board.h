@@ -47,7 +47,7 @@ struct stp_board_line {
     uint64_t unused[7];
 };
 
-/* All zero at first; changed by stp_step_access() alone. */
+/* All zero at first; changed by stp_board_access() alone. */
 struct stp_board {
     struct stp_board_line
         head; /* {epoch:31, parity:1, frozen:1, decision:31} */
@@ -62,7 +62,7 @@ struct stp_board {
 size_t stp_board_bytes(size_t n_ranks);
 
 /* One rank's step; members without a comment belong to board.c. */
-struct stp_step {
+struct stp_board_step {
     uint32_t rank;     /* below n_ranks */
     uint32_t n_ranks;  /* 1 to STP_BOARD_RANKS */
     uint32_t n_slots;  /* of the ring: a power of two to STP_BOARD_SLOTS */
@@ -80,13 +80,13 @@ struct stp_step {
 };
 
 /* Begins the step to the next epoch. */
-void stp_step_to_epoch(struct stp_step *step);
+void stp_board_begin_epoch(struct stp_board_step *step);
 
 /* Begins the step that puts the proposal 'decision' if none is pending. */
-void stp_step_to_proposal(struct stp_step *step, uint32_t decision);
+void stp_board_begin_proposal(struct stp_board_step *step, uint32_t decision);
 
 /* Performs one access; false after the step's last. */
-bool stp_step_access(struct stp_step *step, struct stp_board *board);
+bool stp_board_access(struct stp_board_step *step, struct stp_board *board);
 
 /* Whether the last proposal was not taken yet. */
 bool stp_board_is_pending(const struct stp_board *board);

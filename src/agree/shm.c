@@ -37,7 +37,7 @@ struct shm_agreement {
     struct shm_parts *parts;
     struct stp_board *board;                       /* after the parts */
     struct shm_slot (*rows)[STP_AGREE_TIME_SLOTS]; /* after the board */
-    struct stp_step step;                          /* this rank's */
+    struct stp_board_step step;                    /* this rank's */
 };
 
 static struct shm_agreement *shm_of(const struct stp_agreement *agreement)
@@ -124,12 +124,12 @@ static bool shm_is_observer(const struct stp_agreement *agreement)
 
 static bool shm_propose(struct stp_agreement *agreement, uint32_t proposal)
 {
-    struct stp_step step = {0};
+    struct stp_board_step step = {0};
 
     if (proposal == 0 || proposal > STP_BOARD_DECISION)
         return false;
-    stp_step_to_proposal(&step, proposal);
-    while (stp_step_access(&step, shm_of(agreement)->board))
+    stp_board_begin_proposal(&step, proposal);
+    while (stp_board_access(&step, shm_of(agreement)->board))
         ;
     return step.is_put;
 }
@@ -145,8 +145,8 @@ static uint32_t shm_next_epoch(struct stp_agreement *agreement,
     struct shm_agreement *shm = shm_of(agreement);
 
     if (!shm->step.is_frozen) {
-        stp_step_to_epoch(&shm->step);
-        while (stp_step_access(&shm->step, shm->board))
+        stp_board_begin_epoch(&shm->step);
+        while (stp_board_access(&shm->step, shm->board))
             ;
     }
     *is_frozen_ret = shm->step.is_frozen;

@@ -129,18 +129,18 @@ class Job
     // -1: frozen
     int64_t Next(uint32_t rank)
     {
-        stp_step *step = &steps_[rank];
-        stp_step_to_epoch(step);
-        while (stp_step_access(step, board_.get()))
+        stp_board_step *step = &steps_[rank];
+        stp_board_begin_epoch(step);
+        while (stp_board_access(step, board_.get()))
             ;
         return step->is_frozen ? -1 : static_cast<int64_t>(step->decision);
     }
 
     bool Propose(uint32_t decision)
     {
-        stp_step step{};
-        stp_step_to_proposal(&step, decision);
-        while (stp_step_access(&step, board_.get()))
+        stp_board_step step{};
+        stp_board_begin_proposal(&step, decision);
+        while (stp_board_access(&step, board_.get()))
             ;
         return step.is_put;
     }
@@ -152,7 +152,7 @@ class Job
 
   private:
     std::unique_ptr<stp_board> board_;
-    std::vector<stp_step> steps_;
+    std::vector<stp_board_step> steps_;
 };
 
 TEST(Boards, DoNotFreezeWhileNobodyIsFurtherBehindThanTheRing)

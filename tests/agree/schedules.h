@@ -57,14 +57,14 @@ class Ranks
     // One access of an actor that is not done.
     void Step(uint32_t actor)
     {
-        stp_step *step = &steps_[actor];
+        stp_board_step *step = &steps_[actor];
 
         if (n_accesses_[actor] == 0 && actor < shape_.n_ranks)
-            stp_step_to_epoch(step);
+            stp_board_begin_epoch(step);
         else if (n_accesses_[actor] == 0)
-            stp_step_to_proposal(step, n_put_ + 1);
+            stp_board_begin_proposal(step, n_put_ + 1);
         n_accesses_[actor]++;
-        if (stp_step_access(step, board())) {
+        if (stp_board_access(step, board())) {
             if (n_accesses_[actor] >= shape_.n_ranks + 10)
                 Fault("rank " + std::to_string(actor) + " takes more steps " +
                       "than it may");
@@ -146,9 +146,9 @@ class Ranks
                       items.size() * sizeof(T));
     }
 
-    stp_step AtRest(uint32_t rank, uint32_t epoch, bool is_frozen) const
+    stp_board_step AtRest(uint32_t rank, uint32_t epoch, bool is_frozen) const
     {
-        stp_step step{};
+        stp_board_step step{};
 
         step.rank = rank;
         step.n_ranks = shape_.n_ranks;
@@ -158,7 +158,7 @@ class Ranks
         return step;
     }
 
-    static uint32_t Value(const stp_step &step)
+    static uint32_t Value(const stp_board_step &step)
     {
         return step.decision | (step.is_frozen ? kFrozen : 0);
     }
@@ -192,7 +192,7 @@ class Ranks
 
     Shape shape_;
     std::vector<stp_board_line> memory_;
-    std::vector<stp_step> steps_;
+    std::vector<stp_board_step> steps_;
     std::vector<uint32_t> n_accesses_; // of the step they are in
     std::vector<uint32_t> decided_;    // by epoch
     uint32_t n_put_ = 0;

@@ -161,10 +161,6 @@ void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key);
 /* Takes the arm away from the key for good: something else found it worse. */
 void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm);
 
-/* The key is settled with this arm: something else found it good, such as an
- * earlier job.  Re-tests judge it; EPSILON, which never settles, ignores it. */
-void stp_bandit_settle(struct stp_bandit *bandit, unsigned key, unsigned arm);
-
 /* ---- what was learned ---- */
 
 struct stp_bandit_arm_state {
@@ -193,9 +189,5 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
                                                unsigned key);
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
                                                unsigned key, unsigned arm);
-
-/* The arm of 'key' that is this one, added if there is room; -1 if none. */
-int stp_bandit_find_arm(struct stp_bandit *bandit, unsigned key,
-                        const struct stp_bandit_arm *arm);
 
 #endif /* STP_BANDIT_H */

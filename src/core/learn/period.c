@@ -1,6 +1,5 @@
 #include "core/learn/period.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +45,6 @@ struct stp_period {
     uint64_t run; /* calls that follow words[current] */
     int current;  /* the word that repeats, or did so last; -1: none yet */
     unsigned n_found;
-    uint64_t n_pauses;
     struct word words[N_WORDS];
     uint64_t ring[RING]; /* kinds; call i is at i % RING */
     /* [n]: how many of the last n calls are, backwards, also their beginning,
@@ -314,14 +312,13 @@ static bool is_long(const struct word *w, unsigned n, double us)
 
 /* Whether a step is given out.  Even if not, it counts from now on: a job may
  * have become slower for good. */
-static bool judge(struct stp_period *p, struct word *w, double us)
+static bool judge(struct word *w, double us)
 {
     unsigned n = w->n_steps < HISTORY ? (unsigned)w->n_steps : HISTORY;
     bool is_judged = n >= MEASURES;
     bool is_pause = is_judged && is_long(w, n, us);
 
     w->us[w->n_steps++ % HISTORY] = us;
-    p->n_pauses += is_pause;
     return is_judged && !is_pause;
 }
 
@@ -334,7 +331,7 @@ bool stp_period_call(struct stp_period *p, uint64_t kind, uint64_t t_ns,
 
     p->ring[p->n_calls++ % RING] = kind;
     if (w != NULL && is_repeating(w)) {
-        is_step = take(p, w, t_ns, &step) && judge(p, w, step.us);
+        is_step = take(p, w, t_ns, &step) && judge(w, step.us);
         p->run++;
         if (!is_repeating(w))
             lose(p, t_ns);
@@ -359,20 +356,4 @@ unsigned stp_period_share(const struct stp_period *p, uint64_t kind)
     for (unsigned i = 0; i < stp_period_calls(p); i++)
         n += p->words[p->current].kinds[i] == kind;
     return n;
-}
-
-uint64_t stp_period_pauses(const struct stp_period *p)
-{
-    return p->n_pauses;
-}
-
-uint64_t stp_period_steps_needed(double stddev_us, double saved_us)
-{
-    const double z = 1.959964 + 0.841621; /* normal quantiles .975 and .8 */
-    double ratio = z * stddev_us / saved_us;
-    double n = ceil(2 * ratio * ratio);
-
-    if (!(saved_us > 0) || !(n < 1e18))
-        return UINT64_MAX;
-    return n < 1 ? 1 : (uint64_t)n;
 }

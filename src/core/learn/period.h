@@ -66,15 +66,4 @@ unsigned stp_period_calls(const struct stp_period *period);
 /* How many calls of such a step are of this kind; 0 while none is known. */
 unsigned stp_period_share(const struct stp_period *period, uint64_t kind);
 
-/* Steps that were left out because of a pause. */
-uint64_t stp_period_pauses(const struct stp_period *period);
-
-/*
- * How many steps of each of two arms it takes to tell, with 95 percent
- * confidence and 80 percent power, that the mean of steps with the standard
- * deviation 'stddev_us' became 'saved_us' shorter; at least 1, and UINT64_MAX
- * if no number does, as when saved_us is not above 0.
- */
-uint64_t stp_period_steps_needed(double stddev_us, double saved_us);
-
 #endif /* STP_PERIOD_H */

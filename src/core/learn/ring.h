@@ -47,7 +47,4 @@ bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note);
 /* False if it is empty. */
 bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret);
 
-/* How many were lost so far. */
-uint64_t stp_ring_lost(const struct stp_ring *ring);
-
 #endif /* STP_RING_H */

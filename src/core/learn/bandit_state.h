@@ -1,10 +1,11 @@
 /*
- * bandit_parts.h - what the files of the bandit share
+ * bandit_state.h - the state of a bandit: its keys and arms, and the strategies
+ * that choose among them
  *
  * Times are compared in logarithms: a gain of x is exp(x) times as fast.
  */
-#ifndef STP_BANDIT_PARTS_H
-#define STP_BANDIT_PARTS_H
+#ifndef STP_BANDIT_STATE_H
+#define STP_BANDIT_STATE_H
 
 #include "core/learn/bandit.h"
 
@@ -35,8 +36,8 @@ enum { STP_RECENT = 8 };
 /* A few calls of one arm, between calls of what it is compared to. */
 struct stp_batch {
     bool is_open;
-    bool is_over;      /* the home runs again; rewards may be still to come */
-    unsigned n_missed; /* of the home since, without one of the arm */
+    bool is_over; /* the incumbent runs again; rewards may be still to come */
+    unsigned n_missed; /* of the incumbent since, without one of the arm */
     unsigned arm;
     unsigned n_wanted;
     unsigned n; /* calls of the arm, and the sum of their logarithms */
@@ -60,21 +61,21 @@ struct stp_bandit_slot {
 
     /* HALVING alone. */
     struct stp_bandit_arm own; /* the pair that NCCL's own choice has */
-    unsigned home;             /* trials are paired with it */
+    unsigned incumbent;        /* trials are paired with it */
     bool is_settled;
     bool was_settled; /* ever */
     uint8_t stage;
     unsigned runner_up;
-    uint64_t retest_at; /* of n_calls */
-    double home_gain;   /* of 'home' over arm 0, and its variance */
-    double home_var;
+    uint64_t retest_at;    /* of n_calls */
+    double incumbent_gain; /* of 'incumbent' over arm 0, and its variance */
+    double incumbent_var;
     double recent[STP_RECENT]; /* logarithms of its last rewards, a ring */
-    double own_level;  /* logarithm of what NCCL's own choice took last; 0: it
-                          never ran */
-    unsigned n_home;   /* calls of it */
-    unsigned n_recent; /* and those since anything else ran */
-    unsigned n_diffs;  /* differences of neighbouring calls of one arm, and */
-    double diffs_ss;   /* the sum of their squares */
+    double own_level; /* logarithm of what NCCL's own choice took last; 0: it
+                         never ran */
+    unsigned n_incumbent; /* calls of it */
+    unsigned n_recent;    /* and those since anything else ran */
+    unsigned n_diffs; /* differences of neighbouring calls of one arm, and */
+    double diffs_ss;  /* the sum of their squares */
     struct stp_batch batch;
 };
 
@@ -101,7 +102,7 @@ struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
                                           const struct stp_bandit_arm *arm,
                                           enum stp_stage stage, double ratio);
 
-/* Adds the channel counts of the pair that 'home' has. */
+/* Adds the channel counts of the pair that 'incumbent' has. */
 void stp_bandit_add_channels(struct stp_bandit_slot *slot);
 
 int stp_bandit_index(const struct stp_bandit_slot *slot,
@@ -119,8 +120,6 @@ struct stp_strategy_ops {
                    unsigned arm, double value);
     void (*veto)(const struct stp_bandit *bandit, struct stp_bandit_slot *slot,
                  unsigned arm);
-    void (*settle)(const struct stp_bandit *bandit,
-                   struct stp_bandit_slot *slot, unsigned arm);
     /* Fills 'best', 'is_settled' and the gain with its interval. */
     void (*verdict)(const struct stp_bandit_slot *slot,
                     struct stp_bandit_key_state *state);
@@ -129,4 +128,4 @@ struct stp_strategy_ops {
 extern const struct stp_strategy_ops stp_bandit_epsilon;
 extern const struct stp_strategy_ops stp_bandit_halving;
 
-#endif /* STP_BANDIT_PARTS_H */
+#endif /* STP_BANDIT_STATE_H */
