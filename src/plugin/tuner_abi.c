@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "agree/agreement.h"
+#include "core/policy/constants.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
 #include "plugin/chunk.h"
-#include "plugin/constants.h"
 #include "plugin/ledger_file.h"
 #include "plugin/settings.h"
 
@@ -86,6 +86,49 @@ static void tuner_open_ledger(struct context *ctx, const char *dir,
             STP_TUNER_NAME, err.text);
 }
 
+static bool tuner_constants_are_empty(const ncclTunerConstants_v5_t *nccl)
+{
+    const double *numbers = (const double *)nccl;
+
+    for (size_t i = 0; i < STP_N_CONSTANTS; i++)
+        if (numbers[i] != 0)
+            return false;
+    return true;
+}
+
+/*
+ * NCCL 2.28 to 2.30 hand a tuner's init the constants of their model, and build
+ * the model from the values that init leaves.  Sets those that the file at
+ * 'path' names, '*hash_ret' to their hash and '*n_ret' to their number.  Else
+ * all are untouched: STP_ERR_RANGE if NCCL hands none ('nccl' is NULL, before
+ * 2.28) or forgets them (all are 0, in development builds of 2.31); or as
+ * stp_constants_load().
+ */
+static enum stp_status tuner_load_constants(const char *path,
+                                            ncclTunerConstants_v5_t *nccl,
+                                            size_t *n_ret, uint64_t *hash_ret,
+                                            struct stp_error *err)
+{
+    struct stp_constants constants;
+    enum stp_status status;
+
+    if (nccl == NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "this NCCL takes no constants from a tuner, expected "
+                        "2.28 or later");
+    if (tuner_constants_are_empty(nccl))
+        return stp_fail(err, STP_ERR_RANGE,
+                        "this NCCL forgets the constants that a tuner sets, "
+                        "expected 2.28 to 2.30");
+    status = stp_constants_load(path, &constants, err);
+    if (status != STP_OK)
+        return status;
+    stp_constants_apply(&constants, nccl);
+    *n_ret = stp_constants_size(&constants);
+    *hash_ret = stp_constants_hash(&constants);
+    return STP_OK;
+}
+
 static void tuner_set_constants(struct context *ctx, const char *path,
                                 ncclTunerConstants_v5_t *constants)
 {
@@ -93,7 +136,7 @@ static void tuner_set_constants(struct context *ctx, const char *path,
     struct stp_error err;
     size_t n;
 
-    if (stp_set_constants(path, constants, &n, &ctx->constants, &err) ==
+    if (tuner_load_constants(path, constants, &n, &ctx->constants, &err) ==
         STP_OK) {
         LOG(ctx->log, NCCL_LOG_INFO,
             "%s: set %zu of NCCL's constants: %s, hash %016" PRIx64,

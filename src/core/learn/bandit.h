@@ -1,15 +1,15 @@
 /*
- * bandit.h - which arm a key should run next, and what was learned of it
+ * bandit.h - which arm a key should run next, and the gains of its arms
  *
  * A key is a kind of message: a collective and a band of sizes on one
  * communicator.  An arm is an algorithm, a protocol and a number of channels;
  * arm 0 is always NCCL's own choice.  A reward is a time, the less the better,
- * in any one unit a key: microseconds of a collective, of a step, or whatever
- * an application wrote.
+ * in any one unit a key: microseconds of a collective, of a step, or a time
+ * that an application wrote.
  *
- * A bandit decides, but nothing happens before others agree: it says what it
- * wants next (stp_bandit_wants()), is told when that came into force
- * (stp_bandit_began()), and learns from the rewards of what ran since.
+ * A bandit decides, but its arms run only once all ranks agree: it returns the
+ * arm it wants next (stp_bandit_wants()), is told when that arm is in force
+ * (stp_bandit_began()), and learns from the rewards since.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time.
  */
@@ -34,20 +34,20 @@ enum {
  * HALVING runs NCCL's own choice for six calls, then each arm for one call
  * again and again (from the third time on for two), between calls of NCCL's
  * own: an arm's gain is the mean over its trials of the logarithm of how much
- * faster it was than those.  What varies from call to call is learned from
+ * faster it was than those.  The noise of calls is learned from
  * neighbouring calls.  An arm is out when it is worse than another or cannot
  * gain min_gain by 1.5 standard errors, at once by 35 percent, or after four
- * trials without a hope.  It wins when it is the last one and has min_gain, and
- * 3 standard errors: 95 percent each of 20 arms.  Then channel counts, a half,
- * a quarter and all but what it has anyway, are arms beside the winner.  These
- * numbers are those by which the times recorded on 2 and 4 x H200 settle within
- * 40 calls in half of all keys, with nothing slower than NCCL's own choice in
- * the end; a gain of 5 percent where calls vary by 5 percent needs up to 150.
+ * trials if it is not promising.  It wins when it is the last one and has
+ * min_gain, and 3 standard errors: 95 percent each of 20 arms.  Then channel
+ * counts, a half, a quarter and all, are arms like the winner, except the count
+ * it has anyway.  These numbers are those by which the times recorded on 2 and
+ * 4 x H200 settle within 40 calls in half of all keys, with nothing slower than
+ * NCCL's own choice in the end; a gain of 5 percent where calls vary by 5
+ * percent needs up to 150.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
-    STP_STRATEGY_EPSILON, /* epsilon-greedy on running means, as in the seeds'
-                           */
+    STP_STRATEGY_EPSILON, /* epsilon-greedy on running means, as in the seeds */
     STP_N_STRATEGIES,
 };
 const char *stp_strategy_name(enum stp_strategy strategy);

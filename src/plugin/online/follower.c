@@ -118,6 +118,32 @@ static void follower_report_call(const struct stp_follower *f, unsigned key,
     stp_observer_call(f->observer, &call, query, view);
 }
 
+/* The message's key; STP_BANDIT_KEYS if there is no room for another. */
+static unsigned follower_find_key(struct stp_keys *keys, int coll,
+                                  uint64_t n_bytes, bool *is_new_ret)
+{
+    unsigned band = stp_bandit_band(keys->strategy, n_bytes);
+    uint16_t tag = (uint16_t)((unsigned)(coll + 1) << 10 | band);
+    uint32_t at = tag * UINT32_C(0x9e3779b1) >> 16;
+
+    *is_new_ret = false;
+    for (uint32_t i = 0; i < STP_KEYS_SLOTS; i++) {
+        uint32_t slot = (at + i) % STP_KEYS_SLOTS;
+
+        if (keys->slots[slot].tag == tag)
+            return keys->slots[slot].key;
+        if (keys->slots[slot].tag != 0)
+            continue;
+        if (keys->n == STP_BANDIT_KEYS)
+            return STP_BANDIT_KEYS;
+        *is_new_ret = true;
+        keys->slots[slot].tag = tag;
+        keys->slots[slot].key = (uint8_t)keys->n;
+        return keys->n++;
+    }
+    return STP_BANDIT_KEYS;
+}
+
 /* The arm in force for the query; algo -1: NCCL's own choice. */
 static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
                                                const struct stp_query *query,
@@ -129,7 +155,7 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
 
     if (--f->countdown == 0)
         follower_enter_epoch(f);
-    key = stp_keys_find(&f->keys, query->coll, query->n_bytes, &is_new);
+    key = follower_find_key(&f->keys, query->coll, query->n_bytes, &is_new);
     if (key < STP_BANDIT_KEYS)
         arm = f->in_force[key].arm;
     if (f->observer != NULL)

@@ -10,8 +10,20 @@
 #define STP_FOLLOWER_H
 
 #include "plugin/backend.h"
-#include "plugin/online/keys.h"
 #include "plugin/online/observer.h"
+
+/* The keys of a communicator, numbered as they appear: all ranks make the same
+ * calls in the same order, so they number alike. */
+enum { STP_KEYS_SLOTS = 512 }; /* a power of two, well above the keys */
+
+struct stp_keys {
+    enum stp_strategy strategy; /* determines the bands */
+    unsigned n;
+    struct {
+        uint16_t tag; /* collective and band; 0: free */
+        uint8_t key;
+    } slots[STP_KEYS_SLOTS];
+};
 
 /* The arm in force for a key.  NCCL's own choice to begin with. */
 struct stp_in_force {

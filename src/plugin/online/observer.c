@@ -7,10 +7,24 @@
 #include "core/learn/ring.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/online/proposal.h"
-#include "plugin/online/recent.h"
 
 /* Collectives whose time this rank has noted, and others have not. */
 enum { AWAITED = 256 };
+
+enum { N_QUESTIONS = 16 }; /* that a launch is compared with */
+
+/*
+ * The last questions, to which launches are matched; all 0 at first.  Questions
+ * are not launches: some are simulated or captured, and several of a group come
+ * before the first launch.  The launch path notes questions, NCCL's profiler
+ * looks them up for launches, perhaps in another thread.
+ */
+struct recent {
+    _Atomic unsigned n;
+    _Atomic unsigned first;    /* of the group that is asked about */
+    _Atomic bool is_launching; /* the next question is of another group */
+    _Atomic uint64_t words[N_QUESTIONS];
+};
 
 /* A key's first call. */
 struct first_call {
@@ -33,7 +47,7 @@ struct stp_observer {
     _Atomic unsigned n_keys; /* counted after 'first' is written */
     unsigned n_added;        /* keys that the learner knows */
     bool is_settled;         /* epochs are long, as proposed last */
-    struct stp_recent recent;
+    struct recent recent;
     struct first_call first[STP_BANDIT_KEYS];
     unsigned n_awaited;
     struct stp_note awaited[AWAITED]; /* the oldest first */
@@ -42,6 +56,99 @@ struct stp_observer {
     _Atomic uint32_t n_calls[STP_BANDIT_KEYS + 1];
     uint32_t n_noted[STP_BANDIT_KEYS + 1];
 };
+
+/* ---- launches and their questions ---- */
+
+/* A decision: bytes in 43 bits, 3 of the collective, 7 of the key, 3 and 2 of
+ * algorithm and protocol (0: NCCL's own choice), 5 of the arm, and a 1. */
+static uint64_t recent_word(const struct stp_observed_call *call,
+                            const struct stp_query *query)
+{
+    return query->n_bytes << 21 | ((uint64_t)query->coll & 7) << 18 |
+           (uint64_t)call->key << 11 | (uint64_t)(call->arm.algo + 1) << 8 |
+           ((uint64_t)call->arm.proto & 3) << 6 | (uint64_t)call->index << 1 |
+           1;
+}
+
+/* NCCL asks about all of a group, then launches it.  A question from before
+ * that is not launched by then never will be: it was simulated or captured, or
+ * the profiler was off. */
+static void recent_ask(struct recent *recent,
+                       const struct stp_observed_call *call,
+                       const struct stp_query *query)
+{
+    unsigned at = atomic_load_explicit(&recent->n, memory_order_relaxed);
+
+    if (atomic_load_explicit(&recent->is_launching, memory_order_relaxed)) {
+        atomic_store_explicit(&recent->is_launching, false,
+                              memory_order_relaxed);
+        atomic_store_explicit(&recent->first, at, memory_order_relaxed);
+    }
+    atomic_store_explicit(&recent->words[at % N_QUESTIONS],
+                          recent_word(call, query), memory_order_relaxed);
+    atomic_store_explicit(&recent->n, at + 1, memory_order_release);
+}
+
+static void recent_skip(struct recent *recent)
+{
+    if (!atomic_load_explicit(&recent->is_launching, memory_order_relaxed))
+        atomic_store_explicit(&recent->is_launching, true,
+                              memory_order_relaxed);
+}
+
+/* 8 bits each of the algorithm that runs, the key, the channels and the arm. */
+static uint32_t recent_token(uint64_t word, const struct stp_launch *launch)
+{
+    return (uint32_t)(launch->algo & 0xff) << 24 |
+           (uint32_t)(word >> 11 & 0x7f) << 16 |
+           (uint32_t)(launch->n_channels & 0xff) << 8 |
+           (uint32_t)(word >> 1 & 0x1f);
+}
+
+/* How well a decision fits a launch: 0 not at all, for another message or
+ * because NCCL need not follow; 2 if the arm's pair is launched. */
+static int recent_fit(uint64_t word, const struct stp_launch *launch)
+{
+    bool is_own = (word >> 8 & 7) == 0;
+
+    if (word == 0 ||
+        word >> 18 != (launch->n_bytes << 3 | ((uint64_t)launch->coll & 7)))
+        return 0;
+    if (is_own)
+        return 1;
+    return (int)(word >> 8 & 7) - 1 == launch->algo &&
+                   (int)(word >> 6 & 3) == launch->proto
+               ? 2
+               : 0;
+}
+
+/* Takes the oldest of the best fits.  Each is for one launch. */
+static bool recent_launched(struct recent *recent,
+                            const struct stp_launch *launch,
+                            uint32_t *token_ret)
+{
+    unsigned end = atomic_load_explicit(&recent->n, memory_order_acquire);
+    unsigned i = atomic_load_explicit(&recent->first, memory_order_relaxed);
+    unsigned at = 0;
+    uint64_t found = 0;
+
+    atomic_store_explicit(&recent->is_launching, true, memory_order_relaxed);
+    if (end - i > N_QUESTIONS)
+        i = end - N_QUESTIONS;
+    for (; i != end; i++) {
+        uint64_t word = atomic_load_explicit(&recent->words[i % N_QUESTIONS],
+                                             memory_order_relaxed);
+
+        if (recent_fit(word, launch) > recent_fit(found, launch)) {
+            found = word;
+            at = i % N_QUESTIONS;
+        }
+    }
+    if (found == 0)
+        return false;
+    *token_ret = recent_token(found, launch);
+    return atomic_compare_exchange_strong(&recent->words[at], &found, 0);
+}
 
 /* ---- on the launch path ---- */
 
@@ -94,7 +201,7 @@ static void observer_count_call(struct stp_observer *o, unsigned key)
     uint32_t n = atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
 
     atomic_store_explicit(&o->n_calls[key], n + 1, memory_order_relaxed);
-    stp_recent_skip(&o->recent);
+    recent_skip(&o->recent);
 }
 
 void stp_observer_call(struct stp_observer *observer,
@@ -113,7 +220,7 @@ void stp_observer_call(struct stp_observer *observer,
     }
     stp_ring_put(observer->calls, &note);
     if (call->key < STP_BANDIT_KEYS)
-        stp_recent_ask(&observer->recent, call, query);
+        recent_ask(&observer->recent, call, query);
 }
 
 void stp_observer_began(struct stp_observer *observer, unsigned key,
@@ -150,7 +257,7 @@ bool stp_observer_is_blind(const struct stp_observer *observer)
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch, uint32_t *token_ret)
 {
-    return stp_recent_launched(&observer->recent, launch, token_ret);
+    return recent_launched(&observer->recent, launch, token_ret);
 }
 
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
