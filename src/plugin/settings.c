@@ -7,7 +7,7 @@
 
 #define DEFAULT_POLICY "nccl_tuner.conf"
 
-static const char *settings_value(const char *name)
+const char *stp_setting(const char *name)
 {
     const char *value = getenv(name);
 
@@ -17,7 +17,7 @@ static const char *settings_value(const char *name)
 static enum stp_status settings_read_switch(const char *name, bool *on_ret,
                                             struct stp_error *err)
 {
-    const char *value = settings_value(name);
+    const char *value = stp_setting(name);
 
     if (value == NULL || strcmp(value, "0") == 0)
         *on_ret = false;
@@ -47,8 +47,8 @@ settings_read_policy(struct stp_plugin_settings *settings,
                      struct stp_error *err)
 {
     char *path = settings->policy_path;
-    const char *file = settings_value("NCCL_TUNER_CONFIG_FILE");
-    const char *overlap_file = settings_value("STEPTUNE_OVERLAP_CONFIG_FILE");
+    const char *file = stp_setting("NCCL_TUNER_CONFIG_FILE");
+    const char *overlap_file = stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE");
     bool overlap = false;
     enum stp_status status =
         settings_read_switch("NCCL_WORKLOAD_OVERLAP", &overlap, err);
@@ -68,9 +68,9 @@ settings_read_policy(struct stp_plugin_settings *settings,
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
-    const char *gpu = settings_value("STEPTUNE_GPU");
-    const char *constants = settings_value("STEPTUNE_CONSTANTS_FILE");
-    const char *ledger = settings_value("STEPTUNE_LEDGER");
+    const char *gpu = stp_setting("STEPTUNE_GPU");
+    const char *constants = stp_setting("STEPTUNE_CONSTANTS_FILE");
+    const char *ledger = stp_setting("STEPTUNE_LEDGER");
 
     if (gpu != NULL)
         snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);

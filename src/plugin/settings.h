@@ -41,4 +41,7 @@ struct stp_plugin_settings {
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);
 
+/* The variable's value; NULL if it is unset or empty. */
+const char *stp_setting(const char *name);
+
 #endif /* STP_SETTINGS_H */

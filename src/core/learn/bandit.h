@@ -121,29 +121,29 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
 void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels);
 
-/* ---- the course of things ---- */
+/* ---- while the job runs ---- */
 
-/* What ought to run next. */
+/* The arm to run next. */
 struct stp_bandit_want {
     unsigned key;
-    unsigned arm;  /* of that key */
-    bool is_trial; /* else it is what the key goes back to, or settles with */
-    unsigned n_calls; /* of the key that the trial needs: whoever can go back by
-                         itself after as many spares the rest; 0 if none is */
+    unsigned arm;     /* of that key */
+    bool is_trial;    /* else it is the incumbent, or the arm it settles with */
+    unsigned n_calls; /* of the key that the trial needs, after which ranks may
+                         return to the incumbent; 0: unknown */
 };
 
 /*
- * Whether something other than what runs ought to.  'elapsed' is the time since
- * the communicator began, in the unit of rewards, for the budget.  Only one key
- * is explored at a time.  Deterministic: depends on what it was told, and on
- * the seed.
+ * Whether a key should run another arm than it runs.  'elapsed' is the time
+ * since the communicator began, in the unit of rewards, for the budget.  Only
+ * one key is explored at a time.  Deterministic: depends on the calls of these
+ * functions and on the seed.
  */
 bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
                       struct stp_bandit_want *want_ret);
 
-/* What was wanted is in force from now on; so is, with is_trial false, what a
- * trial goes back to.  Rewards may come later than that, but those of one key
- * in the order of its calls. */
+/* The wanted arm is in force from now on; so is, with is_trial false, the
+ * incumbent after a trial.  Rewards may be late, but those of one key arrive in
+ * the order of its calls. */
 void stp_bandit_began(struct stp_bandit *bandit,
                       const struct stp_bandit_want *want);
 
@@ -151,17 +151,17 @@ void stp_bandit_began(struct stp_bandit *bandit,
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value);
 
-/* A call of 'key' was made, whatever it came to: re-tests count these. */
+/* A call of 'key' was made, with or without a reward: re-tests count these. */
 void stp_bandit_call(struct stp_bandit *bandit, unsigned key);
 
-/* The trial of the key, if there is one, comes to nothing: its rewards do not
- * come.  There is no other before one of what it goes back to. */
+/* Abandons the trial of the key, if there is one: its rewards do not arrive.
+ * There is no other before a reward of the incumbent. */
 void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key);
 
-/* Takes the arm away from the key for good: something else found it worse. */
+/* Bans the arm from the key: a confirmation found it worse. */
 void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm);
 
-/* ---- what was learned ---- */
+/* ---- results ---- */
 
 struct stp_bandit_arm_state {
     struct stp_bandit_arm arm;
@@ -174,7 +174,7 @@ struct stp_bandit_arm_state {
 struct stp_bandit_key_state {
     unsigned n_arms;
     unsigned running; /* the arm in force */
-    unsigned best;    /* what it would settle with as of now */
+    unsigned best;    /* the arm with which it would settle now */
     bool is_settled;
     uint64_t n_calls;
     uint64_t n_trial_calls; /* until it settled first: trials, and the calls

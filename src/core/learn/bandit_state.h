@@ -9,7 +9,7 @@
 
 #include "core/learn/bandit.h"
 
-/* When an arm is tried, of HALVING. */
+/* HALVING: when an arm is tried. */
 enum stp_stage {
     STP_STAGE_PAIRS,    /* from the start */
     STP_STAGE_CHANNELS, /* once its algorithm and protocol have settled */
@@ -22,8 +22,8 @@ struct stp_bandit_try {
     uint8_t stage;
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     uint16_t n_batches;
-    float ratio; /* expected time, in those of NCCL's own choice */
-    float gain;  /* mean of its batches over what they were paired with */
+    float ratio; /* expected time over that of NCCL's own choice */
+    float gain;  /* mean of its batches over the incumbent */
     float m2;    /* sum of squares about it */
     float inv_n; /* sum of 1 / calls of its batches */
     uint32_t n;  /* rewards */
@@ -33,7 +33,7 @@ struct stp_bandit_try {
 
 enum { STP_RECENT = 8 };
 
-/* A few calls of one arm, between calls of what it is compared to. */
+/* A few calls of one arm on trial, between calls of the incumbent. */
 struct stp_batch {
     bool is_open;
     bool is_over; /* the incumbent runs again; rewards may be still to come */
@@ -110,7 +110,7 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 
 /* ---- strategies ---- */
 
-/* As the functions of bandit.h, for a key that exists. */
+/* A strategy.  As the functions of bandit.h, for a key that exists. */
 struct stp_strategy_ops {
     bool (*want)(struct stp_bandit *bandit, double elapsed,
                  struct stp_bandit_want *want_ret);
