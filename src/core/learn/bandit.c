@@ -54,7 +54,7 @@ struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
     if (strategy == STP_STRATEGY_EPSILON) {
         memcpy(rules.arms, seeds_arms, sizeof(seeds_arms));
         rules.n_arms = sizeof(seeds_arms) / sizeof(seeds_arms[0]);
-        rules.prune = 0; /* all of them, as it always was */
+        rules.prune = 0; /* as in the seeds */
     }
     return rules;
 }
@@ -174,7 +174,7 @@ static struct stp_bandit_slot *bandit_slot(const struct stp_bandit *bandit,
     return key < STP_BANDIT_KEYS ? bandit->keys[key] : NULL;
 }
 
-/* NULL, too, if the key has no such arm. */
+/* NULL also if the key has no such arm. */
 static struct stp_bandit_slot *bandit_slot_with(const struct stp_bandit *bandit,
                                                 unsigned key, unsigned arm)
 {
@@ -217,7 +217,7 @@ void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
         slot->max_channels = n_channels;
 }
 
-/* ---- the course of things ---- */
+/* ---- while the job runs ---- */
 
 bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
                       struct stp_bandit_want *want_ret)
@@ -281,7 +281,7 @@ void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm)
         bandit_ops(bandit)->veto(bandit, slot, arm);
 }
 
-/* ---- what was learned ---- */
+/* ---- results ---- */
 
 struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
                                                unsigned key)

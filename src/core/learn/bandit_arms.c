@@ -3,7 +3,7 @@
 #include "core/learn/bandit_state.h"
 #include "nccl_tuner_abi.h"
 
-/* Of an arm that no cost table knows: a guess for the budget. */
+/* The ratio of an arm without a cost: a guess for the budget. */
 static const double unknown_ratio = 1.25;
 
 /* The share of the channels that an arm has, in quarters. */
@@ -45,7 +45,7 @@ struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
     return &arms[n];
 }
 
-/* What the table says of a pair; -1 if NCCL rules it out. */
+/* The cost of a pair; -1 if NCCL rules it out. */
 static double arms_cost(const struct stp_cost_view *view, int algo, int proto)
 {
     if (algo < 0 || proto < 0 || algo >= view->n_algo || proto >= view->n_proto)
@@ -78,7 +78,7 @@ static struct stp_bandit_arm arms_cheapest(const struct stp_cost_view *view)
     return best;
 }
 
-/* An arm with what the table says of it, to be pruned or not. */
+/* Adds an arm with its cost, by which it may be pruned. */
 static bool arms_add_with_cost(const struct stp_bandit_rules *rules,
                                const struct stp_cost_view *view,
                                const struct stp_bandit_arm *arm,
@@ -116,7 +116,7 @@ static int arms_by_ratio(const void *a, const void *b)
     return x->arm.proto - y->arm.proto;
 }
 
-/* Every pair but what NCCL takes anyway, and but those it rules out. */
+/* Adds all pairs that NCCL does not rule out, except its own choice. */
 static bool arms_add_pairs(const struct stp_bandit_rules *rules,
                            const struct stp_cost_view *view,
                            struct stp_bandit_slot *slot)

@@ -52,15 +52,15 @@ struct flight {
 };
 
 struct stp_profile {
-    struct stp_profile *next; /* of those that no tuner has taken yet */
-    long thread;              /* that NCCL made it in */
+    struct stp_profile *next; /* in the list of those that no tuner took yet */
+    long thread;              /* in which NCCL made it */
     _Atomic int n_users;      /* NCCL's context and ours */
     uint64_t comm_id;
     size_t n_ranks;
     int group; /* where its address is a handle, for NCCL 2.27 */
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
-    pthread_mutex_t lock;            /* of what follows */
+    pthread_mutex_t lock;            /* of the members below */
     struct stp_agreement *agreement; /* NULL: times are of no use */
     struct stp_observer *observer;
     struct stp_gpu_clock clock;
@@ -73,10 +73,10 @@ struct stp_profile {
 static struct {
     pthread_mutex_t lock;
     int *mask;
-    int n_wants; /* communicators that want times */
+    int n_wants; /* communicators that need times */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Made, and not taken by a tuner yet. */
+/* Profiles that no tuner took yet. */
 static struct {
     pthread_mutex_t lock;
     struct stp_profile *all;
