@@ -3,7 +3,7 @@
 // Loads a plugin as NCCL does, with a logger attached, and asks it for choices
 // as NCCL's launch path would.  Time is the mean of calls back to back;
 // p50_ns and p99_ns are of single fenced calls, less the time of reading the
-// clock.
+// clock.  CPU of the online plugin includes calls that only warm the caches.
 //
 // The static plugin has policies of 10 to 100,000 rules of distinct size
 // ranges, and is asked about the sizes of a training step, which repeat, and
