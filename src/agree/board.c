@@ -1,206 +1,227 @@
 #include "agree/board.h"
 
 enum stage {
-    LOOK,       /* at head */
-    RECALL,     /* what the ring has of this rank's epoch */
-    LAST_SLOT,  /* what the ring has where the last epoch belongs */
-    SAVE,       /* the last epoch there */
-    FLOOR,      /* is nobody too far behind? */
-    PROGRESS,   /* or is somebody, really? */
-    RAISE,      /* the floor */
-    WISH,       /* is there one? */
-    DECIDE,     /* move head */
-    NOTE,       /* progress */
-    LOOK_WISH,  /* before another is put */
-    LOOK_TAKEN, /* was it? */
+    READ_HEAD,
+    READ_OWN_SLOT,  /* the ring's head of this rank's epoch */
+    READ_LAST_SLOT, /* the slot where the last epoch belongs */
+    SAVE_HEAD,      /* the last epoch there */
+    READ_FLOOR,     /* is the slowest rank surely near enough? */
+    READ_PROGRESS,  /* if not, of all ranks */
+    RAISE_FLOOR,
+    READ_PROPOSAL,
+    DECIDE, /* move head */
+    NOTE_PROGRESS,
+    READ_LAST_PROPOSAL, /* before another is put */
+    CHECK_TAKEN,
     PUT,
     DONE,
 };
 
-static uint64_t load(const uint64_t *word)
+static uint64_t board_load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_SEQ_CST);
 }
 
-static void store(uint64_t *word, uint64_t value)
+static void board_store(uint64_t *word, uint64_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
 }
 
-static bool swap(uint64_t *word, uint64_t old, uint64_t value)
+static bool board_swap(uint64_t *word, uint64_t old, uint64_t value)
 {
     return __atomic_compare_exchange_n(word, &old, value, false,
                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-static uint32_t epoch_of(uint64_t head)
+static uint32_t board_head_epoch(uint64_t head)
 {
     return (uint32_t)(head >> 33);
 }
 
-/* How far 'a' is ahead of 'b', which it is not if this is over half of all. */
-static uint32_t ahead(uint32_t a, uint32_t b)
+/* How many epochs 'a' is ahead of 'b'; over half of all: it is behind. */
+static uint32_t board_epochs_ahead(uint32_t a, uint32_t b)
 {
     return (a - b) & STP_BOARD_EPOCHS;
 }
 
-static bool is_behind(uint32_t a, uint32_t b)
+static bool board_is_behind(uint32_t a, uint32_t b)
 {
-    return ahead(a, b) > STP_BOARD_EPOCHS / 2;
+    return board_epochs_ahead(a, b) > STP_BOARD_EPOCHS / 2;
 }
 
-static uint64_t parity_of_wish(uint64_t wish)
+static bool board_is_untaken(uint64_t proposal, uint64_t head)
 {
-    return wish & STP_BOARD_PARITY;
+    return ((proposal ^ head) & STP_BOARD_PARITY) != 0;
 }
 
-static bool waits(uint64_t wish, uint64_t head)
+static uint64_t *board_slot(struct stp_board *board,
+                            const struct stp_board_step *step, uint32_t epoch)
 {
-    return parity_of_wish(wish) != (head & STP_BOARD_PARITY);
+    return &board->ring[epoch % step->n_slots];
 }
 
-static uint64_t *slot(struct stp_board *board, const struct stp_turn *turn,
-                      uint32_t epoch)
+/* ---- accesses of a step to the next epoch ---- */
+
+static enum stage board_settle(struct stp_board_step *step, uint64_t head)
 {
-    return &board->ring[epoch % turn->n_slots];
+    step->decision = (uint32_t)(head & STP_BOARD_DECISION);
+    step->is_frozen = (head & STP_BOARD_FROZEN) != 0;
+    return NOTE_PROGRESS;
 }
 
-/* ---- the steps to the next epoch ---- */
-
-static enum stage settle(struct stp_turn *turn, uint64_t head)
+static enum stage board_read_head(struct stp_board_step *step,
+                                  struct stp_board *board)
 {
-    turn->decision = (uint32_t)(head & STP_BOARD_DECISION);
-    turn->is_frozen = (head & STP_BOARD_FROZEN) != 0;
-    return NOTE;
+    step->head = board_load(&board->head.word);
+    if (board_head_epoch(step->head) == step->epoch)
+        return board_settle(step, step->head);
+    if (!board_is_behind(board_head_epoch(step->head), step->epoch))
+        return READ_OWN_SLOT;
+    if (step->head & STP_BOARD_FROZEN)
+        return board_settle(step, step->head);
+    return READ_LAST_SLOT;
 }
 
-static enum stage look(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_read_own_slot(struct stp_board_step *step,
+                                      struct stp_board *board)
 {
-    turn->head = load(&board->head.word);
-    if (epoch_of(turn->head) == turn->epoch)
-        return settle(turn, turn->head);
-    if (!is_behind(epoch_of(turn->head), turn->epoch))
-        return RECALL;
-    if (turn->head & STP_BOARD_FROZEN)
-        return settle(turn, turn->head);
-    return LAST_SLOT;
+    return board_settle(step, board_load(board_slot(board, step, step->epoch)));
 }
 
-static enum stage recall(struct stp_turn *turn, struct stp_board *board)
+/* The slot may hold the last epoch, or a later one if this rank was stopped. */
+static enum stage board_read_last_slot(struct stp_board_step *step,
+                                       struct stp_board *board)
 {
-    return settle(turn, load(slot(board, turn, turn->epoch)));
+    uint32_t last = board_head_epoch(step->head);
+
+    step->old = board_load(board_slot(board, step, last));
+    return board_is_behind(board_head_epoch(step->old), last) ? SAVE_HEAD
+                                                              : READ_FLOOR;
 }
 
-/* It may be there, or even what comes after it, if this rank was stopped. */
-static enum stage last_slot(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_save_head(struct stp_board_step *step,
+                                  struct stp_board *board)
 {
-    uint32_t last = epoch_of(turn->head);
-
-    turn->old = load(slot(board, turn, last));
-    return is_behind(epoch_of(turn->old), last) ? SAVE : FLOOR;
+    board_swap(board_slot(board, step, board_head_epoch(step->head)), step->old,
+               step->head);
+    return READ_FLOOR;
 }
 
-static enum stage save(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_read_floor(struct stp_board_step *step,
+                                   struct stp_board *board)
 {
-    swap(slot(board, turn, epoch_of(turn->head)), turn->old, turn->head);
-    return FLOOR;
+    step->lag = board_epochs_ahead(step->epoch,
+                                   (uint32_t)board_load(&board->floor.word));
+    if (step->lag <= step->n_slots)
+        return READ_PROPOSAL;
+    step->i = 0;
+    step->lag = 0;
+    return READ_PROGRESS;
 }
 
-static enum stage look_floor(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_read_progress(struct stp_board_step *step,
+                                      struct stp_board *board)
 {
-    turn->lag = ahead(turn->epoch, (uint32_t)load(&board->floor.word));
-    if (turn->lag <= turn->n_slots)
-        return WISH;
-    turn->i = 0;
-    turn->lag = 0;
-    return PROGRESS;
-}
+    uint64_t done = board_load(&board->progress[step->i].word);
+    uint32_t lag = board_epochs_ahead(step->epoch, (uint32_t)done);
 
-static enum stage look_progress(struct stp_turn *turn, struct stp_board *board)
-{
-    uint64_t done = load(&board->progress[turn->i].word);
-    uint32_t lag = ahead(turn->epoch, (uint32_t)done);
-
-    /* Who is ahead of this rank, because this one was stopped, seems to be very
-     * far behind; but then head has moved, too, and nothing comes of it. */
-    if (lag > turn->lag)
-        turn->lag = lag;
-    if (++turn->i < turn->n_ranks)
-        return PROGRESS;
-    if (turn->lag <= turn->n_slots)
-        return RAISE;
-    turn->next = STP_BOARD_FROZEN | (turn->head & STP_BOARD_PARITY);
+    /* After this rank was stopped, a rank ahead of it seems very far behind;
+     * but then head has moved, too, and this rank's swap fails. */
+    if (lag > step->lag)
+        step->lag = lag;
+    if (++step->i < step->n_ranks)
+        return READ_PROGRESS;
+    if (step->lag <= step->n_slots)
+        return RAISE_FLOOR;
+    step->next = STP_BOARD_FROZEN | (step->head & STP_BOARD_PARITY);
     return DECIDE;
 }
 
-static enum stage raise_floor(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_raise_floor(struct stp_board_step *step,
+                                    struct stp_board *board)
 {
-    store(&board->floor.word, ahead(turn->epoch, turn->lag));
-    return WISH;
+    board_store(&board->floor.word, board_epochs_ahead(step->epoch, step->lag));
+    return READ_PROPOSAL;
 }
 
-static enum stage look_for_wish(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_read_proposal(struct stp_board_step *step,
+                                      struct stp_board *board)
 {
-    uint64_t wish = load(&board->wish.word);
+    uint64_t proposal = board_load(&board->proposal.word);
 
-    turn->next = parity_of_wish(wish);
-    if (waits(wish, turn->head))
-        turn->next |= wish & STP_BOARD_DECISION;
+    step->next = proposal & STP_BOARD_PARITY;
+    if (board_is_untaken(proposal, step->head))
+        step->next |= proposal & STP_BOARD_DECISION;
     return DECIDE;
 }
 
-static enum stage decide(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_decide(struct stp_board_step *step,
+                               struct stp_board *board)
 {
-    turn->next |= (uint64_t)turn->epoch << 33;
-    if (!swap(&board->head.word, turn->head, turn->next))
-        return LOOK; /* another did */
-    return settle(turn, turn->next);
+    step->next |= (uint64_t)step->epoch << 33;
+    if (!board_swap(&board->head.word, step->head, step->next))
+        return READ_HEAD; /* another rank moved head */
+    return board_settle(step, step->next);
 }
 
-/* Behind what was read of the ring; that others see it later only makes this
- * rank look slower than it is.  No step of a rank that is behind then waits for
- * what it stored elsewhere. */
-static enum stage note(struct stp_turn *turn, struct stp_board *board)
+/* Released after the ring was read; if others see it later, this rank only
+ * looks slower than it is.  A step of a rank that is behind then never waits
+ * for its own stores elsewhere. */
+static enum stage board_note_progress(struct stp_board_step *step,
+                                      struct stp_board *board)
 {
-    __atomic_store_n(&board->progress[turn->rank].word, turn->epoch,
+    __atomic_store_n(&board->progress[step->rank].word, step->epoch,
                      __ATOMIC_RELEASE);
     return DONE;
 }
 
-/* ---- the steps of a wish ---- */
+/* ---- accesses of a step that puts a proposal ---- */
 
-static enum stage look_wish(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_read_last_proposal(struct stp_board_step *step,
+                                           struct stp_board *board)
 {
-    turn->old = load(&board->wish.word);
-    return LOOK_TAKEN;
+    step->old = board_load(&board->proposal.word);
+    return CHECK_TAKEN;
 }
 
-static enum stage look_taken(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_check_taken(struct stp_board_step *step,
+                                    struct stp_board *board)
 {
-    turn->head = load(&board->head.word);
-    if (waits(turn->old, turn->head) || (turn->head & STP_BOARD_FROZEN))
+    step->head = board_load(&board->head.word);
+    if (board_is_untaken(step->old, step->head) ||
+        (step->head & STP_BOARD_FROZEN))
         return DONE;
     return PUT;
 }
 
-static enum stage put(struct stp_turn *turn, struct stp_board *board)
+static enum stage board_put(struct stp_board_step *step,
+                            struct stp_board *board)
 {
-    uint64_t sequence = (turn->old >> 32) + 1;
+    uint64_t sequence = (step->old >> 32) + 1;
 
-    turn->is_put =
-        swap(&board->wish.word, turn->old, sequence << 32 | turn->decision);
+    step->is_put = board_swap(&board->proposal.word, step->old,
+                              sequence << 32 | step->decision);
     return DONE;
 }
 
-static enum stage (*const steps[])(struct stp_turn *, struct stp_board *) = {
-    [LOOK] = look,         [RECALL] = recall,       [LAST_SLOT] = last_slot,
-    [SAVE] = save,         [FLOOR] = look_floor,    [PROGRESS] = look_progress,
-    [RAISE] = raise_floor, [WISH] = look_for_wish,  [DECIDE] = decide,
-    [NOTE] = note,         [LOOK_WISH] = look_wish, [LOOK_TAKEN] = look_taken,
-    [PUT] = put,
+static enum stage (*const board_accesses[])(struct stp_board_step *,
+                                            struct stp_board *) = {
+    [READ_HEAD] = board_read_head,
+    [READ_OWN_SLOT] = board_read_own_slot,
+    [READ_LAST_SLOT] = board_read_last_slot,
+    [SAVE_HEAD] = board_save_head,
+    [READ_FLOOR] = board_read_floor,
+    [READ_PROGRESS] = board_read_progress,
+    [RAISE_FLOOR] = board_raise_floor,
+    [READ_PROPOSAL] = board_read_proposal,
+    [DECIDE] = board_decide,
+    [NOTE_PROGRESS] = board_note_progress,
+    [READ_LAST_PROPOSAL] = board_read_last_proposal,
+    [CHECK_TAKEN] = board_check_taken,
+    [PUT] = board_put,
 };
 
-/* ---- what others call ---- */
+/* ---- the interface ---- */
 
 size_t stp_board_bytes(size_t n_ranks)
 {
@@ -208,28 +229,28 @@ size_t stp_board_bytes(size_t n_ranks)
            n_ranks * sizeof(struct stp_board_line);
 }
 
-void stp_turn_advance(struct stp_turn *turn)
+void stp_board_begin_epoch(struct stp_board_step *step)
 {
-    turn->epoch = (turn->epoch + 1) & STP_BOARD_EPOCHS;
-    turn->stage = LOOK;
+    step->epoch = (step->epoch + 1) & STP_BOARD_EPOCHS;
+    step->stage = READ_HEAD;
 }
 
-void stp_turn_wish(struct stp_turn *turn, uint32_t decision)
+void stp_board_begin_proposal(struct stp_board_step *step, uint32_t decision)
 {
-    turn->decision = decision;
-    turn->is_put = false;
-    turn->stage = LOOK_WISH;
+    step->decision = decision;
+    step->is_put = false;
+    step->stage = READ_LAST_PROPOSAL;
 }
 
-bool stp_turn_step(struct stp_turn *turn, struct stp_board *board)
+bool stp_board_access(struct stp_board_step *step, struct stp_board *board)
 {
-    turn->stage = steps[turn->stage](turn, board);
-    return turn->stage != DONE;
+    step->stage = board_accesses[step->stage](step, board);
+    return step->stage != DONE;
 }
 
-bool stp_board_is_waiting(const struct stp_board *board)
+bool stp_board_is_pending(const struct stp_board *board)
 {
-    uint64_t wish = load(&board->wish.word);
+    uint64_t proposal = board_load(&board->proposal.word);
 
-    return waits(wish, load(&board->head.word));
+    return board_is_untaken(proposal, board_load(&board->head.word));
 }

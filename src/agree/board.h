@@ -1,31 +1,31 @@
 /*
- * board.h - the words in shared memory from which ranks read what is decided,
- * and the steps by which they do
+ * board.h - the words in shared memory that hold a communicator's decisions,
+ * and the steps by which its ranks read and extend them
  *
  * An epoch is decided by the compare-and-swap that moves 'head' to it, hence
- * once.  A head says its epoch, the decision, whether all is frozen, and the
- * parity of the last wish that was taken.
+ * once.  A head holds its epoch, the decision, whether the board is frozen, and
+ * the parity of the last proposal that was taken.
  *
- * - Before a rank decides epoch n it sees to it that the ring has the head of
- *   n-1, so whoever finds the head beyond its own epoch finds that one in the
- *   ring.
+ * - Before a rank decides epoch n it ensures that the ring holds the head of
+ *   n-1, so a rank that finds the head beyond its own epoch finds its epoch in
+ *   the ring.
  * - A slot is overwritten only after an epoch was decided that needs it, and
- *   that is only decided when every rank says in 'progress' that it has done
- *   with what the slot holds; otherwise all is frozen from that epoch on, which
- *   is a decision as others are.  'floor' is not above any rank's progress, and
- *   saves asking all of them each time.
- * - A wish waits if its parity is not head's.  Taking it is moving head to its
- *   parity: the same compare-and-swap, hence once.  A new one is put only where
- *   none waits, so the wish that a rank read while head was what it expects
- *   head to be still is the one that waits when it succeeds.
- * - No step waits or is tried again: a rank that fails to move head does so
- *   because another moved it.
+ *   that epoch is only decided when every rank's 'progress' is past the slot's
+ *   contents.  Otherwise the board is frozen from that epoch on, which is a
+ *   decision as others are.  'floor' is not above any rank's progress, and
+ *   saves reading all of them each time.
+ * - A proposal is pending if its parity is not head's.  The compare-and-swap
+ *   that moves head to its parity takes it, hence once.  A new proposal is put
+ *   only where none is pending, so the proposal that a rank read while head was
+ *   the value it expects is the pending one when the swap succeeds.
+ * - No access waits or is repeated: a rank that fails to move head does so
+ *   because another rank moved it.
  *
  * Epochs are 31 bits wide and wrap; ranks are never further apart than the
  * ring is long.
  *
- * Each step touches shared memory at most once, so that a test which runs
- * ranks step by step, in any order, sees all that can happen.
+ * Each access touches shared memory at most once, so that a test that runs
+ * ranks access by access, in any order, sees every possible outcome.
  */
 #ifndef STP_BOARD_H
 #define STP_BOARD_H
@@ -47,29 +47,29 @@ struct stp_board_line {
     uint64_t unused[7];
 };
 
-/* All zero at first; changed by stp_turn_step() alone. */
+/* All zero at first; changed by stp_board_access() alone. */
 struct stp_board {
     struct stp_board_line
         head; /* {epoch:31, parity:1, frozen:1, decision:31} */
-    struct stp_board_line wish;  /* {sequence:32, decision:32} */
-    struct stp_board_line floor; /* an epoch */
+    struct stp_board_line proposal; /* {sequence:32, decision:32} */
+    struct stp_board_line floor;    /* an epoch */
     uint64_t ring[STP_BOARD_SLOTS];
-    struct stp_board_line progress[STP_BOARD_RANKS]; /* epochs; the last is that
-                                                        of the last rank */
+    struct stp_board_line progress[STP_BOARD_RANKS]; /* epochs; the memory ends
+                                                        with the last rank's */
 };
 
-/* How much of a board 'n_ranks' need. */
+/* The bytes that a board of 'n_ranks' needs. */
 size_t stp_board_bytes(size_t n_ranks);
 
-/* One rank's affairs; what has no comment is the steps' own. */
-struct stp_turn {
+/* One rank's step; members without a comment belong to board.c. */
+struct stp_board_step {
     uint32_t rank;     /* below n_ranks */
     uint32_t n_ranks;  /* 1 to STP_BOARD_RANKS */
     uint32_t n_slots;  /* of the ring: a power of two to STP_BOARD_SLOTS */
-    uint32_t epoch;    /* that it came to last, 0 at first */
-    uint32_t decision; /* for that epoch; or to be put as a wish */
+    uint32_t epoch;    /* the rank's last, 0 at first */
+    uint32_t decision; /* for that epoch; or the proposal */
     bool is_frozen;    /* from that epoch on */
-    bool is_put;       /* the wish is in the mailbox */
+    bool is_put;       /* the proposal is on the board */
 
     uint32_t stage;
     uint32_t i;
@@ -79,16 +79,16 @@ struct stp_turn {
     uint64_t next;
 };
 
-/* Sets out for the next epoch. */
-void stp_turn_advance(struct stp_turn *turn);
+/* Begins the step to the next epoch. */
+void stp_board_begin_epoch(struct stp_board_step *step);
 
-/* Sets out to put a wish, 'decision', where none waits. */
-void stp_turn_wish(struct stp_turn *turn, uint32_t decision);
+/* Begins the step that puts the proposal 'decision' if none is pending. */
+void stp_board_begin_proposal(struct stp_board_step *step, uint32_t decision);
 
-/* One step; false when there is none left. */
-bool stp_turn_step(struct stp_turn *turn, struct stp_board *board);
+/* Performs one access; false after the step's last. */
+bool stp_board_access(struct stp_board_step *step, struct stp_board *board);
 
-/* Whether the last wish that was put was not taken. */
-bool stp_board_is_waiting(const struct stp_board *board);
+/* Whether the last proposal was not taken yet. */
+bool stp_board_is_pending(const struct stp_board *board);
 
 #endif /* STP_BOARD_H */

@@ -16,28 +16,29 @@
 #include <unistd.h>
 
 #define FOLDER "/dev/shm/"
+#define LAYOUT "2" /* of the memory; another release may have another */
 
-/* What others do under a lock takes microseconds: two seconds are plenty. */
+/* Other ranks hold a lock for microseconds: two seconds are plenty. */
 enum { N_TRIES = 20000, NAP_NS = 100000, N_NAME = 96, HEADER_BYTES = 64 };
 
-/* In front of what the ranks share.  New memory is all zero. */
-struct header {
-    _Atomic uint64_t value;     /* of whoever came first */
-    _Atomic uint64_t differing; /* the bits in which another one differs */
-    _Atomic uint32_t n_come;    /* have a place, and are about to have joined */
+/* In front of the shared memory.  New memory is all zero. */
+struct segment_header {
+    _Atomic uint64_t fingerprint; /* of the rank that joined first */
+    _Atomic uint64_t differing;   /* bits in which another rank's differs */
+    _Atomic uint32_t n_places;    /* taken by ranks that have joined or will */
     _Atomic uint32_t n_joined;
     _Atomic uint32_t n_left;
 };
 
-_Static_assert(sizeof(struct header) <= HEADER_BYTES, "it fits");
+_Static_assert(sizeof(struct segment_header) <= HEADER_BYTES, "it fits");
 
 struct stp_segment {
     struct stp_segment *next;
-    struct header *header;
+    struct segment_header *header;
     size_t n_mapped;
     size_t n_ranks;
     size_t n_users; /* ranks of this process */
-    int fd;         /* with its lock; -1 once nobody needs the name */
+    int fd;         /* with its lock; -1 once the name is gone */
     char path[N_NAME];
 };
 
@@ -46,10 +47,10 @@ static struct {
     struct stp_segment *all;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static enum stp_status cannot(struct stp_error *err, const char *what,
-                              const char *path, int error)
+static enum stp_status segment_fail(struct stp_error *err, const char *action,
+                                    const char *path, int error)
 {
-    return stp_fail(err, STP_ERR_IO, "cannot %s %s: %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s %s: %s", action, path,
                     strerror(error));
 }
 
@@ -57,15 +58,15 @@ static enum stp_status cannot(struct stp_error *err, const char *what,
 
 /* A lock of the open file, not of the process: it ends with the last process
  * that has the file open so. */
-static bool try_lock(int fd, short type)
+static bool segment_try_lock(int fd, short type)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
 
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Nobody else may have put it there, or be able to write to it. */
-static bool is_ours(int fd, struct statx *st)
+/* Whether it is this user's file, which no other user can write. */
+static bool segment_is_ours(int fd, struct statx *st)
 {
     return statx(fd, "", AT_EMPTY_PATH,
                  STATX_TYPE | STATX_MODE | STATX_UID | STATX_NLINK | STATX_SIZE,
@@ -74,21 +75,21 @@ static bool is_ours(int fd, struct statx *st)
            st->stx_uid == geteuid();
 }
 
-/* Removes what a dead job left.  An empty one may be about to be begun. */
-static void remove_if_dead(const char *path)
+/* Removes a dead job's file.  An empty file may be about to be begun. */
+static void segment_remove_if_dead(const char *path)
 {
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     struct statx st;
 
     if (fd < 0)
         return;
-    if (try_lock(fd, F_WRLCK) && is_ours(fd, &st) && st.stx_nlink > 0 &&
-        st.stx_size > 0)
+    if (segment_try_lock(fd, F_WRLCK) && segment_is_ours(fd, &st) &&
+        st.stx_nlink > 0 && st.stx_size > 0)
         unlink(path);
     close(fd);
 }
 
-static void remove_all_dead(void)
+static void segment_remove_dead(void)
 {
     DIR *folder = opendir(FOLDER);
     char prefix[32];
@@ -102,15 +103,16 @@ static void remove_all_dead(void)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
             continue;
         snprintf(path, sizeof(path), FOLDER "%s", entry->d_name);
-        remove_if_dead(path);
+        segment_remove_if_dead(path);
     }
     closedir(folder);
 }
 
-/* With the lock to ourselves: a new file, or one whose processes are all dead.
- * The latter is not begun anew, but loses its name. */
-static enum stp_status begin(int fd, const struct statx *st, const char *path,
-                             size_t n_bytes, bool *is_in, struct stp_error *err)
+/* With an exclusive lock: a new file, or one whose processes are all dead,
+ * which loses its name. */
+static enum stp_status segment_begin_file(int fd, const struct statx *st,
+                                          const char *path, size_t n_bytes,
+                                          bool *is_in, struct stp_error *err)
 {
     int error;
 
@@ -124,46 +126,54 @@ static enum stp_status begin(int fd, const struct statx *st, const char *path,
     error = posix_fallocate(fd, 0, (off_t)n_bytes);
     if (error != 0) {
         unlink(path);
-        return cannot(err, "allocate", path, error);
+        return segment_fail(err, "allocate", path, error);
     }
-    *is_in = try_lock(fd, F_RDLCK);
+    *is_in = segment_try_lock(fd, F_RDLCK);
     return STP_OK;
 }
 
-/* Others are in it. */
-static enum stp_status enter(const struct statx *st, const char *path,
-                             size_t n_bytes, bool *is_in, struct stp_error *err)
+/* Others are in it, perhaps with less room. */
+static enum stp_status segment_enter_file(int fd, const struct statx *st,
+                                          const char *path, size_t n_bytes,
+                                          bool *is_in, struct stp_error *err)
 {
+    int error = 0;
+
     if (st->stx_nlink == 0)
         return STP_OK;
-    if (st->stx_size != n_bytes)
-        return cannot(err, "share", path, EINVAL);
+    if (st->stx_size < HEADER_BYTES)
+        return segment_fail(err, "share", path, EINVAL);
+    if (st->stx_size < n_bytes)
+        error = posix_fallocate(fd, 0, (off_t)n_bytes);
+    if (error != 0)
+        return segment_fail(err, "allocate", path, error);
     *is_in = true;
     return STP_OK;
 }
 
-/* One try; *is_in stays false if the file was just made or removed. */
-static enum stp_status try_open(int fd, const char *path, size_t n_bytes,
-                                bool *is_in, struct stp_error *err)
+/* Tries once; *is_in stays false if the file was just made or removed. */
+static enum stp_status segment_try_open(int fd, const char *path,
+                                        size_t n_bytes, bool *is_in,
+                                        struct stp_error *err)
 {
-    bool is_alone = try_lock(fd, F_WRLCK);
-    bool is_locked = is_alone || try_lock(fd, F_RDLCK);
+    bool is_alone = segment_try_lock(fd, F_WRLCK);
+    bool is_locked = is_alone || segment_try_lock(fd, F_RDLCK);
     int error = errno;
     struct statx st;
 
-    if (!is_ours(fd, &st))
-        return cannot(err, "trust", path, EPERM);
+    if (!segment_is_ours(fd, &st))
+        return segment_fail(err, "trust", path, EPERM);
     if (is_alone)
-        return begin(fd, &st, path, n_bytes, is_in, err);
+        return segment_begin_file(fd, &st, path, n_bytes, is_in, err);
     if (is_locked)
-        return enter(&st, path, n_bytes, is_in, err);
+        return segment_enter_file(fd, &st, path, n_bytes, is_in, err);
     if (error == EAGAIN || error == EACCES)
         return STP_OK;
-    return cannot(err, "lock", path, error);
+    return segment_fail(err, "lock", path, error);
 }
 
-static enum stp_status open_file(const char *path, size_t n_bytes, int *fd_ret,
-                                 struct stp_error *err)
+static enum stp_status segment_open_file(const char *path, size_t n_bytes,
+                                         int *fd_ret, struct stp_error *err)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
 
@@ -173,8 +183,8 @@ static enum stp_status open_file(const char *path, size_t n_bytes, int *fd_ret,
         enum stp_status status;
 
         if (fd < 0)
-            return cannot(err, "open", path, errno);
-        status = try_open(fd, path, n_bytes, &is_in, err);
+            return segment_fail(err, "open", path, errno);
+        status = segment_try_open(fd, path, n_bytes, &is_in, err);
         if (is_in) {
             *fd_ret = fd;
             return STP_OK;
@@ -184,23 +194,24 @@ static enum stp_status open_file(const char *path, size_t n_bytes, int *fd_ret,
             return status;
         nanosleep(&nap, NULL);
     }
-    return cannot(err, "lock", path, EBUSY);
+    return segment_fail(err, "lock", path, EBUSY);
 }
 
-/* ---- this process's part ---- */
+/* ---- the segments of this process ---- */
 
-static enum stp_status map(struct stp_segment *segment, struct stp_error *err)
+static enum stp_status segment_map(struct stp_segment *segment,
+                                   struct stp_error *err)
 {
     void *memory;
     enum stp_status status =
-        open_file(segment->path, segment->n_mapped, &segment->fd, err);
+        segment_open_file(segment->path, segment->n_mapped, &segment->fd, err);
 
     if (status != STP_OK)
         return status;
     memory = mmap(NULL, segment->n_mapped, PROT_READ | PROT_WRITE, MAP_SHARED,
                   segment->fd, 0);
     if (memory == MAP_FAILED) {
-        status = cannot(err, "map", segment->path, errno);
+        status = segment_fail(err, "map", segment->path, errno);
         close(segment->fd);
         return status;
     }
@@ -208,9 +219,10 @@ static enum stp_status map(struct stp_segment *segment, struct stp_error *err)
     return STP_OK;
 }
 
-static enum stp_status add(const char *path, const struct stp_segment_key *key,
-                           struct stp_segment **segment_ret,
-                           struct stp_error *err)
+static enum stp_status segment_add(const char *path,
+                                   const struct stp_segment_key *key,
+                                   struct stp_segment **segment_ret,
+                                   struct stp_error *err)
 {
     struct stp_segment *segment = calloc(1, sizeof(*segment));
     enum stp_status status;
@@ -220,7 +232,7 @@ static enum stp_status add(const char *path, const struct stp_segment_key *key,
     segment->n_ranks = key->n_ranks;
     segment->n_mapped = HEADER_BYTES + key->n_bytes;
     snprintf(segment->path, sizeof(segment->path), "%s", path);
-    status = map(segment, err);
+    status = segment_map(segment, err);
     if (status != STP_OK) {
         free(segment);
         return status;
@@ -231,85 +243,88 @@ static enum stp_status add(const char *path, const struct stp_segment_key *key,
     return STP_OK;
 }
 
-static void close_file(struct stp_segment *segment)
+static void segment_close_file(struct stp_segment *segment)
 {
     if (segment->fd >= 0)
         close(segment->fd);
     segment->fd = -1;
 }
 
-static void drop(struct stp_segment *segment)
+static void segment_drop(struct stp_segment *segment)
 {
     struct stp_segment **link = &process.all;
 
     while (*link != segment)
         link = &(*link)->next;
     *link = segment->next;
-    close_file(segment);
+    segment_close_file(segment);
     munmap(segment->header, segment->n_mapped);
     free(segment);
 }
 
-/* A place in one that is still to be joined: a full one may be an older
+/* Takes a place in a segment that is not full: a full one may be an older
  * communicator's. */
-static bool take_place(struct stp_segment *segment, uint32_t *index_ret)
+static bool segment_take_place(struct stp_segment *segment, uint32_t *index_ret)
 {
-    uint32_t n_come = atomic_load(&segment->header->n_come);
+    uint32_t n_places = atomic_load(&segment->header->n_places);
 
-    while (n_come < segment->n_ranks)
-        if (atomic_compare_exchange_weak(&segment->header->n_come, &n_come,
-                                         n_come + 1)) {
-            *index_ret = n_come;
+    while (n_places < segment->n_ranks)
+        if (atomic_compare_exchange_weak(&segment->header->n_places, &n_places,
+                                         n_places + 1)) {
+            *index_ret = n_places;
             return true;
         }
     return false;
 }
 
-static struct stp_segment *find_place(const char *path, uint32_t *index_ret)
+static struct stp_segment *segment_find_place(const char *path, size_t n_mapped,
+                                              uint32_t *index_ret)
 {
     for (struct stp_segment *s = process.all; s != NULL; s = s->next)
-        if (strcmp(s->path, path) == 0 && take_place(s, index_ret))
+        if (s->n_mapped >= n_mapped && strcmp(s->path, path) == 0 &&
+            segment_take_place(s, index_ret))
             return s;
     return NULL;
 }
 
-/* The last place of a file may be taken, and its name still there for a moment:
- * then there is none in it, and one in the next. */
-static enum stp_status add_place(const char *path,
-                                 const struct stp_segment_key *key,
-                                 struct stp_segment **segment_ret,
-                                 uint32_t *index_ret, struct stp_error *err)
+/* After the last place of a file is taken its name exists for a moment: then
+ * the next file has a place. */
+static enum stp_status segment_add_with_place(const char *path,
+                                              const struct stp_segment_key *key,
+                                              struct stp_segment **segment_ret,
+                                              uint32_t *index_ret,
+                                              struct stp_error *err)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
 
     for (int i = 0; i < N_TRIES; i++) {
-        enum stp_status status = add(path, key, segment_ret, err);
+        enum stp_status status = segment_add(path, key, segment_ret, err);
 
-        if (status != STP_OK || take_place(*segment_ret, index_ret))
+        if (status != STP_OK || segment_take_place(*segment_ret, index_ret))
             return status;
-        drop(*segment_ret);
+        segment_drop(*segment_ret);
         nanosleep(&nap, NULL);
     }
-    return cannot(err, "join", path, EBUSY);
+    return segment_fail(err, "join", path, EBUSY);
 }
 
-static void come_in(struct stp_segment *segment, uint64_t value)
+static void segment_enter(struct stp_segment *segment, uint64_t fingerprint)
 {
-    struct header *h = segment->header;
+    struct segment_header *h = segment->header;
     uint64_t first = 0;
 
     segment->n_users++;
-    if (!atomic_compare_exchange_strong(&h->value, &first, value))
-        atomic_fetch_or(&h->differing, first ^ value);
+    if (!atomic_compare_exchange_strong(&h->fingerprint, &first, fingerprint))
+        atomic_fetch_or(&h->differing, first ^ fingerprint);
     if (atomic_fetch_add(&h->n_joined, 1) + 1 < segment->n_ranks)
         return;
-    /* All are here: nobody needs the name any more. */
+    /* All ranks have joined: the name is of no more use. */
     unlink(segment->path);
-    close_file(segment);
+    segment_close_file(segment);
 }
 
 enum stp_status stp_segment_join(const struct stp_segment_key *key,
-                                 uint64_t value,
+                                 uint64_t fingerprint,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err)
 {
@@ -318,16 +333,17 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
     uint32_t index = 0;
     enum stp_status status = STP_OK;
 
-    snprintf(path, sizeof(path), FOLDER "steptune-%u-%016" PRIx64 "-%zu%s",
-             (unsigned)geteuid(), key->comm_id, key->n_ranks, key->suffix);
+    snprintf(path, sizeof(path),
+             FOLDER "steptune-%u-%016" PRIx64 "-%zu-" LAYOUT,
+             (unsigned)geteuid(), key->comm_id, key->n_ranks);
     pthread_mutex_lock(&process.lock);
-    segment = find_place(path, &index);
+    segment = segment_find_place(path, HEADER_BYTES + key->n_bytes, &index);
     if (segment == NULL)
-        status = add_place(path, key, &segment, &index, err);
+        status = segment_add_with_place(path, key, &segment, &index, err);
     if (status == STP_OK) {
         if (index == 0)
-            remove_all_dead();
-        come_in(segment, value);
+            segment_remove_dead();
+        segment_enter(segment, fingerprint);
         *segment_ret = segment;
         *index_ret = index;
     }
@@ -345,7 +361,7 @@ bool stp_segment_is_full(struct stp_segment *segment)
     if (atomic_load(&segment->header->n_joined) < segment->n_ranks)
         return false;
     pthread_mutex_lock(&process.lock);
-    close_file(segment);
+    segment_close_file(segment);
     pthread_mutex_unlock(&process.lock);
     return true;
 }
@@ -365,11 +381,11 @@ void stp_segment_leave(struct stp_segment *segment)
     pthread_mutex_lock(&process.lock);
     n_left = atomic_fetch_add(&segment->header->n_left, 1) + 1;
     n_joined = atomic_load(&segment->header->n_joined);
-    /* With all ranks here the name is gone since they joined, and may be
-     * another communicator's now. */
+    /* Once all ranks have joined the name is gone, and may be another
+     * communicator's now. */
     if (n_left == n_joined && n_joined < segment->n_ranks)
         unlink(segment->path);
     if (--segment->n_users == 0)
-        drop(segment);
+        segment_drop(segment);
     pthread_mutex_unlock(&process.lock);
 }

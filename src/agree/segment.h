@@ -1,16 +1,16 @@
 /*
  * segment.h - memory that the ranks of a communicator on this host share
  *
- * A file in /dev/shm, mode 0600, that is ours and no link.  The ranks of a
- * process share one mapping, for there can be more ranks than the kernel allows
- * mappings.  The file loses its name when the last rank has joined, so that the
- * next communicator of the same id (two shrinks of one parent) gets its own,
- * or else when the last of those that joined leaves.
+ * A file in /dev/shm, mode 0600, that this user owns, and no link.  The ranks
+ * of a process share one mapping, for there can be more ranks than the kernel
+ * allows mappings.  The file loses its name when the last rank has joined, so
+ * that the next communicator of the same id (two shrinks of one parent) gets
+ * its own, or else when the last rank that joined leaves.
  *
- * As long as it has a name, each process that is in it holds a lock on it that
- * dies with the process.  Whoever can have the lock alone knows that the file
- * is of a dead job, and removes it: under the name it wants to join, and under
- * all of our names whenever it makes a new one.
+ * As long as it has a name, each process that joined holds a lock on it that
+ * dies with the process.  A process that gets the exclusive lock knows that the
+ * file is a dead job's, and removes it: under the name it joins, and under all
+ * names of Steptune whenever it makes a new file.
  *
  * Two communicators of the same id and number of ranks that are joined at the
  * same time by different processes cannot be told apart.
@@ -27,33 +27,32 @@
 struct stp_segment; /* opaque; shared by the ranks of a process */
 
 struct stp_segment_key {
-    const char *suffix; /* of the name, at most 15 bytes: what it is for */
-    uint64_t comm_id;   /* not 0 */
-    size_t n_ranks;     /* of the communicator */
-    size_t n_bytes;     /* to share, the same for all of a suffix and n_ranks */
+    uint64_t comm_id; /* not 0 */
+    size_t n_ranks;   /* of the communicator */
+    size_t n_bytes;   /* to share; the file is as long as the longest */
 };
 
 /*
- * Joins; 'value' (not 0) is what the ranks compare.  STP_OK, *segment_ret, to
- * be given back with stp_segment_leave(), and *index_ret, which counts those
- * that joined from 0.  Or STP_ERR_IO or STP_ERR_NOMEM, both untouched, if there
- * is no shared memory to be had: it is missing or full, or the name is taken
- * by another user's file, a link, or one that others may write.
+ * Joins with a fingerprint (not 0), which the ranks compare.  STP_OK,
+ * *segment_ret, to be given back with stp_segment_leave(), and *index_ret, the
+ * number of ranks that joined before.  Or STP_ERR_IO or STP_ERR_NOMEM, both
+ * untouched, if there is no shared memory to be had: it is missing or full, or
+ * the name is taken by another user's file, a link, or one that others may
+ * write.
  */
 enum stp_status stp_segment_join(const struct stp_segment_key *key,
-                                 uint64_t value,
+                                 uint64_t fingerprint,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err);
 
 /* 'n_bytes', zero at first, on a cache line's boundary. */
 void *stp_segment_memory(const struct stp_segment *segment);
 
-/* Whether all ranks of the communicator have joined.  If so, this process's
- * descriptor is closed: its lock is of no more use. */
+/* Whether all ranks of the communicator have joined.  If so, this closes the
+ * process's descriptor: its lock is of no more use. */
 bool stp_segment_is_full(struct stp_segment *segment);
 
-/* The bits in which not all that joined came with the same value; 0 if all
- * did. */
+/* The bits in which the fingerprints of the ranks that joined differ. */
 uint64_t stp_segment_differing(const struct stp_segment *segment);
 
 /* Once for each join.  NULL is allowed and does nothing.  All of this may be

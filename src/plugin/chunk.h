@@ -4,9 +4,9 @@
  * NCCL 2.30 asks for chunk sizes while it schedules, after it has asked for the
  * choices of a whole group, and does not say which collective it means: it
  * gives the bytes of one channel, not those of the message.  So the choices of
- * a group are noted, and a chunk size is given only if every one of that
- * collective's choices in the group wants the same: a call that no rule decided
- * is never touched.
+ * a group are noted, and a chunk size is given only if all of that collective's
+ * choices in the group have the same: a call that no rule decided is never
+ * changed.
  *
  * Every rank sees the same calls in the same order, hence the same answers.
  */

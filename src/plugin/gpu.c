@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* The value behind "Model:" in the driver's page of one GPU, "" if none. */
-static void read_model(const char *folder, const char *name,
-                       char model[STP_GPU_SIZE])
+static void gpu_read_model(const char *folder, const char *name,
+                           char model[STP_GPU_SIZE])
 {
     static const char key[] = "Model:";
     char path[1024];
@@ -43,7 +43,7 @@ void stp_read_gpu(const char *folder, char gpu[STP_GPU_SIZE])
     while ((entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] == '.')
             continue;
-        read_model(folder, entry->d_name, model);
+        gpu_read_model(folder, entry->d_name, model);
         if (gpu[0] == '\0')
             memcpy(gpu, model, STP_GPU_SIZE);
         if (model[0] == '\0' || strcmp(gpu, model) != 0) {

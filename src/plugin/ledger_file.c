@@ -10,34 +10,35 @@
 
 #include "plugin/settings.h"
 
-static enum stp_status fail(const char *what, const char *dir,
-                            struct stp_error *err)
+static enum stp_status ledger_fail(const char *action, const char *dir,
+                                   struct stp_error *err)
 {
-    return stp_fail(err, STP_ERR_IO, "cannot %s a file in '%.100s': %s", what,
+    return stp_fail(err, STP_ERR_IO, "cannot %s a file in '%.100s': %s", action,
                     dir, strerror(errno));
 }
 
 /* All of the file is there before it is mapped: on a full disk that fails here,
  * and not with a signal later. */
-static enum stp_status reserve(int fd, const char *dir, struct stp_error *err)
+static enum stp_status ledger_reserve(int fd, const char *dir,
+                                      struct stp_error *err)
 {
     int failed = posix_fallocate(fd, 0, sizeof(struct stp_ledger));
 
     if (failed == 0)
         return STP_OK;
     errno = failed;
-    return fail("make room for", dir, err);
+    return ledger_fail("make room for", dir, err);
 }
 
-static enum stp_status map(int fd, const char *dir,
-                           struct stp_ledger **ledger_ret,
-                           struct stp_error *err)
+static enum stp_status ledger_map(int fd, const char *dir,
+                                  struct stp_ledger **ledger_ret,
+                                  struct stp_error *err)
 {
     void *memory = mmap(NULL, sizeof(struct stp_ledger), PROT_READ | PROT_WRITE,
                         MAP_SHARED, fd, 0);
 
     if (memory == MAP_FAILED)
-        return fail("map", dir, err);
+        return ledger_fail("map", dir, err);
     *ledger_ret = memory;
     return STP_OK;
 }
@@ -55,10 +56,10 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
                         dir);
     fd = mkstemp(path);
     if (fd < 0)
-        return fail("make", dir, err);
-    status = reserve(fd, dir, err);
+        return ledger_fail("make", dir, err);
+    status = ledger_reserve(fd, dir, err);
     if (status == STP_OK)
-        status = map(fd, dir, ledger_ret, err);
+        status = ledger_map(fd, dir, ledger_ret, err);
     if (status != STP_OK)
         unlink(path);
     close(fd);

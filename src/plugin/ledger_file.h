@@ -1,6 +1,6 @@
 /*
- * ledger_file.h - a ledger (core/policy/ledger.h) in a folder that somebody
- * asked for
+ * ledger_file.h - a ledger (core/policy/ledger.h) in the folder that
+ * STEPTUNE_LEDGER names
  */
 #ifndef STP_LEDGER_FILE_H
 #define STP_LEDGER_FILE_H

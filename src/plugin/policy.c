@@ -1,54 +1,89 @@
-/* policy.c - the backend that answers from a policy file */
+/* policy.c - the backend that answers from a policy file and learns nothing */
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "plugin/backend.h"
 #include "plugin/shared_policy.h"
 
-static enum stp_status policy_open(const struct stp_comm_info *info,
-                                   const struct stp_settings *settings,
-                                   void **self_ret, struct stp_error *err)
+static struct stp_shared_policy *policy_of(const struct stp_backend *backend)
 {
-    struct stp_shared_policy *shared;
-    enum stp_status status = stp_shared_policy_acquire(
-        settings->policy_path, &info->shape, &shared, err);
+    return (struct stp_shared_policy *)backend;
+}
 
+/* Constants alone are a legitimate use of this plugin. */
+static bool policy_is_optional(const struct stp_plugin_settings *settings)
+{
+    return settings->constants[0] != '\0' && !settings->policy_is_named &&
+           access(settings->policy_path, F_OK) != 0;
+}
+
+enum stp_status stp_backend_open(const struct stp_comm_info *info,
+                                 struct stp_plugin_settings *settings,
+                                 ncclDebugLogger_t log,
+                                 struct stp_backend **backend_ret,
+                                 const char **subject_ret,
+                                 struct stp_error *err)
+{
+    struct stp_shared_policy *policy = NULL;
+    enum stp_status status = STP_OK;
+
+    (void)log;
+    if (!policy_is_optional(settings))
+        status = stp_shared_policy_acquire(settings->policy_path, &info->shape,
+                                           &policy, err);
     if (status == STP_OK)
-        *self_ret = shared;
+        *backend_ret = (struct stp_backend *)policy;
+    else
+        *subject_ret = settings->policy_path;
     return status;
 }
 
-static bool policy_choose(void *self, const struct stp_query *query,
-                          const struct stp_cost_view *view,
-                          struct stp_choice *choice_ret)
+uint64_t stp_backend_fingerprint(const struct stp_backend *backend)
 {
-    return stp_compiled_lookup(stp_shared_policy_compiled(self), query, view,
-                               choice_ret);
+    return stp_shared_policy_hash(policy_of(backend));
 }
 
-static uint64_t policy_fingerprint(const void *self)
+unsigned stp_backend_parts(const struct stp_backend *backend)
 {
-    return stp_shared_policy_hash(self);
+    (void)backend;
+    return 0;
 }
 
-static void policy_describe(const void *self, char *buf, size_t size)
+void stp_backend_join(struct stp_backend *backend,
+                      struct stp_agreement *agreement)
 {
+    (void)backend;
+    (void)agreement;
+}
+
+void stp_backend_describe(const struct stp_backend *backend, char *buf,
+                          size_t size)
+{
+    const struct stp_shared_policy *policy = policy_of(backend);
+
     snprintf(buf, size, "%s, hash %016" PRIx64 ", %zu of %zu rules apply",
-             stp_shared_policy_path(self), stp_shared_policy_hash(self),
-             stp_compiled_size(stp_shared_policy_compiled(self)),
-             stp_shared_policy_rules(self));
+             stp_shared_policy_path(policy), stp_shared_policy_hash(policy),
+             stp_compiled_size(stp_shared_policy_compiled(policy)),
+             stp_shared_policy_rules(policy));
 }
 
-static void policy_close(void *self)
+void stp_backend_start(struct stp_backend *backend)
 {
-    stp_shared_policy_release(self);
+    (void)backend;
 }
 
-const struct stp_backend_ops stp_backend = {
-    .name = STP_TUNER_NAME,
-    .open = policy_open,
-    .choose = policy_choose,
-    .fingerprint = policy_fingerprint,
-    .describe = policy_describe,
-    .close = policy_close,
-};
+bool stp_backend_choose(struct stp_backend *backend,
+                        const struct stp_query *query,
+                        const struct stp_cost_view *view,
+                        struct stp_choice *choice_ret)
+{
+    return stp_compiled_lookup(stp_shared_policy_compiled(policy_of(backend)),
+                               query, view, choice_ret);
+}
+
+void stp_backend_close(struct stp_backend *backend)
+{
+    if (backend != NULL)
+        stp_shared_policy_release(policy_of(backend));
+}

@@ -6,19 +6,18 @@
 #include <string.h>
 
 #define DEFAULT_POLICY "nccl_tuner.conf"
-#define DRIVER_GPUS    "/proc/driver/nvidia/gpus"
 
-static const char *setting(const char *name)
+const char *stp_setting(const char *name)
 {
     const char *value = getenv(name);
 
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-static enum stp_status read_switch(const char *name, bool *on_ret,
-                                   struct stp_error *err)
+static enum stp_status settings_read_switch(const char *name, bool *on_ret,
+                                            struct stp_error *err)
 {
-    const char *value = setting(name);
+    const char *value = stp_setting(name);
 
     if (value == NULL || strcmp(value, "0") == 0)
         *on_ret = false;
@@ -30,8 +29,9 @@ static enum stp_status read_switch(const char *name, bool *on_ret,
     return STP_OK;
 }
 
-static enum stp_status set_path(char *path, const char *first,
-                                const char *second, struct stp_error *err)
+static enum stp_status settings_set_path(char *path, const char *first,
+                                         const char *second,
+                                         struct stp_error *err)
 {
     int n = snprintf(path, STP_PATH_SIZE, "%s%s", first, second);
 
@@ -42,15 +42,16 @@ static enum stp_status set_path(char *path, const char *first,
     return STP_OK;
 }
 
-static enum stp_status read_policy(struct stp_plugin_settings *settings,
-                                   struct stp_error *err)
+static enum stp_status
+settings_read_policy(struct stp_plugin_settings *settings,
+                     struct stp_error *err)
 {
     char *path = settings->policy_path;
-    const char *file = setting("NCCL_TUNER_CONFIG_FILE");
-    const char *overlap_file = setting("STEPTUNE_OVERLAP_CONFIG_FILE");
+    const char *file = stp_setting("NCCL_TUNER_CONFIG_FILE");
+    const char *overlap_file = stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE");
     bool overlap = false;
     enum stp_status status =
-        read_switch("NCCL_WORKLOAD_OVERLAP", &overlap, err);
+        settings_read_switch("NCCL_WORKLOAD_OVERLAP", &overlap, err);
 
     if (status != STP_OK)
         return status;
@@ -58,18 +59,18 @@ static enum stp_status read_policy(struct stp_plugin_settings *settings,
     if (file == NULL)
         file = DEFAULT_POLICY;
     if (!overlap)
-        return set_path(path, file, "", err);
+        return settings_set_path(path, file, "", err);
     if (overlap_file != NULL)
-        return set_path(path, overlap_file, "", err);
-    return set_path(path, file, ".overlap", err);
+        return settings_set_path(path, overlap_file, "", err);
+    return settings_set_path(path, file, ".overlap", err);
 }
 
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
-    const char *gpu = setting("STEPTUNE_GPU");
-    const char *constants = setting("STEPTUNE_CONSTANTS_FILE");
-    const char *ledger = setting("STEPTUNE_LEDGER");
+    const char *gpu = stp_setting("STEPTUNE_GPU");
+    const char *constants = stp_setting("STEPTUNE_CONSTANTS_FILE");
+    const char *ledger = stp_setting("STEPTUNE_LEDGER");
 
     if (gpu != NULL)
         snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);
@@ -79,5 +80,5 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
              constants != NULL ? constants : "");
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
              ledger != NULL ? ledger : "");
-    return read_policy(settings_ret, err);
+    return settings_read_policy(settings_ret, err);
 }

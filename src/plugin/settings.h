@@ -1,16 +1,17 @@
 /*
- * settings.h - what the user sets for a plugin, in environment variables
+ * settings.h - environment variables of the plugins
  *
  *   NCCL_TUNER_CONFIG_FILE        the policy file; default nccl_tuner.conf
- *   NCCL_WORKLOAD_OVERLAP         1: communication runs beside compute, use the
- *                                 policy made for that; default 0
- *   STEPTUNE_OVERLAP_CONFIG_FILE  that policy; default FILE.overlap
- *   STEPTUNE_GPU                  GPU model that the gpu column is compared
- *                                 with; default: as the driver says
+ *   NCCL_WORKLOAD_OVERLAP         1: communication is overlapped with compute,
+ * use the policy made for that; default 0 STEPTUNE_OVERLAP_CONFIG_FILE  that
+ * policy; default FILE.overlap STEPTUNE_GPU                  GPU model that the
+ * gpu column is compared with; default: as the driver says
  *   STEPTUNE_CONSTANTS_FILE       numbers for NCCL's own cost model
  *                                 (core/policy/constants.h), with or without a
- * policy; default: NCCL's STEPTUNE_LEDGER               a folder for what is
- * decided, a file a communicator (core/policy/ledger.h); default: none
+ *                                 policy; default: NCCL's
+ *   STEPTUNE_LEDGER               a folder for decisions, one file per
+ *                                 communicator (core/policy/ledger.h); default:
+ *                                 none
  *
  * An empty value counts as unset.  Read once, when a communicator is made.
  */
@@ -34,10 +35,13 @@ struct stp_plugin_settings {
 
 /*
  * Reads the environment, and the driver's /proc files for the GPU.  On failure
- * (a value that means nothing, a path that is too long) what is said of the
- * policy is undefined and *err names variable and value.
+ * (an unknown value, a path that is too long) the members for the policy are
+ * undefined and *err names variable and value.
  */
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);
+
+/* The variable's value; NULL if it is unset or empty. */
+const char *stp_setting(const char *name);
 
 #endif /* STP_SETTINGS_H */

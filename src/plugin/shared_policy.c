@@ -29,23 +29,23 @@ static struct {
     struct stp_shared_policy *shared;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *gpu_or_empty(const struct stp_shape *shape)
+static const char *policy_gpu(const struct stp_shape *shape)
 {
     return shape->gpu != NULL ? shape->gpu : "";
 }
 
-static struct stp_shared_policy *find_shared(const char *path,
-                                             const struct stp_shape *shape)
+static struct stp_shared_policy *
+policy_find_shared(const char *path, const struct stp_shape *shape)
 {
     for (struct stp_shared_policy *s = process.shared; s != NULL; s = s->next)
         if (s->n_ranks == shape->n_ranks && s->n_nodes == shape->n_nodes &&
-            strcmp(s->gpu, gpu_or_empty(shape)) == 0 &&
+            strcmp(s->gpu, policy_gpu(shape)) == 0 &&
             strcmp(s->file->path, path) == 0)
             return s;
     return NULL;
 }
 
-static struct file *find_file(const char *path)
+static struct file *policy_find_file(const char *path)
 {
     for (struct file *f = process.files; f != NULL; f = f->next)
         if (strcmp(f->path, path) == 0)
@@ -53,8 +53,9 @@ static struct file *find_file(const char *path)
     return NULL;
 }
 
-static enum stp_status read_file(const char *path, struct file **file_ret,
-                                 struct stp_error *err)
+static enum stp_status policy_read_file(const char *path,
+                                        struct file **file_ret,
+                                        struct stp_error *err)
 {
     size_t size = strlen(path) + 1;
     struct file *f = calloc(1, sizeof(*f) + size);
@@ -74,7 +75,7 @@ static enum stp_status read_file(const char *path, struct file **file_ret,
     return STP_OK;
 }
 
-static void drop_file_if_unused(struct file *file)
+static void policy_drop_unused_file(struct file *file)
 {
     struct file **p = &process.files;
 
@@ -87,11 +88,12 @@ static void drop_file_if_unused(struct file *file)
     free(file);
 }
 
-static enum stp_status share(struct file *file, const struct stp_shape *shape,
-                             struct stp_shared_policy **shared_ret,
-                             struct stp_error *err)
+static enum stp_status policy_share(struct file *file,
+                                    const struct stp_shape *shape,
+                                    struct stp_shared_policy **shared_ret,
+                                    struct stp_error *err)
 {
-    size_t size = strlen(gpu_or_empty(shape)) + 1;
+    size_t size = strlen(policy_gpu(shape)) + 1;
     struct stp_shared_policy *s = calloc(1, sizeof(*s) + size);
     enum stp_status status;
 
@@ -102,7 +104,7 @@ static enum stp_status share(struct file *file, const struct stp_shape *shape,
         free(s);
         return status;
     }
-    memcpy(s->gpu, gpu_or_empty(shape), size);
+    memcpy(s->gpu, policy_gpu(shape), size);
     s->n_ranks = shape->n_ranks;
     s->n_nodes = shape->n_nodes;
     s->file = file;
@@ -113,23 +115,23 @@ static enum stp_status share(struct file *file, const struct stp_shape *shape,
     return STP_OK;
 }
 
-static enum stp_status acquire_locked(const char *path,
-                                      const struct stp_shape *shape,
-                                      struct stp_shared_policy **shared_ret,
-                                      struct stp_error *err)
+static enum stp_status
+policy_acquire_locked(const char *path, const struct stp_shape *shape,
+                      struct stp_shared_policy **shared_ret,
+                      struct stp_error *err)
 {
-    struct stp_shared_policy *s = find_shared(path, shape);
+    struct stp_shared_policy *s = policy_find_shared(path, shape);
     struct file *file;
     enum stp_status status = STP_OK;
 
     if (s == NULL) {
-        file = find_file(path);
+        file = policy_find_file(path);
         if (file == NULL)
-            status = read_file(path, &file, err);
+            status = policy_read_file(path, &file, err);
         if (status != STP_OK)
             return status;
-        status = share(file, shape, &s, err);
-        drop_file_if_unused(file);
+        status = policy_share(file, shape, &s, err);
+        policy_drop_unused_file(file);
         if (status != STP_OK)
             return status;
     }
@@ -146,7 +148,7 @@ enum stp_status stp_shared_policy_acquire(const char *path,
     enum stp_status status;
 
     pthread_mutex_lock(&process.lock);
-    status = acquire_locked(path, shape, shared_ret, err);
+    status = policy_acquire_locked(path, shape, shared_ret, err);
     pthread_mutex_unlock(&process.lock);
     return status;
 }
@@ -161,7 +163,7 @@ void stp_shared_policy_release(struct stp_shared_policy *shared)
             p = &(*p)->next;
         *p = shared->next;
         shared->file->n_users--;
-        drop_file_if_unused(shared->file);
+        policy_drop_unused_file(shared->file);
         stp_compiled_free(shared->compiled);
         free(shared);
     }

@@ -3,11 +3,11 @@
  *
  * A job makes hundreds of communicators, most of them of the same few shapes.
  * The first one reads the file; while any of them lives, the later ones share
- * what it read, even if the file has changed since: what one process read at
- * different times could differ from what another read.
+ * that policy, even if the file has changed since: policies that one process
+ * reads at different times could differ from another's.
  *
- * The list of what is shared is the only state that a plugin keeps outside its
- * communicators.
+ * The list of shared policies is the only state that the static plugin keeps
+ * outside its communicators.
  */
 #ifndef STP_SHARED_POLICY_H
 #define STP_SHARED_POLICY_H

@@ -1,5 +1,5 @@
 // agree_storm - whether ranks ever disagree: N random schedules of ranks that
-// run step by step, and M jobs of ranks that run as they like, as threads,
+// run access by access, and M jobs of ranks that run as they like, as threads,
 // processes and both, every second with a kill -9.  Not a test: it takes
 // minutes.  Exit status 1 if they do.
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Whether ranks are told the same in whatever order they run: all orders of a
-// few ranks, very many of more.
+// Whether ranks read the same decisions in whatever order they run: all orders
+// of a few ranks, very many of more.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@ extern "C" {
 namespace
 {
 
+using schedules::Ranks;
 using schedules::Shape;
-using schedules::World;
 
 struct Explored {
     size_t n_states = 0;
@@ -30,31 +30,31 @@ struct Explored {
     std::string fault;
 };
 
-// All that can come after 'world'.  A rank that dies is one that nobody lets
-// step any more, so each state is an end, too.
-void Explore(const World &world, uint32_t n_actors,
+// All states that can follow 'ranks'.  A dead rank is one that makes no more
+// accesses, so each state is an end, too.
+void Explore(const Ranks &ranks, uint32_t n_actors,
              std::unordered_set<size_t> *seen, Explored *explored)
 {
     bool is_end = true;
 
     if (!explored->fault.empty() ||
-        !seen->insert(std::hash<std::string>()(world.State())).second)
+        !seen->insert(std::hash<std::string>()(ranks.State())).second)
         return;
     explored->n_states++;
-    World stopped = world;
-    stopped.CompareWishes();
+    Ranks stopped = ranks;
+    stopped.CompareProposals();
     explored->fault = stopped.fault();
     for (uint32_t actor = 0; actor < n_actors; actor++) {
-        if (world.IsDone(actor))
+        if (ranks.IsDone(actor))
             continue;
         is_end = false;
-        World next = world;
+        Ranks next = ranks;
         next.Step(actor);
         Explore(next, n_actors, seen, explored);
     }
     explored->n_ends += is_end;
-    explored->n_frozen += is_end && world.is_frozen();
-    explored->most_put = std::max(explored->most_put, world.n_put());
+    explored->n_frozen += is_end && ranks.is_frozen();
+    explored->most_put = std::max(explored->most_put, ranks.n_put());
 }
 
 struct AllOrders {
@@ -72,10 +72,10 @@ TEST_P(Board, TellsTheSameInAllOrders)
     std::unordered_set<size_t> seen;
     Explored explored;
 
-    Explore(World(shape), shape.n_ranks + 1, &seen, &explored);
+    Explore(Ranks(shape), shape.n_ranks + 1, &seen, &explored);
 
     EXPECT_EQ("", explored.fault);
-    EXPECT_EQ(shape.n_wishes, explored.most_put);
+    EXPECT_EQ(shape.n_proposals, explored.most_put);
     EXPECT_EQ(GetParam().can_freeze, explored.n_frozen > 0);
     EXPECT_LT(explored.n_frozen, explored.n_ends);
     RecordProperty("states", static_cast<int>(explored.n_states));
@@ -107,11 +107,11 @@ TEST(Boards, TellTheSameInTwentyThousandRandomOrders)
 }
 
 // One board and its ranks, each of which runs to its next epoch in one go.
-class Ranks
+class Job
 {
   public:
-    Ranks(uint32_t n_ranks, uint32_t n_slots, uint32_t epoch = 0)
-        : board_(new stp_board()), turns_(n_ranks)
+    Job(uint32_t n_ranks, uint32_t n_slots, uint32_t epoch = 0)
+        : board_(new stp_board()), steps_(n_ranks)
     {
         board_->head.word = static_cast<uint64_t>(epoch) << 33;
         board_->floor.word = epoch;
@@ -119,30 +119,30 @@ class Ranks
             slot = board_->head.word;
         for (uint32_t r = 0; r < n_ranks; r++) {
             board_->progress[r].word = epoch;
-            turns_[r].rank = r;
-            turns_[r].n_ranks = n_ranks;
-            turns_[r].n_slots = n_slots;
-            turns_[r].epoch = epoch;
+            steps_[r].rank = r;
+            steps_[r].n_ranks = n_ranks;
+            steps_[r].n_slots = n_slots;
+            steps_[r].epoch = epoch;
         }
     }
 
     // -1: frozen
     int64_t Next(uint32_t rank)
     {
-        stp_turn *turn = &turns_[rank];
-        stp_turn_advance(turn);
-        while (stp_turn_step(turn, board_.get()))
+        stp_board_step *step = &steps_[rank];
+        stp_board_begin_epoch(step);
+        while (stp_board_access(step, board_.get()))
             ;
-        return turn->is_frozen ? -1 : static_cast<int64_t>(turn->decision);
+        return step->is_frozen ? -1 : static_cast<int64_t>(step->decision);
     }
 
-    bool Wish(uint32_t decision)
+    bool Propose(uint32_t decision)
     {
-        stp_turn turn{};
-        stp_turn_wish(&turn, decision);
-        while (stp_turn_step(&turn, board_.get()))
+        stp_board_step step{};
+        stp_board_begin_proposal(&step, decision);
+        while (stp_board_access(&step, board_.get()))
             ;
-        return turn.is_put;
+        return step.is_put;
     }
 
     const stp_board &board() const
@@ -152,65 +152,65 @@ class Ranks
 
   private:
     std::unique_ptr<stp_board> board_;
-    std::vector<stp_turn> turns_;
+    std::vector<stp_board_step> steps_;
 };
 
 TEST(Boards, DoNotFreezeWhileNobodyIsFurtherBehindThanTheRing)
 {
-    Ranks ranks(3, 4);
+    Job job(3, 4);
 
     for (uint32_t i = 0; i < 1000; i++) {
-        ASSERT_EQ(i < 4 || ranks.Wish(i), true);
+        ASSERT_EQ(i < 4 || job.Propose(i), true);
         for (uint32_t rank : {i % 3, (i + 1) % 3})
-            ASSERT_EQ(i < 4 ? 0 : i, ranks.Next(rank)) << i;
-        ASSERT_EQ(i < 4 ? 0 : i, ranks.Next((i + 2) % 3)) << i;
+            ASSERT_EQ(i < 4 ? 0 : i, job.Next(rank)) << i;
+        ASSERT_EQ(i < 4 ? 0 : i, job.Next((i + 2) % 3)) << i;
     }
     for (int i = 0; i < 4; i++)
-        ASSERT_EQ(0, ranks.Next(0));
+        ASSERT_EQ(0, job.Next(0));
     for (int i = 0; i < 4; i++)
-        ASSERT_EQ(0, ranks.Next(1));
-    EXPECT_EQ(0, ranks.Next(2));
-    EXPECT_EQ(0, ranks.Next(0));
-    EXPECT_EQ(-1, ranks.Next(0));
+        ASSERT_EQ(0, job.Next(1));
+    EXPECT_EQ(0, job.Next(2));
+    EXPECT_EQ(0, job.Next(0));
+    EXPECT_EQ(-1, job.Next(0));
 }
 
 TEST(Boards, GoOnWhereEpochsWrap)
 {
-    Ranks ranks(2, 4, STP_BOARD_EPOCHS - 5);
+    Job job(2, 4, STP_BOARD_EPOCHS - 5);
 
     for (uint32_t i = 1; i < 20; i++) {
-        ASSERT_TRUE(ranks.Wish(i));
-        ASSERT_EQ(i, ranks.Next(0));
+        ASSERT_TRUE(job.Propose(i));
+        ASSERT_EQ(i, job.Next(0));
         if (i < 3)
             continue;
-        ASSERT_EQ(i - 2, ranks.Next(1)); // which is two behind
+        ASSERT_EQ(i - 2, job.Next(1)); // which is two behind
     }
-    EXPECT_EQ(13U, ranks.board().head.word >> 33);
+    EXPECT_EQ(13U, job.board().head.word >> 33);
 }
 
 TEST(Boards, FreezeWhereEpochsWrap)
 {
-    Ranks ranks(2, 4, STP_BOARD_EPOCHS - 1);
+    Job job(2, 4, STP_BOARD_EPOCHS - 1);
 
     for (int i = 0; i < 4; i++)
-        ASSERT_EQ(0, ranks.Next(0));
-    EXPECT_EQ(-1, ranks.Next(0));
+        ASSERT_EQ(0, job.Next(0));
+    EXPECT_EQ(-1, job.Next(0));
     for (int i = 0; i < 4; i++)
-        ASSERT_EQ(0, ranks.Next(1));
-    EXPECT_EQ(-1, ranks.Next(1));
+        ASSERT_EQ(0, job.Next(1));
+    EXPECT_EQ(-1, job.Next(1));
 }
 
 // All ranks are only asked how far they are when the floor is too low.
 TEST(Boards, AskAllRanksOncePerLapOfTheRing)
 {
-    Ranks ranks(2, 64);
+    Job job(2, 64);
     std::vector<uint64_t> floors;
 
     for (int i = 0; i < 200; i++) {
-        ranks.Next(0);
-        ranks.Next(1);
-        if (floors.empty() || floors.back() != ranks.board().floor.word)
-            floors.push_back(ranks.board().floor.word);
+        job.Next(0);
+        job.Next(1);
+        if (floors.empty() || floors.back() != job.board().floor.word)
+            floors.push_back(job.board().floor.word);
     }
 
     EXPECT_THAT(floors, testing::ElementsAre(0, 64, 128, 192));

@@ -32,7 +32,7 @@ class Segment : public testing::Test
     static std::string Path(uint64_t id, size_t n_ranks)
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-test",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-2",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id), n_ranks);
         return name;
@@ -44,9 +44,9 @@ class Segment : public testing::Test
         return lstat(path.c_str(), &st) == 0;
     }
 
-    stp_segment *Join(uint64_t id, size_t n_ranks)
+    stp_segment *Join(uint64_t id, size_t n_ranks, size_t n_bytes = kBytes)
     {
-        const stp_segment_key key = {"-test", id, n_ranks, kBytes};
+        const stp_segment_key key = {id, n_ranks, n_bytes};
         stp_segment *segment = nullptr;
         status_ = stp_segment_join(&key, 7, &segment, &index_, &err_);
         return segment;
@@ -247,15 +247,33 @@ TEST_F(Segment, IsNotTrustedIfOthersMayWriteItOrOwnIt)
     unlink(path.c_str());
 }
 
-// Of another release, say, that is alive.
-TEST_F(Segment, OfAnotherSizeIsNotShared)
+TEST_F(Segment, GrowsToTheLongestThatARankAsksFor)
+{
+    stp_segment *a = Join(id_, 3, 0);
+    stp_segment *b = Join(id_, 3, kBytes);
+    stp_segment *c = Join(id_, 3, 100);
+    char *memory = static_cast<char *>(stp_segment_memory(b));
+
+    memcpy(memory + kBytes - 3, "abc", 3);
+    memcpy(memory, "abc", 3);
+
+    EXPECT_EQ(std::string("abc"),
+              std::string(static_cast<char *>(stp_segment_memory(c)), 3));
+    for (stp_segment *segment : {a, b, c}) {
+        EXPECT_TRUE(stp_segment_is_full(segment));
+        stp_segment_leave(segment);
+    }
+}
+
+// Of another program, say, that is alive.
+TEST_F(Segment, OfTooSmallASizeIsNotShared)
 {
     const std::string path = Path(id_, 2);
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     struct flock lock = {};
     lock.l_type = F_RDLCK;
     ASSERT_EQ(0, fcntl(fd, F_OFD_SETLK, &lock));
-    ASSERT_EQ(0, ftruncate(fd, 100));
+    ASSERT_EQ(0, ftruncate(fd, 10));
 
     CannotJoin("cannot share " + path + ": Invalid argument");
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 extern "C" {
-#include "agree/published.h"
+#include "agree/agreement.h"
 }
 
 #include "agree/schedules.h"
@@ -39,7 +39,7 @@ struct Job {
 // What ranks leave behind, also those that are killed.
 struct RankSaid {
     std::atomic<uint32_t> n_told;
-    std::atomic<uint32_t> n_put; // wishes
+    std::atomic<uint32_t> n_put; // proposals
     std::atomic<uint32_t> was_complete;
     uint32_t told[kMaxEpochs];
 };
@@ -76,17 +76,18 @@ inline bool PassBarrier(const Job &job, JobSaid *said)
     return true;
 }
 
-inline void ComeToAllEpochs(const Job &job, stp_published *published,
+inline void ComeToAllEpochs(const Job &job, stp_agreement *agreement,
                             schedules::Random *random, RankSaid *said)
 {
-    const bool is_observer = stp_published_is_observer(published);
+    const bool is_observer = agreement->ops->is_observer(agreement);
 
     for (uint32_t epoch = 1; epoch <= job.n_epochs; epoch++) {
         if (is_observer && random->OneIn(3) &&
-            stp_published_propose(published, said->n_put + 1))
+            agreement->ops->propose(agreement, said->n_put + 1))
             said->n_put++;
         bool is_frozen = false;
-        const uint32_t decision = stp_published_next(published, &is_frozen);
+        const uint32_t decision =
+            agreement->ops->next_epoch(agreement, &is_frozen);
         said->told[epoch - 1] = decision | (is_frozen ? kFrozen : 0);
         said->n_told = epoch;
         Stall(random);
@@ -96,21 +97,23 @@ inline void ComeToAllEpochs(const Job &job, stp_published *published,
 inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
 {
     schedules::Random random(job.seed * kMaxRanks + rank);
-    stp_published *published = nullptr;
+    stp_agreement *agreement = nullptr;
     stp_error err{};
 
     Stall(&random);
-    if (stp_published_join(job.comm_id, job.n_ranks, 7, &published, &err) !=
-        STP_OK) {
+    const stp_agreement_rank as{job.comm_id, job.n_ranks, 7,
+                                STP_AGREE_PROPOSALS};
+    if (stp_agreement_join(&as, &agreement, &err) != STP_OK) {
         said->n_failed++;
         return;
     }
     said->n_joined++;
-    if (PassBarrier(job, said) && stp_published_complete(published)) {
+    if (PassBarrier(job, said) &&
+        agreement->ops->is_complete(agreement, STP_AGREE_PROPOSALS)) {
         said->ranks[rank].was_complete = 1;
-        ComeToAllEpochs(job, published, &random, &said->ranks[rank]);
+        ComeToAllEpochs(job, agreement, &random, &said->ranks[rank]);
     }
-    stp_published_leave(published);
+    stp_agreement_leave(agreement);
 }
 
 inline pid_t StartProcess(const Job &job, uint32_t process, JobSaid *said)
@@ -168,17 +171,17 @@ inline std::string Merge(const Job &job, const JobSaid &said,
             if (e == told->size())
                 told->push_back(rank.told[e]);
             if ((*told)[e] != rank.told[e])
-                return "rank " + Number(r) + " is told " +
-                       Number(rank.told[e]) + " for epoch " + Number(e + 1) +
-                       ", another " + Number((*told)[e]);
+                return "rank " + Number(r) + " reads " + Number(rank.told[e]) +
+                       " for epoch " + Number(e + 1) + ", another " +
+                       Number((*told)[e]);
         }
     }
     return "";
 }
 
-// Each wish once, in order; and nothing once it is frozen.
-inline std::string CompareWishes(const Job &job, const JobSaid &said,
-                                 const std::vector<uint32_t> &told)
+// Each proposal once, in order; and nothing once it is frozen.
+inline std::string CompareProposals(const Job &job, const JobSaid &said,
+                                    const std::vector<uint32_t> &told)
 {
     uint32_t n_taken = 0;
     uint32_t n_put = 0;
@@ -188,14 +191,15 @@ inline std::string CompareWishes(const Job &job, const JobSaid &said,
             return "something is decided after epoch " + std::to_string(e) +
                    ", which is frozen";
         if (told[e] != 0 && told[e] != kFrozen && told[e] != ++n_taken)
-            return "wish " + Number(told[e]) + " is taken as wish " +
+            return "proposal " + Number(told[e]) + " is taken as proposal " +
                    Number(n_taken);
     }
     for (uint32_t r = 0; r < job.n_ranks; r++)
         n_put += said.ranks[r].n_put;
-    // The observer may be killed between leaving a wish and saying so.
+    // The observer may be killed between proposing and saying so.
     if (n_taken > n_put + job.kills || (!job.kills && n_taken + 1 < n_put))
-        return Number(n_taken) + " of " + Number(n_put) + " wishes are taken";
+        return Number(n_taken) + " of " + Number(n_put) +
+               " proposals are taken";
     return "";
 }
 
@@ -224,7 +228,7 @@ inline Outcome Run(const Job &job)
     if (fault.empty())
         fault = Merge(job, *said, &told);
     if (fault.empty())
-        fault = CompareWishes(job, *said, told);
+        fault = CompareProposals(job, *said, told);
     if (fault.empty())
         fault = CompareRanks(job, *said);
     const bool is_complete = said->n_joined == job.n_ranks;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/learn/bandit_parts.h"
+#include "core/learn/bandit_state.h"
 #include "nccl_tuner_abi.h"
 
 /* ---- strategies ---- */
@@ -54,20 +54,21 @@ struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
     if (strategy == STP_STRATEGY_EPSILON) {
         memcpy(rules.arms, seeds_arms, sizeof(seeds_arms));
         rules.n_arms = sizeof(seeds_arms) / sizeof(seeds_arms[0]);
-        rules.prune = 0; /* all of them, as it always was */
+        rules.prune = 0; /* as in the seeds */
     }
     return rules;
 }
 
-static const struct stp_strategy_ops *ops_of(const struct stp_bandit *bandit)
+static const struct stp_strategy_ops *
+bandit_ops(const struct stp_bandit *bandit)
 {
     return strategies[bandit->rules.strategy].ops;
 }
 
 /* ---- opening ---- */
 
-static enum stp_status check_rules(const struct stp_bandit_rules *rules,
-                                   struct stp_error *err)
+static enum stp_status bandit_check_rules(const struct stp_bandit_rules *rules,
+                                          struct stp_error *err)
 {
     const struct {
         const char *name;
@@ -99,7 +100,7 @@ enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
                                 struct stp_bandit **bandit_ret,
                                 struct stp_error *err)
 {
-    enum stp_status status = check_rules(rules, err);
+    enum stp_status status = bandit_check_rules(rules, err);
     struct stp_bandit *bandit;
 
     if (status != STP_OK)
@@ -112,7 +113,7 @@ enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
     return STP_OK;
 }
 
-static void free_slot(struct stp_bandit_slot *slot)
+static void bandit_free_slot(struct stp_bandit_slot *slot)
 {
     if (slot != NULL)
         free(slot->arms);
@@ -124,7 +125,7 @@ void stp_bandit_close(struct stp_bandit *bandit)
     if (bandit == NULL)
         return;
     for (unsigned i = 0; i < bandit->n_keys; i++)
-        free_slot(bandit->keys[i]);
+        bandit_free_slot(bandit->keys[i]);
     free(bandit);
 }
 
@@ -145,7 +146,7 @@ unsigned stp_bandit_band(enum stp_strategy strategy, uint64_t n_bytes)
 }
 
 /* The smallest size of a band, 0 beyond the last one. */
-static uint64_t first_of(unsigned bits, unsigned band)
+static uint64_t bandit_band_first(unsigned bits, unsigned band)
 {
     unsigned octave = band >> bits;
     uint64_t parts = (UINT64_C(1) << bits) + (band & ((1U << bits) - 1));
@@ -162,21 +163,22 @@ struct stp_range stp_bandit_band_range(enum stp_strategy strategy,
 {
     unsigned bits = strategies[strategy].octave_bits;
 
-    return (struct stp_range){.min = band == 0 ? 0 : first_of(bits, band),
-                              .max = first_of(bits, band + 1) - 1};
+    return (struct stp_range){.min =
+                                  band == 0 ? 0 : bandit_band_first(bits, band),
+                              .max = bandit_band_first(bits, band + 1) - 1};
 }
 
-static struct stp_bandit_slot *slot_of(const struct stp_bandit *bandit,
-                                       unsigned key)
+static struct stp_bandit_slot *bandit_slot(const struct stp_bandit *bandit,
+                                           unsigned key)
 {
     return key < STP_BANDIT_KEYS ? bandit->keys[key] : NULL;
 }
 
-/* NULL, too, if the key has no such arm. */
-static struct stp_bandit_slot *slot_with(const struct stp_bandit *bandit,
-                                         unsigned key, unsigned arm)
+/* NULL also if the key has no such arm. */
+static struct stp_bandit_slot *bandit_slot_with(const struct stp_bandit *bandit,
+                                                unsigned key, unsigned arm)
 {
-    struct stp_bandit_slot *slot = slot_of(bandit, key);
+    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
     return slot != NULL && arm < slot->n_arms ? slot : NULL;
 }
@@ -194,7 +196,7 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
     slot->max_channels = max_channels;
     slot->last_call = bandit->n_calls;
     if (!stp_bandit_make_arms(&bandit->rules, view, slot)) {
-        free_slot(slot);
+        bandit_free_slot(slot);
         return;
     }
     bandit->keys[key] = slot;
@@ -205,7 +207,7 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
 void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels)
 {
-    struct stp_bandit_slot *slot = slot_with(bandit, key, arm);
+    struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
 
     if (slot == NULL || slot->arms[arm].arm.n_channels != 0 ||
         n_channels > STP_MAX_CHANNELS)
@@ -215,27 +217,28 @@ void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
         slot->max_channels = n_channels;
 }
 
-/* ---- the course of things ---- */
+/* ---- while the job runs ---- */
 
 bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
                       struct stp_bandit_want *want_ret)
 {
-    return ops_of(bandit)->want(bandit, elapsed, want_ret);
+    return bandit_ops(bandit)->want(bandit, elapsed, want_ret);
 }
 
 void stp_bandit_began(struct stp_bandit *bandit,
                       const struct stp_bandit_want *want)
 {
-    struct stp_bandit_slot *slot = slot_with(bandit, want->key, want->arm);
+    struct stp_bandit_slot *slot =
+        bandit_slot_with(bandit, want->key, want->arm);
 
     if (slot != NULL)
-        ops_of(bandit)->began(bandit, slot, want);
+        bandit_ops(bandit)->began(bandit, slot, want);
 }
 
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value)
 {
-    struct stp_bandit_slot *slot = slot_with(bandit, key, arm);
+    struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
     struct stp_bandit_try *state;
     double off;
 
@@ -246,12 +249,12 @@ void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
     off = value - state->mean;
     state->mean += off / state->n;
     state->ss += off * (value - state->mean);
-    ops_of(bandit)->reward(bandit, slot, arm, value);
+    bandit_ops(bandit)->reward(bandit, slot, arm, value);
 }
 
 void stp_bandit_call(struct stp_bandit *bandit, unsigned key)
 {
-    struct stp_bandit_slot *slot = slot_of(bandit, key);
+    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
     bandit->n_calls++;
     if (slot == NULL)
@@ -262,7 +265,7 @@ void stp_bandit_call(struct stp_bandit *bandit, unsigned key)
 
 void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key)
 {
-    struct stp_bandit_slot *slot = slot_of(bandit, key);
+    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
     if (slot == NULL)
         return;
@@ -272,26 +275,18 @@ void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key)
 
 void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm)
 {
-    struct stp_bandit_slot *slot = slot_with(bandit, key, arm);
+    struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
 
     if (slot != NULL && arm != 0)
-        ops_of(bandit)->veto(bandit, slot, arm);
+        bandit_ops(bandit)->veto(bandit, slot, arm);
 }
 
-void stp_bandit_settle(struct stp_bandit *bandit, unsigned key, unsigned arm)
-{
-    struct stp_bandit_slot *slot = slot_with(bandit, key, arm);
-
-    if (slot != NULL && !slot->arms[arm].is_banned)
-        ops_of(bandit)->settle(bandit, slot, arm);
-}
-
-/* ---- what was learned ---- */
+/* ---- results ---- */
 
 struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
                                                unsigned key)
 {
-    const struct stp_bandit_slot *slot = slot_of(bandit, key);
+    const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
     struct stp_bandit_key_state state = {
         .gain = 1, .gain_low = 1, .gain_high = 1};
 
@@ -302,14 +297,14 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
     state.n_calls = slot->n_calls;
     state.n_trial_calls = slot->n_trial_calls;
     state.lost = slot->lost;
-    ops_of(bandit)->verdict(slot, &state);
+    bandit_ops(bandit)->verdict(slot, &state);
     return state;
 }
 
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
                                                unsigned key, unsigned arm)
 {
-    const struct stp_bandit_slot *slot = slot_with(bandit, key, arm);
+    const struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
     const struct stp_bandit_try *state;
 
     if (slot == NULL)
@@ -323,16 +318,4 @@ struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
         .stddev = state->n < 2 ? 0 : sqrt(state->ss / (state->n - 1)),
         .is_out = state->is_out,
     };
-}
-
-int stp_bandit_find_arm(struct stp_bandit *bandit, unsigned key,
-                        const struct stp_bandit_arm *arm)
-{
-    struct stp_bandit_slot *slot = slot_of(bandit, key);
-    int found = slot == NULL ? -1 : stp_bandit_index(slot, arm);
-
-    if (found >= 0 || slot == NULL ||
-        stp_bandit_add_arm(slot, arm, STP_STAGE_PAIRS, 1.25) == NULL)
-        return found;
-    return (int)slot->n_arms - 1;
 }

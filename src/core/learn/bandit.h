@@ -1,15 +1,15 @@
 /*
- * bandit.h - which arm a key should run next, and what was learned of it
+ * bandit.h - which arm a key should run next, and the gains of its arms
  *
  * A key is a kind of message: a collective and a band of sizes on one
  * communicator.  An arm is an algorithm, a protocol and a number of channels;
  * arm 0 is always NCCL's own choice.  A reward is a time, the less the better,
- * in any one unit a key: microseconds of a collective, of a step, or whatever
- * an application wrote.
+ * in any one unit a key: microseconds of a collective, of a step, or a time
+ * that an application wrote.
  *
- * A bandit decides, but nothing happens before others agree: it says what it
- * wants next (stp_bandit_wants()), is told when that came into force
- * (stp_bandit_began()), and learns from the rewards of what ran since.
+ * A bandit decides, but its arms run only once all ranks agree: it returns the
+ * arm it wants next (stp_bandit_wants()), is told when that arm is in force
+ * (stp_bandit_began()), and learns from the rewards since.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time.
  */
@@ -34,20 +34,20 @@ enum {
  * HALVING runs NCCL's own choice for six calls, then each arm for one call
  * again and again (from the third time on for two), between calls of NCCL's
  * own: an arm's gain is the mean over its trials of the logarithm of how much
- * faster it was than those.  What varies from call to call is learned from
+ * faster it was than those.  The noise of calls is learned from
  * neighbouring calls.  An arm is out when it is worse than another or cannot
  * gain min_gain by 1.5 standard errors, at once by 35 percent, or after four
- * trials without a hope.  It wins when it is the last one and has min_gain, and
- * 3 standard errors: 95 percent each of 20 arms.  Then channel counts, a half,
- * a quarter and all but what it has anyway, are arms beside the winner.  These
- * numbers are those by which the times recorded on 2 and 4 x H200 settle within
- * 40 calls in half of all keys, with nothing slower than NCCL's own choice in
- * the end; a gain of 5 percent where calls vary by 5 percent needs up to 150.
+ * trials if it is not promising.  It wins when it is the last one and has
+ * min_gain, and 3 standard errors: 95 percent each of 20 arms.  Then channel
+ * counts, a half, a quarter and all, are arms like the winner, except the count
+ * it has anyway.  These numbers are those by which the times recorded on 2 and
+ * 4 x H200 settle within 40 calls in half of all keys, with nothing slower than
+ * NCCL's own choice in the end; a gain of 5 percent where calls vary by 5
+ * percent needs up to 150.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
-    STP_STRATEGY_EPSILON, /* epsilon-greedy on running means, as in the seeds'
-                           */
+    STP_STRATEGY_EPSILON, /* epsilon-greedy on running means, as in the seeds */
     STP_N_STRATEGIES,
 };
 const char *stp_strategy_name(enum stp_strategy strategy);
@@ -121,29 +121,29 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
 void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels);
 
-/* ---- the course of things ---- */
+/* ---- while the job runs ---- */
 
-/* What ought to run next. */
+/* The arm to run next. */
 struct stp_bandit_want {
     unsigned key;
-    unsigned arm;  /* of that key */
-    bool is_trial; /* else it is what the key goes back to, or settles with */
-    unsigned n_calls; /* of the key that the trial needs: whoever can go back by
-                         itself after as many spares the rest; 0 if none is */
+    unsigned arm;     /* of that key */
+    bool is_trial;    /* else it is the incumbent, or the arm it settles with */
+    unsigned n_calls; /* of the key that the trial needs, after which ranks may
+                         return to the incumbent; 0: unknown */
 };
 
 /*
- * Whether something other than what runs ought to.  'elapsed' is the time since
- * the communicator began, in the unit of rewards, for the budget.  Only one key
- * is explored at a time.  Deterministic: depends on what it was told, and on
- * the seed.
+ * Whether a key should run another arm than it runs.  'elapsed' is the time
+ * since the communicator began, in the unit of rewards, for the budget.  Only
+ * one key is explored at a time.  Deterministic: depends on the calls of these
+ * functions and on the seed.
  */
 bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
                       struct stp_bandit_want *want_ret);
 
-/* What was wanted is in force from now on; so is, with is_trial false, what a
- * trial goes back to.  Rewards may come later than that, but those of one key
- * in the order of its calls. */
+/* The wanted arm is in force from now on; so is, with is_trial false, the
+ * incumbent after a trial.  Rewards may be late, but those of one key arrive in
+ * the order of its calls. */
 void stp_bandit_began(struct stp_bandit *bandit,
                       const struct stp_bandit_want *want);
 
@@ -151,21 +151,17 @@ void stp_bandit_began(struct stp_bandit *bandit,
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value);
 
-/* A call of 'key' was made, whatever it came to: re-tests count these. */
+/* A call of 'key' was made, with or without a reward: re-tests count these. */
 void stp_bandit_call(struct stp_bandit *bandit, unsigned key);
 
-/* The trial of the key, if there is one, comes to nothing: its rewards do not
- * come.  There is no other before one of what it goes back to. */
+/* Abandons the trial of the key, if there is one: its rewards do not arrive.
+ * There is no other before a reward of the incumbent. */
 void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key);
 
-/* Takes the arm away from the key for good: something else found it worse. */
+/* Bans the arm from the key: a confirmation found it worse. */
 void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm);
 
-/* The key is settled with this arm: something else found it good, such as an
- * earlier job.  Re-tests judge it; EPSILON, which never settles, ignores it. */
-void stp_bandit_settle(struct stp_bandit *bandit, unsigned key, unsigned arm);
-
-/* ---- what was learned ---- */
+/* ---- results ---- */
 
 struct stp_bandit_arm_state {
     struct stp_bandit_arm arm;
@@ -178,7 +174,7 @@ struct stp_bandit_arm_state {
 struct stp_bandit_key_state {
     unsigned n_arms;
     unsigned running; /* the arm in force */
-    unsigned best;    /* what it would settle with as of now */
+    unsigned best;    /* the arm with which it would settle now */
     bool is_settled;
     uint64_t n_calls;
     uint64_t n_trial_calls; /* until it settled first: trials, and the calls
@@ -193,9 +189,5 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
                                                unsigned key);
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
                                                unsigned key, unsigned arm);
-
-/* The arm of 'key' that is this one, added if there is room; -1 if none. */
-int stp_bandit_find_arm(struct stp_bandit *bandit, unsigned key,
-                        const struct stp_bandit_arm *arm);
 
 #endif /* STP_BANDIT_H */

@@ -1,16 +1,16 @@
 #include <stdlib.h>
 
-#include "core/learn/bandit_parts.h"
+#include "core/learn/bandit_state.h"
 #include "nccl_tuner_abi.h"
 
-/* Of an arm that no cost table knows: a guess for the budget. */
+/* The ratio of an arm without a cost: a guess for the budget. */
 static const double unknown_ratio = 1.25;
 
 /* The share of the channels that an arm has, in quarters. */
 static const unsigned quarters[] = {2, 1, 4};
 
-static bool same_arm(const struct stp_bandit_arm *a,
-                     const struct stp_bandit_arm *b)
+static bool arms_equal(const struct stp_bandit_arm *a,
+                       const struct stp_bandit_arm *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels;
@@ -20,7 +20,7 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
                      const struct stp_bandit_arm *arm)
 {
     for (unsigned i = 0; i < slot->n_arms; i++) {
-        if (same_arm(&slot->arms[i].arm, arm))
+        if (arms_equal(&slot->arms[i].arm, arm))
             return (int)i;
     }
     return -1;
@@ -45,28 +45,28 @@ struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
     return &arms[n];
 }
 
-/* What the table says of a pair; -1 if NCCL rules it out. */
-static double cost_of(const struct stp_cost_view *view, int algo, int proto)
+/* The cost of a pair; -1 if NCCL rules it out. */
+static double arms_cost(const struct stp_cost_view *view, int algo, int proto)
 {
     if (algo < 0 || proto < 0 || algo >= view->n_algo || proto >= view->n_proto)
         return -1;
     return view->cost[algo * view->n_proto + proto];
 }
 
-static bool is_known(const struct stp_cost_view *view)
+static bool arms_have_costs(const struct stp_cost_view *view)
 {
     return view != NULL && view->cost != NULL;
 }
 
 /* The pair that NCCL would take: the first of the cheapest. */
-static struct stp_bandit_arm cheapest(const struct stp_cost_view *view)
+static struct stp_bandit_arm arms_cheapest(const struct stp_cost_view *view)
 {
     struct stp_bandit_arm best = {.algo = -1};
     double least = -1;
 
     for (int a = 0; a < view->n_algo; a++) {
         for (int p = 0; p < view->n_proto; p++) {
-            double cost = cost_of(view, a, p);
+            double cost = arms_cost(view, a, p);
 
             if (cost < 0 || (least >= 0 && cost >= least))
                 continue;
@@ -78,19 +78,19 @@ static struct stp_bandit_arm cheapest(const struct stp_cost_view *view)
     return best;
 }
 
-/* An arm with what the table says of it, to be pruned or not. */
-static bool add_known(const struct stp_bandit_rules *rules,
-                      const struct stp_cost_view *view,
-                      const struct stp_bandit_arm *arm,
-                      struct stp_bandit_slot *slot)
+/* Adds an arm with its cost, by which it may be pruned. */
+static bool arms_add_with_cost(const struct stp_bandit_rules *rules,
+                               const struct stp_cost_view *view,
+                               const struct stp_bandit_arm *arm,
+                               struct stp_bandit_slot *slot)
 {
     struct stp_bandit_try *added;
     double ratio = unknown_ratio;
     bool is_banned = false;
 
-    if (is_known(view)) {
-        double least = cost_of(view, slot->own.algo, slot->own.proto);
-        double cost = cost_of(view, arm->algo, arm->proto);
+    if (arms_have_costs(view)) {
+        double least = arms_cost(view, slot->own.algo, slot->own.proto);
+        double cost = arms_cost(view, arm->algo, arm->proto);
 
         if (least > 0 && cost >= 0)
             ratio = cost / least;
@@ -104,7 +104,7 @@ static bool add_known(const struct stp_bandit_rules *rules,
 }
 
 /* The cheaper an arm, the sooner it is tried. */
-static int by_ratio(const void *a, const void *b)
+static int arms_by_ratio(const void *a, const void *b)
 {
     const struct stp_bandit_try *x = a;
     const struct stp_bandit_try *y = b;
@@ -116,22 +116,22 @@ static int by_ratio(const void *a, const void *b)
     return x->arm.proto - y->arm.proto;
 }
 
-/* Every pair but what NCCL takes anyway, and but those it rules out. */
-static bool add_pairs(const struct stp_bandit_rules *rules,
-                      const struct stp_cost_view *view,
-                      struct stp_bandit_slot *slot)
+/* Adds all pairs that NCCL does not rule out, except its own choice. */
+static bool arms_add_pairs(const struct stp_bandit_rules *rules,
+                           const struct stp_cost_view *view,
+                           struct stp_bandit_slot *slot)
 {
     for (int a = 0; a < view->n_algo; a++) {
         for (int p = 0; p < view->n_proto; p++) {
             struct stp_bandit_arm arm = {.algo = (int8_t)a, .proto = (int8_t)p};
 
-            if (cost_of(view, a, p) < 0 || same_arm(&arm, &slot->own))
+            if (arms_cost(view, a, p) < 0 || arms_equal(&arm, &slot->own))
                 continue;
-            if (!add_known(rules, view, &arm, slot))
+            if (!arms_add_with_cost(rules, view, &arm, slot))
                 return false;
         }
     }
-    qsort(slot->arms + 1, slot->n_arms - 1, sizeof(*slot->arms), by_ratio);
+    qsort(slot->arms + 1, slot->n_arms - 1, sizeof(*slot->arms), arms_by_ratio);
     return true;
 }
 
@@ -141,13 +141,13 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
 {
     const struct stp_bandit_arm none = {.algo = -1};
 
-    slot->own = is_known(view) ? cheapest(view) : none;
+    slot->own = arms_have_costs(view) ? arms_cheapest(view) : none;
     if (stp_bandit_add_arm(slot, &none, STP_STAGE_PAIRS, 1) == NULL)
         return false;
     if (rules->n_arms == 0)
-        return !is_known(view) || add_pairs(rules, view, slot);
+        return !arms_have_costs(view) || arms_add_pairs(rules, view, slot);
     for (size_t i = 0; i < rules->n_arms; i++) {
-        if (!add_known(rules, view, &rules->arms[i], slot))
+        if (!arms_add_with_cost(rules, view, &rules->arms[i], slot))
             return false;
     }
     return true;
@@ -156,8 +156,8 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
 void stp_bandit_add_channels(struct stp_bandit_slot *slot)
 {
     struct stp_bandit_arm arm =
-        slot->home == 0 ? slot->own : slot->arms[slot->home].arm;
-    unsigned n_has = slot->arms[slot->home].own_channels;
+        slot->incumbent == 0 ? slot->own : slot->arms[slot->incumbent].arm;
+    unsigned n_has = slot->arms[slot->incumbent].own_channels;
 
     if (arm.algo < 0 || arm.n_channels != 0)
         return;

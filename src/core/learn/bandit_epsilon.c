@@ -1,11 +1,11 @@
 #include <math.h>
 
-#include "core/learn/bandit_parts.h"
+#include "core/learn/bandit_state.h"
 #include "core/rng.h"
 #include "core/stats.h"
 
-/* The one of the smallest mean, or the first without any. */
-static unsigned greedy(const struct stp_bandit_slot *slot)
+/* The arm with the smallest mean, or the first without rewards. */
+static unsigned epsilon_greedy_arm(const struct stp_bandit_slot *slot)
 {
     unsigned best = 0;
 
@@ -22,8 +22,9 @@ static unsigned greedy(const struct stp_bandit_slot *slot)
     return best;
 }
 
-/* Any one that is not out; arm 0 never is. */
-static unsigned any(const struct stp_bandit_slot *slot, double at)
+/* An arm that is not out, by 'at' in [0, 1); arm 0 never is out. */
+static unsigned epsilon_random_arm(const struct stp_bandit_slot *slot,
+                                   double at)
 {
     unsigned n = 0;
     unsigned pick;
@@ -39,7 +40,7 @@ static unsigned any(const struct stp_bandit_slot *slot, double at)
 }
 
 /* The keys in turn. */
-static int key_of(const struct stp_bandit *bandit, uint64_t epoch)
+static int epsilon_key(const struct stp_bandit *bandit, uint64_t epoch)
 {
     unsigned keys[STP_BANDIT_KEYS];
     unsigned n = 0;
@@ -51,12 +52,12 @@ static int key_of(const struct stp_bandit *bandit, uint64_t epoch)
     return n == 0 ? -1 : (int)keys[epoch % n];
 }
 
-static bool want(struct stp_bandit *bandit, double elapsed,
-                 struct stp_bandit_want *want_ret)
+static bool epsilon_want(struct stp_bandit *bandit, double elapsed,
+                         struct stp_bandit_want *want_ret)
 {
     uint64_t epoch = bandit->epoch++;
     uint64_t seed = bandit->rules.seed;
-    int key = key_of(bandit, epoch);
+    int key = epsilon_key(bandit, epoch);
     const struct stp_bandit_slot *slot;
     bool is_random;
     unsigned arm;
@@ -66,8 +67,9 @@ static bool want(struct stp_bandit *bandit, double elapsed,
         return false;
     slot = bandit->keys[key];
     is_random = stp_rng_unit(seed, 2 * epoch) < bandit->rules.epsilon;
-    arm =
-        is_random ? any(slot, stp_rng_unit(seed, 2 * epoch + 1)) : greedy(slot);
+    arm = is_random
+              ? epsilon_random_arm(slot, stp_rng_unit(seed, 2 * epoch + 1))
+              : epsilon_greedy_arm(slot);
     if (arm == slot->running)
         return false;
     *want_ret = (struct stp_bandit_want){
@@ -78,14 +80,15 @@ static bool want(struct stp_bandit *bandit, double elapsed,
     return true;
 }
 
-static void began(const struct stp_bandit *bandit, struct stp_bandit_slot *slot,
-                  const struct stp_bandit_want *now)
+static void epsilon_began(const struct stp_bandit *bandit,
+                          struct stp_bandit_slot *slot,
+                          const struct stp_bandit_want *now)
 {
     (void)bandit;
     slot->running = now->arm;
 }
 
-static bool is_explored(const struct stp_bandit_slot *slot)
+static bool epsilon_is_explored(const struct stp_bandit_slot *slot)
 {
     for (unsigned i = 0; i < slot->n_arms; i++) {
         if (!slot->arms[i].is_out && slot->arms[i].n == 0)
@@ -94,50 +97,43 @@ static bool is_explored(const struct stp_bandit_slot *slot)
     return true;
 }
 
-static void reward(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
-                   unsigned arm, double value)
+static void epsilon_reward(struct stp_bandit *bandit,
+                           struct stp_bandit_slot *slot, unsigned arm,
+                           double value)
 {
     const struct stp_bandit_try *own = &slot->arms[0];
 
     if (!slot->was_settled) {
         slot->n_trial_calls++;
-        slot->was_settled = is_explored(slot);
+        slot->was_settled = epsilon_is_explored(slot);
     }
-    if (arm != 0 && arm != greedy(slot) && own->n > 0) {
+    if (arm != 0 && arm != epsilon_greedy_arm(slot) && own->n > 0) {
         slot->lost += value - own->mean;
         bandit->lost += value - own->mean;
     }
 }
 
-static void veto(const struct stp_bandit *bandit, struct stp_bandit_slot *slot,
-                 unsigned arm)
+static void epsilon_veto(const struct stp_bandit *bandit,
+                         struct stp_bandit_slot *slot, unsigned arm)
 {
     (void)bandit;
     slot->arms[arm].is_out = slot->arms[arm].is_banned = true;
 }
 
-static void settle(const struct stp_bandit *bandit,
-                   struct stp_bandit_slot *slot, unsigned arm)
-{
-    (void)bandit;
-    (void)slot;
-    (void)arm; /* the means alone decide */
-}
-
-/* Of the logarithm of a mean. */
-static double variance(const struct stp_bandit_try *arm)
+/* The variance of the logarithm of a mean. */
+static double epsilon_variance(const struct stp_bandit_try *arm)
 {
     return arm->ss / (arm->n - 1) / arm->n / (arm->mean * arm->mean);
 }
 
-static void verdict(const struct stp_bandit_slot *slot,
-                    struct stp_bandit_key_state *state)
+static void epsilon_verdict(const struct stp_bandit_slot *slot,
+                            struct stp_bandit_key_state *state)
 {
     const struct stp_bandit_try *own = &slot->arms[0];
     const struct stp_bandit_try *best;
     double half;
 
-    state->best = greedy(slot);
+    state->best = epsilon_greedy_arm(slot);
     state->is_settled = slot->was_settled;
     best = &slot->arms[state->best];
     if (state->best == 0 || own->n == 0 || best->n == 0)
@@ -148,16 +144,15 @@ static void verdict(const struct stp_bandit_slot *slot,
     if (own->n < 2 || best->n < 2)
         return;
     half = stp_t975(own->n < best->n ? own->n - 1 : best->n - 1) *
-           sqrt(variance(own) + variance(best));
+           sqrt(epsilon_variance(own) + epsilon_variance(best));
     state->gain_low = state->gain * exp(-half);
     state->gain_high = state->gain * exp(half);
 }
 
 const struct stp_strategy_ops stp_bandit_epsilon = {
-    .want = want,
-    .began = began,
-    .reward = reward,
-    .veto = veto,
-    .settle = settle,
-    .verdict = verdict,
+    .want = epsilon_want,
+    .began = epsilon_began,
+    .reward = epsilon_reward,
+    .veto = epsilon_veto,
+    .verdict = epsilon_verdict,
 };

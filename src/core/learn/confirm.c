@@ -18,7 +18,7 @@ void stp_confirm_begin(struct stp_confirm *confirm, double expected)
 }
 
 /* Without the shortest and the longest: a pause is not the arm's. */
-static double middle_mean(const double *values, unsigned n)
+static double confirm_middle_mean(const double *values, unsigned n)
 {
     double sum = 0.0, least = values[0], most = values[0];
 
@@ -30,7 +30,7 @@ static double middle_mean(const double *values, unsigned n)
     return (sum - least - most) / (n - 2);
 }
 
-static void add_pair(struct stp_confirm *c, double baseline, double arm)
+static void confirm_add_pair(struct stp_confirm *c, double baseline, double arm)
 {
     double gain = log(baseline / arm);
     double delta = gain - c->mean;
@@ -40,35 +40,38 @@ static void add_pair(struct stp_confirm *c, double baseline, double arm)
     c->m2 += delta * (gain - c->mean);
 }
 
-static double deviation(const struct stp_confirm *c)
+static double confirm_deviation(const struct stp_confirm *c)
 {
     return sqrt(c->m2 / (c->n_pairs - 1));
 }
 
 /* Half of the interval of the mean. */
-static double half_width(const struct stp_confirm *c)
+static double confirm_half_width(const struct stp_confirm *c)
 {
-    return WIDER * stp_t975(c->n_pairs - 1) * deviation(c) / sqrt(c->n_pairs);
+    return WIDER * stp_t975(c->n_pairs - 1) * confirm_deviation(c) /
+           sqrt(c->n_pairs);
 }
 
-static uint64_t pairs_needed(const struct stp_confirm *c)
+static uint64_t confirm_pairs_needed(const struct stp_confirm *c)
 {
-    double pairs = (Z_LOOK + Z_POWER) * deviation(c) / log1p(c->expected);
+    double pairs =
+        (Z_LOOK + Z_POWER) * confirm_deviation(c) / log1p(c->expected);
 
     return (uint64_t)ceil(pairs * pairs);
 }
 
 uint64_t stp_confirm_needed(const struct stp_confirm *confirm)
 {
-    return confirm->n_pairs < 2 ? UINT64_MAX
-                                : pairs_needed(confirm) * STP_CONFIRM_BLOCK;
+    return confirm->n_pairs < 2
+               ? UINT64_MAX
+               : confirm_pairs_needed(confirm) * STP_CONFIRM_BLOCK;
 }
 
 void stp_confirm_gain(const struct stp_confirm *confirm, double *gain_ret,
                       double *low_ret, double *high_ret)
 {
     bool is_known = confirm->n_pairs >= 2;
-    double half = is_known ? half_width(confirm) : INFINITY;
+    double half = is_known ? confirm_half_width(confirm) : INFINITY;
 
     *gain_ret = is_known ? exp(confirm->mean) : 1.0;
     *low_ret = is_known ? exp(confirm->mean - half) : 0.0;
@@ -76,7 +79,7 @@ void stp_confirm_gain(const struct stp_confirm *confirm, double *gain_ret,
 }
 
 /* 5 pairs, 10, 20, ... */
-static bool is_time_to_look(unsigned n_pairs)
+static bool confirm_is_time_to_look(unsigned n_pairs)
 {
     for (unsigned n = STP_CONFIRM_FIRST; n <= STP_CONFIRM_PAIRS; n *= 2)
         if (n == n_pairs)
@@ -84,7 +87,7 @@ static bool is_time_to_look(unsigned n_pairs)
     return false;
 }
 
-static enum stp_confirm_state look(const struct stp_confirm *c)
+static enum stp_confirm_state confirm_judge(const struct stp_confirm *c)
 {
     double gain, low, high;
 
@@ -94,23 +97,23 @@ static enum stp_confirm_state look(const struct stp_confirm *c)
     if (high < 1.0)
         return STP_CONFIRM_LONGER;
     return c->n_pairs >= STP_CONFIRM_PAIRS ||
-                   pairs_needed(c) > STP_CONFIRM_PAIRS
+                   confirm_pairs_needed(c) > STP_CONFIRM_PAIRS
                ? STP_CONFIRM_NOISY
                : STP_CONFIRM_OPEN;
 }
 
-static void end_block(struct stp_confirm *c)
+static void confirm_end_block(struct stp_confirm *c)
 {
-    double middle = middle_mean(c->steps, c->n_steps);
+    double middle = confirm_middle_mean(c->steps, c->n_steps);
 
     c->n_steps = 0;
     if (!c->is_arm) {
         c->baseline = middle;
         return;
     }
-    add_pair(c, c->baseline, middle);
-    if (is_time_to_look(c->n_pairs))
-        c->state = look(c);
+    confirm_add_pair(c, c->baseline, middle);
+    if (confirm_is_time_to_look(c->n_pairs))
+        c->state = confirm_judge(c);
 }
 
 bool stp_confirm_step(struct stp_confirm *confirm, double us)
@@ -120,7 +123,7 @@ bool stp_confirm_step(struct stp_confirm *confirm, double us)
     confirm->steps[confirm->n_steps++] = us;
     if (confirm->n_steps < STP_CONFIRM_BLOCK)
         return false;
-    end_block(confirm);
+    confirm_end_block(confirm);
     return true;
 }
 

@@ -1,12 +1,13 @@
 /*
- * confirm.h - whether steps got shorter: one arm against another in turn, in
- * blocks of steps
+ * confirm.h - whether an arm makes steps shorter: it and the baseline run in
+ * turn, in blocks of steps
  *
  * Steps of a real job vary by a fifth and drift, so that neighbouring blocks
  * are compared: the means of a block of each arm, without its shortest and its
  * longest step, make a pair, and the pairs' mean gain has an interval by
- * Student's t.  It is looked at after 5 pairs, 10, 20 and so on: several looks
- * at 95 percent would find a gain in nothing too often, so each is at 99.5.
+ * Student's t.  The interval is judged after 5 pairs, 10, 20 and so on:
+ * several verdicts at 95 percent would find a gain between equal arms too
+ * often, so each is at 99.5.
  *
  * Pure.  One thread at a time.
  */
@@ -19,18 +20,18 @@
 enum {
     STP_CONFIRM_BLOCK = 8,   /* steps */
     STP_CONFIRM_PAIRS = 640, /* at most */
-    STP_CONFIRM_FIRST = 5,   /* pairs before the first look */
+    STP_CONFIRM_FIRST = 5,   /* pairs before the first verdict */
 };
 
 enum stp_confirm_state {
     STP_CONFIRM_OPEN,
     STP_CONFIRM_SHORTER, /* beyond doubt */
     STP_CONFIRM_LONGER,
-    STP_CONFIRM_NOISY, /* more steps than it takes cannot be had */
+    STP_CONFIRM_NOISY, /* a verdict takes too many steps */
 };
 
 struct stp_confirm {
-    double expected;  /* gain of a step less 1, by what proposed the arm */
+    double expected;  /* gain of a step less 1, by the GPU's times */
     bool is_arm;      /* the arm under test is in force, not the baseline */
     unsigned n_steps; /* of the block so far */
     double steps[STP_CONFIRM_BLOCK];
@@ -44,11 +45,11 @@ struct stp_confirm {
 /* Begins, with the baseline in force.  'expected' above 0. */
 void stp_confirm_begin(struct stp_confirm *confirm, double expected);
 
-/* A step of what is in force took 'us'.  Returns true if the other is to be
- * run now, or the verdict is there. */
+/* A step with the arm in force took 'us'.  Returns true if the other arm is to
+ * run now, or there is a verdict. */
 bool stp_confirm_step(struct stp_confirm *confirm, double us);
 
-/* The other is in force from now on; steps before were given already. */
+/* The other arm is in force from now on, after all steps given so far. */
 void stp_confirm_switch(struct stp_confirm *confirm, bool is_arm);
 
 /* Gain of a step, with its 99.5 percent interval; 1, from 0 to infinity before
@@ -56,8 +57,8 @@ void stp_confirm_switch(struct stp_confirm *confirm, bool is_arm);
 void stp_confirm_gain(const struct stp_confirm *confirm, double *gain_ret,
                       double *low_ret, double *high_ret);
 
-/* Steps of each arm that it takes to tell the expected gain from nothing, by
- * what the pairs vary; UINT64_MAX before there are two. */
+/* Steps of each arm that it takes to tell the expected gain from none, by the
+ * pairs' deviation; UINT64_MAX before there are two pairs. */
 uint64_t stp_confirm_needed(const struct stp_confirm *confirm);
 
 #endif /* STP_CONFIRM_H */

@@ -5,7 +5,7 @@ static const double most_drift = 50e-6;
 
 /* ---- the clock ---- */
 
-static int64_t distance(const struct stp_instant *instant)
+static int64_t clock_distance(const struct stp_instant *instant)
 {
     return (int64_t)(instant->heard_ns - instant->gpu_ns);
 }
@@ -17,7 +17,7 @@ void stp_gpu_clock_heard(struct stp_gpu_clock *clock,
     struct stp_instant *least = &clock->least[window];
 
     if (clock->n_calls % STP_CLOCK_WINDOW == 0 ||
-        distance(instant) < distance(least))
+        clock_distance(instant) < clock_distance(least))
         *least = *instant;
     clock->n_calls++;
     if (clock->n_calls ==
@@ -32,7 +32,8 @@ struct point {
 };
 
 /* A window that has just begun may not have its least yet. */
-static bool is_worth(const struct stp_gpu_clock *clock, unsigned window)
+static bool clock_is_complete(const struct stp_gpu_clock *clock,
+                              unsigned window)
 {
     unsigned n = clock->n_calls % STP_CLOCK_WINDOW;
     unsigned now = clock->n_calls / STP_CLOCK_WINDOW % STP_CLOCK_WINDOWS;
@@ -40,8 +41,8 @@ static bool is_worth(const struct stp_gpu_clock *clock, unsigned window)
     return window != now || n == 0 || n >= STP_CLOCK_READY;
 }
 
-static size_t points_of(const struct stp_gpu_clock *clock,
-                        struct point points[STP_CLOCK_WINDOWS])
+static size_t clock_points(const struct stp_gpu_clock *clock,
+                           struct point points[STP_CLOCK_WINDOWS])
 {
     unsigned n_windows =
         (clock->n_calls + STP_CLOCK_WINDOW - 1) / STP_CLOCK_WINDOW;
@@ -49,14 +50,15 @@ static size_t points_of(const struct stp_gpu_clock *clock,
     size_t n = 0;
 
     for (unsigned i = 0; i < n_windows && i < STP_CLOCK_WINDOWS; i++)
-        if (is_worth(clock, i))
+        if (clock_is_complete(clock, i))
             points[n++] = (struct point){
                 (double)(int64_t)(clock->least[i].gpu_ns - zero->gpu_ns),
-                (double)(distance(&clock->least[i]) - distance(zero))};
+                (double)(clock_distance(&clock->least[i]) -
+                         clock_distance(zero))};
     return n;
 }
 
-static double lowest(const struct point *points, size_t n)
+static double clock_lowest(const struct point *points, size_t n)
 {
     double ns = points[0].ns;
 
@@ -68,7 +70,7 @@ static double lowest(const struct point *points, size_t n)
 
 /* The line below all points that is nearest to them on average: that of the
  * lower hull's edge over their middle.  At 'at'. */
-static double line_below(const struct point *points, size_t n, double at)
+static double clock_line_below(const struct point *points, size_t n, double at)
 {
     double middle = 0.0;
     double best = 0.0;
@@ -92,7 +94,7 @@ static double line_below(const struct point *points, size_t n, double at)
             slope = rise;
         }
     if (!is_found || slope > most_drift || slope < -most_drift)
-        return lowest(points, n);
+        return clock_lowest(points, n);
     return best + slope * (at - middle);
 }
 
@@ -105,46 +107,27 @@ bool stp_gpu_clock_offset(const struct stp_gpu_clock *clock, uint64_t gpu_ns,
 
     if (clock->n_calls < STP_CLOCK_READY)
         return false;
-    ns = line_below(points, points_of(clock, points),
-                    (double)(int64_t)(gpu_ns - zero->gpu_ns));
-    *offset_ret = (uint64_t)(distance(zero) + (int64_t)ns);
+    ns = clock_line_below(points, clock_points(clock, points),
+                          (double)(int64_t)(gpu_ns - zero->gpu_ns));
+    *offset_ret = (uint64_t)(clock_distance(zero) + (int64_t)ns);
     return true;
 }
 
 /* ---- a collective ---- */
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-void stp_rank_times_add(struct stp_rank_times *all,
-                        const struct stp_rank_time *one)
-{
-    bool is_first = all->n++ == 0;
-
-    all->first_end_ns =
-        is_first ? one->end_ns : smaller(all->first_end_ns, one->end_ns);
-    all->last_begin_ns = larger(all->last_begin_ns, one->begin_ns);
-    all->last_end_ns = larger(all->last_end_ns, one->end_ns);
-}
-
-static uint64_t between(uint64_t from_ns, uint64_t to_ns)
+static uint64_t clock_between(uint64_t from_ns, uint64_t to_ns)
 {
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
 double stp_rank_times_us(const struct stp_rank_times *all, bool at_most)
 {
-    uint64_t ns = between(all->last_begin_ns, all->last_end_ns);
+    uint64_t ns = clock_between(all->last_begin_ns, all->last_end_ns);
 
     if (at_most)
-        ns += between(larger(all->first_end_ns, all->last_begin_ns),
-                      all->last_end_ns);
+        ns += clock_between(all->first_end_ns > all->last_begin_ns
+                                ? all->first_end_ns
+                                : all->last_begin_ns,
+                            all->last_end_ns);
     return (double)ns / 1e3;
 }

@@ -1,13 +1,13 @@
 /*
- * learner.h - from what is seen of a running job to what it should try next
+ * learner.h - from the calls and times of a running job to the arm to try next
  *
- * Where the times come from is the objective:
+ * The objective determines which times count:
  *
  *   gpu    of each collective on the GPU, by the profiler
  *   step   of the training step, found from the calls (period.h)
- *   file   what the application wrote: of a key, the n-th line belongs to the
- *          n-th call, or with fewer or more lines to the arm in force, to
- *          which epsilon-greedy gives all of them
+ *   file   of the application's file: a key's n-th line belongs to its n-th
+ *          call, or with fewer or more lines to the arm in force, to which
+ *          epsilon-greedy gives all lines
  *   auto   the GPU's times propose an arm, and steps must get shorter by it
  *          (confirm.h); without a profiler, step
  *
@@ -15,9 +15,9 @@
  * a host runs ahead of it by many steps and then waits; else by when they were
  * called.
  *
- * Calls, changes and times come in the order in which they happened on one
- * rank, as notes (ring.h).  What it wants, others must agree to: it hears of
- * that by a note, too.
+ * Calls, changes and times arrive in the order in which they happened on one
+ * rank, as notes (ring.h).  All ranks must agree to the arm that the learner
+ * wants; a note says when it is in force.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time.
  */
@@ -39,7 +39,7 @@ enum stp_learn_objective {
 const char *stp_learn_objective_name(enum stp_learn_objective objective);
 int stp_learn_objective_from_name(const char *word, size_t len); /* -1 */
 
-/* Whether times of collectives on the GPU are wanted for it. */
+/* Whether the objective needs times of collectives on the GPU. */
 bool stp_learn_objective_is_gpu(enum stp_learn_objective objective);
 
 struct stp_learner_rules {
@@ -47,30 +47,30 @@ struct stp_learner_rules {
     enum stp_learn_objective objective;
 };
 
-/* What is worth telling. */
+/* Events, for logs and journals. */
 enum stp_learn_kind {
     STP_LEARN_TRIAL,     /* an arm is tried */
-    STP_LEARN_BACK,      /* the key goes back to it */
-    STP_LEARN_BLOCK,     /* it runs for steps that are to confirm an arm */
+    STP_LEARN_BACK,      /* the key returns to the arm */
+    STP_LEARN_BLOCK,     /* the arm runs for steps that confirm an arm */
     STP_LEARN_REWARD,    /* 'value', us or the file's ms */
     STP_LEARN_STEPPED,   /* a step of 'value' us */
     STP_LEARN_PERIOD,    /* a step has 'value' calls */
     STP_LEARN_SETTLED,   /* with the arm; gain over NCCL's own choice */
     STP_LEARN_CONFIRMED, /* steps are shorter; their gain */
     STP_LEARN_LONGER,    /* steps are longer: the arm is out; their gain */
-    STP_LEARN_NOISY,     /* it would take 'value' steps of each arm to tell; 0:
-                            there are no steps */
+    STP_LEARN_NOISY,     /* a verdict takes 'value' steps of each arm; 0: there
+                            are no steps */
     STP_N_LEARN_KINDS,
 };
 const char *stp_learn_kind_name(enum stp_learn_kind kind);
 
 struct stp_learn_event {
     enum stp_learn_kind kind;
-    uint64_t call; /* how many there were before */
+    uint64_t call; /* number of calls before */
     int key;       /* -1: of no key */
     unsigned arm;
     double value;
-    double gain; /* of what has one, else 0 */
+    double gain; /* 0 for events without */
     double gain_low;
     double gain_high;
 };
@@ -79,8 +79,8 @@ typedef void (*stp_learn_sink)(void *user, const struct stp_learn_event *event);
 
 struct stp_learner; /* opaque */
 
-/* 'sink' is told what happens, by whichever function is called then; NULL for
- * nobody. */
+/* 'sink' receives events within the functions below; NULL: events are dropped.
+ */
 enum stp_status stp_learner_open(const struct stp_learner_rules *rules,
                                  stp_learn_sink sink, void *user,
                                  struct stp_learner **learner_ret,
@@ -92,28 +92,27 @@ void stp_learner_add_key(struct stp_learner *learner, unsigned key,
                          const struct stp_cost_view *view,
                          unsigned max_channels);
 
-/* Something happened.  Keys from STP_BANDIT_KEYS on are of no key, but part of
- * a step. */
+/* Takes a note.  Calls of a key from STP_BANDIT_KEYS on only count as part of a
+ * step. */
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note);
 
 /* The application wrote a time for the key. */
 void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms);
 
-/* What it wants next, if anything: nothing while the last wish is on its way.
- * 'arm_ret' is what the arm is. */
+/* The arm to propose next, if any: none while the last proposal is pending.
+ * '*arm_ret' is its algorithm, protocol and channels. */
 bool stp_learner_wants(struct stp_learner *learner,
                        struct stp_bandit_want *want_ret,
                        struct stp_bandit_arm *arm_ret);
 
-/* Whether there is something to find out yet, or again; only then times are of
- * use. */
+/* Whether arms are still tried, or again; only then times are of use. */
 bool stp_learner_is_exploring(const struct stp_learner *learner);
 
-/* The GPU's times will not come: steps alone say what is better. */
+/* The GPU's times do not arrive: learns from steps alone. */
 void stp_learner_do_without_gpu(struct stp_learner *learner);
 
-/* What was learned of a key.  is_settled only if it also was confirmed, where
- * that is asked for. */
+/* A key's result.  is_settled only if it also was confirmed, where the
+ * objective asks for that. */
 struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,
                                             unsigned key);
 const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);

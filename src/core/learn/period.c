@@ -1,6 +1,5 @@
 #include "core/learn/period.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +45,6 @@ struct stp_period {
     uint64_t run; /* calls that follow words[current] */
     int current;  /* the word that repeats, or did so last; -1: none yet */
     unsigned n_found;
-    uint64_t n_pauses;
     struct word words[N_WORDS];
     uint64_t ring[RING]; /* kinds; call i is at i % RING */
     /* [n]: how many of the last n calls are, backwards, also their beginning,
@@ -73,7 +71,7 @@ void stp_period_close(struct stp_period *period)
 
 /* ---- following a word ---- */
 
-static void follow(const struct word *w, struct match *m, uint64_t kind)
+static void period_follow(const struct word *w, struct match *m, uint64_t kind)
 {
     if (w->kinds[m->at] != kind)
         *m = (struct match){0};
@@ -83,21 +81,21 @@ static void follow(const struct word *w, struct match *m, uint64_t kind)
     }
 }
 
-static bool is_repeating(const struct word *w)
+static bool period_is_repeating(const struct word *w)
 {
     return w->n_calls > 0 && w->match.n_repeats >= w->n_needed;
 }
 
 /* Follows the last call.  Returns true, and a step, if the call is the first
  * after one. */
-static bool take(const struct stp_period *p, struct word *w, uint64_t t_ns,
-                 struct stp_step *step)
+static bool period_take(const struct stp_period *p, struct word *w,
+                        uint64_t t_ns, struct stp_step *step)
 {
     uint64_t call = p->n_calls - 1;
     uint64_t kind = p->ring[call % RING];
     bool is_first = w->kinds[0] == kind &&
                     (w->match.at == 0 || w->kinds[w->match.at] != kind);
-    bool is_step = is_first && w->match.at == 0 && is_repeating(w);
+    bool is_step = is_first && w->match.at == 0 && period_is_repeating(w);
 
     if (is_step)
         *step = (struct stp_step){.first_call = w->start_call,
@@ -108,13 +106,13 @@ static bool take(const struct stp_period *p, struct word *w, uint64_t t_ns,
         w->start_call = call;
         w->start_ns = t_ns;
     }
-    follow(w, &w->match, kind);
+    period_follow(w, &w->match, kind);
     return is_step;
 }
 
 /* Looks whether the call is part of any word, when the current one does not
  * repeat. */
-static void take_all(struct stp_period *p, uint64_t t_ns)
+static void period_take_all(struct stp_period *p, uint64_t t_ns)
 {
     struct stp_step none;
 
@@ -124,8 +122,8 @@ static void take_all(struct stp_period *p, uint64_t t_ns)
 
         if (w->n_calls == 0)
             continue;
-        take(p, w, t_ns, &none);
-        if (is_repeating(w)) {
+        period_take(p, w, t_ns, &none);
+        if (period_is_repeating(w)) {
             p->current = i;
             p->run = (uint64_t)w->match.n_repeats * w->n_calls;
             return;
@@ -134,7 +132,7 @@ static void take_all(struct stp_period *p, uint64_t t_ns)
 }
 
 /* The current word repeats no more: all begin again, with this call. */
-static void lose(struct stp_period *p, uint64_t t_ns)
+static void period_lose_word(struct stp_period *p, uint64_t t_ns)
 {
     struct stp_step none;
 
@@ -144,7 +142,7 @@ static void lose(struct stp_period *p, uint64_t t_ns)
         if (i == p->current || w->n_calls == 0)
             continue;
         w->match = (struct match){0};
-        take(p, w, t_ns, &none);
+        period_take(p, w, t_ns, &none);
     }
     p->words[p->current].last_call = p->n_calls;
     p->run = 0;
@@ -152,7 +150,7 @@ static void lose(struct stp_period *p, uint64_t t_ns)
 
 /* ---- finding a word ---- */
 
-static uint64_t back(const struct stp_period *p, uint64_t n)
+static uint64_t period_back(const struct stp_period *p, uint64_t n)
 {
     return p->ring[(p->n_calls - 1 - n) % RING];
 }
@@ -162,7 +160,7 @@ static uint64_t back(const struct stp_period *p, uint64_t n)
  * the last 'n', and came often enough; 0 if none.  Backwards, such runs are the
  * beginnings of the text whose border is long.
  */
-static unsigned find_period(struct stp_period *p, unsigned n)
+static unsigned period_find(struct stp_period *p, unsigned n)
 {
     unsigned found = 0;
     unsigned k = 0;
@@ -171,9 +169,9 @@ static unsigned find_period(struct stp_period *p, unsigned n)
     for (unsigned i = 1; i < n; i++) {
         unsigned period;
 
-        while (k > 0 && back(p, i) != back(p, k))
+        while (k > 0 && period_back(p, i) != period_back(p, k))
             k = p->border[k];
-        k += back(p, i) == back(p, k);
+        k += period_back(p, i) == period_back(p, k);
         p->border[i + 1] = (uint16_t)k;
         period = i + 1 - k;
         if (i + 1 >= MIN_CALLS && i + 1 >= REPEATS * period &&
@@ -184,13 +182,13 @@ static unsigned find_period(struct stp_period *p, unsigned n)
 }
 
 /* Where the smallest rotation of the last 'n' calls begins. */
-static unsigned smallest_rotation(const struct stp_period *p, unsigned n)
+static unsigned period_smallest_rotation(const struct stp_period *p, unsigned n)
 {
     unsigned a = 0, b = 1, same = 0;
 
     while (a < n && b < n && same < n) {
-        uint64_t at_a = back(p, n - 1 - (a + same) % n);
-        uint64_t at_b = back(p, n - 1 - (b + same) % n);
+        uint64_t at_a = period_back(p, n - 1 - (a + same) % n);
+        uint64_t at_b = period_back(p, n - 1 - (b + same) % n);
 
         if (at_a == at_b) {
             same++;
@@ -206,40 +204,42 @@ static unsigned smallest_rotation(const struct stp_period *p, unsigned n)
     return a < b ? a : b;
 }
 
-static bool is_word(const struct stp_period *p, const struct word *w,
-                    unsigned n, unsigned rotation)
+static bool period_is_word(const struct stp_period *p, const struct word *w,
+                           unsigned n, unsigned rotation)
 {
     if (w->n_calls != n)
         return false;
     for (unsigned i = 0; i < n; i++)
-        if (w->kinds[i] != back(p, n - 1 - (rotation + i) % n))
+        if (w->kinds[i] != period_back(p, n - 1 - (rotation + i) % n))
             return false;
     return true;
 }
 
-static bool is_known(const struct stp_period *p, unsigned n, unsigned rotation)
+static bool period_is_known(const struct stp_period *p, unsigned n,
+                            unsigned rotation)
 {
     for (int i = 0; i < N_WORDS; i++)
-        if (is_word(p, &p->words[i], n, rotation))
+        if (period_is_word(p, &p->words[i], n, rotation))
             return true;
     return false;
 }
 
 /* If one repeats inside the other, again and again, it takes more than that to
  * be a step. */
-static void need_more_than_inside(struct word *inner, const struct word *outer)
+static void period_need_more_than_inside(struct word *inner,
+                                         const struct word *outer)
 {
     struct match m = {0};
 
     for (unsigned i = 0; i < outer->n_calls; i++) {
-        follow(inner, &m, outer->kinds[i]);
+        period_follow(inner, &m, outer->kinds[i]);
         if (m.n_repeats >= inner->n_needed)
             inner->n_needed = m.n_repeats + 1;
     }
 }
 
 /* Room for a word: none, or the one that did not repeat for the longest. */
-static int oldest(const struct stp_period *p)
+static int period_oldest_word(const struct stp_period *p)
 {
     int best = -1;
 
@@ -250,9 +250,9 @@ static int oldest(const struct stp_period *p)
     return best;
 }
 
-static void add_word(struct stp_period *p, unsigned n, unsigned rotation)
+static void period_add_word(struct stp_period *p, unsigned n, unsigned rotation)
 {
-    int slot = oldest(p);
+    int slot = period_oldest_word(p);
     struct word *w = &p->words[slot];
 
     *w = (struct word){.n_calls = n,
@@ -260,14 +260,14 @@ static void add_word(struct stp_period *p, unsigned n, unsigned rotation)
                        .n_needed = 1,
                        .last_call = p->n_calls};
     for (unsigned i = 0; i < n; i++)
-        w->kinds[i] = back(p, n - 1 - (rotation + i) % n);
+        w->kinds[i] = period_back(p, n - 1 - (rotation + i) % n);
     for (int i = 0; i < N_WORDS; i++) {
         struct word *other = &p->words[i];
 
         if (i == slot || other->n_calls == 0)
             continue;
-        need_more_than_inside(other, w);
-        need_more_than_inside(w, other);
+        period_need_more_than_inside(other, w);
+        period_need_more_than_inside(w, other);
     }
     if (w->n_needed == 1) {
         p->current = slot;
@@ -279,7 +279,7 @@ static void add_word(struct stp_period *p, unsigned n, unsigned rotation)
  * Looks for a new word among the last calls: often among few, seldom among
  * many, and not where all follow the current one.
  */
-static void look(struct stp_period *p)
+static void period_look(struct stp_period *p)
 {
     uint64_t every = p->n_calls & -p->n_calls;
     uint64_t n = LOOK_BACK * every;
@@ -292,18 +292,18 @@ static void look(struct stp_period *p)
     n = n < p->n_calls ? n : p->n_calls;
     if (p->run >= n)
         return;
-    period = find_period(p, (unsigned)n);
+    period = period_find(p, (unsigned)n);
     if (period == 0)
         return;
-    rotation = smallest_rotation(p, period);
-    if (!is_known(p, period, rotation))
-        add_word(p, period, rotation);
+    rotation = period_smallest_rotation(p, period);
+    if (!period_is_known(p, period, rotation))
+        period_add_word(p, period, rotation);
 }
 
 /* ---- steps ---- */
 
 /* Whether it took PAUSE times the median of the last steps. */
-static bool is_long(const struct word *w, unsigned n, double us)
+static bool period_is_pause(const struct word *w, unsigned n, double us)
 {
     unsigned n_shorter = 0;
 
@@ -314,14 +314,13 @@ static bool is_long(const struct word *w, unsigned n, double us)
 
 /* Whether a step is given out.  Even if not, it counts from now on: a job may
  * have become slower for good. */
-static bool judge(struct stp_period *p, struct word *w, double us)
+static bool period_judge_step(struct word *w, double us)
 {
     unsigned n = w->n_steps < HISTORY ? (unsigned)w->n_steps : HISTORY;
     bool is_judged = n >= MEASURES;
-    bool is_pause = is_judged && is_long(w, n, us);
+    bool is_pause = is_judged && period_is_pause(w, n, us);
 
     w->us[w->n_steps++ % HISTORY] = us;
-    p->n_pauses += is_pause;
     return is_judged && !is_pause;
 }
 
@@ -333,15 +332,16 @@ bool stp_period_call(struct stp_period *p, uint64_t kind, uint64_t t_ns,
     bool is_step = false;
 
     p->ring[p->n_calls++ % RING] = kind;
-    if (w != NULL && is_repeating(w)) {
-        is_step = take(p, w, t_ns, &step) && judge(p, w, step.us);
+    if (w != NULL && period_is_repeating(w)) {
+        is_step =
+            period_take(p, w, t_ns, &step) && period_judge_step(w, step.us);
         p->run++;
-        if (!is_repeating(w))
-            lose(p, t_ns);
+        if (!period_is_repeating(w))
+            period_lose_word(p, t_ns);
     } else {
-        take_all(p, t_ns);
+        period_take_all(p, t_ns);
     }
-    look(p);
+    period_look(p);
     if (is_step)
         *step_ret = step;
     return is_step;
@@ -359,20 +359,4 @@ unsigned stp_period_share(const struct stp_period *p, uint64_t kind)
     for (unsigned i = 0; i < stp_period_calls(p); i++)
         n += p->words[p->current].kinds[i] == kind;
     return n;
-}
-
-uint64_t stp_period_pauses(const struct stp_period *p)
-{
-    return p->n_pauses;
-}
-
-uint64_t stp_period_steps_needed(double stddev_us, double saved_us)
-{
-    const double z = 1.959964 + 0.841621; /* normal quantiles .975 and .8 */
-    double ratio = z * stddev_us / saved_us;
-    double n = ceil(2 * ratio * ratio);
-
-    if (!(saved_us > 0) || !(n < 1e18))
-        return UINT64_MAX;
-    return n < 1 ? 1 : (uint64_t)n;
 }

@@ -7,10 +7,11 @@
  * phases and changes of shape.
  *
  * A sequence is found when it came three times in a row, over 16 calls or more.
- * The last four found are remembered: one of them that comes back is followed
- * from its first whole repeat on.  What repeats inside something that repeats
- * is part of it: 24 equal calls and another one, again and again, are a step of
- * 25.  Until that came three times, the 24 may pass for steps of one call.
+ * The last four are remembered: if one of them returns, it is followed
+ * from its first whole repeat on.  A sequence that repeats inside a repeating
+ * sequence is part of it: 24 equal calls and a different call, repeated, are a
+ * step of 25.  Until the 25 came three times, the 24 may pass for steps of one
+ * call.
  *
  * Where a step begins depends on its kinds alone, not on when it was found: at
  * the rotation with the smallest kinds first.
@@ -34,8 +35,8 @@ enum {
 struct stp_step {
     uint64_t first_call; /* its first call's number, from 0 */
     unsigned n_calls;
-    unsigned sequence; /* which one: 0, 1, ... as they were found; its number
-                          again if it comes back while it is remembered */
+    unsigned sequence; /* number: 0, 1, ... as they were found; the same again
+                          if it returns while it is remembered */
     double us;         /* from its first call to that of the next step */
 };
 
@@ -48,10 +49,10 @@ void stp_period_close(struct stp_period *period); /* NULL is allowed */
 /*
  * The next call: what kind of message it is (equal numbers are equal kinds) and
  * when it was made.  Returns true and a step if one is complete by it.  Steps
- * are given out only while the sequence repeats: nothing that a change of
- * shape, an evaluation or a pause (4 times the median of the last 15 steps)
- * interrupted.  The first 3 steps of a sequence are not given out either: they
- * are what the next ones are measured by.
+ * are returned only while the sequence repeats: no step that a change of shape,
+ * an evaluation or a pause (4 times the median of the last 15 steps)
+ * interrupted.  The first 3 steps of a sequence are not returned either: they
+ * give the median for the next ones.
  *
  * A few comparisons while the sequence repeats, some 50 on average otherwise;
  * at times 4096 of them in one call.
@@ -65,16 +66,5 @@ unsigned stp_period_calls(const struct stp_period *period);
 
 /* How many calls of such a step are of this kind; 0 while none is known. */
 unsigned stp_period_share(const struct stp_period *period, uint64_t kind);
-
-/* Steps that were left out because of a pause. */
-uint64_t stp_period_pauses(const struct stp_period *period);
-
-/*
- * How many steps of each of two arms it takes to tell, with 95 percent
- * confidence and 80 percent power, that the mean of steps with the standard
- * deviation 'stddev_us' became 'saved_us' shorter; at least 1, and UINT64_MAX
- * if no number does, as when saved_us is not above 0.
- */
-uint64_t stp_period_steps_needed(double stddev_us, double saved_us);
 
 #endif /* STP_PERIOD_H */

@@ -8,7 +8,8 @@
 
 enum { FIELDS = 5 };
 
-static bool read_fields(const struct stp_field *f, struct stp_reward *reward)
+static bool reward_read_fields(const struct stp_field *f,
+                               struct stp_reward *reward)
 {
     reward->coll = stp_coll_from_name(f[0].s, f[0].len);
     return reward->coll >= 0 &&
@@ -19,7 +20,7 @@ static bool read_fields(const struct stp_field *f, struct stp_reward *reward)
            reward->latency_ms > 0;
 }
 
-static void count_bad(struct stp_reward_log *log)
+static void reward_count_bad(struct stp_reward_log *log)
 {
     size_t i = 0;
 
@@ -34,8 +35,8 @@ static void count_bad(struct stp_reward_log *log)
     log->first_bad[i] = '\0';
 }
 
-static void read_line(struct stp_reward_log *log, stp_reward_sink sink,
-                      void *user)
+static void reward_read_line(struct stp_reward_log *log, stp_reward_sink sink,
+                             void *user)
 {
     struct stp_field fields[FIELDS];
     struct stp_reward reward;
@@ -46,8 +47,8 @@ static void read_line(struct stp_reward_log *log, stp_reward_sink sink,
     n = stp_split(log->line, log->length, fields, FIELDS);
     if ((n == 1 && fields[0].len == 0) || log->line[0] == '#')
         return;
-    if (n != FIELDS || !read_fields(fields, &reward)) {
-        count_bad(log);
+    if (n != FIELDS || !reward_read_fields(fields, &reward)) {
+        reward_count_bad(log);
         return;
     }
     log->n_good++;
@@ -55,7 +56,8 @@ static void read_line(struct stp_reward_log *log, stp_reward_sink sink,
 }
 
 /* Takes a part of a line. */
-static void keep(struct stp_reward_log *log, const char *bytes, size_t len)
+static void reward_keep(struct stp_reward_log *log, const char *bytes,
+                        size_t len)
 {
     size_t room = sizeof(log->line) - log->length;
     size_t n = len < room ? len : room;
@@ -67,7 +69,7 @@ static void keep(struct stp_reward_log *log, const char *bytes, size_t len)
     if (n == len)
         return;
     log->is_too_long = 1;
-    count_bad(log);
+    reward_count_bad(log);
 }
 
 void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
@@ -78,11 +80,11 @@ void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
     while (bytes < end) {
         const char *lf = memchr(bytes, '\n', (size_t)(end - bytes));
 
-        keep(log, bytes, (size_t)((lf != NULL ? lf : end) - bytes));
+        reward_keep(log, bytes, (size_t)((lf != NULL ? lf : end) - bytes));
         if (lf == NULL)
             return;
         if (!log->is_too_long)
-            read_line(log, sink, user);
+            reward_read_line(log, sink, user);
         stp_reward_log_restart(log);
         bytes = lf + 1;
     }

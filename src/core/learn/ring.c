@@ -6,7 +6,6 @@
 /* Each end has a line of its own: the other's writes do not take it away. */
 struct stp_ring {
     _Alignas(64) _Atomic uint32_t n_put;
-    _Atomic uint64_t n_lost;
     uint32_t seen_taken; /* by who puts: looked up only when it seems full */
     _Alignas(64) _Atomic uint32_t n_taken;
     _Alignas(64) struct stp_note notes[STP_RING_SIZE];
@@ -19,7 +18,6 @@ struct stp_ring *stp_ring_new(void)
     if (ring == NULL)
         return NULL;
     atomic_init(&ring->n_put, 0);
-    atomic_init(&ring->n_lost, 0);
     atomic_init(&ring->n_taken, 0);
     ring->seen_taken = 0;
     return ring;
@@ -39,10 +37,8 @@ bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note)
     if (at - ring->seen_taken >= room)
         ring->seen_taken =
             atomic_load_explicit(&ring->n_taken, memory_order_acquire);
-    if (at - ring->seen_taken >= room) {
-        atomic_fetch_add_explicit(&ring->n_lost, 1, memory_order_relaxed);
+    if (at - ring->seen_taken >= room)
         return false;
-    }
     ring->notes[at % STP_RING_SIZE] = *note;
     atomic_store_explicit(&ring->n_put, at + 1, memory_order_release);
     return true;
@@ -57,9 +53,4 @@ bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret)
     *note_ret = ring->notes[at % STP_RING_SIZE];
     atomic_store_explicit(&ring->n_taken, at + 1, memory_order_release);
     return true;
-}
-
-uint64_t stp_ring_lost(const struct stp_ring *ring)
-{
-    return atomic_load_explicit(&ring->n_lost, memory_order_relaxed);
 }

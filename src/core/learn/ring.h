@@ -1,8 +1,8 @@
 /*
- * ring.h - what happened, from the thread that launches to the one that thinks
+ * ring.h - notes from the thread that launches to the thread that learns
  *
- * One thread puts, one takes; neither waits.  When it is full, what comes is
- * lost and counted: whoever takes must not believe that it saw everything.
+ * One thread puts, one takes; neither waits.  When the ring is full, notes are
+ * lost: the taker must not assume that it saw all.
  */
 #ifndef STP_RING_H
 #define STP_RING_H
@@ -12,15 +12,15 @@
 
 enum {
     STP_RING_SIZE = 1024, /* a power of two */
-    STP_RING_SPARE = 16,  /* of it, that calls leave to what must not be lost */
+    STP_RING_SPARE = 16,  /* of it, that calls leave to other notes */
 };
 
 enum stp_note_kind {
     STP_NOTE_CALL,  /* of 'key', at t_ns on the host's clock */
     STP_NOTE_BEGAN, /* 'arm' of 'key' is in force for the calls that follow */
     STP_NOTE_RAN,   /* a collective with 'arm' was over at t_ns on the GPU's */
-    STP_NOTE_TOOK,  /* a collective that ran with 'arm': us on the GPU, or
-                       which it was of its function */
+    STP_NOTE_TOOK,  /* a collective that ran with 'arm': us on the GPU, or its
+                       per-function sequence number */
 };
 
 struct stp_note {
@@ -28,7 +28,7 @@ struct stp_note {
     uint8_t key;
     uint8_t arm;
     uint8_t n_channels; /* of STP_NOTE_TOOK, as what follows */
-    int8_t algo;        /* that ran */
+    int8_t algo;        /* of the run */
     union {
         uint64_t t_ns;
         uint64_t number;
@@ -46,8 +46,5 @@ bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note);
 
 /* False if it is empty. */
 bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret);
-
-/* How many were lost so far. */
-uint64_t stp_ring_lost(const struct stp_ring *ring);
 
 #endif /* STP_RING_H */

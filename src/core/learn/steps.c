@@ -7,8 +7,7 @@
 enum {
     N_GAPS = 64,  /* between calls, of which one is typical */
     LONG_GAP = 5, /* typical ones */
-    /* Sequences of the second look have other numbers than those of the
-     * first. */
+    /* Sequences found by gaps have other numbers than those by order. */
     BY_GAPS = 1 << 20,
 };
 
@@ -49,7 +48,7 @@ void stp_steps_close(struct stp_steps *steps)
     free(steps);
 }
 
-static bool is_behind_pause(struct stp_steps *s, uint64_t t_ns)
+static bool steps_is_after_pause(struct stp_steps *s, uint64_t t_ns)
 {
     double gap = s->last_ns != 0 ? (double)(t_ns - s->last_ns) : 0.0;
 
@@ -65,7 +64,7 @@ static bool is_behind_pause(struct stp_steps *s, uint64_t t_ns)
     return s->long_ns > 0.0 && gap > s->long_ns;
 }
 
-static bool goes_by_gaps(const struct stp_steps *s)
+static bool steps_go_by_gaps(const struct stp_steps *s)
 {
     return stp_period_calls(s->by_gaps) > stp_period_calls(s->by_order);
 }
@@ -73,13 +72,13 @@ static bool goes_by_gaps(const struct stp_steps *s)
 bool stp_steps_call(struct stp_steps *steps, unsigned kind, uint64_t t_ns,
                     struct stp_step *step_ret)
 {
-    unsigned pause = is_behind_pause(steps, t_ns) ? STP_STEPS_KINDS : 0;
+    unsigned pause = steps_is_after_pause(steps, t_ns) ? STP_STEPS_KINDS : 0;
     struct stp_step by_gaps;
     bool is_step = stp_period_call(steps->by_order, kind, t_ns, step_ret);
     bool is_long =
         stp_period_call(steps->by_gaps, kind | pause, t_ns, &by_gaps);
 
-    if (!goes_by_gaps(steps))
+    if (!steps_go_by_gaps(steps))
         return is_step;
     if (!is_long)
         return false;
@@ -90,13 +89,13 @@ bool stp_steps_call(struct stp_steps *steps, unsigned kind, uint64_t t_ns,
 
 unsigned stp_steps_calls(const struct stp_steps *steps)
 {
-    return stp_period_calls(goes_by_gaps(steps) ? steps->by_gaps
-                                                : steps->by_order);
+    return stp_period_calls(steps_go_by_gaps(steps) ? steps->by_gaps
+                                                    : steps->by_order);
 }
 
 unsigned stp_steps_share(const struct stp_steps *steps, unsigned kind)
 {
-    if (!goes_by_gaps(steps))
+    if (!steps_go_by_gaps(steps))
         return stp_period_share(steps->by_order, kind);
     return stp_period_share(steps->by_gaps, kind) +
            stp_period_share(steps->by_gaps, kind | STP_STEPS_KINDS);

@@ -2,10 +2,10 @@
  * steps.h - the steps of a job, by the order of its calls and the pauses in it
  *
  * A step may be many calls of one kind: 24 buckets of 25 MB, say.  By their
- * order alone every one of them is a step (period.h).  So there is a second
- * look, for which a call behind a long pause, as that of a forward pass, is of
- * another kind than one close behind its predecessor; where that finds a longer
- * sequence, that is the step.
+ * order alone each of them is a step (period.h).  So calls are searched twice:
+ * the second search takes a call after a long pause, as that of a forward pass,
+ * for another kind than a call soon after its predecessor; where it finds a
+ * longer sequence, that sequence is the step.
  *
  * Pure.  One thread at a time.
  */

@@ -23,8 +23,9 @@ struct stp_journal {
     char text[ROOM];
 };
 
-/* The first of all writes the head; the others find that something is there. */
-static void write_head(int fd)
+/* The first process writes the head; the others find a file that is not empty.
+ */
+static void journal_write_head(int fd)
 {
     flock(fd, LOCK_EX);
     if (lseek(fd, 0, SEEK_END) == 0 &&
@@ -54,7 +55,7 @@ enum stp_status stp_journal_open(const char *path,
         return stp_fail(err, STP_ERR_IO, "cannot write '%.200s': %s", path,
                         strerror(errno));
     }
-    write_head(journal->fd);
+    journal_write_head(journal->fd);
     *journal_ret = journal;
     return STP_OK;
 }
@@ -77,22 +78,24 @@ void stp_journal_close(struct stp_journal *journal)
 }
 
 /* "allgather,3670016,4194303,ring,ll128,16"; "auto" for NCCL's own choice. */
-static void describe(const struct stp_learned *what, char text[160])
+static void journal_describe_arm(const struct stp_learned *learned,
+                                 char text[160])
 {
-    if (what->coll < 0)
+    if (learned->coll < 0)
         snprintf(text, 160, ",,,,,");
-    else if (what->arm.algo < 0)
+    else if (learned->arm.algo < 0)
         snprintf(text, 160, "%s,%" PRIu64 ",%" PRIu64 ",auto,auto,",
-                 stp_coll_name(what->coll), what->bytes.min, what->bytes.max);
+                 stp_coll_name(learned->coll), learned->bytes.min,
+                 learned->bytes.max);
     else
         snprintf(text, 160, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d",
-                 stp_coll_name(what->coll), what->bytes.min, what->bytes.max,
-                 stp_algo_name(what->arm.algo), stp_proto_name(what->arm.proto),
-                 what->arm.n_channels);
+                 stp_coll_name(learned->coll), learned->bytes.min,
+                 learned->bytes.max, stp_algo_name(learned->arm.algo),
+                 stp_proto_name(learned->arm.proto), learned->arm.n_channels);
 }
 
-static const char *unit_of(const struct stp_journal *journal,
-                           enum stp_learn_kind kind)
+static const char *journal_unit(const struct stp_journal *journal,
+                                enum stp_learn_kind kind)
 {
     static const char *const units[STP_N_LEARN_KINDS] = {
         [STP_LEARN_STEPPED] = "us",
@@ -107,7 +110,7 @@ static const char *unit_of(const struct stp_journal *journal,
 
 void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learn_event *event,
-                       const struct stp_learned *what)
+                       const struct stp_learned *learned)
 {
     char arm[160];
     char gain[96] = ",,";
@@ -115,7 +118,7 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
 
     if (journal->length + LINE > ROOM)
         stp_journal_flush(journal);
-    describe(what, arm);
+    journal_describe_arm(learned, arm);
     if (event->gain > 0.0)
         snprintf(gain, sizeof(gain), "%.5f,%.5f,%.5f", event->gain,
                  event->gain_low, event->gain_high);
@@ -124,7 +127,7 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                  (double)t_ns / 1e3, journal->comm_id, journal->n_nodes,
                  journal->n_ranks, stp_learn_kind_name(event->kind),
                  event->call, arm, event->value, gain,
-                 unit_of(journal, event->kind));
+                 journal_unit(journal, event->kind));
     if (n > 0 && n < LINE)
         journal->length += (size_t)n;
 }

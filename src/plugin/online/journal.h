@@ -7,31 +7,31 @@
 #define STP_JOURNAL_H
 
 #include "plugin/backend.h"
+#include "plugin/online/observer.h"
 
 /* The columns.  t_us is of the host's clock, bytes of the first message of its
- * kind; value is what the event says (core/learn/learner.h), in units of
- * 'unit': us, ms (of a reward file), calls or steps; empty where there is no
- * value. */
+ * key; value is the event's (core/learn/learner.h), in units of 'unit': us, ms
+ * (of a reward file), calls or steps; empty where there is none. */
 #define STP_JOURNAL_HEAD                                                       \
     "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"       \
     "algorithm,protocol,channels,value,gain,gain_low,gain_high,unit\n"
 
 struct stp_journal; /* opaque */
 
-/* 'objective' says what rewards are in. */
+/* 'objective' determines the unit of rewards. */
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,
                                  enum stp_learn_objective objective,
                                  struct stp_journal **journal_ret,
                                  struct stp_error *err);
 
-/* Writes what is left.  NULL is allowed. */
+/* Flushes and closes.  NULL is allowed. */
 void stp_journal_close(struct stp_journal *journal);
 
-/* A line.  It may stay in memory until the flush. */
+/* Adds a line, which may stay in memory until the flush. */
 void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learn_event *event,
-                       const struct stp_learned *what);
+                       const struct stp_learned *learned);
 void stp_journal_flush(struct stp_journal *journal);
 
 #endif /* STP_JOURNAL_H */

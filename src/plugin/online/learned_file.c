@@ -29,22 +29,22 @@ struct job {
     struct stp_error *err;
 };
 
-static enum stp_status cannot(const struct job *job, const char *what)
+static enum stp_status learned_fail(const struct job *job, const char *action)
 {
-    return stp_fail(job->err, STP_ERR_IO, "cannot %s '%.200s': %s", what,
+    return stp_fail(job->err, STP_ERR_IO, "cannot %s '%.200s': %s", action,
                     job->path, strerror(errno));
 }
 
 /* ---- the rules ---- */
 
-/* A rule of ours up to its maximum of bytes: as the old file has it. */
-static void begin_rule(const struct stp_learned *rule, char text[128])
+/* A learned rule up to its maximum of bytes: as the old file has it. */
+static void learned_begin_rule(const struct stp_learned *rule, char text[128])
 {
     snprintf(text, 128, "%s,%" PRIu64 ",%" PRIu64 ",",
              stp_coll_name(rule->coll), rule->bytes.min, rule->bytes.max);
 }
 
-static void end_rule(const struct job *job, char text[256])
+static void learned_end_rule(const struct job *job, char text[256])
 {
     const char *gpu = job->shape->gpu;
 
@@ -52,16 +52,16 @@ static void end_rule(const struct job *job, char text[256])
              gpu != NULL && strpbrk(gpu, ",#\n") == NULL ? gpu : "*");
 }
 
-static void write_rule(const struct job *job, const struct stp_learned *rule,
-                       FILE *fp)
+static void learned_write_rule(const struct job *job,
+                               const struct stp_learned *rule, FILE *fp)
 {
     char begin[128];
     char end[256];
 
     if (rule->arm.algo < 0)
         return;
-    begin_rule(rule, begin);
-    end_rule(job, end);
+    learned_begin_rule(rule, begin);
+    learned_end_rule(job, end);
     fprintf(fp, "# %.4gx (%.4g to %.4g), %" PRIu64 " calls\n", rule->gain,
             rule->gain_low, rule->gain_high, rule->n_calls);
     fprintf(fp, "%s%s,%s,%d%s\n", begin, stp_algo_name(rule->arm.algo),
@@ -69,20 +69,20 @@ static void write_rule(const struct job *job, const struct stp_learned *rule,
             rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, end);
 }
 
-/* ---- what the file has already ---- */
+/* ---- the old file ---- */
 
-/* Whether we know better than the rule in 'line'. */
-static bool is_replaced(const struct job *job, const char *line)
+/* Whether a learned rule replaces the rule in 'line'. */
+static bool learned_is_replaced(const struct job *job, const char *line)
 {
     char begin[128];
     char end[256];
     size_t len = strlen(line);
 
-    end_rule(job, end);
+    learned_end_rule(job, end);
     if (len < strlen(end) || strcmp(line + len - strlen(end), end) != 0)
         return false;
     for (size_t i = 0; i < job->learned->n; i++) {
-        begin_rule(&job->learned->rules[i], begin);
+        learned_begin_rule(&job->learned->rules[i], begin);
         if (strncmp(line, begin, strlen(begin)) == 0)
             return true;
     }
@@ -90,7 +90,7 @@ static bool is_replaced(const struct job *job, const char *line)
 }
 
 /* Copies the rules of 'old' that stay, each with the comment above it. */
-static void keep_rules(const struct job *job, char *old, FILE *fp)
+static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
 {
     const char *comment = NULL;
     char *rest = old;
@@ -100,7 +100,7 @@ static void keep_rules(const struct job *job, char *old, FILE *fp)
         bool is_rule = *line != '#' && *line != '\0' &&
                        strncmp(line, "collective,", 11) != 0;
 
-        if (is_rule && !is_replaced(job, line)) {
+        if (is_rule && !learned_is_replaced(job, line)) {
             if (comment != NULL)
                 fprintf(fp, "%s\n", comment);
             fprintf(fp, "%s\n", line);
@@ -109,7 +109,7 @@ static void keep_rules(const struct job *job, char *old, FILE *fp)
     }
 }
 
-static char *read_all(FILE *fp)
+static char *learned_read_old(FILE *fp)
 {
     char *text = malloc(MAX_OLD + 1);
     size_t n;
@@ -121,15 +121,15 @@ static char *read_all(FILE *fp)
     return text;
 }
 
-static enum stp_status keep_old(const struct job *job, FILE *to)
+static enum stp_status learned_keep_old(const struct job *job, FILE *to)
 {
     FILE *from = fopen(job->path, "re");
     enum stp_status status = STP_OK;
     char *old;
 
     if (from == NULL)
-        return errno == ENOENT ? STP_OK : cannot(job, "read");
-    old = read_all(from);
+        return errno == ENOENT ? STP_OK : learned_fail(job, "read");
+    old = learned_read_old(from);
     if (old == NULL)
         status = stp_nomem(job->err);
     else if (old[0] != '\0' &&
@@ -139,7 +139,7 @@ static enum stp_status keep_old(const struct job *job, FILE *to)
             "'%.200s' is no file of what was learned, and is left as it is",
             job->path);
     else
-        keep_rules(job, old, to);
+        learned_keep_rules(job, old, to);
     free(old);
     fclose(from);
     return status;
@@ -147,23 +147,23 @@ static enum stp_status keep_old(const struct job *job, FILE *to)
 
 /* ---- the file ---- */
 
-static enum stp_status write_to(const struct job *job, const char *temporary,
-                                FILE *fp)
+static enum stp_status learned_write_and_rename(const struct job *job,
+                                                const char *temporary, FILE *fp)
 {
     enum stp_status status;
     bool ok;
 
     fputs(head, fp);
-    status = keep_old(job, fp);
+    status = learned_keep_old(job, fp);
     for (size_t i = 0; i < job->learned->n; i++)
-        write_rule(job, &job->learned->rules[i], fp);
+        learned_write_rule(job, &job->learned->rules[i], fp);
     ok = fflush(fp) == 0 && ferror(fp) == 0;
     if (status == STP_OK && (!ok || rename(temporary, job->path) != 0))
-        status = cannot(job, "write");
+        status = learned_fail(job, "write");
     return status;
 }
 
-static enum stp_status write_beside(const struct job *job)
+static enum stp_status learned_write_temporary(const struct job *job)
 {
     char temporary[STP_PATH_SIZE + 8];
     enum stp_status status;
@@ -174,17 +174,17 @@ static enum stp_status write_beside(const struct job *job)
     fd = mkostemp(temporary, O_CLOEXEC);
     fp = fd < 0 ? NULL : fdopen(fd, "w");
     if (fp == NULL)
-        return cannot(job, "write beside");
+        return learned_fail(job, "write beside");
     fchmod(fd, 0644);
-    status = write_to(job, temporary, fp);
+    status = learned_write_and_rename(job, temporary, fp);
     fclose(fp);
     if (status != STP_OK)
         unlink(temporary);
     return status;
 }
 
-/* Whoever else writes here waits. */
-static int lock_folder(const char *path)
+/* Other processes that write here wait. */
+static int learned_lock_folder(const char *path)
 {
     char folder[STP_PATH_SIZE];
     const char *slash = strrchr(path, '/');
@@ -200,9 +200,8 @@ static int lock_folder(const char *path)
     return fd;
 }
 
-/* A device, such as /dev/null, takes what it is given; it must not become a
- * file. */
-static bool is_device(const char *path)
+/* A device, such as /dev/null, must not be replaced by a file. */
+static bool learned_is_device(const char *path)
 {
     struct statx st;
 
@@ -219,10 +218,10 @@ enum stp_status stp_learned_save(const char *path,
     enum stp_status status;
     int lock;
 
-    if (is_device(path))
+    if (learned_is_device(path))
         return STP_OK;
-    lock = lock_folder(path);
-    status = write_beside(&job);
+    lock = learned_lock_folder(path);
+    status = learned_write_temporary(&job);
     if (lock >= 0)
         close(lock);
     return status;

@@ -4,48 +4,151 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agree/published.h"
-#include "agree/times.h"
 #include "core/learn/ring.h"
 #include "nccl_tuner_abi.h"
-#include "plugin/online/decision.h"
-#include "plugin/online/recent.h"
+#include "plugin/online/proposal.h"
 
-/* Collectives of which this rank has noted its times, and others have not. */
+/* Collectives whose time this rank has noted, and others have not. */
 enum { AWAITED = 256 };
 
-/* What is known of a key. */
-struct seen {
+enum { N_QUESTIONS = 16 }; /* that a launch is compared with */
+
+/*
+ * The last questions, to which launches are matched; all 0 at first.  Questions
+ * are not launches: some are simulated or captured, and several of a group come
+ * before the first launch.  The launch path notes questions, NCCL's profiler
+ * looks them up for launches, perhaps in another thread.
+ */
+struct recent {
+    _Atomic unsigned n;
+    _Atomic unsigned first;    /* of the group that is asked about */
+    _Atomic bool is_launching; /* the next question is of another group */
+    _Atomic uint64_t words[N_QUESTIONS];
+};
+
+/* A key's first call. */
+struct first_call {
     int coll;
-    uint64_t n_bytes; /* of its first call */
+    uint64_t n_bytes;
     int n_algo;
     int n_proto;
     float cost[NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS];
 };
 
 struct stp_observer {
-    struct stp_published *published;
-    const struct stp_times *times; /* or NULL */
+    struct stp_agreement *agreement;
     struct stp_learner_rules rules;
     struct stp_learner *learner; /* NULL until it begins */
     struct stp_ring *calls;      /* from the launch path */
     struct stp_ring *gpu;        /* from the profiler */
     _Atomic bool is_exploring;
-    _Atomic bool is_stopped; /* nothing will be decided any more */
+    _Atomic bool is_stopped; /* nothing is proposed any more */
     _Atomic bool is_blind;   /* not all ranks note times */
-    _Atomic unsigned
-        n_seen;       /* the launch path writes 'seen' before it counts */
-    unsigned n_added; /* that the learner knows */
-    bool is_settled;  /* epochs are long, as proposed last */
-    struct stp_recent recent;
-    struct seen seen[STP_BANDIT_KEYS];
+    _Atomic unsigned n_keys; /* counted after 'first' is written */
+    unsigned n_added;        /* keys that the learner knows */
+    bool is_settled;         /* epochs are long, as proposed last */
+    struct recent recent;
+    struct first_call first[STP_BANDIT_KEYS];
     unsigned n_awaited;
     struct stp_note awaited[AWAITED]; /* the oldest first */
 
-    /* Calls that are counted alone, and how many the learner knows of. */
+    /* Calls that are only counted, and how many the learner knows of. */
     _Atomic uint32_t n_calls[STP_BANDIT_KEYS + 1];
     uint32_t n_noted[STP_BANDIT_KEYS + 1];
 };
+
+/* ---- launches and their questions ---- */
+
+/* A decision: bytes in 43 bits, 3 of the collective, 7 of the key, 3 and 2 of
+ * algorithm and protocol (0: NCCL's own choice), 5 of the arm, and a 1. */
+static uint64_t recent_word(const struct stp_observed_call *call,
+                            const struct stp_query *query)
+{
+    return query->n_bytes << 21 | ((uint64_t)query->coll & 7) << 18 |
+           (uint64_t)call->key << 11 | (uint64_t)(call->arm.algo + 1) << 8 |
+           ((uint64_t)call->arm.proto & 3) << 6 | (uint64_t)call->index << 1 |
+           1;
+}
+
+/* NCCL asks about all of a group, then launches it.  A question from before
+ * that is not launched by then never will be: it was simulated or captured, or
+ * the profiler was off. */
+static void recent_ask(struct recent *recent,
+                       const struct stp_observed_call *call,
+                       const struct stp_query *query)
+{
+    unsigned at = atomic_load_explicit(&recent->n, memory_order_relaxed);
+
+    if (atomic_load_explicit(&recent->is_launching, memory_order_relaxed)) {
+        atomic_store_explicit(&recent->is_launching, false,
+                              memory_order_relaxed);
+        atomic_store_explicit(&recent->first, at, memory_order_relaxed);
+    }
+    atomic_store_explicit(&recent->words[at % N_QUESTIONS],
+                          recent_word(call, query), memory_order_relaxed);
+    atomic_store_explicit(&recent->n, at + 1, memory_order_release);
+}
+
+static void recent_skip(struct recent *recent)
+{
+    if (!atomic_load_explicit(&recent->is_launching, memory_order_relaxed))
+        atomic_store_explicit(&recent->is_launching, true,
+                              memory_order_relaxed);
+}
+
+/* 8 bits each of the algorithm that runs, the key, the channels and the arm. */
+static uint32_t recent_token(uint64_t word, const struct stp_launch *launch)
+{
+    return (uint32_t)(launch->algo & 0xff) << 24 |
+           (uint32_t)(word >> 11 & 0x7f) << 16 |
+           (uint32_t)(launch->n_channels & 0xff) << 8 |
+           (uint32_t)(word >> 1 & 0x1f);
+}
+
+/* How well a decision fits a launch: 0 not at all, for another message or
+ * because NCCL need not follow; 2 if the arm's pair is launched. */
+static int recent_fit(uint64_t word, const struct stp_launch *launch)
+{
+    bool is_own = (word >> 8 & 7) == 0;
+
+    if (word == 0 ||
+        word >> 18 != (launch->n_bytes << 3 | ((uint64_t)launch->coll & 7)))
+        return 0;
+    if (is_own)
+        return 1;
+    return (int)(word >> 8 & 7) - 1 == launch->algo &&
+                   (int)(word >> 6 & 3) == launch->proto
+               ? 2
+               : 0;
+}
+
+/* Takes the oldest of the best fits.  Each is for one launch. */
+static bool recent_launched(struct recent *recent,
+                            const struct stp_launch *launch,
+                            uint32_t *token_ret)
+{
+    unsigned end = atomic_load_explicit(&recent->n, memory_order_acquire);
+    unsigned i = atomic_load_explicit(&recent->first, memory_order_relaxed);
+    unsigned at = 0;
+    uint64_t found = 0;
+
+    atomic_store_explicit(&recent->is_launching, true, memory_order_relaxed);
+    if (end - i > N_QUESTIONS)
+        i = end - N_QUESTIONS;
+    for (; i != end; i++) {
+        uint64_t word = atomic_load_explicit(&recent->words[i % N_QUESTIONS],
+                                             memory_order_relaxed);
+
+        if (recent_fit(word, launch) > recent_fit(found, launch)) {
+            found = word;
+            at = i % N_QUESTIONS;
+        }
+    }
+    if (found == 0)
+        return false;
+    *token_ret = recent_token(found, launch);
+    return atomic_compare_exchange_strong(&recent->words[at], &found, 0);
+}
 
 /* ---- on the launch path ---- */
 
@@ -54,52 +157,55 @@ bool stp_observer_wants_time(const struct stp_observer *observer)
     return atomic_load_explicit(&observer->is_exploring, memory_order_relaxed);
 }
 
-/* What a policy takes is the cheapest, as it is to NCCL when the plugin has
- * answered: what runs anyway is no arm. */
-static void prefer(struct seen *seen, const struct stp_bandit_arm *arm)
+/* The policy's answer is the cheapest, as it is to NCCL after the plugin has
+ * answered: the arm that runs anyway is not tried. */
+static void observer_prefer_policy(struct first_call *first,
+                                   const struct stp_bandit_arm *arm)
 {
-    int n = seen->n_algo * seen->n_proto;
+    int n = first->n_algo * first->n_proto;
     float least = -1.0f;
 
-    if (arm->algo < 0 || arm->algo >= seen->n_algo ||
-        arm->proto >= seen->n_proto)
+    if (arm->algo < 0 || arm->algo >= first->n_algo ||
+        arm->proto >= first->n_proto)
         return;
     for (int i = 0; i < n; i++)
-        if (seen->cost[i] >= 0.0f && (least < 0.0f || seen->cost[i] < least))
-            least = seen->cost[i];
-    seen->cost[arm->algo * seen->n_proto + arm->proto] = 0.999f * least;
+        if (first->cost[i] >= 0.0f && (least < 0.0f || first->cost[i] < least))
+            least = first->cost[i];
+    first->cost[arm->algo * first->n_proto + arm->proto] = 0.999f * least;
 }
 
-static void see(struct stp_observer *o, const struct stp_observed *call,
-                const struct stp_query *query, const struct stp_cost_view *view)
+static void observer_note_first_call(struct stp_observer *o,
+                                     const struct stp_observed_call *call,
+                                     const struct stp_query *query,
+                                     const struct stp_cost_view *view)
 {
-    struct seen *seen = &o->seen[call->key];
+    struct first_call *first = &o->first[call->key];
 
-    seen->coll = query->coll;
-    seen->n_bytes = query->n_bytes;
-    seen->n_algo =
+    first->coll = query->coll;
+    first->n_bytes = query->n_bytes;
+    first->n_algo =
         view->n_algo < NCCL_NUM_ALGORITHMS ? view->n_algo : NCCL_NUM_ALGORITHMS;
-    seen->n_proto =
+    first->n_proto =
         view->n_proto < NCCL_NUM_PROTOCOLS ? view->n_proto : NCCL_NUM_PROTOCOLS;
-    for (int a = 0; a < seen->n_algo; a++)
-        for (int p = 0; p < seen->n_proto; p++)
-            seen->cost[a * seen->n_proto + p] =
+    for (int a = 0; a < first->n_algo; a++)
+        for (int p = 0; p < first->n_proto; p++)
+            first->cost[a * first->n_proto + p] =
                 view->cost[a * view->n_proto + p];
-    prefer(seen, &call->before);
-    atomic_store_explicit(&o->n_seen, call->key + 1, memory_order_release);
+    observer_prefer_policy(first, &call->policy_arm);
+    atomic_store_explicit(&o->n_keys, call->key + 1, memory_order_release);
 }
 
-/* A call of which nobody wants to know more than that it was. */
-static void count(struct stp_observer *o, unsigned key)
+/* A call whose time is of no use. */
+static void observer_count_call(struct stp_observer *o, unsigned key)
 {
     uint32_t n = atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
 
     atomic_store_explicit(&o->n_calls[key], n + 1, memory_order_relaxed);
-    stp_recent_skip(&o->recent);
+    recent_skip(&o->recent);
 }
 
 void stp_observer_call(struct stp_observer *observer,
-                       const struct stp_observed *call,
+                       const struct stp_observed_call *call,
                        const struct stp_query *query,
                        const struct stp_cost_view *view)
 {
@@ -107,21 +213,21 @@ void stp_observer_call(struct stp_observer *observer,
         .kind = STP_NOTE_CALL, .key = (uint8_t)call->key, .t_ns = call->t_ns};
 
     if (call->is_new)
-        see(observer, call, query, view);
+        observer_note_first_call(observer, call, query, view);
     if (!stp_observer_wants_time(observer)) {
-        count(observer, call->key);
+        observer_count_call(observer, call->key);
         return;
     }
     stp_ring_put(observer->calls, &note);
     if (call->key < STP_BANDIT_KEYS)
-        stp_recent_ask(&observer->recent, call, query);
+        recent_ask(&observer->recent, call, query);
 }
 
 void stp_observer_began(struct stp_observer *observer, unsigned key,
-                        unsigned arm)
+                        unsigned index)
 {
     const struct stp_note note = {
-        .kind = STP_NOTE_BEGAN, .key = (uint8_t)key, .arm = (uint8_t)arm};
+        .kind = STP_NOTE_BEGAN, .key = (uint8_t)key, .arm = (uint8_t)index};
 
     stp_ring_put(observer->calls, &note);
 }
@@ -131,17 +237,27 @@ void stp_observer_stop(struct stp_observer *observer)
     atomic_store(&observer->is_stopped, true);
 }
 
-void stp_observer_blind(struct stp_observer *observer)
+bool stp_observer_is_stopped(const struct stp_observer *observer)
+{
+    return atomic_load(&observer->is_stopped);
+}
+
+void stp_observer_go_blind(struct stp_observer *observer)
 {
     atomic_store(&observer->is_blind, true);
 }
 
-/* ---- what the profiler sees ---- */
+bool stp_observer_is_blind(const struct stp_observer *observer)
+{
+    return atomic_load(&observer->is_blind);
+}
+
+/* ---- from the profiler ---- */
 
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch, uint32_t *token_ret)
 {
-    return stp_recent_launched(&observer->recent, launch, token_ret);
+    return recent_launched(&observer->recent, launch, token_ret);
 }
 
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
@@ -172,20 +288,20 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
                             err);
 }
 
-static void add_keys(struct stp_observer *o)
+static void observer_add_keys(struct stp_observer *o)
 {
-    unsigned n = atomic_load_explicit(&o->n_seen, memory_order_acquire);
+    unsigned n = atomic_load_explicit(&o->n_keys, memory_order_acquire);
 
     for (; o->n_added < n; o->n_added++) {
-        const struct seen *seen = &o->seen[o->n_added];
-        const struct stp_cost_view view = {seen->cost, seen->n_algo,
-                                           seen->n_proto};
+        const struct first_call *first = &o->first[o->n_added];
+        const struct stp_cost_view view = {first->cost, first->n_algo,
+                                           first->n_proto};
 
         stp_learner_add_key(o->learner, o->n_added, &view, 0);
     }
 }
 
-static void note_calls(struct stp_observer *o)
+static void observer_note_calls(struct stp_observer *o)
 {
     for (unsigned key = 0; key <= STP_BANDIT_KEYS; key++) {
         const struct stp_note note = {.kind = STP_NOTE_CALL,
@@ -198,11 +314,12 @@ static void note_calls(struct stp_observer *o)
     }
 }
 
-/* If it is one too many, the oldest will never be complete: a rank has lost an
- * event of it. */
-static void await(struct stp_observer *o, const struct stp_note *note)
+/* Where there are too many, the oldest will never be complete: a rank has lost
+ * an event of it. */
+static void observer_await_times(struct stp_observer *o,
+                                 const struct stp_note *note)
 {
-    if (o->times == NULL)
+    if ((o->agreement->parts & STP_AGREE_TIMES) == 0)
         return;
     if (o->n_awaited == AWAITED)
         memmove(o->awaited, o->awaited + 1,
@@ -210,37 +327,38 @@ static void await(struct stp_observer *o, const struct stp_note *note)
     o->awaited[o->n_awaited++] = *note;
 }
 
-static void drain(struct stp_observer *o, struct stp_ring *ring)
+static void observer_drain(struct stp_observer *o, struct stp_ring *ring)
 {
     struct stp_note note;
 
-    /* Not what comes meanwhile: it may come for ever. */
+    /* Not notes that come meanwhile: they may come for ever. */
     for (int i = 0; i < STP_RING_SIZE && stp_ring_take(ring, &note); i++) {
-        add_keys(o);
+        observer_add_keys(o);
         if (note.kind == STP_NOTE_TOOK)
-            await(o, &note);
+            observer_await_times(o, &note);
         else
             stp_learner_note(o->learner, &note);
     }
 }
 
-/* The time of all ranks.  Of a tree it is known between two bounds alone:
- * NCCL's own choice gets the one, others the other, so that neither wins by
- * what was not seen. */
-static bool find_time(const struct stp_observer *o, struct stp_note *note)
+/* The time of all ranks.  A tree's time has a lower and an upper bound only:
+ * NCCL's own choice gets the lower, arms get the upper, so that no arm wins by
+ * time that was not seen. */
+static bool observer_find_time(const struct stp_observer *o,
+                               struct stp_note *note)
 {
-    const struct stp_times_id id = {(unsigned)o->seen[note->key].coll,
-                                    note->number};
+    const struct stp_collective id = {(unsigned)o->first[note->key].coll,
+                                      note->number};
     struct stp_rank_times all;
 
-    if (!stp_times_get(o->times, id, &all))
+    if (!o->agreement->ops->get_times(o->agreement, id, &all))
         return false;
     note->us =
         stp_rank_times_us(&all, note->algo == NCCL_ALGO_TREE && note->arm != 0);
     return true;
 }
 
-static void hear_times(struct stp_observer *o)
+static void observer_read_times(struct stp_observer *o)
 {
     unsigned n = o->n_awaited;
 
@@ -248,33 +366,34 @@ static void hear_times(struct stp_observer *o)
     for (unsigned i = 0; i < n; i++) {
         struct stp_note note = o->awaited[i];
 
-        if (find_time(o, &note))
+        if (observer_find_time(o, &note))
             stp_learner_note(o->learner, &note);
         else
             o->awaited[o->n_awaited++] = note;
     }
 }
 
-/* What cannot be proposed now never can be: some rank was too far behind. */
-static void propose(struct stp_observer *o, const struct stp_bandit_want *want,
-                    const struct stp_bandit_arm *arm, bool is_settled)
+/* A proposal that fails now always will: a rank was too far behind. */
+static void observer_propose(struct stp_observer *o,
+                             const struct stp_bandit_want *want,
+                             const struct stp_bandit_arm *arm, bool is_settled)
 {
     unsigned n_calls =
-        want->n_calls < STP_DECISION_CALLS ? want->n_calls : STP_DECISION_CALLS;
-    const struct stp_decision d = {.key = want->key,
-                                   .arm = want->arm,
-                                   .what = *arm,
+        want->n_calls < STP_PROPOSAL_CALLS ? want->n_calls : STP_PROPOSAL_CALLS;
+    const struct stp_proposal p = {.key = want->key,
+                                   .index = want->arm,
+                                   .arm = *arm,
                                    .n_calls = n_calls,
                                    .is_settled = is_settled};
 
     o->is_settled = is_settled;
-    if (!stp_published_propose(o->published, stp_decision_pack(&d)))
+    if (!o->agreement->ops->propose(o->agreement, stp_proposal_pack(&p)))
         stp_observer_stop(o);
 }
 
-/* Epochs are short, and all ranks note their times, while there is something to
- * try.  To change that alone, what is in force is published once more. */
-static void publish_again(struct stp_observer *o, bool is_settled)
+/* Epochs are short, and all ranks note their times, while arms are tried.  To
+ * change that alone, the arm in force is proposed once more. */
+static void observer_propose_again(struct stp_observer *o, bool is_settled)
 {
     const struct stp_bandit_key_state key = stp_learner_key(o->learner, 0);
     const struct stp_bandit_want want = {.key = 0, .arm = key.running};
@@ -282,18 +401,18 @@ static void publish_again(struct stp_observer *o, bool is_settled)
         stp_bandit_get_arm(stp_learner_bandit(o->learner), 0, key.running).arm;
 
     if (o->is_settled != is_settled && o->n_added > 0)
-        propose(o, &want, &arm, is_settled);
+        observer_propose(o, &want, &arm, is_settled);
 }
 
-static void think_further(struct stp_observer *o)
+static void observer_propose_next(struct stp_observer *o)
 {
     struct stp_bandit_want want;
     struct stp_bandit_arm arm;
 
     if (stp_learner_wants(o->learner, &want, &arm))
-        propose(o, &want, &arm, false);
+        observer_propose(o, &want, &arm, false);
     else
-        publish_again(o, !stp_learner_is_exploring(o->learner));
+        observer_propose_again(o, !stp_learner_is_exploring(o->learner));
 }
 
 void stp_observer_think(struct stp_observer *observer)
@@ -304,33 +423,19 @@ void stp_observer_think(struct stp_observer *observer)
         return;
     if (stp_observer_is_blind(o))
         stp_learner_do_without_gpu(o->learner);
-    add_keys(o);
-    note_calls(o);
-    drain(o, o->calls);
-    drain(o, o->gpu);
-    hear_times(o);
-    if (!stp_observer_is_stopped(o) && !stp_published_is_waiting(o->published))
-        think_further(o);
+    observer_add_keys(o);
+    observer_note_calls(o);
+    observer_drain(o, o->calls);
+    observer_drain(o, o->gpu);
+    observer_read_times(o);
+    if (!stp_observer_is_stopped(o) &&
+        !o->agreement->ops->is_pending(o->agreement))
+        observer_propose_next(o);
     atomic_store(&o->is_exploring, !stp_observer_is_stopped(o) &&
                                        stp_learner_is_exploring(o->learner));
 }
 
-bool stp_observer_is_exploring(const struct stp_observer *observer)
-{
-    return atomic_load(&observer->is_exploring);
-}
-
-bool stp_observer_is_stopped(const struct stp_observer *observer)
-{
-    return atomic_load(&observer->is_stopped);
-}
-
-bool stp_observer_is_blind(const struct stp_observer *observer)
-{
-    return atomic_load(&observer->is_blind);
-}
-
-static unsigned band_of(const struct stp_observer *o, uint64_t n_bytes)
+static unsigned observer_band(const struct stp_observer *o, uint64_t n_bytes)
 {
     return stp_bandit_band(o->rules.bandit.strategy, n_bytes);
 }
@@ -338,27 +443,27 @@ static unsigned band_of(const struct stp_observer *o, uint64_t n_bytes)
 void stp_observer_reward(struct stp_observer *observer,
                          const struct stp_reward *reward)
 {
-    unsigned band = band_of(observer, reward->n_bytes);
+    unsigned band = observer_band(observer, reward->n_bytes);
 
     if (observer->learner == NULL)
         return;
     for (unsigned k = 0; k < observer->n_added; k++)
-        if (observer->seen[k].coll == reward->coll &&
-            band_of(observer, observer->seen[k].n_bytes) == band)
+        if (observer->first[k].coll == reward->coll &&
+            observer_band(observer, observer->first[k].n_bytes) == band)
             stp_learner_reward(observer->learner, k, reward->latency_ms);
 }
 
-/* ---- what was learned ---- */
+/* ---- results ---- */
 
-static void describe_key(const struct stp_observer *o, unsigned key,
-                         unsigned arm, struct stp_learned *learned_ret)
+static void observer_describe_key(const struct stp_observer *o, unsigned key,
+                                  unsigned arm, struct stp_learned *learned_ret)
 {
     const struct stp_bandit_key_state state = stp_learner_key(o->learner, key);
 
     *learned_ret = (struct stp_learned){
-        .coll = o->seen[key].coll,
+        .coll = o->first[key].coll,
         .bytes = stp_bandit_band_range(o->rules.bandit.strategy,
-                                       band_of(o, o->seen[key].n_bytes)),
+                                       observer_band(o, o->first[key].n_bytes)),
         .arm = stp_bandit_get_arm(stp_learner_bandit(o->learner), key, arm).arm,
         .gain = state.gain,
         .gain_low = state.gain_low,
@@ -373,7 +478,8 @@ void stp_observer_explain(const struct stp_observer *observer,
 {
     *learned_ret = (struct stp_learned){.coll = -1};
     if (event->key >= 0 && (unsigned)event->key < observer->n_added)
-        describe_key(observer, (unsigned)event->key, event->arm, learned_ret);
+        observer_describe_key(observer, (unsigned)event->key, event->arm,
+                              learned_ret);
 }
 
 bool stp_observer_learned(const struct stp_observer *observer, size_t i,
@@ -387,7 +493,7 @@ bool stp_observer_learned(const struct stp_observer *observer, size_t i,
 
         if (!state.is_settled || i-- != 0)
             continue;
-        describe_key(observer, k, state.best, learned_ret);
+        observer_describe_key(observer, k, state.best, learned_ret);
         return true;
     }
     return false;
@@ -396,15 +502,13 @@ bool stp_observer_learned(const struct stp_observer *observer, size_t i,
 /* ---- life ---- */
 
 struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
-                                      struct stp_published *published,
-                                      const struct stp_times *times)
+                                      struct stp_agreement *agreement)
 {
     struct stp_observer *o = calloc(1, sizeof(*o));
 
     if (o == NULL)
         return NULL;
-    o->published = published;
-    o->times = times;
+    o->agreement = agreement;
     o->rules = *rules;
     o->calls = stp_ring_new();
     o->gpu = stp_ring_new();

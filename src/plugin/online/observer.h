@@ -1,74 +1,112 @@
 /*
- * observer.h - the rank that learns: what it sees, and what it makes of it
+ * observer.h - the rank that learns
  *
- * The launch path and NCCL's profiler leave notes, and one thread elsewhere
- * thinks about them.
+ * The launch path and NCCL's profiler leave notes, which a thread elsewhere
+ * digests; it then proposes arms to the ranks of its agreement.
  */
 #ifndef STP_OBSERVER_H
 #define STP_OBSERVER_H
 
 #include <stdbool.h>
 
-#include "plugin/backend.h"
+#include "agree/agreement.h"
+#include "core/learn/learner.h"
+#include "core/learn/reward_log.h"
+#include "core/policy/policy.h"
 
 struct stp_observer; /* opaque */
-struct stp_published;
-struct stp_times;
 
-/* Proposes to 'published', and reads 'times', which may be NULL; both must live
- * as long.  NULL: out of memory. */
+/* Proposes to 'agreement' and reads its times; it must live as long.  NULL: out
+ * of memory. */
 struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
-                                      struct stp_published *published,
-                                      const struct stp_times *times);
+                                      struct stp_agreement *agreement);
 void stp_observer_free(struct stp_observer *observer); /* NULL is allowed */
 
 /* ---- on the launch path ---- */
 
+/* Whether the time of calls is of use. */
 bool stp_observer_wants_time(const struct stp_observer *observer);
 
 /* A call of 'key'. */
-struct stp_observed {
+struct stp_observed_call {
     unsigned key;
-    unsigned arm; /* its number; in force */
-    struct stp_bandit_arm what;
-    struct stp_bandit_arm before; /* what a policy says; algo -1: nothing */
-    bool is_new;                  /* the first of its kind */
-    uint64_t t_ns;                /* on the host's clock; 0: unknown */
+    unsigned index; /* of the arm in force */
+    struct stp_bandit_arm arm;
+    struct stp_bandit_arm policy_arm; /* the policy's answer; algo -1: none */
+    bool is_new;                      /* the first call of the key */
+    uint64_t t_ns;                    /* on the host's clock; 0: unknown */
 };
 void stp_observer_call(struct stp_observer *observer,
-                       const struct stp_observed *call,
+                       const struct stp_observed_call *call,
                        const struct stp_query *query,
                        const struct stp_cost_view *view);
 
-/* From the next call on. */
+/* The arm 'index' is in force for 'key' from the next call on. */
 void stp_observer_began(struct stp_observer *observer, unsigned key,
-                        unsigned arm);
+                        unsigned index);
 
-/* Nothing will be decided any more: there is nothing to find out. */
+/* Nothing is proposed any more: not all ranks take part, or the agreement is
+ * frozen. */
 void stp_observer_stop(struct stp_observer *observer);
-
-/* Not all ranks note times. */
-void stp_observer_blind(struct stp_observer *observer);
-
-/* ---- the rest is as struct stp_learn_ops has it ---- */
-
-enum stp_status stp_observer_begin(struct stp_observer *observer,
-                                   stp_learn_sink sink, void *user,
-                                   struct stp_error *err);
-void stp_observer_think(struct stp_observer *observer);
-bool stp_observer_is_exploring(const struct stp_observer *observer);
 bool stp_observer_is_stopped(const struct stp_observer *observer);
+
+/* Not all ranks note times on the GPU: learns without them. */
+void stp_observer_go_blind(struct stp_observer *observer);
 bool stp_observer_is_blind(const struct stp_observer *observer);
-void stp_observer_reward(struct stp_observer *observer,
-                         const struct stp_reward *reward);
+
+/* ---- from NCCL's profiler, in any thread ---- */
+
+/* A collective that NCCL launches, as its profiler sees it. */
+struct stp_launch {
+    int coll;         /* ncclFunc_t */
+    uint64_t n_bytes; /* as a tuner counts them */
+    int algo;
+    int proto;
+    unsigned n_channels;
+};
+
+/* False if the time of it is of no use; else *token_ret is for
+ * stp_observer_took(). */
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch,
                            uint32_t *token_ret);
+
+/* This rank has noted its time of a launch: the collective's per-function
+ * sequence number, and when it ended by the GPU's clock. */
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
                        uint64_t number, uint64_t end_ns);
+
+/* ---- off the launch path, one thread at a time ---- */
+
+/* Begins to learn.  'sink' is given events within stp_observer_think(). */
+enum stp_status stp_observer_begin(struct stp_observer *observer,
+                                   stp_learn_sink sink, void *user,
+                                   struct stp_error *err);
+
+/* Digests the notes, and proposes the next trial. */
+void stp_observer_think(struct stp_observer *observer);
+
+void stp_observer_reward(struct stp_observer *observer,
+                         const struct stp_reward *reward);
+
+/* Results for the messages of a key: arm.algo is -1 where the policy or NCCL
+ * decides. */
+struct stp_learned {
+    int coll; /* -1: an event is of no key */
+    struct stp_range bytes;
+    struct stp_bandit_arm arm;
+    double gain; /* over the policy's answer or NCCL's own choice */
+    double gain_low;
+    double gain_high;
+    uint64_t n_calls;
+};
+
+/* The message and the arm of an event. */
 void stp_observer_explain(const struct stp_observer *observer,
                           const struct stp_learn_event *event,
                           struct stp_learned *learned_ret);
+
+/* The i-th settled key; false if there are not as many. */
 bool stp_observer_learned(const struct stp_observer *observer, size_t i,
                           struct stp_learned *learned_ret);
 

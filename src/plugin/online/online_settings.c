@@ -1,7 +1,7 @@
 #include "plugin/online/online_settings.h"
 
 #include <inttypes.h>
-#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,100 +9,90 @@
 
 #include "core/names.h"
 
-static const char *setting(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && *value != '\0' ? value : NULL;
-}
-
-static enum stp_status refuse(const char *name, const char *expected,
-                              struct stp_error *err)
+static enum stp_status settings_refuse(const char *name, const char *expected,
+                                       struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_SYNTAX, "%s is '%.60s', expected %s", name,
                     getenv(name), expected);
 }
 
-/* ---- numbers ---- */
+/* ---- numbers and paths ---- */
 
-struct number {
+struct setting {
     const char *name;
-    double min, max;
-    double *value;
-    const char *expected;
+    enum { REAL, COUNT, COUNT_64, FLAG, PATH } kind;
+    size_t offset; /* in struct stp_online_settings */
+    uint64_t max;  /* of numbers, which are at least 0 */
 };
 
-static enum stp_status read_number(const struct number *n,
-                                   struct stp_error *err)
-{
-    const char *text = setting(n->name);
-    char *end;
-    double value;
-
-    if (text == NULL)
-        return STP_OK;
-    value = strtod(text, &end);
-    if (*end != '\0' || !(value >= n->min && value <= n->max))
-        return refuse(n->name, n->expected, err);
-    *n->value = value;
-    return STP_OK;
-}
-
-static enum stp_status read_count(const char *name, uint64_t max,
-                                  uint64_t *value, struct stp_error *err)
-{
-    const char *text = setting(name);
-    char expected[64];
-    char *end;
-    unsigned long long number;
-
-    if (text == NULL)
-        return STP_OK;
-    number = strtoull(text, &end, 10);
-    if (*end == '\0' && *text >= '0' && *text <= '9' && number <= max) {
-        *value = number;
-        return STP_OK;
+#define SETTING(name, kind, member, max)                                       \
+    {                                                                          \
+        name, kind, offsetof(struct stp_online_settings, member), max          \
     }
-    snprintf(expected, sizeof(expected), "a number from 0 to %" PRIu64, max);
-    return refuse(name, expected, err);
+
+static const struct setting table[] = {
+    SETTING("NCCL_TUNER_EPS", REAL, rules.bandit.epsilon, 1),
+    SETTING("STEPTUNE_PRUNE", REAL, rules.bandit.prune, 1000000),
+    SETTING("STEPTUNE_MIN_GAIN", REAL, rules.bandit.min_gain, 1),
+    SETTING("STEPTUNE_BUDGET", REAL, rules.bandit.budget, 1),
+    SETTING("STEPTUNE_RETEST", COUNT, rules.bandit.retest_calls, 1000000000),
+    SETTING("STEPTUNE_SAVE_MINUTES", COUNT, save_minutes, 1000000),
+    SETTING("STEPTUNE_SEED", COUNT_64, rules.bandit.seed, UINT64_MAX),
+    SETTING("STEPTUNE_FREEZE", FLAG, is_frozen, 1),
+    SETTING("STEPTUNE_INLINE", FLAG, is_inline, 1),
+    SETTING("NCCL_TUNER_REWARD_FILE", PATH, rewards, 0),
+    SETTING("STEPTUNE_WARM_START", PATH, warm_start, 0),
+    SETTING("STEPTUNE_LEARNED", PATH, learned, 0),
+    SETTING("STEPTUNE_JOURNAL", PATH, journal, 0),
+};
+
+/* Writes the number to 'member'; false if it is none or out of range. */
+static bool settings_read_number(const struct setting *s, const char *text,
+                                 void *member)
+{
+    unsigned long long count = 0;
+    double real = 0;
+    char *end;
+
+    if (s->kind == REAL)
+        real = strtod(text, &end);
+    else
+        count = strtoull(text, &end, 10);
+    if (*end != '\0' || !(real >= 0 && real <= (double)s->max) ||
+        (s->kind != REAL && !('0' <= *text && *text <= '9')) || count > s->max)
+        return false;
+    if (s->kind == REAL)
+        *(double *)member = real;
+    else if (s->kind == COUNT)
+        *(unsigned *)member = (unsigned)count;
+    else if (s->kind == COUNT_64)
+        *(uint64_t *)member = count;
+    else
+        *(bool *)member = count != 0;
+    return true;
 }
 
-static enum stp_status read_flag(const char *name, bool *value,
-                                 struct stp_error *err)
+static enum stp_status settings_read(const struct setting *s,
+                                     struct stp_online_settings *ret,
+                                     struct stp_error *err)
 {
-    uint64_t number = 0;
-    enum stp_status status = read_count(name, 1, &number, err);
+    const char *text = stp_setting(s->name);
+    char *member = (char *)ret + s->offset;
+    char expected[64];
 
-    *value = number == 1;
-    return status;
-}
-
-static enum stp_status read_numbers(struct stp_online_settings *s,
-                                    struct stp_error *err)
-{
-    struct stp_bandit_rules *b = &s->rules.bandit;
-    uint64_t retest = b->retest_calls;
-    uint64_t minutes = 5;
-    const struct number numbers[] = {
-        {"NCCL_TUNER_EPS", 0, 1, &b->epsilon, "a number from 0 to 1"},
-        {"STEPTUNE_PRUNE", 0, 1e6, &b->prune, "a number from 0 to 1000000"},
-        {"STEPTUNE_MIN_GAIN", 0, 1, &b->min_gain, "a number from 0 to 1"},
-        {"STEPTUNE_BUDGET", 0, 1, &b->budget, "a number from 0 to 1"},
-    };
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-        if (status == STP_OK)
-            status = read_number(&numbers[i], err);
-    if (status == STP_OK)
-        status = read_count("STEPTUNE_RETEST", 1000000000, &retest, err);
-    if (status == STP_OK)
-        status = read_count("STEPTUNE_SAVE_MINUTES", 1000000, &minutes, err);
-    if (status == STP_OK)
-        status = read_count("STEPTUNE_SEED", UINT64_MAX, &b->seed, err);
-    b->retest_calls = (unsigned)retest;
-    s->save_minutes = (unsigned)minutes;
-    return status;
+    if (text == NULL)
+        return STP_OK;
+    if (s->kind == PATH) {
+        if (snprintf(member, STP_PATH_SIZE, "%s", text) < STP_PATH_SIZE)
+            return STP_OK;
+        return stp_fail(err, STP_ERR_LIMIT,
+                        "%s has %zu bytes, expected fewer than %d", s->name,
+                        strlen(text), STP_PATH_SIZE);
+    }
+    if (settings_read_number(s, text, member))
+        return STP_OK;
+    snprintf(expected, sizeof(expected), "a number from 0 to %" PRIu64, s->max);
+    return settings_refuse(s->name, expected, err);
 }
 
 /* ---- arms ---- */
@@ -111,7 +101,8 @@ static const char arms_are[] =
     "arms such as tree/simple,ring/ll128/16, at most 31";
 
 /* "ring/ll128" or "ring/ll128/16", of 'len' bytes. */
-static bool read_arm(const char *text, size_t len, struct stp_bandit_arm *arm)
+static bool settings_read_arm(const char *text, size_t len,
+                              struct stp_bandit_arm *arm)
 {
     const char *slash = memchr(text, '/', len);
     const char *proto = slash != NULL ? slash + 1 : NULL;
@@ -141,10 +132,10 @@ static bool read_arm(const char *text, size_t len, struct stp_bandit_arm *arm)
     return a >= 0 && p >= 0 && n_channels <= STP_MAX_CHANNELS;
 }
 
-static enum stp_status read_arms(struct stp_bandit_rules *rules,
-                                 struct stp_error *err)
+static enum stp_status settings_read_arms(struct stp_bandit_rules *rules,
+                                          struct stp_error *err)
 {
-    const char *text = setting("STEPTUNE_ARMS");
+    const char *text = stp_setting("STEPTUNE_ARMS");
 
     if (text == NULL)
         return STP_OK;
@@ -154,8 +145,8 @@ static enum stp_status read_arms(struct stp_bandit_rules *rules,
 
         /* arm 0 is NCCL's own */
         if (rules->n_arms == STP_BANDIT_ARMS - 1 ||
-            !read_arm(text, len, &rules->arms[rules->n_arms]))
-            return refuse("STEPTUNE_ARMS", arms_are, err);
+            !settings_read_arm(text, len, &rules->arms[rules->n_arms]))
+            return settings_refuse("STEPTUNE_ARMS", arms_are, err);
         rules->n_arms++;
         if (text[len] == '\0')
             return STP_OK;
@@ -163,83 +154,52 @@ static enum stp_status read_arms(struct stp_bandit_rules *rules,
     }
 }
 
-/* ---- words and paths ---- */
+/* ---- all ---- */
 
-static enum stp_status read_words(struct stp_online_settings *s,
-                                  struct stp_error *err)
+static enum stp_status settings_read_words(struct stp_online_settings *s,
+                                           struct stp_error *err)
 {
-    const char *strategy = setting("STEPTUNE_STRATEGY");
-    const char *objective = setting("STEPTUNE_OBJECTIVE");
-    int which = STP_STRATEGY_HALVING;
-    int what = STP_LEARN_AUTO;
+    const char *strategy = stp_setting("STEPTUNE_STRATEGY");
+    const char *objective = stp_setting("STEPTUNE_OBJECTIVE");
+    int strategy_number = STP_STRATEGY_HALVING;
+    int objective_number = STP_LEARN_AUTO;
 
     if (strategy != NULL)
-        which = stp_strategy_from_name(strategy, strlen(strategy));
-    if (which < 0)
-        return refuse("STEPTUNE_STRATEGY", "halving or epsilon", err);
+        strategy_number = stp_strategy_from_name(strategy, strlen(strategy));
+    if (strategy_number < 0)
+        return settings_refuse("STEPTUNE_STRATEGY", "halving or epsilon", err);
     if (objective != NULL)
-        what = stp_learn_objective_from_name(objective, strlen(objective));
-    if (what < 0)
-        return refuse("STEPTUNE_OBJECTIVE", "auto, step, gpu or file", err);
-    if (what == STP_LEARN_AUTO && (which == STP_STRATEGY_EPSILON ||
-                                   setting("NCCL_TUNER_REWARD_FILE") != NULL))
-        what = STP_LEARN_FILE;
-    s->rules.bandit = stp_bandit_rules_default((enum stp_strategy)which);
-    s->rules.objective = (enum stp_learn_objective)what;
+        objective_number =
+            stp_learn_objective_from_name(objective, strlen(objective));
+    if (objective_number < 0)
+        return settings_refuse("STEPTUNE_OBJECTIVE", "auto, step, gpu or file",
+                               err);
+    if (objective_number == STP_LEARN_AUTO &&
+        (strategy_number == STP_STRATEGY_EPSILON ||
+         stp_setting("NCCL_TUNER_REWARD_FILE") != NULL))
+        objective_number = STP_LEARN_FILE;
+    s->rules.bandit =
+        stp_bandit_rules_default((enum stp_strategy)strategy_number);
+    s->rules.objective = (enum stp_learn_objective)objective_number;
     return STP_OK;
-}
-
-static enum stp_status read_path(const char *name, const char *otherwise,
-                                 char path[STP_PATH_SIZE],
-                                 struct stp_error *err)
-{
-    const char *text = setting(name);
-
-    if (text == NULL)
-        text = otherwise;
-    if (snprintf(path, STP_PATH_SIZE, "%s", text) < STP_PATH_SIZE)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_LIMIT,
-                    "%s has %zu bytes, expected fewer than %d", name,
-                    strlen(text), STP_PATH_SIZE);
-}
-
-static enum stp_status read_paths(uint64_t comm_id,
-                                  struct stp_online_settings *s,
-                                  struct stp_error *err)
-{
-    char rewards[64];
-    enum stp_status status;
-
-    snprintf(rewards, sizeof(rewards),
-             "/tmp/nccl_tuner_rewards_%" PRIu64 ".log", comm_id);
-    status = read_path("NCCL_TUNER_REWARD_FILE", rewards, s->rewards, err);
-    if (status == STP_OK)
-        status = read_path("STEPTUNE_WARM_START", "", s->warm_start, err);
-    if (status == STP_OK)
-        status = read_path("STEPTUNE_LEARNED", "steptune.learned.conf",
-                           s->learned, err);
-    if (status == STP_OK)
-        status = read_path("STEPTUNE_JOURNAL", "", s->journal, err);
-    return status;
 }
 
 enum stp_status stp_online_settings_read(uint64_t comm_id,
                                          struct stp_online_settings *ret,
                                          struct stp_error *err)
 {
-    enum stp_status status = read_words(ret, err);
+    enum stp_status status;
 
+    *ret = (struct stp_online_settings){.save_minutes = 5,
+                                        .learned = "steptune.learned.conf"};
+    snprintf(ret->rewards, STP_PATH_SIZE,
+             "/tmp/nccl_tuner_rewards_%" PRIu64 ".log", comm_id);
+    status = settings_read_words(ret, err);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (status == STP_OK)
+            status = settings_read(&table[i], ret, err);
     if (status == STP_OK)
-        status = read_numbers(ret, err);
-    if (status == STP_OK)
-        status = read_arms(&ret->rules.bandit, err);
-    if (status == STP_OK)
-        status = read_flag("STEPTUNE_FREEZE", &ret->is_frozen, err);
-    if (status == STP_OK)
-        status = read_flag("STEPTUNE_INLINE", &ret->is_inline, err);
-    if (status == STP_OK)
-        status = read_paths(comm_id, ret, err);
+        status = settings_read_arms(&ret->rules.bandit, err);
     return status;
 }
 

@@ -1,5 +1,5 @@
 /*
- * profile.h - how long collectives took on the GPU, by NCCL's profiler
+ * profile.h - durations of collectives on the GPU, by NCCL's profiler
  *
  * One .so is NCCL's tuner and its profiler.  NCCL makes the profiler's context
  * of a communicator first, then the tuner's, in the same thread, and names
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plugin/backend.h"
+#include "plugin/online/observer.h"
 
 struct stp_profile; /* one communicator's, on one rank; opaque */
 
@@ -23,10 +23,11 @@ struct stp_profile *stp_profile_take(uint64_t comm_id);
 /* NULL is allowed. */
 void stp_profile_release(struct stp_profile *profile);
 
-/* Times are noted in 'times' from now on, and the observer is told of it if
- * there is one.  Both NULL: nobody wants them, and none is on its way any
- * more. */
-void stp_profile_attach(struct stp_profile *profile, struct stp_times *times,
+/* From now on times are noted in the agreement, and reported to the observer
+ * unless it is NULL.  Both NULL: times are of no more use, also those of
+ * collectives under way. */
+void stp_profile_attach(struct stp_profile *profile,
+                        struct stp_agreement *agreement,
                         struct stp_observer *observer);
 
 /* Whether times are wanted: NCCL's profiler is on for the process while any

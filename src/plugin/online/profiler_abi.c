@@ -1,9 +1,9 @@
 /*
  * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns
  *
- * On a rank a collective lasts from the first of its channels' beginnings to
- * the last of their ends.  Each rank notes that where the one that learns reads
- * it (agree/times.h), on the host's clock.
+ * On a rank a collective lasts from the first begin of its channels to their
+ * last end.  Each rank notes that in its agreement (agree/agreement.h), on the
+ * host's clock.
  */
 #define _GNU_SOURCE /* syscall() */
 #include <pthread.h>
@@ -13,7 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agree/times.h"
 #include "core/learn/gpu_clock.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
@@ -40,29 +39,29 @@ struct channel {
 struct flight {
     struct stp_profile *profile;
     bool is_used;
-    unsigned launch; /* the how manieth */
-    bool is_told;    /* the observer is to be */
+    unsigned launch;  /* number of launches before */
+    bool is_observed; /* its end is reported to the observer */
     uint32_t token;
-    struct stp_times_id id;
+    struct stp_collective id;
     unsigned n_channels; /* that it runs on */
     unsigned n_ended;
     uint64_t begin_ns; /* the first channel's; 0: none has begun */
     uint64_t end_ns;
-    struct stp_instant heard; /* of the ends, that with the least delay */
+    struct stp_instant heard; /* the end with the least delay */
     struct channel channels[STP_MAX_CHANNELS];
 };
 
 struct stp_profile {
-    struct stp_profile *next; /* of those that no tuner has taken yet */
-    long thread;              /* that NCCL made it in */
+    struct stp_profile *next; /* in the list of those that no tuner took yet */
+    long thread;              /* in which NCCL made it */
     _Atomic int n_users;      /* NCCL's context and ours */
     uint64_t comm_id;
     size_t n_ranks;
     int group; /* where its address is a handle, for NCCL 2.27 */
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
-    pthread_mutex_t lock; /* of what follows */
-    struct stp_times *times;
+    pthread_mutex_t lock;            /* of the members below */
+    struct stp_agreement *agreement; /* NULL: times are of no use */
     struct stp_observer *observer;
     struct stp_gpu_clock clock;
     uint64_t next_number[NCCL_NUM_TUNED_FUNCS]; /* number of each function */
@@ -74,26 +73,26 @@ struct stp_profile {
 static struct {
     pthread_mutex_t lock;
     int *mask;
-    int n_wants; /* communicators that want times */
+    int n_wants; /* communicators that need times */
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Made, and not taken by a tuner yet. */
+/* Profiles that no tuner took yet. */
 static struct {
     pthread_mutex_t lock;
     struct stp_profile *all;
 } waiting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Thread-local variables would need the dynamic linker's help, and that be a
- * library to depend on. */
-static long this_thread(void)
+/* Thread-local variables would need the dynamic linker, one more library to
+ * depend on. */
+static long profile_thread(void)
 {
     return syscall(SYS_gettid);
 }
 
-/* Takes 'profile' off the list, or what this thread made for 'comm_id' if that
- * is NULL.  NULL if it is not there. */
-static struct stp_profile *take_off(const struct stp_profile *profile,
-                                    uint64_t comm_id)
+/* Takes 'profile' off the list; if it is NULL, the profile that this thread
+ * made for 'comm_id'.  NULL if it is not there. */
+static struct stp_profile *profile_take_off(const struct stp_profile *profile,
+                                            uint64_t comm_id)
 {
     struct stp_profile **link;
     struct stp_profile *found = NULL;
@@ -102,7 +101,7 @@ static struct stp_profile *take_off(const struct stp_profile *profile,
     for (link = &waiting.all; *link != NULL; link = &(*link)->next)
         if (profile != NULL ? *link == profile
                             : (*link)->comm_id == comm_id &&
-                                  (*link)->thread == this_thread()) {
+                                  (*link)->thread == profile_thread()) {
             found = *link;
             *link = found->next;
             break;
@@ -111,7 +110,7 @@ static struct stp_profile *take_off(const struct stp_profile *profile,
     return found;
 }
 
-static void put_on(struct stp_profile *profile)
+static void profile_put_on(struct stp_profile *profile)
 {
     pthread_mutex_lock(&waiting.lock);
     profile->next = waiting.all;
@@ -123,7 +122,7 @@ static void put_on(struct stp_profile *profile)
 
 struct stp_profile *stp_profile_take(uint64_t comm_id)
 {
-    struct stp_profile *profile = take_off(NULL, comm_id);
+    struct stp_profile *profile = profile_take_off(NULL, comm_id);
 
     if (profile != NULL)
         atomic_fetch_add(&profile->n_users, 1);
@@ -138,11 +137,12 @@ void stp_profile_release(struct stp_profile *profile)
     free(profile);
 }
 
-void stp_profile_attach(struct stp_profile *profile, struct stp_times *times,
+void stp_profile_attach(struct stp_profile *profile,
+                        struct stp_agreement *agreement,
                         struct stp_observer *observer)
 {
     pthread_mutex_lock(&profile->lock);
-    profile->times = times;
+    profile->agreement = agreement;
     profile->observer = observer;
     for (int i = 0; i < N_FLIGHTS; i++)
         profile->flights[i].is_used = false;
@@ -150,7 +150,7 @@ void stp_profile_attach(struct stp_profile *profile, struct stp_times *times,
 }
 
 /* Under the lock.  NCCL reads it in any thread. */
-static void set_mask(void)
+static void profile_set_mask(void)
 {
     if (process.mask != NULL)
         __atomic_store_n(process.mask, process.n_wants > 0 ? EVENTS : 0,
@@ -165,7 +165,7 @@ void stp_profile_want(struct stp_profile *profile, bool is_wanted)
         return;
     pthread_mutex_lock(&process.lock);
     process.n_wants += is_wanted ? 1 : -1;
-    set_mask();
+    profile_set_mask();
     pthread_mutex_unlock(&process.lock);
 }
 
@@ -174,44 +174,46 @@ bool stp_profile_saw_graph(struct stp_profile *profile)
     return atomic_exchange(&profile->saw_graph, false);
 }
 
-/* ---- what was launched ---- */
+/* ---- launches ---- */
 
-/* -1 for NULL and what is unknown. */
-static int number_of(const char *word, int (*from_name)(const char *, size_t))
+/* -1 for NULL and unknown words. */
+static int profile_word_number(const char *word,
+                               int (*from_name)(const char *, size_t))
 {
     return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
 /* "ncclBfloat16": its first number is bits. */
-static uint64_t bytes_of(const char *datatype)
+static uint64_t profile_type_bytes(const char *datatype)
 {
     size_t at = strcspn(datatype, "0123456789");
 
     return strtoul(datatype + at, NULL, 10) / 8;
 }
 
-static bool read_launch(const struct stp_profile *p,
-                        const ncclProfilerEvent_t *what,
-                        struct stp_launch *launch)
+static bool profile_read_launch(const struct stp_profile *p,
+                                const ncclProfilerEvent_t *event,
+                                struct stp_launch *launch)
 {
-    int coll = number_of(what->coll.func, stp_coll_from_name);
+    int coll = profile_word_number(event->coll.func, stp_coll_from_name);
 
-    if (coll < 0 || what->coll.datatype == NULL)
+    if (coll < 0 || event->coll.datatype == NULL)
         return false;
     launch->coll = coll;
-    launch->n_bytes = what->coll.count * bytes_of(what->coll.datatype);
+    launch->n_bytes =
+        event->coll.count * profile_type_bytes(event->coll.datatype);
     if (coll == ncclFuncAllGather || coll == ncclFuncReduceScatter)
         launch->n_bytes *= p->n_ranks; /* as a tuner counts */
-    launch->algo = number_of(what->coll.algo, stp_algo_from_name);
-    launch->proto = number_of(what->coll.proto, stp_proto_from_name);
-    launch->n_channels = what->coll.nChannels;
+    launch->algo = profile_word_number(event->coll.algo, stp_algo_from_name);
+    launch->proto = profile_word_number(event->coll.proto, stp_proto_from_name);
+    launch->n_channels = event->coll.nChannels;
     return true;
 }
 
 /* ---- events ---- */
 
-/* Room for another; NULL: too many are under way. */
-static struct flight *find_room(struct stp_profile *p)
+/* A free flight; NULL: too many are under way. */
+static struct flight *profile_find_room(struct stp_profile *p)
 {
     unsigned launch = p->n_launches++;
 
@@ -226,16 +228,18 @@ static struct flight *find_room(struct stp_profile *p)
     return NULL;
 }
 
-static struct flight *begin_flight(struct stp_profile *p, struct flight *f,
-                                   const ncclProfilerEvent_t *what,
-                                   const struct stp_launch *launch)
+static struct flight *profile_begin_flight(struct stp_profile *p,
+                                           struct flight *f,
+                                           const ncclProfilerEvent_t *event,
+                                           const struct stp_launch *launch)
 {
     f->profile = p;
     f->is_used = true;
-    f->is_told = p->observer != NULL &&
-                 stp_backend.learn->launched(p->observer, launch, &f->token);
-    f->id = (struct stp_times_id){(unsigned)launch->coll, what->coll.seqNumber};
-    f->n_channels = what->coll.nChannels;
+    f->is_observed = p->observer != NULL &&
+                     stp_observer_launched(p->observer, launch, &f->token);
+    f->id =
+        (struct stp_collective){(unsigned)launch->coll, event->coll.seqNumber};
+    f->n_channels = event->coll.nChannels;
     f->n_ended = 0;
     f->begin_ns = 0;
     f->end_ns = 0;
@@ -244,9 +248,9 @@ static struct flight *begin_flight(struct stp_profile *p, struct flight *f,
     return f;
 }
 
-/* NCCL does not count what a CUDA graph launches, so it cannot be told apart on
- * different ranks. */
-static bool is_counted(struct stp_profile *p, int coll, uint64_t number)
+/* NCCL does not count launches of a CUDA graph, so ranks cannot tell them
+ * apart. */
+static bool profile_is_counted(struct stp_profile *p, int coll, uint64_t number)
 {
     bool is_next = number >= p->next_number[coll];
 
@@ -255,61 +259,61 @@ static bool is_counted(struct stp_profile *p, int coll, uint64_t number)
     return is_next;
 }
 
-static void *start_collective(struct stp_profile *p,
-                              const ncclProfilerEvent_t *what)
+static void *profile_start_collective(struct stp_profile *p,
+                                      const ncclProfilerEvent_t *event)
 {
     struct stp_launch launch;
     struct flight *flight = NULL;
 
     pthread_mutex_lock(&p->lock);
-    if (p->times != NULL && what->coll.nChannels > 0 &&
-        read_launch(p, what, &launch) &&
-        is_counted(p, launch.coll, what->coll.seqNumber)) {
-        flight = find_room(p);
+    if (p->agreement != NULL && event->coll.nChannels > 0 &&
+        profile_read_launch(p, event, &launch) &&
+        profile_is_counted(p, launch.coll, event->coll.seqNumber)) {
+        flight = profile_find_room(p);
         if (flight != NULL)
-            begin_flight(p, flight, what, &launch);
+            profile_begin_flight(p, flight, event, &launch);
     }
     pthread_mutex_unlock(&p->lock);
     return flight;
 }
 
-static void *start_channel(struct stp_profile *p,
-                           const ncclProfilerEvent_t *what)
+static void *profile_start_channel(struct stp_profile *p,
+                                   const ncclProfilerEvent_t *event)
 {
-    struct flight *f = what->parentObj;
+    struct flight *f = event->parentObj;
     struct channel *channel = NULL;
 
-    if (f == NULL || what->kernelCh.channelId >= STP_MAX_CHANNELS)
+    if (f == NULL || event->kernelCh.channelId >= STP_MAX_CHANNELS)
         return NULL;
     pthread_mutex_lock(&p->lock);
     if (f->is_used) {
-        channel = &f->channels[what->kernelCh.channelId];
-        channel->begin_ns = what->kernelCh.pTimer;
-        if (f->begin_ns == 0 || what->kernelCh.pTimer < f->begin_ns)
-            f->begin_ns = what->kernelCh.pTimer;
+        channel = &f->channels[event->kernelCh.channelId];
+        channel->begin_ns = event->kernelCh.pTimer;
+        if (f->begin_ns == 0 || event->kernelCh.pTimer < f->begin_ns)
+            f->begin_ns = event->kernelCh.pTimer;
     }
     pthread_mutex_unlock(&p->lock);
     return channel;
 }
 
 /* Notes the times of a collective that is over on this rank. */
-static void note_times(struct stp_profile *p, const struct flight *f)
+static void profile_note_time(struct stp_profile *p, const struct flight *f)
 {
     uint64_t offset_ns;
     struct stp_rank_time time;
 
     stp_gpu_clock_heard(&p->clock, &f->heard);
-    if (p->times == NULL || f->end_ns <= f->begin_ns ||
+    if (p->agreement == NULL || f->end_ns <= f->begin_ns ||
         !stp_gpu_clock_offset(&p->clock, f->end_ns, &offset_ns))
         return;
     time.begin_ns = f->begin_ns + offset_ns;
     time.end_ns = f->end_ns + offset_ns;
-    stp_times_put(p->times, f->id, &time);
-    if (f->is_told && p->observer != NULL)
-        stp_backend.learn->took(p->observer, f->token, f->id.number, f->end_ns);
+    p->agreement->ops->put_time(p->agreement, f->id, &time);
+    if (f->is_observed && p->observer != NULL)
+        stp_observer_took(p->observer, f->token, f->id.number, f->end_ns);
 }
 
-static void end_channel(struct channel *channel, uint64_t end_ns)
+static void profile_end_channel(struct channel *channel, uint64_t end_ns)
 {
     const struct stp_instant now = {end_ns, stp_now_ns()};
     struct flight *f = channel->flight;
@@ -325,28 +329,29 @@ static void end_channel(struct channel *channel, uint64_t end_ns)
     if (++f->n_ended < f->n_channels)
         return;
     f->is_used = false;
-    note_times(f->profile, f);
+    profile_note_time(f->profile, f);
 }
 
-static ncclResult_t start(struct stp_profile *p, void **event, uint64_t type,
-                          const ncclProfilerEvent_t *what)
+static ncclResult_t profile_start(struct stp_profile *p, void **handle,
+                                  uint64_t type,
+                                  const ncclProfilerEvent_t *event)
 {
-    *event = NULL;
+    *handle = NULL;
     if (p == NULL)
         return ncclSuccess;
     switch (type) {
     case NCCL_PROFILE_GROUP:
-        *event = &p->group;
+        *handle = &p->group;
         break;
     case NCCL_PROFILE_COLL_API:
-        if (what->collApi.graphCaptured)
+        if (event->collApi.graphCaptured)
             atomic_store(&p->saw_graph, true);
         break;
     case NCCL_PROFILE_COLL:
-        *event = start_collective(p, what);
+        *handle = profile_start_collective(p, event);
         break;
     case NCCL_PROFILE_KERNEL_CH:
-        *event = start_channel(p, what);
+        *handle = profile_start_channel(p, event);
         break;
     default:
         break;
@@ -354,28 +359,29 @@ static ncclResult_t start(struct stp_profile *p, void **event, uint64_t type,
     return ncclSuccess;
 }
 
-static ncclResult_t start_v4(void *context, void **event,
-                             const ncclProfilerEvent_t *what)
+static ncclResult_t profile_start_v4(void *context, void **handle,
+                                     const ncclProfilerEvent_t *event)
 {
-    return start(context, event, what->type.v4, what);
+    return profile_start(context, handle, event->type.v4, event);
 }
 
-static ncclResult_t start_v5(void *context, void **event,
-                             const ncclProfilerEvent_t *what)
+static ncclResult_t profile_start_v5(void *context, void **handle,
+                                     const ncclProfilerEvent_t *event)
 {
-    return start(context, event, what->type.v5, what);
+    return profile_start(context, handle, event->type.v5, event);
 }
 
-static ncclResult_t stop(void *event)
+static ncclResult_t profile_stop(void *event)
 {
     (void)event;
     return ncclSuccess;
 }
 
 /* Only channels have that state. */
-static ncclResult_t record_state(void *event, int state, const void *args)
+static ncclResult_t profile_record_state(void *event, int state,
+                                         const void *args)
 {
-    const ncclProfilerStateArgs_t *what = args;
+    const ncclProfilerStateArgs_t *state_args = args;
     struct channel *channel = event;
     struct stp_profile *p;
 
@@ -383,16 +389,16 @@ static ncclResult_t record_state(void *event, int state, const void *args)
         return ncclSuccess;
     p = channel->flight->profile;
     pthread_mutex_lock(&p->lock);
-    end_channel(channel, what->kernelCh.pTimer);
+    profile_end_channel(channel, state_args->kernelCh.pTimer);
     pthread_mutex_unlock(&p->lock);
     return ncclSuccess;
 }
 
 /* ---- life ---- */
 
-static ncclResult_t init_v5(void **context, uint64_t comm_id, int *mask,
-                            const char *name, int n_nodes, int n_ranks,
-                            int rank, ncclDebugLogger_t log)
+static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
+                                    const char *name, int n_nodes, int n_ranks,
+                                    int rank, ncclDebugLogger_t log)
 {
     struct stp_profile *p = calloc(1, sizeof(*p));
 
@@ -408,26 +414,27 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, int *mask,
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_lock(&process.lock);
     process.mask = mask;
-    set_mask();
+    profile_set_mask();
     pthread_mutex_unlock(&process.lock);
-    p->thread = this_thread();
+    p->thread = profile_thread();
     *context = p;
-    put_on(p);
+    profile_put_on(p);
     return ncclSuccess;
 }
 
-static ncclResult_t init_v4(void **context, int *mask, const char *name,
-                            uint64_t comm_id, int n_nodes, int n_ranks,
-                            int rank, ncclDebugLogger_t log)
+static ncclResult_t profile_init_v4(void **context, int *mask, const char *name,
+                                    uint64_t comm_id, int n_nodes, int n_ranks,
+                                    int rank, ncclDebugLogger_t log)
 {
-    return init_v5(context, comm_id, mask, name, n_nodes, n_ranks, rank, log);
+    return profile_init_v5(context, comm_id, mask, name, n_nodes, n_ranks, rank,
+                           log);
 }
 
-static ncclResult_t finalize(void *context)
+static ncclResult_t profile_finalize(void *context)
 {
     if (context == NULL)
         return ncclSuccess;
-    take_off(context, 0);
+    profile_take_off(context, 0);
     stp_profile_release(context);
     return ncclSuccess;
 }
@@ -439,8 +446,11 @@ EXPORT const ncclProfiler_v5_t ncclProfiler_v5;
 EXPORT const ncclProfiler_v5_t ncclProfiler_v6;
 
 const ncclProfiler_v4_t ncclProfiler_v4 = {
-    STP_TUNER_NAME, init_v4, start_v4, stop, record_state, finalize};
+    STP_TUNER_NAME, profile_init_v4,      profile_start_v4,
+    profile_stop,   profile_record_state, profile_finalize};
 const ncclProfiler_v5_t ncclProfiler_v5 = {
-    STP_TUNER_NAME, init_v5, start_v5, stop, record_state, finalize};
+    STP_TUNER_NAME, profile_init_v5,      profile_start_v5,
+    profile_stop,   profile_record_state, profile_finalize};
 const ncclProfiler_v5_t ncclProfiler_v6 = {
-    STP_TUNER_NAME, init_v5, start_v5, stop, record_state, finalize};
+    STP_TUNER_NAME, profile_init_v5,      profile_start_v5,
+    profile_stop,   profile_record_state, profile_finalize};

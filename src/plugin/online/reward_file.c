@@ -60,7 +60,7 @@ void stp_reward_file_close(struct stp_reward_file *file)
 
 /* ---- which file ---- */
 
-static enum reason judge(const struct statx *st)
+static enum reason reward_check_file(const struct statx *st)
 {
     if (S_ISLNK(st->stx_mode))
         return LINK;
@@ -69,29 +69,29 @@ static enum reason judge(const struct statx *st)
     return st->stx_uid == geteuid() ? GOOD : OWNER;
 }
 
-static bool stat_fd(int fd, struct statx *st)
+static bool reward_stat(int fd, struct statx *st)
 {
     return statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, st) == 0;
 }
 
-/* What is at the path, without opening it: to open a FIFO would be noticed at
- * its other end. */
-static enum reason look(const char *path, struct statx *st)
+/* Checks the path without opening it: the other end of a FIFO would notice. */
+static enum reason reward_check_path(const char *path, struct statx *st)
 {
     if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, st) == 0)
-        return judge(st);
+        return reward_check_file(st);
     return errno == ENOENT ? MISSING : UNREADABLE;
 }
 
-/* It may be another one by now than when it was looked at. */
-static enum reason open_path(const char *path, int *fd_ret, struct statx *st)
+/* The path may name another file by now than when it was checked. */
+static enum reason reward_open_path(const char *path, int *fd_ret,
+                                    struct statx *st)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     enum reason reason;
 
     if (fd < 0)
         return errno == ENOENT ? MISSING : UNREADABLE;
-    reason = stat_fd(fd, st) ? judge(st) : UNREADABLE;
+    reason = reward_stat(fd, st) ? reward_check_file(st) : UNREADABLE;
     if (reason == GOOD)
         *fd_ret = fd;
     else
@@ -99,9 +99,9 @@ static enum reason open_path(const char *path, int *fd_ret, struct statx *st)
     return reason;
 }
 
-/* Leaves all but the end of a long backlog out, up to the next line: the byte
- * before the end tells whether that is at once. */
-static void skip_backlog(struct stp_reward_file *file, uint64_t size)
+/* Skips all but the end of a long backlog, up to the next line: the byte before
+ * that end tells whether a line begins there. */
+static void reward_skip_backlog(struct stp_reward_file *file, uint64_t size)
 {
     if (size <= STP_REWARD_BACKLOG)
         return;
@@ -110,7 +110,8 @@ static void skip_backlog(struct stp_reward_file *file, uint64_t size)
     file->log.is_too_long = 1;
 }
 
-static void begin(struct stp_reward_file *file, int fd, uint64_t size)
+static void reward_begin_file(struct stp_reward_file *file, int fd,
+                              uint64_t size)
 {
     if (file->fd >= 0)
         close(file->fd);
@@ -118,26 +119,26 @@ static void begin(struct stp_reward_file *file, int fd, uint64_t size)
     file->offset = 0;
     stp_reward_log_restart(&file->log);
     if (!file->was_open)
-        skip_backlog(file, size);
+        reward_skip_backlog(file, size);
     file->was_open = true;
 }
 
-static bool is_same(int fd, const struct statx *st)
+static bool reward_is_same_file(int fd, const struct statx *st)
 {
     struct statx old;
 
-    return fd >= 0 && stat_fd(fd, &old) && old.stx_ino == st->stx_ino &&
+    return fd >= 0 && reward_stat(fd, &old) && old.stx_ino == st->stx_ino &&
            old.stx_dev_major == st->stx_dev_major &&
            old.stx_dev_minor == st->stx_dev_minor;
 }
 
-/* ---- what is in it ---- */
+/* ---- reading ---- */
 
-static enum reason rewind_if_shorter(struct stp_reward_file *file)
+static enum reason reward_rewind_if_shorter(struct stp_reward_file *file)
 {
     struct statx st;
 
-    if (!stat_fd(file->fd, &st))
+    if (!reward_stat(file->fd, &st))
         return UNREADABLE;
     if (st.stx_size < file->offset) {
         file->offset = 0;
@@ -147,11 +148,12 @@ static enum reason rewind_if_shorter(struct stp_reward_file *file)
 }
 
 /* Reads up to the end, but at most *n_left_ret bytes, which it counts. */
-static enum reason read_on(struct stp_reward_file *file, size_t *n_left_ret,
-                           stp_reward_sink sink, void *user)
+static enum reason reward_read_file(struct stp_reward_file *file,
+                                    size_t *n_left_ret, stp_reward_sink sink,
+                                    void *user)
 {
     char buffer[BUFFER];
-    enum reason reason = rewind_if_shorter(file);
+    enum reason reason = reward_rewind_if_shorter(file);
 
     while (reason == GOOD && *n_left_ret > 0) {
         size_t want = *n_left_ret < BUFFER ? *n_left_ret : BUFFER;
@@ -168,36 +170,35 @@ static enum reason read_on(struct stp_reward_file *file, size_t *n_left_ret,
     return reason;
 }
 
-/* The rest of the file that is open, then another one that was at the path
- * before that. */
-static enum reason read_all(struct stp_reward_file *file, stp_reward_sink sink,
-                            void *user)
+/* The rest of the open file, then the file that was at the path before that. */
+static enum reason reward_read_all(struct stp_reward_file *file,
+                                   stp_reward_sink sink, void *user)
 {
     struct statx st;
-    enum reason found = look(file->path, &st);
-    bool is_other = found == GOOD && !is_same(file->fd, &st);
+    enum reason found = reward_check_path(file->path, &st);
+    bool is_other = found == GOOD && !reward_is_same_file(file->fd, &st);
     size_t n_left = STP_REWARD_PIECE;
     enum reason reason = GOOD;
     int fd;
 
     if (file->fd >= 0)
-        reason = read_on(file, &n_left, sink, user);
+        reason = reward_read_file(file, &n_left, sink, user);
     if (reason != GOOD || n_left == 0)
         return reason;
     if (!is_other)
         return found;
-    reason = open_path(file->path, &fd, &st);
+    reason = reward_open_path(file->path, &fd, &st);
     if (reason != GOOD)
         return reason;
-    begin(file, fd, st.stx_size);
-    return read_on(file, &n_left, sink, user);
+    reward_begin_file(file, fd, st.stx_size);
+    return reward_read_file(file, &n_left, sink, user);
 }
 
 enum stp_status stp_reward_file_read(struct stp_reward_file *file,
                                      stp_reward_sink sink, void *user,
                                      struct stp_error *err)
 {
-    enum reason reason = read_all(file, sink, user);
+    enum reason reason = reward_read_all(file, sink, user);
     int error = errno;
 
     if (reason == GOOD || reason == MISSING || file->is_told[reason])

@@ -21,7 +21,7 @@ __asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.17");
 #endif
 
 struct stp_thread {
-    void (*look)(void *user);
+    void (*body)(void *user);
     void *user;
     int ms;
     pid_t pid;
@@ -29,7 +29,7 @@ struct stp_thread {
     pthread_t id;
 };
 
-static void *run(void *arg)
+static void *thread_run(void *arg)
 {
     struct stp_thread *t = arg;
     struct pollfd stop = {.fd = t->stop[0], .events = POLLIN};
@@ -37,17 +37,17 @@ static void *run(void *arg)
     int n;
 
     while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
-        t->look(t->user);
+        t->body(t->user);
     return NULL;
 }
 
-static void free_thread(struct stp_thread *t)
+static void thread_free(struct stp_thread *t)
 {
     close(t->stop[0]);
     free(t);
 }
 
-enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
+enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
                                  struct stp_thread **thread_ret,
                                  struct stp_error *err)
 {
@@ -59,17 +59,17 @@ enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
         free(t);
         return stp_fail(err, STP_ERR_NOMEM, "no room for a thread");
     }
-    t->look = look;
+    t->body = body;
     t->user = user;
     t->ms = ms;
     t->pid = getpid();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&t->id, NULL, run, t);
+    failed = pthread_create(&t->id, NULL, thread_run, t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed != 0) {
         close(t->stop[1]);
-        free_thread(t);
+        thread_free(t);
         return stp_fail(err, STP_ERR_NOMEM, "no thread to be had");
     }
     *thread_ret = t;
@@ -83,5 +83,5 @@ void stp_thread_stop(struct stp_thread *thread)
     close(thread->stop[1]);
     if (thread->pid == getpid())
         pthread_join(thread->id, NULL);
-    free_thread(thread);
+    thread_free(thread);
 }

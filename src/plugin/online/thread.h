@@ -1,5 +1,5 @@
 /*
- * thread.h - a thread that looks every now and then, until it is stopped
+ * thread.h - a thread that calls a function periodically, until it is stopped
  */
 #ifndef STP_THREAD_H
 #define STP_THREAD_H
@@ -8,8 +8,8 @@
 
 struct stp_thread; /* opaque */
 
-/* Calls 'look' every 'ms' milliseconds.  Takes no signals.  STP_ERR_NOMEM. */
-enum stp_status stp_thread_start(void (*look)(void *user), void *user, int ms,
+/* Calls 'body' every 'ms' milliseconds.  Takes no signals.  STP_ERR_NOMEM. */
+enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
                                  struct stp_thread **thread_ret,
                                  struct stp_error *err);
 

@@ -195,19 +195,6 @@ TEST(Halving, ARetestFindsThatAnArmHasBecomeFaster)
     EXPECT_EQ(kRingSimple, ArmOf(job.bandit, job.State().best));
 }
 
-TEST(Halving, WhatIsSettledFromOutsideIsOnlyRetested)
-{
-    Job job = Start(Only(kRingSimple, 90));
-
-    stp_bandit_settle(job.bandit.get(), 0, 1);
-    job.Calls(1000);
-    EXPECT_EQ(999U, stp_bandit_get_arm(job.bandit.get(), 0, 1).n);
-    job.Calls(100);
-
-    EXPECT_EQ(6U, stp_bandit_get_arm(job.bandit.get(), 0, 0).n);
-    EXPECT_EQ(1U, job.State().running);
-}
-
 TEST(Halving, ExploresOneKeyAtATime)
 {
     Job job = Start(Only(kRingSimple, 50));

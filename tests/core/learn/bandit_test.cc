@@ -111,20 +111,6 @@ TEST(BanditArms, WithoutATableThereIsNoneButNcclsOwn)
     EXPECT_TRUE(stp_bandit_get_key(bandit.get(), 0).is_settled);
 }
 
-TEST(BanditArms, AreFoundOrAdded)
-{
-    Bandit bandit = Open(Halving());
-    stp_bandit_arm simple = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
-    stp_bandit_arm eight = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
-
-    AddKey(bandit);
-
-    EXPECT_EQ(1, stp_bandit_find_arm(bandit.get(), 0, &simple));
-    EXPECT_EQ(5, stp_bandit_find_arm(bandit.get(), 0, &eight));
-    EXPECT_EQ(5, stp_bandit_find_arm(bandit.get(), 0, &eight));
-    EXPECT_EQ(-1, stp_bandit_find_arm(bandit.get(), 1, &eight));
-}
-
 // ---- epsilon ----
 
 stp_bandit_rules Epsilon(double epsilon)

@@ -31,7 +31,7 @@ struct Close {
     }
 };
 
-// A job whose ranks follow a wish at once, and hear of its calls.
+// A job whose ranks follow a proposal at once, and note its calls.
 class Learner : public testing::Test
 {
   protected:

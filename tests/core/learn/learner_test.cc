@@ -189,7 +189,7 @@ TEST_F(Learner, TrialsSayHowManyCallsTheyNeedWhereTimesAreOfCalls)
     }
 }
 
-TEST_F(Learner, NothingIsWantedWhileAWishIsOnItsWay)
+TEST_F(Learner, NothingIsWantedWhileAProposalIsPending)
 {
     stp_bandit_want want{};
     stp_bandit_arm arm{};

@@ -45,10 +45,9 @@ TEST_F(Ring, KeepsTheOrder)
         ASSERT_TRUE(stp_ring_take(ring_, &note));
         EXPECT_EQ(2 * i + 1, note.t_ns);
     }
-    EXPECT_EQ(0u, stp_ring_lost(ring_));
 }
 
-TEST_F(Ring, LosesWhatComesWhenItIsFullAndCountsIt)
+TEST_F(Ring, LosesNotesWhileItIsFull)
 {
     stp_note note;
 
@@ -56,7 +55,6 @@ TEST_F(Ring, LosesWhatComesWhenItIsFullAndCountsIt)
         ASSERT_TRUE(Put(i));
     EXPECT_FALSE(Put(7777));
     EXPECT_FALSE(Put(7778));
-    EXPECT_EQ(2u, stp_ring_lost(ring_));
     ASSERT_TRUE(stp_ring_take(ring_, &note));
     EXPECT_EQ(0u, note.t_ns);
     EXPECT_TRUE(Put(STP_RING_SIZE));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
 #include <numeric>
 #include <set>
 
@@ -13,6 +15,7 @@ namespace
 {
 
 using namespace online_plugin;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 // ---- when times are wanted ----
@@ -235,6 +238,50 @@ TEST_F(OnlineAbi, NoTrialStaysWhereARankIsTooFarBehind)
             ASSERT_EQ(pair, Ask(ranks[1], 1 << 20, ncclFuncAllReduce));
         Finalize(ranks);
     }
+}
+
+// ---- beside the static plugin ----
+
+std::string logged;
+
+void Log(ncclDebugLogLevel, unsigned long, const char *, int, const char *fmt,
+         ...)
+{
+    char line[4096];
+    va_list va;
+
+    va_start(va, fmt);
+    vsnprintf(line, sizeof(line), fmt, va);
+    va_end(va);
+    logged += line + std::string("\n");
+}
+
+// Their agreement has no room for proposals on one rank, and has on the other.
+TEST_F(OnlineAbi, RanksWithTheStaticPluginAndThisOneAllStepAside)
+{
+    void *library = dlopen(STP_STATIC, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(nullptr, library) << dlerror();
+    const auto *fixed =
+        static_cast<ncclTuner_v5_t *>(dlsym(library, "ncclTunerPlugin_v5"));
+    ncclNvlDomainInfo_v5_t nvl{};
+    ncclTunerConstants_v5_t constants{};
+
+    for (bool static_first : {true, false}) {
+        const uint64_t id = mock_new_comm_id();
+        Rank ranks[2];
+        logged.clear();
+        for (int r = 0; r < 2; r++)
+            ((r == 0) == static_first ? fixed : tuner_)
+                ->init(&ranks[r].tuner, id, 2, 1, Log, &nvl, &constants);
+        const Rank &online = ranks[static_first];
+        for (int i = 0; i < 1000; i++)
+            ASSERT_EQ(kOwn, Ask(online, 1 << 20, ncclFuncAllReduce));
+        EXPECT_THAT(logged, HasSubstr("steptune-online: the ranks of this host "
+                                      "do not hold the same policy"));
+        tuner_->finalize(online.tuner);
+        fixed->finalize(ranks[!static_first].tuner);
+    }
+    dlclose(library);
 }
 
 // ---- many messages ----

@@ -1,14 +1,15 @@
 /*
- * bandit_parts.h - what the files of the bandit share
+ * bandit_state.h - the state of a bandit: its keys and arms, and the strategies
+ * that choose among them
  *
  * Times are compared in logarithms: a gain of x is exp(x) times as fast.
  */
-#ifndef STP_BANDIT_PARTS_H
-#define STP_BANDIT_PARTS_H
+#ifndef STP_BANDIT_STATE_H
+#define STP_BANDIT_STATE_H
 
 #include "core/learn/bandit.h"
 
-/* When an arm is tried, of HALVING. */
+/* HALVING: when an arm is tried. */
 enum stp_stage {
     STP_STAGE_PAIRS,    /* from the start */
     STP_STAGE_CHANNELS, /* once its algorithm and protocol have settled */
@@ -21,8 +22,8 @@ struct stp_bandit_try {
     uint8_t stage;
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     uint16_t n_batches;
-    float ratio; /* expected time, in those of NCCL's own choice */
-    float gain;  /* mean of its batches over what they were paired with */
+    float ratio; /* expected time over that of NCCL's own choice */
+    float gain;  /* mean of its batches over the incumbent */
     float m2;    /* sum of squares about it */
     float inv_n; /* sum of 1 / calls of its batches */
     uint32_t n;  /* rewards */
@@ -32,11 +33,11 @@ struct stp_bandit_try {
 
 enum { STP_RECENT = 8 };
 
-/* A few calls of one arm, between calls of what it is compared to. */
+/* A few calls of one arm on trial, between calls of the incumbent. */
 struct stp_batch {
     bool is_open;
-    bool is_over;      /* the home runs again; rewards may be still to come */
-    unsigned n_missed; /* of the home since, without one of the arm */
+    bool is_over; /* the incumbent runs again; rewards may be still to come */
+    unsigned n_missed; /* of the incumbent since, without one of the arm */
     unsigned arm;
     unsigned n_wanted;
     unsigned n; /* calls of the arm, and the sum of their logarithms */
@@ -60,21 +61,21 @@ struct stp_bandit_slot {
 
     /* HALVING alone. */
     struct stp_bandit_arm own; /* the pair that NCCL's own choice has */
-    unsigned home;             /* trials are paired with it */
+    unsigned incumbent;        /* trials are paired with it */
     bool is_settled;
     bool was_settled; /* ever */
     uint8_t stage;
     unsigned runner_up;
-    uint64_t retest_at; /* of n_calls */
-    double home_gain;   /* of 'home' over arm 0, and its variance */
-    double home_var;
+    uint64_t retest_at;    /* of n_calls */
+    double incumbent_gain; /* of 'incumbent' over arm 0, and its variance */
+    double incumbent_var;
     double recent[STP_RECENT]; /* logarithms of its last rewards, a ring */
-    double own_level;  /* logarithm of what NCCL's own choice took last; 0: it
-                          never ran */
-    unsigned n_home;   /* calls of it */
-    unsigned n_recent; /* and those since anything else ran */
-    unsigned n_diffs;  /* differences of neighbouring calls of one arm, and */
-    double diffs_ss;   /* the sum of their squares */
+    double own_level; /* logarithm of what NCCL's own choice took last; 0: it
+                         never ran */
+    unsigned n_incumbent; /* calls of it */
+    unsigned n_recent;    /* and those since anything else ran */
+    unsigned n_diffs; /* differences of neighbouring calls of one arm, and */
+    double diffs_ss;  /* the sum of their squares */
     struct stp_batch batch;
 };
 
@@ -101,7 +102,7 @@ struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
                                           const struct stp_bandit_arm *arm,
                                           enum stp_stage stage, double ratio);
 
-/* Adds the channel counts of the pair that 'home' has. */
+/* Adds the channel counts of the pair that 'incumbent' has. */
 void stp_bandit_add_channels(struct stp_bandit_slot *slot);
 
 int stp_bandit_index(const struct stp_bandit_slot *slot,
@@ -109,7 +110,7 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 
 /* ---- strategies ---- */
 
-/* As the functions of bandit.h, for a key that exists. */
+/* A strategy.  As the functions of bandit.h, for a key that exists. */
 struct stp_strategy_ops {
     bool (*want)(struct stp_bandit *bandit, double elapsed,
                  struct stp_bandit_want *want_ret);
@@ -119,8 +120,6 @@ struct stp_strategy_ops {
                    unsigned arm, double value);
     void (*veto)(const struct stp_bandit *bandit, struct stp_bandit_slot *slot,
                  unsigned arm);
-    void (*settle)(const struct stp_bandit *bandit,
-                   struct stp_bandit_slot *slot, unsigned arm);
     /* Fills 'best', 'is_settled' and the gain with its interval. */
     void (*verdict)(const struct stp_bandit_slot *slot,
                     struct stp_bandit_key_state *state);
@@ -129,4 +128,4 @@ struct stp_strategy_ops {
 extern const struct stp_strategy_ops stp_bandit_epsilon;
 extern const struct stp_strategy_ops stp_bandit_halving;
 
-#endif /* STP_BANDIT_PARTS_H */
+#endif /* STP_BANDIT_STATE_H */

@@ -1,0 +1,140 @@
+/*
+ * agreement.h - how the ranks of a communicator reach one decision
+ *
+ * NCCL gives a tuner no channel to other ranks, and hangs if ranks choose
+ * differently.  So each rank joins an agreement when its communicator is made,
+ * and leaves its fingerprint there: a number that is equal for two ranks only
+ * if they answer every question alike.  NCCL keeps all ranks in a barrier
+ * between that and the first decision, hence every rank then sees all
+ * fingerprints, and all ranks see the same.
+ *
+ * Ranks that learn decide more while the job runs, in epochs.  All ranks count
+ * their calls alike and come to the same epoch at different times; whichever
+ * comes first decides it, by taking the pending proposal or by changing
+ * nothing.  No rank waits and there is no leader: a rank that is stopped or
+ * killed stops no other.  Where a rank is so far behind that its epochs would
+ * be overwritten, the agreement freezes: the ranks keep what they have.
+ *
+ * One rank, the first that joined, is the observer.  It alone learns and
+ * proposes.  Each proposal is taken once, in the order in which they were made,
+ * unless the agreement freezes before.
+ *
+ * On one rank the duration of a collective includes its waiting for the others.
+ * So each rank notes when collectives began and ended on it, in a row that it
+ * alone writes and the observer reads.  A row is a ring: old times are
+ * overwritten.
+ *
+ * An implementation is a table of functions.  There is one: memory that the
+ * ranks of a host share (shm.c).  One that spans hosts, over TCPStore or Redis,
+ * would fill in the same table, and a thread of its own would do what blocks.
+ */
+#ifndef STP_AGREEMENT_H
+#define STP_AGREEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/learn/gpu_clock.h"
+#include "core/status.h"
+
+/* What ranks do with an agreement beside comparing fingerprints; bits. */
+enum {
+    STP_AGREE_PROPOSALS = 1,
+    STP_AGREE_TIMES = 2, /* only with STP_AGREE_PROPOSALS */
+};
+
+enum {
+    STP_AGREE_RANKS = 1024,     /* at most, with STP_AGREE_PROPOSALS */
+    STP_AGREE_TIME_SLOTS = 512, /* collectives that a rank's row holds */
+};
+
+/* One rank of a communicator. */
+struct stp_agreement_rank {
+    uint64_t comm_id;     /* not 0 */
+    size_t n_ranks;       /* of the communicator, not 0 */
+    uint64_t fingerprint; /* not 0 */
+    unsigned parts;       /* STP_AGREE_... */
+};
+
+/* A collective, the same on all ranks. */
+struct stp_collective {
+    unsigned coll;   /* ncclFunc_t, 0 to 7 */
+    uint64_t number; /* per-function sequence number, below 2^60 */
+};
+
+/* A rank's handle, which an implementation's own begins with. */
+struct stp_agreement {
+    const struct stp_agreement_ops *ops;
+    unsigned parts; /* that this rank takes part in */
+};
+
+/* Callable from any thread, but for one handle's next_epoch() and put_time(),
+ * each of which one thread at a time may call.  None but join() and leave()
+ * blocks, allocates or does I/O. */
+struct stp_agreement_ops {
+    /*
+     * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
+     * *agreement_ret is untouched: STP_ERR_IO or STP_ERR_NOMEM if the ranks
+     * cannot meet, STP_ERR_LIMIT if there are none or too many for the parts.
+     */
+    enum stp_status (*join)(const struct stp_agreement_rank *rank,
+                            struct stp_agreement **agreement_ret,
+                            struct stp_error *err);
+
+    /* The bits in which the fingerprints of the ranks that joined differ; 0 if
+     * all are equal. */
+    uint64_t (*differing)(const struct stp_agreement *agreement);
+
+    /* Whether all ranks of the communicator joined with 'part', a bit; the same
+     * on all ranks once NCCL's barrier is passed.  Ranks may act on a part only
+     * if so. */
+    bool (*is_complete)(struct stp_agreement *agreement, unsigned part);
+
+    /* ---- STP_AGREE_PROPOSALS ---- */
+
+    bool (*is_observer)(const struct stp_agreement *agreement);
+
+    /* Proposes 1 to 2^31 - 1.  False, and nothing done, if the last proposal is
+     * pending, the agreement is frozen, or it is another number. */
+    bool (*propose)(struct stp_agreement *agreement, uint32_t proposal);
+
+    /* Whether the last proposal is pending; for ever once frozen. */
+    bool (*is_pending)(const struct stp_agreement *agreement);
+
+    /* The proposal of this rank's next epoch: 1 at the first call, then 2 and
+     * so on.  The same on all ranks; 0 if nothing changes.  *is_frozen_ret says
+     * that all later epochs change nothing, from the same epoch on for all. */
+    uint32_t (*next_epoch)(struct stp_agreement *agreement,
+                           bool *is_frozen_ret);
+
+    /* ---- STP_AGREE_TIMES ---- */
+
+    /* Notes this rank's time of a collective. */
+    void (*put_time)(struct stp_agreement *agreement,
+                     struct stp_collective collective,
+                     const struct stp_rank_time *time);
+
+    /* False if not all ranks have noted it, yet or any more; else *times_ret is
+     * of all of them. */
+    bool (*get_times)(const struct stp_agreement *agreement,
+                      struct stp_collective collective,
+                      struct stp_rank_times *times_ret);
+
+    /* To the ranks that stay it is as if this rank were stopped. */
+    void (*leave)(struct stp_agreement *agreement);
+};
+
+/* Of the ranks of a host that share /dev/shm and a user. */
+extern const struct stp_agreement_ops stp_agreement_shm;
+
+/* Joins with as many of the parts as there is room for, the handle's 'parts';
+ * else as the implementation's join(). */
+enum stp_status stp_agreement_join(const struct stp_agreement_rank *rank,
+                                   struct stp_agreement **agreement_ret,
+                                   struct stp_error *err);
+
+/* NULL is allowed and does nothing. */
+void stp_agreement_leave(struct stp_agreement *agreement);
+
+#endif /* STP_AGREEMENT_H */

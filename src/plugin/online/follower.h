@@ -1,0 +1,91 @@
+/*
+ * follower.h - the launch path of the online plugin, the same on every rank
+ *
+ * Each rank takes the proposals of its communicator's agreement: an arm for a
+ * key from an epoch on.  Epochs are counted in calls, which all ranks make
+ * alike.  On the observer, each call is reported to observer.h.  Where no arm
+ * is in force, a policy decides, if there is one, and NCCL else.
+ */
+#ifndef STP_FOLLOWER_H
+#define STP_FOLLOWER_H
+
+#include "plugin/backend.h"
+#include "plugin/online/observer.h"
+
+/* The keys of a communicator, numbered as they appear: all ranks make the same
+ * calls in the same order, so they number alike. */
+enum { STP_KEYS_SLOTS = 512 }; /* a power of two, well above the keys */
+
+struct stp_keys {
+    enum stp_strategy strategy; /* determines the bands */
+    unsigned n;
+    struct {
+        uint16_t tag; /* collective and band; 0: free */
+        uint8_t key;
+    } slots[STP_KEYS_SLOTS];
+};
+
+/* The arm in force for a key.  NCCL's own choice to begin with. */
+struct stp_in_force {
+    struct stp_bandit_arm arm;
+    struct stp_bandit_arm incumbent; /* to which a trial returns */
+    uint8_t index;                   /* of 'arm' */
+    uint8_t incumbent_index;
+    uint8_t n_left; /* calls of the trial; 0: there is none */
+};
+
+/* One rank's; written by follower.c alone, except 't_ns'. */
+struct stp_follower {
+    struct stp_shared_policy *policy; /* NULL: none */
+    struct stp_agreement *agreement;  /* NULL: nothing is learned */
+    const char *why_not;              /* then */
+    struct stp_observer *observer;    /* NULL on the other ranks */
+    uint64_t fingerprint;
+    unsigned parts;        /* of an agreement that it needs */
+    bool is_checked;       /* that all ranks take part */
+    bool takes_part;       /* if so */
+    bool is_searching;     /* arms are tried now and then */
+    bool by_gpu;           /* learns from times on GPUs */
+    bool by_host;          /* learns from steps on the host's clock */
+    uint32_t countdown;    /* calls to the next epoch */
+    uint32_t epoch_calls;  /* of an epoch */
+    uint32_t short_epoch;  /* calls of one while arms are tried */
+    unsigned proposed_key; /* the key of the last proposal */
+    uint64_t t_ns;         /* of the next call; 0: unknown */
+    struct stp_keys keys;
+    struct stp_in_force in_force[STP_BANDIT_KEYS];
+};
+
+/* 'policy_path' NULL: none; 'rules' NULL: nothing is to be learned.  Allocates,
+ * and fails as stp_shared_policy_acquire(). */
+enum stp_status stp_follower_open(const struct stp_comm_info *info,
+                                  const char *policy_path,
+                                  const struct stp_learner_rules *rules,
+                                  struct stp_follower **follower_ret,
+                                  struct stp_error *err);
+
+/* Makes the observer if this rank is to be it.  'agreement' NULL: none. */
+void stp_follower_join(struct stp_follower *follower,
+                       struct stp_agreement *agreement,
+                       const struct stp_learner_rules *rules);
+
+void stp_follower_describe(const struct stp_follower *follower, char *buf,
+                           size_t size);
+
+/* Whether 't_ns' is of use to the next call.  Before stp_follower_choose(), in
+ * its thread. */
+bool stp_follower_wants_time(const struct stp_follower *follower);
+
+/* As stp_backend_choose(). */
+bool stp_follower_choose(struct stp_follower *follower,
+                         const struct stp_query *query,
+                         const struct stp_cost_view *view,
+                         struct stp_choice *choice_ret);
+
+/* Whether times on the GPU are of use for calls to come: the same on all ranks.
+ * After stp_follower_choose(), in its thread. */
+bool stp_follower_wants_gpu_times(const struct stp_follower *follower);
+
+void stp_follower_close(struct stp_follower *follower);
+
+#endif /* STP_FOLLOWER_H */

@@ -1,0 +1,551 @@
+// What the ranks of a communicator agree on: fingerprints, proposals and times;
+// as handles, threads and processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+extern "C" {
+#include "agree/agreement.h"
+#include "agree/board.h"
+}
+
+#include "agree/storm_jobs.h"
+#include "nccl_tuner_abi.h"
+#include "support/processes.h"
+
+namespace
+{
+
+constexpr int64_t kFrozen = -1;
+constexpr unsigned kAll = STP_AGREE_PROPOSALS | STP_AGREE_TIMES;
+
+class Agreement : public testing::Test
+{
+  protected:
+    ~Agreement() override
+    {
+        for (stp_agreement *rank : ranks_)
+            stp_agreement_leave(rank);
+    }
+
+    stp_agreement *Join(size_t n_ranks, uint64_t fingerprint = 7,
+                        unsigned parts = kAll)
+    {
+        const stp_agreement_rank rank{id_, n_ranks, fingerprint, parts};
+        stp_agreement *agreement = nullptr;
+        EXPECT_EQ(STP_OK, stp_agreement_join(&rank, &agreement, &err_))
+            << err_.text;
+        ranks_.push_back(agreement);
+        return agreement;
+    }
+
+    void Leave(stp_agreement *agreement)
+    {
+        stp_agreement_leave(agreement);
+        ranks_.erase(std::find(ranks_.begin(), ranks_.end(), agreement));
+    }
+
+    void LeaveAll()
+    {
+        while (!ranks_.empty())
+            Leave(ranks_.front());
+    }
+
+    static bool IsSame(const stp_agreement *agreement)
+    {
+        return agreement->ops->differing(agreement) == 0;
+    }
+
+    static bool IsComplete(stp_agreement *agreement,
+                           unsigned part = STP_AGREE_PROPOSALS)
+    {
+        return agreement->ops->is_complete(agreement, part);
+    }
+
+    static bool Propose(stp_agreement *agreement, uint32_t proposal)
+    {
+        return agreement->ops->propose(agreement, proposal);
+    }
+
+    static bool IsPending(const stp_agreement *agreement)
+    {
+        return agreement->ops->is_pending(agreement);
+    }
+
+    static int64_t Next(stp_agreement *agreement)
+    {
+        bool is_frozen = false;
+        const uint32_t proposal =
+            agreement->ops->next_epoch(agreement, &is_frozen);
+        return is_frozen ? kFrozen : static_cast<int64_t>(proposal);
+    }
+
+    static void Put(stp_agreement *agreement, unsigned coll, uint64_t number,
+                    uint64_t begin_ns, uint64_t end_ns)
+    {
+        const stp_rank_time time{begin_ns, end_ns};
+        agreement->ops->put_time(agreement, {coll, number}, &time);
+    }
+
+    static bool Get(const stp_agreement *agreement, unsigned coll,
+                    uint64_t number, stp_rank_times *times)
+    {
+        return agreement->ops->get_times(agreement, {coll, number}, times);
+    }
+
+    std::string Path(size_t n_ranks) const
+    {
+        char name[96];
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-2",
+                 static_cast<unsigned>(geteuid()),
+                 static_cast<unsigned long long>(id_), n_ranks);
+        return name;
+    }
+
+    bool Exists(size_t n_ranks) const
+    {
+        struct stat st;
+        return lstat(Path(n_ranks).c_str(), &st) == 0;
+    }
+
+    const uint64_t id_ = std::random_device()() * uint64_t{0x100000001} + 1;
+    stp_error err_{};
+    std::vector<stp_agreement *> ranks_;
+};
+
+// ---- joining and leaving ----
+
+TEST_F(Agreement, IsNothingToLeave)
+{
+    stp_agreement_leave(nullptr);
+}
+
+TEST_F(Agreement, LeavesNoNameOnceAllRanksJoined)
+{
+    Join(2);
+    EXPECT_TRUE(Exists(2));
+    Join(2);
+
+    EXPECT_FALSE(Exists(2));
+}
+
+TEST_F(Agreement, LeavesNoNameBehindTheLastRankOfAHost)
+{
+    // Two of four ranks are on this host.
+    stp_agreement *a = Join(4);
+    stp_agreement *b = Join(4);
+    Leave(a);
+    EXPECT_TRUE(Exists(4));
+
+    Leave(b);
+
+    EXPECT_FALSE(Exists(4));
+}
+
+TEST_F(Agreement, DoesNotRemoveTheNameOfALaterCommunicator)
+{
+    // A second communicator with the id of the first, as two shrinks of one
+    // parent have.
+    stp_agreement *a = Join(1);
+    ASSERT_FALSE(Exists(1));
+    std::ofstream(Path(1)).close();
+    chmod(Path(1).c_str(), 0600);
+
+    Leave(a);
+
+    EXPECT_TRUE(Exists(1));
+    EXPECT_TRUE(IsSame(Join(1, 8)));
+}
+
+// The kernel allows a process 65,530 mappings.
+TEST_F(Agreement, TakesMoreRanksThanThereAreMappings)
+{
+    constexpr size_t kRanks = 70000;
+
+    for (size_t r = 0; r < kRanks; r++)
+        Join(kRanks, r == 50000 ? 8 : 7, 0);
+
+    EXPECT_FALSE(IsSame(ranks_[0]));
+    EXPECT_FALSE(Exists(kRanks));
+    for (stp_agreement *rank : ranks_)
+        stp_agreement_leave(rank);
+    ranks_.clear();
+}
+
+TEST_F(Agreement, RefusesMoreRanksThanItHasPlacesFor)
+{
+    stp_agreement *agreement = nullptr;
+
+    for (size_t n_ranks : {size_t{0}, size_t{1025}}) {
+        const stp_agreement_rank rank{id_, n_ranks, 7, STP_AGREE_PROPOSALS};
+        EXPECT_EQ(STP_ERR_LIMIT,
+                  stp_agreement_shm.join(&rank, &agreement, &err_));
+        EXPECT_EQ(std::to_string(n_ranks) +
+                      " ranks cannot agree on a host: expected 1 to 1024",
+                  err_.text);
+    }
+    EXPECT_EQ(nullptr, agreement);
+    EXPECT_EQ(0U, Join(1025)->parts); // but it compares fingerprints
+    LeaveAll();
+    for (int i = 0; i < 1024; i++)
+        Join(1024, 7, STP_AGREE_PROPOSALS);
+    EXPECT_TRUE(IsComplete(ranks_[0]));
+    for (stp_agreement *rank : ranks_)
+        ASSERT_EQ(0, Next(rank));
+}
+
+// A file may grow so far here, as where /dev/shm is nearly full.
+TEST_F(Agreement, HasThePartsThatThereIsRoomFor)
+{
+    for (const auto &[room, parts] :
+         {std::pair<rlim_t, unsigned>{1 << 20, kAll},
+          {16384, STP_AGREE_PROPOSALS},
+          {1024, 0}}) {
+        processes::Process process([this, room = room]() -> std::string {
+            const struct rlimit limit = {room, room};
+            signal(SIGXFSZ, SIG_IGN);
+            setrlimit(RLIMIT_FSIZE, &limit);
+            stp_agreement *a = Join(2, 7, kAll);
+            stp_agreement *b = Join(2, 8, 0);
+            return std::to_string(a->parts) +
+                   (IsSame(a) || IsComplete(b) ? " agree" : " differ");
+        });
+        EXPECT_EQ(std::to_string(parts) + " differ", process.Said());
+    }
+}
+
+// ---- fingerprints ----
+
+TEST_F(Agreement, ShowsAllRanksWhetherFingerprintsDiffer)
+{
+    for (uint64_t last : {7, 8}) {
+        for (uint64_t fingerprint : {uint64_t{7}, uint64_t{7}, last})
+            Join(3, fingerprint, last == 7 ? 0 : kAll);
+
+        for (stp_agreement *rank : ranks_)
+            EXPECT_EQ(7 ^ last, rank->ops->differing(rank));
+        LeaveAll();
+    }
+}
+
+// Two shrinks of one parent have the same commId.
+TEST_F(Agreement, IsAnotherForTheNextCommunicatorOfTheSameId)
+{
+    stp_agreement *older[] = {Join(2, 7), Join(2, 8)};
+    EXPECT_TRUE(Propose(older[0], 5));
+    EXPECT_EQ(5, Next(older[0]));
+    stp_agreement *newer[] = {Join(2, 9), Join(2, 9)};
+
+    EXPECT_FALSE(IsSame(older[0]));
+    EXPECT_TRUE(IsSame(newer[0]));
+    EXPECT_TRUE(newer[0]->ops->is_observer(newer[0]));
+    EXPECT_TRUE(IsComplete(newer[1]));
+    EXPECT_EQ(0, Next(newer[1]));
+    EXPECT_EQ(5, Next(older[1]));
+}
+
+TEST_F(Agreement, ComparesThreadsThatJoinAtOnce)
+{
+    for (int repeat = 0; repeat < 50; repeat++) {
+        ranks_.resize(8);
+        std::vector<std::thread> threads;
+        for (size_t r = 0; r < 8; r++)
+            threads.emplace_back([&, r] {
+                const stp_agreement_rank rank{
+                    id_ + 2 * static_cast<uint64_t>(repeat), 8,
+                    r == 5 ? UINT64_C(9) : 7, r % 2 ? kAll : 0};
+                stp_error err;
+                stp_agreement_join(&rank, &ranks_[r], &err);
+            });
+        for (std::thread &t : threads)
+            t.join();
+
+        for (stp_agreement *rank : ranks_) {
+            ASSERT_NE(nullptr, rank);
+            EXPECT_FALSE(IsSame(rank));
+            EXPECT_FALSE(IsComplete(rank));
+        }
+        LeaveAll();
+    }
+}
+
+// Rank r of four processes joins, waits for the others, and exits with 1 if it
+// sees that all fingerprints are equal.
+TEST_F(Agreement, ComparesProcesses)
+{
+    for (uint64_t odd : {7, 8}) {
+        int barrier[2];
+        int ready[2];
+        ASSERT_EQ(0, pipe(barrier));
+        ASSERT_EQ(0, pipe(ready));
+        std::vector<pid_t> pids;
+        for (int r = 0; r < 4; r++) {
+            pid_t pid = fork();
+            if (pid == 0) {
+                const stp_agreement_rank rank{id_ + odd, 4, r == 2 ? odd : 7,
+                                              r % 2 ? kAll : 0};
+                stp_agreement *agreement = nullptr;
+                char byte;
+                close(barrier[1]);
+                if (stp_agreement_join(&rank, &agreement, nullptr) != STP_OK ||
+                    write(ready[1], "x", 1) != 1 ||
+                    read(barrier[0], &byte, 1) != 0)
+                    _exit(99);
+                const bool is_same = IsSame(agreement);
+                stp_agreement_leave(agreement);
+                _exit(is_same);
+            }
+            pids.push_back(pid);
+        }
+        char bytes[4];
+        for (char &byte : bytes)
+            ASSERT_EQ(1, read(ready[0], &byte, 1));
+        close(barrier[1]); // all have joined
+
+        for (pid_t pid : pids) {
+            int status = 0;
+            waitpid(pid, &status, 0);
+            EXPECT_EQ(odd == 7, WEXITSTATUS(status));
+        }
+        close(barrier[0]);
+        close(ready[0]);
+        close(ready[1]);
+    }
+}
+
+// ---- who takes part ----
+
+TEST_F(Agreement, HasOneObserver)
+{
+    for (bool is_first : {true, false, false}) {
+        const stp_agreement *rank = Join(3);
+        EXPECT_EQ(is_first, rank->ops->is_observer(rank));
+    }
+}
+
+struct Parts {
+    unsigned last; // rank's; the others have all
+    bool has_proposals;
+    bool has_times;
+};
+
+TEST_F(Agreement, IsCompleteInThePartsThatAllRanksHave)
+{
+    for (const Parts &parts :
+         {Parts{kAll, true, true}, Parts{STP_AGREE_PROPOSALS, true, false},
+          Parts{0, false, false}}) {
+        Join(3);
+        Join(3);
+        for (stp_agreement *rank : ranks_)
+            EXPECT_FALSE(IsComplete(rank));
+        EXPECT_TRUE(Exists(3));
+        Join(3, 7, parts.last);
+
+        for (stp_agreement *rank : ranks_) {
+            EXPECT_EQ(parts.has_proposals, IsComplete(rank));
+            EXPECT_EQ(parts.has_times, IsComplete(rank, STP_AGREE_TIMES));
+        }
+        EXPECT_FALSE(Exists(3));
+        LeaveAll();
+    }
+}
+
+// ---- proposals ----
+
+TEST_F(Agreement, GivesEveryRankTheSameInItsOwnTime)
+{
+    stp_agreement *a = Join(2);
+    stp_agreement *b = Join(2);
+
+    EXPECT_EQ(0, Next(a));
+    EXPECT_TRUE(Propose(a, 5));
+    EXPECT_EQ(5, Next(a));
+    EXPECT_EQ(0, Next(a));
+    EXPECT_EQ(0, Next(b));
+    EXPECT_TRUE(Propose(a, 0x7fffffff));
+    EXPECT_EQ(5, Next(b));
+    EXPECT_EQ(0, Next(b));
+    EXPECT_EQ(0x7fffffff, Next(b));
+    EXPECT_EQ(0x7fffffff, Next(a));
+    EXPECT_EQ(0, Next(a));
+}
+
+TEST_F(Agreement, TakesAProposalOnceAndThenTheNext)
+{
+    stp_agreement *a = Join(1);
+
+    EXPECT_FALSE(IsPending(a));
+    EXPECT_TRUE(Propose(a, 5));
+    EXPECT_TRUE(IsPending(a));
+    EXPECT_FALSE(Propose(a, 6));
+    EXPECT_EQ(5, Next(a));
+    EXPECT_FALSE(IsPending(a));
+    EXPECT_TRUE(Propose(a, 5)); // the same again
+    EXPECT_TRUE(IsPending(a));
+    EXPECT_EQ(5, Next(a));
+    EXPECT_EQ(0, Next(a));
+}
+
+TEST_F(Agreement, TakesNoProposalOutOfRange)
+{
+    stp_agreement *a = Join(1);
+
+    for (uint32_t proposal : {UINT32_C(0), UINT32_C(0x80000000), UINT32_MAX})
+        EXPECT_FALSE(Propose(a, proposal)) << proposal;
+
+    EXPECT_FALSE(IsPending(a));
+    EXPECT_EQ(0, Next(a));
+}
+
+TEST_F(Agreement, IsFrozenForAllWhenARankIsALapBehind)
+{
+    stp_agreement *a = Join(2);
+    stp_agreement *b = Join(2);
+
+    for (int i = 0; i < STP_BOARD_SLOTS; i++)
+        ASSERT_EQ(0, Next(a)) << i;
+    ASSERT_TRUE(Propose(a, 5));
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(kFrozen, Next(a));
+
+    for (int i = 0; i < STP_BOARD_SLOTS; i++)
+        ASSERT_EQ(0, Next(b)) << i;
+    for (int i = 0; i < 100; i++)
+        EXPECT_EQ(kFrozen, Next(b));
+    EXPECT_TRUE(IsPending(b));
+}
+
+TEST_F(Agreement, TakesNoProposalOnceItIsFrozen)
+{
+    stp_agreement *a = Join(2);
+    Join(2);
+
+    for (int i = 0; i < STP_BOARD_SLOTS + 1; i++)
+        Next(a);
+
+    EXPECT_FALSE(Propose(a, 5));
+    EXPECT_FALSE(IsPending(a));
+}
+
+TEST_F(Agreement, GoesOnWhileTheRankBehindCatchesUp)
+{
+    stp_agreement *a = Join(2);
+    stp_agreement *b = Join(2);
+
+    for (int i = 0; i < 1000; i++) {
+        ASSERT_TRUE(Propose(a, 1 + i));
+        ASSERT_EQ(1 + i, Next(a));
+        if (i >= 63) {
+            ASSERT_EQ(1 + i - 63, Next(b));
+        }
+    }
+}
+
+// The jobs follow each other under one id, so the next would find what a killed
+// one leaves behind.
+TEST_F(Agreement, IsTheSameForThreadsAndProcessesOfWhichSomeAreKilled)
+{
+    for (storm::Kind kind : {storm::Kind::kThreads, storm::Kind::kProcesses,
+                             storm::Kind::kMixed}) {
+        for (uint64_t seed = 0; seed < 25; seed++) {
+            const storm::Job job =
+                storm::RandomJob(seed, id_, kind, seed % 2 == 0);
+            const storm::Outcome outcome = storm::Run(job);
+            ASSERT_EQ("", outcome.fault) << "seed " << seed;
+            EXPECT_TRUE(job.kills || outcome.is_complete);
+            EXPECT_TRUE(job.kills || !Exists(job.n_ranks));
+        }
+    }
+}
+
+// ---- times ----
+
+TEST_F(Agreement, HasATimeWhenAllRanksHaveNotedIt)
+{
+    stp_agreement *a = Join(3);
+    stp_agreement *b = Join(3);
+    stp_agreement *c = Join(3);
+    stp_rank_times times{};
+
+    Put(b, ncclFuncAllReduce, 0, 100, 190);
+    Put(a, ncclFuncAllReduce, 0, 120, 191);
+    EXPECT_FALSE(Get(a, ncclFuncAllReduce, 0, &times));
+    Put(c, ncclFuncAllGather, 0, 500, 600); // of another function
+    Put(c, ncclFuncAllReduce, 1, 700, 800); // another collective
+    EXPECT_FALSE(Get(a, ncclFuncAllReduce, 0, &times));
+    Put(c, ncclFuncAllReduce, 0, 80, 189);
+    ASSERT_TRUE(Get(a, ncclFuncAllReduce, 0, &times));
+    EXPECT_EQ(3u, times.n);
+    EXPECT_EQ(120u, times.last_begin_ns);
+    EXPECT_EQ(189u, times.first_end_ns);
+    EXPECT_EQ(191u, times.last_end_ns);
+}
+
+TEST_F(Agreement, HasAsManyTimesAsARowHolds)
+{
+    stp_agreement *a = Join(1);
+    stp_rank_times times{};
+
+    for (uint64_t i = 0; i < 2u * STP_AGREE_TIME_SLOTS; i++)
+        Put(a, ncclFuncReduceScatter, i, i, i + 5);
+    for (uint64_t i = 0; i < 2u * STP_AGREE_TIME_SLOTS; i++)
+        EXPECT_EQ(i >= STP_AGREE_TIME_SLOTS,
+                  Get(a, ncclFuncReduceScatter, i, &times))
+            << i;
+}
+
+TEST_F(Agreement, KeepsTimesOfFunctionsApart)
+{
+    stp_agreement *a = Join(1);
+    stp_rank_times times{};
+
+    for (unsigned coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++)
+        for (uint64_t i = 1000; i < 1064; i++)
+            Put(a, coll, i, i, i + coll);
+    for (unsigned coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++)
+        for (uint64_t i = 1000; i < 1064; i++) {
+            ASSERT_TRUE(Get(a, coll, i, &times));
+            EXPECT_EQ(coll, times.last_end_ns - times.last_begin_ns);
+        }
+}
+
+TEST_F(Agreement, NeverMixesTheTimesOfTwoCollectives)
+{
+    constexpr uint64_t kEnd = 50000;
+    stp_agreement *writer = Join(2);
+    stp_agreement *reader = Join(2);
+    std::atomic<uint64_t> now{0};
+
+    std::thread thread([&] {
+        for (uint64_t i = 1; i < kEnd; i++) {
+            Put(writer, ncclFuncAllReduce, i * STP_AGREE_TIME_SLOTS, i, 3 * i);
+            now.store(i);
+        }
+    });
+    for (uint64_t i = 0; i < kEnd - 1;) {
+        stp_rank_times times{};
+        i = now.load();
+        const uint64_t number = i * STP_AGREE_TIME_SLOTS;
+        Put(reader, ncclFuncAllReduce, number, i, 3 * i);
+        if (Get(reader, ncclFuncAllReduce, number, &times)) {
+            EXPECT_EQ(i, times.last_begin_ns);
+            EXPECT_EQ(3 * i, times.last_end_ns);
+            EXPECT_EQ(3 * i, times.first_end_ns);
+        }
+    }
+    thread.join();
+}
+
+} // namespace
