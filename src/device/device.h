@@ -73,9 +73,6 @@ struct stp_question {
 };
 
 struct stp_device_ops {
-    /* "mock", "cuda" or "cpu".  Static storage. */
-    const char *name;
-
     void (*info)(const void *self, struct stp_device_info *info_ret);
 
     /* What rank 'rank' runs on, as nccl-tests lists it behind "# ", without a

@@ -60,6 +60,12 @@ void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
     }
 }
 
+void stp_cpu_subtract(uint64_t n, const float *restrict x, float *restrict y)
+{
+    for (uint64_t i = 0; i < n; i++)
+        y[i] = x[i] - y[i];
+}
+
 void stp_cpu_scale(int type, uint64_t n, double factor, void *x)
 {
     double b[BLOCK];

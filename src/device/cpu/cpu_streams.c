@@ -109,28 +109,28 @@ static void start_together(const struct lane *lane)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void run_note(struct run *run, const struct stp_note *note)
+static void run_note(struct run *run, const struct stp_work *note)
 {
     struct stp_error err;
     enum stp_status status;
 
     switch (note->kind) {
-    case STP_NOTE_RECORD:
+    case STP_WORK_RECORD:
         record(run, note->event);
         break;
-    case STP_NOTE_WAIT:
+    case STP_WORK_WAIT:
         wait_for_event(run, note->event);
         break;
-    case STP_NOTE_COLLECTIVE:
-    case STP_NOTE_COMPUTE:
-    case STP_NOTE_ELEMENTWISE:
-    case STP_NOTE_TASK:
+    case STP_WORK_COLLECTIVE:
+    case STP_WORK_COMPUTE:
+    case STP_WORK_ELEMENTWISE:
+    case STP_WORK_TASK:
         status = run->worker->work(run->worker->self, note, &err);
         if (status != STP_OK)
             fail_run(run, status, &err);
         break;
-    case STP_NOTE_GROUP_BEGIN:
-    case STP_NOTE_GROUP_END:
+    case STP_WORK_GROUP_BEGIN:
+    case STP_WORK_GROUP_END:
         break; /* one by one */
     }
 }

@@ -22,6 +22,9 @@ static void run_elements(enum stp_cpu_task_kind kind,
     case STP_CPU_CAST:
         stp_cpu_cast(x->n, x->type, x->from, x->type_to, x->to);
         break;
+    case STP_CPU_SUBTRACT:
+        stp_cpu_subtract(x->n, x->from, x->to);
+        break;
     default: /* STP_CPU_SCALE */
         stp_cpu_scale(x->type, x->n, x->factor, x->to);
     }

@@ -15,6 +15,7 @@ static const char *const names[] = {
     [STP_CPU_FIND_NONFINITE] = "find overflow",
     [STP_CPU_CAST] = "cast",
     [STP_CPU_SCALE] = "scale",
+    [STP_CPU_SUBTRACT] = "elementwise",
 };
 
 double stp_cpu_now_us(void)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cpu/device_cpu.h"
 #include "device/cpu/engine_cpu.h"
 #include "device/cpu/mpi_world.h"
 #include "device/module.h"

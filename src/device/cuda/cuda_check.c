@@ -114,7 +114,7 @@ static enum stp_status run_check(struct check *c, uint64_t *n_wrong_ret,
                                  struct stp_error *err)
 {
     struct stp_cuda *d = c->d;
-    const struct stp_note note = {.kind = STP_NOTE_COLLECTIVE,
+    const struct stp_work note = {.kind = STP_WORK_COLLECTIVE,
                                   .what = *c->what};
     enum stp_status status = stp_program_add(&c->program, &note, err);
 

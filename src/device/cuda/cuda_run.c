@@ -31,7 +31,7 @@ static enum stp_status group(struct part *p, bool begin)
 
 /* A thread with several ranks must group what it starts for them. */
 static enum stp_status issue_collective(struct part *p,
-                                        const struct stp_note *note)
+                                        const struct stp_work *note)
 {
     enum stp_status status = STP_OK;
 
@@ -49,9 +49,9 @@ static enum stp_status issue_collective(struct part *p,
 }
 
 /* A product or an elementwise kernel. */
-static enum stp_status issue_kernel(struct part *p, const struct stp_note *note)
+static enum stp_status issue_kernel(struct part *p, const struct stp_work *note)
 {
-    bool multiplies = note->kind == STP_NOTE_COMPUTE;
+    bool multiplies = note->kind == STP_WORK_COMPUTE;
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
@@ -68,7 +68,7 @@ static enum stp_status issue_kernel(struct part *p, const struct stp_note *note)
 
 /* In a graph an event that is timed cannot be waited for: two are recorded. */
 static cudaError_t record(const struct part *p, const struct stp_cuda_rank *r,
-                          const struct stp_note *note)
+                          const struct stp_work *note)
 {
     cudaStream_t s = r->stream[note->stream];
     cudaError_t result = cudaEventRecordWithFlags(
@@ -80,13 +80,13 @@ static cudaError_t record(const struct part *p, const struct stp_cuda_rank *r,
     return result;
 }
 
-static enum stp_status issue_event(struct part *p, const struct stp_note *note)
+static enum stp_status issue_event(struct part *p, const struct stp_work *note)
 {
     for (unsigned i = 0; i < p->n; i++) {
         const struct stp_cuda_rank *r = &p->ranks[i];
         cudaEvent_t from =
             p->captures ? r->join[note->event] : r->event[note->event];
-        bool records = note->kind == STP_NOTE_RECORD;
+        bool records = note->kind == STP_WORK_RECORD;
         cudaError_t result =
             records ? record(p, r, note)
                     : cudaStreamWaitEvent(r->stream[note->stream], from, 0);
@@ -100,21 +100,21 @@ static enum stp_status issue_event(struct part *p, const struct stp_note *note)
     return STP_OK;
 }
 
-static enum stp_status issue(struct part *p, const struct stp_note *note)
+static enum stp_status issue(struct part *p, const struct stp_work *note)
 {
     switch (note->kind) {
-    case STP_NOTE_COLLECTIVE:
+    case STP_WORK_COLLECTIVE:
         return issue_collective(p, note);
-    case STP_NOTE_GROUP_BEGIN:
-    case STP_NOTE_GROUP_END:
-        return group(p, note->kind == STP_NOTE_GROUP_BEGIN);
-    case STP_NOTE_COMPUTE:
-    case STP_NOTE_ELEMENTWISE:
+    case STP_WORK_GROUP_BEGIN:
+    case STP_WORK_GROUP_END:
+        return group(p, note->kind == STP_WORK_GROUP_BEGIN);
+    case STP_WORK_COMPUTE:
+    case STP_WORK_ELEMENTWISE:
         return issue_kernel(p, note);
-    case STP_NOTE_RECORD:
-    case STP_NOTE_WAIT:
+    case STP_WORK_RECORD:
+    case STP_WORK_WAIT:
         return issue_event(p, note);
-    case STP_NOTE_TASK:
+    case STP_WORK_TASK:
         break;
     }
     return STP_OK;
@@ -160,13 +160,13 @@ static enum stp_status make_events(struct stp_cuda_rank *r, unsigned n,
 }
 
 static enum stp_status prepare_note(struct stp_cuda_rank *r,
-                                    const struct stp_note *note,
+                                    const struct stp_work *note,
                                     struct stp_error *err)
 {
     switch (note->kind) {
-    case STP_NOTE_COMPUTE:
+    case STP_WORK_COMPUTE:
         return stp_cuda_gemm_prepare(r, &note->gemm, err);
-    case STP_NOTE_ELEMENTWISE:
+    case STP_WORK_ELEMENTWISE:
         return stp_cuda_vectors_prepare(r, note->stream, note->n_bytes, err);
     default:
         return STP_OK;
@@ -357,14 +357,14 @@ static enum stp_status read_events(struct part *p,
                                    const struct stp_cuda_rank *r, double *us)
 {
     const struct stp_program *program = p->run->program;
-    const struct stp_note *first = NULL;
+    const struct stp_work *first = NULL;
 
     for (size_t i = 0; i < program->n_notes; i++) {
-        const struct stp_note *note = &program->notes[i];
+        const struct stp_work *note = &program->notes[i];
         float ms = 0;
         cudaError_t result;
 
-        if (note->kind != STP_NOTE_RECORD)
+        if (note->kind != STP_WORK_RECORD)
             continue;
         first = first == NULL ? note : first;
         result = cudaEventElapsedTime(&ms, r->event[first->event],

@@ -125,10 +125,10 @@ static enum stp_status cuda_probe(void *self, const struct stp_collective *what,
                                   struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note notes[] = {
-        {.kind = STP_NOTE_RECORD, .event = 0},
-        {.kind = STP_NOTE_COLLECTIVE, .what = *what},
-        {.kind = STP_NOTE_RECORD, .event = 1},
+    const struct stp_work notes[] = {
+        {.kind = STP_WORK_RECORD, .event = 0},
+        {.kind = STP_WORK_COLLECTIVE, .what = *what},
+        {.kind = STP_WORK_RECORD, .event = 1},
     };
     struct stp_program program = {0};
     struct stp_question question;
@@ -169,8 +169,8 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
                                        struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_COLLECTIVE, .stream = stream, .what = *what};
+    const struct stp_work note = {
+        .kind = STP_WORK_COLLECTIVE, .stream = stream, .what = *what};
     enum stp_status status = check_call(d, what, err);
 
     return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
@@ -179,8 +179,8 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
 static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note note = {.kind = begin ? STP_NOTE_GROUP_BEGIN
-                                                : STP_NOTE_GROUP_END};
+    const struct stp_work note = {.kind = begin ? STP_WORK_GROUP_BEGIN
+                                                : STP_WORK_GROUP_END};
 
     return stp_program_add(&d->program, &note, err);
 }
@@ -190,8 +190,8 @@ static enum stp_status cuda_compute(void *self, unsigned stream,
                                     struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
+    const struct stp_work note = {
+        .kind = STP_WORK_COMPUTE, .stream = stream, .gemm = *gemm};
     enum stp_status status = stp_cuda_gemm_check(gemm, err);
 
     return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
@@ -201,8 +201,8 @@ static enum stp_status cuda_elementwise(void *self, unsigned stream,
                                         uint64_t n_bytes, struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+    const struct stp_work note = {
+        .kind = STP_WORK_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
     enum stp_status status = stp_cuda_vectors_check(d, n_bytes, err);
 
     return status == STP_OK ? stp_program_add(&d->program, &note, err) : status;
@@ -212,8 +212,8 @@ static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_RECORD, .stream = stream, .event = event};
+    const struct stp_work note = {
+        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
     return stp_program_add(&d->program, &note, err);
 }
@@ -222,8 +222,8 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
     struct stp_cuda *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_WAIT, .stream = stream, .event = event};
+    const struct stp_work note = {
+        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
     return stp_program_add(&d->program, &note, err);
 }
@@ -326,7 +326,6 @@ static void cuda_close(void *self)
 }
 
 static const struct stp_device_ops cuda_ops = {
-    .name = "cuda",
     .info = cuda_info,
     .rank_line = cuda_rank_line,
     .sizes = cuda_sizes,

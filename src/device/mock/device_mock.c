@@ -160,8 +160,8 @@ static enum stp_status mock_collective(void *self, unsigned stream,
                                        struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_COLLECTIVE, .stream = stream, .what = *what};
+    const struct stp_work note = {
+        .kind = STP_WORK_COLLECTIVE, .stream = stream, .what = *what};
 
     return stp_mock_note(&d->program, &note, err);
 }
@@ -169,8 +169,8 @@ static enum stp_status mock_collective(void *self, unsigned stream,
 static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_note note = {.kind = begin ? STP_NOTE_GROUP_BEGIN
-                                                : STP_NOTE_GROUP_END};
+    const struct stp_work note = {.kind = begin ? STP_WORK_GROUP_BEGIN
+                                                : STP_WORK_GROUP_END};
 
     return stp_mock_note(&d->program, &note, err);
 }
@@ -180,8 +180,8 @@ static enum stp_status mock_compute(void *self, unsigned stream,
                                     struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_COMPUTE, .stream = stream, .gemm = *gemm};
+    const struct stp_work note = {
+        .kind = STP_WORK_COMPUTE, .stream = stream, .gemm = *gemm};
     struct stp_mock_compute compute;
     enum stp_status status = stp_mock_gemm(d->machine, gemm, &compute, err);
 
@@ -192,8 +192,8 @@ static enum stp_status mock_elementwise(void *self, unsigned stream,
                                         uint64_t n_bytes, struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+    const struct stp_work note = {
+        .kind = STP_WORK_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
 
     return stp_mock_note(&d->program, &note, err);
 }
@@ -202,8 +202,8 @@ static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_RECORD, .stream = stream, .event = event};
+    const struct stp_work note = {
+        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
     return stp_mock_note(&d->program, &note, err);
 }
@@ -212,8 +212,8 @@ static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
     struct device *d = self;
-    const struct stp_note note = {
-        .kind = STP_NOTE_WAIT, .stream = stream, .event = event};
+    const struct stp_work note = {
+        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
     return stp_mock_note(&d->program, &note, err);
 }
@@ -276,7 +276,6 @@ static void mock_close(void *self)
 }
 
 static const struct stp_device_ops mock_ops = {
-    .name = "mock",
     .info = mock_info,
     .rank_line = mock_rank_line,
     .sizes = mock_sizes,

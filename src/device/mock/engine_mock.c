@@ -101,7 +101,7 @@ static enum stp_status grow(struct stp_mock_engine *e, struct stp_error *err)
 }
 
 static enum stp_status note(struct stp_mock_engine *e,
-                            const struct stp_note *what, struct stp_error *err)
+                            const struct stp_work *what, struct stp_error *err)
 {
     if (what->stream >= STP_N_STREAMS)
         return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
@@ -112,18 +112,18 @@ static enum stp_status note(struct stp_mock_engine *e,
 }
 
 static enum stp_status add(struct stp_mock_engine *e,
-                           const struct stp_note *what,
+                           const struct stp_work *what,
                            struct stp_mock_compute compute,
                            struct stp_error *err, const char *fmt, ...)
     STP_PRINTF(5, 6);
 
 /* Notes a kernel or a collective; 'fmt' makes its name. */
 static enum stp_status add(struct stp_mock_engine *e,
-                           const struct stp_note *what,
+                           const struct stp_work *what,
                            struct stp_mock_compute compute,
                            struct stp_error *err, const char *fmt, ...)
 {
-    struct stp_note noted = *what;
+    struct stp_work noted = *what;
     enum stp_status status = STP_OK;
     struct stp_mock_label *label;
     va_list args;
@@ -153,7 +153,7 @@ static enum stp_status add_kernel(struct stp_mock_engine *e, unsigned stream,
                                   double n_bytes, const char *name,
                                   struct stp_error *err)
 {
-    const struct stp_note what = {.kind = STP_NOTE_TASK, .stream = stream};
+    const struct stp_work what = {.kind = STP_WORK_TASK, .stream = stream};
 
     return add(e, &what, stp_mock_kernel(e->machine, n_bytes), err, "%s", name);
 }
@@ -175,7 +175,7 @@ static enum stp_status mock_product(void *self, unsigned stream,
                                     struct stp_error *err)
 {
     struct stp_mock_engine *e = self;
-    const struct stp_note what = {.kind = STP_NOTE_TASK, .stream = stream};
+    const struct stp_work what = {.kind = STP_WORK_TASK, .stream = stream};
     const struct stp_gemm gemm = {
         .m = p->m, .n = p->n, .k = p->k, .type = p->type};
     const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
@@ -285,8 +285,8 @@ static enum stp_status mock_collective(void *self, unsigned stream,
     const bool of_parts =
         t->coll == ncclFuncAllGather || t->coll == ncclFuncReduceScatter;
     const uint64_t n = of_parts ? t->n * e->info.n_ranks : t->n;
-    const struct stp_note what = {
-        .kind = STP_NOTE_COLLECTIVE,
+    const struct stp_work what = {
+        .kind = STP_WORK_COLLECTIVE,
         .stream = stream,
         .what = {.coll = t->coll,
                  .n_bytes = n * stp_type_size(t->type),
@@ -309,8 +309,8 @@ static enum stp_status mock_collective(void *self, unsigned stream,
 static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
-    const struct stp_note noted = {
-        .kind = STP_NOTE_RECORD, .stream = stream, .event = event};
+    const struct stp_work noted = {
+        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
     return note(self, &noted, err);
 }
@@ -318,8 +318,8 @@ static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
 static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
-    const struct stp_note noted = {
-        .kind = STP_NOTE_WAIT, .stream = stream, .event = event};
+    const struct stp_work noted = {
+        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
     return note(self, &noted, err);
 }
@@ -331,16 +331,16 @@ static enum stp_status keep_spans(struct stp_mock_engine *e,
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < noted->n_notes && status == STP_OK; i++) {
-        const struct stp_note *n = &noted->notes[i];
+        const struct stp_work *n = &noted->notes[i];
         const struct stp_task_time *time = &e->program.times[i];
         struct stp_span span = {.stream = n->stream,
-                                .kind = n->kind == STP_NOTE_TASK
+                                .kind = n->kind == STP_WORK_TASK
                                             ? STP_SPAN_COMPUTE
                                             : STP_SPAN_COMMUNICATION,
                                 .begin_us = time->begin_us,
                                 .end_us = time->end_us};
 
-        if (n->kind != STP_NOTE_TASK && n->kind != STP_NOTE_COLLECTIVE)
+        if (n->kind != STP_WORK_TASK && n->kind != STP_WORK_COLLECTIVE)
             continue;
         memcpy(span.name, e->labels[n->task].name, sizeof(span.name));
         span.range = e->labels[n->task].range;

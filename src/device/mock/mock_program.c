@@ -28,10 +28,10 @@ static void worsen(const struct running *r, enum stp_source source)
         r->p->source = source;
 }
 
-static bool computes(const struct stp_note *note)
+static bool computes(const struct stp_work *note)
 {
-    return note->kind == STP_NOTE_COMPUTE ||
-           note->kind == STP_NOTE_ELEMENTWISE || note->kind == STP_NOTE_TASK;
+    return note->kind == STP_WORK_COMPUTE ||
+           note->kind == STP_WORK_ELEMENTWISE || note->kind == STP_WORK_TASK;
 }
 
 static enum stp_status no_memory(struct stp_error *err)
@@ -43,39 +43,39 @@ static enum stp_status no_memory(struct stp_error *err)
 
 /* A group is launched at its end: what is noted within it is of it. */
 static enum stp_status check_group(const struct stp_mock_program *p,
-                                   const struct stp_note *note,
+                                   const struct stp_work *note,
                                    struct stp_error *err)
 {
-    const struct stp_note *last;
+    const struct stp_work *last;
 
-    if (p->in_group == (note->kind == STP_NOTE_GROUP_BEGIN) &&
-        (p->in_group || note->kind == STP_NOTE_GROUP_END))
+    if (p->in_group == (note->kind == STP_WORK_GROUP_BEGIN) &&
+        (p->in_group || note->kind == STP_WORK_GROUP_END))
         return stp_fail(err, STP_ERR_RANGE,
                         p->in_group ? "a group within a group"
                                     : "the end of a group that was not begun");
-    if (!p->in_group || note->kind == STP_NOTE_GROUP_END)
+    if (!p->in_group || note->kind == STP_WORK_GROUP_END)
         return STP_OK;
-    if (note->kind != STP_NOTE_COLLECTIVE)
+    if (note->kind != STP_WORK_COLLECTIVE)
         return stp_fail(err, STP_ERR_RANGE,
                         "only collectives can be in a group");
     last = &p->noted.notes[p->noted.n_notes - 1];
-    if (last->kind == STP_NOTE_COLLECTIVE && last->stream != note->stream)
+    if (last->kind == STP_WORK_COLLECTIVE && last->stream != note->stream)
         return stp_fail(err, STP_ERR_RANGE,
                         "a group in two streams, expected one");
     return STP_OK;
 }
 
 enum stp_status stp_mock_note(struct stp_mock_program *p,
-                              const struct stp_note *note,
+                              const struct stp_work *note,
                               struct stp_error *err)
 {
     enum stp_status status = check_group(p, note, err);
 
     if (status == STP_OK)
         status = stp_program_add(&p->noted, note, err);
-    if (status == STP_OK && note->kind == STP_NOTE_GROUP_BEGIN)
+    if (status == STP_OK && note->kind == STP_WORK_GROUP_BEGIN)
         p->in_group = true;
-    if (status == STP_OK && note->kind == STP_NOTE_GROUP_END)
+    if (status == STP_OK && note->kind == STP_WORK_GROUP_END)
         p->in_group = false;
     return status;
 }
@@ -101,7 +101,7 @@ static double draw(struct stp_virtual_time *time)
  * times, else the first after it. */
 static size_t compute_of(const struct running *r, size_t at)
 {
-    const struct stp_note *notes = r->p->noted.notes;
+    const struct stp_work *notes = r->p->noted.notes;
 
     for (size_t i = at; i > r->begin; i--)
         if (computes(&notes[i - 1]))
@@ -114,12 +114,12 @@ static size_t compute_of(const struct running *r, size_t at)
 /* And the collective that a compute runs beside: the next, else the last. */
 static size_t collective_of(const struct running *r, size_t at)
 {
-    const struct stp_note *notes = r->p->noted.notes;
+    const struct stp_work *notes = r->p->noted.notes;
 
     for (size_t i = at; i < r->end; i++)
-        if (notes[i].kind == STP_NOTE_COLLECTIVE)
+        if (notes[i].kind == STP_WORK_COLLECTIVE)
             return i;
-    while (notes[at].kind != STP_NOTE_COLLECTIVE)
+    while (notes[at].kind != STP_WORK_COLLECTIVE)
         at--;
     return at;
 }
@@ -200,7 +200,7 @@ static enum stp_status price(const struct running *r, size_t at, size_t n,
 /* All of the group is its first collective's. */
 static enum stp_status run_group(const struct running *r, size_t at, size_t n)
 {
-    const struct stp_note *notes = &r->p->noted.notes[at];
+    const struct stp_work *notes = &r->p->noted.notes[at];
     struct mock_call *calls = calloc(n, sizeof(*calls));
     struct mock_outcome *outcomes = calloc(n, sizeof(*outcomes));
     enum stp_status status = STP_OK;
@@ -237,14 +237,14 @@ static enum stp_status run_collective(const struct running *r, size_t at)
  * end. */
 static enum stp_status run_collectives(const struct running *r, size_t *at)
 {
-    const struct stp_note *notes = r->p->noted.notes;
+    const struct stp_work *notes = r->p->noted.notes;
     size_t first = *at;
 
-    if (notes[first].kind == STP_NOTE_COLLECTIVE)
+    if (notes[first].kind == STP_WORK_COLLECTIVE)
         return run_collective(r, first);
-    if (notes[first].kind != STP_NOTE_GROUP_BEGIN)
+    if (notes[first].kind != STP_WORK_GROUP_BEGIN)
         return STP_OK;
-    while (++*at < r->end && notes[*at].kind == STP_NOTE_COLLECTIVE)
+    while (++*at < r->end && notes[*at].kind == STP_WORK_COLLECTIVE)
         ;
     return *at > ++first ? run_group(r, first, *at - first) : STP_OK;
 }
@@ -253,9 +253,9 @@ static enum stp_status run_collectives(const struct running *r, size_t *at)
 
 static bool takes_time(const struct stp_mock_program *p, size_t i)
 {
-    const struct stp_note *note = &p->noted.notes[i];
+    const struct stp_work *note = &p->noted.notes[i];
 
-    return note->kind == STP_NOTE_RECORD && !p->is_waited[note->event];
+    return note->kind == STP_WORK_RECORD && !p->is_waited[note->event];
 }
 
 static void find_end(struct running *r)
@@ -266,10 +266,10 @@ static void find_end(struct running *r)
 
     r->end = r->begin;
     do {
-        const struct stp_note *note = &noted->notes[r->end];
+        const struct stp_work *note = &noted->notes[r->end];
 
         in[note->stream] |= computes(note);
-        out[note->stream] |= note->kind == STP_NOTE_COLLECTIVE;
+        out[note->stream] |= note->kind == STP_WORK_COLLECTIVE;
     } while (!takes_time(r->p, r->end++) && r->end < noted->n_notes);
     r->beside = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
                 (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
@@ -368,14 +368,14 @@ static double slowdown(void *user, size_t compute, size_t collective)
 static enum stp_status prepare(const struct running *r)
 {
     static const enum stp_task_kind kinds[] = {
-        [STP_NOTE_COLLECTIVE] = STP_TASK_COLLECTIVE,
-        [STP_NOTE_GROUP_BEGIN] = STP_TASK_NOTHING,
-        [STP_NOTE_GROUP_END] = STP_TASK_NOTHING,
-        [STP_NOTE_COMPUTE] = STP_TASK_COMPUTE,
-        [STP_NOTE_ELEMENTWISE] = STP_TASK_COMPUTE,
-        [STP_NOTE_RECORD] = STP_TASK_RECORD,
-        [STP_NOTE_WAIT] = STP_TASK_WAIT,
-        [STP_NOTE_TASK] = STP_TASK_COMPUTE,
+        [STP_WORK_COLLECTIVE] = STP_TASK_COLLECTIVE,
+        [STP_WORK_GROUP_BEGIN] = STP_TASK_NOTHING,
+        [STP_WORK_GROUP_END] = STP_TASK_NOTHING,
+        [STP_WORK_COMPUTE] = STP_TASK_COMPUTE,
+        [STP_WORK_ELEMENTWISE] = STP_TASK_COMPUTE,
+        [STP_WORK_RECORD] = STP_TASK_RECORD,
+        [STP_WORK_WAIT] = STP_TASK_WAIT,
+        [STP_WORK_TASK] = STP_TASK_COMPUTE,
     };
     struct stp_mock_program *p = r->p;
     enum stp_status status = STP_OK;
@@ -385,20 +385,20 @@ static enum stp_status prepare(const struct running *r)
     for (size_t i = 0; i < p->noted.n_events; i++)
         p->is_waited[i] = false;
     for (size_t i = 0; i < p->noted.n_notes && status == STP_OK; i++) {
-        const struct stp_note *note = &p->noted.notes[i];
+        const struct stp_work *note = &p->noted.notes[i];
 
         p->tasks[i] = (struct stp_task){.kind = kinds[note->kind],
                                         .stream = note->stream,
                                         .event = note->event};
-        if (note->kind == STP_NOTE_WAIT)
+        if (note->kind == STP_WORK_WAIT)
             p->is_waited[note->event] = true;
-        if (note->kind == STP_NOTE_COMPUTE)
+        if (note->kind == STP_WORK_COMPUTE)
             status = stp_mock_gemm(r->time->machine, &note->gemm,
                                    &p->parts[i].compute, r->err);
-        if (note->kind == STP_NOTE_ELEMENTWISE)
+        if (note->kind == STP_WORK_ELEMENTWISE)
             p->parts[i].compute =
                 stp_mock_elementwise(r->time->machine, note->n_bytes);
-        if (note->kind == STP_NOTE_TASK)
+        if (note->kind == STP_WORK_TASK)
             p->parts[i].compute = p->computes[note->task];
     }
     return status;
