@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "device/arm_tuner.h"
 #include "device/mock/mock_engine.h"
+#include "device/mock/mock_source.h"
 
 static void mock_info(const void *self, struct stp_engine_info *info_ret)
 {
@@ -103,12 +105,9 @@ static enum stp_status grow(struct stp_mock_engine *e, struct stp_error *err)
 static enum stp_status note(struct stp_mock_engine *e,
                             const struct stp_work *what, struct stp_error *err)
 {
-    if (what->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
-                        (unsigned)STP_N_STREAMS);
     if (e->program.noted.ran)
         e->n_noted = 0;
-    return stp_mock_note(&e->program, what, err);
+    return stp_program_add(&e->program.noted, what, err);
 }
 
 static enum stp_status add(struct stp_mock_engine *e,
@@ -349,16 +348,20 @@ static enum stp_status keep_spans(struct stp_mock_engine *e,
     return status;
 }
 
+static struct mock_comm *comm_of(const struct stp_mock_engine *e)
+{
+    return e->use_plugin ? e->plugin.comm : e->own.comm;
+}
+
 static enum stp_status mock_synchronise(void *self, struct stp_error *err)
 {
     struct stp_mock_engine *e = self;
-    struct mock_comm *comm = e->use_plugin ? e->plugin.comm : e->alone.comm;
     enum stp_status status;
 
     if (e->program.noted.ran || e->program.noted.n_notes == 0)
         return STP_OK; /* nothing was noted since */
     e->program.computes = e->computes;
-    status = stp_mock_run(&e->program, comm, &e->time, err);
+    status = stp_mock_run(&e->program, comm_of(e), &e->time, err);
     return status == STP_OK && e->traces ? keep_spans(e, err) : status;
 }
 
@@ -399,6 +402,171 @@ static enum stp_status mock_trace_end(void *self, struct stp_spans *spans,
 static void mock_range(void *self, const char *name)
 {
     stp_ranges_tell(&((struct stp_mock_engine *)self)->ranges, name);
+}
+
+/* ---- measuring ---- */
+
+static void mock_describe(const void *self, struct stp_device_info *info_ret)
+{
+    const struct stp_mock_engine *e = self;
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    const unsigned n_recorded = mock_machine_rounds(e->machine);
+    struct stp_device_info info = {
+        .n_ranks = (unsigned)m->n_ranks,
+        .n_nodes = (unsigned)m->n_nodes,
+        .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
+        .compute_capability = m->compute_capability,
+        .has_arms = true,
+        .models_overlap =
+            mock_machine_overlap_settings(e->machine, NULL, 0) == 0};
+
+    snprintf(info.machine, sizeof(info.machine), "%s", m->name);
+    snprintf(info.gpu, sizeof(info.gpu), "%s", m->gpu);
+    snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
+    snprintf(info.backend, sizeof(info.backend), "nccl");
+    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
+    snprintf(info.what, sizeof(info.what), "%s: %d x %s, NCCL %s; %s", m->name,
+             m->n_ranks, m->gpu, m->nccl,
+             mock_machine_has_timings(e->machine)
+                 ? "recorded times in mock NCCL, not a live measurement"
+                 : "times modelled by NCCL's cost model, nothing measured");
+    *info_ret = info;
+}
+
+static void mock_rank_line(const void *self, unsigned rank, char *line,
+                           size_t size)
+{
+    const struct stp_mock_engine *e = self;
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+
+    snprintf(line, size, " Rank %2u on %10s device %2d %s, in mock NCCL", rank,
+             m->name, (int)rank % (m->n_ranks / m->n_nodes), m->gpu);
+}
+
+static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
+                         size_t max)
+{
+    return mock_machine_sizes(((const struct stp_mock_engine *)self)->machine,
+                              (ncclFunc_t)coll, sizes, max);
+}
+
+static enum stp_status mock_begin_round(void *self, unsigned round,
+                                        unsigned n_rounds,
+                                        struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+    struct stp_device_info info;
+
+    mock_describe(self, &info);
+    if (round >= n_rounds || n_rounds > info.max_rounds)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%u rounds, but machine '%s' was recorded in %u",
+                        n_rounds, info.machine, info.max_rounds);
+    e->time.round = (round + 0.5) / n_rounds;
+    return STP_OK;
+}
+
+static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
+                                       struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+
+    e->use_plugin = arm->kind == STP_ARM_PLUGIN;
+    if (e->use_plugin && e->plugin.comm == NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no plugin to measure: the device was opened without");
+    stp_arm_tuner_set(arm);
+    return STP_OK;
+}
+
+/* Collectives run, and vectors are added, in any type. */
+static enum stp_status mock_check(void *self, const struct stp_work *work,
+                                  struct stp_error *err)
+{
+    const struct stp_mock_engine *e = self;
+    struct stp_mock_compute compute;
+
+    return work->kind == STP_WORK_COMPUTE
+               ? stp_mock_gemm(e->machine, &work->gemm, &compute, err)
+               : STP_OK;
+}
+
+/* An address as alloc() gives them. */
+static enum stp_status mock_room(void *self, enum stp_room room,
+                                 unsigned stream, int type, uint64_t nbytes,
+                                 void **address_ret, struct stp_error *err)
+{
+    (void)self;
+    (void)room;
+    (void)stream;
+    (void)type;
+    (void)nbytes;
+    (void)err;
+    *address_ret = (void *)(uintptr_t)STP_ENGINE_ALIGN;
+    return STP_OK;
+}
+
+static enum stp_status mock_probe(void *self, const struct stp_collective *what,
+                                  struct stp_device_run *run_ret,
+                                  struct stp_question *question_ret,
+                                  struct stp_error *err)
+{
+    struct stp_mock_engine *e = self;
+    const struct mock_call call = stp_mock_call(what);
+    struct mock_outcome out;
+    struct mock_run run;
+    struct mock_time time;
+
+    if (mock_comm_collective(comm_of(e), &call, &out) != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    run = mock_outcome_run(&call, &out);
+    if (mock_machine_time(e->machine, &run, e->time.round, 0.5, &time) !=
+        ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    *run_ret = (struct stp_device_run){.algo = out.algo,
+                                       .proto = out.proto,
+                                       .n_channels = out.n_channels,
+                                       .source = stp_mock_source(time.source),
+                                       .us = time.us};
+    if (question_ret == NULL)
+        return STP_OK;
+    *question_ret = (struct stp_question){.n_pipe_ops = 1};
+    question_ret->n_bytes = out.asked ? what->n_bytes : 0;
+    memcpy(question_ret->cost, out.cost, sizeof(question_ret->cost));
+    return STP_OK;
+}
+
+static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
+{
+    const struct stp_work noted = {.kind = begin ? STP_WORK_GROUP_BEGIN
+                                                 : STP_WORK_GROUP_END};
+
+    return note(self, &noted, err);
+}
+
+static enum stp_status mock_elementwise(void *self, unsigned stream,
+                                        const float *x, float *y, uint64_t n,
+                                        struct stp_error *err)
+{
+    (void)x;
+    (void)y;
+    return add_kernel(self, stream, 3 * bytes_of(STP_TYPE_F32, n),
+                      "elementwise", err);
+}
+
+static enum stp_status mock_event_us(const void *self, unsigned first,
+                                     unsigned event, double *us_ret,
+                                     struct stp_error *err)
+{
+    (void)first;
+    (void)err;
+    *us_ret = ((const struct stp_mock_engine *)self)->program.event_us[event];
+    return STP_OK;
+}
+
+static enum stp_source mock_source(const void *self)
+{
+    return ((const struct stp_mock_engine *)self)->program.source;
 }
 
 /* ---- the end, and the beginning ---- */
@@ -442,6 +610,18 @@ static const struct stp_engine_ops mock_ops = {
     .trace_begin = mock_trace_begin,
     .trace_end = mock_trace_end,
     .range = mock_range,
+    .describe = mock_describe,
+    .rank_line = mock_rank_line,
+    .sizes = mock_sizes,
+    .begin_round = mock_begin_round,
+    .select_arm = mock_select_arm,
+    .check = mock_check,
+    .room = mock_room,
+    .probe = mock_probe,
+    .group = mock_group,
+    .elementwise = mock_elementwise,
+    .event_us = mock_event_us,
+    .source = mock_source,
     .close = mock_close,
 };
 

@@ -265,9 +265,3 @@ struct stp_mock_compute stp_mock_kernel(const struct mock_machine *machine,
         launch_us + n_bytes / (rate * 1e6 * memory_efficiency),
         STP_SOURCE_MODELLED};
 }
-
-struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
-                                             uint64_t n_bytes)
-{
-    return stp_mock_kernel(machine, 3. * n_bytes);
-}

@@ -21,7 +21,8 @@ struct stp_mock_label {
 
 struct stp_mock_engine {
     struct mock_machine *machine;
-    struct stp_mock_library alone;  /* NCCL without a tuner */
+    struct stp_mock_library own; /* NCCL without a tuner, or for measuring with
+                                    the one that forces arms */
     struct stp_mock_library plugin; /* empty if there is none */
     bool use_plugin;
     struct stp_engine_info info;

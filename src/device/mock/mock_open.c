@@ -1,30 +1,36 @@
 /* mock_open.c - from a recorded machine to an engine */
 #include <stdio.h>
 
+#include "device/arm_tuner.h"
 #include "device/mock/mock_engine.h"
 
-static enum stp_status fail(struct stp_error *err)
+static enum stp_status open_fail(struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
+/* With the tuner 'plugin', the static one, or none. */
 static enum stp_status open_library(struct stp_mock_engine *e,
                                     const char *plugin,
+                                    const ncclTuner_v5_t *tuner,
                                     struct stp_mock_library *library,
                                     struct stp_error *err)
 {
     const struct mock_nccl_options options = {
         .version = mock_machine_get_info(e->machine)->nccl,
-        .tuner_plugin = plugin};
+        .tuner_plugin = plugin,
+        .static_tuner = tuner,
+        .static_tuner_version = tuner != NULL ? 5 : 0};
 
     if (mock_nccl_create(&options, &library->nccl) != ncclSuccess ||
         mock_comm_create(library->nccl, e->machine, mock_new_comm_id(),
                          &library->comm) != ncclSuccess)
-        return fail(err);
-    if (plugin != NULL && mock_comm_tuner_version(library->comm) == 0)
+        return open_fail(err);
+    if ((plugin != NULL || tuner != NULL) &&
+        mock_comm_tuner_version(library->comm) == 0)
         return stp_fail(err, STP_ERR_DEVICE,
                         "NCCL %s would not load tuner plugin '%s'",
-                        options.version, plugin);
+                        options.version, plugin != NULL ? plugin : tuner->name);
     return STP_OK;
 }
 
@@ -37,13 +43,13 @@ static enum stp_status load(struct stp_mock_engine *e,
     int n_ranks;
 
     if (mock_machine_load(options->machine_path, &e->machine) != ncclSuccess)
-        return fail(err);
+        return open_fail(err);
     n_ranks = mock_machine_get_info(e->machine)->n_ranks;
     if (options->n_ranks == 0 || options->n_ranks == (unsigned)n_ranks)
         return STP_OK;
     if (mock_machine_resize(e->machine, (int)options->n_ranks, &resized) !=
         ncclSuccess)
-        return fail(err);
+        return open_fail(err);
     mock_machine_free(e->machine);
     e->machine = resized;
     return STP_OK;
@@ -77,14 +83,16 @@ stp_mock_engine_set_up(struct stp_mock_engine *e,
     enum stp_status status = load(e, options, err);
 
     if (status == STP_OK)
-        status = open_library(e, NULL, &e->alone, err);
+        status = open_library(
+            e, NULL, options->measures ? &stp_arm_tuner : NULL, &e->own, err);
     if (status == STP_OK && options->plugin != NULL)
-        status = open_library(e, options->plugin, &e->plugin, err);
+        status = open_library(e, options->plugin, NULL, &e->plugin, err);
     if (status != STP_OK)
         return status;
     describe(e);
-    e->time = (struct stp_virtual_time){
-        .machine = e->machine, .seed = options->seed, .round = 0.5};
+    e->time = (struct stp_virtual_time){.machine = e->machine,
+                                        .seed = options->seed,
+                                        .round = options->measures ? 0 : 0.5};
     return STP_OK;
 }
 
@@ -98,7 +106,7 @@ static void close_library(struct stp_mock_library *library)
 
 void stp_mock_engine_clear(struct stp_mock_engine *e)
 {
-    close_library(&e->alone);
+    close_library(&e->own);
     close_library(&e->plugin);
     mock_machine_free(e->machine);
 }

@@ -28,56 +28,9 @@ static void worsen(const struct running *r, enum stp_source source)
         r->p->source = source;
 }
 
-static bool computes(const struct stp_work *note)
+static bool computes(const struct stp_work *work)
 {
-    return note->kind == STP_WORK_COMPUTE ||
-           note->kind == STP_WORK_ELEMENTWISE || note->kind == STP_WORK_TASK;
-}
-
-static enum stp_status no_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
-/* ---- noting ---- */
-
-/* A group is launched at its end: what is noted within it is of it. */
-static enum stp_status check_group(const struct stp_mock_program *p,
-                                   const struct stp_work *note,
-                                   struct stp_error *err)
-{
-    const struct stp_work *last;
-
-    if (p->in_group == (note->kind == STP_WORK_GROUP_BEGIN) &&
-        (p->in_group || note->kind == STP_WORK_GROUP_END))
-        return stp_fail(err, STP_ERR_RANGE,
-                        p->in_group ? "a group within a group"
-                                    : "the end of a group that was not begun");
-    if (!p->in_group || note->kind == STP_WORK_GROUP_END)
-        return STP_OK;
-    if (note->kind != STP_WORK_COLLECTIVE)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "only collectives can be in a group");
-    last = &p->noted.notes[p->noted.n_notes - 1];
-    if (last->kind == STP_WORK_COLLECTIVE && last->stream != note->stream)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a group in two streams, expected one");
-    return STP_OK;
-}
-
-enum stp_status stp_mock_note(struct stp_mock_program *p,
-                              const struct stp_work *note,
-                              struct stp_error *err)
-{
-    enum stp_status status = check_group(p, note, err);
-
-    if (status == STP_OK)
-        status = stp_program_add(&p->noted, note, err);
-    if (status == STP_OK && note->kind == STP_WORK_GROUP_BEGIN)
-        p->in_group = true;
-    if (status == STP_OK && note->kind == STP_WORK_GROUP_END)
-        p->in_group = false;
-    return status;
+    return work->kind == STP_WORK_TASK;
 }
 
 struct mock_call stp_mock_call(const struct stp_collective *what)
@@ -206,7 +159,7 @@ static enum stp_status run_group(const struct running *r, size_t at, size_t n)
     enum stp_status status = STP_OK;
 
     if (calls == NULL || outcomes == NULL)
-        status = no_memory(r->err);
+        status = stp_nomem(r->err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
         calls[i] = stp_mock_call(&notes[i].what);
     if (status == STP_OK &&
@@ -371,20 +324,17 @@ static enum stp_status prepare(const struct running *r)
         [STP_WORK_COLLECTIVE] = STP_TASK_COLLECTIVE,
         [STP_WORK_GROUP_BEGIN] = STP_TASK_NOTHING,
         [STP_WORK_GROUP_END] = STP_TASK_NOTHING,
-        [STP_WORK_COMPUTE] = STP_TASK_COMPUTE,
-        [STP_WORK_ELEMENTWISE] = STP_TASK_COMPUTE,
         [STP_WORK_RECORD] = STP_TASK_RECORD,
         [STP_WORK_WAIT] = STP_TASK_WAIT,
         [STP_WORK_TASK] = STP_TASK_COMPUTE,
     };
     struct stp_mock_program *p = r->p;
-    enum stp_status status = STP_OK;
 
     if (!reserve_events(p) || !reserve_parts(p))
-        return no_memory(r->err);
+        return stp_nomem(r->err);
     for (size_t i = 0; i < p->noted.n_events; i++)
         p->is_waited[i] = false;
-    for (size_t i = 0; i < p->noted.n_notes && status == STP_OK; i++) {
+    for (size_t i = 0; i < p->noted.n_notes; i++) {
         const struct stp_work *note = &p->noted.notes[i];
 
         p->tasks[i] = (struct stp_task){.kind = kinds[note->kind],
@@ -392,27 +342,23 @@ static enum stp_status prepare(const struct running *r)
                                         .event = note->event};
         if (note->kind == STP_WORK_WAIT)
             p->is_waited[note->event] = true;
-        if (note->kind == STP_WORK_COMPUTE)
-            status = stp_mock_gemm(r->time->machine, &note->gemm,
-                                   &p->parts[i].compute, r->err);
-        if (note->kind == STP_WORK_ELEMENTWISE)
-            p->parts[i].compute =
-                stp_mock_elementwise(r->time->machine, note->n_bytes);
         if (note->kind == STP_WORK_TASK)
             p->parts[i].compute = p->computes[note->task];
     }
-    return status;
+    return STP_OK;
 }
 
-enum stp_status stp_mock_replay(struct stp_mock_program *p,
-                                struct stp_virtual_time *time,
-                                struct stp_error *err)
+enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
+                             struct stp_virtual_time *time,
+                             struct stp_error *err)
 {
     struct running r = {.p = p, .time = time, .err = err};
-    enum stp_status status = prepare(&r);
+    enum stp_status status;
 
+    stp_program_begin(&p->noted);
+    p->comm = comm;
     p->source = STP_SOURCE_RECORDED;
-
+    status = prepare(&r);
     for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
         find_end(&r);
         status = price_all(&r);
@@ -421,15 +367,6 @@ enum stp_status stp_mock_replay(struct stp_mock_program *p,
         time->now_us = stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
                                        slowdown, &r, p->event_us, p->times);
     return status;
-}
-
-enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
-                             struct stp_virtual_time *time,
-                             struct stp_error *err)
-{
-    stp_program_begin(&p->noted);
-    p->comm = comm;
-    return stp_mock_replay(p, time, err);
 }
 
 void stp_mock_program_free(struct stp_mock_program *p)
