@@ -353,9 +353,9 @@ struct stp_engine_ops {
     /* As struct stp_device_ops has it; NULL: all is measured. */
     enum stp_source (*source)(const void *self);
 
-    /* From another thread, after a failure: calls of this process's ranks
-     * return soon, with STP_ERR_STOPPED.  Or NULL. */
-    void (*abandon)(void *self);
+    /* From any thread: while it is true, synchronise() of this process's ranks
+     * returns soon, with STP_ERR_STOPPED: another one failed.  Or NULL. */
+    void (*abandon)(void *self, bool is_abandoned);
 
     void (*close)(void *self);
 };

@@ -397,6 +397,34 @@ static enum stp_status part_read_times(struct part *p, double wall_us)
     return status;
 }
 
+static enum stp_status part_time(struct part *p)
+{
+    const struct stp_engine *engine = &p->ranks[0].engine;
+    enum stp_status status = part_prepare(p);
+    double start;
+
+    if (status == STP_OK && p->run->use_graph && !p->run->replay)
+        status = part_capture(p);
+    if (status == STP_OK)
+        status = part_meet(p);
+    start = engine->ops->now_us(engine->self);
+    if (status == STP_OK)
+        status = p->run->use_graph ? part_launch(p) : part_issue_all(p);
+    if (status == STP_OK)
+        status = part_wait(p);
+    return status == STP_OK
+               ? part_read_times(p, engine->ops->now_us(engine->self) - start)
+               : status;
+}
+
+static void ranks_abandon(const struct ranks *d, bool is_abandoned)
+{
+    const struct stp_engine *engine = &d->local[0].engine;
+
+    if (d->crew != NULL && engine->ops->abandon != NULL)
+        engine->ops->abandon(engine->self, is_abandoned);
+}
+
 static enum stp_status part_run(void *user, unsigned thread,
                                 struct stp_error *err)
 {
@@ -407,38 +435,27 @@ static enum stp_status part_run(void *user, unsigned thread,
                      .ranks = &d->local[thread * d->options.n_per_thread],
                      .n = d->options.n_per_thread,
                      .err = err};
-    const struct stp_engine *engine = &p.ranks[0].engine;
-    enum stp_status status = part_prepare(&p);
-    double start;
+    enum stp_status status = part_time(&p);
 
-    if (status == STP_OK && run->use_graph && !run->replay)
-        status = part_capture(&p);
-    if (status == STP_OK)
-        status = part_meet(&p);
-    start = engine->ops->now_us(engine->self);
-    if (status == STP_OK)
-        status = run->use_graph ? part_launch(&p) : part_issue_all(&p);
-    if (status == STP_OK)
-        status = part_wait(&p);
-    return status == STP_OK
-               ? part_read_times(&p, engine->ops->now_us(engine->self) - start)
-               : status;
+    if (status != STP_OK)
+        ranks_abandon(d, true);
+    return status;
 }
 
 /* Has every thread do the job on its ranks. */
 static enum stp_status ranks_do(struct ranks *d, stp_crew_job job, void *user,
                                 struct stp_error *err)
 {
-    const struct stp_engine *engine = &d->local[0].engine;
     struct stp_error why;
     enum stp_status status;
 
     if (d->crew == NULL)
         return job(user, 0, err != NULL ? err : &why);
+    ranks_abandon(d, false);
     status = stp_crew_run(d->crew, job, user, d->options.world,
                           d->options.time_limit_s, err);
-    if (stp_crew_is_lost(d->crew) && engine->ops->abandon != NULL)
-        engine->ops->abandon(engine->self);
+    if (stp_crew_is_lost(d->crew))
+        ranks_abandon(d, true);
     return status;
 }
 
@@ -868,13 +885,13 @@ static void close_engines(const struct stp_engine *engines, unsigned n)
         engines[i].ops->close(engines[i].self);
 }
 
-/* Threads that were left behind still use their ranks, which go with the
- * process. */
+/* After a failure ranks may hang in NCCL, and so would their end: they go with
+ * the process. */
 static void ranks_close(void *self)
 {
     struct ranks *d = self;
 
-    if (d->crew != NULL && stp_crew_is_lost(d->crew))
+    if (d->crew != NULL && stp_crew_failed(d->crew))
         return;
     stp_crew_destroy(d->crew);
     for (unsigned i = 0; i < d->n_local; i++)

@@ -1,13 +1,10 @@
 #include "device/cuda/cublas_lt.h"
 
 #include <dlfcn.h>
-#include <stddef.h>
-#include <string.h>
 
-static const struct {
-    const char *name;
-    size_t offset;
-} functions[] = {
+#include "device/dl_table.h"
+
+static const struct stp_dl_symbol functions[] = {
     {"cublasLtCreate", offsetof(struct stp_cublas_lt, create)},
     {"cublasLtDestroy", offsetof(struct stp_cublas_lt, destroy)},
     {"cublasLtMatmulDescCreate", offsetof(struct stp_cublas_lt, desc_create)},
@@ -39,15 +36,9 @@ enum stp_status stp_cublas_lt_open(struct stp_cublas_lt *api_ret,
 
     if (library == NULL)
         return stp_fail(err, STP_ERR_NOTHING,
-                        "no cuBLASLt, which training needs: %s", dlerror());
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *function = dlsym(library, functions[i].name);
-
-        if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, "cuBLASLt has no %s",
-                            functions[i].name);
-        memcpy((char *)api_ret + functions[i].offset, &function,
-               sizeof(function));
-    }
-    return STP_OK;
+                        "no cuBLASLt, which matrix products need: %s",
+                        dlerror());
+    return stp_dl_find(library, "cuBLASLt", functions,
+                       sizeof(functions) / sizeof(functions[0]), "", api_ret,
+                       err);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "device/cuda/cuda_name.h"
+#include "device/dl_table.h"
 
 enum { BUFFER = 1 << 20, ALIGNMENT = 8 };
 
@@ -32,10 +33,7 @@ struct api {
     CUptiResult (*text)(CUptiResult result, const char **text);
 };
 
-static const struct {
-    const char *name;
-    size_t offset;
-} functions[] = {
+static const struct stp_dl_symbol functions[] = {
     {"cuptiActivityEnable", offsetof(struct api, enable)},
     {"cuptiActivityDisable", offsetof(struct api, disable)},
     {"cuptiActivityRegisterCallbacks",
@@ -246,6 +244,7 @@ static void *open_library(void)
 /* The library stays open. */
 static enum stp_status open_cupti(struct stp_error *err)
 {
+    enum stp_status status;
     void *library;
 
     if (the.is_open)
@@ -256,17 +255,11 @@ static enum stp_status open_cupti(struct stp_error *err)
                         "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "
                         "name the file)",
                         dlerror());
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *function = dlsym(library, functions[i].name);
-
-        if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, "CUPTI has no %s",
-                            functions[i].name);
-        memcpy((char *)&the.api + functions[i].offset, &function,
-               sizeof(function));
-    }
-    the.is_open = true;
-    return STP_OK;
+    status = stp_dl_find(library, "CUPTI", functions,
+                         sizeof(functions) / sizeof(functions[0]), "", &the.api,
+                         err);
+    the.is_open = status == STP_OK;
+    return status;
 }
 
 static void disable(unsigned n)
