@@ -335,9 +335,10 @@ struct stp_engine_ops {
     enum stp_status (*elementwise)(void *self, unsigned stream, const float *x,
                                    float *y, uint64_t n, struct stp_error *err);
 
-    /* What is noted between begin and end does not run but becomes a graph,
+    /* What is noted between the first two does not run but becomes a graph,
      * which launch() notes.  NULL: there are no graphs. */
-    enum stp_status (*capture)(void *self, bool begin, struct stp_error *err);
+    enum stp_status (*begin_capture)(void *self, struct stp_error *err);
+    enum stp_status (*end_capture)(void *self, struct stp_error *err);
     enum stp_status (*launch)(void *self, struct stp_error *err);
 
     /* When an event was, in microseconds since some moment: the same for all

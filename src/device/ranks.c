@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "launch/crew.h"
 #include "nccl_tuner_abi.h"
@@ -20,18 +19,17 @@ struct rank {
 struct ranks {
     struct stp_ranks_options options;
     struct stp_device_info info;
-    struct stp_crew *crew; /* NULL: the caller's thread does it */
-    struct rank *local;    /* of this process */
+    struct stp_engine_info engine_info; /* of the last rank */
+    struct stp_crew *crew;              /* NULL: the caller's thread does it */
     unsigned n_local;
     unsigned n_all; /* engines of all processes */
-    bool is_late;   /* as struct stp_engine_info has it */
-    bool rotates;   /* likewise */
     struct stp_program program;
     /* Of the last run: n_times of each engine, the times of its events and then
      * that of the host's clock. */
     double *local_us;
-    double *all_us;
+    double *all_us; /* in the same memory */
     unsigned n_times;
+    struct rank local[]; /* of this process */
 };
 
 /* What the threads of a process run. */
@@ -66,15 +64,15 @@ static enum stp_status rank_reserve(struct rank *r, unsigned stream,
                    err);
 }
 
-static enum stp_status rank_reserve_data(const struct ranks *d, struct rank *r,
-                                         unsigned stream, struct stp_error *err)
+/* This room and the next. */
+static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
+                                         enum stp_room room, int type,
+                                         uint64_t nbytes, struct stp_error *err)
 {
-    enum stp_status status = rank_reserve(r, stream, STP_ROOM_SEND, STP_TYPE_U8,
-                                          d->options.max_bytes, err);
+    enum stp_status status = rank_reserve(r, stream, room, type, nbytes, err);
 
     return status == STP_OK
-               ? rank_reserve(r, stream, STP_ROOM_RECV, STP_TYPE_U8,
-                              d->options.max_bytes, err)
+               ? rank_reserve(r, stream, room + 1, type, nbytes, err)
                : status;
 }
 
@@ -86,7 +84,7 @@ static uint64_t ranks_offset(const struct ranks *d, uint64_t n_bytes,
     uint64_t stride = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     uint64_t n_places = stride > 0 ? d->options.max_bytes / stride : 0;
 
-    return d->rotates && n_places > 0 ? k % n_places * stride : 0;
+    return d->engine_info.rotates && n_places > 0 ? k % n_places * stride : 0;
 }
 
 static struct stp_transfer ranks_place(const struct ranks *d,
@@ -94,27 +92,12 @@ static struct stp_transfer ranks_place(const struct ranks *d,
                                        const struct stp_collective *c,
                                        unsigned k)
 {
-    const bool gathers = c->coll == ncclFuncAllGather;
-    const bool scatters = c->coll == ncclFuncReduceScatter;
-    const uint64_t n = c->n_bytes / stp_type_size(c->type);
-    const uint64_t block = gathers || scatters ? n / d->info.n_ranks : n;
-    const uint64_t mine = r->rank * block * stp_type_size(c->type);
     const uint64_t offset = ranks_offset(d, c->n_bytes, k);
-    char *send = (char *)r->room[stream][STP_ROOM_SEND] + offset;
-    char *recv = (char *)r->room[stream][STP_ROOM_RECV] + offset;
 
-    if (c->in_place) {
-        send = gathers ? recv + mine : recv;
-        recv = scatters ? recv + mine : recv;
-    }
-    return (struct stp_transfer){.coll = c->coll,
-                                 .type = c->type,
-                                 .op = c->op,
-                                 .root = (int)c->root,
-                                 .n = block,
-                                 .in = send,
-                                 .out = recv,
-                                 .in_place = c->in_place};
+    return stp_collective_of_rank(
+        c, r->rank, d->info.n_ranks,
+        (char *)r->room[stream][STP_ROOM_SEND] + offset,
+        (char *)r->room[stream][STP_ROOM_RECV] + offset);
 }
 
 /* ---- before a run ---- */
@@ -150,29 +133,19 @@ static enum stp_status rank_prepare_gemm(struct rank *r, unsigned stream,
     return status;
 }
 
-static enum stp_status rank_prepare_vectors(struct rank *r, unsigned stream,
-                                            uint64_t n_bytes,
-                                            struct stp_error *err)
-{
-    enum stp_status status =
-        rank_reserve(r, stream, STP_ROOM_X, STP_TYPE_F32, n_bytes, err);
-
-    return status == STP_OK
-               ? rank_reserve(r, stream, STP_ROOM_Y, STP_TYPE_F32, n_bytes, err)
-               : status;
-}
-
-static enum stp_status rank_prepare(const struct ranks *d, struct rank *r,
-                                    const struct stp_work *note,
+static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
+                                    const struct stp_work *work,
                                     struct stp_error *err)
 {
-    switch (note->kind) {
+    switch (work->kind) {
     case STP_WORK_COLLECTIVE:
-        return rank_reserve_data(d, r, note->stream, err);
+        return rank_reserve_pair(r, work->stream, STP_ROOM_SEND, STP_TYPE_U8,
+                                 max_bytes, err);
     case STP_WORK_COMPUTE:
-        return rank_prepare_gemm(r, note->stream, &note->gemm, err);
+        return rank_prepare_gemm(r, work->stream, &work->gemm, err);
     case STP_WORK_ELEMENTWISE:
-        return rank_prepare_vectors(r, note->stream, note->n_bytes, err);
+        return rank_reserve_pair(r, work->stream, STP_ROOM_X, STP_TYPE_F32,
+                                 work->n_bytes, err);
     default:
         return STP_OK;
     }
@@ -189,7 +162,8 @@ static enum stp_status part_prepare(struct part *p)
         if (r->engine.ops->prepare != NULL)
             status = RANK_DO(r, prepare, program->n_events, NULL, p->err);
         for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
-            status = rank_prepare(p->d, r, &program->notes[k], p->err);
+            status = rank_prepare(r, p->d->options.max_bytes,
+                                  &program->notes[k], p->err);
     }
     return status;
 }
@@ -281,39 +255,37 @@ static enum stp_status part_issue_all(struct part *p)
     return status;
 }
 
-static enum stp_status part_wait(struct part *p)
+/* An operation of the engines' table on each rank of the thread. */
+static enum stp_status part_each(struct part *p,
+                                 enum stp_status (*op)(void *self,
+                                                       struct stp_error *err))
 {
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = RANK_DO(&p->ranks[i], synchronise, p->err);
+        status = op(p->ranks[i].engine.self, p->err);
     return status;
+}
+
+static enum stp_status part_wait(struct part *p)
+{
+    return part_each(p, p->ranks[0].engine.ops->synchronise);
 }
 
 /* Runs it once before: what NCCL and cuBLAS set up on first use they cannot
  * set up in a capture. */
 static enum stp_status part_capture(struct part *p)
 {
+    const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
     enum stp_status status = part_issue_all(p);
 
     if (status == STP_OK)
         status = part_wait(p);
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = RANK_DO(&p->ranks[i], capture, true, p->err);
+    if (status == STP_OK)
+        status = part_each(p, ops->begin_capture);
     if (status == STP_OK)
         status = part_issue_all(p);
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = RANK_DO(&p->ranks[i], capture, false, p->err);
-    return status;
-}
-
-static enum stp_status part_launch(struct part *p)
-{
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = RANK_DO(&p->ranks[i], launch, p->err);
-    return status;
+    return status == STP_OK ? part_each(p, ops->end_capture) : status;
 }
 
 /* ---- a run ---- */
@@ -352,7 +324,7 @@ static enum stp_status part_meet(struct part *p)
     const struct ranks *d = p->d;
     enum stp_status status = STP_OK;
 
-    if (d->options.world->size > 1 && !d->is_late)
+    if (d->options.world->size > 1 && !d->engine_info.is_late)
         status = part_reduce(p);
     if (status == STP_OK && d->crew != NULL && !stp_crew_meet(d->crew))
         status =
@@ -409,7 +381,8 @@ static enum stp_status part_time(struct part *p)
         status = part_meet(p);
     start = engine->ops->now_us(engine->self);
     if (status == STP_OK)
-        status = p->run->use_graph ? part_launch(p) : part_issue_all(p);
+        status = p->run->use_graph ? part_each(p, engine->ops->launch)
+                                   : part_issue_all(p);
     if (status == STP_OK)
         status = part_wait(p);
     return status == STP_OK
@@ -459,41 +432,29 @@ static enum stp_status ranks_do(struct ranks *d, stp_crew_job job, void *user,
     return status;
 }
 
-static enum stp_status ranks_make_room(struct ranks *d, unsigned n_times,
-                                       struct stp_error *err)
-{
-    double *local = calloc((size_t)d->n_local * n_times, sizeof(double));
-    double *all = calloc((size_t)d->n_all * n_times, sizeof(double));
-
-    if (local == NULL || all == NULL) {
-        free(local);
-        free(all);
-        return stp_nomem(err);
-    }
-    free(d->local_us);
-    free(d->all_us);
-    d->local_us = local;
-    d->all_us = all;
-    d->n_times = n_times;
-    return STP_OK;
-}
-
 static enum stp_status ranks_run(struct ranks *d,
                                  const struct stp_program *program,
                                  bool use_graph, bool replay,
                                  struct stp_error *err)
 {
     const struct stp_world *world = d->options.world;
+    const size_t n_times = program->n_events + 1;
+    const size_t n_local = d->n_local * n_times;
+    double *us = calloc(n_local + d->n_all * n_times, sizeof(*us));
     struct run run = {d, program, use_graph, replay};
-    enum stp_status status = ranks_make_room(d, program->n_events + 1, err);
+    enum stp_status status;
 
-    if (status == STP_OK)
-        status = ranks_do(d, part_run, &run, err);
-    if (status != STP_OK)
-        return status;
-    return world->ops->exchange(
-        world->self, d->local_us,
-        (size_t)d->n_local * d->n_times * sizeof(double), d->all_us, err);
+    if (us == NULL)
+        return stp_nomem(err);
+    free(d->local_us);
+    d->local_us = us;
+    d->all_us = &us[n_local];
+    d->n_times = (unsigned)n_times;
+    status = ranks_do(d, part_run, &run, err);
+    return status == STP_OK
+               ? world->ops->exchange(world->self, d->local_us,
+                                      n_local * sizeof(*us), d->all_us, err)
+               : status;
 }
 
 /* One collective alone, between events 0 and 1. */
@@ -601,123 +562,90 @@ static enum stp_status ranks_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- noting ---- */
 
-static enum stp_status ranks_check_size(const struct ranks *d,
-                                        const struct stp_collective *what,
-                                        struct stp_error *err)
-{
-    const bool in_blocks =
-        what->coll == ncclFuncAllGather || what->coll == ncclFuncReduceScatter;
-    const uint64_t grain =
-        stp_type_size(what->type) * (uint64_t)(in_blocks ? d->info.n_ranks : 1);
-
-    if (what->n_bytes % grain != 0)
-        return stp_fail(
-            err, STP_ERR_RANGE, "%llu bytes are no multiple of %llu",
-            (unsigned long long)what->n_bytes, (unsigned long long)grain);
-    if (what->n_bytes > d->options.max_bytes)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%llu bytes, but the device was opened for %llu",
-                        (unsigned long long)what->n_bytes,
-                        (unsigned long long)d->options.max_bytes);
-    return STP_OK;
-}
-
-static enum stp_status ranks_check_collective(const struct ranks *d,
-                                              const struct stp_collective *what,
-                                              struct stp_error *err)
-{
-    if (!d->info.has_data)
-        return STP_OK;
-    if (what->coll < ncclFuncBroadcast || what->coll > ncclFuncAllReduce)
-        return stp_fail(err, STP_ERR_RANGE, "no collective %d", what->coll);
-    if (stp_coll_has_root(what->coll) && what->root >= d->info.n_ranks)
-        return stp_fail(err, STP_ERR_RANGE, "root %u of %u ranks", what->root,
-                        d->info.n_ranks);
-    if (what->type < 0 || what->type >= STP_N_TYPES)
-        return stp_fail(err, STP_ERR_RANGE, "no datatype %d", what->type);
-    return ranks_check_size(d, what, err);
-}
-
 /* Whether all ranks of this process can run it. */
-static enum stp_status ranks_check_note(const struct ranks *d,
-                                        const struct stp_work *note,
+static enum stp_status ranks_check_work(const struct ranks *d,
+                                        const struct stp_work *work,
                                         struct stp_error *err)
 {
-    enum stp_status status = note->kind == STP_WORK_COLLECTIVE
-                                 ? ranks_check_collective(d, &note->what, err)
-                                 : STP_OK;
+    const bool computes =
+        work->kind == STP_WORK_COMPUTE || work->kind == STP_WORK_ELEMENTWISE;
+    enum stp_status status = STP_OK;
 
+    if (work->kind == STP_WORK_COLLECTIVE)
+        status = d->info.has_data
+                     ? stp_collective_check(&work->what, d->info.n_ranks,
+                                            d->options.max_bytes, err)
+                     : STP_OK;
+    else if (!computes)
+        return STP_OK;
     for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
-        status = RANK_DO(&d->local[i], check, note, err);
+        status = RANK_DO(&d->local[i], check, work, err);
     return status;
 }
 
-static enum stp_status ranks_note(struct ranks *d, const struct stp_work *note,
+static enum stp_status ranks_note(struct ranks *d, struct stp_work work,
                                   struct stp_error *err)
 {
-    enum stp_status status = ranks_check_note(d, note, err);
+    enum stp_status status = ranks_check_work(d, &work, err);
 
-    return status == STP_OK ? stp_program_add(&d->program, note, err) : status;
+    return status == STP_OK ? stp_program_add(&d->program, &work, err) : status;
 }
 
 static enum stp_status ranks_collective(void *self, unsigned stream,
                                         const struct stp_collective *what,
                                         struct stp_error *err)
 {
-    return ranks_note(self,
-                      &(struct stp_work){.kind = STP_WORK_COLLECTIVE,
-                                         .stream = stream,
-                                         .what = *what},
-                      err);
+    const struct stp_work work = {
+        .kind = STP_WORK_COLLECTIVE, .stream = stream, .what = *what};
+
+    return ranks_note(self, work, err);
 }
 
 static enum stp_status ranks_compute(void *self, unsigned stream,
                                      const struct stp_gemm *gemm,
                                      struct stp_error *err)
 {
-    return ranks_note(self,
-                      &(struct stp_work){.kind = STP_WORK_COMPUTE,
-                                         .stream = stream,
-                                         .gemm = *gemm},
-                      err);
+    const struct stp_work work = {
+        .kind = STP_WORK_COMPUTE, .stream = stream, .gemm = *gemm};
+
+    return ranks_note(self, work, err);
 }
 
 static enum stp_status ranks_elementwise(void *self, unsigned stream,
                                          uint64_t n_bytes,
                                          struct stp_error *err)
 {
-    return ranks_note(self,
-                      &(struct stp_work){.kind = STP_WORK_ELEMENTWISE,
-                                         .stream = stream,
-                                         .n_bytes = n_bytes},
-                      err);
+    const struct stp_work work = {
+        .kind = STP_WORK_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+
+    return ranks_note(self, work, err);
 }
 
 static enum stp_status ranks_group(void *self, bool begin,
                                    struct stp_error *err)
 {
-    const struct stp_work note = {.kind = begin ? STP_WORK_GROUP_BEGIN
+    const struct stp_work work = {.kind = begin ? STP_WORK_GROUP_BEGIN
                                                 : STP_WORK_GROUP_END};
 
-    return stp_program_add(&((struct ranks *)self)->program, &note, err);
+    return ranks_note(self, work, err);
 }
 
 static enum stp_status ranks_record(void *self, unsigned stream, unsigned event,
                                     struct stp_error *err)
 {
-    const struct stp_work note = {
+    const struct stp_work work = {
         .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
-    return stp_program_add(&((struct ranks *)self)->program, &note, err);
+    return ranks_note(self, work, err);
 }
 
 static enum stp_status ranks_wait(void *self, unsigned stream, unsigned event,
                                   struct stp_error *err)
 {
-    const struct stp_work note = {
+    const struct stp_work work = {
         .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
-    return stp_program_add(&((struct ranks *)self)->program, &note, err);
+    return ranks_note(self, work, err);
 }
 
 static enum stp_status ranks_replay(void *self, struct stp_error *err)
@@ -745,10 +673,10 @@ static enum stp_status ranks_probe(void *self,
 {
     struct ranks *d = self;
     const struct stp_engine *first = &d->local[0].engine;
-    const struct stp_work note = {.kind = STP_WORK_COLLECTIVE, .what = *what};
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE, .what = *what};
     struct stp_device_run run = {.algo = -1, .proto = -1};
     struct stp_question question = {.n_bytes = 0};
-    enum stp_status status = ranks_check_note(d, &note, err);
+    enum stp_status status = ranks_check_work(d, &work, err);
 
     if (status == STP_OK && first->ops->probe != NULL)
         return first->ops->probe(first->self, what, run_ret, question_ret, err);
@@ -774,52 +702,50 @@ struct check {
     const struct stp_collective *what;
     struct stp_pattern pattern;
     uint64_t n_send, n_recv; /* elements of a rank */
+    bool counts;             /* it ran */
 };
 
-static bool check_is_root(const struct check *c, const struct rank *r)
+/* Poison first: in place the input lies within the output. */
+static enum stp_status rank_fill(struct rank *r, const struct check *c,
+                                 struct stp_error *err)
 {
-    return r->rank == c->what->root;
+    const struct stp_transfer t =
+        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->what, 0);
+    const bool gives =
+        c->what->coll != ncclFuncBroadcast || r->rank == c->what->root;
+    enum stp_status status =
+        RANK_DO(r, fill, &c->pattern, true, t.out, c->n_recv, err);
+
+    return status == STP_OK && gives ? RANK_DO(r, fill, &c->pattern, false,
+                                               (void *)t.in, c->n_send, err)
+                                     : status;
 }
 
-/* Poison first: in place the input lies within the output. */
-static enum stp_status check_fill(void *user, unsigned thread,
+static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
+                                        struct stp_error *err)
+{
+    const struct stp_transfer t =
+        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->what, 0);
+    const bool gets =
+        c->what->coll != ncclFuncReduce || r->rank == c->what->root;
+
+    r->n_wrong = 0;
+    return gets ? RANK_DO(r, count_wrong, &c->pattern, t.out, c->n_recv,
+                          &r->n_wrong, err)
+                : STP_OK;
+}
+
+static enum stp_status check_part(void *user, unsigned thread,
                                   struct stp_error *err)
 {
     const struct check *c = user;
-    const struct ranks *d = c->ranks;
+    const unsigned n = c->ranks->options.n_per_thread;
+    struct rank *ranks = &c->ranks->local[thread * n];
     enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < d->options.n_per_thread && status == STP_OK; i++) {
-        struct rank *r = &d->local[thread * d->options.n_per_thread + i];
-        const struct stp_transfer t =
-            ranks_place(d, r, STP_STREAM_MAIN, c->what, 0);
-
-        status = RANK_DO(r, fill, &c->pattern, true, t.out, c->n_recv, err);
-        if (status == STP_OK &&
-            (c->what->coll != ncclFuncBroadcast || check_is_root(c, r)))
-            status = RANK_DO(r, fill, &c->pattern, false, (void *)t.in,
-                             c->n_send, err);
-    }
-    return status;
-}
-
-static enum stp_status check_count(void *user, unsigned thread,
-                                   struct stp_error *err)
-{
-    const struct check *c = user;
-    const struct ranks *d = c->ranks;
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < d->options.n_per_thread && status == STP_OK; i++) {
-        struct rank *r = &d->local[thread * d->options.n_per_thread + i];
-        const struct stp_transfer t =
-            ranks_place(d, r, STP_STREAM_MAIN, c->what, 0);
-
-        r->n_wrong = 0;
-        if (c->what->coll != ncclFuncReduce || check_is_root(c, r))
-            status = RANK_DO(r, count_wrong, &c->pattern, t.out, c->n_recv,
-                             &r->n_wrong, err);
-    }
+    for (unsigned i = 0; i < n && status == STP_OK; i++)
+        status = c->counts ? rank_count_wrong(&ranks[i], c, err)
+                           : rank_fill(&ranks[i], c, err);
     return status;
 }
 
@@ -850,7 +776,7 @@ static enum stp_status ranks_check(void *self,
                                    struct stp_error *err)
 {
     struct ranks *d = self;
-    const struct stp_work note = {.kind = STP_WORK_COLLECTIVE, .what = *what};
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE, .what = *what};
     struct check check = {.ranks = d,
                           .what = what,
                           .pattern = {.coll = what->coll,
@@ -859,7 +785,7 @@ static enum stp_status ranks_check(void *self,
                                       .root = what->root,
                                       .ranks = d->info.n_ranks,
                                       .seed = seed}};
-    enum stp_status status = ranks_check_note(d, &note, err);
+    enum stp_status status = ranks_check_work(d, &work, err);
 
     if (status != STP_OK)
         return status;
@@ -869,21 +795,16 @@ static enum stp_status ranks_check(void *self,
     }
     stp_pattern_sizes(&check.pattern, what->n_bytes, &check.n_send,
                       &check.n_recv);
-    status = ranks_do(d, check_fill, &check, err);
+    status = ranks_do(d, check_part, &check, err);
     if (status == STP_OK)
         status = ranks_run_one(d, what, err);
+    check.counts = true;
     if (status == STP_OK)
-        status = ranks_do(d, check_count, &check, err);
+        status = ranks_do(d, check_part, &check, err);
     return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
 }
 
 /* ---- opening and closing ---- */
-
-static void close_engines(const struct stp_engine *engines, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        engines[i].ops->close(engines[i].self);
-}
 
 /* After a failure ranks may hang in NCCL, and so would their end: they go with
  * the process. */
@@ -895,11 +816,9 @@ static void ranks_close(void *self)
         return;
     stp_crew_destroy(d->crew);
     for (unsigned i = 0; i < d->n_local; i++)
-        close_engines(&d->local[i].engine, 1);
+        d->local[i].engine.ops->close(d->local[i].engine.self);
     stp_program_free(&d->program);
-    free(d->local);
     free(d->local_us);
-    free(d->all_us);
     free(d);
 }
 
@@ -931,19 +850,17 @@ static enum stp_status ranks_set_up(struct ranks *d,
                                     struct stp_error *err)
 {
     enum stp_status status = STP_OK;
-    struct stp_engine_info info;
 
     for (unsigned i = 0; i < d->n_local; i++) {
         struct rank *r = &d->local[i];
 
         r->engine = engines[i];
-        RANK_DO(r, info, &info);
-        r->rank = info.rank;
+        RANK_DO(r, info, &d->engine_info);
+        r->rank = d->engine_info.rank;
         if (status == STP_OK)
-            status = rank_reserve_data(d, r, STP_STREAM_MAIN, err);
+            status = rank_reserve_pair(r, STP_STREAM_MAIN, STP_ROOM_SEND,
+                                       STP_TYPE_U8, d->options.max_bytes, err);
     }
-    d->is_late = info.is_late;
-    d->rotates = info.rotates;
     RANK_DO(&d->local[0], describe, &d->info);
     if (status == STP_OK && d->options.n_threads > 0)
         status = stp_crew_create(d->options.n_threads, &d->crew, err);
@@ -957,21 +874,17 @@ enum stp_status stp_ranks_open(const struct stp_ranks_options *options,
 {
     const unsigned n_threads = options->n_threads;
     const unsigned n = (n_threads > 0 ? n_threads : 1) * options->n_per_thread;
-    struct ranks *d = calloc(1, sizeof(*d));
-    struct rank *local = calloc(n, sizeof(*local));
-    enum stp_status status = STP_ERR_NOMEM;
+    struct ranks *d = calloc(1, sizeof(*d) + n * sizeof(d->local[0]));
+    enum stp_status status;
 
-    if (d == NULL || local == NULL) {
-        stp_nomem(err);
-        close_engines(engines, n);
-        free(d);
-        free(local);
-        return status;
+    if (d == NULL) {
+        for (unsigned i = 0; i < n; i++)
+            engines[i].ops->close(engines[i].self);
+        return stp_nomem(err);
     }
-    *d = (struct ranks){.options = *options,
-                        .local = local,
-                        .n_local = n,
-                        .n_all = n * options->world->size};
+    d->options = *options;
+    d->n_local = n;
+    d->n_all = n * options->world->size;
     status =
         stp_world_agree(options->world, ranks_set_up(d, engines, err), err);
     if (status != STP_OK) {

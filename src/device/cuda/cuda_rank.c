@@ -731,11 +731,35 @@ static cudaError_t fork_stream(const struct stp_cuda_rank *r, unsigned from,
                : result;
 }
 
-static cudaError_t end_capture(struct stp_cuda_rank *r)
+static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
 {
-    cudaGraph_t graph = NULL;
-    cudaError_t result = fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
+    struct stp_cuda_rank *r = self;
+    enum stp_status status = begin(r, err);
+    cudaError_t result;
 
+    if (status == STP_OK)
+        status = stp_cuda_events(r, 0, err);
+    if (status != STP_OK)
+        return status;
+    r->captures = true;
+    result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],
+                                    cudaStreamCaptureModeThreadLocal);
+    if (result == cudaSuccess)
+        result = fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
+    return called(r, result, "cudaStreamBeginCapture", err);
+}
+
+static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    cudaGraph_t graph = NULL;
+    const enum stp_status status = begin(r, err);
+    cudaError_t result;
+
+    if (status != STP_OK)
+        return status;
+    r->captures = false;
+    result = fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
     if (result == cudaSuccess)
         result = cudaStreamEndCapture(r->stream[STP_STREAM_MAIN], &graph);
     if (r->graph != NULL)
@@ -747,28 +771,7 @@ static cudaError_t end_capture(struct stp_cuda_rank *r)
         result = cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]);
     if (graph != NULL)
         cudaGraphDestroy(graph);
-    return result;
-}
-
-static enum stp_status cuda_capture(void *self, bool begins,
-                                    struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    enum stp_status status = begin(r, err);
-    cudaError_t result;
-
-    if (status == STP_OK)
-        status = stp_cuda_events(r, 0, err);
-    if (status != STP_OK)
-        return status;
-    r->captures = begins;
-    if (!begins)
-        return called(r, end_capture(r), "cudaStreamEndCapture", err);
-    result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],
-                                    cudaStreamCaptureModeThreadLocal);
-    if (result == cudaSuccess)
-        result = fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
-    return called(r, result, "cudaStreamBeginCapture", err);
+    return called(r, result, "cudaStreamEndCapture", err);
 }
 
 static enum stp_status cuda_launch(void *self, struct stp_error *err)
@@ -837,7 +840,8 @@ const struct stp_engine_ops stp_cuda_ops = {
     .heard = cuda_heard,
     .group = cuda_group,
     .elementwise = cuda_elementwise,
-    .capture = cuda_capture,
+    .begin_capture = cuda_begin_capture,
+    .end_capture = cuda_end_capture,
     .launch = cuda_launch,
     .event_us = cuda_event_us,
     .abandon = cuda_abandon,
