@@ -16,36 +16,27 @@
 
 enum { BUFFER = 1 << 20, ALIGNMENT = 8 };
 
-/* libcupti's functions. */
+/* libcupti's functions, by what they are called here. */
+#define FUNCTIONS(X)                                                           \
+    X(enable, cuptiActivityEnable)                                             \
+    X(disable, cuptiActivityDisable)                                           \
+    X(register_callbacks, cuptiActivityRegisterCallbacks)                      \
+    X(next, cuptiActivityGetNextRecord)                                        \
+    X(flush, cuptiActivityFlushAll)                                            \
+    X(push, cuptiActivityPushExternalCorrelationId)                            \
+    X(pop, cuptiActivityPopExternalCorrelationId)                              \
+    X(now, cuptiGetTimestamp)                                                  \
+    X(stream_id, cuptiGetStreamIdEx)                                           \
+    X(text, cuptiGetResultString)
+
 struct api {
-    CUptiResult (*enable)(CUpti_ActivityKind kind);
-    CUptiResult (*disable)(CUpti_ActivityKind kind);
-    CUptiResult (*register_callbacks)(CUpti_BuffersCallbackRequestFunc,
-                                      CUpti_BuffersCallbackCompleteFunc);
-    CUptiResult (*next)(uint8_t *buffer, size_t nbytes,
-                        CUpti_Activity **record);
-    CUptiResult (*flush)(uint32_t flag);
-    CUptiResult (*push)(CUpti_ExternalCorrelationKind kind, uint64_t id);
-    CUptiResult (*pop)(CUpti_ExternalCorrelationKind kind, uint64_t *last);
-    CUptiResult (*now)(uint64_t *ns);
-    CUptiResult (*stream_id)(CUcontext context, CUstream stream,
-                             uint8_t per_thread, uint32_t *id);
-    CUptiResult (*text)(CUptiResult result, const char **text);
+#define MEMBER(member, function) __typeof__(&(function)) member;
+    FUNCTIONS(MEMBER)
 };
 
 static const struct stp_dl_symbol functions[] = {
-    {"cuptiActivityEnable", offsetof(struct api, enable)},
-    {"cuptiActivityDisable", offsetof(struct api, disable)},
-    {"cuptiActivityRegisterCallbacks",
-     offsetof(struct api, register_callbacks)},
-    {"cuptiActivityGetNextRecord", offsetof(struct api, next)},
-    {"cuptiActivityFlushAll", offsetof(struct api, flush)},
-    {"cuptiActivityPushExternalCorrelationId", offsetof(struct api, push)},
-    {"cuptiActivityPopExternalCorrelationId", offsetof(struct api, pop)},
-    {"cuptiGetTimestamp", offsetof(struct api, now)},
-    {"cuptiGetStreamIdEx", offsetof(struct api, stream_id)},
-    {"cuptiGetResultString", offsetof(struct api, text)},
-};
+#define SYMBOL(member, function) {#function, offsetof(struct api, member)},
+    FUNCTIONS(SYMBOL)};
 
 /* Records of a launch, by the driver or the runtime, and of what it launched
  * have one correlation; those of the range come with the former alone. */

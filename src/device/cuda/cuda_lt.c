@@ -1,11 +1,13 @@
 #include "device/cuda/cuda_lt.h"
 
+#include <cublasLt.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/cublas_lt.h"
 #include "device/cuda/train_kernels.h"
+#include "device/dl_table.h"
 
 enum {
     WORKSPACE = 32 << 20, /* bytes: what cuBLAS takes on Hopper by itself */
@@ -29,9 +31,34 @@ struct stp_cuda_lt_plan {
     cublasLtMatmulAlgo_t algorithm;
 };
 
+/* libcublasLt's functions, by what they are called here. */
+#define FUNCTIONS(X)                                                           \
+    X(create, cublasLtCreate)                                                  \
+    X(destroy, cublasLtDestroy)                                                \
+    X(desc_create, cublasLtMatmulDescCreate)                                   \
+    X(desc_destroy, cublasLtMatmulDescDestroy)                                 \
+    X(desc_set, cublasLtMatmulDescSetAttribute)                                \
+    X(layout_create, cublasLtMatrixLayoutCreate)                               \
+    X(layout_destroy, cublasLtMatrixLayoutDestroy)                             \
+    X(preference_create, cublasLtMatmulPreferenceCreate)                       \
+    X(preference_destroy, cublasLtMatmulPreferenceDestroy)                     \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute)                    \
+    X(heuristic, cublasLtMatmulAlgoGetHeuristic)                               \
+    X(matmul, cublasLtMatmul)
+
+struct cublas_lt {
+#define MEMBER(member, function) __typeof__(&(function)) member;
+    FUNCTIONS(MEMBER)
+};
+
+static const struct stp_dl_symbol functions[] = {
+#define SYMBOL(member, function)                                               \
+    {#function, offsetof(struct cublas_lt, member)},
+    FUNCTIONS(SYMBOL)};
+
 struct stp_cuda_lt {
     const struct stp_cuda_rank *rank;
-    struct stp_cublas_lt api;
+    struct cublas_lt api;
     cublasLtHandle_t handle;
     void *workspace[STP_N_STREAMS];
     void *nans; /* in all types: all bits are set */
@@ -63,6 +90,23 @@ static cudaError_t make_room(struct stp_cuda_lt *lt)
     return result == cudaSuccess ? cudaDeviceSynchronize() : result;
 }
 
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+static enum stp_status open_library(struct cublas_lt *api_ret,
+                                    struct stp_error *err)
+{
+    void *library = dlopen("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
+
+    if (library == NULL)
+        return stp_fail(err, STP_ERR_NOTHING,
+                        "no cuBLASLt, which matrix products need: %s",
+                        dlerror());
+    return stp_dl_find(library, "cuBLASLt", functions,
+                       sizeof(functions) / sizeof(functions[0]), "", api_ret,
+                       err);
+}
+
 enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
                                  struct stp_cuda_lt **lt_ret,
                                  struct stp_error *err)
@@ -73,7 +117,7 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
     if (lt == NULL)
         return stp_nomem(err);
     lt->rank = rank;
-    status = stp_cublas_lt_open(&lt->api, err);
+    status = open_library(&lt->api, err);
     if (status == STP_OK)
         status =
             result_of(lt, lt->api.create(&lt->handle), "cublasLtCreate", err);
