@@ -169,10 +169,14 @@ struct stp_engine_ops {
     enum stp_status (*agree)(void *self, enum stp_status status,
                              struct stp_error *err);
 
-    /* Collectives from now on are tuned by the plugin, or by NCCL alone as at
-     * first, in the same communicator.  STP_ERR_RANGE for true if the engine
-     * was opened without a plugin. */
-    enum stp_status (*tune)(void *self, bool by_plugin, struct stp_error *err);
+    /*
+     * Collectives from now on run as this arm says, in the same communicator;
+     * AUTO to begin with.  The arm is the process's: no rank of it may still
+     * run what came before.  STP_ERR_RANGE for the plugin arm if the engine was
+     * opened without a plugin, and for a forced one if nothing can be forced.
+     */
+    enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
+                                  struct stp_error *err);
 
     /* ---- work ---- */
 
@@ -274,13 +278,10 @@ struct stp_engine_ops {
     void (*rank_line)(const void *self, unsigned rank, char *line, size_t size);
 
     /* As struct stp_device_ops has them; NULL: any size is as good as any
-     * other, and a round needs nothing.  select_arm() is of one rank of the
-     * process, for all of them. */
+     * other, and a round needs nothing. */
     size_t (*sizes)(const void *self, int coll, uint64_t *sizes, size_t max);
     enum stp_status (*begin_round)(void *self, unsigned round,
                                    unsigned n_rounds, struct stp_error *err);
-    enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
-                                  struct stp_error *err);
 
     /* STP_ERR_RANGE for a collective, GEMM or elementwise kernel that this rank
      * cannot run. */

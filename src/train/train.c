@@ -117,6 +117,27 @@ static void run_window(struct run *r, unsigned step, unsigned n, bool update)
     stp_trainer_synchronise(t);
 }
 
+/* From now on the plugin tunes, or NCCL alone.  The arm is the process's: no
+ * rank may still ask NCCL for what came before, nor already for what comes. */
+static enum stp_status select_tuner(const struct stp_engine *engine,
+                                    bool by_plugin, struct stp_error *err)
+{
+    const struct stp_engine_ops *ops = engine->ops;
+    const struct stp_arm arm = {.kind =
+                                    by_plugin ? STP_ARM_PLUGIN : STP_ARM_AUTO};
+    enum stp_status status = ops->agree(engine->self, STP_OK, err);
+
+    if (status == STP_OK)
+        status = ops->select_arm(engine->self, &arm, err);
+    return status == STP_OK ? ops->agree(engine->self, STP_OK, err) : status;
+}
+
+static void tune(struct stp_trainer *t, bool by_plugin)
+{
+    if (t->status == STP_OK)
+        t->status = select_tuner(&t->engine, by_plugin, &t->err);
+}
+
 /* Whoever tunes: what is used for the first time is set up then. */
 static void warm_up(struct run *r)
 {
@@ -124,7 +145,7 @@ static void warm_up(struct run *r)
 
     for (int by_plugin = 0; by_plugin <= (t->config.rounds > 0); by_plugin++) {
         if (t->config.rounds > 0)
-            STP_DO(t, tune, by_plugin != 0);
+            tune(t, by_plugin != 0);
         for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
             run_window(r, i, 1, false);
             take_losses(r, 0, 1);
@@ -140,7 +161,7 @@ static void prepare_epoch(struct run *r, unsigned e)
 
     r->result.epochs[e].by_plugin = stp_train_by_plugin(c, e);
     if (c->rounds > 0)
-        STP_DO(t, tune, r->result.epochs[e].by_plugin);
+        tune(t, r->result.epochs[e].by_plugin);
     if (wants_to_stop(t))
         stop(t);
 }
@@ -358,7 +379,7 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
             *err = r->t.err;
     }
     if (config->rounds > 0)
-        engine->ops->tune(engine->self, false, NULL);
+        select_tuner(engine, false, NULL);
     engine->ops->release(engine->self);
     if (status == STP_OK)
         *result_ret = r->result;

@@ -91,13 +91,20 @@ static enum stp_status cpu_agree(void *self, enum stp_status status,
     return stp_world_agree(e->world, status, err);
 }
 
-static enum stp_status cpu_tune(void *self, bool by_plugin,
-                                struct stp_error *err)
+static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
+                                      struct stp_error *err)
 {
-    (void)self;
-    if (by_plugin)
-        return stp_fail(err, STP_ERR_RANGE, "there is no tuner plugin on CPUs");
-    return STP_OK;
+    const struct engine *e = self;
+
+    if (arm->kind < STP_ARM_FORCED)
+        return STP_OK;
+    if (arm->kind == STP_ARM_PLUGIN)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "tuner plugins are NCCL's: CPUs have none");
+    return stp_fail(
+        err, STP_ERR_RANGE,
+        "algorithms and protocols are NCCL's: none can be forced on %s",
+        e->transport != NULL ? e->transport->name : "CPUs");
 }
 
 /* ---- running ---- */
@@ -465,21 +472,6 @@ static void cpu_rank_line(const void *self, unsigned rank, char *line,
              host->name, host->model);
 }
 
-static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
-                                      struct stp_error *err)
-{
-    const struct engine *e = self;
-
-    if (arm->kind < STP_ARM_FORCED)
-        return STP_OK;
-    return stp_fail(
-        err, STP_ERR_RANGE,
-        arm->kind == STP_ARM_PLUGIN
-            ? "tuner plugins are NCCL's: %s has none to measure"
-            : "algorithms and protocols are NCCL's: none can be forced on %s",
-        e->transport->name);
-}
-
 static enum stp_status cpu_check_collective(const struct engine *e,
                                             const struct stp_collective *what,
                                             struct stp_error *err)
@@ -697,7 +689,6 @@ static const struct stp_engine_ops cpu_ops = {
     .upload = cpu_copy,
     .download = cpu_copy,
     .agree = cpu_agree,
-    .tune = cpu_tune,
     .zero = cpu_zero,
     .product = cpu_product,
     .cross_entropy = cpu_cross_entropy,

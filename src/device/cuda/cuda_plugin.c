@@ -264,7 +264,8 @@ static enum stp_status open_inner(const char *path, struct stp_error *err)
         plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v5");
     plugin.inner_v4 = dlsym(library, "ncclTunerPlugin_v4");
     plugin.inner_v3 = dlsym(library, "ncclTunerPlugin_v3");
-    if (stp_cuda_plugin_has_inner())
+    if (plugin.inner_v5 != NULL || plugin.inner_v4 != NULL ||
+        plugin.inner_v3 != NULL)
         return STP_OK;
     dlclose(library);
     return stp_fail(err, STP_ERR_DEVICE,
@@ -297,17 +298,6 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
 bool stp_cuda_plugin_has_tuner(void)
 {
     return atomic_load(&plugin.has_tuner);
-}
-
-bool stp_cuda_plugin_has_profiler(void)
-{
-    return atomic_load(&plugin.mask) != NULL;
-}
-
-bool stp_cuda_plugin_has_inner(void)
-{
-    return plugin.inner_v5 != NULL || plugin.inner_v4 != NULL ||
-           plugin.inner_v3 != NULL;
 }
 
 void stp_cuda_plugin_select(const struct stp_arm *arm)

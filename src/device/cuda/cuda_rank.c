@@ -180,23 +180,26 @@ static enum stp_status cuda_download(void *self, void *to, const void *from,
 
 /* ---- ranks together ---- */
 
-/* The arm is the process's: no rank may still ask NCCL for what came before,
- * nor already for what comes. */
-static enum stp_status cuda_tune(void *self, bool by_plugin,
-                                 struct stp_error *err)
+static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
+                                       struct stp_error *err)
 {
-    static const struct stp_arm nccl = {.kind = STP_ARM_AUTO};
-    static const struct stp_arm plugin = {.kind = STP_ARM_PLUGIN};
-    struct stp_cuda_rank *r = self;
-    enum stp_status status;
+    const struct stp_cuda_rank *r = self;
+    struct stp_cuda *d = r->cuda;
 
-    if (by_plugin && !r->cuda->has_plugin)
+    if (arm->kind == STP_ARM_PLUGIN && !d->has_plugin)
         return stp_fail(err, STP_ERR_RANGE,
-                        "no tuner plugin: the engine was opened without");
-    status = stp_cuda_job_agree(r, STP_OK, err);
-    if (status == STP_OK && r->number == 0)
-        stp_cuda_plugin_select(by_plugin ? &plugin : &nccl);
-    return status == STP_OK ? stp_cuda_job_agree(r, STP_OK, err) : status;
+                        "no tuner plugin: the GPUs were opened without one");
+    if (arm->kind >= STP_ARM_FORCED && d->measures && !d->info.has_arms)
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "NCCL %s did not load our tuner, so nothing can be forced: "
+            "expected NCCL 2.22 or later and more than one rank",
+            d->info.nccl);
+    if (r->number == 0) {
+        stp_cuda_plugin_select(arm);
+        d->arm = *arm;
+    }
+    return STP_OK;
 }
 
 /* ---- work ---- */
@@ -486,25 +489,6 @@ static void cuda_rank_line(const void *self, unsigned rank, char *line,
     const struct stp_cuda_rank *r = self;
 
     snprintf(line, size, "%s", r->cuda->rank_lines[rank]);
-}
-
-static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
-                                       struct stp_error *err)
-{
-    struct stp_cuda *d = ((struct stp_cuda_rank *)self)->cuda;
-
-    if (arm->kind == STP_ARM_PLUGIN && !stp_cuda_plugin_has_inner())
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no plugin to measure: the device was opened without");
-    if (arm->kind >= STP_ARM_FORCED && !d->info.has_arms)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "NCCL %s did not load our tuner, so nothing can be forced: "
-            "expected NCCL 2.22 or later and more than one rank",
-            d->info.nccl);
-    stp_cuda_plugin_select(arm);
-    d->arm = *arm;
-    return STP_OK;
 }
 
 static void cuda_listen(void *self)
@@ -809,7 +793,6 @@ const struct stp_engine_ops stp_cuda_ops = {
     .upload = cuda_upload,
     .download = cuda_download,
     .agree = stp_cuda_job_agree,
-    .tune = cuda_tune,
     .zero = cuda_zero,
     .product = cuda_product,
     .cross_entropy = cuda_cross_entropy,

@@ -306,7 +306,7 @@ TEST_F(DeviceCpu, RefusesArms)
                  err_.text);
     EXPECT_EQ(STP_ERR_RANGE,
               device_.ops->select_arm(device_.self, &plugin, &err_));
-    EXPECT_THAT(err_.text, HasSubstr("has none to measure"));
+    EXPECT_THAT(err_.text, HasSubstr("CPUs have none"));
 }
 
 TEST_F(DeviceCpu, RefusesWhatOnlyGpusHave)
