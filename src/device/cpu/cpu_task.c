@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-static void run_elements(enum stp_cpu_task_kind kind,
-                         const struct stp_cpu_elements *x)
+static void task_run_elements(enum stp_cpu_task_kind kind,
+                              const struct stp_cpu_elements *x)
 {
     switch (kind) {
     case STP_CPU_ZERO:
@@ -44,7 +44,7 @@ enum stp_status stp_cpu_task_run(const struct stp_cpu_task *task,
         stp_cpu_update(&task->as.update);
         return STP_OK;
     default:
-        run_elements(task->kind, &task->as.elements);
+        task_run_elements(task->kind, &task->as.elements);
         return STP_OK;
     }
 }

@@ -111,9 +111,9 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
 
 /* What the one rank of a world gives is what it gets.  An average is a sum that
  * the ranks which get it divide. */
-static enum stp_status run_collective(struct engine *e, unsigned stream,
-                                      const struct stp_transfer *t,
-                                      struct stp_error *err)
+static enum stp_status cpu_run_collective(struct engine *e, unsigned stream,
+                                          const struct stp_transfer *t,
+                                          struct stp_error *err)
 {
     const bool averages = t->op == STP_OP_AVG && stp_coll_reduces(t->coll);
     const bool gets =
@@ -133,15 +133,15 @@ static enum stp_status run_collective(struct engine *e, unsigned stream,
     return status;
 }
 
-static enum stp_status work(void *self, const struct stp_work *note,
-                            struct stp_error *err)
+static enum stp_status cpu_work(void *self, const struct stp_work *note,
+                                struct stp_error *err)
 {
     struct engine *e = self;
     const struct stp_cpu_task *task = &e->tasks[note->task];
     const double begin_us = e->trace.on ? stp_cpu_now_us() : 0;
     enum stp_status status =
         task->kind == STP_CPU_COLLECTIVE
-            ? run_collective(e, note->stream, &task->as.transfer, err)
+            ? cpu_run_collective(e, note->stream, &task->as.transfer, err)
             : stp_cpu_task_run(task, &e->scratch[note->stream], err);
 
     if (e->trace.on)
@@ -150,7 +150,8 @@ static enum stp_status work(void *self, const struct stp_work *note,
     return status;
 }
 
-static enum stp_status meet(void *self, unsigned stream, struct stp_error *err)
+static enum stp_status cpu_meet(void *self, unsigned stream,
+                                struct stp_error *err)
 {
     struct engine *e = self;
 
@@ -158,14 +159,14 @@ static enum stp_status meet(void *self, unsigned stream, struct stp_error *err)
                            : e->transport->barrier(e->link, stream, err);
 }
 
-static bool alive(void *self, struct stp_error *err)
+static bool cpu_alive(void *self, struct stp_error *err)
 {
     const struct engine *e = self;
 
     return e->world->ops->alive(e->world->self, err);
 }
 
-static void abort_all(void *self, const char *why)
+static void cpu_abort(void *self, const char *why)
 {
     struct engine *e = self;
 
@@ -195,10 +196,10 @@ static void cpu_find_dead_rank(const struct stp_world *world,
 static enum stp_status cpu_synchronise(void *self, struct stp_error *err)
 {
     struct engine *e = self;
-    const struct stp_cpu_worker worker = {.work = work,
-                                          .meet = meet,
-                                          .alive = alive,
-                                          .abort = abort_all,
+    const struct stp_cpu_worker worker = {.work = cpu_work,
+                                          .meet = cpu_meet,
+                                          .alive = cpu_alive,
+                                          .abort = cpu_abort,
                                           .self = e,
                                           .time_limit_s = e->time_limit_s};
     enum stp_status status;
@@ -258,7 +259,7 @@ static void cpu_range(void *self, const char *name)
 
 /* ---- noting ---- */
 
-static enum stp_status grow(struct engine *e, struct stp_error *err)
+static enum stp_status cpu_grow(struct engine *e, struct stp_error *err)
 {
     const size_t n = 2 * e->capacity + 64;
     struct stp_cpu_task *more = realloc(e->tasks, n * sizeof(*more));
@@ -270,8 +271,8 @@ static enum stp_status grow(struct engine *e, struct stp_error *err)
     return STP_OK;
 }
 
-static enum stp_status note(struct engine *e, const struct stp_work *what,
-                            struct stp_error *err)
+static enum stp_status cpu_note(struct engine *e, const struct stp_work *what,
+                                struct stp_error *err)
 {
     if (what->stream >= STP_N_STREAMS)
         return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
@@ -281,9 +282,9 @@ static enum stp_status note(struct engine *e, const struct stp_work *what,
     return stp_program_add(&e->program, what, err);
 }
 
-static enum stp_status add(struct engine *e, unsigned stream,
-                           const struct stp_cpu_task *task,
-                           struct stp_error *err)
+static enum stp_status cpu_add_task(struct engine *e, unsigned stream,
+                                    const struct stp_cpu_task *task,
+                                    struct stp_error *err)
 {
     struct stp_work noted = {.kind = STP_WORK_TASK, .stream = stream};
     enum stp_status status = STP_OK;
@@ -291,10 +292,10 @@ static enum stp_status add(struct engine *e, unsigned stream,
     if (e->program.ran)
         e->n_tasks = 0;
     if (e->n_tasks == e->capacity)
-        status = grow(e, err);
+        status = cpu_grow(e, err);
     noted.task = e->n_tasks;
     if (status == STP_OK)
-        status = note(e, &noted, err);
+        status = cpu_note(e, &noted, err);
     if (status == STP_OK)
         e->tasks[e->n_tasks] = *task;
     if (status == STP_OK)
@@ -302,13 +303,14 @@ static enum stp_status add(struct engine *e, unsigned stream,
     return status;
 }
 
-static enum stp_status add_elements(void *self, unsigned stream,
-                                    enum stp_cpu_task_kind kind,
-                                    const struct stp_cpu_elements *x,
-                                    struct stp_error *err)
+static enum stp_status cpu_add_elements(void *self, unsigned stream,
+                                        enum stp_cpu_task_kind kind,
+                                        const struct stp_cpu_elements *x,
+                                        struct stp_error *err)
 {
-    return add(self, stream,
-               &(struct stp_cpu_task){.kind = kind, .as.elements = *x}, err);
+    return cpu_add_task(self, stream,
+                        &(struct stp_cpu_task){.kind = kind, .as.elements = *x},
+                        err);
 }
 
 static enum stp_status cpu_zero(void *self, unsigned stream, void *address,
@@ -316,7 +318,7 @@ static enum stp_status cpu_zero(void *self, unsigned stream, void *address,
 {
     const struct stp_cpu_elements x = {.n = nbytes, .to = address};
 
-    return add_elements(self, stream, STP_CPU_ZERO, &x, err);
+    return cpu_add_elements(self, stream, STP_CPU_ZERO, &x, err);
 }
 
 static enum stp_status cpu_product(void *self, unsigned stream,
@@ -327,7 +329,7 @@ static enum stp_status cpu_product(void *self, unsigned stream,
                                       .as.product = *product};
     enum stp_status status = stp_cpu_product_check(product, err);
 
-    return status == STP_OK ? add(self, stream, &task, err) : status;
+    return status == STP_OK ? cpu_add_task(self, stream, &task, err) : status;
 }
 
 static enum stp_status cpu_cross_entropy(void *self, unsigned stream,
@@ -337,7 +339,7 @@ static enum stp_status cpu_cross_entropy(void *self, unsigned stream,
     const struct stp_cpu_task task = {.kind = STP_CPU_CROSS_ENTROPY,
                                       .as.cross_entropy = *what};
 
-    return add(self, stream, &task, err);
+    return cpu_add_task(self, stream, &task, err);
 }
 
 static enum stp_status cpu_relu_backward(void *self, unsigned stream, int type,
@@ -347,7 +349,7 @@ static enum stp_status cpu_relu_backward(void *self, unsigned stream, int type,
     const struct stp_cpu_elements x = {
         .type = type, .n = n, .from = output, .to = gradient};
 
-    return add_elements(self, stream, STP_CPU_RELU_BACKWARD, &x, err);
+    return cpu_add_elements(self, stream, STP_CPU_RELU_BACKWARD, &x, err);
 }
 
 static enum stp_status cpu_column_sum(void *self, unsigned stream, int type,
@@ -364,7 +366,7 @@ static enum stp_status cpu_column_sum(void *self, unsigned stream, int type,
                                        .from = matrix,
                                        .to = sum};
 
-    return add_elements(self, stream, STP_CPU_COLUMN_SUM, &x, err);
+    return cpu_add_elements(self, stream, STP_CPU_COLUMN_SUM, &x, err);
 }
 
 static enum stp_status cpu_update(void *self, unsigned stream,
@@ -374,7 +376,7 @@ static enum stp_status cpu_update(void *self, unsigned stream,
     const struct stp_cpu_task task = {.kind = STP_CPU_UPDATE,
                                       .as.update = *update};
 
-    return add(self, stream, &task, err);
+    return cpu_add_task(self, stream, &task, err);
 }
 
 static enum stp_status cpu_find_nonfinite(void *self, unsigned stream, int type,
@@ -384,7 +386,7 @@ static enum stp_status cpu_find_nonfinite(void *self, unsigned stream, int type,
     const struct stp_cpu_elements x = {
         .type = type, .n = n, .from = data, .to = found};
 
-    return add_elements(self, stream, STP_CPU_FIND_NONFINITE, &x, err);
+    return cpu_add_elements(self, stream, STP_CPU_FIND_NONFINITE, &x, err);
 }
 
 static enum stp_status cpu_cast(void *self, unsigned stream, uint64_t n,
@@ -394,7 +396,7 @@ static enum stp_status cpu_cast(void *self, unsigned stream, uint64_t n,
     const struct stp_cpu_elements x = {
         .type = from_type, .type_to = to_type, .n = n, .from = from, .to = to};
 
-    return add_elements(self, stream, STP_CPU_CAST, &x, err);
+    return cpu_add_elements(self, stream, STP_CPU_CAST, &x, err);
 }
 
 static enum stp_status cpu_scale(void *self, unsigned stream, int type,
@@ -404,7 +406,7 @@ static enum stp_status cpu_scale(void *self, unsigned stream, int type,
     const struct stp_cpu_elements x = {
         .type = type, .n = n, .factor = factor, .to = data};
 
-    return add_elements(self, stream, STP_CPU_SCALE, &x, err);
+    return cpu_add_elements(self, stream, STP_CPU_SCALE, &x, err);
 }
 
 static enum stp_status cpu_check_elements(const struct engine *e, uint64_t n,
@@ -430,7 +432,7 @@ static enum stp_status cpu_collective(void *self, unsigned stream,
     if (transfer->n == 0)
         return STP_OK;
     status = cpu_check_elements(e, transfer->n, err);
-    return status == STP_OK ? add(e, stream, &task, err) : status;
+    return status == STP_OK ? cpu_add_task(e, stream, &task, err) : status;
 }
 
 static enum stp_status cpu_record(void *self, unsigned stream, unsigned event,
@@ -439,7 +441,7 @@ static enum stp_status cpu_record(void *self, unsigned stream, unsigned event,
     const struct stp_work noted = {
         .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
-    return note(self, &noted, err);
+    return cpu_note(self, &noted, err);
 }
 
 static enum stp_status cpu_wait(void *self, unsigned stream, unsigned event,
@@ -448,7 +450,7 @@ static enum stp_status cpu_wait(void *self, unsigned stream, unsigned event,
     const struct stp_work noted = {
         .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
-    return note(self, &noted, err);
+    return cpu_note(self, &noted, err);
 }
 
 /* ---- measuring ---- */
@@ -532,7 +534,7 @@ static enum stp_status cpu_check(void *self, const struct stp_work *note,
 
 /* Every page is written to, so that no collective is the first to; small
  * numbers, so that a product is neither zero nor infinite. */
-static void fill_room(const struct room *room, uint64_t period)
+static void cpu_fill_room(const struct room *room, uint64_t period)
 {
     const uint64_t n = room->nbytes / stp_type_size(room->type);
     float *f32 = room->at;
@@ -565,13 +567,13 @@ static enum stp_status cpu_room(void *self, enum stp_room which,
                             "no memory for %ju bytes to measure with",
                             (uintmax_t)nbytes);
         room->type = type;
-        fill_room(room, which == STP_ROOM_Y ? 5 : 7);
+        cpu_fill_room(room, which == STP_ROOM_Y ? 5 : 7);
     }
     *address_ret = room->at;
     return STP_OK;
 }
 
-static void put_bits(void *data, unsigned size, uint64_t i, uint64_t bits)
+static void cpu_put_bits(void *data, unsigned size, uint64_t i, uint64_t bits)
 {
     if (size == 1)
         ((uint8_t *)data)[i] = (uint8_t)bits;
@@ -583,7 +585,7 @@ static void put_bits(void *data, unsigned size, uint64_t i, uint64_t bits)
         ((uint64_t *)data)[i] = bits;
 }
 
-static uint64_t get_bits(const void *data, unsigned size, uint64_t i)
+static uint64_t cpu_get_bits(const void *data, unsigned size, uint64_t i)
 {
     if (size == 1)
         return ((const uint8_t *)data)[i];
@@ -603,9 +605,9 @@ static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
 
     (void)err;
     for (uint64_t i = 0; i < n; i++)
-        put_bits(data, size, i,
-                 poison ? stp_pattern_poison(pattern, rank, i)
-                        : stp_pattern_input(pattern, rank, i));
+        cpu_put_bits(data, size, i,
+                     poison ? stp_pattern_poison(pattern, rank, i)
+                            : stp_pattern_input(pattern, rank, i));
     return STP_OK;
 }
 
@@ -620,7 +622,7 @@ cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
     *n_wrong_ret = 0;
     for (uint64_t i = 0; i < n; i++)
         *n_wrong_ret +=
-            !stp_pattern_right(pattern, rank, i, get_bits(data, size, i));
+            !stp_pattern_right(pattern, rank, i, cpu_get_bits(data, size, i));
     return STP_OK;
 }
 
@@ -630,7 +632,7 @@ static enum stp_status cpu_elementwise(void *self, unsigned stream,
 {
     const struct stp_cpu_elements elements = {.n = n, .from = x, .to = y};
 
-    return add_elements(self, stream, STP_CPU_SUBTRACT, &elements, err);
+    return cpu_add_elements(self, stream, STP_CPU_SUBTRACT, &elements, err);
 }
 
 static enum stp_status cpu_event_us(const void *self, unsigned first,
@@ -723,9 +725,9 @@ static const struct stp_engine_ops cpu_ops = {
 /* ---- opening ---- */
 
 /* Meets the hosts of all ranks. */
-static enum stp_status set_up(struct engine *e,
-                              const struct stp_engine_options *options,
-                              struct stp_error *err)
+static enum stp_status cpu_set_up(struct engine *e,
+                                  const struct stp_engine_options *options,
+                                  struct stp_error *err)
 {
     const struct stp_world *world = e->world;
     unsigned n_neighbours;
@@ -753,13 +755,13 @@ static enum stp_status set_up(struct engine *e,
 }
 
 /* What each rank finds out by itself comes to be known to all. */
-static enum stp_status open_parts(struct engine *e,
-                                  const struct stp_engine_options *options,
-                                  struct stp_error *err)
+static enum stp_status cpu_open_parts(struct engine *e,
+                                      const struct stp_engine_options *options,
+                                      struct stp_error *err)
 {
     const struct stp_world *world = e->world;
     enum stp_status status =
-        stp_world_agree(world, set_up(e, options, err), err);
+        stp_world_agree(world, cpu_set_up(e, options, err), err);
 
     if (status != STP_OK || (world->size == 1 && !options->measures))
         return status;
@@ -783,7 +785,7 @@ enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
     e->world = options->world;
     e->time_limit_s = options->time_limit_s;
     e->max_bytes = options->max_bytes;
-    status = open_parts(e, options, err);
+    status = cpu_open_parts(e, options, err);
     if (status != STP_OK) {
         cpu_close(e);
         return status;
@@ -792,9 +794,10 @@ enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
     return STP_OK;
 }
 
-static enum stp_status check_options(const struct stp_transport_ops *transport,
-                                     const struct stp_device_options *options,
-                                     struct stp_error *err)
+static enum stp_status
+cpu_check_options(const struct stp_transport_ops *transport,
+                  const struct stp_device_options *options,
+                  struct stp_error *err)
 {
     const char *name = transport->name;
 
@@ -828,7 +831,7 @@ enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
                                             .max_bytes = options->max_bytes};
     struct stp_engine engine;
     enum stp_status status = stp_world_agree(
-        options->world, check_options(transport, options, err), err);
+        options->world, cpu_check_options(transport, options, err), err);
 
     if (status == STP_OK)
         status = stp_engine_cpu_open(transport, &rank, &engine, err);

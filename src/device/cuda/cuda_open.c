@@ -18,9 +18,9 @@ enum { EVENT_US = 4, HOST_NAME = 64 };
 
 /* The first GPU of this process: those of a host's processes lie side by side,
  * unless each sees only its own (CUDA_VISIBLE_DEVICES, Slurm's binding). */
-static enum stp_status choose_gpus(struct stp_cuda *d,
-                                   const struct stp_device_options *options,
-                                   unsigned *first_ret, struct stp_error *err)
+static enum stp_status
+cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
+                 unsigned *first_ret, struct stp_error *err)
 {
     unsigned per_host = d->world->local_size;
     unsigned n_threads = options->n_threads;
@@ -50,8 +50,8 @@ static enum stp_status choose_gpus(struct stp_cuda *d,
     return STP_OK;
 }
 
-static enum stp_status make_ranks(struct stp_cuda *d, unsigned first,
-                                  struct stp_error *err)
+static enum stp_status cuda_make_ranks(struct stp_cuda *d, unsigned first,
+                                       struct stp_error *err)
 {
     d->ranks = calloc(d->n_local, sizeof(*d->ranks));
     d->rank_lines = calloc(d->n_ranks, sizeof(*d->rank_lines));
@@ -71,9 +71,9 @@ static enum stp_status make_ranks(struct stp_cuda *d, unsigned first,
 
 /* ---- a rank ---- */
 
-static enum stp_status check_memory(const struct stp_cuda *d,
-                                    struct stp_cuda_rank *r,
-                                    struct stp_error *err)
+static enum stp_status cuda_check_memory(const struct stp_cuda *d,
+                                         struct stp_cuda_rank *r,
+                                         struct stp_error *err)
 {
     size_t free_bytes, total_bytes;
     cudaError_t result = cudaMemGetInfo(&free_bytes, &total_bytes);
@@ -92,8 +92,8 @@ static enum stp_status check_memory(const struct stp_cuda *d,
                     (double)free_bytes / 2 / 1073741824.0);
 }
 
-static enum stp_status make_streams(struct stp_cuda_rank *r,
-                                    struct stp_error *err)
+static enum stp_status cuda_make_streams(struct stp_cuda_rank *r,
+                                         struct stp_error *err)
 {
     int lowest, highest;
     cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
@@ -108,7 +108,8 @@ static enum stp_status make_streams(struct stp_cuda_rank *r,
 }
 
 /* Random data to time with, until checks write theirs. */
-static cudaError_t make_buffer(struct stp_cuda_rank *r, enum stp_room which)
+static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
+                                    enum stp_room which)
 {
     const uint64_t max_bytes = r->cuda->max_bytes;
     const struct stp_pattern pattern = {
@@ -121,7 +122,7 @@ static cudaError_t make_buffer(struct stp_cuda_rank *r, enum stp_room which)
     return result;
 }
 
-static cudaError_t make_buffers(struct stp_cuda_rank *r)
+static cudaError_t cuda_make_buffers(struct stp_cuda_rank *r)
 {
     struct stp_cuda_room *meeting =
         &r->rooms[STP_STREAM_MAIN][STP_ROOM_MEETING];
@@ -130,13 +131,14 @@ static cudaError_t make_buffers(struct stp_cuda_rank *r)
     if (result == cudaSuccess)
         result = cudaMalloc(&meeting->at, sizeof(float));
     if (result == cudaSuccess)
-        result = make_buffer(r, STP_ROOM_SEND);
+        result = cuda_make_buffer(r, STP_ROOM_SEND);
     if (result == cudaSuccess)
-        result = make_buffer(r, STP_ROOM_RECV);
+        result = cuda_make_buffer(r, STP_ROOM_RECV);
     return result == cudaSuccess ? cudaDeviceSynchronize() : result;
 }
 
-static void describe(const struct stp_cuda_rank *r, char line[STP_RANK_LINE])
+static void cuda_describe_rank(const struct stp_cuda_rank *r,
+                               char line[STP_RANK_LINE])
 {
     struct cudaDeviceProp gpu;
     char host[HOST_NAME];
@@ -153,36 +155,37 @@ static void describe(const struct stp_cuda_rank *r, char line[STP_RANK_LINE])
              r->rank, 0, (int)getpid(), host, r->gpu, bus, gpu.name);
 }
 
-static enum stp_status open_rank(struct stp_cuda *d, struct stp_cuda_rank *r,
-                                 struct stp_error *err)
+static enum stp_status cuda_open_rank(struct stp_cuda *d,
+                                      struct stp_cuda_rank *r,
+                                      struct stp_error *err)
 {
     cudaError_t result = cudaSetDevice(r->gpu);
     enum stp_status status = stp_cuda_result(r, result, "cudaSetDevice", err);
 
     if (status == STP_OK)
-        status = check_memory(d, r, err);
+        status = cuda_check_memory(d, r, err);
     if (status == STP_OK)
-        status = make_streams(r, err);
+        status = cuda_make_streams(r, err);
     if (status == STP_OK)
-        status = stp_cuda_result(r, make_buffers(r), "cudaMalloc", err);
+        status = stp_cuda_result(r, cuda_make_buffers(r), "cudaMalloc", err);
     if (status == STP_OK)
-        describe(r, d->rank_lines[r->rank]);
+        cuda_describe_rank(r, d->rank_lines[r->rank]);
     return status;
 }
 
-static enum stp_status open_part(void *user, unsigned thread,
-                                 struct stp_error *err)
+static enum stp_status cuda_open_part(void *user, unsigned thread,
+                                      struct stp_error *err)
 {
     struct stp_cuda *d = user;
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < d->n_gpus && status == STP_OK; i++)
-        status = open_rank(d, &d->ranks[thread * d->n_gpus + i], err);
+        status = cuda_open_rank(d, &d->ranks[thread * d->n_gpus + i], err);
     return status;
 }
 
-static enum stp_status connect_part(void *user, unsigned thread,
-                                    struct stp_error *err)
+static enum stp_status cuda_connect_part(void *user, unsigned thread,
+                                         struct stp_error *err)
 {
     struct stp_cuda *d = user;
     struct stp_cuda_rank *first = &d->ranks[thread * d->n_gpus];
@@ -201,7 +204,8 @@ static enum stp_status connect_part(void *user, unsigned thread,
 
 /* ---- all of it ---- */
 
-static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
+static enum stp_status cuda_exchange_id(struct stp_cuda *d,
+                                        struct stp_error *err)
 {
     struct stp_nccl_id *all = calloc(d->world->size, sizeof(*all));
     enum stp_status status = STP_OK;
@@ -220,7 +224,7 @@ static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
     return status;
 }
 
-static unsigned count_hosts(char (*hosts)[HOST_NAME], unsigned n)
+static unsigned cuda_count_hosts(char (*hosts)[HOST_NAME], unsigned n)
 {
     unsigned n_hosts = 0;
 
@@ -234,7 +238,8 @@ static unsigned count_hosts(char (*hosts)[HOST_NAME], unsigned n)
     return n_hosts;
 }
 
-static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
+static enum stp_status cuda_exchange_names(struct stp_cuda *d,
+                                           struct stp_error *err)
 {
     const struct stp_world *world = d->world;
     char(*hosts)[HOST_NAME] = calloc(world->size, HOST_NAME);
@@ -248,7 +253,7 @@ static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
     } else
         stp_fail(err, status, "out of memory");
     if (status == STP_OK) {
-        d->info.n_nodes = count_hosts(hosts, world->size);
+        d->info.n_nodes = cuda_count_hosts(hosts, world->size);
         status = world->ops->exchange(
             world->self, d->rank_lines[world->rank * d->n_local],
             (size_t)d->n_local * STP_RANK_LINE, lines, err);
@@ -261,7 +266,8 @@ static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
 }
 
 /* What would also change NCCL's choice, and the reader should know of. */
-static void add_overrides(struct stp_device_info *info, const char *replaced)
+static void cuda_add_overrides(struct stp_device_info *info,
+                               const char *replaced)
 {
     static const char *const names[] = {
         "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
@@ -276,7 +282,7 @@ static void add_overrides(struct stp_device_info *info, const char *replaced)
                                   "; with %s=%s", names[i], getenv(names[i]));
 }
 
-static void fill_info(struct stp_cuda *d, const char *replaced)
+static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
 {
     struct stp_device_info *info = &d->info;
     struct cudaDeviceProp gpu;
@@ -298,7 +304,7 @@ static void fill_info(struct stp_cuda *d, const char *replaced)
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
              d->n_ranks, info->gpu, info->n_nodes,
              info->n_nodes == 1 ? "" : "s", info->machine, info->nccl);
-    add_overrides(info, replaced);
+    cuda_add_overrides(info, replaced);
     d->rank_info =
         (struct stp_engine_info){.n_ranks = d->n_ranks,
                                  .has_data = true,
@@ -309,18 +315,18 @@ static void fill_info(struct stp_cuda *d, const char *replaced)
 }
 
 /* Finds the GPUs of this process and connects all ranks. */
-static enum stp_status connect_ranks(struct stp_cuda *d,
-                                     const struct stp_device_options *options,
-                                     struct stp_error *err)
+static enum stp_status
+cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
+                   struct stp_error *err)
 {
     unsigned first = 0;
     char replaced[128] = "";
-    enum stp_status status = choose_gpus(d, options, &first, err);
+    enum stp_status status = cuda_choose_gpus(d, options, &first, err);
 
     if (status == STP_OK)
         status = stp_nccl_open(&d->nccl, err);
     if (status == STP_OK)
-        status = make_ranks(d, first, err);
+        status = cuda_make_ranks(d, first, err);
     if (status == STP_OK)
         status = stp_cuda_plugin_begin(options->plugin, replaced, err);
     if (status == STP_OK && options->graphs_file != NULL &&
@@ -329,17 +335,17 @@ static enum stp_status connect_ranks(struct stp_cuda *d,
     if (status == STP_OK)
         status = stp_crew_create(d->n_local / d->n_gpus, &d->crew, err);
     if (status == STP_OK)
-        status = stp_crew_run(d->crew, open_part, d, d->world, 0, err);
+        status = stp_crew_run(d->crew, cuda_open_part, d, d->world, 0, err);
     status = stp_world_agree(d->world, status, err);
     if (status == STP_OK)
-        status = exchange_id(d, err);
+        status = cuda_exchange_id(d, err);
     if (status == STP_OK)
-        status = stp_crew_run(d->crew, connect_part, d, d->world,
+        status = stp_crew_run(d->crew, cuda_connect_part, d, d->world,
                               options->time_limit_s, err);
     if (status == STP_OK)
-        status = exchange_names(d, err);
+        status = cuda_exchange_names(d, err);
     if (status == STP_OK)
-        fill_info(d, replaced);
+        cuda_fill_info(d, replaced);
     return status;
 }
 
@@ -347,8 +353,8 @@ static enum stp_status connect_ranks(struct stp_cuda *d,
 
 /* A first product, on zeros in what is for sums of columns: says whether
  * products have their epilogues in them, and what cuBLASLt loads is loaded. */
-static enum stp_status try_product(struct stp_cuda_rank *r,
-                                   struct stp_error *err)
+static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
+                                        struct stp_error *err)
 {
     enum { WIDTH = 128, NBYTES = WIDTH * WIDTH * 4 };
     char *scratch = r->scratch[STP_STREAM_MAIN];
@@ -375,8 +381,8 @@ static enum stp_status try_product(struct stp_cuda_rank *r,
     return status;
 }
 
-static enum stp_status train_part(void *user, unsigned thread,
-                                  struct stp_error *err)
+static enum stp_status cuda_train_part(void *user, unsigned thread,
+                                       struct stp_error *err)
 {
     struct stp_cuda_rank *r = &((struct stp_cuda *)user)->ranks[thread];
     cudaError_t result = cudaSetDevice(r->gpu);
@@ -392,12 +398,12 @@ static enum stp_status train_part(void *user, unsigned thread,
         status = stp_cuda_events(r, 0, err);
     if (status == STP_OK)
         status = stp_cuda_lt_open(r, &r->lt, err);
-    return status == STP_OK ? try_product(r, err) : status;
+    return status == STP_OK ? cuda_try_product(r, err) : status;
 }
 
 /* ---- closing ---- */
 
-static void close_rank(struct stp_cuda_rank *r)
+static void cuda_close_rank(struct stp_cuda_rank *r)
 {
     cudaSetDevice(r->gpu);
     stp_cuda_lt_close(r->lt);
@@ -426,26 +432,26 @@ static void close_rank(struct stp_cuda_rank *r)
             cudaStreamDestroy(r->stream[s]);
 }
 
-static enum stp_status close_part(void *user, unsigned thread,
-                                  struct stp_error *err)
+static enum stp_status cuda_close_part(void *user, unsigned thread,
+                                       struct stp_error *err)
 {
     struct stp_cuda *d = user;
 
     (void)err;
     for (unsigned i = 0; i < d->n_gpus; i++)
-        close_rank(&d->ranks[thread * d->n_gpus + i]);
+        cuda_close_rank(&d->ranks[thread * d->n_gpus + i]);
     return STP_OK;
 }
 
 /* After a failure ranks may hang in NCCL, and so would its end: what they have
  * goes with the process. */
-static void close_all(struct stp_cuda *d)
+static void cuda_close_all(struct stp_cuda *d)
 {
     if (atomic_load(&d->failed) ||
         (d->crew != NULL && stp_crew_failed(d->crew)))
         return;
     if (d->crew != NULL) {
-        stp_crew_run(d->crew, close_part, d, d->world, 0, NULL);
+        stp_crew_run(d->crew, cuda_close_part, d, d->world, 0, NULL);
         stp_crew_destroy(d->crew);
     }
     pthread_cond_destroy(&d->changed);
@@ -464,14 +470,14 @@ void stp_cuda_close(void *self)
     last = --d->n_open == 0;
     pthread_mutex_unlock(&d->lock);
     if (last)
-        close_all(d);
+        cuda_close_all(d);
 }
 
 /* ---- opening ---- */
 
-static enum stp_status open_cuda(const struct stp_device_options *options,
-                                 bool measures, struct stp_cuda **cuda_ret,
-                                 struct stp_error *err)
+static enum stp_status cuda_open_cuda(const struct stp_device_options *options,
+                                      bool measures, struct stp_cuda **cuda_ret,
+                                      struct stp_error *err)
 {
     struct stp_cuda *d = calloc(1, sizeof(*d));
     enum stp_status status;
@@ -485,13 +491,13 @@ static enum stp_status open_cuda(const struct stp_device_options *options,
     d->time_limit_s = options->time_limit_s;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
-    status = connect_ranks(d, options, err);
+    status = cuda_connect_ranks(d, options, err);
     if (status == STP_OK && !measures)
         status = stp_world_agree(
-            d->world, stp_crew_run(d->crew, train_part, d, d->world, 0, err),
-            err);
+            d->world,
+            stp_crew_run(d->crew, cuda_train_part, d, d->world, 0, err), err);
     if (status != STP_OK) {
-        close_all(d);
+        cuda_close_all(d);
         return status;
     }
     d->n_open = d->n_local;
@@ -499,7 +505,8 @@ static enum stp_status open_cuda(const struct stp_device_options *options,
     return STP_OK;
 }
 
-static void list_engines(struct stp_cuda *d, struct stp_engine *engines_ret)
+static void cuda_list_engines(struct stp_cuda *d,
+                              struct stp_engine *engines_ret)
 {
     for (unsigned i = 0; i < d->n_local; i++)
         engines_ret[i] =
@@ -516,7 +523,7 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
                                       .time_limit_s = options->time_limit_s};
     struct stp_engine *engines;
     struct stp_cuda *d;
-    enum stp_status status = open_cuda(options, true, &d, err);
+    enum stp_status status = cuda_open_cuda(options, true, &d, err);
 
     if (status != STP_OK)
         return status;
@@ -524,10 +531,10 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
     ranks.n_per_thread = d->n_gpus;
     engines = calloc(d->n_local, sizeof(*engines));
     if (engines == NULL) {
-        close_all(d);
+        cuda_close_all(d);
         return stp_nomem(err);
     }
-    list_engines(d, engines);
+    cuda_list_engines(d, engines);
     status = stp_ranks_open(&ranks, engines, device_ret, err);
     free(engines);
     return status;
@@ -544,12 +551,12 @@ cuda_open_engines(const struct stp_engine_options *options,
         .plugin = options->plugin,
         .time_limit_s = options->time_limit_s};
     struct stp_cuda *d;
-    enum stp_status status = open_cuda(&device, false, &d, err);
+    enum stp_status status = cuda_open_cuda(&device, false, &d, err);
 
     if (status != STP_OK)
         return status;
     stp_cuda_plugin_select(&(struct stp_arm){.kind = STP_ARM_AUTO});
-    list_engines(d, engines_ret);
+    cuda_list_engines(d, engines_ret);
     return STP_OK;
 }
 

@@ -12,7 +12,8 @@
 
 /* ---- what all operations begin and end with ---- */
 
-static enum stp_status begin(struct stp_cuda_rank *r, struct stp_error *err)
+static enum stp_status rank_begin(struct stp_cuda_rank *r,
+                                  struct stp_error *err)
 {
     const enum stp_status status = stp_cuda_job_alive(r, err);
 
@@ -21,50 +22,52 @@ static enum stp_status begin(struct stp_cuda_rank *r, struct stp_error *err)
                : status;
 }
 
-static enum stp_status begin_in(struct stp_cuda_rank *r, unsigned stream,
-                                struct stp_error *err)
+static enum stp_status rank_begin_in(struct stp_cuda_rank *r, unsigned stream,
+                                     struct stp_error *err)
 {
     if (stream >= STP_N_STREAMS)
         return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", stream,
                         (unsigned)STP_N_STREAMS);
-    return begin(r, err);
+    return rank_begin(r, err);
 }
 
-/* As begin_in(), but measuring ranks leave the thread's GPU as it is: prepare()
- * chose it, and NCCL and events take any. */
-static enum stp_status begin_call(struct stp_cuda_rank *r, unsigned stream,
-                                  struct stp_error *err)
+/* As rank_begin_in(), but measuring ranks leave the thread's GPU as it is:
+ * prepare() chose it, and NCCL and events take any. */
+static enum stp_status rank_begin_call(struct stp_cuda_rank *r, unsigned stream,
+                                       struct stp_error *err)
 {
     return r->cuda->measures && stream < STP_N_STREAMS
                ? stp_cuda_job_alive(r, err)
-               : begin_in(r, stream, err);
+               : rank_begin_in(r, stream, err);
 }
 
-static cudaStream_t stream_of(const struct stp_cuda_rank *r, unsigned stream)
+static cudaStream_t rank_stream(const struct stp_cuda_rank *r, unsigned stream)
 {
     return r->stream[stream];
 }
 
 /* What failed for one rank would leave others waiting for it. */
-static enum stp_status done(struct stp_cuda_rank *r, enum stp_status status)
+static enum stp_status rank_done(struct stp_cuda_rank *r,
+                                 enum stp_status status)
 {
     return status == STP_ERR_DEVICE ? stp_cuda_job_fail(r, status) : status;
 }
 
-static enum stp_status called(struct stp_cuda_rank *r, cudaError_t result,
-                              const char *call, struct stp_error *err)
+static enum stp_status rank_called(struct stp_cuda_rank *r, cudaError_t result,
+                                   const char *call, struct stp_error *err)
 {
-    return done(r, stp_cuda_result(r, result, call, err));
+    return rank_done(r, stp_cuda_result(r, result, call, err));
 }
 
 /* A kernel of ours was launched, or there is none. */
-static enum stp_status launched(struct stp_cuda_rank *r, cudaError_t result,
-                                const char *what, struct stp_error *err)
+static enum stp_status rank_launched(struct stp_cuda_rank *r,
+                                     cudaError_t result, const char *what,
+                                     struct stp_error *err)
 {
     if (result == cudaErrorNotSupported)
         return stp_fail(err, STP_ERR_RANGE,
                         "no %s on GPUs for these types or this size", what);
-    return called(r, result, what, err);
+    return rank_called(r, result, what, err);
 }
 
 /* ---- what it is ---- */
@@ -79,9 +82,10 @@ static void cuda_info(const void *self, struct stp_engine_info *info_ret)
 
 /* ---- memory ---- */
 
-static enum stp_status refuse_memory(const struct stp_cuda_rank *r,
-                                     uint64_t nbytes, size_t free_bytes,
-                                     const char *what, struct stp_error *err)
+static enum stp_status rank_refuse_memory(const struct stp_cuda_rank *r,
+                                          uint64_t nbytes, size_t free_bytes,
+                                          const char *what,
+                                          struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_NOMEM,
                     "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
@@ -90,10 +94,10 @@ static enum stp_status refuse_memory(const struct stp_cuda_rank *r,
                     (double)free_bytes / 1e9, r->gpu);
 }
 
-static enum stp_status clear(const struct stp_cuda_rank *r, void *memory,
-                             uint64_t nbytes, struct stp_error *err)
+static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
+                                  uint64_t nbytes, struct stp_error *err)
 {
-    cudaStream_t stream = stream_of(r, STP_STREAM_MAIN);
+    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
     cudaError_t result = cudaMemsetAsync(memory, 0, nbytes, stream);
 
     if (result == cudaSuccess)
@@ -105,7 +109,7 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
                                   void **address_ret, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = begin(r, err);
+    enum stp_status status = rank_begin(r, err);
     size_t free_bytes = 0, all_bytes;
     void *memory = NULL;
     void **more;
@@ -123,9 +127,9 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
     if (nbytes > free_bytes ||
         cudaMalloc(&memory, nbytes > 0 ? nbytes : 1) != cudaSuccess) {
         cudaGetLastError(); /* or the next launch would have failed */
-        return refuse_memory(r, nbytes, free_bytes, what, err);
+        return rank_refuse_memory(r, nbytes, free_bytes, what, err);
     }
-    status = clear(r, memory, nbytes, err);
+    status = rank_clear(r, memory, nbytes, err);
     if (status != STP_OK) {
         cudaFree(memory);
         return status;
@@ -141,7 +145,7 @@ static void cuda_release(void *self)
 {
     struct stp_cuda_rank *r = self;
 
-    if (begin(r, NULL) != STP_OK)
+    if (rank_begin(r, NULL) != STP_OK)
         return;
     for (size_t i = 0; i < r->n_memory; i++)
         cudaFree(r->memory[i]);
@@ -150,12 +154,13 @@ static void cuda_release(void *self)
 }
 
 /* In a stream of ours: what the default stream copies, ours do not wait for. */
-static enum stp_status copy(struct stp_cuda_rank *r, void *to, const void *from,
-                            uint64_t nbytes, enum cudaMemcpyKind kind,
-                            struct stp_error *err)
+static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
+                                 const void *from, uint64_t nbytes,
+                                 enum cudaMemcpyKind kind,
+                                 struct stp_error *err)
 {
-    const enum stp_status status = begin(r, err);
-    cudaStream_t stream = stream_of(r, STP_STREAM_MAIN);
+    const enum stp_status status = rank_begin(r, err);
+    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
     cudaError_t result;
 
     if (status != STP_OK)
@@ -163,19 +168,19 @@ static enum stp_status copy(struct stp_cuda_rank *r, void *to, const void *from,
     result = cudaMemcpyAsync(to, from, nbytes, kind, stream);
     if (result == cudaSuccess)
         result = cudaStreamSynchronize(stream);
-    return called(r, result, "cudaMemcpy", err);
+    return rank_called(r, result, "cudaMemcpy", err);
 }
 
 static enum stp_status cuda_upload(void *self, void *to, const void *from,
                                    uint64_t nbytes, struct stp_error *err)
 {
-    return copy(self, to, from, nbytes, cudaMemcpyHostToDevice, err);
+    return rank_copy(self, to, from, nbytes, cudaMemcpyHostToDevice, err);
 }
 
 static enum stp_status cuda_download(void *self, void *to, const void *from,
                                      uint64_t nbytes, struct stp_error *err)
 {
-    return copy(self, to, from, nbytes, cudaMemcpyDeviceToHost, err);
+    return rank_copy(self, to, from, nbytes, cudaMemcpyDeviceToHost, err);
 }
 
 /* ---- ranks together ---- */
@@ -208,20 +213,22 @@ static enum stp_status cuda_zero(void *self, unsigned stream, void *address,
                                  uint64_t nbytes, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
-    return status == STP_OK ? called(r,
-                                     cudaMemsetAsync(address, 0, nbytes,
-                                                     stream_of(r, stream)),
-                                     "cudaMemset", err)
-                            : status;
+    return status == STP_OK
+               ? rank_called(r,
+                             cudaMemsetAsync(address, 0, nbytes,
+                                             rank_stream(r, stream)),
+                             "cudaMemset", err)
+               : status;
 }
 
 /* The first of its shape: its kernel is loaded while nothing runs, as loading
  * may wait for what runs, and that for other ranks of this process. */
-static enum stp_status first_product(struct stp_cuda_rank *r, unsigned stream,
-                                     const struct stp_product *p,
-                                     struct stp_error *err)
+static enum stp_status rank_first_product(struct stp_cuda_rank *r,
+                                          unsigned stream,
+                                          const struct stp_product *p,
+                                          struct stp_error *err)
 {
     enum stp_status status = stp_cuda_wait(r, err);
 
@@ -242,12 +249,13 @@ static enum stp_status cuda_product(void *self, unsigned stream,
     enum stp_status status = stp_cuda_lt_check(p, err);
 
     if (status == STP_OK)
-        status = begin_in(r, stream, err);
+        status = rank_begin_in(r, stream, err);
     if (status != STP_OK)
         return status;
     plan = stp_cuda_lt_find(r->lt, p);
-    return done(r, plan != NULL ? stp_cuda_lt_run(r->lt, plan, stream, p, err)
-                                : first_product(r, stream, p, err));
+    return rank_done(r, plan != NULL
+                            ? stp_cuda_lt_run(r->lt, plan, stream, p, err)
+                            : rank_first_product(r, stream, p, err));
 }
 
 static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
@@ -255,12 +263,12 @@ static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
                                           struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? launched(r,
-                          stp_train_cross_entropy(what, stream_of(r, stream)),
-                          "cross-entropy", err)
+               ? rank_launched(
+                     r, stp_train_cross_entropy(what, rank_stream(r, stream)),
+                     "cross-entropy", err)
                : status;
 }
 
@@ -269,13 +277,14 @@ static enum stp_status cuda_relu_backward(void *self, unsigned stream, int type,
                                           void *gradient, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? launched(r,
-                          stp_train_relu_backward(type, n, output, gradient,
-                                                  stream_of(r, stream)),
-                          "way back through ReLU", err)
+               ? rank_launched(r,
+                               stp_train_relu_backward(type, n, output,
+                                                       gradient,
+                                                       rank_stream(r, stream)),
+                               "way back through ReLU", err)
                : status;
 }
 
@@ -286,7 +295,7 @@ static enum stp_status cuda_column_sum(void *self, unsigned stream, int type,
                                        struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
     struct stp_train_columns what = {.type = type,
                                      .sum_type = sum_type,
                                      .rows = rows,
@@ -299,8 +308,8 @@ static enum stp_status cuda_column_sum(void *self, unsigned stream, int type,
     if (status != STP_OK)
         return status;
     what.scratch = r->scratch[stream];
-    return launched(r, stp_train_column_sum(&what, stream_of(r, stream)),
-                    "sum of columns", err);
+    return rank_launched(r, stp_train_column_sum(&what, rank_stream(r, stream)),
+                         "sum of columns", err);
 }
 
 static enum stp_status cuda_update(void *self, unsigned stream,
@@ -308,11 +317,12 @@ static enum stp_status cuda_update(void *self, unsigned stream,
                                    struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? launched(r, stp_train_update(update, stream_of(r, stream)),
-                          "update", err)
+               ? rank_launched(r,
+                               stp_train_update(update, rank_stream(r, stream)),
+                               "update", err)
                : status;
 }
 
@@ -322,13 +332,13 @@ static enum stp_status cuda_find_nonfinite(void *self, unsigned stream,
                                            struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? launched(r,
-                          stp_train_find_nonfinite(type, n, data, found,
-                                                   stream_of(r, stream)),
-                          "search for what is not finite", err)
+               ? rank_launched(r,
+                               stp_train_find_nonfinite(type, n, data, found,
+                                                        rank_stream(r, stream)),
+                               "search for what is not finite", err)
                : status;
 }
 
@@ -337,13 +347,13 @@ static enum stp_status cuda_cast(void *self, unsigned stream, uint64_t n,
                                  void *to, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? launched(r,
-                          stp_train_cast(n, from_type, from, to_type, to,
-                                         stream_of(r, stream)),
-                          "cast", err)
+               ? rank_launched(r,
+                               stp_train_cast(n, from_type, from, to_type, to,
+                                              rank_stream(r, stream)),
+                               "cast", err)
                : status;
 }
 
@@ -352,13 +362,14 @@ static enum stp_status cuda_scale(void *self, unsigned stream, int type,
                                   struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
-    return status == STP_OK ? launched(r,
-                                       stp_train_scale(type, n, factor, x,
-                                                       stream_of(r, stream)),
-                                       "scaling", err)
-                            : status;
+    return status == STP_OK
+               ? rank_launched(r,
+                               stp_train_scale(type, n, factor, x,
+                                               rank_stream(r, stream)),
+                               "scaling", err)
+               : status;
 }
 
 /* ---- collectives ---- */
@@ -368,25 +379,25 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
                                        struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_call(r, stream, err);
+    const enum stp_status status = rank_begin_call(r, stream, err);
 
     if (status != STP_OK || transfer->n == 0)
         return status;
-    return done(r, stp_cuda_collective(r, stream, transfer, err));
+    return rank_done(r, stp_cuda_collective(r, stream, transfer, err));
 }
 
 /* ---- order and time ---- */
 
 /* In a graph an event that is timed cannot be waited for: two are recorded. */
-static cudaError_t record(const struct stp_cuda_rank *r, unsigned stream,
-                          unsigned event)
+static cudaError_t rank_record(const struct stp_cuda_rank *r, unsigned stream,
+                               unsigned event)
 {
     cudaError_t result = cudaEventRecordWithFlags(
-        r->events[event], stream_of(r, stream),
+        r->events[event], rank_stream(r, stream),
         r->captures ? cudaEventRecordExternal : cudaEventRecordDefault);
 
     if (result == cudaSuccess && r->captures)
-        result = cudaEventRecord(r->joins[event], stream_of(r, stream));
+        result = cudaEventRecord(r->joins[event], rank_stream(r, stream));
     return result;
 }
 
@@ -394,12 +405,13 @@ static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = begin_call(r, stream, err);
+    enum stp_status status = rank_begin_call(r, stream, err);
 
     if (status == STP_OK)
         status = stp_cuda_events(r, event, err);
     if (status == STP_OK)
-        status = called(r, record(r, stream, event), "cudaEventRecord", err);
+        status = rank_called(r, rank_record(r, stream, event),
+                             "cudaEventRecord", err);
     if (status == STP_OK)
         r->recorded[event] = r->run;
     return status;
@@ -409,7 +421,7 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_call(r, stream, err);
+    const enum stp_status status = rank_begin_call(r, stream, err);
 
     if (status != STP_OK)
         return status;
@@ -417,17 +429,17 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
         return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which was not recorded before",
                         event);
-    return called(r,
-                  cudaStreamWaitEvent(
-                      stream_of(r, stream),
-                      r->captures ? r->joins[event] : r->events[event], 0),
-                  "cudaStreamWaitEvent", err);
+    return rank_called(r,
+                       cudaStreamWaitEvent(
+                           rank_stream(r, stream),
+                           r->captures ? r->joins[event] : r->events[event], 0),
+                       "cudaStreamWaitEvent", err);
 }
 
 static enum stp_status cuda_synchronise(void *self, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = begin_call(r, STP_STREAM_MAIN, err);
+    enum stp_status status = rank_begin_call(r, STP_STREAM_MAIN, err);
 
     if (status == STP_OK)
         status = stp_cuda_wait(r, err);
@@ -498,8 +510,9 @@ static void cuda_listen(void *self)
 
 /* Without a profiler: what NCCL must have made of the table, as its tuner left
  * it: the cheapest of what is not forced otherwise, if there is such. */
-static void deduce_run(const struct stp_arm *arm, const struct stp_question *q,
-                       struct stp_device_run *run)
+static void rank_deduce_run(const struct stp_arm *arm,
+                            const struct stp_question *q,
+                            struct stp_device_run *run)
 {
     float best = 3600000000.0f;
     bool is_forced = false;
@@ -527,7 +540,7 @@ static void cuda_heard(void *self, struct stp_device_run *run_ret,
 
     stp_cuda_plugin_heard(run_ret, question_ret);
     if (run_ret->algo < 0)
-        deduce_run(&r->cuda->arm, question_ret, run_ret);
+        rank_deduce_run(&r->cuda->arm, question_ret, run_ret);
 }
 
 /* ---- measuring: what ranks work on ---- */
@@ -535,8 +548,9 @@ static void cuda_heard(void *self, struct stp_device_run *run_ret,
 /* Both streams may want as much. */
 enum { N_VECTORS = 2 * STP_N_STREAMS };
 
-static enum stp_status check_vectors(const struct stp_cuda_rank *r,
-                                     uint64_t n_bytes, struct stp_error *err)
+static enum stp_status rank_check_vectors(const struct stp_cuda_rank *r,
+                                          uint64_t n_bytes,
+                                          struct stp_error *err)
 {
     const double gib = 1073741824.0;
 
@@ -561,13 +575,14 @@ static enum stp_status cuda_check(void *self, const struct stp_work *work,
     if (work->kind == STP_WORK_COMPUTE)
         return stp_cuda_lt_check(&product, err);
     return work->kind == STP_WORK_ELEMENTWISE
-               ? check_vectors(self, work->n_bytes, err)
+               ? rank_check_vectors(self, work->n_bytes, err)
                : STP_OK;
 }
 
 /* Random data: on zeros GPUs draw less power and run faster. */
-static cudaError_t grow_room(struct stp_cuda_room *room, enum stp_room which,
-                             int type, uint64_t nbytes)
+static cudaError_t rank_grow_room(struct stp_cuda_room *room,
+                                  enum stp_room which, int type,
+                                  uint64_t nbytes)
 {
     const struct stp_pattern pattern = {
         .coll = ncclFuncAllReduce, .type = type, .ranks = 64, .block = 1};
@@ -605,10 +620,10 @@ static enum stp_status cuda_room(void *self, enum stp_room which,
     enum stp_status status = STP_OK;
 
     if (grows && (nbytes > room->nbytes || type != room->type)) {
-        status = begin(r, err);
+        status = rank_begin(r, err);
         if (status == STP_OK)
-            status = called(
-                r, grow_room(room, which, type, nbytes),
+            status = rank_called(
+                r, rank_grow_room(room, which, type, nbytes),
                 is_vector ? "room for vectors" : "room for matrices", err);
     }
     if (status == STP_OK)
@@ -622,7 +637,7 @@ static enum stp_status cuda_prepare(void *self, unsigned n_events,
                                     struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = begin(r, err);
+    enum stp_status status = rank_begin(r, err);
 
     if (status == STP_OK && n_events > 0)
         status = stp_cuda_events(r, n_events - 1, err);
@@ -632,7 +647,7 @@ static enum stp_status cuda_prepare(void *self, unsigned n_events,
         status = stp_cuda_lt_open(r, &r->lt, err);
     if (status == STP_OK && stp_cuda_lt_find(r->lt, product) == NULL)
         status = stp_cuda_lt_make(r->lt, product, err);
-    return done(r, status);
+    return rank_done(r, status);
 }
 
 static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
@@ -640,15 +655,15 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    cudaStream_t s = stream_of(r, STP_STREAM_MAIN);
-    const enum stp_status status = begin(r, err);
+    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    const enum stp_status status = rank_begin(r, err);
 
     if (status != STP_OK)
         return status;
-    return called(r,
-                  poison ? stp_kernel_poison(pattern, r->rank, data, n, s)
-                         : stp_kernel_fill(pattern, r->rank, data, n, s),
-                  "filling buffers", err);
+    return rank_called(r,
+                       poison ? stp_kernel_poison(pattern, r->rank, data, n, s)
+                              : stp_kernel_fill(pattern, r->rank, data, n, s),
+                       "filling buffers", err);
 }
 
 static enum stp_status cuda_count_wrong(void *self,
@@ -658,8 +673,8 @@ static enum stp_status cuda_count_wrong(void *self,
                                         struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    cudaStream_t s = stream_of(r, STP_STREAM_MAIN);
-    const enum stp_status status = begin(r, err);
+    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    const enum stp_status status = rank_begin(r, err);
     unsigned long long n_wrong = 0;
     cudaError_t result;
 
@@ -675,7 +690,7 @@ static enum stp_status cuda_count_wrong(void *self,
     if (result == cudaSuccess)
         result = cudaStreamSynchronize(s);
     *n_wrong_ret = n_wrong;
-    return called(r, result, "checking results", err);
+    return rank_called(r, result, "checking results", err);
 }
 
 /* ---- measuring: what runs ---- */
@@ -695,18 +710,18 @@ static enum stp_status cuda_elementwise(void *self, unsigned stream,
                                         struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    const enum stp_status status = begin_in(r, stream, err);
+    const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? called(r,
-                        stp_kernel_elementwise(x, y, n, stream_of(r, stream)),
-                        "an elementwise kernel", err)
+               ? rank_called(
+                     r, stp_kernel_elementwise(x, y, n, rank_stream(r, stream)),
+                     "an elementwise kernel", err)
                : status;
 }
 
 /* The other stream joins the capture, and at its end is joined again. */
-static cudaError_t fork_stream(const struct stp_cuda_rank *r, unsigned from,
-                               unsigned to)
+static cudaError_t rank_fork_stream(const struct stp_cuda_rank *r,
+                                    unsigned from, unsigned to)
 {
     cudaError_t result = cudaEventRecord(r->joins[0], r->stream[from]);
 
@@ -718,7 +733,7 @@ static cudaError_t fork_stream(const struct stp_cuda_rank *r, unsigned from,
 static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    enum stp_status status = begin(r, err);
+    enum stp_status status = rank_begin(r, err);
     cudaError_t result;
 
     if (status == STP_OK)
@@ -729,21 +744,21 @@ static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
     result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],
                                     cudaStreamCaptureModeThreadLocal);
     if (result == cudaSuccess)
-        result = fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
-    return called(r, result, "cudaStreamBeginCapture", err);
+        result = rank_fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
+    return rank_called(r, result, "cudaStreamBeginCapture", err);
 }
 
 static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     cudaGraph_t graph = NULL;
-    const enum stp_status status = begin(r, err);
+    const enum stp_status status = rank_begin(r, err);
     cudaError_t result;
 
     if (status != STP_OK)
         return status;
     r->captures = false;
-    result = fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
+    result = rank_fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
     if (result == cudaSuccess)
         result = cudaStreamEndCapture(r->stream[STP_STREAM_MAIN], &graph);
     if (r->graph != NULL)
@@ -755,15 +770,15 @@ static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
         result = cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]);
     if (graph != NULL)
         cudaGraphDestroy(graph);
-    return called(r, result, "cudaStreamEndCapture", err);
+    return rank_called(r, result, "cudaStreamEndCapture", err);
 }
 
 static enum stp_status cuda_launch(void *self, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
 
-    return called(r, cudaGraphLaunch(r->graph, r->stream[STP_STREAM_MAIN]),
-                  "cudaGraphLaunch", err);
+    return rank_called(r, cudaGraphLaunch(r->graph, r->stream[STP_STREAM_MAIN]),
+                       "cudaGraphLaunch", err);
 }
 
 static enum stp_status cuda_event_us(const void *self, unsigned first,

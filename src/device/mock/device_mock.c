@@ -10,8 +10,8 @@
 
 /* As NCCL does when it has searched. */
 static enum stp_status
-write_graphs(const struct stp_device_mock_options *options,
-             struct stp_error *err)
+mock_write_graphs(const struct stp_device_mock_options *options,
+                  struct stp_error *err)
 {
     enum { MAX_GRAPHS = 64 << 20 };
     size_t size = strlen(options->machine_path) + sizeof("/graphs.xml");
@@ -53,7 +53,7 @@ stp_device_mock_open(const struct stp_device_mock_options *options,
 
     if (status != STP_OK)
         return status;
-    status = write_graphs(options, err);
+    status = mock_write_graphs(options, err);
     if (status != STP_OK) {
         engine.ops->close(engine.self);
         return status;
