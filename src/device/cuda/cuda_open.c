@@ -407,11 +407,6 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
 {
     cudaSetDevice(r->gpu);
     stp_cuda_lt_close(r->lt);
-    for (unsigned s = 0; s < STP_N_STREAMS; s++) {
-        cudaFree(r->scratch[s]);
-        for (unsigned i = 0; i < STP_N_ROOMS; i++)
-            cudaFree(r->rooms[s][i].at);
-    }
     for (size_t i = 0; i < r->n_memory; i++)
         cudaFree(r->memory[i]);
     if (r->graph != NULL)
@@ -427,9 +422,13 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
     if (r->comm != NULL)
         r->cuda->nccl.comm_destroy(r->comm);
     cudaFree(r->n_wrong);
-    for (unsigned s = 0; s < STP_N_STREAMS; s++)
+    for (unsigned s = 0; s < STP_N_STREAMS; s++) {
+        cudaFree(r->scratch[s]);
+        for (unsigned i = 0; i < STP_N_ROOMS; i++)
+            cudaFree(r->rooms[s][i].at);
         if (r->stream[s] != NULL)
             cudaStreamDestroy(r->stream[s]);
+    }
 }
 
 static enum stp_status cuda_close_part(void *user, unsigned thread,
