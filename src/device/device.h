@@ -5,7 +5,8 @@
  * through this table, so that the same loops run on GPUs, on CPUs and on a
  * recorded machine in virtual time, where tests know the exact numbers.
  *
- * A device stands for all ranks.  What is to be run is noted first: collective,
+ * A device stands for all ranks: device/ranks.c makes it of the engines of each
+ * platform (device/engine.h).  What is to be run is noted first: collective,
  * compute, record and wait return at once.  Then synchronise() has every rank
  * run all of it from a common start, and waits; events hold the times.
  *

@@ -1,9 +1,10 @@
 /*
- * engine.h - what training needs from the machine it runs on
+ * engine.h - the seam to a platform: one rank, as training and measuring see it
  *
- * device.h is for measuring loops and has no memory of its own; an engine has:
- * buffers, the arithmetic of a multilayer perceptron, and collectives on
- * buffers.  The training loop sees a machine only through this table.
+ * An engine has buffers, the arithmetic of a multilayer perceptron, collectives
+ * on buffers, streams and events; and what device/ranks.c needs to make of the
+ * engines of all ranks the device that measuring loops see (device/device.h).
+ * CUDA, CPUs and recorded machines each have one implementation.
  *
  * One instance is one rank, used by one thread.  All ranks make the same calls
  * in the same order with the same numbers, but for addresses.
