@@ -105,9 +105,13 @@ TEST(EngineGpu, RefusesAPluginThatItWasNotOpenedWith)
     const stp_engine *engine = Engines(1)->get(0);
     stp_error err{};
 
-    EXPECT_EQ(STP_OK, engine->ops->tune(engine->self, false, &err));
-    EXPECT_EQ(STP_ERR_RANGE, engine->ops->tune(engine->self, true, &err));
-    EXPECT_STREQ("no tuner plugin: the engine was opened without", err.text);
+    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+
+    EXPECT_EQ(STP_OK, engine->ops->select_arm(engine->self, &own, &err));
+    EXPECT_EQ(STP_ERR_RANGE,
+              engine->ops->select_arm(engine->self, &plugin, &err));
+    EXPECT_STREQ("no tuner plugin: the GPUs were opened without one", err.text);
 }
 
 TEST(EngineGpu, RefusesAWaitForWhatWasNotRecordedInThisRun)

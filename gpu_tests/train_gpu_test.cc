@@ -183,9 +183,10 @@ TEST_P(TrainGpu, HasTheSameLossesUnderAPluginAndWithout)
 
     for (int i = 0; i < 3; i++) {
         engines.Each([&](unsigned, const stp_engine *engine) {
+            const stp_arm arm{i == 1 ? STP_ARM_PLUGIN : STP_ARM_AUTO, 0, 0, 0};
             stp_error err{};
 
-            EXPECT_EQ(STP_OK, engine->ops->tune(engine->self, i == 1, &err))
+            EXPECT_EQ(STP_OK, engine->ops->select_arm(engine->self, &arm, &err))
                 << err.text;
         });
         runs[i] =

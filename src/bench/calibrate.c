@@ -30,15 +30,15 @@ enum { N_SIDES = sizeof(sides) / sizeof(sides[0]) };
 typedef enum stp_status (*note_fn)(const struct stp_layer *layer,
                                    struct stp_error *err);
 
-static enum stp_status note_compute(const struct stp_layer *layer,
-                                    struct stp_error *err)
+static enum stp_status calibrate_note_compute(const struct stp_layer *layer,
+                                              struct stp_error *err)
 {
     return stp_workload_note_compute(layer->device, layer->work,
                                      STP_STREAM_MAIN, err);
 }
 
-static enum stp_status note_collectives(const struct stp_layer *layer,
-                                        struct stp_error *err)
+static enum stp_status calibrate_note_collectives(const struct stp_layer *layer,
+                                                  struct stp_error *err)
 {
     const struct stp_device *d = layer->device;
     enum stp_status status = STP_OK;
@@ -50,11 +50,13 @@ static enum stp_status note_collectives(const struct stp_layer *layer,
 }
 
 /* The time of one of 'n' in a row. */
-static enum stp_status run(const struct stp_layer *layer, note_fn note,
-                           unsigned n, double *us_ret, struct stp_error *err)
+static enum stp_status calibrate_run(const struct stp_layer *layer,
+                                     note_fn note, unsigned n, double *us_ret,
+                                     struct stp_error *err)
 {
     const struct stp_device *d = layer->device;
-    unsigned stream = note == note_compute ? STP_STREAM_MAIN : STP_STREAM_COMM;
+    unsigned stream =
+        note == calibrate_note_compute ? STP_STREAM_MAIN : STP_STREAM_COMM;
     enum stp_status status = d->ops->record(d->self, stream, 0, err);
 
     for (unsigned i = 0; i < n && status == STP_OK; i++)
@@ -68,32 +70,35 @@ static enum stp_status run(const struct stp_layer *layer, note_fn note,
     return status;
 }
 
-static enum stp_status time_layer(const struct stp_layer *layer, note_fn note,
-                                  unsigned n, double *us_ret,
-                                  struct stp_error *err)
+static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
+                                            note_fn note, unsigned n,
+                                            double *us_ret,
+                                            struct stp_error *err)
 {
     double us;
-    enum stp_status status = run(layer, note, 1, &us, err);
+    enum stp_status status = calibrate_run(layer, note, 1, &us, err);
 
     if (status != STP_OK)
         return status;
     if (n * us > max_us)
         n = us < max_us ? (unsigned)(max_us / us) : 1;
     if (n > 1)
-        status = run(layer, note, n, &us, err);
-    return status == STP_OK ? run(layer, note, n, us_ret, err) : status;
+        status = calibrate_run(layer, note, n, &us, err);
+    return status == STP_OK ? calibrate_run(layer, note, n, us_ret, err)
+                            : status;
 }
 
 enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,
                                  double *us_ret, struct stp_error *err)
 {
-    return time_layer(layer, note_compute, n, us_ret, err);
+    return calibrate_time_layer(layer, calibrate_note_compute, n, us_ret, err);
 }
 
 enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
                                      double *us_ret, struct stp_error *err)
 {
-    return time_layer(layer, note_collectives, n, us_ret, err);
+    return calibrate_time_layer(layer, calibrate_note_collectives, n, us_ret,
+                                err);
 }
 
 /* ---- the product ---- */
@@ -107,8 +112,8 @@ struct fit {
 };
 
 /* Times the product of these sides, and keeps it if it is the closest. */
-static enum stp_status try_product(struct fit *f, unsigned side, unsigned k,
-                                   double *us_ret)
+static enum stp_status calibrate_try_product(struct fit *f, unsigned side,
+                                             unsigned k, double *us_ret)
 {
     struct stp_workload work = *f->best;
     const struct stp_layer layer = {.device = f->device, .work = &work};
@@ -127,15 +132,15 @@ static enum stp_status try_product(struct fit *f, unsigned side, unsigned k,
 
 /* The largest side of which the first k takes not much of the target; of all
  * the smallest if none does. */
-static enum stp_status choose_side(struct fit *f, unsigned *side_ret,
-                                   double *us_ret)
+static enum stp_status calibrate_choose_side(struct fit *f, unsigned *side_ret,
+                                             double *us_ret)
 {
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < N_SIDES && status == STP_OK; i++) {
         double us;
 
-        status = try_product(f, sides[i], FIRST_K, &us);
+        status = calibrate_try_product(f, sides[i], FIRST_K, &us);
         if (status == STP_OK && i > 0 && us > first_share * f->target_us)
             break;
         *side_ret = sides[i];
@@ -144,7 +149,7 @@ static enum stp_status choose_side(struct fit *f, unsigned *side_ret,
     return status;
 }
 
-static unsigned whole_k(double k, unsigned side)
+static unsigned calibrate_whole_k(double k, unsigned side)
 {
     double grains = floor(k / GRAIN + 0.5);
 
@@ -152,8 +157,8 @@ static unsigned whole_k(double k, unsigned side)
 }
 
 /* Of k and of its time: the line through the last two guesses. */
-static double next_k(double k, double us, double last_k, double last_us,
-                     double target_us)
+static double calibrate_next_k(double k, double us, double last_k,
+                               double last_us, double target_us)
 {
     double slope = (us - last_us) / (k - last_k);
 
@@ -162,22 +167,23 @@ static double next_k(double k, double us, double last_k, double last_us,
     return k + (target_us - us) / slope;
 }
 
-static enum stp_status choose_k(struct fit *f, unsigned side, double us)
+static enum stp_status calibrate_choose_k(struct fit *f, unsigned side,
+                                          double us)
 {
     unsigned k = FIRST_K, last_k = 0;
     double last_us = 0;
     enum stp_status status = STP_OK;
 
     for (int i = 0; i < MAX_GUESSES && status == STP_OK; i++) {
-        unsigned next =
-            whole_k(next_k(k, us, last_k, last_us, f->target_us), side);
+        unsigned next = calibrate_whole_k(
+            calibrate_next_k(k, us, last_k, last_us, f->target_us), side);
 
         if (next == k || fabs(us - f->target_us) <= close_enough * f->target_us)
             break;
         last_k = k;
         last_us = us;
         k = next;
-        status = try_product(f, side, k, &us);
+        status = calibrate_try_product(f, side, k, &us);
     }
     return status;
 }
@@ -192,6 +198,6 @@ enum stp_status stp_calibrate(const struct stp_device *device, double target_us,
     enum stp_status status;
 
     work->compute_us = INFINITY;
-    status = choose_side(&f, &side, &us);
-    return status == STP_OK ? choose_k(&f, side, us) : status;
+    status = calibrate_choose_side(&f, &side, &us);
+    return status == STP_OK ? calibrate_choose_k(&f, side, us) : status;
 }

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-static enum stp_status add(struct stp_choices *choices,
-                           const struct stp_nccl_choice *row,
-                           struct stp_error *err)
+static enum stp_status choices_add_row(struct stp_choices *choices,
+                                       const struct stp_nccl_choice *row,
+                                       struct stp_error *err)
 {
     if (choices->n_rows == choices->capacity) {
         size_t n = 2 * choices->capacity + 64;
@@ -20,8 +20,9 @@ static enum stp_status add(struct stp_choices *choices,
     return STP_OK;
 }
 
-static enum stp_status cannot_tell(const struct stp_device *device,
-                                   const char *what, struct stp_error *err)
+static enum stp_status choices_fail_unknown(const struct stp_device *device,
+                                            const char *what,
+                                            struct stp_error *err)
 {
     struct stp_device_info info;
 
@@ -33,9 +34,10 @@ static enum stp_status cannot_tell(const struct stp_device *device,
                     what);
 }
 
-static enum stp_status ask(const struct stp_device *device,
-                           const struct stp_collective *what,
-                           struct stp_choices *choices, struct stp_error *err)
+static enum stp_status choices_probe(const struct stp_device *device,
+                                     const struct stp_collective *what,
+                                     struct stp_choices *choices,
+                                     struct stp_error *err)
 {
     struct stp_nccl_choice row = {.what = *what};
     struct stp_device_run run;
@@ -45,17 +47,17 @@ static enum stp_status ask(const struct stp_device *device,
     if (status != STP_OK)
         return status;
     if (row.question.n_bytes == 0)
-        return cannot_tell(device, "what it asks its tuner", err);
+        return choices_fail_unknown(device, "what it asks its tuner", err);
     if (run.algo < 0 || run.proto < 0 || run.n_channels == 0)
-        return cannot_tell(device, "what it runs", err);
+        return choices_fail_unknown(device, "what it runs", err);
     row.algo = run.algo;
     row.proto = run.proto;
     row.n_channels = run.n_channels;
-    return add(choices, &row, err);
+    return choices_add_row(choices, &row, err);
 }
 
-static enum stp_status select_auto(const struct stp_device *device,
-                                   struct stp_error *err)
+static enum stp_status choices_select_auto(const struct stp_device *device,
+                                           struct stp_error *err)
 {
     const struct stp_arm own = {.kind = STP_ARM_AUTO};
 
@@ -68,7 +70,7 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                    void *user, struct stp_choices *choices,
                                    struct stp_error *err)
 {
-    enum stp_status status = select_auto(device, err);
+    enum stp_status status = choices_select_auto(device, err);
     size_t total = 0;
     size_t done = 0;
 
@@ -82,7 +84,7 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                                 .type = parts[p].type,
                                                 .op = STP_OP_SUM};
 
-            status = ask(device, &what, choices, err);
+            status = choices_probe(device, &what, choices, err);
             if (status == STP_OK && progress != NULL &&
                 !progress(user, ++done, total))
                 status =
@@ -97,15 +99,15 @@ enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    struct stp_choices *again,
                                    struct stp_error *err)
 {
-    enum stp_status status = select_auto(device, err);
+    enum stp_status status = choices_select_auto(device, err);
 
     for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++)
-        status = ask(device, &choices->rows[i].what, again, err);
+        status = choices_probe(device, &choices->rows[i].what, again, err);
     return status;
 }
 
 /* What is ruled out has no cost, whatever is below 0. */
-static bool same_cost(float a, float b)
+static bool choices_same_cost(float a, float b)
 {
     return (a < 0 && b < 0) || a == b;
 }
@@ -115,7 +117,8 @@ bool stp_choice_equal(const struct stp_nccl_choice *a,
 {
     for (int i = 0; i < NCCL_NUM_ALGORITHMS; i++)
         for (int j = 0; j < NCCL_NUM_PROTOCOLS; j++)
-            if (!same_cost(a->question.cost[i][j], b->question.cost[i][j]))
+            if (!choices_same_cost(a->question.cost[i][j],
+                                   b->question.cost[i][j]))
                 return false;
     return a->question.n_bytes == b->question.n_bytes &&
            a->question.n_pipe_ops == b->question.n_pipe_ops &&

@@ -49,12 +49,12 @@ struct loop {
     struct stp_device_run own[STP_MAX_LAYER_COLLS]; /* under AUTO */
 };
 
-static enum stp_status no_memory(struct stp_error *err)
+static enum stp_status iterate_fail_memory(struct stp_error *err)
 {
     return stp_nomem(err);
 }
 
-static struct stp_layer layer_of(const struct loop *l)
+static struct stp_layer iterate_layer(const struct loop *l)
 {
     return (struct stp_layer){.device = l->device,
                               .work = &l->work,
@@ -64,13 +64,13 @@ static struct stp_layer layer_of(const struct loop *l)
 
 /* ---- one turn ---- */
 
-static unsigned launches(const struct loop *l)
+static unsigned iterate_launches(const struct loop *l)
 {
     return l->plan->graph > 0 ? l->plan->graph : 1;
 }
 
 /* Notes 'n' iterations: the first events are between them. */
-static enum stp_status note_iterations(const struct loop *l, unsigned n)
+static enum stp_status iterate_note_iterations(const struct loop *l, unsigned n)
 {
     const struct stp_device *d = l->device;
     unsigned n_events = stp_workload_events(&l->work);
@@ -86,18 +86,18 @@ static enum stp_status note_iterations(const struct loop *l, unsigned n)
     return status;
 }
 
-static enum stp_status warm_up(const struct loop *l)
+static enum stp_status iterate_warm_up(const struct loop *l)
 {
     const struct stp_device *d = l->device;
     enum stp_status status;
 
     if (l->warmup == 0)
         return STP_OK;
-    status = note_iterations(l, l->warmup);
+    status = iterate_note_iterations(l, l->warmup);
     return status == STP_OK ? d->ops->synchronise(d->self, l->err) : status;
 }
 
-static bool reserve_samples(struct stp_iterations *out, size_t n)
+static bool iterate_reserve_samples(struct stp_iterations *out, size_t n)
 {
     size_t capacity = 2 * out->capacity + n;
     double *more;
@@ -113,21 +113,21 @@ static bool reserve_samples(struct stp_iterations *out, size_t n)
 }
 
 /* Appends the samples, and sums them up. */
-static enum stp_status time_iterations(struct loop *l,
-                                       struct stp_measurement *row)
+static enum stp_status iterate_time_iterations(struct loop *l,
+                                               struct stp_measurement *row)
 {
     const struct stp_device *d = l->device;
-    size_t n = (size_t)l->iters * launches(l);
+    size_t n = (size_t)l->iters * iterate_launches(l);
     double *sorted = malloc(n * sizeof(*sorted));
-    enum stp_status status = note_iterations(l, l->iters);
+    enum stp_status status = iterate_note_iterations(l, l->iters);
     double *sample;
 
-    if (sorted == NULL || !reserve_samples(l->out, n)) {
+    if (sorted == NULL || !iterate_reserve_samples(l->out, n)) {
         free(sorted);
-        return no_memory(l->err);
+        return iterate_fail_memory(l->err);
     }
     sample = &l->out->sample_us[l->out->n_samples];
-    for (unsigned i = 0; i < launches(l) && status == STP_OK; i++) {
+    for (unsigned i = 0; i < iterate_launches(l) && status == STP_OK; i++) {
         status = i == 0 ? d->ops->synchronise(d->self, l->err)
                         : d->ops->replay(d->self, l->err);
         for (unsigned k = 0; k < l->iters && status == STP_OK; k++)
@@ -145,10 +145,10 @@ static enum stp_status time_iterations(struct loop *l,
     return status;
 }
 
-static enum stp_status time_alone(const struct loop *l,
-                                  struct stp_measurement *row)
+static enum stp_status iterate_time_alone(const struct loop *l,
+                                          struct stp_measurement *row)
 {
-    const struct stp_layer layer = layer_of(l);
+    const struct stp_layer layer = iterate_layer(l);
 
     if (!l->plan->alone)
         return STP_OK;
@@ -157,8 +157,8 @@ static enum stp_status time_alone(const struct loop *l,
 
 /* ---- one arm in one round ---- */
 
-static bool same_run(const struct stp_device_run *a,
-                     const struct stp_device_run *b)
+static bool iterate_is_same_run(const struct stp_device_run *a,
+                                const struct stp_device_run *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels;
@@ -166,7 +166,8 @@ static bool same_run(const struct stp_device_run *a,
 
 /* How it runs: asked once, and of a plugin every time, which may change its
  * mind. */
-static enum stp_status ask(struct loop *l, struct lane *lane, unsigned round)
+static enum stp_status iterate_probe(struct loop *l, struct lane *lane,
+                                     unsigned round)
 {
     const struct stp_device *d = l->device;
     bool is_otherwise = false;
@@ -185,15 +186,15 @@ static enum stp_status ask(struct loop *l, struct lane *lane, unsigned round)
             lane->ruled_out = false;
         if (lane->arm->kind == STP_ARM_AUTO)
             l->own[i] = ran;
-        if (i == 0 || (!is_otherwise && !same_run(&ran, &l->own[i])))
+        if (i == 0 || (!is_otherwise && !iterate_is_same_run(&ran, &l->own[i])))
             lane->ran = ran;
-        is_otherwise |= !same_run(&ran, &l->own[i]);
+        is_otherwise |= !iterate_is_same_run(&ran, &l->own[i]);
     }
     return STP_OK;
 }
 
-static enum stp_status add_row(struct loop *l, const struct lane *lane,
-                               struct stp_measurement *row)
+static enum stp_status iterate_add_row(struct loop *l, const struct lane *lane,
+                                       struct stp_measurement *row)
 {
     row->coll = l->colls[0].coll;
     row->n_bytes = l->what.n_bytes;
@@ -208,36 +209,37 @@ static enum stp_status add_row(struct loop *l, const struct lane *lane,
     row->ran_channels = lane->ran.n_channels;
     row->n_wrong = -1;
     row->work = l->work;
-    return stp_dataset_add(&l->out->data, row) == STP_OK ? STP_OK
-                                                         : no_memory(l->err);
+    return stp_dataset_add(&l->out->data, row) == STP_OK
+               ? STP_OK
+               : iterate_fail_memory(l->err);
 }
 
-static enum stp_status measure_lane(struct loop *l, struct lane *lane,
-                                    unsigned round)
+static enum stp_status iterate_measure_lane(struct loop *l, struct lane *lane,
+                                            unsigned round)
 {
     const struct stp_device *d = l->device;
     struct stp_measurement row = {.round = round};
     enum stp_status status = d->ops->select_arm(d->self, lane->arm, l->err);
 
     if (status == STP_OK)
-        status = ask(l, lane, round);
+        status = iterate_probe(l, lane, round);
     if (status != STP_OK || lane->ruled_out)
         return status;
-    status = warm_up(l);
+    status = iterate_warm_up(l);
     if (status == STP_OK)
-        status = time_iterations(l, &row);
+        status = iterate_time_iterations(l, &row);
     if (status == STP_OK)
-        status = time_alone(l, &row);
-    return status == STP_OK ? add_row(l, lane, &row) : status;
+        status = iterate_time_alone(l, &row);
+    return status == STP_OK ? iterate_add_row(l, lane, &row) : status;
 }
 
 /* ---- rounds ---- */
 
 /* What compute takes alone is the mean over the rounds so far, of all rows of
  * the setting. */
-static enum stp_status time_compute(struct loop *l, unsigned round)
+static enum stp_status iterate_time_compute(struct loop *l, unsigned round)
 {
-    const struct stp_layer layer = layer_of(l);
+    const struct stp_layer layer = iterate_layer(l);
     double us = 0;
     enum stp_status status = stp_time_compute(&layer, N_CALIBRATE, &us, l->err);
 
@@ -250,7 +252,7 @@ static enum stp_status time_compute(struct loop *l, unsigned round)
     return STP_OK;
 }
 
-static enum stp_status report_turns(struct loop *l, size_t n)
+static enum stp_status iterate_report_turns(struct loop *l, size_t n)
 {
     l->n_done += n;
     if (l->progress == NULL || l->progress(l->user, l->n_done, l->n_total))
@@ -260,7 +262,7 @@ static enum stp_status report_turns(struct loop *l, size_t n)
                     l->n_total / l->plan->arms->n);
 }
 
-static enum stp_status measure_arms(struct loop *l, unsigned round)
+static enum stp_status iterate_measure_arms(struct loop *l, unsigned round)
 {
     const struct stp_device *d = l->device;
     const struct stp_iterate_plan *plan = l->plan;
@@ -270,27 +272,27 @@ static enum stp_status measure_arms(struct loop *l, unsigned round)
         d->ops->begin_round(d->self, round, plan->rounds, l->err);
 
     if (status == STP_OK)
-        status = time_compute(l, round);
+        status = iterate_time_compute(l, round);
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct lane *lane = &l->lanes[(first + i) % n];
 
         if (!lane->ruled_out)
-            status = measure_lane(l, lane, round);
+            status = iterate_measure_lane(l, lane, round);
         if (status == STP_OK && i + 1 < n)
-            status = report_turns(l, 1);
+            status = iterate_report_turns(l, 1);
     }
     return status;
 }
 
 /* A round that ends early leaves nothing: its arms could not be compared. */
-static enum stp_status measure_round(struct loop *l, unsigned round)
+static enum stp_status iterate_measure_round(struct loop *l, unsigned round)
 {
     size_t n_rows = l->out->data.n_rows;
     size_t n_samples = l->out->n_samples;
-    enum stp_status status = measure_arms(l, round);
+    enum stp_status status = iterate_measure_arms(l, round);
 
     if (status == STP_OK)
-        return report_turns(l, 1);
+        return iterate_report_turns(l, 1);
     l->out->data.n_rows = n_rows;
     l->out->n_samples = n_samples;
     return status;
@@ -300,7 +302,7 @@ static enum stp_status measure_round(struct loop *l, unsigned round)
 
 /* Whether a setting with the same mode, size and product is measured on so many
  * ranks already. */
-static bool is_repeated(const struct loop *l)
+static bool iterate_is_repeated(const struct loop *l)
 {
     for (size_t i = 0; i < l->first_row; i++) {
         const struct stp_measurement *row = &l->out->data.rows[i];
@@ -315,7 +317,8 @@ static bool is_repeated(const struct loop *l)
     return false;
 }
 
-static unsigned as_many(double us, double each_us, unsigned min, unsigned max)
+static unsigned iterate_count_in(double us, double each_us, unsigned min,
+                                 unsigned max)
 {
     double n = floor(us / each_us);
 
@@ -323,7 +326,7 @@ static unsigned as_many(double us, double each_us, unsigned min, unsigned max)
 }
 
 /* How often a turn runs what. */
-static void set_counts(struct loop *l, double comm_us)
+static void iterate_set_counts(struct loop *l, double comm_us)
 {
     const struct stp_iterate_plan *plan = l->plan;
     double us = l->work.layers * (l->work.compute_us + comm_us);
@@ -333,17 +336,18 @@ static void set_counts(struct loop *l, double comm_us)
     l->iters = plan->iters;
     l->warmup = plan->warmup;
     if (plan->turn_us > 0) {
-        l->iters = as_many(plan->turn_us, us * launches(l), min, plan->iters);
-        l->warmup = as_many(plan->turn_us, us, 1, plan->warmup);
+        l->iters = iterate_count_in(plan->turn_us, us * iterate_launches(l),
+                                    min, plan->iters);
+        l->warmup = iterate_count_in(plan->turn_us, us, 1, plan->warmup);
     }
-    l->n_alone =
-        as_many(l->iters * us / ALONE_SHARE, comm_us, MIN_ALONE, MAX_ALONE);
+    l->n_alone = iterate_count_in(l->iters * us / ALONE_SHARE, comm_us,
+                                  MIN_ALONE, MAX_ALONE);
 }
 
-static enum stp_status choose_compute(struct loop *l)
+static enum stp_status iterate_choose_compute(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
-    struct stp_layer layer = layer_of(l);
+    struct stp_layer layer = iterate_layer(l);
     double comm_us = 0;
     enum stp_status status =
         stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
@@ -357,12 +361,13 @@ static enum stp_status choose_compute(struct loop *l)
         status =
             stp_time_compute(&layer, N_CALIBRATE, &l->work.compute_us, l->err);
     if (status == STP_OK)
-        set_counts(l, comm_us);
+        iterate_set_counts(l, comm_us);
     return status;
 }
 
 /* Rounded up to what all collectives of the workload can share evenly. */
-static uint64_t whole_bytes(const struct loop *l, int coll, uint64_t n_bytes)
+static uint64_t iterate_whole_bytes(const struct loop *l, int coll,
+                                    uint64_t n_bytes)
 {
     bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
     uint64_t grain =
@@ -371,18 +376,18 @@ static uint64_t whole_bytes(const struct loop *l, int coll, uint64_t n_bytes)
     return (n_bytes + grain - 1) / grain * grain;
 }
 
-static void begin_setting(struct loop *l, int mode, uint64_t n_bytes,
-                          double ratio)
+static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
+                                  double ratio)
 {
     const struct stp_iterate_plan *plan = l->plan;
     int coll = mode == STP_MODE_FSDP ? (int)ncclFuncAllGather : plan->coll;
 
-    l->what = (struct stp_collective){.coll = coll,
-                                      .n_bytes = whole_bytes(l, coll, n_bytes),
-                                      .type = plan->type,
-                                      .op = plan->op,
-                                      .in_place = plan->in_place &&
-                                                  mode != STP_MODE_FSDP};
+    l->what = (struct stp_collective){
+        .coll = coll,
+        .n_bytes = iterate_whole_bytes(l, coll, n_bytes),
+        .type = plan->type,
+        .op = plan->op,
+        .in_place = plan->in_place && mode != STP_MODE_FSDP};
     l->work = (struct stp_workload){.mode = mode,
                                     .compute = plan->compute,
                                     .layers = plan->layers[mode],
@@ -397,23 +402,23 @@ static void begin_setting(struct loop *l, int mode, uint64_t n_bytes,
         l->lanes[i] = (struct lane){.arm = &plan->arms->arm[i]};
 }
 
-static enum stp_status measure_setting(struct loop *l, int mode,
-                                       uint64_t n_bytes, double ratio)
+static enum stp_status iterate_measure_setting(struct loop *l, int mode,
+                                               uint64_t n_bytes, double ratio)
 {
     const struct stp_device *d = l->device;
     const struct stp_iterate_plan *plan = l->plan;
     enum stp_status status;
 
-    begin_setting(l, mode, n_bytes, ratio);
+    iterate_begin_setting(l, mode, n_bytes, ratio);
     status = d->ops->begin_round(d->self, 0, plan->rounds, l->err);
     if (status == STP_OK)
         status = d->ops->select_arm(d->self, &plan->arms->arm[0], l->err);
     if (status == STP_OK)
-        status = choose_compute(l);
-    if (status == STP_OK && is_repeated(l))
-        return report_turns(l, plan->rounds * plan->arms->n);
+        status = iterate_choose_compute(l);
+    if (status == STP_OK && iterate_is_repeated(l))
+        return iterate_report_turns(l, plan->rounds * plan->arms->n);
     for (unsigned r = 0; r < plan->rounds && status == STP_OK; r++)
-        status = measure_round(l, r);
+        status = iterate_measure_round(l, r);
     return status;
 }
 
@@ -422,7 +427,7 @@ size_t stp_iterate_ratios(const struct stp_iterate_plan *plan)
     return plan->gemm != NULL ? 1 : plan->n_ratios;
 }
 
-static enum stp_status measure_all(struct loop *l)
+static enum stp_status iterate_measure_all(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
     size_t n_ratios = stp_iterate_ratios(plan);
@@ -430,7 +435,7 @@ static enum stp_status measure_all(struct loop *l)
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < plan->n_modes * n && status == STP_OK; i++)
-        status = measure_setting(
+        status = iterate_measure_setting(
             l, plan->modes[i / n], plan->sizes->size[i % n / n_ratios],
             plan->gemm != NULL ? 0 : plan->ratios[i % n_ratios]);
     return status;
@@ -446,7 +451,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     enum stp_status status;
 
     if (l == NULL)
-        return no_memory(err);
+        return iterate_fail_memory(err);
     l->device = device;
     l->plan = plan;
     l->progress = progress;
@@ -457,7 +462,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                  plan->rounds * plan->arms->n;
     device->ops->info(device->self, &l->info);
     stp_name_data(&l->info, &l->out->data);
-    status = measure_all(l);
+    status = iterate_measure_all(l);
     free(l);
     return status;
 }

@@ -38,8 +38,9 @@ struct sweep {
 
 /* ---- one turn ---- */
 
-static enum stp_status note(struct sweep *s, const struct stp_collective *what,
-                            unsigned n, unsigned spacing)
+static enum stp_status sweep_note(struct sweep *s,
+                                  const struct stp_collective *what, unsigned n,
+                                  unsigned spacing)
 {
     const struct stp_device_ops *ops = s->device->ops;
     void *self = s->device->self;
@@ -55,9 +56,9 @@ static enum stp_status note(struct sweep *s, const struct stp_collective *what,
     return status;
 }
 
-static enum stp_status warm_up(struct sweep *s,
-                               const struct stp_collective *what,
-                               const struct lane *lane)
+static enum stp_status sweep_warm_up(struct sweep *s,
+                                     const struct stp_collective *what,
+                                     const struct lane *lane)
 {
     const struct stp_device *d = s->device;
     unsigned n = s->plan->warmup;
@@ -67,19 +68,19 @@ static enum stp_status warm_up(struct sweep *s,
         n = (unsigned)(s->plan->turn_us / 4 / lane->us);
     if (n == 0)
         return STP_OK;
-    status = note(s, what, n, 0);
+    status = sweep_note(s, what, n, 0);
     return status == STP_OK ? d->ops->synchronise(d->self, s->err) : status;
 }
 
 /* Whether events between collectives would be much of their time. */
-static bool is_short(const struct sweep *s, const struct lane *lane)
+static bool sweep_is_short(const struct sweep *s, const struct lane *lane)
 {
     return s->info.event_us > 0 && lane->us < EVENT_SHARE * s->info.event_us;
 }
 
-static unsigned iterations(const struct sweep *s, const struct lane *lane)
+static unsigned sweep_iterations(const struct sweep *s, const struct lane *lane)
 {
-    unsigned runs = is_short(s, lane) ? N_PLAIN_RUNS + 1 : 1;
+    unsigned runs = sweep_is_short(s, lane) ? N_PLAIN_RUNS + 1 : 1;
     double n = s->plan->turn_us / lane->us / runs;
 
     if (s->plan->turn_us == 0 || n >= s->plan->iters)
@@ -95,11 +96,12 @@ struct span {
 
 /* Runs 'n' collectives, of every launch, with an event behind every
  * 'spacing'-th; the times between them are the samples. */
-static enum stp_status run(struct sweep *s, const struct stp_collective *what,
-                           unsigned n, unsigned spacing, struct span *span_ret)
+static enum stp_status sweep_run(struct sweep *s,
+                                 const struct stp_collective *what, unsigned n,
+                                 unsigned spacing, struct span *span_ret)
 {
     const struct stp_device *d = s->device;
-    enum stp_status status = note(s, what, n, spacing);
+    enum stp_status status = sweep_note(s, what, n, spacing);
     double n_all = (double)n * s->n_launches;
     struct span sum = {0};
 
@@ -121,7 +123,7 @@ static enum stp_status run(struct sweep *s, const struct stp_collective *what,
 
 /* Moves the times of single collectives by what the events cost: the difference
  * of the medians.  Leaves the samples alone. */
-static void take_off_events(struct stp_summary *us, double plain_median)
+static void sweep_subtract_events(struct stp_summary *us, double plain_median)
 {
     double cost = us->median - plain_median;
 
@@ -132,12 +134,12 @@ static void take_off_events(struct stp_summary *us, double plain_median)
 }
 
 /* Long ones: one run, an event behind each. */
-static enum stp_status time_long(struct sweep *s,
-                                 const struct stp_collective *what, unsigned n,
-                                 struct stp_summary *us_ret)
+static enum stp_status sweep_time_long(struct sweep *s,
+                                       const struct stp_collective *what,
+                                       unsigned n, struct stp_summary *us_ret)
 {
     struct span span;
-    enum stp_status status = run(s, what, n, 1, &span);
+    enum stp_status status = sweep_run(s, what, n, 1, &span);
 
     if (status != STP_OK)
         return status;
@@ -146,9 +148,9 @@ static enum stp_status time_long(struct sweep *s,
     return STP_OK;
 }
 
-static enum stp_status time_short(struct sweep *s,
-                                  const struct stp_collective *what, unsigned n,
-                                  struct stp_summary *us_ret)
+static enum stp_status sweep_time_short(struct sweep *s,
+                                        const struct stp_collective *what,
+                                        unsigned n, struct stp_summary *us_ret)
 {
     double gpu_us[N_PLAIN_RUNS];
     double host_us = 0;
@@ -157,37 +159,37 @@ static enum stp_status time_short(struct sweep *s,
     enum stp_status status = STP_OK;
 
     for (int i = 0; i < N_PLAIN_RUNS && status == STP_OK; i++) {
-        status = run(s, what, n, n, &span);
+        status = sweep_run(s, what, n, n, &span);
         gpu_us[i] = span.gpu_us;
         host_us += span.host_us / N_PLAIN_RUNS;
     }
     if (status == STP_OK)
-        status = time_long(s, what, n, us_ret);
+        status = sweep_time_long(s, what, n, us_ret);
     if (status != STP_OK)
         return status;
     stp_summarise(gpu_us, N_PLAIN_RUNS, &plain);
-    take_off_events(us_ret, plain.median);
+    sweep_subtract_events(us_ret, plain.median);
     us_ret->mean = host_us;
     return STP_OK;
 }
 
-static enum stp_status time_lane(struct sweep *s,
-                                 const struct stp_collective *what,
-                                 const struct lane *lane,
-                                 struct stp_measurement *row)
+static enum stp_status sweep_time_lane(struct sweep *s,
+                                       const struct stp_collective *what,
+                                       const struct lane *lane,
+                                       struct stp_measurement *row)
 {
-    unsigned n = iterations(s, lane);
+    unsigned n = sweep_iterations(s, lane);
 
     row->iters = n * s->n_launches;
-    return is_short(s, lane) ? time_short(s, what, n, &row->us)
-                             : time_long(s, what, n, &row->us);
+    return sweep_is_short(s, lane) ? sweep_time_short(s, what, n, &row->us)
+                                   : sweep_time_long(s, what, n, &row->us);
 }
 
 /* The first collective of an arm connects what it needs: a second one says how
  * long they take.  Not if that is longer than a turn. */
-static enum stp_status get_to_know(struct sweep *s,
-                                   const struct stp_collective *what,
-                                   struct lane *lane)
+static enum stp_status sweep_estimate(struct sweep *s,
+                                      const struct stp_collective *what,
+                                      struct lane *lane)
 {
     const struct stp_device *d = s->device;
     struct stp_device_run run;
@@ -210,8 +212,9 @@ static enum stp_status get_to_know(struct sweep *s,
 
 /* How it runs: asked once, and of a plugin every time, which may change its
  * mind. */
-static enum stp_status ask(struct sweep *s, const struct stp_collective *what,
-                           struct lane *lane, unsigned round)
+static enum stp_status sweep_probe_arm(struct sweep *s,
+                                       const struct stp_collective *what,
+                                       struct lane *lane, unsigned round)
 {
     const struct stp_device *d = s->device;
     enum stp_status status;
@@ -222,13 +225,14 @@ static enum stp_status ask(struct sweep *s, const struct stp_collective *what,
     if (status != STP_OK)
         return status;
     lane->ruled_out = !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
-    return round > 0 || lane->ruled_out ? STP_OK : get_to_know(s, what, lane);
+    return round > 0 || lane->ruled_out ? STP_OK
+                                        : sweep_estimate(s, what, lane);
 }
 
-static enum stp_status add_row(struct sweep *s,
-                               const struct stp_collective *what,
-                               const struct lane *lane,
-                               struct stp_measurement *row)
+static enum stp_status sweep_add_row(struct sweep *s,
+                                     const struct stp_collective *what,
+                                     const struct lane *lane,
+                                     struct stp_measurement *row)
 {
     row->coll = what->coll;
     row->n_bytes = what->n_bytes;
@@ -249,9 +253,9 @@ static enum stp_status add_row(struct sweep *s,
     return STP_OK;
 }
 
-static enum stp_status measure_lane(struct sweep *s,
-                                    struct stp_collective *what,
-                                    struct lane *lane, unsigned round)
+static enum stp_status sweep_measure_lane(struct sweep *s,
+                                          struct stp_collective *what,
+                                          struct lane *lane, unsigned round)
 {
     const struct stp_device *d = s->device;
     struct stp_measurement row = {.round = round};
@@ -259,22 +263,22 @@ static enum stp_status measure_lane(struct sweep *s,
 
     what->in_place = lane->in_place;
     if (status == STP_OK)
-        status = ask(s, what, lane, round);
+        status = sweep_probe_arm(s, what, lane, round);
     if (status != STP_OK || lane->ruled_out)
         return status;
-    status = warm_up(s, what, lane);
+    status = sweep_warm_up(s, what, lane);
     if (status == STP_OK)
-        status = time_lane(s, what, lane, &row);
+        status = sweep_time_lane(s, what, lane, &row);
     if (status != STP_OK)
         return status;
     lane->us = row.us.median;
-    return add_row(s, what, lane, &row);
+    return sweep_add_row(s, what, lane, &row);
 }
 
 /* ---- all of them ---- */
 
-static void add_lanes(struct sweep *s, const struct stp_arm *arm,
-                      unsigned places)
+static void sweep_add_lanes(struct sweep *s, const struct stp_arm *arm,
+                            unsigned places)
 {
     for (unsigned in = 0; in < 2; in++)
         if (places & (in ? STP_IN_PLACE : STP_OUT_OF_PLACE))
@@ -282,19 +286,21 @@ static void add_lanes(struct sweep *s, const struct stp_arm *arm,
                 (struct lane){.arm = arm, .in_place = in, .n_wrong = -1};
 }
 
-static void begin_size(struct sweep *s)
+static void sweep_begin_size(struct sweep *s)
 {
     const struct stp_arms *arms = s->plan->arms;
 
     s->n_lanes = 0;
     for (size_t a = 0; a < arms->n; a++)
-        add_lanes(s, &arms->arm[a],
-                  arms->arm[a].kind == STP_ARM_AUTO ? s->plan->auto_places
-                                                    : s->plan->arm_places);
+        sweep_add_lanes(s, &arms->arm[a],
+                        arms->arm[a].kind == STP_ARM_AUTO
+                            ? s->plan->auto_places
+                            : s->plan->arm_places);
 }
 
-static enum stp_status
-measure_round(struct sweep *s, struct stp_collective *what, unsigned round)
+static enum stp_status sweep_measure_round(struct sweep *s,
+                                           struct stp_collective *what,
+                                           unsigned round)
 {
     const struct stp_device *d = s->device;
     size_t first = s->plan->rotate ? round * s->n_lanes / s->plan->rounds : 0;
@@ -305,12 +311,13 @@ measure_round(struct sweep *s, struct stp_collective *what, unsigned round)
         struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
 
         if (!lane->ruled_out)
-            status = measure_lane(s, what, lane, round);
+            status = sweep_measure_lane(s, what, lane, round);
     }
     return status;
 }
 
-static enum stp_status measure_size(struct sweep *s, int coll, uint64_t n_bytes)
+static enum stp_status sweep_measure_size(struct sweep *s, int coll,
+                                          uint64_t n_bytes)
 {
     struct stp_collective what = {.coll = coll,
                                   .n_bytes = n_bytes,
@@ -320,16 +327,16 @@ static enum stp_status measure_size(struct sweep *s, int coll, uint64_t n_bytes)
     size_t n_rows = s->data->n_rows;
     enum stp_status status = STP_OK;
 
-    begin_size(s);
+    sweep_begin_size(s);
     for (unsigned r = 0; r < s->plan->rounds && status == STP_OK; r++)
-        status = measure_round(s, &what, r);
+        status = sweep_measure_round(s, &what, r);
     if (status != STP_OK)
         s->data->n_rows = n_rows; /* half a size compares nothing */
     return status;
 }
 
 /* As many collectives in every process, whatever they take in one. */
-static enum stp_status wake_up(struct sweep *s)
+static enum stp_status sweep_wake_device(struct sweep *s)
 {
     enum { WAKE_BYTES = 16 << 20, FEW = 2000, MANY = 20000, AT_ONCE = 100 };
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
@@ -350,15 +357,15 @@ static enum stp_status wake_up(struct sweep *s)
     n = what.n_bytes > WAKE_BYTES / 16 ? FEW : MANY;
     for (unsigned i = 0; what.n_bytes > 0 && i < n && status == STP_OK;
          i += AT_ONCE) {
-        status = note(s, &what, AT_ONCE, 0);
+        status = sweep_note(s, &what, AT_ONCE, 0);
         if (status == STP_OK)
             status = d->ops->synchronise(d->self, s->err);
     }
     return status;
 }
 
-static enum stp_status measure_all(struct sweep *s, stp_sweep_progress progress,
-                                   void *user)
+static enum stp_status
+sweep_measure_all(struct sweep *s, stp_sweep_progress progress, void *user)
 {
     size_t total = 0;
     size_t done = 0;
@@ -367,8 +374,8 @@ static enum stp_status measure_all(struct sweep *s, stp_sweep_progress progress,
         total += s->plan->sizes[c].n;
     for (size_t c = 0; c < s->plan->n_colls; c++)
         for (size_t i = 0; i < s->plan->sizes[c].n; i++) {
-            enum stp_status status =
-                measure_size(s, s->plan->colls[c], s->plan->sizes[c].size[i]);
+            enum stp_status status = sweep_measure_size(
+                s, s->plan->colls[c], s->plan->sizes[c].size[i]);
 
             if (status != STP_OK)
                 return status;
@@ -408,10 +415,10 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
         device->ops->info(device->self, &s->info);
         stp_name_data(&s->info, data);
         status = plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0'
-                     ? wake_up(s)
+                     ? sweep_wake_device(s)
                      : STP_OK;
         if (status == STP_OK)
-            status = measure_all(s, progress, user);
+            status = sweep_measure_all(s, progress, user);
     } else
         stp_fail(err, status, "out of memory");
     free(s->sample_us);

@@ -45,7 +45,8 @@ struct noting {
 
 /* ---- names and order ---- */
 
-static int find(const char *const *names, int n, const char *word, size_t len)
+static int workload_find(const char *const *names, int n, const char *word,
+                         size_t len)
 {
     for (int i = 0; i < n; i++)
         if (strlen(names[i]) == len && memcmp(names[i], word, len) == 0)
@@ -65,12 +66,12 @@ const char *stp_compute_name(int compute)
 
 int stp_mode_from_name(const char *word, size_t len)
 {
-    return find(mode_names, STP_N_MODES, word, len);
+    return workload_find(mode_names, STP_N_MODES, word, len);
 }
 
 int stp_compute_from_name(const char *word, size_t len)
 {
-    return find(compute_names, STP_N_COMPUTES, word, len);
+    return workload_find(compute_names, STP_N_COMPUTES, word, len);
 }
 
 #define RETURN_UNLESS_SAME(x, y)                                               \
@@ -96,7 +97,8 @@ int stp_workload_order(const struct stp_workload *a,
 
 /* ---- parts ---- */
 
-static void compute(struct noting *n, unsigned stream, const struct pass *pass)
+static void workload_compute(struct noting *n, unsigned stream,
+                             const struct pass *pass)
 {
     const struct stp_gemm *gemm = &n->work->gemm;
     uint64_t n_bytes = (uint64_t)gemm->m * gemm->n * stp_type_size(gemm->type);
@@ -112,7 +114,7 @@ static void compute(struct noting *n, unsigned stream, const struct pass *pass)
         n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
 }
 
-static void collective(struct noting *n, unsigned stream, int coll)
+static void workload_collective(struct noting *n, unsigned stream, int coll)
 {
     struct stp_collective what = *n->what;
 
@@ -123,7 +125,7 @@ static void collective(struct noting *n, unsigned stream, int coll)
 }
 
 /* The event by which all that is noted in a stream so far is done. */
-static unsigned mark(struct noting *n, unsigned stream)
+static unsigned workload_mark(struct noting *n, unsigned stream)
 {
     const struct stp_device *d = n->device;
 
@@ -132,7 +134,7 @@ static unsigned mark(struct noting *n, unsigned stream)
     return n->event++;
 }
 
-static void await(struct noting *n, unsigned stream, unsigned event)
+static void workload_wait(struct noting *n, unsigned stream, unsigned event)
 {
     const struct stp_device *d = n->device;
 
@@ -141,74 +143,77 @@ static void await(struct noting *n, unsigned stream, unsigned event)
 }
 
 /* Makes 'to' wait for all that is noted in 'from'. */
-static void join(struct noting *n, unsigned from, unsigned to)
+static void workload_join(struct noting *n, unsigned from, unsigned to)
 {
-    await(n, to, mark(n, from));
+    workload_wait(n, to, workload_mark(n, from));
 }
 
 /* ---- modes ---- */
 
-static void note_sequential(struct noting *n)
+static void workload_note_sequential(struct noting *n)
 {
     unsigned layers = n->work->layers;
 
     for (unsigned i = 0; i < layers; i++)
-        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
+        workload_compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
     for (unsigned i = 0; i < layers; i++)
-        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].backward);
+        workload_compute(n, STP_STREAM_MAIN,
+                         &passes[n->work->compute].backward);
     for (unsigned i = 0; i < layers; i++)
-        collective(n, STP_STREAM_MAIN, n->what->coll);
+        workload_collective(n, STP_STREAM_MAIN, n->what->coll);
 }
 
-static void note_overlap(struct noting *n)
+static void workload_note_overlap(struct noting *n)
 {
     unsigned layers = n->work->layers;
 
     for (unsigned i = 0; i < layers; i++)
-        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
+        workload_compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
     for (unsigned i = 0; i < layers; i++) {
-        compute(n, STP_STREAM_MAIN, &passes[n->work->compute].backward);
-        join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
-        collective(n, STP_STREAM_COMM, n->what->coll);
+        workload_compute(n, STP_STREAM_MAIN,
+                         &passes[n->work->compute].backward);
+        workload_join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
+        workload_collective(n, STP_STREAM_COMM, n->what->coll);
     }
-    join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
+    workload_join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
 }
 
-static unsigned gather(struct noting *n)
+static unsigned workload_gather(struct noting *n)
 {
-    collective(n, STP_STREAM_COMM, ncclFuncAllGather);
-    return mark(n, STP_STREAM_COMM);
+    workload_collective(n, STP_STREAM_COMM, ncclFuncAllGather);
+    return workload_mark(n, STP_STREAM_COMM);
 }
 
 /* Through all layers: each layer's parameters are gathered while the one before
  * it computes. */
-static void note_fsdp_pass(struct noting *n, const struct pass *pass,
-                           bool scatters)
+static void workload_note_fsdp_pass(struct noting *n, const struct pass *pass,
+                                    bool scatters)
 {
     unsigned layers = n->work->layers;
-    unsigned gathered = gather(n);
+    unsigned gathered = workload_gather(n);
 
     for (unsigned i = 0; i < layers; i++) {
-        await(n, STP_STREAM_MAIN, gathered);
+        workload_wait(n, STP_STREAM_MAIN, gathered);
         if (i + 1 < layers)
-            gathered = gather(n);
-        compute(n, STP_STREAM_MAIN, pass);
+            gathered = workload_gather(n);
+        workload_compute(n, STP_STREAM_MAIN, pass);
         if (!scatters)
             continue;
-        join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
-        collective(n, STP_STREAM_COMM, ncclFuncReduceScatter);
+        workload_join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
+        workload_collective(n, STP_STREAM_COMM, ncclFuncReduceScatter);
     }
 }
 
-static void note_fsdp(struct noting *n)
+static void workload_note_fsdp(struct noting *n)
 {
     int kind = n->work->compute;
 
-    join(n, STP_STREAM_MAIN, STP_STREAM_COMM); /* not before the iteration */
+    workload_join(n, STP_STREAM_MAIN,
+                  STP_STREAM_COMM); /* not before the iteration */
     if (passes[kind].forward.gemms > 0)
-        note_fsdp_pass(n, &passes[kind].forward, false);
-    note_fsdp_pass(n, &passes[kind].backward, true);
-    join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
+        workload_note_fsdp_pass(n, &passes[kind].forward, false);
+    workload_note_fsdp_pass(n, &passes[kind].backward, true);
+    workload_join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
 }
 
 /* ---- the interface ---- */
@@ -241,8 +246,8 @@ enum stp_status stp_workload_note_compute(const struct stp_device *device,
 {
     struct noting n = {.device = device, .work = work, .err = err};
 
-    compute(&n, stream, &passes[work->compute].forward);
-    compute(&n, stream, &passes[work->compute].backward);
+    workload_compute(&n, stream, &passes[work->compute].forward);
+    workload_compute(&n, stream, &passes[work->compute].backward);
     return n.status;
 }
 
@@ -267,9 +272,9 @@ enum stp_status stp_workload_note(const struct stp_device *device,
                                   unsigned event, struct stp_error *err)
 {
     static void (*const note[STP_N_MODES])(struct noting *) = {
-        [STP_MODE_SEQUENTIAL] = note_sequential,
-        [STP_MODE_OVERLAP] = note_overlap,
-        [STP_MODE_FSDP] = note_fsdp,
+        [STP_MODE_SEQUENTIAL] = workload_note_sequential,
+        [STP_MODE_OVERLAP] = workload_note_overlap,
+        [STP_MODE_FSDP] = workload_note_fsdp,
     };
     struct noting n = {.device = device,
                        .work = work,

@@ -26,7 +26,7 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b)
            a->n_channels == b->n_channels;
 }
 
-static bool fits(int forced, int ran)
+static bool arm_fits(int forced, int ran)
 {
     return forced == STP_ANY || forced == ran;
 }
@@ -34,11 +34,11 @@ static bool fits(int forced, int ran)
 bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto)
 {
     return arm->kind != STP_ARM_FORCED ||
-           (fits(arm->algo, algo) && fits(arm->proto, proto));
+           (arm_fits(arm->algo, algo) && arm_fits(arm->proto, proto));
 }
 
 /* "ring/ll128", or what is forced of it. */
-static void name_pair(const struct stp_arm *arm, char name[STP_ARM_NAME])
+static void arm_name_pair(const struct stp_arm *arm, char name[STP_ARM_NAME])
 {
     if (arm->algo == STP_ANY)
         snprintf(name, STP_ARM_NAME, "%s",
@@ -58,7 +58,7 @@ void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME])
         snprintf(name, STP_ARM_NAME, "%s", kind_words[arm->kind]);
         return;
     }
-    name_pair(arm, name);
+    arm_name_pair(arm, name);
     len = strlen(name);
     if (arm->n_channels != 0)
         snprintf(name + len, STP_ARM_NAME - len, "/%d", arm->n_channels);
@@ -75,8 +75,9 @@ void stp_arm_columns(const struct stp_arm *arm, const char **algo_ret,
     *proto_ret = arm->proto == STP_ANY ? "auto" : stp_proto_name(arm->proto);
 }
 
-static enum stp_status add(struct stp_arms *arms, const struct stp_arm *arm,
-                           struct stp_error *err)
+static enum stp_status arms_add(struct stp_arms *arms,
+                                const struct stp_arm *arm,
+                                struct stp_error *err)
 {
     for (size_t i = 0; i < arms->n; i++)
         if (stp_arm_equal(&arms->arm[i], arm))
@@ -89,7 +90,8 @@ static enum stp_status add(struct stp_arms *arms, const struct stp_arm *arm,
 
 /* All-reduce has the most kernels; what another collective lacks, the sweep
  * finds out. */
-static enum stp_status add_all(struct stp_arms *arms, struct stp_error *err)
+static enum stp_status arms_add_all(struct stp_arms *arms,
+                                    struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -99,12 +101,12 @@ static enum stp_status add_all(struct stp_arms *arms, struct stp_error *err)
 
             if (status == STP_OK && (stp_pair_exists(ncclFuncAllReduce, a, p) ||
                                      stp_pair_exists(ncclFuncAllGather, a, p)))
-                status = add(arms, &arm, err);
+                status = arms_add(arms, &arm, err);
         }
     return status;
 }
 
-static bool parse_channels(const char *s, size_t len, int *n_channels_ret)
+static bool arm_parse_channels(const char *s, size_t len, int *n_channels_ret)
 {
     uint64_t n;
 
@@ -116,7 +118,7 @@ static bool parse_channels(const char *s, size_t len, int *n_channels_ret)
 
 /* A word of a forced arm's name: the algorithm, the protocol or the channels,
  * in this order, as far as they are there. */
-static bool parse_word(const char *s, size_t len, struct stp_arm *arm)
+static bool arm_parse_word(const char *s, size_t len, struct stp_arm *arm)
 {
     int algo = stp_algo_from_name(s, len);
     int proto = stp_proto_from_name(s, len);
@@ -129,13 +131,14 @@ static bool parse_word(const char *s, size_t len, struct stp_arm *arm)
     else if (proto >= 0 && arm->proto == STP_ANY)
         arm->proto = proto;
     else
-        return parse_channels(s, len, &arm->n_channels);
+        return arm_parse_channels(s, len, &arm->n_channels);
     return true;
 }
 
 /* "ALGORITHM/PROTOCOL/CHANNELS" or a part of it, "auto" standing for neither of
  * the first two. */
-static bool parse_forced(const struct stp_field *word, struct stp_arm *arm_ret)
+static bool arm_parse_forced(const struct stp_field *word,
+                             struct stp_arm *arm_ret)
 {
     const char *at = word->s;
     const char *end = word->s + word->len;
@@ -146,7 +149,7 @@ static bool parse_forced(const struct stp_field *word, struct stp_arm *arm_ret)
     for (;;) {
         const char *slash = memchr(at, '/', (size_t)(end - at));
 
-        if (!parse_word(at, (size_t)((slash ? slash : end) - at), &arm))
+        if (!arm_parse_word(at, (size_t)((slash ? slash : end) - at), &arm))
             return false;
         if (slash == NULL)
             break;
@@ -167,17 +170,17 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret)
             *arm_ret = (struct stp_arm){.kind = (enum stp_arm_kind)i};
             return true;
         }
-    return parse_forced(&word, arm_ret);
+    return arm_parse_forced(&word, arm_ret);
 }
 
-static enum stp_status add_word(struct stp_arms *arms,
-                                const struct stp_field *word,
-                                struct stp_error *err)
+static enum stp_status arms_add_word(struct stp_arms *arms,
+                                     const struct stp_field *word,
+                                     struct stp_error *err)
 {
     struct stp_arm arm;
 
     if (stp_field_is(word, "all"))
-        return add_all(arms, err);
+        return arms_add_all(arms, err);
     if (!stp_arm_from_name(word->s, word->len, &arm) ||
         arm.kind == STP_ARM_PLUGIN)
         return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,
@@ -186,7 +189,7 @@ static enum stp_status add_word(struct stp_arms *arms,
                            "one of %s, one of %s, and 1 to %d",
                            (int)word->len, word->s, stp_algo_names(),
                            stp_proto_names(), STP_MAX_CHANNELS);
-    return add(arms, &arm, err);
+    return arms_add(arms, &arm, err);
 }
 
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
@@ -201,7 +204,7 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
     arms_ret->n = 1;
     arms_ret->arm[0] = auto_arm;
     for (size_t i = 0; i < n && status == STP_OK; i++)
-        status = add_word(arms_ret, &words[i], err);
+        status = arms_add_word(arms_ret, &words[i], err);
     return status;
 }
 
@@ -216,7 +219,7 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
     for (size_t i = 0; i < n && i < STP_MAX_CHANNELS; i++) {
         int channels;
 
-        if (!parse_channels(words[i].s, words[i].len, &channels))
+        if (!arm_parse_channels(words[i].s, words[i].len, &channels))
             return stp_fail_at(err, STP_ERR_SYNTAX, 0, words[i].column,
                                "channels '%.*s', expected 1 to %d",
                                (int)words[i].len, words[i].s, STP_MAX_CHANNELS);
@@ -226,7 +229,7 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
             if (arm.kind != STP_ARM_FORCED || arm.n_channels != 0)
                 continue;
             arm.n_channels = channels;
-            status = add(arms, &arm, err);
+            status = arms_add(arms, &arm, err);
         }
     }
     return status;

@@ -19,10 +19,11 @@ void stp_arm_tuner_set(const struct stp_arm *arm)
     atomic_store(&current, word);
 }
 
-static ncclResult_t init(void **context, uint64_t comm_id, size_t n_ranks,
-                         size_t n_nodes, ncclDebugLogger_t log,
-                         ncclNvlDomainInfo_v5_t *nvl,
-                         ncclTunerConstants_v5_t *constants)
+static ncclResult_t arm_tuner_init(void **context, uint64_t comm_id,
+                                   size_t n_ranks, size_t n_nodes,
+                                   ncclDebugLogger_t log,
+                                   ncclNvlDomainInfo_v5_t *nvl,
+                                   ncclTunerConstants_v5_t *constants)
 {
     (void)comm_id;
     (void)n_ranks;
@@ -36,8 +37,8 @@ static ncclResult_t init(void **context, uint64_t comm_id, size_t n_ranks,
 
 /* The cheapest entry of those that are not forced otherwise, which NCCL would
  * take were the others not there; NULL if all of them are ruled out. */
-static float *cheapest(float *cost, int n_algo, int n_proto, int algo,
-                       int proto)
+static float *arm_tuner_cheapest(float *cost, int n_algo, int n_proto, int algo,
+                                 int proto)
 {
     float *best = NULL;
 
@@ -52,10 +53,11 @@ static float *cheapest(float *cost, int n_algo, int n_proto, int algo,
     return best;
 }
 
-static ncclResult_t get_coll_info(void *context, ncclFunc_t coll,
-                                  size_t n_bytes, int n_pipe_ops,
-                                  float **cost_table, int n_algo, int n_proto,
-                                  int reg_buff, int *n_channels)
+static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
+                                            size_t n_bytes, int n_pipe_ops,
+                                            float **cost_table, int n_algo,
+                                            int n_proto, int reg_buff,
+                                            int *n_channels)
 {
     uint32_t word = atomic_load(&current);
     float *entry;
@@ -67,8 +69,9 @@ static ncclResult_t get_coll_info(void *context, ncclFunc_t coll,
     (void)reg_buff;
     if (word == 0)
         return ncclSuccess;
-    entry = cheapest((float *)cost_table, n_algo, n_proto,
-                     (int)(word >> 16 & 0xff), (int)(word >> 8 & 0xff));
+    entry =
+        arm_tuner_cheapest((float *)cost_table, n_algo, n_proto,
+                           (int)(word >> 16 & 0xff), (int)(word >> 8 & 0xff));
     if (entry == NULL)
         return ncclSuccess;
     *entry = 0.0f;
@@ -77,7 +80,7 @@ static ncclResult_t get_coll_info(void *context, ncclFunc_t coll,
     return ncclSuccess;
 }
 
-static ncclResult_t finalize(void *context)
+static ncclResult_t arm_tuner_finalize(void *context)
 {
     (void)context;
     return ncclSuccess;
@@ -85,7 +88,7 @@ static ncclResult_t finalize(void *context)
 
 const ncclTuner_v5_t stp_arm_tuner = {
     .name = "steptune-arm",
-    .init = init,
-    .getCollInfo = get_coll_info,
-    .finalize = finalize,
+    .init = arm_tuner_init,
+    .getCollInfo = arm_tuner_get_coll_info,
+    .finalize = arm_tuner_finalize,
 };

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/dtype.h"
+#include "core/status.h"
+
 /* One collective on every rank. */
 struct stp_collective {
     int coll;         /* ncclFunc_t */
@@ -18,6 +21,35 @@ struct stp_collective {
     unsigned root;    /* rank; means nothing if there is none */
     bool in_place;
 };
+
+/* A collective as a rank sees it. */
+struct stp_transfer {
+    int coll;   /* ncclFunc_t */
+    int type;   /* enum stp_type; of eight bits only if nothing is reduced */
+    int op;     /* STP_OP_SUM, PROD, MAX or MIN */
+    int root;   /* of broadcast and reduce */
+    uint64_t n; /* elements, not 0: of the whole buffer; what a rank gives to an
+                   allgather and gets from a reducescatter */
+    const void *in;
+    void *out; /* as NCCL has it, in place too: then it is 'in', for an
+                  allgather begins 'in' within 'out', and for a reducescatter
+                  'out' within 'in', in the place of this rank.  What is not the
+                  result may be overwritten: on all ranks of a reduce, and as
+                  many bytes as 'in' has of a reducescatter out of place. */
+    bool in_place;
+};
+
+/* STP_ERR_RANGE, and why, for no collective, root or datatype of 'n_ranks', and
+ * for sizes that are no multiple of an element of each rank, or above
+ * 'max_bytes'. */
+enum stp_status stp_collective_check(const struct stp_collective *c,
+                                     unsigned n_ranks, uint64_t max_bytes,
+                                     struct stp_error *err);
+
+/* What 'rank' of 'n_ranks' does of a collective, with buffers of c->n_bytes. */
+struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
+                                           unsigned rank, unsigned n_ranks,
+                                           char *send, char *recv);
 
 /* A matrix product: C of m x n is A of m x k times B of k x n. */
 struct stp_gemm {

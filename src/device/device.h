@@ -5,7 +5,8 @@
  * through this table, so that the same loops run on GPUs, on CPUs and on a
  * recorded machine in virtual time, where tests know the exact numbers.
  *
- * A device stands for all ranks.  What is to be run is noted first: collective,
+ * A device stands for all ranks: device/ranks.c makes it of the engines of each
+ * platform (device/engine.h).  What is to be run is noted first: collective,
  * compute, record and wait return at once.  Then synchronise() has every rank
  * run all of it from a common start, and waits; events hold the times.
  *
@@ -73,9 +74,6 @@ struct stp_question {
 };
 
 struct stp_device_ops {
-    /* "mock", "cuda" or "cpu".  Static storage. */
-    const char *name;
-
     void (*info)(const void *self, struct stp_device_info *info_ret);
 
     /* What rank 'rank' runs on, as nccl-tests lists it behind "# ", without a

@@ -1,9 +1,10 @@
 /*
- * engine.h - what training needs from the machine it runs on
+ * engine.h - the seam to a platform: one rank, as training and measuring see it
  *
- * device.h is for measuring loops and has no memory of its own; an engine has:
- * buffers, the arithmetic of a multilayer perceptron, and collectives on
- * buffers.  The training loop sees a machine only through this table.
+ * An engine has buffers, the arithmetic of a multilayer perceptron, collectives
+ * on buffers, streams and events; and what device/ranks.c needs to make of the
+ * engines of all ranks the device that measuring loops see (device/device.h).
+ * CUDA, CPUs and recorded machines each have one implementation.
  *
  * One instance is one rank, used by one thread.  All ranks make the same calls
  * in the same order with the same numbers, but for addresses.
@@ -35,6 +36,8 @@
 #include "core/dtype.h"
 #include "core/status.h"
 #include "device/device.h"
+#include "device/pattern.h"
+#include "device/program.h"
 #include "device/span.h"
 #include "device/transport.h"
 #include "launch/world.h"
@@ -49,7 +52,9 @@ struct stp_engine_info {
     bool has_data;  /* false in virtual time: nothing is computed, and
                        download() gives zeros */
     bool is_late;   /* computes in synchronise(), which may take long, and
-                       where nobody can stop it */
+                       where nobody can stop it; all ranks begin it together */
+    bool rotates;   /* a collective's data should lie elsewhere than those of
+                       the collective before, out of the caches */
     bool has_tf32;  /* whether stp_product.tf32 means anything */
     bool fuses;     /* bias and ReLU are in the kernel of the product */
 };
@@ -122,6 +127,20 @@ struct stp_update {
     const float *skip; /* or NULL */
 };
 
+/* Memory of measured collectives, GEMMs (A, B and C) and elementwise kernels,
+ * and the float of a small all-reduce by which ranks meet. */
+enum stp_room {
+    STP_ROOM_SEND,
+    STP_ROOM_RECV,
+    STP_ROOM_A,
+    STP_ROOM_B,
+    STP_ROOM_C,
+    STP_ROOM_X,
+    STP_ROOM_Y,
+    STP_ROOM_MEETING,
+    STP_N_ROOMS,
+};
+
 struct stp_engine_ops {
     /* "cuda", "cpu" or "mock".  Static storage. */
     const char *name;
@@ -151,10 +170,14 @@ struct stp_engine_ops {
     enum stp_status (*agree)(void *self, enum stp_status status,
                              struct stp_error *err);
 
-    /* Collectives from now on are tuned by the plugin, or by NCCL alone as at
-     * first, in the same communicator.  STP_ERR_RANGE for true if the engine
-     * was opened without a plugin. */
-    enum stp_status (*tune)(void *self, bool by_plugin, struct stp_error *err);
+    /*
+     * Collectives from now on run as this arm says, in the same communicator;
+     * AUTO to begin with.  The arm is the process's: no rank of it may still
+     * run what came before.  STP_ERR_RANGE for the plugin arm if the engine was
+     * opened without a plugin, and for a forced one if nothing can be forced.
+     */
+    enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
+                                  struct stp_error *err);
 
     /* ---- work ---- */
 
@@ -247,6 +270,96 @@ struct stp_engine_ops {
      * within those that are open; NULL ends the innermost. */
     void (*range)(void *self, const char *name);
 
+    /* ---- measuring, for device/ranks.c: NULL of an engine for training ----
+     */
+
+    /* The run that this rank is of, and a line on rank 'rank' of it, as struct
+     * stp_device_ops has them. */
+    void (*describe)(const void *self, struct stp_device_info *info_ret);
+    void (*rank_line)(const void *self, unsigned rank, char *line, size_t size);
+
+    /* As struct stp_device_ops has them; NULL: any size is as good as any
+     * other, and a round needs nothing. */
+    size_t (*sizes)(const void *self, int coll, uint64_t *sizes, size_t max);
+    enum stp_status (*begin_round)(void *self, unsigned round,
+                                   unsigned n_rounds, struct stp_error *err);
+
+    /* STP_ERR_RANGE for a collective, GEMM or elementwise kernel that this rank
+     * cannot run. */
+    enum stp_status (*check)(void *self, const struct stp_work *note,
+                             struct stp_error *err);
+
+    /*
+     * At once: at least 'nbytes' for measuring in this stream, which hold
+     * numbers of 'type', and stay until close().  The same address unless it
+     * was of fewer bytes.
+     */
+    enum stp_status (*room)(void *self, enum stp_room room, unsigned stream,
+                            int type, uint64_t nbytes, void **address_ret,
+                            struct stp_error *err);
+
+    /* At once: makes ready for 'n_events' events, and for a product unless that
+     * is NULL, so that the first one takes no longer.  Or NULL. */
+    enum stp_status (*prepare)(void *self, unsigned n_events,
+                               const struct stp_product *product,
+                               struct stp_error *err);
+
+    /* Before what is noted next: 'n' elements that this rank gives in a
+     * collective, or that are wrong as what it gets.  No streams wait. */
+    enum stp_status (*fill)(void *self, const struct stp_pattern *pattern,
+                            bool poison, void *data, uint64_t n,
+                            struct stp_error *err);
+
+    /* At once: how many of 'n' elements are wrong as what this rank gets. */
+    enum stp_status (*count_wrong)(void *self,
+                                   const struct stp_pattern *pattern,
+                                   const void *data, uint64_t n,
+                                   uint64_t *n_wrong_ret,
+                                   struct stp_error *err);
+
+    /* As struct stp_device_ops has it, where nothing need run for it; else
+     * NULL: then listen() and heard(), or NULL, are around a collective that
+     * runs. */
+    enum stp_status (*probe)(void *self, const struct stp_collective *what,
+                             struct stp_device_run *run_ret,
+                             struct stp_question *question_ret,
+                             struct stp_error *err);
+    void (*listen)(void *self);
+    void (*heard)(void *self, struct stp_device_run *run_ret,
+                  struct stp_question *question_ret);
+
+    /* Collectives of a group, of one rank or several that one thread has; NULL:
+     * they run one by one. */
+    enum stp_status (*group)(void *self, bool begin, struct stp_error *err);
+
+    /* y = x - y, of 'n' floats: as much work as their sum, but done twice it is
+     * undone, so that data stay what they are however often it runs. */
+    enum stp_status (*elementwise)(void *self, unsigned stream, const float *x,
+                                   float *y, uint64_t n, struct stp_error *err);
+
+    /* What is noted between the first two does not run but becomes a graph,
+     * which launch() notes.  NULL: there are no graphs. */
+    enum stp_status (*begin_capture)(void *self, struct stp_error *err);
+    enum stp_status (*end_capture)(void *self, struct stp_error *err);
+    enum stp_status (*launch)(void *self, struct stp_error *err);
+
+    /* When an event was, in microseconds since some moment: the same for all
+     * events of a run, of which 'first' was the first to be recorded. */
+    enum stp_status (*event_us)(const void *self, unsigned first,
+                                unsigned event, double *us_ret,
+                                struct stp_error *err);
+
+    /* How long the last synchronise() took from where all ranks began; NULL: as
+     * now_us() counts. */
+    double (*ran_us)(const void *self);
+
+    /* As struct stp_device_ops has it; NULL: all is measured. */
+    enum stp_source (*source)(const void *self);
+
+    /* From any thread: while it is true, synchronise() of this process's ranks
+     * returns soon, with STP_ERR_STOPPED: another one failed.  Or NULL. */
+    void (*abandon)(void *self, bool is_abandoned);
+
     void (*close)(void *self);
 };
 
@@ -262,6 +375,8 @@ struct stp_engine_options {
     unsigned time_limit_s; /* for one synchronise(); 0: none.  Not for what a
                               library does in a call: NCCL connects there */
     const char *plugin;    /* as NCCL_TUNER_PLUGIN, or NULL */
+    bool measures;         /* for device/ranks.c, not for training */
+    uint64_t max_bytes;    /* of the largest collective to be measured */
 };
 
 #endif /* STP_ENGINE_H */

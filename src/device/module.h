@@ -28,7 +28,7 @@ struct stp_device_options {
     unsigned time_limit_s;   /* for one synchronise(); 0: none */
 };
 
-enum { STP_MODULE_ABI = 2 };
+enum { STP_MODULE_ABI = 3 };
 
 struct stp_module {
     int abi;          /* STP_MODULE_ABI of those who compiled it */

@@ -3,26 +3,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_recorded(const struct stp_program *p, unsigned event)
+static bool program_records(const struct stp_program *p, unsigned event)
 {
     for (size_t i = p->n_notes; i > 0; i--)
-        if (p->notes[i - 1].kind == STP_NOTE_RECORD &&
+        if (p->notes[i - 1].kind == STP_WORK_RECORD &&
             p->notes[i - 1].event == event)
             return true;
     return false;
 }
 
-static void clear(struct stp_program *p)
+static void program_clear(struct stp_program *p)
 {
     p->n_notes = 0;
     p->n_events = 0;
+    p->in_group = false;
     p->ran = false;
 }
 
-static bool grow(struct stp_program *p)
+static bool program_grow(struct stp_program *p)
 {
     size_t n = 2 * p->capacity + 64;
-    struct stp_note *more = realloc(p->notes, n * sizeof(*more));
+    struct stp_work *more = realloc(p->notes, n * sizeof(*more));
 
     if (more == NULL)
         return false;
@@ -31,20 +32,54 @@ static bool grow(struct stp_program *p)
     return true;
 }
 
+/* A group is launched at its end: what is noted within it is of it. */
+static enum stp_status program_check_group(const struct stp_program *p,
+                                           const struct stp_work *note,
+                                           struct stp_error *err)
+{
+    const struct stp_work *last;
+
+    if (p->in_group == (note->kind == STP_WORK_GROUP_BEGIN) &&
+        (p->in_group || note->kind == STP_WORK_GROUP_END))
+        return stp_fail(err, STP_ERR_RANGE,
+                        p->in_group ? "a group within a group"
+                                    : "the end of a group that was not begun");
+    if (!p->in_group || note->kind == STP_WORK_GROUP_END)
+        return STP_OK;
+    if (note->kind != STP_WORK_COLLECTIVE)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "only collectives can be in a group");
+    last = &p->notes[p->n_notes - 1];
+    if (last->kind == STP_WORK_COLLECTIVE && last->stream != note->stream)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "a group in two streams, expected one");
+    return STP_OK;
+}
+
 enum stp_status stp_program_add(struct stp_program *p,
-                                const struct stp_note *note,
+                                const struct stp_work *note,
                                 struct stp_error *err)
 {
+    enum stp_status status;
+
+    if (note->stream >= STP_N_STREAMS)
+        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", note->stream,
+                        (unsigned)STP_N_STREAMS);
     if (p->ran)
-        clear(p);
-    if (note->kind == STP_NOTE_WAIT && !is_recorded(p, note->event))
+        program_clear(p);
+    status = program_check_group(p, note, err);
+    if (status != STP_OK)
+        return status;
+    if (note->kind == STP_WORK_WAIT && !program_records(p, note->event))
         return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which nothing before records",
                         note->event);
-    if (p->n_notes == p->capacity && !grow(p))
+    if (p->n_notes == p->capacity && !program_grow(p))
         return stp_nomem(err);
     p->notes[p->n_notes++] = *note;
-    if (note->kind == STP_NOTE_RECORD && note->event >= p->n_events)
+    if (note->kind == STP_WORK_GROUP_BEGIN || note->kind == STP_WORK_GROUP_END)
+        p->in_group = note->kind == STP_WORK_GROUP_BEGIN;
+    if (note->kind == STP_WORK_RECORD && note->event >= p->n_events)
         p->n_events = note->event + 1;
     return STP_OK;
 }
@@ -52,7 +87,7 @@ enum stp_status stp_program_add(struct stp_program *p,
 void stp_program_begin(struct stp_program *p)
 {
     if (p->ran)
-        clear(p);
+        program_clear(p);
     p->ran = true;
 }
 

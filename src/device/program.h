@@ -6,20 +6,20 @@
 
 #include "device/device.h"
 
-enum stp_note_kind {
-    STP_NOTE_COLLECTIVE,
-    STP_NOTE_GROUP_BEGIN,
-    STP_NOTE_GROUP_END,
-    STP_NOTE_COMPUTE,
-    STP_NOTE_ELEMENTWISE,
-    STP_NOTE_RECORD,
-    STP_NOTE_WAIT,
-    STP_NOTE_TASK, /* an engine's: no device notes it */
+enum stp_work_kind {
+    STP_WORK_COLLECTIVE,
+    STP_WORK_GROUP_BEGIN,
+    STP_WORK_GROUP_END,
+    STP_WORK_COMPUTE,
+    STP_WORK_ELEMENTWISE,
+    STP_WORK_RECORD,
+    STP_WORK_WAIT,
+    STP_WORK_TASK, /* an engine's: no device notes it */
 };
 
 /* One thing noted; what its kind does not need is 0. */
-struct stp_note {
-    enum stp_note_kind kind;
+struct stp_work {
+    enum stp_work_kind kind;
     unsigned stream;
     unsigned event;
     struct stp_collective what;
@@ -30,17 +30,19 @@ struct stp_note {
 
 /* Begin with zeros; free with stp_program_free(). */
 struct stp_program {
-    struct stp_note *notes;
+    struct stp_work *notes;
     size_t n_notes;
     size_t capacity;
     unsigned n_events; /* one more than the highest event recorded */
-    bool ran;          /* the next note is the first of another program */
+    bool in_group;
+    bool ran; /* the next note is the first of another program */
 };
 
-/* Appends; to an empty program if the last one ran.  STP_ERR_RANGE for a wait
- * for an event that no earlier note records, or STP_ERR_NOMEM. */
+/* Appends; to an empty program if the last one ran.  STP_ERR_RANGE for a stream
+ * that is not there, a wait for an event that no earlier note records, and for
+ * what cannot be in a group, or no group can be; STP_ERR_NOMEM. */
 enum stp_status stp_program_add(struct stp_program *program,
-                                const struct stp_note *note,
+                                const struct stp_work *note,
                                 struct stp_error *err);
 
 /* To be called where it runs first: empties it if it ran before and nothing was

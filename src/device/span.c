@@ -21,7 +21,7 @@ enum stp_status stp_spans_add(struct stp_spans *spans,
     return STP_OK;
 }
 
-static int compare(const void *left, const void *right)
+static int span_compare(const void *left, const void *right)
 {
     const struct stp_span *a = left;
     const struct stp_span *b = right;
@@ -34,7 +34,7 @@ static int compare(const void *left, const void *right)
 void stp_spans_sort(struct stp_spans *spans)
 {
     if (spans->n > 0)
-        qsort(spans->all, spans->n, sizeof(*spans->all), compare);
+        qsort(spans->all, spans->n, sizeof(*spans->all), span_compare);
 }
 
 void stp_spans_free(struct stp_spans *spans)

@@ -11,26 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/dtype.h"
 #include "core/status.h"
+#include "device/call.h"
 #include "launch/world.h"
-
-/* A collective as a rank sees it. */
-struct stp_transfer {
-    int coll;   /* ncclFunc_t */
-    int type;   /* enum stp_type; of eight bits only if nothing is reduced */
-    int op;     /* STP_OP_SUM, PROD, MAX or MIN */
-    int root;   /* of broadcast and reduce */
-    uint64_t n; /* elements, not 0: of the whole buffer; what a rank gives to an
-                   allgather and gets from a reducescatter */
-    const void *in;
-    void *out; /* as NCCL has it, in place too: then it is 'in', for an
-                  allgather begins 'in' within 'out', and for a reducescatter
-                  'out' within 'in', in the place of this rank.  What is not the
-                  result may be overwritten: on all ranks of a reduce, and as
-                  many bytes as 'in' has of a reducescatter out of place. */
-    bool in_place;
-};
 
 struct stp_transport_ops {
     const char *name; /* "gloo" or "mpi".  Static storage. */

@@ -14,20 +14,20 @@ struct run {
     unsigned window;
 };
 
-static double seconds_between(const struct stp_trainer *t, unsigned from,
-                              unsigned to)
+static double train_seconds_between(const struct stp_trainer *t, unsigned from,
+                                    unsigned to)
 {
     return t->engine.ops->elapsed_us(t->engine.self, from, to) / 1e6;
 }
 
 /* ---- stopping: what one rank wants is what all do ---- */
 
-static bool wants_to_stop(const struct stp_trainer *t)
+static bool train_wants_to_stop(const struct stp_trainer *t)
 {
     return t->config.go_on != NULL && !t->config.go_on(t->config.user);
 }
 
-static void stop(struct stp_trainer *t)
+static void train_stop(struct stp_trainer *t)
 {
     if (t->status == STP_OK)
         t->status = stp_fail(&t->err, STP_ERR_STOPPED, "stopped");
@@ -35,25 +35,25 @@ static void stop(struct stp_trainer *t)
 
 /* Before what ends with a sum over all ranks: that goes along, where there are
  * sums. */
-static bool say_wish(struct stp_trainer *t, double *slot)
+static bool train_write_stop(struct stp_trainer *t, double *slot)
 {
-    const double n = t->info.has_data && wants_to_stop(t) ? 1 : 0;
+    const double n = t->info.has_data && train_wants_to_stop(t) ? 1 : 0;
 
     STP_DO(t, upload, slot, &n, sizeof(n));
     return n != 0;
 }
 
-static void heed_wishes(struct stp_trainer *t, double n)
+static void train_read_stop(struct stp_trainer *t, double n)
 {
     if (n != 0)
-        stop(t);
+        train_stop(t);
 }
 
 /* ---- steps ---- */
 
 /* On all ranks alike: the loss is that of all.  Rank 0 says it. */
-static void fail(struct stp_trainer *t, double loss, unsigned step,
-                 unsigned steps)
+static void train_fail(struct stp_trainer *t, double loss, unsigned step,
+                       unsigned steps)
 {
     t->status =
         stp_fail(&t->err, STP_ERR_LIMIT,
@@ -65,7 +65,7 @@ static void fail(struct stp_trainer *t, double loss, unsigned step,
 }
 
 /* The losses of 'n' steps from 'step' on. */
-static void take_losses(struct run *r, unsigned step, unsigned n)
+static void train_take_losses(struct run *r, unsigned step, unsigned n)
 {
     struct stp_trainer *t = &r->t;
     double losses[STP_TRAIN_WINDOW + 1] = {0};
@@ -74,12 +74,12 @@ static void take_losses(struct run *r, unsigned step, unsigned n)
     for (unsigned i = 0; i < n && t->status == STP_OK; i++) {
         r->result.losses[step + i] = t->info.has_data ? losses[i] : (double)NAN;
         if (t->info.has_data && !isfinite(losses[i]))
-            fail(t, losses[i], step + i, r->steps);
+            train_fail(t, losses[i], step + i, r->steps);
     }
-    heed_wishes(t, losses[n]);
+    train_read_stop(t, losses[n]);
 }
 
-static void take_overflow(struct stp_trainer *t)
+static void train_take_overflow(struct stp_trainer *t)
 {
     float found = 0;
 
@@ -90,11 +90,12 @@ static void take_overflow(struct stp_trainer *t)
         stp_loss_scale_tell(&t->scale, found != 0);
 }
 
-static void take_times(struct stp_trainer *t, struct stp_train_epoch *epoch)
+static void train_take_times(struct stp_trainer *t,
+                             struct stp_train_epoch *epoch)
 {
     for (unsigned i = 0; i < t->n_pairs && t->status == STP_OK; i++) {
         const struct stp_train_pair *p = &t->pairs[i];
-        const double s = seconds_between(t, p->from, p->to);
+        const double s = train_seconds_between(t, p->from, p->to);
 
         epoch->comm_s += p->comm ? s : 0;
         epoch->exposed_s += p->exposed ? s : 0;
@@ -103,11 +104,12 @@ static void take_times(struct stp_trainer *t, struct stp_train_epoch *epoch)
 }
 
 /* Runs 'n' steps that go through the samples from the beginning. */
-static void run_window(struct run *r, unsigned step, unsigned n, bool update)
+static void train_run_window(struct run *r, unsigned step, unsigned n,
+                             bool update)
 {
     struct stp_trainer *t = &r->t;
 
-    say_wish(t, t->losses + n);
+    train_write_stop(t, t->losses + n);
     STP_DO(t, zero, STP_STREAM_MAIN, t->losses, n * sizeof(*t->losses));
     for (unsigned i = 0; i < n; i++)
         stp_trainer_step(t, (uint64_t)((step + i) % r->steps) * t->share, i,
@@ -117,52 +119,73 @@ static void run_window(struct run *r, unsigned step, unsigned n, bool update)
     stp_trainer_synchronise(t);
 }
 
+/* From now on the plugin tunes, or NCCL alone.  The arm is the process's: no
+ * rank may still ask NCCL for what came before, nor already for what comes. */
+static enum stp_status train_select_tuner(const struct stp_engine *engine,
+                                          bool by_plugin, struct stp_error *err)
+{
+    const struct stp_engine_ops *ops = engine->ops;
+    const struct stp_arm arm = {.kind =
+                                    by_plugin ? STP_ARM_PLUGIN : STP_ARM_AUTO};
+    enum stp_status status = ops->agree(engine->self, STP_OK, err);
+
+    if (status == STP_OK)
+        status = ops->select_arm(engine->self, &arm, err);
+    return status == STP_OK ? ops->agree(engine->self, STP_OK, err) : status;
+}
+
+static void train_tune(struct stp_trainer *t, bool by_plugin)
+{
+    if (t->status == STP_OK)
+        t->status = train_select_tuner(&t->engine, by_plugin, &t->err);
+}
+
 /* Whoever tunes: what is used for the first time is set up then. */
-static void warm_up(struct run *r)
+static void train_warm_up(struct run *r)
 {
     struct stp_trainer *t = &r->t;
 
     for (int by_plugin = 0; by_plugin <= (t->config.rounds > 0); by_plugin++) {
         if (t->config.rounds > 0)
-            STP_DO(t, tune, by_plugin != 0);
+            train_tune(t, by_plugin != 0);
         for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
-            run_window(r, i, 1, false);
-            take_losses(r, 0, 1);
+            train_run_window(r, i, 1, false);
+            train_take_losses(r, 0, 1);
             stp_trainer_forget(t);
         }
     }
 }
 
-static void prepare_epoch(struct run *r, unsigned e)
+static void train_prepare_epoch(struct run *r, unsigned e)
 {
     struct stp_trainer *t = &r->t;
     const struct stp_train_config *c = &t->config;
 
     r->result.epochs[e].by_plugin = stp_train_by_plugin(c, e);
     if (c->rounds > 0)
-        STP_DO(t, tune, r->result.epochs[e].by_plugin);
-    if (wants_to_stop(t))
-        stop(t);
+        train_tune(t, r->result.epochs[e].by_plugin);
+    if (train_wants_to_stop(t))
+        train_stop(t);
 }
 
 /* All ranks begin together. */
-static void run_epoch(struct run *r, unsigned e)
+static void train_run_epoch(struct run *r, unsigned e)
 {
     struct stp_trainer *t = &r->t;
     struct stp_train_epoch *epoch = &r->result.epochs[e];
     double from_us;
 
-    prepare_epoch(r, e);
+    train_prepare_epoch(r, e);
     t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
     from_us = t->engine.ops->now_us(t->engine.self);
     for (unsigned i = 0; i < r->steps && t->status == STP_OK; i += r->window) {
         const unsigned n = r->steps - i < r->window ? r->steps - i : r->window;
         const unsigned step = e * r->steps + i;
 
-        run_window(r, step, n, true);
-        take_overflow(t);
-        take_losses(r, step, n);
-        take_times(t, epoch);
+        train_run_window(r, step, n, true);
+        train_take_overflow(t);
+        train_take_losses(r, step, n);
+        train_take_times(t, epoch);
     }
     epoch->seconds = (t->engine.ops->now_us(t->engine.self) - from_us) / 1e6;
     for (unsigned i = 0; i < r->steps; i++)
@@ -172,15 +195,15 @@ static void run_epoch(struct run *r, unsigned e)
 /* ---- the end ---- */
 
 /* Where a micro-batch takes long, a look whether to stop behind each. */
-static bool is_over(struct stp_trainer *t)
+static bool train_is_over(struct stp_trainer *t)
 {
     if (!t->info.is_late)
         return false;
     stp_trainer_synchronise(t);
-    return say_wish(t, t->correct + 1);
+    return train_write_stop(t, t->correct + 1);
 }
 
-static void evaluate(struct run *r)
+static void train_evaluate(struct run *r)
 {
     struct stp_trainer *t = &r->t;
     const struct stp_train_model *model = t->config.model;
@@ -193,19 +216,19 @@ static void evaluate(struct run *r)
     double correct[2] = {0};
 
     STP_DO(t, zero, STP_STREAM_MAIN, t->correct, sizeof(*t->correct));
-    say_wish(t, t->correct + 1);
+    train_write_stop(t, t->correct + 1);
     for (uint64_t row = 0; row < t->n_rows; row += t->rows) {
         stp_trainer_forward(t, row);
         loss.label = stp_trainer_at(t->labels, STP_TYPE_I32, row);
         STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
-        if (is_over(t))
+        if (train_is_over(t))
             break;
     }
     if (t->info.n_ranks > 1)
         stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_SUM, 2, t->correct);
     stp_trainer_synchronise(t);
     STP_DO(t, download, correct, t->correct, sizeof(correct));
-    heed_wishes(t, correct[1]);
+    train_read_stop(t, correct[1]);
     r->result.accuracy =
         t->info.has_data ? correct[0] / t->config.n_samples : (double)NAN;
 }
@@ -214,7 +237,7 @@ static void evaluate(struct run *r)
 
 enum { N_TRACED = 3 }; /* steps at most */
 
-static enum stp_status begin_trace(struct run *r, struct stp_error *err)
+static enum stp_status train_begin_trace(struct run *r, struct stp_error *err)
 {
     const struct stp_engine *engine = &r->t.engine;
 
@@ -224,19 +247,19 @@ static enum stp_status begin_trace(struct run *r, struct stp_error *err)
 }
 
 /* Before hours of training: whether the steps behind it can be traced. */
-static void try_trace(struct run *r)
+static void train_try_trace(struct run *r)
 {
     struct stp_trainer *t = &r->t;
 
     if (!t->config.trace || t->status != STP_OK)
         return;
-    t->status = begin_trace(r, &t->err);
+    t->status = train_begin_trace(r, &t->err);
     STP_DO(t, trace_end, &r->result.spans);
     t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
 }
 
 /* Steps that neither losses nor times know of. */
-static void trace(struct run *r)
+static void train_trace(struct run *r)
 {
     struct stp_trainer *t = &r->t;
     unsigned n = t->config.precision == STP_PRECISION_FP16 ? 1 : N_TRACED;
@@ -244,10 +267,10 @@ static void trace(struct run *r)
     if (!t->config.trace || t->status != STP_OK)
         return;
     n = n < r->steps ? n : r->steps;
-    t->status = begin_trace(r, &t->err);
+    t->status = train_begin_trace(r, &t->err);
     t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
-    run_window(r, 0, n, true);
-    take_overflow(t);
+    train_run_window(r, 0, n, true);
+    train_take_overflow(t);
     stp_trainer_forget(t);
     STP_DO(t, trace_end, &r->result.spans);
     stp_spans_sort(&r->result.spans);
@@ -258,7 +281,7 @@ static void trace(struct run *r)
 
 enum { N_TIMES = 3 }; /* of an epoch */
 
-static double *time_of(struct stp_train_epoch *epoch, int i)
+static double *train_time(struct stp_train_epoch *epoch, int i)
 {
     return i == 0   ? &epoch->seconds
            : i == 1 ? &epoch->comm_s
@@ -266,7 +289,7 @@ static double *time_of(struct stp_train_epoch *epoch, int i)
 }
 
 /* Makes the times those of the slowest rank. */
-static void share_times(struct run *r)
+static void train_share_times(struct run *r)
 {
     struct stp_trainer *t = &r->t;
     const unsigned n = N_TIMES * r->result.n_epochs;
@@ -280,17 +303,17 @@ static void share_times(struct run *r)
         return;
     }
     for (unsigned i = 0; i < n; i++)
-        times[i] = *time_of(&r->result.epochs[i / N_TIMES], i % N_TIMES);
+        times[i] = *train_time(&r->result.epochs[i / N_TIMES], i % N_TIMES);
     STP_DO(t, upload, t->losses, times, n * sizeof(*times));
     stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_MAX, n, t->losses);
     stp_trainer_synchronise(t);
     STP_DO(t, download, times, t->losses, n * sizeof(*times));
     for (unsigned i = 0; i < n; i++)
-        *time_of(&r->result.epochs[i / N_TIMES], i % N_TIMES) = times[i];
+        *train_time(&r->result.epochs[i / N_TIMES], i % N_TIMES) = times[i];
     free(times);
 }
 
-static void sum_up(struct run *r)
+static void train_sum_up(struct run *r)
 {
     struct stp_train_result *result = &r->result;
     const double samples = (double)r->t.config.n_samples * result->n_epochs;
@@ -304,7 +327,7 @@ static void sum_up(struct run *r)
 
 /* ---- the run ---- */
 
-static enum stp_status make_result(struct run *r, struct stp_error *err)
+static enum stp_status train_make_result(struct run *r, struct stp_error *err)
 {
     const struct stp_train_config *c = &r->t.config;
     struct stp_train_result *result = &r->result;
@@ -324,18 +347,18 @@ static enum stp_status make_result(struct run *r, struct stp_error *err)
     return STP_OK;
 }
 
-static void train(struct run *r)
+static void train_run(struct run *r)
 {
     struct stp_trainer *t = &r->t;
 
-    try_trace(r);
-    warm_up(r);
+    train_try_trace(r);
+    train_warm_up(r);
     for (unsigned e = 0; e < r->result.n_epochs && t->status == STP_OK; e++)
-        run_epoch(r, e);
-    evaluate(r);
-    trace(r);
-    share_times(r);
-    sum_up(r);
+        train_run_epoch(r, e);
+    train_evaluate(r);
+    train_trace(r);
+    train_share_times(r);
+    train_sum_up(r);
 }
 
 enum stp_status stp_train_measure(const struct stp_engine *engine,
@@ -350,15 +373,16 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
         return stp_nomem(err);
     status = stp_trainer_begin(&r->t, engine, config, err);
     if (status == STP_OK)
-        status = engine->ops->agree(engine->self, make_result(r, err), err);
+        status =
+            engine->ops->agree(engine->self, train_make_result(r, err), err);
     if (status == STP_OK) {
-        train(r);
+        train_run(r);
         status = r->t.status;
         if (status != STP_OK && err != NULL)
             *err = r->t.err;
     }
     if (config->rounds > 0)
-        engine->ops->tune(engine->self, false, NULL);
+        train_select_tuner(engine, false, NULL);
     engine->ops->release(engine->self);
     if (status == STP_OK)
         *result_ret = r->result;

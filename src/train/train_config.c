@@ -38,7 +38,7 @@ const struct stp_train_model *stp_train_find_model(const char *name)
     return NULL;
 }
 
-static int find(const char *const *words, int n, const char *name)
+static int config_find(const char *const *words, int n, const char *name)
 {
     for (int i = 0; i < n; i++)
         if (strcmp(words[i], name) == 0)
@@ -53,7 +53,7 @@ const char *stp_train_mode_name(int mode)
 
 int stp_train_mode_from_name(const char *name)
 {
-    return find(modes, STP_TRAIN_N_MODES, name);
+    return config_find(modes, STP_TRAIN_N_MODES, name);
 }
 
 const char *stp_precision_name(int precision)
@@ -63,7 +63,7 @@ const char *stp_precision_name(int precision)
 
 int stp_precision_from_name(const char *name)
 {
-    return find(precisions, STP_N_PRECISIONS, name);
+    return config_find(precisions, STP_N_PRECISIONS, name);
 }
 
 uint64_t stp_train_n_params(const struct stp_train_model *model)
@@ -109,8 +109,8 @@ bool stp_train_by_plugin(const struct stp_train_config *c, unsigned epoch)
 
 /* ---- checking ---- */
 
-static enum stp_status check_model(const struct stp_train_model *model,
-                                   struct stp_error *err)
+static enum stp_status config_check_model(const struct stp_train_model *model,
+                                          struct stp_error *err)
 {
     if (model == NULL || model->n_layers == 0 ||
         model->n_layers > STP_TRAIN_LAYERS)
@@ -125,8 +125,9 @@ static enum stp_status check_model(const struct stp_train_model *model,
     return STP_OK;
 }
 
-static enum stp_status check_batch(const struct stp_train_config *c,
-                                   unsigned n_ranks, struct stp_error *err)
+static enum stp_status config_check_batch(const struct stp_train_config *c,
+                                          unsigned n_ranks,
+                                          struct stp_error *err)
 {
     const uint64_t parts = (uint64_t)n_ranks * c->accumulate;
 
@@ -145,8 +146,8 @@ static enum stp_status check_batch(const struct stp_train_config *c,
     return STP_OK;
 }
 
-static enum stp_status check_epochs(const struct stp_train_config *c,
-                                    struct stp_error *err)
+static enum stp_status config_check_epochs(const struct stp_train_config *c,
+                                           struct stp_error *err)
 {
     const double steps = (double)c->n_epochs *
                          (c->rounds > 0 ? 2.0 * c->rounds : 1) *
@@ -167,16 +168,16 @@ static enum stp_status check_epochs(const struct stp_train_config *c,
 enum stp_status stp_train_check(const struct stp_train_config *c,
                                 unsigned n_ranks, struct stp_error *err)
 {
-    enum stp_status status = check_model(c->model, err);
+    enum stp_status status = config_check_model(c->model, err);
 
     if (status == STP_OK)
-        status = check_batch(c, n_ranks, err);
+        status = config_check_batch(c, n_ranks, err);
     if (status != STP_OK)
         return status;
     if (c->mode == STP_TRAIN_SINGLE && n_ranks != 1)
         return stp_fail(err, STP_ERR_RANGE,
                         "mode single on %u ranks, expected 1", n_ranks);
-    status = check_epochs(c, err);
+    status = config_check_epochs(c, err);
     if (status != STP_OK)
         return status;
     if (c->half_gradients && c->precision != STP_PRECISION_BF16 &&

@@ -8,7 +8,7 @@ enum { MOST_JOBS = 1 << 20 };
 
 /* ---- the plan ---- */
 
-static bool is_16_bit(int precision)
+static bool matrix_is_16_bit(int precision)
 {
     return precision == STP_PRECISION_BF16 || precision == STP_PRECISION_FP16;
 }
@@ -19,8 +19,8 @@ struct cell {
     int mode;
 };
 
-static struct stp_train_job job_of(const struct stp_train_matrix *m,
-                                   const struct cell *at)
+static struct stp_train_job matrix_job(const struct stp_train_matrix *m,
+                                       const struct cell *at)
 {
     const int precision = m->precisions[at->precision];
     struct stp_train_job job = {.config = m->base,
@@ -33,7 +33,7 @@ static struct stp_train_job job_of(const struct stp_train_matrix *m,
     c->accumulate = m->accumulate[at->accumulate];
     c->mode = (enum stp_train_mode)at->mode;
     c->half_gradients = m->base.half_gradients &&
-                        (is_16_bit(precision) || m->n_precisions == 1);
+                        (matrix_is_16_bit(precision) || m->n_precisions == 1);
     if (c->mode == STP_TRAIN_SINGLE && c->rounds > 0) {
         c->n_epochs *= c->rounds;
         c->rounds = 0;
@@ -41,26 +41,26 @@ static struct stp_train_job job_of(const struct stp_train_matrix *m,
     return job;
 }
 
-static void add_modes(const struct stp_train_matrix *m, struct cell *at,
-                      struct stp_train_jobs *jobs)
+static void matrix_add_modes(const struct stp_train_matrix *m, struct cell *at,
+                             struct stp_train_jobs *jobs)
 {
     const bool alone = m->gpus[at->gpus] == 1;
 
     for (unsigned i = 0; i < (alone ? 1 : m->n_modes); i++) {
         at->mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
         if (alone || at->mode != STP_TRAIN_SINGLE)
-            jobs->jobs[jobs->n++] = job_of(m, at);
+            jobs->jobs[jobs->n++] = matrix_job(m, at);
     }
 }
 
 /* Those of one model on one count of GPUs, in one repeat. */
-static void add_model(const struct stp_train_matrix *m, struct cell *at,
-                      struct stp_train_jobs *jobs)
+static void matrix_add_model(const struct stp_train_matrix *m, struct cell *at,
+                             struct stp_train_jobs *jobs)
 {
     for (at->precision = 0; at->precision < m->n_precisions; at->precision++)
         for (at->accumulate = 0; at->accumulate < m->n_accumulate;
              at->accumulate++)
-            add_modes(m, at, jobs);
+            matrix_add_modes(m, at, jobs);
 }
 
 enum stp_status stp_train_plan(const struct stp_train_matrix *m,
@@ -82,7 +82,7 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
     for (; at.gpus < m->n_gpus; at.gpus++)
         for (at.repeat = 0; at.repeat < m->n_repeats; at.repeat++)
             for (at.model = 0; at.model < m->n_models; at.model++)
-                add_model(m, &at, &jobs);
+                matrix_add_model(m, &at, &jobs);
     *jobs_ret = jobs;
     return STP_OK;
 }
@@ -96,8 +96,8 @@ void stp_train_jobs_free(struct stp_train_jobs *jobs)
 /* ---- what is left out ---- */
 
 /* "a", "a and b", "a, b and c": the 'i'th of 'n' of them. */
-static void append(char *text, size_t size, const char *word, unsigned i,
-                   unsigned n)
+static void matrix_append(char *text, size_t size, const char *word, unsigned i,
+                          unsigned n)
 {
     const size_t used = strlen(text);
 
@@ -108,8 +108,8 @@ static void append(char *text, size_t size, const char *word, unsigned i,
              word);
 }
 
-static unsigned name_modes(const struct stp_train_matrix *m, char *text,
-                           size_t size)
+static unsigned matrix_name_modes(const struct stp_train_matrix *m, char *text,
+                                  size_t size)
 {
     unsigned n = 0;
     unsigned done = 0;
@@ -118,12 +118,13 @@ static unsigned name_modes(const struct stp_train_matrix *m, char *text,
         n += m->modes[i] != STP_TRAIN_SINGLE;
     for (unsigned i = 0; i < m->n_modes; i++)
         if (m->modes[i] != STP_TRAIN_SINGLE)
-            append(text, size, stp_train_mode_name(m->modes[i]), done++, n);
+            matrix_append(text, size, stp_train_mode_name(m->modes[i]), done++,
+                          n);
     return n;
 }
 
-static unsigned name_counts(const struct stp_train_matrix *m, char *text,
-                            size_t size)
+static unsigned matrix_name_counts(const struct stp_train_matrix *m, char *text,
+                                   size_t size)
 {
     unsigned n = 0;
     unsigned done = 0;
@@ -135,7 +136,7 @@ static unsigned name_counts(const struct stp_train_matrix *m, char *text,
             char count[16];
 
             snprintf(count, sizeof(count), "%u", m->gpus[i]);
-            append(text, size, count, done++, n);
+            matrix_append(text, size, count, done++, n);
         }
     return n;
 }
@@ -145,8 +146,8 @@ void stp_train_skipped(const struct stp_train_matrix *m,
 {
     char modes[80] = "";
     char counts[STP_TRAIN_LIST * 8] = "";
-    const unsigned n_counts = name_counts(m, counts, sizeof(counts));
-    const unsigned n_modes = name_modes(m, modes, sizeof(modes));
+    const unsigned n_counts = matrix_name_counts(m, counts, sizeof(counts));
+    const unsigned n_modes = matrix_name_modes(m, modes, sizeof(modes));
     const bool on_one = n_modes > 0 && n_counts < m->n_gpus;
     const bool on_more = n_modes < m->n_modes && n_counts > 0;
 

@@ -2,7 +2,7 @@
 
 enum { GRAIN = STP_ENGINE_ALIGN / 2 }; /* elements; of sixteen bits, aligned */
 
-static uint64_t round_up(uint64_t n, uint64_t grain)
+static uint64_t plan_round_up(uint64_t n, uint64_t grain)
 {
     return (n + grain - 1) / grain * grain;
 }
@@ -18,9 +18,9 @@ void stp_train_lay_out(const struct stp_train_model *model, unsigned n_ranks,
 
         layout.tensors[i] = (struct stp_train_span){
             .first = layout.n, .n = inputs * model->width[l + 1]};
-        layout.n += round_up(layout.tensors[i].n, GRAIN);
+        layout.n += plan_round_up(layout.tensors[i].n, GRAIN);
     }
-    layout.n = round_up(layout.n, (uint64_t)GRAIN * n_ranks);
+    layout.n = plan_round_up(layout.n, (uint64_t)GRAIN * n_ranks);
     layout.shard = layout.n / n_ranks;
     *layout_ret = layout;
 }
@@ -53,8 +53,8 @@ int stp_train_gradient_type(const struct stp_train_config *config)
 /* ---- collectives ---- */
 
 /* All from tensor 'first' to 'last'. */
-static struct stp_train_chunk chunk_of(const struct stp_train_layout *layout,
-                                       unsigned first, unsigned last)
+static struct stp_train_chunk plan_chunk(const struct stp_train_layout *layout,
+                                         unsigned first, unsigned last)
 {
     const struct stp_train_span *begin = &layout->tensors[first];
     const struct stp_train_span *end = &layout->tensors[last];
@@ -65,9 +65,9 @@ static struct stp_train_chunk chunk_of(const struct stp_train_layout *layout,
         .tensor = first};
 }
 
-static unsigned fill_buckets(const struct stp_train_config *config,
-                             const struct stp_train_layout *layout,
-                             struct stp_train_chunk *chunks_ret)
+static unsigned plan_fill_buckets(const struct stp_train_config *config,
+                                  const struct stp_train_layout *layout,
+                                  struct stp_train_chunk *chunks_ret)
 {
     const unsigned size = stp_type_size(stp_train_gradient_type(config));
     uint64_t full = config->first_bucket_bytes;
@@ -79,7 +79,7 @@ static unsigned fill_buckets(const struct stp_train_config *config,
         nbytes += layout->tensors[i].n * size;
         if (nbytes < full && i > 0)
             continue;
-        chunks_ret[n++] = chunk_of(layout, i, last);
+        chunks_ret[n++] = plan_chunk(layout, i, last);
         full = config->bucket_bytes;
         nbytes = 0;
         last = i - 1;
@@ -95,11 +95,11 @@ unsigned stp_train_chunks(const struct stp_train_config *config,
     unsigned n = 0;
 
     if (config->mode == STP_TRAIN_BUCKETED)
-        return fill_buckets(config, layout, chunks_ret);
+        return plan_fill_buckets(config, layout, chunks_ret);
     if (config->mode != STP_TRAIN_NAIVE &&
         config->mode != STP_TRAIN_INTERLEAVED)
         return 0;
     for (unsigned i = layout->n_tensors; i > 0; i -= step)
-        chunks_ret[n++] = chunk_of(layout, i - step, i - 1);
+        chunks_ret[n++] = plan_chunk(layout, i - step, i - 1);
     return n;
 }

@@ -13,9 +13,22 @@ void *stp_trainer_at(void *address, int type, uint64_t i)
     return address == NULL ? NULL : (char *)address + i * stp_type_size(type);
 }
 
+void stp_trainer_synchronise(struct stp_trainer *t)
+{
+    if (t->status == STP_OK)
+        t->status = t->engine.ops->synchronise(t->engine.self, &t->err);
+}
+
+void stp_trainer_forget(struct stp_trainer *t)
+{
+    t->n_events = 0;
+    t->n_pairs = 0;
+}
+
 /* ---- memory ---- */
 
-static void *take(struct stp_trainer *t, int type, uint64_t n, const char *what)
+static void *trainer_take(struct stp_trainer *t, int type, uint64_t n,
+                          const char *what)
 {
     void *address = NULL;
 
@@ -23,7 +36,7 @@ static void *take(struct stp_trainer *t, int type, uint64_t n, const char *what)
     return address;
 }
 
-static void take_activations(struct stp_trainer *t)
+static void trainer_take_activations(struct stp_trainer *t)
 {
     const struct stp_train_model *model = t->config.model;
     unsigned widest = 0;
@@ -31,33 +44,34 @@ static void take_activations(struct stp_trainer *t)
     for (unsigned l = 1; l <= model->n_layers; l++) {
         if (model->width[l] > widest)
             widest = model->width[l];
-        t->outputs[l] = take(t, t->type, (uint64_t)t->rows * model->width[l],
-                             "the outputs of a layer");
+        t->outputs[l] =
+            trainer_take(t, t->type, (uint64_t)t->rows * model->width[l],
+                         "the outputs of a layer");
     }
     for (int i = 0; i < 2; i++)
-        t->deltas[i] = take(t, t->type, (uint64_t)t->rows * widest,
-                            "the gradients of a layer's outputs");
+        t->deltas[i] = trainer_take(t, t->type, (uint64_t)t->rows * widest,
+                                    "the gradients of a layer's outputs");
 }
 
-static void take_memory(struct stp_trainer *t)
+static void trainer_take_memory(struct stp_trainer *t)
 {
     const uint64_t n = t->layout.n;
     const uint64_t n_times = 3 * (uint64_t)stp_train_n_epochs(&t->config);
     const uint64_t n_losses = STP_TRAIN_WINDOW + 1;
 
-    t->weights = take(t, t->type, n, "weights");
+    t->weights = trainer_take(t, t->type, n, "weights");
     t->master = t->type == t->master_type
                     ? t->weights
-                    : take(t, t->master_type, n, "master weights");
-    t->gradients = take(t, t->gradient_type, n, "gradients");
-    t->features =
-        take(t, t->type, t->n_rows * t->config.model->width[0], "samples");
-    t->labels = take(t, STP_TYPE_I32, t->n_rows, "labels");
-    take_activations(t);
-    t->losses = take(t, STP_TYPE_F64, n_times > n_losses ? n_times : n_losses,
-                     "losses");
-    t->correct = take(t, STP_TYPE_F64, 2, "losses");
-    t->found = take(t, STP_TYPE_F32, 1, "losses");
+                    : trainer_take(t, t->master_type, n, "master weights");
+    t->gradients = trainer_take(t, t->gradient_type, n, "gradients");
+    t->features = trainer_take(
+        t, t->type, t->n_rows * t->config.model->width[0], "samples");
+    t->labels = trainer_take(t, STP_TYPE_I32, t->n_rows, "labels");
+    trainer_take_activations(t);
+    t->losses = trainer_take(t, STP_TYPE_F64,
+                             n_times > n_losses ? n_times : n_losses, "losses");
+    t->correct = trainer_take(t, STP_TYPE_F64, 2, "losses");
+    t->found = trainer_take(t, STP_TYPE_F32, 1, "losses");
 }
 
 /* ---- filling it in ---- */
@@ -66,7 +80,7 @@ static void take_memory(struct stp_trainer *t)
 typedef double (*number_fn)(const struct stp_trainer *t, unsigned tensor,
                             uint64_t i);
 
-static void put(void *room, int type, unsigned i, double value)
+static void trainer_put(void *room, int type, unsigned i, double value)
 {
     if (type == STP_TYPE_F64)
         ((double *)room)[i] = value;
@@ -80,9 +94,9 @@ struct filling {
     void *staging; /* the engine's; NULL: none is needed */
 };
 
-static void fill(struct stp_trainer *t, const struct filling *f, void *to,
-                 int type, struct stp_train_span span, unsigned tensor,
-                 number_fn number)
+static void trainer_fill(struct stp_trainer *t, const struct filling *f,
+                         void *to, int type, struct stp_train_span span,
+                         unsigned tensor, number_fn number)
 {
     const int wide = t->master_type;
 
@@ -92,7 +106,8 @@ static void fill(struct stp_trainer *t, const struct filling *f, void *to,
         void *upload_to = type == wide ? at : f->staging;
 
         for (unsigned j = 0; j < n; j++)
-            put(f->room, wide, j, number(t, tensor, span.first + i + j));
+            trainer_put(f->room, wide, j,
+                        number(t, tensor, span.first + i + j));
         STP_DO(t, upload, upload_to, f->room,
                (uint64_t)n * stp_type_size(wide));
         if (upload_to != at) {
@@ -102,27 +117,29 @@ static void fill(struct stp_trainer *t, const struct filling *f, void *to,
     }
 }
 
-static uint64_t sample_of(const struct stp_trainer *t, uint64_t row)
+static uint64_t trainer_sample(const struct stp_trainer *t, uint64_t row)
 {
     return row / t->share * t->config.batch + t->info.rank * t->share +
            row % t->share;
 }
 
-static double feature(const struct stp_trainer *t, unsigned tensor, uint64_t i)
+static double trainer_feature(const struct stp_trainer *t, unsigned tensor,
+                              uint64_t i)
 {
     const unsigned width = t->config.model->width[0];
 
     (void)tensor;
     return stp_train_feature(t->config.seed,
-                             sample_of(t, i / width) * width + i % width);
+                             trainer_sample(t, i / width) * width + i % width);
 }
 
-static double weight(const struct stp_trainer *t, unsigned tensor, uint64_t i)
+static double trainer_weight(const struct stp_trainer *t, unsigned tensor,
+                             uint64_t i)
 {
     return stp_train_weight(t->config.seed, t->config.model, tensor / 2, i);
 }
 
-static void fill_labels(struct stp_trainer *t)
+static void trainer_fill_labels(struct stp_trainer *t)
 {
     const struct stp_train_model *model = t->config.model;
     int32_t *labels = malloc(t->n_rows * sizeof(*labels));
@@ -132,47 +149,49 @@ static void fill_labels(struct stp_trainer *t)
         return;
     }
     for (uint64_t i = 0; i < t->n_rows; i++)
-        labels[i] = stp_train_label(t->config.seed, sample_of(t, i),
+        labels[i] = stp_train_label(t->config.seed, trainer_sample(t, i),
                                     model->width[model->n_layers]);
     STP_DO(t, upload, t->labels, labels, t->n_rows * sizeof(*labels));
     free(labels);
 }
 
-static void fill_all(struct stp_trainer *t, const struct filling *f)
+static void trainer_fill_all(struct stp_trainer *t, const struct filling *f)
 {
     const struct stp_train_span samples = {.n = t->n_rows *
                                                 t->config.model->width[0]};
 
-    fill(t, f, t->features, t->type, samples, 0, feature);
+    trainer_fill(t, f, t->features, t->type, samples, 0, trainer_feature);
     for (unsigned i = 0; i < t->layout.n_tensors; i++)
-        fill(t, f, t->master, t->master_type, t->layout.tensors[i], i, weight);
+        trainer_fill(t, f, t->master, t->master_type, t->layout.tensors[i], i,
+                     trainer_weight);
     if (t->master != t->weights) {
         STP_DO(t, cast, STP_STREAM_MAIN, t->layout.n, t->master_type, t->master,
                t->type, t->weights);
         stp_trainer_synchronise(t);
     }
-    fill_labels(t);
+    trainer_fill_labels(t);
 }
 
-static void fill_memory(struct stp_trainer *t)
+static void trainer_fill_memory(struct stp_trainer *t)
 {
     struct filling f = {.room = NULL};
 
     if (t->type != t->master_type)
-        f.staging = take(t, t->master_type, ROOM, "samples");
+        f.staging = trainer_take(t, t->master_type, ROOM, "samples");
     if (t->status != STP_OK || !t->info.has_data)
         return;
     f.room = malloc(ROOM * sizeof(double));
     if (f.room == NULL)
         t->status = stp_nomem(&t->err);
     else
-        fill_all(t, &f);
+        trainer_fill_all(t, &f);
     free(f.room);
 }
 
 /* ---- beginning ---- */
 
-static enum stp_status check(const struct stp_trainer *t, struct stp_error *err)
+static enum stp_status trainer_check(const struct stp_trainer *t,
+                                     struct stp_error *err)
 {
     enum stp_status status = stp_train_check(&t->config, t->info.n_ranks, err);
 
@@ -196,7 +215,7 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
     t->engine = *engine;
     t->config = *config;
     engine->ops->info(engine->self, &t->info);
-    status = check(t, err);
+    status = trainer_check(t, err);
     if (status != STP_OK)
         return status;
     t->share = config->batch / t->info.n_ranks;
@@ -210,13 +229,328 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
     stp_loss_scale_begin(&t->scale);
     if (config->precision != STP_PRECISION_FP16)
         t->scale.scale = 1;
-    take_memory(t);
+    trainer_take_memory(t);
     status = engine->ops->agree(engine->self, t->status, &t->err);
     if (status == STP_OK) {
-        fill_memory(t);
+        trainer_fill_memory(t);
         status = engine->ops->agree(engine->self, t->status, &t->err);
     }
     if (status != STP_OK && err != NULL)
         *err = t->err;
     return status;
+}
+
+/* ---- a step: forward, backward, communication and update ---- */
+
+static void *trainer_weights(const struct stp_trainer *t, unsigned tensor)
+{
+    return stp_trainer_at(t->weights, t->type, t->layout.tensors[tensor].first);
+}
+
+static void *trainer_gradients(const struct stp_trainer *t, unsigned tensor)
+{
+    return stp_trainer_at(t->gradients, t->gradient_type,
+                          t->layout.tensors[tensor].first);
+}
+
+/* What goes into layer 'l', of a micro-batch from sample 'row' on. */
+static void *trainer_input(const struct stp_trainer *t, unsigned l,
+                           uint64_t row)
+{
+    return l > 0 ? t->outputs[l]
+                 : stp_trainer_at(t->features, t->type,
+                                  row * t->config.model->width[0]);
+}
+
+static void trainer_multiply(struct stp_trainer *t, struct stp_product *product)
+{
+    product->type = t->type;
+    product->tf32 = t->config.precision == STP_PRECISION_TF32;
+    STP_DO(t, product, STP_STREAM_MAIN, product);
+}
+
+/* What is noted until the next NULL is in this part of the step. */
+static void trainer_range(struct stp_trainer *t, const char *name)
+{
+    if (t->engine.ops->range != NULL)
+        t->engine.ops->range(t->engine.self, name);
+}
+
+/* ---- forward ---- */
+
+void stp_trainer_forward(struct stp_trainer *t, uint64_t row)
+{
+    const struct stp_train_model *model = t->config.model;
+
+    trainer_range(t, "forward");
+    for (unsigned l = 0; l < model->n_layers; l++)
+        trainer_multiply(
+            t, &(struct stp_product){.m = t->rows,
+                                     .n = model->width[l + 1],
+                                     .k = model->width[l],
+                                     .b_transposed = true,
+                                     .type_c = t->type,
+                                     .epilogue = l + 1 < model->n_layers
+                                                     ? STP_EPILOGUE_BIAS_RELU
+                                                     : STP_EPILOGUE_BIAS,
+                                     .a = trainer_input(t, l, row),
+                                     .b = trainer_weights(t, 2 * l),
+                                     .c = t->outputs[l + 1],
+                                     .bias = trainer_weights(t, 2 * l + 1)});
+    trainer_range(t, NULL);
+}
+
+/* ---- communication ---- */
+
+static unsigned trainer_mark(struct stp_trainer *t, unsigned stream)
+{
+    const unsigned event = t->n_events++;
+
+    STP_DO(t, record, stream, event);
+    return event;
+}
+
+static void trainer_time(struct stp_trainer *t, struct stp_train_pair pair)
+{
+    t->pairs[t->n_pairs++] = pair;
+}
+
+static void trainer_reduce_in(struct stp_trainer *t, unsigned stream, int type,
+                              int op, uint64_t n, void *data)
+{
+    const struct stp_transfer transfer = {.coll = ncclFuncAllReduce,
+                                          .type = type,
+                                          .op = op,
+                                          .n = n,
+                                          .in = data,
+                                          .out = data,
+                                          .in_place = true};
+
+    STP_DO(t, collective, stream, &transfer);
+}
+
+void stp_trainer_reduce(struct stp_trainer *t, int type, int op, uint64_t n,
+                        void *data)
+{
+    trainer_reduce_in(t, STP_STREAM_MAIN, type, op, n, data);
+}
+
+static void trainer_send(struct stp_trainer *t, unsigned stream,
+                         const struct stp_train_chunk *chunk)
+{
+    trainer_range(t, "all-reduce");
+    trainer_reduce_in(
+        t, stream, t->gradient_type, STP_OP_SUM, chunk->span.n,
+        stp_trainer_at(t->gradients, t->gradient_type, chunk->span.first));
+    trainer_range(t, NULL);
+}
+
+/* Beside the backward pass: the chunk that is complete with this tensor. */
+static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
+{
+    const struct stp_train_chunk *chunk = &t->chunks[t->sent];
+    unsigned ready, from;
+
+    if (t->config.mode == STP_TRAIN_NAIVE || t->sent == t->n_chunks ||
+        chunk->tensor != tensor)
+        return;
+    ready = trainer_mark(t, STP_STREAM_MAIN);
+    STP_DO(t, wait, STP_STREAM_COMM, ready);
+    from = trainer_mark(t, STP_STREAM_COMM);
+    trainer_send(t, STP_STREAM_COMM, chunk);
+    trainer_time(t,
+                 (struct stp_train_pair){.from = from,
+                                         .to = trainer_mark(t, STP_STREAM_COMM),
+                                         .comm = true});
+    t->sent++;
+}
+
+/* What the main stream does itself, nothing beside it. */
+static void trainer_send_all(struct stp_trainer *t)
+{
+    const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
+
+    for (unsigned i = 0; i < t->n_chunks; i++)
+        trainer_send(t, STP_STREAM_MAIN, &t->chunks[i]);
+    trainer_time(t,
+                 (struct stp_train_pair){.from = from,
+                                         .to = trainer_mark(t, STP_STREAM_MAIN),
+                                         .comm = true,
+                                         .exposed = true});
+}
+
+static void trainer_wait_for_sent(struct stp_trainer *t)
+{
+    const unsigned done = trainer_mark(t, STP_STREAM_COMM);
+    const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
+
+    STP_DO(t, wait, STP_STREAM_MAIN, done);
+    trainer_time(t,
+                 (struct stp_train_pair){.from = from,
+                                         .to = trainer_mark(t, STP_STREAM_MAIN),
+                                         .exposed = true});
+}
+
+/* Of this rank's shard, in place. */
+static void trainer_exchange_shard(struct stp_trainer *t, int coll, int type,
+                                   void *all)
+{
+    const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
+    void *mine = stp_trainer_at(all, type, t->layout.shard * t->info.rank);
+    const bool gathers = coll == ncclFuncAllGather;
+    const struct stp_transfer transfer = {.coll = coll,
+                                          .type = type,
+                                          .op = STP_OP_SUM,
+                                          .n = t->layout.shard,
+                                          .in = gathers ? mine : all,
+                                          .out = gathers ? all : mine,
+                                          .in_place = true};
+
+    trainer_range(t, gathers ? "all-gather" : "reduce-scatter");
+    STP_DO(t, collective, STP_STREAM_MAIN, &transfer);
+    trainer_range(t, NULL);
+    trainer_time(t,
+                 (struct stp_train_pair){.from = from,
+                                         .to = trainer_mark(t, STP_STREAM_MAIN),
+                                         .comm = true,
+                                         .exposed = true});
+}
+
+static void trainer_complete_gradients(struct stp_trainer *t)
+{
+    switch (t->config.mode) {
+    case STP_TRAIN_NAIVE:
+        trainer_send_all(t);
+        break;
+    case STP_TRAIN_INTERLEAVED:
+    case STP_TRAIN_BUCKETED:
+        trainer_wait_for_sent(t);
+        break;
+    case STP_TRAIN_SHARDED:
+        trainer_exchange_shard(t, ncclFuncReduceScatter, t->gradient_type,
+                               t->gradients);
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- backward ---- */
+
+static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
+                                        uint64_t row, double beta, bool last)
+{
+    const struct stp_train_model *model = t->config.model;
+    const void *delta = t->deltas[(l + 1) % 2];
+
+    STP_DO(t, column_sum, STP_STREAM_MAIN, t->type, t->gradient_type, t->rows,
+           model->width[l + 1], beta, delta, trainer_gradients(t, 2 * l + 1));
+    if (last)
+        trainer_send_ready(t, 2 * l + 1);
+    trainer_multiply(t,
+                     &(struct stp_product){.m = model->width[l + 1],
+                                           .n = model->width[l],
+                                           .k = t->rows,
+                                           .a_transposed = true,
+                                           .type_c = t->gradient_type,
+                                           .beta = beta,
+                                           .a = delta,
+                                           .b = trainer_input(t, l, row),
+                                           .c = trainer_gradients(t, 2 * l)});
+    if (last)
+        trainer_send_ready(t, 2 * l);
+    if (l == 0)
+        return;
+    trainer_multiply(t, &(struct stp_product){.m = t->rows,
+                                              .n = model->width[l],
+                                              .k = model->width[l + 1],
+                                              .type_c = t->type,
+                                              .a = delta,
+                                              .b = trainer_weights(t, 2 * l),
+                                              .c = t->deltas[l % 2]});
+    STP_DO(t, relu_backward, STP_STREAM_MAIN, t->type,
+           (uint64_t)t->rows * model->width[l], t->outputs[l],
+           t->deltas[l % 2]);
+}
+
+/* The loss, and back from it to the gradients: the mean over the whole batch,
+ * so that sums over micro-batches and ranks are all that is left. */
+static void trainer_differentiate(struct stp_trainer *t, uint64_t row,
+                                  unsigned slot, bool first, bool last)
+{
+    const struct stp_train_model *model = t->config.model;
+    const unsigned n = model->n_layers;
+    const struct stp_cross_entropy loss = {
+        .n = t->rows,
+        .classes = model->width[n],
+        .type = t->type,
+        .logits = t->outputs[n],
+        .label = stp_trainer_at(t->labels, STP_TYPE_I32, row),
+        .loss_scale = 1.0 / t->config.batch,
+        .gradient_scale = t->scale.scale / t->config.batch,
+        .loss = stp_trainer_at(t->losses, STP_TYPE_F64, slot),
+        .gradient = t->deltas[n % 2]};
+
+    trainer_range(t, "backward");
+    STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
+    for (unsigned l = n; l-- > 0;)
+        trainer_differentiate_layer(t, l, row, first ? 0 : 1, last);
+    trainer_range(t, NULL);
+}
+
+/* ---- update ---- */
+
+/* Any rank's overflow is that of all. */
+static void trainer_find_overflow(struct stp_trainer *t, uint64_t n,
+                                  const void *gradients)
+{
+    STP_DO(t, zero, STP_STREAM_MAIN, t->found, sizeof(*t->found));
+    STP_DO(t, find_nonfinite, STP_STREAM_MAIN, t->gradient_type, n, gradients,
+           t->found);
+    if (t->info.n_ranks > 1)
+        stp_trainer_reduce(t, STP_TYPE_F32, STP_OP_MAX, 1, t->found);
+}
+
+static void trainer_change_weights(struct stp_trainer *t)
+{
+    const bool sharded = t->config.mode == STP_TRAIN_SHARDED;
+    const bool scaled = t->config.precision == STP_PRECISION_FP16;
+    const uint64_t first = sharded ? t->layout.shard * t->info.rank : 0;
+    const struct stp_update update = {
+        .n = sharded ? t->layout.shard : t->layout.n,
+        .type = t->master_type,
+        .gradient_type = t->gradient_type,
+        .copy_type = t->type,
+        .w = stp_trainer_at(t->master, t->master_type, first),
+        .gradient = stp_trainer_at(t->gradients, t->gradient_type, first),
+        .copy = t->master == t->weights
+                    ? NULL
+                    : stp_trainer_at(t->weights, t->type, first),
+        .rate = t->config.rate,
+        .scale = 1 / t->scale.scale,
+        .skip = scaled ? t->found : NULL};
+
+    trainer_range(t, "update");
+    if (scaled)
+        trainer_find_overflow(t, update.n, update.gradient);
+    STP_DO(t, update, STP_STREAM_MAIN, &update);
+    trainer_range(t, NULL);
+    if (sharded)
+        trainer_exchange_shard(t, ncclFuncAllGather, t->type, t->weights);
+}
+
+void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
+                      bool update)
+{
+    t->sent = 0;
+    for (unsigned i = 0; i < t->config.accumulate; i++) {
+        const uint64_t at = row + (uint64_t)i * t->rows;
+
+        stp_trainer_forward(t, at);
+        trainer_differentiate(t, at, slot, i == 0,
+                              i + 1 == t->config.accumulate);
+    }
+    trainer_complete_gradients(t);
+    if (update)
+        trainer_change_weights(t);
 }

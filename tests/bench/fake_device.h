@@ -39,7 +39,6 @@ inline FakeDevice *Self(void *self)
 }
 
 inline const stp_device_ops kFakeOps = {
-    .name = "fake",
     .info =
         [](const void *self, stp_device_info *info) {
             const auto *d = static_cast<const FakeDevice *>(self);

@@ -81,7 +81,6 @@ inline stp_device_ops FakeStreamsOps()
 {
     stp_device_ops ops{};
 
-    ops.name = "fake";
     ops.begin_round = [](void *self, unsigned round, unsigned, stp_error *) {
         StreamsOf(self)->log.push_back("round " + std::to_string(round));
         return STP_OK;

@@ -9,8 +9,8 @@
 
 /* The value of the first line "KEY<blanks>: VALUE", cut to 'size'; "" if there
  * is none. */
-static void find_value(const char *text, const char *key, char *value,
-                       size_t size)
+static void host_find_value(const char *text, const char *key, char *value,
+                            size_t size)
 {
     const size_t len = strlen(key);
 
@@ -30,7 +30,7 @@ static void find_value(const char *text, const char *key, char *value,
 }
 
 /* The first bytes of a file of /proc. */
-static void read_start(const char *path, char *text, size_t size)
+static void host_read_start(const char *path, char *text, size_t size)
 {
     FILE *file = fopen(path, "r");
     size_t n = 0;
@@ -42,18 +42,18 @@ static void read_start(const char *path, char *text, size_t size)
     text[n] = '\0';
 }
 
-static uint64_t available_memory(void)
+static uint64_t host_available_memory(void)
 {
     char text[1024];
     char value[64];
 
-    read_start("/proc/meminfo", text, sizeof(text));
-    find_value(text, "MemAvailable", value, sizeof(value));
+    host_read_start("/proc/meminfo", text, sizeof(text));
+    host_find_value(text, "MemAvailable", value, sizeof(value));
     return value[0] == '\0' ? UINT64_MAX : strtoull(value, NULL, 10) * 1024;
 }
 
 /* As OpenBLAS reads them: what is no number above 0 says nothing. */
-static uint32_t threads_allowed(void)
+static uint32_t host_threads_allowed(void)
 {
     static const char *const names[] = {"OPENBLAS_NUM_THREADS",
                                         "OMP_NUM_THREADS"};
@@ -74,17 +74,18 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret)
     long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
     memset(host_ret, 0, sizeof(*host_ret));
-    read_start("/proc/cpuinfo", text, sizeof(text));
-    find_value(text, "model name", host_ret->model, sizeof(host_ret->model));
+    host_read_start("/proc/cpuinfo", text, sizeof(text));
+    host_find_value(text, "model name", host_ret->model,
+                    sizeof(host_ret->model));
     if (host_ret->model[0] == '\0')
         snprintf(host_ret->model, sizeof(host_ret->model), "unknown CPU");
     stp_host_name(host_ret->name, sizeof(host_ret->name));
     snprintf(host_ret->vendor, sizeof(host_ret->vendor), "%s",
              stp_host_cpu_vendor());
     host_ret->n_cpus = n_cpus > 0 ? (uint32_t)n_cpus : 1;
-    host_ret->most_threads = threads_allowed();
+    host_ret->most_threads = host_threads_allowed();
     host_ret->pid = (uint32_t)getpid();
-    host_ret->available_nbytes = available_memory();
+    host_ret->available_nbytes = host_available_memory();
 }
 
 /* ---- many ---- */

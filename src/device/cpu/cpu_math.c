@@ -10,8 +10,8 @@ enum { BLOCK = 512 };
 
 /* ---- elements ---- */
 
-static void load(int type, const void *from, uint64_t first, unsigned n,
-                 double *to)
+static void math_load(int type, const void *from, uint64_t first, unsigned n,
+                      double *to)
 {
     const uint16_t *half = (const uint16_t *)from + first;
     const float *f32 = (const float *)from + first;
@@ -27,8 +27,8 @@ static void load(int type, const void *from, uint64_t first, unsigned n,
         to[i] = stp_float_of_bf16(half[i]);
 }
 
-static void store(int type, void *to, uint64_t first, unsigned n,
-                  const double *from)
+static void math_store(int type, void *to, uint64_t first, unsigned n,
+                       const double *from)
 {
     uint16_t *half = (uint16_t *)to + first;
     float *f32 = (float *)to + first;
@@ -44,7 +44,7 @@ static void store(int type, void *to, uint64_t first, unsigned n,
         half[i] = stp_bf16_of_float((float)from[i]);
 }
 
-static unsigned block_at(uint64_t i, uint64_t n)
+static unsigned math_block_at(uint64_t i, uint64_t n)
 {
     return n - i < BLOCK ? (unsigned)(n - i) : BLOCK;
 }
@@ -55,9 +55,15 @@ void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
     double x[BLOCK];
 
     for (uint64_t i = 0; i < n; i += BLOCK) {
-        load(from_type, from, i, block_at(i, n), x);
-        store(to_type, to, i, block_at(i, n), x);
+        math_load(from_type, from, i, math_block_at(i, n), x);
+        math_store(to_type, to, i, math_block_at(i, n), x);
     }
+}
+
+void stp_cpu_subtract(uint64_t n, const float *restrict x, float *restrict y)
+{
+    for (uint64_t i = 0; i < n; i++)
+        y[i] = x[i] - y[i];
 }
 
 void stp_cpu_scale(int type, uint64_t n, double factor, void *x)
@@ -65,10 +71,10 @@ void stp_cpu_scale(int type, uint64_t n, double factor, void *x)
     double b[BLOCK];
 
     for (uint64_t i = 0; i < n; i += BLOCK) {
-        load(type, x, i, block_at(i, n), b);
-        for (unsigned j = 0; j < block_at(i, n); j++)
+        math_load(type, x, i, math_block_at(i, n), b);
+        for (unsigned j = 0; j < math_block_at(i, n); j++)
             b[j] *= factor;
-        store(type, x, i, block_at(i, n), b);
+        math_store(type, x, i, math_block_at(i, n), b);
     }
 }
 
@@ -78,8 +84,8 @@ void stp_cpu_find_nonfinite(int type, uint64_t n, const void *data,
     double x[BLOCK];
 
     for (uint64_t i = 0; i < n; i += BLOCK) {
-        load(type, data, i, block_at(i, n), x);
-        for (unsigned j = 0; j < block_at(i, n); j++)
+        math_load(type, data, i, math_block_at(i, n), x);
+        for (unsigned j = 0; j < math_block_at(i, n); j++)
             if (!(fabs(x[j]) <= DBL_MAX)) {
                 *found = 1;
                 return;
@@ -94,11 +100,11 @@ void stp_cpu_relu_backward(int type, uint64_t n, const void *output,
     double g[BLOCK];
 
     for (uint64_t i = 0; i < n; i += BLOCK) {
-        load(type, output, i, block_at(i, n), y);
-        load(type, gradient, i, block_at(i, n), g);
-        for (unsigned j = 0; j < block_at(i, n); j++)
+        math_load(type, output, i, math_block_at(i, n), y);
+        math_load(type, gradient, i, math_block_at(i, n), g);
+        for (unsigned j = 0; j < math_block_at(i, n); j++)
             g[j] = y[j] <= 0 ? 0 : g[j];
-        store(type, gradient, i, block_at(i, n), g);
+        math_store(type, gradient, i, math_block_at(i, n), g);
     }
 }
 
@@ -110,13 +116,13 @@ void stp_cpu_update(const struct stp_update *u)
     if (u->skip != NULL && *u->skip != 0)
         return;
     for (uint64_t i = 0; i < u->n; i += BLOCK) {
-        const unsigned n = block_at(i, u->n);
+        const unsigned n = math_block_at(i, u->n);
 
-        load(u->type, u->w, i, n, w);
-        load(u->gradient_type, u->gradient, i, n, g);
+        math_load(u->type, u->w, i, n, w);
+        math_load(u->gradient_type, u->gradient, i, n, g);
         for (unsigned j = 0; j < n; j++)
             w[j] -= u->rate * u->scale * g[j];
-        store(u->type, u->w, i, n, w);
+        math_store(u->type, u->w, i, n, w);
         if (u->copy != NULL)
             stp_cpu_cast(n, u->type,
                          (const char *)u->w + i * stp_type_size(u->type),
@@ -134,17 +140,17 @@ void stp_cpu_column_sum(int type, int sum_type, unsigned rows, unsigned columns,
     double row[BLOCK];
 
     for (uint64_t c = 0; c < columns; c += BLOCK) {
-        const unsigned n = block_at(c, columns);
+        const unsigned n = math_block_at(c, columns);
 
-        load(sum_type, sum, c, n, total);
+        math_load(sum_type, sum, c, n, total);
         for (unsigned j = 0; j < n; j++)
             total[j] = beta == 0 ? 0 : total[j];
         for (uint64_t r = 0; r < rows; r++) {
-            load(type, matrix, r * columns + c, n, row);
+            math_load(type, matrix, r * columns + c, n, row);
             for (unsigned j = 0; j < n; j++)
                 total[j] += row[j];
         }
-        store(sum_type, sum, c, n, total);
+        math_store(sum_type, sum, c, n, total);
     }
 }
 
@@ -156,16 +162,16 @@ struct row {
     unsigned argmax;
 };
 
-static struct row look_at(const struct stp_cross_entropy *c, uint64_t r,
-                          unsigned label)
+static struct row math_find_row(const struct stp_cross_entropy *c, uint64_t r,
+                                unsigned label)
 {
     struct row row = {.largest = -INFINITY};
     double x[BLOCK];
 
     for (uint64_t i = 0; i < c->classes; i += BLOCK) {
-        load(c->type, c->logits, r * c->classes + i, block_at(i, c->classes),
-             x);
-        for (unsigned j = 0; j < block_at(i, c->classes); j++) {
+        math_load(c->type, c->logits, r * c->classes + i,
+                  math_block_at(i, c->classes), x);
+        for (unsigned j = 0; j < math_block_at(i, c->classes); j++) {
             if (i + j == label)
                 row.of_label = x[j];
             if (x[j] > row.largest) {
@@ -175,27 +181,27 @@ static struct row look_at(const struct stp_cross_entropy *c, uint64_t r,
         }
     }
     for (uint64_t i = 0; i < c->classes; i += BLOCK) {
-        load(c->type, c->logits, r * c->classes + i, block_at(i, c->classes),
-             x);
-        for (unsigned j = 0; j < block_at(i, c->classes); j++)
+        math_load(c->type, c->logits, r * c->classes + i,
+                  math_block_at(i, c->classes), x);
+        for (unsigned j = 0; j < math_block_at(i, c->classes); j++)
             row.exp_sum += exp(x[j] - row.largest);
     }
     return row;
 }
 
-static void differentiate(const struct stp_cross_entropy *c, uint64_t r,
-                          unsigned label, const struct row *row)
+static void math_differentiate(const struct stp_cross_entropy *c, uint64_t r,
+                               unsigned label, const struct row *row)
 {
     double x[BLOCK];
 
     for (uint64_t i = 0; i < c->classes; i += BLOCK) {
-        const unsigned n = block_at(i, c->classes);
+        const unsigned n = math_block_at(i, c->classes);
 
-        load(c->type, c->logits, r * c->classes + i, n, x);
+        math_load(c->type, c->logits, r * c->classes + i, n, x);
         for (unsigned j = 0; j < n; j++)
             x[j] = c->gradient_scale *
                    (exp(x[j] - row->largest) / row->exp_sum - (i + j == label));
-        store(c->type, c->gradient, r * c->classes + i, n, x);
+        math_store(c->type, c->gradient, r * c->classes + i, n, x);
     }
 }
 
@@ -203,13 +209,13 @@ void stp_cpu_cross_entropy(const struct stp_cross_entropy *c)
 {
     for (uint64_t r = 0; r < c->n; r++) {
         const unsigned label = (unsigned)c->label[r];
-        const struct row row = look_at(c, r, label);
+        const struct row row = math_find_row(c, r, label);
 
         *c->loss +=
             c->loss_scale * (log(row.exp_sum) + row.largest - row.of_label);
         if (c->correct != NULL && row.argmax == label)
             *c->correct += 1;
         if (c->gradient != NULL)
-            differentiate(c, r, label, &row);
+            math_differentiate(c, r, label, &row);
     }
 }

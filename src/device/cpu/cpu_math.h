@@ -41,5 +41,6 @@ void stp_cpu_find_nonfinite(int type, uint64_t n, const void *data,
 void stp_cpu_cast(uint64_t n, int from_type, const void *from, int to_type,
                   void *to);
 void stp_cpu_scale(int type, uint64_t n, double factor, void *x);
+void stp_cpu_subtract(uint64_t n, const float *x, float *y);
 
 #endif /* STP_CPU_MATH_H */

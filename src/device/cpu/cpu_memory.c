@@ -5,8 +5,9 @@
 
 #include "device/engine.h"
 
-static enum stp_status refuse(const struct stp_cpu_memory *m, uint64_t nbytes,
-                              const char *what, struct stp_error *err)
+static enum stp_status memory_refuse(const struct stp_cpu_memory *m,
+                                     uint64_t nbytes, const char *what,
+                                     struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_NOMEM,
                     "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
@@ -23,15 +24,15 @@ enum stp_status stp_cpu_memory_take(struct stp_cpu_memory *m, uint64_t nbytes,
     void *memory;
 
     if (nbytes > m->budget - m->taken)
-        return refuse(m, nbytes, what, err);
+        return memory_refuse(m, nbytes, what, err);
     more = realloc(m->all, (m->n + 1) * sizeof(*more));
     if (more == NULL)
-        return refuse(m, nbytes, what, err);
+        return memory_refuse(m, nbytes, what, err);
     m->all = more;
     nbytes = (nbytes / STP_ENGINE_ALIGN + 1) * STP_ENGINE_ALIGN;
     memory = aligned_alloc(STP_ENGINE_ALIGN, nbytes);
     if (memory == NULL)
-        return refuse(m, nbytes, what, err);
+        return memory_refuse(m, nbytes, what, err);
     memset(memory, 0, nbytes);
     m->all[m->n++] = memory;
     m->taken += nbytes <= m->budget - m->taken ? nbytes : m->budget - m->taken;

@@ -13,25 +13,26 @@ void stp_cpu_scratch_free(struct stp_cpu_scratch *scratch)
     memset(scratch, 0, sizeof(*scratch));
 }
 
-static bool is_half(int type)
+static bool product_is_half(int type)
 {
     return type == STP_TYPE_F16 || type == STP_TYPE_BF16;
 }
 
-static enum stp_status check_types(const struct stp_product *p,
-                                   struct stp_error *err)
+static enum stp_status product_check_types(const struct stp_product *p,
+                                           struct stp_error *err)
 {
-    if (!is_half(p->type) && p->type != STP_TYPE_F32 && p->type != STP_TYPE_F64)
+    if (!product_is_half(p->type) && p->type != STP_TYPE_F32 &&
+        p->type != STP_TYPE_F64)
         return stp_fail(
             err, STP_ERR_RANGE,
             "no matrix products of type %d, only f32, f64, f16 and bf16",
             p->type);
     if (p->type_c != p->type &&
-        !(is_half(p->type) && p->type_c == STP_TYPE_F32))
+        !(product_is_half(p->type) && p->type_c == STP_TYPE_F32))
         return stp_fail(
             err, STP_ERR_RANGE, "a product of %s into type %d, expected %s%s",
             stp_type_name(p->type), p->type_c, stp_type_name(p->type),
-            is_half(p->type) ? " or f32" : "");
+            product_is_half(p->type) ? " or f32" : "");
     return STP_OK;
 }
 
@@ -45,7 +46,7 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
         p->n > INT_MAX || p->k > INT_MAX)
         return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
                         p->m, p->n, p->k);
-    return check_types(p, err);
+    return product_check_types(p, err);
 }
 
 void stp_cpu_product_threads(unsigned n)
@@ -53,8 +54,8 @@ void stp_cpu_product_threads(unsigned n)
     openblas_set_num_threads((int)n);
 }
 
-static enum stp_status reserve(struct stp_cpu_scratch *s, int matrix,
-                               uint64_t n, struct stp_error *err)
+static enum stp_status product_reserve(struct stp_cpu_scratch *s, int matrix,
+                                       uint64_t n, struct stp_error *err)
 {
     float *room;
 
@@ -71,16 +72,16 @@ static enum stp_status reserve(struct stp_cpu_scratch *s, int matrix,
 }
 
 /* A matrix as BLAS takes it: widened into the scratch if it must be. */
-static enum stp_status widen(struct stp_cpu_scratch *s, int matrix, int type,
-                             const void *from, uint64_t n, const void **to,
-                             struct stp_error *err)
+static enum stp_status product_widen(struct stp_cpu_scratch *s, int matrix,
+                                     int type, const void *from, uint64_t n,
+                                     const void **to, struct stp_error *err)
 {
     enum stp_status status;
 
     *to = from;
-    if (!is_half(type))
+    if (!product_is_half(type))
         return STP_OK;
-    status = reserve(s, matrix, n, err);
+    status = product_reserve(s, matrix, n, err);
     if (status == STP_OK) {
         stp_cpu_cast(n, type, from, STP_TYPE_F32, s->matrix[matrix]);
         *to = s->matrix[matrix];
@@ -88,8 +89,8 @@ static enum stp_status widen(struct stp_cpu_scratch *s, int matrix, int type,
     return status;
 }
 
-static void multiply(const struct stp_product *p, const void *a, const void *b,
-                     void *c)
+static void product_multiply(const struct stp_product *p, const void *a,
+                             const void *b, void *c)
 {
     const enum CBLAS_TRANSPOSE ta = p->a_transposed ? CblasTrans : CblasNoTrans;
     const enum CBLAS_TRANSPOSE tb = p->b_transposed ? CblasTrans : CblasNoTrans;
@@ -124,8 +125,8 @@ static void multiply(const struct stp_product *p, const void *a, const void *b,
 EPILOGUE(finish_f32, float)
 EPILOGUE(finish_f64, double)
 
-static enum stp_status finish(const struct stp_product *p, void *c,
-                              struct stp_error *err)
+static enum stp_status product_finish(const struct stp_product *p, void *c,
+                                      struct stp_error *err)
 {
     struct stp_cpu_scratch wide = {0}; /* of the bias alone: a row is short */
     const void *bias;
@@ -133,7 +134,7 @@ static enum stp_status finish(const struct stp_product *p, void *c,
 
     if (p->epilogue == STP_EPILOGUE_NONE)
         return STP_OK;
-    status = widen(&wide, 0, p->type, p->bias, p->n, &bias, err);
+    status = product_widen(&wide, 0, p->type, p->bias, p->n, &bias, err);
     if (status == STP_OK && p->type == STP_TYPE_F64)
         finish_f64(p, bias, c);
     else if (status == STP_OK)
@@ -150,23 +151,23 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
     const void *a;
     const void *b;
     void *c = p->c;
-    enum stp_status status =
-        widen(scratch, 0, p->type, p->a, (uint64_t)p->m * p->k, &a, err);
+    enum stp_status status = product_widen(scratch, 0, p->type, p->a,
+                                           (uint64_t)p->m * p->k, &a, err);
 
     if (status == STP_OK)
-        status =
-            widen(scratch, 1, p->type, p->b, (uint64_t)p->k * p->n, &b, err);
-    if (status == STP_OK && is_half(p->type_c)) {
-        status = reserve(scratch, 2, n_c, err);
+        status = product_widen(scratch, 1, p->type, p->b, (uint64_t)p->k * p->n,
+                               &b, err);
+    if (status == STP_OK && product_is_half(p->type_c)) {
+        status = product_reserve(scratch, 2, n_c, err);
         c = scratch->matrix[2];
         if (status == STP_OK && p->beta != 0)
             stp_cpu_cast(n_c, p->type_c, p->c, STP_TYPE_F32, c);
     }
     if (status != STP_OK)
         return status;
-    multiply(p, a, b, c);
-    status = finish(p, c, err);
-    if (status == STP_OK && is_half(p->type_c))
+    product_multiply(p, a, b, c);
+    status = product_finish(p, c, err);
+    if (status == STP_OK && product_is_half(p->type_c))
         stp_cpu_cast(n_c, STP_TYPE_F32, c, p->type_c, p->c);
     return status;
 }
@@ -176,7 +177,7 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
 enum stp_status stp_cpu_product_check(const struct stp_product *p,
                                       struct stp_error *err)
 {
-    if (check_types(p, err) != STP_OK)
+    if (product_check_types(p, err) != STP_OK)
         return STP_ERR_RANGE;
     return stp_fail(err, STP_ERR_RANGE,
                     "no matrix products: Steptune was built without OpenBLAS");

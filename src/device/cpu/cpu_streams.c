@@ -30,7 +30,7 @@ struct lane {
     pthread_t thread;
 };
 
-static struct timespec now(void)
+static struct timespec run_now(void)
 {
     struct timespec t;
 
@@ -38,14 +38,14 @@ static struct timespec now(void)
     return t;
 }
 
-static double now_us(void)
+static double run_now_us(void)
 {
-    struct timespec t = now();
+    struct timespec t = run_now();
 
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static void fail_run(struct run *run, enum stp_status status,
+static void run_fail(struct run *run, enum stp_status status,
                      const struct stp_error *err)
 {
     pthread_mutex_lock(&run->lock);
@@ -58,7 +58,7 @@ static void fail_run(struct run *run, enum stp_status status,
     pthread_mutex_unlock(&run->lock);
 }
 
-static bool has_failed(struct run *run)
+static bool run_has_failed(struct run *run)
 {
     bool failed;
 
@@ -68,9 +68,9 @@ static bool has_failed(struct run *run)
     return failed;
 }
 
-static void record(struct run *run, unsigned event)
+static void run_record(struct run *run, unsigned event)
 {
-    const double us = now_us();
+    const double us = run_now_us();
 
     pthread_mutex_lock(&run->lock);
     run->us[event] = us;
@@ -78,7 +78,7 @@ static void record(struct run *run, unsigned event)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void wait_for_event(struct run *run, unsigned event)
+static void run_wait_for_event(struct run *run, unsigned event)
 {
     pthread_mutex_lock(&run->lock);
     while (run->us[event] == 0 && run->status == STP_OK)
@@ -87,7 +87,7 @@ static void wait_for_event(struct run *run, unsigned event)
 }
 
 /* One thread meets the other ranks for all of them. */
-static void start_together(const struct lane *lane)
+static void lane_meet(const struct lane *lane)
 {
     const struct stp_cpu_worker *worker = lane->run->worker;
     struct run *run = lane->run;
@@ -97,7 +97,7 @@ static void start_together(const struct lane *lane)
     if (lane->first) {
         status = worker->meet(worker->self, lane->stream, &err);
         if (status != STP_OK)
-            fail_run(run, status, &err);
+            run_fail(run, status, &err);
     }
     pthread_mutex_lock(&run->lock);
     if (lane->first) {
@@ -109,41 +109,41 @@ static void start_together(const struct lane *lane)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void run_note(struct run *run, const struct stp_note *note)
+static void run_work(struct run *run, const struct stp_work *note)
 {
     struct stp_error err;
     enum stp_status status;
 
     switch (note->kind) {
-    case STP_NOTE_RECORD:
-        record(run, note->event);
+    case STP_WORK_RECORD:
+        run_record(run, note->event);
         break;
-    case STP_NOTE_WAIT:
-        wait_for_event(run, note->event);
+    case STP_WORK_WAIT:
+        run_wait_for_event(run, note->event);
         break;
-    case STP_NOTE_COLLECTIVE:
-    case STP_NOTE_COMPUTE:
-    case STP_NOTE_ELEMENTWISE:
-    case STP_NOTE_TASK:
+    case STP_WORK_COLLECTIVE:
+    case STP_WORK_COMPUTE:
+    case STP_WORK_ELEMENTWISE:
+    case STP_WORK_TASK:
         status = run->worker->work(run->worker->self, note, &err);
         if (status != STP_OK)
-            fail_run(run, status, &err);
+            run_fail(run, status, &err);
         break;
-    case STP_NOTE_GROUP_BEGIN:
-    case STP_NOTE_GROUP_END:
+    case STP_WORK_GROUP_BEGIN:
+    case STP_WORK_GROUP_END:
         break; /* one by one */
     }
 }
 
-static void *run_lane(void *user)
+static void *lane_run(void *user)
 {
     const struct lane *lane = user;
     struct run *run = lane->run;
 
-    start_together(lane);
-    for (size_t i = 0; i < run->program->n_notes && !has_failed(run); i++)
+    lane_meet(lane);
+    for (size_t i = 0; i < run->program->n_notes && !run_has_failed(run); i++)
         if (run->program->notes[i].stream == lane->stream)
-            run_note(run, &run->program->notes[i]);
+            run_work(run, &run->program->notes[i]);
     pthread_mutex_lock(&run->lock);
     run->n_running--;
     pthread_cond_signal(&run->ended);
@@ -153,9 +153,9 @@ static void *run_lane(void *user)
 
 /* ---- watching it ---- */
 
-static void sleep_until_ended(struct run *run)
+static void run_sleep(struct run *run)
 {
-    struct timespec t = now();
+    struct timespec t = run_now();
 
     t.tv_nsec += WATCH_MS * 1000000L;
     if (t.tv_nsec >= 1000000000L) {
@@ -166,34 +166,34 @@ static void sleep_until_ended(struct run *run)
 }
 
 /* Makes the run fail if it must end before its time. */
-static void look_around(struct run *run, double began_us)
+static void run_look_around(struct run *run, double began_us)
 {
     const struct stp_cpu_worker *worker = run->worker;
     struct stp_error err;
 
     if (!worker->alive(worker->self, &err))
-        fail_run(run, STP_ERR_DEVICE, &err);
+        run_fail(run, STP_ERR_DEVICE, &err);
     else if (worker->time_limit_s != 0 &&
-             now_us() - began_us > worker->time_limit_s * 1e6)
-        fail_run(run,
+             run_now_us() - began_us > worker->time_limit_s * 1e6)
+        run_fail(run,
                  stp_fail(&err, STP_ERR_DEVICE,
                           "not done after %u s, the limit for one run",
                           worker->time_limit_s),
                  &err);
 }
 
-static void watch(struct run *run)
+static void run_watch(struct run *run)
 {
-    const double began_us = now_us();
+    const double began_us = run_now_us();
     bool failed;
 
     pthread_mutex_lock(&run->lock);
     while (run->n_running > 0 && run->status == STP_OK) {
-        sleep_until_ended(run);
+        run_sleep(run);
         if (run->n_running == 0 || run->status != STP_OK)
             break;
         pthread_mutex_unlock(&run->lock);
-        look_around(run, began_us);
+        run_look_around(run, began_us);
         pthread_mutex_lock(&run->lock);
     }
     failed = run->status != STP_OK;
@@ -204,7 +204,7 @@ static void watch(struct run *run)
 
 /* ---- starting it ---- */
 
-static bool has_notes(const struct stp_program *program, unsigned stream)
+static bool lane_has_work(const struct stp_program *program, unsigned stream)
 {
     for (size_t i = 0; i < program->n_notes; i++)
         if (program->notes[i].stream == stream)
@@ -212,15 +212,15 @@ static bool has_notes(const struct stp_program *program, unsigned stream)
     return false;
 }
 
-static bool start_lane(struct lane *lane)
+static bool lane_start(struct lane *lane)
 {
     struct run *run = lane->run;
     struct stp_error err;
-    int error = pthread_create(&lane->thread, NULL, run_lane, lane);
+    int error = pthread_create(&lane->thread, NULL, lane_run, lane);
 
     if (error == 0)
         return true;
-    fail_run(run,
+    run_fail(run,
              stp_fail(&err, STP_ERR_DEVICE, "no thread for stream %u: %s",
                       lane->stream, strerror(error)),
              &err);
@@ -230,7 +230,7 @@ static bool start_lane(struct lane *lane)
     return false;
 }
 
-static void init_run(struct run *run)
+static void run_init(struct run *run)
 {
     pthread_condattr_t clock;
 
@@ -252,16 +252,16 @@ enum stp_status stp_cpu_streams_run(const struct stp_program *program,
 
     for (unsigned e = 0; e < program->n_events; e++)
         us_ret[e] = 0;
-    init_run(&run);
+    run_init(&run);
     for (unsigned s = 0; s < STP_N_STREAMS; s++)
-        if (has_notes(program, s)) {
+        if (lane_has_work(program, s)) {
             lanes[n] = (struct lane){.run = &run, .stream = s, .first = n == 0};
             n++;
         }
     run.n_running = n;
     for (unsigned i = 0; i < n; i++)
-        lanes[i].started = start_lane(&lanes[i]);
-    watch(&run);
+        lanes[i].started = lane_start(&lanes[i]);
+    run_watch(&run);
     for (unsigned i = 0; i < n; i++)
         if (lanes[i].started)
             pthread_join(lanes[i].thread, NULL);

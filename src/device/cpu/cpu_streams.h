@@ -17,7 +17,7 @@
 struct stp_cpu_worker {
     /* Runs a collective, a product, an elementwise kernel or a task, in the
      * thread of its stream. */
-    enum stp_status (*work)(void *self, const struct stp_note *note,
+    enum stp_status (*work)(void *self, const struct stp_work *note,
                             struct stp_error *err);
 
     /* Returns once all ranks are there.  In the thread of 'stream'. */

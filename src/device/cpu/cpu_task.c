@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-static void run_elements(enum stp_cpu_task_kind kind,
-                         const struct stp_cpu_elements *x)
+static void task_run_elements(enum stp_cpu_task_kind kind,
+                              const struct stp_cpu_elements *x)
 {
     switch (kind) {
     case STP_CPU_ZERO:
@@ -21,6 +21,9 @@ static void run_elements(enum stp_cpu_task_kind kind,
         break;
     case STP_CPU_CAST:
         stp_cpu_cast(x->n, x->type, x->from, x->type_to, x->to);
+        break;
+    case STP_CPU_SUBTRACT:
+        stp_cpu_subtract(x->n, x->from, x->to);
         break;
     default: /* STP_CPU_SCALE */
         stp_cpu_scale(x->type, x->n, x->factor, x->to);
@@ -41,7 +44,7 @@ enum stp_status stp_cpu_task_run(const struct stp_cpu_task *task,
         stp_cpu_update(&task->as.update);
         return STP_OK;
     default:
-        run_elements(task->kind, &task->as.elements);
+        task_run_elements(task->kind, &task->as.elements);
         return STP_OK;
     }
 }

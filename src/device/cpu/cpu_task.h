@@ -17,6 +17,7 @@ enum stp_cpu_task_kind {
     STP_CPU_FIND_NONFINITE,
     STP_CPU_CAST,
     STP_CPU_SCALE,
+    STP_CPU_SUBTRACT,
     STP_CPU_COLLECTIVE,
 };
 

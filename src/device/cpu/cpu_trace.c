@@ -15,6 +15,7 @@ static const char *const names[] = {
     [STP_CPU_FIND_NONFINITE] = "find overflow",
     [STP_CPU_CAST] = "cast",
     [STP_CPU_SCALE] = "scale",
+    [STP_CPU_SUBTRACT] = "elementwise",
 };
 
 double stp_cpu_now_us(void)
@@ -26,7 +27,7 @@ double stp_cpu_now_us(void)
 }
 
 /* It begins and ends at 0 until it ran. */
-static struct stp_span span_of(const struct stp_cpu_task *task)
+static struct stp_span trace_make_span(const struct stp_cpu_task *task)
 {
     const struct stp_product *p = &task->as.product;
     const struct stp_transfer *t = &task->as.transfer;
@@ -54,7 +55,7 @@ enum stp_status stp_cpu_trace_reserve(struct stp_cpu_trace *trace,
 
     trace->begun = trace->spans.n;
     for (size_t i = 0; i < n && trace->on && status == STP_OK; i++) {
-        const struct stp_span span = span_of(&tasks[i]);
+        const struct stp_span span = trace_make_span(&tasks[i]);
 
         status = stp_spans_add(&trace->spans, &span, err);
     }

@@ -1,14 +1,19 @@
 /*
- * engine_cpu.h - CPUs as an engine: a rank a process, data in host memory
+ * engine_cpu.h - CPUs as an engine: a rank per process, data in host memory
  *
- * What was noted runs in synchronise(), on threads, one a stream, from a
- * barrier of all ranks on; a transport moves the data.  Products use all CPUs
- * of a rank, what else there is one.
+ * Noted work runs in synchronise(), on one thread per stream, from a barrier of
+ * all ranks on; a transport moves the data.  Products use all CPUs of a rank,
+ * all else one.  Measured streams have buffers, matrices and vectors of their
+ * own, so they run side by side, on as many CPUs as there are.
+ *
+ * An average is the transport's sum, divided by the number of ranks in place
+ * afterwards; that counts to its time.  Nothing can be forced, there are no
+ * groups and no graphs.  Eight-bit floating point is moved but not reduced.
  */
 #ifndef STP_ENGINE_CPU_H
 #define STP_ENGINE_CPU_H
 
-#include "device/engine.h"
+#include "device/module.h"
 #include "device/transport.h"
 
 /*
@@ -19,6 +24,18 @@
 enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
                                     const struct stp_engine_options *options,
                                     struct stp_engine *engine_ret,
+                                    struct stp_error *err);
+
+/*
+ * Opens the processes of options->world as a device, connected by 'transport'.
+ * STP_ERR_RANGE for what only NCCL has (several ranks a process, plugins, CUDA
+ * graphs, search graphs).  STP_ERR_NOMEM if the buffers of two times
+ * options->max_bytes a process are more than a host has free.  Rank 0 says why,
+ * the others return STP_ERR_STOPPED.
+ */
+enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
+                                    const struct stp_device_options *options,
+                                    struct stp_device *device_ret,
                                     struct stp_error *err);
 
 #endif /* STP_ENGINE_CPU_H */

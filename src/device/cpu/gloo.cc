@@ -25,7 +25,6 @@
 #include <vector>
 
 extern "C" {
-#include "device/cpu/device_cpu.h"
 #include "device/cpu/engine_cpu.h"
 #include "device/cpu/reduce.h"
 #include "device/module.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cpu/device_cpu.h"
 #include "device/cpu/engine_cpu.h"
 #include "device/cpu/mpi_world.h"
 #include "device/module.h"
@@ -55,7 +54,7 @@ static MPI_User_function *const arithmetic[STP_N_TYPES][N_OPS] = {
     [STP_TYPE_BF16] = {bf16_sum, bf16_prod, bf16_max, bf16_min},
 };
 
-static void make_operations(struct link *link)
+static void mpi_make_operations(struct link *link)
 {
     const MPI_Op own[N_OPS] = {[STP_OP_SUM] = MPI_SUM,
                                [STP_OP_PROD] = MPI_PROD,
@@ -72,7 +71,7 @@ static void make_operations(struct link *link)
         }
 }
 
-static void free_operations(struct link *link)
+static void mpi_free_operations(struct link *link)
 {
     for (int type = 0; type < STP_N_TYPES; type++)
         for (int op = 0; op < N_OPS; op++)
@@ -80,7 +79,7 @@ static void free_operations(struct link *link)
                 MPI_Op_free(&link->op[type][op]);
 }
 
-static MPI_Datatype datatype(int type)
+static MPI_Datatype mpi_datatype(int type)
 {
     const MPI_Datatype types[STP_N_TYPES] = {
         [STP_TYPE_I8] = MPI_INT8_T,        [STP_TYPE_U8] = MPI_UINT8_T,
@@ -95,28 +94,28 @@ static MPI_Datatype datatype(int type)
 
 /* ---- collectives ---- */
 
-static int broadcast(const struct link *link, MPI_Comm comm,
-                     const struct stp_transfer *t)
+static int mpi_broadcast(const struct link *link, MPI_Comm comm,
+                         const struct stp_transfer *t)
 {
     if (!t->in_place && link->rank == t->root)
         memcpy(t->out, t->in, t->n * stp_type_size(t->type));
-    return MPI_Bcast(t->out, (int)t->n, datatype(t->type), t->root, comm);
+    return MPI_Bcast(t->out, (int)t->n, mpi_datatype(t->type), t->root, comm);
 }
 
-static int reduce(const struct link *link, MPI_Comm comm,
-                  const struct stp_transfer *t)
+static int mpi_reduce(const struct link *link, MPI_Comm comm,
+                      const struct stp_transfer *t)
 {
     const void *in =
         t->in_place && link->rank == t->root ? MPI_IN_PLACE : t->in;
 
-    return MPI_Reduce(in, t->out, (int)t->n, datatype(t->type),
+    return MPI_Reduce(in, t->out, (int)t->n, mpi_datatype(t->type),
                       link->op[t->type][t->op], t->root, comm);
 }
 
-static int all_gather(const struct link *link, MPI_Comm comm,
-                      const struct stp_transfer *t)
+static int mpi_all_gather(const struct link *link, MPI_Comm comm,
+                          const struct stp_transfer *t)
 {
-    const MPI_Datatype type = datatype(t->type);
+    const MPI_Datatype type = mpi_datatype(t->type);
 
     (void)link;
     return MPI_Allgather(t->in_place ? MPI_IN_PLACE : t->in, (int)t->n, type,
@@ -124,12 +123,12 @@ static int all_gather(const struct link *link, MPI_Comm comm,
 }
 
 /* MPI's in place has every rank's block at the beginning. */
-static int reduce_scatter(const struct link *link, MPI_Comm comm,
-                          const struct stp_transfer *t)
+static int mpi_reduce_scatter(const struct link *link, MPI_Comm comm,
+                              const struct stp_transfer *t)
 {
     void *out = t->in_place ? (void *)t->in : t->out;
     int code = MPI_Reduce_scatter_block(t->in_place ? MPI_IN_PLACE : t->in, out,
-                                        (int)t->n, datatype(t->type),
+                                        (int)t->n, mpi_datatype(t->type),
                                         link->op[t->type][t->op], comm);
 
     if (out != t->out && code == MPI_SUCCESS)
@@ -137,11 +136,11 @@ static int reduce_scatter(const struct link *link, MPI_Comm comm,
     return code;
 }
 
-static int all_reduce(const struct link *link, MPI_Comm comm,
-                      const struct stp_transfer *t)
+static int mpi_all_reduce(const struct link *link, MPI_Comm comm,
+                          const struct stp_transfer *t)
 {
     return MPI_Allreduce(t->in_place ? MPI_IN_PLACE : t->in, t->out, (int)t->n,
-                         datatype(t->type), link->op[t->type][t->op], comm);
+                         mpi_datatype(t->type), link->op[t->type][t->op], comm);
 }
 
 static enum stp_status mpi_collective(void *self, unsigned stream,
@@ -150,11 +149,11 @@ static enum stp_status mpi_collective(void *self, unsigned stream,
 {
     static int (*const run[])(const struct link *, MPI_Comm,
                               const struct stp_transfer *) = {
-        [ncclFuncBroadcast] = broadcast,
-        [ncclFuncReduce] = reduce,
-        [ncclFuncAllGather] = all_gather,
-        [ncclFuncReduceScatter] = reduce_scatter,
-        [ncclFuncAllReduce] = all_reduce,
+        [ncclFuncBroadcast] = mpi_broadcast,
+        [ncclFuncReduce] = mpi_reduce,
+        [ncclFuncAllGather] = mpi_all_gather,
+        [ncclFuncReduceScatter] = mpi_reduce_scatter,
+        [ncclFuncAllReduce] = mpi_all_reduce,
     };
     const struct link *link = self;
     int code = run[transfer->coll](link, link->comm[stream], transfer);
@@ -185,7 +184,7 @@ static void mpi_close(void *self)
 {
     struct link *link = self;
 
-    free_operations(link);
+    mpi_free_operations(link);
     for (unsigned s = 0; s < STP_N_STREAMS; s++)
         MPI_Comm_free(&link->comm[s]);
     free(link);
@@ -217,7 +216,7 @@ static enum stp_status mpi_open(const struct stp_world *world, unsigned n_nodes,
             return stp_mpi_fail(code, err);
         }
     }
-    make_operations(link);
+    mpi_make_operations(link);
     *self_ret = link;
     return STP_OK;
 }
@@ -241,16 +240,16 @@ static const struct stp_transport_ops mpi_ops = {
     .close = mpi_close,
 };
 
-static enum stp_status open_device(const struct stp_device_options *options,
-                                   struct stp_device *device_ret,
-                                   struct stp_error *err)
+static enum stp_status mpi_open_device(const struct stp_device_options *options,
+                                       struct stp_device *device_ret,
+                                       struct stp_error *err)
 {
     return stp_device_cpu_open(&mpi_ops, options, device_ret, err);
 }
 
-static enum stp_status open_engine(const struct stp_engine_options *options,
-                                   struct stp_engine *engine_ret,
-                                   struct stp_error *err)
+static enum stp_status mpi_open_engine(const struct stp_engine_options *options,
+                                       struct stp_engine *engine_ret,
+                                       struct stp_error *err)
 {
     return stp_engine_cpu_open(&mpi_ops, options, engine_ret, err);
 }
@@ -261,7 +260,7 @@ __attribute__((visibility("default")))
 const struct stp_module stp_steptune_module = {
     .abi = STP_MODULE_ABI,
     .name = "mpi",
-    .open = open_device,
+    .open = mpi_open_device,
     .world = stp_mpi_world_open,
-    .open_engines = open_engine,
+    .open_engines = mpi_open_engine,
 };

@@ -76,9 +76,9 @@ const void *stp_mpi_world_comm(const struct stp_world *world)
 /* ---- making one ---- */
 
 /* Of 'comm', which is the world's from then on. */
-static enum stp_status make_world(MPI_Comm comm, bool ends_mpi,
-                                  struct stp_world *world_ret,
-                                  struct stp_error *err)
+static enum stp_status mpi_make_world(MPI_Comm comm, bool ends_mpi,
+                                      struct stp_world *world_ret,
+                                      struct stp_error *err)
 {
     struct ranks *ranks = malloc(sizeof(*ranks));
     int rank, size, local_rank, local_size;
@@ -125,14 +125,14 @@ static enum stp_status mpi_part(void *self, unsigned n,
     if (code != MPI_SUCCESS)
         return stp_mpi_fail(code, err);
     if (comm != MPI_COMM_NULL)
-        return make_world(comm, false, part_ret, err);
+        return mpi_make_world(comm, false, part_ret, err);
     *part_ret = (struct stp_world){.ops = &mpi_world_ops};
     return STP_OK;
 }
 
 /* Open MPI opens plugins that look for its symbols among those that are
  * global, and what a module is linked to is not. */
-static void make_symbols_global(void)
+static void mpi_make_symbols_global(void)
 {
     Dl_info info;
 
@@ -140,11 +140,12 @@ static void make_symbols_global(void)
         dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
 }
 
-static enum stp_status start_mpi(int *argc, char ***argv, struct stp_error *err)
+static enum stp_status mpi_start_mpi(int *argc, char ***argv,
+                                     struct stp_error *err)
 {
     int provided, size, code;
 
-    make_symbols_global();
+    mpi_make_symbols_global();
     MPI_Initialized(&provided);
     if (provided)
         return stp_fail(err, STP_ERR_RANGE,
@@ -168,7 +169,7 @@ enum stp_status stp_mpi_world_open(int *argc, char ***argv,
                                    struct stp_error *err)
 {
     MPI_Comm comm;
-    enum stp_status status = start_mpi(argc, argv, err);
+    enum stp_status status = mpi_start_mpi(argc, argv, err);
     int code;
 
     if (status != STP_OK)
@@ -176,5 +177,5 @@ enum stp_status stp_mpi_world_open(int *argc, char ***argv,
     code = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     if (code != MPI_SUCCESS)
         return stp_mpi_fail(code, err);
-    return make_world(comm, true, world_ret, err);
+    return mpi_make_world(comm, true, world_ret, err);
 }

@@ -1,155 +1,149 @@
 /*
- * cuda.h - what the parts of the CUDA device share
+ * cuda.h - GPUs as engines: what the parts of the CUDA module share
+ *
+ * A rank is a GPU, and a thread's; those of a process share struct stp_cuda.
+ * Work is launched where it is noted.  A thread that measures may have several
+ * ranks; then the calls of a rank that are within a timed region leave the
+ * thread's current GPU as it is.
  */
 #ifndef STP_CUDA_H
 #define STP_CUDA_H
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
+#include "device/cuda/cuda_trace.h"
 #include "device/cuda/nccl_api.h"
+#include "device/engine.h"
 #include "device/module.h"
-#include "device/program.h"
 #include "launch/crew.h"
 
-struct stp_cuda_gemm; /* cuBLAS and the matrices of a rank */
+struct stp_cuda_lt; /* matrix products, cuda_lt.h */
 
-/* The two vectors of a stream's elementwise kernels, on the GPU. */
-struct stp_cuda_vectors {
-    float *x;
-    float *y;
-    uint64_t n_bytes; /* of each */
+struct stp_cuda_room {
+    void *at;
+    uint64_t nbytes;
+    int type; /* of the numbers in it */
 };
 
-/* One GPU, and its rank of the communicator.  One thread of the crew has it. */
+/* One GPU, and its rank of the communicator. */
 struct stp_cuda_rank {
+    struct stp_cuda *cuda;
     int gpu;
-    unsigned rank;
+    unsigned rank;   /* of all */
+    unsigned number; /* among those of this process */
     cudaStream_t stream[STP_N_STREAMS];
     stp_nccl_comm comm;
-    char *send; /* max_bytes each */
-    char *recv;
-    uint64_t free_bytes;         /* beside those, when it was opened */
-    float *meeting;              /* a small all-reduce lets ranks meet */
-    unsigned long long *n_wrong; /* on the GPU */
-    cudaEvent_t *event;          /* of records */
-    cudaEvent_t *join;           /* of records that a stream waits for */
+    struct stp_cuda_lt *lt; /* NULL until it is needed */
+    cudaEvent_t *events;
+    cudaEvent_t *joins; /* in graphs, of events that a stream waits for */
+    unsigned *recorded; /* in which run, from 1 */
     unsigned n_events;
+    unsigned run; /* synchronise() so far, and 1 */
+
+    /* ---- measuring ---- */
+    uint64_t free_bytes; /* beside the buffers, when it was opened */
+    struct stp_cuda_room rooms[STP_N_STREAMS][STP_N_ROOMS];
+    unsigned long long *n_wrong; /* on the GPU */
     cudaGraphExec_t graph;
-    struct stp_cuda_gemm *gemm;
-    struct stp_cuda_vectors vectors[STP_N_STREAMS];
+    bool captures;
+
+    /* ---- training ---- */
+    void *scratch[STP_N_STREAMS]; /* of sums of columns */
+    void **memory;                /* what alloc() gave */
+    size_t n_memory;
+    uint64_t taken;       /* bytes of it */
+    enum stp_status said; /* to the meeting, and why */
+    struct stp_error why;
+    atomic_bool aborted; /* its communicator is gone */
+    struct stp_cuda_trace trace;
 };
 
-enum { STP_RANK_LINE = 256 };
+enum {
+    STP_RANK_LINE = 256,
+    STP_CUDA_SCRATCH = 8 << 20, /* bytes */
+    STP_CUDA_EVENTS = 512,      /* to begin with */
+};
 
+/* The ranks of this process. */
 struct stp_cuda {
     const struct stp_world *world;
     struct stp_nccl_api nccl;
-    struct stp_crew *crew;
-    struct stp_cuda_rank *ranks; /* of this process */
+    struct stp_crew *crew; /* opens and closes ranks */
+    struct stp_cuda_rank *ranks;
     unsigned n_local;
     unsigned n_gpus; /* ranks of a thread */
     unsigned n_ranks;
     uint64_t max_bytes;
-    bool graph;
-    unsigned time_limit_s;
+    bool measures;
+    bool has_plugin;
+    unsigned time_limit_s; /* for one synchronise(), if training */
     struct stp_nccl_id id;
     struct stp_device_info info;
+    struct stp_engine_info rank_info;  /* but for the rank */
     char (*rank_lines)[STP_RANK_LINE]; /* of all ranks */
     struct stp_arm arm;
 
-    struct stp_program program;
-    /* Of the last run: n_times of each rank, the times of its events and then
-     * that of the host's clock. */
-    double *local_us; /* ranks here */
-    double *all_us;   /* all ranks */
-    unsigned n_times;
+    atomic_bool is_abandoned; /* a thread that measures failed */
+    atomic_bool failed;       /* one that trains, for good */
+    pthread_mutex_t lock;     /* of what follows */
+    pthread_cond_t changed;
+    unsigned n_open;
+    unsigned n_came; /* to the meeting */
+    unsigned n_met;  /* meetings so far */
+    enum stp_status agreed;
 };
 
-/* Finds the GPUs of this process and connects all ranks.  On failure what is
- * in *d is for the device's close(). */
-enum stp_status stp_cuda_set_up(struct stp_cuda *d,
-                                const struct stp_device_options *options,
-                                struct stp_error *err);
-
-/* Ends it; what hangs in NCCL after a failure is left to the process's end. */
-void stp_cuda_close(struct stp_cuda *d);
-
-/* What one job of the crew is about. */
-struct stp_cuda_run {
-    struct stp_cuda *cuda;
-    const struct stp_program *program;
-    bool use_graph;
-    bool replay; /* the graph is there already */
-};
-
-/* Runs the notes on all ranks, and gathers the times of their events. */
-enum stp_status stp_cuda_run(struct stp_cuda *d,
-                             const struct stp_program *program, bool use_graph,
-                             bool replay, struct stp_error *err);
-
-/* Where a rank's data of a collective lies: of the 'k'-th in a row elsewhere
- * than of the one before, as far as the buffers go, so that it is not in the
- * GPU's cache any more. */
-struct stp_cuda_place {
-    char *send;
-    char *recv;
-    uint64_t n_send; /* elements */
-    uint64_t n_recv;
-};
-void stp_cuda_place(const struct stp_cuda *d, const struct stp_cuda_rank *rank,
-                    const struct stp_collective *what, unsigned k,
-                    struct stp_cuda_place *place_ret);
-
-/* Calls NCCL for one rank. */
-enum stp_status stp_cuda_collective(const struct stp_cuda *d,
-                                    const struct stp_cuda_rank *rank,
-                                    unsigned stream,
-                                    const struct stp_collective *what,
-                                    unsigned k, struct stp_error *err);
-
-/* Waits for both streams of a rank; fails if NCCL or another thread does. */
-enum stp_status stp_cuda_wait(const struct stp_cuda *d,
-                              const struct stp_cuda_rank *rank,
-                              struct stp_error *err);
-
-enum stp_status stp_cuda_check(struct stp_cuda *d,
-                               const struct stp_collective *what, uint64_t seed,
-                               uint64_t *n_wrong_ret, struct stp_error *err);
-
-/* STP_ERR_RANGE for a type that cuBLAS is not asked to multiply. */
-enum stp_status stp_cuda_gemm_check(const struct stp_gemm *gemm,
-                                    struct stp_error *err);
-
-/* Opens cuBLAS and makes room for the matrices, if that is not done. */
-enum stp_status stp_cuda_gemm_prepare(struct stp_cuda_rank *rank,
-                                      const struct stp_gemm *gemm,
-                                      struct stp_error *err);
-enum stp_status stp_cuda_gemm_run(const struct stp_cuda_rank *rank,
-                                  unsigned stream, const struct stp_gemm *gemm,
-                                  struct stp_error *err);
-void stp_cuda_gemm_free(struct stp_cuda_gemm *gemm);
-
-/* STP_ERR_RANGE for vectors that do not fit beside what is on the GPUs of this
- * process. */
-enum stp_status stp_cuda_vectors_check(const struct stp_cuda *d,
-                                       uint64_t n_bytes, struct stp_error *err);
-
-/* Makes room for the vectors of a stream, if there is not enough. */
-enum stp_status stp_cuda_vectors_prepare(struct stp_cuda_rank *rank,
-                                         unsigned stream, uint64_t n_bytes,
-                                         struct stp_error *err);
-enum stp_status stp_cuda_vectors_run(const struct stp_cuda_rank *rank,
-                                     unsigned stream, uint64_t n_bytes,
-                                     struct stp_error *err);
-void stp_cuda_vectors_free(struct stp_cuda_vectors *vectors);
+/* ---- cuda_call.c ---- */
 
 /* STP_OK, or which call failed on which GPU and why. */
 enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
                                 cudaError_t result, const char *call,
                                 struct stp_error *err);
-enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
-                                     const struct stp_cuda_rank *rank,
+enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
                                      int result, const char *call,
                                      struct stp_error *err);
+
+/* Calls NCCL for one rank. */
+enum stp_status stp_cuda_collective(const struct stp_cuda_rank *rank,
+                                    unsigned stream,
+                                    const struct stp_transfer *transfer,
+                                    struct stp_error *err);
+
+/* Makes events so that there is one of this number. */
+enum stp_status stp_cuda_events(struct stp_cuda_rank *rank, unsigned number,
+                                struct stp_error *err);
+
+/* ---- cuda_job.c: ranks together ---- */
+
+/* STP_ERR_STOPPED if a rank of this process failed. */
+enum stp_status stp_cuda_job_alive(struct stp_cuda_rank *rank,
+                                   struct stp_error *err);
+
+/* As stp_engine_ops.agree. */
+enum stp_status stp_cuda_job_agree(void *self, enum stp_status status,
+                                   struct stp_error *err);
+
+/*
+ * A training rank has failed: other ranks are told, in this process by this and
+ * in others by NCCL, and nothing waits for them any more.  A rank that does not
+ * notice within seconds, as when it is stuck in a launch, has its communicator
+ * taken away.  Returns 'status'.
+ */
+enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *rank,
+                                  enum stp_status status);
+
+/* Waits for both streams of a rank.  A failure is the process's. */
+enum stp_status stp_cuda_wait(struct stp_cuda_rank *rank,
+                              struct stp_error *err);
+
+/* ---- cuda_rank.c, cuda_open.c ---- */
+
+extern const struct stp_engine_ops stp_cuda_ops;
+
+/* Ends a process's ranks when the last is closed, unless one failed: what hangs
+ * then goes with the process. */
+void stp_cuda_close(void *self);
 
 #endif /* STP_CUDA_H */

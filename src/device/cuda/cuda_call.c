@@ -1,4 +1,6 @@
 /* cuda_call.c - NCCL and CUDA called for one rank */
+#include <stdlib.h>
+
 #include "device/cuda/cuda.h"
 #include "nccl_tuner_abi.h"
 
@@ -12,102 +14,101 @@ enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
                     rank->gpu, call, cudaGetErrorString(result));
 }
 
-enum stp_status stp_cuda_nccl_result(const struct stp_cuda *d,
-                                     const struct stp_cuda_rank *rank,
+enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
                                      int result, const char *call,
                                      struct stp_error *err)
 {
+    const struct stp_nccl_api *nccl = &rank->cuda->nccl;
     const char *last;
 
     if (result == ncclSuccess || result == ncclInProgress)
         return STP_OK;
-    last = d->nccl.get_last_error(rank->comm);
+    last = nccl->get_last_error(rank->comm);
     /* invalid: such as fp8 on a GPU that has none */
     return stp_fail(
         err, result == ncclInvalidArgument ? STP_ERR_RANGE : STP_ERR_DEVICE,
         "rank %u, GPU %d: %s: %s%s%s", rank->rank, rank->gpu, call,
-        d->nccl.get_error_string(result),
+        nccl->get_error_string(result),
         last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
 }
 
-/* ---- one collective of one rank ---- */
-
-enum { ALIGNMENT = 128 };
-
-static uint64_t offset_of(const struct stp_cuda *d, uint64_t n_bytes,
-                          unsigned k)
-{
-    uint64_t stride = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint64_t n_places = stride > 0 ? d->max_bytes / stride : 0;
-
-    return n_places > 0 ? k % n_places * stride : 0;
-}
-
-void stp_cuda_place(const struct stp_cuda *d, const struct stp_cuda_rank *rank,
-                    const struct stp_collective *what, unsigned k,
-                    struct stp_cuda_place *place_ret)
-{
-    unsigned size = stp_type_size(what->type);
-    uint64_t n = what->n_bytes / size;
-    uint64_t part = n / d->n_ranks;
-    uint64_t offset = offset_of(d, what->n_bytes, k);
-    struct stp_cuda_place p = {rank->send + offset, rank->recv + offset, n, n};
-
-    if (what->coll == ncclFuncAllGather)
-        p.n_send = part;
-    if (what->coll == ncclFuncReduceScatter)
-        p.n_recv = part;
-    if (what->in_place) {
-        p.send = p.recv;
-        if (what->coll == ncclFuncAllGather)
-            p.send += rank->rank * part * size;
-        if (what->coll == ncclFuncReduceScatter)
-            p.recv += rank->rank * part * size;
-    }
-    *place_ret = p;
-}
-
-enum stp_status stp_cuda_collective(const struct stp_cuda *d,
-                                    const struct stp_cuda_rank *rank,
+enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
                                     unsigned stream,
-                                    const struct stp_collective *what,
-                                    unsigned k, struct stp_error *err)
+                                    const struct stp_transfer *t,
+                                    struct stp_error *err)
 {
-    const struct stp_nccl_api *nccl = &d->nccl;
-    cudaStream_t s = rank->stream[stream];
-    int root = (int)what->root;
-    struct stp_cuda_place p;
+    const struct stp_nccl_api *nccl = &r->cuda->nccl;
+    cudaStream_t s = r->stream[stream];
+    const char *call;
+    int result;
 
-    stp_cuda_place(d, rank, what, k, &p);
-    switch (what->coll) {
+    switch (t->coll) {
     case ncclFuncBroadcast:
-        return stp_cuda_nccl_result(d, rank,
-                                    nccl->broadcast(p.send, p.recv, p.n_send,
-                                                    what->type, root,
-                                                    rank->comm, s),
-                                    "ncclBroadcast", err);
+        call = "ncclBroadcast";
+        result =
+            nccl->broadcast(t->in, t->out, t->n, t->type, t->root, r->comm, s);
+        break;
     case ncclFuncReduce:
-        return stp_cuda_nccl_result(d, rank,
-                                    nccl->reduce(p.send, p.recv, p.n_send,
-                                                 what->type, what->op, root,
-                                                 rank->comm, s),
-                                    "ncclReduce", err);
+        call = "ncclReduce";
+        result = nccl->reduce(t->in, t->out, t->n, t->type, t->op, t->root,
+                              r->comm, s);
+        break;
     case ncclFuncAllGather:
-        return stp_cuda_nccl_result(d, rank,
-                                    nccl->all_gather(p.send, p.recv, p.n_send,
-                                                     what->type, rank->comm, s),
-                                    "ncclAllGather", err);
+        call = "ncclAllGather";
+        result = nccl->all_gather(t->in, t->out, t->n, t->type, r->comm, s);
+        break;
     case ncclFuncReduceScatter:
-        return stp_cuda_nccl_result(
-            d, rank,
-            nccl->reduce_scatter(p.send, p.recv, p.n_recv, what->type, what->op,
-                                 rank->comm, s),
-            "ncclReduceScatter", err);
+        call = "ncclReduceScatter";
+        result = nccl->reduce_scatter(t->in, t->out, t->n, t->type, t->op,
+                                      r->comm, s);
+        break;
+    case ncclFuncAllReduce:
+        call = "ncclAllReduce";
+        result =
+            nccl->all_reduce(t->in, t->out, t->n, t->type, t->op, r->comm, s);
+        break;
     default:
-        return stp_cuda_nccl_result(d, rank,
-                                    nccl->all_reduce(p.send, p.recv, p.n_send,
-                                                     what->type, what->op,
-                                                     rank->comm, s),
-                                    "ncclAllReduce", err);
+        return stp_fail(err, STP_ERR_RANGE, "no collective %d", t->coll);
     }
+    return stp_cuda_nccl_result(r, result, call, err);
+}
+
+static bool call_grow_events(struct stp_cuda_rank *r, unsigned n)
+{
+    cudaEvent_t *events = realloc(r->events, n * sizeof(*events));
+    cudaEvent_t *joins;
+    unsigned *recorded;
+
+    if (events != NULL)
+        r->events = events;
+    joins = realloc(r->joins, n * sizeof(*joins));
+    if (joins != NULL)
+        r->joins = joins;
+    recorded = realloc(r->recorded, n * sizeof(*recorded));
+    if (recorded != NULL)
+        r->recorded = recorded;
+    return events != NULL && joins != NULL && recorded != NULL;
+}
+
+enum stp_status stp_cuda_events(struct stp_cuda_rank *r, unsigned number,
+                                struct stp_error *err)
+{
+    const unsigned n = number < STP_CUDA_EVENTS ? STP_CUDA_EVENTS : 2 * number;
+
+    if (number < r->n_events)
+        return STP_OK;
+    if (!call_grow_events(r, n))
+        return stp_nomem(err);
+    for (; r->n_events < n; r->n_events++) {
+        const unsigned i = r->n_events;
+        cudaError_t result = cudaEventCreate(&r->events[i]);
+
+        if (result == cudaSuccess)
+            result =
+                cudaEventCreateWithFlags(&r->joins[i], cudaEventDisableTiming);
+        if (result != cudaSuccess)
+            return stp_cuda_result(r, result, "cudaEventCreate", err);
+        r->recorded[i] = 0;
+    }
+    return STP_OK;
 }

@@ -12,42 +12,31 @@
 #include <string.h>
 
 #include "device/cuda/cuda_name.h"
+#include "device/dl_table.h"
 
 enum { BUFFER = 1 << 20, ALIGNMENT = 8 };
 
-/* libcupti's functions. */
+/* libcupti's functions, by what they are called here. */
+#define FUNCTIONS(X)                                                           \
+    X(enable, cuptiActivityEnable)                                             \
+    X(disable, cuptiActivityDisable)                                           \
+    X(register_callbacks, cuptiActivityRegisterCallbacks)                      \
+    X(next, cuptiActivityGetNextRecord)                                        \
+    X(flush, cuptiActivityFlushAll)                                            \
+    X(push, cuptiActivityPushExternalCorrelationId)                            \
+    X(pop, cuptiActivityPopExternalCorrelationId)                              \
+    X(now, cuptiGetTimestamp)                                                  \
+    X(stream_id, cuptiGetStreamIdEx)                                           \
+    X(text, cuptiGetResultString)
+
 struct api {
-    CUptiResult (*enable)(CUpti_ActivityKind kind);
-    CUptiResult (*disable)(CUpti_ActivityKind kind);
-    CUptiResult (*register_callbacks)(CUpti_BuffersCallbackRequestFunc,
-                                      CUpti_BuffersCallbackCompleteFunc);
-    CUptiResult (*next)(uint8_t *buffer, size_t nbytes,
-                        CUpti_Activity **record);
-    CUptiResult (*flush)(uint32_t flag);
-    CUptiResult (*push)(CUpti_ExternalCorrelationKind kind, uint64_t id);
-    CUptiResult (*pop)(CUpti_ExternalCorrelationKind kind, uint64_t *last);
-    CUptiResult (*now)(uint64_t *ns);
-    CUptiResult (*stream_id)(CUcontext context, CUstream stream,
-                             uint8_t per_thread, uint32_t *id);
-    CUptiResult (*text)(CUptiResult result, const char **text);
+#define MEMBER(member, function) __typeof__(&(function)) member;
+    FUNCTIONS(MEMBER)
 };
 
-static const struct {
-    const char *name;
-    size_t offset;
-} functions[] = {
-    {"cuptiActivityEnable", offsetof(struct api, enable)},
-    {"cuptiActivityDisable", offsetof(struct api, disable)},
-    {"cuptiActivityRegisterCallbacks",
-     offsetof(struct api, register_callbacks)},
-    {"cuptiActivityGetNextRecord", offsetof(struct api, next)},
-    {"cuptiActivityFlushAll", offsetof(struct api, flush)},
-    {"cuptiActivityPushExternalCorrelationId", offsetof(struct api, push)},
-    {"cuptiActivityPopExternalCorrelationId", offsetof(struct api, pop)},
-    {"cuptiGetTimestamp", offsetof(struct api, now)},
-    {"cuptiGetStreamIdEx", offsetof(struct api, stream_id)},
-    {"cuptiGetResultString", offsetof(struct api, text)},
-};
+static const struct stp_dl_symbol functions[] = {
+#define SYMBOL(member, function) {#function, offsetof(struct api, member)},
+    FUNCTIONS(SYMBOL)};
 
 /* Records of a launch, by the driver or the runtime, and of what it launched
  * have one correlation; those of the range come with the former alone. */
@@ -87,7 +76,7 @@ static struct {
 } the = {.users = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The list with room for one more at its end; NULL without memory. */
-static void *reserve(void *list, size_t n, size_t *room, size_t size)
+static void *cupti_reserve(void *list, size_t n, size_t *room, size_t size)
 {
     const size_t wider = 2 * n + 256;
     void *more;
@@ -100,8 +89,8 @@ static void *reserve(void *list, size_t n, size_t *room, size_t size)
     return more;
 }
 
-static enum stp_status check(CUptiResult result, const char *call,
-                             struct stp_error *err)
+static enum stp_status cupti_check(CUptiResult result, const char *call,
+                                   struct stp_error *err)
 {
     const char *text = "an unknown error";
 
@@ -117,10 +106,10 @@ static enum stp_status check(CUptiResult result, const char *call,
 /* ---- records, from CUPTI's thread or within a flush ---- */
 
 /* Without memory a record is lost. */
-static void keep(const struct stp_cupti_record *record)
+static void cupti_keep(const struct stp_cupti_record *record)
 {
-    void *more = reserve(the.records, the.n_records, &the.record_room,
-                         sizeof(*the.records));
+    void *more = cupti_reserve(the.records, the.n_records, &the.record_room,
+                               sizeof(*the.records));
 
     if (more == NULL)
         return;
@@ -128,7 +117,7 @@ static void keep(const struct stp_cupti_record *record)
     the.records[the.n_records++] = *record;
 }
 
-static void keep_kernel(const CUpti_ActivityKernel9 *k)
+static void cupti_keep_kernel(const CUpti_ActivityKernel9 *k)
 {
     struct stp_cupti_record record = {.gpu = k->deviceId,
                                       .stream = k->streamId,
@@ -139,33 +128,33 @@ static void keep_kernel(const CUpti_ActivityKernel9 *k)
     stp_cuda_kernel_name(k->name, record.name, sizeof(record.name));
     record.kind = strstr(record.name, "nccl") != NULL ? STP_SPAN_COMMUNICATION
                                                       : STP_SPAN_COMPUTE;
-    keep(&record);
+    cupti_keep(&record);
 }
 
-static void keep_copy(const CUpti_ActivityMemcpy5 *m)
+static void cupti_keep_copy(const CUpti_ActivityMemcpy5 *m)
 {
-    keep(&(struct stp_cupti_record){.gpu = m->deviceId,
-                                    .stream = m->streamId,
-                                    .correlation = m->correlationId,
-                                    .name = "copy",
-                                    .begin_ns = m->start,
-                                    .end_ns = m->end});
+    cupti_keep(&(struct stp_cupti_record){.gpu = m->deviceId,
+                                          .stream = m->streamId,
+                                          .correlation = m->correlationId,
+                                          .name = "copy",
+                                          .begin_ns = m->start,
+                                          .end_ns = m->end});
 }
 
-static void keep_fill(const CUpti_ActivityMemset4 *m)
+static void cupti_keep_fill(const CUpti_ActivityMemset4 *m)
 {
-    keep(&(struct stp_cupti_record){.gpu = m->deviceId,
-                                    .stream = m->streamId,
-                                    .correlation = m->correlationId,
-                                    .name = "fill",
-                                    .begin_ns = m->start,
-                                    .end_ns = m->end});
+    cupti_keep(&(struct stp_cupti_record){.gpu = m->deviceId,
+                                          .stream = m->streamId,
+                                          .correlation = m->correlationId,
+                                          .name = "fill",
+                                          .begin_ns = m->start,
+                                          .end_ns = m->end});
 }
 
-static void keep_link(const CUpti_ActivityExternalCorrelation *e)
+static void cupti_keep_link(const CUpti_ActivityExternalCorrelation *e)
 {
-    void *more =
-        reserve(the.links, the.n_links, &the.link_room, sizeof(*the.links));
+    void *more = cupti_reserve(the.links, the.n_links, &the.link_room,
+                               sizeof(*the.links));
 
     if (more == NULL)
         return;
@@ -175,22 +164,22 @@ static void keep_link(const CUpti_ActivityExternalCorrelation *e)
             .correlation = e->correlationId, .part = e->externalId};
 }
 
-static void keep_any(const CUpti_Activity *record)
+static void cupti_keep_any(const CUpti_Activity *record)
 {
     const void *any = record; /* later versions of a record begin alike */
 
     switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        keep_kernel(any);
+        cupti_keep_kernel(any);
         break;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-        keep_copy(any);
+        cupti_keep_copy(any);
         break;
     case CUPTI_ACTIVITY_KIND_MEMSET:
-        keep_fill(any);
+        cupti_keep_fill(any);
         break;
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-        keep_link(any);
+        cupti_keep_link(any);
         break;
     default:
         break;
@@ -214,14 +203,14 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream,
     (void)size;
     pthread_mutex_lock(&the.lock);
     while (valid > 0 && the.api.next(buffer, valid, &record) == CUPTI_SUCCESS)
-        keep_any(record);
+        cupti_keep_any(record);
     pthread_mutex_unlock(&the.lock);
     free(buffer);
 }
 
 /* ---- opening it ---- */
 
-static void *open_library(void)
+static void *cupti_open_library(void)
 {
     const char *path = getenv("STEPTUNE_CUPTI");
     const char *home = getenv("CUDA_HOME");
@@ -244,47 +233,43 @@ static void *open_library(void)
 }
 
 /* The library stays open. */
-static enum stp_status open_cupti(struct stp_error *err)
+static enum stp_status cupti_open_cupti(struct stp_error *err)
 {
+    enum stp_status status;
     void *library;
 
     if (the.is_open)
         return STP_OK;
-    library = open_library();
+    library = cupti_open_library();
     if (library == NULL)
         return stp_fail(err, STP_ERR_NOTHING,
                         "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "
                         "name the file)",
                         dlerror());
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *function = dlsym(library, functions[i].name);
-
-        if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING, "CUPTI has no %s",
-                            functions[i].name);
-        memcpy((char *)&the.api + functions[i].offset, &function,
-               sizeof(function));
-    }
-    the.is_open = true;
-    return STP_OK;
+    status = stp_dl_find(library, "CUPTI", functions,
+                         sizeof(functions) / sizeof(functions[0]), "", &the.api,
+                         err);
+    the.is_open = status == STP_OK;
+    return status;
 }
 
-static void disable(unsigned n)
+static void cupti_disable(unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         the.api.disable(kinds[i]);
 }
 
-static enum stp_status enable(struct stp_error *err)
+static enum stp_status cupti_enable(struct stp_error *err)
 {
     enum stp_status status =
-        check(the.api.register_callbacks(give_buffer, take_buffer),
-              "cuptiActivityRegisterCallbacks", err);
+        cupti_check(the.api.register_callbacks(give_buffer, take_buffer),
+                    "cuptiActivityRegisterCallbacks", err);
 
     for (unsigned i = 0; i < N_KINDS && status == STP_OK; i++) {
-        status = check(the.api.enable(kinds[i]), "cuptiActivityEnable", err);
+        status =
+            cupti_check(the.api.enable(kinds[i]), "cuptiActivityEnable", err);
         if (status != STP_OK)
-            disable(i);
+            cupti_disable(i);
     }
     return status;
 }
@@ -294,9 +279,9 @@ enum stp_status stp_cupti_begin(struct stp_error *err)
     enum stp_status status;
 
     pthread_mutex_lock(&the.users);
-    status = open_cupti(err);
+    status = cupti_open_cupti(err);
     if (status == STP_OK && the.n_users == 0)
-        status = enable(err);
+        status = cupti_enable(err);
     if (status == STP_OK)
         the.n_users++;
     pthread_mutex_unlock(&the.users);
@@ -304,7 +289,7 @@ enum stp_status stp_cupti_begin(struct stp_error *err)
 }
 
 /* What nobody took is nobody's. */
-static void forget(void)
+static void cupti_forget(void)
 {
     free(the.records);
     free(the.links);
@@ -321,10 +306,10 @@ void stp_cupti_end(void)
 {
     pthread_mutex_lock(&the.users);
     if (--the.n_users == 0) {
-        disable(N_KINDS);
+        cupti_disable(N_KINDS);
         the.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
         pthread_mutex_lock(&the.lock);
-        forget();
+        cupti_forget();
         pthread_mutex_unlock(&the.lock);
     }
     pthread_mutex_unlock(&the.users);
@@ -335,8 +320,8 @@ void stp_cupti_end(void)
 enum stp_status stp_cupti_stream(cudaStream_t stream, uint32_t *id_ret,
                                  struct stp_error *err)
 {
-    return check(the.api.stream_id(NULL, stream, 0, id_ret),
-                 "cuptiGetStreamIdEx", err);
+    return cupti_check(the.api.stream_id(NULL, stream, 0, id_ret),
+                       "cuptiGetStreamIdEx", err);
 }
 
 uint64_t stp_cupti_now(void)
@@ -348,10 +333,10 @@ uint64_t stp_cupti_now(void)
 }
 
 /* The number of a range in parts[], from 1; 0 without memory. */
-static uint64_t number(struct stp_part range)
+static uint64_t cupti_number_part(struct stp_part range)
 {
-    void *more =
-        reserve(the.parts, the.n_parts, &the.part_room, sizeof(*the.parts));
+    void *more = cupti_reserve(the.parts, the.n_parts, &the.part_room,
+                               sizeof(*the.parts));
 
     if (more == NULL)
         return 0;
@@ -366,7 +351,7 @@ void stp_cupti_push(struct stp_part range)
 
     pthread_mutex_lock(&the.lock);
     if (range.name != NULL)
-        id = number(range);
+        id = cupti_number_part(range);
     pthread_mutex_unlock(&the.lock);
     the.api.push(ours, id);
 }
@@ -379,7 +364,7 @@ void stp_cupti_pop(void)
 }
 
 /* With the lock held. */
-static struct stp_part part_of(uint32_t correlation)
+static struct stp_part cupti_find_part(uint32_t correlation)
 {
     for (size_t i = 0; i < the.n_links; i++)
         if (the.links[i].correlation == correlation && the.links[i].part >= 1 &&
@@ -395,7 +380,7 @@ enum stp_status stp_cupti_take(
     void *user, struct stp_error *err)
 {
     enum stp_status status =
-        check(the.api.flush(0), "cuptiActivityFlushAll", err);
+        cupti_check(the.api.flush(0), "cuptiActivityFlushAll", err);
     size_t kept = 0;
 
     pthread_mutex_lock(&the.lock);
@@ -405,7 +390,7 @@ enum stp_status stp_cupti_take(
         if (r->gpu != gpu || r->stream != stream)
             the.records[kept++] = *r;
         else if (status == STP_OK && r->end_ns != 0)
-            status = take(user, r, part_of(r->correlation), err);
+            status = take(user, r, cupti_find_part(r->correlation), err);
     }
     the.n_records = kept;
     pthread_mutex_unlock(&the.lock);

@@ -1,11 +1,13 @@
 #include "device/cuda/cuda_lt.h"
 
+#include <cublasLt.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda/cublas_lt.h"
 #include "device/cuda/train_kernels.h"
+#include "device/dl_table.h"
 
 enum {
     WORKSPACE = 32 << 20, /* bytes: what cuBLAS takes on Hopper by itself */
@@ -29,9 +31,34 @@ struct stp_cuda_lt_plan {
     cublasLtMatmulAlgo_t algorithm;
 };
 
+/* libcublasLt's functions, by what they are called here. */
+#define FUNCTIONS(X)                                                           \
+    X(create, cublasLtCreate)                                                  \
+    X(destroy, cublasLtDestroy)                                                \
+    X(desc_create, cublasLtMatmulDescCreate)                                   \
+    X(desc_destroy, cublasLtMatmulDescDestroy)                                 \
+    X(desc_set, cublasLtMatmulDescSetAttribute)                                \
+    X(layout_create, cublasLtMatrixLayoutCreate)                               \
+    X(layout_destroy, cublasLtMatrixLayoutDestroy)                             \
+    X(preference_create, cublasLtMatmulPreferenceCreate)                       \
+    X(preference_destroy, cublasLtMatmulPreferenceDestroy)                     \
+    X(preference_set, cublasLtMatmulPreferenceSetAttribute)                    \
+    X(heuristic, cublasLtMatmulAlgoGetHeuristic)                               \
+    X(matmul, cublasLtMatmul)
+
+struct cublas_lt {
+#define MEMBER(member, function) __typeof__(&(function)) member;
+    FUNCTIONS(MEMBER)
+};
+
+static const struct stp_dl_symbol functions[] = {
+#define SYMBOL(member, function)                                               \
+    {#function, offsetof(struct cublas_lt, member)},
+    FUNCTIONS(SYMBOL)};
+
 struct stp_cuda_lt {
     const struct stp_cuda_rank *rank;
-    struct stp_cublas_lt api;
+    struct cublas_lt api;
     cublasLtHandle_t handle;
     void *workspace[STP_N_STREAMS];
     void *nans; /* in all types: all bits are set */
@@ -41,7 +68,7 @@ struct stp_cuda_lt {
 
 /* ---- opening ---- */
 
-static enum stp_status result_of(const struct stp_cuda_lt *lt,
+static enum stp_status lt_result(const struct stp_cuda_lt *lt,
                                  cublasStatus_t result, const char *call,
                                  struct stp_error *err)
 {
@@ -52,7 +79,7 @@ static enum stp_status result_of(const struct stp_cuda_lt *lt,
                     lt->rank->gpu, call, (int)result);
 }
 
-static cudaError_t make_room(struct stp_cuda_lt *lt)
+static cudaError_t lt_make_room(struct stp_cuda_lt *lt)
 {
     cudaError_t result = cudaMalloc(&lt->nans, NANS);
 
@@ -61,6 +88,23 @@ static cudaError_t make_room(struct stp_cuda_lt *lt)
     if (result == cudaSuccess)
         result = cudaMemset(lt->nans, 0xff, NANS);
     return result == cudaSuccess ? cudaDeviceSynchronize() : result;
+}
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+static enum stp_status lt_open_library(struct cublas_lt *api_ret,
+                                       struct stp_error *err)
+{
+    void *library = dlopen("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
+
+    if (library == NULL)
+        return stp_fail(err, STP_ERR_NOTHING,
+                        "no cuBLASLt, which matrix products need: %s",
+                        dlerror());
+    return stp_dl_find(library, "cuBLASLt", functions,
+                       sizeof(functions) / sizeof(functions[0]), "", api_ret,
+                       err);
 }
 
 enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
@@ -73,12 +117,12 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
     if (lt == NULL)
         return stp_nomem(err);
     lt->rank = rank;
-    status = stp_cublas_lt_open(&lt->api, err);
+    status = lt_open_library(&lt->api, err);
     if (status == STP_OK)
         status =
-            result_of(lt, lt->api.create(&lt->handle), "cublasLtCreate", err);
+            lt_result(lt, lt->api.create(&lt->handle), "cublasLtCreate", err);
     if (status == STP_OK)
-        status = stp_cuda_result(rank, make_room(lt),
+        status = stp_cuda_result(rank, lt_make_room(lt),
                                  "room for matrix products", err);
     if (status == STP_OK)
         *lt_ret = lt;
@@ -101,7 +145,7 @@ static const struct {
     {STP_TYPE_BF16, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
 };
 
-static int find_type(int type)
+static int lt_find_type(int type)
 {
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (types[i].type == type)
@@ -118,7 +162,7 @@ enum stp_status stp_cuda_lt_check(const struct stp_product *p,
         p->k > INT_MAX)
         return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
                         p->m, p->n, p->k);
-    if (find_type(p->type) < 0)
+    if (lt_find_type(p->type) < 0)
         return stp_fail(
             err, STP_ERR_RANGE,
             "no matrix products of type %d, only f32, f64, f16 and bf16",
@@ -131,26 +175,26 @@ enum stp_status stp_cuda_lt_check(const struct stp_product *p,
     return STP_OK;
 }
 
-static uint32_t alignment_of(const void *address)
+static uint32_t lt_alignment(const void *address)
 {
     const uintptr_t bit = (uintptr_t)address & -(uintptr_t)address;
 
     return bit == 0 || bit > MOST_ALIGNED ? MOST_ALIGNED : (uint32_t)bit;
 }
 
-static struct key key_of(const struct stp_product *p)
+static struct key lt_key(const struct stp_product *p)
 {
     return (struct key){{p->m, p->n, p->k, p->a_transposed, p->b_transposed,
                          p->tf32, (uint32_t)p->type, (uint32_t)p->type_c,
                          p->beta != 0, (uint32_t)p->epilogue,
-                         alignment_of(p->a), alignment_of(p->b),
-                         alignment_of(p->c), alignment_of(p->bias)}};
+                         lt_alignment(p->a), lt_alignment(p->b),
+                         lt_alignment(p->c), lt_alignment(p->bias)}};
 }
 
 const struct stp_cuda_lt_plan *stp_cuda_lt_find(const struct stp_cuda_lt *lt,
                                                 const struct stp_product *p)
 {
-    const struct key key = key_of(p);
+    const struct key key = lt_key(p);
 
     for (size_t i = 0; i < lt->n_plans; i++)
         if (memcmp(&lt->plans[i].key, &key, sizeof(key)) == 0)
@@ -165,10 +209,10 @@ bool stp_cuda_lt_fuses(const struct stp_cuda_lt_plan *plan)
 
 /* ---- running ---- */
 
-static cublasStatus_t multiply(const struct stp_cuda_lt *lt,
-                               const struct stp_cuda_lt_plan *plan,
-                               unsigned stream, const struct stp_product *p,
-                               const void *bias)
+static cublasStatus_t lt_multiply(const struct stp_cuda_lt *lt,
+                                  const struct stp_cuda_lt_plan *plan,
+                                  unsigned stream, const struct stp_product *p,
+                                  const void *bias)
 {
     static const double one64 = 1, zero64 = 0;
     static const float one32 = 1, zero32 = 0;
@@ -202,10 +246,10 @@ enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
         .relu = p->epilogue == STP_EPILOGUE_BIAS_RELU,
         .c = p->c,
         .bias = plan->fused == STP_EPILOGUE_NONE ? p->bias : NULL};
-    const cublasStatus_t result = multiply(lt, plan, stream, p, p->bias);
+    const cublasStatus_t result = lt_multiply(lt, plan, stream, p, p->bias);
 
     if (result != CUBLAS_STATUS_SUCCESS)
-        return result_of(lt, result, "cublasLtMatmul", err);
+        return lt_result(lt, result, "cublasLtMatmul", err);
     if (plan->fused == p->epilogue)
         return STP_OK;
     return stp_cuda_result(lt->rank,
@@ -215,8 +259,8 @@ enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
 
 /* ---- making plans ---- */
 
-static void free_plan(const struct stp_cuda_lt *lt,
-                      struct stp_cuda_lt_plan *plan)
+static void lt_free_plan(const struct stp_cuda_lt *lt,
+                         struct stp_cuda_lt_plan *plan)
 {
     if (plan->desc != NULL)
         lt->api.desc_destroy(plan->desc);
@@ -230,38 +274,38 @@ static void free_plan(const struct stp_cuda_lt *lt,
     plan->a = plan->b = plan->c = NULL;
 }
 
-static cublasStatus_t set_int(const struct stp_cuda_lt *lt,
-                              const struct stp_cuda_lt_plan *plan,
-                              cublasLtMatmulDescAttributes_t what,
-                              int32_t value)
+static cublasStatus_t lt_set_int(const struct stp_cuda_lt *lt,
+                                 const struct stp_cuda_lt_plan *plan,
+                                 cublasLtMatmulDescAttributes_t what,
+                                 int32_t value)
 {
     return lt->api.desc_set(plan->desc, what, &value, sizeof(value));
 }
 
-static cublasStatus_t describe(const struct stp_cuda_lt *lt,
-                               struct stp_cuda_lt_plan *plan,
-                               const struct stp_product *p)
+static cublasStatus_t lt_describe(const struct stp_cuda_lt *lt,
+                                  struct stp_cuda_lt_plan *plan,
+                                  const struct stp_product *p)
 {
     static const int32_t epilogues[STP_N_EPILOGUES] = {
         [STP_EPILOGUE_NONE] = CUBLASLT_EPILOGUE_DEFAULT,
         [STP_EPILOGUE_BIAS] = CUBLASLT_EPILOGUE_BIAS,
         [STP_EPILOGUE_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
     };
-    const int type = find_type(p->type);
+    const int type = lt_find_type(p->type);
     const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
     cublasStatus_t result = lt->api.desc_create(
         &plan->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : types[type].compute,
         types[type].scale);
 
     if (result == CUBLAS_STATUS_SUCCESS)
-        result = set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSA,
-                         p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+        result = lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSA,
+                            p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (result == CUBLAS_STATUS_SUCCESS)
-        result = set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSB,
-                         p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+        result = lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSB,
+                            p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (result == CUBLAS_STATUS_SUCCESS)
-        result = set_int(lt, plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
-                         epilogues[plan->fused]);
+        result = lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                            epilogues[plan->fused]);
     if (result == CUBLAS_STATUS_SUCCESS && plan->fused != STP_EPILOGUE_NONE)
         result = lt->api.desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                   &p->bias, sizeof(p->bias));
@@ -271,12 +315,12 @@ static cublasStatus_t describe(const struct stp_cuda_lt *lt,
 /* The library has columns first.  To it our C = op(A) op(B) is transposed, and
  * so are A and B as they lie: C' = op(B)' op(A)', with B for the first.  A bias
  * that is one a column here is one a row there, which is what it adds. */
-static cublasStatus_t lay_out(const struct stp_cuda_lt *lt,
-                              struct stp_cuda_lt_plan *plan,
-                              const struct stp_product *p)
+static cublasStatus_t lt_lay_out(const struct stp_cuda_lt *lt,
+                                 struct stp_cuda_lt_plan *plan,
+                                 const struct stp_product *p)
 {
-    const cudaDataType type = types[find_type(p->type)].data;
-    const cudaDataType type_c = types[find_type(p->type_c)].data;
+    const cudaDataType type = types[lt_find_type(p->type)].data;
+    const cudaDataType type_c = types[lt_find_type(p->type_c)].data;
     const unsigned b_rows = p->b_transposed ? p->k : p->n;
     const unsigned b_columns = p->b_transposed ? p->n : p->k;
     const unsigned a_rows = p->a_transposed ? p->m : p->k;
@@ -292,19 +336,19 @@ static cublasStatus_t lay_out(const struct stp_cuda_lt *lt,
     return result;
 }
 
-static cublasStatus_t limit(const struct stp_cuda_lt *lt,
-                            cublasLtMatmulPreference_t preference,
-                            const struct stp_product *p)
+static cublasStatus_t lt_limit(const struct stp_cuda_lt *lt,
+                               cublasLtMatmulPreference_t preference,
+                               const struct stp_product *p)
 {
     const size_t workspace = WORKSPACE;
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
         uint32_t value;
     } alignments[] = {
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p->b)},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p->a)},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p->c)},
-        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p->c)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, lt_alignment(p->b)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, lt_alignment(p->a)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, lt_alignment(p->c)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, lt_alignment(p->c)},
     };
     cublasStatus_t result = lt->api.preference_set(
         preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
@@ -316,9 +360,9 @@ static cublasStatus_t limit(const struct stp_cuda_lt *lt,
     return result;
 }
 
-static cublasStatus_t choose(const struct stp_cuda_lt *lt,
-                             struct stp_cuda_lt_plan *plan,
-                             const struct stp_product *p)
+static cublasStatus_t lt_choose(const struct stp_cuda_lt *lt,
+                                struct stp_cuda_lt_plan *plan,
+                                const struct stp_product *p)
 {
     cublasLtMatmulHeuristicResult_t found[N_ALGORITHMS];
     cublasLtMatmulPreference_t preference;
@@ -327,7 +371,7 @@ static cublasStatus_t choose(const struct stp_cuda_lt *lt,
 
     if (result != CUBLAS_STATUS_SUCCESS)
         return result;
-    result = limit(lt, preference, p);
+    result = lt_limit(lt, preference, p);
     if (result == CUBLAS_STATUS_SUCCESS)
         result =
             lt->api.heuristic(lt->handle, plan->desc, plan->a, plan->b, plan->c,
@@ -343,22 +387,22 @@ static cublasStatus_t choose(const struct stp_cuda_lt *lt,
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-static cublasStatus_t build(const struct stp_cuda_lt *lt,
-                            struct stp_cuda_lt_plan *plan,
-                            const struct stp_product *p)
+static cublasStatus_t lt_build(const struct stp_cuda_lt *lt,
+                               struct stp_cuda_lt_plan *plan,
+                               const struct stp_product *p)
 {
-    cublasStatus_t result = describe(lt, plan, p);
+    cublasStatus_t result = lt_describe(lt, plan, p);
 
     if (result == CUBLAS_STATUS_SUCCESS)
-        result = lay_out(lt, plan, p);
+        result = lt_lay_out(lt, plan, p);
     if (result == CUBLAS_STATUS_SUCCESS)
-        result = choose(lt, plan, p);
+        result = lt_choose(lt, plan, p);
     if (result != CUBLAS_STATUS_SUCCESS)
-        free_plan(lt, plan);
+        lt_free_plan(lt, plan);
     return result;
 }
 
-static bool is_nan(int type, const void *element)
+static bool lt_is_nan(int type, const void *element)
 {
     uint32_t bits = 0;
 
@@ -369,10 +413,10 @@ static bool is_nan(int type, const void *element)
 }
 
 /* Tries it with a bias of NaN.  What does not run keeps nothing. */
-static enum stp_status keeps_nan(const struct stp_cuda_lt *lt,
-                                 const struct stp_cuda_lt_plan *plan,
-                                 const struct stp_product *p, bool *keeps_ret,
-                                 struct stp_error *err)
+static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
+                                    const struct stp_cuda_lt_plan *plan,
+                                    const struct stp_product *p,
+                                    bool *keeps_ret, struct stp_error *err)
 {
     cudaStream_t stream = lt->rank->stream[STP_STREAM_MAIN];
     uint64_t element = 0;
@@ -380,22 +424,22 @@ static enum stp_status keeps_nan(const struct stp_cuda_lt *lt,
 
     *keeps_ret = false;
     if ((uint64_t)p->n * stp_type_size(p->type) > NANS ||
-        multiply(lt, plan, STP_STREAM_MAIN, p, lt->nans) !=
+        lt_multiply(lt, plan, STP_STREAM_MAIN, p, lt->nans) !=
             CUBLAS_STATUS_SUCCESS)
         return STP_OK;
     result = cudaMemcpyAsync(&element, p->c, stp_type_size(p->type_c),
                              cudaMemcpyDeviceToHost, stream);
     if (result == cudaSuccess)
         result = cudaStreamSynchronize(stream);
-    *keeps_ret = is_nan(p->type_c, &element);
+    *keeps_ret = lt_is_nan(p->type_c, &element);
     return stp_cuda_result(lt->rank, result, "a first matrix product", err);
 }
 
 /* As much of the epilogue in the library's kernel as it has, and does right. */
-static enum stp_status make_plan(const struct stp_cuda_lt *lt,
-                                 struct stp_cuda_lt_plan *plan,
-                                 const struct stp_product *p,
-                                 struct stp_error *err)
+static enum stp_status lt_make_plan(const struct stp_cuda_lt *lt,
+                                    struct stp_cuda_lt_plan *plan,
+                                    const struct stp_product *p,
+                                    struct stp_error *err)
 {
     const bool may_fuse = p->type_c == p->type && p->type != STP_TYPE_F64;
     int fused = may_fuse ? (int)p->epilogue : (int)STP_EPILOGUE_NONE;
@@ -408,14 +452,14 @@ static enum stp_status make_plan(const struct stp_cuda_lt *lt,
         enum stp_status status = STP_OK;
 
         plan->fused = (enum stp_epilogue)fused;
-        result = build(lt, plan, p);
+        result = lt_build(lt, plan, p);
         if (result == CUBLAS_STATUS_SUCCESS && fused == STP_EPILOGUE_BIAS_RELU)
-            status = keeps_nan(lt, plan, p, &keeps, err);
+            status = lt_keeps_nan(lt, plan, p, &keeps, err);
         if (result == CUBLAS_STATUS_SUCCESS && (keeps || status != STP_OK))
             return status;
-        free_plan(lt, plan);
+        lt_free_plan(lt, plan);
         if (fused == STP_EPILOGUE_NONE)
-            return result_of(lt, result, "cublasLtMatmulAlgoGetHeuristic", err);
+            return lt_result(lt, result, "cublasLtMatmulAlgoGetHeuristic", err);
     }
 }
 
@@ -425,17 +469,17 @@ enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
 {
     struct stp_cuda_lt_plan *more =
         realloc(lt->plans, (lt->n_plans + 1) * sizeof(*more));
-    struct stp_cuda_lt_plan plan = {.key = key_of(p), .epilogue = p->epilogue};
+    struct stp_cuda_lt_plan plan = {.key = lt_key(p), .epilogue = p->epilogue};
     enum stp_status status;
 
     if (more == NULL)
         return stp_nomem(err);
     lt->plans = more;
-    status = make_plan(lt, &plan, p, err);
+    status = lt_make_plan(lt, &plan, p, err);
     if (status == STP_OK)
         lt->plans[lt->n_plans++] = plan;
     else
-        free_plan(lt, &plan);
+        lt_free_plan(lt, &plan);
     return status;
 }
 
@@ -444,7 +488,7 @@ void stp_cuda_lt_close(struct stp_cuda_lt *lt)
     if (lt == NULL)
         return;
     for (size_t i = 0; i < lt->n_plans; i++)
-        free_plan(lt, &lt->plans[i]);
+        lt_free_plan(lt, &lt->plans[i]);
     free(lt->plans);
     for (unsigned s = 0; s < STP_N_STREAMS; s++)
         cudaFree(lt->workspace[s]);

@@ -10,7 +10,6 @@
 #include <cuda_runtime_api.h>
 
 #include "device/cuda/cuda.h"
-#include "device/engine.h"
 
 struct stp_cuda_lt;      /* opaque */
 struct stp_cuda_lt_plan; /* opaque */

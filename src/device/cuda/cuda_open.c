@@ -1,13 +1,16 @@
-/* cuda_open.c - from options to GPUs that are ready to run collectives */
+/* cuda_open.c - from options to GPUs that measure or train, and their end */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "device/cuda/cuda.h"
+#include "device/cuda/cuda_lt.h"
 #include "device/cuda/cuda_plugin.h"
 #include "device/cuda/kernels.h"
+#include "device/cuda/train_kernels.h"
 #include "device/host.h"
+#include "device/ranks.h"
 
 enum { EVENT_US = 4, HOST_NAME = 64 };
 
@@ -15,9 +18,9 @@ enum { EVENT_US = 4, HOST_NAME = 64 };
 
 /* The first GPU of this process: those of a host's processes lie side by side,
  * unless each sees only its own (CUDA_VISIBLE_DEVICES, Slurm's binding). */
-static enum stp_status choose_gpus(struct stp_cuda *d,
-                                   const struct stp_device_options *options,
-                                   unsigned *first_ret, struct stp_error *err)
+static enum stp_status
+cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
+                 unsigned *first_ret, struct stp_error *err)
 {
     unsigned per_host = d->world->local_size;
     unsigned n_threads = options->n_threads;
@@ -47,25 +50,30 @@ static enum stp_status choose_gpus(struct stp_cuda *d,
     return STP_OK;
 }
 
-static enum stp_status make_ranks(struct stp_cuda *d, unsigned first,
-                                  struct stp_error *err)
+static enum stp_status cuda_make_ranks(struct stp_cuda *d, unsigned first,
+                                       struct stp_error *err)
 {
     d->ranks = calloc(d->n_local, sizeof(*d->ranks));
     d->rank_lines = calloc(d->n_ranks, sizeof(*d->rank_lines));
     if (d->ranks == NULL || d->rank_lines == NULL)
         return stp_nomem(err);
     for (unsigned i = 0; i < d->n_local; i++) {
-        d->ranks[i].gpu = (int)(first + i);
-        d->ranks[i].rank = d->world->rank * d->n_local + i;
+        struct stp_cuda_rank *r = &d->ranks[i];
+
+        r->cuda = d;
+        r->gpu = (int)(first + i);
+        r->rank = d->world->rank * d->n_local + i;
+        r->number = i;
+        r->run = 1;
     }
     return STP_OK;
 }
 
 /* ---- a rank ---- */
 
-static enum stp_status check_memory(const struct stp_cuda *d,
-                                    struct stp_cuda_rank *r,
-                                    struct stp_error *err)
+static enum stp_status cuda_check_memory(const struct stp_cuda *d,
+                                         struct stp_cuda_rank *r,
+                                         struct stp_error *err)
 {
     size_t free_bytes, total_bytes;
     cudaError_t result = cudaMemGetInfo(&free_bytes, &total_bytes);
@@ -84,8 +92,8 @@ static enum stp_status check_memory(const struct stp_cuda *d,
                     (double)free_bytes / 2 / 1073741824.0);
 }
 
-static enum stp_status make_streams(struct stp_cuda_rank *r,
-                                    struct stp_error *err)
+static enum stp_status cuda_make_streams(struct stp_cuda_rank *r,
+                                         struct stp_error *err)
 {
     int lowest, highest;
     cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
@@ -100,29 +108,37 @@ static enum stp_status make_streams(struct stp_cuda_rank *r,
 }
 
 /* Random data to time with, until checks write theirs. */
-static cudaError_t make_buffers(const struct stp_cuda *d,
-                                struct stp_cuda_rank *r)
+static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
+                                    enum stp_room which)
 {
+    const uint64_t max_bytes = r->cuda->max_bytes;
     const struct stp_pattern pattern = {
-        .type = STP_TYPE_U64, .ranks = d->n_ranks, .block = 1};
-    uint64_t n = d->max_bytes / 8;
-    size_t n_bytes = d->max_bytes > 16 ? d->max_bytes : 16;
-    cudaError_t result = cudaMalloc((void **)&r->send, n_bytes);
+        .type = STP_TYPE_U64, .ranks = r->cuda->n_ranks, .block = 1};
+    struct stp_cuda_room *room = &r->rooms[STP_STREAM_MAIN][which];
+    cudaError_t result = cudaMalloc(&room->at, max_bytes > 16 ? max_bytes : 16);
 
     if (result == cudaSuccess)
-        result = cudaMalloc((void **)&r->recv, n_bytes);
+        result = stp_kernel_fill(&pattern, r->rank, room->at, max_bytes / 8, 0);
+    return result;
+}
+
+static cudaError_t cuda_make_buffers(struct stp_cuda_rank *r)
+{
+    struct stp_cuda_room *meeting =
+        &r->rooms[STP_STREAM_MAIN][STP_ROOM_MEETING];
+    cudaError_t result = cudaMalloc((void **)&r->n_wrong, sizeof(*r->n_wrong));
+
     if (result == cudaSuccess)
-        result = cudaMalloc((void **)&r->n_wrong, sizeof(*r->n_wrong));
+        result = cudaMalloc(&meeting->at, sizeof(float));
     if (result == cudaSuccess)
-        result = cudaMalloc((void **)&r->meeting, sizeof(*r->meeting));
+        result = cuda_make_buffer(r, STP_ROOM_SEND);
     if (result == cudaSuccess)
-        result = stp_kernel_fill(&pattern, r->rank, r->send, n, 0);
-    if (result == cudaSuccess)
-        result = stp_kernel_fill(&pattern, r->rank, r->recv, n, 0);
+        result = cuda_make_buffer(r, STP_ROOM_RECV);
     return result == cudaSuccess ? cudaDeviceSynchronize() : result;
 }
 
-static void describe(const struct stp_cuda_rank *r, char line[STP_RANK_LINE])
+static void cuda_describe_rank(const struct stp_cuda_rank *r,
+                               char line[STP_RANK_LINE])
 {
     struct cudaDeviceProp gpu;
     char host[HOST_NAME];
@@ -139,36 +155,37 @@ static void describe(const struct stp_cuda_rank *r, char line[STP_RANK_LINE])
              r->rank, 0, (int)getpid(), host, r->gpu, bus, gpu.name);
 }
 
-static enum stp_status open_rank(struct stp_cuda *d, struct stp_cuda_rank *r,
-                                 struct stp_error *err)
+static enum stp_status cuda_open_rank(struct stp_cuda *d,
+                                      struct stp_cuda_rank *r,
+                                      struct stp_error *err)
 {
     cudaError_t result = cudaSetDevice(r->gpu);
     enum stp_status status = stp_cuda_result(r, result, "cudaSetDevice", err);
 
     if (status == STP_OK)
-        status = check_memory(d, r, err);
+        status = cuda_check_memory(d, r, err);
     if (status == STP_OK)
-        status = make_streams(r, err);
+        status = cuda_make_streams(r, err);
     if (status == STP_OK)
-        status = stp_cuda_result(r, make_buffers(d, r), "cudaMalloc", err);
+        status = stp_cuda_result(r, cuda_make_buffers(r), "cudaMalloc", err);
     if (status == STP_OK)
-        describe(r, d->rank_lines[r->rank]);
+        cuda_describe_rank(r, d->rank_lines[r->rank]);
     return status;
 }
 
-static enum stp_status open_part(void *user, unsigned thread,
-                                 struct stp_error *err)
+static enum stp_status cuda_open_part(void *user, unsigned thread,
+                                      struct stp_error *err)
 {
     struct stp_cuda *d = user;
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < d->n_gpus && status == STP_OK; i++)
-        status = open_rank(d, &d->ranks[thread * d->n_gpus + i], err);
+        status = cuda_open_rank(d, &d->ranks[thread * d->n_gpus + i], err);
     return status;
 }
 
-static enum stp_status connect_part(void *user, unsigned thread,
-                                    struct stp_error *err)
+static enum stp_status cuda_connect_part(void *user, unsigned thread,
+                                         struct stp_error *err)
 {
     struct stp_cuda *d = user;
     struct stp_cuda_rank *first = &d->ranks[thread * d->n_gpus];
@@ -182,12 +199,13 @@ static enum stp_status connect_part(void *user, unsigned thread,
     if (result == 0)
         result = d->nccl.group_end();
     cudaSetDevice(first->gpu);
-    return stp_cuda_nccl_result(d, first, result, "ncclCommInitRank", err);
+    return stp_cuda_nccl_result(first, result, "ncclCommInitRank", err);
 }
 
 /* ---- all of it ---- */
 
-static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
+static enum stp_status cuda_exchange_id(struct stp_cuda *d,
+                                        struct stp_error *err)
 {
     struct stp_nccl_id *all = calloc(d->world->size, sizeof(*all));
     enum stp_status status = STP_OK;
@@ -196,7 +214,7 @@ static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
         return stp_nomem(err);
     if (d->world->rank == 0)
         status =
-            stp_cuda_nccl_result(d, &d->ranks[0], d->nccl.get_unique_id(&d->id),
+            stp_cuda_nccl_result(&d->ranks[0], d->nccl.get_unique_id(&d->id),
                                  "ncclGetUniqueId", err);
     if (status == STP_OK)
         status = d->world->ops->exchange(d->world->self, &d->id, sizeof(d->id),
@@ -206,7 +224,7 @@ static enum stp_status exchange_id(struct stp_cuda *d, struct stp_error *err)
     return status;
 }
 
-static unsigned count_hosts(char (*hosts)[HOST_NAME], unsigned n)
+static unsigned cuda_count_hosts(char (*hosts)[HOST_NAME], unsigned n)
 {
     unsigned n_hosts = 0;
 
@@ -220,7 +238,8 @@ static unsigned count_hosts(char (*hosts)[HOST_NAME], unsigned n)
     return n_hosts;
 }
 
-static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
+static enum stp_status cuda_exchange_names(struct stp_cuda *d,
+                                           struct stp_error *err)
 {
     const struct stp_world *world = d->world;
     char(*hosts)[HOST_NAME] = calloc(world->size, HOST_NAME);
@@ -234,7 +253,7 @@ static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
     } else
         stp_fail(err, status, "out of memory");
     if (status == STP_OK) {
-        d->info.n_nodes = count_hosts(hosts, world->size);
+        d->info.n_nodes = cuda_count_hosts(hosts, world->size);
         status = world->ops->exchange(
             world->self, d->rank_lines[world->rank * d->n_local],
             (size_t)d->n_local * STP_RANK_LINE, lines, err);
@@ -247,7 +266,8 @@ static enum stp_status exchange_names(struct stp_cuda *d, struct stp_error *err)
 }
 
 /* What would also change NCCL's choice, and the reader should know of. */
-static void add_overrides(struct stp_device_info *info, const char *replaced)
+static void cuda_add_overrides(struct stp_device_info *info,
+                               const char *replaced)
 {
     static const char *const names[] = {
         "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
@@ -262,7 +282,7 @@ static void add_overrides(struct stp_device_info *info, const char *replaced)
                                   "; with %s=%s", names[i], getenv(names[i]));
 }
 
-static void fill_info(struct stp_cuda *d, const char *replaced)
+static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
 {
     struct stp_device_info *info = &d->info;
     struct cudaDeviceProp gpu;
@@ -284,21 +304,29 @@ static void fill_info(struct stp_cuda *d, const char *replaced)
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
              d->n_ranks, info->gpu, info->n_nodes,
              info->n_nodes == 1 ? "" : "s", info->machine, info->nccl);
-    add_overrides(info, replaced);
+    cuda_add_overrides(info, replaced);
+    d->rank_info =
+        (struct stp_engine_info){.n_ranks = d->n_ranks,
+                                 .has_data = true,
+                                 .has_tf32 = info->compute_capability >= 80,
+                                 .rotates = true};
+    snprintf(d->rank_info.gpu, sizeof(d->rank_info.gpu), "%s", info->gpu);
+    snprintf(d->rank_info.what, sizeof(d->rank_info.what), "%s", info->what);
 }
 
-enum stp_status stp_cuda_set_up(struct stp_cuda *d,
-                                const struct stp_device_options *options,
-                                struct stp_error *err)
+/* Finds the GPUs of this process and connects all ranks. */
+static enum stp_status
+cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
+                   struct stp_error *err)
 {
     unsigned first = 0;
     char replaced[128] = "";
-    enum stp_status status = choose_gpus(d, options, &first, err);
+    enum stp_status status = cuda_choose_gpus(d, options, &first, err);
 
     if (status == STP_OK)
         status = stp_nccl_open(&d->nccl, err);
     if (status == STP_OK)
-        status = make_ranks(d, first, err);
+        status = cuda_make_ranks(d, first, err);
     if (status == STP_OK)
         status = stp_cuda_plugin_begin(options->plugin, replaced, err);
     if (status == STP_OK && options->graphs_file != NULL &&
@@ -307,16 +335,235 @@ enum stp_status stp_cuda_set_up(struct stp_cuda *d,
     if (status == STP_OK)
         status = stp_crew_create(d->n_local / d->n_gpus, &d->crew, err);
     if (status == STP_OK)
-        status = stp_crew_run(d->crew, open_part, d, d->world, 0, err);
+        status = stp_crew_run(d->crew, cuda_open_part, d, d->world, 0, err);
     status = stp_world_agree(d->world, status, err);
     if (status == STP_OK)
-        status = exchange_id(d, err);
+        status = cuda_exchange_id(d, err);
     if (status == STP_OK)
-        status = stp_crew_run(d->crew, connect_part, d, d->world,
-                              d->time_limit_s, err);
+        status = stp_crew_run(d->crew, cuda_connect_part, d, d->world,
+                              options->time_limit_s, err);
     if (status == STP_OK)
-        status = exchange_names(d, err);
+        status = cuda_exchange_names(d, err);
     if (status == STP_OK)
-        fill_info(d, replaced);
+        cuda_fill_info(d, replaced);
     return status;
 }
+
+/* ---- for training ---- */
+
+/* A first product, on zeros in what is for sums of columns: says whether
+ * products have their epilogues in them, and what cuBLASLt loads is loaded. */
+static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
+                                        struct stp_error *err)
+{
+    enum { WIDTH = 128, NBYTES = WIDTH * WIDTH * 4 };
+    char *scratch = r->scratch[STP_STREAM_MAIN];
+    const struct stp_product product = {.m = WIDTH,
+                                        .n = WIDTH,
+                                        .k = WIDTH,
+                                        .b_transposed = true,
+                                        .type = STP_TYPE_F32,
+                                        .type_c = STP_TYPE_F32,
+                                        .epilogue = STP_EPILOGUE_BIAS_RELU,
+                                        .a = scratch,
+                                        .b = scratch + NBYTES,
+                                        .c = scratch + 2 * NBYTES,
+                                        .bias = scratch + 3 * NBYTES};
+    cudaError_t result = cudaMemsetAsync(scratch, 0, STP_CUDA_SCRATCH,
+                                         r->stream[STP_STREAM_MAIN]);
+    enum stp_status status = stp_cuda_result(r, result, "cudaMemset", err);
+
+    if (status == STP_OK)
+        status = stp_cuda_lt_make(r->lt, &product, err);
+    if (status == STP_OK && r->number == 0)
+        r->cuda->rank_info.fuses =
+            stp_cuda_lt_fuses(stp_cuda_lt_find(r->lt, &product));
+    return status;
+}
+
+static enum stp_status cuda_train_part(void *user, unsigned thread,
+                                       struct stp_error *err)
+{
+    struct stp_cuda_rank *r = &((struct stp_cuda *)user)->ranks[thread];
+    cudaError_t result = cudaSetDevice(r->gpu);
+    enum stp_status status;
+
+    for (unsigned s = 0; s < STP_N_STREAMS && result == cudaSuccess; s++)
+        result = cudaMalloc(&r->scratch[s], STP_CUDA_SCRATCH);
+    status = stp_cuda_result(r, result, "cudaMalloc", err);
+    if (status == STP_OK)
+        status = stp_cuda_result(r, stp_train_kernels_load(), "loading kernels",
+                                 err);
+    if (status == STP_OK)
+        status = stp_cuda_events(r, 0, err);
+    if (status == STP_OK)
+        status = stp_cuda_lt_open(r, &r->lt, err);
+    return status == STP_OK ? cuda_try_product(r, err) : status;
+}
+
+/* ---- closing ---- */
+
+static void cuda_close_rank(struct stp_cuda_rank *r)
+{
+    cudaSetDevice(r->gpu);
+    stp_cuda_lt_close(r->lt);
+    for (size_t i = 0; i < r->n_memory; i++)
+        cudaFree(r->memory[i]);
+    if (r->graph != NULL)
+        cudaGraphExecDestroy(r->graph);
+    for (unsigned i = 0; i < r->n_events; i++) {
+        cudaEventDestroy(r->events[i]);
+        cudaEventDestroy(r->joins[i]);
+    }
+    free(r->memory);
+    free(r->events);
+    free(r->joins);
+    free(r->recorded);
+    if (r->comm != NULL)
+        r->cuda->nccl.comm_destroy(r->comm);
+    cudaFree(r->n_wrong);
+    for (unsigned s = 0; s < STP_N_STREAMS; s++) {
+        cudaFree(r->scratch[s]);
+        for (unsigned i = 0; i < STP_N_ROOMS; i++)
+            cudaFree(r->rooms[s][i].at);
+        if (r->stream[s] != NULL)
+            cudaStreamDestroy(r->stream[s]);
+    }
+}
+
+static enum stp_status cuda_close_part(void *user, unsigned thread,
+                                       struct stp_error *err)
+{
+    struct stp_cuda *d = user;
+
+    (void)err;
+    for (unsigned i = 0; i < d->n_gpus; i++)
+        cuda_close_rank(&d->ranks[thread * d->n_gpus + i]);
+    return STP_OK;
+}
+
+/* After a failure ranks may hang in NCCL, and so would its end: what they have
+ * goes with the process. */
+static void cuda_close_all(struct stp_cuda *d)
+{
+    if (atomic_load(&d->failed) ||
+        (d->crew != NULL && stp_crew_failed(d->crew)))
+        return;
+    if (d->crew != NULL) {
+        stp_crew_run(d->crew, cuda_close_part, d, d->world, 0, NULL);
+        stp_crew_destroy(d->crew);
+    }
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    free(d->ranks);
+    free(d->rank_lines);
+    free(d);
+}
+
+void stp_cuda_close(void *self)
+{
+    struct stp_cuda *d = ((struct stp_cuda_rank *)self)->cuda;
+    bool last;
+
+    pthread_mutex_lock(&d->lock);
+    last = --d->n_open == 0;
+    pthread_mutex_unlock(&d->lock);
+    if (last)
+        cuda_close_all(d);
+}
+
+/* ---- opening ---- */
+
+static enum stp_status cuda_open_cuda(const struct stp_device_options *options,
+                                      bool measures, struct stp_cuda **cuda_ret,
+                                      struct stp_error *err)
+{
+    struct stp_cuda *d = calloc(1, sizeof(*d));
+    enum stp_status status;
+
+    if (d == NULL)
+        return stp_nomem(err);
+    d->world = options->world;
+    d->max_bytes = options->max_bytes;
+    d->measures = measures;
+    d->has_plugin = options->plugin != NULL;
+    d->time_limit_s = options->time_limit_s;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_cond_init(&d->changed, NULL);
+    status = cuda_connect_ranks(d, options, err);
+    if (status == STP_OK && !measures)
+        status = stp_world_agree(
+            d->world,
+            stp_crew_run(d->crew, cuda_train_part, d, d->world, 0, err), err);
+    if (status != STP_OK) {
+        cuda_close_all(d);
+        return status;
+    }
+    d->n_open = d->n_local;
+    *cuda_ret = d;
+    return STP_OK;
+}
+
+static void cuda_list_engines(struct stp_cuda *d,
+                              struct stp_engine *engines_ret)
+{
+    for (unsigned i = 0; i < d->n_local; i++)
+        engines_ret[i] =
+            (struct stp_engine){.ops = &stp_cuda_ops, .self = &d->ranks[i]};
+}
+
+static enum stp_status cuda_open(const struct stp_device_options *options,
+                                 struct stp_device *device_ret,
+                                 struct stp_error *err)
+{
+    struct stp_ranks_options ranks = {.world = options->world,
+                                      .max_bytes = options->max_bytes,
+                                      .graph = options->graph > 0,
+                                      .time_limit_s = options->time_limit_s};
+    struct stp_engine *engines;
+    struct stp_cuda *d;
+    enum stp_status status = cuda_open_cuda(options, true, &d, err);
+
+    if (status != STP_OK)
+        return status;
+    ranks.n_threads = d->n_local / d->n_gpus;
+    ranks.n_per_thread = d->n_gpus;
+    engines = calloc(d->n_local, sizeof(*engines));
+    if (engines == NULL) {
+        cuda_close_all(d);
+        return stp_nomem(err);
+    }
+    cuda_list_engines(d, engines);
+    status = stp_ranks_open(&ranks, engines, device_ret, err);
+    free(engines);
+    return status;
+}
+
+static enum stp_status
+cuda_open_engines(const struct stp_engine_options *options,
+                  struct stp_engine *engines_ret, struct stp_error *err)
+{
+    const struct stp_device_options device = {
+        .world = options->world,
+        .n_threads = options->n_local > 0 ? options->n_local : 1,
+        .n_gpus = 1,
+        .plugin = options->plugin,
+        .time_limit_s = options->time_limit_s};
+    struct stp_cuda *d;
+    enum stp_status status = cuda_open_cuda(&device, false, &d, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_cuda_plugin_select(&(struct stp_arm){.kind = STP_ARM_AUTO});
+    cuda_list_engines(d, engines_ret);
+    return STP_OK;
+}
+
+extern const struct stp_module stp_steptune_module;
+
+__attribute__((visibility("default")))
+const struct stp_module stp_steptune_module = {.abi = STP_MODULE_ABI,
+                                               .name = "nccl",
+                                               .open = cuda_open,
+                                               .open_engines =
+                                                   cuda_open_engines};

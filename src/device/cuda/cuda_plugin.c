@@ -32,10 +32,11 @@ static struct {
 
 /* ---- the tuner ---- */
 
-static ncclResult_t inner_init(void **context, uint64_t comm_id, size_t n_ranks,
-                               size_t n_nodes, ncclDebugLogger_t log,
-                               ncclNvlDomainInfo_v5_t *domains,
-                               const ncclTunerConstants_v5_t *constants)
+static ncclResult_t plugin_inner_init(void **context, uint64_t comm_id,
+                                      size_t n_ranks, size_t n_nodes,
+                                      ncclDebugLogger_t log,
+                                      ncclNvlDomainInfo_v5_t *domains,
+                                      const ncclTunerConstants_v5_t *constants)
 {
     if (plugin.inner_v5 != NULL) {
         /* A copy: NCCL's own choice must stay its own. */
@@ -55,9 +56,10 @@ static ncclResult_t inner_init(void **context, uint64_t comm_id, size_t n_ranks,
     return ncclSuccess;
 }
 
-static ncclResult_t inner_ask(void *context, ncclFunc_t coll, size_t n_bytes,
-                              int n_pipe_ops, float **table, int n_algo,
-                              int n_proto, int reg_buff, int *n_channels)
+static ncclResult_t plugin_inner_ask(void *context, ncclFunc_t coll,
+                                     size_t n_bytes, int n_pipe_ops,
+                                     float **table, int n_algo, int n_proto,
+                                     int reg_buff, int *n_channels)
 {
     if (plugin.inner_v5 != NULL)
         return plugin.inner_v5->getCollInfo(context, coll, n_bytes, n_pipe_ops,
@@ -73,8 +75,8 @@ static ncclResult_t inner_ask(void *context, ncclFunc_t coll, size_t n_bytes,
     return ncclSuccess;
 }
 
-static void note_question(size_t n_bytes, int n_pipe_ops, int reg_buff,
-                          const float *cost, int n_algo, int n_proto)
+static void plugin_note_question(size_t n_bytes, int n_pipe_ops, int reg_buff,
+                                 const float *cost, int n_algo, int n_proto)
 {
     struct stp_question q = {n_bytes, n_pipe_ops, reg_buff, {{0}}};
 
@@ -87,45 +89,46 @@ static void note_question(size_t n_bytes, int n_pipe_ops, int reg_buff,
     pthread_mutex_unlock(&plugin.lock);
 }
 
-static ncclResult_t ask(void *context, ncclFunc_t coll, size_t n_bytes,
-                        int n_pipe_ops, float **table, int n_algo, int n_proto,
-                        int reg_buff, int *n_channels)
+static ncclResult_t plugin_ask(void *context, ncclFunc_t coll, size_t n_bytes,
+                               int n_pipe_ops, float **table, int n_algo,
+                               int n_proto, int reg_buff, int *n_channels)
 {
     if (atomic_load(&plugin.listens))
-        note_question(n_bytes, n_pipe_ops, reg_buff, (const float *)table,
-                      n_algo, n_proto);
+        plugin_note_question(n_bytes, n_pipe_ops, reg_buff,
+                             (const float *)table, n_algo, n_proto);
     if (atomic_load(&plugin.asks_inner))
-        return inner_ask(context, coll, n_bytes, n_pipe_ops, table, n_algo,
-                         n_proto, reg_buff, n_channels);
+        return plugin_inner_ask(context, coll, n_bytes, n_pipe_ops, table,
+                                n_algo, n_proto, reg_buff, n_channels);
     return stp_arm_tuner.getCollInfo(NULL, coll, n_bytes, n_pipe_ops, table,
                                      n_algo, n_proto, reg_buff, n_channels);
 }
 
-static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
-                            size_t n_nodes, ncclDebugLogger_t log,
-                            ncclNvlDomainInfo_v5_t *domains,
-                            ncclTunerConstants_v5_t *constants)
+static ncclResult_t plugin_init_v5(void **context, uint64_t comm_id,
+                                   size_t n_ranks, size_t n_nodes,
+                                   ncclDebugLogger_t log,
+                                   ncclNvlDomainInfo_v5_t *domains,
+                                   ncclTunerConstants_v5_t *constants)
 {
     atomic_store(&plugin.has_tuner, true);
-    return inner_init(context, comm_id, n_ranks, n_nodes, log, domains,
-                      constants);
+    return plugin_inner_init(context, comm_id, n_ranks, n_nodes, log, domains,
+                             constants);
 }
 
-static ncclResult_t init_v4(size_t n_ranks, size_t n_nodes,
-                            ncclDebugLogger_t log, void **context)
+static ncclResult_t plugin_init_v4(size_t n_ranks, size_t n_nodes,
+                                   ncclDebugLogger_t log, void **context)
 {
-    return init_v5(context, 0, n_ranks, n_nodes, log, NULL, NULL);
+    return plugin_init_v5(context, 0, n_ranks, n_nodes, log, NULL, NULL);
 }
 
-static ncclResult_t ask_v3(void *context, ncclFunc_t coll, size_t n_bytes,
-                           int n_pipe_ops, float **table, int n_algo,
-                           int n_proto, int *n_channels)
+static ncclResult_t plugin_ask_v3(void *context, ncclFunc_t coll,
+                                  size_t n_bytes, int n_pipe_ops, float **table,
+                                  int n_algo, int n_proto, int *n_channels)
 {
-    return ask(context, coll, n_bytes, n_pipe_ops, table, n_algo, n_proto, 0,
-               n_channels);
+    return plugin_ask(context, coll, n_bytes, n_pipe_ops, table, n_algo,
+                      n_proto, 0, n_channels);
 }
 
-static ncclResult_t tuner_finalize(void *context)
+static ncclResult_t plugin_tuner_finalize(void *context)
 {
     if (plugin.inner_v5 != NULL)
         return plugin.inner_v5->finalize(context);
@@ -140,17 +143,17 @@ extern const ncclTuner_v3_t ncclTunerPlugin_v3;
 extern const ncclTuner_v4_t ncclTunerPlugin_v4;
 extern const ncclTuner_v5_t ncclTunerPlugin_v5;
 
-EXPORT const ncclTuner_v3_t ncclTunerPlugin_v3 = {"steptune-bench", init_v4,
-                                                  ask_v3, tuner_finalize};
-EXPORT const ncclTuner_v4_t ncclTunerPlugin_v4 = {"steptune-bench", init_v4,
-                                                  ask, tuner_finalize};
-EXPORT const ncclTuner_v5_t ncclTunerPlugin_v5 = {"steptune-bench", init_v5,
-                                                  ask, tuner_finalize};
+EXPORT const ncclTuner_v3_t ncclTunerPlugin_v3 = {
+    "steptune-bench", plugin_init_v4, plugin_ask_v3, plugin_tuner_finalize};
+EXPORT const ncclTuner_v4_t ncclTunerPlugin_v4 = {
+    "steptune-bench", plugin_init_v4, plugin_ask, plugin_tuner_finalize};
+EXPORT const ncclTuner_v5_t ncclTunerPlugin_v5 = {
+    "steptune-bench", plugin_init_v5, plugin_ask, plugin_tuner_finalize};
 
 /* ---- the profiler ---- */
 
 /* A context for each rank's number, so that events need not be asked. */
-static ncclResult_t profiler_init(void **context, int *mask, int rank)
+static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank)
 {
     int *mine = malloc(sizeof(*mine));
 
@@ -162,72 +165,73 @@ static ncclResult_t profiler_init(void **context, int *mask, int rank)
     return ncclSuccess;
 }
 
-static ncclResult_t init_profiler_v4(void **context, int *mask,
-                                     const char *name, uint64_t comm_id,
-                                     int n_nodes, int n_ranks, int rank,
-                                     ncclDebugLogger_t log)
+static ncclResult_t plugin_init_profiler_v4(void **context, int *mask,
+                                            const char *name, uint64_t comm_id,
+                                            int n_nodes, int n_ranks, int rank,
+                                            ncclDebugLogger_t log)
 {
     (void)name;
     (void)comm_id;
     (void)n_nodes;
     (void)n_ranks;
     (void)log;
-    return profiler_init(context, mask, rank);
+    return plugin_profiler_init(context, mask, rank);
 }
 
-static ncclResult_t init_profiler_v5(void **context, uint64_t comm_id,
-                                     int *mask, const char *name, int n_nodes,
-                                     int n_ranks, int rank,
-                                     ncclDebugLogger_t log)
+static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
+                                            int *mask, const char *name,
+                                            int n_nodes, int n_ranks, int rank,
+                                            ncclDebugLogger_t log)
 {
-    return init_profiler_v4(context, mask, name, comm_id, n_nodes, n_ranks,
-                            rank, log);
+    return plugin_init_profiler_v4(context, mask, name, comm_id, n_nodes,
+                                   n_ranks, rank, log);
 }
 
 /* -1 for NULL and what is unknown. */
-static int number_of(const char *word, int (*from_name)(const char *, size_t))
+static int plugin_number(const char *word,
+                         int (*from_name)(const char *, size_t))
 {
     return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
-static ncclResult_t note_collective(const void *context,
-                                    const ncclProfilerEvent_t *what)
+static ncclResult_t plugin_note_collective(const void *context,
+                                           const ncclProfilerEvent_t *what)
 {
     pthread_mutex_lock(&plugin.lock);
     if (context != NULL && *(const int *)context == plugin.rank) {
-        plugin.run.algo = number_of(what->coll.algo, stp_algo_from_name);
-        plugin.run.proto = number_of(what->coll.proto, stp_proto_from_name);
+        plugin.run.algo = plugin_number(what->coll.algo, stp_algo_from_name);
+        plugin.run.proto = plugin_number(what->coll.proto, stp_proto_from_name);
         plugin.run.n_channels = what->coll.nChannels;
     }
     pthread_mutex_unlock(&plugin.lock);
     return ncclSuccess;
 }
 
-static ncclResult_t start_v4(void *context, void **event,
-                             const ncclProfilerEvent_t *what)
+static ncclResult_t plugin_start_v4(void *context, void **event,
+                                    const ncclProfilerEvent_t *what)
 {
     *event = NULL;
     return what->type.v4 == NCCL_PROFILE_COLL && atomic_load(&plugin.listens)
-               ? note_collective(context, what)
+               ? plugin_note_collective(context, what)
                : ncclSuccess;
 }
 
-static ncclResult_t start_v5(void *context, void **event,
-                             const ncclProfilerEvent_t *what)
+static ncclResult_t plugin_start_v5(void *context, void **event,
+                                    const ncclProfilerEvent_t *what)
 {
     *event = NULL;
     return what->type.v5 == NCCL_PROFILE_COLL && atomic_load(&plugin.listens)
-               ? note_collective(context, what)
+               ? plugin_note_collective(context, what)
                : ncclSuccess;
 }
 
-static ncclResult_t stop(void *event)
+static ncclResult_t plugin_stop(void *event)
 {
     (void)event;
     return ncclSuccess;
 }
 
-static ncclResult_t state(void *event, int state, const void *args)
+static ncclResult_t plugin_state(void *event, int state, const void *args)
 {
     (void)event;
     (void)state;
@@ -235,7 +239,7 @@ static ncclResult_t state(void *event, int state, const void *args)
     return ncclSuccess;
 }
 
-static ncclResult_t profiler_finalize(void *context)
+static ncclResult_t plugin_profiler_finalize(void *context)
 {
     free(context);
     return ncclSuccess;
@@ -245,15 +249,16 @@ extern const ncclProfiler_v4_t ncclProfiler_v4;
 extern const ncclProfiler_v5_t ncclProfiler_v5;
 
 EXPORT const ncclProfiler_v4_t ncclProfiler_v4 = {
-    "steptune-bench", init_profiler_v4, start_v4, stop, state,
-    profiler_finalize};
+    "steptune-bench", plugin_init_profiler_v4, plugin_start_v4, plugin_stop,
+    plugin_state,     plugin_profiler_finalize};
 EXPORT const ncclProfiler_v5_t ncclProfiler_v5 = {
-    "steptune-bench", init_profiler_v5, start_v5, stop, state,
-    profiler_finalize};
+    "steptune-bench", plugin_init_profiler_v5, plugin_start_v5, plugin_stop,
+    plugin_state,     plugin_profiler_finalize};
 
 /* ---- our own side ---- */
 
-static enum stp_status open_inner(const char *path, struct stp_error *err)
+static enum stp_status plugin_open_inner(const char *path,
+                                         struct stp_error *err)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 
@@ -264,7 +269,8 @@ static enum stp_status open_inner(const char *path, struct stp_error *err)
         plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v5");
     plugin.inner_v4 = dlsym(library, "ncclTunerPlugin_v4");
     plugin.inner_v3 = dlsym(library, "ncclTunerPlugin_v3");
-    if (stp_cuda_plugin_has_inner())
+    if (plugin.inner_v5 != NULL || plugin.inner_v4 != NULL ||
+        plugin.inner_v3 != NULL)
         return STP_OK;
     dlclose(library);
     return stp_fail(err, STP_ERR_DEVICE,
@@ -278,7 +284,7 @@ enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],
     Dl_info self;
 
     if (inner != NULL) {
-        enum stp_status status = open_inner(inner, err);
+        enum stp_status status = plugin_open_inner(inner, err);
 
         if (status != STP_OK)
             return status;
@@ -299,24 +305,13 @@ bool stp_cuda_plugin_has_tuner(void)
     return atomic_load(&plugin.has_tuner);
 }
 
-bool stp_cuda_plugin_has_profiler(void)
-{
-    return atomic_load(&plugin.mask) != NULL;
-}
-
-bool stp_cuda_plugin_has_inner(void)
-{
-    return plugin.inner_v5 != NULL || plugin.inner_v4 != NULL ||
-           plugin.inner_v3 != NULL;
-}
-
 void stp_cuda_plugin_select(const struct stp_arm *arm)
 {
     stp_arm_tuner_set(arm);
     atomic_store(&plugin.asks_inner, arm->kind == STP_ARM_PLUGIN);
 }
 
-static void set_mask(int bits)
+static void plugin_set_mask(int bits)
 {
     int *mask = atomic_load(&plugin.mask);
 
@@ -332,13 +327,13 @@ void stp_cuda_plugin_listen(int rank)
     plugin.run = (struct stp_device_run){.algo = -1, .proto = -1};
     pthread_mutex_unlock(&plugin.lock);
     atomic_store(&plugin.listens, true);
-    set_mask(NCCL_PROFILE_COLL);
+    plugin_set_mask(NCCL_PROFILE_COLL);
 }
 
 void stp_cuda_plugin_heard(struct stp_device_run *run_ret,
                            struct stp_question *question_ret)
 {
-    set_mask(0);
+    plugin_set_mask(0);
     atomic_store(&plugin.listens, false);
     pthread_mutex_lock(&plugin.lock);
     *run_ret = plugin.run;

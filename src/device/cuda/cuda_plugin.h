@@ -21,13 +21,8 @@ enum stp_status stp_cuda_plugin_begin(const char *plugin,
                                       char replaced_ret[128],
                                       struct stp_error *err);
 
-/* Whether NCCL has loaded the tuner, and the profiler.  After the first
- * communicator. */
+/* Whether NCCL has loaded the tuner.  After the first communicator. */
 bool stp_cuda_plugin_has_tuner(void);
-bool stp_cuda_plugin_has_profiler(void);
-
-/* Whether there is a tuner behind the plugin arm. */
-bool stp_cuda_plugin_has_inner(void);
 
 /* The arm of getCollInfo calls that begin after it returns. */
 void stp_cuda_plugin_select(const struct stp_arm *arm);

@@ -7,7 +7,7 @@
 
 #include "device/cuda/cuda_cupti.h"
 
-static double now_us(void)
+static double trace_now_us(void)
 {
     struct timespec now;
 
@@ -31,7 +31,7 @@ enum stp_status stp_cuda_trace_begin(struct stp_cuda_trace *trace, int gpu,
     }
     trace->gpu = gpu;
     trace->origin_ns = stp_cupti_now();
-    trace->origin_us = now_us();
+    trace->origin_us = trace_now_us();
     trace->on = true;
     return STP_OK;
 }
@@ -44,21 +44,22 @@ struct taking {
     struct stp_spans *spans;
 };
 
-static double host_us(const struct stp_cuda_trace *t, uint64_t ns)
+static double trace_host_us(const struct stp_cuda_trace *t, uint64_t ns)
 {
     return t->origin_us + ((double)ns - (double)t->origin_ns) / 1e3;
 }
 
-static enum stp_status take(void *user, const struct stp_cupti_record *record,
-                            struct stp_part range, struct stp_error *err)
+static enum stp_status trace_take(void *user,
+                                  const struct stp_cupti_record *record,
+                                  struct stp_part range, struct stp_error *err)
 {
     const struct taking *taking = user;
-    struct stp_span span = {.stream = taking->stream,
-                            .kind = record->kind,
-                            .range = range,
-                            .begin_us =
-                                host_us(taking->trace, record->begin_ns),
-                            .end_us = host_us(taking->trace, record->end_ns)};
+    struct stp_span span = {
+        .stream = taking->stream,
+        .kind = record->kind,
+        .range = range,
+        .begin_us = trace_host_us(taking->trace, record->begin_ns),
+        .end_us = trace_host_us(taking->trace, record->end_ns)};
 
     memcpy(span.name, record->name, sizeof(span.name));
     return stp_spans_add(taking->spans, &span, err);
@@ -74,9 +75,9 @@ enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
     if (!trace->on)
         return STP_OK;
     for (; taking.stream < STP_N_STREAMS && status == STP_OK; taking.stream++)
-        status =
-            stp_cupti_take((uint32_t)trace->gpu,
-                           trace->stream_id[taking.stream], take, &taking, err);
+        status = stp_cupti_take((uint32_t)trace->gpu,
+                                trace->stream_id[taking.stream], trace_take,
+                                &taking, err);
     for (size_t i = 0; i < trace->host.n && status == STP_OK; i++)
         status = stp_spans_add(spans, &trace->host.all[i], err);
     stp_spans_free(&trace->host);
@@ -87,18 +88,18 @@ enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
 
 /* ---- ranges ---- */
 
-static void begin_range(struct stp_cuda_trace *t, const char *name)
+static void trace_begin_range(struct stp_cuda_trace *t, const char *name)
 {
     nvtxRangePushA(name);
     stp_ranges_tell(&t->ranges, name);
     if (t->ranges.n <= STP_OPEN_RANGES)
-        t->begun_us[t->ranges.n - 1] = now_us();
+        t->begun_us[t->ranges.n - 1] = trace_now_us();
     if (t->on)
         stp_cupti_push(stp_ranges_now(&t->ranges));
 }
 
 /* Without memory the host's ranges are cut short. */
-static void end_range(struct stp_cuda_trace *t)
+static void trace_end_range(struct stp_cuda_trace *t)
 {
     struct stp_span span = {.stream = STP_N_STREAMS,
                             .kind = STP_SPAN_RANGE,
@@ -108,7 +109,7 @@ static void end_range(struct stp_cuda_trace *t)
         stp_cupti_pop();
         if (span.range.name != NULL) {
             span.begin_us = t->begun_us[t->ranges.n - 1];
-            span.end_us = now_us();
+            span.end_us = trace_now_us();
             snprintf(span.name, sizeof(span.name), "%s", span.range.name);
             stp_spans_add(&t->host, &span, NULL);
         }
@@ -120,7 +121,7 @@ static void end_range(struct stp_cuda_trace *t)
 void stp_cuda_trace_range(struct stp_cuda_trace *trace, const char *name)
 {
     if (name != NULL)
-        begin_range(trace, name);
+        trace_begin_range(trace, name);
     else if (trace->ranges.n > 0)
-        end_range(trace);
+        trace_end_range(trace);
 }

@@ -3,14 +3,12 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "device/dl_table.h"
 
 enum { OLDEST = 22100 };
 
-static const struct {
-    const char *name;
-    size_t offset;
-} functions[] = {
+static const struct stp_dl_symbol functions[] = {
     {"ncclGetVersion", offsetof(struct stp_nccl_api, get_version)},
     {"ncclGetUniqueId", offsetof(struct stp_nccl_api, get_unique_id)},
     {"ncclCommInitRank", offsetof(struct stp_nccl_api, comm_init_rank)},
@@ -35,22 +33,6 @@ void stp_nccl_version_name(int version, char name[16])
              version % 100);
 }
 
-static enum stp_status find_functions(void *library, const char *path,
-                                      struct stp_nccl_api *api,
-                                      struct stp_error *err)
-{
-    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-        void *function = dlsym(library, functions[i].name);
-
-        if (function == NULL)
-            return stp_fail(err, STP_ERR_NOTHING,
-                            "'%s' has no %s: expected NCCL 2.21 or later", path,
-                            functions[i].name);
-        memcpy((char *)api + functions[i].offset, &function, sizeof(function));
-    }
-    return STP_OK;
-}
-
 enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
                               struct stp_error *err)
 {
@@ -58,6 +40,7 @@ enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
     struct stp_nccl_api api = {0};
     void *library;
     char name[16];
+    char quoted[512];
     enum stp_status status;
 
     if (path == NULL || path[0] == '\0')
@@ -69,7 +52,10 @@ enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
             "no NCCL: %s (STEPTUNE_NCCL can name the file; that of PyTorch is "
             "nvidia/nccl/lib/libnccl.so.2 in its site-packages)",
             dlerror());
-    status = find_functions(library, path, &api, err);
+    snprintf(quoted, sizeof(quoted), "'%.500s'", path);
+    status = stp_dl_find(library, quoted, functions,
+                         sizeof(functions) / sizeof(functions[0]),
+                         ": expected NCCL 2.21 or later", &api, err);
     if (status == STP_OK &&
         (api.get_version(&api.version) != 0 || api.version < OLDEST)) {
         stp_nccl_version_name(api.version, name);

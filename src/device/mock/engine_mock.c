@@ -6,11 +6,51 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "device/mock/mock_engine.h"
+#include "device/arm_tuner.h"
+#include "device/mock/mock_compute.h"
+#include "device/mock/mock_program.h"
+#include "device/mock/mock_source.h"
+
+/* libnccl, and a communicator of it. */
+struct library {
+    struct mock_nccl *nccl;
+    struct mock_comm *comm;
+};
+
+/* What a note is to a trace. */
+struct label {
+    char name[STP_SPAN_NAME]; /* set while there is a trace */
+    struct stp_part range;
+};
+
+struct engine {
+    struct mock_machine *machine;
+    struct library own;    /* NCCL without a tuner, or for measuring with
+                                       the one that forces arms */
+    struct library plugin; /* empty if there is none */
+    bool use_plugin;
+    struct stp_engine_info info;
+    uint64_t memory; /* bytes of a GPU; UINT64_MAX: not known */
+    uint64_t taken;
+    struct stp_mock_program program;
+    struct stp_virtual_time time;
+    struct stp_mock_compute *computes; /* of what was noted; of collectives 0 */
+    struct label *labels;              /* one each */
+    size_t n_noted;
+    size_t capacity;
+    bool traces;
+    struct stp_spans spans;
+    struct stp_ranges ranges;
+};
+
+static enum stp_status mock_fail(struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+}
 
 static void mock_info(const void *self, struct stp_engine_info *info_ret)
 {
-    *info_ret = ((const struct stp_mock_engine *)self)->info;
+    *info_ret = ((const struct engine *)self)->info;
 }
 
 /* ---- at once ---- */
@@ -19,7 +59,7 @@ static void mock_info(const void *self, struct stp_engine_info *info_ret)
 static enum stp_status mock_alloc(void *self, uint64_t nbytes, const char *what,
                                   void **address_ret, struct stp_error *err)
 {
-    struct stp_mock_engine *e = self;
+    struct engine *e = self;
 
     if (nbytes > e->memory - e->taken)
         return stp_fail(err, STP_ERR_NOMEM,
@@ -36,7 +76,7 @@ static enum stp_status mock_alloc(void *self, uint64_t nbytes, const char *what,
 
 static void mock_release(void *self)
 {
-    ((struct stp_mock_engine *)self)->taken = 0;
+    ((struct engine *)self)->taken = 0;
 }
 
 static enum stp_status mock_upload(void *self, void *to, const void *from,
@@ -68,27 +108,27 @@ static enum stp_status mock_agree(void *self, enum stp_status status,
     return status;
 }
 
-static enum stp_status mock_tune(void *self, bool by_plugin,
-                                 struct stp_error *err)
+static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
+                                       struct stp_error *err)
 {
-    struct stp_mock_engine *e = self;
+    struct engine *e = self;
 
-    if (by_plugin && e->plugin.comm == NULL)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "no plugin to tune with: the engine was opened without");
-    e->use_plugin = by_plugin;
+    if (arm->kind == STP_ARM_PLUGIN && e->plugin.comm == NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no tuner plugin: the machine was opened without one");
+    e->use_plugin = arm->kind == STP_ARM_PLUGIN;
+    stp_arm_tuner_set(arm);
     return STP_OK;
 }
 
 /* ---- noting ---- */
 
-static enum stp_status grow(struct stp_mock_engine *e, struct stp_error *err)
+static enum stp_status mock_grow(struct engine *e, struct stp_error *err)
 {
     const size_t n = 2 * e->capacity + 64;
     struct stp_mock_compute *computes =
         realloc(e->computes, n * sizeof(*computes));
-    struct stp_mock_label *labels = realloc(e->labels, n * sizeof(*labels));
+    struct label *labels = realloc(e->labels, n * sizeof(*labels));
 
     if (computes != NULL)
         e->computes = computes;
@@ -100,41 +140,36 @@ static enum stp_status grow(struct stp_mock_engine *e, struct stp_error *err)
     return STP_OK;
 }
 
-static enum stp_status note(struct stp_mock_engine *e,
-                            const struct stp_note *what, struct stp_error *err)
+static enum stp_status mock_note(struct engine *e, const struct stp_work *what,
+                                 struct stp_error *err)
 {
-    if (what->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
-                        (unsigned)STP_N_STREAMS);
     if (e->program.noted.ran)
         e->n_noted = 0;
-    return stp_mock_note(&e->program, what, err);
+    return stp_program_add(&e->program.noted, what, err);
 }
 
-static enum stp_status add(struct stp_mock_engine *e,
-                           const struct stp_note *what,
-                           struct stp_mock_compute compute,
-                           struct stp_error *err, const char *fmt, ...)
+static enum stp_status mock_add(struct engine *e, const struct stp_work *what,
+                                struct stp_mock_compute compute,
+                                struct stp_error *err, const char *fmt, ...)
     STP_PRINTF(5, 6);
 
 /* Notes a kernel or a collective; 'fmt' makes its name. */
-static enum stp_status add(struct stp_mock_engine *e,
-                           const struct stp_note *what,
-                           struct stp_mock_compute compute,
-                           struct stp_error *err, const char *fmt, ...)
+static enum stp_status mock_add(struct engine *e, const struct stp_work *what,
+                                struct stp_mock_compute compute,
+                                struct stp_error *err, const char *fmt, ...)
 {
-    struct stp_note noted = *what;
+    struct stp_work noted = *what;
     enum stp_status status = STP_OK;
-    struct stp_mock_label *label;
+    struct label *label;
     va_list args;
 
     if (e->program.noted.ran)
         e->n_noted = 0;
     if (e->n_noted == e->capacity)
-        status = grow(e, err);
+        status = mock_grow(e, err);
     noted.task = e->n_noted;
     if (status == STP_OK)
-        status = note(e, &noted, err);
+        status = mock_note(e, &noted, err);
     if (status != STP_OK)
         return status;
     e->computes[e->n_noted] = compute;
@@ -149,16 +184,17 @@ static enum stp_status add(struct stp_mock_engine *e,
 }
 
 /* What reads and writes 'n_bytes' in all. */
-static enum stp_status add_kernel(struct stp_mock_engine *e, unsigned stream,
-                                  double n_bytes, const char *name,
-                                  struct stp_error *err)
+static enum stp_status mock_add_kernel(struct engine *e, unsigned stream,
+                                       double n_bytes, const char *name,
+                                       struct stp_error *err)
 {
-    const struct stp_note what = {.kind = STP_NOTE_TASK, .stream = stream};
+    const struct stp_work what = {.kind = STP_WORK_TASK, .stream = stream};
 
-    return add(e, &what, stp_mock_kernel(e->machine, n_bytes), err, "%s", name);
+    return mock_add(e, &what, stp_mock_kernel(e->machine, n_bytes), err, "%s",
+                    name);
 }
 
-static double bytes_of(int type, uint64_t n)
+static double mock_bytes(int type, uint64_t n)
 {
     return (double)n * stp_type_size(type);
 }
@@ -167,15 +203,15 @@ static enum stp_status mock_zero(void *self, unsigned stream, void *address,
                                  uint64_t nbytes, struct stp_error *err)
 {
     (void)address;
-    return add_kernel(self, stream, (double)nbytes, "zero", err);
+    return mock_add_kernel(self, stream, (double)nbytes, "zero", err);
 }
 
 static enum stp_status mock_product(void *self, unsigned stream,
                                     const struct stp_product *p,
                                     struct stp_error *err)
 {
-    struct stp_mock_engine *e = self;
-    const struct stp_note what = {.kind = STP_NOTE_TASK, .stream = stream};
+    struct engine *e = self;
+    const struct stp_work what = {.kind = STP_WORK_TASK, .stream = stream};
     const struct stp_gemm gemm = {
         .m = p->m, .n = p->n, .k = p->k, .type = p->type};
     const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
@@ -185,8 +221,9 @@ static enum stp_status mock_product(void *self, unsigned stream,
              : stp_mock_gemm(e->machine, &gemm, &compute, err);
 
     return status == STP_OK
-               ? add(e, &what, compute, err, "product %s %u x %u x %u",
-                     tf32 ? "tf32" : stp_type_name(p->type), p->m, p->n, p->k)
+               ? mock_add(e, &what, compute, err, "product %s %u x %u x %u",
+                          tf32 ? "tf32" : stp_type_name(p->type), p->m, p->n,
+                          p->k)
                : status;
 }
 
@@ -195,10 +232,10 @@ static enum stp_status mock_cross_entropy(void *self, unsigned stream,
                                           struct stp_error *err)
 {
     const double logits =
-        bytes_of(what->type, (uint64_t)what->n * what->classes);
+        mock_bytes(what->type, (uint64_t)what->n * what->classes);
 
-    return add_kernel(self, stream, what->gradient ? 2 * logits : logits,
-                      "cross-entropy", err);
+    return mock_add_kernel(self, stream, what->gradient ? 2 * logits : logits,
+                           "cross-entropy", err);
 }
 
 static enum stp_status mock_relu_backward(void *self, unsigned stream, int type,
@@ -207,8 +244,8 @@ static enum stp_status mock_relu_backward(void *self, unsigned stream, int type,
 {
     (void)output;
     (void)gradient;
-    return add_kernel(self, stream, 3 * bytes_of(type, n), "ReLU backward",
-                      err);
+    return mock_add_kernel(self, stream, 3 * mock_bytes(type, n),
+                           "ReLU backward", err);
 }
 
 static enum stp_status mock_column_sum(void *self, unsigned stream, int type,
@@ -221,20 +258,21 @@ static enum stp_status mock_column_sum(void *self, unsigned stream, int type,
     (void)beta;
     (void)matrix;
     (void)sum;
-    return add_kernel(self, stream, bytes_of(type, (uint64_t)rows * columns),
-                      "column sum", err);
+    return mock_add_kernel(self, stream,
+                           mock_bytes(type, (uint64_t)rows * columns),
+                           "column sum", err);
 }
 
 static enum stp_status mock_update(void *self, unsigned stream,
                                    const struct stp_update *u,
                                    struct stp_error *err)
 {
-    const double copied = u->copy ? bytes_of(u->copy_type, u->n) : 0;
+    const double copied = u->copy ? mock_bytes(u->copy_type, u->n) : 0;
 
-    return add_kernel(self, stream,
-                      2 * bytes_of(u->type, u->n) +
-                          bytes_of(u->gradient_type, u->n) + copied,
-                      "update", err);
+    return mock_add_kernel(self, stream,
+                           2 * mock_bytes(u->type, u->n) +
+                               mock_bytes(u->gradient_type, u->n) + copied,
+                           "update", err);
 }
 
 static enum stp_status mock_find_nonfinite(void *self, unsigned stream,
@@ -244,7 +282,8 @@ static enum stp_status mock_find_nonfinite(void *self, unsigned stream,
 {
     (void)data;
     (void)found;
-    return add_kernel(self, stream, bytes_of(type, n), "find overflow", err);
+    return mock_add_kernel(self, stream, mock_bytes(type, n), "find overflow",
+                           err);
 }
 
 static enum stp_status mock_cast(void *self, unsigned stream, uint64_t n,
@@ -253,9 +292,9 @@ static enum stp_status mock_cast(void *self, unsigned stream, uint64_t n,
 {
     (void)from;
     (void)to;
-    return add_kernel(self, stream,
-                      bytes_of(from_type, n) + bytes_of(to_type, n), "cast",
-                      err);
+    return mock_add_kernel(self, stream,
+                           mock_bytes(from_type, n) + mock_bytes(to_type, n),
+                           "cast", err);
 }
 
 static enum stp_status mock_scale(void *self, unsigned stream, int type,
@@ -264,29 +303,30 @@ static enum stp_status mock_scale(void *self, unsigned stream, int type,
 {
     (void)factor;
     (void)x;
-    return add_kernel(self, stream, 2 * bytes_of(type, n), "scale", err);
+    return mock_add_kernel(self, stream, 2 * mock_bytes(type, n), "scale", err);
 }
 
 /* Of one rank NCCL copies, or in place does nothing. */
-static enum stp_status collect_alone(struct stp_mock_engine *e, unsigned stream,
-                                     const struct stp_transfer *t,
-                                     struct stp_error *err)
+static enum stp_status mock_copy(struct engine *e, unsigned stream,
+                                 const struct stp_transfer *t,
+                                 struct stp_error *err)
 {
-    return t->in_place ? STP_OK
-                       : add_kernel(e, stream, 2 * bytes_of(t->type, t->n),
-                                    "copy", err);
+    return t->in_place
+               ? STP_OK
+               : mock_add_kernel(e, stream, 2 * mock_bytes(t->type, t->n),
+                                 "copy", err);
 }
 
 static enum stp_status mock_collective(void *self, unsigned stream,
                                        const struct stp_transfer *t,
                                        struct stp_error *err)
 {
-    struct stp_mock_engine *e = self;
+    struct engine *e = self;
     const bool of_parts =
         t->coll == ncclFuncAllGather || t->coll == ncclFuncReduceScatter;
     const uint64_t n = of_parts ? t->n * e->info.n_ranks : t->n;
-    const struct stp_note what = {
-        .kind = STP_NOTE_COLLECTIVE,
+    const struct stp_work what = {
+        .kind = STP_WORK_COLLECTIVE,
         .stream = stream,
         .what = {.coll = t->coll,
                  .n_bytes = n * stp_type_size(t->type),
@@ -298,10 +338,10 @@ static enum stp_status mock_collective(void *self, unsigned stream,
     if (t->n == 0)
         return STP_OK;
     if (e->info.n_ranks == 1)
-        return collect_alone(e, stream, t, err);
-    return add(e, &what, (struct stp_mock_compute){0}, err, "%s %s %ju bytes",
-               stp_coll_name(t->coll), stp_type_name(t->type),
-               (uintmax_t)what.what.n_bytes);
+        return mock_copy(e, stream, t, err);
+    return mock_add(e, &what, (struct stp_mock_compute){0}, err,
+                    "%s %s %ju bytes", stp_coll_name(t->coll),
+                    stp_type_name(t->type), (uintmax_t)what.what.n_bytes);
 }
 
 /* ---- order and time ---- */
@@ -309,38 +349,37 @@ static enum stp_status mock_collective(void *self, unsigned stream,
 static enum stp_status mock_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
-    const struct stp_note noted = {
-        .kind = STP_NOTE_RECORD, .stream = stream, .event = event};
+    const struct stp_work noted = {
+        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
-    return note(self, &noted, err);
+    return mock_note(self, &noted, err);
 }
 
 static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
                                  struct stp_error *err)
 {
-    const struct stp_note noted = {
-        .kind = STP_NOTE_WAIT, .stream = stream, .event = event};
+    const struct stp_work noted = {
+        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
-    return note(self, &noted, err);
+    return mock_note(self, &noted, err);
 }
 
-static enum stp_status keep_spans(struct stp_mock_engine *e,
-                                  struct stp_error *err)
+static enum stp_status mock_keep_spans(struct engine *e, struct stp_error *err)
 {
     const struct stp_program *noted = &e->program.noted;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < noted->n_notes && status == STP_OK; i++) {
-        const struct stp_note *n = &noted->notes[i];
+        const struct stp_work *n = &noted->notes[i];
         const struct stp_task_time *time = &e->program.times[i];
         struct stp_span span = {.stream = n->stream,
-                                .kind = n->kind == STP_NOTE_TASK
+                                .kind = n->kind == STP_WORK_TASK
                                             ? STP_SPAN_COMPUTE
                                             : STP_SPAN_COMMUNICATION,
                                 .begin_us = time->begin_us,
                                 .end_us = time->end_us};
 
-        if (n->kind != STP_NOTE_TASK && n->kind != STP_NOTE_COLLECTIVE)
+        if (n->kind != STP_WORK_TASK && n->kind != STP_WORK_COLLECTIVE)
             continue;
         memcpy(span.name, e->labels[n->task].name, sizeof(span.name));
         span.range = e->labels[n->task].range;
@@ -349,29 +388,33 @@ static enum stp_status keep_spans(struct stp_mock_engine *e,
     return status;
 }
 
+static struct mock_comm *mock_comm_in_use(const struct engine *e)
+{
+    return e->use_plugin ? e->plugin.comm : e->own.comm;
+}
+
 static enum stp_status mock_synchronise(void *self, struct stp_error *err)
 {
-    struct stp_mock_engine *e = self;
-    struct mock_comm *comm = e->use_plugin ? e->plugin.comm : e->alone.comm;
+    struct engine *e = self;
     enum stp_status status;
 
     if (e->program.noted.ran || e->program.noted.n_notes == 0)
         return STP_OK; /* nothing was noted since */
     e->program.computes = e->computes;
-    status = stp_mock_run(&e->program, comm, &e->time, err);
-    return status == STP_OK && e->traces ? keep_spans(e, err) : status;
+    status = stp_mock_run(&e->program, mock_comm_in_use(e), &e->time, err);
+    return status == STP_OK && e->traces ? mock_keep_spans(e, err) : status;
 }
 
 static double mock_elapsed_us(const void *self, unsigned from, unsigned to)
 {
-    const struct stp_mock_engine *e = self;
+    const struct engine *e = self;
 
     return e->program.event_us[to] - e->program.event_us[from];
 }
 
 static double mock_now_us(const void *self)
 {
-    return ((const struct stp_mock_engine *)self)->time.now_us;
+    return ((const struct engine *)self)->time.now_us;
 }
 
 /* ---- tracing ---- */
@@ -379,14 +422,14 @@ static double mock_now_us(const void *self)
 static enum stp_status mock_trace_begin(void *self, struct stp_error *err)
 {
     (void)err;
-    ((struct stp_mock_engine *)self)->traces = true;
+    ((struct engine *)self)->traces = true;
     return STP_OK;
 }
 
 static enum stp_status mock_trace_end(void *self, struct stp_spans *spans,
                                       struct stp_error *err)
 {
-    struct stp_mock_engine *e = self;
+    struct engine *e = self;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < e->spans.n && status == STP_OK; i++)
@@ -398,16 +441,178 @@ static enum stp_status mock_trace_end(void *self, struct stp_spans *spans,
 
 static void mock_range(void *self, const char *name)
 {
-    stp_ranges_tell(&((struct stp_mock_engine *)self)->ranges, name);
+    stp_ranges_tell(&((struct engine *)self)->ranges, name);
 }
 
-/* ---- the end, and the beginning ---- */
+/* ---- measuring ---- */
+
+static void mock_describe(const void *self, struct stp_device_info *info_ret)
+{
+    const struct engine *e = self;
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    const unsigned n_recorded = mock_machine_rounds(e->machine);
+    struct stp_device_info info = {
+        .n_ranks = (unsigned)m->n_ranks,
+        .n_nodes = (unsigned)m->n_nodes,
+        .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
+        .compute_capability = m->compute_capability,
+        .has_arms = true,
+        .models_overlap =
+            mock_machine_overlap_settings(e->machine, NULL, 0) == 0};
+
+    snprintf(info.machine, sizeof(info.machine), "%s", m->name);
+    snprintf(info.gpu, sizeof(info.gpu), "%s", m->gpu);
+    snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
+    snprintf(info.backend, sizeof(info.backend), "nccl");
+    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
+    snprintf(info.what, sizeof(info.what), "%s: %d x %s, NCCL %s; %s", m->name,
+             m->n_ranks, m->gpu, m->nccl,
+             mock_machine_has_timings(e->machine)
+                 ? "recorded times in mock NCCL, not a live measurement"
+                 : "times modelled by NCCL's cost model, nothing measured");
+    *info_ret = info;
+}
+
+static void mock_rank_line(const void *self, unsigned rank, char *line,
+                           size_t size)
+{
+    const struct engine *e = self;
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+
+    snprintf(line, size, " Rank %2u on %10s device %2d %s, in mock NCCL", rank,
+             m->name, (int)rank % (m->n_ranks / m->n_nodes), m->gpu);
+}
+
+static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
+                         size_t max)
+{
+    return mock_machine_sizes(((const struct engine *)self)->machine,
+                              (ncclFunc_t)coll, sizes, max);
+}
+
+static enum stp_status mock_begin_round(void *self, unsigned round,
+                                        unsigned n_rounds,
+                                        struct stp_error *err)
+{
+    struct engine *e = self;
+    struct stp_device_info info;
+
+    mock_describe(self, &info);
+    if (round >= n_rounds || n_rounds > info.max_rounds)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%u rounds, but machine '%s' was recorded in %u",
+                        n_rounds, info.machine, info.max_rounds);
+    e->time.round = (round + 0.5) / n_rounds;
+    return STP_OK;
+}
+
+/* Collectives run, and vectors are added, in any type. */
+static enum stp_status mock_check(void *self, const struct stp_work *work,
+                                  struct stp_error *err)
+{
+    const struct engine *e = self;
+    struct stp_mock_compute compute;
+
+    return work->kind == STP_WORK_COMPUTE
+               ? stp_mock_gemm(e->machine, &work->gemm, &compute, err)
+               : STP_OK;
+}
+
+/* An address as alloc() gives them. */
+static enum stp_status mock_room(void *self, enum stp_room room,
+                                 unsigned stream, int type, uint64_t nbytes,
+                                 void **address_ret, struct stp_error *err)
+{
+    (void)self;
+    (void)room;
+    (void)stream;
+    (void)type;
+    (void)nbytes;
+    (void)err;
+    *address_ret = (void *)(uintptr_t)STP_ENGINE_ALIGN;
+    return STP_OK;
+}
+
+static enum stp_status mock_probe(void *self, const struct stp_collective *what,
+                                  struct stp_device_run *run_ret,
+                                  struct stp_question *question_ret,
+                                  struct stp_error *err)
+{
+    struct engine *e = self;
+    const struct mock_call call = stp_mock_call(what);
+    struct mock_outcome out;
+    struct mock_run run;
+    struct mock_time time;
+
+    if (mock_comm_collective(mock_comm_in_use(e), &call, &out) != ncclSuccess)
+        return mock_fail(err);
+    run = mock_outcome_run(&call, &out);
+    if (mock_machine_time(e->machine, &run, e->time.round, 0.5, &time) !=
+        ncclSuccess)
+        return mock_fail(err);
+    *run_ret = (struct stp_device_run){.algo = out.algo,
+                                       .proto = out.proto,
+                                       .n_channels = out.n_channels,
+                                       .source = stp_mock_source(time.source),
+                                       .us = time.us};
+    if (question_ret == NULL)
+        return STP_OK;
+    *question_ret = (struct stp_question){.n_pipe_ops = 1};
+    question_ret->n_bytes = out.asked ? what->n_bytes : 0;
+    memcpy(question_ret->cost, out.cost, sizeof(question_ret->cost));
+    return STP_OK;
+}
+
+static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
+{
+    const struct stp_work noted = {.kind = begin ? STP_WORK_GROUP_BEGIN
+                                                 : STP_WORK_GROUP_END};
+
+    return mock_note(self, &noted, err);
+}
+
+static enum stp_status mock_elementwise(void *self, unsigned stream,
+                                        const float *x, float *y, uint64_t n,
+                                        struct stp_error *err)
+{
+    (void)x;
+    (void)y;
+    return mock_add_kernel(self, stream, 3 * mock_bytes(STP_TYPE_F32, n),
+                           "elementwise", err);
+}
+
+static enum stp_status mock_event_us(const void *self, unsigned first,
+                                     unsigned event, double *us_ret,
+                                     struct stp_error *err)
+{
+    (void)first;
+    (void)err;
+    *us_ret = ((const struct engine *)self)->program.event_us[event];
+    return STP_OK;
+}
+
+static enum stp_source mock_source(const void *self)
+{
+    return ((const struct engine *)self)->program.source;
+}
+
+/* ---- closing ---- */
+
+static void mock_close_library(struct library *library)
+{
+    if (library->comm != NULL)
+        mock_comm_destroy(library->comm);
+    if (library->nccl != NULL)
+        mock_nccl_destroy(library->nccl);
+}
 
 static void mock_close(void *self)
 {
-    struct stp_mock_engine *e = self;
+    struct engine *e = self;
 
-    stp_mock_engine_clear(e);
+    mock_close_library(&e->own);
+    mock_close_library(&e->plugin);
+    mock_machine_free(e->machine);
     stp_mock_program_free(&e->program);
     stp_spans_free(&e->spans);
     free(e->computes);
@@ -423,7 +628,6 @@ static const struct stp_engine_ops mock_ops = {
     .upload = mock_upload,
     .download = mock_download,
     .agree = mock_agree,
-    .tune = mock_tune,
     .zero = mock_zero,
     .product = mock_product,
     .cross_entropy = mock_cross_entropy,
@@ -442,19 +646,118 @@ static const struct stp_engine_ops mock_ops = {
     .trace_begin = mock_trace_begin,
     .trace_end = mock_trace_end,
     .range = mock_range,
+    .describe = mock_describe,
+    .rank_line = mock_rank_line,
+    .sizes = mock_sizes,
+    .begin_round = mock_begin_round,
+    .select_arm = mock_select_arm,
+    .check = mock_check,
+    .room = mock_room,
+    .probe = mock_probe,
+    .group = mock_group,
+    .elementwise = mock_elementwise,
+    .event_us = mock_event_us,
+    .source = mock_source,
     .close = mock_close,
 };
+
+/* ---- opening ---- */
+
+/* With the tuner 'plugin', the static one, or none. */
+static enum stp_status mock_open_library(struct engine *e, const char *plugin,
+                                         const ncclTuner_v5_t *tuner,
+                                         struct library *library,
+                                         struct stp_error *err)
+{
+    const struct mock_nccl_options options = {
+        .version = mock_machine_get_info(e->machine)->nccl,
+        .tuner_plugin = plugin,
+        .static_tuner = tuner,
+        .static_tuner_version = tuner != NULL ? 5 : 0};
+
+    if (mock_nccl_create(&options, &library->nccl) != ncclSuccess ||
+        mock_comm_create(library->nccl, e->machine, mock_new_comm_id(),
+                         &library->comm) != ncclSuccess)
+        return mock_fail(err);
+    if ((plugin != NULL || tuner != NULL) &&
+        mock_comm_tuner_version(library->comm) == 0)
+        return stp_fail(err, STP_ERR_DEVICE,
+                        "NCCL %s would not load tuner plugin '%s'",
+                        options.version, plugin != NULL ? plugin : tuner->name);
+    return STP_OK;
+}
+
+/* Of another number of ranks, if one is asked for. */
+static enum stp_status mock_load(struct engine *e,
+                                 const struct stp_engine_mock_options *options,
+                                 struct stp_error *err)
+{
+    struct mock_machine *resized;
+    int n_ranks;
+
+    if (mock_machine_load(options->machine_path, &e->machine) != ncclSuccess)
+        return mock_fail(err);
+    n_ranks = mock_machine_get_info(e->machine)->n_ranks;
+    if (options->n_ranks == 0 || options->n_ranks == (unsigned)n_ranks)
+        return STP_OK;
+    if (mock_machine_resize(e->machine, (int)options->n_ranks, &resized) !=
+        ncclSuccess)
+        return mock_fail(err);
+    mock_machine_free(e->machine);
+    e->machine = resized;
+    return STP_OK;
+}
+
+static void mock_fill_info(struct engine *e)
+{
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    const uint64_t memory = stp_mock_memory(e->machine);
+    struct stp_engine_info *info = &e->info;
+
+    info->n_ranks = (unsigned)m->n_ranks;
+    info->has_tf32 = stp_mock_has_tf32(e->machine);
+    info->fuses = true;
+    snprintf(info->gpu, sizeof(info->gpu), "%s", m->gpu);
+    snprintf(info->what, sizeof(info->what),
+             "%s%s: %d x %s, NCCL %s; %s, in virtual time: nothing was trained",
+             m->name, m->resized ? " resized" : "", m->n_ranks, m->gpu, m->nccl,
+             mock_machine_has_timings(e->machine)
+                 ? "recorded times of collectives in mock NCCL, modelled "
+                   "compute"
+                 : "modelled times of collectives and compute");
+    e->memory = memory > 0 ? memory : UINT64_MAX;
+}
+
+static enum stp_status
+mock_set_up(struct engine *e, const struct stp_engine_mock_options *options,
+            struct stp_error *err)
+{
+    enum stp_status status = mock_load(e, options, err);
+
+    if (status == STP_OK)
+        status = mock_open_library(
+            e, NULL, options->measures ? &stp_arm_tuner : NULL, &e->own, err);
+    if (status == STP_OK && options->plugin != NULL)
+        status = mock_open_library(e, options->plugin, NULL, &e->plugin, err);
+    if (status != STP_OK)
+        return status;
+    mock_fill_info(e);
+    e->time = (struct stp_virtual_time){.machine = e->machine,
+                                        .seed = options->seed,
+                                        .round = options->measures ? 0 : 0.5};
+    return STP_OK;
+}
 
 enum stp_status
 stp_engine_mock_open(const struct stp_engine_mock_options *options,
                      struct stp_engine *engine_ret, struct stp_error *err)
 {
-    struct stp_mock_engine *e = calloc(1, sizeof(*e));
+    struct engine *e = calloc(1, sizeof(*e));
     enum stp_status status;
 
     if (e == NULL)
         return stp_nomem(err);
-    status = stp_mock_engine_set_up(e, options, err);
+    status = mock_set_up(e, options, err);
     if (status != STP_OK) {
         mock_close(e);
         return status;

@@ -20,11 +20,13 @@ struct stp_engine_mock_options {
                            times, see mock_machine_resize() */
     const char *plugin; /* as NCCL_TUNER_PLUGIN; NULL for none */
     uint64_t seed;      /* of the draws from the recorded spread */
+    bool measures;      /* for device/ranks.c: NCCL with a tuner that forces
+                           arms, and rounds */
 };
 
-/* Opens it, tuned by NCCL alone at first, or says in *err what is wrong with
- * the machine or the plugin.  A plugin that mock NCCL cannot load is an error
- * here. */
+/* Opens it, tuned by NCCL's own choice at first, or says in *err what is wrong
+ * with the machine or the plugin.  A plugin that mock NCCL cannot load is an
+ * error here. */
 enum stp_status
 stp_engine_mock_open(const struct stp_engine_mock_options *options,
                      struct stp_engine *engine_ret, struct stp_error *err);

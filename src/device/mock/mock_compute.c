@@ -45,7 +45,7 @@ static const double h200_memory = 4.8; /* TB/s, with H100's products */
 
 enum { N_RATES = sizeof(rates) / sizeof(rates[0]) };
 
-static const struct rates *rates_of(int compute_capability)
+static const struct rates *compute_find_rates(int compute_capability)
 {
     const struct rates *r = &rates[N_RATES - 1];
 
@@ -54,9 +54,9 @@ static const struct rates *rates_of(int compute_capability)
     return r;
 }
 
-static double peak(int compute_capability, int type)
+static double compute_peak(int compute_capability, int type)
 {
-    const struct rates *r = rates_of(compute_capability);
+    const struct rates *r = compute_find_rates(compute_capability);
 
     switch (type) {
     case STP_TYPE_F64:
@@ -82,44 +82,46 @@ struct neighbours {
     struct mock_overlap_setting far;
 };
 
-static double distance(const struct mock_overlap_setting *s, unsigned k)
+static double compute_distance(const struct mock_overlap_setting *s, unsigned k)
 {
     return fabs((double)s->k - k);
 }
 
-static bool is_between(const struct mock_overlap_setting *a,
-                       const struct mock_overlap_setting *b, unsigned k)
+static bool compute_is_between(const struct mock_overlap_setting *a,
+                               const struct mock_overlap_setting *b, unsigned k)
 {
     return a->k != 0 && b->k != 0 &&
            ((double)a->k - k) * ((double)b->k - k) < 0;
 }
 
 /* Whether 's' is better than the far one. */
-static bool is_better(const struct mock_overlap_setting *s,
-                      const struct neighbours *found, unsigned k)
+static bool compute_is_better(const struct mock_overlap_setting *s,
+                              const struct neighbours *found, unsigned k)
 {
-    bool with = is_between(&found->near, s, k);
-    bool without = is_between(&found->near, &found->far, k);
+    bool with = compute_is_between(&found->near, s, k);
+    bool without = compute_is_between(&found->near, &found->far, k);
 
     if (with != without)
         return with;
-    return found->far.k == 0 || distance(s, k) < distance(&found->far, k);
+    return found->far.k == 0 ||
+           compute_distance(s, k) < compute_distance(&found->far, k);
 }
 
-static void look_at(const struct mock_overlap_setting *s,
-                    const struct stp_gemm *gemm, struct neighbours *found)
+static void compute_compare_neighbour(const struct mock_overlap_setting *s,
+                                      const struct stp_gemm *gemm,
+                                      struct neighbours *found)
 {
     struct mock_overlap_setting last = *s;
 
     if (s->m != gemm->m || s->n != gemm->n || s->k == 0 ||
         s->k == found->near.k || s->k == found->far.k)
         return;
-    if (found->near.k == 0 ||
-        distance(s, gemm->k) < distance(&found->near, gemm->k)) {
+    if (found->near.k == 0 || compute_distance(s, gemm->k) <
+                                  compute_distance(&found->near, gemm->k)) {
         last = found->near;
         found->near = *s;
     }
-    if (last.k != 0 && is_better(&last, found, gemm->k))
+    if (last.k != 0 && compute_is_better(&last, found, gemm->k))
         found->far = last;
 }
 
@@ -128,11 +130,11 @@ static const double same_k = 0.05;
 
 /* What the neighbours, of which there is one, say of a product that is modelled
  * to take 'model_us' where the near one would take 'near_us'. */
-static struct stp_mock_compute from_neighbours(const struct neighbours *found,
-                                               unsigned k, double model_us,
-                                               double near_us)
+static struct stp_mock_compute
+compute_from_neighbours(const struct neighbours *found, unsigned k,
+                        double model_us, double near_us)
 {
-    double beyond = distance(&found->near, k) / found->near.k;
+    double beyond = compute_distance(&found->near, k) / found->near.k;
     struct stp_mock_compute c = {found->near.compute_us, STP_SOURCE_RECORDED};
 
     if (found->near.k == k)
@@ -144,16 +146,17 @@ static struct stp_mock_compute from_neighbours(const struct neighbours *found,
     else
         c.us *= model_us / near_us;
     c.us = fmax(c.us, launch_us);
-    c.source = is_between(&found->near, &found->far, k) || beyond <= same_k
-                   ? STP_SOURCE_INTERPOLATED
-                   : STP_SOURCE_MODELLED;
+    c.source =
+        compute_is_between(&found->near, &found->far, k) || beyond <= same_k
+            ? STP_SOURCE_INTERPOLATED
+            : STP_SOURCE_MODELLED;
     return c;
 }
 
-static enum stp_status find_neighbours(const struct mock_machine *machine,
-                                       const struct stp_gemm *gemm,
-                                       struct neighbours *found_ret,
-                                       struct stp_error *err)
+static enum stp_status
+compute_find_neighbours(const struct mock_machine *machine,
+                        const struct stp_gemm *gemm,
+                        struct neighbours *found_ret, struct stp_error *err)
 {
     size_t n = mock_machine_overlap_settings(machine, NULL, 0);
     struct mock_overlap_setting *settings = calloc(n + 1, sizeof(*settings));
@@ -163,20 +166,21 @@ static enum stp_status find_neighbours(const struct mock_machine *machine,
     mock_machine_overlap_settings(machine, settings, n);
     *found_ret = (struct neighbours){0};
     for (size_t i = 0; i < n && gemm->type == STP_TYPE_BF16; i++)
-        look_at(&settings[i], gemm, found_ret);
+        compute_compare_neighbour(&settings[i], gemm, found_ret);
     free(settings);
     return STP_OK;
 }
 
-static double model(const struct stp_gemm *gemm, unsigned k, double tflops)
+static double compute_model(const struct stp_gemm *gemm, unsigned k,
+                            double tflops)
 {
     return launch_us + 2. * gemm->m * gemm->n * k / (tflops * 1e6 * efficiency);
 }
 
 /* ---- the interface ---- */
 
-static enum stp_status refuse(const struct mock_machine *machine,
-                              const char *type, struct stp_error *err)
+static enum stp_status compute_refuse(const struct mock_machine *machine,
+                                      const char *type, struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_RANGE, "%s multiplies no matrices of %s",
                     mock_machine_get_info(machine)->gpu, type);
@@ -188,7 +192,7 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               struct stp_error *err)
 {
     const struct mock_machine_info *info = mock_machine_get_info(machine);
-    double tflops = peak(info->compute_capability, gemm->type);
+    double tflops = compute_peak(info->compute_capability, gemm->type);
     struct neighbours found = {0};
     enum stp_status status;
 
@@ -198,15 +202,16 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
             "a matrix product of %u x %u x %u, expected sides from 1", gemm->m,
             gemm->n, gemm->k);
     if (tflops == 0)
-        return refuse(machine, stp_type_name(gemm->type), err);
-    status = find_neighbours(machine, gemm, &found, err);
+        return compute_refuse(machine, stp_type_name(gemm->type), err);
+    status = compute_find_neighbours(machine, gemm, &found, err);
     if (status != STP_OK)
         return status;
-    *compute_ret = (struct stp_mock_compute){model(gemm, gemm->k, tflops),
-                                             STP_SOURCE_MODELLED};
+    *compute_ret = (struct stp_mock_compute){
+        compute_model(gemm, gemm->k, tflops), STP_SOURCE_MODELLED};
     if (found.near.k != 0)
-        *compute_ret = from_neighbours(&found, gemm->k, compute_ret->us,
-                                       model(gemm, found.near.k, tflops));
+        *compute_ret =
+            compute_from_neighbours(&found, gemm->k, compute_ret->us,
+                                    compute_model(gemm, found.near.k, tflops));
     return STP_OK;
 }
 
@@ -224,7 +229,7 @@ enum stp_status stp_mock_gemm_tf32(const struct mock_machine *machine,
     enum stp_status status;
 
     if (!stp_mock_has_tf32(machine))
-        return refuse(machine, "tf32", err);
+        return compute_refuse(machine, "tf32", err);
     half.type = STP_TYPE_F16;
     status = stp_mock_gemm(machine, &half, compute_ret, err);
     if (status == STP_OK)
@@ -257,17 +262,11 @@ struct stp_mock_compute stp_mock_kernel(const struct mock_machine *machine,
                                         double n_bytes)
 {
     const struct mock_machine_info *info = mock_machine_get_info(machine);
-    double rate = rates_of(info->compute_capability)->memory;
+    double rate = compute_find_rates(info->compute_capability)->memory;
 
     if (strstr(info->gpu, "H200") != NULL)
         rate = h200_memory;
     return (struct stp_mock_compute){
         launch_us + n_bytes / (rate * 1e6 * memory_efficiency),
         STP_SOURCE_MODELLED};
-}
-
-struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
-                                             uint64_t n_bytes)
-{
-    return stp_mock_kernel(machine, 3. * n_bytes);
 }

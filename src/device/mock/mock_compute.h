@@ -48,8 +48,4 @@ struct stp_mock_compute stp_mock_kernel(const struct mock_machine *machine,
 /* Bytes of a GPU's memory, as its name says; 0: not known. */
 uint64_t stp_mock_memory(const struct mock_machine *machine);
 
-/* stp_mock_kernel() over two vectors of 'n_bytes', summed into one of them. */
-struct stp_mock_compute stp_mock_elementwise(const struct mock_machine *machine,
-                                             uint64_t n_bytes);
-
 #endif /* STP_MOCK_COMPUTE_H */

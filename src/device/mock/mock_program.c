@@ -17,67 +17,20 @@ struct running {
     double quantile; /* of all that is in it, if it has both */
 };
 
-static enum stp_status fail(struct stp_error *err)
+static enum stp_status program_fail(struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
-static void worsen(const struct running *r, enum stp_source source)
+static void program_worsen(const struct running *r, enum stp_source source)
 {
     if (source > r->p->source)
         r->p->source = source;
 }
 
-static bool computes(const struct stp_note *note)
+static bool program_computes(const struct stp_work *work)
 {
-    return note->kind == STP_NOTE_COMPUTE ||
-           note->kind == STP_NOTE_ELEMENTWISE || note->kind == STP_NOTE_TASK;
-}
-
-static enum stp_status no_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
-/* ---- noting ---- */
-
-/* A group is launched at its end: what is noted within it is of it. */
-static enum stp_status check_group(const struct stp_mock_program *p,
-                                   const struct stp_note *note,
-                                   struct stp_error *err)
-{
-    const struct stp_note *last;
-
-    if (p->in_group == (note->kind == STP_NOTE_GROUP_BEGIN) &&
-        (p->in_group || note->kind == STP_NOTE_GROUP_END))
-        return stp_fail(err, STP_ERR_RANGE,
-                        p->in_group ? "a group within a group"
-                                    : "the end of a group that was not begun");
-    if (!p->in_group || note->kind == STP_NOTE_GROUP_END)
-        return STP_OK;
-    if (note->kind != STP_NOTE_COLLECTIVE)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "only collectives can be in a group");
-    last = &p->noted.notes[p->noted.n_notes - 1];
-    if (last->kind == STP_NOTE_COLLECTIVE && last->stream != note->stream)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a group in two streams, expected one");
-    return STP_OK;
-}
-
-enum stp_status stp_mock_note(struct stp_mock_program *p,
-                              const struct stp_note *note,
-                              struct stp_error *err)
-{
-    enum stp_status status = check_group(p, note, err);
-
-    if (status == STP_OK)
-        status = stp_program_add(&p->noted, note, err);
-    if (status == STP_OK && note->kind == STP_NOTE_GROUP_BEGIN)
-        p->in_group = true;
-    if (status == STP_OK && note->kind == STP_NOTE_GROUP_END)
-        p->in_group = false;
-    return status;
+    return work->kind == STP_WORK_TASK;
 }
 
 struct mock_call stp_mock_call(const struct stp_collective *what)
@@ -92,51 +45,52 @@ struct mock_call stp_mock_call(const struct stp_collective *what)
 
 /* ---- collectives ---- */
 
-static double draw(struct stp_virtual_time *time)
+static double program_draw(struct stp_virtual_time *time)
 {
     return stp_rng_unit(time->seed, time->n_draws++);
 }
 
 /* The compute that a collective runs beside: the last before it between these
  * times, else the first after it. */
-static size_t compute_of(const struct running *r, size_t at)
+static size_t program_find_compute(const struct running *r, size_t at)
 {
-    const struct stp_note *notes = r->p->noted.notes;
+    const struct stp_work *notes = r->p->noted.notes;
 
     for (size_t i = at; i > r->begin; i--)
-        if (computes(&notes[i - 1]))
+        if (program_computes(&notes[i - 1]))
             return i - 1;
-    while (!computes(&notes[at]))
+    while (!program_computes(&notes[at]))
         at++;
     return at;
 }
 
 /* And the collective that a compute runs beside: the next, else the last. */
-static size_t collective_of(const struct running *r, size_t at)
+static size_t program_find_collective(const struct running *r, size_t at)
 {
-    const struct stp_note *notes = r->p->noted.notes;
+    const struct stp_work *notes = r->p->noted.notes;
 
     for (size_t i = at; i < r->end; i++)
-        if (notes[i].kind == STP_NOTE_COLLECTIVE)
+        if (notes[i].kind == STP_WORK_COLLECTIVE)
             return i;
-    while (notes[at].kind != STP_NOTE_COLLECTIVE)
+    while (notes[at].kind != STP_WORK_COLLECTIVE)
         at--;
     return at;
 }
 
 /* The time of a run alone, longer or shorter by 'quantile' of the spread. */
-static enum stp_status find_time(const struct running *r, size_t at,
-                                 const struct mock_run *run, double quantile,
-                                 double *us_ret)
+static enum stp_status program_find_time(const struct running *r, size_t at,
+                                         const struct mock_run *run,
+                                         double quantile, double *us_ret)
 {
     struct mock_time time;
     struct mock_overlap overlap;
     ncclResult_t rc;
 
     if (r->beside) {
-        rc = mock_machine_overlap(r->time->machine, run,
-                                  r->p->parts[compute_of(r, at)].compute.us,
-                                  r->time->round, quantile, &overlap);
+        rc = mock_machine_overlap(
+            r->time->machine, run,
+            r->p->parts[program_find_compute(r, at)].compute.us, r->time->round,
+            quantile, &overlap);
         *us_ret = overlap.comm_us;
         time.source = overlap.source;
     } else {
@@ -145,14 +99,15 @@ static enum stp_status find_time(const struct running *r, size_t at,
         *us_ret = time.us;
     }
     if (rc != ncclSuccess)
-        return fail(r->err);
-    worsen(r, stp_mock_source(time.source));
+        return program_fail(r->err);
+    program_worsen(r, stp_mock_source(time.source));
     return STP_OK;
 }
 
 /* Whether NCCL ran both of a group as if they were one. */
-static bool as_one(const struct mock_call *calls,
-                   const struct mock_outcome *outcomes, size_t a, size_t b)
+static bool program_runs_as_one(const struct mock_call *calls,
+                                const struct mock_outcome *outcomes, size_t a,
+                                size_t b)
 {
     return calls[a].coll == calls[b].coll && calls[a].kind == calls[b].kind &&
            outcomes[a].algo == outcomes[b].algo &&
@@ -164,12 +119,12 @@ static bool as_one(const struct mock_call *calls,
  * Those of a group that ran as one are taken to last as long as one of all
  * their bytes, and what did not run as one, one after the other.
  */
-static enum stp_status price(const struct running *r, size_t at, size_t n,
-                             const struct mock_call *calls,
-                             const struct mock_outcome *outcomes)
+static enum stp_status program_price(const struct running *r, size_t at,
+                                     size_t n, const struct mock_call *calls,
+                                     const struct mock_outcome *outcomes)
 {
     struct stp_mock_part *part = &r->p->parts[at];
-    double quantile = r->beside ? r->quantile : draw(r->time);
+    double quantile = r->beside ? r->quantile : program_draw(r->time);
     double *us = &r->p->tasks[at].us;
 
     *us = 0;
@@ -181,13 +136,13 @@ static enum stp_status price(const struct running *r, size_t at, size_t n,
         enum stp_status status;
 
         for (size_t j = 0; j < i; j++)
-            counted |= as_one(calls, outcomes, i, j);
+            counted |= program_runs_as_one(calls, outcomes, i, j);
         if (counted)
             continue;
         for (size_t j = i + 1; j < n; j++)
-            if (as_one(calls, outcomes, i, j))
+            if (program_runs_as_one(calls, outcomes, i, j))
                 run.n_bytes += calls[j].n_bytes;
-        status = find_time(r, at, &run, quantile, &part_us);
+        status = program_find_time(r, at, &run, quantile, &part_us);
         if (status != STP_OK)
             return status;
         *us += part_us;
@@ -198,22 +153,23 @@ static enum stp_status price(const struct running *r, size_t at, size_t n,
 }
 
 /* All of the group is its first collective's. */
-static enum stp_status run_group(const struct running *r, size_t at, size_t n)
+static enum stp_status program_run_group(const struct running *r, size_t at,
+                                         size_t n)
 {
-    const struct stp_note *notes = &r->p->noted.notes[at];
+    const struct stp_work *notes = &r->p->noted.notes[at];
     struct mock_call *calls = calloc(n, sizeof(*calls));
     struct mock_outcome *outcomes = calloc(n, sizeof(*outcomes));
     enum stp_status status = STP_OK;
 
     if (calls == NULL || outcomes == NULL)
-        status = no_memory(r->err);
+        status = stp_nomem(r->err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
         calls[i] = stp_mock_call(&notes[i].what);
     if (status == STP_OK &&
         mock_comm_group(r->p->comm, calls, n, outcomes) != ncclSuccess)
-        status = fail(r->err);
+        status = program_fail(r->err);
     if (status == STP_OK)
-        status = price(r, at, n, calls, outcomes);
+        status = program_price(r, at, n, calls, outcomes);
     for (size_t i = 1; i < n && status == STP_OK; i++) {
         r->p->parts[at + i].run = r->p->parts[at].run;
         r->p->tasks[at + i].kind = STP_TASK_NOTHING;
@@ -223,42 +179,44 @@ static enum stp_status run_group(const struct running *r, size_t at, size_t n)
     return status;
 }
 
-static enum stp_status run_collective(const struct running *r, size_t at)
+static enum stp_status program_run_collective(const struct running *r,
+                                              size_t at)
 {
     const struct mock_call call = stp_mock_call(&r->p->noted.notes[at].what);
     struct mock_outcome outcome;
 
     if (mock_comm_collective(r->p->comm, &call, &outcome) != ncclSuccess)
-        return fail(r->err);
-    return price(r, at, 1, &call, &outcome);
+        return program_fail(r->err);
+    return program_price(r, at, 1, &call, &outcome);
 }
 
 /* The collective at *at, or the group that begins there: *at is then at its
  * end. */
-static enum stp_status run_collectives(const struct running *r, size_t *at)
+static enum stp_status program_run_collectives(const struct running *r,
+                                               size_t *at)
 {
-    const struct stp_note *notes = r->p->noted.notes;
+    const struct stp_work *notes = r->p->noted.notes;
     size_t first = *at;
 
-    if (notes[first].kind == STP_NOTE_COLLECTIVE)
-        return run_collective(r, first);
-    if (notes[first].kind != STP_NOTE_GROUP_BEGIN)
+    if (notes[first].kind == STP_WORK_COLLECTIVE)
+        return program_run_collective(r, first);
+    if (notes[first].kind != STP_WORK_GROUP_BEGIN)
         return STP_OK;
-    while (++*at < r->end && notes[*at].kind == STP_NOTE_COLLECTIVE)
+    while (++*at < r->end && notes[*at].kind == STP_WORK_COLLECTIVE)
         ;
-    return *at > ++first ? run_group(r, first, *at - first) : STP_OK;
+    return *at > ++first ? program_run_group(r, first, *at - first) : STP_OK;
 }
 
 /* ---- between two times taken ---- */
 
-static bool takes_time(const struct stp_mock_program *p, size_t i)
+static bool program_takes_time(const struct stp_mock_program *p, size_t i)
 {
-    const struct stp_note *note = &p->noted.notes[i];
+    const struct stp_work *note = &p->noted.notes[i];
 
-    return note->kind == STP_NOTE_RECORD && !p->is_waited[note->event];
+    return note->kind == STP_WORK_RECORD && !p->is_waited[note->event];
 }
 
-static void find_end(struct running *r)
+static void program_find_end(struct running *r)
 {
     const struct stp_program *noted = &r->p->noted;
     bool in[STP_N_STREAMS] = {false}; /* compute in this stream */
@@ -266,50 +224,50 @@ static void find_end(struct running *r)
 
     r->end = r->begin;
     do {
-        const struct stp_note *note = &noted->notes[r->end];
+        const struct stp_work *note = &noted->notes[r->end];
 
-        in[note->stream] |= computes(note);
-        out[note->stream] |= note->kind == STP_NOTE_COLLECTIVE;
-    } while (!takes_time(r->p, r->end++) && r->end < noted->n_notes);
+        in[note->stream] |= program_computes(note);
+        out[note->stream] |= note->kind == STP_WORK_COLLECTIVE;
+    } while (!program_takes_time(r->p, r->end++) && r->end < noted->n_notes);
     r->beside = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
                 (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
 }
 
-static enum stp_status price_compute(const struct running *r, size_t at)
+static enum stp_status program_price_compute(const struct running *r, size_t at)
 {
     double alone_us = r->p->parts[at].compute.us;
     struct mock_overlap overlap;
 
-    worsen(r, r->p->parts[at].compute.source);
+    program_worsen(r, r->p->parts[at].compute.source);
     r->p->tasks[at].us = alone_us;
     if (!r->beside)
         return STP_OK;
     if (mock_machine_overlap(
-            r->time->machine, &r->p->parts[collective_of(r, at)].run, alone_us,
-            r->time->round, r->quantile, &overlap) != ncclSuccess)
-        return fail(r->err);
+            r->time->machine, &r->p->parts[program_find_collective(r, at)].run,
+            alone_us, r->time->round, r->quantile, &overlap) != ncclSuccess)
+        return program_fail(r->err);
     r->p->tasks[at].us = overlap.compute_us;
     return STP_OK;
 }
 
 /* Collectives first: how compute spreads is recorded with them. */
-static enum stp_status price_all(struct running *r)
+static enum stp_status program_price_all(struct running *r)
 {
     enum stp_status status = STP_OK;
 
     if (r->beside)
-        r->quantile = draw(r->time);
+        r->quantile = program_draw(r->time);
     for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
-        status = run_collectives(r, &i);
+        status = program_run_collectives(r, &i);
     for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
-        if (computes(&r->p->noted.notes[i]))
-            status = price_compute(r, i);
+        if (program_computes(&r->p->noted.notes[i]))
+            status = program_price_compute(r, i);
     return status;
 }
 
 /* ---- all of it ---- */
 
-static bool reserve_events(struct stp_mock_program *p)
+static bool program_reserve_events(struct stp_mock_program *p)
 {
     size_t n = 2 * (size_t)p->noted.n_events;
     double *event_us;
@@ -329,7 +287,7 @@ static bool reserve_events(struct stp_mock_program *p)
     return true;
 }
 
-static bool reserve_parts(struct stp_mock_program *p)
+static bool program_reserve_parts(struct stp_mock_program *p)
 {
     size_t n = p->noted.capacity;
     struct stp_mock_part *parts;
@@ -353,7 +311,7 @@ static bool reserve_parts(struct stp_mock_program *p)
     return true;
 }
 
-static double slowdown(void *user, size_t compute, size_t collective)
+static double program_slowdown(void *user, size_t compute, size_t collective)
 {
     const struct running *r = user;
     struct mock_overlap overlap;
@@ -365,71 +323,56 @@ static double slowdown(void *user, size_t compute, size_t collective)
     return overlap.slowdown;
 }
 
-static enum stp_status prepare(const struct running *r)
+static enum stp_status program_prepare(const struct running *r)
 {
     static const enum stp_task_kind kinds[] = {
-        [STP_NOTE_COLLECTIVE] = STP_TASK_COLLECTIVE,
-        [STP_NOTE_GROUP_BEGIN] = STP_TASK_NOTHING,
-        [STP_NOTE_GROUP_END] = STP_TASK_NOTHING,
-        [STP_NOTE_COMPUTE] = STP_TASK_COMPUTE,
-        [STP_NOTE_ELEMENTWISE] = STP_TASK_COMPUTE,
-        [STP_NOTE_RECORD] = STP_TASK_RECORD,
-        [STP_NOTE_WAIT] = STP_TASK_WAIT,
-        [STP_NOTE_TASK] = STP_TASK_COMPUTE,
+        [STP_WORK_COLLECTIVE] = STP_TASK_COLLECTIVE,
+        [STP_WORK_GROUP_BEGIN] = STP_TASK_NOTHING,
+        [STP_WORK_GROUP_END] = STP_TASK_NOTHING,
+        [STP_WORK_RECORD] = STP_TASK_RECORD,
+        [STP_WORK_WAIT] = STP_TASK_WAIT,
+        [STP_WORK_TASK] = STP_TASK_COMPUTE,
     };
     struct stp_mock_program *p = r->p;
-    enum stp_status status = STP_OK;
 
-    if (!reserve_events(p) || !reserve_parts(p))
-        return no_memory(r->err);
+    if (!program_reserve_events(p) || !program_reserve_parts(p))
+        return stp_nomem(r->err);
     for (size_t i = 0; i < p->noted.n_events; i++)
         p->is_waited[i] = false;
-    for (size_t i = 0; i < p->noted.n_notes && status == STP_OK; i++) {
-        const struct stp_note *note = &p->noted.notes[i];
+    for (size_t i = 0; i < p->noted.n_notes; i++) {
+        const struct stp_work *note = &p->noted.notes[i];
 
         p->tasks[i] = (struct stp_task){.kind = kinds[note->kind],
                                         .stream = note->stream,
                                         .event = note->event};
-        if (note->kind == STP_NOTE_WAIT)
+        if (note->kind == STP_WORK_WAIT)
             p->is_waited[note->event] = true;
-        if (note->kind == STP_NOTE_COMPUTE)
-            status = stp_mock_gemm(r->time->machine, &note->gemm,
-                                   &p->parts[i].compute, r->err);
-        if (note->kind == STP_NOTE_ELEMENTWISE)
-            p->parts[i].compute =
-                stp_mock_elementwise(r->time->machine, note->n_bytes);
-        if (note->kind == STP_NOTE_TASK)
+        if (note->kind == STP_WORK_TASK)
             p->parts[i].compute = p->computes[note->task];
     }
-    return status;
-}
-
-enum stp_status stp_mock_replay(struct stp_mock_program *p,
-                                struct stp_virtual_time *time,
-                                struct stp_error *err)
-{
-    struct running r = {.p = p, .time = time, .err = err};
-    enum stp_status status = prepare(&r);
-
-    p->source = STP_SOURCE_RECORDED;
-
-    for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
-        find_end(&r);
-        status = price_all(&r);
-    }
-    if (status == STP_OK)
-        time->now_us = stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
-                                       slowdown, &r, p->event_us, p->times);
-    return status;
+    return STP_OK;
 }
 
 enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
                              struct stp_virtual_time *time,
                              struct stp_error *err)
 {
+    struct running r = {.p = p, .time = time, .err = err};
+    enum stp_status status;
+
     stp_program_begin(&p->noted);
     p->comm = comm;
-    return stp_mock_replay(p, time, err);
+    p->source = STP_SOURCE_RECORDED;
+    status = program_prepare(&r);
+    for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
+        program_find_end(&r);
+        status = program_price_all(&r);
+    }
+    if (status == STP_OK)
+        time->now_us =
+            stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,
+                            program_slowdown, &r, p->event_us, p->times);
+    return status;
 }
 
 void stp_mock_program_free(struct stp_mock_program *p)

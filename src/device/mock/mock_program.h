@@ -34,9 +34,8 @@ struct stp_mock_program {
     bool *is_waited;
     size_t n_events;
     const struct stp_mock_compute *computes; /* of the owner's notes of
-                                                STP_NOTE_TASK, by task */
+                                                STP_WORK_TASK, by task */
     struct mock_comm *comm;                  /* whose collectives these are */
-    bool in_group;
     enum stp_source source; /* of the last run: the worst of its times */
 };
 
@@ -49,20 +48,10 @@ struct stp_virtual_time {
     double now_us;
 };
 
-/* Appends; STP_ERR_RANGE for what cannot be in a group, or no group can be. */
-enum stp_status stp_mock_note(struct stp_mock_program *p,
-                              const struct stp_note *note,
-                              struct stp_error *err);
-
 /* Runs what was noted since the last time, on 'comm'. */
 enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
                              struct stp_virtual_time *time,
                              struct stp_error *err);
-
-/* Runs once more what the last stp_mock_run() ran. */
-enum stp_status stp_mock_replay(struct stp_mock_program *p,
-                                struct stp_virtual_time *time,
-                                struct stp_error *err);
 
 void stp_mock_program_free(struct stp_mock_program *p);
 

@@ -23,14 +23,15 @@ struct streams {
     struct stream stream[STP_N_STREAMS];
 };
 
-static size_t next_of(const struct streams *s, unsigned stream, size_t from)
+static size_t streams_next(const struct streams *s, unsigned stream,
+                           size_t from)
 {
     while (from < s->n && s->tasks[from].stream != stream)
         from++;
     return from;
 }
 
-static size_t next_collective(const struct streams *s, size_t from)
+static size_t streams_next_collective(const struct streams *s, size_t from)
 {
     while (from < s->n && s->tasks[from].kind != STP_TASK_COLLECTIVE)
         from++;
@@ -39,7 +40,7 @@ static size_t next_collective(const struct streams *s, size_t from)
 
 /* Begins what the stream comes to, if it may begin now.  Returns whether it
  * went on to another task, which may be what the other stream waits for. */
-static bool step(struct streams *s, struct stream *stream)
+static bool streams_step(struct streams *s, struct stream *stream)
 {
     const struct stp_task *task;
 
@@ -59,24 +60,24 @@ static bool step(struct streams *s, struct stream *stream)
         return false;
     if (task->kind == STP_TASK_RECORD)
         s->event_us[task->event] = s->now_us;
-    stream->at = next_of(s, stream->id, stream->at + 1);
+    stream->at = streams_next(s, stream->id, stream->at + 1);
     return true;
 }
 
-static void begin_what_can(struct streams *s)
+static void streams_begin(struct streams *s)
 {
     bool moved;
 
     do {
         moved = false;
         for (unsigned i = 0; i < STP_N_STREAMS; i++)
-            while (step(s, &s->stream[i]))
+            while (streams_step(s, &s->stream[i]))
                 moved = true;
     } while (moved);
 }
 
-static double slowdown(const struct streams *s, stp_task_slowdown beside,
-                       void *user)
+static double streams_slowdown(const struct streams *s,
+                               stp_task_slowdown beside, void *user)
 {
     const struct stream *a = &s->stream[STP_STREAM_MAIN];
     const struct stream *b = &s->stream[STP_STREAM_COMM];
@@ -90,18 +91,19 @@ static double slowdown(const struct streams *s, stp_task_slowdown beside,
     return beside(user, b->at, a->at);
 }
 
-static void end(struct streams *s, struct stream *stream)
+static void streams_end(struct streams *s, struct stream *stream)
 {
     stream->runs = false;
     if (s->times != NULL)
         s->times[stream->at].end_us = s->now_us;
     if (stream->at == s->next_collective)
-        s->next_collective = next_collective(s, stream->at + 1);
-    stream->at = next_of(s, stream->id, stream->at + 1);
+        s->next_collective = streams_next_collective(s, stream->at + 1);
+    stream->at = streams_next(s, stream->id, stream->at + 1);
 }
 
 /* Lets time pass until the next task ends; false if none runs. */
-static bool advance(struct streams *s, stp_task_slowdown beside, void *user)
+static bool streams_advance(struct streams *s, stp_task_slowdown beside,
+                            void *user)
 {
     double alone_us = INFINITY;
 
@@ -110,7 +112,7 @@ static bool advance(struct streams *s, stp_task_slowdown beside, void *user)
             alone_us = fmin(alone_us, s->stream[i].left_us);
     if (isinf(alone_us))
         return false;
-    s->now_us += alone_us * slowdown(s, beside, user);
+    s->now_us += alone_us * streams_slowdown(s, beside, user);
     for (unsigned i = 0; i < STP_N_STREAMS; i++) {
         struct stream *stream = &s->stream[i];
 
@@ -118,7 +120,7 @@ static bool advance(struct streams *s, stp_task_slowdown beside, void *user)
             continue;
         stream->left_us -= alone_us;
         if (stream->left_us <= 0)
-            end(s, stream);
+            streams_end(s, stream);
     }
     return true;
 }
@@ -138,11 +140,11 @@ double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
             event_us[tasks[i].event] = NAN; /* not yet */
     for (size_t i = 0; i < n && times_ret != NULL; i++)
         times_ret[i] = (struct stp_task_time){0};
-    s.next_collective = next_collective(&s, 0);
+    s.next_collective = streams_next_collective(&s, 0);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
-        s.stream[i] = (struct stream){.id = i, .at = next_of(&s, i, 0)};
+        s.stream[i] = (struct stream){.id = i, .at = streams_next(&s, i, 0)};
     do
-        begin_what_can(&s);
-    while (advance(&s, beside, user));
+        streams_begin(&s);
+    while (streams_advance(&s, beside, user));
     return s.now_us;
 }

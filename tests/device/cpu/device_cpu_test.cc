@@ -9,8 +9,7 @@
 #include <vector>
 
 extern "C" {
-#include "device/cpu/cpu_times.h"
-#include "device/cpu/device_cpu.h"
+#include "device/cpu/engine_cpu.h"
 }
 
 #include "device/cpu/planned_transport.h"
@@ -307,7 +306,7 @@ TEST_F(DeviceCpu, RefusesArms)
                  err_.text);
     EXPECT_EQ(STP_ERR_RANGE,
               device_.ops->select_arm(device_.self, &plugin, &err_));
-    EXPECT_THAT(err_.text, HasSubstr("has none to measure"));
+    EXPECT_THAT(err_.text, HasSubstr("CPUs have none"));
 }
 
 TEST_F(DeviceCpu, RefusesWhatOnlyGpusHave)
@@ -365,6 +364,29 @@ TEST_F(DeviceCpu, RefusesVectorsLongerThanTheMemory)
     EXPECT_STREQ("stream 2 of 2", err_.text);
 }
 
+TEST_F(DeviceCpu, MultipliesWhatBlasHas)
+{
+    Open();
+
+    for (int type = 0; type < STP_N_TYPES; type++) {
+        const stp_gemm gemm{2, 2, 2, type};
+        const bool is_there = type == STP_TYPE_F32 || type == STP_TYPE_F64;
+        const stp_status status =
+            device_.ops->compute(device_.self, 0, &gemm, &err_);
+        if (status != STP_OK && strstr(err_.text, "without OpenBLAS"))
+            GTEST_SKIP() << err_.text;
+        EXPECT_EQ(is_there ? STP_OK : STP_ERR_RANGE, status)
+            << stp_type_name(type);
+    }
+    EXPECT_STREQ("no fp8e5m2 matrix products on CPUs, only f32 and f64",
+                 err_.text);
+    for (const stp_gemm &empty :
+         {stp_gemm{0, 1, 1, STP_TYPE_F32}, stp_gemm{1, 0, 1, STP_TYPE_F32},
+          stp_gemm{1, 1, 0, STP_TYPE_F32}})
+        EXPECT_EQ(STP_ERR_RANGE,
+                  device_.ops->compute(device_.self, 0, &empty, &err_));
+}
+
 TEST_F(DeviceCpu, SaysWhatItIs)
 {
     stp_device_info info{};
@@ -381,16 +403,6 @@ TEST_F(DeviceCpu, SaysWhatItIs)
     EXPECT_TRUE(info.has_data);
     EXPECT_FALSE(info.has_arms);
     EXPECT_EQ(0, info.event_us);
-}
-
-TEST(CpuTimes, AreThoseOfTheSlowestRank)
-{
-    double us[] = {10, 15, 40, /* */ 100, 112, 118, /* */ 7, 9, 30};
-    const stp_cpu_times times{us, 3, 3};
-
-    EXPECT_EQ(12, stp_cpu_times_between(&times, 0, 1));
-    EXPECT_EQ(25, stp_cpu_times_between(&times, 1, 2));
-    EXPECT_EQ(30, stp_cpu_times_between(&times, 0, 2));
 }
 
 /* ---- a rank that dies ---- */

@@ -139,9 +139,12 @@ TEST_F(EngineCpu, RefusesProductsThatBlasLacks)
 
 TEST_F(EngineCpu, HasNoTunerPlugin)
 {
-    EXPECT_EQ(STP_OK, ops_->tune(self_, false, &err_));
-    EXPECT_EQ(STP_ERR_RANGE, ops_->tune(self_, true, &err_));
-    EXPECT_STREQ("there is no tuner plugin on CPUs", err_.text);
+    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+
+    EXPECT_EQ(STP_OK, ops_->select_arm(self_, &own, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, ops_->select_arm(self_, &plugin, &err_));
+    EXPECT_STREQ("tuner plugins are NCCL's: CPUs have none", err_.text);
 }
 
 TEST_F(EngineCpu, RefusesStreamsAndWaitsThatCannotBe)

@@ -229,9 +229,11 @@ TEST_F(EngineMock, IsTunedByThePluginInTurnsWithNcclAlone)
     t.type = STP_TYPE_F32;
     t.n = 1 << 22;
 
-    for (bool by_plugin : {false, true, false}) {
+    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+    for (const stp_arm &arm : {own, plugin, own}) {
         const double from = e->ops->now_us(e->self);
-        Ok(e->ops->tune(e->self, by_plugin, &err_));
+        Ok(e->ops->select_arm(e->self, &arm, &err_));
         Ok(e->ops->collective(e->self, 0, &t, &err_));
         Ok(e->ops->synchronise(e->self, &err_));
         us.push_back(e->ops->now_us(e->self) - from);
@@ -239,8 +241,8 @@ TEST_F(EngineMock, IsTunedByThePluginInTurnsWithNcclAlone)
 
     EXPECT_GT(us[1], 2 * us[0]); // it takes one channel
     EXPECT_LT(us[2], us[1] / 2);
-    EXPECT_EQ(STP_ERR_RANGE, ops_->tune(self_, true, &err_));
-    EXPECT_STREQ("no plugin to tune with: the engine was opened without",
+    EXPECT_EQ(STP_ERR_RANGE, ops_->select_arm(self_, &plugin, &err_));
+    EXPECT_STREQ("no tuner plugin: the machine was opened without one",
                  err_.text);
 }
 

@@ -46,9 +46,9 @@ class TunedEngine
         ops_.agree = [](void *, stp_status status, stp_error *) {
             return status;
         };
-        ops_.tune = [](void *self, bool by_plugin, stp_error *) {
-            Self(self)->by_plugin_ = by_plugin;
-            Self(self)->tuned += by_plugin ? "P" : "N";
+        ops_.select_arm = [](void *self, const stp_arm *arm, stp_error *) {
+            Self(self)->by_plugin_ = arm->kind == STP_ARM_PLUGIN;
+            Self(self)->tuned += Self(self)->by_plugin_ ? "P" : "N";
             return STP_OK;
         };
         ops_.collective = [](void *self, unsigned, const stp_transfer *,

@@ -1,0 +1,57 @@
+#include "device/call.h"
+
+#include "nccl_tuner_abi.h"
+
+static bool collective_is_in_blocks(const struct stp_collective *c)
+{
+    return c->coll == ncclFuncAllGather || c->coll == ncclFuncReduceScatter;
+}
+
+enum stp_status stp_collective_check(const struct stp_collective *c,
+                                     unsigned n_ranks, uint64_t max_bytes,
+                                     struct stp_error *err)
+{
+    uint64_t grain;
+
+    if (c->coll < ncclFuncBroadcast || c->coll > ncclFuncAllReduce)
+        return stp_fail(err, STP_ERR_RANGE, "no collective %d", c->coll);
+    if (stp_coll_has_root(c->coll) && c->root >= n_ranks)
+        return stp_fail(err, STP_ERR_RANGE, "root %u of %u ranks", c->root,
+                        n_ranks);
+    if (c->type < 0 || c->type >= STP_N_TYPES)
+        return stp_fail(err, STP_ERR_RANGE, "no datatype %d", c->type);
+    grain = stp_type_size(c->type) *
+            (uint64_t)(collective_is_in_blocks(c) ? n_ranks : 1);
+    if (c->n_bytes % grain != 0)
+        return stp_fail(
+            err, STP_ERR_RANGE, "%llu bytes are no multiple of %llu",
+            (unsigned long long)c->n_bytes, (unsigned long long)grain);
+    if (c->n_bytes > max_bytes)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%llu bytes, but the device was opened for %llu",
+                        (unsigned long long)c->n_bytes,
+                        (unsigned long long)max_bytes);
+    return STP_OK;
+}
+
+struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
+                                           unsigned rank, unsigned n_ranks,
+                                           char *send, char *recv)
+{
+    const uint64_t n = c->n_bytes / stp_type_size(c->type);
+    const uint64_t block = collective_is_in_blocks(c) ? n / n_ranks : n;
+    const uint64_t mine = rank * block * stp_type_size(c->type);
+
+    if (c->in_place) {
+        send = c->coll == ncclFuncAllGather ? recv + mine : recv;
+        recv = c->coll == ncclFuncReduceScatter ? recv + mine : recv;
+    }
+    return (struct stp_transfer){.coll = c->coll,
+                                 .type = c->type,
+                                 .op = c->op,
+                                 .root = (int)c->root,
+                                 .n = block,
+                                 .in = send,
+                                 .out = recv,
+                                 .in_place = c->in_place};
+}

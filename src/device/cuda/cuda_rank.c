@@ -1,0 +1,847 @@
+/* cuda_rank.c - a GPU as an engine */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_lt.h"
+#include "device/cuda/cuda_plugin.h"
+#include "device/cuda/kernels.h"
+#include "device/cuda/train_kernels.h"
+
+/* ---- what all operations begin and end with ---- */
+
+static enum stp_status rank_begin(struct stp_cuda_rank *r,
+                                  struct stp_error *err)
+{
+    const enum stp_status status = stp_cuda_job_alive(r, err);
+
+    return status == STP_OK
+               ? stp_cuda_result(r, cudaSetDevice(r->gpu), "cudaSetDevice", err)
+               : status;
+}
+
+static enum stp_status rank_begin_in(struct stp_cuda_rank *r, unsigned stream,
+                                     struct stp_error *err)
+{
+    if (stream >= STP_N_STREAMS)
+        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", stream,
+                        (unsigned)STP_N_STREAMS);
+    return rank_begin(r, err);
+}
+
+/* As rank_begin_in(), but measuring ranks leave the thread's GPU as it is:
+ * prepare() chose it, and NCCL and events take any. */
+static enum stp_status rank_begin_call(struct stp_cuda_rank *r, unsigned stream,
+                                       struct stp_error *err)
+{
+    return r->cuda->measures && stream < STP_N_STREAMS
+               ? stp_cuda_job_alive(r, err)
+               : rank_begin_in(r, stream, err);
+}
+
+static cudaStream_t rank_stream(const struct stp_cuda_rank *r, unsigned stream)
+{
+    return r->stream[stream];
+}
+
+/* What failed for one rank would leave others waiting for it. */
+static enum stp_status rank_done(struct stp_cuda_rank *r,
+                                 enum stp_status status)
+{
+    return status == STP_ERR_DEVICE ? stp_cuda_job_fail(r, status) : status;
+}
+
+static enum stp_status rank_called(struct stp_cuda_rank *r, cudaError_t result,
+                                   const char *call, struct stp_error *err)
+{
+    return rank_done(r, stp_cuda_result(r, result, call, err));
+}
+
+/* A kernel of ours was launched, or there is none. */
+static enum stp_status rank_launched(struct stp_cuda_rank *r,
+                                     cudaError_t result, const char *what,
+                                     struct stp_error *err)
+{
+    if (result == cudaErrorNotSupported)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no %s on GPUs for these types or this size", what);
+    return rank_called(r, result, what, err);
+}
+
+/* ---- what it is ---- */
+
+static void cuda_info(const void *self, struct stp_engine_info *info_ret)
+{
+    const struct stp_cuda_rank *r = self;
+
+    *info_ret = r->cuda->rank_info;
+    info_ret->rank = r->rank;
+}
+
+/* ---- memory ---- */
+
+static enum stp_status rank_refuse_memory(const struct stp_cuda_rank *r,
+                                          uint64_t nbytes, size_t free_bytes,
+                                          const char *what,
+                                          struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_NOMEM,
+                    "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
+                    "%.2f GB of GPU %d are free",
+                    r->rank, what, (double)nbytes / 1e9, (double)r->taken / 1e9,
+                    (double)free_bytes / 1e9, r->gpu);
+}
+
+static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
+                                  uint64_t nbytes, struct stp_error *err)
+{
+    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
+    cudaError_t result = cudaMemsetAsync(memory, 0, nbytes, stream);
+
+    if (result == cudaSuccess)
+        result = cudaStreamSynchronize(stream);
+    return stp_cuda_result(r, result, "cudaMemset", err);
+}
+
+static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
+                                  void **address_ret, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    enum stp_status status = rank_begin(r, err);
+    size_t free_bytes = 0, all_bytes;
+    void *memory = NULL;
+    void **more;
+
+    if (status != STP_OK)
+        return status;
+    status = stp_cuda_result(r, cudaMemGetInfo(&free_bytes, &all_bytes),
+                             "cudaMemGetInfo", err);
+    if (status != STP_OK)
+        return status;
+    more = realloc(r->memory, (r->n_memory + 1) * sizeof(*more));
+    if (more == NULL)
+        return stp_nomem(err);
+    r->memory = more;
+    if (nbytes > free_bytes ||
+        cudaMalloc(&memory, nbytes > 0 ? nbytes : 1) != cudaSuccess) {
+        cudaGetLastError(); /* or the next launch would have failed */
+        return rank_refuse_memory(r, nbytes, free_bytes, what, err);
+    }
+    status = rank_clear(r, memory, nbytes, err);
+    if (status != STP_OK) {
+        cudaFree(memory);
+        return status;
+    }
+    r->memory[r->n_memory++] = memory;
+    r->taken += nbytes;
+    *address_ret = memory;
+    return STP_OK;
+}
+
+/* cudaFree() waits for the GPU, which after a failure may wait for ever. */
+static void cuda_release(void *self)
+{
+    struct stp_cuda_rank *r = self;
+
+    if (rank_begin(r, NULL) != STP_OK)
+        return;
+    for (size_t i = 0; i < r->n_memory; i++)
+        cudaFree(r->memory[i]);
+    r->n_memory = 0;
+    r->taken = 0;
+}
+
+/* In a stream of ours: what the default stream copies, ours do not wait for. */
+static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
+                                 const void *from, uint64_t nbytes,
+                                 enum cudaMemcpyKind kind,
+                                 struct stp_error *err)
+{
+    const enum stp_status status = rank_begin(r, err);
+    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
+    cudaError_t result;
+
+    if (status != STP_OK)
+        return status;
+    result = cudaMemcpyAsync(to, from, nbytes, kind, stream);
+    if (result == cudaSuccess)
+        result = cudaStreamSynchronize(stream);
+    return rank_called(r, result, "cudaMemcpy", err);
+}
+
+static enum stp_status cuda_upload(void *self, void *to, const void *from,
+                                   uint64_t nbytes, struct stp_error *err)
+{
+    return rank_copy(self, to, from, nbytes, cudaMemcpyHostToDevice, err);
+}
+
+static enum stp_status cuda_download(void *self, void *to, const void *from,
+                                     uint64_t nbytes, struct stp_error *err)
+{
+    return rank_copy(self, to, from, nbytes, cudaMemcpyDeviceToHost, err);
+}
+
+/* ---- ranks together ---- */
+
+static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
+                                       struct stp_error *err)
+{
+    const struct stp_cuda_rank *r = self;
+    struct stp_cuda *d = r->cuda;
+
+    if (arm->kind == STP_ARM_PLUGIN && !d->has_plugin)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no tuner plugin: the GPUs were opened without one");
+    if (arm->kind >= STP_ARM_FORCED && d->measures && !d->info.has_arms)
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "NCCL %s did not load our tuner, so nothing can be forced: "
+            "expected NCCL 2.22 or later and more than one rank",
+            d->info.nccl);
+    if (r->number == 0) {
+        stp_cuda_plugin_select(arm);
+        d->arm = *arm;
+    }
+    return STP_OK;
+}
+
+/* ---- work ---- */
+
+static enum stp_status cuda_zero(void *self, unsigned stream, void *address,
+                                 uint64_t nbytes, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_called(r,
+                             cudaMemsetAsync(address, 0, nbytes,
+                                             rank_stream(r, stream)),
+                             "cudaMemset", err)
+               : status;
+}
+
+/* The first of its shape: its kernel is loaded while nothing runs, as loading
+ * may wait for what runs, and that for other ranks of this process. */
+static enum stp_status rank_first_product(struct stp_cuda_rank *r,
+                                          unsigned stream,
+                                          const struct stp_product *p,
+                                          struct stp_error *err)
+{
+    enum stp_status status = stp_cuda_wait(r, err);
+
+    if (status == STP_OK)
+        status = stp_cuda_lt_make(r->lt, p, err);
+    if (status == STP_OK)
+        status =
+            stp_cuda_lt_run(r->lt, stp_cuda_lt_find(r->lt, p), stream, p, err);
+    return status == STP_OK ? stp_cuda_wait(r, err) : status;
+}
+
+static enum stp_status cuda_product(void *self, unsigned stream,
+                                    const struct stp_product *p,
+                                    struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const struct stp_cuda_lt_plan *plan;
+    enum stp_status status = stp_cuda_lt_check(p, err);
+
+    if (status == STP_OK)
+        status = rank_begin_in(r, stream, err);
+    if (status != STP_OK)
+        return status;
+    plan = stp_cuda_lt_find(r->lt, p);
+    return rank_done(r, plan != NULL
+                            ? stp_cuda_lt_run(r->lt, plan, stream, p, err)
+                            : rank_first_product(r, stream, p, err));
+}
+
+static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
+                                          const struct stp_cross_entropy *what,
+                                          struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_launched(
+                     r, stp_train_cross_entropy(what, rank_stream(r, stream)),
+                     "cross-entropy", err)
+               : status;
+}
+
+static enum stp_status cuda_relu_backward(void *self, unsigned stream, int type,
+                                          uint64_t n, const void *output,
+                                          void *gradient, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_launched(r,
+                               stp_train_relu_backward(type, n, output,
+                                                       gradient,
+                                                       rank_stream(r, stream)),
+                               "way back through ReLU", err)
+               : status;
+}
+
+static enum stp_status cuda_column_sum(void *self, unsigned stream, int type,
+                                       int sum_type, unsigned rows,
+                                       unsigned columns, double beta,
+                                       const void *matrix, void *sum,
+                                       struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+    struct stp_train_columns what = {.type = type,
+                                     .sum_type = sum_type,
+                                     .rows = rows,
+                                     .columns = columns,
+                                     .beta = beta,
+                                     .matrix = matrix,
+                                     .sum = sum,
+                                     .scratch_bytes = STP_CUDA_SCRATCH};
+
+    if (status != STP_OK)
+        return status;
+    what.scratch = r->scratch[stream];
+    return rank_launched(r, stp_train_column_sum(&what, rank_stream(r, stream)),
+                         "sum of columns", err);
+}
+
+static enum stp_status cuda_update(void *self, unsigned stream,
+                                   const struct stp_update *update,
+                                   struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_launched(r,
+                               stp_train_update(update, rank_stream(r, stream)),
+                               "update", err)
+               : status;
+}
+
+static enum stp_status cuda_find_nonfinite(void *self, unsigned stream,
+                                           int type, uint64_t n,
+                                           const void *data, float *found,
+                                           struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_launched(r,
+                               stp_train_find_nonfinite(type, n, data, found,
+                                                        rank_stream(r, stream)),
+                               "search for what is not finite", err)
+               : status;
+}
+
+static enum stp_status cuda_cast(void *self, unsigned stream, uint64_t n,
+                                 int from_type, const void *from, int to_type,
+                                 void *to, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_launched(r,
+                               stp_train_cast(n, from_type, from, to_type, to,
+                                              rank_stream(r, stream)),
+                               "cast", err)
+               : status;
+}
+
+static enum stp_status cuda_scale(void *self, unsigned stream, int type,
+                                  uint64_t n, double factor, void *x,
+                                  struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_launched(r,
+                               stp_train_scale(type, n, factor, x,
+                                               rank_stream(r, stream)),
+                               "scaling", err)
+               : status;
+}
+
+/* ---- collectives ---- */
+
+static enum stp_status cuda_collective(void *self, unsigned stream,
+                                       const struct stp_transfer *transfer,
+                                       struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_call(r, stream, err);
+
+    if (status != STP_OK || transfer->n == 0)
+        return status;
+    return rank_done(r, stp_cuda_collective(r, stream, transfer, err));
+}
+
+/* ---- order and time ---- */
+
+/* In a graph an event that is timed cannot be waited for: two are recorded. */
+static cudaError_t rank_record(const struct stp_cuda_rank *r, unsigned stream,
+                               unsigned event)
+{
+    cudaError_t result = cudaEventRecordWithFlags(
+        r->events[event], rank_stream(r, stream),
+        r->captures ? cudaEventRecordExternal : cudaEventRecordDefault);
+
+    if (result == cudaSuccess && r->captures)
+        result = cudaEventRecord(r->joins[event], rank_stream(r, stream));
+    return result;
+}
+
+static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
+                                   struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    enum stp_status status = rank_begin_call(r, stream, err);
+
+    if (status == STP_OK)
+        status = stp_cuda_events(r, event, err);
+    if (status == STP_OK)
+        status = rank_called(r, rank_record(r, stream, event),
+                             "cudaEventRecord", err);
+    if (status == STP_OK)
+        r->recorded[event] = r->run;
+    return status;
+}
+
+static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
+                                 struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_call(r, stream, err);
+
+    if (status != STP_OK)
+        return status;
+    if (event >= r->n_events || r->recorded[event] != r->run)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "a wait for event %u, which was not recorded before",
+                        event);
+    return rank_called(r,
+                       cudaStreamWaitEvent(
+                           rank_stream(r, stream),
+                           r->captures ? r->joins[event] : r->events[event], 0),
+                       "cudaStreamWaitEvent", err);
+}
+
+static enum stp_status cuda_synchronise(void *self, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    enum stp_status status = rank_begin_call(r, STP_STREAM_MAIN, err);
+
+    if (status == STP_OK)
+        status = stp_cuda_wait(r, err);
+    r->run++;
+    return status;
+}
+
+static double cuda_elapsed_us(const void *self, unsigned from, unsigned to)
+{
+    const struct stp_cuda_rank *r = self;
+    float ms = 0;
+
+    if (from >= r->n_events || to >= r->n_events)
+        return 0;
+    cudaEventElapsedTime(&ms, r->events[from], r->events[to]);
+    return (double)ms * 1e3;
+}
+
+static double cuda_now_us(const void *self)
+{
+    struct timespec now;
+
+    (void)self;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+/* ---- tracing ---- */
+
+static enum stp_status cuda_trace_begin(void *self, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+
+    return stp_cuda_trace_begin(&r->trace, r->gpu, r->stream, err);
+}
+
+static enum stp_status cuda_trace_end(void *self, struct stp_spans *spans,
+                                      struct stp_error *err)
+{
+    return stp_cuda_trace_end(&((struct stp_cuda_rank *)self)->trace, spans,
+                              err);
+}
+
+static void cuda_range(void *self, const char *name)
+{
+    stp_cuda_trace_range(&((struct stp_cuda_rank *)self)->trace, name);
+}
+
+/* ---- measuring: arms, and what NCCL said ---- */
+
+static void cuda_describe(const void *self, struct stp_device_info *info_ret)
+{
+    *info_ret = ((const struct stp_cuda_rank *)self)->cuda->info;
+}
+
+static void cuda_rank_line(const void *self, unsigned rank, char *line,
+                           size_t size)
+{
+    const struct stp_cuda_rank *r = self;
+
+    snprintf(line, size, "%s", r->cuda->rank_lines[rank]);
+}
+
+static void cuda_listen(void *self)
+{
+    stp_cuda_plugin_listen((int)((struct stp_cuda_rank *)self)->rank);
+}
+
+/* Without a profiler: what NCCL must have made of the table, as its tuner left
+ * it: the cheapest of what is not forced otherwise, if there is such. */
+static void rank_deduce_run(const struct stp_arm *arm,
+                            const struct stp_question *q,
+                            struct stp_device_run *run)
+{
+    float best = 3600000000.0f;
+    bool is_forced = false;
+
+    if (arm->kind == STP_ARM_PLUGIN || q->n_bytes == 0)
+        return;
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+            bool fits = stp_arm_ran(arm, a, p);
+
+            if (!(q->cost[a][p] >= 0) || (is_forced && !fits) ||
+                (is_forced == fits && q->cost[a][p] >= best))
+                continue;
+            is_forced = fits;
+            best = q->cost[a][p];
+            run->algo = a;
+            run->proto = p;
+        }
+}
+
+static void cuda_heard(void *self, struct stp_device_run *run_ret,
+                       struct stp_question *question_ret)
+{
+    const struct stp_cuda_rank *r = self;
+
+    stp_cuda_plugin_heard(run_ret, question_ret);
+    if (run_ret->algo < 0)
+        rank_deduce_run(&r->cuda->arm, question_ret, run_ret);
+}
+
+/* ---- measuring: what ranks work on ---- */
+
+/* Both streams may want as much. */
+enum { N_VECTORS = 2 * STP_N_STREAMS };
+
+static enum stp_status rank_check_vectors(const struct stp_cuda_rank *r,
+                                          uint64_t n_bytes,
+                                          struct stp_error *err)
+{
+    const double gib = 1073741824.0;
+
+    if (n_bytes <= r->free_bytes / N_VECTORS)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE,
+                    "vectors of %.1f GiB, but GPU %d has %.1f GiB for %d such: "
+                    "expected at most %.1f GiB",
+                    (double)n_bytes / gib, r->gpu, (double)r->free_bytes / gib,
+                    (int)N_VECTORS, (double)r->free_bytes / N_VECTORS / gib);
+}
+
+static enum stp_status cuda_check(void *self, const struct stp_work *work,
+                                  struct stp_error *err)
+{
+    const struct stp_product product = {.m = work->gemm.m,
+                                        .n = work->gemm.n,
+                                        .k = work->gemm.k,
+                                        .type = work->gemm.type,
+                                        .type_c = work->gemm.type};
+
+    if (work->kind == STP_WORK_COMPUTE)
+        return stp_cuda_lt_check(&product, err);
+    return work->kind == STP_WORK_ELEMENTWISE
+               ? rank_check_vectors(self, work->n_bytes, err)
+               : STP_OK;
+}
+
+/* Random data: on zeros GPUs draw less power and run faster. */
+static cudaError_t rank_grow_room(struct stp_cuda_room *room,
+                                  enum stp_room which, int type,
+                                  uint64_t nbytes)
+{
+    const struct stp_pattern pattern = {
+        .coll = ncclFuncAllReduce, .type = type, .ranks = 64, .block = 1};
+    const unsigned number =
+        which < STP_ROOM_X ? which - STP_ROOM_A : which - STP_ROOM_X;
+    cudaError_t result;
+
+    cudaFree(room->at);
+    *room = (struct stp_cuda_room){0};
+    result = cudaMalloc(&room->at, nbytes);
+    if (result == cudaSuccess)
+        result = stp_kernel_fill(&pattern, number, room->at,
+                                 nbytes / stp_type_size(type), 0);
+    if (result == cudaSuccess)
+        result = cudaDeviceSynchronize();
+    if (result == cudaSuccess) {
+        room->nbytes = nbytes;
+        room->type = type;
+    }
+    return result;
+}
+
+/* Vectors are a stream's, all else the rank's; what is not of products and
+ * vectors is there since it was opened. */
+static enum stp_status cuda_room(void *self, enum stp_room which,
+                                 unsigned stream, int type, uint64_t nbytes,
+                                 void **address_ret, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const bool is_vector = which == STP_ROOM_X || which == STP_ROOM_Y;
+    const bool grows =
+        is_vector || (which >= STP_ROOM_A && which <= STP_ROOM_C);
+    struct stp_cuda_room *room =
+        &r->rooms[is_vector ? stream : STP_STREAM_MAIN][which];
+    enum stp_status status = STP_OK;
+
+    if (grows && (nbytes > room->nbytes || type != room->type)) {
+        status = rank_begin(r, err);
+        if (status == STP_OK)
+            status = rank_called(
+                r, rank_grow_room(room, which, type, nbytes),
+                is_vector ? "room for vectors" : "room for matrices", err);
+    }
+    if (status == STP_OK)
+        *address_ret = room->at;
+    return status;
+}
+
+/* Also chooses the thread's GPU. */
+static enum stp_status cuda_prepare(void *self, unsigned n_events,
+                                    const struct stp_product *product,
+                                    struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    enum stp_status status = rank_begin(r, err);
+
+    if (status == STP_OK && n_events > 0)
+        status = stp_cuda_events(r, n_events - 1, err);
+    if (status != STP_OK || product == NULL)
+        return status;
+    if (r->lt == NULL)
+        status = stp_cuda_lt_open(r, &r->lt, err);
+    if (status == STP_OK && stp_cuda_lt_find(r->lt, product) == NULL)
+        status = stp_cuda_lt_make(r->lt, product, err);
+    return rank_done(r, status);
+}
+
+static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
+                                 bool poison, void *data, uint64_t n,
+                                 struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    const enum stp_status status = rank_begin(r, err);
+
+    if (status != STP_OK)
+        return status;
+    return rank_called(r,
+                       poison ? stp_kernel_poison(pattern, r->rank, data, n, s)
+                              : stp_kernel_fill(pattern, r->rank, data, n, s),
+                       "filling buffers", err);
+}
+
+static enum stp_status cuda_count_wrong(void *self,
+                                        const struct stp_pattern *pattern,
+                                        const void *data, uint64_t n,
+                                        uint64_t *n_wrong_ret,
+                                        struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    const enum stp_status status = rank_begin(r, err);
+    unsigned long long n_wrong = 0;
+    cudaError_t result;
+
+    if (status != STP_OK)
+        return status;
+    result = cudaMemsetAsync(r->n_wrong, 0, sizeof(*r->n_wrong), s);
+    if (result == cudaSuccess)
+        result =
+            stp_kernel_count_wrong(pattern, r->rank, data, n, r->n_wrong, s);
+    if (result == cudaSuccess)
+        result = cudaMemcpyAsync(&n_wrong, r->n_wrong, sizeof(n_wrong),
+                                 cudaMemcpyDeviceToHost, s);
+    if (result == cudaSuccess)
+        result = cudaStreamSynchronize(s);
+    *n_wrong_ret = n_wrong;
+    return rank_called(r, result, "checking results", err);
+}
+
+/* ---- measuring: what runs ---- */
+
+static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
+{
+    const struct stp_cuda_rank *r = self;
+    const struct stp_nccl_api *nccl = &r->cuda->nccl;
+
+    return stp_cuda_nccl_result(r,
+                                begin ? nccl->group_start() : nccl->group_end(),
+                                begin ? "ncclGroupStart" : "ncclGroupEnd", err);
+}
+
+static enum stp_status cuda_elementwise(void *self, unsigned stream,
+                                        const float *x, float *y, uint64_t n,
+                                        struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin_in(r, stream, err);
+
+    return status == STP_OK
+               ? rank_called(
+                     r, stp_kernel_elementwise(x, y, n, rank_stream(r, stream)),
+                     "an elementwise kernel", err)
+               : status;
+}
+
+/* The other stream joins the capture, and at its end is joined again. */
+static cudaError_t rank_fork_stream(const struct stp_cuda_rank *r,
+                                    unsigned from, unsigned to)
+{
+    cudaError_t result = cudaEventRecord(r->joins[0], r->stream[from]);
+
+    return result == cudaSuccess
+               ? cudaStreamWaitEvent(r->stream[to], r->joins[0], 0)
+               : result;
+}
+
+static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    enum stp_status status = rank_begin(r, err);
+    cudaError_t result;
+
+    if (status == STP_OK)
+        status = stp_cuda_events(r, 0, err);
+    if (status != STP_OK)
+        return status;
+    r->captures = true;
+    result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],
+                                    cudaStreamCaptureModeThreadLocal);
+    if (result == cudaSuccess)
+        result = rank_fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
+    return rank_called(r, result, "cudaStreamBeginCapture", err);
+}
+
+static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    cudaGraph_t graph = NULL;
+    const enum stp_status status = rank_begin(r, err);
+    cudaError_t result;
+
+    if (status != STP_OK)
+        return status;
+    r->captures = false;
+    result = rank_fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
+    if (result == cudaSuccess)
+        result = cudaStreamEndCapture(r->stream[STP_STREAM_MAIN], &graph);
+    if (r->graph != NULL)
+        cudaGraphExecDestroy(r->graph);
+    r->graph = NULL;
+    if (result == cudaSuccess)
+        result = cudaGraphInstantiateWithFlags(&r->graph, graph, 0);
+    if (result == cudaSuccess)
+        result = cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]);
+    if (graph != NULL)
+        cudaGraphDestroy(graph);
+    return rank_called(r, result, "cudaStreamEndCapture", err);
+}
+
+static enum stp_status cuda_launch(void *self, struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+
+    return rank_called(r, cudaGraphLaunch(r->graph, r->stream[STP_STREAM_MAIN]),
+                       "cudaGraphLaunch", err);
+}
+
+static enum stp_status cuda_event_us(const void *self, unsigned first,
+                                     unsigned event, double *us_ret,
+                                     struct stp_error *err)
+{
+    const struct stp_cuda_rank *r = self;
+    float ms = 0;
+    cudaError_t result =
+        cudaEventElapsedTime(&ms, r->events[first], r->events[event]);
+
+    *us_ret = (double)ms * 1e3;
+    return stp_cuda_result(r, result, "cudaEventElapsedTime", err);
+}
+
+static void cuda_abandon(void *self, bool is_abandoned)
+{
+    atomic_store(&((struct stp_cuda_rank *)self)->cuda->is_abandoned,
+                 is_abandoned);
+}
+
+const struct stp_engine_ops stp_cuda_ops = {
+    .name = "cuda",
+    .info = cuda_info,
+    .alloc = cuda_alloc,
+    .release = cuda_release,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .agree = stp_cuda_job_agree,
+    .zero = cuda_zero,
+    .product = cuda_product,
+    .cross_entropy = cuda_cross_entropy,
+    .relu_backward = cuda_relu_backward,
+    .column_sum = cuda_column_sum,
+    .update = cuda_update,
+    .find_nonfinite = cuda_find_nonfinite,
+    .cast = cuda_cast,
+    .scale = cuda_scale,
+    .collective = cuda_collective,
+    .record = cuda_record,
+    .wait = cuda_wait,
+    .synchronise = cuda_synchronise,
+    .elapsed_us = cuda_elapsed_us,
+    .now_us = cuda_now_us,
+    .trace_begin = cuda_trace_begin,
+    .trace_end = cuda_trace_end,
+    .range = cuda_range,
+    .describe = cuda_describe,
+    .rank_line = cuda_rank_line,
+    .select_arm = cuda_select_arm,
+    .check = cuda_check,
+    .room = cuda_room,
+    .prepare = cuda_prepare,
+    .fill = cuda_fill,
+    .count_wrong = cuda_count_wrong,
+    .listen = cuda_listen,
+    .heard = cuda_heard,
+    .group = cuda_group,
+    .elementwise = cuda_elementwise,
+    .begin_capture = cuda_begin_capture,
+    .end_capture = cuda_end_capture,
+    .launch = cuda_launch,
+    .event_us = cuda_event_us,
+    .abandon = cuda_abandon,
+    .close = stp_cuda_close,
+};

@@ -1,0 +1,896 @@
+#include "device/ranks.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "launch/crew.h"
+#include "nccl_tuner_abi.h"
+
+enum { ALIGNMENT = 128 };
+
+/* A rank of this process, used by one thread. */
+struct rank {
+    struct stp_engine engine;
+    unsigned rank; /* of all */
+    void *room[STP_N_STREAMS][STP_N_ROOMS];
+    uint64_t n_wrong; /* elements that the last check found */
+};
+
+struct ranks {
+    struct stp_ranks_options options;
+    struct stp_device_info info;
+    struct stp_engine_info engine_info; /* of the last rank */
+    struct stp_crew *crew;              /* NULL: the caller's thread does it */
+    unsigned n_local;
+    unsigned n_all; /* engines of all processes */
+    struct stp_program program;
+    /* Of the last run: n_times of each engine, the times of its events and then
+     * that of the host's clock. */
+    double *local_us;
+    double *all_us; /* in the same memory */
+    unsigned n_times;
+    struct rank local[]; /* of this process */
+};
+
+/* What the threads of a process run. */
+struct run {
+    struct ranks *ranks;
+    const struct stp_program *program;
+    bool use_graph;
+    bool replay; /* the graph is there already */
+};
+
+/* What one of them works on. */
+struct part {
+    const struct run *run;
+    struct ranks *d;
+    struct rank *ranks;
+    unsigned n;
+    unsigned n_collectives; /* issued so far */
+    struct stp_error *err;
+};
+
+/* An operation of a rank's engine. */
+#define RANK_DO(rank, op, ...)                                                 \
+    ((rank)->engine.ops->op((rank)->engine.self, __VA_ARGS__))
+
+/* ---- where the data of a collective lie ---- */
+
+static enum stp_status rank_reserve(struct rank *r, unsigned stream,
+                                    enum stp_room room, int type,
+                                    uint64_t nbytes, struct stp_error *err)
+{
+    return RANK_DO(r, room, room, stream, type, nbytes, &r->room[stream][room],
+                   err);
+}
+
+/* This room and the next. */
+static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
+                                         enum stp_room room, int type,
+                                         uint64_t nbytes, struct stp_error *err)
+{
+    enum stp_status status = rank_reserve(r, stream, room, type, nbytes, err);
+
+    return status == STP_OK
+               ? rank_reserve(r, stream, room + 1, type, nbytes, err)
+               : status;
+}
+
+/* Of the 'k'-th collective in a row elsewhere than of the one before, as far as
+ * the buffers go, so that they are not in the GPU's cache any more. */
+static uint64_t ranks_offset(const struct ranks *d, uint64_t n_bytes,
+                             unsigned k)
+{
+    uint64_t stride = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    uint64_t n_places = stride > 0 ? d->options.max_bytes / stride : 0;
+
+    return d->engine_info.rotates && n_places > 0 ? k % n_places * stride : 0;
+}
+
+static struct stp_transfer ranks_place(const struct ranks *d,
+                                       const struct rank *r, unsigned stream,
+                                       const struct stp_collective *c,
+                                       unsigned k)
+{
+    const uint64_t offset = ranks_offset(d, c->n_bytes, k);
+
+    return stp_collective_of_rank(
+        c, r->rank, d->info.n_ranks,
+        (char *)r->room[stream][STP_ROOM_SEND] + offset,
+        (char *)r->room[stream][STP_ROOM_RECV] + offset);
+}
+
+/* ---- before a run ---- */
+
+static struct stp_product rank_product(const struct rank *r, unsigned stream,
+                                       const struct stp_gemm *gemm)
+{
+    return (struct stp_product){.m = gemm->m,
+                                .n = gemm->n,
+                                .k = gemm->k,
+                                .type = gemm->type,
+                                .type_c = gemm->type,
+                                .a = r->room[stream][STP_ROOM_A],
+                                .b = r->room[stream][STP_ROOM_B],
+                                .c = r->room[stream][STP_ROOM_C]};
+}
+
+static enum stp_status rank_prepare_gemm(struct rank *r, unsigned stream,
+                                         const struct stp_gemm *g,
+                                         struct stp_error *err)
+{
+    const uint64_t n[] = {(uint64_t)g->m * g->k, (uint64_t)g->k * g->n,
+                          (uint64_t)g->m * g->n};
+    enum stp_status status = STP_OK;
+    struct stp_product product;
+
+    for (int i = 0; i < 3 && status == STP_OK; i++)
+        status = rank_reserve(r, stream, STP_ROOM_A + (enum stp_room)i, g->type,
+                              n[i] * stp_type_size(g->type), err);
+    product = rank_product(r, stream, g);
+    if (status == STP_OK && r->engine.ops->prepare != NULL)
+        status = RANK_DO(r, prepare, 0, &product, err);
+    return status;
+}
+
+static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
+                                    const struct stp_work *work,
+                                    struct stp_error *err)
+{
+    switch (work->kind) {
+    case STP_WORK_COLLECTIVE:
+        return rank_reserve_pair(r, work->stream, STP_ROOM_SEND, STP_TYPE_U8,
+                                 max_bytes, err);
+    case STP_WORK_COMPUTE:
+        return rank_prepare_gemm(r, work->stream, &work->gemm, err);
+    case STP_WORK_ELEMENTWISE:
+        return rank_reserve_pair(r, work->stream, STP_ROOM_X, STP_TYPE_F32,
+                                 work->n_bytes, err);
+    default:
+        return STP_OK;
+    }
+}
+
+static enum stp_status part_prepare(struct part *p)
+{
+    const struct stp_program *program = p->run->program;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        struct rank *r = &p->ranks[i];
+
+        if (r->engine.ops->prepare != NULL)
+            status = RANK_DO(r, prepare, program->n_events, NULL, p->err);
+        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
+            status = rank_prepare(r, p->d->options.max_bytes,
+                                  &program->notes[k], p->err);
+    }
+    return status;
+}
+
+/* ---- issuing what was noted ---- */
+
+static enum stp_status part_group(struct part *p, bool begin,
+                                  struct stp_error *err)
+{
+    return p->ranks[0].engine.ops->group == NULL
+               ? STP_OK
+               : RANK_DO(&p->ranks[0], group, begin, err);
+}
+
+/* A thread with several ranks must group what it starts for them, and leaves no
+ * group open if a rank refuses. */
+static enum stp_status part_group_ranks(struct part *p, bool begin,
+                                        enum stp_status status)
+{
+    if (p->n == 1)
+        return status;
+    if (status == STP_OK)
+        return part_group(p, begin, p->err);
+    if (!begin)
+        part_group(p, false, NULL);
+    return status;
+}
+
+static enum stp_status part_issue_collective(struct part *p,
+                                             const struct stp_work *note)
+{
+    enum stp_status status = part_group_ranks(p, true, STP_OK);
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        const struct stp_transfer transfer = ranks_place(
+            p->d, &p->ranks[i], note->stream, &note->what, p->n_collectives);
+
+        status =
+            RANK_DO(&p->ranks[i], collective, note->stream, &transfer, p->err);
+    }
+    p->n_collectives++;
+    return part_group_ranks(p, false, status);
+}
+
+static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
+                                  struct stp_error *err)
+{
+    const unsigned stream = note->stream;
+    struct stp_product product;
+
+    switch (note->kind) {
+    case STP_WORK_COMPUTE:
+        product = rank_product(r, stream, &note->gemm);
+        return RANK_DO(r, product, stream, &product, err);
+    case STP_WORK_ELEMENTWISE:
+        return RANK_DO(r, elementwise, stream, r->room[stream][STP_ROOM_X],
+                       r->room[stream][STP_ROOM_Y],
+                       note->n_bytes / sizeof(float), err);
+    case STP_WORK_RECORD:
+        return RANK_DO(r, record, stream, note->event, err);
+    case STP_WORK_WAIT:
+        return RANK_DO(r, wait, stream, note->event, err);
+    default:
+        return STP_OK;
+    }
+}
+
+static enum stp_status part_issue(struct part *p, const struct stp_work *note)
+{
+    enum stp_status status = STP_OK;
+
+    if (note->kind == STP_WORK_COLLECTIVE)
+        return part_issue_collective(p, note);
+    if (note->kind == STP_WORK_GROUP_BEGIN || note->kind == STP_WORK_GROUP_END)
+        return part_group(p, note->kind == STP_WORK_GROUP_BEGIN, p->err);
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
+        status = rank_issue(&p->ranks[i], note, p->err);
+    return status;
+}
+
+static enum stp_status part_issue_all(struct part *p)
+{
+    const struct stp_program *program = p->run->program;
+    enum stp_status status = STP_OK;
+
+    p->n_collectives = 0;
+    for (size_t i = 0; i < program->n_notes && status == STP_OK; i++)
+        status = part_issue(p, &program->notes[i]);
+    return status;
+}
+
+/* An operation of the engines' table on each rank of the thread. */
+static enum stp_status part_each(struct part *p,
+                                 enum stp_status (*op)(void *self,
+                                                       struct stp_error *err))
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
+        status = op(p->ranks[i].engine.self, p->err);
+    return status;
+}
+
+static enum stp_status part_wait(struct part *p)
+{
+    return part_each(p, p->ranks[0].engine.ops->synchronise);
+}
+
+/* Runs it once before: what NCCL and cuBLAS set up on first use they cannot
+ * set up in a capture. */
+static enum stp_status part_capture(struct part *p)
+{
+    const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
+    enum stp_status status = part_issue_all(p);
+
+    if (status == STP_OK)
+        status = part_wait(p);
+    if (status == STP_OK)
+        status = part_each(p, ops->begin_capture);
+    if (status == STP_OK)
+        status = part_issue_all(p);
+    return status == STP_OK ? part_each(p, ops->end_capture) : status;
+}
+
+/* ---- a run ---- */
+
+/* Processes start later or earlier by what a message takes: on the GPUs they
+ * meet again. */
+static enum stp_status part_reduce(struct part *p)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
+        status = rank_reserve(&p->ranks[i], STP_STREAM_MAIN, STP_ROOM_MEETING,
+                              STP_TYPE_F32, sizeof(float), p->err);
+    if (status == STP_OK)
+        status = part_group_ranks(p, true, STP_OK);
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        void *meeting = p->ranks[i].room[STP_STREAM_MAIN][STP_ROOM_MEETING];
+        const struct stp_transfer transfer = {.coll = ncclFuncAllReduce,
+                                              .type = STP_TYPE_F32,
+                                              .op = STP_OP_SUM,
+                                              .n = 1,
+                                              .in = meeting,
+                                              .out = meeting,
+                                              .in_place = true};
+
+        status = RANK_DO(&p->ranks[i], collective, STP_STREAM_MAIN, &transfer,
+                         p->err);
+    }
+    status = part_group_ranks(p, false, status);
+    return status == STP_OK ? part_wait(p) : status;
+}
+
+/* Ranks that compute late meet where they do. */
+static enum stp_status part_meet(struct part *p)
+{
+    const struct ranks *d = p->d;
+    enum stp_status status = STP_OK;
+
+    if (d->options.world->size > 1 && !d->engine_info.is_late)
+        status = part_reduce(p);
+    if (status == STP_OK && d->crew != NULL && !stp_crew_meet(d->crew))
+        status =
+            stp_fail(p->err, STP_ERR_STOPPED,
+                     "rank %u stopped, as another failed", p->ranks[0].rank);
+    return status;
+}
+
+static enum stp_status rank_read_events(const struct rank *r,
+                                        const struct stp_program *program,
+                                        double *us, struct stp_error *err)
+{
+    const struct stp_work *first = NULL;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < program->n_notes && status == STP_OK; i++) {
+        const struct stp_work *note = &program->notes[i];
+
+        if (note->kind != STP_WORK_RECORD)
+            continue;
+        first = first == NULL ? note : first;
+        status = RANK_DO(r, event_us, first->event, note->event,
+                         &us[note->event], err);
+    }
+    return status;
+}
+
+static enum stp_status part_read_times(struct part *p, double wall_us)
+{
+    const struct ranks *d = p->d;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        const struct rank *r = &p->ranks[i];
+        double *us = &d->local_us[(size_t)(r - d->local) * d->n_times];
+
+        us[d->n_times - 1] = r->engine.ops->ran_us != NULL
+                                 ? r->engine.ops->ran_us(r->engine.self)
+                                 : wall_us;
+        status = rank_read_events(r, p->run->program, us, p->err);
+    }
+    return status;
+}
+
+static enum stp_status part_time(struct part *p)
+{
+    const struct stp_engine *engine = &p->ranks[0].engine;
+    enum stp_status status = part_prepare(p);
+    double start;
+
+    if (status == STP_OK && p->run->use_graph && !p->run->replay)
+        status = part_capture(p);
+    if (status == STP_OK)
+        status = part_meet(p);
+    start = engine->ops->now_us(engine->self);
+    if (status == STP_OK)
+        status = p->run->use_graph ? part_each(p, engine->ops->launch)
+                                   : part_issue_all(p);
+    if (status == STP_OK)
+        status = part_wait(p);
+    return status == STP_OK
+               ? part_read_times(p, engine->ops->now_us(engine->self) - start)
+               : status;
+}
+
+static void ranks_abandon(const struct ranks *d, bool is_abandoned)
+{
+    const struct stp_engine *engine = &d->local[0].engine;
+
+    if (d->crew != NULL && engine->ops->abandon != NULL)
+        engine->ops->abandon(engine->self, is_abandoned);
+}
+
+static enum stp_status part_run(void *user, unsigned thread,
+                                struct stp_error *err)
+{
+    const struct run *run = user;
+    struct ranks *d = run->ranks;
+    struct part p = {.run = run,
+                     .d = d,
+                     .ranks = &d->local[thread * d->options.n_per_thread],
+                     .n = d->options.n_per_thread,
+                     .err = err};
+    enum stp_status status = part_time(&p);
+
+    if (status != STP_OK)
+        ranks_abandon(d, true);
+    return status;
+}
+
+/* Has every thread do the job on its ranks. */
+static enum stp_status ranks_do(struct ranks *d, stp_crew_job job, void *user,
+                                struct stp_error *err)
+{
+    struct stp_error why;
+    enum stp_status status;
+
+    if (d->crew == NULL)
+        return job(user, 0, err != NULL ? err : &why);
+    ranks_abandon(d, false);
+    status = stp_crew_run(d->crew, job, user, d->options.world,
+                          d->options.time_limit_s, err);
+    if (stp_crew_is_lost(d->crew))
+        ranks_abandon(d, true);
+    return status;
+}
+
+static enum stp_status ranks_run(struct ranks *d,
+                                 const struct stp_program *program,
+                                 bool use_graph, bool replay,
+                                 struct stp_error *err)
+{
+    const struct stp_world *world = d->options.world;
+    const size_t n_times = program->n_events + 1;
+    const size_t n_local = d->n_local * n_times;
+    double *us = calloc(n_local + d->n_all * n_times, sizeof(*us));
+    struct run run = {d, program, use_graph, replay};
+    enum stp_status status;
+
+    if (us == NULL)
+        return stp_nomem(err);
+    free(d->local_us);
+    d->local_us = us;
+    d->all_us = &us[n_local];
+    d->n_times = (unsigned)n_times;
+    status = ranks_do(d, part_run, &run, err);
+    return status == STP_OK
+               ? world->ops->exchange(world->self, d->local_us,
+                                      n_local * sizeof(*us), d->all_us, err)
+               : status;
+}
+
+/* One collective alone, between events 0 and 1. */
+static enum stp_status ranks_run_one(struct ranks *d,
+                                     const struct stp_collective *what,
+                                     struct stp_error *err)
+{
+    const struct stp_work notes[] = {
+        {.kind = STP_WORK_RECORD, .event = 0},
+        {.kind = STP_WORK_COLLECTIVE, .what = *what},
+        {.kind = STP_WORK_RECORD, .event = 1},
+    };
+    struct stp_program program = {0};
+    enum stp_status status = STP_OK;
+
+    for (int i = 0; i < 3 && status == STP_OK; i++)
+        status = stp_program_add(&program, &notes[i], err);
+    if (status == STP_OK)
+        status = ranks_run(d, &program, false, false, err);
+    stp_program_free(&program);
+    return status;
+}
+
+static double ranks_elapsed_us(const void *self, unsigned from, unsigned to)
+{
+    const struct ranks *d = self;
+    double most = -INFINITY;
+
+    for (unsigned r = 0; r < d->n_all; r++) {
+        const double *us = &d->all_us[(size_t)r * d->n_times];
+
+        most = fmax(most, us[to] - us[from]);
+    }
+    return most;
+}
+
+static double ranks_wall_us(const void *self)
+{
+    const struct ranks *d = self;
+    double most = 0;
+
+    for (size_t r = 1; r <= d->n_all; r++)
+        most = fmax(most, d->all_us[r * d->n_times - 1]);
+    return most;
+}
+
+/* ---- what they are ---- */
+
+static void ranks_info(const void *self, struct stp_device_info *info_ret)
+{
+    *info_ret = ((const struct ranks *)self)->info;
+}
+
+static void ranks_rank_line(const void *self, unsigned rank, char *line,
+                            size_t size)
+{
+    const struct ranks *d = self;
+
+    RANK_DO(&d->local[0], rank_line, rank, line, size);
+}
+
+static size_t ranks_sizes(const void *self, int coll, uint64_t *sizes,
+                          size_t max)
+{
+    const struct rank *first = &((const struct ranks *)self)->local[0];
+
+    return first->engine.ops->sizes != NULL
+               ? RANK_DO(first, sizes, coll, sizes, max)
+               : 0;
+}
+
+static enum stp_source ranks_source(const void *self)
+{
+    const struct stp_engine *engine =
+        &((const struct ranks *)self)->local[0].engine;
+
+    return engine->ops->source != NULL ? engine->ops->source(engine->self)
+                                       : STP_SOURCE_MEASURED;
+}
+
+/* ---- rounds and arms ---- */
+
+static enum stp_status ranks_begin_round(void *self, unsigned round,
+                                         unsigned n_rounds,
+                                         struct stp_error *err)
+{
+    struct ranks *d = self;
+    enum stp_status status = STP_OK;
+    bool any;
+
+    if (d->local[0].engine.ops->begin_round != NULL)
+        status = RANK_DO(&d->local[0], begin_round, round, n_rounds, err);
+    if (status == STP_OK && round >= n_rounds)
+        status =
+            stp_fail(err, STP_ERR_RANGE, "round %u of %u", round, n_rounds);
+    return status == STP_OK ? stp_world_any(d->options.world, false, &any, err)
+                            : status;
+}
+
+static enum stp_status ranks_select_arm(void *self, const struct stp_arm *arm,
+                                        struct stp_error *err)
+{
+    return RANK_DO(&((struct ranks *)self)->local[0], select_arm, arm, err);
+}
+
+/* ---- noting ---- */
+
+/* Whether all ranks of this process can run it. */
+static enum stp_status ranks_check_work(const struct ranks *d,
+                                        const struct stp_work *work,
+                                        struct stp_error *err)
+{
+    const bool computes =
+        work->kind == STP_WORK_COMPUTE || work->kind == STP_WORK_ELEMENTWISE;
+    enum stp_status status = STP_OK;
+
+    if (work->kind == STP_WORK_COLLECTIVE)
+        status = d->info.has_data
+                     ? stp_collective_check(&work->what, d->info.n_ranks,
+                                            d->options.max_bytes, err)
+                     : STP_OK;
+    else if (!computes)
+        return STP_OK;
+    for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
+        status = RANK_DO(&d->local[i], check, work, err);
+    return status;
+}
+
+static enum stp_status ranks_note(struct ranks *d, struct stp_work work,
+                                  struct stp_error *err)
+{
+    enum stp_status status = ranks_check_work(d, &work, err);
+
+    return status == STP_OK ? stp_program_add(&d->program, &work, err) : status;
+}
+
+static enum stp_status ranks_collective(void *self, unsigned stream,
+                                        const struct stp_collective *what,
+                                        struct stp_error *err)
+{
+    const struct stp_work work = {
+        .kind = STP_WORK_COLLECTIVE, .stream = stream, .what = *what};
+
+    return ranks_note(self, work, err);
+}
+
+static enum stp_status ranks_compute(void *self, unsigned stream,
+                                     const struct stp_gemm *gemm,
+                                     struct stp_error *err)
+{
+    const struct stp_work work = {
+        .kind = STP_WORK_COMPUTE, .stream = stream, .gemm = *gemm};
+
+    return ranks_note(self, work, err);
+}
+
+static enum stp_status ranks_elementwise(void *self, unsigned stream,
+                                         uint64_t n_bytes,
+                                         struct stp_error *err)
+{
+    const struct stp_work work = {
+        .kind = STP_WORK_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
+
+    return ranks_note(self, work, err);
+}
+
+static enum stp_status ranks_group(void *self, bool begin,
+                                   struct stp_error *err)
+{
+    const struct stp_work work = {.kind = begin ? STP_WORK_GROUP_BEGIN
+                                                : STP_WORK_GROUP_END};
+
+    return ranks_note(self, work, err);
+}
+
+static enum stp_status ranks_record(void *self, unsigned stream, unsigned event,
+                                    struct stp_error *err)
+{
+    const struct stp_work work = {
+        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
+
+    return ranks_note(self, work, err);
+}
+
+static enum stp_status ranks_wait(void *self, unsigned stream, unsigned event,
+                                  struct stp_error *err)
+{
+    const struct stp_work work = {
+        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
+
+    return ranks_note(self, work, err);
+}
+
+static enum stp_status ranks_replay(void *self, struct stp_error *err)
+{
+    struct ranks *d = self;
+
+    return ranks_run(d, &d->program, d->options.graph, true, err);
+}
+
+static enum stp_status ranks_synchronise(void *self, struct stp_error *err)
+{
+    struct ranks *d = self;
+
+    stp_program_begin(&d->program);
+    return ranks_run(d, &d->program, d->options.graph, false, err);
+}
+
+/* ---- probes and checks ---- */
+
+static enum stp_status ranks_probe(void *self,
+                                   const struct stp_collective *what,
+                                   struct stp_device_run *run_ret,
+                                   struct stp_question *question_ret,
+                                   struct stp_error *err)
+{
+    struct ranks *d = self;
+    const struct stp_engine *first = &d->local[0].engine;
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE, .what = *what};
+    struct stp_device_run run = {.algo = -1, .proto = -1};
+    struct stp_question question = {.n_bytes = 0};
+    enum stp_status status = ranks_check_work(d, &work, err);
+
+    if (status == STP_OK && first->ops->probe != NULL)
+        return first->ops->probe(first->self, what, run_ret, question_ret, err);
+    if (status == STP_OK && first->ops->listen != NULL)
+        first->ops->listen(first->self);
+    if (status == STP_OK)
+        status = ranks_run_one(d, what, err);
+    if (first->ops->heard != NULL)
+        first->ops->heard(first->self, &run, &question);
+    if (status != STP_OK)
+        return status;
+    run.source = STP_SOURCE_MEASURED;
+    run.us = ranks_elapsed_us(d, 0, 1);
+    *run_ret = run;
+    if (question_ret != NULL)
+        *question_ret = question;
+    return STP_OK;
+}
+
+/* Whether the results of a collective are right. */
+struct check {
+    struct ranks *ranks;
+    const struct stp_collective *what;
+    struct stp_pattern pattern;
+    uint64_t n_send, n_recv; /* elements of a rank */
+    bool counts;             /* it ran */
+};
+
+/* Poison first: in place the input lies within the output. */
+static enum stp_status rank_fill(struct rank *r, const struct check *c,
+                                 struct stp_error *err)
+{
+    const struct stp_transfer t =
+        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->what, 0);
+    const bool gives =
+        c->what->coll != ncclFuncBroadcast || r->rank == c->what->root;
+    enum stp_status status =
+        RANK_DO(r, fill, &c->pattern, true, t.out, c->n_recv, err);
+
+    return status == STP_OK && gives ? RANK_DO(r, fill, &c->pattern, false,
+                                               (void *)t.in, c->n_send, err)
+                                     : status;
+}
+
+static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
+                                        struct stp_error *err)
+{
+    const struct stp_transfer t =
+        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->what, 0);
+    const bool gets =
+        c->what->coll != ncclFuncReduce || r->rank == c->what->root;
+
+    r->n_wrong = 0;
+    return gets ? RANK_DO(r, count_wrong, &c->pattern, t.out, c->n_recv,
+                          &r->n_wrong, err)
+                : STP_OK;
+}
+
+static enum stp_status check_part(void *user, unsigned thread,
+                                  struct stp_error *err)
+{
+    const struct check *c = user;
+    const unsigned n = c->ranks->options.n_per_thread;
+    struct rank *ranks = &c->ranks->local[thread * n];
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < n && status == STP_OK; i++)
+        status = c->counts ? rank_count_wrong(&ranks[i], c, err)
+                           : rank_fill(&ranks[i], c, err);
+    return status;
+}
+
+/* Over all ranks of all processes. */
+static enum stp_status ranks_add_up_wrong(const struct ranks *d,
+                                          uint64_t *n_wrong_ret,
+                                          struct stp_error *err)
+{
+    const struct stp_world *world = d->options.world;
+    uint64_t all[STP_MAX_PROCESSES];
+    uint64_t mine = 0;
+    uint64_t sum = 0;
+    enum stp_status status;
+
+    for (unsigned i = 0; i < d->n_local; i++)
+        mine += d->local[i].n_wrong;
+    status = world->ops->exchange(world->self, &mine, sizeof(mine), all, err);
+    for (unsigned i = 0; i < world->size && status == STP_OK; i++)
+        sum += all[i];
+    if (status == STP_OK)
+        *n_wrong_ret = sum;
+    return status;
+}
+
+static enum stp_status ranks_check(void *self,
+                                   const struct stp_collective *what,
+                                   uint64_t seed, uint64_t *n_wrong_ret,
+                                   struct stp_error *err)
+{
+    struct ranks *d = self;
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE, .what = *what};
+    struct check check = {.ranks = d,
+                          .what = what,
+                          .pattern = {.coll = what->coll,
+                                      .type = what->type,
+                                      .op = what->op,
+                                      .root = what->root,
+                                      .ranks = d->info.n_ranks,
+                                      .seed = seed}};
+    enum stp_status status = ranks_check_work(d, &work, err);
+
+    if (status != STP_OK)
+        return status;
+    if (!d->info.has_data) {
+        *n_wrong_ret = 0; /* there are no bytes in virtual time */
+        return STP_OK;
+    }
+    stp_pattern_sizes(&check.pattern, what->n_bytes, &check.n_send,
+                      &check.n_recv);
+    status = ranks_do(d, check_part, &check, err);
+    if (status == STP_OK)
+        status = ranks_run_one(d, what, err);
+    check.counts = true;
+    if (status == STP_OK)
+        status = ranks_do(d, check_part, &check, err);
+    return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
+}
+
+/* ---- opening and closing ---- */
+
+/* After a failure ranks may hang in NCCL, and so would their end: they go with
+ * the process. */
+static void ranks_close(void *self)
+{
+    struct ranks *d = self;
+
+    if (d->crew != NULL && stp_crew_failed(d->crew))
+        return;
+    stp_crew_destroy(d->crew);
+    for (unsigned i = 0; i < d->n_local; i++)
+        d->local[i].engine.ops->close(d->local[i].engine.self);
+    stp_program_free(&d->program);
+    free(d->local_us);
+    free(d);
+}
+
+static const struct stp_device_ops ranks_ops = {
+    .info = ranks_info,
+    .rank_line = ranks_rank_line,
+    .sizes = ranks_sizes,
+    .begin_round = ranks_begin_round,
+    .select_arm = ranks_select_arm,
+    .probe = ranks_probe,
+    .check = ranks_check,
+    .collective = ranks_collective,
+    .group = ranks_group,
+    .compute = ranks_compute,
+    .elementwise = ranks_elementwise,
+    .record = ranks_record,
+    .wait = ranks_wait,
+    .synchronise = ranks_synchronise,
+    .replay = ranks_replay,
+    .elapsed_us = ranks_elapsed_us,
+    .wall_us = ranks_wall_us,
+    .source = ranks_source,
+    .close = ranks_close,
+};
+
+/* The buffers of the main stream, which nearly all runs need. */
+static enum stp_status ranks_set_up(struct ranks *d,
+                                    const struct stp_engine *engines,
+                                    struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < d->n_local; i++) {
+        struct rank *r = &d->local[i];
+
+        r->engine = engines[i];
+        RANK_DO(r, info, &d->engine_info);
+        r->rank = d->engine_info.rank;
+        if (status == STP_OK)
+            status = rank_reserve_pair(r, STP_STREAM_MAIN, STP_ROOM_SEND,
+                                       STP_TYPE_U8, d->options.max_bytes, err);
+    }
+    RANK_DO(&d->local[0], describe, &d->info);
+    if (status == STP_OK && d->options.n_threads > 0)
+        status = stp_crew_create(d->options.n_threads, &d->crew, err);
+    return status;
+}
+
+enum stp_status stp_ranks_open(const struct stp_ranks_options *options,
+                               const struct stp_engine *engines,
+                               struct stp_device *device_ret,
+                               struct stp_error *err)
+{
+    const unsigned n_threads = options->n_threads;
+    const unsigned n = (n_threads > 0 ? n_threads : 1) * options->n_per_thread;
+    struct ranks *d = calloc(1, sizeof(*d) + n * sizeof(d->local[0]));
+    enum stp_status status;
+
+    if (d == NULL) {
+        for (unsigned i = 0; i < n; i++)
+            engines[i].ops->close(engines[i].self);
+        return stp_nomem(err);
+    }
+    d->options = *options;
+    d->n_local = n;
+    d->n_all = n * options->world->size;
+    status =
+        stp_world_agree(options->world, ranks_set_up(d, engines, err), err);
+    if (status != STP_OK) {
+        ranks_close(d);
+        return status;
+    }
+    *device_ret = (struct stp_device){.ops = &ranks_ops, .self = d};
+    return STP_OK;
+}
