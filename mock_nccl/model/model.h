@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "nccl_tuner_abi.h"
 #include "versions/model_rules.h"
 
 /* A communicator's model, and what NCCL derives channel counts from. */

@@ -56,9 +56,9 @@ struct part {
 
 /* ---- where the data of a collective lie ---- */
 
-static enum stp_status rank_reserve(struct rank *r, unsigned stream,
-                                    enum stp_room room, int type,
-                                    uint64_t nbytes, struct stp_error *err)
+static enum stp_status rank_reserve_all(struct rank *r, unsigned stream,
+                                        enum stp_room room, int type,
+                                        uint64_t nbytes, struct stp_error *err)
 {
     return RANK_DO(r, room, room, stream, type, nbytes, &r->room[stream][room],
                    err);
@@ -69,10 +69,11 @@ static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
                                          enum stp_room room, int type,
                                          uint64_t nbytes, struct stp_error *err)
 {
-    enum stp_status status = rank_reserve(r, stream, room, type, nbytes, err);
+    enum stp_status status =
+        rank_reserve_all(r, stream, room, type, nbytes, err);
 
     return status == STP_OK
-               ? rank_reserve(r, stream, room + 1, type, nbytes, err)
+               ? rank_reserve_all(r, stream, room + 1, type, nbytes, err)
                : status;
 }
 
@@ -125,8 +126,8 @@ static enum stp_status rank_prepare_gemm(struct rank *r, unsigned stream,
     struct stp_product product;
 
     for (int i = 0; i < 3 && status == STP_OK; i++)
-        status = rank_reserve(r, stream, STP_ROOM_A + (enum stp_room)i, g->type,
-                              n[i] * stp_type_size(g->type), err);
+        status = rank_reserve_all(r, stream, STP_ROOM_A + (enum stp_room)i,
+                                  g->type, n[i] * stp_type_size(g->type), err);
     product = rank_product(r, stream, g);
     if (status == STP_OK && r->engine.ops->prepare != NULL)
         status = RANK_DO(r, prepare, 0, &product, err);
@@ -297,8 +298,9 @@ static enum stp_status part_reduce(struct part *p)
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = rank_reserve(&p->ranks[i], STP_STREAM_MAIN, STP_ROOM_MEETING,
-                              STP_TYPE_F32, sizeof(float), p->err);
+        status =
+            rank_reserve_all(&p->ranks[i], STP_STREAM_MAIN, STP_ROOM_MEETING,
+                             STP_TYPE_F32, sizeof(float), p->err);
     if (status == STP_OK)
         status = part_group_ranks(p, true, STP_OK);
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {

@@ -340,18 +340,19 @@ static ncclResult_t tuner_finalize(void *opaque)
 
 /* ---- init ---- */
 
-static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
-                                  ncclDebugLogger_t log, void **context)
+static ncclResult_t tuner_abi_tuner_init_v2(size_t n_ranks, size_t n_nodes,
+                                            ncclDebugLogger_t log,
+                                            void **context)
 {
     *context = tuner_init(0, n_ranks, n_nodes, log, NULL);
     return ncclSuccess;
 }
 
-static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
-                                  size_t n_ranks, size_t n_nodes,
-                                  ncclDebugLogger_t log,
-                                  ncclNvlDomainInfo_v5_t *nvl,
-                                  ncclTunerConstants_v5_t *constants)
+static ncclResult_t tuner_abi_tuner_init_v5(void **context, uint64_t comm_id,
+                                            size_t n_ranks, size_t n_nodes,
+                                            ncclDebugLogger_t log,
+                                            ncclNvlDomainInfo_v5_t *nvl,
+                                            ncclTunerConstants_v5_t *constants)
 {
     (void)nvl;
     *context = tuner_init(comm_id, n_ranks, n_nodes, log, constants);
@@ -473,35 +474,35 @@ EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6;
 
 const ncclTuner_v2_t ncclTunerPlugin_v2 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_init_v2,
+    .init = tuner_abi_tuner_init_v2,
     .getCollInfo = tuner_get_coll_info_v2,
     .destroy = tuner_finalize,
 };
 
 const ncclTuner_v3_t ncclTunerPlugin_v3 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_init_v2,
+    .init = tuner_abi_tuner_init_v2,
     .getCollInfo = tuner_get_coll_info_v3,
     .destroy = tuner_finalize,
 };
 
 const ncclTuner_v4_t ncclTunerPlugin_v4 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_init_v2,
+    .init = tuner_abi_tuner_init_v2,
     .getCollInfo = tuner_get_coll_info_v4,
     .destroy = tuner_finalize,
 };
 
 const ncclTuner_v5_t ncclTunerPlugin_v5 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_init_v5,
+    .init = tuner_abi_tuner_init_v5,
     .getCollInfo = tuner_get_coll_info_v4,
     .finalize = tuner_finalize,
 };
 
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_init_v5,
+    .init = tuner_abi_tuner_init_v5,
     .getCollInfo = tuner_get_coll_info_v6,
     .finalize = tuner_finalize,
     .getChunkSize = tuner_get_chunk_size_v6,

@@ -16,8 +16,8 @@ static void release(struct stp_file *file)
     memset(file, 0, sizeof(*file));
 }
 
-static enum stp_status cannot(struct stp_error *err, const char *what,
-                              const char *path, int error)
+static enum stp_status file_cannot(struct stp_error *err, const char *what,
+                                   const char *path, int error)
 {
     return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
                     strerror(error));
@@ -78,7 +78,7 @@ enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
         int error = errno;
 
         release(&f);
-        return cannot(err, "write", path, error);
+        return file_cannot(err, "write", path, error);
     }
     *file_ret = f;
     return STP_OK;
@@ -95,11 +95,11 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
     error = errno != 0 ? errno : EIO;
     if (bad || (file->temporary != NULL && fsync(fileno(file->fp)) != 0 &&
                 errno != EINVAL))
-        status = cannot(err, "write", file->path, error);
+        status = file_cannot(err, "write", file->path, error);
     fclose(file->fp);
     if (status == STP_OK && file->temporary != NULL &&
         rename(file->temporary, file->path) != 0)
-        status = cannot(err, "write", file->path, errno);
+        status = file_cannot(err, "write", file->path, errno);
     if (status != STP_OK && file->temporary != NULL)
         unlink(file->temporary);
     release(file);

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum stp_status cannot(struct stp_error *err, const char *what,
-                              const char *path)
+static enum stp_status folder_cannot(struct stp_error *err, const char *what,
+                                     const char *path)
 {
     return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
                     strerror(errno));
@@ -70,9 +70,9 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
         return stp_fail(err, STP_ERR_IO, "'%.160s' exists; --force replaces it",
                         path);
     if (lstat(f.temporary, &st) == 0 && !remove_folder(f.temporary))
-        return cannot(err, "remove", f.temporary);
+        return folder_cannot(err, "remove", f.temporary);
     if (mkdir(f.temporary, 0777) != 0)
-        return cannot(err, "make the folder", f.temporary);
+        return folder_cannot(err, "make the folder", f.temporary);
     *folder_ret = f;
     return STP_OK;
 }
@@ -110,16 +110,16 @@ static enum stp_status replace(const struct stp_folder *folder,
     char old[STP_FOLDER_PATH];
 
     if (!for_each(folder->path, keep_file, &kept))
-        return cannot(err, "keep the files of", folder->path);
+        return folder_cannot(err, "keep the files of", folder->path);
     if (!join(old, folder->path, ".old", "") || rename(folder->path, old) != 0)
-        return cannot(err, "replace", folder->path);
+        return folder_cannot(err, "replace", folder->path);
     if (rename(folder->temporary, folder->path) != 0) {
-        enum stp_status status = cannot(err, "write", folder->path);
+        enum stp_status status = folder_cannot(err, "write", folder->path);
 
         rename(old, folder->path);
         return status;
     }
-    return remove_folder(old) ? STP_OK : cannot(err, "remove", old);
+    return remove_folder(old) ? STP_OK : folder_cannot(err, "remove", old);
 }
 
 enum stp_status stp_folder_commit(const struct stp_folder *folder,
@@ -132,7 +132,7 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
     if (folder->replace && lstat(folder->path, &st) == 0)
         status = replace(folder, ours, err);
     else if (rename(folder->temporary, folder->path) != 0)
-        status = cannot(err, "write", folder->path);
+        status = folder_cannot(err, "write", folder->path);
     if (status != STP_OK)
         stp_folder_abandon(folder);
     return status;

@@ -117,10 +117,11 @@ static enum stp_status play_segment(struct play *p, size_t number)
     return STP_OK;
 }
 
-static enum stp_status play_run(const struct stp_replay_plan *plan,
-                                struct mock_nccl *nccl, enum mock_layout layout,
-                                unsigned seed, struct stp_replayed *rows,
-                                struct stp_error *err)
+static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
+                                       struct mock_nccl *nccl,
+                                       enum mock_layout layout, unsigned seed,
+                                       struct stp_replayed *rows,
+                                       struct stp_error *err)
 {
     size_t n = plan->trace->n_comms;
     struct play p = {.plan = plan,
@@ -233,8 +234,8 @@ static enum stp_status jobs_play_seeds(const struct run *run, struct job *job)
     while (status == STP_OK && (seed = atomic_fetch_add(&shared->next, 1)) <
                                    atomic_load(&shared->stop)) {
         atomic_store(&job->seed, seed);
-        status = play_run(run->plan, nccl, run->options->layout, seed,
-                          seed == 0 ? shared->rows : NULL, &job->err);
+        status = replay_play_run(run->plan, nccl, run->options->layout, seed,
+                                 seed == 0 ? shared->rows : NULL, &job->err);
         atomic_fetch_add(&shared->n_done, 1);
     }
     mock_nccl_destroy(nccl);

@@ -216,11 +216,11 @@ static enum stp_status play_check_plugin(struct mock_nccl *nccl,
                     "'%.120s' has no tuner that this NCCL would take", plugin);
 }
 
-static enum stp_status play_run(const struct stp_learn_job *job,
-                                const struct mock_machine *machine,
-                                const struct stp_learner *learner,
-                                uint64_t seed, struct play *play,
-                                struct stp_error *err)
+static enum stp_status simulate_play_run(const struct stp_learn_job *job,
+                                         const struct mock_machine *machine,
+                                         const struct stp_learner *learner,
+                                         uint64_t seed, struct play *play,
+                                         struct stp_error *err)
 {
     const struct mock_nccl_options options = {.version = job->nccl,
                                               .tuner_plugin = learner->plugin,
@@ -349,11 +349,11 @@ static enum stp_status study_play_seed(struct study *s, unsigned i,
     const struct stp_learner nccl = {.kind = STP_LEARNER_AUTO};
     uint64_t seed = s->job->seed + i;
     enum stp_status status =
-        play_run(s->job, s->machine, &nccl, seed, &s->baseline, err);
+        simulate_play_run(s->job, s->machine, &nccl, seed, &s->baseline, err);
 
     for (size_t l = 0; l < n && status == STP_OK; l++) {
-        status =
-            play_run(s->job, s->machine, &learners[l], seed, &s->play, err);
+        status = simulate_play_run(s->job, s->machine, &learners[l], seed,
+                                   &s->play, err);
         if (status == STP_OK)
             status = study_take_seed(s, i, &s->sums[l], &learned[l], err);
     }

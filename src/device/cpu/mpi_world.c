@@ -46,7 +46,7 @@ static enum stp_status mpi_part(void *self, unsigned n,
                                 struct stp_world *part_ret,
                                 struct stp_error *err);
 
-static void mpi_close(void *self)
+static void mpi_world_mpi_close(void *self)
 {
     struct ranks *ranks = self;
 
@@ -63,7 +63,7 @@ static const struct stp_world_ops mpi_world_ops = {
     .exchange = mpi_exchange,
     .alive = mpi_alive,
     .part = mpi_part,
-    .close = mpi_close,
+    .close = mpi_world_mpi_close,
 };
 
 const void *stp_mpi_world_comm(const struct stp_world *world)

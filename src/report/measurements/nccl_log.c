@@ -78,7 +78,7 @@ static size_t log_find_host(struct taker *t, const char *line, size_t end)
 }
 
 /* Where in the line a log begins; 'len' if nowhere. */
-static size_t log_find(struct taker *t, const char *line, size_t len)
+static size_t nccl_log_find(struct taker *t, const char *line, size_t len)
 {
     static const char mark[] = "] NCCL ";
     const char *at = line;
@@ -220,7 +220,7 @@ static void log_keep_piece(struct taker *t, const char *line, size_t len)
 static enum stp_status log_take_line(struct taker *t, const char *line,
                                      size_t len)
 {
-    size_t begin = log_find(t, line, len);
+    size_t begin = nccl_log_find(t, line, len);
 
     if (begin < len) {
         log_keep_piece(t, line, begin);
