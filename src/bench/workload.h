@@ -12,7 +12,7 @@
  *               compute that waits for it, and a reduce-scatter of its
  *               gradients behind
  *
- * Compute is one matrix product a layer, or that of training: forward through
+ * Compute is one GEMM a layer, or that of training: forward through
  * all layers (a product and an elementwise kernel), then backward through them
  * (an elementwise kernel and two products).  Collectives then go with the
  * backward pass, and fsdp gathers the parameters for both passes.

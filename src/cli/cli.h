@@ -186,9 +186,9 @@ int stp_check_arms(const char *command, const char *arms, const char *channels);
  * several and returns the exit status. */
 int stp_choose_type(const char *command, struct stp_measure_options *measure);
 
-/* A progress bar on standard error if that is a terminal; false once there is a
- * wish to stop (launch/stop.h).  For stp_sweep_run() and stp_replay().  'user'
- * says what is counted; NULL: sizes. */
+/* A progress bar on standard error if that is a terminal; false once a
+ * stop was requested (launch/stop.h).  For stp_sweep_run() and stp_replay().
+ * 'user' says what is counted; NULL: sizes. */
 bool stp_progress(void *user, size_t done, size_t total);
 
 /* Wipes the bar from the terminal, for a line that is to stand there. */

@@ -205,7 +205,7 @@ static bool learn_set(const char *name, const char *value)
     return setenv(name, value, 1) == 0;
 }
 
-/* There is no other thread.  Each job's rewards begin anew. */
+/* There is no other thread.  Each job starts a new reward file. */
 static enum stp_status learn_prepare(void *user, uint64_t seed,
                                      const char **reward_file_ret,
                                      struct stp_error *err)

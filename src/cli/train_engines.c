@@ -52,7 +52,7 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *e,
     struct engines_job *job;
     enum stp_status status;
 
-    if (e->crew == NULL)
+    if (e->pool == NULL)
         return engines_train_rank(&e->engines[0], config, traces, result_ret,
                                   err);
     job = calloc(1, sizeof(*job) + e->n * sizeof(job->results[0]));
@@ -61,8 +61,9 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *e,
     job->e = e;
     job->config = config;
     job->traces = traces;
-    status = stp_crew_run(e->crew, engines_train_thread, job, e->world, 0, err);
-    if (stp_crew_is_lost(e->crew))
+    status = stp_thread_pool_run(e->pool, engines_train_thread, job, e->world,
+                                 0, err);
+    if (stp_thread_pool_is_lost(e->pool))
         return status; /* its threads still use the job */
     for (unsigned i = status == STP_OK; i < e->n; i++)
         stp_train_result_free(&job->results[i]);
@@ -86,7 +87,7 @@ enum stp_status stp_train_engines_open(const struct stp_open_options *options,
     if (e.engines == NULL)
         status = stp_nomem(err);
     if (status == STP_OK && n_local > 1)
-        status = stp_crew_create(n_local, &e.crew, err);
+        status = stp_thread_pool_create(n_local, &e.pool, err);
     status = stp_world_agree(options->world, status, err);
     if (status == STP_OK)
         status = stp_open_engines(options, n_local, e.engines, err);
@@ -94,8 +95,8 @@ enum stp_status stp_train_engines_open(const struct stp_open_options *options,
         *engines_ret = e;
         return STP_OK;
     }
-    if (e.crew != NULL)
-        stp_crew_destroy(e.crew);
+    if (e.pool != NULL)
+        stp_thread_pool_destroy(e.pool);
     free(e.engines);
     return status;
 }
@@ -115,11 +116,11 @@ void stp_train_engines_close(struct stp_train_engines *e)
 {
     struct stp_error err;
 
-    if (e->crew == NULL) {
+    if (e->pool == NULL) {
         engines_close_rank(e, 0, &err);
-    } else if (!stp_crew_is_lost(e->crew)) {
-        stp_crew_run(e->crew, engines_close_rank, e, e->world, 0, &err);
-        stp_crew_destroy(e->crew);
+    } else if (!stp_thread_pool_is_lost(e->pool)) {
+        stp_thread_pool_run(e->pool, engines_close_rank, e, e->world, 0, &err);
+        stp_thread_pool_destroy(e->pool);
     } else {
         return;
     }

@@ -5,7 +5,7 @@
 #define STP_TRAIN_ENGINES_H
 
 #include "cli/cli.h"
-#include "launch/crew.h"
+#include "launch/thread_pool.h"
 #include "train/train.h"
 
 /* All ranks of this process, each with a thread of its own if there are
@@ -14,7 +14,7 @@ struct stp_train_engines {
     const struct stp_world *world; /* outlives it */
     unsigned n;
     struct stp_engine *engines;
-    struct stp_crew *crew; /* NULL for one */
+    struct stp_thread_pool *pool; /* NULL for one */
 };
 
 /* Opens 'n_local' ranks of this process, several only in a world of one.  All

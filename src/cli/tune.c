@@ -185,7 +185,7 @@ static enum stp_status tune_print(const struct tune_options *o,
     printf("%s\n\n", r->info.what);
     status = stp_print_verdicts(&r->alone.verdicts, stdout, err);
     if (status == STP_OK && r->overlap.verdicts.n_points > 0) {
-        printf("\nBeside compute, by the time of iterations:\n\n");
+        printf("\nOverlapped with compute, by the time of iterations:\n\n");
         status = stp_print_verdicts(&r->overlap.verdicts, stdout, err);
     }
     tune_print_use(o, files, r);

@@ -44,7 +44,7 @@ struct stp_csv_column {
                            column, for later messages; 0: not wanted */
     bool (*read)(const struct stp_field *field, void *row);
 
-    /* For whoever writes such rows: words, digits after the point of numbers
+    /* For the writer of such rows: words, digits after the point of numbers
      * (0: as many as matter), and a function for what no kind can write. */
     const char *(*name_of)(int value);
     int decimals;

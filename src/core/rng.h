@@ -1,7 +1,7 @@
 /*
  * rng.h - random numbers that depend on nothing but (seed, counter)
  *
- * There is no state: whoever knows seed and counter draws the same number, in
+ * There is no state: equal seeds and counters give equal numbers, in
  * any order, on any rank.
  */
 #ifndef STP_RNG_H

@@ -1,5 +1,5 @@
 /*
- * call.h - what ranks run: a collective, a matrix product
+ * call.h - what ranks run: a collective, a GEMM
  */
 #ifndef STP_CALL_H
 #define STP_CALL_H
@@ -51,7 +51,7 @@ struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                            unsigned rank, unsigned n_ranks,
                                            char *send, char *recv);
 
-/* A matrix product: C of m x n is A of m x k times B of k x n. */
+/* A GEMM: C of m x n is A of m x k times B of k x n. */
 struct stp_gemm {
     unsigned m, n, k;
     int type; /* STP_TYPE_F32, F64, F16 or BF16; what a device lacks is

@@ -128,7 +128,7 @@ struct stp_device_ops {
                                   struct stp_error *err);
     enum stp_status (*group)(void *self, bool begin, struct stp_error *err);
 
-    /* A matrix product, on every rank. */
+    /* A GEMM, on every rank. */
     enum stp_status (*compute)(void *self, unsigned stream,
                                const struct stp_gemm *gemm,
                                struct stp_error *err);

@@ -59,7 +59,7 @@ struct stp_engine_info {
     bool fuses;     /* bias and ReLU are in the kernel of the product */
 };
 
-/* What follows a matrix product, before C is rounded and stored. */
+/* What follows a GEMM, before C is rounded and stored. */
 enum stp_epilogue {
     STP_EPILOGUE_NONE,
     STP_EPILOGUE_BIAS,      /* + bias[j] to column j */

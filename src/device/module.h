@@ -41,8 +41,8 @@ struct stp_module {
                             struct stp_device *device_ret,
                             struct stp_error *err);
 
-    /* The world that whoever started this process has made, or NULL if this
-     * module knows no such: MPI's.  Once in a process; what it needs from
+    /* The world of the launcher that started this process, or NULL if this
+     * module has none: MPI's.  Once in a process; what it needs from
      * 'argv' it may take. */
     enum stp_status (*world)(int *argc, char ***argv,
                              struct stp_world *world_ret,

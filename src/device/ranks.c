@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "launch/crew.h"
+#include "launch/thread_pool.h"
 #include "nccl_tuner_abi.h"
 
 enum { ALIGNMENT = 128 };
@@ -20,7 +20,7 @@ struct ranks {
     struct stp_ranks_options options;
     struct stp_device_info info;
     struct stp_engine_info engine_info; /* of the last rank */
-    struct stp_crew *crew;              /* NULL: the caller's thread does it */
+    struct stp_thread_pool *pool;       /* NULL: the caller's thread does it */
     unsigned n_local;
     unsigned n_all; /* engines of all processes */
     struct stp_program program;
@@ -328,7 +328,7 @@ static enum stp_status part_meet(struct part *p)
 
     if (d->options.world->size > 1 && !d->engine_info.is_late)
         status = part_reduce(p);
-    if (status == STP_OK && d->crew != NULL && !stp_crew_meet(d->crew))
+    if (status == STP_OK && d->pool != NULL && !stp_thread_pool_meet(d->pool))
         status =
             stp_fail(p->err, STP_ERR_STOPPED,
                      "rank %u stopped, as another failed", p->ranks[0].rank);
@@ -396,7 +396,7 @@ static void ranks_abandon(const struct ranks *d, bool is_abandoned)
 {
     const struct stp_engine *engine = &d->local[0].engine;
 
-    if (d->crew != NULL && engine->ops->abandon != NULL)
+    if (d->pool != NULL && engine->ops->abandon != NULL)
         engine->ops->abandon(engine->self, is_abandoned);
 }
 
@@ -418,18 +418,18 @@ static enum stp_status part_run(void *user, unsigned thread,
 }
 
 /* Has every thread do the job on its ranks. */
-static enum stp_status ranks_do(struct ranks *d, stp_crew_job job, void *user,
-                                struct stp_error *err)
+static enum stp_status ranks_do(struct ranks *d, stp_thread_pool_job job,
+                                void *user, struct stp_error *err)
 {
     struct stp_error why;
     enum stp_status status;
 
-    if (d->crew == NULL)
+    if (d->pool == NULL)
         return job(user, 0, err != NULL ? err : &why);
     ranks_abandon(d, false);
-    status = stp_crew_run(d->crew, job, user, d->options.world,
-                          d->options.time_limit_s, err);
-    if (stp_crew_is_lost(d->crew))
+    status = stp_thread_pool_run(d->pool, job, user, d->options.world,
+                                 d->options.time_limit_s, err);
+    if (stp_thread_pool_is_lost(d->pool))
         ranks_abandon(d, true);
     return status;
 }
@@ -814,9 +814,9 @@ static void ranks_close(void *self)
 {
     struct ranks *d = self;
 
-    if (d->crew != NULL && stp_crew_failed(d->crew))
+    if (d->pool != NULL && stp_thread_pool_failed(d->pool))
         return;
-    stp_crew_destroy(d->crew);
+    stp_thread_pool_destroy(d->pool);
     for (unsigned i = 0; i < d->n_local; i++)
         d->local[i].engine.ops->close(d->local[i].engine.self);
     stp_program_free(&d->program);
@@ -865,7 +865,7 @@ static enum stp_status ranks_set_up(struct ranks *d,
     }
     RANK_DO(&d->local[0], describe, &d->info);
     if (status == STP_OK && d->options.n_threads > 0)
-        status = stp_crew_create(d->options.n_threads, &d->crew, err);
+        status = stp_thread_pool_create(d->options.n_threads, &d->pool, err);
     return status;
 }
 

@@ -141,7 +141,7 @@ enum stp_status stp_launch_mpirun(unsigned n, struct stp_error *err)
                         mpirun);
     if (readlink("/proc/self/exe", program, sizeof(program) - 1) < 0)
         return stp_fail(err, STP_ERR_IO, "/proc/self/exe: %s", strerror(errno));
-    /* Not argv, which whoever parsed it may have changed. */
+    /* Not argv, which the option parser may have changed. */
     status =
         stp_read_file("/proc/self/cmdline", MAX_ARGUMENTS, &own, &size, err);
     if (status != STP_OK)

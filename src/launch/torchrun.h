@@ -30,11 +30,11 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                                   struct stp_error *err);
 
 /*
- * Joins the world (hub.h), named "torchrun"; all ranks call this.  Rank 0 turns
- * away whoever is not of this run, claims another WORLD_SIZE or a rank that is
- * there already, and goes on waiting.  Which port and address are at fault, and
- * who did not come, is in *err: STP_ERR_LIMIT if the port is in use,
- * STP_ERR_DEVICE otherwise.
+ * Joins the world (hub.h), named "torchrun"; all ranks call this.  Rank 0
+ * rejects a process that is not of this run, or that claims another WORLD_SIZE
+ * or a rank that has joined already, and continues to wait.  *err names the
+ * port and the address at fault and the missing ranks: STP_ERR_LIMIT if the
+ * port is in use, STP_ERR_DEVICE otherwise.
  */
 enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,

@@ -140,7 +140,7 @@ static void train_tune(struct stp_trainer *t, bool by_plugin)
         t->status = train_select_tuner(&t->engine, by_plugin, &t->err);
 }
 
-/* Whoever tunes: what is used for the first time is set up then. */
+/* The first collective under a tuner also sets NCCL up for it. */
 static void train_warm_up(struct run *r)
 {
     struct stp_trainer *t = &r->t;

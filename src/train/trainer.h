@@ -91,7 +91,8 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
 /* Runs what was noted. */
 void stp_trainer_synchronise(struct stp_trainer *t);
 
-/* Lets events begin anew, after a look at those of the last synchronise(). */
+/* Numbers events from 0 again, after those of the last synchronise() were read.
+ */
 void stp_trainer_forget(struct stp_trainer *t);
 
 /* All-reduces 'n' elements in place in the main stream. */

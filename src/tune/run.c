@@ -183,7 +183,7 @@ static enum stp_status run_save_empty(const char *path, const char *why_not,
         return status;
     fprintf(file.fp,
             "# steptune tune\n# No rule: %s, so NCCL's own choice stands "
-            "beside compute.\n",
+            "where communication overlaps with compute.\n",
             why_not);
     return stp_file_commit(&file, err);
 }

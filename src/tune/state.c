@@ -135,9 +135,10 @@ static enum stp_status state_blame(enum stp_status status, const char *path,
     char text[STP_TUNE_PATH + STP_ERROR_TEXT];
 
     stp_error_string(&why, path, text, sizeof(text));
-    return stp_fail(
-        err, status,
-        "%.150s; it was to be continued, expected --fresh to begin anew", text);
+    return stp_fail(err, status,
+                    "%.150s; an interrupted run cannot resume, expected "
+                    "--fresh to start over",
+                    text);
 }
 
 static enum stp_status state_load(const char *path, struct stp_dataset *data,

@@ -230,7 +230,8 @@ TEST_F(Tune, LeavesNcclAloneBesideComputeWhereNothingIsKnownOfIterations)
         ASSERT_EQ(0, o.status) << o.err;
         EXPECT_THAT(o.err, HasSubstr(std::string("no iterations: ") + c.why));
         EXPECT_EQ(std::string("# steptune tune\n# No rule: ") + c.why +
-                      ", so NCCL's own choice stands beside compute.\n",
+                      ", so NCCL's own choice stands where communication "
+                      "overlaps with compute.\n",
                   Read("t.conf.overlap"));
         EXPECT_THAT(Read("t.report.txt"), HasSubstr(c.why));
         EXPECT_EQ(0, Run("check t.conf.overlap --on h200x4").status);
@@ -402,7 +403,7 @@ TEST_F(TuneAgain, TouchesNothingItCannotRead)
         EXPECT_EQ(1, o.status);
         EXPECT_THAT(o.err,
                     AllOf(HasSubstr(c.text),
-                          HasSubstr("expected --fresh to begin anew\n")));
+                          HasSubstr("expected --fresh to start over\n")));
         EXPECT_EQ(1u, Count(o.err, "\n")) << o.err;
         EXPECT_EQ(c.sweep, Read("t.sweep.csv"));
         EXPECT_EQ(c.state, Read("t.unfinished"));

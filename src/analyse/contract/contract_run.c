@@ -150,7 +150,7 @@ static bool run_start(struct job *job, const sigset_t *unblocked)
     pid = fork();
     if (pid < 0)
         return false;
-    setpgid(pid, pid); /* on both sides: whoever comes first */
+    setpgid(pid, pid); /* in parent and child, since either may come first */
     if (pid == 0) {
         sigprocmask(SIG_SETMASK, unblocked, NULL);
         run_in_child(job);

@@ -59,7 +59,7 @@ void stp_world_close(struct stp_world *world);
 /*
  * Writes a policy by which tree/simple, or else ring/simple, runs every
  * all-reduce, and NCCL decides the rest.  'now' becomes the file's time, in
- * seconds since some day long ago, so that whoever watches it notices.  False
+ * seconds since some day long ago, so that the parent process notices.  False
  * if it cannot be written.
  */
 bool stp_write_policy(const char *path, bool tree, long now);

@@ -24,7 +24,7 @@ struct match {
 /*
  * A sequence that repeats, from the call that makes it the smallest of its
  * rotations.  That is a Lyndon word: none of its ends is a beginning of it, so
- * that a match that fails can begin anew, and never misses a whole repeat that
+ * that a match that fails can restart, and never misses a whole repeat that
  * follows another.
  */
 struct word {

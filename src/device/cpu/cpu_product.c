@@ -1,4 +1,4 @@
-/* cpu_product.c - matrix products of device/cpu/cpu_math.h, by the BLAS this
+/* cpu_product.c - GEMMs of device/cpu/cpu_math.h, by the BLAS this
  * was built with */
 #include <limits.h>
 #include <stdlib.h>
@@ -23,10 +23,9 @@ static enum stp_status product_check_types(const struct stp_product *p,
 {
     if (!product_is_half(p->type) && p->type != STP_TYPE_F32 &&
         p->type != STP_TYPE_F64)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "no matrix products of type %d, only f32, f64, f16 and bf16",
-            p->type);
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no GEMMs of type %d, only f32, f64, f16 and bf16",
+                        p->type);
     if (p->type_c != p->type &&
         !(product_is_half(p->type) && p->type_c == STP_TYPE_F32))
         return stp_fail(
@@ -44,8 +43,8 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
 {
     if (p->m == 0 || p->n == 0 || p->k == 0 || p->m > INT_MAX ||
         p->n > INT_MAX || p->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
-                        p->m, p->n, p->k);
+        return stp_fail(err, STP_ERR_RANGE, "a GEMM of %u x %u x %u", p->m,
+                        p->n, p->k);
     return product_check_types(p, err);
 }
 
@@ -180,7 +179,7 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
     if (product_check_types(p, err) != STP_OK)
         return STP_ERR_RANGE;
     return stp_fail(err, STP_ERR_RANGE,
-                    "no matrix products: Steptune was built without OpenBLAS");
+                    "no GEMMs: Steptune was built without OpenBLAS");
 }
 
 void stp_cpu_product_threads(unsigned n)

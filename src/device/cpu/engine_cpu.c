@@ -502,7 +502,7 @@ static enum stp_status cpu_check_gemm(const struct stp_gemm *gemm,
 
     if (gemm->type != STP_TYPE_F32 && gemm->type != STP_TYPE_F64)
         return stp_fail(err, STP_ERR_RANGE,
-                        "no %s matrix products on CPUs, only f32 and f64",
+                        "no %s GEMMs on CPUs, only f32 and f64",
                         stp_type_name(gemm->type));
     return stp_cpu_product_check(&product, err);
 }

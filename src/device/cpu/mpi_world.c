@@ -34,7 +34,7 @@ static enum stp_status mpi_exchange(void *self, const void *mine, size_t size,
     return code == MPI_SUCCESS ? STP_OK : stp_mpi_fail(code, err);
 }
 
-/* Whoever launched the ranks ends all of them if one dies. */
+/* The launcher ends all ranks if one dies. */
 static bool mpi_alive(void *self, struct stp_error *err)
 {
     (void)self;

@@ -17,9 +17,9 @@
 #include "device/cuda/nccl_api.h"
 #include "device/engine.h"
 #include "device/module.h"
-#include "launch/crew.h"
+#include "launch/thread_pool.h"
 
-struct stp_cuda_lt; /* matrix products, cuda_lt.h */
+struct stp_cuda_lt; /* GEMMs, cuda_lt.h */
 
 struct stp_cuda_room {
     void *at;
@@ -70,7 +70,7 @@ enum {
 struct stp_cuda {
     const struct stp_world *world;
     struct stp_nccl_api nccl;
-    struct stp_crew *crew; /* opens and closes ranks */
+    struct stp_thread_pool *pool; /* opens and closes ranks */
     struct stp_cuda_rank *ranks;
     unsigned n_local;
     unsigned n_gpus; /* ranks of a thread */

@@ -163,7 +163,7 @@ static long job_seconds_now(void)
 }
 
 /* Processes that died are looked for by one rank: exchange() is its, too.  Of
- * measuring ranks the crew of device/ranks.c looks for them, and at the time.
+ * measuring ranks the pool of device/ranks.c looks for them, and at the time.
  */
 static enum stp_status job_look(struct stp_cuda_rank *r, long since,
                                 struct stp_error *err)

@@ -100,8 +100,7 @@ static enum stp_status lt_open_library(struct cublas_lt *api_ret,
 
     if (library == NULL)
         return stp_fail(err, STP_ERR_NOTHING,
-                        "no cuBLASLt, which matrix products need: %s",
-                        dlerror());
+                        "no cuBLASLt, which GEMMs need: %s", dlerror());
     return stp_dl_find(library, "cuBLASLt", functions,
                        sizeof(functions) / sizeof(functions[0]), "", api_ret,
                        err);
@@ -122,8 +121,7 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
         status =
             lt_result(lt, lt->api.create(&lt->handle), "cublasLtCreate", err);
     if (status == STP_OK)
-        status = stp_cuda_result(rank, lt_make_room(lt),
-                                 "room for matrix products", err);
+        status = stp_cuda_result(rank, lt_make_room(lt), "room for GEMMs", err);
     if (status == STP_OK)
         *lt_ret = lt;
     else
@@ -160,13 +158,12 @@ enum stp_status stp_cuda_lt_check(const struct stp_product *p,
 
     if (p->m < 1 || p->n < 1 || p->k < 1 || p->m > INT_MAX || p->n > INT_MAX ||
         p->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, "a matrix product of %u x %u x %u",
-                        p->m, p->n, p->k);
+        return stp_fail(err, STP_ERR_RANGE, "a GEMM of %u x %u x %u", p->m,
+                        p->n, p->k);
     if (lt_find_type(p->type) < 0)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "no matrix products of type %d, only f32, f64, f16 and bf16",
-            p->type);
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no GEMMs of type %d, only f32, f64, f16 and bf16",
+                        p->type);
     if (p->type_c != p->type && !(is_half && p->type_c == STP_TYPE_F32))
         return stp_fail(err, STP_ERR_RANGE,
                         "a product of %s into type %d, expected %s%s",
@@ -254,7 +251,7 @@ enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
         return STP_OK;
     return stp_cuda_result(lt->rank,
                            stp_train_epilogue(&rest, lt->rank->stream[stream]),
-                           "the epilogue of a matrix product", err);
+                           "the epilogue of a GEMM", err);
 }
 
 /* ---- making plans ---- */
@@ -432,7 +429,7 @@ static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
     if (result == cudaSuccess)
         result = cudaStreamSynchronize(stream);
     *keeps_ret = lt_is_nan(p->type_c, &element);
-    return stp_cuda_result(lt->rank, result, "a first matrix product", err);
+    return stp_cuda_result(lt->rank, result, "a first GEMM", err);
 }
 
 /* As much of the epilogue in the library's kernel as it has, and does right. */

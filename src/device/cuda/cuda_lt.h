@@ -1,5 +1,5 @@
 /*
- * cuda_lt.h - matrix products with their epilogues, by cuBLASLt
+ * cuda_lt.h - GEMMs with their epilogues, by cuBLASLt
  *
  * Opened at run time.  What a shape needs is found out once, and kept: a plan.
  * One instance a GPU, used by one thread.

@@ -333,15 +333,16 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
         setenv("NCCL_GRAPH_DUMP_FILE", options->graphs_file, 1) != 0)
         status = stp_nomem(err);
     if (status == STP_OK)
-        status = stp_crew_create(d->n_local / d->n_gpus, &d->crew, err);
+        status = stp_thread_pool_create(d->n_local / d->n_gpus, &d->pool, err);
     if (status == STP_OK)
-        status = stp_crew_run(d->crew, cuda_open_part, d, d->world, 0, err);
+        status =
+            stp_thread_pool_run(d->pool, cuda_open_part, d, d->world, 0, err);
     status = stp_world_agree(d->world, status, err);
     if (status == STP_OK)
         status = cuda_exchange_id(d, err);
     if (status == STP_OK)
-        status = stp_crew_run(d->crew, cuda_connect_part, d, d->world,
-                              options->time_limit_s, err);
+        status = stp_thread_pool_run(d->pool, cuda_connect_part, d, d->world,
+                                     options->time_limit_s, err);
     if (status == STP_OK)
         status = cuda_exchange_names(d, err);
     if (status == STP_OK)
@@ -447,11 +448,11 @@ static enum stp_status cuda_close_part(void *user, unsigned thread,
 static void cuda_close_all(struct stp_cuda *d)
 {
     if (atomic_load(&d->failed) ||
-        (d->crew != NULL && stp_crew_failed(d->crew)))
+        (d->pool != NULL && stp_thread_pool_failed(d->pool)))
         return;
-    if (d->crew != NULL) {
-        stp_crew_run(d->crew, cuda_close_part, d, d->world, 0, NULL);
-        stp_crew_destroy(d->crew);
+    if (d->pool != NULL) {
+        stp_thread_pool_run(d->pool, cuda_close_part, d, d->world, 0, NULL);
+        stp_thread_pool_destroy(d->pool);
     }
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
@@ -494,7 +495,8 @@ static enum stp_status cuda_open_cuda(const struct stp_device_options *options,
     if (status == STP_OK && !measures)
         status = stp_world_agree(
             d->world,
-            stp_crew_run(d->crew, cuda_train_part, d, d->world, 0, err), err);
+            stp_thread_pool_run(d->pool, cuda_train_part, d, d->world, 0, err),
+            err);
     if (status != STP_OK) {
         cuda_close_all(d);
         return status;

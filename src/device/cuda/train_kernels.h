@@ -1,5 +1,5 @@
 /*
- * train_kernels.h - what training does on a GPU beside matrix products
+ * train_kernels.h - what training does on a GPU beside GEMMs
  *
  * Operations of engine.h, which says what they are; all run in 'stream' of the
  * current device, whose memory the pointers name, and return at once.

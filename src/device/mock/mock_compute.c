@@ -197,10 +197,9 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
     enum stp_status status;
 
     if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "a matrix product of %u x %u x %u, expected sides from 1", gemm->m,
-            gemm->n, gemm->k);
+        return stp_fail(err, STP_ERR_RANGE,
+                        "a GEMM of %u x %u x %u, expected sides from 1",
+                        gemm->m, gemm->n, gemm->k);
     if (tflops == 0)
         return compute_refuse(machine, stp_type_name(gemm->type), err);
     status = compute_find_neighbours(machine, gemm, &found, err);

@@ -205,7 +205,7 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
     static const char columns[] = COLUMNS ",layers,compute_us,m,n,k";
 
-    machine_write_head(r, "bf16 sums beside compute", fp);
+    machine_write_head(r, "bf16 sums overlapped with compute", fp);
     fprintf(fp,
             "# An iteration is `layers` times a GEMM, each followed by a "
             "collective on a second stream of high priority; one join at the "

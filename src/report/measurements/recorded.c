@@ -88,7 +88,7 @@ void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp)
     size_t at = 0;
 
     fprintf(fp,
-            "%s\n\n%s: %zu time%s, %zu of collectives beside compute\n"
+            "%s\n\n%s: %zu time%s, %zu of collectives overlapped with compute\n"
             "%zu of %zu choices reproduced\n",
             r->info.what, recorded->path, n_times, recorded_plural(n_times),
             r->overlap.data.n_rows, stp_recorded_alike(recorded),

@@ -106,7 +106,7 @@ tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
 {
     enum stp_status status = STP_OK;
 
-    fprintf(fp, "\nBeside compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
+    fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
             o->policy_path);
     if (o->why_not[0] != '\0')
         fprintf(fp, "No iterations: %s.\n", o->why_not);

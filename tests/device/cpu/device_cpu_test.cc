@@ -378,8 +378,7 @@ TEST_F(DeviceCpu, MultipliesWhatBlasHas)
         EXPECT_EQ(is_there ? STP_OK : STP_ERR_RANGE, status)
             << stp_type_name(type);
     }
-    EXPECT_STREQ("no fp8e5m2 matrix products on CPUs, only f32 and f64",
-                 err_.text);
+    EXPECT_STREQ("no fp8e5m2 GEMMs on CPUs, only f32 and f64", err_.text);
     for (const stp_gemm &empty :
          {stp_gemm{0, 1, 1, STP_TYPE_F32}, stp_gemm{1, 0, 1, STP_TYPE_F32},
           stp_gemm{1, 1, 0, STP_TYPE_F32}})

@@ -7,14 +7,14 @@
 #include <vector>
 
 extern "C" {
-#include "launch/crew.h"
+#include "launch/thread_pool.h"
 }
 
 namespace
 {
 
 struct Job {
-    stp_crew *crew = nullptr;
+    stp_thread_pool *pool = nullptr;
     std::atomic<int> done{0};
     std::atomic<int> before{0};
     std::vector<int> seen;
@@ -34,31 +34,32 @@ const stp_world_ops kDeadOps = {
     [](void *) {},
 };
 
-class Crew : public testing::Test
+class ThreadPool : public testing::Test
 {
   protected:
     void Create(unsigned n)
     {
-        ASSERT_EQ(STP_OK, stp_crew_create(n, &job_.crew, &err_));
+        ASSERT_EQ(STP_OK, stp_thread_pool_create(n, &job_.pool, &err_));
         job_.seen.assign(n, 0);
     }
 
-    ~Crew() override
+    ~ThreadPool() override
     {
-        stp_crew_destroy(job_.crew);
+        stp_thread_pool_destroy(job_.pool);
     }
 
-    stp_status Run(stp_crew_job job, unsigned time_limit_s = 0,
+    stp_status Run(stp_thread_pool_job job, unsigned time_limit_s = 0,
                    const stp_world *world = &stp_world_of_one)
     {
-        return stp_crew_run(job_.crew, job, &job_, world, time_limit_s, &err_);
+        return stp_thread_pool_run(job_.pool, job, &job_, world, time_limit_s,
+                                   &err_);
     }
 
     Job job_;
     stp_error err_{};
 };
 
-TEST_F(Crew, EveryThreadDoesEveryJobOnce)
+TEST_F(ThreadPool, EveryThreadDoesEveryJobOnce)
 {
     Create(4);
 
@@ -71,7 +72,7 @@ TEST_F(Crew, EveryThreadDoesEveryJobOnce)
     }
 }
 
-TEST_F(Crew, NobodyGoesOnFromAMeetingBeforeAllAreThere)
+TEST_F(ThreadPool, NobodyGoesOnFromAMeetingBeforeAllAreThere)
 {
     Create(4);
 
@@ -79,16 +80,16 @@ TEST_F(Crew, NobodyGoesOnFromAMeetingBeforeAllAreThere)
                   Job *job = static_cast<Job *>(user);
                   for (int i = 1; i <= 50; i++) {
                       job->before++;
-                      EXPECT_TRUE(stp_crew_meet(job->crew));
+                      EXPECT_TRUE(stp_thread_pool_meet(job->pool));
                       EXPECT_GE(job->before, 4 * i);
-                      EXPECT_TRUE(stp_crew_meet(job->crew));
+                      EXPECT_TRUE(stp_thread_pool_meet(job->pool));
                   }
                   return STP_OK;
               }));
     EXPECT_EQ(200, job_.before);
 }
 
-TEST_F(Crew, OneThatFailsIsTheOneThatSaysWhy)
+TEST_F(ThreadPool, OneThatFailsIsTheOneThatSaysWhy)
 {
     Create(3);
     job_.fails = 1;
@@ -98,21 +99,22 @@ TEST_F(Crew, OneThatFailsIsTheOneThatSaysWhy)
                   Job *job = static_cast<Job *>(user);
                   if (thread == job->fails)
                       return stp_fail(err, STP_ERR_DEVICE, "mine fell");
-                  while (!stp_crew_failed(job->crew)) {
+                  while (!stp_thread_pool_failed(job->pool)) {
                   }
-                  EXPECT_FALSE(stp_crew_meet(job->crew));
+                  EXPECT_FALSE(stp_thread_pool_meet(job->pool));
                   return stp_fail(err, STP_ERR_STOPPED, "for another");
               }));
 
     EXPECT_STREQ("mine fell", err_.text);
-    EXPECT_FALSE(stp_crew_is_lost(job_.crew));
+    EXPECT_FALSE(stp_thread_pool_is_lost(job_.pool));
 }
 
-TEST_F(Crew, AfterAFailureItWorksAgain)
+TEST_F(ThreadPool, AfterAFailureItWorksAgain)
 {
     Create(2);
     job_.fails = 0;
-    const stp_crew_job job = [](void *user, unsigned thread, stp_error *err) {
+    const stp_thread_pool_job job = [](void *user, unsigned thread,
+                                       stp_error *err) {
         return thread == static_cast<Job *>(user)->fails
                    ? stp_fail(err, STP_ERR_RANGE, "no")
                    : STP_OK;
@@ -123,7 +125,7 @@ TEST_F(Crew, AfterAFailureItWorksAgain)
     EXPECT_EQ(STP_OK, Run(job));
 }
 
-TEST_F(Crew, ThreadsThatAreStuckAreLeftBehindWhenAProcessDies)
+TEST_F(ThreadPool, ThreadsThatAreStuckAreLeftBehindWhenAProcessDies)
 {
     Create(2);
     const stp_world dead{&kDeadOps, nullptr, 0, 8, 0, 8};
@@ -139,11 +141,11 @@ TEST_F(Crew, ThreadsThatAreStuckAreLeftBehindWhenAProcessDies)
                                   0, &dead));
 
     EXPECT_STREQ("rank 7 died", err_.text);
-    EXPECT_TRUE(stp_crew_is_lost(job_.crew));
+    EXPECT_TRUE(stp_thread_pool_is_lost(job_.pool));
     job_.release = true; // so that they do not outlive the test's memory
     while (job_.done < 2)
         usleep(1000);
-    stp_crew_destroy(job_.crew);
+    stp_thread_pool_destroy(job_.pool);
     usleep(10000);
 }
 

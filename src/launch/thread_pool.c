@@ -1,4 +1,4 @@
-#include "launch/crew.h"
+#include "launch/thread_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -9,14 +9,14 @@
 enum { AWAKE_NS = 2000000 };
 
 struct member {
-    struct stp_crew *crew;
+    struct stp_thread_pool *pool;
     unsigned number;
     pthread_t thread;
     enum stp_status status;
     struct stp_error err;
 };
 
-struct stp_crew {
+struct stp_thread_pool {
     unsigned n;
     struct member *members;
 
@@ -26,7 +26,7 @@ struct stp_crew {
     atomic_uint n_jobs; /* given so far; read without the lock, too */
     unsigned n_busy;
     bool quit;
-    stp_crew_job job;
+    stp_thread_pool_job job;
     void *user;
 
     atomic_uint n_met;
@@ -34,9 +34,9 @@ struct stp_crew {
     atomic_bool lost;
 };
 
-static void crew_end_job(struct member *m, enum stp_status status)
+static void pool_end_job(struct member *m, enum stp_status status)
 {
-    struct stp_crew *c = m->crew;
+    struct stp_thread_pool *c = m->pool;
 
     m->status = status;
     if (status != STP_OK)
@@ -47,7 +47,7 @@ static void crew_end_job(struct member *m, enum stp_status status)
     pthread_mutex_unlock(&c->lock);
 }
 
-static long crew_elapsed_ns(const struct timespec *since)
+static long pool_elapsed_ns(const struct timespec *since)
 {
     struct timespec now;
 
@@ -58,22 +58,22 @@ static long crew_elapsed_ns(const struct timespec *since)
 
 /* A thread that slept has a processor that did, too: jobs that follow each
  * other soon find it awake. */
-static void crew_stay_awake(const struct stp_crew *c, unsigned n_done)
+static void pool_stay_awake(const struct stp_thread_pool *c, unsigned n_done)
 {
     struct timespec begin;
 
     clock_gettime(CLOCK_MONOTONIC, &begin);
     while (atomic_load(&c->n_jobs) == n_done &&
-           crew_elapsed_ns(&begin) < AWAKE_NS)
+           pool_elapsed_ns(&begin) < AWAKE_NS)
         sched_yield();
 }
 
 /* Waits for the job after 'n_done' of them; false if there is none to come. */
-static bool crew_wait_for_job(struct stp_crew *c, unsigned n_done)
+static bool pool_wait_for_job(struct stp_thread_pool *c, unsigned n_done)
 {
     bool is_there;
 
-    crew_stay_awake(c, n_done);
+    pool_stay_awake(c, n_done);
     pthread_mutex_lock(&c->lock);
     while (atomic_load(&c->n_jobs) == n_done && !c->quit)
         pthread_cond_wait(&c->begin, &c->lock);
@@ -82,17 +82,17 @@ static bool crew_wait_for_job(struct stp_crew *c, unsigned n_done)
     return is_there;
 }
 
-static void *crew_work(void *arg)
+static void *pool_work(void *arg)
 {
     struct member *m = arg;
-    struct stp_crew *c = m->crew;
+    struct stp_thread_pool *c = m->pool;
 
-    for (unsigned n_done = 0; crew_wait_for_job(c, n_done); n_done++)
-        crew_end_job(m, c->job(c->user, m->number, &m->err));
+    for (unsigned n_done = 0; pool_wait_for_job(c, n_done); n_done++)
+        pool_end_job(m, c->job(c->user, m->number, &m->err));
     return NULL;
 }
 
-static void crew_init_conditions(struct stp_crew *c)
+static void pool_init_conditions(struct stp_thread_pool *c)
 {
     pthread_condattr_t monotonic;
 
@@ -104,10 +104,11 @@ static void crew_init_conditions(struct stp_crew *c)
     pthread_condattr_destroy(&monotonic);
 }
 
-enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
-                                struct stp_error *err)
+enum stp_status stp_thread_pool_create(unsigned n,
+                                       struct stp_thread_pool **pool_ret,
+                                       struct stp_error *err)
 {
-    struct stp_crew *c = calloc(1, sizeof(*c));
+    struct stp_thread_pool *c = calloc(1, sizeof(*c));
 
     if (c != NULL)
         c->members = calloc(n, sizeof(*c->members));
@@ -115,24 +116,24 @@ enum stp_status stp_crew_create(unsigned n, struct stp_crew **crew_ret,
         free(c);
         return stp_nomem(err);
     }
-    crew_init_conditions(c);
+    pool_init_conditions(c);
     for (c->n = 0; c->n < n; c->n++) {
         struct member *m = &c->members[c->n];
 
-        m->crew = c;
+        m->pool = c;
         m->number = c->n;
-        if (pthread_create(&m->thread, NULL, crew_work, m) != 0) {
-            stp_crew_destroy(c);
+        if (pthread_create(&m->thread, NULL, pool_work, m) != 0) {
+            stp_thread_pool_destroy(c);
             return stp_fail(err, STP_ERR_NOMEM, "cannot start thread %u",
                             m->number);
         }
     }
-    *crew_ret = c;
+    *pool_ret = c;
     return STP_OK;
 }
 
 /* Waits up to 20 ms for the end; true if it came. */
-static bool crew_wait_briefly(struct stp_crew *c)
+static bool pool_wait_briefly(struct stp_thread_pool *c)
 {
     struct timespec until;
     bool done;
@@ -149,7 +150,7 @@ static bool crew_wait_briefly(struct stp_crew *c)
     return done;
 }
 
-static enum stp_status crew_watch(struct stp_crew *c,
+static enum stp_status pool_watch(struct stp_thread_pool *c,
                                   const struct stp_world *world,
                                   unsigned time_limit_s, struct stp_error *err)
 {
@@ -158,7 +159,7 @@ static enum stp_status crew_watch(struct stp_crew *c,
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     end = now.tv_sec + (time_t)time_limit_s;
-    while (!crew_wait_briefly(c)) {
+    while (!pool_wait_briefly(c)) {
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (!world->ops->alive(world->self, err)) {
             atomic_store(&c->lost, true);
@@ -175,7 +176,7 @@ static enum stp_status crew_watch(struct stp_crew *c,
 
 /* That of a thread which failed by itself, if one did: those that only stopped
  * for it say nothing of why. */
-static enum stp_status crew_first_failure(const struct stp_crew *c,
+static enum stp_status pool_first_failure(const struct stp_thread_pool *c,
                                           struct stp_error *err)
 {
     const struct member *first = NULL;
@@ -194,9 +195,11 @@ static enum stp_status crew_first_failure(const struct stp_crew *c,
     return first->status;
 }
 
-enum stp_status stp_crew_run(struct stp_crew *c, stp_crew_job job, void *user,
-                             const struct stp_world *world,
-                             unsigned time_limit_s, struct stp_error *err)
+enum stp_status stp_thread_pool_run(struct stp_thread_pool *c,
+                                    stp_thread_pool_job job, void *user,
+                                    const struct stp_world *world,
+                                    unsigned time_limit_s,
+                                    struct stp_error *err)
 {
     enum stp_status status;
 
@@ -209,38 +212,38 @@ enum stp_status stp_crew_run(struct stp_crew *c, stp_crew_job job, void *user,
     atomic_fetch_add(&c->n_jobs, 1);
     pthread_cond_broadcast(&c->begin);
     pthread_mutex_unlock(&c->lock);
-    status = crew_watch(c, world, time_limit_s, err);
-    return status == STP_OK ? crew_first_failure(c, err) : status;
+    status = pool_watch(c, world, time_limit_s, err);
+    return status == STP_OK ? pool_first_failure(c, err) : status;
 }
 
-bool stp_crew_failed(const struct stp_crew *c)
+bool stp_thread_pool_failed(const struct stp_thread_pool *c)
 {
     return atomic_load(&c->failed) || atomic_load(&c->lost);
 }
 
 /* Of all meetings of a job, the k-th is over once k times n have come. */
-bool stp_crew_meet(struct stp_crew *c)
+bool stp_thread_pool_meet(struct stp_thread_pool *c)
 {
     unsigned arrived = atomic_fetch_add(&c->n_met, 1);
     unsigned all = (arrived / c->n + 1) * c->n;
 
     for (unsigned spins = 0; atomic_load(&c->n_met) < all; spins++) {
-        if (stp_crew_failed(c))
+        if (stp_thread_pool_failed(c))
             return false;
         if (spins > 10000)
             sched_yield();
     }
-    return !stp_crew_failed(c);
+    return !stp_thread_pool_failed(c);
 }
 
-bool stp_crew_is_lost(const struct stp_crew *c)
+bool stp_thread_pool_is_lost(const struct stp_thread_pool *c)
 {
     return atomic_load(&c->lost);
 }
 
-void stp_crew_destroy(struct stp_crew *c)
+void stp_thread_pool_destroy(struct stp_thread_pool *c)
 {
-    if (c == NULL || stp_crew_is_lost(c))
+    if (c == NULL || stp_thread_pool_is_lost(c))
         return;
     pthread_mutex_lock(&c->lock);
     c->quit = true;
