@@ -1,17 +1,8 @@
 /*
  * settings.h - environment variables of the plugins
  *
- *   NCCL_TUNER_CONFIG_FILE        the policy file; default nccl_tuner.conf
- *   NCCL_WORKLOAD_OVERLAP         1: communication is overlapped with compute,
- * use the policy made for that; default 0 STEPTUNE_OVERLAP_CONFIG_FILE  that
- * policy; default FILE.overlap STEPTUNE_GPU                  GPU model that the
- * gpu column is compared with; default: as the driver says
- *   STEPTUNE_CONSTANTS_FILE       numbers for NCCL's own cost model
- *                                 (core/policy/constants.h), with or without a
- *                                 policy; default: NCCL's
- *   STEPTUNE_LEDGER               a folder for decisions, one file per
- *                                 communicator (core/policy/ledger.h); default:
- *                                 none
+ * steptune-plugins(7), src/cli/man/steptune-plugins.7, lists them with
+ * defaults.
  *
  * An empty value counts as unset.  Read once, when a communicator is made.
  */

@@ -5,27 +5,9 @@
  * they compute it.  Other numbers make NCCL choose otherwise, at every size,
  * without a rule.
  *
- * This comment is the format's only definition: CSV (core/csv.h) with the
- * columns constant, row, column and value.
- *
- *   constant              row         column    value
- *   base_latency          algorithm   protocol  us of a collective, from 0
- *   nvlink_latency        algorithm   protocol  us of a step over NVLink, from
- *                                               0
- *   pci_latency           algorithm   protocol  likewise over PCI
- *   net_latency           algorithm   protocol  likewise over the network
- *   ll_bandwidth          generation  nodes     GB/s of LL, above 0
- *   ring_ll128_bandwidth  generation  nodes     GB/s of a channel, above 0
- *   tree_ll128_bandwidth  generation  nodes     likewise
- *   tree_bandwidth        generation  nodes     likewise, of all protocols
- *   nvls_tree_bandwidth   generation  nodes     likewise
- *
- * Bandwidths are the most that NCCL reckons with.  Algorithms and protocols are
- * those of policies, generations volta, ampere, hopper and blackwell, nodes 1,
- * 2 and 3+.  On several nodes NCCL takes ll_bandwidth by the CPU instead: of
- * volta for Intel, of ampere for AMD.
- *
- * What a file does not name keeps NCCL's number; nothing may be named twice.
+ * steptune-policy(5), src/cli/man/steptune-policy.5, defines the format: CSV
+ * (core/csv.h) with the columns constant, row, column and value.  A constant
+ * that the file does not name keeps NCCL's value; none may be named twice.
  */
 #ifndef STP_CONSTANTS_H
 #define STP_CONSTANTS_H

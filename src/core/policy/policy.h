@@ -6,48 +6,9 @@
  * communicator, use this algorithm, protocol and channel count".  The first
  * rule that matches and whose pair NCCL has not ruled out wins.
  *
- * This comment is the format's only definition.
- *
- *   collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks
- *       [,numPipeOps[,regBuff]]
- *
- * are the columns of a file without a header, 8 to 10 of them: NVIDIA's example
- * tuner reads the same.  A header line, before the first rule, names the
- * columns instead, in any order; it needs collective, algorithm and protocol,
- * and any column it leaves out has its default.
- *
- *   column              values                                       default
- *   collective          broadcast reduce allgather reducescatter
- *                       allreduce
- *   min_bytes           0 and up; K, M, G mean 2^10, 2^20, 2^30      0
- *   max_bytes           as min_bytes, or inf; included in the range  inf
- *   algorithm           tree ring collnet_direct collnet_chain nvls
- *                       nvls_tree pat
- *   protocol            ll ll128 simple
- *   channels            1 to 64; -1 or 0 keep NCCL's own count       -1
- *   nNodes              -1 for any, N, N-M or N-inf, from 1          -1
- *   nRanks              as nNodes                                    -1
- *   numPipeOps          -1 for any, or the exact count, from 1       -1
- *   regBuff             -1 for any, 0 or 1                           -1
- *   min_bytes_per_rank  as min_bytes: message size over nRanks,      0
- *   max_bytes_per_rank  as max_bytes: rounded down                   inf
- *   chunk_bytes         -1 or 0 keep NCCL's own, or 4K to 16M; only  -1
- *                       NCCL 2.30 and later ask for it
- *   gpu                 name of the GPU model, or * for any          *
- *
- * regBuff is NVIDIA's, and NCCL looks it up on each rank alone: ranks whose
- * buffers are registered differently decide differently by a rule that names
- * it.
- *
- * The bytes are those that NCCL tells a tuner: for allgather and reducescatter
- * the sum over all ranks.  A pair that NCCL has no kernel for (broadcast with
- * tree, nvls with ll) is legal and never used.
- *
- * Spaces and tabs around a field, empty lines, a UTF-8 byte order mark, CRLF
- * ends and a missing final newline are fine.  A '#' starts a comment that runs
- * to the end of the line.  Words are lower case, header words as above (also
- * NVIDIA's other spellings colltype, minbytes and maxbytes).  Anything else is
- * refused with its line and column: no line is ever guessed at or dropped.
+ * steptune-policy(5), src/cli/man/steptune-policy.5, defines the format.  A
+ * line that does not parse refuses the whole file with its line and column: no
+ * line is ever guessed at or dropped.
  */
 #ifndef STP_POLICY_H
 #define STP_POLICY_H

@@ -1,33 +1,9 @@
 /*
  * online_settings.h - environment variables of the online plugin
  *
- *   STEPTUNE_STRATEGY       halving (default) or epsilon (core/learn/bandit.h)
- *   STEPTUNE_OBJECTIVE      auto (default), step, gpu or file
- *                           (core/learn/learner.h); auto is file for epsilon
- * and where NCCL_TUNER_REWARD_FILE is set STEPTUNE_ARMS           arms to try,
- * such as tree/simple,ring/ll128/16; default: all that NCCL's cost table allows
- *   NCCL_TUNER_EPS          epsilon's share of exploration, 0 to 1; default 0.1
- *   NCCL_TUNER_REWARD_FILE  where the application writes durations, one line
- * per call in their order (core/learn/learner.h); default
- *                           /tmp/nccl_tuner_rewards_<commId>.log
- *   STEPTUNE_PRUNE          arms that NCCL expects to take this many times
- *                           its best's time are not tried; default 2.5; 0: all
- *                           are tried
- *   STEPTUNE_MIN_GAIN       gain that an arm needs, 0 to 1; default 0.02
- *   STEPTUNE_BUDGET         share of the time that trials may lose, 0 to 1;
- *                           default 0.01
- *   STEPTUNE_RETEST         calls of a message between re-tests; default 1000;
- *                           0: none
- *   STEPTUNE_WARM_START     a policy to begin with; default: that of
- *                           NCCL_TUNER_CONFIG_FILE, if there is one
- *   STEPTUNE_FREEZE         1: nothing is tried; default 0
- *   STEPTUNE_LEARNED        file of learned rules, a policy;
- *                           default steptune.learned.conf
- *   STEPTUNE_SAVE_MINUTES   how often, besides at the end; default 5
- *   STEPTUNE_JOURNAL        a CSV of every decision and reward; default: none
- *   STEPTUNE_SEED           of random numbers; default 0
- *   STEPTUNE_INLINE         1: thinks on the launch path, for a job in virtual
- *                           time; default 0
+ * steptune-plugins(7), src/cli/man/steptune-plugins.7, lists them with ranges
+ * and defaults.  One more is for jobs in virtual time alone: STEPTUNE_INLINE=1
+ * observes and decides on the launch path instead of in a thread.
  *
  * An empty value counts as unset.
  */
