@@ -31,7 +31,7 @@ void mock_clock_set(int64_t ns)
 }
 
 /* CPU time is what this thread or process has used, on whatever day. */
-static int tells_time(clockid_t clock)
+static int clock_is_time_of_day(clockid_t clock)
 {
     return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID &&
            clock != CLOCK_THREAD_CPUTIME_ID;
@@ -42,7 +42,8 @@ EXPORTED int clock_gettime(clockid_t clock, struct timespec *time_ret)
     int rc = (int)syscall(SYS_clock_gettime, clock, time_ret);
     int64_t ns;
 
-    if (rc != 0 || (shift_ns == 0 && set_ns < 0) || !tells_time(clock))
+    if (rc != 0 || (shift_ns == 0 && set_ns < 0) ||
+        !clock_is_time_of_day(clock))
         return rc;
     ns = set_ns;
     if (ns < 0)

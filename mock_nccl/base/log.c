@@ -21,7 +21,7 @@ void mock_set_log(mock_log_sink sink, void *user)
     pthread_mutex_unlock(&lock);
 }
 
-bool mock_log_is_heard(void)
+bool mock_log_has_sink(void)
 {
     bool heard;
 

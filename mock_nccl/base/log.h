@@ -14,7 +14,7 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...) NCCL_ABI_PRINTF;
 
 /* False if no sink takes the log, so that a line need not be formatted. */
-bool mock_log_is_heard(void);
+bool mock_log_has_sink(void);
 
 #define MOCK_INFO(flags, ...)                                                  \
     mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)

@@ -17,7 +17,7 @@ struct mock_task {
     size_t list;      /* of those apart: the place of the first like it */
     size_t kind;      /* 0 for the first that is decided, and so on */
     int max_channels; /* once decided */
-    struct mock_heard heard;
+    struct mock_profiled_call heard;
 };
 
 struct mock_group {

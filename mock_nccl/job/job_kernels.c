@@ -53,7 +53,8 @@ struct span {
     double end_us;
 };
 
-static double share_of_tree(const struct mock_job *job, int proto, int r)
+static double job_kernels_get_tree_share(const struct mock_job *job, int proto,
+                                         int r)
 {
     int last = job->n_ranks > 1 ? job->n_ranks - 1 : 1;
     double first = tree_end[proto].first;
@@ -62,8 +63,9 @@ static double share_of_tree(const struct mock_job *job, int proto, int r)
 }
 
 /* A rank's kernel begins at the last rank's start less its wait. */
-static struct span kernel_of(const struct mock_job *job,
-                             const struct mock_job_pass *pass, int r, size_t i)
+static struct span job_kernels_get(const struct mock_job *job,
+                                   const struct mock_job_pass *pass, int r,
+                                   size_t i)
 {
     const struct mock_job_run *run = &pass->runs[i];
     const double *late = &pass->late_us[i * (size_t)job->n_ranks];
@@ -73,12 +75,13 @@ static struct span kernel_of(const struct mock_job *job,
     for (int k = 0; k < job->n_ranks; k++)
         last = fmax(last, late[k]);
     if (job->options.gpu_clocks.tree_ends && run->run.algo == NCCL_ALGO_TREE)
-        us *= share_of_tree(job, run->run.proto, r);
+        us *= job_kernels_get_tree_share(job, run->run.proto, r);
     return (struct span){run->start_us - last + late[r], run->start_us + us};
 }
 
 /* The offset is whole ns, so that it changes no duration. */
-static uint64_t gpu_ns(const struct mock_job *job, int r, double us)
+static uint64_t job_kernels_to_gpu_ns(const struct mock_job *job, int r,
+                                      double us)
 {
     const struct mock_job_gpu_clocks *c = &job->options.gpu_clocks;
     uint64_t rank = (uint64_t)r;
@@ -91,7 +94,8 @@ static uint64_t gpu_ns(const struct mock_job *job, int r, double us)
            (uint64_t)(offset_us * 1000);
 }
 
-static double late_us(const struct mock_job *job, uint64_t pass, size_t place)
+static double job_kernels_draw_delay(const struct mock_job *job, uint64_t pass,
+                                     size_t place)
 {
     double kind = mock_job_random(job, MOCK_JOB_HEARD_KIND, pass, place);
     int i = 0;
@@ -106,19 +110,22 @@ static double late_us(const struct mock_job *job, uint64_t pass, size_t place)
 
 /* ---- telling ---- */
 
-static bool is_lost(const struct mock_job *job, enum mock_job_purpose purpose,
-                    double share, uint64_t pass, uint64_t place)
+static bool job_kernels_is_lost(const struct mock_job *job,
+                                enum mock_job_purpose purpose, double share,
+                                uint64_t pass, uint64_t place)
 {
     return share > 0 && mock_job_random(job, purpose, pass, place) < share;
 }
 
 /* One thread of a rank hears of all its kernels, in turn. */
-static void add_events(struct mock_job *job, const struct mock_job_pass *pass,
-                       int r, size_t i, struct mock_job_event events_ret[2])
+static void job_kernels_add_events(struct mock_job *job,
+                                   const struct mock_job_pass *pass, int r,
+                                   size_t i,
+                                   struct mock_job_event events_ret[2])
 {
     const struct mock_job_run *run = &pass->runs[i];
     struct mock_job_rank *rank = &job->ranks[r];
-    struct span span = kernel_of(job, pass, r, i);
+    struct span span = job_kernels_get(job, pass, r, i);
     const double us[2] = {span.begin_us, span.end_us};
 
     for (size_t k = 0; k < 2; k++) {
@@ -126,7 +133,8 @@ static void add_events(struct mock_job *job, const struct mock_job_pass *pass,
 
         if (job->options.gpu_clocks.heard_late_us > 0)
             rank->heard_us =
-                fmax(rank->heard_us, us[k] + late_us(job, pass->number, place));
+                fmax(rank->heard_us,
+                     us[k] + job_kernels_draw_delay(job, pass->number, place));
         else
             rank->heard_us = run->start_us + run->us;
         events_ret[k] = (struct mock_job_event){rank->heard_us, place};
@@ -143,16 +151,17 @@ static void job_kernels_tell(struct mock_job *job,
     int r = (int)(kernel % n_ranks);
     const struct mock_outcome *outcome =
         &pass->outcomes[(size_t)r * job->largest + i];
-    struct span span = kernel_of(job, pass, r, i);
+    struct span span = job_kernels_get(job, pass, r, i);
     void **handles = &job->handles[kernel * MOCK_MAX_CHANNELS];
 
     for (int c = 0; c < outcome->n_channels; c++) {
-        times[c].start_ns = gpu_ns(job, r, span.begin_us);
+        times[c].start_ns = job_kernels_to_gpu_ns(job, r, span.begin_us);
         times[c].stop_ns =
-            is_lost(job, MOCK_JOB_LOST_CHANNEL, job->options.lost_channels,
-                    pass->number, kernel * MOCK_MAX_CHANNELS + (uint64_t)c)
+            job_kernels_is_lost(job, MOCK_JOB_LOST_CHANNEL,
+                                job->options.lost_channels, pass->number,
+                                kernel * MOCK_MAX_CHANNELS + (uint64_t)c)
                 ? 0
-                : gpu_ns(job, r, span.end_us);
+                : job_kernels_to_gpu_ns(job, r, span.end_us);
     }
     if (place % 2 == 0)
         mock_comm_kernel_began(job->ranks[r].comm, outcome, times, handles);
@@ -160,7 +169,7 @@ static void job_kernels_tell(struct mock_job *job,
         mock_comm_kernel_ended(job->ranks[r].comm, outcome, times, handles);
 }
 
-static int compare_events(const void *a, const void *b)
+static int job_kernels_compare_events(const void *a, const void *b)
 {
     const struct mock_job_event *x = a;
     const struct mock_job_event *y = b;
@@ -176,13 +185,13 @@ void mock_job_tell_kernels(struct mock_job *job,
     size_t n = 0;
 
     for (size_t i = 0; i < job->shapes[pass->shape].n; i++) {
-        if (is_lost(job, MOCK_JOB_LOST_EVENT, job->options.lost_events,
-                    pass->number, i))
+        if (job_kernels_is_lost(job, MOCK_JOB_LOST_EVENT,
+                                job->options.lost_events, pass->number, i))
             continue;
         for (int r = 0; r < job->n_ranks; r++, n += 2)
-            add_events(job, pass, r, i, &job->events[n]);
+            job_kernels_add_events(job, pass, r, i, &job->events[n]);
     }
-    qsort(job->events, n, sizeof(*job->events), compare_events);
+    qsort(job->events, n, sizeof(*job->events), job_kernels_compare_events);
     for (size_t e = 0; e < n; e++) {
         mock_job_clock(job->events[e].us);
         job_kernels_tell(job, pass, job->events[e].place);

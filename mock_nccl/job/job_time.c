@@ -6,7 +6,7 @@
 enum { ROUND_STEPS = 50 };
 
 /* Mean 1, so that noise makes no job longer. */
-static double compute_factor(const struct mock_job *job, uint64_t pass)
+static double job_time_compute_factor(const struct mock_job *job, uint64_t pass)
 {
     const double pi = 3.14159265358979323846;
     double sigma = job->options.compute_noise;
@@ -17,7 +17,7 @@ static double compute_factor(const struct mock_job *job, uint64_t pass)
                sigma * sigma / 2);
 }
 
-static double round_of(const struct mock_job *job, uint64_t pass)
+static double job_time_get_round(const struct mock_job *job, uint64_t pass)
 {
     size_t steps = job->options.round_steps;
 
@@ -26,8 +26,8 @@ static double round_of(const struct mock_job *job, uint64_t pass)
 }
 
 /* How long call 'i' takes alone. */
-static ncclResult_t time_call(const struct mock_job *job,
-                              struct mock_job_pass *pass, size_t i)
+static ncclResult_t job_time_time_call(const struct mock_job *job,
+                                       struct mock_job_pass *pass, size_t i)
 {
     struct mock_job_run *r = &pass->runs[i];
     struct mock_time time;
@@ -38,7 +38,7 @@ static ncclResult_t time_call(const struct mock_job *job,
     if (job->options.replace != NULL)
         job->options.replace(job->options.user, r->call, &r->run);
     rc = mock_machine_time(
-        job->machine, &r->run, round_of(job, pass->number),
+        job->machine, &r->run, job_time_get_round(job, pass->number),
         mock_job_random(job, MOCK_JOB_ITERATION, pass->number, i), &time);
     if (rc != ncclSuccess)
         return rc;
@@ -53,8 +53,8 @@ static ncclResult_t time_call(const struct mock_job *job,
 
 /* Fills in by how much each rank waits less than the first one; returns how
  * much later than its compute the last one comes. */
-static double spread_ranks(const struct mock_job *job,
-                           struct mock_job_pass *pass, size_t i)
+static double job_time_spread_ranks(const struct mock_job *job,
+                                    struct mock_job_pass *pass, size_t i)
 {
     size_t n = (size_t)job->n_ranks;
     double *late = &pass->late_us[i * n];
@@ -71,8 +71,8 @@ static double spread_ranks(const struct mock_job *job,
 
 /* ---- one after the other ---- */
 
-static double place_in_turn(const struct mock_job *job,
-                            struct mock_job_pass *pass, double factor)
+static double job_time_place_in_turn(const struct mock_job *job,
+                                     struct mock_job_pass *pass, double factor)
 {
     const struct mock_job_shape *shape = &job->shapes[pass->shape];
     double now = pass->begin_us;
@@ -81,7 +81,7 @@ static double place_in_turn(const struct mock_job *job,
         double launched = pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US;
 
         now = fmax(now, launched) + shape->calls[i].compute_us * factor +
-              spread_ranks(job, pass, i);
+              job_time_spread_ranks(job, pass, i);
         pass->runs[i].start_us = now;
         now += pass->runs[i].us;
     }
@@ -112,17 +112,17 @@ static double job_time_compute_of(const struct streams *s, size_t i)
     return us * s->factor;
 }
 
-static void begin_compute(struct streams *s, size_t i)
+static void job_time_begin_compute(struct streams *s, size_t i)
 {
     s->compute = i;
     s->slowdown = 0;
     if (i <= s->shape->n)
         s->compute_left_us = job_time_compute_of(s, i);
     if (i < s->shape->n)
-        s->compute_left_us += spread_ranks(s->job, s->pass, i);
+        s->compute_left_us += job_time_spread_ranks(s->job, s->pass, i);
 }
 
-static void begin_comm(struct streams *s, size_t i)
+static void job_time_begin_comm(struct streams *s, size_t i)
 {
     s->comm = i;
     s->slowdown = 0;
@@ -136,7 +136,8 @@ static ncclResult_t job_time_find_slowdown(struct streams *s)
     uint64_t number = s->pass->number;
     ncclResult_t rc = mock_machine_overlap(
         s->job->machine, &s->pass->runs[s->comm].run,
-        fmax(1, job_time_compute_of(s, s->compute)), round_of(s->job, number),
+        fmax(1, job_time_compute_of(s, s->compute)),
+        job_time_get_round(s->job, number),
         mock_job_random(s->job, MOCK_JOB_ITERATION, number, s->comm), &overlap);
 
     if (rc == ncclSuccess)
@@ -159,9 +160,9 @@ static ncclResult_t job_time_advance(struct streams *s)
                            : s->comm_left_us;
     s->now_us += us * (computes && sends ? s->slowdown : 1);
     if (sends && (s->comm_left_us -= us) <= 0)
-        begin_comm(s, s->comm + 1);
+        job_time_begin_comm(s, s->comm + 1);
     if (computes && (s->compute_left_us -= us) <= 0)
-        begin_compute(s, s->compute + 1);
+        job_time_begin_compute(s, s->compute + 1);
     if (s->comm < s->shape->n && s->comm < s->compute &&
         s->pass->runs[s->comm].start_us < 0)
         s->pass->runs[s->comm].start_us = s->now_us;
@@ -169,9 +170,9 @@ static ncclResult_t job_time_advance(struct streams *s)
 }
 
 /* A collective's time is then the time it took overlapped with compute. */
-static ncclResult_t place_beside(const struct mock_job *job,
-                                 struct mock_job_pass *pass, double factor,
-                                 double *end_us_ret)
+static ncclResult_t job_time_place_overlapped(const struct mock_job *job,
+                                              struct mock_job_pass *pass,
+                                              double factor, double *end_us_ret)
 {
     struct streams s = {.job = job,
                         .pass = pass,
@@ -182,8 +183,8 @@ static ncclResult_t place_beside(const struct mock_job *job,
 
     for (size_t i = 0; i < s.shape->n; i++)
         pass->runs[i].start_us = -1;
-    begin_compute(&s, 0);
-    begin_comm(&s, 0);
+    job_time_begin_compute(&s, 0);
+    job_time_begin_comm(&s, 0);
     while ((s.compute <= s.shape->n || s.comm < s.shape->n) &&
            rc == ncclSuccess) {
         size_t comm = s.comm;
@@ -200,19 +201,19 @@ ncclResult_t mock_job_time(const struct mock_job *job,
                            struct mock_job_pass *pass, double *end_us_ret)
 {
     const struct mock_job_shape *shape = &job->shapes[pass->shape];
-    double factor = compute_factor(job, pass->number);
+    double factor = job_time_compute_factor(job, pass->number);
     double launched =
         pass->begin_us + (double)(shape->n + 1) * MOCK_JOB_LAUNCH_US;
     ncclResult_t rc = ncclSuccess;
 
     for (size_t i = 0; i < shape->n && rc == ncclSuccess; i++)
-        rc = time_call(job, pass, i);
+        rc = job_time_time_call(job, pass, i);
     if (rc != ncclSuccess)
         return rc;
     if (job->options.overlapped)
-        rc = place_beside(job, pass, factor, end_us_ret);
+        rc = job_time_place_overlapped(job, pass, factor, end_us_ret);
     else
-        *end_us_ret = place_in_turn(job, pass, factor);
+        *end_us_ret = job_time_place_in_turn(job, pass, factor);
     *end_us_ret = fmax(*end_us_ret, launched);
     return rc;
 }

@@ -57,7 +57,7 @@ enum {
 
 static const float fast_ring = 45.0f; /* GB/s a channel */
 
-static int min(int a, int b)
+static int machine_min(int a, int b)
 {
     return a < b ? a : b;
 }
@@ -73,12 +73,13 @@ static int machine_count_channels(const struct mock_machine_info *info,
     const struct mock_graph *chain = &graphs->graph[MOCK_GRAPH_COLLNET_CHAIN];
     const struct mock_graph *ring = &graphs->graph[MOCK_GRAPH_RING];
     const struct mock_graph *tree = &graphs->graph[MOCK_GRAPH_TREE];
-    int n = min(MAX_CHANNELS, 2 * min(ring->n_channels, tree->n_channels));
+    int n = machine_min(MAX_CHANNELS,
+                        2 * machine_min(ring->n_channels, tree->n_channels));
 
     /* half as many more, to keep up within a node */
     if (collnet && chain->bw_intra > chain->bw_inter &&
         info->n_ranks > info->n_nodes)
-        n = min(MAX_CHANNELS, n + n / 2);
+        n = machine_min(MAX_CHANNELS, n + n / 2);
     if (info->compute_capability >= 90 && info->n_nodes > 1 &&
         ring->bw_intra > fast_ring && n < FEW_CHANNELS)
         n *= 2;
@@ -180,8 +181,8 @@ static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
 }
 
 /* All nodes are alike. */
-static ncclResult_t check_nodes(const struct mock_csv *csv,
-                                const struct mock_machine_info *info)
+static ncclResult_t machine_check_nodes(const struct mock_csv *csv,
+                                        const struct mock_machine_info *info)
 {
     if (info->n_ranks == NOT_SAID || info->n_nodes == NOT_SAID)
         return ncclSuccess;
@@ -217,7 +218,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                              "column 'nccl': '%s' is not a version such as "
                              "2.28.9",
                              info->nccl);
-    rc = check_nodes(csv, info);
+    rc = machine_check_nodes(csv, info);
     if (rc != ncclSuccess)
         return rc;
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
@@ -244,7 +245,8 @@ static ncclResult_t machine_read_rows(struct mock_csv *csv, const char *path,
     return rc;
 }
 
-static ncclResult_t read_info(const char *path, struct mock_machine_info *info)
+static ncclResult_t machine_read_info(const char *path,
+                                      struct mock_machine_info *info)
 {
     struct mock_csv *csv;
     ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, NULL, &csv);
@@ -272,7 +274,7 @@ static void machine_set_name(struct mock_machine_info *info, const char *path)
 }
 
 /* A file in the folder; free it. */
-static char *file_in(const char *folder, const char *name)
+static char *machine_join_path(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = malloc(size);
@@ -283,7 +285,8 @@ static char *file_in(const char *folder, const char *name)
 }
 
 /* Ranks or nodes that machine.csv leaves to the graphs. */
-static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
+static ncclResult_t machine_fill_nodes(const char *path,
+                                       struct mock_machine *machine)
 {
     struct mock_machine_info *info = &machine->info;
     int per_node = machine->graphs.per_node;
@@ -311,8 +314,8 @@ static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
     return ncclSuccess;
 }
 
-static ncclResult_t fill_channels(const char *path,
-                                  struct mock_machine *machine)
+static ncclResult_t machine_fill_channels(const char *path,
+                                          struct mock_machine *machine)
 {
     struct mock_machine_info *info = &machine->info;
 
@@ -328,7 +331,8 @@ static ncclResult_t fill_channels(const char *path,
     return ncclSuccess;
 }
 
-static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
+static ncclResult_t machine_load_graphs(const char *path,
+                                        struct mock_machine *machine)
 {
     const struct mock_machine_info *info = &machine->info;
     bool said = info->n_ranks != NOT_SAID && info->n_nodes != NOT_SAID;
@@ -336,17 +340,18 @@ static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
         path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
 
     if (rc == ncclSuccess)
-        rc = fill_nodes(path, machine);
+        rc = machine_fill_nodes(path, machine);
     if (rc == ncclSuccess)
-        rc = fill_channels(path, machine);
+        rc = machine_fill_channels(path, machine);
     return rc;
 }
 
 /* Those that a folder may be without. */
-static ncclResult_t load_times(const char *folder, struct mock_machine *machine)
+static ncclResult_t machine_load_times(const char *folder,
+                                       struct mock_machine *machine)
 {
-    char *timings = file_in(folder, "timings.csv");
-    char *overlap = file_in(folder, "overlap.csv");
+    char *timings = machine_join_path(folder, "timings.csv");
+    char *overlap = machine_join_path(folder, "overlap.csv");
     struct stat st;
     ncclResult_t rc = ncclSuccess;
 
@@ -355,28 +360,29 @@ static ncclResult_t load_times(const char *folder, struct mock_machine *machine)
     if (rc == ncclSuccess && stat(timings, &st) == 0)
         rc = mock_timings_load(timings, &machine->model, &machine->timings);
     if (rc == ncclSuccess && stat(overlap, &st) == 0)
-        rc = mock_beside_load(overlap, machine, &machine->beside);
+        rc = mock_overlaps_load(overlap, machine, &machine->overlaps);
     free(timings);
     free(overlap);
     return rc;
 }
 
-static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
+static ncclResult_t machine_load_files(const char *folder,
+                                       struct mock_machine *machine)
 {
-    char *info = file_in(folder, "machine.csv");
-    char *graphs = file_in(folder, "graphs.xml");
+    char *info = machine_join_path(folder, "machine.csv");
+    char *graphs = machine_join_path(folder, "graphs.xml");
     ncclResult_t rc = ncclSuccess;
 
     if (info == NULL || graphs == NULL)
         rc = mock_fail_memory();
     if (rc == ncclSuccess)
-        rc = read_info(info, &machine->info);
+        rc = machine_read_info(info, &machine->info);
     if (rc == ncclSuccess)
-        rc = load_graphs(graphs, machine);
+        rc = machine_load_graphs(graphs, machine);
     if (rc == ncclSuccess)
         rc = mock_machine_model(machine);
     if (rc == ncclSuccess)
-        rc = load_times(folder, machine);
+        rc = machine_load_times(folder, machine);
     free(info);
     free(graphs);
     return rc;
@@ -395,7 +401,7 @@ ncclResult_t mock_machine_load(const char *path,
     if (machine == NULL)
         return mock_fail_memory();
     machine_set_name(&machine->info, path);
-    rc = load_files(path, machine);
+    rc = machine_load_files(path, machine);
     if (rc != ncclSuccess) {
         mock_machine_free(machine);
         return rc;
@@ -409,7 +415,7 @@ void mock_machine_free(struct mock_machine *machine)
     if (machine == NULL)
         return;
     mock_timings_free(machine->timings);
-    mock_beside_free(machine->beside);
+    mock_overlaps_free(machine->overlaps);
     free(machine);
 }
 
@@ -427,8 +433,8 @@ bool mock_machine_has_timings(const struct mock_machine *machine)
 /* ---- other numbers of GPUs ---- */
 
 /* A count that NCCL did not derive was the user's, for any number of GPUs. */
-static void resize_channels(const struct mock_machine *machine,
-                            struct mock_machine *resized)
+static void machine_resize_channels(const struct mock_machine *machine,
+                                    struct mock_machine *resized)
 {
     const struct mock_machine_info *from = &machine->info;
     struct mock_machine_info *to = &resized->info;
@@ -442,7 +448,7 @@ static void resize_channels(const struct mock_machine *machine,
 }
 
 /* A node of fewer GPUs than its NVSwitch could have. */
-static bool has_room(const struct mock_machine *machine, int n_ranks)
+static bool machine_has_room(const struct mock_machine *machine, int n_ranks)
 {
     const struct mock_graphs *graphs = &machine->graphs;
 
@@ -451,12 +457,12 @@ static bool has_room(const struct mock_machine *machine, int n_ranks)
            graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
 }
 
-static void resize(const struct mock_machine *machine, int n_ranks,
-                   struct mock_machine *resized)
+static void machine_resize(const struct mock_machine *machine, int n_ranks,
+                           struct mock_machine *resized)
 {
-    int per_node = has_room(machine, n_ranks)
+    int per_node = machine_has_room(machine, n_ranks)
                        ? n_ranks
-                       : min(machine->graphs.per_node, n_ranks);
+                       : machine_min(machine->graphs.per_node, n_ranks);
     struct mock_graph *nvls = &resized->graphs.graph[MOCK_GRAPH_NVLS];
 
     resized->info = machine->info;
@@ -465,8 +471,9 @@ static void resize(const struct mock_machine *machine, int n_ranks,
     resized->info.resized = true;
     resized->graphs = machine->graphs;
     resized->graphs.per_node = per_node;
-    nvls->n_channels = min(nvls->n_channels, per_node); /* a GPU heads each */
-    resize_channels(machine, resized);
+    nvls->n_channels =
+        machine_min(nvls->n_channels, per_node); /* a GPU heads each */
+    machine_resize_channels(machine, resized);
 }
 
 static ncclResult_t machine_check_size(const struct mock_machine *machine,
@@ -479,7 +486,7 @@ static ncclResult_t machine_check_size(const struct mock_machine *machine,
         return mock_fail(ncclInvalidArgument,
                          "%s with %d GPUs, expected 1 to %d", name, n_ranks,
                          MOCK_MAX_RANKS);
-    if (n_ranks <= per_node || has_room(machine, n_ranks))
+    if (n_ranks <= per_node || machine_has_room(machine, n_ranks))
         return ncclSuccess;
     if (n_ranks % per_node != 0)
         return mock_fail(ncclInvalidArgument,
@@ -506,7 +513,7 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
     resized = calloc(1, sizeof(*resized));
     if (resized == NULL)
         return mock_fail_memory();
-    resize(machine, n_ranks, resized);
+    machine_resize(machine, n_ranks, resized);
     rc = mock_machine_model(resized);
     if (rc != ncclSuccess) {
         mock_machine_free(resized);

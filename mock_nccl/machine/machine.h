@@ -6,15 +6,15 @@
 
 #include "model/cost_model.h"
 
-struct mock_beside;
+struct mock_overlaps;
 struct mock_timings;
 
 struct mock_machine {
     struct mock_machine_info info;
     struct mock_graphs graphs;
-    struct mock_model model;      /* with NCCL's own constants */
-    struct mock_timings *timings; /* NULL if none were recorded */
-    struct mock_beside *beside;   /* likewise */
+    struct mock_model model;        /* with NCCL's own constants */
+    struct mock_timings *timings;   /* NULL if none were recorded */
+    struct mock_overlaps *overlaps; /* likewise */
 };
 
 /* Builds the model of what the machine's info and graphs say. */

@@ -31,42 +31,42 @@
 
 #include "mock_nccl.h"
 
-struct mock_beside_row {
+struct mock_overlap_row {
     double log_slowdown;
     double quantile[4]; /* of the iteration: at 0, .5, .95 and 1, over its
                            mean */
 };
 
 /* Collective and compute, in all rounds. */
-struct mock_beside_point {
+struct mock_overlap_point {
     double log_ratio; /* compute over collective, each alone */
     double compute_us;
     int n_layers;
     unsigned m, n, k; /* 0: not said */
-    const struct mock_beside_row *rows;
+    const struct mock_overlap_row *rows;
 };
 
-struct mock_beside_size {
+struct mock_overlap_size {
     size_t n_bytes;
     double log_bytes;
-    const struct mock_beside_point *points; /* by ratio */
+    const struct mock_overlap_point *points; /* by ratio */
     int n_points;
 };
 
-struct mock_beside_arm {
+struct mock_overlap_arm {
     int coll;
     int algo;
     int proto;
     int n_channels; /* 0: NCCL's own */
-    const struct mock_beside_size *sizes;
+    const struct mock_overlap_size *sizes;
     int n_sizes;
 };
 
-struct mock_beside {
-    struct mock_beside_arm *arms;
-    struct mock_beside_size *sizes;
-    struct mock_beside_point *points;
-    struct mock_beside_row *rows;
+struct mock_overlaps {
+    struct mock_overlap_arm *arms;
+    struct mock_overlap_size *sizes;
+    struct mock_overlap_point *points;
+    struct mock_overlap_row *rows;
     struct mock_overlap_setting *settings; /* sorted, each once */
     int n_arms;
     int n_sizes; /* of all arms, and so on */
@@ -77,9 +77,9 @@ struct mock_beside {
 };
 
 /* Reads 'path'.  'machine' has its times already. */
-ncclResult_t mock_beside_load(const char *path,
-                              const struct mock_machine *machine,
-                              struct mock_beside **beside_ret);
-void mock_beside_free(struct mock_beside *beside);
+ncclResult_t mock_overlaps_load(const char *path,
+                                const struct mock_machine *machine,
+                                struct mock_overlaps **overlaps_ret);
+void mock_overlaps_free(struct mock_overlaps *overlaps);
 
 #endif /* MOCK_OVERLAP_H */

@@ -96,8 +96,9 @@ static ncclResult_t loader_copy(const char *text, char **copy_ret)
     return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
 }
 
-static ncclResult_t copy_variables(struct mock_nccl *nccl,
-                                   const struct mock_nccl_options *options)
+static ncclResult_t
+loader_copy_variables(struct mock_nccl *nccl,
+                      const struct mock_nccl_options *options)
 {
     ncclResult_t rc = loader_copy(options->tuner_plugin, &nccl->plugin);
 
@@ -110,7 +111,7 @@ static ncclResult_t copy_variables(struct mock_nccl *nccl,
     return rc;
 }
 
-static void free_nccl(struct mock_nccl *nccl)
+static void loader_free_nccl(struct mock_nccl *nccl)
 {
     mock_profiler_destroy(nccl->profiler);
     free(nccl->plugin);
@@ -131,13 +132,13 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();
-    rc = copy_variables(nccl, options);
+    rc = loader_copy_variables(nccl, options);
     if (rc == ncclSuccess)
         rc = mock_profiler_create(mock_version_find(options->version),
                                   options->profiler_plugin, options->net_plugin,
                                   &nccl->profiler);
     if (rc != ncclSuccess) {
-        free_nccl(nccl);
+        loader_free_nccl(nccl);
         return rc;
     }
     nccl->version = mock_version_find(options->version);
@@ -159,21 +160,21 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
     if (nccl->net_library != NULL)
         dlclose(nccl->net_library);
     pthread_mutex_destroy(&nccl->lock);
-    free_nccl(nccl);
+    loader_free_nccl(nccl);
 }
 
 /* ---- opening ---- */
 
-static const char *or_null(const char *text)
+static const char *loader_or_null(const char *text)
 {
     return text != NULL && *text != '\0' ? text : NULL;
 }
 
 /* The net plugin, which NCCL has opened before. */
-static void *open_net(struct mock_nccl *nccl)
+static void *loader_open_net(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    const char *name = or_null(nccl->net);
+    const char *name = loader_or_null(nccl->net);
 
     if (rules->net == MOCK_NET_BY_NAME || name == NULL)
         return NULL;
@@ -186,19 +187,20 @@ static void *open_net(struct mock_nccl *nccl)
 static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    const char *name = or_null(nccl->plugin);
-    struct mock_load_words words = {.name = nccl->plugin};
+    const char *name = loader_or_null(nccl->plugin);
+    struct mock_line_words words = {.name = nccl->plugin};
 
     *is_net_ret = false;
     if (nccl->static_tuner != NULL)
         return true;
     if (name != NULL || (nccl->plugin != NULL && rules->reports_empty))
-        mock_say(rules, MOCK_SAY_SET, &words);
-    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
+        mock_log_line(rules, MOCK_LINE_SET, &words);
+    if (rules->has_none_keyword && name != NULL &&
+        strcasecmp(name, "none") == 0)
         return false;
-    nccl->library = mock_plugin_open(rules, name, or_null(nccl->net));
+    nccl->library = mock_plugin_open(rules, name, loader_or_null(nccl->net));
     if (nccl->library == NULL) {
-        nccl->library = open_net(nccl);
+        nccl->library = loader_open_net(nccl);
         *is_net_ret = true;
     }
     return nccl->library != NULL;
@@ -211,7 +213,8 @@ static void loader_close_library(struct mock_nccl *nccl)
     nccl->library = NULL;
 }
 
-static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
+static void loader_set_tuner(struct mock_nccl *nccl, int version,
+                             const void *symbol)
 {
     nccl->tuner.version = version;
     nccl->tuner.symbol = symbol;
@@ -226,7 +229,7 @@ static const void *loader_look_up(const struct mock_nccl *nccl, int version,
 {
     const void *found;
     char why[ERROR_SIZE];
-    struct mock_load_words words = {.name = symbol, .why = why};
+    struct mock_line_words words = {.name = symbol, .why = why};
 
     if (nccl->library == NULL)
         return nccl->static_tuner_version == version ? nccl->static_tuner
@@ -234,7 +237,7 @@ static const void *loader_look_up(const struct mock_nccl *nccl, int version,
     found = dlsym(nccl->library, symbol);
     if (found == NULL && version != nccl->version->newest_tuner) {
         snprintf(why, sizeof(why), "%s", dlerror());
-        mock_say(nccl->version->loader, MOCK_SAY_DLSYM, &words);
+        mock_log_line(nccl->version->loader, MOCK_LINE_DLSYM, &words);
     }
     return found;
 }
@@ -245,20 +248,21 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 
     for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
-        struct mock_load_words words = {.name = symbol, .version = v};
+        struct mock_line_words words = {.name = symbol, .version = v};
         const void *found;
 
         snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
         found = loader_look_up(nccl, v, symbol);
         if (found != NULL) {
-            set_tuner(nccl, v, found);
+            loader_set_tuner(nccl, v, found);
             words.name = mock_tuner_name(&nccl->tuner);
-            mock_say(rules, MOCK_SAY_USING, &words);
+            mock_log_line(rules, MOCK_LINE_USING, &words);
             return true;
         }
-        mock_say(rules,
-                 v > MOCK_OLDEST_TUNER ? MOCK_SAY_NO_SYMBOL : MOCK_SAY_NO_TUNER,
-                 &words);
+        mock_log_line(rules,
+                      v > MOCK_OLDEST_TUNER ? MOCK_LINE_NO_SYMBOL
+                                            : MOCK_LINE_NO_TUNER,
+                      &words);
     }
     return false;
 }
@@ -266,7 +270,7 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 static bool loader_load(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    struct mock_load_words words = {0};
+    struct mock_line_words words = {0};
     bool is_net;
     bool found;
 
@@ -275,7 +279,8 @@ static bool loader_load(struct mock_nccl *nccl)
     words.name = mock_plugin_path(nccl->library);
     found = loader_find_tuner(nccl);
     if (!is_net)
-        mock_say(rules, found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+        mock_log_line(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
+                      &words);
     if (!found && !rules->keeps_unsupported)
         loader_close_library(nccl);
     return found;
@@ -308,12 +313,12 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
     return tuner;
 }
 
-static void close_tuner(struct mock_nccl *nccl)
+static void loader_close_tuner(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    struct mock_load_words words = {.name = mock_tuner_name(&nccl->tuner)};
+    struct mock_line_words words = {.name = mock_tuner_name(&nccl->tuner)};
 
-    mock_say(rules, MOCK_SAY_CLOSING, &words);
+    mock_log_line(rules, MOCK_LINE_CLOSING, &words);
     nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);
     loader_close_library(nccl);
     nccl->tuner.symbol = NULL;
@@ -325,7 +330,7 @@ void mock_loader_release(struct mock_nccl *nccl, bool owner)
 {
     pthread_mutex_lock(&nccl->lock);
     if (owner && --nccl->n_refs == 0)
-        close_tuner(nccl);
+        loader_close_tuner(nccl);
     pthread_mutex_unlock(&nccl->lock);
 }
 

@@ -7,7 +7,7 @@
 #include "versions/versions.h"
 
 /* What fills the <words> of a line. */
-struct mock_load_words {
+struct mock_line_words {
     const char *name;
     const char *why;
     const char *names;
@@ -15,8 +15,9 @@ struct mock_load_words {
 };
 
 /* Logs the line as INFO, unless this version has none. */
-void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
-              const struct mock_load_words *words);
+void mock_log_line(const struct mock_loader_rules *rules,
+                   enum mock_line_kind said,
+                   const struct mock_line_words *words);
 
 /*
  * Opens the library that 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN

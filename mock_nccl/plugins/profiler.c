@@ -89,13 +89,14 @@ static void *profiler_open_library(const struct mock_profiler *p,
 {
     const struct mock_loader_rules *rules = &p->rules->loader;
     const char *name = *p->plugin != '\0' ? p->plugin : NULL;
-    struct mock_load_words words = {.name = p->plugin};
+    struct mock_line_words words = {.name = p->plugin};
     void *library;
 
     *is_net_ret = false;
     if (name != NULL || rules->reports_empty)
-        mock_say(rules, MOCK_SAY_SET, &words);
-    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
+        mock_log_line(rules, MOCK_LINE_SET, &words);
+    if (rules->has_none_keyword && name != NULL &&
+        strcasecmp(name, "none") == 0)
         return NULL;
     library = mock_plugin_open(rules, name, NULL);
     if (library != NULL || rules->net == MOCK_NET_NEVER || p->net == NULL)
@@ -108,12 +109,12 @@ static const void *profiler_look_up(const struct mock_loader_rules *rules,
                                     void *library, const char *symbol)
 {
     const void *found = dlsym(library, symbol);
-    struct mock_load_words words = {.name = symbol};
+    struct mock_line_words words = {.name = symbol};
 
     if (found == NULL) {
         words.why = dlerror();
-        mock_say(rules, MOCK_SAY_DLSYM, &words);
-        mock_say(rules, MOCK_SAY_NO_SYMBOL, &words);
+        mock_log_line(rules, MOCK_LINE_DLSYM, &words);
+        mock_log_line(rules, MOCK_LINE_NO_SYMBOL, &words);
     }
     return found;
 }
@@ -122,12 +123,12 @@ static void profiler_take(struct mock_profiler *p, int version,
                           const void *symbol)
 {
     const ncclProfiler_v5_t *any = symbol; /* all begin with the name */
-    struct mock_load_words words = {.name = any->name, .version = version};
+    struct mock_line_words words = {.name = any->name, .version = version};
 
     p->version = version;
     atomic_store(&p->symbol, symbol);
     atomic_store(&p->is_wired, version == p->rules->newest);
-    mock_say(&p->rules->loader, MOCK_SAY_USING, &words);
+    mock_log_line(&p->rules->loader, MOCK_LINE_USING, &words);
 }
 
 /* One of a version before 4 is none. */
@@ -149,7 +150,7 @@ static bool profiler_find(struct mock_profiler *p)
 
 static bool profiler_load(struct mock_profiler *p)
 {
-    struct mock_load_words words = {0};
+    struct mock_line_words words = {0};
     bool is_net;
     bool found;
 
@@ -159,8 +160,8 @@ static bool profiler_load(struct mock_profiler *p)
     words.name = mock_plugin_path(p->library);
     found = profiler_find(p);
     if (!is_net)
-        mock_say(&p->rules->loader,
-                 found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+        mock_log_line(&p->rules->loader,
+                      found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED, &words);
     if (!found) {
         dlclose(p->library);
         p->library = NULL;
@@ -168,7 +169,7 @@ static bool profiler_load(struct mock_profiler *p)
     return found;
 }
 
-static void acquire(struct mock_profiler *p)
+static void profiler_acquire(struct mock_profiler *p)
 {
     pthread_mutex_lock(&p->lock);
     if (p->status == READY)
@@ -181,14 +182,14 @@ static void acquire(struct mock_profiler *p)
 static void profiler_release(struct mock_profiler *p)
 {
     const ncclProfiler_v5_t *any;
-    struct mock_load_words words = {0};
+    struct mock_line_words words = {0};
 
     pthread_mutex_lock(&p->lock);
     if (--p->n_refs == 0) {
         any = atomic_exchange(&p->symbol, NULL);
         if (any != NULL) {
             words.name = any->name;
-            mock_say(&p->rules->loader, MOCK_SAY_CLOSING, &words);
+            mock_log_line(&p->rules->loader, MOCK_LINE_CLOSING, &words);
         }
         dlclose(p->library);
         p->library = NULL;
@@ -199,7 +200,7 @@ static void profiler_release(struct mock_profiler *p)
 
 /* ---- its functions ---- */
 
-static bool profiler_listens(const struct mock_profiler *p)
+static bool profiler_is_active(const struct mock_profiler *p)
 {
     return p != NULL && atomic_load(&p->symbol) != NULL &&
            atomic_load(&p->is_wired);
@@ -207,8 +208,8 @@ static bool profiler_listens(const struct mock_profiler *p)
 
 static int profiler_mask(const struct mock_profiler *p)
 {
-    return profiler_listens(p) ? __atomic_load_n(&p->mask, __ATOMIC_RELAXED)
-                               : 0;
+    return profiler_is_active(p) ? __atomic_load_n(&p->mask, __ATOMIC_RELAXED)
+                                 : 0;
 }
 
 static bool profiler_needs_group(const struct mock_profiler *p)
@@ -284,16 +285,16 @@ static ncclResult_t profiler_init(struct mock_listener *l,
                     join->n_ranks, join->rank, mock_log);
 }
 
-static void report_failure(struct mock_profiler *p, ncclResult_t rc)
+static void profiler_report_failure(struct mock_profiler *p, ncclResult_t rc)
 {
-    if (p->rules->failure == MOCK_PROFILER_GOES) {
+    if (p->rules->failure == MOCK_PROFILER_UNLOADED) {
         MOCK_WARN("Profiler init failed with error (%d). Continue without "
                   "profiler.",
                   (int)rc);
         atomic_store(&p->symbol, NULL);
         return;
     }
-    if (p->rules->failure == MOCK_PROFILER_CLOSES)
+    if (p->rules->failure == MOCK_PROFILER_RELEASED)
         profiler_release(p);
     MOCK_INFO(NCCL_INIT,
               "Profiler init failed with error '%d': %s. Continue without "
@@ -301,7 +302,7 @@ static void report_failure(struct mock_profiler *p, ncclResult_t rc)
               (int)rc, strerror(errno));
 }
 
-static void list_mask(const struct mock_profiler *p)
+static void profiler_log_mask(const struct mock_profiler *p)
 {
     static const char *const names[] = {
         "Group",     "Coll",         "P2p",       "ProxyOp",  "ProxyStep",
@@ -330,15 +331,15 @@ void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
         return;
     l->profiler = p;
     l->rank = join->rank;
-    acquire(p);
+    profiler_acquire(p);
     if (atomic_load(&p->symbol) == NULL)
         return;
     rc = profiler_init(l, join);
     if (rc == ncclSuccess)
         atomic_store(&p->is_wired, true);
     else
-        report_failure(p, rc);
-    list_mask(p);
+        profiler_report_failure(p, rc);
+    profiler_log_mask(p);
 }
 
 /* 2.27 finalizes a NULL context, too, and does not get here without a profiler:
@@ -351,8 +352,8 @@ void mock_listener_leave(struct mock_listener *l)
     if (p == NULL)
         return;
     v5 = atomic_load(&p->symbol);
-    if (profiler_listens(p) &&
-        (l->context != NULL || p->rules->failure == MOCK_PROFILER_GOES))
+    if (profiler_is_active(p) &&
+        (l->context != NULL || p->rules->failure == MOCK_PROFILER_UNLOADED))
         v5->finalize(l->context);
     profiler_release(p);
     l->profiler = NULL;
@@ -377,8 +378,8 @@ enum {
 
 /* ---- calls ---- */
 
-static void start_group_api(struct mock_listener *l, bool in_group,
-                            bool captured)
+static void profiler_start_group_api(struct mock_listener *l, bool in_group,
+                                     bool captured)
 {
     ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_GROUP_API};
 
@@ -392,9 +393,9 @@ static void start_group_api(struct mock_listener *l, bool in_group,
         profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_START_STOP, NULL);
 }
 
-static void report_coll_api(struct mock_listener *l,
-                            const struct mock_call *call, size_t share_bytes,
-                            bool captured)
+static void profiler_report_coll_api(struct mock_listener *l,
+                                     const struct mock_call *call,
+                                     size_t share_bytes, bool captured)
 {
     ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_COLL_API,
                                 .parentObj = l->group_api};
@@ -412,26 +413,26 @@ static void report_coll_api(struct mock_listener *l,
         profiler_stop(l, l->coll_api);
 }
 
-void mock_hear_call(struct mock_listener *l, const struct mock_call *call,
-                    size_t share_bytes, bool in_group, bool captured,
-                    struct mock_heard *heard_ret)
+void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
+                       size_t share_bytes, bool in_group, bool captured,
+                       struct mock_profiled_call *profiled_ret)
 {
-    if (!profiler_listens(l->profiler))
+    if (!profiler_is_active(l->profiler))
         return;
     l->mask = profiler_mask(l->profiler);
-    start_group_api(l, in_group, captured);
-    report_coll_api(l, call, share_bytes, captured);
-    heard_ret->mask = l->mask;
-    heard_ret->coll_api = l->coll_api;
+    profiler_start_group_api(l, in_group, captured);
+    profiler_report_coll_api(l, call, share_bytes, captured);
+    profiled_ret->mask = l->mask;
+    profiled_ret->coll_api = l->coll_api;
 }
 
-void mock_hear_group_end(const struct mock_listener *l)
+void mock_profile_group_end(const struct mock_listener *l)
 {
     if (l->group_api != NULL)
         profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_END_START, NULL);
 }
 
-void mock_hear_group_over(struct mock_listener *l)
+void mock_profile_group_stop(struct mock_listener *l)
 {
     if (l->group_api != NULL)
         profiler_stop(l, l->group_api);
@@ -442,8 +443,9 @@ void mock_hear_group_over(struct mock_listener *l)
 /* ---- launches ---- */
 
 /* The mask of the first that has one is that of the Group. */
-static void *start_group(const struct mock_listener *l,
-                         const struct mock_launched *launched, size_t n)
+static void *profiler_start_group(const struct mock_listener *l,
+                                  const struct mock_launched *launched,
+                                  size_t n)
 {
     const ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_GROUP};
     void *event = NULL;
@@ -456,8 +458,9 @@ static void *start_group(const struct mock_listener *l,
     return event;
 }
 
-static void start_coll(const struct mock_listener *l,
-                       const struct mock_launched *launched, void *group)
+static void profiler_start_coll(const struct mock_listener *l,
+                                const struct mock_launched *launched,
+                                void *group)
 {
     const struct mock_call *call = launched->call;
     const struct mock_outcome *outcome = launched->outcome;
@@ -486,16 +489,16 @@ static void start_coll(const struct mock_listener *l,
     profiler_start(l, &launched->heard->coll, &what);
 }
 
-void mock_hear_launch(struct mock_listener *l,
-                      const struct mock_launched *launched, size_t n)
+void mock_profile_launch(struct mock_listener *l,
+                         const struct mock_launched *launched, size_t n)
 {
     void *group;
 
-    if (!profiler_listens(l->profiler))
+    if (!profiler_is_active(l->profiler))
         return;
-    group = start_group(l, launched, n);
+    group = profiler_start_group(l, launched, n);
     for (size_t i = 0; i < n; i++) {
-        start_coll(l, &launched[i], group);
+        profiler_start_coll(l, &launched[i], group);
         l->n_done[launched[i].call->coll]++;
     }
     for (size_t i = 0; i < n; i++)
@@ -507,19 +510,19 @@ void mock_hear_launch(struct mock_listener *l,
 
 /* ---- kernels ---- */
 
-void mock_hear_kernel_begin(const struct mock_listener *l,
-                            const struct mock_outcome *outcome,
-                            const struct mock_channel_time *times,
-                            void **handles_ret)
+void mock_profile_kernel_start(const struct mock_listener *l,
+                               const struct mock_outcome *outcome,
+                               const struct mock_channel_time *times,
+                               void **handles_ret)
 {
-    bool is_heard = outcome->is_timed && profiler_listens(l->profiler);
+    bool is_profiled = outcome->is_timed && profiler_is_active(l->profiler);
 
     for (int c = 0; c < outcome->n_channels; c++) {
         ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_KERNEL_CH,
                                     .parentObj = outcome->event};
 
         handles_ret[c] = NULL;
-        if (!is_heard || times[c].stop_ns == 0)
+        if (!is_profiled || times[c].stop_ns == 0)
             continue;
         what.kernelCh.channelId = (uint8_t)(outcome->first_channel + c);
         what.kernelCh.pTimer = times[c].start_ns;
@@ -527,12 +530,12 @@ void mock_hear_kernel_begin(const struct mock_listener *l,
     }
 }
 
-void mock_hear_kernel_end(const struct mock_listener *l,
-                          const struct mock_outcome *outcome,
-                          const struct mock_channel_time *times,
-                          void *const *handles)
+void mock_profile_kernel_stop(const struct mock_listener *l,
+                              const struct mock_outcome *outcome,
+                              const struct mock_channel_time *times,
+                              void *const *handles)
 {
-    if (!outcome->is_timed || !profiler_listens(l->profiler))
+    if (!outcome->is_timed || !profiler_is_active(l->profiler))
         return;
     for (int c = 0; c < outcome->n_channels; c++) {
         ncclProfilerStateArgs_t args = {.kernelCh = {times[c].stop_ns}};

@@ -56,20 +56,20 @@ void mock_listener_leave(struct mock_listener *l);
 /* ---- events ---- */
 
 /* What NCCL keeps of a call for when it is launched. */
-struct mock_heard {
+struct mock_profiled_call {
     int mask;
     void *coll_api;
     void *coll; /* the handle of the launch */
 };
 
 /* One call of the API, of a group of several or alone. */
-void mock_hear_call(struct mock_listener *l, const struct mock_call *call,
-                    size_t share_bytes, bool in_group, bool captured,
-                    struct mock_heard *heard_ret);
+void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
+                       size_t share_bytes, bool in_group, bool captured,
+                       struct mock_profiled_call *profiled_ret);
 
 /* ncclGroupEnd begins, and ends. */
-void mock_hear_group_end(const struct mock_listener *l);
-void mock_hear_group_over(struct mock_listener *l);
+void mock_profile_group_end(const struct mock_listener *l);
+void mock_profile_group_stop(struct mock_listener *l);
 
 /* A collective that is launched. */
 struct mock_launched {
@@ -77,21 +77,21 @@ struct mock_launched {
     const struct mock_outcome *outcome;
     size_t share_bytes;
     bool counts_channels; /* false with CollNet */
-    struct mock_heard *heard;
+    struct mock_profiled_call *heard;
 };
 
 /* Those of one group, in the order of their kernels. */
-void mock_hear_launch(struct mock_listener *l,
-                      const struct mock_launched *launched, size_t n);
+void mock_profile_launch(struct mock_listener *l,
+                         const struct mock_launched *launched, size_t n);
 
 /* The GPU runs it, and has run it; see mock_kernels.h. */
-void mock_hear_kernel_begin(const struct mock_listener *l,
-                            const struct mock_outcome *outcome,
-                            const struct mock_channel_time *times,
-                            void **handles_ret);
-void mock_hear_kernel_end(const struct mock_listener *l,
-                          const struct mock_outcome *outcome,
-                          const struct mock_channel_time *times,
-                          void *const *handles);
+void mock_profile_kernel_start(const struct mock_listener *l,
+                               const struct mock_outcome *outcome,
+                               const struct mock_channel_time *times,
+                               void **handles_ret);
+void mock_profile_kernel_stop(const struct mock_listener *l,
+                              const struct mock_outcome *outcome,
+                              const struct mock_channel_time *times,
+                              void *const *handles);
 
 #endif /* MOCK_PROFILER_H */

@@ -42,8 +42,9 @@ ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
 }
 
 /* v2 names a pair; NCCL makes it the cheapest unless it had ruled it out. */
-static ncclResult_t ask_v2(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v2_t *tuner = symbol;
     int algo = NCCL_ALGO_UNDEF;
@@ -65,7 +66,7 @@ static ncclResult_t ask_v2(const void *symbol, void *context,
     return ncclSuccess;
 }
 
-static ncclResult_t finalize_v2(const void *symbol, void *context)
+static ncclResult_t tuner_finalize_v2(const void *symbol, void *context)
 {
     const ncclTuner_v2_t *tuner = symbol;
 
@@ -74,8 +75,8 @@ static ncclResult_t finalize_v2(const void *symbol, void *context)
 
 /* ---- v3 ---- */
 
-static ncclResult_t init_v3(const void *symbol, struct mock_init_args *args,
-                            void **context)
+static ncclResult_t tuner_init_v3(const void *symbol,
+                                  struct mock_init_args *args, void **context)
 {
     const ncclTuner_v3_t *tuner = symbol;
 
@@ -93,7 +94,7 @@ static ncclResult_t tuner_ask_v3(const void *symbol, void *context,
                               args->n_algos, NCCL_NUM_PROTOCOLS, n_channels);
 }
 
-static ncclResult_t finalize_v3(const void *symbol, void *context)
+static ncclResult_t tuner_finalize_v3(const void *symbol, void *context)
 {
     const ncclTuner_v3_t *tuner = symbol;
 
@@ -110,8 +111,9 @@ static ncclResult_t tuner_init_v4(const void *symbol,
     return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
 }
 
-static ncclResult_t ask_v4(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+static ncclResult_t tuner_ask_v4(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v4_t *tuner = symbol;
 
@@ -121,7 +123,7 @@ static ncclResult_t ask_v4(const void *symbol, void *context,
                               n_channels);
 }
 
-static ncclResult_t finalize_v4(const void *symbol, void *context)
+static ncclResult_t tuner_finalize_v4(const void *symbol, void *context)
 {
     const ncclTuner_v4_t *tuner = symbol;
 
@@ -139,8 +141,9 @@ static ncclResult_t tuner_init_v5(const void *symbol,
                        mock_log, &args->domains, args->constants);
 }
 
-static ncclResult_t ask_v5(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+static ncclResult_t tuner_ask_v5(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v5_t *tuner = symbol;
 
@@ -150,7 +153,7 @@ static ncclResult_t ask_v5(const void *symbol, void *context,
                               n_channels);
 }
 
-static ncclResult_t finalize_v5(const void *symbol, void *context)
+static ncclResult_t tuner_finalize_v5(const void *symbol, void *context)
 {
     const ncclTuner_v5_t *tuner = symbol;
 
@@ -159,8 +162,8 @@ static ncclResult_t finalize_v5(const void *symbol, void *context)
 
 /* ---- v6 ---- */
 
-static ncclResult_t init_v6(const void *symbol, struct mock_init_args *args,
-                            void **context)
+static ncclResult_t tuner_init_v6(const void *symbol,
+                                  struct mock_init_args *args, void **context)
 {
     const ncclTuner_v6_t *tuner = symbol;
 
@@ -168,8 +171,9 @@ static ncclResult_t init_v6(const void *symbol, struct mock_init_args *args,
                        mock_log, &args->domains, args->constants);
 }
 
-static ncclResult_t ask_v6(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+static ncclResult_t tuner_ask_v6(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v6_t *tuner = symbol;
 
@@ -179,7 +183,7 @@ static ncclResult_t ask_v6(const void *symbol, void *context,
                               n_channels);
 }
 
-static ncclResult_t finalize_v6(const void *symbol, void *context)
+static ncclResult_t tuner_finalize_v6(const void *symbol, void *context)
 {
     const ncclTuner_v6_t *tuner = symbol;
 
@@ -206,11 +210,21 @@ ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
 /* ---- all versions ---- */
 
 static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
-    [2] = {.init = tuner_init_v2, .ask = ask_v2, .finalize = finalize_v2},
-    [3] = {.init = init_v3, .ask = tuner_ask_v3, .finalize = finalize_v3},
-    [4] = {.init = tuner_init_v4, .ask = ask_v4, .finalize = finalize_v4},
-    [5] = {.init = tuner_init_v5, .ask = ask_v5, .finalize = finalize_v5},
-    [6] = {.init = init_v6, .ask = ask_v6, .finalize = finalize_v6},
+    [2] = {.init = tuner_init_v2,
+           .ask = tuner_ask_v2,
+           .finalize = tuner_finalize_v2},
+    [3] = {.init = tuner_init_v3,
+           .ask = tuner_ask_v3,
+           .finalize = tuner_finalize_v3},
+    [4] = {.init = tuner_init_v4,
+           .ask = tuner_ask_v4,
+           .finalize = tuner_finalize_v4},
+    [5] = {.init = tuner_init_v5,
+           .ask = tuner_ask_v5,
+           .finalize = tuner_finalize_v5},
+    [6] = {.init = tuner_init_v6,
+           .ask = tuner_ask_v6,
+           .finalize = tuner_finalize_v6},
 };
 
 /* All versions begin with a name and three functions. */

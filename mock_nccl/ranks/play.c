@@ -58,9 +58,10 @@ static void play_describe(const struct decision *d, char text[96])
                  d->chunk_bytes);
 }
 
-static ncclResult_t disagree(const struct mock_call *call, size_t step,
-                             const struct decision *first,
-                             const struct decision *other)
+static ncclResult_t play_report_mismatch(const struct mock_call *call,
+                                         size_t step,
+                                         const struct decision *first,
+                                         const struct decision *other)
 {
     char a[96], b[96];
 
@@ -95,11 +96,11 @@ static ncclResult_t play_compare(struct play *p, int rank, size_t step,
         first->n_channels == mine.n_channels &&
         first->chunk_bytes == mine.chunk_bytes)
         return ncclSuccess;
-    return disagree(&player->calls[i], step, first, &mine);
+    return play_report_mismatch(&player->calls[i], step, first, &mine);
 }
 
 /* Of the step that the rank has just played. */
-static ncclResult_t compare_all(struct play *p, int rank)
+static ncclResult_t play_compare_all(struct play *p, int rank)
 {
     size_t step = p->players[rank].at++;
     ncclResult_t rc = ncclSuccess;
@@ -111,12 +112,12 @@ static ncclResult_t compare_all(struct play *p, int rank)
 
 /* ---- one step of one rank ---- */
 
-static struct mock_rank *rank_of(const struct play *p, int rank)
+static struct mock_rank *play_get_rank(const struct play *p, int rank)
 {
     return &p->ranks->pool->ranks[rank];
 }
 
-static void prepare_step(struct play *p, int rank)
+static void play_prepare_step(struct play *p, int rank)
 {
     struct player *player = &p->players[rank];
     const struct mock_step *step = &p->script->steps[player->at];
@@ -151,20 +152,22 @@ static ncclResult_t play_step(struct play *p, int rank)
     struct player *player = &p->players[rank];
     ncclResult_t rc;
 
-    prepare_step(p, rank);
-    rc = mock_rank_do(rank_of(p, rank), &player->order, player->outcomes);
-    return rc == ncclSuccess ? compare_all(p, rank) : play_blame(p, rank, rc);
+    play_prepare_step(p, rank);
+    rc = mock_rank_run_order(play_get_rank(p, rank), &player->order,
+                             player->outcomes);
+    return rc == ncclSuccess ? play_compare_all(p, rank)
+                             : play_blame(p, rank, rc);
 }
 
 /* ---- whose turn it is ---- */
 
-static void leave(struct play *p, int place)
+static void play_deactivate(struct play *p, int place)
 {
     p->active[place] = p->active[--p->n_active];
     p->turn = -1;
 }
 
-static bool dies(const struct play *p, int rank)
+static bool play_rank_dies(const struct play *p, int rank)
 {
     const struct mock_death *death = p->script->death;
 
@@ -172,17 +175,17 @@ static bool dies(const struct play *p, int rank)
            death->step == p->players[rank].at;
 }
 
-static void bury(struct play *p, int place)
+static void play_remove_rank(struct play *p, int place)
 {
-    struct mock_rank *rank = rank_of(p, p->active[place]);
+    struct mock_rank *rank = play_get_rank(p, p->active[place]);
 
     rank->dead = true;
     if (rank->carrier != NULL)
         rank->carrier->ops->kill(rank);
-    leave(p, place);
+    play_deactivate(p, place);
 }
 
-static int next_turn(struct play *p)
+static int play_draw_turn(struct play *p)
 {
     uint64_t random = mock_mix(p->random);
 
@@ -197,27 +200,27 @@ static ncclResult_t play_in_turn(struct play *p)
     ncclResult_t rc = ncclSuccess;
 
     while (p->n_active > 0 && rc == ncclSuccess) {
-        int place = next_turn(p);
+        int place = play_draw_turn(p);
         int rank = p->active[place];
 
-        if (dies(p, rank)) {
-            bury(p, place);
+        if (play_rank_dies(p, rank)) {
+            play_remove_rank(p, place);
             continue;
         }
         rc = play_step(p, rank);
         if (p->players[rank].at == p->script->n_steps)
-            leave(p, place);
+            play_deactivate(p, place);
     }
     return rc;
 }
 
 /* ---- all at once ---- */
 
-static void bury_the_dead(struct play *p)
+static void play_remove_dead(struct play *p)
 {
     for (int place = p->n_active - 1; place >= 0; place--)
-        if (dies(p, p->active[place]))
-            bury(p, place);
+        if (play_rank_dies(p, p->active[place]))
+            play_remove_rank(p, place);
 }
 
 /* Waits for all that were posted, whatever becomes of one. */
@@ -227,10 +230,10 @@ static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
 
     snprintf(why, sizeof(why), "%s", mock_last_error());
     for (int place = 0; place < n_posted; place++) {
-        struct mock_rank *rank = rank_of(p, p->active[place]);
+        struct mock_rank *rank = play_get_rank(p, p->active[place]);
         ncclResult_t one = rank->carrier->ops->wait(rank);
 
-        one = one == ncclSuccess ? compare_all(p, rank->number)
+        one = one == ncclSuccess ? play_compare_all(p, rank->number)
                                  : play_blame(p, rank->number, one);
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
@@ -247,12 +250,12 @@ static ncclResult_t play_at_once(struct play *p)
     for (size_t s = 0; s < p->script->n_steps && rc == ncclSuccess; s++) {
         int n_posted = 0;
 
-        bury_the_dead(p);
+        play_remove_dead(p);
         while (n_posted < p->n_active && rc == ncclSuccess) {
-            struct mock_rank *rank = rank_of(p, p->active[n_posted]);
+            struct mock_rank *rank = play_get_rank(p, p->active[n_posted]);
             struct player *player = &p->players[rank->number];
 
-            prepare_step(p, rank->number);
+            play_prepare_step(p, rank->number);
             rc = play_blame(p, rank->number,
                             rank->carrier->ops->post(rank, &player->order,
                                                      player->outcomes));
@@ -265,7 +268,7 @@ static ncclResult_t play_at_once(struct play *p)
 
 /* ---- life ---- */
 
-static bool count_calls(struct play *p)
+static bool play_count_calls(struct play *p)
 {
     size_t n_calls = 0;
 
@@ -283,7 +286,7 @@ static bool count_calls(struct play *p)
 }
 
 /* In turn, all ranks share the room for calls and outcomes. */
-static bool seat_players(struct play *p)
+static bool play_alloc_players(struct play *p)
 {
     size_t n = (size_t)p->ranks->n;
     size_t rooms = p->script->at_once ? n : 1;
@@ -300,7 +303,7 @@ static bool seat_players(struct play *p)
 
         p->players[r].calls = &p->calls[room * p->largest];
         p->players[r].outcomes = &p->outcomes[room * p->largest];
-        if (p->script->n_steps > 0 && !rank_of(p, (int)r)->dead)
+        if (p->script->n_steps > 0 && !play_get_rank(p, (int)r)->dead)
             p->active[p->n_active++] = (int)r;
     }
     return true;
@@ -319,7 +322,7 @@ ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
     bool elsewhere = ranks->pool->ranks[0].carrier != NULL;
     ncclResult_t rc;
 
-    if (!count_calls(&p) || !seat_players(&p))
+    if (!play_count_calls(&p) || !play_alloc_players(&p))
         rc = mock_fail_memory();
     else
         rc = script->at_once && elsewhere ? play_at_once(&p) : play_in_turn(&p);

@@ -41,9 +41,9 @@ struct mock_rank {
 
 /* Carries an order out, in the calling thread.  'outcomes' has room for
  * n_calls. */
-ncclResult_t mock_rank_obey(struct mock_rank *rank,
-                            const struct mock_order *order,
-                            struct mock_outcome *outcomes);
+ncclResult_t mock_rank_execute(struct mock_rank *rank,
+                               const struct mock_order *order,
+                               struct mock_outcome *outcomes);
 
 /* ---- ranks elsewhere ---- */
 

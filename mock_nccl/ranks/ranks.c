@@ -33,14 +33,14 @@ static ncclResult_t ranks_wait_for(struct mock_rank *rank)
     return rank->carrier->ops->wait(rank);
 }
 
-ncclResult_t mock_rank_do(struct mock_rank *rank,
-                          const struct mock_order *order,
-                          struct mock_outcome *outcomes)
+ncclResult_t mock_rank_run_order(struct mock_rank *rank,
+                                 const struct mock_order *order,
+                                 struct mock_outcome *outcomes)
 {
     ncclResult_t rc;
 
     if (rank->carrier == NULL)
-        return mock_rank_obey(rank, order, outcomes);
+        return mock_rank_execute(rank, order, outcomes);
     rc = rank->carrier->ops->post(rank, order, outcomes);
     return rc == ncclSuccess ? ranks_wait_for(rank) : rc;
 }
@@ -48,19 +48,20 @@ ncclResult_t mock_rank_do(struct mock_rank *rank,
 /* ---- one order for all ---- */
 
 /* In rank order, until one fails. */
-static ncclResult_t all_in_turn(struct mock_rank *ranks, int n,
-                                const struct mock_order *order)
+static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
+                                      const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
 
     for (int r = 0; r < n && rc == ncclSuccess; r++)
-        rc = ranks_blame(&ranks[r], mock_rank_do(&ranks[r], order, NULL));
+        rc =
+            ranks_blame(&ranks[r], mock_rank_run_order(&ranks[r], order, NULL));
     return rc;
 }
 
 /* All at the same time; the failure is that of the first rank that has one. */
-static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
-                                const struct mock_order *order)
+static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
+                                      const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
     char why[1024] = "";
@@ -84,8 +85,8 @@ static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
 }
 
 /* As NCCL starts a thread for each communicator of a group, for just this. */
-static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
-                                   const struct mock_order *order)
+static ncclResult_t ranks_run_in_threads(struct mock_rank *ranks, int n,
+                                         const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
     int n_started = 0;
@@ -95,7 +96,7 @@ static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
         n_started += rc == ncclSuccess;
     }
     if (rc == ncclSuccess)
-        rc = all_at_once(ranks, n, order);
+        rc = ranks_run_at_once(ranks, n, order);
     while (n_started > 0) {
         struct mock_rank *rank = &ranks[--n_started];
 
@@ -104,19 +105,19 @@ static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
     return rc;
 }
 
-static ncclResult_t create_at_once(const struct mock_ranks *ranks,
-                                   const struct mock_order *order)
+static ncclResult_t ranks_create_at_once(const struct mock_ranks *ranks,
+                                         const struct mock_order *order)
 {
     struct mock_rank *all = ranks->pool->ranks;
     ncclResult_t rc = ncclSuccess;
 
     if (all[0].carrier != NULL)
-        return all_at_once(all, ranks->n, order);
+        return ranks_run_at_once(all, ranks->n, order);
     for (int r = 0; r < ranks->n && rc == ncclSuccess; r += MAX_THREADS) {
         int left = ranks->n - r;
 
-        rc = all_in_threads(&all[r], left < MAX_THREADS ? left : MAX_THREADS,
-                            order);
+        rc = ranks_run_in_threads(
+            &all[r], left < MAX_THREADS ? left : MAX_THREADS, order);
     }
     return rc;
 }
@@ -147,9 +148,9 @@ void mock_ranks_destroy(struct mock_ranks *ranks)
     if (ranks == NULL)
         return;
     if (ranks->n > 0)
-        mock_rank_do(&ranks->pool->ranks[0], &order, NULL);
+        mock_rank_run_order(&ranks->pool->ranks[0], &order, NULL);
     for (int r = ranks->n - 1; r > 0; r--)
-        mock_rank_do(&ranks->pool->ranks[r], &order, NULL);
+        mock_rank_run_order(&ranks->pool->ranks[r], &order, NULL);
     if (--ranks->pool->n_users == 0)
         ranks_free_pool(ranks->pool);
     free(ranks);
@@ -162,8 +163,8 @@ int mock_ranks_count(const struct mock_ranks *ranks)
 
 /* ---- beginning ---- */
 
-static ncclResult_t start_rank(struct mock_rank_pool *pool,
-                               enum mock_layout layout)
+static ncclResult_t ranks_start(struct mock_rank_pool *pool,
+                                enum mock_layout layout)
 {
     struct mock_rank *rank = &pool->ranks[pool->n];
 
@@ -189,7 +190,7 @@ static ncclResult_t ranks_start_pool(struct mock_nccl *nccl, int n,
     while (rc == ncclSuccess && pool->n < n) {
         pool->ranks[pool->n].number = pool->n;
         pool->ranks[pool->n].nccl = nccl;
-        rc = start_rank(pool, layout);
+        rc = ranks_start(pool, layout);
         pool->n += rc == ncclSuccess;
     }
     if (rc == ncclSuccess)
@@ -215,7 +216,7 @@ static ncclResult_t ranks_make_ranks(struct mock_rank_pool *pool, int n,
 }
 
 /* Keeps the reason over the end of what there was. */
-static ncclResult_t end_early(struct mock_ranks *ranks, ncclResult_t rc)
+static ncclResult_t ranks_abandon(struct mock_ranks *ranks, ncclResult_t rc)
 {
     char why[1024];
 
@@ -246,10 +247,10 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
         ranks_free_pool(pool);
         return rc;
     }
-    rc = options->at_once ? create_at_once(ranks, &order)
-                          : all_in_turn(pool->ranks, pool->n, &order);
+    rc = options->at_once ? ranks_create_at_once(ranks, &order)
+                          : ranks_run_in_turn(pool->ranks, pool->n, &order);
     if (rc != ncclSuccess)
-        return end_early(ranks, rc);
+        return ranks_abandon(ranks, rc);
     *ranks_ret = ranks;
     return ncclSuccess;
 }
@@ -277,12 +278,12 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
     order.comm = child->comm;
     order.parent = parent->comm;
     order.machine = machine;
-    rc = all_in_turn(all, n, &order);
+    rc = ranks_run_in_turn(all, n, &order);
     order.color = -1;
     if (rc == ncclSuccess && order.task == MOCK_SPLIT)
-        rc = all_in_turn(&all[n], parent->n - n, &order);
+        rc = ranks_run_in_turn(&all[n], parent->n - n, &order);
     if (rc != ncclSuccess)
-        return end_early(child, rc);
+        return ranks_abandon(child, rc);
     *child_ret = child;
     return ncclSuccess;
 }

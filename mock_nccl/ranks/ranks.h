@@ -21,8 +21,8 @@ struct mock_ranks {
 };
 
 /* Hands an order to a rank and waits for it. */
-ncclResult_t mock_rank_do(struct mock_rank *rank,
-                          const struct mock_order *order,
-                          struct mock_outcome *outcomes);
+ncclResult_t mock_rank_run_order(struct mock_rank *rank,
+                                 const struct mock_order *order,
+                                 struct mock_outcome *outcomes);
 
 #endif /* MOCK_RANKS_INTERNAL_H */

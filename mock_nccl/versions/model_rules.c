@@ -63,7 +63,7 @@ const struct mock_model_rules mock_model_2_21 = {
     .newest_compcap = HOPPER,
     .ll128_on = ll128_2_21,
     .ring_backup = true,
-    .backs_protocols = true,
+    .ring_keeps_protocols = true,
     .needs_collnet = true,
     .nvls = MOCK_NVLS_SLOWEST,
     .ring_ll128_alone = .7,
@@ -94,7 +94,7 @@ const struct mock_model_rules mock_model_2_22 = {
     .nvls_gathers_one_node = true,
     .max_collnet_ranks = MAX_COLLNET_RANKS,
     .fine_cells = true,
-    .bears_negative = true,
+    .accepts_negative = true,
     .min_traffic = 512,
 };
 
@@ -114,7 +114,7 @@ const struct mock_model_rules mock_model_2_23 = {
     .batch = 10,
     .nvls_gathers_one_node = true,
     .max_direct_ranks = MAX_COLLNET_RANKS,
-    .bears_negative = true,
+    .accepts_negative = true,
     .min_traffic = 16 << 10,
 };
 
@@ -124,7 +124,7 @@ const struct mock_model_rules mock_model_2_23 = {
     .ring_ll128_alone = .92, .pat_share = .75, .direct_by_ranks = true,        \
     .alone_like_tree = true, .pat_base_first = true, .fp8_penalty = true,      \
     .nvls_gathers_one_node = true, .max_direct_ranks = MAX_COLLNET_RANKS,      \
-    .bears_negative = true, .min_traffic = 16 << 10
+    .accepts_negative = true, .min_traffic = 16 << 10
 
 const struct mock_model_rules mock_model_2_24 = {
     MODEL_2_24,
@@ -169,7 +169,7 @@ const struct mock_model_rules mock_model_2_27 = {
     .max_nvls_gather_ranks = MAX_NVLS_RANKS,
     .max_direct_ranks = MAX_COLLNET_RANKS,
     .weighs_ll = true,
-    .bears_negative = true,
+    .accepts_negative = true,
     .min_traffic = 16 << 10,
 };
 
@@ -186,7 +186,7 @@ const struct mock_model_rules mock_model_2_28 = {
     MODEL_2_28,
     .batch = 10,
     .fp8_penalty = true,
-    .bears_negative = true,
+    .accepts_negative = true,
     .min_traffic = 16 << 10,
 };
 

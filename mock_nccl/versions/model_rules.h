@@ -35,12 +35,12 @@ struct mock_model_rules {
     bool pat;
     bool mixed_like_amd; /* CPUs of several vendors */
     bool ring_backup;    /* what forbids all algorithms does not forbid rings */
-    bool backs_protocols; /* nor does what forbids protocols */
-    bool needs_collnet;   /* NCCL_ALGO counts only if it names more than what
-                             there is not without CollNet */
-    bool nvls_heads;      /* with NVLS the heads of CollNet are those of NVLS */
-    bool heads_for_nvls;  /* NVLS gathers between nodes if all GPUs are heads */
-    bool chain_on_heads;  /* CollNet Chain needs the heads of CollNet */
+    bool ring_keeps_protocols; /* nor does what forbids protocols */
+    bool needs_collnet;  /* NCCL_ALGO counts only if it names more than what
+                            there is not without CollNet */
+    bool nvls_heads;     /* with NVLS the heads of CollNet are those of NVLS */
+    bool heads_for_nvls; /* NVLS gathers between nodes if all GPUs are heads */
+    bool chain_on_heads; /* CollNet Chain needs the heads of CollNet */
 
     /* bandwidths */
     enum mock_nvls_model nvls;
@@ -74,8 +74,8 @@ struct mock_model_rules {
     bool fine_cells;     /* channels get 16 bytes at a time, not min_traffic */
     bool weighs_ll;      /* LL's traffic counts four times */
     bool fills_channels; /* even if one gets less than min_traffic */
-    bool bears_negative; /* channel counts; others divide by 0 */
-    size_t min_traffic;  /* bytes over the links that are worth a channel */
+    bool accepts_negative; /* channel counts; others divide by 0 */
+    size_t min_traffic;    /* bytes over the links that are worth a channel */
 };
 
 extern const struct mock_model_rules mock_model_2_21;

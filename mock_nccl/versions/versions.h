@@ -14,24 +14,24 @@
 #include "versions/model_rules.h"
 
 /* What a loader has to say, and when. */
-enum mock_said {
-    MOCK_SAY_SET,         /* NCCL_TUNER_PLUGIN holds something */
-    MOCK_SAY_DLOPEN,      /* dlopen failed */
-    MOCK_SAY_NOT_FOUND,   /* ... because there is no such file */
-    MOCK_SAY_NOT_LOADED,  /* ... for another reason */
-    MOCK_SAY_OPENED,      /* a library that a variable names is open */
-    MOCK_SAY_ONE_FAILED,  /* the end of all attempts, of which there were two */
-    MOCK_SAY_ALL_FAILED,  /* the end of more attempts */
-    MOCK_SAY_MISSING,     /* no library, and some were not found */
-    MOCK_SAY_NO_LIBRARY,  /* no library */
-    MOCK_SAY_DLSYM,       /* dlsym failed */
-    MOCK_SAY_NO_SYMBOL,   /* the library is not of this tuner version */
-    MOCK_SAY_NO_TUNER,    /* nor of the oldest */
-    MOCK_SAY_USING,       /* the library is of this tuner version */
-    MOCK_SAY_LOADED,      /* and that is all; not of a net plugin */
-    MOCK_SAY_UNSUPPORTED, /* no tuner in it; not of a net plugin */
-    MOCK_SAY_CLOSING,
-    MOCK_N_SAID
+enum mock_line_kind {
+    MOCK_LINE_SET,        /* NCCL_TUNER_PLUGIN holds something */
+    MOCK_LINE_DLOPEN,     /* dlopen failed */
+    MOCK_LINE_NOT_FOUND,  /* ... because there is no such file */
+    MOCK_LINE_NOT_LOADED, /* ... for another reason */
+    MOCK_LINE_OPENED,     /* a library that a variable names is open */
+    MOCK_LINE_ONE_FAILED, /* the end of all attempts, of which there were two */
+    MOCK_LINE_ALL_FAILED, /* the end of more attempts */
+    MOCK_LINE_MISSING,    /* no library, and some were not found */
+    MOCK_LINE_NO_LIBRARY, /* no library */
+    MOCK_LINE_DLSYM,      /* dlsym failed */
+    MOCK_LINE_NO_SYMBOL,  /* the library is not of this tuner version */
+    MOCK_LINE_NO_TUNER,   /* nor of the oldest */
+    MOCK_LINE_USING,      /* the library is of this tuner version */
+    MOCK_LINE_LOADED,     /* and that is all; not of a net plugin */
+    MOCK_LINE_UNSUPPORTED, /* no tuner in it; not of a net plugin */
+    MOCK_LINE_CLOSING,
+    MOCK_N_LINES
 };
 
 /*
@@ -56,12 +56,12 @@ enum mock_net_rule {
 /* How a plugin is found, opened and closed. */
 struct mock_loader_rules {
     const char *prefix; /* libnccl-tuner */
-    struct mock_line lines[MOCK_N_SAID];
+    struct mock_line lines[MOCK_N_LINES];
     int mode;         /* of dlopen: RTLD_LAZY or RTLD_NOW */
     size_t name_size; /* NCCL's buffer, which cuts longer names */
     enum mock_net_rule net;
-    bool knows_static;      /* STATIC_PLUGIN is the program itself */
-    bool knows_none;        /* "none" is no library */
+    bool has_static_plugin; /* STATIC_PLUGIN is the program itself */
+    bool has_none_keyword;  /* "none" is no library */
     bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is reported */
     bool extends_files;     /* <prefix>-X.so is tried even if X is a path
                                or a file's name */
@@ -73,9 +73,9 @@ struct mock_loader_rules {
 
 /* What becomes of a process whose profiler's init has failed. */
 enum mock_profiler_failure {
-    MOCK_PROFILER_GOES,   /* the job continues without it */
-    MOCK_PROFILER_STAYS,  /* it is told all, with the context that it left */
-    MOCK_PROFILER_CLOSES, /* NCCL counts it as done with, as at the end */
+    MOCK_PROFILER_UNLOADED, /* the job continues without it */
+    MOCK_PROFILER_KEPT,     /* it is told all, with the context that it left */
+    MOCK_PROFILER_RELEASED, /* NCCL counts it as done with, as at the end */
 };
 
 /* How profilers are treated; the versions of theirs before 4 are not known. */
@@ -120,20 +120,20 @@ struct mock_choice_rules {
     enum mock_selection selection;
     enum mock_channel_rule channels;
     enum mock_symmetric symmetric;
-    bool plain_lists;        /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
-    bool symmetric_avg;      /* and avg, too */
-    bool forgives_symmetric; /* failure to ask about such a kernel */
-    bool gathers_broadcasts; /* of several roots, in one AllGatherV */
-    bool simulates;          /* ncclGroupSimulateEnd */
-    bool groups_by_count;  /* one decision for all of a kind in a group, sorted
-                              by kind and count; else by traffic */
-    float ceiling;         /* nothing from here up is taken */
-    bool forgets_edits;    /* init gets zeroes, and its edits are lost */
-    bool blames_user;      /* if a variable is set: ncclInvalidUsage */
-    bool all_ranks_speak;  /* of decisions; else rank 0 */
-    const char *nothing;   /* a warning: nothing is left to choose */
-    const char *decided;   /* of each decision */
-    const char *scheduled; /* of each collective, when it has its channels */
+    bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
+    bool symmetric_avg; /* and avg, too */
+    bool ignores_symmetric_error; /* failure to ask about such a kernel */
+    bool gathers_broadcasts;      /* of several roots, in one AllGatherV */
+    bool simulates;               /* ncclGroupSimulateEnd */
+    bool groups_by_count;   /* one decision for all of a kind in a group, sorted
+                               by kind and count; else by traffic */
+    float ceiling;          /* nothing from here up is taken */
+    bool drops_edits;       /* init gets zeroes, and its edits are lost */
+    bool reports_variables; /* if a variable is set: ncclInvalidUsage */
+    bool all_ranks_log;     /* of decisions; else rank 0 */
+    const char *nothing;    /* a warning: nothing is left to choose */
+    const char *decided;    /* of each decision */
+    const char *scheduled;  /* of each collective, when it has its channels */
 };
 
 struct mock_version {
