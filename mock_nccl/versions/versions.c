@@ -52,29 +52,35 @@ static const struct mock_loader_rules loader_2_21 = {
     .counts_all = true,
 };
 
+// clang-format off
+/* 2.22 to 2.27: the lines on the library belong to other subsystems from 2.26
+ * on, where one function opens plugins of all kinds. */
+#define LINES_2_22(opening)                                                    \
+    [MOCK_LINE_NOT_LOADED] = {opening, TUNER "<why>"},                         \
+    [MOCK_LINE_OPENED] = {opening, TUNER "Plugin name set by env to <name>"},  \
+    [MOCK_LINE_MISSING] = {opening, TUNER "Could not find:<names>. Using "     \
+                                          "internal tuner plugin."},           \
+    [MOCK_LINE_NO_LIBRARY] = {opening, TUNER "Using internal tuner plugin."},  \
+    [MOCK_LINE_NO_SYMBOL] = {ENV_TUNING,                                       \
+                             TUNER "Failed to find <name> symbol."},           \
+    [MOCK_LINE_NO_TUNER] = {ENV_TUNING, TUNER "Failed to find <name> symbol, " \
+                                              "using internal tuner instead."},\
+    [MOCK_LINE_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},       \
+    [MOCK_LINE_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"}
+
+/* From 2.26 on. */
+#define OPENING_2_26                                                           \
+    .mode = RTLD_NOW, .name_size = LIBRARY_NAME_SIZE, .has_static_plugin = true
+#define OPENING_2_28                                                           \
+    OPENING_2_26, .net = MOCK_NET_AGAIN, .has_none_keyword = true,             \
+    .reports_empty = true
+// clang-format on
+
 static const struct mock_loader_rules loader_2_22 = {
     .prefix = TUNER_PREFIX,
-    .lines =
-        {
-            [MOCK_LINE_SET] = {ENV_TUNING,
-                               TUNER "NCCL_TUNER_PLUGIN set to <name>"},
-            [MOCK_LINE_NOT_LOADED] = {ENV_TUNING, TUNER "<why>"},
-            [MOCK_LINE_OPENED] = {ENV_TUNING,
-                                  TUNER "Plugin name set by env to <name>"},
-            [MOCK_LINE_MISSING] = {ENV_TUNING,
-                                   TUNER "Could not find:<names>. Using "
-                                         "internal tuner plugin."},
-            [MOCK_LINE_NO_LIBRARY] = {ENV_TUNING,
-                                      TUNER "Using internal tuner plugin."},
-            [MOCK_LINE_NO_SYMBOL] = {ENV_TUNING,
-                                     TUNER "Failed to find <name> symbol."},
-            [MOCK_LINE_NO_TUNER] = {ENV_TUNING,
-                                    TUNER "Failed to find <name> symbol, using "
-                                          "internal tuner instead."},
-            [MOCK_LINE_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},
-            [MOCK_LINE_CLOSING] = {NCCL_TUNING,
-                                   TUNER "Closing tuner: '<name>'"},
-        },
+    .lines = {LINES_2_22(ENV_TUNING), [MOCK_LINE_SET] =
+                                          {ENV_TUNING, TUNER
+                                           "NCCL_TUNER_PLUGIN set to <name>"}},
     .mode = RTLD_LAZY,
     .name_size = PATH_MAX,
     .net = MOCK_NET_BY_NAME,
@@ -82,33 +88,11 @@ static const struct mock_loader_rules loader_2_22 = {
     .extends_files = true,
 };
 
-/* From here on one function opens plugins of all kinds. */
-#define LINES_2_26                                                             \
-    {                                                                          \
-        [MOCK_LINE_NOT_LOADED] = {INIT_TUNING, TUNER "<why>"},                 \
-        [MOCK_LINE_OPENED] = {INIT_TUNING,                                     \
-                              TUNER "Plugin name set by env to <name>"},       \
-        [MOCK_LINE_MISSING] = {INIT_TUNING, TUNER "Could not find:<names>. "   \
-                                                  "Using internal tuner "      \
-                                                  "plugin."},                  \
-        [MOCK_LINE_NO_LIBRARY] = {INIT_TUNING,                                 \
-                                  TUNER "Using internal tuner plugin."},       \
-        [MOCK_LINE_NO_SYMBOL] = {ENV_TUNING,                                   \
-                                 TUNER "Failed to find <name> symbol."},       \
-        [MOCK_LINE_NO_TUNER] = {ENV_TUNING,                                    \
-                                TUNER "Failed to find <name> symbol, using "   \
-                                      "internal tuner instead."},              \
-        [MOCK_LINE_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},   \
-        [MOCK_LINE_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},  \
-    }
-
 static const struct mock_loader_rules loader_2_26 = {
     .prefix = TUNER_PREFIX,
-    .lines = LINES_2_26,
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
+    .lines = {LINES_2_22(INIT_TUNING)},
+    OPENING_2_26,
     .net = MOCK_NET_SHARED,
-    .has_static_plugin = true,
     .extends_files = true,
     .keeps_last_name = true,
     .keeps_unsupported = true,
@@ -116,11 +100,9 @@ static const struct mock_loader_rules loader_2_26 = {
 
 static const struct mock_loader_rules loader_2_27 = {
     .prefix = TUNER_PREFIX,
-    .lines = LINES_2_26,
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
+    .lines = {LINES_2_22(INIT_TUNING)},
+    OPENING_2_26,
     .net = MOCK_NET_AGAIN,
-    .has_static_plugin = true,
 };
 
 // clang-format off
@@ -140,12 +122,7 @@ static const struct mock_loader_rules loader_2_28 = {
     .prefix = TUNER_PREFIX,
     .lines = {LINES_2_28, [MOCK_LINE_CLOSING] = {INIT_TUNING, TUNER
                                                  "Closing tuner: '<name>'"}},
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
-    .net = MOCK_NET_AGAIN,
-    .has_static_plugin = true,
-    .has_none_keyword = true,
-    .reports_empty = true,
+    OPENING_2_28,
 };
 
 static const struct mock_loader_rules loader_2_30 = {
@@ -157,12 +134,7 @@ static const struct mock_loader_rules loader_2_30 = {
                                    "ncclOsDlsym(<name>) failed: <why>"},
               [MOCK_LINE_CLOSING] = {DESTROY | NCCL_TUNING,
                                      TUNER "Closing tuner: '<name>'"}},
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
-    .net = MOCK_NET_AGAIN,
-    .has_static_plugin = true,
-    .has_none_keyword = true,
-    .reports_empty = true,
+    OPENING_2_28,
 };
 
 /* ---- profilers ---- */
@@ -188,10 +160,8 @@ static const struct mock_profiler_rules profiler_2_27 = {
                     [MOCK_LINE_CLOSING] = {NCCL_ENV, PROFILER
                                            "Closing profiler plugin <name>"},
                 },
-            .mode = RTLD_NOW,
-            .name_size = LIBRARY_NAME_SIZE,
+            OPENING_2_26,
             .net = MOCK_NET_NEVER,
-            .has_static_plugin = true,
         },
     .newest = 4,
     .failure = MOCK_PROFILER_UNLOADED,
@@ -209,32 +179,32 @@ static const struct mock_profiler_rules profiler_2_27 = {
                        "Successfully loaded external profiler plugin <name>"}, \
     [MOCK_LINE_UNSUPPORTED] = {NCCL_INIT,                                       \
                            "External profiler plugin <name> is unsupported"}
-#define PROFILER_OPENING                                                       \
-    .prefix = PROFILER_PREFIX, .mode = RTLD_NOW,                               \
-    .name_size = LIBRARY_NAME_SIZE, .net = MOCK_NET_AGAIN,                     \
-    .has_static_plugin = true, .has_none_keyword = true, .reports_empty = true
 #define PROFILER_CLOSING PROFILER "Closing profiler plugin <name>"
 // clang-format on
 
+// clang-format off
+#define PROFILER_LOADER_2_28                                                   \
+    {.prefix = PROFILER_PREFIX, OPENING_2_28,                                  \
+     .lines = {PROFILER_LINES,                                                 \
+               [MOCK_LINE_CLOSING] = {NCCL_INIT, PROFILER_CLOSING}}}
+// clang-format on
+
 static const struct mock_profiler_rules profiler_2_28 = {
-    .loader = {PROFILER_OPENING,
-               .lines = {PROFILER_LINES, [MOCK_LINE_CLOSING] =
-                                             {NCCL_INIT, PROFILER_CLOSING}}},
+    .loader = PROFILER_LOADER_2_28,
     .newest = 5,
     .failure = MOCK_PROFILER_KEPT,
 };
 
 static const struct mock_profiler_rules profiler_2_29 = {
-    .loader = {PROFILER_OPENING,
-               .lines = {PROFILER_LINES, [MOCK_LINE_CLOSING] =
-                                             {NCCL_INIT, PROFILER_CLOSING}}},
+    .loader = PROFILER_LOADER_2_28,
     .newest = 6,
     .failure = MOCK_PROFILER_KEPT,
     .lists_mask = true,
 };
 
 static const struct mock_profiler_rules profiler_2_30 = {
-    .loader = {PROFILER_OPENING,
+    .loader = {.prefix = PROFILER_PREFIX,
+               OPENING_2_28,
                .lines = {PROFILER_LINES,
                          [MOCK_LINE_DLOPEN] =
                              {NCCL_INIT, "ncclOsDlopen(<name>) failed: <why>"},
@@ -261,23 +231,18 @@ static const struct mock_choice_rules choice_2_21 = {
     .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
 };
 
+#define CHOICE_2_22                                                            \
+    .selection = MOCK_SELECT_FIRST, .channels = MOCK_CHANNELS_FIELD,           \
+    .simulates = true, .plain_lists = true, .ceiling = NO_HOUR,                \
+    .nothing = "Error : no algorithm/protocol available"
+
 static const struct mock_choice_rules choice_2_22 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
-    .plain_lists = true,
-    .ceiling = NO_HOUR,
-    .nothing = "Error : no algorithm/protocol available",
+    CHOICE_2_22,
     .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
 };
 
 static const struct mock_choice_rules choice_2_23 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
-    .plain_lists = true,
-    .ceiling = NO_HOUR,
-    .nothing = "Error : no algorithm/protocol available",
+    CHOICE_2_22,
     .decided =
         "<function>: <bytes> Bytes -> Algo <algo> proto <proto> time <us>",
 };
@@ -288,82 +253,56 @@ static const struct mock_choice_rules choice_2_23 = {
 #define SCHEDULED                                                              \
     "<function>: <bytes> Bytes -> Algo <algorithm> proto <protocol> "          \
     "channel{Lo..Hi}={<lo>..<hi>}"
+#define CHOICE_2_24                                                            \
+    .simulates = true, .reports_variables = true, .scheduled = SCHEDULED
+#define CHOICE_2_24_TO_2_28                                                    \
+    CHOICE_2_24, .selection = MOCK_SELECT_FIRST,                               \
+                 .channels = MOCK_CHANNELS_FIELD, .ceiling = NO_HOUR,          \
+                 .nothing = "Error : no a" NOTHING
+#define CHOICE_2_29                                                            \
+    CHOICE_2_24, .symmetric = MOCK_SYMMETRIC_ONE, .gathers_broadcasts = true,  \
+                 .ceiling = FLT_MAX
+#define CHOICE_2_30                                                            \
+    CHOICE_2_29, .symmetric_avg = true, .ignores_symmetric_error = true
 
 static const struct mock_choice_rules choice_2_24 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
-    .ceiling = NO_HOUR,
-    .reports_variables = true,
-    .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
+    CHOICE_2_24_TO_2_28,
 };
 
 static const struct mock_choice_rules choice_2_27 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
+    CHOICE_2_24_TO_2_28,
     .symmetric = MOCK_SYMMETRIC_ALONE,
-    .ceiling = NO_HOUR,
-    .reports_variables = true,
-    .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
 static const struct mock_choice_rules choice_2_28 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
+    CHOICE_2_24_TO_2_28,
     .symmetric = MOCK_SYMMETRIC_BOTH,
-    .ceiling = NO_HOUR,
-    .reports_variables = true,
-    .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
 static const struct mock_choice_rules choice_2_29 = {
+    CHOICE_2_29,
     .selection = MOCK_SELECT_FIRST,
     .channels = MOCK_CHANNELS_FIELD,
-    .symmetric = MOCK_SYMMETRIC_ONE,
-    .gathers_broadcasts = true,
-    .simulates = true,
-    .ceiling = FLT_MAX,
-    .reports_variables = true,
     .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
 static const struct mock_choice_rules choice_2_30 = {
+    CHOICE_2_30,
     .selection = MOCK_SELECT_FIRST,
     .channels = MOCK_CHANNELS_FIELD,
-    .symmetric = MOCK_SYMMETRIC_ONE,
-    .symmetric_avg = true,
-    .ignores_symmetric_error = true,
-    .gathers_broadcasts = true,
-    .simulates = true,
-    .ceiling = FLT_MAX,
-    .reports_variables = true,
     .nothing = "No a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
-/* Its lines with addresses in them are left out. */
+/* Log lines of 2.31 that contain addresses are omitted. */
 static const struct mock_choice_rules choice_2_31 = {
+    CHOICE_2_30,
     .selection = MOCK_SELECT_VALID,
     .channels = MOCK_CHANNELS_LOWER,
-    .symmetric = MOCK_SYMMETRIC_ONE,
-    .symmetric_avg = true,
-    .ignores_symmetric_error = true,
-    .gathers_broadcasts = true,
-    .simulates = true,
-    .ceiling = FLT_MAX,
     .drops_edits = true,
-    .reports_variables = true,
     .all_ranks_log = true,
     .nothing = "No algorithm/protocol nor symKernelId available for function "
                "<function> with datatype <type>.<NCCL_ALGO><NCCL_PROTO>",
     .decided = "Best tuning, algorithm, <algorithm>, protocol, <protocol>",
-    .scheduled = SCHEDULED,
 };
 
 /* ---- versions ---- */
