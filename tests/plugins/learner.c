@@ -49,8 +49,6 @@ static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t n_ranks,
                                ncclNvlDomainInfo_v5_t *domains,
                                ncclTunerConstants_v5_t *constants)
 {
-    (void)comm_id, (void)n_ranks, (void)n_nodes, (void)log;
-    (void)domains, (void)constants;
     *context = (void *)(intptr_t)joining;
     return ncclSuccess;
 }
@@ -133,8 +131,6 @@ static ncclResult_t tuner_ask(void *context, ncclFunc_t coll, size_t n_bytes,
     struct key *key;
     int arm;
 
-    (void)n_pipe_ops, (void)n_algos, (void)n_protos, (void)reg_buff;
-    (void)n_channels;
     pthread_mutex_lock(&state.lock);
     key = find_key(coll, n_bytes);
     arm = arm_of(key, key->asked[rank]++);
@@ -152,7 +148,6 @@ static ncclResult_t tuner_ask(void *context, ncclFunc_t coll, size_t n_bytes,
 
 static ncclResult_t leave(void *context)
 {
-    (void)context;
     return ncclSuccess;
 }
 
@@ -160,7 +155,6 @@ static ncclResult_t join(void **context, uint64_t comm_id, int *mask,
                          const char *name, int n_nodes, int n_ranks, int rank,
                          ncclDebugLogger_t log)
 {
-    (void)comm_id, (void)name, (void)n_nodes, (void)n_ranks, (void)log;
     joining = rank;
     *context = (void *)(intptr_t)(rank + 1);
     __atomic_store_n(mask, NCCL_PROFILE_KERNEL_CH, __ATOMIC_RELAXED);
