@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* A hash of what makes a child another one than its parent and siblings. */
+/* The commId of a child: a hash that distinguishes it from its parent and
+ * siblings. */
 uint64_t mock_child_id(uint64_t parent, uint64_t n_splits, int color);
 
 #endif /* MOCK_ID_H */

@@ -23,12 +23,12 @@ void mock_set_log(mock_log_sink sink, void *user)
 
 bool mock_log_has_sink(void)
 {
-    bool heard;
+    bool has_sink;
 
     pthread_mutex_lock(&lock);
-    heard = log_sink != NULL;
+    has_sink = log_sink != NULL;
     pthread_mutex_unlock(&lock);
-    return heard;
+    return has_sink;
 }
 
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,

@@ -109,7 +109,7 @@ static void group_hear(const struct mock_group *g, struct mock_task *task,
     mock_profile_call(mock_comm_listener(g->comm), call,
                       mock_share_bytes(mock_comm_model(g->comm), call->coll,
                                        call->n_bytes, call->element_size),
-                      n > 1, g->captured, &task->heard);
+                      n > 1, g->captured, &task->profiled);
 }
 
 /* Takes in the calls that have anything to decide. */
@@ -177,7 +177,7 @@ static struct mock_launched group_get_launched(const struct mock_group *g,
         .share_bytes = mock_share_bytes(mock_comm_model(g->comm), call->coll,
                                         call->n_bytes, call->element_size),
         .counts_channels = group_kind_of(g, task) < MOCK_KIND_COLLNET,
-        .heard = &task->heard,
+        .profiled = &task->profiled,
     };
 }
 
@@ -185,10 +185,10 @@ static void group_keep_events(const struct mock_group *g)
 {
     for (size_t i = 0; i < g->n; i++) {
         struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
-        const struct mock_profiled_call *heard = &g->tasks[i].heard;
+        const struct mock_profiled_call *profiled = &g->tasks[i].profiled;
 
-        outcome->event = heard->coll;
-        outcome->is_timed = (heard->mask & NCCL_PROFILE_KERNEL_CH) != 0;
+        outcome->event = profiled->coll;
+        outcome->is_timed = (profiled->mask & NCCL_PROFILE_KERNEL_CH) != 0;
     }
 }
 

@@ -134,8 +134,8 @@ void mock_job_destroy(struct mock_job *job)
 {
     if (job == NULL)
         return;
-    if (job->heard_of != NULL)
-        mock_job_tell_kernels(job, job->heard_of);
+    if (job->reported != NULL)
+        mock_job_report_kernels(job, job->reported);
     mock_job_clock(job->now_us);
     mock_job_stop_ranks(job);
     mock_clock_set(-1);
@@ -176,10 +176,10 @@ static ncclResult_t job_play_pass(struct mock_job *job, int shape)
         rc = mock_job_time(job, pass, &end_us);
     if (rc != ncclSuccess)
         return rc;
-    job->heard_of = pass;
+    job->reported = pass;
     if (job->n_threads == 0) {
-        mock_job_tell_kernels(job, pass);
-        job->heard_of = NULL;
+        mock_job_report_kernels(job, pass);
+        job->reported = NULL;
     }
     job_write_rewards(job, pass);
     if (job->options.done != NULL)

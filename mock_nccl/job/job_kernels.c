@@ -97,7 +97,7 @@ static uint64_t job_kernels_to_gpu_ns(const struct mock_job *job, int r,
 static double job_kernels_draw_delay(const struct mock_job *job, uint64_t pass,
                                      size_t place)
 {
-    double kind = mock_job_random(job, MOCK_JOB_HEARD_KIND, pass, place);
+    double kind = mock_job_random(job, MOCK_JOB_DELAY_KIND, pass, place);
     int i = 0;
 
     while (i < N_LATENESS - 1 && kind >= lateness[i].share)
@@ -105,7 +105,7 @@ static double job_kernels_draw_delay(const struct mock_job *job, uint64_t pass,
     return job->options.gpu_clocks.heard_late_us *
            (lateness[i].least +
             (lateness[i].most - lateness[i].least) *
-                mock_job_random(job, MOCK_JOB_HEARD_LATE, pass, place));
+                mock_job_random(job, MOCK_JOB_DELAY, pass, place));
 }
 
 /* ---- telling ---- */
@@ -132,12 +132,12 @@ static void job_kernels_add_events(struct mock_job *job,
         size_t place = (i * (size_t)job->n_ranks + (size_t)r) * 2 + k;
 
         if (job->options.gpu_clocks.heard_late_us > 0)
-            rank->heard_us =
-                fmax(rank->heard_us,
+            rank->last_event_us =
+                fmax(rank->last_event_us,
                      us[k] + job_kernels_draw_delay(job, pass->number, place));
         else
-            rank->heard_us = run->start_us + run->us;
-        events_ret[k] = (struct mock_job_event){rank->heard_us, place};
+            rank->last_event_us = run->start_us + run->us;
+        events_ret[k] = (struct mock_job_event){rank->last_event_us, place};
     }
 }
 
@@ -179,8 +179,8 @@ static int job_kernels_compare_events(const void *a, const void *b)
     return x->place < y->place ? -1 : 1;
 }
 
-void mock_job_tell_kernels(struct mock_job *job,
-                           const struct mock_job_pass *pass)
+void mock_job_report_kernels(struct mock_job *job,
+                             const struct mock_job_pass *pass)
 {
     size_t n = 0;
 

@@ -176,18 +176,18 @@ static ncclResult_t job_ranks_first_error(const struct mock_job *job)
 
 ncclResult_t mock_job_launch(struct mock_job *job)
 {
-    const struct mock_job_pass *heard_of = job->heard_of;
+    const struct mock_job_pass *reported = job->reported;
     ncclResult_t rc;
 
-    job->heard_of = NULL;
+    job->reported = NULL;
     if (job->n_threads == 0) {
-        if (heard_of != NULL)
-            mock_job_tell_kernels(job, heard_of);
+        if (reported != NULL)
+            mock_job_report_kernels(job, reported);
         rc = job_ranks_launch_in_turn(job);
     } else {
         pthread_barrier_wait(&job->begin);
-        if (heard_of != NULL)
-            mock_job_tell_kernels(job, heard_of);
+        if (reported != NULL)
+            mock_job_report_kernels(job, reported);
         pthread_barrier_wait(&job->end);
         rc = job_ranks_first_error(job);
     }

@@ -452,7 +452,7 @@ static void *profiler_start_group(const struct mock_listener *l,
     int mask = 0;
 
     for (size_t i = 0; i < n && mask == 0; i++)
-        mask = launched[i].heard->mask;
+        mask = launched[i].profiled->mask;
     if ((mask & ANY_GROUP) != 0)
         profiler_start(l, &event, &what);
     return event;
@@ -467,12 +467,12 @@ static void profiler_start_coll(const struct mock_listener *l,
     const char *type =
         mock_type_in_messages(call->coll, call->element_size, call->fp8);
     ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_COLL,
-                                .parentObj = launched->heard->coll_api,
+                                .parentObj = launched->profiled->coll_api,
                                 .rank = l->rank};
     bool in_bytes =
         call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast;
 
-    if ((launched->heard->mask & ANY_COLL) == 0 ||
+    if ((launched->profiled->mask & ANY_COLL) == 0 ||
         (group == NULL && profiler_needs_group(l->profiler)))
         return;
     what.coll.seqNumber = l->n_done[call->coll];
@@ -486,7 +486,7 @@ static void profiler_start_coll(const struct mock_listener *l,
     what.coll.algo = mock_algo_in_messages(outcome->algo);
     what.coll.proto = mock_proto_in_messages(outcome->proto);
     what.coll.parentGroup = group;
-    profiler_start(l, &launched->heard->coll, &what);
+    profiler_start(l, &launched->profiled->coll, &what);
 }
 
 void mock_profile_launch(struct mock_listener *l,
@@ -502,8 +502,8 @@ void mock_profile_launch(struct mock_listener *l,
         l->n_done[launched[i].call->coll]++;
     }
     for (size_t i = 0; i < n; i++)
-        if (launched[i].heard->coll != NULL)
-            profiler_stop(l, launched[i].heard->coll);
+        if (launched[i].profiled->coll != NULL)
+            profiler_stop(l, launched[i].profiled->coll);
     if (group != NULL)
         profiler_stop(l, group);
 }
