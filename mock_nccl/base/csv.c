@@ -14,15 +14,15 @@ struct mock_csv {
     FILE *file;
     char *path;
     const struct mock_words *columns;
-    unsigned optional;                /* columns, as bits */
+    unsigned optional;                /* set of columns, as bits */
     const struct mock_words *ignored; /* or NULL */
-    int n_header;                     /* fields of the header line */
+    int n_header;                     /* number of fields of the header line */
     int n_line;
     char *line; /* getline()'s; fields point into it */
     size_t line_size;
     int n_fields;
     char *fields[MAX_COLUMNS];
-    int place[MAX_COLUMNS]; /* which field holds a wanted column */
+    int place[MAX_COLUMNS]; /* index of each column's field */
 };
 
 ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,

@@ -7,7 +7,7 @@
 
 #include "mock_nccl.h"
 
-enum { LINE_SIZE = 1024 }; /* NCCL's */
+enum { LINE_SIZE = 1024 }; /* size of NCCL's buffer */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mock_log_sink log_sink;
@@ -37,7 +37,7 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
     char text[LINE_SIZE];
     va_list args;
 
-    (void)file; /* NCCL prints both for warnings only */
+    (void)file; /* NCCL prints file and line for warnings only */
     (void)line;
     if (level > NCCL_LOG_INFO)
         return;

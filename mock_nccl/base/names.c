@@ -6,8 +6,8 @@
 
 #define N_WORDS(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
-/* A number, and its word in machine folders, in NCCL's messages and in
- * NCCL_ALGO and NCCL_PROTO. */
+/* The number of an algorithm, protocol or collective, and its spelling in
+ * machine folders, in NCCL's log and in NCCL_ALGO and NCCL_PROTO. */
 // clang-format off
 #define COLLS(WORD) \
     WORD(ncclFuncBroadcast, "broadcast", "Broadcast", "Broadcast") \

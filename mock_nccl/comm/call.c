@@ -1,4 +1,4 @@
-/* call.c - a collective before and after it is decided */
+/* call.c - checks a call, and converts its outcome */
 #include <string.h>
 
 #include "base/error.h"

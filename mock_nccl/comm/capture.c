@@ -12,10 +12,10 @@
 
 struct mock_cuda_graph {
     size_t n;
-    struct mock_outcome outcomes[]; /* of each collective */
+    struct mock_outcome outcomes[]; /* outcome of each collective */
 };
 
-/* The calls as a stream sees them that is being captured; free them. */
+/* Copies of the calls, marked as captured; free them. */
 static struct mock_call *capture_copy(const struct mock_call *calls, size_t n)
 {
     struct mock_call *copy = calloc(n + 1, sizeof(*copy));

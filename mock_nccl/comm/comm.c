@@ -1,4 +1,5 @@
-/* comm.c - what a communicator asks its tuner, and makes of the answer */
+/* comm.c - the calls of a communicator's tuner, and NCCL's use of the answers
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static struct mock_decider comm_get_decider(const struct mock_comm *comm)
     return (struct mock_decider){
         .nccl = comm->nccl,
         .model = &comm->model,
-        .speaks = comm->listener.rank == 0,
+        .logs = comm->listener.rank == 0,
     };
 }
 
@@ -91,7 +92,7 @@ static struct mock_question comm_make_question(const struct mock_call *call)
     };
 }
 
-/* 2.21 hands out no table, and takes one answer for what to run. */
+/* 2.21 passes no table; the tuner's one answer is the pair. */
 static ncclResult_t comm_ask_pair(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome)
@@ -127,7 +128,8 @@ static ncclResult_t comm_ask(struct mock_comm *comm,
 
 /* ---- scheduling ---- */
 
-/* Asks a v6 tuner about the channels of one kind, which move 'count' each. */
+/* Calls getChunkSize of a v6 tuner for channels that move 'count' elements
+ * each. */
 static ncclResult_t comm_ask_chunk(struct mock_comm *comm,
                                    const struct mock_work *work, int n_channels,
                                    size_t n_bytes, struct mock_outcome *outcome)
@@ -235,7 +237,7 @@ static int comm_tuned_channels(const struct mock_comm *comm, int asked, int own)
     }
 }
 
-/* The most channels that one collective may have. */
+/* The channel limit of one collective. */
 static ncclResult_t comm_count_channels(const struct mock_comm *comm,
                                         const struct mock_call *call,
                                         struct mock_outcome *outcome,
@@ -383,8 +385,8 @@ static ncclResult_t comm_drop_tuner(struct mock_comm *comm)
     return rc;
 }
 
-/* As ncclCommAbort and ncclCommDestroy do: after a tuner's finalize that failed
- * they go no further, and all stays loaded. */
+/* Like ncclCommAbort and ncclCommDestroy: after a failed finalize of the tuner,
+ * NCCL stops and leaves everything loaded. */
 static ncclResult_t comm_drop_plugins(struct mock_comm *comm)
 {
     ncclResult_t rc = ncclSuccess;
@@ -396,8 +398,8 @@ static ncclResult_t comm_drop_plugins(struct mock_comm *comm)
     return rc;
 }
 
-/* NCCL reads what the user allows after the tuner's init, and not at all for
- * one rank. */
+/* NCCL reads NCCL_ALGO and NCCL_PROTO after the tuner's init, and not at all
+ * for one rank. */
 static ncclResult_t comm_build_model(struct mock_comm *comm,
                                      const ncclTunerConstants_v5_t *constants)
 {

@@ -11,13 +11,13 @@ enum { LINE_SIZE = 1024 };
 
 /* ---- lines ---- */
 
-/* What lines on decisions have blanks for. */
+/* The <words> of lines on decisions. */
 struct decision {
     const struct mock_call *call;
     const struct mock_outcome *outcome;
     size_t n_bytes;
     float us;
-    int first; /* channel */
+    int first; /* first channel */
 };
 
 static void decide_report(const char *text, const struct decision *d)
@@ -65,11 +65,11 @@ void mock_report_schedule(const struct mock_decider *decider,
         .first = first,
     };
 
-    if (text != NULL && decider->speaks)
+    if (text != NULL && decider->logs)
         decide_report(text, &decision);
 }
 
-/* " NCCL_ALGO was set to ring." of a variable that is set. */
+/* The sentence " NCCL_ALGO was set to ring." for a variable that is set. */
 static int decide_describe(const char *name, const char *value, char *text_ret,
                            size_t size)
 {
@@ -108,7 +108,7 @@ static ncclResult_t decide_fail_no_algorithm(const struct mock_nccl *nccl,
 
 /* ---- choosing ---- */
 
-/* Where NCCL takes what it is given, and crashes, hangs or corrupts. */
+/* Fails if NCCL would use an invalid choice and crash, hang or corrupt data. */
 static ncclResult_t decide_check_winner(const struct mock_call *call,
                                         const struct mock_outcome *outcome)
 {
@@ -128,7 +128,7 @@ static ncclResult_t decide_check_winner(const struct mock_call *call,
                      mock_word(&mock_colls, call->coll), what);
 }
 
-/* 2.21 takes what a tuner names, without a table. */
+/* 2.21 runs the tuner's pair without a table. */
 static ncclResult_t decide_take_pair(const struct mock_call *call, int n_algos,
                                      const struct mock_outcome *outcome)
 {
@@ -143,7 +143,8 @@ static ncclResult_t decide_take_pair(const struct mock_call *call, int n_algos,
     return decide_check_winner(call, outcome);
 }
 
-/* Up to 2.23 a ring that the user has forbidden is better than nothing. */
+/* Up to 2.23 NCCL uses a ring that the user has forbidden if nothing else is
+ * left. */
 static bool decide_fall_back(const struct mock_decider *decider,
                              const struct mock_question *question,
                              float ceiling, struct mock_outcome *outcome,
@@ -180,7 +181,7 @@ ncclResult_t mock_decide(const struct mock_decider *decider,
     if (rc != ncclSuccess)
         return rc;
     *time_ret = d.us;
-    if (rules->decided != NULL && (decider->speaks || rules->all_ranks_log))
+    if (rules->decided != NULL && (decider->logs || rules->all_ranks_log))
         decide_report(rules->decided, &d);
     return ncclSuccess;
 }

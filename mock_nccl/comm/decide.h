@@ -10,7 +10,7 @@
 struct mock_decider {
     const struct mock_nccl *nccl;
     const struct mock_model *model;
-    bool speaks; /* decisions are logged: by rank 0 only, except in 2.31 */
+    bool logs; /* decisions are logged: by rank 0 only, except in 2.31 */
     bool only_protocol; /* only the protocol of the choice is used */
 };
 

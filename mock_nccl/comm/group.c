@@ -1,8 +1,8 @@
 /*
  * group.c - several collectives in one group
  *
- * As ncclPrepareTasks() does: in order, each run of like ones decided at once,
- * then all of them given their channels.
+ * Follows ncclPrepareTasks(): decides on each run of similar collectives in
+ * order, then assigns channels to all of them.
  */
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
     return rc;
 }
 
-/* *time_ret is that of the last decision. */
+/* *time_ret is the time of the last decision. */
 static ncclResult_t group_decide_all(struct mock_group *g, float *time_ret)
 {
     const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
@@ -79,7 +79,7 @@ static ncclResult_t group_schedule_task(struct mock_group *g,
     return mock_comm_schedule(g->comm, &task->call, lane, outcome);
 }
 
-/* Those that share the channels of one kind. */
+/* Schedules the collectives of one kind, which share channels. */
 static ncclResult_t group_schedule_kind(struct mock_group *g,
                                         enum mock_kind kind)
 {
@@ -100,7 +100,7 @@ static ncclResult_t group_schedule_kind(struct mock_group *g,
     return rc;
 }
 
-/* Tells the profiler of a call. */
+/* Reports a call to the profiler. */
 static void group_hear(const struct mock_group *g, struct mock_task *task,
                        size_t n)
 {
@@ -112,7 +112,7 @@ static void group_hear(const struct mock_group *g, struct mock_task *task,
                       n > 1, g->captured, &task->profiled);
 }
 
-/* Takes in the calls that have anything to decide. */
+/* Adds the calls that need a decision. */
 static ncclResult_t group_take_in(struct mock_group *g,
                                   const struct mock_call *calls, size_t n)
 {
@@ -138,7 +138,7 @@ static ncclResult_t group_take_in(struct mock_group *g,
     return ncclSuccess;
 }
 
-/* All that ncclPrepareTasks() does. */
+/* Does all of ncclPrepareTasks(). */
 static ncclResult_t group_prepare(struct mock_group *g,
                                   const struct mock_call *calls, size_t n,
                                   float *time_ret)
@@ -192,7 +192,8 @@ static void group_keep_events(const struct mock_group *g)
     }
 }
 
-/* Tells the profiler what is launched: by kind, as it was scheduled. */
+/* Reports the launches to the profiler: by kind, in the order of their
+ * scheduling. */
 static ncclResult_t group_launch(struct mock_group *g)
 {
     struct mock_listener *listener = mock_comm_listener(g->comm);

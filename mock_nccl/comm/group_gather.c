@@ -1,7 +1,7 @@
 /*
  * group_gather.c - broadcasts of several roots in one group, as AllGatherV
  *
- * As src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later.
+ * Follows src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "comm/group_apart.h"
 
 enum {
-    WORK_BYTES = 48,  /* of one broadcast */
+    WORK_BYTES = 48,  /* parts of one broadcast */
     PART_ALIGN = 256, /* bytes */
 };
 
@@ -29,7 +29,7 @@ static bool group_gather_has_several_roots(const struct mock_group *g)
     return false;
 }
 
-/* Of one root they queue behind the rest of the group. */
+/* Broadcasts of a single root are queued after the rest of the group. */
 static void group_gather_append(struct mock_group *g)
 {
     for (size_t i = 0; i < g->n; i++)
@@ -55,7 +55,7 @@ void mock_apart_broadcasts(struct mock_group *g)
     g->n = n_left;
 }
 
-/* What fits into one batch. */
+/* The number of collectives in one batch. */
 static size_t group_gather_most_at_once(int compute_capability)
 {
     size_t bytes = 16 << 10;
@@ -77,7 +77,8 @@ static int group_gather_compare_root(const void *pa, const void *pb)
     return a->call.root - b->call.root;
 }
 
-/* Rounds, which take one of each root that has any left, by root. */
+/* Runs rounds: each takes one broadcast of every root that has any left, in the
+ * order of roots. */
 static void group_gather_order_rounds(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -89,7 +90,7 @@ static void group_gather_order_rounds(struct mock_task *tasks, size_t n)
     qsort(tasks, n, sizeof(*tasks), group_gather_compare_root);
 }
 
-/* How many of 'n' parts of the broadcast have any bytes. */
+/* The number of the broadcast's 'n' parts that are not empty. */
 static int group_gather_parts_with_bytes(size_t n_bytes, size_t n)
 {
     size_t part = (n_bytes + n - 1) / n;

@@ -1,20 +1,21 @@
 /*
- * group_order.c - sorted by traffic into bins a quarter of an octave wide, then
- * by kind, smallest first; equal ones keep the order in which the application
- * made them.  So ncclPrepareTasks() does it from 2.22 on; 2.21 is simpler.
+ * group_order.c - the order of a group's collectives: by traffic in bins a
+ * quarter of an octave wide, then by kind, smallest first; equal collectives
+ * keep the application's order. ncclPrepareTasks() does this from 2.22 on; 2.21
+ * is simpler.
  */
 #include "comm/group_order.h"
 
 #include <stdlib.h>
 
 enum {
-    SORT_UNIT_LOG2 = 10, /* all below 1 KiB are alike */
-    SORT_MAX_LOG2 = 30,  /* all from 1 GiB on */
-    SORT_BITS = 2,       /* bins an octave: 2 to this power */
-    RUN_FACTOR = 4,      /* within a run, largest below this times smallest */
+    SORT_UNIT_LOG2 = 10, /* the first bin holds all below 1 KiB */
+    SORT_MAX_LOG2 = 30,  /* the last bin holds all from 1 GiB on */
+    SORT_BITS = 2,       /* log2 of the number of bins per octave */
+    RUN_FACTOR = 4,      /* largest over smallest in a run is below this */
 };
 
-/* A small float: exponent, and SORT_BITS of mantissa. */
+/* The bin as a small float: exponent, and SORT_BITS of mantissa. */
 static unsigned group_order_get_bin(size_t traffic)
 {
     const size_t max = (size_t)1 << SORT_MAX_LOG2;
@@ -51,7 +52,7 @@ static int group_order_compare_size_t(size_t a, size_t b)
     return (a > b) - (a < b);
 }
 
-/* Largest first, and the later of two alike. */
+/* Largest first; of equal tasks the later first. */
 static int group_order_compare_size(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
@@ -62,7 +63,7 @@ static int group_order_compare_size(const void *pa, const void *pb)
     return group_order_compare_size_t(b->place, a->place);
 }
 
-/* Those apart last, list by list, smallest first. */
+/* Tasks with 'apart' are last, list by list, smallest first. */
 static int group_order_compare_list(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
@@ -77,7 +78,7 @@ static int group_order_compare_list(const void *pa, const void *pb)
     return group_order_compare_size_t(b->place, a->place);
 }
 
-/* By kind, the last of the list first. */
+/* By kind; the last task of the list is first. */
 static int group_order_compare_kind(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
@@ -101,8 +102,8 @@ static void group_order_number(struct mock_task *tasks, size_t n)
         tasks[i].place = i;
 }
 
-/* NCCL takes those apart out, and puts them back behind the others, which turns
- * them round. */
+/* NCCL removes the tasks with 'apart', and appends them after the others, which
+ * reverses their order. */
 static void group_order_restore(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -136,7 +137,7 @@ static void group_order_order_by_traffic(struct mock_task *tasks, size_t n)
 
 /* ---- 2.21 ---- */
 
-/* NCCL's numbers of the types that a size is taken for. */
+/* NCCL's number of the type that an element size stands for. */
 static int group_order_type_number(const struct mock_call *call)
 {
     switch (call->element_size) {
@@ -171,8 +172,8 @@ static int group_order_compare_old_kind(const struct mock_task *a,
     return order;
 }
 
-/* By collective, type, operation and size, descending; the later of two
- * alike. */
+/* By collective, type, operation and size, descending; of equal tasks the later
+ * first. */
 static int group_order_compare_old(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
@@ -201,7 +202,7 @@ void mock_group_order(const struct mock_choice_rules *rules,
                       struct mock_task *tasks, size_t n)
 {
     if (n < 2)
-        return; /* most are by themselves */
+        return; /* most tasks are alone */
     if (rules->groups_by_count)
         group_order_order_by_count(tasks, n);
     else

@@ -1,12 +1,12 @@
 /*
  * group_symmetric.c - collectives whose buffers are in symmetric windows
  *
- * As src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
+ * Follows src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
  * ncclPrepareTasks() of 2.27.
  */
 #include "comm/group_apart.h"
 
-#define LL_LIMIT ((size_t)2 << 30) /* bytes that LL kernels cannot count */
+#define LL_LIMIT ((size_t)2 << 30) /* LL kernels cannot count more bytes */
 
 static bool group_symmetric_is_float_sum(const struct mock_choice_rules *rules,
                                          const struct mock_call *call)
@@ -33,7 +33,7 @@ static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
     }
 }
 
-/* What both buffers do not allow. */
+/* True if the buffers in windows allow only kernels with LL. */
 static bool group_symmetric_needs_ll(const struct mock_call *call)
 {
     return !(call->coll == ncclFuncAllGather &&
@@ -52,7 +52,7 @@ static bool group_symmetric_is_alone(const struct mock_group *g, size_t i)
     return true;
 }
 
-/* Whether the tuner would have LL anyway. */
+/* Whether the tuner's answer has LL. */
 static ncclResult_t group_symmetric_ask_ll(struct mock_group *g,
                                            struct mock_task *task,
                                            bool *runs_ret)

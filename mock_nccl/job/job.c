@@ -1,4 +1,4 @@
-/* job.c - a training job: its steps, one after the other */
+/* job.c - a training job: runs its steps in order */
 #include "job/job_kernels.h"
 #include "job/job_ranks.h"
 #include "job/job_time.h"
@@ -159,7 +159,7 @@ static void job_write_rewards(const struct mock_job *job,
     fflush(job->rewards);
 }
 
-/* In one thread, kernels are heard of when the host has waited for them. */
+/* In one thread, kernels are reported after the host has waited for them. */
 static ncclResult_t job_play_pass(struct mock_job *job, int shape)
 {
     uint64_t number = job->pass != NULL ? job->pass->number + 1 : 0;

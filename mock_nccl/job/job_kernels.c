@@ -1,21 +1,22 @@
-/* job_kernels.c - the ranks of a job hear of their kernels */
+/* job_kernels.c - reports kernels to the profilers of a job's ranks */
 #include <math.h>
 #include <stdlib.h>
 
 #include "job/job_kernels.h"
 
-/* ---- what was measured ---- */
+/* ---- measured values ---- */
 
-/* All on 4 x H200, NCCL 2.28.9, with a profiler that noted all it was told. */
+/* Measured on 4 x H200, NCCL 2.28.9, with a profiler that recorded all events.
+ */
 const struct mock_job_gpu_clocks mock_job_h200_clocks = {
     .offset_us = 500,
     .drift_ppm = 5,
-    .heard_late_us = 12, /* 4 to 15, at least 1, and up to 100 */
+    .heard_late_us = 12, /* 4 to 15 us, at least 1, and up to 100 */
     .tree_ends = true,
 };
 
-/* How late the host hears, in heard_late_us.  The bounds are measured, the
- * shares are guessed. */
+/* Delays of events, relative to heard_late_us. The bounds are measured, the
+ * shares are estimates. */
 static const struct {
     double share;
     double least;
@@ -28,13 +29,11 @@ static const struct {
 enum { N_LATENESS = sizeof(lateness) / sizeof(lateness[0]) };
 
 /*
- * When the first and the last rank's kernels end, as a share of what a tree
- * takes; the others lie between them.  A block's end is thread 0's, which is of
- * the half that reduces upwards.  Measured were, of ranks 0 to 3:
- *   16 MiB ll128   .82 .81 .79 .66
- *   16 MiB simple  .69 .53 .38 .21
- *    1 MiB ll128   .47 of rank 0
- * while the ends of rings agree within 1 us.  LL is taken to be like LL128.
+ * The end of the first and of the last rank's kernels as a share of a tree's
+ * duration; the other ranks lie between them. A block ends with its thread 0,
+ * which belongs to the half that reduces upwards. Measured for ranks 0 to 3: 16
+ * MiB ll128 .82 .81 .79 .66; 16 MiB simple .69 .53 .38 .21; 1 MiB ll128 .47
+ * (rank 0); the ends of rings agree within 1 us. LL has the values of LL128.
  */
 static const struct {
     double first;
@@ -47,7 +46,7 @@ static const struct {
 
 /* ---- when ---- */
 
-/* Of the job's time, which the host's clock shows. */
+/* GPU time of the job's time, which the host's clock shows. */
 struct span {
     double begin_us;
     double end_us;
@@ -62,7 +61,7 @@ static double job_kernels_get_tree_share(const struct mock_job *job, int proto,
     return first + (tree_end[proto].last - first) * r / last;
 }
 
-/* A rank's kernel begins at the last rank's start less its wait. */
+/* A rank's kernel begins at the last rank's start minus the rank's wait. */
 static struct span job_kernels_get(const struct mock_job *job,
                                    const struct mock_job_pass *pass, int r,
                                    size_t i)
@@ -79,7 +78,7 @@ static struct span job_kernels_get(const struct mock_job *job,
     return (struct span){run->start_us - last + late[r], run->start_us + us};
 }
 
-/* The offset is whole ns, so that it changes no duration. */
+/* The offset is a whole number of ns and changes no duration. */
 static uint64_t job_kernels_to_gpu_ns(const struct mock_job *job, int r,
                                       double us)
 {
@@ -117,7 +116,7 @@ static bool job_kernels_is_lost(const struct mock_job *job,
     return share > 0 && mock_job_random(job, purpose, pass, place) < share;
 }
 
-/* One thread of a rank hears of all its kernels, in turn. */
+/* One thread of a rank reports all its kernels, in order. */
 static void job_kernels_add_events(struct mock_job *job,
                                    const struct mock_job_pass *pass, int r,
                                    size_t i,
@@ -146,7 +145,7 @@ static void job_kernels_tell(struct mock_job *job,
 {
     struct mock_channel_time times[MOCK_MAX_CHANNELS];
     size_t n_ranks = (size_t)job->n_ranks;
-    size_t kernel = place / 2; /* of its call and rank */
+    size_t kernel = place / 2; /* index of call and rank */
     size_t i = kernel / n_ranks;
     int r = (int)(kernel % n_ranks);
     const struct mock_outcome *outcome =

@@ -1,4 +1,4 @@
-/* job_ranks.c - the ranks of a job: launching, and their threads */
+/* job_ranks.c - the ranks of a job: launches and threads */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static ncclResult_t job_ranks_blame(const struct mock_job *job, int rank,
     return mock_fail(rc, "step %zu, rank %d: %s", job->step, rank, text);
 }
 
-/* Call by call, the ranks in an order that changes. */
+/* Launches call by call; the order of the ranks changes with each call. */
 static ncclResult_t job_ranks_launch_in_turn(struct mock_job *job)
 {
     size_t n = job_ranks_count_calls(job, job->pass);
@@ -196,7 +196,7 @@ ncclResult_t mock_job_launch(struct mock_job *job)
 
 /* ---- life ---- */
 
-/* All or none: threads wait for each other. */
+/* Starts all threads or none: they wait for each other. */
 static ncclResult_t job_ranks_start_threads(struct mock_job *job)
 {
     unsigned n = (unsigned)job->n_ranks + 1;
@@ -206,7 +206,7 @@ static ncclResult_t job_ranks_start_threads(struct mock_job *job)
     for (int r = 0; r < job->n_ranks; r++) {
         if (pthread_create(&job->ranks[r].thread, NULL, job_ranks_run_rank,
                            &job->ranks[r]) != 0)
-            abort(); /* those that run cannot be told */
+            abort(); /* running threads cannot be stopped */
         job->n_threads++;
     }
     pthread_barrier_wait(&job->end);

@@ -5,7 +5,7 @@
 
 enum { ROUND_STEPS = 50 };
 
-/* Mean 1, so that noise makes no job longer. */
+/* The mean is 1, so noise does not make a job longer. */
 static double job_time_compute_factor(const struct mock_job *job, uint64_t pass)
 {
     const double pi = 3.14159265358979323846;
@@ -25,7 +25,7 @@ static double job_time_get_round(const struct mock_job *job, uint64_t pass)
                            pass / (steps != 0 ? steps : ROUND_STEPS), 0);
 }
 
-/* How long call 'i' takes alone. */
+/* The duration of call 'i' without overlap. */
 static ncclResult_t job_time_time_call(const struct mock_job *job,
                                        struct mock_job_pass *pass, size_t i)
 {
@@ -51,8 +51,9 @@ static ncclResult_t job_time_time_call(const struct mock_job *job,
     return ncclSuccess;
 }
 
-/* Fills in by how much each rank waits less than the first one; returns how
- * much later than its compute the last one comes. */
+/* Sets each rank's lateness, the time by which it waits less than the first
+ * one; returns the delay of the last rank after its compute.
+ */
 static double job_time_spread_ranks(const struct mock_job *job,
                                     struct mock_job_pass *pass, size_t i)
 {
@@ -90,18 +91,19 @@ static double job_time_place_in_turn(const struct mock_job *job,
 
 /* ---- beside each other ---- */
 
-/* Two streams, with what is left of the front of each. */
+/* Two streams, with the remaining time of their current work. */
 struct streams {
     const struct mock_job *job;
     struct mock_job_pass *pass;
     const struct mock_job_shape *shape;
     double factor;
     double now_us;
-    size_t compute; /* which one runs; shape->n is the tail */
+    size_t compute; /* index of the current compute; shape->n is the tail */
     double compute_left_us;
     size_t comm;
     double comm_left_us;
-    double slowdown; /* of this collective and this compute; 0: not known */
+    double slowdown; /* slowdown of the current collective and compute; 0: not
+                        known */
 };
 
 static double job_time_compute_of(const struct streams *s, size_t i)
@@ -145,7 +147,7 @@ static ncclResult_t job_time_find_slowdown(struct streams *s)
     return rc;
 }
 
-/* Until the front of either stream is done. */
+/* Runs until the current work of a stream ends. */
 static ncclResult_t job_time_advance(struct streams *s)
 {
     bool computes = s->compute <= s->shape->n;
@@ -169,7 +171,7 @@ static ncclResult_t job_time_advance(struct streams *s)
     return rc;
 }
 
-/* A collective's time is then the time it took overlapped with compute. */
+/* A collective's time then includes the slowdown of its overlap. */
 static ncclResult_t job_time_place_overlapped(const struct mock_job *job,
                                               struct mock_job_pass *pass,
                                               double factor, double *end_us_ret)

@@ -21,14 +21,14 @@ enum {
     N_COLUMNS,
 };
 
-/* Those that the graphs can say, or that NCCL derives from them. */
+/* Columns that the graphs contain, or that NCCL derives from them. */
 enum {
     OPTIONAL = 1 << RANKS | 1 << NODES | 1 << CHANNELS | 1 << NVLS_CHANNELS
 };
 
-enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain of many hosts is one */
+enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain can span many hosts */
 
-enum { NOT_SAID = -1 };
+enum { NOT_GIVEN = -1 };
 
 static const char *const column_words[N_COLUMNS] = {
     [GPU] = "gpu",
@@ -48,24 +48,24 @@ static const struct mock_words vendors = {vendor_words, 5};
 
 enum {
     MAX_CHANNELS = 64,
-    FEW_CHANNELS = 16, /* too few for a fast ring between nodes */
-    NVSWITCH_GPUS = 8, /* of an HGX board */
+    FEW_CHANNELS = 16, /* too few channels for a fast ring between nodes */
+    NVSWITCH_GPUS = 8, /* GPUs of an HGX board */
     NVLS_CHANNELS_HOPPER = 16,
-    NVLS_CHANNELS_BLACKWELL = 24, /* within one node */
+    NVLS_CHANNELS_BLACKWELL = 24, /* channel limit within one node */
     NVLS_CHANNELS_BLACKWELL_NODES = 32,
 };
 
-static const float fast_ring = 45.0f; /* GB/s a channel */
+static const float fast_ring = 45.0f; /* GB/s per channel */
 
 static int machine_min(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* ---- what NCCL derives from the graphs ---- */
+/* ---- counts that NCCL derives from the graphs ---- */
 
-/* Each search channel twice; and four times where a few fast ones have to feed
- * a network. */
+/* Doubles the search channels; quadruples them if few fast channels feed a
+ * network. */
 static int machine_count_channels(const struct mock_machine_info *info,
                                   const struct mock_graphs *graphs,
                                   bool collnet)
@@ -76,7 +76,7 @@ static int machine_count_channels(const struct mock_machine_info *info,
     int n = machine_min(MAX_CHANNELS,
                         2 * machine_min(ring->n_channels, tree->n_channels));
 
-    /* half as many more, to keep up within a node */
+    /* half as many more, to match the bandwidth within a node */
     if (collnet && chain->bw_intra > chain->bw_inter &&
         info->n_ranks > info->n_nodes)
         n = machine_min(MAX_CHANNELS, n + n / 2);
@@ -148,7 +148,7 @@ static ncclResult_t machine_read_text(const struct mock_csv *csv, int column,
     return ncclSuccess;
 }
 
-/* The columns that are numbers. */
+/* The numeric columns. */
 static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
                                          struct mock_machine_info *info)
 {
@@ -168,7 +168,7 @@ static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
     long long number = 0;
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        *wanted[i].number_ret = NOT_SAID;
+        *wanted[i].number_ret = NOT_GIVEN;
         if (!mock_csv_has(csv, wanted[i].column))
             continue;
         rc = mock_csv_int(csv, wanted[i].column, wanted[i].min, wanted[i].max,
@@ -180,11 +180,11 @@ static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* All nodes are alike. */
+/* Checks that all nodes have the same number of ranks. */
 static ncclResult_t machine_check_nodes(const struct mock_csv *csv,
                                         const struct mock_machine_info *info)
 {
-    if (info->n_ranks == NOT_SAID || info->n_nodes == NOT_SAID)
+    if (info->n_ranks == NOT_GIVEN || info->n_nodes == NOT_GIVEN)
         return ncclSuccess;
     if (info->n_ranks % info->n_nodes != 0)
         return mock_csv_fail(csv, mock_csv_line(csv),
@@ -273,7 +273,7 @@ static void machine_set_name(struct mock_machine_info *info, const char *path)
              path + start);
 }
 
-/* A file in the folder; free it. */
+/* The path of a file in the folder; free it. */
 static char *machine_join_path(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
@@ -284,7 +284,7 @@ static char *machine_join_path(const char *folder, const char *name)
     return path;
 }
 
-/* Ranks or nodes that machine.csv leaves to the graphs. */
+/* Derives ranks or nodes from the graphs if machine.csv lacks them. */
 static ncclResult_t machine_fill_nodes(const char *path,
                                        struct mock_machine *machine)
 {
@@ -295,16 +295,17 @@ static ncclResult_t machine_fill_nodes(const char *path,
         return mock_fail(ncclInvalidArgument,
                          "%s: %d GPUs on a node, but %d is the most", path,
                          per_node, MAX_PER_NODE);
-    if (info->n_ranks == NOT_SAID && info->n_nodes == NOT_SAID &&
+    if (info->n_ranks == NOT_GIVEN && info->n_nodes == NOT_GIVEN &&
         machine->graphs.on_network)
         return mock_fail(ncclInvalidArgument,
                          "%s: channels that leave the node, but machine.csv "
                          "says neither 'ranks' nor 'nodes'",
                          path);
-    if (info->n_nodes == NOT_SAID)
+    if (info->n_nodes == NOT_GIVEN)
         info->n_nodes =
-            info->n_ranks == NOT_SAID ? 1 : info->n_ranks / per_node;
-    if (info->n_ranks == NOT_SAID && info->n_nodes <= MOCK_MAX_RANKS / per_node)
+            info->n_ranks == NOT_GIVEN ? 1 : info->n_ranks / per_node;
+    if (info->n_ranks == NOT_GIVEN &&
+        info->n_nodes <= MOCK_MAX_RANKS / per_node)
         info->n_ranks = info->n_nodes * per_node;
     if (info->n_ranks != info->n_nodes * per_node)
         return mock_fail(ncclInvalidArgument,
@@ -319,9 +320,9 @@ static ncclResult_t machine_fill_channels(const char *path,
 {
     struct mock_machine_info *info = &machine->info;
 
-    if (info->n_channels == NOT_SAID)
+    if (info->n_channels == NOT_GIVEN)
         info->n_channels = mock_channel_count(info, &machine->graphs);
-    if (info->n_nvls_channels == NOT_SAID)
+    if (info->n_nvls_channels == NOT_GIVEN)
         info->n_nvls_channels = mock_nvls_channel_count(info, &machine->graphs);
     if (info->n_nvls_channels > 0 &&
         machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
@@ -335,7 +336,7 @@ static ncclResult_t machine_load_graphs(const char *path,
                                         struct mock_machine *machine)
 {
     const struct mock_machine_info *info = &machine->info;
-    bool said = info->n_ranks != NOT_SAID && info->n_nodes != NOT_SAID;
+    bool said = info->n_ranks != NOT_GIVEN && info->n_nodes != NOT_GIVEN;
     ncclResult_t rc = mock_graphs_load(
         path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
 
@@ -346,7 +347,7 @@ static ncclResult_t machine_load_graphs(const char *path,
     return rc;
 }
 
-/* Those that a folder may be without. */
+/* Loads the optional files of a folder. */
 static ncclResult_t machine_load_times(const char *folder,
                                        struct mock_machine *machine)
 {
@@ -432,7 +433,7 @@ bool mock_machine_has_timings(const struct mock_machine *machine)
 
 /* ---- other numbers of GPUs ---- */
 
-/* A count that NCCL did not derive was the user's, for any number of GPUs. */
+/* A count that NCCL did not derive is the user's, for any number of GPUs. */
 static void machine_resize_channels(const struct mock_machine *machine,
                                     struct mock_machine *resized)
 {
@@ -447,7 +448,7 @@ static void machine_resize_channels(const struct mock_machine *machine,
         to->n_nvls_channels = mock_nvls_channel_count(to, &resized->graphs);
 }
 
-/* A node of fewer GPUs than its NVSwitch could have. */
+/* Whether the node has fewer GPUs than its NVSwitch can have. */
 static bool machine_has_room(const struct mock_machine *machine, int n_ranks)
 {
     const struct mock_graphs *graphs = &machine->graphs;
@@ -471,8 +472,8 @@ static void machine_resize(const struct mock_machine *machine, int n_ranks,
     resized->info.resized = true;
     resized->graphs = machine->graphs;
     resized->graphs.per_node = per_node;
-    nvls->n_channels =
-        machine_min(nvls->n_channels, per_node); /* a GPU heads each */
+    nvls->n_channels = machine_min(
+        nvls->n_channels, per_node); /* each channel has a GPU as its head */
     machine_resize_channels(machine, resized);
 }
 

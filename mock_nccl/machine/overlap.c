@@ -8,27 +8,28 @@
 #include "machine/timings.h"
 #include "model/channels.h"
 
-/* A ratio that far beyond the last recorded one is as good as that: products
- * are fitted to a ratio no closer. */
+/* Ratios that are this close to the last recorded one count as equal: GEMMs are
+ * fitted to a ratio no closer. */
 static const double same_log_ratio = 0.05;
 
-/* The mean over all that was recorded on h200x4, in logarithms. */
+/* The mean of all slowdowns recorded on h200x4, in logarithms. */
 static const double default_slowdown = 1.43;
 
 /* ---- two streams ---- */
 
-/* Compute and collectives of an iteration, under way. */
+/* The state of an iteration's compute and collectives. */
 struct streams {
     const struct mock_overlap *overlap;
-    int n_to_compute;    /* layers, the current one included */
+    int n_to_compute;    /* layers left to compute, the current one included */
     int n_to_send;       /* layers whose collective has not ended */
-    int n_waiting;       /* collectives that may run, the current included */
-    double compute_left; /* us alone, of the current ones */
+    int n_waiting;       /* collectives whose compute has ended, the current one
+                            included */
+    double compute_left; /* time left without overlap, us */
     double comm_left;
     double now_us;
 };
 
-/* Lets both run until the next of them ends. */
+/* Runs both streams until the first of them ends its work. */
 static void overlap_advance(struct streams *s)
 {
     bool computes = s->n_to_compute > 0;
@@ -85,10 +86,10 @@ void mock_side_by_side(const struct mock_overlap *overlap,
     *comm_us_ret = overlap->comm_us + more;
 }
 
-/* ---- what was recorded ---- */
+/* ---- recorded slowdowns ---- */
 
-/* What is wanted of it. */
-struct wanted {
+/* A query of the recorded overlaps. */
+struct overlap_query {
     int coll;
     int algo;
     int proto;
@@ -108,7 +109,7 @@ struct estimate {
 
 static struct estimate
 overlap_estimate_point(const struct mock_overlap_point *point,
-                       const struct wanted *w)
+                       const struct overlap_query *w)
 {
     const struct mock_overlap_row *row = &point->rows[w->round];
 
@@ -134,7 +135,7 @@ static struct estimate overlap_mix(struct estimate lo, struct estimate hi,
     };
 }
 
-/* Beyond the last of what was recorded, that is held. */
+/* Marks an estimate outside the recorded range. */
 static struct estimate overlap_hold(struct estimate e)
 {
     e.source = MOCK_TIME_MODELLED;
@@ -142,7 +143,7 @@ static struct estimate overlap_hold(struct estimate e)
 }
 
 static struct estimate overlap_hold_ratio(const struct mock_overlap_point *last,
-                                          const struct wanted *w)
+                                          const struct overlap_query *w)
 {
     struct estimate e = overlap_estimate_point(last, w);
 
@@ -154,7 +155,7 @@ static struct estimate overlap_hold_ratio(const struct mock_overlap_point *last,
 
 static struct estimate
 overlap_estimate_size(const struct mock_overlap_size *size,
-                      const struct wanted *w)
+                      const struct overlap_query *w)
 {
     const struct mock_overlap_point *hi = size->points;
     const struct mock_overlap_point *end = hi + size->n_points;
@@ -171,7 +172,7 @@ overlap_estimate_size(const struct mock_overlap_size *size,
 }
 
 static struct estimate overlap_estimate_arm(const struct mock_overlap_arm *arm,
-                                            const struct wanted *w)
+                                            const struct overlap_query *w)
 {
     const struct mock_overlap_size *hi = arm->sizes;
     const struct mock_overlap_size *end = hi + arm->n_sizes;
@@ -189,11 +190,11 @@ static struct estimate overlap_estimate_arm(const struct mock_overlap_arm *arm,
 
 /* ---- arms ---- */
 
-enum likeness {
-    UNLIKE,      /* another collective, or sizes on one side of the wanted */
-    LIKE_COLL,   /* the wanted size is between its sizes */
-    LIKE_PAIR,   /* the same algorithm and protocol, too */
-    N_LIKENESSES /* the same arm is none of these */
+enum rating {
+    UNLIKE,    /* another collective, or all sizes on one side of the query's */
+    LIKE_COLL, /* the query's size is between the arm's sizes */
+    LIKE_PAIR, /* also the same algorithm and protocol */
+    N_RATINGS  /* the identical arm is not rated */
 };
 
 static bool overlap_covers(const struct mock_overlap_arm *arm, size_t n_bytes)
@@ -202,8 +203,8 @@ static bool overlap_covers(const struct mock_overlap_arm *arm, size_t n_bytes)
            arm->sizes[arm->n_sizes - 1].n_bytes >= n_bytes;
 }
 
-static enum likeness overlap_rate_arm(const struct mock_overlap_arm *arm,
-                                      const struct wanted *w)
+static enum rating overlap_rate_arm(const struct mock_overlap_arm *arm,
+                                    const struct overlap_query *w)
 {
     if (arm->coll != w->coll || !overlap_covers(arm, w->n_bytes))
         return UNLIKE;
@@ -212,7 +213,8 @@ static enum likeness overlap_rate_arm(const struct mock_overlap_arm *arm,
 }
 
 static const struct mock_overlap_arm *
-overlap_find_arm(const struct mock_overlaps *overlaps, const struct wanted *w)
+overlap_find_arm(const struct mock_overlaps *overlaps,
+                 const struct overlap_query *w)
 {
     for (int i = 0; i < overlaps->n_arms; i++)
         if (overlap_rate_arm(&overlaps->arms[i], w) == LIKE_PAIR &&
@@ -221,18 +223,18 @@ overlap_find_arm(const struct mock_overlaps *overlaps, const struct wanted *w)
     return NULL;
 }
 
-/* The mean over the arms that are most like the wanted one. */
+/* The mean over the arms with the highest rating. */
 static struct estimate
 overlap_estimate_others(const struct mock_overlaps *overlaps,
-                        const struct wanted *w)
+                        const struct overlap_query *w)
 {
     struct estimate mean = {0, 0, MOCK_TIME_MODELLED};
-    enum likeness most = UNLIKE;
+    enum rating most = UNLIKE;
     int n = 0;
 
     for (int i = 0; i < overlaps->n_arms; i++) {
         const struct mock_overlap_arm *arm = &overlaps->arms[i];
-        enum likeness like = overlap_rate_arm(arm, w);
+        enum rating like = overlap_rate_arm(arm, w);
         struct estimate e;
 
         if (like < most)
@@ -252,7 +254,7 @@ overlap_estimate_others(const struct mock_overlaps *overlaps,
 }
 
 static struct estimate overlap_estimate(const struct mock_machine *machine,
-                                        const struct wanted *w)
+                                        const struct overlap_query *w)
 {
     const struct mock_overlap_arm *arm;
 
@@ -278,14 +280,14 @@ static ncclResult_t overlap_check(double compute_us, double round,
     return ncclSuccess;
 }
 
-static struct wanted overlap_make_query(const struct mock_machine *machine,
-                                        const struct mock_run *run,
-                                        double ratio)
+static struct overlap_query
+overlap_make_query(const struct mock_machine *machine,
+                   const struct mock_run *run, double ratio)
 {
     int own = mock_default_channels(&machine->model, run->algo, run->proto,
                                     run->n_bytes);
 
-    return (struct wanted){
+    return (struct overlap_query){
         .coll = run->coll,
         .algo = run->algo,
         .proto = run->proto,
@@ -303,7 +305,7 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
 {
     ncclResult_t rc = overlap_check(compute_us, round, iteration);
     struct mock_time alone = {0};
-    struct wanted w;
+    struct overlap_query w;
     struct estimate e;
 
     if (rc == ncclSuccess)
@@ -343,13 +345,13 @@ size_t mock_machine_overlap_settings(const struct mock_machine *machine,
 
 /* ---- overlap load ---- */
 
-/* What is being built, and from what. */
+/* The overlaps that are being built, and their sources. */
 struct overlap_build {
     const char *path;
     const struct mock_machine *machine;
     struct mock_overlaps *overlaps;
     const struct mock_record *previous;
-    double comm_us; /* of the current size and arm, alone */
+    double comm_us; /* time of the current size and arm without overlap */
 };
 
 static const double min_slowdown = 1. / 64;
@@ -357,7 +359,7 @@ static const double max_slowdown = 64;
 
 /* ---- one row ---- */
 
-/* mock_overlapped_us() rises with the slowdown. */
+/* mock_overlapped_us() increases with the slowdown. */
 static double overlap_bisect(struct mock_overlap overlaps, int n_layers,
                              double us)
 {
@@ -397,7 +399,7 @@ static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
     return ncclSuccess;
 }
 
-/* ---- what is new with a row ---- */
+/* ---- new arms, sizes and points ---- */
 
 static bool overlap_same_arm(const struct mock_record *a,
                              const struct mock_record *b)
@@ -465,7 +467,7 @@ static void overlap_add_point(struct overlap_build *b,
     };
 }
 
-/* Opens the arm, size and point that a record is the first of. */
+/* Adds the arm, size and point of which a record is the first. */
 static ncclResult_t overlap_open_new(struct overlap_build *b,
                                      const struct mock_record *r)
 {
@@ -495,7 +497,7 @@ static ncclResult_t overlap_open_new(struct overlap_build *b,
     return ncclSuccess;
 }
 
-/* Rounds count from 1 in every point, without a gap. */
+/* Rounds count from 1 in each point, without gaps. */
 static ncclResult_t overlap_check_round(const struct overlap_build *b,
                                         const struct mock_record *r)
 {
@@ -566,7 +568,7 @@ static int overlap_compare_settings(const void *a_, const void *b_)
     return a->n_layers - b->n_layers;
 }
 
-/* Each once, whatever the arm. */
+/* Lists each setting once, over all arms. */
 static void overlap_list_settings(struct mock_overlaps *overlaps)
 {
     struct mock_overlap_setting *list = overlaps->settings;

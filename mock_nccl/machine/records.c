@@ -24,7 +24,8 @@ enum {
     P95,
     MIN,
     N_COLUMNS,
-    LAYERS = N_COLUMNS, /* of overlap.csv alone, and so is what follows */
+    LAYERS =
+        N_COLUMNS, /* this and the following columns are in overlap.csv only */
     COMPUTE,
     GEMM_M,
     GEMM_N,
@@ -66,14 +67,14 @@ static const struct mock_words columns = {column_words, N_COLUMNS};
 static const struct mock_words overlap_columns = {column_words,
                                                   N_OVERLAP_COLUMNS};
 
-/* Those that overlap.csv may be without. */
+/* Optional columns of overlap.csv. */
 enum {
     OPTIONAL = 1 << GEMM_M | 1 << GEMM_N | 1 << GEMM_K | 1 << RUN | 1 << MODE |
                1 << COMPUTE_KIND | 1 << TYPE | 1 << RAN_ALGORITHM |
                1 << RAN_PROTOCOL
 };
 
-/* What else `steptune iterate` writes. */
+/* Other columns of `steptune iterate`. */
 static const char *const ignored_words[] = {
     "nNodes", "p99_us",   "ran_channels", "op",     "root",
     "wrong",  "in_place", "ratio",        "source", "alone_us",
@@ -81,7 +82,7 @@ static const char *const ignored_words[] = {
 static const struct mock_words ignored_columns = {
     ignored_words, sizeof(ignored_words) / sizeof(ignored_words[0])};
 
-/* Whether it says the word in the column. */
+/* Whether the column contains the word. */
 static bool records_field_is(const struct mock_csv *csv, int column,
                              const char *word)
 {
@@ -92,8 +93,8 @@ static bool records_field_is(const struct mock_csv *csv, int column,
            strcmp(text, word) == 0;
 }
 
-/* Iterations that are none of a product with a collective beside it, and those
- * of a tuner: which of its choices they are nobody can say. */
+/* Skips iterations without a GEMM that overlaps a collective, and those of a
+ * tuner, whose choices are not recorded. */
 static bool records_is_foreign(const struct mock_csv *csv)
 {
     static const struct {
@@ -108,7 +109,7 @@ static bool records_is_foreign(const struct mock_csv *csv)
     return records_field_is(csv, ALGORITHM, "plugin");
 }
 
-/* "auto2" is auto once more in a round, of iterations alone. */
+/* "auto2" is a second measurement of auto in a round, of iterations only. */
 static ncclResult_t records_read_pair(const struct mock_csv *csv,
                                       bool is_overlap,
                                       struct mock_record *record)
@@ -146,7 +147,7 @@ static ncclResult_t records_read_run(const struct mock_csv *csv,
 
 #define AT(member) offsetof(struct mock_record, member)
 
-/* The columns of numbers; overlap.csv may lack those that are optional. */
+/* Reads the numeric columns; optional ones may be absent in overlap.csv. */
 static const struct record_field {
     enum { FIELD_INT, FIELD_SIZE, FIELD_TIME } kind; /* a time is a double */
     int column;
@@ -213,7 +214,7 @@ static ncclResult_t records_check_times(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* Puts what ran in the place of what is not forced. */
+/* Replaces unforced parts of an arm with the pair that ran. */
 static ncclResult_t records_resolve_ran(const struct mock_csv *csv,
                                         struct mock_record *record)
 {
@@ -226,7 +227,7 @@ static ncclResult_t records_resolve_ran(const struct mock_csv *csv,
     return rc;
 }
 
-/* Puts NCCL's choice in the place of "auto". */
+/* Replaces "auto" with NCCL's choice. */
 static ncclResult_t records_resolve_auto(const struct mock_csv *csv,
                                          const struct mock_model *model,
                                          struct mock_record *record)
@@ -251,8 +252,8 @@ static ncclResult_t records_resolve_auto(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* Makes it the row of a pair; of an algorithm, a protocol or channels alone
- * that is what ran, if that is there. */
+/* Resolves the row's pair; if the row forces only an algorithm, a protocol or
+ * channels, the pair that ran if it is recorded. */
 static ncclResult_t records_resolve(const struct mock_csv *csv,
                                     const struct mock_model *model,
                                     struct mock_record *record)
@@ -308,10 +309,10 @@ static ncclResult_t records_read_columns(const struct mock_csv *csv,
 }
 
 /*
- * Reads the row that mock_csv_next() came to.  *wanted_ret is false for one of
- * overlap.csv that says nothing of a known pair beside a product in
- * bf16: of what `steptune iterate` writes, other modes, computes and types,
- * what a tuner chose, and arms of which nobody knows what ran.
+ * Reads the current row. *wanted_ret is false for a row of overlap.csv that is
+ * not a known pair overlapped with a GEMM in bf16: `steptune iterate` also
+ * writes other modes, computes and types, choices of tuners, and arms whose
+ * pair is not recorded.
  */
 static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
                                  const struct mock_model *model,
@@ -406,7 +407,8 @@ static int records_compare_key_only(const void *a, const void *b)
     return records_compare_key(a, b);
 }
 
-/* Averages the records from 'first' on that have one key; returns how many. */
+/* Averages the records from 'first' on that share a key; returns their number.
+ */
 static int records_pool(const struct mock_record *first,
                         const struct mock_record *end,
                         struct mock_record *pooled)
@@ -497,7 +499,7 @@ ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
     return records_load(path, false, model, records_ret);
 }
 
-/* Rounds, which `steptune iterate` counts from 0. */
+/* `steptune iterate` counts rounds from 0. */
 static void records_check_from_1(struct mock_records *records)
 {
     bool has_0 = false;

@@ -12,15 +12,15 @@
 
 /* ---- sizes ---- */
 
-/* Where a size lies on a curve: at 'lo', or 'weight' of the way to 'hi', in
- * logarithms; more than all of it beyond the last point. */
+/* The position of a size on a curve: at 'lo', or at 'weight' between 'lo' and
+ * 'hi', in logarithms; above 1 beyond the last point. */
 struct span {
     const struct mock_point *lo;
     const struct mock_point *hi;
     double weight;
 };
 
-/* Sources are in the order of how little they are worth. */
+/* Sources are ordered from the most to the least reliable. */
 static enum mock_time_source timings_worse_source(enum mock_time_source a,
                                                   enum mock_time_source b)
 {
@@ -38,7 +38,7 @@ static enum mock_time_source timings_get_source(const struct span *span)
     return exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED;
 }
 
-/* The first point that is not below 'n_bytes', or the end. */
+/* The first point of at least 'n_bytes', or the end. */
 static const struct mock_point *
 timings_lower_bound(const struct mock_curve *curve, size_t n_bytes)
 {
@@ -58,7 +58,7 @@ timings_lower_bound(const struct mock_curve *curve, size_t n_bytes)
     return points;
 }
 
-/* 'weight' is 1 wherever a point is held rather than hit. */
+/* 'weight' is 1 where the nearest point applies outside the range. */
 static struct span timings_find(const struct mock_curve *curve, size_t n_bytes)
 {
     const struct mock_point *hi = timings_lower_bound(curve, n_bytes);
@@ -84,7 +84,7 @@ static const struct mock_row *timings_get_row(const struct mock_point *point,
     return &point->rows[round % point->n_rounds];
 }
 
-/* The mean of one round.  Beyond the last point it does not fall again. */
+/* The mean of one round. It does not decrease beyond the last point. */
 static double timings_get_mean(const struct span *span, int round)
 {
     const struct mock_row *lo = timings_get_row(span->lo, round);
@@ -109,7 +109,8 @@ double mock_quantile(const double q[4], double at)
     return q[2] + (q[3] - q[2]) * (at - .95) / .05;
 }
 
-/* As a part of the mean, mixed so that its own mean stays 1. */
+/* The spread relative to the mean, interpolated so that its own mean stays 1.
+ */
 static double timings_get_spread(const struct span *span, int round,
                                  double iteration)
 {
@@ -124,8 +125,8 @@ static double timings_get_spread(const struct span *span, int round,
 
 /* ---- rounds ---- */
 
-/* How many rounds a collective has at this size or, between recorded ones, at
- * the neighbour that has more: all pairs draw from the same number. */
+/* The number of rounds of a collective at this size or, between recorded sizes,
+ * at the neighbour with more rounds: all pairs draw from the same number. */
 static int timings_count_rounds(const struct mock_timings *timings, int coll,
                                 size_t n_bytes)
 {
@@ -153,7 +154,7 @@ static int timings_count_rounds(const struct mock_timings *timings, int coll,
 
 /* ---- channels ---- */
 
-/* A channel count, and the time with it as a part of that with NCCL's own. */
+/* A channel count, and its time relative to that of NCCL's own count. */
 struct knot {
     double log_channels;
     double log_ratio;
@@ -166,7 +167,8 @@ static struct knot timings_knot_at(const struct mock_count *count,
     struct span span = timings_find(&count->ratio, n_bytes);
     enum mock_time_source source = timings_get_source(&span);
 
-    if (span.weight > 1) /* what holds for the largest size holds beyond */
+    if (span.weight >
+        1) /* the ratio of the largest size applies to larger ones */
         span = (struct span){span.hi, span.hi, 1};
     return (struct knot){
         .log_channels = log(count->n_channels),
@@ -175,7 +177,7 @@ static struct knot timings_knot_at(const struct mock_count *count,
     };
 }
 
-/* The i-th recorded count, or NCCL's own after the last one below it. */
+/* The i-th recorded count; NCCL's own count follows the last one below it. */
 static struct knot timings_get_knot(const struct mock_pair *pair, int i,
                                     int n_own, size_t n_bytes)
 {
@@ -185,9 +187,9 @@ static struct knot timings_get_knot(const struct mock_pair *pair, int i,
 }
 
 /*
- * The factor that 'n_channels', fewer than NCCL's own 'n_own', put on the time.
- * Below the smallest recorded count the slope of the two smallest goes on, but
- * never says that fewer would be faster.
+ * The ratio of the time on 'n_channels' to that on NCCL's own 'n_own', which is
+ * larger. Below the smallest recorded count the slope of the two smallest
+ * continues, but fewer channels are never faster.
  */
 static double timings_channel_ratio(const struct mock_pair *pair,
                                     int n_channels, int n_own, size_t n_bytes,
@@ -218,7 +220,7 @@ static double timings_channel_ratio(const struct mock_pair *pair,
 
 /* ---- one time ---- */
 
-/* What a run was resolved to. */
+/* The interpolation of a run. */
 struct lookup {
     int n_rounds;
     struct span span;
@@ -358,7 +360,7 @@ struct mock_run mock_outcome_run(const struct mock_call *call,
 
 /* ---- timings load ---- */
 
-/* Records next to each other that share something. */
+/* Adjacent records with common members. */
 struct group {
     const struct mock_record *list;
     int n;
@@ -424,7 +426,7 @@ static void timings_add_row(struct mock_curve *curve, int n_rows,
     point->is_single_pass = record->round == 0 || point->n_rounds == 1;
 }
 
-/* The sizes between which interleaved rounds were recorded. */
+/* Whether the size lies between sizes of interleaved rounds. */
 static bool timings_in_rounds(const struct group *group, size_t n_bytes)
 {
     bool below = false;
@@ -438,7 +440,7 @@ static bool timings_in_rounds(const struct group *group, size_t n_bytes)
     return below && above;
 }
 
-/* A single pass counts only where no rounds were recorded. */
+/* Single passes are used only where no rounds were recorded. */
 static bool timings_is_used(const struct group *group,
                             const struct mock_record *record)
 {
@@ -463,7 +465,7 @@ static ncclResult_t timings_build_own(const struct group *group,
     return ncclSuccess;
 }
 
-/* A time as a part of the time with NCCL's own channels in the same pass. */
+/* The ratio of a time to that with NCCL's own channels in the same pass. */
 static ncclResult_t timings_find_ratio(const char *path,
                                        const struct mock_records *records,
                                        const struct mock_record *record,
@@ -483,7 +485,7 @@ static ncclResult_t timings_find_ratio(const char *path,
     return ncclSuccess;
 }
 
-/* One row a size: the mean over runs and rounds. */
+/* Builds one row per size: the mean over runs and rounds. */
 static ncclResult_t timings_build_ratio(const char *path,
                                         const struct mock_records *records,
                                         const struct group *group,
@@ -613,7 +615,7 @@ static int timings_list_sizes(const struct mock_timings *timings, int coll,
     return n;
 }
 
-/* Each size once, with the most rounds that any pair has there. */
+/* Lists each size once, with the largest number of rounds of its pairs. */
 static ncclResult_t timings_build_sizes(struct mock_timings *timings, int coll)
 {
     int n = timings_count_points(timings, coll);

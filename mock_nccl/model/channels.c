@@ -2,8 +2,8 @@
 
 enum { CELL_ALIGN = 16 };
 
-/* The bytes for which 'n' channels are worth it, in NCCL's int:
- * from 32,768 ranks on it overflows, and what is negative compares as huge. */
+/* The bytes that justify 'n' channels, in NCCL's int: from 32,768 ranks on it
+ * overflows, and a negative value compares as a huge one. */
 static size_t channels_count_worth(int n, int n_threads, int threshold)
 {
     return (size_t)(int)((unsigned)n * (unsigned)n_threads *
@@ -25,9 +25,9 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
     }
 }
 
-/* In stages, down to 16, 8, 4, 2 and 1: each halves what a thread must be
- * worth on the way, but only while every stage before it came to
- * its end. */
+/* Reduces channels in stages, down to 16, 8, 4, 2 and 1: each stage halves the
+ * bytes per thread that justify a channel, but only if every stage before it
+ * ended. */
 static int channels_direct_channels(const struct mock_model *model,
                                     size_t n_bytes)
 {
@@ -89,8 +89,8 @@ static size_t channels_min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How often each byte of a rank's buffer crosses the links, as NCCL weighs
- * it. */
+/* The number of times that each byte of a rank's buffer crosses the links in
+ * NCCL's computation. */
 static size_t channels_get_weight(const struct mock_model *model, int coll)
 {
     switch (coll) {
@@ -104,8 +104,8 @@ static size_t channels_get_weight(const struct mock_model *model, int coll)
     }
 }
 
-/* LL sends a flag with every four bytes, and from 2.26 on NCCL counts it four
- * times. */
+/* LL sends a flag with every four bytes, for which NCCL multiplies its traffic
+ * by four from 2.26 on. */
 static size_t channels_traffic_per_byte(const struct mock_model *model,
                                         const struct mock_work *work)
 {
@@ -114,11 +114,11 @@ static size_t channels_traffic_per_byte(const struct mock_model *model,
     return channels_get_weight(model, work->coll) * (heavy ? 4 : 1);
 }
 
-/* A collective as one rank moves it. */
+/* A collective from the view of one rank. */
 struct share {
     size_t element_size; /* NCCL moves allgather and broadcast as bytes */
-    size_t n_sides;      /* ranks whose bytes a tuner counts */
-    size_t count;        /* elements */
+    size_t n_sides;      /* number of ranks whose bytes getCollInfo counts */
+    size_t count;        /* number of elements */
 };
 
 static struct share channels_share_of(const struct mock_model *model, int coll,
@@ -163,7 +163,7 @@ struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
     };
 }
 
-/* A negative count divides as a huge one, as NCCL's does. */
+/* As in NCCL, a negative count divides like a huge one. */
 static size_t channels_channel_share(const struct mock_lane *lane,
                                      const struct mock_model_rules *rules)
 {
@@ -195,12 +195,12 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
     lane->per_channel = channels_channel_share(lane, rules);
 }
 
-/* The collective in cells, the unit that channels get. */
+/* The collective in cells, the unit of channel shares. */
 struct cells {
     size_t n;
-    size_t elements; /* in one */
-    size_t traffic;  /* bytes of one over the links */
-    bool whole;      /* 2.22: a channel gets no cell that does not fit */
+    size_t elements; /* elements per cell */
+    size_t traffic;  /* bytes of one cell over the links */
+    bool whole;      /* in 2.22 a channel receives no cell that does not fit */
 };
 
 static struct cells channels_cut(const struct mock_model_rules *rules,
@@ -222,7 +222,7 @@ static struct cells channels_cut(const struct mock_model_rules *rules,
     };
 }
 
-/* Cells for the first channel, each of those between, and the last. */
+/* Cells of the first channel, of each middle one, and of the last. */
 struct deal {
     size_t lo;
     size_t n_mid;
@@ -230,8 +230,8 @@ struct deal {
     size_t hi;
 };
 
-/* What room the first channel has left goes to "lo", full shares to the
- * channels behind it; what would not fit is spread over those there are. */
+/* The first channel's free room goes to "lo", full shares to the next channels;
+ * the rest is spread over the channels that exist. */
 static struct deal channels_deal_cells(const struct mock_lane *lane,
                                        const struct cells *cells)
 {
@@ -260,7 +260,7 @@ static struct deal channels_deal_cells(const struct mock_lane *lane,
     return d;
 }
 
-/* The first channel was full: the next one is the first. */
+/* The first channel was full: the collective begins on the next one. */
 static void channels_skip_channel(struct mock_lane *lane, struct deal *d)
 {
     lane->channel++;
@@ -293,7 +293,7 @@ static void channels_take(struct mock_lane *lane, const struct deal *d,
     }
 }
 
-/* CollNet spreads a collective over all its channels. */
+/* CollNet uses all its channels for a collective. */
 static void channels_schedule_alone(const struct mock_lane *lane,
                                     const struct share *share,
                                     struct mock_schedule *schedule_ret)

@@ -3,14 +3,14 @@
 #include "model/cost_formulas.h"
 
 enum {
-    N_STEPS = 8, /* that a buffer is cut into */
+    N_STEPS = 8, /* number of steps of a buffer */
     LL_BUFFER = 512 << 10,
     LL128_BUFFER = 4915200,
     SIMPLE_BUFFER = 4 << 20,
     KIB = 1 << 10,
 };
 
-/* A ring with Simple moves several steps at once. */
+/* A ring with Simple moves several steps at a time. */
 static size_t chunk_count_steps(const struct mock_work *work)
 {
     bool pipelined =
@@ -24,7 +24,7 @@ static size_t chunk_get_buffer(const struct mock_work *work)
     switch (work->proto) {
     case NCCL_PROTO_LL: /* half of a line is flags */
         return LL_BUFFER / N_STEPS / 2;
-    case NCCL_PROTO_LL128: /* one word of 16 is */
+    case NCCL_PROTO_LL128: /* one word of 16 is a flag */
         return LL128_BUFFER / N_STEPS / 16 * 15;
     default:
         return SIMPLE_BUFFER / N_STEPS * chunk_count_steps(work);
@@ -33,8 +33,8 @@ static size_t chunk_get_buffer(const struct mock_work *work)
 
 /* ---- NVLS ---- */
 
-/* Blackwell over several nodes, by the network's bandwidth, which is that of
- * the graph as far as these limits go, and GPUs on a node. */
+/* Limits of Blackwell over several nodes, by GPUs per node and by the network's
+ * bandwidth, which is the graph's for these limits. */
 static void chunk_set_blackwell(struct mock_model *model,
                                 const struct mock_graph *nvls)
 {
@@ -63,7 +63,8 @@ void mock_set_nvls_chunks(struct mock_model *model,
         chunk_set_blackwell(model, nvls);
 }
 
-/* Below so many chunks for each head and channel, chunks are at most that. */
+/* With fewer chunks per head and channel than this, the limit of the chunk
+ * applies. */
 struct step {
     size_t n_chunks;
     size_t chunk;
@@ -107,8 +108,8 @@ static size_t chunk_get_nvls_tree(const struct mock_model *model,
 
 /* ---- others ---- */
 
-/* Halves the chunk while it is above 'least' and there are fewer than
- * 'n_chunks' of it for each of 'at_once'. */
+/* Halves the chunk while it is above 'least' and each of 'at_once' has fewer
+ * than 'n_chunks' chunks. */
 static size_t chunk_halve(size_t chunk, size_t least, float n_chunks,
                           size_t at_once, size_t n_bytes)
 {
@@ -130,7 +131,7 @@ static size_t chunk_get_tree_ll128(const struct mock_model *model,
                        n_bytes);
 }
 
-/* A chunk waits for 'depth' hops. */
+/* A chunk passes 'depth' hops. */
 static size_t chunk_get_collnet(size_t chunk, int depth, int last,
                                 size_t at_once, size_t n_bytes)
 {

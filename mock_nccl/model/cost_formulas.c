@@ -39,7 +39,7 @@ int mock_log2(size_t n)
 
 /* ---- bandwidth ---- */
 
-/* The share of NVLink's bandwidth that NVLS reaches; no tuner can edit it. */
+/* The share of NVLink's bandwidth that NVLS reaches; a tuner cannot edit it. */
 static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
     [NCCL_HOPPER_COMPCAP_IDX] = .85f,
     [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
@@ -56,7 +56,7 @@ static double cost_ll_limit(const struct mock_inputs *in)
     return in->constants->llMaxBws[in->ll_row][in->scale];
 }
 
-/* Beyond two nodes the network is what counts. */
+/* Beyond two nodes the network limits the bandwidth. */
 static float cost_channel_bw(const struct mock_inputs *in,
                              const struct mock_graph *graph)
 {
@@ -100,7 +100,7 @@ static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
     return bus;
 }
 
-/* Up to 2.27: the slower of the links. */
+/* Up to 2.27: the bandwidth of the slower links. */
 static float cost_nvls_slowest(const struct mock_inputs *in, int coll, int algo)
 {
     const struct mock_graph *nvls = mock_graph_of(in, algo);
@@ -149,7 +149,7 @@ static float cost_pat_bus_bw(const struct mock_inputs *in)
     return (float)(bus * in->rules->pat_share);
 }
 
-/* To gather and scatter. */
+/* Bandwidth of gathers and scatters. */
 static float cost_collnet_direct_gather_bw(const struct mock_inputs *in)
 {
     const struct mock_graph *graph =
@@ -169,7 +169,7 @@ static float cost_collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
         mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
     float per_node = (float)in->n_ranks / (float)in->n_nodes;
     float bus = (float)graph->n_channels * graph->bw_intra;
-    float factor; /* GPUs that share a network card */
+    float factor; /* number of GPUs per network card */
 
     if (graph->n_channels == 0)
         return 0;
@@ -188,7 +188,7 @@ static float cost_collnet_chain_bus_bw(const struct mock_inputs *in)
     return (float)graph->n_channels * graph->bw_intra;
 }
 
-/* What crosses the links. */
+/* The bandwidth of the links. */
 static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
                          int proto)
 {
@@ -209,7 +209,7 @@ static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
     }
 }
 
-/* To gather and scatter by CollNet every GPU has to be a head. */
+/* Gathers and scatters by CollNet need every GPU as a head. */
 static bool cost_lacks_heads(const struct mock_inputs *in, int algo)
 {
     bool counts = algo == NCCL_ALGO_COLLNET_DIRECT ||
@@ -218,7 +218,7 @@ static bool cost_lacks_heads(const struct mock_inputs *in, int algo)
     return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
 }
 
-/* What the caller sees of each byte that crosses the links. */
+/* The algorithm bandwidth per byte that crosses the links. */
 static float cost_seen(const struct mock_inputs *in, int coll, int algo)
 {
     bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
@@ -246,7 +246,7 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
 
 /* ---- latency ---- */
 
-/* What one step costs. */
+/* The latency of one step. */
 struct steps {
     float intra;
     float inter;
@@ -268,7 +268,7 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
                                      int proto)
 {
     float wire = mock_graph_of(in, algo)->latency_inter;
-    /* Nothing hides the network's latency with one rank a node. */
+    /* With one rank per node the network's latency is not hidden. */
     bool like_tree = in->rules->alone_like_tree && in->per_node == 1;
     int like = like_tree ? NCCL_ALGO_TREE : algo;
     struct steps steps = {
@@ -277,7 +277,7 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
     };
 
     steps.inter += wire;
-    if (proto == NCCL_PROTO_SIMPLE) /* it flushes, too */
+    if (proto == NCCL_PROTO_SIMPLE) /* the network also flushes */
         steps.inter += wire;
     return steps;
 }
@@ -374,7 +374,7 @@ float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto)
         return (float)(base + cost_collnet_direct_latency(in, proto));
     case NCCL_ALGO_COLLNET_CHAIN:
         return base + cost_collnet_chain_latency(in, proto);
-    case NCCL_ALGO_NVLS: /* without its base: NCCL drops it */
+    case NCCL_ALGO_NVLS: /* without its base latency, which NCCL drops */
         return cost_nvls_latency(in, algo, proto);
     case NCCL_ALGO_NVLS_TREE:
         return base + cost_nvls_latency(in, algo, proto);

@@ -72,7 +72,7 @@ const ncclTunerConstants_v5_t mock_default_constants = {
 };
 // clang-format on
 
-/* ---- what the formulas read ---- */
+/* ---- input of the formulas ---- */
 
 static int cost_model_compcap_index(const struct mock_model_rules *rules,
                                     int compute_capability)
@@ -92,7 +92,7 @@ static int cost_model_get_scale(int n_nodes)
     return n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES : NCCL_TUNING_SCALE_4NODES;
 }
 
-/* Whose heads send for the other GPUs of a node by CollNet. */
+/* The graph whose heads send for the other GPUs of a node by CollNet. */
 static const struct mock_graph *
 cost_model_collnet_graph(const struct mock_model_rules *rules,
                          const struct mock_machine_info *info,
@@ -149,9 +149,10 @@ cost_model_get_inputs(const struct mock_machine_info *info,
     return in;
 }
 
-/* ---- what is there ---- */
+/* ---- supported combinations ---- */
 
-/* NCCL has no model of broadcasts along a tree, for example. */
+/* Whether NCCL models the combination; it does not model broadcasts along a
+ * tree, for example. */
 static bool cost_model_supports(const struct mock_inputs *in, int coll,
                                 int algo, int proto)
 {
@@ -182,7 +183,8 @@ static bool cost_model_ll128_is_known(const struct mock_inputs *in)
     return *known != 0;
 }
 
-/* LL128 needs stores of 128 bytes to arrive whole, which not all links do. */
+/* LL128 requires that stores of 128 bytes arrive whole, which some links do not
+ * guarantee. */
 static bool cost_model_ll128_is_safe(const struct mock_inputs *in, int algo)
 {
     const struct mock_graph *graph = mock_graph_of(in, algo);
@@ -221,8 +223,8 @@ static bool cost_model_is_enabled(const struct mock_inputs *in,
     return cost_model_is_there(in, algo);
 }
 
-/* What counts of the user's choice: without CollNet NCCL may ignore NCCL_ALGO
- * if it allows nothing but CollNet and PAT. */
+/* The effective user choice: without CollNet NCCL may ignore NCCL_ALGO if it
+ * allows nothing but CollNet and PAT. */
 static struct mock_user_choice
 cost_model_apply_choice(const struct mock_inputs *in,
                         const struct mock_user_choice *user)
@@ -234,7 +236,7 @@ cost_model_apply_choice(const struct mock_inputs *in,
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         enum mock_use *use = choice.algo[c];
 
-        /* NVLS within a node counts even if the GPUs have none */
+        /* NVLS within a node is enabled even if the GPUs lack it */
         if (use[NCCL_ALGO_RING] == MOCK_USE_NO &&
             use[NCCL_ALGO_TREE] == MOCK_USE_NO &&
             (use[NCCL_ALGO_NVLS] == MOCK_USE_NO || in->n_nodes > 1) &&
@@ -296,7 +298,7 @@ static bool cost_model_has_any(const struct mock_model *model, int coll)
     return false;
 }
 
-/* NCCL_ALGO does not count for rings where it leaves nothing else. */
+/* NCCL_ALGO does not apply to rings if it leaves nothing else. */
 static void
 cost_model_enable_ring_fallback(struct mock_model *model,
                                 const struct mock_inputs *in,
@@ -359,7 +361,7 @@ void mock_model_build(struct mock_model *model,
     mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
     cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
     if (info->n_ranks == 1)
-        return; /* NCCL never asks */
+        return; /* NCCL never uses the others */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)

@@ -1,17 +1,17 @@
 /*
- * cost_table.c - the table for one collective, from a communicator's model
+ * cost_table.c - the cost table of one collective, from a communicator's model
  */
 #include "model/cost_model.h"
 #include "model/cost_formulas.h"
 
 enum {
-    MAX_EXACT_FP8_RANKS = 8, /* in a ring; more lose too much of fp8 */
-    MIN_PLATEAU = 64,        /* bytes of one rank on one channel */
+    MAX_EXACT_FP8_RANKS =
+        8, /* ranks of a ring; with more, fp8 loses too much precision */
+    MIN_PLATEAU = 64, /* bytes per rank and channel */
 };
 
 // clang-format off
-/* What trees reach of their bandwidth, from 64 B in powers of two; the last one
- * is for NVLS trees. */
+/* The share of their bandwidth that trees reach, by powers of two from 64 B; the last entry is for NVLS trees. */
 enum { N_TREE_CORRECTIONS = 23, N_CORRECTIONS = 24 };
 static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
     [NCCL_PROTO_LL] = {1, 1, 1, 1, .9f, .8f, .7f, .7f, .7f, .7f, .6f, .5f,
@@ -23,7 +23,7 @@ static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
 };
 // clang-format on
 
-/* By the network; a gather leaves nothing to reduce. */
+/* Whether the network supports the collective; a gather has no reduction. */
 static bool cost_table_network_supports(const struct mock_question *q)
 {
     return !q->plain_only && (!q->no_collnet || q->coll == ncclFuncAllGather);
@@ -85,7 +85,7 @@ static bool cost_table_is_allowed(const struct mock_model *model,
     }
 }
 
-/* From some size on a ring over several nodes costs more a step. */
+/* Above a threshold a step of a ring over several nodes takes longer. */
 static bool cost_table_is_on_plateau(const struct mock_model *model,
                                      const struct mock_question *q, int algo,
                                      int proto)
@@ -148,7 +148,8 @@ void mock_model_table(const struct mock_model *model,
                 model, question, a, p, model->bandwidth[question->coll][a][p]);
     if (cost_table_penalizes_fp8(model, question))
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[NCCL_ALGO_RING][p] *= 1024; /* those ruled out, too */
+            table[NCCL_ALGO_RING][p] *=
+                1024; /* also entries that are ruled out */
 }
 
 void mock_model_backup(const struct mock_model *model,

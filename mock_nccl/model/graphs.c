@@ -11,13 +11,13 @@
 
 #include <expat.h>
 
-/* expat has no way to stop with a result, so the first failure is kept here. */
+/* expat cannot stop with a result, so the first failure is stored here. */
 struct parser {
     XML_Parser xml;
     const char *path;
     ncclResult_t rc;
     int depth; /* graphs 1, graph 2, channel 3, gpu 4 */
-    int id;    /* of the graph that is open */
+    int id;    /* of the current graph */
     int n_channels;
     int n_gpus;
     long heads[MOCK_N_GRAPHS][64]; /* of the channels so far */
@@ -133,14 +133,14 @@ static void graphs_open_graph(struct parser *p, const char **pairs)
     graph->bw_intra = graphs_read_real(p, pairs, "speedintra");
     graph->bw_inter = graphs_read_real(p, pairs, "speedinter");
     if (graphs_read_optional(pairs, "latencyinter") !=
-        NULL) /* NCCL does without it */
+        NULL) /* NCCL does not require it */
         graph->latency_inter = graphs_read_real(p, pairs, "latencyinter");
     graph->type_intra = graphs_path_type(p, pairs, "typeintra");
     graph->type_inter = graphs_path_type(p, pairs, "typeinter");
     graph->same_channels = graphs_whole(p, pairs, "samechannels", 1);
 }
 
-/* A GPU without a name is its own. */
+/* A GPU without a name counts as a GPU of its own. */
 static void graphs_add_head(struct parser *p, const char **pairs)
 {
     const char *dev = graphs_read_optional(pairs, "dev");
@@ -157,7 +157,7 @@ static void graphs_add_head(struct parser *p, const char **pairs)
 static void graphs_check_channel(struct parser *p)
 {
     p->n_channels++;
-    /* Other graphs list only the GPUs that head a channel. */
+    /* Other graphs list only GPUs that are heads of channels. */
     if (p->id > MOCK_GRAPH_TREE)
         return;
     if (p->graphs.per_node == 0)
@@ -180,7 +180,7 @@ static void graphs_check_graph(struct parser *p)
 
 static void graphs_on_start(void *user, const char *name, const char **pairs)
 {
-    /* NICs stand where a channel leaves the host. */
+    /* NICs mark where a channel leaves the host. */
     static const char *const names[] = {"graphs", "graph", "channel", "gpu"};
     struct parser *p = user;
     bool nic = p->depth == 3 && strcmp(name, "net") == 0;

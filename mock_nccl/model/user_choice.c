@@ -6,14 +6,15 @@
 #include "base/log.h"
 #include "base/names.h"
 
-/* One of the two variables, and where its meaning goes. */
+/* One of the two variables, and the destination of its value. */
 struct variable {
     const char *name;
     const char *value;
-    const char *kind; /* what a bad word is not */
+    const char *kind; /* the kind of word that is expected */
     const struct mock_words *words;
-    enum mock_use *uses; /* words->n_words for each collective */
-    bool plain;          /* one list for all, whose bad words are skipped */
+    enum mock_use *uses; /* words->n_words uses per collective */
+    bool plain; /* the value is one list for all collectives, with unknown words
+                   skipped */
 };
 
 /* A part of a value. */
@@ -22,7 +23,7 @@ struct part {
     size_t len;
 };
 
-/* Cuts the next part off *rest, which separators end; empty ones are skipped.
+/* Removes the next part from *rest, up to a separator; empty parts are skipped.
  * False if there is none. */
 static bool choice_next_part(struct part *rest, char separator,
                              struct part *part_ret)
@@ -51,13 +52,13 @@ static int user_choice_find_word(const struct mock_words *list,
 }
 
 static ncclResult_t user_choice_refuse(const struct variable *v,
-                                       struct part part, const char *what)
+                                       struct part part, const char *expected)
 {
     return mock_fail(ncclInvalidUsage, "%s=%s: '%.*s' %s", v->name, v->value,
-                     (int)part.len, part.at, what);
+                     (int)part.len, part.at, expected);
 }
 
-/* Sets what one collective may use. */
+/* Sets the uses of one collective. */
 static ncclResult_t choice_apply_list(const struct variable *v,
                                       struct part list, enum mock_use *uses)
 {

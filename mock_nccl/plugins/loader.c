@@ -10,7 +10,7 @@
 #include "model/cost_model.h"
 #include "plugins/plugin_open.h"
 
-enum { ERROR_SIZE = 256 }; /* NCCL's, which cuts what is longer */
+enum { ERROR_SIZE = 256 }; /* NCCL's buffer, which cuts longer texts */
 
 enum status { FAILED = -1, READY, LOADED };
 
@@ -26,11 +26,11 @@ struct mock_nccl {
     const void *static_tuner;
     int static_tuner_version;
 
-    pthread_mutex_t lock; /* holds everything below */
-    enum status status;   /* FAILED stays for the rest of the process */
+    pthread_mutex_t lock; /* protects all members below */
+    enum status status;   /* FAILED is final for the process */
     int n_refs;
-    void *library;           /* of the tuner; NULL if it has none */
-    void *net_library;       /* the net plugin's own hold on it */
+    void *library;           /* library of the tuner; NULL if it has none */
+    void *net_library;       /* the reference of the net plugin itself */
     struct mock_tuner tuner; /* its symbol is NULL once 2.21 has closed it */
     bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
 };
@@ -155,7 +155,7 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 {
     if (nccl == NULL)
         return;
-    if (nccl->library != NULL) /* as when the process ends */
+    if (nccl->library != NULL) /* as at the end of the process */
         dlclose(nccl->library);
     if (nccl->net_library != NULL)
         dlclose(nccl->net_library);
@@ -170,7 +170,7 @@ static const char *loader_or_null(const char *text)
     return text != NULL && *text != '\0' ? text : NULL;
 }
 
-/* The net plugin, which NCCL has opened before. */
+/* The net plugin, which NCCL has opened already. */
 static void *loader_open_net(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
@@ -183,7 +183,7 @@ static void *loader_open_net(struct mock_nccl *nccl)
     return mock_plugin_open_net(rules, name);
 }
 
-/* False if there is no library to look into. */
+/* False if no library opens. */
 static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
@@ -223,7 +223,8 @@ static void loader_set_tuner(struct mock_nccl *nccl, int version,
                      nccl->wrapped[version]);
 }
 
-/* NCCL's wrapper of dlsym speaks, but its newest shim does not use it. */
+/* NCCL's wrapper of dlsym logs failures, but its newest shim does not use it.
+ */
 static const void *loader_look_up(const struct mock_nccl *nccl, int version,
                                   const char *symbol)
 {
@@ -289,10 +290,10 @@ static bool loader_load(struct mock_nccl *nccl)
 /* ---- counting ---- */
 
 /*
- * NCCL counts every communicator but from 2.22 on lets only the one that loaded
- * the tuner subtract.  So once two have been alive together, the library stays.
- * 2.21 counts well, but then forgets that it has closed the tuner: it hands out
- * none, and opens none either.
+ * NCCL counts every communicator, but from 2.22 on only the communicator that
+ * loaded the tuner decrements the count. So the library stays loaded once two
+ * communicators have existed at the same time. 2.21 counts correctly, but does
+ * not reload a tuner that it has closed.
  */
 struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 {

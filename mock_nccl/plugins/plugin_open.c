@@ -42,9 +42,9 @@ void mock_log_line(const struct mock_loader_rules *rules,
 
 struct plugin_open_search {
     const struct mock_loader_rules *rules;
-    char names[MAX_ATTEMPTS * PATH_MAX]; /* each after a space: of those not
-                                            found, or in 2.21 of all */
-    char why[PATH_MAX + ERROR_SIZE];     /* of the last that failed */
+    char names[MAX_ATTEMPTS * PATH_MAX]; /* names that were not found, or
+                                            in 2.21 all, each after a space */
+    char why[PATH_MAX + ERROR_SIZE];     /* reason of the last failure */
 };
 
 static bool plugin_open_has_summary(const struct mock_loader_rules *rules)
@@ -52,7 +52,7 @@ static bool plugin_open_has_summary(const struct mock_loader_rules *rules)
     return rules->lines[MOCK_LINE_ONE_FAILED].text != NULL;
 }
 
-/* Any beginning of this word, in any case, is the program itself. */
+/* Any prefix of STATIC_PLUGIN, in any case, names the program itself. */
 static const char *plugin_open_get_file(const struct mock_loader_rules *rules,
                                         const char *name)
 {
@@ -71,9 +71,8 @@ static void plugin_open_add_missing(struct plugin_open_search *s,
 }
 
 /*
- * 2.21 goes by errno, which dlopen leaves alone.  NCCL has by then looked for
- * files that are not there, so it finds ENOENT whatever went wrong; logs of
- * users show it.
+ * 2.21 reads errno, which dlopen does not set. NCCL has tried to open absent
+ * files before, so it always finds ENOENT; logs of users show it.
  */
 static bool plugin_open_was_not_found(const struct plugin_open_search *s,
                                       const char *name)
@@ -107,7 +106,7 @@ static void plugin_open_write_name(const struct mock_loader_rules *rules,
         snprintf(name_ret, rules->name_size, "%s-%s.so", prefix, value);
 }
 
-/* Tries 'value', or with a prefix "<prefix>-<value>.so". */
+/* Opens 'value', or with a prefix "<prefix>-<value>.so". */
 static void *plugin_open_attempt(struct plugin_open_search *s,
                                  const char *prefix, const char *value)
 {
@@ -128,7 +127,8 @@ static void *plugin_open_attempt(struct plugin_open_search *s,
 
 /* ---- all attempts ---- */
 
-/* A word such as "steptune", rather than a path or a file's name. */
+/* Whether the value is a word such as "steptune", rather than a path or a file
+ * name. */
 static bool plugin_open_is_short_name(const char *value)
 {
     size_t len = strlen(value);
@@ -151,7 +151,7 @@ static void *plugin_open_log_opened(struct plugin_open_search *s,
     return library;
 }
 
-/* The library that a variable names, or the kind's default. */
+/* Opens the library that a variable names, or the default one. */
 static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
                               const char *value)
 {
@@ -171,7 +171,7 @@ static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
     return library;
 }
 
-/* 2.21 leaves out the last name: the reason that it gives is of that one. */
+/* 2.21 omits the last name, whose failure is the reason that it logs. */
 static void plugin_open_log_summary(struct plugin_open_search *s)
 {
     struct mock_line_words words = {.why = s->why};

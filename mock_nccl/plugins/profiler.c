@@ -15,25 +15,25 @@
 #include "plugins/plugin_open.h"
 
 enum {
-    OLDEST = 4,     /* that is declared */
-    OLDEST_EVER = 1 /* that NCCL looks for */
+    OLDEST = 4,     /* oldest supported version */
+    OLDEST_EVER = 1 /* oldest version that NCCL looks for */
 };
 
 enum status { FAILED = -1, READY, LOADED };
 
 struct mock_profiler {
-    const struct mock_profiler_rules *rules; /* NULL: nothing is looked for */
+    const struct mock_profiler_rules *rules; /* NULL: no search for profilers */
     char *plugin;                            /* NCCL_PROFILER_PLUGIN */
     char *net;                               /* NCCL_NET_PLUGIN, or NULL */
-    int mask; /* the process's, which profilers write at any time */
+    int mask; /* mask of the process; profilers write it at any time */
 
-    pthread_mutex_t lock; /* holds status, n_refs and library */
-    enum status status;   /* FAILED stays for the rest of the process */
+    pthread_mutex_t lock; /* protects status, n_refs and library */
+    enum status status;   /* FAILED is final for the process */
     int n_refs;
     void *library;
     int version;
-    _Atomic(const void *) symbol; /* NULL: none is loaded */
-    atomic_bool is_wired; /* NCCL has all its functions: of other versions than
+    _Atomic(const void *) symbol; /* NULL: no profiler is loaded */
+    atomic_bool is_wired; /* NCCL has set all functions: for older versions than
                              the newest only after an init */
 };
 
@@ -74,7 +74,7 @@ void mock_profiler_destroy(struct mock_profiler *p)
 {
     if (p == NULL)
         return;
-    if (p->library != NULL) /* as when the process ends */
+    if (p->library != NULL) /* as at the end of the process */
         dlclose(p->library);
     pthread_mutex_destroy(&p->lock);
     free(p->plugin);
@@ -122,7 +122,8 @@ static const void *profiler_look_up(const struct mock_loader_rules *rules,
 static void profiler_take(struct mock_profiler *p, int version,
                           const void *symbol)
 {
-    const ncclProfiler_v5_t *any = symbol; /* all begin with the name */
+    const ncclProfiler_v5_t *any =
+        symbol; /* profilers of all versions begin with the name */
     struct mock_line_words words = {.name = any->name, .version = version};
 
     p->version = version;
@@ -131,7 +132,7 @@ static void profiler_take(struct mock_profiler *p, int version,
     mock_log_line(&p->rules->loader, MOCK_LINE_USING, &words);
 }
 
-/* One of a version before 4 is none. */
+/* Profilers of versions before 4 are not used. */
 static bool profiler_find(struct mock_profiler *p)
 {
     for (int v = p->rules->newest; v >= OLDEST_EVER; v--) {
@@ -217,41 +218,42 @@ static bool profiler_needs_group(const struct mock_profiler *p)
     return p->rules->needs_group;
 }
 
-/* What is not v4's own is whatever the stack has. */
+/* Members that v4 does not set contain whatever the stack contains. */
 static void profiler_start_v4(const ncclProfiler_v4_t *profiler, void *context,
-                              void **event, const ncclProfilerEvent_t *what)
+                              void **event,
+                              const ncclProfilerEvent_t *event_info)
 {
     ncclProfilerEvent_t old;
 
-    if (what->type.v5 > UINT8_MAX)
+    if (event_info->type.v5 > UINT8_MAX)
         return;
     memset(&old, 0xa5, sizeof(old));
-    old.type.v4 = (uint8_t)what->type.v5;
-    old.parentObj = what->parentObj;
-    old.rank = what->rank;
-    if (what->type.v5 == NCCL_PROFILE_COLL) {
-        old.coll = what->coll;
-        old.parentObj = what->coll.parentGroup;
+    old.type.v4 = (uint8_t)event_info->type.v5;
+    old.parentObj = event_info->parentObj;
+    old.rank = event_info->rank;
+    if (event_info->type.v5 == NCCL_PROFILE_COLL) {
+        old.coll = event_info->coll;
+        old.parentObj = event_info->coll.parentGroup;
         memset(&old.coll.parentGroup, 0xa5, sizeof(old.coll.parentGroup));
-    } else if (what->type.v5 == NCCL_PROFILE_KERNEL_CH) {
-        old.kernelCh = what->kernelCh;
+    } else if (event_info->type.v5 == NCCL_PROFILE_KERNEL_CH) {
+        old.kernelCh = event_info->kernelCh;
     }
     profiler->startEvent(context, event, &old);
 }
 
 static void profiler_start(const struct mock_listener *l, void **event,
-                           const ncclProfilerEvent_t *what)
+                           const ncclProfilerEvent_t *event_info)
 {
     const void *symbol = atomic_load(&l->profiler->symbol);
     const ncclProfiler_v5_t *v5 = symbol;
 
     if (l->profiler->version == 4)
-        profiler_start_v4(symbol, l->context, event, what);
+        profiler_start_v4(symbol, l->context, event, event_info);
     else
-        v5->startEvent(l->context, event, what);
+        v5->startEvent(l->context, event, event_info);
 }
 
-/* v4 and v5 differ in their init alone. */
+/* v4 and v5 differ only in their init. */
 static void profiler_stop(const struct mock_listener *l, void *event)
 {
     const ncclProfiler_v5_t *v5 = atomic_load(&l->profiler->symbol);
@@ -342,8 +344,7 @@ void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
     profiler_log_mask(p);
 }
 
-/* 2.27 finalizes a NULL context, too, and does not get here without a profiler:
- * it crashes on its name. */
+/* 2.27 finalizes a NULL context, too; without a profiler it crashes before. */
 void mock_listener_leave(struct mock_listener *l)
 {
     struct mock_profiler *p = l->profiler;
@@ -365,7 +366,7 @@ void mock_listener_leave(struct mock_listener *l)
  * are 0. ---- */
 
 enum {
-    /* of a collective, as the bits above it bring it along */
+    /* a bit of an event enables the events above it */
     BELOW_COLL = NCCL_PROFILE_PROXY_OP | NCCL_PROFILE_PROXY_STEP |
                  NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_NET_PLUGIN,
     ANY_COLL = NCCL_PROFILE_COLL | BELOW_COLL,
@@ -381,13 +382,13 @@ enum {
 static void profiler_start_group_api(struct mock_listener *l, bool in_group,
                                      bool captured)
 {
-    ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_GROUP_API};
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP_API};
 
     if ((l->mask & ANY_GROUP_API) == 0 || l->in_group_api)
         return;
-    what.groupApi.graphCaptured = captured;
-    what.groupApi.groupDepth = in_group ? 2 : 1;
-    profiler_start(l, &l->group_api, &what);
+    event_info.groupApi.graphCaptured = captured;
+    event_info.groupApi.groupDepth = in_group ? 2 : 1;
+    profiler_start(l, &l->group_api, &event_info);
     l->in_group_api = true;
     if (l->group_api != NULL)
         profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_START_STOP, NULL);
@@ -397,19 +398,19 @@ static void profiler_report_coll_api(struct mock_listener *l,
                                      const struct mock_call *call,
                                      size_t share_bytes, bool captured)
 {
-    ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_COLL_API,
-                                .parentObj = l->group_api};
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_COLL_API,
+                                      .parentObj = l->group_api};
 
     if ((l->mask & ANY_COLL_API) == 0)
         return;
-    what.collApi.func = mock_coll_in_messages(call->coll);
-    what.collApi.count = share_bytes / call->element_size;
-    what.collApi.datatype =
+    event_info.collApi.func = mock_coll_in_messages(call->coll);
+    event_info.collApi.count = share_bytes / call->element_size;
+    event_info.collApi.datatype =
         mock_type_in_messages(ncclFuncAllReduce, call->element_size, call->fp8);
-    what.collApi.root = call->root;
-    what.collApi.graphCaptured = captured;
-    profiler_start(l, &l->coll_api, &what);
-    if (l->coll_api != NULL) /* and NCCL keeps it for calls without any */
+    event_info.collApi.root = call->root;
+    event_info.collApi.graphCaptured = captured;
+    profiler_start(l, &l->coll_api, &event_info);
+    if (l->coll_api != NULL) /* NCCL keeps the handle for calls without one */
         profiler_stop(l, l->coll_api);
 }
 
@@ -442,19 +443,19 @@ void mock_profile_group_stop(struct mock_listener *l)
 
 /* ---- launches ---- */
 
-/* The mask of the first that has one is that of the Group. */
+/* The Group event has the first mask that is not 0. */
 static void *profiler_start_group(const struct mock_listener *l,
                                   const struct mock_launched *launched,
                                   size_t n)
 {
-    const ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_GROUP};
+    const ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP};
     void *event = NULL;
     int mask = 0;
 
     for (size_t i = 0; i < n && mask == 0; i++)
         mask = launched[i].profiled->mask;
     if ((mask & ANY_GROUP) != 0)
-        profiler_start(l, &event, &what);
+        profiler_start(l, &event, &event_info);
     return event;
 }
 
@@ -466,27 +467,27 @@ static void profiler_start_coll(const struct mock_listener *l,
     const struct mock_outcome *outcome = launched->outcome;
     const char *type =
         mock_type_in_messages(call->coll, call->element_size, call->fp8);
-    ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_COLL,
-                                .parentObj = launched->profiled->coll_api,
-                                .rank = l->rank};
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_COLL,
+                                      .parentObj = launched->profiled->coll_api,
+                                      .rank = l->rank};
     bool in_bytes =
         call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast;
 
     if ((launched->profiled->mask & ANY_COLL) == 0 ||
         (group == NULL && profiler_needs_group(l->profiler)))
         return;
-    what.coll.seqNumber = l->n_done[call->coll];
-    what.coll.func = mock_coll_in_messages(call->coll);
-    what.coll.count =
+    event_info.coll.seqNumber = l->n_done[call->coll];
+    event_info.coll.func = mock_coll_in_messages(call->coll);
+    event_info.coll.count =
         launched->share_bytes / (in_bytes ? 1 : call->element_size);
-    what.coll.root = call->root;
-    what.coll.datatype = type;
-    what.coll.nChannels =
+    event_info.coll.root = call->root;
+    event_info.coll.datatype = type;
+    event_info.coll.nChannels =
         launched->counts_channels ? (uint8_t)outcome->n_channels : 0;
-    what.coll.algo = mock_algo_in_messages(outcome->algo);
-    what.coll.proto = mock_proto_in_messages(outcome->proto);
-    what.coll.parentGroup = group;
-    profiler_start(l, &launched->profiled->coll, &what);
+    event_info.coll.algo = mock_algo_in_messages(outcome->algo);
+    event_info.coll.proto = mock_proto_in_messages(outcome->proto);
+    event_info.coll.parentGroup = group;
+    profiler_start(l, &launched->profiled->coll, &event_info);
 }
 
 void mock_profile_launch(struct mock_listener *l,
@@ -518,15 +519,15 @@ void mock_profile_kernel_start(const struct mock_listener *l,
     bool is_profiled = outcome->is_timed && profiler_is_active(l->profiler);
 
     for (int c = 0; c < outcome->n_channels; c++) {
-        ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_KERNEL_CH,
-                                    .parentObj = outcome->event};
+        ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_KERNEL_CH,
+                                          .parentObj = outcome->event};
 
         handles_ret[c] = NULL;
         if (!is_profiled || times[c].stop_ns == 0)
             continue;
-        what.kernelCh.channelId = (uint8_t)(outcome->first_channel + c);
-        what.kernelCh.pTimer = times[c].start_ns;
-        profiler_start(l, &handles_ret[c], &what);
+        event_info.kernelCh.channelId = (uint8_t)(outcome->first_channel + c);
+        event_info.kernelCh.pTimer = times[c].start_ns;
+        profiler_start(l, &handles_ret[c], &event_info);
     }
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 
-/* The calls of one version. */
+/* The functions of one version. */
 struct calls {
     ncclResult_t (*init)(const void *symbol, struct mock_init_args *args,
                          void **context);
@@ -41,7 +41,8 @@ ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
                            n_channels);
 }
 
-/* v2 names a pair; NCCL makes it the cheapest unless it had ruled it out. */
+/* A v2 tuner returns a pair; NCCL makes it the cheapest entry unless it was
+ * ruled out. */
 static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)
@@ -227,7 +228,7 @@ static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
            .finalize = tuner_finalize_v6},
 };
 
-/* All versions begin with a name and three functions. */
+/* Tuners of all versions begin with a name and three functions. */
 enum { N_WORDS = 4 };
 static_assert(sizeof(ncclTuner_v2_t) == N_WORDS * sizeof(void *), "words");
 

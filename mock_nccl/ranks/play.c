@@ -1,5 +1,5 @@
 /*
- * play.c - all ranks of a communicator, playing one script
+ * play.c - runs a script on all ranks of a communicator
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,18 +10,18 @@
 #include "base/names.h"
 #include "ranks/ranks.h"
 
-/* What must be the same on all ranks, of one collective. */
+/* The attributes of a collective that must be equal on all ranks. */
 struct decision {
-    int rank; /* that came first; -1 if none has yet */
+    int rank; /* rank that reached it first; -1 if none has yet */
     int algo;
     int proto;
     int n_channels;
     size_t chunk_bytes;
 };
 
-/* One rank in a play. */
+/* The state of one rank in a script. */
 struct player {
-    size_t at; /* its next step */
+    size_t at; /* the rank's next step */
     struct mock_order order;
     struct mock_call *calls; /* room for the largest step */
     struct mock_outcome *outcomes;
@@ -30,18 +30,19 @@ struct player {
 struct play {
     const struct mock_ranks *ranks;
     const struct mock_script *script;
-    struct decision *decisions; /* by collective of the script */
-    size_t *first;              /* collective of each step */
-    size_t largest;             /* collectives of a step */
+    struct decision *decisions; /* per collective of the script */
+    size_t *first;              /* index of each step's first collective */
+    size_t largest;             /* collectives of the largest step */
 
     struct player *players; /* by rank */
     struct mock_call *calls;
     struct mock_outcome *outcomes;
 
-    int *active; /* ranks that have steps left, in no order */
+    int *active; /* ranks with steps left, in any order */
     int n_active;
-    int turn;      /* place in 'active' of who played last */
-    unsigned stay; /* of 8 turns, how many the same rank keeps */
+    int turn; /* index in 'active' of the last rank that ran */
+    unsigned
+        stay; /* of 8 steps, the number for which the rank stays the same */
     uint64_t random;
 };
 
@@ -99,7 +100,7 @@ static ncclResult_t play_compare(struct play *p, int rank, size_t step,
     return play_report_mismatch(&player->calls[i], step, first, &mine);
 }
 
-/* Of the step that the rank has just played. */
+/* Compares the step that the rank has just run. */
 static ncclResult_t play_compare_all(struct play *p, int rank)
 {
     size_t step = p->players[rank].at++;
@@ -223,7 +224,7 @@ static void play_remove_dead(struct play *p)
             play_remove_rank(p, place);
 }
 
-/* Waits for all that were posted, whatever becomes of one. */
+/* Waits for all ranks with an order, even after failures. */
 static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
 {
     char why[1024];
@@ -285,7 +286,7 @@ static bool play_count_calls(struct play *p)
     return p->first != NULL && p->decisions != NULL;
 }
 
-/* In turn, all ranks share the room for calls and outcomes. */
+/* Ranks that run in turn share the room for calls and outcomes. */
 static bool play_alloc_players(struct play *p)
 {
     size_t n = (size_t)p->ranks->n;
@@ -312,7 +313,7 @@ static bool play_alloc_players(struct play *p)
 ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
                              const struct mock_script *script, uint64_t seed)
 {
-    /* from schedules without memory to one rank after the other */
+    /* from an independent draw per step to one rank after the other */
     static const unsigned stays[] = {0, 4, 7, 8};
     struct play p = {.ranks = ranks,
                      .script = script,

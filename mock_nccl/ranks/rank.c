@@ -61,7 +61,7 @@ static ncclResult_t rank_step(struct mock_rank *rank,
     return rc;
 }
 
-/* It may never have come to be. */
+/* The communicator may not exist. */
 static void rank_destroy(struct mock_rank *rank, int comm)
 {
     if (comm >= rank->n_comms)

@@ -1,9 +1,9 @@
 /*
  * rank_process.c - a rank in a process of its own
  *
- * Orders, calls and outcomes go over a socket as they lie in memory: both ends
- * are the same program.  A machine goes by value, as one that was read after
- * the fork is unknown there.
+ * Orders, calls and outcomes are sent over a socket as they are in memory: both
+ * ends are the same program. A machine is sent by value, because the process
+ * does not have machines that were loaded after the fork.
  */
 #define _GNU_SOURCE /* prctl(), strsignal() */
 #include <errno.h>
@@ -26,7 +26,7 @@ enum { PATIENCE_MS = 10000 };
 struct process {
     struct mock_carrier carrier;
     pid_t pid;  /* 0 once it has ended */
-    int socket; /* to it */
+    int socket; /* socket to the process */
     struct mock_outcome *outcomes;
     size_t n_outcomes;
 };
@@ -79,8 +79,8 @@ static bool rank_process_receive_all(int socket, void *data, size_t size)
 
 /* ---- the rank's end ---- */
 
-/* What an order points to, in this process. */
-struct held {
+/* The memory that an order points to, in this process. */
+struct order_memory {
     struct mock_call *calls;
     struct mock_outcome *outcomes;
 };
@@ -89,54 +89,54 @@ static bool rank_process_receive_machine(int socket, struct mock_order *order)
 {
     struct mock_machine *machine = calloc(1, sizeof(*machine));
 
-    order->machine = machine; /* stays for as long as the process */
+    order->machine = machine; /* allocated until the process ends */
     if (machine == NULL ||
         !rank_process_receive_all(socket, machine, sizeof(*machine)))
         return false;
-    machine->timings = NULL; /* a communicator has no use for them */
+    machine->timings = NULL; /* communicators do not use them */
     machine->overlaps = NULL;
     return true;
 }
 
 static bool rank_process_receive_calls(int socket, struct mock_order *order,
-                                       struct held *held)
+                                       struct order_memory *memory)
 {
     size_t n = order->n_calls;
 
-    free(held->calls);
-    free(held->outcomes);
-    held->calls = calloc(n + 1, sizeof(*held->calls));
-    held->outcomes = calloc(n + 1, sizeof(*held->outcomes));
-    order->calls = held->calls;
-    return held->calls != NULL && held->outcomes != NULL &&
-           rank_process_receive_all(socket, held->calls,
-                                    n * sizeof(*held->calls));
+    free(memory->calls);
+    free(memory->outcomes);
+    memory->calls = calloc(n + 1, sizeof(*memory->calls));
+    memory->outcomes = calloc(n + 1, sizeof(*memory->outcomes));
+    order->calls = memory->calls;
+    return memory->calls != NULL && memory->outcomes != NULL &&
+           rank_process_receive_all(socket, memory->calls,
+                                    n * sizeof(*memory->calls));
 }
 
 static bool rank_process_receive_order(int socket, struct mock_order *order,
-                                       struct held *held)
+                                       struct order_memory *memory)
 {
     if (!rank_process_receive_all(socket, order, sizeof(*order)) ||
-        !rank_process_receive_calls(socket, order, held))
+        !rank_process_receive_calls(socket, order, memory))
         return false;
     return order->machine == NULL ||
            rank_process_receive_machine(socket, order);
 }
 
-/* Until there is nobody to obey any more. */
+/* Executes orders until the socket closes. */
 static void rank_process_serve(struct mock_rank *rank, int socket)
 {
-    struct held held = {NULL, NULL};
+    struct order_memory memory = {NULL, NULL};
     struct mock_order order;
 
-    while (rank_process_receive_order(socket, &order, &held)) {
+    while (rank_process_receive_order(socket, &order, &memory)) {
         struct reply reply = {
-            .rc = mock_rank_execute(rank, &order, held.outcomes)};
+            .rc = mock_rank_execute(rank, &order, memory.outcomes)};
 
         snprintf(reply.error, sizeof(reply.error), "%s", mock_last_error());
         if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
-            !rank_process_send_all(socket, held.outcomes,
-                                   order.n_calls * sizeof(*held.outcomes)))
+            !rank_process_send_all(socket, memory.outcomes,
+                                   order.n_calls * sizeof(*memory.outcomes)))
             break;
     }
 }
@@ -148,12 +148,12 @@ static void rank_process_live(struct mock_rank *rank,
     for (int i = 0; i < rank->number; i++)
         close(rank_process_get(&others[i])->socket);
     rank_process_serve(rank, socket);
-    _exit(0); /* what the caller registered for its exit is not ours to run */
+    _exit(0); /* the caller's exit handlers must not run here */
 }
 
 /* ---- the caller's end ---- */
 
-/* The reason why it does not answer. */
+/* Reports the exit of the process. */
 static ncclResult_t rank_process_report_exit(struct process *p)
 {
     int status = 0;

@@ -10,7 +10,7 @@ struct thread {
     struct mock_carrier carrier;
     struct mock_rank *rank;
     pthread_t id;
-    pthread_mutex_t lock; /* holds everything below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     enum { IDLE, POSTED, DONE, STOPPING } state;
     const struct mock_order *order;
@@ -78,7 +78,7 @@ static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
     return rc == ncclSuccess ? rc : mock_fail(rc, "%s", t->error);
 }
 
-/* A thread cannot be ended: it is only not asked any more. */
+/* A thread cannot be ended: it just receives no more orders. */
 static void rank_thread_kill_it(struct mock_rank *rank)
 {
     (void)rank;

@@ -1,4 +1,4 @@
-/* ranks.c - communicators with all their ranks: creating, splitting, ending */
+/* ranks.c - creates, splits and destroys communicators with all their ranks */
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "machine/machine.h"
 
-enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
+enum {
+    MAX_THREADS = 64
+}; /* threads that init at the same time in one process */
 
 /* ---- one order ---- */
 
-/* The failure that is in mock_last_error() is that of this rank. */
+/* Prefixes this thread's error with the rank. */
 static ncclResult_t ranks_blame(const struct mock_rank *rank, ncclResult_t rc)
 {
     char why[900];
@@ -47,7 +49,7 @@ ncclResult_t mock_rank_run_order(struct mock_rank *rank,
 
 /* ---- one order for all ---- */
 
-/* In rank order, until one fails. */
+/* Runs the order on rank after rank, until one fails. */
 static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
                                       const struct mock_order *order)
 {
@@ -59,7 +61,8 @@ static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
     return rc;
 }
 
-/* All at the same time; the failure is that of the first rank that has one. */
+/* Runs the order on all ranks at the same time; the failure is that of the
+ * first rank that has one. */
 static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
                                       const struct mock_order *order)
 {
@@ -84,7 +87,8 @@ static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
     return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
 }
 
-/* As NCCL starts a thread for each communicator of a group, for just this. */
+/* Like NCCL, starts a thread for each communicator of a group, for this order
+ * only. */
 static ncclResult_t ranks_run_in_threads(struct mock_rank *ranks, int n,
                                          const struct mock_order *order)
 {
@@ -137,9 +141,9 @@ static void ranks_free_pool(struct mock_rank_pool *pool)
     free(pool);
 }
 
-/* Siblings of a process are finalized by whichever thread comes last, the first
- * rank first, then from the last down.  One that failed or died has nothing to
- * be finalized. */
+/* The last thread of a process finalizes its communicators, the first rank
+ * first, then from the last down. Ranks that failed or died have nothing to
+ * finalize. */
 void mock_ranks_destroy(struct mock_ranks *ranks)
 {
     const struct mock_order order = {.task = MOCK_DESTROY,
@@ -215,7 +219,7 @@ static ncclResult_t ranks_make_ranks(struct mock_rank_pool *pool, int n,
     return ncclSuccess;
 }
 
-/* Keeps the reason over the end of what there was. */
+/* Destroys the ranks and keeps the error. */
 static ncclResult_t ranks_abandon(struct mock_ranks *ranks, ncclResult_t rc)
 {
     char why[1024];
@@ -257,7 +261,8 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
 
 /* ---- children ---- */
 
-/* The parent's first ranks do 'order', the rest the same without a color. */
+/* The parent's first ranks execute 'order', the rest the same without a color.
+ */
 static ncclResult_t ranks_make_child(struct mock_ranks *parent,
                                      const struct mock_machine *machine,
                                      struct mock_order order,
