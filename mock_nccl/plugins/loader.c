@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "model/cost_model.h"
 #include "plugins/plugin_open.h"
@@ -87,27 +86,18 @@ static ncclResult_t loader_check(const struct mock_nccl_options *options)
     return ncclSuccess;
 }
 
-/* A copy, to be freed; NULL for NULL. */
-static ncclResult_t loader_copy(const char *text, char **copy_ret)
-{
-    if (text == NULL)
-        return ncclSuccess;
-    *copy_ret = strdup(text);
-    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
-}
-
 static ncclResult_t
 loader_copy_variables(struct mock_nccl *nccl,
                       const struct mock_nccl_options *options)
 {
-    ncclResult_t rc = loader_copy(options->tuner_plugin, &nccl->plugin);
+    ncclResult_t rc = mock_copy_text(options->tuner_plugin, &nccl->plugin);
 
     if (rc == ncclSuccess)
-        rc = loader_copy(options->net_plugin, &nccl->net);
+        rc = mock_copy_text(options->net_plugin, &nccl->net);
     if (rc == ncclSuccess)
-        rc = loader_copy(options->algo, &nccl->algo);
+        rc = mock_copy_text(options->algo, &nccl->algo);
     if (rc == ncclSuccess)
-        rc = loader_copy(options->proto, &nccl->proto);
+        rc = mock_copy_text(options->proto, &nccl->proto);
     return rc;
 }
 
@@ -165,41 +155,28 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 
 /* ---- opening ---- */
 
-static const char *loader_or_null(const char *text)
-{
-    return text != NULL && *text != '\0' ? text : NULL;
-}
-
 /* The net plugin, which NCCL has opened already. */
 static void *loader_open_net(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    const char *name = loader_or_null(nccl->net);
 
-    if (rules->net == MOCK_NET_BY_NAME || name == NULL)
+    if (rules->net == MOCK_NET_BY_NAME || nccl->net == NULL ||
+        *nccl->net == '\0')
         return NULL;
     if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
-        nccl->net_library = mock_plugin_open_net(rules, name);
-    return mock_plugin_open_net(rules, name);
+        nccl->net_library = mock_plugin_open_net(rules, nccl->net);
+    return mock_plugin_open_net(rules, nccl->net);
 }
 
 /* False if no library opens. */
 static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
-    const char *name = loader_or_null(nccl->plugin);
-    struct mock_line_words words = {.name = nccl->plugin};
-
     *is_net_ret = false;
     if (nccl->static_tuner != NULL)
         return true;
-    if (name != NULL || (nccl->plugin != NULL && rules->reports_empty))
-        mock_log_line(rules, MOCK_LINE_SET, &words);
-    if (rules->has_none_keyword && name != NULL &&
-        strcasecmp(name, "none") == 0)
-        return false;
-    nccl->library = mock_plugin_open(rules, name, loader_or_null(nccl->net));
-    if (nccl->library == NULL) {
+    if (mock_plugin_open(nccl->version->loader, nccl->plugin, nccl->net,
+                         &nccl->library) &&
+        nccl->library == NULL) {
         nccl->library = loader_open_net(nccl);
         *is_net_ret = true;
     }

@@ -185,17 +185,24 @@ static void plugin_open_log_summary(struct plugin_open_search *s)
     mock_log_line(s->rules, MOCK_LINE_NO_LIBRARY, &words);
 }
 
-void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
-                       const char *net)
+bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
+                      const char *net, void **library_ret)
 {
     struct plugin_open_search s = {.rules = rules};
-    struct mock_line_words words = {.names = s.names};
-    void *library = plugin_open_find(&s, rules->prefix, value);
+    struct mock_line_words words = {.name = value, .names = s.names};
+    bool is_set = value != NULL && *value != '\0';
+    bool has_net = net != NULL && *net != '\0';
 
-    if (library == NULL && rules->net == MOCK_NET_BY_NAME)
-        library = plugin_open_find(&s, NET_PREFIX, net);
-    if (library != NULL)
-        return library;
+    *library_ret = NULL;
+    if (is_set || (value != NULL && rules->reports_empty))
+        mock_log_line(rules, MOCK_LINE_SET, &words);
+    if (rules->has_none_keyword && is_set && strcasecmp(value, "none") == 0)
+        return false;
+    *library_ret = plugin_open_find(&s, rules->prefix, is_set ? value : NULL);
+    if (*library_ret == NULL && rules->net == MOCK_NET_BY_NAME)
+        *library_ret = plugin_open_find(&s, NET_PREFIX, has_net ? net : NULL);
+    if (*library_ret != NULL)
+        return true;
     if (plugin_open_has_summary(rules))
         plugin_open_log_summary(&s);
     else
@@ -203,7 +210,7 @@ void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                       s.names[0] != '\0' ? MOCK_LINE_MISSING
                                          : MOCK_LINE_NO_LIBRARY,
                       &words);
-    return NULL;
+    return true;
 }
 
 void *mock_plugin_open_net(const struct mock_loader_rules *rules,

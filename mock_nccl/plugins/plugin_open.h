@@ -22,11 +22,11 @@ void mock_log_line(const struct mock_loader_rules *rules,
 /*
  * Opens the library of 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, or
  * if that fails and the version searches by name, the library of
- * NCCL_NET_PLUGIN = 'net'; NULL for unset or empty variables. Returns NULL if
- * no library opens.
+ * NCCL_NET_PLUGIN = 'net'; NULL for unset variables.  *library_ret is NULL if
+ * no library opens.  Returns false if the value disables the search.
  */
-void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
-                       const char *net);
+bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
+                      const char *net, void **library_ret);
 
 /* Opens the net plugin as the net does, without a log line. */
 void *mock_plugin_open_net(const struct mock_loader_rules *rules,

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -39,14 +38,6 @@ struct mock_profiler {
 
 /* ---- life ---- */
 
-static ncclResult_t profiler_copy(const char *text, char **copy_ret)
-{
-    if (text == NULL)
-        return ncclSuccess;
-    *copy_ret = strdup(text);
-    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
-}
-
 ncclResult_t mock_profiler_create(const struct mock_version *version,
                                   const char *plugin, const char *net,
                                   struct mock_profiler **profiler_ret)
@@ -55,9 +46,9 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
     ncclResult_t rc = p != NULL ? ncclSuccess : mock_fail_memory();
 
     if (rc == ncclSuccess)
-        rc = profiler_copy(plugin, &p->plugin);
+        rc = mock_copy_text(plugin, &p->plugin);
     if (rc == ncclSuccess)
-        rc = profiler_copy(net, &p->net);
+        rc = mock_copy_text(net, &p->net);
     if (rc != ncclSuccess) {
         if (p != NULL)
             free(p->plugin);
@@ -88,21 +79,12 @@ static void *profiler_open_library(const struct mock_profiler *p,
                                    bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = &p->rules->loader;
-    const char *name = *p->plugin != '\0' ? p->plugin : NULL;
-    struct mock_line_words words = {.name = p->plugin};
     void *library;
+    bool searches = mock_plugin_open(rules, p->plugin, NULL, &library);
 
-    *is_net_ret = false;
-    if (name != NULL || rules->reports_empty)
-        mock_log_line(rules, MOCK_LINE_SET, &words);
-    if (rules->has_none_keyword && name != NULL &&
-        strcasecmp(name, "none") == 0)
-        return NULL;
-    library = mock_plugin_open(rules, name, NULL);
-    if (library != NULL || rules->net == MOCK_NET_NEVER || p->net == NULL)
-        return library;
-    *is_net_ret = true;
-    return mock_plugin_open_net(rules, p->net);
+    *is_net_ret = searches && library == NULL && p->net != NULL &&
+                  rules->net != MOCK_NET_NEVER;
+    return *is_net_ret ? mock_plugin_open_net(rules, p->net) : library;
 }
 
 static const void *profiler_look_up(const struct mock_loader_rules *rules,
@@ -360,10 +342,11 @@ void mock_listener_leave(struct mock_listener *l)
     l->profiler = NULL;
 }
 
-/* ---- what NCCL tells its profiler, and in which order  Left out are
- * point-to-point calls, copy engines, network proxies, kernel launches, and the
- * replays of CUDA graphs; addresses of buffers and streams are NULL, and warps
- * are 0. ---- */
+/* ---- events ---- */
+
+/* Omitted are point-to-point calls, copy engines, network proxies, kernel
+ * launches, and the replays of CUDA graphs; addresses of buffers and streams
+ * are NULL, and warps are 0. */
 
 enum {
     /* a bit of an event enables the events above it */

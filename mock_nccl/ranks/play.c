@@ -137,15 +137,11 @@ static void play_prepare_step(struct play *p, int rank)
                                         .n_calls = step->n};
 }
 
-static ncclResult_t play_blame(const struct play *p, int rank, ncclResult_t rc)
+static ncclResult_t play_name_step(const struct play *p, int rank,
+                                   ncclResult_t rc)
 {
-    char why[900];
-
-    if (rc == ncclSuccess)
-        return rc;
-    snprintf(why, sizeof(why), "%s", mock_last_error());
-    return mock_fail(rc, "step %zu, rank %d: %s", p->players[rank].at, rank,
-                     why);
+    return mock_fail_prefix(rc, "step %zu, rank %d: ", p->players[rank].at,
+                            rank);
 }
 
 static ncclResult_t play_step(struct play *p, int rank)
@@ -157,7 +153,7 @@ static ncclResult_t play_step(struct play *p, int rank)
     rc = mock_rank_run_order(play_get_rank(p, rank), &player->order,
                              player->outcomes);
     return rc == ncclSuccess ? play_compare_all(p, rank)
-                             : play_blame(p, rank, rc);
+                             : play_name_step(p, rank, rc);
 }
 
 /* ---- whose turn it is ---- */
@@ -235,7 +231,7 @@ static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
         ncclResult_t one = rank->carrier->ops->wait(rank);
 
         one = one == ncclSuccess ? play_compare_all(p, rank->number)
-                                 : play_blame(p, rank->number, one);
+                                 : play_name_step(p, rank->number, one);
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
         rc = one;
@@ -257,9 +253,9 @@ static ncclResult_t play_at_once(struct play *p)
             struct player *player = &p->players[rank->number];
 
             play_prepare_step(p, rank->number);
-            rc = play_blame(p, rank->number,
-                            rank->carrier->ops->post(rank, &player->order,
-                                                     player->outcomes));
+            rc = play_name_step(p, rank->number,
+                                rank->carrier->ops->post(rank, &player->order,
+                                                         player->outcomes));
             n_posted += rc == ncclSuccess;
         }
         rc = play_gather(p, n_posted, rc);

@@ -13,15 +13,10 @@ enum {
 
 /* ---- one order ---- */
 
-/* Prefixes this thread's error with the rank. */
-static ncclResult_t ranks_blame(const struct mock_rank *rank, ncclResult_t rc)
+static ncclResult_t ranks_name_rank(const struct mock_rank *rank,
+                                    ncclResult_t rc)
 {
-    char why[900];
-
-    if (rc == ncclSuccess)
-        return rc;
-    snprintf(why, sizeof(why), "%s", mock_last_error());
-    return mock_fail(rc, "rank %d: %s", rank->number, why);
+    return mock_fail_prefix(rc, "rank %d: ", rank->number);
 }
 
 static ncclResult_t ranks_post(struct mock_rank *rank,
@@ -56,8 +51,8 @@ static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
     ncclResult_t rc = ncclSuccess;
 
     for (int r = 0; r < n && rc == ncclSuccess; r++)
-        rc =
-            ranks_blame(&ranks[r], mock_rank_run_order(&ranks[r], order, NULL));
+        rc = ranks_name_rank(&ranks[r],
+                             mock_rank_run_order(&ranks[r], order, NULL));
     return rc;
 }
 
@@ -71,13 +66,15 @@ static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
     int n_posted = 0;
 
     while (n_posted < n && rc == ncclSuccess) {
-        rc = ranks_blame(&ranks[n_posted], ranks_post(&ranks[n_posted], order));
+        rc = ranks_name_rank(&ranks[n_posted],
+                             ranks_post(&ranks[n_posted], order));
         n_posted += rc == ncclSuccess;
     }
     if (rc != ncclSuccess)
         snprintf(why, sizeof(why), "%s", mock_last_error());
     for (int r = 0; r < n_posted; r++) {
-        ncclResult_t one = ranks_blame(&ranks[r], ranks_wait_for(&ranks[r]));
+        ncclResult_t one =
+            ranks_name_rank(&ranks[r], ranks_wait_for(&ranks[r]));
 
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
