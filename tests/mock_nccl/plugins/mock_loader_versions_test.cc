@@ -38,9 +38,11 @@ TEST_P(Loader, LogsAndLoadsLikeThatVersion)
     comm.reset();
 
     std::vector<std::string> lines;
-    for (const Log::Line &line : log.lines)
+    for (const Log::Line &line : log.lines) {
+        EXPECT_EQ(NCCL_LOG_INFO, line.level) << line.text;
         if (line.text.compare(0, 1, "v") != 0) // not the tuner's own lines
             lines.push_back(FlagLetters(line.flags) + line.text);
+    }
     for (std::string &line : c.lines)
         line = Replaced(line, '%', folder_.Path());
     EXPECT_THAT(lines, ElementsAreArray(c.lines));
