@@ -1,17 +1,17 @@
 /*
- * by_turn.c - the planted fault of the tests: a tuner that decides by who asks
- * when, over all communicators of the process; so ranks disagree in some
- * schedules, and in the same ones every time
+ * by_turn.c - a tuner with a planted fault: its decision depends on the rank
+ * and on the number of calls of all communicators in the process, so ranks
+ * disagree in some schedules, always the same ones
  */
 #include <stdint.h>
 
 #include "nccl_tuner_abi.h"
 
-/* At that turn, that rank is answered otherwise. */
+/* The call and the rank whose answer differs. */
 enum { TURN = 4000, RANK = 6 };
 
-static intptr_t n_alive; /* communicators */
-static int n_asked;      /* since there were none */
+static intptr_t n_alive; /* communicators that exist */
+static int n_asked;      /* calls since no communicator existed */
 
 static ncclResult_t init(void **context, uint64_t comm_id, size_t n_ranks,
                          size_t n_nodes, ncclDebugLogger_t log,

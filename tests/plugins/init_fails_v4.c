@@ -1,4 +1,4 @@
-/* A v4 tuner whose init fails, and whose finalize says that it was called. */
+/* A v4 tuner whose init fails, and whose finalize logs its call. */
 #include "nccl_tuner_abi.h"
 
 static ncclDebugLogger_t say;

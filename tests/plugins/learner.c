@@ -1,10 +1,11 @@
 /*
- * A tuner and profiler that learns by one rule: each message's first calls run
- * NCCL's own choice and every pair of ring and tree in turn, and from then on
- * what took the GPU of rank 0 least, or by the lines of NCCL_TUNER_REWARD_FILE
- * if that is set.  Ranks share a table in their process.
+ * A tuner and profiler that learns by one rule: the first calls of each message
+ * run NCCL's own choice and every pair of ring and tree in turn; later calls
+ * run the arm with the shortest time on the GPU of rank 0, or in the lines of
+ * NCCL_TUNER_REWARD_FILE if that is set. The ranks of a process share a table.
  *
- * STEPTUNE_STRATEGY: "stay" never tries anything, "worst" settles on the worst.
+ * STEPTUNE_STRATEGY: "stay" always runs NCCL's own choice, "worst" settles on
+ * the worst arm.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -36,13 +37,13 @@ static struct {
     pthread_mutex_t lock;
     struct key keys[MAX_KEYS];
     int n_keys;
-    struct key *last_key; /* that rank 0 was asked about, and its arm */
+    struct key *last_key; /* the last key of rank 0, and its arm */
     int last_arm;
     struct kernel colls[SLOTS], kernels[SLOTS];
     unsigned n_colls, n_kernels;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local int joining; /* the rank whose tuner comes next */
+static _Thread_local int joining; /* the rank whose tuner is initialised next */
 
 static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t n_ranks,
                                size_t n_nodes, ncclDebugLogger_t log,

@@ -1,6 +1,6 @@
 /*
- * row_pointers.c - takes the cost table for what its type says, an array of
- * pointers to rows, and crashes: a fault that tuners in the field have had
+ * row_pointers.c - reads the cost table as its type suggests, as an array of
+ * pointers to rows, and crashes: a fault that released tuners have had
  */
 #include "nccl_tuner_abi.h"
 

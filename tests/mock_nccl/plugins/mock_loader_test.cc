@@ -24,7 +24,7 @@ TEST(Messages, AreCutAsNcclCutsThem)
     MakeComm(nccl, machine);
 
     // 254 characters of a name are kept, and 255 of dlerror's text, so that
-    // NCCL no longer sees why
+    // NCCL does not find the reason
     std::string first(254, 'x');
     std::string second = "libnccl-tuner-" + std::string(240, 'x');
     EXPECT_THAT(log.Texts(),
@@ -55,7 +55,7 @@ TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
 }
 
 #define KNOWN "2.21 to 2.30 and 2.31dev"
-TEST(Options, ThatMeanNothingAreRefused)
+TEST(Options, InvalidOnesAreRejected)
 {
     static const int tuner = 0;
     const std::pair<mock_nccl_options, const char *> cases[] = {
@@ -110,7 +110,7 @@ TEST_F(Stay, OneCommunicatorAfterAnotherReopensTheLibrary)
     MakeComm(nccl, machine_).reset();
     MakeComm(nccl, machine_).reset();
 
-    // the plugin's own count begins again: its memory is fresh
+    // the plugin's own count starts again: its memory is new
     EXPECT_THAT(Lines("v5 init 1:"), testing::SizeIs(2));
     EXPECT_THAT(Lines("set by environment"), testing::SizeIs(2));
     EXPECT_THAT(Lines("Closing tuner"), testing::SizeIs(2));

@@ -19,7 +19,7 @@ class MockProfilerLife : public testing::Test
 
 // ---- life ----
 
-TEST_F(MockProfilerLife, ComesBeforeTheTunerAndGoesAfterIt)
+TEST_F(MockProfilerLife, InitsBeforeTheTunerAndFinalizesAfterIt)
 {
     Profiler profiler(kListener, 0);
     mock_nccl_options options = With(kListener);
@@ -32,12 +32,12 @@ TEST_F(MockProfilerLife, ComesBeforeTheTunerAndGoesAfterIt)
               mock_comm_create_rank(nccl.get(), machine_.get(), 77, 3, &comm));
     mock_comm_destroy(comm);
 
-    EXPECT_THAT(Heard(log),
+    EXPECT_THAT(ProfilerLines(log),
                 ElementsAre("init - id 77 nodes 1 rank 3 of 4", "tuner init",
                             "tuner finalize", "finalize 1003"));
 }
 
-TEST_F(MockProfilerLife, ChildrenAreAnnouncedWithTheirParentsRank)
+TEST_F(MockProfilerLife, ChildrenInitWithTheirParentsRank)
 {
     Profiler profiler(kListener, 0);
     Nccl nccl = MakeNccl(With(kListener));
@@ -49,7 +49,7 @@ TEST_F(MockProfilerLife, ChildrenAreAnnouncedWithTheirParentsRank)
 
     ASSERT_EQ(ncclSuccess, mock_comm_shrink(comm, machine_.get(), &child));
 
-    EXPECT_THAT(Heard(log),
+    EXPECT_THAT(ProfilerLines(log),
                 ElementsAre("init - id " + std::to_string(mock_comm_id(child)) +
                             " nodes 1 rank 2 of 4"));
     mock_comm_destroy(child);
@@ -129,7 +129,7 @@ TEST_P(MockProfilerFailure, FailsNoCommunicator)
 
     Log log;
     Comm two = MakeComm(nccl, machine);
-    EXPECT_EQ(GetParam().again ? 1u : 0u, Heard(log).size());
+    EXPECT_EQ(GetParam().again ? 1u : 0u, ProfilerLines(log).size());
 }
 
 INSTANTIATE_TEST_SUITE_P(
