@@ -409,13 +409,13 @@ static ncclResult_t comm_build_model(struct mock_comm *comm,
     struct mock_user_choice choice;
     ncclResult_t rc = mock_user_choice_parse(
         mock_nccl_version(comm->nccl),
-        alone ? NULL : mock_nccl_algo(comm->nccl),
-        alone ? NULL : mock_nccl_proto(comm->nccl), &choice);
+        alone ? NULL : mock_nccl_get_options(comm->nccl)->algo,
+        alone ? NULL : mock_nccl_get_options(comm->nccl)->proto, &choice);
 
     if (rc != ncclSuccess)
         return rc;
-    choice.collnet =
-        mock_nccl_collnet(comm->nccl) && mock_machine_collnet(machine, &info);
+    choice.collnet = mock_nccl_get_options(comm->nccl)->collnet &&
+                     mock_machine_collnet(machine, &info);
     mock_model_build(&comm->model, &info, &machine->graphs,
                      mock_nccl_version(comm->nccl)->model, constants, &choice);
     return ncclSuccess;

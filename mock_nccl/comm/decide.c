@@ -94,8 +94,9 @@ static ncclResult_t decide_fail_no_algorithm(const struct mock_nccl *nccl,
         {"NCCL_PROTO", proto},
     };
     int by_user =
-        decide_describe("NCCL_ALGO", mock_nccl_algo(nccl), algo, sizeof(algo)) +
-        decide_describe("NCCL_PROTO", mock_nccl_proto(nccl), proto,
+        decide_describe("NCCL_ALGO", mock_nccl_get_options(nccl)->algo, algo,
+                        sizeof(algo)) +
+        decide_describe("NCCL_PROTO", mock_nccl_get_options(nccl)->proto, proto,
                         sizeof(proto));
 
     mock_fill(line, sizeof(line), rules->nothing, blanks,

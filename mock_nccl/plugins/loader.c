@@ -15,15 +15,8 @@ enum status { FAILED = -1, READY, LOADED };
 
 struct mock_nccl {
     const struct mock_version *version;
-    char *plugin;                             /* NCCL_TUNER_PLUGIN, or NULL */
-    char *net;                                /* NCCL_NET_PLUGIN, or NULL */
-    char *algo;                               /* NCCL_ALGO, or NULL */
-    char *proto;                              /* NCCL_PROTO, or NULL */
-    bool collnet;                             /* NCCL_COLLNET_ENABLE */
-    const ncclTunerConstants_v5_t *constants; /* NULL: the version's own */
+    struct mock_nccl_options options; /* with copies of its texts */
     struct mock_profiler *profiler;
-    const void *static_tuner;
-    int static_tuner_version;
 
     pthread_mutex_t lock; /* protects all members below */
     enum status status;   /* FAILED is final for the process */
@@ -42,25 +35,16 @@ const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
 void mock_nccl_constants(const struct mock_nccl *nccl,
                          ncclTunerConstants_v5_t *constants_ret)
 {
-    if (nccl->constants != NULL)
-        *constants_ret = *nccl->constants;
+    if (nccl->options.constants != NULL)
+        *constants_ret = *nccl->options.constants;
     else
         mock_model_constants(nccl->version->model, constants_ret);
 }
 
-const char *mock_nccl_algo(const struct mock_nccl *nccl)
+const struct mock_nccl_options *
+mock_nccl_get_options(const struct mock_nccl *nccl)
 {
-    return nccl->algo;
-}
-
-bool mock_nccl_collnet(const struct mock_nccl *nccl)
-{
-    return nccl->collnet;
-}
-
-const char *mock_nccl_proto(const struct mock_nccl *nccl)
-{
-    return nccl->proto;
+    return &nccl->options;
 }
 
 struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl)
@@ -86,28 +70,30 @@ static ncclResult_t loader_check(const struct mock_nccl_options *options)
     return ncclSuccess;
 }
 
-static ncclResult_t
-loader_copy_variables(struct mock_nccl *nccl,
-                      const struct mock_nccl_options *options)
+/* Replaces the texts of the options by copies. */
+static ncclResult_t loader_copy_texts(struct mock_nccl_options *o)
 {
-    ncclResult_t rc = mock_copy_text(options->tuner_plugin, &nccl->plugin);
+    const char **texts[] = {&o->tuner_plugin, &o->net_plugin, &o->algo,
+                            &o->proto};
+    ncclResult_t rc = ncclSuccess;
 
-    if (rc == ncclSuccess)
-        rc = mock_copy_text(options->net_plugin, &nccl->net);
-    if (rc == ncclSuccess)
-        rc = mock_copy_text(options->algo, &nccl->algo);
-    if (rc == ncclSuccess)
-        rc = mock_copy_text(options->proto, &nccl->proto);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *copy = NULL;
+
+        if (rc == ncclSuccess)
+            rc = mock_copy_text(*texts[i], &copy);
+        *texts[i] = copy;
+    }
     return rc;
 }
 
 static void loader_free_nccl(struct mock_nccl *nccl)
 {
     mock_profiler_destroy(nccl->profiler);
-    free(nccl->plugin);
-    free(nccl->net);
-    free(nccl->algo);
-    free(nccl->proto);
+    free((char *)nccl->options.tuner_plugin);
+    free((char *)nccl->options.net_plugin);
+    free((char *)nccl->options.algo);
+    free((char *)nccl->options.proto);
     free(nccl);
 }
 
@@ -122,20 +108,16 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();
-    rc = loader_copy_variables(nccl, options);
+    nccl->options = *options;
+    nccl->version = mock_version_find(options->version);
+    rc = loader_copy_texts(&nccl->options);
     if (rc == ncclSuccess)
-        rc = mock_profiler_create(mock_version_find(options->version),
-                                  options->profiler_plugin, options->net_plugin,
-                                  &nccl->profiler);
+        rc = mock_profiler_create(nccl->version, options->profiler_plugin,
+                                  options->net_plugin, &nccl->profiler);
     if (rc != ncclSuccess) {
         loader_free_nccl(nccl);
         return rc;
     }
-    nccl->version = mock_version_find(options->version);
-    nccl->collnet = options->collnet;
-    nccl->constants = options->constants;
-    nccl->static_tuner = options->static_tuner;
-    nccl->static_tuner_version = options->static_tuner_version;
     pthread_mutex_init(&nccl->lock, NULL);
     *nccl_ret = nccl;
     return ncclSuccess;
@@ -160,22 +142,23 @@ static void *loader_open_net(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
 
-    if (rules->net == MOCK_NET_BY_NAME || nccl->net == NULL ||
-        *nccl->net == '\0')
+    if (rules->net == MOCK_NET_BY_NAME || nccl->options.net_plugin == NULL ||
+        *nccl->options.net_plugin == '\0')
         return NULL;
     if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
-        nccl->net_library = mock_plugin_open_net(rules, nccl->net);
-    return mock_plugin_open_net(rules, nccl->net);
+        nccl->net_library =
+            mock_plugin_open_net(rules, nccl->options.net_plugin);
+    return mock_plugin_open_net(rules, nccl->options.net_plugin);
 }
 
 /* False if no library opens. */
 static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
     *is_net_ret = false;
-    if (nccl->static_tuner != NULL)
+    if (nccl->options.static_tuner != NULL)
         return true;
-    if (mock_plugin_open(nccl->version->loader, nccl->plugin, nccl->net,
-                         &nccl->library) &&
+    if (mock_plugin_open(nccl->version->loader, nccl->options.tuner_plugin,
+                         nccl->options.net_plugin, &nccl->library) &&
         nccl->library == NULL) {
         nccl->library = loader_open_net(nccl);
         *is_net_ret = true;
@@ -210,8 +193,9 @@ static const void *loader_look_up(const struct mock_nccl *nccl, int version,
     struct mock_line_words words = {.name = symbol, .why = why};
 
     if (nccl->library == NULL)
-        return nccl->static_tuner_version == version ? nccl->static_tuner
-                                                     : NULL;
+        return nccl->options.static_tuner_version == version
+                   ? nccl->options.static_tuner
+                   : NULL;
     found = dlsym(nccl->library, symbol);
     if (found == NULL && version != nccl->version->newest_tuner) {
         snprintf(why, sizeof(why), "%s", dlerror());

@@ -17,15 +17,12 @@ const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
 void mock_nccl_constants(const struct mock_nccl *nccl,
                          ncclTunerConstants_v5_t *constants_ret);
 
-/* The values of NCCL_ALGO and NCCL_PROTO, or NULL. */
-const char *mock_nccl_algo(const struct mock_nccl *nccl);
-const char *mock_nccl_proto(const struct mock_nccl *nccl);
+/* The options of mock_nccl_create(). */
+const struct mock_nccl_options *
+mock_nccl_get_options(const struct mock_nccl *nccl);
 
 /* The profiler of the process. */
 struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl);
-
-/* The value of NCCL_COLLNET_ENABLE. */
-bool mock_nccl_collnet(const struct mock_nccl *nccl);
 
 /*
  * Returns the tuner for one more communicator, or NULL. *owner_ret is true if
