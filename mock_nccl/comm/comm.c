@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/id.h"
+#include "base/mix.h"
 #include "base/log.h"
 #include "base/names.h"
 #include "comm/comm.h"
