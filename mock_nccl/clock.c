@@ -1,8 +1,8 @@
 /*
- * clock.c - clocks that differ by rank
+ * clock.c - clocks that differ between ranks
  *
- * A program that links this and exports the three functions (CMakeLists.txt)
- * hands them to the plugins that it loads in place of libc's.
+ * A program that links this file and exports the three functions
+ * (CMakeLists.txt) replaces libc's clocks in the plugins that it loads.
  */
 #define _GNU_SOURCE /* syscall() */
 #include <stddef.h>
@@ -30,8 +30,8 @@ void mock_clock_set(int64_t ns)
     set_ns = ns;
 }
 
-/* CPU time is what this thread or process has used, on whatever day. */
-static int tells_time(clockid_t clock)
+/* The CPU time of this thread or process is not virtual. */
+static int clock_is_time_of_day(clockid_t clock)
 {
     return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID &&
            clock != CLOCK_THREAD_CPUTIME_ID;
@@ -42,7 +42,8 @@ EXPORTED int clock_gettime(clockid_t clock, struct timespec *time_ret)
     int rc = (int)syscall(SYS_clock_gettime, clock, time_ret);
     int64_t ns;
 
-    if (rc != 0 || (shift_ns == 0 && set_ns < 0) || !tells_time(clock))
+    if (rc != 0 || (shift_ns == 0 && set_ns < 0) ||
+        !clock_is_time_of_day(clock))
         return rc;
     ns = set_ns;
     if (ns < 0)

@@ -1,5 +1,6 @@
 /*
- * mock_kernels.h - what NCCL learns from the GPU, and tells its profiler
+ * mock_kernels.h - the kernel times of a collective, as NCCL reports them to
+ * its profiler
  */
 #ifndef MOCK_KERNELS_H
 #define MOCK_KERNELS_H
@@ -10,31 +11,31 @@
 extern "C" {
 #endif
 
-enum { MOCK_MAX_CHANNELS = 64 }; /* that a collective can run on */
+enum { MOCK_MAX_CHANNELS = 64 }; /* channels of a collective at most */
 
-/* When a channel's block began and ended, ns of the GPU's clock; 'stop_ns' is 0
- * if NCCL loses the event. */
+/* Begin and end of a channel's block, ns of the GPU's clock; 'stop_ns' is 0 if
+ * NCCL loses the event. */
 struct mock_channel_time {
     uint64_t start_ns;
     uint64_t stop_ns;
 };
 
 /*
- * Tells the profiler how long a collective took on the GPU, as NCCL's proxy
+ * Reports the kernel times of a collective to the profiler, as NCCL's proxy
  * thread does some time after the launch: the start of each channel, then the
- * end of each.  'times' has the outcome's n_channels.  Does nothing unless the
- * outcome 'is_timed'.  Unlike all else, this can be called from another thread
- * than the communicator's; at the same time, too.
+ * end of each. 'times' holds the outcome's n_channels elements. Does nothing
+ * unless the outcome 'is_timed'. Unlike all other functions of a communicator,
+ * any thread may call this one at any time.
  */
 void mock_comm_kernel_ran(struct mock_comm *comm,
                           const struct mock_outcome *outcome,
                           const struct mock_channel_time *times);
 
 /*
- * Like mock_comm_kernel_ran(), but tells of the starts and of the ends apart,
- * with the same 'outcome' and 'times'.  handles_ret has room for the outcome's
- * n_channels; it gets the profiler's handles, NULL where there is none, which
- * the ends need.
+ * Like mock_comm_kernel_ran(), but reports the starts and the ends in separate
+ * calls, with the same 'outcome' and 'times'. handles_ret has room for the
+ * outcome's n_channels; it receives the profiler's handles, NULL for none,
+ * which the ends need.
  */
 void mock_comm_kernel_began(struct mock_comm *comm,
                             const struct mock_outcome *outcome,

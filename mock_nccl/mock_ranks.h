@@ -1,9 +1,9 @@
 /*
- * mock_ranks.h - all ranks of a communicator, playing one script
+ * mock_ranks.h - all ranks of a communicator, which run one script
  *
  * NCCL compares nothing between ranks, and hangs if they choose differently.
- * Here every collective of every rank is compared with that of the rank that
- * came to it first.
+ * Here every collective of every rank is compared with the same collective of
+ * the rank that reached it first.
  */
 #ifndef MOCK_RANKS_H
 #define MOCK_RANKS_H
@@ -18,37 +18,38 @@ extern "C" {
 
 struct mock_ranks; /* opaque */
 
-/* Where the ranks live. */
+/* The threads or processes of the ranks. */
 enum mock_layout {
-    MOCK_ONE_THREAD, /* all in one thread, which is the caller's */
-    MOCK_THREADS,    /* in one process, a thread each */
-    MOCK_PROCESSES,  /* a process each, forked from the caller's */
+    MOCK_ONE_THREAD, /* all ranks in the caller's thread */
+    MOCK_THREADS,    /* one process, a thread per rank */
+    MOCK_PROCESSES,  /* a process per rank, forked from the caller's */
 };
 
 struct mock_ranks_options {
     enum mock_layout layout;
-    uint64_t comm_id; /* as mock_comm_create() takes it */
+    uint64_t comm_id; /* commId, see mock_comm_create() */
 
-    /* All inits at the same time, a thread or process each, as
-     * ncclCommInitAll() and grouped inits have it even for one thread.  Else
-     * one after the other, in rank order. */
+    /* All inits run at the same time, in a thread or process per rank, as
+     * ncclCommInitAll() and grouped inits do even within one thread. Otherwise
+     * ranks init in order. */
     bool at_once;
 
-    /* NULL, or: called before each rank's init, in the rank's own thread or
-     * process; what it does to the environment holds for that init.  Not with
-     * 'at_once' unless the ranks are processes. */
+    /* NULL, or a function that is called before each rank's init, in the rank's
+     * own thread or process; its changes to the environment hold for that init.
+     * With 'at_once' only if the ranks are processes. */
     void (*before_init)(void *user, int rank);
     void *user;
 };
 
 /*
- * A communicator with all its ranks, as many as the machine has GPUs.  'nccl'
- * and 'machine' must outlive it.  Errors as mock_comm_create(), naming the
- * rank; *ranks_ret is untouched then.
+ * Creates a communicator with all its ranks, one per GPU of the machine. 'nccl'
+ * and 'machine' must outlive it. Returns the errors of mock_comm_create(),
+ * which name the rank; *ranks_ret is then untouched.
  *
- * A process a rank needs a caller without other threads, and an 'nccl' that has
- * not loaded its tuner yet: each process then loads its own.  What a process
- * logs does not reach mock_set_log()'s sink of the caller.
+ * With a process per rank the caller must have no other threads, and 'nccl'
+ * must not have loaded its tuner yet: each process loads its own.
+ * mock_set_log()'s sink of the caller does not receive the log of the
+ * processes.
  */
 ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
                                const struct mock_machine *machine,
@@ -56,24 +57,25 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
                                struct mock_ranks **ranks_ret);
 
 /*
- * Children, in the same threads or processes; to be destroyed before or after
- * their parent, in any order.  All ranks of the parent call ncclCommSplit():
- * the first ones, as many as 'machine' has GPUs, with 'color', the rest with
+ * Creates a child in the same threads or processes; it can be destroyed before
+ * or after its parent. All ranks of the parent call ncclCommSplit(): the first
+ * ranks, as many as 'machine' has GPUs, with 'color', the rest with
  * NCCL_SPLIT_NOCOLOR.
  */
 ncclResult_t mock_ranks_split(struct mock_ranks *parent,
                               const struct mock_machine *machine, int color,
                               struct mock_ranks **child_ret);
-/* ncclCommShrink(), which leaves out the last ranks. */
+/* Creates a child by ncclCommShrink(), which excludes the last ranks. */
 ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
                                const struct mock_machine *machine,
                                struct mock_ranks **child_ret);
 
-/* Finalizes in NCCL's order: rank 0, then the last down to rank 1. */
+/* Finalizes the ranks in NCCL's order: rank 0, then from the last down to
+ * rank 1. */
 void mock_ranks_destroy(struct mock_ranks *ranks);
 int mock_ranks_count(const struct mock_ranks *ranks);
 
-/* What every rank does next: a group, or one collective. */
+/* A step of every rank: a group, or one collective. */
 struct mock_step {
     const struct mock_call *calls;
     size_t n; /* >= 1 */
@@ -83,28 +85,29 @@ struct mock_script {
     const struct mock_step *steps;
     size_t n_steps;
 
-    /* NULL, or: changes a call of a step for one rank, in what NCCL lets ranks
-     * differ (reg_buff).  Runs in the caller's thread. */
+    /* NULL, or a function that changes a call of a step for one rank, in
+     * attributes that may differ between ranks (reg_buff). It runs in the
+     * caller's thread. */
     void (*vary)(void *user, int rank, size_t step, struct mock_call *call);
 
-    /* NULL, or: called in the rank's own thread or process before its step: to
-     * stall it, or to change what it reads.  A process has what 'user' pointed
-     * to when it was forked. */
+    /* NULL, or a function that runs in the rank's own thread or process before
+     * its step: to delay the rank, or to change its input. A process has a copy
+     * of *user from the time of its fork. */
     void (*before_step)(void *user, int rank, size_t step);
 
-    /* NULL, or: told what call 'i' of a step came to on the rank that got there
-     * first.  Runs in the caller's thread. */
+    /* NULL, or a function that receives the outcome of call 'i' of a step from
+     * the rank that reached it first. It runs in the caller's thread. */
     void (*decided)(void *user, size_t step, size_t i,
                     const struct mock_outcome *outcome);
-    void *user; /* for all three */
+    void *user; /* argument of all three functions */
 
-    /* NULL, or: a rank that ends before one of its steps.  A process is killed;
-     * in a thread it takes no further part, in this play or a later one.  The
-     * others play on. */
+    /* NULL, or a rank that ends before one of its steps. A process is killed; a
+     * thread takes no further part in this script and later ones. The other
+     * ranks continue. */
     const struct mock_death *death;
 
-    /* All ranks run at the same time and as fast as they can, rather than in
-     * turn.  For threads and processes. */
+    /* All ranks run concurrently at full speed rather than in turn. For threads
+     * and processes. */
     bool at_once;
 };
 
@@ -114,15 +117,14 @@ struct mock_death {
 };
 
 /*
- * Plays the script on all ranks, one step of one rank after the other, in a
- * random order that 'seed' decides; each rank keeps the script's order, and may
- * run ahead of the others as far as it likes: of four seeds one gives every
- * turn to any rank, one plays the whole script rank after rank, and two are in
- * between.  Fails at the first step that a
- * rank does differently from the rank that came to it first, in algorithm,
- * protocol, channels or chunk size: the error names step, ranks and choices.
- * Also fails if a collective does, if a process ends, or if one does not come
- * back from a step within 10 s.
+ * Runs the script on all ranks, one step of one rank at a time, in a random
+ * order that 'seed' determines; each rank keeps the script's order, and may run
+ * any number of steps ahead of the others. Of four seeds one draws a rank for
+ * every step, one runs the whole script rank after rank, and two are in
+ * between. Fails at the first step whose algorithm, protocol, channels or chunk
+ * size differ from those of the rank that reached it first: the error names
+ * step, ranks and choices. Also fails if a collective fails, if a process ends,
+ * or if a step takes longer than 10 s.
  */
 ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
                              const struct mock_script *script, uint64_t seed);
@@ -130,18 +132,18 @@ ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
 /* ---- clocks ---- */
 
 /*
- * What clock_gettime(), gettimeofday() and time() add in this thread, in
- * nanoseconds: a tuner that decides by its own clock is caught by ranks whose
- * clocks differ.  Holds for code that resolves these symbols in a program that
- * links mock_nccl, plugins included; back to 0 after each step of
- * mock_ranks_play().
+ * Sets a number of nanoseconds that clock_gettime(), gettimeofday() and time()
+ * add in this thread: different clocks per rank expose a tuner that decides by
+ * its own clock. Affects code that resolves these symbols in a program that
+ * links mock_nccl, plugins included; each step of mock_ranks_play() resets it
+ * to 0.
  */
 void mock_clock_shift(int64_t ns);
 
 /*
- * What these functions tell in this thread instead, in nanoseconds and without
- * moving: virtual time, whatever the clock's beginning is.  Below 0 the
- * machine's clocks are back.  mock_clock_shift() adds to it.
+ * Sets a constant time in nanoseconds that these functions return in this
+ * thread: virtual time, on any of their clocks. A value below 0 restores the
+ * machine's clocks. mock_clock_shift() adds to it.
  */
 void mock_clock_set(int64_t ns);
 

@@ -14,15 +14,15 @@ struct mock_csv {
     FILE *file;
     char *path;
     const struct mock_words *columns;
-    unsigned optional;                /* columns, as bits */
+    unsigned optional;                /* set of columns, as bits */
     const struct mock_words *ignored; /* or NULL */
-    int n_header;                     /* fields of the header line */
+    int n_header;                     /* number of fields of the header line */
     int n_line;
     char *line; /* getline()'s; fields point into it */
     size_t line_size;
     int n_fields;
     char *fields[MAX_COLUMNS];
-    int place[MAX_COLUMNS]; /* which field holds a wanted column */
+    int place[MAX_COLUMNS]; /* index of each column's field */
 };
 
 ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
@@ -77,7 +77,7 @@ static ncclResult_t csv_split(struct mock_csv *csv)
     }
 }
 
-static ncclResult_t place_column(struct mock_csv *csv, int field)
+static ncclResult_t csv_place_column(struct mock_csv *csv, int field)
 {
     int column = mock_word_find(csv->columns, csv->fields[field]);
 
@@ -106,7 +106,7 @@ static ncclResult_t csv_read_header(struct mock_csv *csv)
     for (int c = 0; c < csv->columns->n_words; c++)
         csv->place[c] = -1;
     for (int f = 0; rc == ncclSuccess && f < csv->n_fields; f++)
-        rc = place_column(csv, f);
+        rc = csv_place_column(csv, f);
     for (int c = 0; rc == ncclSuccess && c < csv->columns->n_words; c++)
         if (csv->place[c] < 0 && !(csv->optional >> c & 1))
             rc = mock_csv_fail(csv, csv->n_line, "no column '%s'",

@@ -1,9 +1,9 @@
 /*
  * csv.h - reads a CSV file strictly
  *
- * '#' lines and blank lines are skipped.  The first other line is the header:
- * it names the wanted columns, in any order, and no others.  Fields are neither
- * quoted nor trimmed.  Every failure says file, line and, where there is one,
+ * '#' lines and blank lines are skipped. The first other line is the header: it
+ * names the expected columns, in any order, and no others. Fields are neither
+ * quoted nor trimmed. Every error names file, line and, if there is one,
  * column.
  */
 #ifndef MOCK_CSV_H
@@ -19,14 +19,14 @@ struct mock_csv;
 /* Opens 'path' and reads its header.  'columns' is kept. */
 ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
                            struct mock_csv **csv_ret);
-/* Likewise, but the columns whose bits are set in 'optional' may be missing,
- * and those of the words in 'ignored' (NULL: none) may be there. */
+/* Like mock_csv_open(), but the columns whose bits are set in 'optional' may be
+ * absent, and the columns in 'ignored' (NULL: none) may be present. */
 ncclResult_t mock_csv_open_some(const char *path,
                                 const struct mock_words *columns,
                                 unsigned optional,
                                 const struct mock_words *ignored,
                                 struct mock_csv **csv_ret);
-/* False also for what is none of the columns. */
+/* True if the file has the column; false for numbers of no column. */
 bool mock_csv_has(const struct mock_csv *csv, int column);
 void mock_csv_close(struct mock_csv *csv);
 
@@ -36,14 +36,14 @@ ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret);
 /* The line that the row is on, from 1. */
 int mock_csv_line(const struct mock_csv *csv);
 
-/* Fields of the row, by place in 'columns'.  A text is never empty. */
+/* Fields of the row, by index in 'columns'. A text is never empty. */
 ncclResult_t mock_csv_text(const struct mock_csv *csv, int column,
                            const char **text_ret);
 ncclResult_t mock_csv_int(const struct mock_csv *csv, int column, long long min,
                           long long max, long long *number_ret);
 ncclResult_t mock_csv_positive(const struct mock_csv *csv, int column,
                                double *number_ret);
-/* One of the words of a list, or 'extra' (if not NULL), which is -1. */
+/* The index of a word of 'list', or -1 for 'extra' (if not NULL). */
 ncclResult_t mock_csv_word(const struct mock_csv *csv, int column,
                            const struct mock_words *list, const char *extra,
                            int *number_ret);

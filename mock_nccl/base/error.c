@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "mock_nccl.h"
 
@@ -25,6 +26,31 @@ ncclResult_t mock_fail(ncclResult_t result, const char *fmt, ...)
 ncclResult_t mock_fail_memory(void)
 {
     return mock_fail(ncclSystemError, "out of memory");
+}
+
+ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)
+{
+    char why[sizeof(last_error)];
+    va_list args;
+    size_t used;
+
+    if (result == ncclSuccess)
+        return result;
+    memcpy(why, last_error, sizeof(why));
+    va_start(args, fmt);
+    vsnprintf(last_error, sizeof(last_error), fmt, args);
+    va_end(args);
+    used = strlen(last_error);
+    snprintf(last_error + used, sizeof(last_error) - used, "%s", why);
+    return result;
+}
+
+ncclResult_t mock_copy_text(const char *text, char **copy_ret)
+{
+    if (text == NULL)
+        return ncclSuccess;
+    *copy_ret = strdup(text);
+    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
 }
 
 const char *mock_result_name(ncclResult_t result)

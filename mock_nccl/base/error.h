@@ -1,5 +1,5 @@
 /*
- * error.h - why a function failed, kept for mock_last_error()
+ * error.h - the reason of a failure, which mock_last_error() returns
  */
 #ifndef MOCK_ERROR_H
 #define MOCK_ERROR_H
@@ -12,12 +12,20 @@
 #define MOCK_PRINTF(fmt, args)
 #endif
 
-/* Keeps one sentence for this thread and returns 'result'. */
+/* Stores the error message of this thread and returns 'result'. */
 ncclResult_t mock_fail(ncclResult_t result, const char *fmt, ...)
     MOCK_PRINTF(2, 3);
 
-/* mock_fail() for memory that ran out. */
+/* mock_fail() for a failed allocation. */
 ncclResult_t mock_fail_memory(void);
+
+/* Puts "rank N: " or the like before this thread's error message, unless
+ * 'result' is ncclSuccess, and returns 'result'. */
+ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)
+    MOCK_PRINTF(2, 3);
+
+/* A copy of the text, to be freed; leaves *copy_ret untouched for NULL. */
+ncclResult_t mock_copy_text(const char *text, char **copy_ret);
 
 /* "ncclInternalError" and so on; "an unknown code" for other numbers. */
 const char *mock_result_name(ncclResult_t result);

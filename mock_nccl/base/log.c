@@ -7,7 +7,7 @@
 
 #include "mock_nccl.h"
 
-enum { LINE_SIZE = 1024 }; /* NCCL's */
+enum { LINE_SIZE = 1024 }; /* size of NCCL's buffer */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mock_log_sink log_sink;
@@ -21,14 +21,14 @@ void mock_set_log(mock_log_sink sink, void *user)
     pthread_mutex_unlock(&lock);
 }
 
-bool mock_log_is_heard(void)
+bool mock_log_has_sink(void)
 {
-    bool heard;
+    bool has_sink;
 
     pthread_mutex_lock(&lock);
-    heard = log_sink != NULL;
+    has_sink = log_sink != NULL;
     pthread_mutex_unlock(&lock);
-    return heard;
+    return has_sink;
 }
 
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
@@ -37,7 +37,7 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
     char text[LINE_SIZE];
     va_list args;
 
-    (void)file; /* NCCL prints both for warnings only */
+    (void)file; /* NCCL prints file and line for warnings only */
     (void)line;
     if (level > NCCL_LOG_INFO)
         return;

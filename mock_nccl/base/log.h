@@ -1,5 +1,5 @@
 /*
- * log.h - NCCL's logger: what mock_nccl logs itself, and what tuners are handed
+ * log.h - NCCL's logger, for mock_nccl's own lines and for tuners
  */
 #ifndef MOCK_LOG_H
 #define MOCK_LOG_H
@@ -13,22 +13,22 @@
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...) NCCL_ABI_PRINTF;
 
-/* False if no sink takes the log, so that a line need not be formatted. */
-bool mock_log_is_heard(void);
+/* False if the log has no sink, so that lines need not be formatted. */
+bool mock_log_has_sink(void);
 
 #define MOCK_INFO(flags, ...)                                                  \
     mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)
 #define MOCK_WARN(...)                                                         \
     mock_log(NCCL_LOG_WARN, ~0ul, __FILE__, __LINE__, __VA_ARGS__)
 
-/* What stands for a <word> in a text. */
+/* The text that replaces a <word>. */
 struct mock_blank {
     const char *word;
     const char *text;
 };
 
-/* Fills in the text's <words>, each of which is among the 'n' blanks; cuts what
- * does not fit into 'size'. */
+/* Replaces the <words> of 'text', each of which must be among the 'n' blanks;
+ * the line is cut to 'size'. */
 void mock_fill(char *line_ret, size_t size, const char *text,
                const struct mock_blank *blanks, size_t n);
 

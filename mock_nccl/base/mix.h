@@ -1,5 +1,5 @@
 /*
- * mix.h - numbers that look random and are the same everywhere
+ * mix.h - pseudo-random numbers that are the same on all machines, and commIds
  */
 #ifndef MOCK_MIX_H
 #define MOCK_MIX_H
@@ -9,8 +9,12 @@
 /* 2^64 over the golden ratio */
 #define MOCK_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
-/* A well-spread hash of a number: splitmix64, by Steele, Lea and Flood, 2014.
- * Of steps of MOCK_GOLDEN it makes a random sequence. */
+/* A hash of a number: splitmix64, by Steele, Lea and Flood, 2014. Hashes of
+ * multiples of MOCK_GOLDEN are a random sequence. */
 uint64_t mock_mix(uint64_t z);
+
+/* The commId of a child: a hash that distinguishes it from its parent and
+ * siblings. */
+uint64_t mock_child_id(uint64_t parent, uint64_t n_splits, int color);
 
 #endif /* MOCK_MIX_H */

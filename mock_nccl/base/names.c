@@ -6,8 +6,8 @@
 
 #define N_WORDS(list) ((int)(sizeof(list) / sizeof((list)[0])))
 
-/* A number, and its word in machine folders, in NCCL's messages and in
- * NCCL_ALGO and NCCL_PROTO. */
+/* The number of an algorithm, protocol or collective, and its spelling in
+ * machine folders, in NCCL's log and in NCCL_ALGO and NCCL_PROTO. */
 // clang-format off
 #define COLLS(WORD) \
     WORD(ncclFuncBroadcast, "broadcast", "Broadcast", "Broadcast") \
@@ -53,8 +53,8 @@ int mock_word_find(const struct mock_words *list, const char *word)
     return -1;
 }
 
-static const char *word_or(const struct mock_words *list, int number,
-                           const char *otherwise)
+static const char *names_word_or(const struct mock_words *list, int number,
+                                 const char *otherwise)
 {
     return number >= 0 && number < list->n_words ? list->words[number]
                                                  : otherwise;
@@ -62,22 +62,22 @@ static const char *word_or(const struct mock_words *list, int number,
 
 const char *mock_word(const struct mock_words *list, int number)
 {
-    return word_or(list, number, "?");
+    return names_word_or(list, number, "?");
 }
 
 const char *mock_coll_in_messages(int coll)
 {
-    return word_or(&message_colls, coll, "Invalid");
+    return names_word_or(&message_colls, coll, "Invalid");
 }
 
 const char *mock_algo_in_messages(int algo)
 {
-    return word_or(&message_algos, algo, "Unknown");
+    return names_word_or(&message_algos, algo, "Unknown");
 }
 
 const char *mock_proto_in_messages(int proto)
 {
-    return word_or(&message_protos, proto, "Unknown");
+    return names_word_or(&message_protos, proto, "Unknown");
 }
 
 const char *mock_type_in_messages(int coll, size_t element_size, bool fp8)

@@ -1,5 +1,5 @@
 /*
- * names.h - the words of machine folders and of NCCL's messages
+ * names.h - the words of machine folders and of NCCL's log
  */
 #ifndef MOCK_NAMES_H
 #define MOCK_NAMES_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A list of words; its numbers are their places. */
+/* A list of words, which their indices number. */
 struct mock_words {
     const char *const *words;
     int n_words;
@@ -22,19 +22,19 @@ extern const struct mock_words mock_variable_colls;
 extern const struct mock_words mock_variable_algos;
 extern const struct mock_words mock_variable_protos;
 
-/* The place of 'word' in the list, or -1. */
+/* The index of 'word' in the list, or -1. */
 int mock_word_find(const struct mock_words *list, const char *word);
 
 /* The word for a number, or "?" if the list does not have it. */
 const char *mock_word(const struct mock_words *list, int number);
 
-/* As NCCL's own messages spell it: "AllReduce", "NVLS_TREE", "LL128". */
+/* The spelling of NCCL's log: "AllReduce", "NVLS_TREE", "LL128". */
 const char *mock_coll_in_messages(int coll);
 const char *mock_algo_in_messages(int algo);
 const char *mock_proto_in_messages(int proto);
 
-/* "ncclBfloat16": the floating-point type of that size, which is what a call
- * that does not say more is taken for; bytes where NCCL moves bytes. */
+/* The floating-point type of that size, such as "ncclBfloat16", which is the
+ * default type of a call; bytes for collectives that move bytes. */
 const char *mock_type_in_messages(int coll, size_t element_size, bool fp8);
 
 #endif /* MOCK_NAMES_H */

@@ -1,8 +1,8 @@
 /*
  * capture.c - collectives in a CUDA graph
  *
- * NCCL plans a captured collective once, and the graph's launches repeat the
- * plan.
+ * NCCL plans a captured collective once, and the graph's launches repeat
+ * the plan.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 
 struct mock_cuda_graph {
     size_t n;
-    struct mock_outcome outcomes[]; /* of each collective */
+    struct mock_outcome outcomes[]; /* outcome of each collective */
 };
 
-/* The calls as a stream sees them that is being captured; free them. */
-static struct mock_call *captured(const struct mock_call *calls, size_t n)
+/* Copies of the calls, marked as captured; free them. */
+static struct mock_call *capture_copy(const struct mock_call *calls, size_t n)
 {
     struct mock_call *copy = calloc(n + 1, sizeof(*copy));
 
@@ -33,7 +33,7 @@ ncclResult_t mock_comm_capture(struct mock_comm *comm,
 {
     struct mock_cuda_graph *graph =
         calloc(1, sizeof(*graph) + n * sizeof(graph->outcomes[0]));
-    struct mock_call *copy = captured(calls, n);
+    struct mock_call *copy = capture_copy(calls, n);
     ncclResult_t rc;
 
     if (graph == NULL || copy == NULL)

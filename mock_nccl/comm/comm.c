@@ -1,8 +1,9 @@
-/* comm.c - what a communicator asks its tuner, and makes of the answer */
+/* comm.c - the calls of a communicator's tuner, and NCCL's use of the answers
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/id.h"
+#include "base/mix.h"
 #include "base/log.h"
 #include "base/names.h"
 #include "comm/comm.h"
@@ -18,19 +19,19 @@ const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm)
     return mock_nccl_version(comm->nccl)->choice;
 }
 
-static struct mock_decider decider_of(const struct mock_comm *comm)
+static struct mock_decider comm_get_decider(const struct mock_comm *comm)
 {
     return (struct mock_decider){
         .nccl = comm->nccl,
         .model = &comm->model,
-        .speaks = comm->listener.rank == 0,
+        .logs = comm->listener.rank == 0,
     };
 }
 
 /* ---- asking ---- */
 
-static ncclResult_t check_guards(const struct mock_comm *comm,
-                                 const struct mock_guarded *guarded)
+static ncclResult_t comm_check_guards(const struct mock_comm *comm,
+                                      const struct mock_guarded *guarded)
 {
     int before;
     int after;
@@ -43,7 +44,8 @@ static ncclResult_t check_guards(const struct mock_comm *comm,
                      mock_tuner_name(comm->tuner), before, after, guarded->n);
 }
 
-static ncclResult_t check_answer(const struct mock_comm *comm, ncclResult_t rc)
+static ncclResult_t comm_check_answer(const struct mock_comm *comm,
+                                      ncclResult_t rc)
 {
     if (rc == ncclSuccess)
         return ncclSuccess;
@@ -52,9 +54,9 @@ static ncclResult_t check_answer(const struct mock_comm *comm, ncclResult_t rc)
                      mock_result_name(rc));
 }
 
-static ncclResult_t ask_tuner(struct mock_comm *comm,
-                              const struct mock_call *call,
-                              struct mock_outcome *outcome)
+static ncclResult_t comm_ask_tuner(struct mock_comm *comm,
+                                   const struct mock_call *call,
+                                   struct mock_outcome *outcome)
 {
     int n_algos = mock_nccl_version(comm->nccl)->n_algos;
     struct mock_guarded guarded;
@@ -72,12 +74,12 @@ static ncclResult_t ask_tuner(struct mock_comm *comm,
     rc = mock_tuner_ask(comm->tuner, comm->context, &args,
                         &outcome->asked_channels);
     memcpy(outcome->cost_after, args.table, (size_t)guarded.n * sizeof(float));
-    if (check_guards(comm, &guarded) != ncclSuccess)
+    if (comm_check_guards(comm, &guarded) != ncclSuccess)
         return ncclInternalError;
-    return check_answer(comm, rc);
+    return comm_check_answer(comm, rc);
 }
 
-static struct mock_question question_of(const struct mock_call *call)
+static struct mock_question comm_make_question(const struct mock_call *call)
 {
     return (struct mock_question){
         .coll = call->coll,
@@ -90,12 +92,12 @@ static struct mock_question question_of(const struct mock_call *call)
     };
 }
 
-/* 2.21 hands out no table, and takes one answer for what to run. */
-static ncclResult_t ask_pair(struct mock_comm *comm,
-                             const struct mock_call *call,
-                             struct mock_outcome *outcome)
+/* 2.21 passes no table; the tuner's one answer is the pair. */
+static ncclResult_t comm_ask_pair(struct mock_comm *comm,
+                                  const struct mock_call *call,
+                                  struct mock_outcome *outcome)
 {
-    const struct mock_question question = question_of(call);
+    const struct mock_question question = comm_make_question(call);
     const struct mock_pair_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
@@ -107,10 +109,10 @@ static ncclResult_t ask_pair(struct mock_comm *comm,
     outcome->algo = NCCL_ALGO_UNDEF;
     outcome->proto = NCCL_PROTO_UNDEF;
     outcome->asked_channels = 0;
-    return check_answer(comm,
-                        mock_tuner_ask_pair(comm->tuner, comm->context, &args,
-                                            &outcome->algo, &outcome->proto,
-                                            &outcome->asked_channels));
+    return comm_check_answer(
+        comm,
+        mock_tuner_ask_pair(comm->tuner, comm->context, &args, &outcome->algo,
+                            &outcome->proto, &outcome->asked_channels));
 }
 
 static ncclResult_t comm_ask(struct mock_comm *comm,
@@ -120,16 +122,17 @@ static ncclResult_t comm_ask(struct mock_comm *comm,
     if (comm->tuner == NULL)
         return ncclSuccess;
     if (mock_comm_choice(comm)->selection == MOCK_SELECT_PAIR)
-        return ask_pair(comm, call, outcome);
-    return ask_tuner(comm, call, outcome);
+        return comm_ask_pair(comm, call, outcome);
+    return comm_ask_tuner(comm, call, outcome);
 }
 
 /* ---- scheduling ---- */
 
-/* Asks a v6 tuner about the channels of one kind, which move 'count' each. */
-static ncclResult_t ask_chunk(struct mock_comm *comm,
-                              const struct mock_work *work, int n_channels,
-                              size_t n_bytes, struct mock_outcome *outcome)
+/* Calls getChunkSize of a v6 tuner for channels that move 'count' elements
+ * each. */
+static ncclResult_t comm_ask_chunk(struct mock_comm *comm,
+                                   const struct mock_work *work, int n_channels,
+                                   size_t n_bytes, struct mock_outcome *outcome)
 {
     size_t max;
     size_t own =
@@ -160,10 +163,10 @@ static ncclResult_t ask_chunk(struct mock_comm *comm,
     return ncclSuccess;
 }
 
-static ncclResult_t ask_chunks(struct mock_comm *comm,
-                               const struct mock_work *work,
-                               const struct mock_schedule *schedule,
-                               struct mock_outcome *outcome)
+static ncclResult_t comm_ask_chunks(struct mock_comm *comm,
+                                    const struct mock_work *work,
+                                    const struct mock_schedule *schedule,
+                                    struct mock_outcome *outcome)
 {
     /* NCCL's order */
     const size_t counts[] = {schedule->lo, schedule->hi, schedule->mid};
@@ -173,13 +176,13 @@ static ncclResult_t ask_chunks(struct mock_comm *comm,
         return ncclSuccess;
     for (int i = 0; i < 3 && rc == ncclSuccess; i++)
         if (counts[i] != 0)
-            rc = ask_chunk(comm, work, schedule->n_together,
-                           counts[i] * schedule->element_bytes, outcome);
+            rc = comm_ask_chunk(comm, work, schedule->n_together,
+                                counts[i] * schedule->element_bytes, outcome);
     return rc;
 }
 
-static struct mock_work work_of(const struct mock_call *call,
-                                const struct mock_outcome *outcome)
+static struct mock_work comm_get_work(const struct mock_call *call,
+                                      const struct mock_outcome *outcome)
 {
     return (struct mock_work){
         .coll = call->coll,
@@ -195,7 +198,7 @@ void mock_comm_announce(const struct mock_comm *comm,
                         const struct mock_outcome *outcome, int max_channels,
                         struct mock_lane *lane)
 {
-    struct mock_work work = work_of(call, outcome);
+    struct mock_work work = comm_get_work(call, outcome);
 
     mock_lane_add(lane, &comm->model, &work, max_channels);
 }
@@ -205,8 +208,8 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
                                 struct mock_lane *lane,
                                 struct mock_outcome *outcome)
 {
-    struct mock_work work = work_of(call, outcome);
-    struct mock_decider decider = decider_of(comm);
+    struct mock_work work = comm_get_work(call, outcome);
+    struct mock_decider decider = comm_get_decider(comm);
     struct mock_schedule schedule;
     ncclResult_t rc;
 
@@ -216,13 +219,13 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
     mock_schedule(lane, &comm->model, &work, &schedule);
     outcome->n_channels = schedule.n_channels;
     outcome->first_channel = schedule.first;
-    rc = ask_chunks(comm, &work, &schedule, outcome);
+    rc = comm_ask_chunks(comm, &work, &schedule, outcome);
     if (rc == ncclSuccess)
         mock_report_schedule(&decider, call, outcome, schedule.first);
     return rc;
 }
 
-static int tuned_channels(const struct mock_comm *comm, int asked, int own)
+static int comm_tuned_channels(const struct mock_comm *comm, int asked, int own)
 {
     switch (mock_comm_choice(comm)->channels) {
     case MOCK_CHANNELS_WHOLE:
@@ -234,7 +237,7 @@ static int tuned_channels(const struct mock_comm *comm, int asked, int own)
     }
 }
 
-/* The most channels that one collective may have. */
+/* The channel limit of one collective. */
 static ncclResult_t comm_count_channels(const struct mock_comm *comm,
                                         const struct mock_call *call,
                                         struct mock_outcome *outcome,
@@ -245,7 +248,7 @@ static ncclResult_t comm_count_channels(const struct mock_comm *comm,
                                   call->n_bytes);
 
     if (asked != 0)
-        n = outcome->tuned_channels = tuned_channels(comm, asked, n);
+        n = outcome->tuned_channels = comm_tuned_channels(comm, asked, n);
     if (n == 0)
         return mock_fail(ncclInternalError,
                          "%d channels are 0 in NCCL's 8-bit field, and NCCL "
@@ -292,8 +295,8 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               struct mock_outcome *outcome,
                               int *max_channels_ret, float *time_ret)
 {
-    const struct mock_question question = question_of(call);
-    const struct mock_decider decider = decider_of(comm);
+    const struct mock_question question = comm_make_question(call);
+    const struct mock_decider decider = comm_get_decider(comm);
 
     return comm_decide(comm, &decider, &question, call, outcome,
                        max_channels_ret, time_ret);
@@ -305,8 +308,8 @@ ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
                                        struct mock_outcome *outcome,
                                        int *max_channels_ret)
 {
-    struct mock_question question = question_of(call);
-    struct mock_decider decider = decider_of(comm);
+    struct mock_question question = comm_make_question(call);
+    struct mock_decider decider = comm_get_decider(comm);
     float us;
 
     question.plain_only = plain_only;
@@ -337,8 +340,8 @@ ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
 
 /* ---- communicators: creating, splitting, ending ---- */
 
-static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
-                               ncclTunerConstants_v5_t *constants)
+static ncclResult_t comm_init_tuner(struct mock_comm *comm, uint64_t comm_id,
+                                    ncclTunerConstants_v5_t *constants)
 {
     int n_ranks = comm->machine->info.n_ranks;
     int n_nodes = comm->machine->info.n_nodes;
@@ -358,7 +361,7 @@ static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
                          "tuner '%s' has a NULL function, which NCCL would "
                          "call",
                          name);
-    if (mock_comm_choice(comm)->forgets_edits)
+    if (mock_comm_choice(comm)->drops_edits)
         args.constants = &lost;
     rc = mock_tuner_init(comm->tuner, &args, &comm->context);
     if (rc == ncclSuccess)
@@ -370,7 +373,7 @@ static ncclResult_t init_tuner(struct mock_comm *comm, uint64_t comm_id,
                          : "; NCCL would then crash in ncclCommAbort");
 }
 
-static ncclResult_t drop_tuner(struct mock_comm *comm)
+static ncclResult_t comm_drop_tuner(struct mock_comm *comm)
 {
     ncclResult_t rc = ncclSuccess;
 
@@ -382,23 +385,23 @@ static ncclResult_t drop_tuner(struct mock_comm *comm)
     return rc;
 }
 
-/* As ncclCommAbort and ncclCommDestroy do: after a tuner's finalize that failed
- * they go no further, and all stays loaded. */
-static ncclResult_t drop_plugins(struct mock_comm *comm)
+/* Like ncclCommAbort and ncclCommDestroy: after a failed finalize of the tuner,
+ * NCCL stops and leaves everything loaded. */
+static ncclResult_t comm_drop_plugins(struct mock_comm *comm)
 {
     ncclResult_t rc = ncclSuccess;
 
     if (comm->tuner != NULL)
-        rc = drop_tuner(comm);
+        rc = comm_drop_tuner(comm);
     if (rc == ncclSuccess)
         mock_listener_leave(&comm->listener);
     return rc;
 }
 
-/* NCCL reads what the user allows after the tuner's init, and not at all for
- * one rank. */
-static ncclResult_t build_model(struct mock_comm *comm,
-                                const ncclTunerConstants_v5_t *constants)
+/* NCCL reads NCCL_ALGO and NCCL_PROTO after the tuner's init, and not at all
+ * for one rank. */
+static ncclResult_t comm_build_model(struct mock_comm *comm,
+                                     const ncclTunerConstants_v5_t *constants)
 {
     const struct mock_machine *machine = comm->machine;
     struct mock_machine_info info = machine->info;
@@ -406,19 +409,19 @@ static ncclResult_t build_model(struct mock_comm *comm,
     struct mock_user_choice choice;
     ncclResult_t rc = mock_user_choice_parse(
         mock_nccl_version(comm->nccl),
-        alone ? NULL : mock_nccl_algo(comm->nccl),
-        alone ? NULL : mock_nccl_proto(comm->nccl), &choice);
+        alone ? NULL : mock_nccl_get_options(comm->nccl)->algo,
+        alone ? NULL : mock_nccl_get_options(comm->nccl)->proto, &choice);
 
     if (rc != ncclSuccess)
         return rc;
-    choice.collnet =
-        mock_nccl_collnet(comm->nccl) && mock_machine_collnet(machine, &info);
+    choice.collnet = mock_nccl_get_options(comm->nccl)->collnet &&
+                     mock_machine_collnet(machine, &info);
     mock_model_build(&comm->model, &info, &machine->graphs,
                      mock_nccl_version(comm->nccl)->model, constants, &choice);
     return ncclSuccess;
 }
 
-static void join_profiler(struct mock_comm *comm, int rank)
+static void comm_join_profiler(struct mock_comm *comm, int rank)
 {
     const struct mock_machine_info *info = &comm->machine->info;
     const struct mock_join join = {.comm_id = comm->id,
@@ -445,14 +448,14 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     comm->machine = machine;
     comm->id = comm_id;
     mock_nccl_constants(nccl, &constants);
-    join_profiler(comm, rank);
+    comm_join_profiler(comm, rank);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
-        rc = init_tuner(comm, comm_id, &constants);
+        rc = comm_init_tuner(comm, comm_id, &constants);
     if (rc == ncclSuccess)
-        rc = build_model(comm, &constants);
+        rc = comm_build_model(comm, &constants);
     if (rc != ncclSuccess) {
-        drop_plugins(comm);
+        comm_drop_plugins(comm);
         free(comm);
         return rc;
     }
@@ -501,7 +504,7 @@ void mock_comm_destroy(struct mock_comm *comm)
 
     if (comm == NULL)
         return;
-    rc = drop_plugins(comm);
+    rc = comm_drop_plugins(comm);
     if (rc != ncclSuccess)
         mock_fail(rc, "tuner '%s': finalize returned %d (%s)",
                   mock_tuner_name(comm->tuner), (int)rc, mock_result_name(rc));
@@ -535,7 +538,7 @@ void mock_comm_kernel_began(struct mock_comm *comm,
                             const struct mock_channel_time *times,
                             void **handles_ret)
 {
-    mock_hear_kernel_begin(&comm->listener, outcome, times, handles_ret);
+    mock_profile_kernel_start(&comm->listener, outcome, times, handles_ret);
 }
 
 void mock_comm_kernel_ended(struct mock_comm *comm,
@@ -543,5 +546,5 @@ void mock_comm_kernel_ended(struct mock_comm *comm,
                             const struct mock_channel_time *times,
                             void *const *handles)
 {
-    mock_hear_kernel_end(&comm->listener, outcome, times, handles);
+    mock_profile_kernel_stop(&comm->listener, outcome, times, handles);
 }

@@ -1,5 +1,5 @@
 /*
- * comm.h - the steps of a collective, for one alone and for groups
+ * comm.h - the steps of a collective, alone or in a group
  */
 #ifndef MOCK_COMM_H
 #define MOCK_COMM_H
@@ -20,13 +20,13 @@ struct mock_comm {
     struct mock_model model;
 };
 
-/* What the communicator's cost model is, tuner's edits included. */
+/* The communicator's cost model, with the tuner's edits of its constants. */
 const struct mock_model *mock_comm_model(const struct mock_comm *comm);
 
-/* How its version of NCCL chooses. */
+/* The choice rules of the communicator's version. */
 const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm);
 
-/* What its profiler is told. */
+/* The communicator's connection to its profiler. */
 struct mock_listener *mock_comm_listener(struct mock_comm *comm);
 
 /* Like mock_comm_group(), in a CUDA graph that is being captured. */
@@ -34,40 +34,39 @@ ncclResult_t mock_comm_plan(struct mock_comm *comm,
                             const struct mock_call *calls, size_t n,
                             struct mock_outcome *outcomes_ret);
 
-/* Fills defaults into *filled_ret, clears *outcome, and refuses a call that
- * means nothing. */
+/* Fills defaults into *filled_ret, clears *outcome, and rejects an invalid
+ * call. */
 ncclResult_t mock_comm_check(const struct mock_call *call,
                              struct mock_call *filled_ret,
                              struct mock_outcome *outcome);
 
-/* Whether there is anything to decide: without bytes or other ranks NCCL copies
- * or does nothing, and asks nobody. */
+/* Whether NCCL has a decision to make: without bytes or other ranks it copies
+ * or does nothing, and asks no tuner. */
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call);
 
-/* Table, tuner, selection; the most channels that it may have, and the time
- * that NCCL expects it to take, us. */
+/* Runs table, tuner and selection; returns the channel limit, and the time that
+ * NCCL expects, us. */
 ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               const struct mock_call *call,
                               struct mock_outcome *outcome,
                               int *max_channels_ret, float *time_ret);
 
-/* Like mock_comm_decide(), of which only the protocol and the channels will be
- * used; if plain_only, as if there were neither NVLS nor CollNet. */
+/* Like mock_comm_decide(), for callers that use only the protocol and the
+ * channels; plain_only excludes NVLS and CollNet. */
 ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
                                        const struct mock_call *call,
                                        bool plain_only,
                                        struct mock_outcome *outcome,
                                        int *max_channels_ret);
 
-/* 2.21 then asks about each collective of those that were decided at once, and
- * takes the channels of that answer; others keep what there is. */
+/* 2.21 then asks about each collective of a shared decision, and uses the
+ * channels of that answer; other versions keep the decision's. */
 ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome,
                                   int *max_channels_ret);
 
-/* Refuses counts of channels, all announced, that NCCL would come to grief
- * with. */
+/* Rejects channel counts, all announced, on which NCCL would fail. */
 ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,
                                   const struct mock_lane *lane);
 

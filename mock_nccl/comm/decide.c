@@ -11,13 +11,13 @@ enum { LINE_SIZE = 1024 };
 
 /* ---- lines ---- */
 
-/* What lines on decisions have blanks for. */
+/* The <words> of lines on decisions. */
 struct decision {
     const struct mock_call *call;
     const struct mock_outcome *outcome;
     size_t n_bytes;
     float us;
-    int first; /* channel */
+    int first; /* first channel */
 };
 
 static void decide_report(const char *text, const struct decision *d)
@@ -38,7 +38,7 @@ static void decide_report(const char *text, const struct decision *d)
         {"hi", numbers[5]},
     };
 
-    if (!mock_log_is_heard())
+    if (!mock_log_has_sink())
         return;
     snprintf(numbers[0], sizeof(numbers[0]), "%zu", d->n_bytes);
     snprintf(numbers[1], sizeof(numbers[1]), "%f", (double)d->us);
@@ -65,11 +65,11 @@ void mock_report_schedule(const struct mock_decider *decider,
         .first = first,
     };
 
-    if (text != NULL && decider->speaks)
+    if (text != NULL && decider->logs)
         decide_report(text, &decision);
 }
 
-/* " NCCL_ALGO was set to ring." of a variable that is set. */
+/* The sentence " NCCL_ALGO was set to ring." for a variable that is set. */
 static int decide_describe(const char *name, const char *value, char *text_ret,
                            size_t size)
 {
@@ -79,8 +79,8 @@ static int decide_describe(const char *name, const char *value, char *text_ret,
     return snprintf(text_ret, size, " %s was set to %s.", name, value);
 }
 
-static ncclResult_t fail_no_algorithm(const struct mock_nccl *nccl,
-                                      const struct mock_call *call)
+static ncclResult_t decide_fail_no_algorithm(const struct mock_nccl *nccl,
+                                             const struct mock_call *call)
 {
     const struct mock_choice_rules *rules = mock_nccl_version(nccl)->choice;
     char algo[LINE_SIZE];
@@ -94,23 +94,24 @@ static ncclResult_t fail_no_algorithm(const struct mock_nccl *nccl,
         {"NCCL_PROTO", proto},
     };
     int by_user =
-        decide_describe("NCCL_ALGO", mock_nccl_algo(nccl), algo, sizeof(algo)) +
-        decide_describe("NCCL_PROTO", mock_nccl_proto(nccl), proto,
+        decide_describe("NCCL_ALGO", mock_nccl_get_options(nccl)->algo, algo,
+                        sizeof(algo)) +
+        decide_describe("NCCL_PROTO", mock_nccl_get_options(nccl)->proto, proto,
                         sizeof(proto));
 
     mock_fill(line, sizeof(line), rules->nothing, blanks,
               sizeof(blanks) / sizeof(blanks[0]));
     MOCK_WARN("%s", line);
-    return mock_fail(by_user && rules->blames_user ? ncclInvalidUsage
-                                                   : ncclInternalError,
+    return mock_fail(by_user && rules->reports_variables ? ncclInvalidUsage
+                                                         : ncclInternalError,
                      "%s", line);
 }
 
 /* ---- choosing ---- */
 
-/* Where NCCL takes what it is given, and crashes, hangs or corrupts. */
-static ncclResult_t check_winner(const struct mock_call *call,
-                                 const struct mock_outcome *outcome)
+/* Fails if NCCL would use an invalid choice and crash, hang or corrupt data. */
+static ncclResult_t decide_check_winner(const struct mock_call *call,
+                                        const struct mock_outcome *outcome)
 {
     int algo = outcome->algo;
     int proto = outcome->proto;
@@ -128,9 +129,9 @@ static ncclResult_t check_winner(const struct mock_call *call,
                      mock_word(&mock_colls, call->coll), what);
 }
 
-/* 2.21 takes what a tuner names, without a table. */
-static ncclResult_t take_pair(const struct mock_call *call, int n_algos,
-                              const struct mock_outcome *outcome)
+/* 2.21 runs the tuner's pair without a table. */
+static ncclResult_t decide_take_pair(const struct mock_call *call, int n_algos,
+                                     const struct mock_outcome *outcome)
 {
     int algo = outcome->algo;
     int proto = outcome->proto;
@@ -140,13 +141,15 @@ static ncclResult_t take_pair(const struct mock_call *call, int n_algos,
                          "algorithm %d and protocol %d were chosen for %s, and "
                          "NCCL would read outside its tables",
                          algo, proto, mock_word(&mock_colls, call->coll));
-    return check_winner(call, outcome);
+    return decide_check_winner(call, outcome);
 }
 
-/* Up to 2.23 a ring that the user has forbidden is better than nothing. */
-static bool fall_back(const struct mock_decider *decider,
-                      const struct mock_question *question, float ceiling,
-                      struct mock_outcome *outcome, float *us)
+/* Up to 2.23 NCCL uses a ring that the user has forbidden if nothing else is
+ * left. */
+static bool decide_fall_back(const struct mock_decider *decider,
+                             const struct mock_question *question,
+                             float ceiling, struct mock_outcome *outcome,
+                             float *us)
 {
     mock_table backup;
 
@@ -167,19 +170,19 @@ ncclResult_t mock_decide(const struct mock_decider *decider,
 
     if (rules->selection == MOCK_SELECT_PAIR &&
         outcome->algo != NCCL_ALGO_UNDEF && outcome->proto != NCCL_PROTO_UNDEF)
-        return take_pair(call, version->n_algos, outcome);
+        return decide_take_pair(call, version->n_algos, outcome);
     if (mock_select(rules, version->n_algos, outcome, &d.us)) {
         if (!decider->only_protocol)
-            rc = check_winner(call, outcome);
-    } else if (!fall_back(decider, question, rules->ceiling, outcome,
-                          rules->selection == MOCK_SELECT_PAIR ? NULL
-                                                               : &d.us)) {
-        rc = fail_no_algorithm(decider->nccl, call);
+            rc = decide_check_winner(call, outcome);
+    } else if (!decide_fall_back(
+                   decider, question, rules->ceiling, outcome,
+                   rules->selection == MOCK_SELECT_PAIR ? NULL : &d.us)) {
+        rc = decide_fail_no_algorithm(decider->nccl, call);
     }
     if (rc != ncclSuccess)
         return rc;
     *time_ret = d.us;
-    if (rules->decided != NULL && (decider->speaks || rules->all_ranks_speak))
+    if (rules->decided != NULL && (decider->logs || rules->all_ranks_log))
         decide_report(rules->decided, &d);
     return ncclSuccess;
 }

@@ -1,16 +1,16 @@
 /*
  * group.c - several collectives in one group
  *
- * As ncclPrepareTasks() does: in order, each run of like ones decided at once,
- * then all of them given their channels.
+ * Follows ncclPrepareTasks(): decides on each run of similar collectives in
+ * order, then assigns channels to all of them.
  */
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "comm/group_apart.h"
 
-static ncclResult_t decide_run(struct mock_group *g, size_t i, size_t end,
-                               int n_pipe_ops, float *time_ret)
+static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
+                                     int n_pipe_ops, float *time_ret)
 {
     struct mock_call sum = g->tasks[i].call;
     struct mock_outcome *first = &g->outcomes[g->tasks[i].number];
@@ -33,8 +33,8 @@ static ncclResult_t decide_run(struct mock_group *g, size_t i, size_t end,
     return rc;
 }
 
-/* *time_ret is that of the last decision. */
-static ncclResult_t decide_all(struct mock_group *g, float *time_ret)
+/* *time_ret is the time of the last decision. */
+static ncclResult_t group_decide_all(struct mock_group *g, float *time_ret)
 {
     const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
     int n_channels = mock_comm_model(g->comm)->n_channels;
@@ -46,7 +46,7 @@ static ncclResult_t decide_all(struct mock_group *g, float *time_ret)
     for (size_t i = 0; i < g->n && rc == ncclSuccess;) {
         size_t end = mock_group_run_end(rules, g->tasks, g->n, i);
 
-        rc = decide_run(g, i, end, n_pipe_ops, time_ret);
+        rc = group_decide_run(g, i, end, n_pipe_ops, time_ret);
         i = end;
     }
     return rc;
@@ -66,9 +66,9 @@ static void group_announce(const struct mock_group *g,
                        task->max_channels, lane);
 }
 
-static ncclResult_t schedule_task(struct mock_group *g,
-                                  const struct mock_task *task,
-                                  struct mock_lane *lane)
+static ncclResult_t group_schedule_task(struct mock_group *g,
+                                        const struct mock_task *task,
+                                        struct mock_lane *lane)
 {
     struct mock_outcome *outcome = &g->outcomes[task->number];
 
@@ -79,8 +79,9 @@ static ncclResult_t schedule_task(struct mock_group *g,
     return mock_comm_schedule(g->comm, &task->call, lane, outcome);
 }
 
-/* Those that share the channels of one kind. */
-static ncclResult_t schedule_kind(struct mock_group *g, enum mock_kind kind)
+/* Schedules the collectives of one kind, which share channels. */
+static ncclResult_t group_schedule_kind(struct mock_group *g,
+                                        enum mock_kind kind)
 {
     struct mock_lane lane = {0};
     ncclResult_t rc = ncclSuccess;
@@ -95,25 +96,25 @@ static ncclResult_t schedule_kind(struct mock_group *g, enum mock_kind kind)
     }
     for (size_t i = 0; i < g->n && rc == ncclSuccess; i++)
         if (group_kind_of(g, &g->tasks[i]) == kind)
-            rc = schedule_task(g, &g->tasks[i], &lane);
+            rc = group_schedule_task(g, &g->tasks[i], &lane);
     return rc;
 }
 
-/* Tells the profiler of a call. */
+/* Reports a call to the profiler. */
 static void group_hear(const struct mock_group *g, struct mock_task *task,
                        size_t n)
 {
     const struct mock_call *call = &task->call;
 
-    mock_hear_call(mock_comm_listener(g->comm), call,
-                   mock_share_bytes(mock_comm_model(g->comm), call->coll,
-                                    call->n_bytes, call->element_size),
-                   n > 1, g->captured, &task->heard);
+    mock_profile_call(mock_comm_listener(g->comm), call,
+                      mock_share_bytes(mock_comm_model(g->comm), call->coll,
+                                       call->n_bytes, call->element_size),
+                      n > 1, g->captured, &task->profiled);
 }
 
-/* Takes in the calls that have anything to decide. */
-static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
-                            size_t n)
+/* Adds the calls that need a decision. */
+static ncclResult_t group_take_in(struct mock_group *g,
+                                  const struct mock_call *calls, size_t n)
 {
     const struct mock_model *model = mock_comm_model(g->comm);
 
@@ -133,16 +134,16 @@ static ncclResult_t take_in(struct mock_group *g, const struct mock_call *calls,
         group_hear(g, task, n);
         g->n++;
     }
-    mock_hear_group_end(mock_comm_listener(g->comm));
+    mock_profile_group_end(mock_comm_listener(g->comm));
     return ncclSuccess;
 }
 
-/* All that ncclPrepareTasks() does. */
+/* Does all of ncclPrepareTasks(). */
 static ncclResult_t group_prepare(struct mock_group *g,
                                   const struct mock_call *calls, size_t n,
                                   float *time_ret)
 {
-    ncclResult_t rc = take_in(g, calls, n);
+    ncclResult_t rc = group_take_in(g, calls, n);
 
     if (rc != ncclSuccess)
         return rc;
@@ -151,22 +152,22 @@ static ncclResult_t group_prepare(struct mock_group *g,
     if (rc != ncclSuccess)
         return rc;
     mock_group_order(mock_comm_choice(g->comm), g->tasks, g->n);
-    return decide_all(g, time_ret);
+    return group_decide_all(g, time_ret);
 }
 
-static ncclResult_t schedule(struct mock_group *g)
+static ncclResult_t group_schedule(struct mock_group *g)
 {
     ncclResult_t rc = ncclSuccess;
 
     for (int k = 0; k < MOCK_N_KINDS && rc == ncclSuccess; k++)
-        rc = schedule_kind(g, (enum mock_kind)k);
+        rc = group_schedule_kind(g, (enum mock_kind)k);
     if (rc == ncclSuccess)
         rc = mock_apart_gather(g);
     return rc;
 }
 
-static struct mock_launched launched_of(const struct mock_group *g,
-                                        struct mock_task *task)
+static struct mock_launched group_get_launched(const struct mock_group *g,
+                                               struct mock_task *task)
 {
     const struct mock_call *call = &task->call;
 
@@ -176,22 +177,23 @@ static struct mock_launched launched_of(const struct mock_group *g,
         .share_bytes = mock_share_bytes(mock_comm_model(g->comm), call->coll,
                                         call->n_bytes, call->element_size),
         .counts_channels = group_kind_of(g, task) < MOCK_KIND_COLLNET,
-        .heard = &task->heard,
+        .profiled = &task->profiled,
     };
 }
 
-static void keep_events(const struct mock_group *g)
+static void group_keep_events(const struct mock_group *g)
 {
     for (size_t i = 0; i < g->n; i++) {
         struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
-        const struct mock_heard *heard = &g->tasks[i].heard;
+        const struct mock_profiled_call *profiled = &g->tasks[i].profiled;
 
-        outcome->event = heard->coll;
-        outcome->is_timed = (heard->mask & NCCL_PROFILE_KERNEL_CH) != 0;
+        outcome->event = profiled->coll;
+        outcome->is_timed = (profiled->mask & NCCL_PROFILE_KERNEL_CH) != 0;
     }
 }
 
-/* Tells the profiler what is launched: by kind, as it was scheduled. */
+/* Reports the launches to the profiler: by kind, in the order of their
+ * scheduling. */
 static ncclResult_t group_launch(struct mock_group *g)
 {
     struct mock_listener *listener = mock_comm_listener(g->comm);
@@ -206,14 +208,14 @@ static ncclResult_t group_launch(struct mock_group *g)
     for (int k = 0; k < MOCK_N_KINDS; k++)
         for (size_t i = 0; i < g->n; i++)
             if (group_kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
-                launched[n++] = launched_of(g, &g->tasks[i]);
-    mock_hear_launch(listener, launched, n);
-    keep_events(g);
+                launched[n++] = group_get_launched(g, &g->tasks[i]);
+    mock_profile_launch(listener, launched, n);
+    group_keep_events(g);
     free(launched);
     return ncclSuccess;
 }
 
-static ncclResult_t alloc_tasks(struct mock_group *g, size_t n)
+static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n)
 {
     g->tasks = calloc(n + 1, sizeof(*g->tasks));
     g->broadcasts = calloc(n + 1, sizeof(*g->broadcasts));
@@ -222,7 +224,7 @@ static ncclResult_t alloc_tasks(struct mock_group *g, size_t n)
     return mock_fail_memory();
 }
 
-static void free_tasks(struct mock_group *g)
+static void group_free_tasks(struct mock_group *g)
 {
     free(g->tasks);
     free(g->broadcasts);
@@ -231,17 +233,17 @@ static void free_tasks(struct mock_group *g)
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n)
 {
-    ncclResult_t rc = alloc_tasks(g, n);
+    ncclResult_t rc = group_alloc_tasks(g, n);
     float us;
 
     if (rc == ncclSuccess)
         rc = group_prepare(g, calls, n, &us);
     if (rc == ncclSuccess)
-        rc = schedule(g);
+        rc = group_schedule(g);
     if (rc == ncclSuccess && !g->captured)
         rc = group_launch(g);
-    mock_hear_group_over(mock_comm_listener(g->comm));
-    free_tasks(g);
+    mock_profile_group_stop(mock_comm_listener(g->comm));
+    group_free_tasks(g);
     return rc;
 }
 
@@ -276,7 +278,7 @@ ncclResult_t mock_comm_simulate(struct mock_comm *comm,
                                 float *us_ret)
 {
     struct mock_group g = {.comm = comm};
-    ncclResult_t rc = alloc_tasks(&g, n);
+    ncclResult_t rc = group_alloc_tasks(&g, n);
     float us = -1;
 
     if (!mock_comm_choice(comm)->simulates)
@@ -287,8 +289,8 @@ ncclResult_t mock_comm_simulate(struct mock_comm *comm,
                                 : mock_fail_memory();
         free(g.outcomes);
     }
-    mock_hear_group_over(mock_comm_listener(comm));
-    free_tasks(&g);
+    mock_profile_group_stop(mock_comm_listener(comm));
+    group_free_tasks(&g);
     if (rc == ncclSuccess)
         *us_ret = us;
     return rc;

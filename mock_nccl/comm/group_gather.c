@@ -1,7 +1,7 @@
 /*
  * group_gather.c - broadcasts of several roots in one group, as AllGatherV
  *
- * As src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later.
+ * Follows src/scheduler/allgatherv_sched.cc of NCCL 2.29 and later.
  */
 #include <stdlib.h>
 
@@ -9,11 +9,11 @@
 #include "comm/group_apart.h"
 
 enum {
-    WORK_BYTES = 48,  /* of one broadcast */
+    WORK_BYTES = 48,  /* parts of one broadcast */
     PART_ALIGN = 256, /* bytes */
 };
 
-static bool has_several_roots(const struct mock_group *g)
+static bool group_gather_has_several_roots(const struct mock_group *g)
 {
     int root = -1;
 
@@ -29,8 +29,8 @@ static bool has_several_roots(const struct mock_group *g)
     return false;
 }
 
-/* Of one root they queue behind the rest of the group. */
-static void send_behind(struct mock_group *g)
+/* Broadcasts of a single root are queued after the rest of the group. */
+static void group_gather_append(struct mock_group *g)
 {
     for (size_t i = 0; i < g->n; i++)
         if (g->tasks[i].call.coll == ncclFuncBroadcast)
@@ -43,8 +43,8 @@ void mock_apart_broadcasts(struct mock_group *g)
 
     if (!mock_comm_choice(g->comm)->gathers_broadcasts)
         return;
-    if (!has_several_roots(g)) {
-        send_behind(g);
+    if (!group_gather_has_several_roots(g)) {
+        group_gather_append(g);
         return;
     }
     for (size_t i = 0; i < g->n; i++)
@@ -55,8 +55,8 @@ void mock_apart_broadcasts(struct mock_group *g)
     g->n = n_left;
 }
 
-/* What fits into one batch. */
-static size_t most_at_once(int compute_capability)
+/* The number of collectives in one batch. */
+static size_t group_gather_most_at_once(int compute_capability)
 {
     size_t bytes = 16 << 10;
 
@@ -67,7 +67,7 @@ static size_t most_at_once(int compute_capability)
     return bytes / WORK_BYTES - 1;
 }
 
-static int compare_root(const void *pa, const void *pb)
+static int group_gather_compare_root(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
     const struct mock_task *b = pb;
@@ -77,7 +77,8 @@ static int compare_root(const void *pa, const void *pb)
     return a->call.root - b->call.root;
 }
 
-/* Rounds, which take one of each root that has any left, by root. */
+/* Runs rounds: each takes one broadcast of every root that has any left, in the
+ * order of roots. */
 static void group_gather_order_rounds(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -86,11 +87,11 @@ static void group_gather_order_rounds(struct mock_task *tasks, size_t n)
             if (tasks[j].call.root == tasks[i].call.root)
                 tasks[i].kind = tasks[j].kind + 1;
     }
-    qsort(tasks, n, sizeof(*tasks), compare_root);
+    qsort(tasks, n, sizeof(*tasks), group_gather_compare_root);
 }
 
-/* How many of 'n' parts of the broadcast have any bytes. */
-static int parts_with_bytes(size_t n_bytes, size_t n)
+/* The number of the broadcast's 'n' parts that are not empty. */
+static int group_gather_parts_with_bytes(size_t n_bytes, size_t n)
 {
     size_t part = (n_bytes + n - 1) / n;
     size_t from = 0;
@@ -107,8 +108,8 @@ static int parts_with_bytes(size_t n_bytes, size_t n)
     return n_parts;
 }
 
-static ncclResult_t gather(struct mock_group *g, struct mock_task *tasks,
-                           size_t n)
+static ncclResult_t group_gather_run(struct mock_group *g,
+                                     struct mock_task *tasks, size_t n)
 {
     const struct mock_model *model = mock_comm_model(g->comm);
     struct mock_outcome *first = &g->outcomes[tasks[0].number];
@@ -135,15 +136,16 @@ static ncclResult_t gather(struct mock_group *g, struct mock_task *tasks,
 
         *outcome = *first;
         outcome->asked = i == 0;
-        outcome->n_channels =
-            parts_with_bytes(tasks[i].call.n_bytes, (size_t)n_channels);
+        outcome->n_channels = group_gather_parts_with_bytes(
+            tasks[i].call.n_bytes, (size_t)n_channels);
     }
     return ncclSuccess;
 }
 
 ncclResult_t mock_apart_gather(struct mock_group *g)
 {
-    size_t most = most_at_once(mock_comm_model(g->comm)->compute_capability);
+    size_t most =
+        group_gather_most_at_once(mock_comm_model(g->comm)->compute_capability);
     ncclResult_t rc = ncclSuccess;
 
     for (size_t left = g->n_broadcasts; left > 0 && rc == ncclSuccess;) {
@@ -153,7 +155,7 @@ ncclResult_t mock_apart_gather(struct mock_group *g)
         group_gather_order_rounds(tasks, left);
         while (n < left && n < most && tasks[n].kind == 0)
             n++;
-        rc = gather(g, tasks, n);
+        rc = group_gather_run(g, tasks, n);
         left -= n;
     }
     return rc;

@@ -1,21 +1,22 @@
 /*
- * group_order.c - sorted by traffic into bins a quarter of an octave wide, then
- * by kind, smallest first; equal ones keep the order in which the application
- * made them.  So ncclPrepareTasks() does it from 2.22 on; 2.21 is simpler.
+ * group_order.c - the order of a group's collectives: by traffic in bins a
+ * quarter of an octave wide, then by kind, smallest first; equal collectives
+ * keep the application's order. ncclPrepareTasks() does this from 2.22 on; 2.21
+ * is simpler.
  */
 #include "comm/group_order.h"
 
 #include <stdlib.h>
 
 enum {
-    SORT_UNIT_LOG2 = 10, /* all below 1 KiB are alike */
-    SORT_MAX_LOG2 = 30,  /* all from 1 GiB on */
-    SORT_BITS = 2,       /* bins an octave: 2 to this power */
-    RUN_FACTOR = 4,      /* within a run, largest below this times smallest */
+    SORT_UNIT_LOG2 = 10, /* the first bin holds all below 1 KiB */
+    SORT_MAX_LOG2 = 30,  /* the last bin holds all from 1 GiB on */
+    SORT_BITS = 2,       /* log2 of the number of bins per octave */
+    RUN_FACTOR = 4,      /* largest over smallest in a run is below this */
 };
 
-/* A small float: exponent, and SORT_BITS of mantissa. */
-static unsigned bin_of(size_t traffic)
+/* The bin as a small float: exponent, and SORT_BITS of mantissa. */
+static unsigned group_order_get_bin(size_t traffic)
 {
     const size_t max = (size_t)1 << SORT_MAX_LOG2;
     unsigned units =
@@ -30,7 +31,7 @@ static unsigned bin_of(size_t traffic)
     return exponent << SORT_BITS | (units & ((1u << SORT_BITS) - 1));
 }
 
-static size_t element_size(const struct mock_call *call)
+static size_t group_order_element_size(const struct mock_call *call)
 {
     return call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast
                ? 1
@@ -39,30 +40,31 @@ static size_t element_size(const struct mock_call *call)
 
 bool mock_same_kind(const struct mock_call *a, const struct mock_call *b)
 {
-    return a->coll == b->coll && element_size(a) == element_size(b) &&
+    return a->coll == b->coll &&
+           group_order_element_size(a) == group_order_element_size(b) &&
            a->kind == b->kind && a->no_nvls == b->no_nvls && a->fp8 == b->fp8;
 }
 
 /* ---- from 2.22 on ---- */
 
-static int compare_size_t(size_t a, size_t b)
+static int group_order_compare_size_t(size_t a, size_t b)
 {
     return (a > b) - (a < b);
 }
 
-/* Largest first, and the later of two alike. */
-static int compare_size(const void *pa, const void *pb)
+/* Largest first; of equal tasks the later first. */
+static int group_order_compare_size(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
     const struct mock_task *b = pb;
 
     if (a->bin != b->bin)
         return a->bin > b->bin ? -1 : 1;
-    return compare_size_t(b->place, a->place);
+    return group_order_compare_size_t(b->place, a->place);
 }
 
-/* Those apart last, list by list, smallest first. */
-static int compare_list(const void *pa, const void *pb)
+/* Tasks with 'apart' are last, list by list, smallest first. */
+static int group_order_compare_list(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
     const struct mock_task *b = pb;
@@ -70,28 +72,28 @@ static int compare_list(const void *pa, const void *pb)
     if (a->apart != b->apart)
         return a->apart ? 1 : -1;
     if (!a->apart)
-        return compare_size_t(a->place, b->place);
+        return group_order_compare_size_t(a->place, b->place);
     if (a->list != b->list)
-        return compare_size_t(a->list, b->list);
-    return compare_size_t(b->place, a->place);
+        return group_order_compare_size_t(a->list, b->list);
+    return group_order_compare_size_t(b->place, a->place);
 }
 
-/* By kind, the last of the list first. */
-static int compare_kind(const void *pa, const void *pb)
+/* By kind; the last task of the list is first. */
+static int group_order_compare_kind(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
     const struct mock_task *b = pb;
 
     if (a->kind != b->kind)
-        return compare_size_t(a->kind, b->kind);
-    return compare_size_t(b->place, a->place);
+        return group_order_compare_size_t(a->kind, b->kind);
+    return group_order_compare_size_t(b->place, a->place);
 }
 
 void mock_group_sort(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        tasks[i].bin = bin_of(tasks[i].traffic);
-    qsort(tasks, n, sizeof(*tasks), compare_size);
+        tasks[i].bin = group_order_get_bin(tasks[i].traffic);
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_size);
 }
 
 static void group_order_number(struct mock_task *tasks, size_t n)
@@ -100,9 +102,9 @@ static void group_order_number(struct mock_task *tasks, size_t n)
         tasks[i].place = i;
 }
 
-/* NCCL takes those apart out, and puts them back behind the others, which turns
- * them round. */
-static void put_back(struct mock_task *tasks, size_t n)
+/* NCCL removes the tasks with 'apart', and appends them after the others, which
+ * reverses their order. */
+static void group_order_restore(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         size_t j = 0;
@@ -112,16 +114,16 @@ static void put_back(struct mock_task *tasks, size_t n)
             j++;
         tasks[i].list = j;
     }
-    qsort(tasks, n, sizeof(*tasks), compare_list);
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_list);
 }
 
-static void order_by_traffic(struct mock_task *tasks, size_t n)
+static void group_order_order_by_traffic(struct mock_task *tasks, size_t n)
 {
     size_t n_kinds = 0;
 
     mock_group_sort(tasks, n);
     group_order_number(tasks, n);
-    put_back(tasks, n);
+    group_order_restore(tasks, n);
     group_order_number(tasks, n);
     for (size_t i = 0; i < n; i++) {
         size_t j = 0;
@@ -130,13 +132,13 @@ static void order_by_traffic(struct mock_task *tasks, size_t n)
             j++;
         tasks[i].kind = j < i ? tasks[j].kind : n_kinds++;
     }
-    qsort(tasks, n, sizeof(*tasks), compare_kind);
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_kind);
 }
 
 /* ---- 2.21 ---- */
 
-/* NCCL's numbers of the types that a size is taken for. */
-static int type_number(const struct mock_call *call)
+/* NCCL's number of the type that an element size stands for. */
+static int group_order_type_number(const struct mock_call *call)
 {
     switch (call->element_size) {
     case 1:
@@ -150,32 +152,33 @@ static int type_number(const struct mock_call *call)
     }
 }
 
-static int compare_int(int a, int b)
+static int group_order_compare_int(int a, int b)
 {
     return (a > b) - (a < b);
 }
 
-static int compare_old_kind(const struct mock_task *a,
-                            const struct mock_task *b)
+static int group_order_compare_old_kind(const struct mock_task *a,
+                                        const struct mock_task *b)
 {
-    int order = compare_int(b->call.coll, a->call.coll);
+    int order = group_order_compare_int(b->call.coll, a->call.coll);
 
     if (order == 0)
-        order = compare_int(type_number(&b->call), type_number(&a->call));
+        order = group_order_compare_int(group_order_type_number(&b->call),
+                                        group_order_type_number(&a->call));
     if (order == 0)
-        order = compare_int(b->call.no_nvls, a->call.no_nvls);
+        order = group_order_compare_int(b->call.no_nvls, a->call.no_nvls);
     if (order == 0)
-        order = compare_int(b->call.kind, a->call.kind);
+        order = group_order_compare_int(b->call.kind, a->call.kind);
     return order;
 }
 
-/* By collective, type, operation and size, descending; the later of two
- * alike. */
-static int compare_old(const void *pa, const void *pb)
+/* By collective, type, operation and size, descending; of equal tasks the later
+ * first. */
+static int group_order_compare_old(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
     const struct mock_task *b = pb;
-    int order = compare_old_kind(a, b);
+    int order = group_order_compare_old_kind(a, b);
 
     if (order != 0)
         return order;
@@ -184,12 +187,13 @@ static int compare_old(const void *pa, const void *pb)
     return a->number > b->number ? -1 : 1;
 }
 
-static void order_by_count(struct mock_task *tasks, size_t n)
+static void group_order_order_by_count(struct mock_task *tasks, size_t n)
 {
-    qsort(tasks, n, sizeof(*tasks), compare_old);
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_old);
     for (size_t i = 1; i < n; i++)
-        tasks[i].kind = tasks[i - 1].kind +
-                        (compare_old_kind(&tasks[i - 1], &tasks[i]) != 0);
+        tasks[i].kind =
+            tasks[i - 1].kind +
+            (group_order_compare_old_kind(&tasks[i - 1], &tasks[i]) != 0);
 }
 
 /* ---- both ---- */
@@ -198,11 +202,11 @@ void mock_group_order(const struct mock_choice_rules *rules,
                       struct mock_task *tasks, size_t n)
 {
     if (n < 2)
-        return; /* most are by themselves */
+        return; /* most tasks are alone */
     if (rules->groups_by_count)
-        order_by_count(tasks, n);
+        group_order_order_by_count(tasks, n);
     else
-        order_by_traffic(tasks, n);
+        group_order_order_by_traffic(tasks, n);
 }
 
 size_t mock_group_run_end(const struct mock_choice_rules *rules,

@@ -1,5 +1,5 @@
 /*
- * group_order.h - in which order NCCL decides on the collectives of a group
+ * group_order.h - the order in which NCCL decides on the collectives of a group
  */
 #ifndef MOCK_GROUP_ORDER_H
 #define MOCK_GROUP_ORDER_H
@@ -9,39 +9,41 @@
 
 struct mock_task {
     struct mock_call call;
-    size_t number; /* in the group */
-    size_t place;  /* in which NCCL got it; then in its list */
+    size_t number; /* index in the group */
+    size_t place;  /* position in NCCL's input; then in its list */
     size_t traffic;
-    bool apart;       /* it could use symmetric windows (from 2.29 on) */
-    unsigned bin;     /* larger for larger ones */
-    size_t list;      /* of those apart: the place of the first like it */
-    size_t kind;      /* 0 for the first that is decided, and so on */
-    int max_channels; /* once decided */
-    struct mock_heard heard;
+    bool apart;   /* the task could use symmetric windows (from 2.29 on) */
+    unsigned bin; /* grows with the size */
+    size_t
+        list; /* for tasks with 'apart': position of the first task like it */
+    size_t kind;      /* order of the kinds' decisions, from 0 */
+    int max_channels; /* set by the decision */
+    struct mock_profiled_call profiled;
 };
 
 struct mock_group {
     struct mock_comm *comm;
-    struct mock_task *tasks; /* in the order in which NCCL handles them */
+    struct mock_task *tasks; /* in NCCL's order */
     size_t n;
-    struct mock_task *broadcasts; /* for AllGatherV, in order */
+    struct mock_task *broadcasts; /* broadcasts for AllGatherV, in order */
     size_t n_broadcasts;
-    struct mock_outcome *outcomes; /* by number */
-    bool captured;                 /* into a CUDA graph */
+    struct mock_outcome *outcomes; /* by index in the group */
+    bool captured;                 /* the group is captured into a CUDA graph */
 };
 
-/* Whether NCCL may handle both at once: same collective, operation and type. */
+/* Whether both calls can share a decision: same collective, operation and type.
+ */
 bool mock_same_kind(const struct mock_call *a, const struct mock_call *b);
 
-/* Sorts tasks by traffic, largest first, which fills in bin. */
+/* Sorts tasks by traffic, largest first, and sets their bin. */
 void mock_group_sort(struct mock_task *tasks, size_t n);
 
-/* Puts tasks whose call, number, place, traffic and apart are there in NCCL's
- * order, and fills in the rest. */
+/* Sorts tasks into NCCL's order and sets their remaining members; call, number,
+ * place, traffic and apart must be set. */
 void mock_group_order(const struct mock_choice_rules *rules,
                       struct mock_task *tasks, size_t n);
 
-/* The end of the run of tasks from 'i' that NCCL decides at once. */
+/* The end of the run of tasks from 'i' that share a decision. */
 size_t mock_group_run_end(const struct mock_choice_rules *rules,
                           const struct mock_task *tasks, size_t n, size_t i);
 

@@ -1,15 +1,15 @@
 /*
  * group_symmetric.c - collectives whose buffers are in symmetric windows
  *
- * As src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
+ * Follows src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
  * ncclPrepareTasks() of 2.27.
  */
 #include "comm/group_apart.h"
 
-#define LL_LIMIT ((size_t)2 << 30) /* bytes that LL kernels cannot count */
+#define LL_LIMIT ((size_t)2 << 30) /* LL kernels cannot count more bytes */
 
-static bool is_float_sum(const struct mock_choice_rules *rules,
-                         const struct mock_call *call)
+static bool group_symmetric_is_float_sum(const struct mock_choice_rules *rules,
+                                         const struct mock_call *call)
 {
     bool is_float =
         call->fp8 || call->element_size == 2 || call->element_size == 4;
@@ -19,22 +19,22 @@ static bool is_float_sum(const struct mock_choice_rules *rules,
     return is_float && (call->fp8 || !call->no_nvls);
 }
 
-static bool has_kernel(const struct mock_choice_rules *rules,
-                       const struct mock_call *call)
+static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
+                                       const struct mock_call *call)
 {
     switch (call->coll) {
     case ncclFuncAllGather:
         return true;
     case ncclFuncAllReduce:
     case ncclFuncReduceScatter:
-        return is_float_sum(rules, call);
+        return group_symmetric_is_float_sum(rules, call);
     default:
         return false;
     }
 }
 
-/* What both buffers do not allow. */
-static bool needs_ll(const struct mock_call *call)
+/* True if the buffers in windows allow only kernels with LL. */
+static bool group_symmetric_needs_ll(const struct mock_call *call)
 {
     return !(call->coll == ncclFuncAllGather &&
              call->windows == MOCK_WINDOWS_RECV) &&
@@ -42,7 +42,7 @@ static bool needs_ll(const struct mock_call *call)
              call->windows == MOCK_WINDOWS_SEND);
 }
 
-static bool is_alone(const struct mock_group *g, size_t i)
+static bool group_symmetric_is_alone(const struct mock_group *g, size_t i)
 {
     for (size_t j = 0; j < g->n; j++)
         if (j != i && g->tasks[j].apart &&
@@ -52,9 +52,10 @@ static bool is_alone(const struct mock_group *g, size_t i)
     return true;
 }
 
-/* Whether the tuner would have LL anyway. */
-static ncclResult_t ask_for_ll(struct mock_group *g, struct mock_task *task,
-                               bool *runs_ret)
+/* Whether the tuner's answer has LL. */
+static ncclResult_t group_symmetric_ask_ll(struct mock_group *g,
+                                           struct mock_task *task,
+                                           bool *runs_ret)
 {
     struct mock_outcome *outcome = &g->outcomes[task->number];
     const struct mock_outcome before = *outcome;
@@ -68,27 +69,30 @@ static ncclResult_t ask_for_ll(struct mock_group *g, struct mock_task *task,
     *runs_ret = rc == ncclSuccess && outcome->proto == NCCL_PROTO_LL;
     *outcome = before;
     outcome->asked = true;
-    return mock_comm_choice(g->comm)->forgives_symmetric ? ncclSuccess : rc;
+    return mock_comm_choice(g->comm)->ignores_symmetric_error ? ncclSuccess
+                                                              : rc;
 }
 
 /* Whether one buffer is enough for task 'i'. */
-static ncclResult_t try_one(struct mock_group *g, size_t i, bool *runs_ret)
+static ncclResult_t group_symmetric_try(struct mock_group *g, size_t i,
+                                        bool *runs_ret)
 {
     struct mock_task *task = &g->tasks[i];
 
     *runs_ret = false;
     if (task->call.windows == MOCK_WINDOWS_NONE)
         return ncclSuccess;
-    if (!needs_ll(&task->call)) {
+    if (!group_symmetric_needs_ll(&task->call)) {
         *runs_ret = true;
         return ncclSuccess;
     }
-    if (!is_alone(g, i) || task->call.n_bytes >= LL_LIMIT)
+    if (!group_symmetric_is_alone(g, i) || task->call.n_bytes >= LL_LIMIT)
         return ncclSuccess;
-    return ask_for_ll(g, task, runs_ret);
+    return group_symmetric_ask_ll(g, task, runs_ret);
 }
 
-static ncclResult_t runs(struct mock_group *g, size_t i, bool *runs_ret)
+static ncclResult_t group_symmetric_runs(struct mock_group *g, size_t i,
+                                         bool *runs_ret)
 {
     const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
     struct mock_task *task = &g->tasks[i];
@@ -98,7 +102,7 @@ static ncclResult_t runs(struct mock_group *g, size_t i, bool *runs_ret)
         *runs_ret = *runs_ret && g->n == 1;
     if (*runs_ret || rules->symmetric != MOCK_SYMMETRIC_ONE)
         return ncclSuccess;
-    return try_one(g, i, runs_ret);
+    return group_symmetric_try(g, i, runs_ret);
 }
 
 ncclResult_t mock_apart_symmetric(struct mock_group *g)
@@ -112,13 +116,14 @@ ncclResult_t mock_apart_symmetric(struct mock_group *g)
         return ncclSuccess;
     mock_group_sort(g->tasks, g->n);
     for (size_t i = 0; i < g->n; i++)
-        g->tasks[i].apart = apart && has_kernel(rules, &g->tasks[i].call);
+        g->tasks[i].apart =
+            apart && group_symmetric_has_kernel(rules, &g->tasks[i].call);
     for (size_t i = 0; i < g->n; i++) {
         bool drop = false;
         ncclResult_t rc = ncclSuccess;
 
-        if (has_kernel(rules, &g->tasks[i].call))
-            rc = runs(g, i, &drop);
+        if (group_symmetric_has_kernel(rules, &g->tasks[i].call))
+            rc = group_symmetric_runs(g, i, &drop);
         if (rc != ncclSuccess)
             return rc;
         if (drop)

@@ -19,7 +19,7 @@ float *mock_guarded_table(struct mock_guarded *guarded)
     return guarded->cells + MOCK_GUARD;
 }
 
-static int count_broken(const float *cells)
+static int guard_count_broken(const float *cells)
 {
     int n = 0;
 
@@ -31,7 +31,7 @@ static int count_broken(const float *cells)
 bool mock_guard_holds(const struct mock_guarded *guarded, int *before_ret,
                       int *after_ret)
 {
-    *before_ret = count_broken(guarded->cells);
-    *after_ret = count_broken(guarded->cells + MOCK_GUARD + guarded->n);
+    *before_ret = guard_count_broken(guarded->cells);
+    *after_ret = guard_count_broken(guarded->cells + MOCK_GUARD + guarded->n);
     return *before_ret + *after_ret == 0;
 }

@@ -1,5 +1,5 @@
 /*
- * guard.h - a cost table with cells around it that a tuner must not touch
+ * guard.h - a cost table between guard cells, which a tuner must not write
  */
 #ifndef MOCK_GUARD_H
 #define MOCK_GUARD_H
@@ -9,23 +9,24 @@
 #include "mock_nccl.h"
 
 enum {
-    MOCK_GUARD = 16, /* cells before and after */
+    MOCK_GUARD = 16, /* guard cells before the table, and after it */
     MOCK_TABLE = NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS,
 };
 
 struct mock_guarded {
     float cells[MOCK_GUARD + MOCK_TABLE + MOCK_GUARD];
-    int n; /* of the table's cells */
+    int n; /* number of the table's cells */
 };
 
-/* Takes the first 'n_algos' rows of a table in. */
+/* Copies the first 'n_algos' rows of a table. */
 void mock_guard(struct mock_guarded *guarded, const mock_table table,
                 int n_algos);
 
-/* The table, flat as NCCL has it on its stack. */
+/* The table, contiguous as on NCCL's stack. */
 float *mock_guarded_table(struct mock_guarded *guarded);
 
-/* False if cells around it have changed: how many before and after it. */
+/* False if guard cells have changed: their numbers before and after the table.
+ */
 bool mock_guard_holds(const struct mock_guarded *guarded, int *before_ret,
                       int *after_ret);
 

@@ -1,4 +1,4 @@
-/* job.c - a training job: its steps, one after the other */
+/* job.c - a training job: runs its steps in order */
 #include "job/job_kernels.h"
 #include "job/job_ranks.h"
 #include "job/job_time.h"
@@ -20,8 +20,8 @@ double mock_job_us(const struct mock_job *job)
 
 /* ---- life ---- */
 
-static ncclResult_t seat_pass(const struct mock_job *job,
-                              struct mock_job_pass *pass)
+static ncclResult_t job_alloc_pass(const struct mock_job *job,
+                                   struct mock_job_pass *pass)
 {
     size_t n = (size_t)job->n_ranks * job->largest + 1;
 
@@ -33,7 +33,7 @@ static ncclResult_t seat_pass(const struct mock_job *job,
     return ncclSuccess;
 }
 
-static ncclResult_t seat_kernels(struct mock_job *job)
+static ncclResult_t job_alloc_kernels(struct mock_job *job)
 {
     size_t n = (size_t)job->n_ranks * job->largest + 1;
 
@@ -44,7 +44,7 @@ static ncclResult_t seat_kernels(struct mock_job *job)
     return ncclSuccess;
 }
 
-static ncclResult_t open_rewards(struct mock_job *job)
+static ncclResult_t job_open_rewards(struct mock_job *job)
 {
     const char *path = job->options.reward_file;
 
@@ -56,7 +56,7 @@ static ncclResult_t open_rewards(struct mock_job *job)
     return mock_fail(ncclSystemError, "%s: %s", path, strerror(errno));
 }
 
-static void take_shapes(struct mock_job *job)
+static void job_copy_shapes(struct mock_job *job)
 {
     const struct mock_job_options *o = &job->options;
 
@@ -76,11 +76,11 @@ static ncclResult_t job_prepare(struct mock_job *job)
     job->ranks = calloc((size_t)job->n_ranks, sizeof(*job->ranks));
     if (job->ranks == NULL)
         return mock_fail_memory();
-    rc = seat_kernels(job);
+    rc = job_alloc_kernels(job);
     for (int i = 0; i < 2 && rc == ncclSuccess; i++)
-        rc = seat_pass(job, &job->passes[i]);
+        rc = job_alloc_pass(job, &job->passes[i]);
     if (rc == ncclSuccess)
-        rc = open_rewards(job);
+        rc = job_open_rewards(job);
     return rc;
 }
 
@@ -114,7 +114,7 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
     job->machine = machine;
     job->options = *options;
     job->n_ranks = machine->info.n_ranks;
-    take_shapes(job);
+    job_copy_shapes(job);
     rc = job_prepare(job);
     if (rc != ncclSuccess) {
         job_free_job(job);
@@ -134,8 +134,8 @@ void mock_job_destroy(struct mock_job *job)
 {
     if (job == NULL)
         return;
-    if (job->heard_of != NULL)
-        mock_job_tell_kernels(job, job->heard_of);
+    if (job->reported != NULL)
+        mock_job_report_kernels(job, job->reported);
     mock_job_clock(job->now_us);
     mock_job_stop_ranks(job);
     mock_clock_set(-1);
@@ -144,8 +144,8 @@ void mock_job_destroy(struct mock_job *job)
 
 /* ---- steps ---- */
 
-static void write_rewards(const struct mock_job *job,
-                          const struct mock_job_pass *pass)
+static void job_write_rewards(const struct mock_job *job,
+                              const struct mock_job_pass *pass)
 {
     if (job->rewards == NULL)
         return;
@@ -159,8 +159,8 @@ static void write_rewards(const struct mock_job *job,
     fflush(job->rewards);
 }
 
-/* In one thread, kernels are heard of when the host has waited for them. */
-static ncclResult_t play_pass(struct mock_job *job, int shape)
+/* In one thread, kernels are reported after the host has waited for them. */
+static ncclResult_t job_play_pass(struct mock_job *job, int shape)
 {
     uint64_t number = job->pass != NULL ? job->pass->number + 1 : 0;
     struct mock_job_pass *pass = &job->passes[number % 2];
@@ -176,12 +176,12 @@ static ncclResult_t play_pass(struct mock_job *job, int shape)
         rc = mock_job_time(job, pass, &end_us);
     if (rc != ncclSuccess)
         return rc;
-    job->heard_of = pass;
+    job->reported = pass;
     if (job->n_threads == 0) {
-        mock_job_tell_kernels(job, pass);
-        job->heard_of = NULL;
+        mock_job_report_kernels(job, pass);
+        job->reported = NULL;
     }
-    write_rewards(job, pass);
+    job_write_rewards(job, pass);
     if (job->options.done != NULL)
         job->options.done(
             job->options.user,
@@ -194,7 +194,7 @@ static ncclResult_t play_pass(struct mock_job *job, int shape)
     return ncclSuccess;
 }
 
-static int shape_of(const struct mock_job_options *o, size_t step)
+static int job_get_shape(const struct mock_job_options *o, size_t step)
 {
     if (step < o->n_warm_up)
         return WARM_UP;
@@ -210,7 +210,7 @@ static ncclResult_t job_evaluate(struct mock_job *job)
         job->step % o->evaluation_every != 0)
         return rc;
     for (size_t i = 0; i < o->n_evaluation && rc == ncclSuccess; i++)
-        rc = play_pass(job, EVALUATION);
+        rc = job_play_pass(job, EVALUATION);
     return rc;
 }
 
@@ -220,7 +220,7 @@ ncclResult_t mock_job_play(struct mock_job *job, size_t n_steps)
         ncclResult_t rc = job_evaluate(job);
 
         if (rc == ncclSuccess)
-            rc = play_pass(job, shape_of(&job->options, job->step));
+            rc = job_play_pass(job, job_get_shape(&job->options, job->step));
         if (rc != ncclSuccess)
             return rc;
         job->step++;

@@ -1,4 +1,4 @@
-/* job_ranks.c - the ranks of a job: launching, and their threads */
+/* job_ranks.c - the ranks of a job: launches and threads */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,23 +8,23 @@
 #include "job/job_ranks.h"
 #include "machine/machine.h"
 
-static size_t n_calls(const struct mock_job *job,
-                      const struct mock_job_pass *pass)
+static size_t job_ranks_count_calls(const struct mock_job *job,
+                                    const struct mock_job_pass *pass)
 {
     return job->shapes[pass->shape].n;
 }
 
-static struct mock_outcome *outcomes_of(const struct mock_job *job,
-                                        const struct mock_job_pass *pass,
-                                        int rank)
+static struct mock_outcome *
+job_ranks_get_outcomes(const struct mock_job *job,
+                       const struct mock_job_pass *pass, int rank)
 {
     return &pass->outcomes[(size_t)rank * job->largest];
 }
 
 /* ---- launching ---- */
 
-static ncclResult_t replay(struct mock_job_rank *rank, int shape, size_t i,
-                           struct mock_outcome *outcome)
+static ncclResult_t job_ranks_replay(struct mock_job_rank *rank, int shape,
+                                     size_t i, struct mock_outcome *outcome)
 {
     const struct mock_job *job = rank->job;
     ncclResult_t rc = ncclSuccess;
@@ -43,15 +43,16 @@ static ncclResult_t replay(struct mock_job_rank *rank, int shape, size_t i,
     return rc;
 }
 
-static ncclResult_t launch_call(struct mock_job_rank *rank, size_t i)
+static ncclResult_t job_ranks_launch_call(struct mock_job_rank *rank, size_t i)
 {
     const struct mock_job *job = rank->job;
     const struct mock_job_pass *pass = job->pass;
-    struct mock_outcome *outcome = &outcomes_of(job, pass, rank->number)[i];
+    struct mock_outcome *outcome =
+        &job_ranks_get_outcomes(job, pass, rank->number)[i];
 
     mock_job_clock(pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US);
     if (job->options.captured)
-        return replay(rank, pass->shape, i, outcome);
+        return job_ranks_replay(rank, pass->shape, i, outcome);
     return mock_comm_collective(
         rank->comm, &job->shapes[pass->shape].calls[i].call, outcome);
 }
@@ -65,10 +66,10 @@ static ncclResult_t job_ranks_blame(const struct mock_job *job, int rank,
     return mock_fail(rc, "step %zu, rank %d: %s", job->step, rank, text);
 }
 
-/* Call by call, the ranks in an order that changes. */
-static ncclResult_t launch_in_turn(struct mock_job *job)
+/* Launches call by call; the order of the ranks changes with each call. */
+static ncclResult_t job_ranks_launch_in_turn(struct mock_job *job)
 {
-    size_t n = n_calls(job, job->pass);
+    size_t n = job_ranks_count_calls(job, job->pass);
 
     for (size_t i = 0; i < n; i++) {
         int first =
@@ -77,7 +78,7 @@ static ncclResult_t launch_in_turn(struct mock_job *job)
 
         for (int k = 0; k < job->n_ranks; k++) {
             int r = (first + k) % job->n_ranks;
-            ncclResult_t rc = launch_call(&job->ranks[r], i);
+            ncclResult_t rc = job_ranks_launch_call(&job->ranks[r], i);
 
             if (rc != ncclSuccess)
                 return job_ranks_blame(job, r, mock_last_error(), rc);
@@ -95,12 +96,14 @@ static bool job_ranks_alike(const struct mock_outcome *a,
 
 static ncclResult_t job_ranks_compare(const struct mock_job *job)
 {
-    const struct mock_outcome *first = outcomes_of(job, job->pass, 0);
+    const struct mock_outcome *first =
+        job_ranks_get_outcomes(job, job->pass, 0);
 
     for (int r = 1; r < job->n_ranks; r++) {
-        const struct mock_outcome *other = outcomes_of(job, job->pass, r);
+        const struct mock_outcome *other =
+            job_ranks_get_outcomes(job, job->pass, r);
 
-        for (size_t i = 0; i < n_calls(job, job->pass); i++) {
+        for (size_t i = 0; i < job_ranks_count_calls(job, job->pass); i++) {
             const struct mock_call *call =
                 &job->shapes[job->pass->shape].calls[i].call;
 
@@ -133,19 +136,19 @@ static ncclResult_t job_ranks_create(struct mock_job_rank *rank)
                                  rank->number, &rank->comm);
 }
 
-static void keep_error(struct mock_job_rank *rank, ncclResult_t rc)
+static void job_ranks_keep_error(struct mock_job_rank *rank, ncclResult_t rc)
 {
     rank->rc = rc;
     if (rc != ncclSuccess)
         snprintf(rank->error, sizeof(rank->error), "%s", mock_last_error());
 }
 
-static void *run_rank(void *arg)
+static void *job_ranks_run_rank(void *arg)
 {
     struct mock_job_rank *rank = arg;
     struct mock_job *job = rank->job;
 
-    keep_error(rank, job_ranks_create(rank));
+    job_ranks_keep_error(rank, job_ranks_create(rank));
     pthread_barrier_wait(&job->end);
     for (;;) {
         ncclResult_t rc = ncclSuccess;
@@ -153,15 +156,16 @@ static void *run_rank(void *arg)
         pthread_barrier_wait(&job->begin);
         if (job->stopping)
             return NULL;
-        for (size_t i = 0; i < n_calls(job, job->pass) && rc == ncclSuccess;
+        for (size_t i = 0;
+             i < job_ranks_count_calls(job, job->pass) && rc == ncclSuccess;
              i++)
-            rc = launch_call(rank, i);
-        keep_error(rank, rc);
+            rc = job_ranks_launch_call(rank, i);
+        job_ranks_keep_error(rank, rc);
         pthread_barrier_wait(&job->end);
     }
 }
 
-static ncclResult_t first_error(const struct mock_job *job)
+static ncclResult_t job_ranks_first_error(const struct mock_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
         if (job->ranks[r].rc != ncclSuccess)
@@ -172,41 +176,41 @@ static ncclResult_t first_error(const struct mock_job *job)
 
 ncclResult_t mock_job_launch(struct mock_job *job)
 {
-    const struct mock_job_pass *heard_of = job->heard_of;
+    const struct mock_job_pass *reported = job->reported;
     ncclResult_t rc;
 
-    job->heard_of = NULL;
+    job->reported = NULL;
     if (job->n_threads == 0) {
-        if (heard_of != NULL)
-            mock_job_tell_kernels(job, heard_of);
-        rc = launch_in_turn(job);
+        if (reported != NULL)
+            mock_job_report_kernels(job, reported);
+        rc = job_ranks_launch_in_turn(job);
     } else {
         pthread_barrier_wait(&job->begin);
-        if (heard_of != NULL)
-            mock_job_tell_kernels(job, heard_of);
+        if (reported != NULL)
+            mock_job_report_kernels(job, reported);
         pthread_barrier_wait(&job->end);
-        rc = first_error(job);
+        rc = job_ranks_first_error(job);
     }
     return rc == ncclSuccess ? job_ranks_compare(job) : rc;
 }
 
 /* ---- life ---- */
 
-/* All or none: threads wait for each other. */
-static ncclResult_t start_threads(struct mock_job *job)
+/* Starts all threads or none: they wait for each other. */
+static ncclResult_t job_ranks_start_threads(struct mock_job *job)
 {
     unsigned n = (unsigned)job->n_ranks + 1;
 
     pthread_barrier_init(&job->begin, NULL, n);
     pthread_barrier_init(&job->end, NULL, n);
     for (int r = 0; r < job->n_ranks; r++) {
-        if (pthread_create(&job->ranks[r].thread, NULL, run_rank,
+        if (pthread_create(&job->ranks[r].thread, NULL, job_ranks_run_rank,
                            &job->ranks[r]) != 0)
-            abort(); /* those that run cannot be told */
+            abort(); /* running threads cannot be stopped */
         job->n_threads++;
     }
     pthread_barrier_wait(&job->end);
-    return first_error(job);
+    return job_ranks_first_error(job);
 }
 
 ncclResult_t mock_job_start_ranks(struct mock_job *job)
@@ -216,7 +220,7 @@ ncclResult_t mock_job_start_ranks(struct mock_job *job)
         job->ranks[r].number = r;
     }
     if (job->options.layout == MOCK_THREADS)
-        return start_threads(job);
+        return job_ranks_start_threads(job);
     for (int r = 0; r < job->n_ranks; r++) {
         ncclResult_t rc = job_ranks_create(&job->ranks[r]);
 
@@ -226,7 +230,7 @@ ncclResult_t mock_job_start_ranks(struct mock_job *job)
     return ncclSuccess;
 }
 
-static void end_rank(struct mock_job *job, int r)
+static void job_ranks_end_rank(struct mock_job *job, int r)
 {
     struct mock_job_rank *rank = &job->ranks[r];
 
@@ -248,7 +252,7 @@ void mock_job_stop_ranks(struct mock_job *job)
         pthread_barrier_destroy(&job->begin);
         pthread_barrier_destroy(&job->end);
     }
-    end_rank(job, 0);
+    job_ranks_end_rank(job, 0);
     for (int r = job->n_ranks - 1; r > 0; r--)
-        end_rank(job, r);
+        job_ranks_end_rank(job, r);
 }

@@ -9,8 +9,8 @@
 ncclResult_t mock_job_start_ranks(struct mock_job *job);
 void mock_job_stop_ranks(struct mock_job *job);
 
-/* Launches job->pass on all ranks, and tells them of the kernels of
- * job->heard_of.  Fails if they choose differently. */
+/* Launches job->pass on all ranks, and reports the kernels of job->reported to
+ * their profilers. Fails if ranks choose differently. */
 ncclResult_t mock_job_launch(struct mock_job *job);
 
 #endif /* MOCK_JOB_RANKS_H */

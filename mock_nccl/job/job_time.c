@@ -5,8 +5,8 @@
 
 enum { ROUND_STEPS = 50 };
 
-/* Mean 1, so that noise makes no job longer. */
-static double compute_factor(const struct mock_job *job, uint64_t pass)
+/* The mean is 1, so noise does not make a job longer. */
+static double job_time_compute_factor(const struct mock_job *job, uint64_t pass)
 {
     const double pi = 3.14159265358979323846;
     double sigma = job->options.compute_noise;
@@ -17,7 +17,7 @@ static double compute_factor(const struct mock_job *job, uint64_t pass)
                sigma * sigma / 2);
 }
 
-static double round_of(const struct mock_job *job, uint64_t pass)
+static double job_time_get_round(const struct mock_job *job, uint64_t pass)
 {
     size_t steps = job->options.round_steps;
 
@@ -25,9 +25,9 @@ static double round_of(const struct mock_job *job, uint64_t pass)
                            pass / (steps != 0 ? steps : ROUND_STEPS), 0);
 }
 
-/* How long call 'i' takes alone. */
-static ncclResult_t time_call(const struct mock_job *job,
-                              struct mock_job_pass *pass, size_t i)
+/* The duration of call 'i' without overlap. */
+static ncclResult_t job_time_time_call(const struct mock_job *job,
+                                       struct mock_job_pass *pass, size_t i)
 {
     struct mock_job_run *r = &pass->runs[i];
     struct mock_time time;
@@ -38,7 +38,7 @@ static ncclResult_t time_call(const struct mock_job *job,
     if (job->options.replace != NULL)
         job->options.replace(job->options.user, r->call, &r->run);
     rc = mock_machine_time(
-        job->machine, &r->run, round_of(job, pass->number),
+        job->machine, &r->run, job_time_get_round(job, pass->number),
         mock_job_random(job, MOCK_JOB_ITERATION, pass->number, i), &time);
     if (rc != ncclSuccess)
         return rc;
@@ -51,10 +51,11 @@ static ncclResult_t time_call(const struct mock_job *job,
     return ncclSuccess;
 }
 
-/* Fills in by how much each rank waits less than the first one; returns how
- * much later than its compute the last one comes. */
-static double spread_ranks(const struct mock_job *job,
-                           struct mock_job_pass *pass, size_t i)
+/* Sets each rank's lateness, the time by which it waits less than the first
+ * one; returns the delay of the last rank after its compute.
+ */
+static double job_time_spread_ranks(const struct mock_job *job,
+                                    struct mock_job_pass *pass, size_t i)
 {
     size_t n = (size_t)job->n_ranks;
     double *late = &pass->late_us[i * n];
@@ -71,8 +72,8 @@ static double spread_ranks(const struct mock_job *job,
 
 /* ---- one after the other ---- */
 
-static double place_in_turn(const struct mock_job *job,
-                            struct mock_job_pass *pass, double factor)
+static double job_time_place_in_turn(const struct mock_job *job,
+                                     struct mock_job_pass *pass, double factor)
 {
     const struct mock_job_shape *shape = &job->shapes[pass->shape];
     double now = pass->begin_us;
@@ -81,7 +82,7 @@ static double place_in_turn(const struct mock_job *job,
         double launched = pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US;
 
         now = fmax(now, launched) + shape->calls[i].compute_us * factor +
-              spread_ranks(job, pass, i);
+              job_time_spread_ranks(job, pass, i);
         pass->runs[i].start_us = now;
         now += pass->runs[i].us;
     }
@@ -90,18 +91,19 @@ static double place_in_turn(const struct mock_job *job,
 
 /* ---- beside each other ---- */
 
-/* Two streams, with what is left of the front of each. */
+/* Two streams, with the remaining time of their current work. */
 struct streams {
     const struct mock_job *job;
     struct mock_job_pass *pass;
     const struct mock_job_shape *shape;
     double factor;
     double now_us;
-    size_t compute; /* which one runs; shape->n is the tail */
+    size_t compute; /* index of the current compute; shape->n is the tail */
     double compute_left_us;
     size_t comm;
     double comm_left_us;
-    double slowdown; /* of this collective and this compute; 0: not known */
+    double slowdown; /* slowdown of the current collective and compute; 0: not
+                        known */
 };
 
 static double job_time_compute_of(const struct streams *s, size_t i)
@@ -112,17 +114,17 @@ static double job_time_compute_of(const struct streams *s, size_t i)
     return us * s->factor;
 }
 
-static void begin_compute(struct streams *s, size_t i)
+static void job_time_begin_compute(struct streams *s, size_t i)
 {
     s->compute = i;
     s->slowdown = 0;
     if (i <= s->shape->n)
         s->compute_left_us = job_time_compute_of(s, i);
     if (i < s->shape->n)
-        s->compute_left_us += spread_ranks(s->job, s->pass, i);
+        s->compute_left_us += job_time_spread_ranks(s->job, s->pass, i);
 }
 
-static void begin_comm(struct streams *s, size_t i)
+static void job_time_begin_comm(struct streams *s, size_t i)
 {
     s->comm = i;
     s->slowdown = 0;
@@ -136,7 +138,8 @@ static ncclResult_t job_time_find_slowdown(struct streams *s)
     uint64_t number = s->pass->number;
     ncclResult_t rc = mock_machine_overlap(
         s->job->machine, &s->pass->runs[s->comm].run,
-        fmax(1, job_time_compute_of(s, s->compute)), round_of(s->job, number),
+        fmax(1, job_time_compute_of(s, s->compute)),
+        job_time_get_round(s->job, number),
         mock_job_random(s->job, MOCK_JOB_ITERATION, number, s->comm), &overlap);
 
     if (rc == ncclSuccess)
@@ -144,7 +147,7 @@ static ncclResult_t job_time_find_slowdown(struct streams *s)
     return rc;
 }
 
-/* Until the front of either stream is done. */
+/* Runs until the current work of a stream ends. */
 static ncclResult_t job_time_advance(struct streams *s)
 {
     bool computes = s->compute <= s->shape->n;
@@ -159,19 +162,19 @@ static ncclResult_t job_time_advance(struct streams *s)
                            : s->comm_left_us;
     s->now_us += us * (computes && sends ? s->slowdown : 1);
     if (sends && (s->comm_left_us -= us) <= 0)
-        begin_comm(s, s->comm + 1);
+        job_time_begin_comm(s, s->comm + 1);
     if (computes && (s->compute_left_us -= us) <= 0)
-        begin_compute(s, s->compute + 1);
+        job_time_begin_compute(s, s->compute + 1);
     if (s->comm < s->shape->n && s->comm < s->compute &&
         s->pass->runs[s->comm].start_us < 0)
         s->pass->runs[s->comm].start_us = s->now_us;
     return rc;
 }
 
-/* A collective's time is then the time it took overlapped with compute. */
-static ncclResult_t place_beside(const struct mock_job *job,
-                                 struct mock_job_pass *pass, double factor,
-                                 double *end_us_ret)
+/* A collective's time then includes the slowdown of its overlap. */
+static ncclResult_t job_time_place_overlapped(const struct mock_job *job,
+                                              struct mock_job_pass *pass,
+                                              double factor, double *end_us_ret)
 {
     struct streams s = {.job = job,
                         .pass = pass,
@@ -182,8 +185,8 @@ static ncclResult_t place_beside(const struct mock_job *job,
 
     for (size_t i = 0; i < s.shape->n; i++)
         pass->runs[i].start_us = -1;
-    begin_compute(&s, 0);
-    begin_comm(&s, 0);
+    job_time_begin_compute(&s, 0);
+    job_time_begin_comm(&s, 0);
     while ((s.compute <= s.shape->n || s.comm < s.shape->n) &&
            rc == ncclSuccess) {
         size_t comm = s.comm;
@@ -200,19 +203,19 @@ ncclResult_t mock_job_time(const struct mock_job *job,
                            struct mock_job_pass *pass, double *end_us_ret)
 {
     const struct mock_job_shape *shape = &job->shapes[pass->shape];
-    double factor = compute_factor(job, pass->number);
+    double factor = job_time_compute_factor(job, pass->number);
     double launched =
         pass->begin_us + (double)(shape->n + 1) * MOCK_JOB_LAUNCH_US;
     ncclResult_t rc = ncclSuccess;
 
     for (size_t i = 0; i < shape->n && rc == ncclSuccess; i++)
-        rc = time_call(job, pass, i);
+        rc = job_time_time_call(job, pass, i);
     if (rc != ncclSuccess)
         return rc;
     if (job->options.overlapped)
-        rc = place_beside(job, pass, factor, end_us_ret);
+        rc = job_time_place_overlapped(job, pass, factor, end_us_ret);
     else
-        *end_us_ret = place_in_turn(job, pass, factor);
+        *end_us_ret = job_time_place_in_turn(job, pass, factor);
     *end_us_ret = fmax(*end_us_ret, launched);
     return rc;
 }

@@ -2,7 +2,7 @@
 
 #include "base/mix.h"
 
-/* The clocks' time when a job begins: plausible as a date. */
+/* The time of the clocks at the begin of a job: a plausible date. */
 static const int64_t epoch_ns = INT64_C(1700000000) * 1000000000;
 
 double mock_job_random(const struct mock_job *job,

@@ -1,5 +1,5 @@
 /*
- * state.h - the state of a job, which its parts share, and its random numbers
+ * state.h - the state of a job and its random numbers
  */
 #ifndef MOCK_JOB_STATE_H
 #define MOCK_JOB_STATE_H
@@ -12,34 +12,36 @@
 
 enum {
     MOCK_JOB_SHAPES = 4,    /* step, warm-up, evaluation, changed */
-    MOCK_JOB_LAUNCH_US = 10 /* between two launches of a rank */
+    MOCK_JOB_LAUNCH_US = 10 /* time between two launches of a rank */
 };
 
-/* One pass over a shape. */
+/* One execution of a shape. */
 struct mock_job_pass {
-    uint64_t number; /* of all passes */
+    uint64_t number; /* number among all passes */
     int shape;
     double begin_us;
-    struct mock_outcome *outcomes; /* of each rank's calls, rank by rank */
+    struct mock_outcome
+        *outcomes; /* outcomes of all calls of rank 0, then of rank 1, ... */
     struct mock_job_run *runs;
-    double *late_us; /* of each rank's calls: by how much it waits less than
-                        the first rank */
+    double *late_us; /* for each rank's calls: its lateness, the time by which
+                        it waits less than the first rank */
 };
 
 struct mock_job_rank {
     struct mock_job *job;
     int number;
     struct mock_comm *comm;
-    struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* of each call */
-    double heard_us; /* the last that it heard of its kernels */
+    struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* graph of each call */
+    double last_event_us; /* time of the last kernel event that the profiler
+                             received */
     pthread_t thread;
-    ncclResult_t rc; /* of its last pass */
+    ncclResult_t rc; /* result of its last pass */
     char error[1024];
 };
 
-/* A kernel's begin or end, as a rank is told of it. */
+/* The begin or end of a kernel, as a rank's profiler receives it. */
 struct mock_job_event {
-    double us;    /* when */
+    double us;    /* time of the event */
     size_t place; /* (call * n_ranks + rank) * 2, and 1 more for the end */
 };
 
@@ -48,26 +50,27 @@ struct mock_job {
     const struct mock_machine *machine;
     struct mock_job_options options;
     struct mock_job_shape shapes[MOCK_JOB_SHAPES];
-    size_t largest; /* calls of a shape */
+    size_t largest; /* number of calls of the largest shape */
     int n_ranks;
     struct mock_job_rank *ranks;
-    FILE *rewards; /* or NULL */
+    FILE *rewards; /* reward file, or NULL */
 
     double now_us;
     size_t step;
-    struct mock_job_pass passes[2]; /* the last two */
-    struct mock_job_pass *pass;     /* that is being launched */
-    struct mock_job_pass *heard_of; /* NULL, or whose kernels are told next */
-    struct mock_job_event *events;  /* room for those of a pass */
-    void **handles; /* and for the profiler's of each kernel's channels */
+    struct mock_job_pass passes[2]; /* the last two passes */
+    struct mock_job_pass *pass;     /* the pass that is being launched */
+    struct mock_job_pass
+        *reported; /* the pass whose kernels are reported next, or NULL */
+    struct mock_job_event *events; /* room for the events of a pass */
+    void **handles; /* room for the profiler's handles of a kernel's channels */
 
-    int n_threads; /* that have been started */
+    int n_threads; /* number of threads that run */
     bool stopping;
-    pthread_barrier_t begin; /* of the ranks' threads and the caller's */
+    pthread_barrier_t begin; /* shared by the ranks' threads and the caller's */
     pthread_barrier_t end;
 };
 
-/* A random number in [0, 1) for this purpose, pass and place. */
+/* The purpose of a random number. */
 enum mock_job_purpose {
     MOCK_JOB_ROUND,
     MOCK_JOB_ITERATION,
@@ -78,8 +81,8 @@ enum mock_job_purpose {
     MOCK_JOB_LOST_CHANNEL,
     MOCK_JOB_GPU_OFFSET,
     MOCK_JOB_GPU_DRIFT,
-    MOCK_JOB_HEARD_KIND,
-    MOCK_JOB_HEARD_LATE,
+    MOCK_JOB_DELAY_KIND,
+    MOCK_JOB_DELAY,
 };
 double mock_job_random(const struct mock_job *job,
                        enum mock_job_purpose purpose, uint64_t pass,

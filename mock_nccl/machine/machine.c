@@ -21,14 +21,14 @@ enum {
     N_COLUMNS,
 };
 
-/* Those that the graphs can say, or that NCCL derives from them. */
+/* Columns that the graphs contain, or that NCCL derives from them. */
 enum {
     OPTIONAL = 1 << RANKS | 1 << NODES | 1 << CHANNELS | 1 << NVLS_CHANNELS
 };
 
-enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain of many hosts is one */
+enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain can span many hosts */
 
-enum { NOT_SAID = -1 };
+enum { NOT_GIVEN = -1 };
 
 static const char *const column_words[N_COLUMNS] = {
     [GPU] = "gpu",
@@ -48,24 +48,24 @@ static const struct mock_words vendors = {vendor_words, 5};
 
 enum {
     MAX_CHANNELS = 64,
-    FEW_CHANNELS = 16, /* too few for a fast ring between nodes */
-    NVSWITCH_GPUS = 8, /* of an HGX board */
+    FEW_CHANNELS = 16, /* too few channels for a fast ring between nodes */
+    NVSWITCH_GPUS = 8, /* GPUs of an HGX board */
     NVLS_CHANNELS_HOPPER = 16,
-    NVLS_CHANNELS_BLACKWELL = 24, /* within one node */
+    NVLS_CHANNELS_BLACKWELL = 24, /* channel limit within one node */
     NVLS_CHANNELS_BLACKWELL_NODES = 32,
 };
 
-static const float fast_ring = 45.0f; /* GB/s a channel */
+static const float fast_ring = 45.0f; /* GB/s per channel */
 
-static int min(int a, int b)
+static int machine_min(int a, int b)
 {
     return a < b ? a : b;
 }
 
-/* ---- what NCCL derives from the graphs ---- */
+/* ---- counts that NCCL derives from the graphs ---- */
 
-/* Each search channel twice; and four times where a few fast ones have to feed
- * a network. */
+/* Doubles the search channels; quadruples them if few fast channels feed a
+ * network. */
 static int machine_count_channels(const struct mock_machine_info *info,
                                   const struct mock_graphs *graphs,
                                   bool collnet)
@@ -73,12 +73,13 @@ static int machine_count_channels(const struct mock_machine_info *info,
     const struct mock_graph *chain = &graphs->graph[MOCK_GRAPH_COLLNET_CHAIN];
     const struct mock_graph *ring = &graphs->graph[MOCK_GRAPH_RING];
     const struct mock_graph *tree = &graphs->graph[MOCK_GRAPH_TREE];
-    int n = min(MAX_CHANNELS, 2 * min(ring->n_channels, tree->n_channels));
+    int n = machine_min(MAX_CHANNELS,
+                        2 * machine_min(ring->n_channels, tree->n_channels));
 
-    /* half as many more, to keep up within a node */
+    /* half as many more, to match the bandwidth within a node */
     if (collnet && chain->bw_intra > chain->bw_inter &&
         info->n_ranks > info->n_nodes)
-        n = min(MAX_CHANNELS, n + n / 2);
+        n = machine_min(MAX_CHANNELS, n + n / 2);
     if (info->compute_capability >= 90 && info->n_nodes > 1 &&
         ring->bw_intra > fast_ring && n < FEW_CHANNELS)
         n *= 2;
@@ -147,7 +148,7 @@ static ncclResult_t machine_read_text(const struct mock_csv *csv, int column,
     return ncclSuccess;
 }
 
-/* The columns that are numbers. */
+/* The numeric columns. */
 static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
                                          struct mock_machine_info *info)
 {
@@ -167,7 +168,7 @@ static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
     long long number = 0;
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        *wanted[i].number_ret = NOT_SAID;
+        *wanted[i].number_ret = NOT_GIVEN;
         if (!mock_csv_has(csv, wanted[i].column))
             continue;
         rc = mock_csv_int(csv, wanted[i].column, wanted[i].min, wanted[i].max,
@@ -179,11 +180,11 @@ static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* All nodes are alike. */
-static ncclResult_t check_nodes(const struct mock_csv *csv,
-                                const struct mock_machine_info *info)
+/* Checks that all nodes have the same number of ranks. */
+static ncclResult_t machine_check_nodes(const struct mock_csv *csv,
+                                        const struct mock_machine_info *info)
 {
-    if (info->n_ranks == NOT_SAID || info->n_nodes == NOT_SAID)
+    if (info->n_ranks == NOT_GIVEN || info->n_nodes == NOT_GIVEN)
         return ncclSuccess;
     if (info->n_ranks % info->n_nodes != 0)
         return mock_csv_fail(csv, mock_csv_line(csv),
@@ -217,7 +218,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                              "column 'nccl': '%s' is not a version such as "
                              "2.28.9",
                              info->nccl);
-    rc = check_nodes(csv, info);
+    rc = machine_check_nodes(csv, info);
     if (rc != ncclSuccess)
         return rc;
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
@@ -244,7 +245,8 @@ static ncclResult_t machine_read_rows(struct mock_csv *csv, const char *path,
     return rc;
 }
 
-static ncclResult_t read_info(const char *path, struct mock_machine_info *info)
+static ncclResult_t machine_read_info(const char *path,
+                                      struct mock_machine_info *info)
 {
     struct mock_csv *csv;
     ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, NULL, &csv);
@@ -271,8 +273,8 @@ static void machine_set_name(struct mock_machine_info *info, const char *path)
              path + start);
 }
 
-/* A file in the folder; free it. */
-static char *file_in(const char *folder, const char *name)
+/* The path of a file in the folder; free it. */
+static char *machine_join_path(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
     char *path = malloc(size);
@@ -282,8 +284,9 @@ static char *file_in(const char *folder, const char *name)
     return path;
 }
 
-/* Ranks or nodes that machine.csv leaves to the graphs. */
-static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
+/* Derives ranks or nodes from the graphs if machine.csv lacks them. */
+static ncclResult_t machine_fill_nodes(const char *path,
+                                       struct mock_machine *machine)
 {
     struct mock_machine_info *info = &machine->info;
     int per_node = machine->graphs.per_node;
@@ -292,16 +295,17 @@ static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
         return mock_fail(ncclInvalidArgument,
                          "%s: %d GPUs on a node, but %d is the most", path,
                          per_node, MAX_PER_NODE);
-    if (info->n_ranks == NOT_SAID && info->n_nodes == NOT_SAID &&
+    if (info->n_ranks == NOT_GIVEN && info->n_nodes == NOT_GIVEN &&
         machine->graphs.on_network)
         return mock_fail(ncclInvalidArgument,
                          "%s: channels that leave the node, but machine.csv "
                          "says neither 'ranks' nor 'nodes'",
                          path);
-    if (info->n_nodes == NOT_SAID)
+    if (info->n_nodes == NOT_GIVEN)
         info->n_nodes =
-            info->n_ranks == NOT_SAID ? 1 : info->n_ranks / per_node;
-    if (info->n_ranks == NOT_SAID && info->n_nodes <= MOCK_MAX_RANKS / per_node)
+            info->n_ranks == NOT_GIVEN ? 1 : info->n_ranks / per_node;
+    if (info->n_ranks == NOT_GIVEN &&
+        info->n_nodes <= MOCK_MAX_RANKS / per_node)
         info->n_ranks = info->n_nodes * per_node;
     if (info->n_ranks != info->n_nodes * per_node)
         return mock_fail(ncclInvalidArgument,
@@ -311,14 +315,14 @@ static ncclResult_t fill_nodes(const char *path, struct mock_machine *machine)
     return ncclSuccess;
 }
 
-static ncclResult_t fill_channels(const char *path,
-                                  struct mock_machine *machine)
+static ncclResult_t machine_fill_channels(const char *path,
+                                          struct mock_machine *machine)
 {
     struct mock_machine_info *info = &machine->info;
 
-    if (info->n_channels == NOT_SAID)
+    if (info->n_channels == NOT_GIVEN)
         info->n_channels = mock_channel_count(info, &machine->graphs);
-    if (info->n_nvls_channels == NOT_SAID)
+    if (info->n_nvls_channels == NOT_GIVEN)
         info->n_nvls_channels = mock_nvls_channel_count(info, &machine->graphs);
     if (info->n_nvls_channels > 0 &&
         machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
@@ -328,25 +332,27 @@ static ncclResult_t fill_channels(const char *path,
     return ncclSuccess;
 }
 
-static ncclResult_t load_graphs(const char *path, struct mock_machine *machine)
+static ncclResult_t machine_load_graphs(const char *path,
+                                        struct mock_machine *machine)
 {
     const struct mock_machine_info *info = &machine->info;
-    bool said = info->n_ranks != NOT_SAID && info->n_nodes != NOT_SAID;
+    bool said = info->n_ranks != NOT_GIVEN && info->n_nodes != NOT_GIVEN;
     ncclResult_t rc = mock_graphs_load(
         path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
 
     if (rc == ncclSuccess)
-        rc = fill_nodes(path, machine);
+        rc = machine_fill_nodes(path, machine);
     if (rc == ncclSuccess)
-        rc = fill_channels(path, machine);
+        rc = machine_fill_channels(path, machine);
     return rc;
 }
 
-/* Those that a folder may be without. */
-static ncclResult_t load_times(const char *folder, struct mock_machine *machine)
+/* Loads the optional files of a folder. */
+static ncclResult_t machine_load_times(const char *folder,
+                                       struct mock_machine *machine)
 {
-    char *timings = file_in(folder, "timings.csv");
-    char *overlap = file_in(folder, "overlap.csv");
+    char *timings = machine_join_path(folder, "timings.csv");
+    char *overlap = machine_join_path(folder, "overlap.csv");
     struct stat st;
     ncclResult_t rc = ncclSuccess;
 
@@ -355,28 +361,29 @@ static ncclResult_t load_times(const char *folder, struct mock_machine *machine)
     if (rc == ncclSuccess && stat(timings, &st) == 0)
         rc = mock_timings_load(timings, &machine->model, &machine->timings);
     if (rc == ncclSuccess && stat(overlap, &st) == 0)
-        rc = mock_beside_load(overlap, machine, &machine->beside);
+        rc = mock_overlaps_load(overlap, machine, &machine->overlaps);
     free(timings);
     free(overlap);
     return rc;
 }
 
-static ncclResult_t load_files(const char *folder, struct mock_machine *machine)
+static ncclResult_t machine_load_files(const char *folder,
+                                       struct mock_machine *machine)
 {
-    char *info = file_in(folder, "machine.csv");
-    char *graphs = file_in(folder, "graphs.xml");
+    char *info = machine_join_path(folder, "machine.csv");
+    char *graphs = machine_join_path(folder, "graphs.xml");
     ncclResult_t rc = ncclSuccess;
 
     if (info == NULL || graphs == NULL)
         rc = mock_fail_memory();
     if (rc == ncclSuccess)
-        rc = read_info(info, &machine->info);
+        rc = machine_read_info(info, &machine->info);
     if (rc == ncclSuccess)
-        rc = load_graphs(graphs, machine);
+        rc = machine_load_graphs(graphs, machine);
     if (rc == ncclSuccess)
         rc = mock_machine_model(machine);
     if (rc == ncclSuccess)
-        rc = load_times(folder, machine);
+        rc = machine_load_times(folder, machine);
     free(info);
     free(graphs);
     return rc;
@@ -395,7 +402,7 @@ ncclResult_t mock_machine_load(const char *path,
     if (machine == NULL)
         return mock_fail_memory();
     machine_set_name(&machine->info, path);
-    rc = load_files(path, machine);
+    rc = machine_load_files(path, machine);
     if (rc != ncclSuccess) {
         mock_machine_free(machine);
         return rc;
@@ -409,7 +416,7 @@ void mock_machine_free(struct mock_machine *machine)
     if (machine == NULL)
         return;
     mock_timings_free(machine->timings);
-    mock_beside_free(machine->beside);
+    mock_overlaps_free(machine->overlaps);
     free(machine);
 }
 
@@ -426,9 +433,9 @@ bool mock_machine_has_timings(const struct mock_machine *machine)
 
 /* ---- other numbers of GPUs ---- */
 
-/* A count that NCCL did not derive was the user's, for any number of GPUs. */
-static void resize_channels(const struct mock_machine *machine,
-                            struct mock_machine *resized)
+/* A count that NCCL did not derive is the user's, for any number of GPUs. */
+static void machine_resize_channels(const struct mock_machine *machine,
+                                    struct mock_machine *resized)
 {
     const struct mock_machine_info *from = &machine->info;
     struct mock_machine_info *to = &resized->info;
@@ -441,8 +448,8 @@ static void resize_channels(const struct mock_machine *machine,
         to->n_nvls_channels = mock_nvls_channel_count(to, &resized->graphs);
 }
 
-/* A node of fewer GPUs than its NVSwitch could have. */
-static bool has_room(const struct mock_machine *machine, int n_ranks)
+/* Whether the node has fewer GPUs than its NVSwitch can have. */
+static bool machine_has_room(const struct mock_machine *machine, int n_ranks)
 {
     const struct mock_graphs *graphs = &machine->graphs;
 
@@ -451,12 +458,12 @@ static bool has_room(const struct mock_machine *machine, int n_ranks)
            graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
 }
 
-static void resize(const struct mock_machine *machine, int n_ranks,
-                   struct mock_machine *resized)
+static void machine_resize(const struct mock_machine *machine, int n_ranks,
+                           struct mock_machine *resized)
 {
-    int per_node = has_room(machine, n_ranks)
+    int per_node = machine_has_room(machine, n_ranks)
                        ? n_ranks
-                       : min(machine->graphs.per_node, n_ranks);
+                       : machine_min(machine->graphs.per_node, n_ranks);
     struct mock_graph *nvls = &resized->graphs.graph[MOCK_GRAPH_NVLS];
 
     resized->info = machine->info;
@@ -465,8 +472,9 @@ static void resize(const struct mock_machine *machine, int n_ranks,
     resized->info.resized = true;
     resized->graphs = machine->graphs;
     resized->graphs.per_node = per_node;
-    nvls->n_channels = min(nvls->n_channels, per_node); /* a GPU heads each */
-    resize_channels(machine, resized);
+    nvls->n_channels = machine_min(
+        nvls->n_channels, per_node); /* each channel has a GPU as its head */
+    machine_resize_channels(machine, resized);
 }
 
 static ncclResult_t machine_check_size(const struct mock_machine *machine,
@@ -479,7 +487,7 @@ static ncclResult_t machine_check_size(const struct mock_machine *machine,
         return mock_fail(ncclInvalidArgument,
                          "%s with %d GPUs, expected 1 to %d", name, n_ranks,
                          MOCK_MAX_RANKS);
-    if (n_ranks <= per_node || has_room(machine, n_ranks))
+    if (n_ranks <= per_node || machine_has_room(machine, n_ranks))
         return ncclSuccess;
     if (n_ranks % per_node != 0)
         return mock_fail(ncclInvalidArgument,
@@ -506,7 +514,7 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
     resized = calloc(1, sizeof(*resized));
     if (resized == NULL)
         return mock_fail_memory();
-    resize(machine, n_ranks, resized);
+    machine_resize(machine, n_ranks, resized);
     rc = mock_machine_model(resized);
     if (rc != ncclSuccess) {
         mock_machine_free(resized);

@@ -1,38 +1,38 @@
 /*
- * machine.h - a machine folder, read
+ * machine.h - the content of a machine folder
  */
 #ifndef MOCK_MACHINE_H
 #define MOCK_MACHINE_H
 
 #include "model/cost_model.h"
 
-struct mock_beside;
+struct mock_overlaps;
 struct mock_timings;
 
 struct mock_machine {
     struct mock_machine_info info;
     struct mock_graphs graphs;
-    struct mock_model model;      /* with NCCL's own constants */
-    struct mock_timings *timings; /* NULL if none were recorded */
-    struct mock_beside *beside;   /* likewise */
+    struct mock_model model;        /* with NCCL's own constants */
+    struct mock_timings *timings;   /* NULL if none were recorded */
+    struct mock_overlaps *overlaps; /* NULL without overlap.csv */
 };
 
-/* Builds the model of what the machine's info and graphs say. */
+/* Builds the model from the machine's info and graphs. */
 ncclResult_t mock_machine_model(struct mock_machine *machine);
 
 /*
- * What NCCL 2.28.9 makes of search graphs (ncclTopoPostset() and
+ * NCCL 2.28.9's channel counts of search graphs (ncclTopoPostset() and
  * ncclNvlsInit()), without CollNet, without a network that unpacks on the GPU,
- * and without NCCL_MIN_NCHANNELS, NCCL_NVLS_NCHANNELS and the like.  Reads
- * compute capability, ranks and nodes of 'info'.
+ * and without NCCL_MIN_NCHANNELS, NCCL_NVLS_NCHANNELS and similar settings.
+ * Depends on compute capability, ranks and nodes of 'info'.
  */
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs);
 int mock_nvls_channel_count(const struct mock_machine_info *info,
                             const struct mock_graphs *graphs);
 
-/* Whether CollNet is in use if the user has enabled it.  It may add channels:
- * in 'info', a copy of the machine's, unless NCCL did not derive those. */
+/* Whether CollNet is in use if the user has enabled it. It can add channels to
+ * 'info', a copy of the machine's, unless machine.csv has the counts. */
 bool mock_machine_collnet(const struct mock_machine *machine,
                           struct mock_machine_info *info);
 

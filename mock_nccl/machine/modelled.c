@@ -24,7 +24,7 @@ static double modelled_share_of(int algo, int proto)
 }
 
 /* R of modelled.h, for a part 'used' of all channels. */
-static double stretch(double share, double used)
+static double modelled_stretch(double share, double used)
 {
     return cbrt(pow(share / used, 3) + 1 - pow(share, 3));
 }
@@ -40,7 +40,8 @@ double mock_fewer_channels_us(const struct mock_model *model,
 
     if (run->n_channels == 0 || run->n_channels >= own || bandwidth == 0)
         return 0;
-    return (stretch(share, run->n_channels / all) - stretch(share, own / all)) *
+    return (modelled_stretch(share, run->n_channels / all) -
+            modelled_stretch(share, own / all)) *
            (double)run->n_bytes / (1000 * bandwidth);
 }
 

@@ -8,32 +8,33 @@
 #include "machine/timings.h"
 #include "model/channels.h"
 
-/* A ratio that far beyond the last recorded one is as good as that: products
- * are fitted to a ratio no closer. */
+/* Ratios that are this close to the last recorded one count as equal: GEMMs are
+ * fitted to a ratio no closer. */
 static const double same_log_ratio = 0.05;
 
-/* The mean over all that was recorded on h200x4, in logarithms. */
+/* The mean of all slowdowns recorded on h200x4, in logarithms. */
 static const double default_slowdown = 1.43;
 
 /* ---- two streams ---- */
 
-/* Compute and collectives of an iteration, under way. */
+/* The state of an iteration's compute and collectives. */
 struct streams {
-    const struct mock_overlap *beside;
-    int n_to_compute;    /* layers, the current one included */
+    const struct mock_overlap *overlap;
+    int n_to_compute;    /* layers left to compute, the current one included */
     int n_to_send;       /* layers whose collective has not ended */
-    int n_waiting;       /* collectives that may run, the current included */
-    double compute_left; /* us alone, of the current ones */
+    int n_waiting;       /* collectives whose compute has ended, the current one
+                            included */
+    double compute_left; /* time left without overlap, us */
     double comm_left;
     double now_us;
 };
 
-/* Lets both run until the next of them ends. */
+/* Runs both streams until the first of them ends its work. */
 static void overlap_advance(struct streams *s)
 {
     bool computes = s->n_to_compute > 0;
     bool sends = s->n_waiting > 0;
-    double slower = computes && sends ? s->beside->slowdown : 1;
+    double slower = computes && sends ? s->overlap->slowdown : 1;
     bool compute_ends = computes && (!sends || s->compute_left <= s->comm_left);
     bool comm_ends = sends && (!computes || s->comm_left <= s->compute_left);
     double alone = compute_ends ? s->compute_left : s->comm_left;
@@ -46,23 +47,23 @@ static void overlap_advance(struct streams *s)
     if (compute_ends) {
         s->n_to_compute--;
         s->n_waiting++;
-        s->compute_left = s->beside->compute_us;
+        s->compute_left = s->overlap->compute_us;
     }
     if (comm_ends) {
         s->n_to_send--;
         s->n_waiting--;
-        s->comm_left = s->beside->comm_us;
+        s->comm_left = s->overlap->comm_us;
     }
 }
 
-double mock_overlapped_us(const struct mock_overlap *beside, int n_layers)
+double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers)
 {
     struct streams s = {
-        .beside = beside,
+        .overlap = overlap,
         .n_to_compute = n_layers,
         .n_to_send = n_layers,
-        .compute_left = beside->compute_us,
-        .comm_left = beside->comm_us,
+        .compute_left = overlap->compute_us,
+        .comm_left = overlap->comm_us,
     };
 
     while (s.n_to_send > 0)
@@ -70,25 +71,25 @@ double mock_overlapped_us(const struct mock_overlap *beside, int n_layers)
     return s.now_us;
 }
 
-double mock_sequential_us(const struct mock_overlap *beside, int n_layers)
+double mock_sequential_us(const struct mock_overlap *overlap, int n_layers)
 {
-    return n_layers * (beside->compute_us + beside->comm_us);
+    return n_layers * (overlap->compute_us + overlap->comm_us);
 }
 
-void mock_side_by_side(const struct mock_overlap *beside,
+void mock_side_by_side(const struct mock_overlap *overlap,
                        double *compute_us_ret, double *comm_us_ret)
 {
-    double both = fmin(beside->compute_us, beside->comm_us);
-    double more = both * (beside->slowdown - 1);
+    double both = fmin(overlap->compute_us, overlap->comm_us);
+    double more = both * (overlap->slowdown - 1);
 
-    *compute_us_ret = beside->compute_us + more;
-    *comm_us_ret = beside->comm_us + more;
+    *compute_us_ret = overlap->compute_us + more;
+    *comm_us_ret = overlap->comm_us + more;
 }
 
-/* ---- what was recorded ---- */
+/* ---- recorded slowdowns ---- */
 
-/* What is wanted of it. */
-struct wanted {
+/* A query of the recorded overlaps. */
+struct overlap_query {
     int coll;
     int algo;
     int proto;
@@ -106,10 +107,11 @@ struct estimate {
     enum mock_time_source source;
 };
 
-static struct estimate estimate_of(const struct mock_beside_point *point,
-                                   const struct wanted *w)
+static struct estimate
+overlap_estimate_point(const struct mock_overlap_point *point,
+                       const struct overlap_query *w)
 {
-    const struct mock_beside_row *row = &point->rows[w->round];
+    const struct mock_overlap_row *row = &point->rows[w->round];
 
     return (struct estimate){
         .log_slowdown = row->log_slowdown,
@@ -133,103 +135,106 @@ static struct estimate overlap_mix(struct estimate lo, struct estimate hi,
     };
 }
 
-/* Beyond the last of what was recorded, that is held. */
-static struct estimate held(struct estimate e)
+/* Marks an estimate outside the recorded range. */
+static struct estimate overlap_hold(struct estimate e)
 {
     e.source = MOCK_TIME_MODELLED;
     return e;
 }
 
-static struct estimate held_ratio(const struct mock_beside_point *last,
-                                  const struct wanted *w)
+static struct estimate overlap_hold_ratio(const struct mock_overlap_point *last,
+                                          const struct overlap_query *w)
 {
-    struct estimate e = estimate_of(last, w);
+    struct estimate e = overlap_estimate_point(last, w);
 
     if (fabs(last->log_ratio - w->log_ratio) > same_log_ratio)
-        return held(e);
+        return overlap_hold(e);
     e.source = MOCK_TIME_INTERPOLATED;
     return e;
 }
 
-static struct estimate at_size(const struct mock_beside_size *size,
-                               const struct wanted *w)
+static struct estimate
+overlap_estimate_size(const struct mock_overlap_size *size,
+                      const struct overlap_query *w)
 {
-    const struct mock_beside_point *hi = size->points;
-    const struct mock_beside_point *end = hi + size->n_points;
+    const struct mock_overlap_point *hi = size->points;
+    const struct mock_overlap_point *end = hi + size->n_points;
 
     while (hi < end && hi->log_ratio < w->log_ratio)
         hi++;
     if (hi < end && hi->log_ratio == w->log_ratio)
-        return estimate_of(hi, w);
+        return overlap_estimate_point(hi, w);
     if (hi == end || hi == size->points)
-        return held_ratio(hi == end ? hi - 1 : hi, w);
-    return overlap_mix(estimate_of(hi - 1, w), estimate_of(hi, w),
-                       (w->log_ratio - hi[-1].log_ratio) /
-                           (hi->log_ratio - hi[-1].log_ratio));
+        return overlap_hold_ratio(hi == end ? hi - 1 : hi, w);
+    return overlap_mix(
+        overlap_estimate_point(hi - 1, w), overlap_estimate_point(hi, w),
+        (w->log_ratio - hi[-1].log_ratio) / (hi->log_ratio - hi[-1].log_ratio));
 }
 
-static struct estimate of_arm(const struct mock_beside_arm *arm,
-                              const struct wanted *w)
+static struct estimate overlap_estimate_arm(const struct mock_overlap_arm *arm,
+                                            const struct overlap_query *w)
 {
-    const struct mock_beside_size *hi = arm->sizes;
-    const struct mock_beside_size *end = hi + arm->n_sizes;
+    const struct mock_overlap_size *hi = arm->sizes;
+    const struct mock_overlap_size *end = hi + arm->n_sizes;
 
     while (hi < end && hi->n_bytes < w->n_bytes)
         hi++;
     if (hi < end && hi->n_bytes == w->n_bytes)
-        return at_size(hi, w);
+        return overlap_estimate_size(hi, w);
     if (hi == end || hi == arm->sizes)
-        return held(at_size(hi == end ? hi - 1 : hi, w));
-    return overlap_mix(at_size(hi - 1, w), at_size(hi, w),
-                       (w->log_bytes - hi[-1].log_bytes) /
-                           (hi->log_bytes - hi[-1].log_bytes));
+        return overlap_hold(overlap_estimate_size(hi == end ? hi - 1 : hi, w));
+    return overlap_mix(
+        overlap_estimate_size(hi - 1, w), overlap_estimate_size(hi, w),
+        (w->log_bytes - hi[-1].log_bytes) / (hi->log_bytes - hi[-1].log_bytes));
 }
 
 /* ---- arms ---- */
 
-enum likeness {
-    UNLIKE,      /* another collective, or sizes on one side of the wanted */
-    LIKE_COLL,   /* the wanted size is between its sizes */
-    LIKE_PAIR,   /* the same algorithm and protocol, too */
-    N_LIKENESSES /* the same arm is none of these */
+enum rating {
+    UNLIKE,    /* another collective, or all sizes on one side of the query's */
+    LIKE_COLL, /* the query's size is between the arm's sizes */
+    LIKE_PAIR, /* also the same algorithm and protocol */
+    N_RATINGS  /* the identical arm is not rated */
 };
 
-static bool reaches(const struct mock_beside_arm *arm, size_t n_bytes)
+static bool overlap_covers(const struct mock_overlap_arm *arm, size_t n_bytes)
 {
     return arm->sizes[0].n_bytes <= n_bytes &&
            arm->sizes[arm->n_sizes - 1].n_bytes >= n_bytes;
 }
 
-static enum likeness likeness(const struct mock_beside_arm *arm,
-                              const struct wanted *w)
+static enum rating overlap_rate_arm(const struct mock_overlap_arm *arm,
+                                    const struct overlap_query *w)
 {
-    if (arm->coll != w->coll || !reaches(arm, w->n_bytes))
+    if (arm->coll != w->coll || !overlap_covers(arm, w->n_bytes))
         return UNLIKE;
     return arm->algo == w->algo && arm->proto == w->proto ? LIKE_PAIR
                                                           : LIKE_COLL;
 }
 
-static const struct mock_beside_arm *
-overlap_find_arm(const struct mock_beside *beside, const struct wanted *w)
+static const struct mock_overlap_arm *
+overlap_find_arm(const struct mock_overlaps *overlaps,
+                 const struct overlap_query *w)
 {
-    for (int i = 0; i < beside->n_arms; i++)
-        if (likeness(&beside->arms[i], w) == LIKE_PAIR &&
-            beside->arms[i].n_channels == w->n_channels)
-            return &beside->arms[i];
+    for (int i = 0; i < overlaps->n_arms; i++)
+        if (overlap_rate_arm(&overlaps->arms[i], w) == LIKE_PAIR &&
+            overlaps->arms[i].n_channels == w->n_channels)
+            return &overlaps->arms[i];
     return NULL;
 }
 
-/* The mean over the arms that are most like the wanted one. */
-static struct estimate of_others(const struct mock_beside *beside,
-                                 const struct wanted *w)
+/* The mean over the arms with the highest rating. */
+static struct estimate
+overlap_estimate_others(const struct mock_overlaps *overlaps,
+                        const struct overlap_query *w)
 {
     struct estimate mean = {0, 0, MOCK_TIME_MODELLED};
-    enum likeness most = UNLIKE;
+    enum rating most = UNLIKE;
     int n = 0;
 
-    for (int i = 0; i < beside->n_arms; i++) {
-        const struct mock_beside_arm *arm = &beside->arms[i];
-        enum likeness like = likeness(arm, w);
+    for (int i = 0; i < overlaps->n_arms; i++) {
+        const struct mock_overlap_arm *arm = &overlaps->arms[i];
+        enum rating like = overlap_rate_arm(arm, w);
         struct estimate e;
 
         if (like < most)
@@ -238,7 +243,7 @@ static struct estimate of_others(const struct mock_beside *beside,
             mean.log_slowdown = mean.spread = n = 0;
             most = like;
         }
-        e = of_arm(arm, w);
+        e = overlap_estimate_arm(arm, w);
         mean.log_slowdown += e.log_slowdown;
         mean.spread += e.spread;
         n++;
@@ -248,15 +253,16 @@ static struct estimate of_others(const struct mock_beside *beside,
     return mean;
 }
 
-static struct estimate estimate(const struct mock_machine *machine,
-                                const struct wanted *w)
+static struct estimate overlap_estimate(const struct mock_machine *machine,
+                                        const struct overlap_query *w)
 {
-    const struct mock_beside_arm *arm;
+    const struct mock_overlap_arm *arm;
 
-    if (machine->beside == NULL)
+    if (machine->overlaps == NULL)
         return (struct estimate){log(default_slowdown), 1, MOCK_TIME_MODELLED};
-    arm = overlap_find_arm(machine->beside, w);
-    return arm != NULL ? of_arm(arm, w) : of_others(machine->beside, w);
+    arm = overlap_find_arm(machine->overlaps, w);
+    return arm != NULL ? overlap_estimate_arm(arm, w)
+                       : overlap_estimate_others(machine->overlaps, w);
 }
 
 /* ---- the interface ---- */
@@ -274,13 +280,14 @@ static ncclResult_t overlap_check(double compute_us, double round,
     return ncclSuccess;
 }
 
-static struct wanted wanted_of(const struct mock_machine *machine,
-                               const struct mock_run *run, double ratio)
+static struct overlap_query
+overlap_make_query(const struct mock_machine *machine,
+                   const struct mock_run *run, double ratio)
 {
     int own = mock_default_channels(&machine->model, run->algo, run->proto,
                                     run->n_bytes);
 
-    return (struct wanted){
+    return (struct overlap_query){
         .coll = run->coll,
         .algo = run->algo,
         .proto = run->proto,
@@ -298,17 +305,17 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
 {
     ncclResult_t rc = overlap_check(compute_us, round, iteration);
     struct mock_time alone = {0};
-    struct wanted w;
+    struct overlap_query w;
     struct estimate e;
 
     if (rc == ncclSuccess)
         rc = mock_machine_mean_time(machine, run, &alone);
     if (rc != ncclSuccess)
         return rc;
-    w = wanted_of(machine, run, compute_us / alone.us);
+    w = overlap_make_query(machine, run, compute_us / alone.us);
     w.round = (int)(round * mock_machine_overlap_rounds(machine));
     w.iteration = iteration;
-    e = estimate(machine, &w);
+    e = overlap_estimate(machine, &w);
     overlap_ret->compute_us = compute_us * e.spread;
     overlap_ret->comm_us = alone.us * e.spread;
     overlap_ret->slowdown = exp(e.log_slowdown);
@@ -320,30 +327,31 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
 
 unsigned mock_machine_overlap_rounds(const struct mock_machine *machine)
 {
-    return machine->beside != NULL ? (unsigned)machine->beside->n_rounds : 0;
+    return machine->overlaps != NULL ? (unsigned)machine->overlaps->n_rounds
+                                     : 0;
 }
 
 size_t mock_machine_overlap_settings(const struct mock_machine *machine,
                                      struct mock_overlap_setting *settings,
                                      size_t max)
 {
-    const struct mock_beside *beside = machine->beside;
-    size_t n = beside != NULL ? (size_t)beside->n_settings : 0;
+    const struct mock_overlaps *overlaps = machine->overlaps;
+    size_t n = overlaps != NULL ? (size_t)overlaps->n_settings : 0;
 
     for (size_t i = 0; i < n && i < max; i++)
-        settings[i] = beside->settings[i];
+        settings[i] = overlaps->settings[i];
     return n;
 }
 
 /* ---- overlap load ---- */
 
-/* What is being built, and from what. */
+/* The overlaps that are being built, and their sources. */
 struct overlap_build {
     const char *path;
     const struct mock_machine *machine;
-    struct mock_beside *beside;
+    struct mock_overlaps *overlaps;
     const struct mock_record *previous;
-    double comm_us; /* of the current size and arm, alone */
+    double comm_us; /* time of the current size and arm without overlap */
 };
 
 static const double min_slowdown = 1. / 64;
@@ -351,8 +359,8 @@ static const double max_slowdown = 64;
 
 /* ---- one row ---- */
 
-/* mock_overlapped_us() rises with the slowdown. */
-static double overlap_bisect(struct mock_overlap beside, int n_layers,
+/* mock_overlapped_us() increases with the slowdown. */
+static double overlap_bisect(struct mock_overlap overlaps, int n_layers,
                              double us)
 {
     double lo = log(min_slowdown);
@@ -361,8 +369,8 @@ static double overlap_bisect(struct mock_overlap beside, int n_layers,
     for (int i = 0; i < 60; i++) {
         double middle = (lo + hi) / 2;
 
-        beside.slowdown = exp(middle);
-        if (mock_overlapped_us(&beside, n_layers) < us)
+        overlaps.slowdown = exp(middle);
+        if (mock_overlapped_us(&overlaps, n_layers) < us)
             lo = middle;
         else
             hi = middle;
@@ -374,13 +382,13 @@ static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
                                           const struct mock_record *r,
                                           double *log_slowdown_ret)
 {
-    struct mock_overlap beside = {.compute_us = r->compute_us,
-                                  .comm_us = b->comm_us};
-    double found = overlap_bisect(beside, r->n_layers, r->mean);
+    struct mock_overlap overlap = {.compute_us = r->compute_us,
+                                   .comm_us = b->comm_us};
+    double found = overlap_bisect(overlap, r->n_layers, r->mean);
     double reached;
 
-    beside.slowdown = exp(found);
-    reached = mock_overlapped_us(&beside, r->n_layers);
+    overlap.slowdown = exp(found);
+    reached = mock_overlapped_us(&overlap, r->n_layers);
     if (fabs(reached - r->mean) > 1e-9 * r->mean)
         return mock_fail(ncclInvalidArgument,
                          "%s:%d: mean_us %g cannot be: %d layers of %g us, "
@@ -391,7 +399,7 @@ static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
     return ncclSuccess;
 }
 
-/* ---- what is new with a row ---- */
+/* ---- new arms, sizes and points ---- */
 
 static bool overlap_same_arm(const struct mock_record *a,
                              const struct mock_record *b)
@@ -420,46 +428,48 @@ static ncclResult_t overlap_find_comm(struct overlap_build *b,
 static void overlap_add_arm(struct overlap_build *b,
                             const struct mock_record *r)
 {
-    b->beside->arms[b->beside->n_arms++] = (struct mock_beside_arm){
+    b->overlaps->arms[b->overlaps->n_arms++] = (struct mock_overlap_arm){
         .coll = r->coll,
         .algo = r->algo,
         .proto = r->proto,
         .n_channels = r->n_channels,
-        .sizes = &b->beside->sizes[b->beside->n_sizes],
+        .sizes = &b->overlaps->sizes[b->overlaps->n_sizes],
     };
 }
 
-static void add_size(struct overlap_build *b, const struct mock_record *r)
+static void overlap_add_size(struct overlap_build *b,
+                             const struct mock_record *r)
 {
-    struct mock_beside *beside = b->beside;
+    struct mock_overlaps *overlaps = b->overlaps;
 
-    beside->arms[beside->n_arms - 1].n_sizes++;
-    beside->sizes[beside->n_sizes++] = (struct mock_beside_size){
+    overlaps->arms[overlaps->n_arms - 1].n_sizes++;
+    overlaps->sizes[overlaps->n_sizes++] = (struct mock_overlap_size){
         .n_bytes = r->n_bytes,
         .log_bytes = log((double)r->n_bytes),
-        .points = &beside->points[beside->n_points],
+        .points = &overlaps->points[overlaps->n_points],
     };
 }
 
-static void add_point(struct overlap_build *b, const struct mock_record *r)
+static void overlap_add_point(struct overlap_build *b,
+                              const struct mock_record *r)
 {
-    struct mock_beside *beside = b->beside;
+    struct mock_overlaps *overlaps = b->overlaps;
 
-    beside->sizes[beside->n_sizes - 1].n_points++;
-    beside->points[beside->n_points++] = (struct mock_beside_point){
+    overlaps->sizes[overlaps->n_sizes - 1].n_points++;
+    overlaps->points[overlaps->n_points++] = (struct mock_overlap_point){
         .log_ratio = log(r->compute_us / b->comm_us),
         .compute_us = r->compute_us,
         .n_layers = r->n_layers,
         .m = r->m,
         .n = r->n,
         .k = r->k,
-        .rows = &beside->rows[beside->n_rows],
+        .rows = &overlaps->rows[overlaps->n_rows],
     };
 }
 
-/* Opens the arm, size and point that a record is the first of. */
-static ncclResult_t open_new(struct overlap_build *b,
-                             const struct mock_record *r)
+/* Adds the arm, size and point of which a record is the first. */
+static ncclResult_t overlap_open_new(struct overlap_build *b,
+                                     const struct mock_record *r)
 {
     const struct mock_record *p = b->previous;
     bool new_arm = p == NULL || !overlap_same_arm(p, r);
@@ -482,19 +492,19 @@ static ncclResult_t open_new(struct overlap_build *b,
     if (new_arm)
         overlap_add_arm(b, r);
     if (new_size)
-        add_size(b, r);
-    add_point(b, r);
+        overlap_add_size(b, r);
+    overlap_add_point(b, r);
     return ncclSuccess;
 }
 
-/* Rounds count from 1 in every point, without a gap. */
-static ncclResult_t check_round(const struct overlap_build *b,
-                                const struct mock_record *r)
+/* Rounds count from 1 in each point, without gaps. */
+static ncclResult_t overlap_check_round(const struct overlap_build *b,
+                                        const struct mock_record *r)
 {
-    const struct mock_beside *beside = b->beside;
-    const struct mock_beside_row *first =
-        beside->points[beside->n_points - 1].rows;
-    int expected = (int)(&beside->rows[beside->n_rows] - first) + 1;
+    const struct mock_overlaps *overlaps = b->overlaps;
+    const struct mock_overlap_row *first =
+        overlaps->points[overlaps->n_points - 1].rows;
+    int expected = (int)(&overlaps->rows[overlaps->n_rows] - first) + 1;
 
     if (r->round == expected)
         return ncclSuccess;
@@ -504,46 +514,47 @@ static ncclResult_t check_round(const struct overlap_build *b,
                      b->path, r->line, r->round, expected);
 }
 
-static ncclResult_t add_record(struct overlap_build *b,
-                               const struct mock_record *r)
+static ncclResult_t overlap_add_record(struct overlap_build *b,
+                                       const struct mock_record *r)
 {
-    ncclResult_t rc = open_new(b, r);
-    struct mock_beside_row *row = &b->beside->rows[b->beside->n_rows];
+    ncclResult_t rc = overlap_open_new(b, r);
+    struct mock_overlap_row *row = &b->overlaps->rows[b->overlaps->n_rows];
 
     if (rc == ncclSuccess)
-        rc = check_round(b, r);
+        rc = overlap_check_round(b, r);
     if (rc == ncclSuccess)
         rc = overlap_find_slowdown(b, r, &row->log_slowdown);
     if (rc != ncclSuccess)
         return rc;
     mock_quantiles(r, row->quantile);
-    b->beside->n_rows++;
+    b->overlaps->n_rows++;
     b->previous = r;
     return ncclSuccess;
 }
 
 /* ---- all rows ---- */
 
-static ncclResult_t check_rounds(const char *path, struct mock_beside *beside)
+static ncclResult_t overlap_check_rounds(const char *path,
+                                         struct mock_overlaps *overlaps)
 {
-    beside->n_rounds = beside->n_rows / beside->n_points;
-    for (int i = 0; i < beside->n_points; i++) {
-        const struct mock_beside_row *end = i + 1 < beside->n_points
-                                                ? beside->points[i + 1].rows
-                                                : beside->rows + beside->n_rows;
-        int n = (int)(end - beside->points[i].rows);
+    overlaps->n_rounds = overlaps->n_rows / overlaps->n_points;
+    for (int i = 0; i < overlaps->n_points; i++) {
+        const struct mock_overlap_row *end =
+            i + 1 < overlaps->n_points ? overlaps->points[i + 1].rows
+                                       : overlaps->rows + overlaps->n_rows;
+        int n = (int)(end - overlaps->points[i].rows);
 
-        if (n != beside->n_rounds)
+        if (n != overlaps->n_rounds)
             return mock_fail(
                 ncclInvalidArgument,
                 "%s: %d rounds with compute_us %g, but others have "
                 "%d",
-                path, n, beside->points[i].compute_us, beside->n_rounds);
+                path, n, overlaps->points[i].compute_us, overlaps->n_rounds);
     }
     return ncclSuccess;
 }
 
-static int by_setting(const void *a_, const void *b_)
+static int overlap_compare_settings(const void *a_, const void *b_)
 {
     const struct mock_overlap_setting *a = a_;
     const struct mock_overlap_setting *b = b_;
@@ -557,19 +568,19 @@ static int by_setting(const void *a_, const void *b_)
     return a->n_layers - b->n_layers;
 }
 
-/* Each once, whatever the arm. */
-static void overlap_list_settings(struct mock_beside *beside)
+/* Lists each setting once, over all arms. */
+static void overlap_list_settings(struct mock_overlaps *overlaps)
 {
-    struct mock_overlap_setting *list = beside->settings;
+    struct mock_overlap_setting *list = overlaps->settings;
     int n = 0;
 
-    for (int i = 0; i < beside->n_arms; i++)
-        for (int j = 0; j < beside->arms[i].n_sizes; j++) {
-            const struct mock_beside_size *size = &beside->arms[i].sizes[j];
+    for (int i = 0; i < overlaps->n_arms; i++)
+        for (int j = 0; j < overlaps->arms[i].n_sizes; j++) {
+            const struct mock_overlap_size *size = &overlaps->arms[i].sizes[j];
 
             for (int k = 0; k < size->n_points; k++)
                 list[n++] = (struct mock_overlap_setting){
-                    .coll = (ncclFunc_t)beside->arms[i].coll,
+                    .coll = (ncclFunc_t)overlaps->arms[i].coll,
                     .n_bytes = size->n_bytes,
                     .compute_us = size->points[k].compute_us,
                     .n_layers = size->points[k].n_layers,
@@ -578,22 +589,22 @@ static void overlap_list_settings(struct mock_beside *beside)
                     .k = size->points[k].k,
                 };
         }
-    qsort(list, (size_t)n, sizeof(*list), by_setting);
+    qsort(list, (size_t)n, sizeof(*list), overlap_compare_settings);
     for (int i = 0; i < n; i++)
-        if (i == 0 || by_setting(&list[i - 1], &list[i]) != 0)
-            list[beside->n_settings++] = list[i];
+        if (i == 0 || overlap_compare_settings(&list[i - 1], &list[i]) != 0)
+            list[overlaps->n_settings++] = list[i];
 }
 
-static bool overlap_alloc(struct mock_beside *beside, int n)
+static bool overlap_alloc(struct mock_overlaps *overlaps, int n)
 {
-    beside->arms = calloc((size_t)n, sizeof(*beside->arms));
-    beside->sizes = calloc((size_t)n, sizeof(*beside->sizes));
-    beside->points = calloc((size_t)n, sizeof(*beside->points));
-    beside->rows = calloc((size_t)n, sizeof(*beside->rows));
-    beside->settings = calloc((size_t)n, sizeof(*beside->settings));
-    return beside->arms != NULL && beside->sizes != NULL &&
-           beside->points != NULL && beside->rows != NULL &&
-           beside->settings != NULL;
+    overlaps->arms = calloc((size_t)n, sizeof(*overlaps->arms));
+    overlaps->sizes = calloc((size_t)n, sizeof(*overlaps->sizes));
+    overlaps->points = calloc((size_t)n, sizeof(*overlaps->points));
+    overlaps->rows = calloc((size_t)n, sizeof(*overlaps->rows));
+    overlaps->settings = calloc((size_t)n, sizeof(*overlaps->settings));
+    return overlaps->arms != NULL && overlaps->sizes != NULL &&
+           overlaps->points != NULL && overlaps->rows != NULL &&
+           overlaps->settings != NULL;
 }
 
 static ncclResult_t overlap_build(struct overlap_build *b,
@@ -601,48 +612,48 @@ static ncclResult_t overlap_build(struct overlap_build *b,
 {
     ncclResult_t rc = ncclSuccess;
 
-    if (!overlap_alloc(b->beside, records->n))
+    if (!overlap_alloc(b->overlaps, records->n))
         return mock_fail_memory();
     for (int i = 0; i < records->n && rc == ncclSuccess; i++)
-        rc = add_record(b, &records->list[i]);
+        rc = overlap_add_record(b, &records->list[i]);
     if (rc == ncclSuccess)
-        rc = check_rounds(b->path, b->beside);
+        rc = overlap_check_rounds(b->path, b->overlaps);
     if (rc == ncclSuccess)
-        overlap_list_settings(b->beside);
+        overlap_list_settings(b->overlaps);
     return rc;
 }
 
-ncclResult_t mock_beside_load(const char *path,
-                              const struct mock_machine *machine,
-                              struct mock_beside **beside_ret)
+ncclResult_t mock_overlaps_load(const char *path,
+                                const struct mock_machine *machine,
+                                struct mock_overlaps **overlaps_ret)
 {
     struct overlap_build b = {.path = path, .machine = machine};
     struct mock_records records = {NULL, 0, 0};
     ncclResult_t rc;
 
-    b.beside = calloc(1, sizeof(*b.beside));
-    if (b.beside == NULL)
+    b.overlaps = calloc(1, sizeof(*b.overlaps));
+    if (b.overlaps == NULL)
         return mock_fail_memory();
     rc = mock_records_load_overlap(path, &machine->model, &records);
     if (rc == ncclSuccess)
         rc = overlap_build(&b, &records);
     mock_records_free(&records);
     if (rc != ncclSuccess) {
-        mock_beside_free(b.beside);
+        mock_overlaps_free(b.overlaps);
         return rc;
     }
-    *beside_ret = b.beside;
+    *overlaps_ret = b.overlaps;
     return ncclSuccess;
 }
 
-void mock_beside_free(struct mock_beside *beside)
+void mock_overlaps_free(struct mock_overlaps *overlaps)
 {
-    if (beside == NULL)
+    if (overlaps == NULL)
         return;
-    free(beside->arms);
-    free(beside->sizes);
-    free(beside->points);
-    free(beside->rows);
-    free(beside->settings);
-    free(beside);
+    free(overlaps->arms);
+    free(overlaps->sizes);
+    free(overlaps->points);
+    free(overlaps->rows);
+    free(overlaps->settings);
+    free(overlaps);
 }

@@ -24,7 +24,8 @@ enum {
     P95,
     MIN,
     N_COLUMNS,
-    LAYERS = N_COLUMNS, /* of overlap.csv alone, and so is what follows */
+    LAYERS =
+        N_COLUMNS, /* this and the following columns are in overlap.csv only */
     COMPUTE,
     GEMM_M,
     GEMM_N,
@@ -66,14 +67,14 @@ static const struct mock_words columns = {column_words, N_COLUMNS};
 static const struct mock_words overlap_columns = {column_words,
                                                   N_OVERLAP_COLUMNS};
 
-/* Those that overlap.csv may be without. */
+/* Optional columns of overlap.csv. */
 enum {
     OPTIONAL = 1 << GEMM_M | 1 << GEMM_N | 1 << GEMM_K | 1 << RUN | 1 << MODE |
                1 << COMPUTE_KIND | 1 << TYPE | 1 << RAN_ALGORITHM |
                1 << RAN_PROTOCOL
 };
 
-/* What else `steptune iterate` writes. */
+/* Other columns of `steptune iterate`. */
 static const char *const ignored_words[] = {
     "nNodes", "p99_us",   "ran_channels", "op",     "root",
     "wrong",  "in_place", "ratio",        "source", "alone_us",
@@ -81,8 +82,9 @@ static const char *const ignored_words[] = {
 static const struct mock_words ignored_columns = {
     ignored_words, sizeof(ignored_words) / sizeof(ignored_words[0])};
 
-/* Whether it says the word in the column. */
-static bool says(const struct mock_csv *csv, int column, const char *word)
+/* Whether the column contains the word. */
+static bool records_field_is(const struct mock_csv *csv, int column,
+                             const char *word)
 {
     const char *text = "";
 
@@ -91,9 +93,9 @@ static bool says(const struct mock_csv *csv, int column, const char *word)
            strcmp(text, word) == 0;
 }
 
-/* Iterations that are none of a product with a collective beside it, and those
- * of a tuner: which of its choices they are nobody can say. */
-static bool is_other(const struct mock_csv *csv)
+/* Skips iterations without a GEMM that overlaps a collective, and those of a
+ * tuner, whose choices are not recorded. */
+static bool records_is_foreign(const struct mock_csv *csv)
 {
     static const struct {
         int column;
@@ -102,20 +104,20 @@ static bool is_other(const struct mock_csv *csv)
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         if (mock_csv_has(csv, wanted[i].column) &&
-            !says(csv, wanted[i].column, wanted[i].word))
+            !records_field_is(csv, wanted[i].column, wanted[i].word))
             return true;
-    return says(csv, ALGORITHM, "plugin");
+    return records_field_is(csv, ALGORITHM, "plugin");
 }
 
-/* "auto2" is auto once more in a round, of iterations alone. */
+/* "auto2" is a second measurement of auto in a round, of iterations only. */
 static ncclResult_t records_read_pair(const struct mock_csv *csv,
                                       bool is_overlap,
                                       struct mock_record *record)
 {
     ncclResult_t rc;
 
-    if (is_overlap && says(csv, ALGORITHM, "auto2") &&
-        says(csv, PROTOCOL, "auto2")) {
+    if (is_overlap && records_field_is(csv, ALGORITHM, "auto2") &&
+        records_field_is(csv, PROTOCOL, "auto2")) {
         record->algo = record->proto = -1;
         return ncclSuccess;
     }
@@ -145,7 +147,7 @@ static ncclResult_t records_read_run(const struct mock_csv *csv,
 
 #define AT(member) offsetof(struct mock_record, member)
 
-/* The columns of numbers; overlap.csv may lack those that are optional. */
+/* Reads the numeric columns; optional ones may be absent in overlap.csv. */
 static const struct record_field {
     enum { FIELD_INT, FIELD_SIZE, FIELD_TIME } kind; /* a time is a double */
     int column;
@@ -167,9 +169,9 @@ static const struct record_field {
     {FIELD_INT, GEMM_K, AT(k), 1, 1 << 24},
 };
 
-static ncclResult_t read_field(const struct mock_csv *csv,
-                               const struct record_field *field,
-                               struct mock_record *record)
+static ncclResult_t records_read_field(const struct mock_csv *csv,
+                                       const struct record_field *field,
+                                       struct mock_record *record)
 {
     void *at = (char *)record + field->at;
     long long number = 0;
@@ -197,12 +199,12 @@ static ncclResult_t records_read_numbers(const struct mock_csv *csv,
     for (size_t i = 0; i < sizeof(record_fields) / sizeof(record_fields[0]);
          i++)
         if (rc == ncclSuccess && mock_csv_has(csv, record_fields[i].column))
-            rc = read_field(csv, &record_fields[i], record);
+            rc = records_read_field(csv, &record_fields[i], record);
     return rc;
 }
 
-static ncclResult_t check_times(const struct mock_csv *csv,
-                                const struct mock_record *record)
+static ncclResult_t records_check_times(const struct mock_csv *csv,
+                                        const struct mock_record *record)
 {
     if (record->min > record->median || record->median > record->p95)
         return mock_csv_fail(csv, record->line,
@@ -212,9 +214,9 @@ static ncclResult_t check_times(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* Puts what ran in the place of what is not forced. */
-static ncclResult_t resolve_ran(const struct mock_csv *csv,
-                                struct mock_record *record)
+/* Replaces unforced parts of an arm with the pair that ran. */
+static ncclResult_t records_resolve_ran(const struct mock_csv *csv,
+                                        struct mock_record *record)
 {
     ncclResult_t rc =
         mock_csv_word(csv, RAN_ALGORITHM, &mock_algos, "-", &record->algo);
@@ -225,10 +227,10 @@ static ncclResult_t resolve_ran(const struct mock_csv *csv,
     return rc;
 }
 
-/* Puts NCCL's choice in the place of "auto". */
-static ncclResult_t resolve_auto(const struct mock_csv *csv,
-                                 const struct mock_model *model,
-                                 struct mock_record *record)
+/* Replaces "auto" with NCCL's choice. */
+static ncclResult_t records_resolve_auto(const struct mock_csv *csv,
+                                         const struct mock_model *model,
+                                         struct mock_record *record)
 {
     const struct mock_question question = {
         .coll = record->coll,
@@ -250,11 +252,11 @@ static ncclResult_t resolve_auto(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* Makes it the row of a pair; of an algorithm, a protocol or channels alone
- * that is what ran, if that is there. */
-static ncclResult_t resolve(const struct mock_csv *csv,
-                            const struct mock_model *model,
-                            struct mock_record *record)
+/* Resolves the row's pair; if the row forces only an algorithm, a protocol or
+ * channels, the pair that ran if it is recorded. */
+static ncclResult_t records_resolve(const struct mock_csv *csv,
+                                    const struct mock_model *model,
+                                    struct mock_record *record)
 {
     bool is_own =
         record->algo < 0 && record->proto < 0 && record->n_channels == 0;
@@ -264,12 +266,12 @@ static ncclResult_t resolve(const struct mock_csv *csv,
         return ncclSuccess;
     if (!is_own && mock_csv_has(csv, RAN_ALGORITHM) &&
         mock_csv_has(csv, RAN_PROTOCOL))
-        return resolve_ran(csv, record);
-    return resolve_auto(csv, model, record);
+        return records_resolve_ran(csv, record);
+    return records_resolve_auto(csv, model, record);
 }
 
-static ncclResult_t check_pair(const struct mock_csv *csv,
-                               const struct mock_record *record)
+static ncclResult_t records_check_pair(const struct mock_csv *csv,
+                                       const struct mock_record *record)
 {
     if (mock_kernel_exists(record->coll, record->algo, record->proto))
         return ncclSuccess;
@@ -279,8 +281,8 @@ static ncclResult_t check_pair(const struct mock_csv *csv,
                          mock_word(&mock_colls, record->coll));
 }
 
-static ncclResult_t record_open(const char *path, bool is_overlap,
-                                struct mock_csv **csv_ret)
+static ncclResult_t records_open(const char *path, bool is_overlap,
+                                 struct mock_csv **csv_ret)
 {
     if (is_overlap)
         return mock_csv_open_some(path, &overlap_columns, OPTIONAL,
@@ -288,8 +290,9 @@ static ncclResult_t record_open(const char *path, bool is_overlap,
     return mock_csv_open(path, &columns, csv_ret);
 }
 
-static ncclResult_t read_columns(const struct mock_csv *csv, bool is_overlap,
-                                 int n_ranks, struct mock_record *record)
+static ncclResult_t records_read_columns(const struct mock_csv *csv,
+                                         bool is_overlap, int n_ranks,
+                                         struct mock_record *record)
 {
     ncclResult_t rc =
         mock_csv_word(csv, COLLECTIVE, &mock_colls, NULL, &record->coll);
@@ -301,33 +304,33 @@ static ncclResult_t read_columns(const struct mock_csv *csv, bool is_overlap,
     if (rc == ncclSuccess)
         rc = records_read_numbers(csv, n_ranks, record);
     if (rc == ncclSuccess)
-        rc = check_times(csv, record);
+        rc = records_check_times(csv, record);
     return rc;
 }
 
 /*
- * Reads the row that mock_csv_next() came to.  *wanted_ret is false for one of
- * overlap.csv that says nothing of a known pair beside a product in bf16: of
- * what `steptune iterate` writes, other modes, computes and types, what a tuner
- * chose, and arms of which nobody knows what ran.
+ * Reads the current row. *wanted_ret is false for a row of overlap.csv that is
+ * not a known pair overlapped with a GEMM in bf16: `steptune iterate` also
+ * writes other modes, computes and types, choices of tuners, and arms whose
+ * pair is not recorded.
  */
-static ncclResult_t record_read(const struct mock_csv *csv, bool is_overlap,
-                                const struct mock_model *model,
-                                struct mock_record *record, bool *wanted_ret)
+static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
+                                 const struct mock_model *model,
+                                 struct mock_record *record, bool *wanted_ret)
 {
     ncclResult_t rc;
 
     memset(record, 0, sizeof(*record));
     record->line = mock_csv_line(csv);
-    *wanted_ret = !(is_overlap && is_other(csv));
+    *wanted_ret = !(is_overlap && records_is_foreign(csv));
     if (!*wanted_ret)
         return ncclSuccess;
-    rc = read_columns(csv, is_overlap, model->n_ranks, record);
+    rc = records_read_columns(csv, is_overlap, model->n_ranks, record);
     if (rc == ncclSuccess)
-        rc = resolve(csv, model, record);
+        rc = records_resolve(csv, model, record);
     *wanted_ret = record->algo >= 0 && record->proto >= 0;
     if (rc == ncclSuccess && *wanted_ret)
-        rc = check_pair(csv, record);
+        rc = records_check_pair(csv, record);
     return rc;
 }
 
@@ -361,15 +364,16 @@ static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
             return ncclSuccess;
         if (records->n == records->capacity && !records_grow(records))
             return mock_fail_memory();
-        rc = record_read(csv, is_overlap, model, &records->list[records->n],
-                         &wanted);
+        rc = records_read(csv, is_overlap, model, &records->list[records->n],
+                          &wanted);
         if (rc != ncclSuccess)
             return rc;
         records->n += wanted;
     }
 }
 
-static int by_key(const struct mock_record *a, const struct mock_record *b)
+static int records_compare_key(const struct mock_record *a,
+                               const struct mock_record *b)
 {
     const int differences[] = {
         a->coll - b->coll,
@@ -389,21 +393,22 @@ static int by_key(const struct mock_record *a, const struct mock_record *b)
     return 0;
 }
 
-static int by_key_and_line(const void *a_, const void *b_)
+static int records_compare_key_and_line(const void *a_, const void *b_)
 {
     const struct mock_record *a = a_;
     const struct mock_record *b = b_;
-    int difference = by_key(a, b);
+    int difference = records_compare_key(a, b);
 
     return difference != 0 ? difference : a->line - b->line;
 }
 
-static int by_key_only(const void *a, const void *b)
+static int records_compare_key_only(const void *a, const void *b)
 {
-    return by_key(a, b);
+    return records_compare_key(a, b);
 }
 
-/* Averages the records from 'first' on that have one key; returns how many. */
+/* Averages the records from 'first' on that share a key; returns their number.
+ */
 static int records_pool(const struct mock_record *first,
                         const struct mock_record *end,
                         struct mock_record *pooled)
@@ -412,8 +417,8 @@ static int records_pool(const struct mock_record *first,
 
     *pooled = *first;
     pooled->mean = pooled->median = pooled->p95 = pooled->min = 0;
-    for (const struct mock_record *r = first; r < end && by_key(r, first) == 0;
-         r++) {
+    for (const struct mock_record *r = first;
+         r < end && records_compare_key(r, first) == 0; r++) {
         pooled->mean += r->mean;
         pooled->median += r->median;
         pooled->p95 += r->p95;
@@ -427,8 +432,8 @@ static int records_pool(const struct mock_record *first,
     return n;
 }
 
-static ncclResult_t check_twins(const struct mock_csv *csv,
-                                const struct mock_record *list, int n)
+static ncclResult_t records_check_twins(const struct mock_csv *csv,
+                                        const struct mock_record *list, int n)
 {
     const struct mock_record *forced = NULL;
 
@@ -445,8 +450,8 @@ static ncclResult_t check_twins(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t pool_all(const struct mock_csv *csv,
-                             struct mock_records *records)
+static ncclResult_t records_pool_all(const struct mock_csv *csv,
+                                     struct mock_records *records)
 {
     const struct mock_record *end = records->list + records->n;
     int n_pooled = 0;
@@ -454,7 +459,7 @@ static ncclResult_t pool_all(const struct mock_csv *csv,
     for (const struct mock_record *r = records->list; r < end;) {
         struct mock_record pooled;
         int n = records_pool(r, end, &pooled);
-        ncclResult_t rc = check_twins(csv, r, n);
+        ncclResult_t rc = records_check_twins(csv, r, n);
 
         if (rc != ncclSuccess)
             return rc;
@@ -470,7 +475,7 @@ static ncclResult_t records_load(const char *path, bool is_overlap,
                                  struct mock_records *records_ret)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = record_open(path, is_overlap, &csv);
+    ncclResult_t rc = records_open(path, is_overlap, &csv);
 
     if (rc != ncclSuccess)
         return rc;
@@ -481,8 +486,8 @@ static ncclResult_t records_load(const char *path, bool is_overlap,
             is_overlap ? " of a product in bf16 beside a collective" : "");
     if (rc == ncclSuccess) {
         qsort(records_ret->list, (size_t)records_ret->n,
-              sizeof(*records_ret->list), by_key_and_line);
-        rc = pool_all(csv, records_ret);
+              sizeof(*records_ret->list), records_compare_key_and_line);
+        rc = records_pool_all(csv, records_ret);
     }
     mock_csv_close(csv);
     return rc;
@@ -494,8 +499,8 @@ ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
     return records_load(path, false, model, records_ret);
 }
 
-/* Rounds, which `steptune iterate` counts from 0. */
-static void count_from_1(struct mock_records *records)
+/* `steptune iterate` counts rounds from 0. */
+static void records_check_from_1(struct mock_records *records)
 {
     bool has_0 = false;
 
@@ -512,7 +517,7 @@ ncclResult_t mock_records_load_overlap(const char *path,
     ncclResult_t rc = records_load(path, true, model, records_ret);
 
     if (rc == ncclSuccess)
-        count_from_1(records_ret);
+        records_check_from_1(records_ret);
     return rc;
 }
 
@@ -525,5 +530,5 @@ const struct mock_record *mock_records_find(const struct mock_records *records,
                                             const struct mock_record *key)
 {
     return bsearch(key, records->list, (size_t)records->n,
-                   sizeof(*records->list), by_key_only);
+                   sizeof(*records->list), records_compare_key_only);
 }

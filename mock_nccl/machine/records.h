@@ -1,27 +1,29 @@
 /*
- * records.h - the rows of timings.csv or overlap.csv, sorted, with automatic
- * choices pooled
+ * records.h - the rows of timings.csv or overlap.csv, sorted, with NCCL's own
+ * choices averaged
  */
 #ifndef MOCK_RECORDS_H
 #define MOCK_RECORDS_H
 
 #include "model/cost_model.h"
 
-/* One row.  A key is everything above 'is_auto'. */
+/* One row. The key is all members above 'is_auto'. */
 struct mock_record {
     int coll;
     int algo;
     int proto;
     int n_channels;
     size_t n_bytes;
-    double compute_us; /* overlap.csv: of one layer, alone; else 0 */
-    int n_layers;      /* likewise */
+    double compute_us; /* overlap.csv: compute time of one layer without
+                          overlap; else 0 */
+    int n_layers;      /* overlap.csv: layers; else 0 */
     char run[24];
     int round;
-    bool is_auto; /* NCCL chose it, or a part of it: a pair of its own may be
-                     there as well */
+    bool is_auto; /* NCCL chose the pair or the channels; the file can have a
+                     forced row of the pair as well */
     int line;
-    unsigned m, n, k; /* of the product that was the compute; 0: not said */
+    unsigned m, n,
+        k; /* shape of the GEMM that was the compute; 0: not recorded */
     double mean;
     double median;
     double p95;
@@ -29,12 +31,12 @@ struct mock_record {
 };
 
 struct mock_records {
-    struct mock_record *list; /* by key; no key twice */
+    struct mock_record *list; /* sorted by key; each key once */
     int n;
     int capacity;
 };
 
-/* Reads 'path'.  *records_ret is to be freed also after a failure. */
+/* Reads 'path'. *records_ret is to be freed after a failure, too. */
 ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
                                struct mock_records *records_ret);
 ncclResult_t mock_records_load_overlap(const char *path,

@@ -12,22 +12,22 @@
 
 /* ---- sizes ---- */
 
-/* Where a size lies on a curve: at 'lo', or 'weight' of the way to 'hi', in
- * logarithms; more than all of it beyond the last point. */
+/* The position of a size on a curve: at 'lo', or at 'weight' between 'lo' and
+ * 'hi', in logarithms; above 1 beyond the last point. */
 struct span {
     const struct mock_point *lo;
     const struct mock_point *hi;
     double weight;
 };
 
-/* Sources are in the order of how little they are worth. */
-static enum mock_time_source worse(enum mock_time_source a,
-                                   enum mock_time_source b)
+/* Sources are ordered from the most to the least reliable. */
+static enum mock_time_source timings_worse_source(enum mock_time_source a,
+                                                  enum mock_time_source b)
 {
     return a > b ? a : b;
 }
 
-static enum mock_time_source source_of(const struct span *span)
+static enum mock_time_source timings_get_source(const struct span *span)
 {
     bool exact = span->lo == span->hi && span->weight == 0;
 
@@ -38,9 +38,9 @@ static enum mock_time_source source_of(const struct span *span)
     return exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED;
 }
 
-/* The first point that is not below 'n_bytes', or the end. */
-static const struct mock_point *lower_bound(const struct mock_curve *curve,
-                                            size_t n_bytes)
+/* The first point of at least 'n_bytes', or the end. */
+static const struct mock_point *
+timings_lower_bound(const struct mock_curve *curve, size_t n_bytes)
 {
     const struct mock_point *points = curve->points;
     int n = curve->n_points;
@@ -58,10 +58,10 @@ static const struct mock_point *lower_bound(const struct mock_curve *curve,
     return points;
 }
 
-/* 'weight' is 1 wherever a point is held rather than hit. */
+/* 'weight' is 1 where the nearest point applies outside the range. */
 static struct span timings_find(const struct mock_curve *curve, size_t n_bytes)
 {
-    const struct mock_point *hi = lower_bound(curve, n_bytes);
+    const struct mock_point *hi = timings_lower_bound(curve, n_bytes);
     const struct mock_point *end = curve->points + curve->n_points;
     const struct mock_point *lo;
     double width;
@@ -78,16 +78,17 @@ static struct span timings_find(const struct mock_curve *curve, size_t n_bytes)
                          (log((double)n_bytes) - lo->log_bytes) / width};
 }
 
-static const struct mock_row *row_of(const struct mock_point *point, int round)
+static const struct mock_row *timings_get_row(const struct mock_point *point,
+                                              int round)
 {
     return &point->rows[round % point->n_rounds];
 }
 
-/* The mean of one round.  Beyond the last point it does not fall again. */
-static double mean_at(const struct span *span, int round)
+/* The mean of one round. It does not decrease beyond the last point. */
+static double timings_get_mean(const struct span *span, int round)
 {
-    const struct mock_row *lo = row_of(span->lo, round);
-    const struct mock_row *hi = row_of(span->hi, round);
+    const struct mock_row *lo = timings_get_row(span->lo, round);
+    const struct mock_row *hi = timings_get_row(span->hi, round);
     double slope = hi->log_mean - lo->log_mean;
 
     if (span->lo == span->hi)
@@ -108,22 +109,26 @@ double mock_quantile(const double q[4], double at)
     return q[2] + (q[3] - q[2]) * (at - .95) / .05;
 }
 
-/* As a part of the mean, mixed so that its own mean stays 1. */
-static double spread_at(const struct span *span, int round, double iteration)
+/* The spread relative to the mean, interpolated so that its own mean stays 1.
+ */
+static double timings_get_spread(const struct span *span, int round,
+                                 double iteration)
 {
     double weight = fmin(span->weight, 1);
 
     return (1 - weight) *
-               mock_quantile(row_of(span->lo, round)->quantile, iteration) +
-           weight * mock_quantile(row_of(span->hi, round)->quantile, iteration);
+               mock_quantile(timings_get_row(span->lo, round)->quantile,
+                             iteration) +
+           weight * mock_quantile(timings_get_row(span->hi, round)->quantile,
+                                  iteration);
 }
 
 /* ---- rounds ---- */
 
-/* How many rounds a collective has at this size or, between recorded ones, at
- * the neighbour that has more: all pairs draw from the same number. */
-static int n_rounds_at(const struct mock_timings *timings, int coll,
-                       size_t n_bytes)
+/* The number of rounds of a collective at this size or, between recorded sizes,
+ * at the neighbour with more rounds: all pairs draw from the same number. */
+static int timings_count_rounds(const struct mock_timings *timings, int coll,
+                                size_t n_bytes)
 {
     const struct mock_size *sizes = timings->sizes[coll];
     int n = timings->n_sizes[coll];
@@ -149,44 +154,46 @@ static int n_rounds_at(const struct mock_timings *timings, int coll,
 
 /* ---- channels ---- */
 
-/* A channel count, and the time with it as a part of that with NCCL's own. */
+/* A channel count, and its time relative to that of NCCL's own count. */
 struct knot {
     double log_channels;
     double log_ratio;
     enum mock_time_source source;
 };
 
-static struct knot knot_at(const struct mock_count *count, size_t n_bytes)
+static struct knot timings_knot_at(const struct mock_count *count,
+                                   size_t n_bytes)
 {
     struct span span = timings_find(&count->ratio, n_bytes);
-    enum mock_time_source source = source_of(&span);
+    enum mock_time_source source = timings_get_source(&span);
 
-    if (span.weight > 1) /* what holds for the largest size holds beyond */
+    if (span.weight >
+        1) /* the ratio of the largest size applies to larger ones */
         span = (struct span){span.hi, span.hi, 1};
     return (struct knot){
         .log_channels = log(count->n_channels),
-        .log_ratio = log(mean_at(&span, 0)),
+        .log_ratio = log(timings_get_mean(&span, 0)),
         .source = source,
     };
 }
 
-/* The i-th recorded count, or NCCL's own after the last one below it. */
-static struct knot knot(const struct mock_pair *pair, int i, int n_own,
-                        size_t n_bytes)
+/* The i-th recorded count; NCCL's own count follows the last one below it. */
+static struct knot timings_get_knot(const struct mock_pair *pair, int i,
+                                    int n_own, size_t n_bytes)
 {
     if (i < pair->n_counts && pair->counts[i].n_channels < n_own)
-        return knot_at(&pair->counts[i], n_bytes);
+        return timings_knot_at(&pair->counts[i], n_bytes);
     return (struct knot){.log_channels = log(n_own)};
 }
 
 /*
- * The factor that 'n_channels', fewer than NCCL's own 'n_own', put on the time.
- * Below the smallest recorded count the slope of the two smallest goes on, but
- * never says that fewer would be faster.
+ * The ratio of the time on 'n_channels' to that on NCCL's own 'n_own', which is
+ * larger. Below the smallest recorded count the slope of the two smallest
+ * continues, but fewer channels are never faster.
  */
-static double channel_ratio(const struct mock_pair *pair, int n_channels,
-                            int n_own, size_t n_bytes,
-                            enum mock_time_source *source_ret)
+static double timings_channel_ratio(const struct mock_pair *pair,
+                                    int n_channels, int n_own, size_t n_bytes,
+                                    enum mock_time_source *source_ret)
 {
     int i = 0;
     struct knot lo, hi;
@@ -194,14 +201,15 @@ static double channel_ratio(const struct mock_pair *pair, int n_channels,
 
     while (i < pair->n_counts && pair->counts[i].n_channels < n_channels)
         i++;
-    hi = knot(pair, i, n_own, n_bytes);
+    hi = timings_get_knot(pair, i, n_own, n_bytes);
     *source_ret = hi.source;
     if (i < pair->n_counts && pair->counts[i].n_channels == n_channels)
         return exp(hi.log_ratio);
-    lo = knot(pair, i > 0 ? i - 1 : 0, n_own, n_bytes);
-    *source_ret = worse(worse(lo.source, hi.source), MOCK_TIME_INTERPOLATED);
+    lo = timings_get_knot(pair, i > 0 ? i - 1 : 0, n_own, n_bytes);
+    *source_ret = timings_worse_source(
+        timings_worse_source(lo.source, hi.source), MOCK_TIME_INTERPOLATED);
     if (i == 0) {
-        hi = knot(pair, 1, n_own, n_bytes);
+        hi = timings_get_knot(pair, 1, n_own, n_bytes);
         *source_ret = MOCK_TIME_MODELLED;
     }
     slope = (hi.log_ratio - lo.log_ratio) / (hi.log_channels - lo.log_channels);
@@ -212,7 +220,7 @@ static double channel_ratio(const struct mock_pair *pair, int n_channels,
 
 /* ---- one time ---- */
 
-/* What a run was resolved to. */
+/* The interpolation of a run. */
 struct lookup {
     int n_rounds;
     struct span span;
@@ -220,7 +228,7 @@ struct lookup {
     enum mock_time_source source;
 };
 
-static bool has_counts_below(const struct mock_pair *pair, int n_own)
+static bool timings_has_counts_below(const struct mock_pair *pair, int n_own)
 {
     return pair->n_counts > 0 && pair->counts[0].n_channels < n_own;
 }
@@ -233,25 +241,27 @@ static struct lookup timings_look_up(const struct mock_machine *machine,
                                       run->n_bytes);
     enum mock_time_source source = MOCK_TIME_RECORDED;
     struct lookup found = {
-        .n_rounds = n_rounds_at(machine->timings, run->coll, run->n_bytes),
+        .n_rounds =
+            timings_count_rounds(machine->timings, run->coll, run->n_bytes),
         .span = timings_find(&pair->own, run->n_bytes),
         .ratio = 1,
     };
 
     if (run->n_channels != 0 && run->n_channels < n_own) {
         source = MOCK_TIME_MODELLED; /* if no other count was recorded */
-        if (has_counts_below(pair, n_own))
-            found.ratio = channel_ratio(pair, run->n_channels, n_own,
-                                        run->n_bytes, &source);
+        if (timings_has_counts_below(pair, n_own))
+            found.ratio = timings_channel_ratio(pair, run->n_channels, n_own,
+                                                run->n_bytes, &source);
         else
             found.ratio = 1 + mock_fewer_channels_us(&machine->model, run) /
-                                  mean_at(&found.span, 0);
+                                  timings_get_mean(&found.span, 0);
     }
-    found.source = worse(source, source_of(&found.span));
+    found.source =
+        timings_worse_source(source, timings_get_source(&found.span));
     return found;
 }
 
-static ncclResult_t check_run(const struct mock_run *run)
+static ncclResult_t timings_check_run(const struct mock_run *run)
 {
     if ((unsigned)run->coll >= NCCL_NUM_TUNED_FUNCS ||
         (unsigned)run->algo >= NCCL_NUM_ALGORITHMS ||
@@ -269,8 +279,9 @@ static ncclResult_t check_run(const struct mock_run *run)
 }
 
 /* NULL if nothing was recorded for the pair. */
-static const struct mock_pair *pair_of(const struct mock_machine *machine,
-                                       const struct mock_run *run)
+static const struct mock_pair *
+timings_find_pair(const struct mock_machine *machine,
+                  const struct mock_run *run)
 {
     const struct mock_pair *pair;
 
@@ -284,7 +295,7 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                const struct mock_run *run, double round,
                                double iteration, struct mock_time *time_ret)
 {
-    ncclResult_t rc = check_run(run);
+    ncclResult_t rc = timings_check_run(run);
     const struct mock_pair *pair;
     struct lookup found;
     int i;
@@ -295,13 +306,13 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
         return mock_fail(ncclInvalidArgument,
                          "round %g or iteration %g is not in [0, 1)", round,
                          iteration);
-    pair = pair_of(machine, run);
+    pair = timings_find_pair(machine, run);
     if (pair == NULL)
         return mock_modelled_time(machine, run, time_ret);
     found = timings_look_up(machine, pair, run);
     i = (int)(round * found.n_rounds);
-    time_ret->us = mean_at(&found.span, i) * found.ratio *
-                   spread_at(&found.span, i, iteration);
+    time_ret->us = timings_get_mean(&found.span, i) * found.ratio *
+                   timings_get_spread(&found.span, i, iteration);
     time_ret->source = found.source;
     return ncclSuccess;
 }
@@ -310,7 +321,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     const struct mock_run *run,
                                     struct mock_time *time_ret)
 {
-    ncclResult_t rc = check_run(run);
+    ncclResult_t rc = timings_check_run(run);
     const struct mock_pair *pair;
     struct lookup found;
     int n_rounds;
@@ -318,7 +329,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
 
     if (rc != ncclSuccess)
         return rc;
-    pair = pair_of(machine, run);
+    pair = timings_find_pair(machine, run);
     if (pair == NULL)
         return mock_modelled_time(machine, run, time_ret);
     found = timings_look_up(machine, pair, run);
@@ -326,7 +337,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                    ? found.span.lo->n_rounds
                    : found.span.hi->n_rounds;
     for (int i = 0; i < n_rounds; i++)
-        sum += mean_at(&found.span, i);
+        sum += timings_get_mean(&found.span, i);
     time_ret->us = sum / n_rounds * found.ratio;
     time_ret->source = found.source;
     return ncclSuccess;
@@ -349,7 +360,7 @@ struct mock_run mock_outcome_run(const struct mock_call *call,
 
 /* ---- timings load ---- */
 
-/* Records next to each other that share something. */
+/* Adjacent records with common members. */
 struct group {
     const struct mock_record *list;
     int n;
@@ -358,7 +369,7 @@ struct group {
 /* ---- rows ---- */
 
 /* The mean of the piecewise linear distribution with these quantiles. */
-static double mean_of(const double q[4])
+static double timings_quantile_mean(const double q[4])
 {
     return .5 * (q[0] + q[1]) / 2 + .45 * (q[1] + q[2]) / 2 +
            .05 * (q[2] + q[3]) / 2;
@@ -372,15 +383,16 @@ void mock_quantiles(const struct mock_record *record, double q[4])
     q[1] = record->median;
     q[2] = record->p95;
     q[3] = record->p95;
-    q[3] += (record->mean - mean_of(q)) / .025;
+    q[3] += (record->mean - timings_quantile_mean(q)) / .025;
     if (q[3] < q[2])
         q[3] = q[2];
-    scale = 1 / mean_of(q);
+    scale = 1 / timings_quantile_mean(q);
     for (int i = 0; i < 4; i++)
         q[i] *= scale;
 }
 
-static void set_row(const struct mock_record *record, struct mock_row *row)
+static void timings_set_row(const struct mock_record *record,
+                            struct mock_row *row)
 {
     row->mean = record->mean;
     row->log_mean = log(record->mean);
@@ -389,7 +401,7 @@ static void set_row(const struct mock_record *record, struct mock_row *row)
 
 /* ---- curves ---- */
 
-static bool alloc_curve(struct mock_curve *curve, int n)
+static bool timings_alloc_curve(struct mock_curve *curve, int n)
 {
     curve->points = calloc((size_t)n + 1, sizeof(*curve->points));
     curve->rows = calloc((size_t)n + 1, sizeof(*curve->rows));
@@ -414,8 +426,8 @@ static void timings_add_row(struct mock_curve *curve, int n_rows,
     point->is_single_pass = record->round == 0 || point->n_rounds == 1;
 }
 
-/* The sizes between which interleaved rounds were recorded. */
-static bool in_rounds(const struct group *group, size_t n_bytes)
+/* Whether the size lies between sizes of interleaved rounds. */
+static bool timings_in_rounds(const struct group *group, size_t n_bytes)
 {
     bool below = false;
     bool above = false;
@@ -428,35 +440,36 @@ static bool in_rounds(const struct group *group, size_t n_bytes)
     return below && above;
 }
 
-/* A single pass counts only where no rounds were recorded. */
-static bool counts(const struct group *group, const struct mock_record *record)
+/* Single passes are used only where no rounds were recorded. */
+static bool timings_is_used(const struct group *group,
+                            const struct mock_record *record)
 {
-    return record->round > 0 || !in_rounds(group, record->n_bytes);
+    return record->round > 0 || !timings_in_rounds(group, record->n_bytes);
 }
 
-static ncclResult_t build_own(const struct group *group,
-                              struct mock_curve *curve)
+static ncclResult_t timings_build_own(const struct group *group,
+                                      struct mock_curve *curve)
 {
     int n_rows = 0;
 
-    if (!alloc_curve(curve, group->n))
+    if (!timings_alloc_curve(curve, group->n))
         return mock_fail_memory();
     for (int i = 0; i < group->n; i++) {
         const struct mock_record *r = &group->list[i];
 
-        if (!counts(group, r))
+        if (!timings_is_used(group, r))
             continue;
-        set_row(r, &curve->rows[n_rows]);
+        timings_set_row(r, &curve->rows[n_rows]);
         timings_add_row(curve, n_rows++, r);
     }
     return ncclSuccess;
 }
 
-/* A time as a part of the time with NCCL's own channels in the same pass. */
-static ncclResult_t find_ratio(const char *path,
-                               const struct mock_records *records,
-                               const struct mock_record *record,
-                               double *ratio_ret)
+/* The ratio of a time to that with NCCL's own channels in the same pass. */
+static ncclResult_t timings_find_ratio(const char *path,
+                                       const struct mock_records *records,
+                                       const struct mock_record *record,
+                                       double *ratio_ret)
 {
     struct mock_record key = *record;
     const struct mock_record *own;
@@ -472,24 +485,24 @@ static ncclResult_t find_ratio(const char *path,
     return ncclSuccess;
 }
 
-/* One row a size: the mean over runs and rounds. */
-static ncclResult_t build_ratio(const char *path,
-                                const struct mock_records *records,
-                                const struct group *group,
-                                struct mock_curve *curve)
+/* Builds one row per size: the mean over runs and rounds. */
+static ncclResult_t timings_build_ratio(const char *path,
+                                        const struct mock_records *records,
+                                        const struct group *group,
+                                        struct mock_curve *curve)
 {
     double ratio = 0;
 
-    if (!alloc_curve(curve, group->n))
+    if (!timings_alloc_curve(curve, group->n))
         return mock_fail_memory();
     for (int i = 0; i < group->n; i++) {
         const struct mock_record *r = &group->list[i];
-        ncclResult_t rc = find_ratio(path, records, r, &ratio);
+        ncclResult_t rc = timings_find_ratio(path, records, r, &ratio);
         struct mock_row *row;
 
         if (rc != ncclSuccess)
             return rc;
-        if (!counts(group, r))
+        if (!timings_is_used(group, r))
             continue;
         timings_add_row(curve, curve->n_points, r);
         row = &curve->rows[curve->n_points - 1];
@@ -508,7 +521,8 @@ static ncclResult_t build_ratio(const char *path,
 
 /* ---- pairs ---- */
 
-static struct group same_count(const struct mock_records *records, int from)
+static struct group timings_same_count(const struct mock_records *records,
+                                       int from)
 {
     const struct mock_record *first = &records->list[from];
     struct group group = {.list = first};
@@ -521,7 +535,8 @@ static struct group same_count(const struct mock_records *records, int from)
     return group;
 }
 
-static struct mock_curve *new_count(struct mock_pair *pair, int n_channels)
+static struct mock_curve *timings_new_count(struct mock_pair *pair,
+                                            int n_channels)
 {
     struct mock_count *counts =
         realloc(pair->counts, (size_t)(pair->n_counts + 1) * sizeof(*counts));
@@ -534,24 +549,24 @@ static struct mock_curve *new_count(struct mock_pair *pair, int n_channels)
     return &counts->ratio;
 }
 
-static ncclResult_t build_pairs(const char *path,
-                                const struct mock_records *records,
-                                struct mock_timings *timings)
+static ncclResult_t timings_build_pairs(const char *path,
+                                        const struct mock_records *records,
+                                        struct mock_timings *timings)
 {
     ncclResult_t rc = ncclSuccess;
 
     for (int i = 0; i < records->n && rc == ncclSuccess;) {
-        struct group group = same_count(records, i);
+        struct group group = timings_same_count(records, i);
         const struct mock_record *r = group.list;
         struct mock_pair *pair = &timings->pairs[r->coll][r->algo][r->proto];
         struct mock_curve *ratio = NULL;
 
         if (r->n_channels == 0)
-            rc = build_own(&group, &pair->own);
-        else if ((ratio = new_count(pair, r->n_channels)) == NULL)
+            rc = timings_build_own(&group, &pair->own);
+        else if ((ratio = timings_new_count(pair, r->n_channels)) == NULL)
             rc = mock_fail_memory();
         else
-            rc = build_ratio(path, records, &group, ratio);
+            rc = timings_build_ratio(path, records, &group, ratio);
         i += group.n;
     }
     return rc;
@@ -559,7 +574,7 @@ static ncclResult_t build_pairs(const char *path,
 
 /* ---- sizes ---- */
 
-static int by_size(const void *a_, const void *b_)
+static int timings_compare_size(const void *a_, const void *b_)
 {
     const struct mock_size *a = a_;
     const struct mock_size *b = b_;
@@ -571,7 +586,7 @@ static int by_size(const void *a_, const void *b_)
     return b->n_rounds - a->n_rounds;
 }
 
-static int n_points_of(const struct mock_timings *timings, int coll)
+static int timings_count_points(const struct mock_timings *timings, int coll)
 {
     int n = 0;
 
@@ -581,8 +596,8 @@ static int n_points_of(const struct mock_timings *timings, int coll)
     return n;
 }
 
-static int list_sizes(const struct mock_timings *timings, int coll,
-                      struct mock_size *sizes)
+static int timings_list_sizes(const struct mock_timings *timings, int coll,
+                              struct mock_size *sizes)
 {
     int n = 0;
 
@@ -600,17 +615,17 @@ static int list_sizes(const struct mock_timings *timings, int coll,
     return n;
 }
 
-/* Each size once, with the most rounds that any pair has there. */
-static ncclResult_t build_sizes(struct mock_timings *timings, int coll)
+/* Lists each size once, with the largest number of rounds of its pairs. */
+static ncclResult_t timings_build_sizes(struct mock_timings *timings, int coll)
 {
-    int n = n_points_of(timings, coll);
+    int n = timings_count_points(timings, coll);
     struct mock_size *sizes = calloc((size_t)n + 1, sizeof(*sizes));
     int n_kept = 0;
 
     if (sizes == NULL)
         return mock_fail_memory();
-    list_sizes(timings, coll, sizes);
-    qsort(sizes, (size_t)n, sizeof(*sizes), by_size);
+    timings_list_sizes(timings, coll, sizes);
+    qsort(sizes, (size_t)n, sizeof(*sizes), timings_compare_size);
     for (int i = 0; i < n; i++)
         if (n_kept == 0 || sizes[n_kept - 1].n_bytes != sizes[i].n_bytes)
             sizes[n_kept++] = sizes[i];
@@ -625,10 +640,10 @@ static ncclResult_t timings_build(const char *path,
                                   const struct mock_records *records,
                                   struct mock_timings *timings)
 {
-    ncclResult_t rc = build_pairs(path, records, timings);
+    ncclResult_t rc = timings_build_pairs(path, records, timings);
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rc == ncclSuccess; c++)
-        rc = build_sizes(timings, c);
+        rc = timings_build_sizes(timings, c);
     return rc;
 }
 
@@ -653,17 +668,17 @@ ncclResult_t mock_timings_load(const char *path, const struct mock_model *model,
     return ncclSuccess;
 }
 
-static void free_curve(struct mock_curve *curve)
+static void timings_free_curve(struct mock_curve *curve)
 {
     free(curve->points);
     free(curve->rows);
 }
 
-static void free_pair(struct mock_pair *pair)
+static void timings_free_pair(struct mock_pair *pair)
 {
-    free_curve(&pair->own);
+    timings_free_curve(&pair->own);
     for (int i = 0; i < pair->n_counts; i++)
-        free_curve(&pair->counts[i].ratio);
+        timings_free_curve(&pair->counts[i].ratio);
     free(pair->counts);
 }
 
@@ -674,7 +689,7 @@ void mock_timings_free(struct mock_timings *timings)
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                free_pair(&timings->pairs[c][a][p]);
+                timings_free_pair(&timings->pairs[c][a][p]);
         free(timings->sizes[c]);
     }
     free(timings);

@@ -2,9 +2,9 @@
 
 enum { CELL_ALIGN = 16 };
 
-/* The bytes for which 'n' channels are worth it, in NCCL's int: from 32,768
- * ranks on it overflows, and what is negative compares as huge. */
-static size_t worth(int n, int n_threads, int threshold)
+/* The bytes that justify 'n' channels, in NCCL's int: from 32,768 ranks on it
+ * overflows, and a negative value compares as a huge one. */
+static size_t channels_count_worth(int n, int n_threads, int threshold)
 {
     return (size_t)(int)((unsigned)n * (unsigned)n_threads *
                          (unsigned)threshold);
@@ -25,9 +25,11 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
     }
 }
 
-/* In stages, down to 16, 8, 4, 2 and 1: each halves what a thread must be worth
- * on the way, but only while every stage before it came to its end. */
-static int direct_channels(const struct mock_model *model, size_t n_bytes)
+/* Reduces channels in stages, down to 16, 8, 4, 2 and 1: each stage halves the
+ * bytes per thread that justify a channel, but only if every stage before it
+ * ended. */
+static int channels_direct_channels(const struct mock_model *model,
+                                    size_t n_bytes)
 {
     const int algo = NCCL_ALGO_COLLNET_DIRECT;
     int threshold = model->thread_threshold[algo][NCCL_PROTO_SIMPLE];
@@ -55,12 +57,12 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
     int n = model->n_channels;
 
     if (algo == NCCL_ALGO_COLLNET_DIRECT)
-        return direct_channels(model, n_bytes);
+        return channels_direct_channels(model, n_bytes);
     if (mock_kind_of(model, algo) == MOCK_KIND_COLLNET_NVLS)
         return n < model->n_nvls_channels ? n : model->n_nvls_channels;
     if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
         return model->n_nvls_channels;
-    while (n >= 2 && n_bytes < worth(n, n_threads, threshold))
+    while (n >= 2 && n_bytes < channels_count_worth(n, n_threads, threshold))
         n--;
     return n;
 }
@@ -72,24 +74,24 @@ int mock_channel_field(int n_channels)
     return low < 128 ? low : low - 256;
 }
 
-static size_t div_up(size_t a, size_t b)
+static size_t channels_div_up(size_t a, size_t b)
 {
     return (a + b - 1) / b;
 }
 
-static size_t max_size(size_t a, size_t b)
+static size_t channels_max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
-static size_t min_size(size_t a, size_t b)
+static size_t channels_min_size(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-/* How often each byte of a rank's buffer crosses the links, as NCCL weighs
- * it. */
-static size_t weight_of(const struct mock_model *model, int coll)
+/* The number of times that each byte of a rank's buffer crosses the links in
+ * NCCL's computation. */
+static size_t channels_get_weight(const struct mock_model *model, int coll)
 {
     switch (coll) {
     case ncclFuncAllReduce:
@@ -102,21 +104,21 @@ static size_t weight_of(const struct mock_model *model, int coll)
     }
 }
 
-/* LL sends a flag with every four bytes, and from 2.26 on NCCL counts it four
- * times. */
-static size_t traffic_per_byte(const struct mock_model *model,
-                               const struct mock_work *work)
+/* LL sends a flag with every four bytes, for which NCCL multiplies its traffic
+ * by four from 2.26 on. */
+static size_t channels_traffic_per_byte(const struct mock_model *model,
+                                        const struct mock_work *work)
 {
     bool heavy = work->proto == NCCL_PROTO_LL && model->rules->weighs_ll;
 
-    return weight_of(model, work->coll) * (heavy ? 4 : 1);
+    return channels_get_weight(model, work->coll) * (heavy ? 4 : 1);
 }
 
-/* A collective as one rank moves it. */
+/* A collective from the view of one rank. */
 struct share {
     size_t element_size; /* NCCL moves allgather and broadcast as bytes */
-    size_t n_sides;      /* ranks whose bytes a tuner counts */
-    size_t count;        /* elements */
+    size_t n_sides;      /* number of ranks whose bytes getCollInfo counts */
+    size_t count;        /* number of elements */
 };
 
 static struct share channels_share_of(const struct mock_model *model, int coll,
@@ -128,7 +130,7 @@ static struct share channels_share_of(const struct mock_model *model, int coll,
     struct share s = {.element_size = bytewise ? 1 : element_size,
                       .n_sides = over_ranks ? (size_t)model->n_ranks : 1};
 
-    s.count = div_up(n_bytes, s.element_size * s.n_sides);
+    s.count = channels_div_up(n_bytes, s.element_size * s.n_sides);
     return s;
 }
 
@@ -137,7 +139,7 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
 {
     struct share s = channels_share_of(model, coll, n_bytes, element_size);
 
-    return s.count * s.element_size * weight_of(model, coll);
+    return s.count * s.element_size * channels_get_weight(model, coll);
 }
 
 size_t mock_share_bytes(const struct mock_model *model, int coll,
@@ -161,15 +163,15 @@ struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
     };
 }
 
-/* A negative count divides as a huge one, as NCCL's does. */
-static size_t channel_share(const struct mock_lane *lane,
-                            const struct mock_model_rules *rules)
+/* As in NCCL, a negative count divides like a huge one. */
+static size_t channels_channel_share(const struct mock_lane *lane,
+                                     const struct mock_model_rules *rules)
 {
     size_t share = lane->traffic / (size_t)lane->max_channels;
 
     if (rules->fills_channels)
-        return div_up(share, CELL_ALIGN) * CELL_ALIGN;
-    return max_size(rules->min_traffic, share);
+        return channels_div_up(share, CELL_ALIGN) * CELL_ALIGN;
+    return channels_max_size(rules->min_traffic, share);
 }
 
 void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
@@ -182,42 +184,45 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
 
     if (work->proto == NCCL_PROTO_LL && rules->weighs_ll)
         traffic *= 4;
-    lane->traffic +=
-        rules->fine_cells ? traffic : max_size(rules->min_traffic, traffic);
+    lane->traffic += rules->fine_cells
+                         ? traffic
+                         : channels_max_size(rules->min_traffic, traffic);
     if (lane->alone) {
         lane->max_channels = max_channels;
         return;
     }
     lane->max_channels = n < lane->limit ? n : lane->limit;
-    lane->per_channel = channel_share(lane, rules);
+    lane->per_channel = channels_channel_share(lane, rules);
 }
 
-/* The collective in cells, the unit that channels get. */
+/* The collective in cells, the unit of channel shares. */
 struct cells {
     size_t n;
-    size_t elements; /* in one */
-    size_t traffic;  /* bytes of one over the links */
-    bool whole;      /* 2.22: a channel gets no cell that does not fit */
+    size_t elements; /* elements per cell */
+    size_t traffic;  /* bytes of one cell over the links */
+    bool whole;      /* in 2.22 a channel receives no cell that does not fit */
 };
 
-static struct cells cut(const struct mock_model_rules *rules, size_t n_bytes,
-                        size_t per_byte, size_t element_size)
+static struct cells channels_cut(const struct mock_model_rules *rules,
+                                 size_t n_bytes, size_t per_byte,
+                                 size_t element_size)
 {
     size_t size =
         rules->fine_cells
             ? CELL_ALIGN
-            : div_up(div_up(rules->min_traffic, per_byte), CELL_ALIGN) *
+            : channels_div_up(channels_div_up(rules->min_traffic, per_byte),
+                              CELL_ALIGN) *
                   CELL_ALIGN;
 
     return (struct cells){
-        .n = div_up(n_bytes, size),
+        .n = channels_div_up(n_bytes, size),
         .elements = size / element_size,
         .traffic = size * per_byte,
         .whole = rules->fine_cells,
     };
 }
 
-/* Cells for the first channel, each of those between, and the last. */
+/* Cells of the first channel, of each middle one, and of the last. */
 struct deal {
     size_t lo;
     size_t n_mid;
@@ -225,20 +230,22 @@ struct deal {
     size_t hi;
 };
 
-/* What room the first channel has left goes to "lo", full shares to the
- * channels behind it; what would not fit is spread over those there are. */
-static struct deal deal_cells(const struct mock_lane *lane,
-                              const struct cells *cells)
+/* The first channel's free room goes to "lo", full shares to the next channels;
+ * the rest is spread over the channels that exist. */
+static struct deal channels_deal_cells(const struct mock_lane *lane,
+                                       const struct cells *cells)
 {
-    size_t mid = min_size(cells->n, div_up(lane->per_channel, cells->traffic));
+    size_t mid = channels_min_size(
+        cells->n, channels_div_up(lane->per_channel, cells->traffic));
     size_t left = (size_t)(lane->limit - lane->channel);
     struct deal d = {.lo = cells->n, .mid = mid};
 
     size_t room = lane->per_channel - lane->used;
 
     if (left > 1)
-        d.lo = min_size(cells->n, cells->whole ? room / cells->traffic
-                                               : div_up(room, cells->traffic));
+        d.lo = channels_min_size(
+            cells->n, cells->whole ? room / cells->traffic
+                                   : channels_div_up(room, cells->traffic));
     d.n_mid = (cells->n - d.lo) / mid;
     d.hi = (cells->n - d.lo) % mid;
     if ((d.lo != 0) + d.n_mid + (d.hi != 0) > left) {
@@ -253,8 +260,8 @@ static struct deal deal_cells(const struct mock_lane *lane,
     return d;
 }
 
-/* The first channel was full: the next one is the first. */
-static void skip_channel(struct mock_lane *lane, struct deal *d)
+/* The first channel was full: the collective begins on the next one. */
+static void channels_skip_channel(struct mock_lane *lane, struct deal *d)
 {
     lane->channel++;
     if (d->n_mid == 0) {
@@ -266,8 +273,8 @@ static void skip_channel(struct mock_lane *lane, struct deal *d)
     }
 }
 
-static void take_up(struct mock_lane *lane, const struct deal *d,
-                    size_t cell_traffic)
+static void channels_take(struct mock_lane *lane, const struct deal *d,
+                          size_t cell_traffic)
 {
     int n_channels = 1 + (int)d->n_mid + (d->hi != 0);
 
@@ -286,10 +293,10 @@ static void take_up(struct mock_lane *lane, const struct deal *d,
     }
 }
 
-/* CollNet spreads a collective over all its channels. */
-static void schedule_alone(const struct mock_lane *lane,
-                           const struct share *share,
-                           struct mock_schedule *schedule_ret)
+/* CollNet uses all its channels for a collective. */
+static void channels_schedule_alone(const struct mock_lane *lane,
+                                    const struct share *share,
+                                    struct mock_schedule *schedule_ret)
 {
     *schedule_ret = (struct mock_schedule){
         .n_channels = lane->max_channels,
@@ -299,20 +306,20 @@ static void schedule_alone(const struct mock_lane *lane,
     };
 }
 
-static void schedule_shared(struct mock_lane *lane,
-                            const struct mock_model *model,
-                            const struct mock_work *work,
-                            const struct share *share,
-                            struct mock_schedule *schedule_ret)
+static void channels_schedule_shared(struct mock_lane *lane,
+                                     const struct mock_model *model,
+                                     const struct mock_work *work,
+                                     const struct share *share,
+                                     struct mock_schedule *schedule_ret)
 {
-    struct cells cells =
-        cut(model->rules, share->count * share->element_size,
-            traffic_per_byte(model, work), share->element_size);
+    struct cells cells = channels_cut(
+        model->rules, share->count * share->element_size,
+        channels_traffic_per_byte(model, work), share->element_size);
     size_t surplus = cells.n * cells.elements - share->count;
-    struct deal d = deal_cells(lane, &cells);
+    struct deal d = channels_deal_cells(lane, &cells);
 
     if (d.lo == 0)
-        skip_channel(lane, &d);
+        channels_skip_channel(lane, &d);
     schedule_ret->first = lane->channel;
     schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
     schedule_ret->n_together = 1;
@@ -321,7 +328,7 @@ static void schedule_shared(struct mock_lane *lane,
     schedule_ret->hi = d.hi * cells.elements;
     *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
     schedule_ret->element_bytes = share->element_size * share->n_sides;
-    take_up(lane, &d, cells.traffic);
+    channels_take(lane, &d, cells.traffic);
 }
 
 void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
@@ -332,7 +339,7 @@ void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
         channels_share_of(model, work->coll, work->n_bytes, work->element_size);
 
     if (lane->alone)
-        schedule_alone(lane, &share, schedule_ret);
+        channels_schedule_alone(lane, &share, schedule_ret);
     else
-        schedule_shared(lane, model, work, &share, schedule_ret);
+        channels_schedule_shared(lane, model, work, &share, schedule_ret);
 }

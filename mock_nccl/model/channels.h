@@ -1,5 +1,5 @@
 /*
- * channels.h - on how many channels one collective runs
+ * channels.h - the number of channels of a collective
  */
 #ifndef MOCK_CHANNELS_H
 #define MOCK_CHANNELS_H
@@ -8,79 +8,82 @@
 #include "model/graphs.h"
 #include "model/model.h"
 
-/* What is to be scheduled. */
+/* A collective that NCCL schedules on channels. */
 struct mock_work {
     int coll;
     int algo;
     int proto;
-    size_t n_bytes; /* as a tuner counts them */
+    size_t n_bytes; /* as getCollInfo counts them */
     size_t element_size;
 };
 
-/* NCCL's own count for this size. */
+/* NCCL's own channel count for this size. */
 int mock_default_channels(const struct mock_model *model, int algo, int proto,
                           size_t n_bytes);
 
-/* What NCCL's signed 8-bit field keeps of a tuner's count. */
+/* NCCL's signed 8-bit copy of a tuner's channel count. */
 int mock_channel_field(int n_channels);
 
-/* Who moves what: one channel the least, some the middle, one the rest. */
+/* The elements of each channel: one channel moves the fewest, some channels the
+ * middle count, one channel the rest. */
 struct mock_schedule {
     int n_channels;
-    int n_together;       /* channels that share each part: 1, but for CollNet
-                             all of them */
-    int first;            /* of them */
-    size_t element_bytes; /* of one element over all ranks */
-    size_t lo;            /* elements */
-    size_t mid;           /* of each channel between */
+    int n_together; /* channels that share each part: 1, but all of them with
+                       CollNet */
+    int first;      /* first channel */
+    size_t element_bytes; /* bytes of an element over all ranks */
+    size_t lo;            /* elements of the first channel */
+    size_t mid;           /* elements of each channel between first and last */
     size_t hi;
 };
 
-/* What shares channels in a group, in the order in which NCCL schedules. */
+/* Kinds of collectives that share channels in a group, in the order in which
+ * NCCL schedules them. */
 enum mock_kind {
     MOCK_KIND_PLAIN,
     MOCK_KIND_NVLS,
-    MOCK_KIND_COLLNET, /* shares channels with no other kind, nor does the next
-                        */
+    MOCK_KIND_COLLNET, /* shares channels with no other kind; nor does the next
+                          kind */
     MOCK_KIND_COLLNET_NVLS,
     MOCK_N_KINDS,
 };
 enum mock_kind mock_kind_of(const struct mock_model *model, int algo);
 
 /*
- * The channels that collectives of one group share, of one kind.  Each takes up
- * where the one before it left off.  With CollNet there is a lane for each, and
- * it takes the count as it is.
+ * The channels that the collectives of one kind in a group share. Each
+ * collective begins on the channel where the previous one ended. With CollNet
+ * each collective has a lane of its own, with the count as it is.
  */
 struct mock_lane {
-    bool alone;         /* CollNet */
-    int limit;          /* channels that there are */
-    size_t traffic;     /* of all that will be scheduled, bytes */
-    int max_channels;   /* of all, at most the limit */
-    size_t per_channel; /* bytes that a channel is given */
-    int channel;        /* the next one */
-    size_t used;        /* bytes that it already has */
+    bool alone;         /* the lane belongs to one collective (CollNet) */
+    int limit;          /* number of channels of the communicator */
+    size_t traffic;     /* traffic of all announced collectives, bytes */
+    int max_channels;   /* largest channel count of the collectives, at most the
+                           limit */
+    size_t per_channel; /* bytes per channel */
+    int channel;        /* the next channel */
+    size_t used;        /* bytes that are already on it */
 };
 
 /* An empty lane for collectives with this algorithm. */
 struct mock_lane mock_lane_of(const struct mock_model *model, int algo);
 
 /* Announces a collective: all are announced before the first is scheduled.
- * 'max_channels' is NCCL's own count or what its field kept; never 0. */
+ * 'max_channels' is NCCL's own count or its copy of the tuner's; never 0. */
 void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
                    const struct mock_work *work, int max_channels);
 
-/* Schedules the next collective, in the order in which they were announced. */
+/* Schedules the next collective, in the order of the announcements. */
 void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
                    const struct mock_work *work,
                    struct mock_schedule *schedule_ret);
 
-/* Bytes over the links, as NCCL weighs a rank's share of a collective, without
- * LL's factor of 4. */
+/* Bytes over the links that NCCL computes for a rank's share of a collective,
+ * without LL's factor of 4. */
 size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
                     size_t element_size);
 
-/* Bytes of a rank's share, which is what NCCL's messages have. */
+/* Bytes of a rank's share, which NCCL's log lines contain. */
 size_t mock_share_bytes(const struct mock_model *model, int coll,
                         size_t n_bytes, size_t element_size);
 

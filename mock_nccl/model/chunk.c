@@ -3,15 +3,15 @@
 #include "model/cost_formulas.h"
 
 enum {
-    N_STEPS = 8, /* that a buffer is cut into */
+    N_STEPS = 8, /* number of steps of a buffer */
     LL_BUFFER = 512 << 10,
     LL128_BUFFER = 4915200,
     SIMPLE_BUFFER = 4 << 20,
     KIB = 1 << 10,
 };
 
-/* A ring with Simple moves several steps at once. */
-static size_t steps_per_chunk(const struct mock_work *work)
+/* A ring with Simple moves several steps at a time. */
+static size_t chunk_count_steps(const struct mock_work *work)
 {
     bool pipelined =
         work->coll != ncclFuncBroadcast && work->coll != ncclFuncReduce;
@@ -19,24 +19,24 @@ static size_t steps_per_chunk(const struct mock_work *work)
     return work->algo == NCCL_ALGO_RING && pipelined ? N_STEPS / 2 : 1;
 }
 
-static size_t buffer_chunk(const struct mock_work *work)
+static size_t chunk_get_buffer(const struct mock_work *work)
 {
     switch (work->proto) {
     case NCCL_PROTO_LL: /* half of a line is flags */
         return LL_BUFFER / N_STEPS / 2;
-    case NCCL_PROTO_LL128: /* one word of 16 is */
+    case NCCL_PROTO_LL128: /* one word of 16 is a flag */
         return LL128_BUFFER / N_STEPS / 16 * 15;
     default:
-        return SIMPLE_BUFFER / N_STEPS * steps_per_chunk(work);
+        return SIMPLE_BUFFER / N_STEPS * chunk_count_steps(work);
     }
 }
 
 /* ---- NVLS ---- */
 
-/* Blackwell over several nodes, by the network's bandwidth, which is that of
- * the graph as far as these limits go, and GPUs on a node. */
-static void set_blackwell_chunks(struct mock_model *model,
-                                 const struct mock_graph *nvls)
+/* Limits of Blackwell over several nodes, by GPUs per node and by the network's
+ * bandwidth, which is the graph's for these limits. */
+static void chunk_set_blackwell(struct mock_model *model,
+                                const struct mock_graph *nvls)
 {
     int per_node = model->n_ranks / model->n_nodes;
     bool near = nvls->type_inter <= MOCK_PATH_PXB;
@@ -60,17 +60,18 @@ void mock_set_nvls_chunks(struct mock_model *model,
     model->nvls_chunk = 128 * KIB;
     model->nvls_tree_chunk = model->n_nodes >= 4 ? 64 * KIB : 128 * KIB;
     if (model->compute_capability >= 100 && model->n_nodes > 1)
-        set_blackwell_chunks(model, nvls);
+        chunk_set_blackwell(model, nvls);
 }
 
-/* Below so many chunks for each head and channel, chunks are at most that. */
+/* With fewer chunks per head and channel than this, the limit of the chunk
+ * applies. */
 struct step {
     size_t n_chunks;
     size_t chunk;
 };
 
-static size_t step_down(const struct step *steps, int n, size_t n_bytes,
-                        size_t at_once, size_t chunk)
+static size_t chunk_step_down(const struct step *steps, int n, size_t n_bytes,
+                              size_t at_once, size_t chunk)
 {
     for (int i = 0; i < n; i++)
         if (n_bytes < steps[i].n_chunks * at_once * chunk &&
@@ -79,8 +80,8 @@ static size_t step_down(const struct step *steps, int n, size_t n_bytes,
     return chunk;
 }
 
-static size_t nvls_chunk(const struct mock_model *model, size_t at_once,
-                         size_t n_bytes)
+static size_t chunk_get_nvls(const struct mock_model *model, size_t at_once,
+                             size_t n_bytes)
 {
     static const struct step steps[] = {
         {64, 64 * KIB}, {8, 32 * KIB}, {2, 16 * KIB}};
@@ -89,12 +90,12 @@ static size_t nvls_chunk(const struct mock_model *model, size_t at_once,
         model->bandwidth[ncclFuncAllReduce][NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] <
             150;
 
-    return step_down(steps, 3, n_bytes, at_once,
-                     slow ? 32 * KIB : model->nvls_chunk);
+    return chunk_step_down(steps, 3, n_bytes, at_once,
+                           slow ? 32 * KIB : model->nvls_chunk);
 }
 
-static size_t nvls_tree_chunk(const struct mock_model *model, size_t at_once,
-                              size_t n_bytes)
+static size_t chunk_get_nvls_tree(const struct mock_model *model,
+                                  size_t at_once, size_t n_bytes)
 {
     static const struct step steps[] = {
         {32, 256 * KIB}, {16, 128 * KIB}, {4, 64 * KIB}, {1, 32 * KIB}};
@@ -102,42 +103,47 @@ static size_t nvls_tree_chunk(const struct mock_model *model, size_t at_once,
                        ? model->nvls_chunk
                        : model->nvls_tree_chunk;
 
-    return step_down(steps, 4, n_bytes, at_once, chunk);
+    return chunk_step_down(steps, 4, n_bytes, at_once, chunk);
 }
 
 /* ---- others ---- */
 
-/* Halves the chunk while it is above 'least' and there are fewer than
- * 'n_chunks' of it for each of 'at_once'. */
-static size_t halve(size_t chunk, size_t least, float n_chunks, size_t at_once,
-                    size_t n_bytes)
+/* Halves the chunk while it is above 'least' and each of 'at_once' has fewer
+ * than 'n_chunks' chunks. */
+static size_t chunk_halve(size_t chunk, size_t least, float n_chunks,
+                          size_t at_once, size_t n_bytes)
 {
     while ((float)(n_bytes / (at_once * chunk)) < n_chunks && chunk > least)
         chunk /= 2;
     return chunk;
 }
 
-static size_t tree_ll128_chunk(const struct mock_model *model, size_t at_once,
-                               size_t n_bytes, size_t chunk)
+static size_t chunk_get_tree_ll128(const struct mock_model *model,
+                                   size_t at_once, size_t n_bytes, size_t chunk)
 {
     float per_node = (float)model->n_ranks / (float)model->n_nodes;
     float n_steps =
         (float)(1 + mock_log2((size_t)model->n_nodes) + 0.1 * per_node);
 
-    chunk = halve(chunk, 128 * KIB, n_steps * 64 / per_node, at_once, n_bytes);
-    return halve(chunk, 32 * KIB, n_steps * 16 / per_node, at_once, n_bytes);
+    chunk = chunk_halve(chunk, 128 * KIB, n_steps * 64 / per_node, at_once,
+                        n_bytes);
+    return chunk_halve(chunk, 32 * KIB, n_steps * 16 / per_node, at_once,
+                       n_bytes);
 }
 
-/* A chunk waits for 'depth' hops. */
-static size_t collnet_chunk(size_t chunk, int depth, int last, size_t at_once,
-                            size_t n_bytes)
+/* A chunk passes 'depth' hops. */
+static size_t chunk_get_collnet(size_t chunk, int depth, int last,
+                                size_t at_once, size_t n_bytes)
 {
-    chunk = halve(chunk, 128 * KIB, (float)(64 * depth), at_once, n_bytes);
-    chunk = halve(chunk, 64 * KIB, (float)(8 * depth), at_once, n_bytes);
-    return halve(chunk, 32 * KIB, (float)(last * depth), at_once, n_bytes);
+    chunk =
+        chunk_halve(chunk, 128 * KIB, (float)(64 * depth), at_once, n_bytes);
+    chunk = chunk_halve(chunk, 64 * KIB, (float)(8 * depth), at_once, n_bytes);
+    return chunk_halve(chunk, 32 * KIB, (float)(last * depth), at_once,
+                       n_bytes);
 }
 
-static size_t pat_chunk(int coll, size_t at_once, size_t n_bytes, size_t chunk)
+static size_t chunk_get_pat(int coll, size_t at_once, size_t n_bytes,
+                            size_t chunk)
 {
     size_t n_chunks = coll == ncclFuncAllGather ? 32 : 16;
 
@@ -151,25 +157,26 @@ size_t mock_default_chunk(const struct mock_model *model,
                           size_t n_bytes, size_t *max_ret)
 {
     size_t n = (size_t)n_channels;
-    size_t max = buffer_chunk(work);
+    size_t max = chunk_get_buffer(work);
     int per_node = model->n_ranks / model->n_nodes;
 
     *max_ret = max;
     switch (work->algo) {
     case NCCL_ALGO_NVLS:
-        return nvls_chunk(model, n * (size_t)model->n_nvls_heads, n_bytes);
+        return chunk_get_nvls(model, n * (size_t)model->n_nvls_heads, n_bytes);
     case NCCL_ALGO_NVLS_TREE:
-        return nvls_tree_chunk(model, n * (size_t)model->n_nvls_heads, n_bytes);
+        return chunk_get_nvls_tree(model, n * (size_t)model->n_nvls_heads,
+                                   n_bytes);
     case NCCL_ALGO_COLLNET_DIRECT:
-        return collnet_chunk(max, per_node == 1 ? 1 : 2, 8,
-                             n * (size_t)model->n_collnet_heads, n_bytes);
+        return chunk_get_collnet(max, per_node == 1 ? 1 : 2, 8,
+                                 n * (size_t)model->n_collnet_heads, n_bytes);
     case NCCL_ALGO_COLLNET_CHAIN:
-        return collnet_chunk(256 * KIB, per_node, 1, n, n_bytes);
+        return chunk_get_collnet(256 * KIB, per_node, 1, n, n_bytes);
     case NCCL_ALGO_PAT:
-        return pat_chunk(work->coll, n, n_bytes, max);
+        return chunk_get_pat(work->coll, n, n_bytes, max);
     case NCCL_ALGO_TREE:
         return work->proto == NCCL_PROTO_LL128
-                   ? tree_ll128_chunk(model, n, n_bytes, max)
+                   ? chunk_get_tree_ll128(model, n, n_bytes, max)
                    : max;
     default:
         return max;

@@ -39,7 +39,7 @@ int mock_log2(size_t n)
 
 /* ---- bandwidth ---- */
 
-/* The share of NVLink's bandwidth that NVLS reaches; no tuner can edit it. */
+/* The share of NVLink's bandwidth that NVLS reaches; a tuner cannot edit it. */
 static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
     [NCCL_HOPPER_COMPCAP_IDX] = .85f,
     [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
@@ -51,26 +51,26 @@ static double cost_formulas_limit(const struct mock_inputs *in,
     return table[in->compcap_index][in->scale];
 }
 
-static double ll_limit(const struct mock_inputs *in)
+static double cost_ll_limit(const struct mock_inputs *in)
 {
     return in->constants->llMaxBws[in->ll_row][in->scale];
 }
 
-/* Beyond two nodes the network is what counts. */
-static float channel_bw(const struct mock_inputs *in,
-                        const struct mock_graph *graph)
+/* Beyond two nodes the network limits the bandwidth. */
+static float cost_channel_bw(const struct mock_inputs *in,
+                             const struct mock_graph *graph)
 {
     return in->n_nodes <= 2 ? graph->bw_intra : graph->bw_inter;
 }
 
-static float ring_bus_bw(const struct mock_inputs *in, int proto)
+static float cost_ring_bus_bw(const struct mock_inputs *in, int proto)
 {
     const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
     double ll128 = in->per_node < 2 ? in->rules->ring_ll128_alone : .92;
-    float bus = (float)ring->n_channels * channel_bw(in, ring);
+    float bus = (float)ring->n_channels * cost_channel_bw(in, ring);
 
     if (proto == NCCL_PROTO_LL)
-        return (float)fmin(ll_limit(in), bus * .5);
+        return (float)fmin(cost_ll_limit(in), bus * .5);
     if (proto == NCCL_PROTO_LL128)
         return (float)fmin(
             bus * ll128,
@@ -79,18 +79,18 @@ static float ring_bus_bw(const struct mock_inputs *in, int proto)
     return bus;
 }
 
-static float tree_bus_bw(const struct mock_inputs *in, int proto)
+static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
 {
     const ncclTunerConstants_v5_t *k = in->constants;
     const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
-    float bus = (float)tree->n_channels * channel_bw(in, tree);
+    float bus = (float)tree->n_channels * cost_channel_bw(in, tree);
     double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
 
     bus =
         (float)fmin(bus * .92, tree->n_channels *
                                    cost_formulas_limit(in, k->perChMaxTreeBws));
     if (proto == NCCL_PROTO_LL)
-        bus = (float)fmin(bus * 1.0 / 3.8, ll_limit(in));
+        bus = (float)fmin(bus * 1.0 / 3.8, cost_ll_limit(in));
     if (proto == NCCL_PROTO_LL128)
         bus = (float)fmin(bus * ll128,
                           tree->n_channels *
@@ -100,8 +100,8 @@ static float tree_bus_bw(const struct mock_inputs *in, int proto)
     return bus;
 }
 
-/* Up to 2.27: the slower of the links. */
-static float nvls_slowest(const struct mock_inputs *in, int coll, int algo)
+/* Up to 2.27: the bandwidth of the slower links. */
+static float cost_nvls_slowest(const struct mock_inputs *in, int coll, int algo)
 {
     const struct mock_graph *nvls = mock_graph_of(in, algo);
     float per_node = (float)in->n_ranks / (float)in->n_nodes;
@@ -118,7 +118,7 @@ static float nvls_slowest(const struct mock_inputs *in, int coll, int algo)
     return (float)nvls->n_channels * fminf(intra, inter);
 }
 
-static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
+static float cost_nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
 {
     const struct mock_graph *nvls = mock_graph_of(in, algo);
     bool is_tree = algo == NCCL_ALGO_NVLS_TREE;
@@ -132,7 +132,7 @@ static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
     float inter;
 
     if (in->rules->nvls != MOCK_NVLS_EFFICIENCY)
-        return nvls_slowest(in, coll, algo);
+        return cost_nvls_slowest(in, coll, algo);
     if (nvls->n_channels < 2)
         return 0;
     intra = nvls->bw_intra * nvls_efficiency[in->compcap_index] * (n - 1) / n;
@@ -141,16 +141,16 @@ static float nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
     return n * fminf(fminf(intra, inter), most);
 }
 
-static float pat_bus_bw(const struct mock_inputs *in)
+static float cost_pat_bus_bw(const struct mock_inputs *in)
 {
     const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_PAT);
-    float bus = (float)graph->n_channels * channel_bw(in, graph);
+    float bus = (float)graph->n_channels * cost_channel_bw(in, graph);
 
     return (float)(bus * in->rules->pat_share);
 }
 
-/* To gather and scatter. */
-static float collnet_direct_gather_bw(const struct mock_inputs *in)
+/* Bandwidth of gathers and scatters. */
+static float cost_collnet_direct_gather_bw(const struct mock_inputs *in)
 {
     const struct mock_graph *graph =
         mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
@@ -163,53 +163,54 @@ static float collnet_direct_gather_bw(const struct mock_inputs *in)
     return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
 }
 
-static float collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
+static float cost_collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
 {
     const struct mock_graph *graph =
         mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
     float per_node = (float)in->n_ranks / (float)in->n_nodes;
     float bus = (float)graph->n_channels * graph->bw_intra;
-    float factor; /* GPUs that share a network card */
+    float factor; /* number of GPUs per network card */
 
     if (graph->n_channels == 0)
         return 0;
     if (coll != ncclFuncAllReduce)
-        return collnet_direct_gather_bw(in);
+        return cost_collnet_direct_gather_bw(in);
     factor = (float)(per_node / (1.0 * graph->n_channels));
     factor -= (factor - 1) / 2;
     bus /= factor;
     return in->compcap >= 90 ? (float)(bus * .85) : bus;
 }
 
-static float collnet_chain_bus_bw(const struct mock_inputs *in)
+static float cost_collnet_chain_bus_bw(const struct mock_inputs *in)
 {
     const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_COLLNET_CHAIN);
 
     return (float)graph->n_channels * graph->bw_intra;
 }
 
-/* What crosses the links. */
-static float bus_bw(const struct mock_inputs *in, int coll, int algo, int proto)
+/* The bandwidth of the links. */
+static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
+                         int proto)
 {
     switch (algo) {
     case NCCL_ALGO_RING:
-        return ring_bus_bw(in, proto);
+        return cost_ring_bus_bw(in, proto);
     case NCCL_ALGO_TREE:
-        return tree_bus_bw(in, proto);
+        return cost_tree_bus_bw(in, proto);
     case NCCL_ALGO_NVLS:
     case NCCL_ALGO_NVLS_TREE:
-        return nvls_bus_bw(in, coll, algo);
+        return cost_nvls_bus_bw(in, coll, algo);
     case NCCL_ALGO_PAT:
-        return pat_bus_bw(in);
+        return cost_pat_bus_bw(in);
     case NCCL_ALGO_COLLNET_DIRECT:
-        return collnet_direct_bus_bw(in, coll);
+        return cost_collnet_direct_bus_bw(in, coll);
     default:
-        return collnet_chain_bus_bw(in);
+        return cost_collnet_chain_bus_bw(in);
     }
 }
 
-/* To gather and scatter by CollNet every GPU has to be a head. */
-static bool lacks_heads(const struct mock_inputs *in, int algo)
+/* Gathers and scatters by CollNet need every GPU as a head. */
+static bool cost_lacks_heads(const struct mock_inputs *in, int algo)
 {
     bool counts = algo == NCCL_ALGO_COLLNET_DIRECT ||
                   (algo == NCCL_ALGO_NVLS && in->rules->heads_for_nvls);
@@ -217,8 +218,8 @@ static bool lacks_heads(const struct mock_inputs *in, int algo)
     return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
 }
 
-/* What the caller sees of each byte that crosses the links. */
-static float seen(const struct mock_inputs *in, int coll, int algo)
+/* The algorithm bandwidth per byte that crosses the links. */
+static float cost_seen(const struct mock_inputs *in, int coll, int algo)
 {
     bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
     bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
@@ -238,69 +239,72 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
 {
     bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
 
-    if (gathers && lacks_heads(in, algo))
+    if (gathers && cost_lacks_heads(in, algo))
         return 0;
-    return bus_bw(in, coll, algo, proto) * seen(in, coll, algo);
+    return cost_bus_bw(in, coll, algo, proto) * cost_seen(in, coll, algo);
 }
 
 /* ---- latency ---- */
 
-/* What one step costs. */
+/* The latency of one step. */
 struct steps {
     float intra;
     float inter;
 };
 
-static int intra_hw(const struct mock_inputs *in, int algo)
+static int cost_intra_hw(const struct mock_inputs *in, int algo)
 {
     return mock_graph_of(in, algo)->type_intra == MOCK_PATH_NVL ? NCCL_HW_NVLINK
                                                                 : NCCL_HW_PCI;
 }
 
-static float hw_latency(const struct mock_inputs *in, int hw, int algo,
-                        int proto)
+static float cost_hw_latency(const struct mock_inputs *in, int hw, int algo,
+                             int proto)
 {
     return (float)in->constants->hwLatencies[hw][algo][proto];
 }
 
-static struct steps steps_of(const struct mock_inputs *in, int algo, int proto)
+static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
+                                     int proto)
 {
     float wire = mock_graph_of(in, algo)->latency_inter;
-    /* Nothing hides the network's latency with one rank a node. */
+    /* With one rank per node the network's latency is not hidden. */
     bool like_tree = in->rules->alone_like_tree && in->per_node == 1;
     int like = like_tree ? NCCL_ALGO_TREE : algo;
     struct steps steps = {
-        .intra = hw_latency(in, intra_hw(in, algo), algo, proto),
-        .inter = hw_latency(in, NCCL_HW_NET, like, proto),
+        .intra = cost_hw_latency(in, cost_intra_hw(in, algo), algo, proto),
+        .inter = cost_hw_latency(in, NCCL_HW_NET, like, proto),
     };
 
     steps.inter += wire;
-    if (proto == NCCL_PROTO_SIMPLE) /* it flushes, too */
+    if (proto == NCCL_PROTO_SIMPLE) /* the network also flushes */
         steps.inter += wire;
     return steps;
 }
 
 /* Broadcast and reduce: one chain. */
-static float chain_latency(const struct mock_inputs *in, int coll, int proto)
+static float cost_chain_latency(const struct mock_inputs *in, int coll,
+                                int proto)
 {
-    int hw = in->n_nodes == 1 ? intra_hw(in, NCCL_ALGO_RING) : NCCL_HW_NET;
+    int hw = in->n_nodes == 1 ? cost_intra_hw(in, NCCL_ALGO_RING) : NCCL_HW_NET;
     bool same = mock_graph_of(in, NCCL_ALGO_RING)->same_channels != 0;
     bool like_tree = !same && proto == NCCL_PROTO_SIMPLE;
-    float step =
-        hw_latency(in, hw, like_tree ? NCCL_ALGO_TREE : NCCL_ALGO_RING, proto);
+    float step = cost_hw_latency(
+        in, hw, like_tree ? NCCL_ALGO_TREE : NCCL_ALGO_RING, proto);
 
     return same ? step : (float)mock_ring_steps(coll, in->n_ranks) * step;
 }
 
-static float ring_latency(const struct mock_inputs *in, int coll, int proto)
+static float cost_ring_latency(const struct mock_inputs *in, int coll,
+                               int proto)
 {
-    struct steps step = steps_of(in, NCCL_ALGO_RING, proto);
+    struct steps step = cost_count_steps(in, NCCL_ALGO_RING, proto);
     float overhead = in->overhead_us;
     int n_steps = mock_ring_steps(coll, in->n_ranks);
     int n_inter = in->n_nodes - 1;
 
     if (coll == ncclFuncBroadcast || coll == ncclFuncReduce)
-        return chain_latency(in, coll, proto);
+        return cost_chain_latency(in, coll, proto);
     if (coll == ncclFuncAllReduce)
         n_inter = 2 * (in->rules->crosses_twice && in->n_nodes > 1 ? in->n_nodes
                                                                    : n_inter);
@@ -310,33 +314,35 @@ static float ring_latency(const struct mock_inputs *in, int coll, int proto)
            (float)n_inter * step.inter;
 }
 
-static float tree_latency(const struct mock_inputs *in, int proto)
+static float cost_tree_latency(const struct mock_inputs *in, int proto)
 {
-    struct steps step = steps_of(in, NCCL_ALGO_TREE, proto);
+    struct steps step = cost_count_steps(in, NCCL_ALGO_TREE, proto);
 
     return 2 * ((float)(in->per_node - 1) * step.intra +
                 (float)mock_log2((size_t)in->n_nodes) * step.inter);
 }
 
-static float collnet_chain_latency(const struct mock_inputs *in, int proto)
+static float cost_collnet_chain_latency(const struct mock_inputs *in, int proto)
 {
-    struct steps step = steps_of(in, NCCL_ALGO_COLLNET_CHAIN, proto);
+    struct steps step = cost_count_steps(in, NCCL_ALGO_COLLNET_CHAIN, proto);
 
     return (float)(2 * (in->per_node - 1)) * step.intra + step.inter;
 }
 
-static double collnet_direct_latency(const struct mock_inputs *in, int proto)
+static double cost_collnet_direct_latency(const struct mock_inputs *in,
+                                          int proto)
 {
-    struct steps step = steps_of(in, NCCL_ALGO_COLLNET_DIRECT, proto);
+    struct steps step = cost_count_steps(in, NCCL_ALGO_COLLNET_DIRECT, proto);
     int others = in->per_node - 1;
 
     return 2 * ((float)(others < 1 ? others : 1) * step.intra + others * 0.4) +
            step.inter;
 }
 
-static float nvls_latency(const struct mock_inputs *in, int algo, int proto)
+static float cost_nvls_latency(const struct mock_inputs *in, int algo,
+                               int proto)
 {
-    struct steps step = steps_of(in, algo, proto);
+    struct steps step = cost_count_steps(in, algo, proto);
 
     if (algo == NCCL_ALGO_NVLS_TREE)
         return step.intra +
@@ -344,9 +350,10 @@ static float nvls_latency(const struct mock_inputs *in, int algo, int proto)
     return in->n_nodes > 1 ? step.intra + step.inter : step.intra;
 }
 
-static double pat_latency(const struct mock_inputs *in, float base, int proto)
+static double cost_pat_latency(const struct mock_inputs *in, float base,
+                               int proto)
 {
-    struct steps step = steps_of(in, NCCL_ALGO_PAT, proto);
+    struct steps step = cost_count_steps(in, NCCL_ALGO_PAT, proto);
     double waits = mock_log2((size_t)in->n_nodes) * (step.inter / 3.5);
     double work = in->n_ranks * 2.8;
 
@@ -360,18 +367,18 @@ float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto)
 
     switch (algo) {
     case NCCL_ALGO_RING:
-        return base + ring_latency(in, coll, proto);
+        return base + cost_ring_latency(in, coll, proto);
     case NCCL_ALGO_TREE:
-        return base + tree_latency(in, proto);
+        return base + cost_tree_latency(in, proto);
     case NCCL_ALGO_COLLNET_DIRECT:
-        return (float)(base + collnet_direct_latency(in, proto));
+        return (float)(base + cost_collnet_direct_latency(in, proto));
     case NCCL_ALGO_COLLNET_CHAIN:
-        return base + collnet_chain_latency(in, proto);
-    case NCCL_ALGO_NVLS: /* without its base: NCCL drops it */
-        return nvls_latency(in, algo, proto);
+        return base + cost_collnet_chain_latency(in, proto);
+    case NCCL_ALGO_NVLS: /* without its base latency, which NCCL drops */
+        return cost_nvls_latency(in, algo, proto);
     case NCCL_ALGO_NVLS_TREE:
-        return base + nvls_latency(in, algo, proto);
+        return base + cost_nvls_latency(in, algo, proto);
     default:
-        return (float)pat_latency(in, base, proto);
+        return (float)cost_pat_latency(in, base, proto);
     }
 }

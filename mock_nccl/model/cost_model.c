@@ -72,10 +72,10 @@ const ncclTunerConstants_v5_t mock_default_constants = {
 };
 // clang-format on
 
-/* ---- what the formulas read ---- */
+/* ---- input of the formulas ---- */
 
-static int compcap_index(const struct mock_model_rules *rules,
-                         int compute_capability)
+static int cost_model_compcap_index(const struct mock_model_rules *rules,
+                                    int compute_capability)
 {
     if (compute_capability >= 100)
         return rules->newest_compcap;
@@ -85,18 +85,18 @@ static int compcap_index(const struct mock_model_rules *rules,
                                     : NCCL_VOLTA_COMPCAP_IDX;
 }
 
-static int scale_of(int n_nodes)
+static int cost_model_get_scale(int n_nodes)
 {
     if (n_nodes == 1)
         return NCCL_TUNING_SCALE_1NODE;
     return n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES : NCCL_TUNING_SCALE_4NODES;
 }
 
-/* Whose heads send for the other GPUs of a node by CollNet. */
+/* The graph whose heads send for the other GPUs of a node by CollNet. */
 static const struct mock_graph *
-collnet_graph(const struct mock_model_rules *rules,
-              const struct mock_machine_info *info,
-              const struct mock_graphs *graphs)
+cost_model_collnet_graph(const struct mock_model_rules *rules,
+                         const struct mock_machine_info *info,
+                         const struct mock_graphs *graphs)
 {
     bool of_nvls = rules->nvls_heads && info->n_nvls_channels > 0;
 
@@ -104,19 +104,20 @@ collnet_graph(const struct mock_model_rules *rules,
                 ->graph[of_nvls ? MOCK_GRAPH_NVLS : MOCK_GRAPH_COLLNET_DIRECT];
 }
 
-static bool has_collnet(const struct mock_model_rules *rules,
-                        const struct mock_machine_info *info,
-                        const struct mock_user_choice *choice)
+static bool cost_model_has_collnet(const struct mock_model_rules *rules,
+                                   const struct mock_machine_info *info,
+                                   const struct mock_user_choice *choice)
 {
     return choice->collnet &&
            mock_within(info->n_ranks / info->n_nodes, rules->max_collnet_ranks);
 }
 
-static struct mock_inputs inputs_of(const struct mock_machine_info *info,
-                                    const struct mock_graphs *graphs,
-                                    const struct mock_model_rules *rules,
-                                    const ncclTunerConstants_v5_t *constants,
-                                    const struct mock_user_choice *choice)
+static struct mock_inputs
+cost_model_get_inputs(const struct mock_machine_info *info,
+                      const struct mock_graphs *graphs,
+                      const struct mock_model_rules *rules,
+                      const ncclTunerConstants_v5_t *constants,
+                      const struct mock_user_choice *choice)
 {
     bool amd = strcmp(info->cpu_vendor, "amd") == 0;
     bool like_amd = amd || (rules->mixed_like_amd &&
@@ -126,15 +127,17 @@ static struct mock_inputs inputs_of(const struct mock_machine_info *info,
         .constants = constants,
         .graphs = graphs,
         .compcap = info->compute_capability,
-        .compcap_index = compcap_index(rules, info->compute_capability),
-        .scale = scale_of(info->n_nodes),
+        .compcap_index =
+            cost_model_compcap_index(rules, info->compute_capability),
+        .scale = cost_model_get_scale(info->n_nodes),
         .n_ranks = info->n_ranks,
         .n_nodes = info->n_nodes,
         .per_node = info->n_ranks / info->n_nodes,
         .nvls = info->n_nvls_channels > 0,
-        .collnet = has_collnet(rules, info, choice),
-        .n_heads = collnet_graph(rules, info, graphs)->n_heads,
-        .heads_chains = collnet_graph(rules, info, graphs)->heads_chains,
+        .collnet = cost_model_has_collnet(rules, info, choice),
+        .n_heads = cost_model_collnet_graph(rules, info, graphs)->n_heads,
+        .heads_chains =
+            cost_model_collnet_graph(rules, info, graphs)->heads_chains,
     };
 
     if (info->n_nodes == 1) {
@@ -146,11 +149,12 @@ static struct mock_inputs inputs_of(const struct mock_machine_info *info,
     return in;
 }
 
-/* ---- what is there ---- */
+/* ---- supported combinations ---- */
 
-/* NCCL has no model of broadcasts along a tree, for example. */
-static bool is_modelled(const struct mock_inputs *in, int coll, int algo,
-                        int proto)
+/* Whether NCCL models the combination; it does not model broadcasts along a
+ * tree, for example. */
+static bool cost_model_supports(const struct mock_inputs *in, int coll,
+                                int algo, int proto)
 {
     if (proto != NCCL_PROTO_SIMPLE && algo != NCCL_ALGO_RING &&
         algo != NCCL_ALGO_TREE)
@@ -168,7 +172,7 @@ static bool is_modelled(const struct mock_inputs *in, int coll, int algo,
     }
 }
 
-static bool ll128_is_known(const struct mock_inputs *in)
+static bool cost_model_ll128_is_known(const struct mock_inputs *in)
 {
     const int *known = in->rules->ll128_on;
 
@@ -179,14 +183,15 @@ static bool ll128_is_known(const struct mock_inputs *in)
     return *known != 0;
 }
 
-/* LL128 needs stores of 128 bytes to arrive whole, which not all links do. */
-static bool ll128_is_safe(const struct mock_inputs *in, int algo)
+/* LL128 requires that stores of 128 bytes arrive whole, which some links do not
+ * guarantee. */
+static bool cost_model_ll128_is_safe(const struct mock_inputs *in, int algo)
 {
     const struct mock_graph *graph = mock_graph_of(in, algo);
     enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
 
     return graph->type_inter <= farthest &&
-           graph->type_intra <= MOCK_PATH_NVB && ll128_is_known(in);
+           graph->type_intra <= MOCK_PATH_NVB && cost_model_ll128_is_known(in);
 }
 
 static bool cost_model_is_there(const struct mock_inputs *in, int algo)
@@ -205,23 +210,24 @@ static bool cost_model_is_there(const struct mock_inputs *in, int algo)
     }
 }
 
-static bool is_enabled(const struct mock_inputs *in,
-                       const struct mock_user_choice *choice, int coll,
-                       int algo, int proto)
+static bool cost_model_is_enabled(const struct mock_inputs *in,
+                                  const struct mock_user_choice *choice,
+                                  int coll, int algo, int proto)
 {
     if (choice->algo[coll][algo] == MOCK_USE_NO ||
         choice->proto[coll][proto] == MOCK_USE_NO)
         return false;
     if (choice->proto[coll][proto] == MOCK_USE_IF_SAFE &&
-        !ll128_is_safe(in, algo))
+        !cost_model_ll128_is_safe(in, algo))
         return false;
     return cost_model_is_there(in, algo);
 }
 
-/* What counts of the user's choice: without CollNet NCCL may ignore NCCL_ALGO
- * if it allows nothing but CollNet and PAT. */
-static struct mock_user_choice heed(const struct mock_inputs *in,
-                                    const struct mock_user_choice *user)
+/* The effective user choice: without CollNet NCCL may ignore NCCL_ALGO if it
+ * allows nothing but CollNet and PAT. */
+static struct mock_user_choice
+cost_model_apply_choice(const struct mock_inputs *in,
+                        const struct mock_user_choice *user)
 {
     struct mock_user_choice choice = *user;
 
@@ -230,7 +236,7 @@ static struct mock_user_choice heed(const struct mock_inputs *in,
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         enum mock_use *use = choice.algo[c];
 
-        /* NVLS within a node counts even if the GPUs have none */
+        /* NVLS within a node is enabled even if the GPUs lack it */
         if (use[NCCL_ALGO_RING] == MOCK_USE_NO &&
             use[NCCL_ALGO_TREE] == MOCK_USE_NO &&
             (use[NCCL_ALGO_NVLS] == MOCK_USE_NO || in->n_nodes > 1) &&
@@ -244,7 +250,8 @@ static struct mock_user_choice heed(const struct mock_inputs *in,
 
 /* ---- the model ---- */
 
-static void set_threads(struct mock_model *model, const struct mock_graph *ring)
+static void cost_model_set_threads(struct mock_model *model,
+                                   const struct mock_graph *ring)
 {
     /* PCIe 3 x16, in GB/s: a slower ring needs fewer threads */
     bool slow = ring->bw_intra * (float)ring->n_channels <= 12.0f;
@@ -269,19 +276,20 @@ static void set_threads(struct mock_model *model, const struct mock_graph *ring)
     model->thread_threshold[NCCL_ALGO_RING][NCCL_PROTO_LL] *= model->n_ranks;
 }
 
-static void set_entry(struct mock_model *model, const struct mock_inputs *in,
-                      const struct mock_user_choice *choice, int coll, int algo,
-                      int proto)
+static void cost_model_set_entry(struct mock_model *model,
+                                 const struct mock_inputs *in,
+                                 const struct mock_user_choice *choice,
+                                 int coll, int algo, int proto)
 {
-    if (!is_modelled(in, coll, algo, proto))
+    if (!cost_model_supports(in, coll, algo, proto))
         return;
     model->latency[coll][algo][proto] = mock_latency(in, coll, algo, proto);
-    if (is_enabled(in, choice, coll, algo, proto))
+    if (cost_model_is_enabled(in, choice, coll, algo, proto))
         model->bandwidth[coll][algo][proto] =
             mock_bandwidth(in, coll, algo, proto);
 }
 
-static bool has_any(const struct mock_model *model, int coll)
+static bool cost_model_has_any(const struct mock_model *model, int coll)
 {
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
@@ -290,23 +298,24 @@ static bool has_any(const struct mock_model *model, int coll)
     return false;
 }
 
-/* NCCL_ALGO does not count for rings where it leaves nothing else. */
-static void back_rings_up(struct mock_model *model,
-                          const struct mock_inputs *in,
-                          const struct mock_user_choice *choice)
+/* NCCL_ALGO does not apply to rings if it leaves nothing else. */
+static void
+cost_model_enable_ring_fallback(struct mock_model *model,
+                                const struct mock_inputs *in,
+                                const struct mock_user_choice *choice)
 {
     struct mock_user_choice any = *choice;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         any.algo[c][NCCL_ALGO_RING] = MOCK_USE_YES;
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
-            if (in->rules->backs_protocols)
+            if (in->rules->ring_keeps_protocols)
                 any.proto[c][p] = MOCK_USE_YES;
-            if (is_enabled(in, &any, c, NCCL_ALGO_RING, p))
+            if (cost_model_is_enabled(in, &any, c, NCCL_ALGO_RING, p))
                 model->ring_backup[c][p] =
                     mock_bandwidth(in, c, NCCL_ALGO_RING, p);
         }
-        if (!has_any(model, c))
+        if (!cost_model_has_any(model, c))
             memcpy(model->bandwidth[c][NCCL_ALGO_RING], model->ring_backup[c],
                    sizeof(model->ring_backup[c]));
     }
@@ -330,8 +339,8 @@ void mock_model_build(struct mock_model *model,
                       const struct mock_user_choice *user)
 {
     const struct mock_inputs in =
-        inputs_of(info, graphs, rules, constants, user);
-    const struct mock_user_choice choice = heed(&in, user);
+        cost_model_get_inputs(info, graphs, rules, constants, user);
+    const struct mock_user_choice choice = cost_model_apply_choice(&in, user);
 
     memset(model, 0, sizeof(*model));
     model->rules = rules;
@@ -350,13 +359,13 @@ void mock_model_build(struct mock_model *model,
     model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;
     model->collnet = in.collnet;
     mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
-    set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
+    cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
     if (info->n_ranks == 1)
-        return; /* NCCL never asks */
+        return; /* NCCL never uses the others */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                set_entry(model, &in, &choice, c, a, p);
+                cost_model_set_entry(model, &in, &choice, c, a, p);
     if (rules->ring_backup)
-        back_rings_up(model, &in, &choice);
+        cost_model_enable_ring_fallback(model, &in, &choice);
 }

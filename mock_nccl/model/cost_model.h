@@ -1,5 +1,5 @@
 /*
- * cost_model.h - NCCL's own prediction of how long a collective takes
+ * cost_model.h - NCCL's prediction of a collective's duration
  */
 #ifndef MOCK_COST_MODEL_H
 #define MOCK_COST_MODEL_H
@@ -12,10 +12,10 @@
 #include "model/user_choice.h"
 #include "versions/versions.h"
 
-/* What NCCL 2.28 starts from, and a v5 tuner's init may edit. */
+/* The default constants of NCCL 2.28, which the init of a v5 tuner can edit. */
 extern const ncclTunerConstants_v5_t mock_default_constants;
 
-/* What a version starts from. */
+/* The default constants of a version. */
 void mock_model_constants(const struct mock_model_rules *rules,
                           ncclTunerConstants_v5_t *constants_ret);
 
@@ -26,7 +26,7 @@ void mock_model_build(struct mock_model *model,
                       const ncclTunerConstants_v5_t *constants,
                       const struct mock_user_choice *choice);
 
-/* What a table is asked for. */
+/* A collective for which NCCL computes a cost table. */
 struct mock_question {
     int coll;
     size_t n_bytes;
@@ -35,21 +35,23 @@ struct mock_question {
     bool no_pat;
     bool fp8;
     bool no_collnet;
-    bool plain_only; /* neither NVLS nor CollNet */
+    bool plain_only; /* rule out NVLS and CollNet */
 };
 
-/* What 2.21 tells a tuner: whether NVLS and CollNet can do it. */
+/* Whether NVLS and CollNet support the collective, which 2.21 passes to a
+ * tuner. */
 bool mock_model_nvls(const struct mock_model *model,
                      const struct mock_question *question);
 bool mock_model_collnet(const struct mock_model *model,
                         const struct mock_question *question);
 
-/* Like mock_model_table(), but what rings would cost that the user has
- * forbidden; all else is ruled out. */
+/* Like mock_model_table(), but for rings that the user has forbidden; all other
+ * entries are ruled out. */
 void mock_model_backup(const struct mock_model *model,
                        const struct mock_question *question, mock_table table);
 
-/* NCCL's table: microseconds, below 0 where NCCL has ruled an entry out. */
+/* NCCL's cost table: microseconds, below 0 for entries that NCCL has ruled out.
+ */
 void mock_model_table(const struct mock_model *model,
                       const struct mock_question *question, mock_table table);
 

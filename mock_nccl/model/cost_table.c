@@ -1,17 +1,17 @@
 /*
- * cost_table.c - the table for one collective, from a communicator's model
+ * cost_table.c - the cost table of one collective, from a communicator's model
  */
 #include "model/cost_model.h"
 #include "model/cost_formulas.h"
 
 enum {
-    MAX_EXACT_FP8_RANKS = 8, /* in a ring; more lose too much of fp8 */
-    MIN_PLATEAU = 64,        /* bytes of one rank on one channel */
+    MAX_EXACT_FP8_RANKS =
+        8, /* ranks of a ring; with more, fp8 loses too much precision */
+    MIN_PLATEAU = 64, /* bytes per rank and channel */
 };
 
 // clang-format off
-/* What trees reach of their bandwidth, from 64 B in powers of two; the last one
- * is for NVLS trees. */
+/* The share of their bandwidth that trees reach, by powers of two from 64 B; the last entry is for NVLS trees. */
 enum { N_TREE_CORRECTIONS = 23, N_CORRECTIONS = 24 };
 static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
     [NCCL_PROTO_LL] = {1, 1, 1, 1, .9f, .8f, .7f, .7f, .7f, .7f, .6f, .5f,
@@ -23,8 +23,8 @@ static const float tree_correction[NCCL_NUM_PROTOCOLS][N_CORRECTIONS] = {
 };
 // clang-format on
 
-/* By the network; a gather leaves nothing to reduce. */
-static bool network_can(const struct mock_question *q)
+/* Whether the network supports the collective; a gather has no reduction. */
+static bool cost_table_network_supports(const struct mock_question *q)
 {
     return !q->plain_only && (!q->no_collnet || q->coll == ncclFuncAllGather);
 }
@@ -42,11 +42,11 @@ bool mock_model_nvls(const struct mock_model *model,
 bool mock_model_collnet(const struct mock_model *model,
                         const struct mock_question *q)
 {
-    return model->collnet && network_can(q);
+    return model->collnet && cost_table_network_supports(q);
 }
 
-static bool nvls_is_allowed(const struct mock_model *model,
-                            const struct mock_question *q, int algo)
+static bool cost_table_allows_nvls(const struct mock_model *model,
+                                   const struct mock_question *q, int algo)
 {
     const struct mock_model_rules *rules = model->rules;
     bool gathers =
@@ -59,7 +59,8 @@ static bool nvls_is_allowed(const struct mock_model *model,
         return false;
     if (algo == NCCL_ALGO_NVLS_TREE || model->n_nodes == 1)
         return true;
-    return network_can(q) && !(gathers && rules->nvls_gathers_one_node);
+    return cost_table_network_supports(q) &&
+           !(gathers && rules->nvls_gathers_one_node);
 }
 
 static bool cost_table_is_allowed(const struct mock_model *model,
@@ -70,12 +71,12 @@ static bool cost_table_is_allowed(const struct mock_model *model,
     switch (algo) {
     case NCCL_ALGO_NVLS:
     case NCCL_ALGO_NVLS_TREE:
-        return nvls_is_allowed(model, q, algo);
+        return cost_table_allows_nvls(model, q, algo);
     case NCCL_ALGO_COLLNET_DIRECT:
-        return network_can(q) &&
+        return cost_table_network_supports(q) &&
                mock_within(per_node, model->rules->max_direct_ranks);
     case NCCL_ALGO_COLLNET_CHAIN:
-        return network_can(q) &&
+        return cost_table_network_supports(q) &&
                mock_within(per_node, model->rules->max_chain_ranks);
     case NCCL_ALGO_PAT:
         return !q->no_pat || q->coll != ncclFuncReduceScatter;
@@ -84,9 +85,10 @@ static bool cost_table_is_allowed(const struct mock_model *model,
     }
 }
 
-/* From some size on a ring over several nodes costs more a step. */
-static bool on_plateau(const struct mock_model *model,
-                       const struct mock_question *q, int algo, int proto)
+/* Above a threshold a step of a ring over several nodes takes longer. */
+static bool cost_table_is_on_plateau(const struct mock_model *model,
+                                     const struct mock_question *q, int algo,
+                                     int proto)
 {
     size_t parts = (size_t)(model->n_channels * model->n_ranks);
 
@@ -95,7 +97,7 @@ static bool on_plateau(const struct mock_model *model,
            q->n_bytes / parts >= MIN_PLATEAU;
 }
 
-static int n_corrections(const struct mock_model *model, int algo)
+static int cost_table_n_corrections(const struct mock_model *model, int algo)
 {
     if (algo == NCCL_ALGO_TREE)
         return N_TREE_CORRECTIONS;
@@ -105,8 +107,9 @@ static int n_corrections(const struct mock_model *model, int algo)
     return 0;
 }
 
-static float entry(const struct mock_model *model,
-                   const struct mock_question *q, int algo, int proto, float bw)
+static float cost_table_entry(const struct mock_model *model,
+                              const struct mock_question *q, int algo,
+                              int proto, float bw)
 {
     float latency = model->latency[q->coll][algo][proto];
     int log_size = mock_log2(q->n_bytes >> 6);
@@ -117,9 +120,9 @@ static float entry(const struct mock_model *model,
         return NCCL_ALGO_PROTO_IGNORE;
     if (log_size < 0 && model->rules->corrects_tiny)
         log_size = 0;
-    if (log_size >= 0 && log_size < n_corrections(model, algo))
+    if (log_size >= 0 && log_size < cost_table_n_corrections(model, algo))
         bw *= tree_correction[proto][log_size];
-    if (on_plateau(model, q, algo, proto))
+    if (cost_table_is_on_plateau(model, q, algo, proto))
         latency =
             (float)(latency * (model->compute_capability < 80 ? 1.9 : 1.4));
     if (algo != NCCL_ALGO_RING)
@@ -128,8 +131,8 @@ static float entry(const struct mock_model *model,
 }
 
 /* NCCL moves allgather and broadcast as bytes, whatever the type. */
-static bool loses_fp8(const struct mock_model *model,
-                      const struct mock_question *q)
+static bool cost_table_penalizes_fp8(const struct mock_model *model,
+                                     const struct mock_question *q)
 {
     return q->fp8 && model->rules->fp8_penalty &&
            model->n_ranks > MAX_EXACT_FP8_RANKS &&
@@ -141,11 +144,12 @@ void mock_model_table(const struct mock_model *model,
 {
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[a][p] = entry(model, question, a, p,
-                                model->bandwidth[question->coll][a][p]);
-    if (loses_fp8(model, question))
+            table[a][p] = cost_table_entry(
+                model, question, a, p, model->bandwidth[question->coll][a][p]);
+    if (cost_table_penalizes_fp8(model, question))
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[NCCL_ALGO_RING][p] *= 1024; /* those ruled out, too */
+            table[NCCL_ALGO_RING][p] *=
+                1024; /* also entries that are ruled out */
 }
 
 void mock_model_backup(const struct mock_model *model,
@@ -156,7 +160,7 @@ void mock_model_backup(const struct mock_model *model,
 
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[a][p] =
-                entry(model, question, a, p,
-                      a == NCCL_ALGO_RING && ring[p] == 0 ? backup[p] : 0);
+            table[a][p] = cost_table_entry(
+                model, question, a, p,
+                a == NCCL_ALGO_RING && ring[p] == 0 ? backup[p] : 0);
 }

@@ -11,13 +11,13 @@
 
 #include <expat.h>
 
-/* expat has no way to stop with a result, so the first failure is kept here. */
+/* expat cannot stop with a result, so the first failure is stored here. */
 struct parser {
     XML_Parser xml;
     const char *path;
     ncclResult_t rc;
     int depth; /* graphs 1, graph 2, channel 3, gpu 4 */
-    int id;    /* of the graph that is open */
+    int id;    /* of the current graph */
     int n_channels;
     int n_gpus;
     long heads[MOCK_N_GRAPHS][64]; /* of the channels so far */
@@ -43,7 +43,7 @@ static void graphs_fail(struct parser *p, const char *fmt, ...)
     XML_StopParser(p->xml, XML_FALSE);
 }
 
-static const char *optional(const char **pairs, const char *name)
+static const char *graphs_read_optional(const char **pairs, const char *name)
 {
     for (; pairs[0] != NULL; pairs += 2)
         if (strcmp(pairs[0], name) == 0)
@@ -51,10 +51,10 @@ static const char *optional(const char **pairs, const char *name)
     return NULL;
 }
 
-static const char *attribute(struct parser *p, const char **pairs,
-                             const char *name)
+static const char *graphs_find_attribute(struct parser *p, const char **pairs,
+                                         const char *name)
 {
-    const char *text = optional(pairs, name);
+    const char *text = graphs_read_optional(pairs, name);
 
     if (text == NULL)
         graphs_fail(p, "a graph without '%s'", name);
@@ -64,7 +64,7 @@ static const char *attribute(struct parser *p, const char **pairs,
 static int graphs_whole(struct parser *p, const char **pairs, const char *name,
                         int max)
 {
-    const char *text = attribute(p, pairs, name);
+    const char *text = graphs_find_attribute(p, pairs, name);
     char *end;
     long number;
 
@@ -79,9 +79,10 @@ static int graphs_whole(struct parser *p, const char **pairs, const char *name,
     return (int)number;
 }
 
-static float real(struct parser *p, const char **pairs, const char *name)
+static float graphs_read_real(struct parser *p, const char **pairs,
+                              const char *name)
 {
-    const char *text = attribute(p, pairs, name);
+    const char *text = graphs_find_attribute(p, pairs, name);
     char *end;
     float number;
 
@@ -95,8 +96,8 @@ static float real(struct parser *p, const char **pairs, const char *name)
     return number;
 }
 
-static enum mock_path path_type(struct parser *p, const char **pairs,
-                                const char *name)
+static enum mock_path graphs_path_type(struct parser *p, const char **pairs,
+                                       const char *name)
 {
     static const char *const words[] = {
         [MOCK_PATH_LOC] = "LOC", [MOCK_PATH_NVL] = "NVL",
@@ -105,7 +106,7 @@ static enum mock_path path_type(struct parser *p, const char **pairs,
         [MOCK_PATH_P2C] = "P2C", [MOCK_PATH_PXN] = "PXN",
         [MOCK_PATH_PHB] = "PHB", [MOCK_PATH_SYS] = "SYS",
     };
-    const char *text = attribute(p, pairs, name);
+    const char *text = graphs_find_attribute(p, pairs, name);
 
     if (text == NULL)
         return MOCK_PATH_LOC;
@@ -116,7 +117,7 @@ static enum mock_path path_type(struct parser *p, const char **pairs,
     return MOCK_PATH_LOC;
 }
 
-static void open_graph(struct parser *p, const char **pairs)
+static void graphs_open_graph(struct parser *p, const char **pairs)
 {
     struct mock_graph *graph;
     int id = graphs_whole(p, pairs, "id", MOCK_N_GRAPHS - 1);
@@ -129,19 +130,20 @@ static void open_graph(struct parser *p, const char **pairs)
     graph = &p->graphs.graph[id];
     graph->pattern = graphs_whole(p, pairs, "pattern", 6);
     graph->n_channels = graphs_whole(p, pairs, "nchannels", 64);
-    graph->bw_intra = real(p, pairs, "speedintra");
-    graph->bw_inter = real(p, pairs, "speedinter");
-    if (optional(pairs, "latencyinter") != NULL) /* NCCL does without it */
-        graph->latency_inter = real(p, pairs, "latencyinter");
-    graph->type_intra = path_type(p, pairs, "typeintra");
-    graph->type_inter = path_type(p, pairs, "typeinter");
+    graph->bw_intra = graphs_read_real(p, pairs, "speedintra");
+    graph->bw_inter = graphs_read_real(p, pairs, "speedinter");
+    if (graphs_read_optional(pairs, "latencyinter") !=
+        NULL) /* NCCL does not require it */
+        graph->latency_inter = graphs_read_real(p, pairs, "latencyinter");
+    graph->type_intra = graphs_path_type(p, pairs, "typeintra");
+    graph->type_inter = graphs_path_type(p, pairs, "typeinter");
     graph->same_channels = graphs_whole(p, pairs, "samechannels", 1);
 }
 
-/* A GPU without a name is its own. */
-static void add_head(struct parser *p, const char **pairs)
+/* A GPU without a name counts as a GPU of its own. */
+static void graphs_add_head(struct parser *p, const char **pairs)
 {
-    const char *dev = optional(pairs, "dev");
+    const char *dev = graphs_read_optional(pairs, "dev");
     long head = dev != NULL ? strtol(dev, NULL, 0) : -1 - p->n_channels;
     bool is_new = p->n_channels < 64;
 
@@ -152,10 +154,10 @@ static void add_head(struct parser *p, const char **pairs)
     p->graphs.graph[p->id].n_heads += is_new;
 }
 
-static void check_channel(struct parser *p)
+static void graphs_check_channel(struct parser *p)
 {
     p->n_channels++;
-    /* Other graphs list only the GPUs that head a channel. */
+    /* Other graphs list only GPUs that are heads of channels. */
     if (p->id > MOCK_GRAPH_TREE)
         return;
     if (p->graphs.per_node == 0)
@@ -167,7 +169,7 @@ static void check_channel(struct parser *p)
                     p->graphs.per_node);
 }
 
-static void check_graph(struct parser *p)
+static void graphs_check_graph(struct parser *p)
 {
     int wanted = p->graphs.graph[p->id].n_channels;
 
@@ -176,9 +178,9 @@ static void check_graph(struct parser *p)
                     p->id, p->n_channels, wanted);
 }
 
-static void on_start(void *user, const char *name, const char **pairs)
+static void graphs_on_start(void *user, const char *name, const char **pairs)
 {
-    /* NICs stand where a channel leaves the host. */
+    /* NICs mark where a channel leaves the host. */
     static const char *const names[] = {"graphs", "graph", "channel", "gpu"};
     struct parser *p = user;
     bool nic = p->depth == 3 && strcmp(name, "net") == 0;
@@ -189,24 +191,24 @@ static void on_start(void *user, const char *name, const char **pairs)
     }
     p->depth++;
     if (p->depth == 2)
-        open_graph(p, pairs);
+        graphs_open_graph(p, pairs);
     else if (p->depth == 3)
         p->n_gpus = 0;
     else if (p->depth == 4 && !nic && p->n_gpus++ == 0)
-        add_head(p, pairs);
+        graphs_add_head(p, pairs);
     else if (p->depth == 4 && nic && p->id <= MOCK_GRAPH_TREE)
         p->graphs.on_network = true;
 }
 
-static void on_end(void *user, const char *name)
+static void graphs_on_end(void *user, const char *name)
 {
     struct parser *p = user;
 
     (void)name;
     if (p->depth == 3)
-        check_channel(p);
+        graphs_check_channel(p);
     else if (p->depth == 2)
-        check_graph(p);
+        graphs_check_graph(p);
     p->depth--;
 }
 
@@ -232,7 +234,7 @@ static ncclResult_t graphs_parse(struct parser *p, FILE *file)
     return p->rc;
 }
 
-static ncclResult_t check_complete(struct parser *p)
+static ncclResult_t graphs_check_complete(struct parser *p)
 {
     for (int id = MOCK_GRAPH_RING; id <= MOCK_GRAPH_TREE; id++)
         if (p->graphs.graph[id].n_channels == 0)
@@ -242,7 +244,7 @@ static ncclResult_t check_complete(struct parser *p)
     return ncclSuccess;
 }
 
-static bool is_head(const struct parser *p, int id, long gpu)
+static bool graphs_is_head(const struct parser *p, int id, long gpu)
 {
     for (int c = 0; c < p->graphs.graph[id].n_channels; c++)
         if (p->heads[id][c] == gpu)
@@ -250,7 +252,7 @@ static bool is_head(const struct parser *p, int id, long gpu)
     return false;
 }
 
-static void compare_heads(struct parser *p)
+static void graphs_compare_heads(struct parser *p)
 {
     for (int id = 0; id < MOCK_N_GRAPHS; id++) {
         struct mock_graph *graph = &p->graphs.graph[id];
@@ -259,7 +261,7 @@ static void compare_heads(struct parser *p)
         graph->heads_chains = true;
         for (int c = 0; c < n_chains; c++)
             graph->heads_chains &=
-                is_head(p, id, p->heads[MOCK_GRAPH_COLLNET_CHAIN][c]);
+                graphs_is_head(p, id, p->heads[MOCK_GRAPH_COLLNET_CHAIN][c]);
     }
 }
 
@@ -278,11 +280,11 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
         return mock_fail_memory();
     }
     XML_SetUserData(p.xml, &p);
-    XML_SetElementHandler(p.xml, on_start, on_end);
+    XML_SetElementHandler(p.xml, graphs_on_start, graphs_on_end);
     rc = graphs_parse(&p, file);
     if (rc == ncclSuccess)
-        rc = check_complete(&p);
-    compare_heads(&p);
+        rc = graphs_check_complete(&p);
+    graphs_compare_heads(&p);
     if (rc == ncclSuccess)
         *graphs_ret = p.graphs;
     XML_ParserFree(p.xml);

@@ -18,7 +18,7 @@ enum {
     MOCK_N_GRAPHS = 5,
 };
 
-/* What a path crosses at worst, in NCCL's order from near to far. */
+/* The farthest link type of a path, in NCCL's order from near to far. */
 enum mock_path {
     MOCK_PATH_LOC = 0,
     MOCK_PATH_NVL = 1,
@@ -35,27 +35,30 @@ enum { MOCK_PATTERN_TREE = 3 }; /* not balanced, not split */
 
 struct mock_graph {
     int pattern;
-    int n_channels; /* of the search: half of the communicator's */
+    int n_channels; /* number of search channels: half of the communicator's */
     float bw_intra; /* GB/s a channel */
     float bw_inter;
-    float latency_inter; /* us of the network itself; 0 if not in the file */
+    float latency_inter; /* latency of the network itself, us; 0 if the file has
+                            none */
     enum mock_path type_intra;
     enum mock_path type_inter;
-    int same_channels; /* all channels visit the GPUs in one order */
-    int n_heads;       /* GPUs that come first in some channel */
+    int same_channels; /* all channels visit the GPUs in the same order */
+    int n_heads;       /* number of GPUs that are first in some channel */
     bool
-        heads_chains; /* and those of CollNet Chain's channels are among them */
+        heads_chains; /* the heads of CollNet Chain's channels are among them */
 };
 
 struct mock_graphs {
-    struct mock_graph graph[MOCK_N_GRAPHS]; /* all 0 if not in the file */
-    int per_node; /* GPUs that rings and trees visit: a file shows one node */
+    struct mock_graph
+        graph[MOCK_N_GRAPHS]; /* all 0 for graphs that the file lacks */
+    int per_node;    /* number of GPUs in rings and trees: a file describes one
+                        node */
     bool on_network; /* rings or trees leave the node through NICs */
 };
 
 /*
- * Reads 'path', in which rings and trees must be there and must all visit as
- * many GPUs: 'per_node', if that is not 0.
+ * Reads 'path', which must contain rings and trees over the same number of
+ * GPUs: 'per_node', unless that is 0.
  */
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);

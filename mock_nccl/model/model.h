@@ -1,6 +1,6 @@
 /*
- * model.h - NCCL's cost model of one communicator, as mock_model_build() fills
- * it (cost_model.h)
+ * model.h - NCCL's cost model of one communicator, filled by mock_model_build()
+ * (cost_model.h)
  */
 #ifndef MOCK_MODEL_H
 #define MOCK_MODEL_H
@@ -11,18 +11,19 @@
 #include "nccl_tuner_abi.h"
 #include "versions/model_rules.h"
 
-/* A communicator's model, and what NCCL derives channel counts from. */
+/* The cost model of a communicator, and the input of NCCL's channel counts. */
 struct mock_model {
     const struct mock_model_rules *rules;
     int n_ranks;
     int n_nodes;
     int compute_capability;
-    bool is_x86;     /* the CPU */
-    bool all_nvlink; /* one node, all GPUs joined by it */
+    bool is_x86;     /* the CPU is an x86 */
+    bool all_nvlink; /* one node, whose GPUs are all joined by NVLink */
     int n_channels;
     int n_nvls_channels;
-    int n_nvls_heads;    /* GPUs that head an NVLS channel */
-    int n_collnet_heads; /* GPUs that head a channel of CollNet Direct */
+    int n_nvls_heads;    /* number of GPUs that are heads of NVLS channels */
+    int n_collnet_heads; /* number of GPUs that are heads of CollNet Direct
+                            channels */
     bool collnet;        /* see user_choice.h */
     size_t nvls_chunk;   /* see chunk.h */
     size_t nvls_tree_chunk;

@@ -20,8 +20,8 @@ bool mock_select_first(const mock_table table, int n_algos, float ceiling,
     return found;
 }
 
-/* 2.31dev: the last smallest, below zero or not, of those that NCCL itself
- * could do. */
+/* 2.31dev: the last smallest entry, below zero or not, that NCCL itself
+ * supports. */
 static bool select_valid(const struct mock_outcome *outcome, int n_algos,
                          float ceiling, int *algo_ret, int *proto_ret,
                          float *time_ret)

@@ -1,5 +1,5 @@
 /*
- * select.h - which entry of a cost table NCCL takes
+ * select.h - the entry of a cost table that NCCL selects
  */
 #ifndef MOCK_SELECT_H
 #define MOCK_SELECT_H
@@ -10,19 +10,20 @@
 #include "versions/versions.h"
 
 /*
- * Takes the first smallest entry that is not below zero and is below 'ceiling',
- * from NCCL's 'n_algos' first algorithms.  *time_ret, unless it is NULL, is
- * that entry.  Returns false if there is none, and touches nothing.
+ * Selects the first smallest entry that is not below zero and is below
+ * 'ceiling', among NCCL's 'n_algos' first algorithms. *time_ret, unless it is
+ * NULL, receives that entry. Returns false and touches nothing if there is
+ * none.
  */
 bool mock_select_first(const mock_table table, int n_algos, float ceiling,
                        int *algo_ret, int *proto_ret, float *time_ret);
 
-/* Takes an entry of 'cost_after' by a version's rule; false, with algorithm and
- * protocol UNDEF, if it takes none. */
+/* Selects an entry of 'cost_after' by a version's rule; false, with algorithm
+ * and protocol UNDEF, if there is none. */
 bool mock_select(const struct mock_choice_rules *rules, int n_algos,
                  struct mock_outcome *outcome, float *time_ret);
 
-/* Whether NCCL has a kernel for this at all, on whatever machine. */
+/* Whether NCCL has a kernel for the triple on any machine. */
 bool mock_kernel_exists(int coll, int algo, int proto);
 
 #endif /* MOCK_SELECT_H */

@@ -6,14 +6,15 @@
 #include "base/log.h"
 #include "base/names.h"
 
-/* One of the two variables, and where its meaning goes. */
+/* One of the two variables, and the destination of its value. */
 struct variable {
     const char *name;
     const char *value;
-    const char *kind; /* what a bad word is not */
+    const char *kind; /* the kind of word that is expected */
     const struct mock_words *words;
-    enum mock_use *uses; /* words->n_words for each collective */
-    bool plain;          /* one list for all, whose bad words are skipped */
+    enum mock_use *uses; /* words->n_words uses per collective */
+    bool plain; /* the value is one list for all collectives, with unknown words
+                   skipped */
 };
 
 /* A part of a value. */
@@ -22,9 +23,10 @@ struct part {
     size_t len;
 };
 
-/* Cuts the next part off *rest, which separators end; empty ones are skipped.
+/* Removes the next part from *rest, up to a separator; empty parts are skipped.
  * False if there is none. */
-static bool next_part(struct part *rest, char separator, struct part *part_ret)
+static bool choice_next_part(struct part *rest, char separator,
+                             struct part *part_ret)
 {
     while (rest->len != 0 && *rest->at == separator) {
         rest->at++;
@@ -50,15 +52,15 @@ static int user_choice_find_word(const struct mock_words *list,
 }
 
 static ncclResult_t user_choice_refuse(const struct variable *v,
-                                       struct part part, const char *what)
+                                       struct part part, const char *expected)
 {
     return mock_fail(ncclInvalidUsage, "%s=%s: '%.*s' %s", v->name, v->value,
-                     (int)part.len, part.at, what);
+                     (int)part.len, part.at, expected);
 }
 
-/* Sets what one collective may use. */
-static ncclResult_t apply_list(const struct variable *v, struct part list,
-                               enum mock_use *uses)
+/* Sets the uses of one collective. */
+static ncclResult_t choice_apply_list(const struct variable *v,
+                                      struct part list, enum mock_use *uses)
 {
     bool except = list.len != 0 && *list.at == '^';
     struct part word;
@@ -69,7 +71,7 @@ static ncclResult_t apply_list(const struct variable *v, struct part list,
     }
     for (int i = 0; i < v->words->n_words; i++)
         uses[i] = except ? MOCK_USE_YES : MOCK_USE_NO;
-    while (next_part(&list, ',', &word)) {
+    while (choice_next_part(&list, ',', &word)) {
         int i = user_choice_find_word(v->words, word);
 
         if (i < 0 && v->plain)
@@ -81,39 +83,41 @@ static ncclResult_t apply_list(const struct variable *v, struct part list,
     return ncclSuccess;
 }
 
-static ncclResult_t apply_to_all(const struct variable *v, struct part list)
+static ncclResult_t choice_apply_to_all(const struct variable *v,
+                                        struct part list)
 {
     ncclResult_t rc = ncclSuccess;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rc == ncclSuccess; c++)
-        rc = apply_list(v, list, v->uses + c * v->words->n_words);
+        rc = choice_apply_list(v, list, v->uses + c * v->words->n_words);
     return rc;
 }
 
-static ncclResult_t parse_entry(const struct variable *v, struct part entry)
+static ncclResult_t choice_parse_entry(const struct variable *v,
+                                       struct part entry)
 {
     struct part rest = entry;
     struct part coll;
     struct part list;
     int c;
 
-    if (!next_part(&rest, ':', &coll))
+    if (!choice_next_part(&rest, ':', &coll))
         return user_choice_refuse(v, entry, "has no word");
-    if (!next_part(&rest, ':', &list)) {
+    if (!choice_next_part(&rest, ':', &list)) {
         if (entry.at != v->value)
             return user_choice_refuse(
                 v, entry,
                 "names no collective, which only the first entry "
                 "may do");
-        return apply_to_all(v, coll);
+        return choice_apply_to_all(v, coll);
     }
     c = user_choice_find_word(&mock_variable_colls, coll);
     if (c < 0)
         return user_choice_refuse(v, coll, "is no collective");
-    return apply_list(v, list, v->uses + c * v->words->n_words);
+    return choice_apply_list(v, list, v->uses + c * v->words->n_words);
 }
 
-static ncclResult_t parse_variable(const struct variable *v)
+static ncclResult_t choice_parse_variable(const struct variable *v)
 {
     struct part rest = {v->value, 0};
     struct part entry;
@@ -124,9 +128,9 @@ static ncclResult_t parse_variable(const struct variable *v)
     MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
     rest.len = strlen(v->value);
     if (v->plain)
-        return apply_to_all(v, rest);
-    while (rc == ncclSuccess && next_part(&rest, ';', &entry))
-        rc = parse_entry(v, entry);
+        return choice_apply_to_all(v, rest);
+    while (rc == ncclSuccess && choice_next_part(&rest, ';', &entry))
+        rc = choice_parse_entry(v, entry);
     return rc;
 }
 
@@ -166,9 +170,9 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
     ncclResult_t rc;
 
     user_choice_set_defaults(&choice);
-    rc = parse_variable(&protos); /* NCCL's order */
+    rc = choice_parse_variable(&protos); /* NCCL's order */
     if (rc == ncclSuccess)
-        rc = parse_variable(&algos);
+        rc = choice_parse_variable(&algos);
     if (rc == ncclSuccess)
         *choice_ret = choice;
     return rc;

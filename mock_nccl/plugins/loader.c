@@ -5,32 +5,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "model/cost_model.h"
 #include "plugins/plugin_open.h"
 
-enum { ERROR_SIZE = 256 }; /* NCCL's, which cuts what is longer */
+enum { ERROR_SIZE = 256 }; /* NCCL's buffer, which cuts longer texts */
 
 enum status { FAILED = -1, READY, LOADED };
 
 struct mock_nccl {
     const struct mock_version *version;
-    char *plugin;                             /* NCCL_TUNER_PLUGIN, or NULL */
-    char *net;                                /* NCCL_NET_PLUGIN, or NULL */
-    char *algo;                               /* NCCL_ALGO, or NULL */
-    char *proto;                              /* NCCL_PROTO, or NULL */
-    bool collnet;                             /* NCCL_COLLNET_ENABLE */
-    const ncclTunerConstants_v5_t *constants; /* NULL: the version's own */
+    struct mock_nccl_options options; /* with copies of its texts */
     struct mock_profiler *profiler;
-    const void *static_tuner;
-    int static_tuner_version;
 
-    pthread_mutex_t lock; /* holds everything below */
-    enum status status;   /* FAILED stays for the rest of the process */
+    pthread_mutex_t lock; /* protects all members below */
+    enum status status;   /* FAILED is final for the process */
     int n_refs;
-    void *library;           /* of the tuner; NULL if it has none */
-    void *net_library;       /* the net plugin's own hold on it */
+    void *library;           /* library of the tuner; NULL if it has none */
+    void *net_library;       /* the reference of the net plugin itself */
     struct mock_tuner tuner; /* its symbol is NULL once 2.21 has closed it */
     bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
 };
@@ -43,25 +35,16 @@ const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
 void mock_nccl_constants(const struct mock_nccl *nccl,
                          ncclTunerConstants_v5_t *constants_ret)
 {
-    if (nccl->constants != NULL)
-        *constants_ret = *nccl->constants;
+    if (nccl->options.constants != NULL)
+        *constants_ret = *nccl->options.constants;
     else
         mock_model_constants(nccl->version->model, constants_ret);
 }
 
-const char *mock_nccl_algo(const struct mock_nccl *nccl)
+const struct mock_nccl_options *
+mock_nccl_get_options(const struct mock_nccl *nccl)
 {
-    return nccl->algo;
-}
-
-bool mock_nccl_collnet(const struct mock_nccl *nccl)
-{
-    return nccl->collnet;
-}
-
-const char *mock_nccl_proto(const struct mock_nccl *nccl)
-{
-    return nccl->proto;
+    return &nccl->options;
 }
 
 struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl)
@@ -87,36 +70,30 @@ static ncclResult_t loader_check(const struct mock_nccl_options *options)
     return ncclSuccess;
 }
 
-/* A copy, to be freed; NULL for NULL. */
-static ncclResult_t loader_copy(const char *text, char **copy_ret)
+/* Replaces the texts of the options by copies. */
+static ncclResult_t loader_copy_texts(struct mock_nccl_options *o)
 {
-    if (text == NULL)
-        return ncclSuccess;
-    *copy_ret = strdup(text);
-    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
-}
+    const char **texts[] = {&o->tuner_plugin, &o->net_plugin, &o->algo,
+                            &o->proto};
+    ncclResult_t rc = ncclSuccess;
 
-static ncclResult_t copy_variables(struct mock_nccl *nccl,
-                                   const struct mock_nccl_options *options)
-{
-    ncclResult_t rc = loader_copy(options->tuner_plugin, &nccl->plugin);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *copy = NULL;
 
-    if (rc == ncclSuccess)
-        rc = loader_copy(options->net_plugin, &nccl->net);
-    if (rc == ncclSuccess)
-        rc = loader_copy(options->algo, &nccl->algo);
-    if (rc == ncclSuccess)
-        rc = loader_copy(options->proto, &nccl->proto);
+        if (rc == ncclSuccess)
+            rc = mock_copy_text(*texts[i], &copy);
+        *texts[i] = copy;
+    }
     return rc;
 }
 
-static void free_nccl(struct mock_nccl *nccl)
+static void loader_free_nccl(struct mock_nccl *nccl)
 {
     mock_profiler_destroy(nccl->profiler);
-    free(nccl->plugin);
-    free(nccl->net);
-    free(nccl->algo);
-    free(nccl->proto);
+    free((char *)nccl->options.tuner_plugin);
+    free((char *)nccl->options.net_plugin);
+    free((char *)nccl->options.algo);
+    free((char *)nccl->options.proto);
     free(nccl);
 }
 
@@ -131,20 +108,16 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();
-    rc = copy_variables(nccl, options);
+    nccl->options = *options;
+    nccl->version = mock_version_find(options->version);
+    rc = loader_copy_texts(&nccl->options);
     if (rc == ncclSuccess)
-        rc = mock_profiler_create(mock_version_find(options->version),
-                                  options->profiler_plugin, options->net_plugin,
-                                  &nccl->profiler);
+        rc = mock_profiler_create(nccl->version, options->profiler_plugin,
+                                  options->net_plugin, &nccl->profiler);
     if (rc != ncclSuccess) {
-        free_nccl(nccl);
+        loader_free_nccl(nccl);
         return rc;
     }
-    nccl->version = mock_version_find(options->version);
-    nccl->collnet = options->collnet;
-    nccl->constants = options->constants;
-    nccl->static_tuner = options->static_tuner;
-    nccl->static_tuner_version = options->static_tuner_version;
     pthread_mutex_init(&nccl->lock, NULL);
     *nccl_ret = nccl;
     return ncclSuccess;
@@ -154,51 +127,40 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 {
     if (nccl == NULL)
         return;
-    if (nccl->library != NULL) /* as when the process ends */
+    if (nccl->library != NULL) /* as at the end of the process */
         dlclose(nccl->library);
     if (nccl->net_library != NULL)
         dlclose(nccl->net_library);
     pthread_mutex_destroy(&nccl->lock);
-    free_nccl(nccl);
+    loader_free_nccl(nccl);
 }
 
 /* ---- opening ---- */
 
-static const char *or_null(const char *text)
-{
-    return text != NULL && *text != '\0' ? text : NULL;
-}
-
-/* The net plugin, which NCCL has opened before. */
-static void *open_net(struct mock_nccl *nccl)
+/* The net plugin, which NCCL has opened already. */
+static void *loader_open_net(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    const char *name = or_null(nccl->net);
 
-    if (rules->net == MOCK_NET_BY_NAME || name == NULL)
+    if (rules->net == MOCK_NET_BY_NAME || nccl->options.net_plugin == NULL ||
+        *nccl->options.net_plugin == '\0')
         return NULL;
     if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
-        nccl->net_library = mock_plugin_open_net(rules, name);
-    return mock_plugin_open_net(rules, name);
+        nccl->net_library =
+            mock_plugin_open_net(rules, nccl->options.net_plugin);
+    return mock_plugin_open_net(rules, nccl->options.net_plugin);
 }
 
-/* False if there is no library to look into. */
+/* False if no library opens. */
 static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
-    const char *name = or_null(nccl->plugin);
-    struct mock_load_words words = {.name = nccl->plugin};
-
     *is_net_ret = false;
-    if (nccl->static_tuner != NULL)
+    if (nccl->options.static_tuner != NULL)
         return true;
-    if (name != NULL || (nccl->plugin != NULL && rules->reports_empty))
-        mock_say(rules, MOCK_SAY_SET, &words);
-    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
-        return false;
-    nccl->library = mock_plugin_open(rules, name, or_null(nccl->net));
-    if (nccl->library == NULL) {
-        nccl->library = open_net(nccl);
+    if (mock_plugin_open(nccl->version->loader, nccl->options.tuner_plugin,
+                         nccl->options.net_plugin, &nccl->library) &&
+        nccl->library == NULL) {
+        nccl->library = loader_open_net(nccl);
         *is_net_ret = true;
     }
     return nccl->library != NULL;
@@ -211,7 +173,8 @@ static void loader_close_library(struct mock_nccl *nccl)
     nccl->library = NULL;
 }
 
-static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
+static void loader_set_tuner(struct mock_nccl *nccl, int version,
+                             const void *symbol)
 {
     nccl->tuner.version = version;
     nccl->tuner.symbol = symbol;
@@ -220,21 +183,23 @@ static void set_tuner(struct mock_nccl *nccl, int version, const void *symbol)
                      nccl->wrapped[version]);
 }
 
-/* NCCL's wrapper of dlsym speaks, but its newest shim does not use it. */
+/* NCCL's wrapper of dlsym logs failures, but its newest shim does not use it.
+ */
 static const void *loader_look_up(const struct mock_nccl *nccl, int version,
                                   const char *symbol)
 {
     const void *found;
     char why[ERROR_SIZE];
-    struct mock_load_words words = {.name = symbol, .why = why};
+    struct mock_line_words words = {.name = symbol, .why = why};
 
     if (nccl->library == NULL)
-        return nccl->static_tuner_version == version ? nccl->static_tuner
-                                                     : NULL;
+        return nccl->options.static_tuner_version == version
+                   ? nccl->options.static_tuner
+                   : NULL;
     found = dlsym(nccl->library, symbol);
     if (found == NULL && version != nccl->version->newest_tuner) {
         snprintf(why, sizeof(why), "%s", dlerror());
-        mock_say(nccl->version->loader, MOCK_SAY_DLSYM, &words);
+        mock_log_line(nccl->version->loader, MOCK_LINE_DLSYM, &words);
     }
     return found;
 }
@@ -245,20 +210,21 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 
     for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
-        struct mock_load_words words = {.name = symbol, .version = v};
+        struct mock_line_words words = {.name = symbol, .version = v};
         const void *found;
 
         snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
         found = loader_look_up(nccl, v, symbol);
         if (found != NULL) {
-            set_tuner(nccl, v, found);
+            loader_set_tuner(nccl, v, found);
             words.name = mock_tuner_name(&nccl->tuner);
-            mock_say(rules, MOCK_SAY_USING, &words);
+            mock_log_line(rules, MOCK_LINE_USING, &words);
             return true;
         }
-        mock_say(rules,
-                 v > MOCK_OLDEST_TUNER ? MOCK_SAY_NO_SYMBOL : MOCK_SAY_NO_TUNER,
-                 &words);
+        mock_log_line(rules,
+                      v > MOCK_OLDEST_TUNER ? MOCK_LINE_NO_SYMBOL
+                                            : MOCK_LINE_NO_TUNER,
+                      &words);
     }
     return false;
 }
@@ -266,7 +232,7 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 static bool loader_load(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    struct mock_load_words words = {0};
+    struct mock_line_words words = {0};
     bool is_net;
     bool found;
 
@@ -275,7 +241,8 @@ static bool loader_load(struct mock_nccl *nccl)
     words.name = mock_plugin_path(nccl->library);
     found = loader_find_tuner(nccl);
     if (!is_net)
-        mock_say(rules, found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+        mock_log_line(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
+                      &words);
     if (!found && !rules->keeps_unsupported)
         loader_close_library(nccl);
     return found;
@@ -284,10 +251,10 @@ static bool loader_load(struct mock_nccl *nccl)
 /* ---- counting ---- */
 
 /*
- * NCCL counts every communicator but from 2.22 on lets only the one that loaded
- * the tuner subtract.  So once two have been alive together, the library stays.
- * 2.21 counts well, but then forgets that it has closed the tuner: it hands out
- * none, and opens none either.
+ * NCCL counts every communicator, but from 2.22 on only the communicator that
+ * loaded the tuner decrements the count. So the library stays loaded once two
+ * communicators have existed at the same time. 2.21 counts correctly, but does
+ * not reload a tuner that it has closed.
  */
 struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 {
@@ -308,12 +275,12 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
     return tuner;
 }
 
-static void close_tuner(struct mock_nccl *nccl)
+static void loader_close_tuner(struct mock_nccl *nccl)
 {
     const struct mock_loader_rules *rules = nccl->version->loader;
-    struct mock_load_words words = {.name = mock_tuner_name(&nccl->tuner)};
+    struct mock_line_words words = {.name = mock_tuner_name(&nccl->tuner)};
 
-    mock_say(rules, MOCK_SAY_CLOSING, &words);
+    mock_log_line(rules, MOCK_LINE_CLOSING, &words);
     nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);
     loader_close_library(nccl);
     nccl->tuner.symbol = NULL;
@@ -325,7 +292,7 @@ void mock_loader_release(struct mock_nccl *nccl, bool owner)
 {
     pthread_mutex_lock(&nccl->lock);
     if (owner && --nccl->n_refs == 0)
-        close_tuner(nccl);
+        loader_close_tuner(nccl);
     pthread_mutex_unlock(&nccl->lock);
 }
 

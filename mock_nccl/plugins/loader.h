@@ -13,27 +13,24 @@
 
 const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
 
-/* What a communicator's model starts from. */
+/* The default constants of a communicator's cost model. */
 void mock_nccl_constants(const struct mock_nccl *nccl,
                          ncclTunerConstants_v5_t *constants_ret);
 
-/* NCCL_ALGO and NCCL_PROTO, or NULL. */
-const char *mock_nccl_algo(const struct mock_nccl *nccl);
-const char *mock_nccl_proto(const struct mock_nccl *nccl);
+/* The options of mock_nccl_create(). */
+const struct mock_nccl_options *
+mock_nccl_get_options(const struct mock_nccl *nccl);
 
-/* What it has of a profiler. */
+/* The profiler of the process. */
 struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl);
 
-/* NCCL_COLLNET_ENABLE. */
-bool mock_nccl_collnet(const struct mock_nccl *nccl);
-
 /*
- * The tuner for one more communicator, or NULL.  *owner_ret says whether this
- * communicator takes part in the count that mock_loader_release() keeps.
+ * Returns the tuner for one more communicator, or NULL. *owner_ret is true if
+ * this communicator is counted by mock_loader_release().
  */
 struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret);
 
-/* Closes the tuner if the communicator's share was the last. */
+/* Closes the tuner if the communicator's reference was the last. */
 void mock_loader_release(struct mock_nccl *nccl, bool owner);
 
 #endif /* MOCK_LOADER_H */

@@ -18,8 +18,9 @@ enum {
 
 #define NET_PREFIX "libnccl-net"
 
-void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
-              const struct mock_load_words *words)
+void mock_log_line(const struct mock_loader_rules *rules,
+                   enum mock_line_kind said,
+                   const struct mock_line_words *words)
 {
     const struct mock_line *format = &rules->lines[said];
     char version[16];
@@ -41,27 +42,28 @@ void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
 
 struct plugin_open_search {
     const struct mock_loader_rules *rules;
-    char names[MAX_ATTEMPTS * PATH_MAX]; /* each after a space: of those not
-                                            found, or in 2.21 of all */
-    char why[PATH_MAX + ERROR_SIZE];     /* of the last that failed */
+    char names[MAX_ATTEMPTS * PATH_MAX]; /* names that were not found, or
+                                            in 2.21 all, each after a space */
+    char why[PATH_MAX + ERROR_SIZE];     /* reason of the last failure */
 };
 
-static bool summarises(const struct mock_loader_rules *rules)
+static bool plugin_open_has_summary(const struct mock_loader_rules *rules)
 {
-    return rules->lines[MOCK_SAY_ONE_FAILED].text != NULL;
+    return rules->lines[MOCK_LINE_ONE_FAILED].text != NULL;
 }
 
-/* Any beginning of this word, in any case, is the program itself. */
-static const char *library_of(const struct mock_loader_rules *rules,
-                              const char *name)
+/* Any prefix of STATIC_PLUGIN, in any case, names the program itself. */
+static const char *plugin_open_get_file(const struct mock_loader_rules *rules,
+                                        const char *name)
 {
-    bool is_static = rules->knows_static &&
+    bool is_static = rules->has_static_plugin &&
                      strncasecmp(name, "STATIC_PLUGIN", strlen(name)) == 0;
 
     return is_static ? NULL : name;
 }
 
-static void plugin_open_note(struct plugin_open_search *s, const char *name)
+static void plugin_open_add_missing(struct plugin_open_search *s,
+                                    const char *name)
 {
     size_t used = s->rules->keeps_last_name ? 0 : strlen(s->names);
 
@@ -69,33 +71,34 @@ static void plugin_open_note(struct plugin_open_search *s, const char *name)
 }
 
 /*
- * 2.21 goes by errno, which dlopen leaves alone.  NCCL has by then looked for
- * files that are not there, so it finds ENOENT whatever went wrong; logs of
- * users show it.
+ * 2.21 reads errno, which dlopen does not set. NCCL has tried to open absent
+ * files before, so it always finds ENOENT; logs of users show it.
  */
-static bool was_not_found(const struct plugin_open_search *s, const char *name)
+static bool plugin_open_was_not_found(const struct plugin_open_search *s,
+                                      const char *name)
 {
-    if (summarises(s->rules))
+    if (plugin_open_has_summary(s->rules))
         return true;
     return strstr(s->why, name) != NULL &&
            strstr(s->why, "No such file or directory") != NULL;
 }
 
-static void complain(struct plugin_open_search *s, const char *name)
+static void plugin_open_log_failure(struct plugin_open_search *s,
+                                    const char *name)
 {
-    struct mock_load_words words = {.name = name, .why = s->why};
-    bool missing = was_not_found(s, name);
+    struct mock_line_words words = {.name = name, .why = s->why};
+    bool missing = plugin_open_was_not_found(s, name);
 
-    mock_say(s->rules, MOCK_SAY_DLOPEN, &words);
-    mock_say(s->rules, missing ? MOCK_SAY_NOT_FOUND : MOCK_SAY_NOT_LOADED,
-             &words);
+    mock_log_line(s->rules, MOCK_LINE_DLOPEN, &words);
+    mock_log_line(s->rules,
+                  missing ? MOCK_LINE_NOT_FOUND : MOCK_LINE_NOT_LOADED, &words);
     if (missing)
-        plugin_open_note(s, name);
+        plugin_open_add_missing(s, name);
 }
 
-static void write_name(const struct mock_loader_rules *rules,
-                       const char *prefix, const char *value,
-                       char name_ret[PATH_MAX])
+static void plugin_open_write_name(const struct mock_loader_rules *rules,
+                                   const char *prefix, const char *value,
+                                   char name_ret[PATH_MAX])
 {
     if (prefix == NULL)
         snprintf(name_ret, rules->name_size, "%s", value);
@@ -103,27 +106,30 @@ static void write_name(const struct mock_loader_rules *rules,
         snprintf(name_ret, rules->name_size, "%s-%s.so", prefix, value);
 }
 
-/* Tries 'value', or with a prefix "<prefix>-<value>.so". */
-static void *attempt(struct plugin_open_search *s, const char *prefix,
-                     const char *value)
+/* Opens 'value', or with a prefix "<prefix>-<value>.so". */
+static void *plugin_open_attempt(struct plugin_open_search *s,
+                                 const char *prefix, const char *value)
 {
     char name[PATH_MAX];
     void *library;
 
-    write_name(s->rules, prefix, value, name);
-    library = dlopen(library_of(s->rules, name), s->rules->mode | RTLD_LOCAL);
+    plugin_open_write_name(s->rules, prefix, value, name);
+    library = dlopen(plugin_open_get_file(s->rules, name),
+                     s->rules->mode | RTLD_LOCAL);
     if (library != NULL)
         return library;
-    snprintf(s->why, summarises(s->rules) ? sizeof(s->why) : ERROR_SIZE, "%s",
-             dlerror());
-    complain(s, name);
+    snprintf(s->why,
+             plugin_open_has_summary(s->rules) ? sizeof(s->why) : ERROR_SIZE,
+             "%s", dlerror());
+    plugin_open_log_failure(s, name);
     return NULL;
 }
 
 /* ---- all attempts ---- */
 
-/* A word such as "steptune", rather than a path or a file's name. */
-static bool is_short_name(const char *value)
+/* Whether the value is a word such as "steptune", rather than a path or a file
+ * name. */
+static bool plugin_open_is_short_name(const char *value)
 {
     size_t len = strlen(value);
 
@@ -132,79 +138,91 @@ static bool is_short_name(const char *value)
     return strncmp(value, "lib", 3) != 0 || strcmp(value + len - 3, ".so") != 0;
 }
 
-static void *plugin_open_announce(struct plugin_open_search *s,
-                                  const char *prefix, const char *value,
-                                  void *library)
+static void *plugin_open_log_opened(struct plugin_open_search *s,
+                                    const char *prefix, const char *value,
+                                    void *library)
 {
     char name[PATH_MAX];
-    struct mock_load_words words = {.name = name};
+    struct mock_line_words words = {.name = name};
 
-    write_name(s->rules, prefix, value, name);
+    plugin_open_write_name(s->rules, prefix, value, name);
     if (library != NULL)
-        mock_say(s->rules, MOCK_SAY_OPENED, &words);
+        mock_log_line(s->rules, MOCK_LINE_OPENED, &words);
     return library;
 }
 
-/* The library that a variable names, or the kind's default. */
-static void *plugin_open_search(struct plugin_open_search *s,
-                                const char *prefix, const char *value)
+/* Opens the library that a variable names, or the default one. */
+static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
+                              const char *value)
 {
     char name[32];
     void *library;
 
     if (value == NULL) {
         snprintf(name, sizeof(name), "%s.so", prefix);
-        return attempt(s, NULL, name);
+        return plugin_open_attempt(s, NULL, name);
     }
-    library = plugin_open_announce(s, NULL, value, attempt(s, NULL, value));
-    if (library == NULL && (s->rules->extends_files || is_short_name(value)))
-        library =
-            plugin_open_announce(s, prefix, value, attempt(s, prefix, value));
+    library = plugin_open_log_opened(s, NULL, value,
+                                     plugin_open_attempt(s, NULL, value));
+    if (library == NULL &&
+        (s->rules->extends_files || plugin_open_is_short_name(value)))
+        library = plugin_open_log_opened(s, prefix, value,
+                                         plugin_open_attempt(s, prefix, value));
     return library;
 }
 
-/* 2.21 leaves out the last name: the reason that it gives is of that one. */
-static void summarise(struct plugin_open_search *s)
+/* 2.21 omits the last name, whose failure is the reason that it logs. */
+static void plugin_open_log_summary(struct plugin_open_search *s)
 {
-    struct mock_load_words words = {.why = s->why};
+    struct mock_line_words words = {.why = s->why};
 
     *strrchr(s->names, ' ') = '\0';
     words.names = s->names + 1;
-    mock_say(s->rules,
-             strchr(words.names, ' ') != NULL ? MOCK_SAY_ALL_FAILED
-                                              : MOCK_SAY_ONE_FAILED,
-             &words);
-    mock_say(s->rules, MOCK_SAY_NO_LIBRARY, &words);
+    mock_log_line(s->rules,
+                  strchr(words.names, ' ') != NULL ? MOCK_LINE_ALL_FAILED
+                                                   : MOCK_LINE_ONE_FAILED,
+                  &words);
+    mock_log_line(s->rules, MOCK_LINE_NO_LIBRARY, &words);
 }
 
-void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
-                       const char *net)
+bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
+                      const char *net, void **library_ret)
 {
     struct plugin_open_search s = {.rules = rules};
-    struct mock_load_words words = {.names = s.names};
-    void *library = plugin_open_search(&s, rules->prefix, value);
+    struct mock_line_words words = {.name = value, .names = s.names};
+    bool is_set = value != NULL && *value != '\0';
+    bool has_net = net != NULL && *net != '\0';
 
-    if (library == NULL && rules->net == MOCK_NET_BY_NAME)
-        library = plugin_open_search(&s, NET_PREFIX, net);
-    if (library != NULL)
-        return library;
-    if (summarises(rules))
-        summarise(&s);
+    *library_ret = NULL;
+    if (is_set || (value != NULL && rules->reports_empty))
+        mock_log_line(rules, MOCK_LINE_SET, &words);
+    if (rules->has_none_keyword && is_set && strcasecmp(value, "none") == 0)
+        return false;
+    *library_ret = plugin_open_find(&s, rules->prefix, is_set ? value : NULL);
+    if (*library_ret == NULL && rules->net == MOCK_NET_BY_NAME)
+        *library_ret = plugin_open_find(&s, NET_PREFIX, has_net ? net : NULL);
+    if (*library_ret != NULL)
+        return true;
+    if (plugin_open_has_summary(rules))
+        plugin_open_log_summary(&s);
     else
-        mock_say(rules,
-                 s.names[0] != '\0' ? MOCK_SAY_MISSING : MOCK_SAY_NO_LIBRARY,
-                 &words);
-    return NULL;
+        mock_log_line(rules,
+                      s.names[0] != '\0' ? MOCK_LINE_MISSING
+                                         : MOCK_LINE_NO_LIBRARY,
+                      &words);
+    return true;
 }
 
 void *mock_plugin_open_net(const struct mock_loader_rules *rules,
                            const char *net)
 {
     char name[PATH_MAX];
-    void *library = dlopen(library_of(rules, net), RTLD_NOW | RTLD_LOCAL);
+    void *library =
+        dlopen(plugin_open_get_file(rules, net), RTLD_NOW | RTLD_LOCAL);
 
-    write_name(rules, NET_PREFIX, net, name);
-    if (library == NULL && (rules->extends_files || is_short_name(net)))
+    plugin_open_write_name(rules, NET_PREFIX, net, name);
+    if (library == NULL &&
+        (rules->extends_files || plugin_open_is_short_name(net)))
         library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     return library;
 }

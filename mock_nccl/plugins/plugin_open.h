@@ -1,37 +1,38 @@
 /*
- * plugin_open.h - opens a plugin's library, and says what each version says
+ * plugin_open.h - opens a plugin's library, and logs the lines of each version
  */
 #ifndef MOCK_PLUGIN_OPEN_H
 #define MOCK_PLUGIN_OPEN_H
 
 #include "versions/versions.h"
 
-/* What fills the <words> of a line. */
-struct mock_load_words {
+/* The texts that replace the <words> of a line. */
+struct mock_line_words {
     const char *name;
     const char *why;
     const char *names;
     int version;
 };
 
-/* Logs the line as INFO, unless this version has none. */
-void mock_say(const struct mock_loader_rules *rules, enum mock_said said,
-              const struct mock_load_words *words);
+/* Logs the line as INFO, unless the version lacks it. */
+void mock_log_line(const struct mock_loader_rules *rules,
+                   enum mock_line_kind said,
+                   const struct mock_line_words *words);
 
 /*
- * Opens the library that 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN
- * means, or where that fails and the version goes by names, the one that
- * NCCL_NET_PLUGIN = 'net' means; NULL if the variable is unset or empty.
- * Returns NULL if none opens.
+ * Opens the library of 'value' of NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, or
+ * if that fails and the version searches by name, the library of
+ * NCCL_NET_PLUGIN = 'net'; NULL for unset variables.  *library_ret is NULL if
+ * no library opens.  Returns false if the value disables the search.
  */
-void *mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
-                       const char *net);
+bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
+                      const char *net, void **library_ret);
 
-/* Opens the net plugin for the net's own sake, without a word. */
+/* Opens the net plugin as the net does, without a log line. */
 void *mock_plugin_open_net(const struct mock_loader_rules *rules,
                            const char *net);
 
-/* The path of an open library; "" of the program itself. */
+/* The path of an open library; "" for the program itself. */
 const char *mock_plugin_path(void *library);
 
 #endif /* MOCK_PLUGIN_OPEN_H */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -15,37 +14,29 @@
 #include "plugins/plugin_open.h"
 
 enum {
-    OLDEST = 4,     /* that is declared */
-    OLDEST_EVER = 1 /* that NCCL looks for */
+    OLDEST = 4,     /* oldest supported version */
+    OLDEST_EVER = 1 /* oldest version that NCCL looks for */
 };
 
 enum status { FAILED = -1, READY, LOADED };
 
 struct mock_profiler {
-    const struct mock_profiler_rules *rules; /* NULL: nothing is looked for */
+    const struct mock_profiler_rules *rules; /* NULL: no search for profilers */
     char *plugin;                            /* NCCL_PROFILER_PLUGIN */
     char *net;                               /* NCCL_NET_PLUGIN, or NULL */
-    int mask; /* the process's, which profilers write at any time */
+    int mask; /* mask of the process; profilers write it at any time */
 
-    pthread_mutex_t lock; /* holds status, n_refs and library */
-    enum status status;   /* FAILED stays for the rest of the process */
+    pthread_mutex_t lock; /* protects status, n_refs and library */
+    enum status status;   /* FAILED is final for the process */
     int n_refs;
     void *library;
     int version;
-    _Atomic(const void *) symbol; /* NULL: none is loaded */
-    atomic_bool is_wired; /* NCCL has all its functions: of other versions than
+    _Atomic(const void *) symbol; /* NULL: no profiler is loaded */
+    atomic_bool is_wired; /* NCCL has set all functions: for older versions than
                              the newest only after an init */
 };
 
 /* ---- life ---- */
-
-static ncclResult_t profiler_copy(const char *text, char **copy_ret)
-{
-    if (text == NULL)
-        return ncclSuccess;
-    *copy_ret = strdup(text);
-    return *copy_ret != NULL ? ncclSuccess : mock_fail_memory();
-}
 
 ncclResult_t mock_profiler_create(const struct mock_version *version,
                                   const char *plugin, const char *net,
@@ -55,9 +46,9 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
     ncclResult_t rc = p != NULL ? ncclSuccess : mock_fail_memory();
 
     if (rc == ncclSuccess)
-        rc = profiler_copy(plugin, &p->plugin);
+        rc = mock_copy_text(plugin, &p->plugin);
     if (rc == ncclSuccess)
-        rc = profiler_copy(net, &p->net);
+        rc = mock_copy_text(net, &p->net);
     if (rc != ncclSuccess) {
         if (p != NULL)
             free(p->plugin);
@@ -74,7 +65,7 @@ void mock_profiler_destroy(struct mock_profiler *p)
 {
     if (p == NULL)
         return;
-    if (p->library != NULL) /* as when the process ends */
+    if (p->library != NULL) /* as at the end of the process */
         dlclose(p->library);
     pthread_mutex_destroy(&p->lock);
     free(p->plugin);
@@ -88,32 +79,24 @@ static void *profiler_open_library(const struct mock_profiler *p,
                                    bool *is_net_ret)
 {
     const struct mock_loader_rules *rules = &p->rules->loader;
-    const char *name = *p->plugin != '\0' ? p->plugin : NULL;
-    struct mock_load_words words = {.name = p->plugin};
     void *library;
+    bool searches = mock_plugin_open(rules, p->plugin, NULL, &library);
 
-    *is_net_ret = false;
-    if (name != NULL || rules->reports_empty)
-        mock_say(rules, MOCK_SAY_SET, &words);
-    if (rules->knows_none && name != NULL && strcasecmp(name, "none") == 0)
-        return NULL;
-    library = mock_plugin_open(rules, name, NULL);
-    if (library != NULL || rules->net == MOCK_NET_NEVER || p->net == NULL)
-        return library;
-    *is_net_ret = true;
-    return mock_plugin_open_net(rules, p->net);
+    *is_net_ret = searches && library == NULL && p->net != NULL &&
+                  rules->net != MOCK_NET_NEVER;
+    return *is_net_ret ? mock_plugin_open_net(rules, p->net) : library;
 }
 
 static const void *profiler_look_up(const struct mock_loader_rules *rules,
                                     void *library, const char *symbol)
 {
     const void *found = dlsym(library, symbol);
-    struct mock_load_words words = {.name = symbol};
+    struct mock_line_words words = {.name = symbol};
 
     if (found == NULL) {
         words.why = dlerror();
-        mock_say(rules, MOCK_SAY_DLSYM, &words);
-        mock_say(rules, MOCK_SAY_NO_SYMBOL, &words);
+        mock_log_line(rules, MOCK_LINE_DLSYM, &words);
+        mock_log_line(rules, MOCK_LINE_NO_SYMBOL, &words);
     }
     return found;
 }
@@ -121,16 +104,17 @@ static const void *profiler_look_up(const struct mock_loader_rules *rules,
 static void profiler_take(struct mock_profiler *p, int version,
                           const void *symbol)
 {
-    const ncclProfiler_v5_t *any = symbol; /* all begin with the name */
-    struct mock_load_words words = {.name = any->name, .version = version};
+    const ncclProfiler_v5_t *any =
+        symbol; /* profilers of all versions begin with the name */
+    struct mock_line_words words = {.name = any->name, .version = version};
 
     p->version = version;
     atomic_store(&p->symbol, symbol);
     atomic_store(&p->is_wired, version == p->rules->newest);
-    mock_say(&p->rules->loader, MOCK_SAY_USING, &words);
+    mock_log_line(&p->rules->loader, MOCK_LINE_USING, &words);
 }
 
-/* One of a version before 4 is none. */
+/* Profilers of versions before 4 are not used. */
 static bool profiler_find(struct mock_profiler *p)
 {
     for (int v = p->rules->newest; v >= OLDEST_EVER; v--) {
@@ -149,7 +133,7 @@ static bool profiler_find(struct mock_profiler *p)
 
 static bool profiler_load(struct mock_profiler *p)
 {
-    struct mock_load_words words = {0};
+    struct mock_line_words words = {0};
     bool is_net;
     bool found;
 
@@ -159,8 +143,8 @@ static bool profiler_load(struct mock_profiler *p)
     words.name = mock_plugin_path(p->library);
     found = profiler_find(p);
     if (!is_net)
-        mock_say(&p->rules->loader,
-                 found ? MOCK_SAY_LOADED : MOCK_SAY_UNSUPPORTED, &words);
+        mock_log_line(&p->rules->loader,
+                      found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED, &words);
     if (!found) {
         dlclose(p->library);
         p->library = NULL;
@@ -168,7 +152,7 @@ static bool profiler_load(struct mock_profiler *p)
     return found;
 }
 
-static void acquire(struct mock_profiler *p)
+static void profiler_acquire(struct mock_profiler *p)
 {
     pthread_mutex_lock(&p->lock);
     if (p->status == READY)
@@ -181,14 +165,14 @@ static void acquire(struct mock_profiler *p)
 static void profiler_release(struct mock_profiler *p)
 {
     const ncclProfiler_v5_t *any;
-    struct mock_load_words words = {0};
+    struct mock_line_words words = {0};
 
     pthread_mutex_lock(&p->lock);
     if (--p->n_refs == 0) {
         any = atomic_exchange(&p->symbol, NULL);
         if (any != NULL) {
             words.name = any->name;
-            mock_say(&p->rules->loader, MOCK_SAY_CLOSING, &words);
+            mock_log_line(&p->rules->loader, MOCK_LINE_CLOSING, &words);
         }
         dlclose(p->library);
         p->library = NULL;
@@ -199,7 +183,7 @@ static void profiler_release(struct mock_profiler *p)
 
 /* ---- its functions ---- */
 
-static bool profiler_listens(const struct mock_profiler *p)
+static bool profiler_is_active(const struct mock_profiler *p)
 {
     return p != NULL && atomic_load(&p->symbol) != NULL &&
            atomic_load(&p->is_wired);
@@ -207,8 +191,8 @@ static bool profiler_listens(const struct mock_profiler *p)
 
 static int profiler_mask(const struct mock_profiler *p)
 {
-    return profiler_listens(p) ? __atomic_load_n(&p->mask, __ATOMIC_RELAXED)
-                               : 0;
+    return profiler_is_active(p) ? __atomic_load_n(&p->mask, __ATOMIC_RELAXED)
+                                 : 0;
 }
 
 static bool profiler_needs_group(const struct mock_profiler *p)
@@ -216,41 +200,42 @@ static bool profiler_needs_group(const struct mock_profiler *p)
     return p->rules->needs_group;
 }
 
-/* What is not v4's own is whatever the stack has. */
+/* Members that v4 does not set contain whatever the stack contains. */
 static void profiler_start_v4(const ncclProfiler_v4_t *profiler, void *context,
-                              void **event, const ncclProfilerEvent_t *what)
+                              void **event,
+                              const ncclProfilerEvent_t *event_info)
 {
     ncclProfilerEvent_t old;
 
-    if (what->type.v5 > UINT8_MAX)
+    if (event_info->type.v5 > UINT8_MAX)
         return;
     memset(&old, 0xa5, sizeof(old));
-    old.type.v4 = (uint8_t)what->type.v5;
-    old.parentObj = what->parentObj;
-    old.rank = what->rank;
-    if (what->type.v5 == NCCL_PROFILE_COLL) {
-        old.coll = what->coll;
-        old.parentObj = what->coll.parentGroup;
+    old.type.v4 = (uint8_t)event_info->type.v5;
+    old.parentObj = event_info->parentObj;
+    old.rank = event_info->rank;
+    if (event_info->type.v5 == NCCL_PROFILE_COLL) {
+        old.coll = event_info->coll;
+        old.parentObj = event_info->coll.parentGroup;
         memset(&old.coll.parentGroup, 0xa5, sizeof(old.coll.parentGroup));
-    } else if (what->type.v5 == NCCL_PROFILE_KERNEL_CH) {
-        old.kernelCh = what->kernelCh;
+    } else if (event_info->type.v5 == NCCL_PROFILE_KERNEL_CH) {
+        old.kernelCh = event_info->kernelCh;
     }
     profiler->startEvent(context, event, &old);
 }
 
 static void profiler_start(const struct mock_listener *l, void **event,
-                           const ncclProfilerEvent_t *what)
+                           const ncclProfilerEvent_t *event_info)
 {
     const void *symbol = atomic_load(&l->profiler->symbol);
     const ncclProfiler_v5_t *v5 = symbol;
 
     if (l->profiler->version == 4)
-        profiler_start_v4(symbol, l->context, event, what);
+        profiler_start_v4(symbol, l->context, event, event_info);
     else
-        v5->startEvent(l->context, event, what);
+        v5->startEvent(l->context, event, event_info);
 }
 
-/* v4 and v5 differ in their init alone. */
+/* v4 and v5 differ only in their init. */
 static void profiler_stop(const struct mock_listener *l, void *event)
 {
     const ncclProfiler_v5_t *v5 = atomic_load(&l->profiler->symbol);
@@ -284,16 +269,16 @@ static ncclResult_t profiler_init(struct mock_listener *l,
                     join->n_ranks, join->rank, mock_log);
 }
 
-static void report_failure(struct mock_profiler *p, ncclResult_t rc)
+static void profiler_report_failure(struct mock_profiler *p, ncclResult_t rc)
 {
-    if (p->rules->failure == MOCK_PROFILER_GOES) {
+    if (p->rules->failure == MOCK_PROFILER_UNLOADED) {
         MOCK_WARN("Profiler init failed with error (%d). Continue without "
                   "profiler.",
                   (int)rc);
         atomic_store(&p->symbol, NULL);
         return;
     }
-    if (p->rules->failure == MOCK_PROFILER_CLOSES)
+    if (p->rules->failure == MOCK_PROFILER_RELEASED)
         profiler_release(p);
     MOCK_INFO(NCCL_INIT,
               "Profiler init failed with error '%d': %s. Continue without "
@@ -301,7 +286,7 @@ static void report_failure(struct mock_profiler *p, ncclResult_t rc)
               (int)rc, strerror(errno));
 }
 
-static void list_mask(const struct mock_profiler *p)
+static void profiler_log_mask(const struct mock_profiler *p)
 {
     static const char *const names[] = {
         "Group",     "Coll",         "P2p",       "ProxyOp",  "ProxyStep",
@@ -330,19 +315,18 @@ void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
         return;
     l->profiler = p;
     l->rank = join->rank;
-    acquire(p);
+    profiler_acquire(p);
     if (atomic_load(&p->symbol) == NULL)
         return;
     rc = profiler_init(l, join);
     if (rc == ncclSuccess)
         atomic_store(&p->is_wired, true);
     else
-        report_failure(p, rc);
-    list_mask(p);
+        profiler_report_failure(p, rc);
+    profiler_log_mask(p);
 }
 
-/* 2.27 finalizes a NULL context, too, and does not get here without a profiler:
- * it crashes on its name. */
+/* 2.27 finalizes a NULL context, too; without a profiler it crashes before. */
 void mock_listener_leave(struct mock_listener *l)
 {
     struct mock_profiler *p = l->profiler;
@@ -351,20 +335,21 @@ void mock_listener_leave(struct mock_listener *l)
     if (p == NULL)
         return;
     v5 = atomic_load(&p->symbol);
-    if (profiler_listens(p) &&
-        (l->context != NULL || p->rules->failure == MOCK_PROFILER_GOES))
+    if (profiler_is_active(p) &&
+        (l->context != NULL || p->rules->failure == MOCK_PROFILER_UNLOADED))
         v5->finalize(l->context);
     profiler_release(p);
     l->profiler = NULL;
 }
 
-/* ---- what NCCL tells its profiler, and in which order  Left out are
- * point-to-point calls, copy engines, network proxies, kernel launches, and the
- * replays of CUDA graphs; addresses of buffers and streams are NULL, and warps
- * are 0. ---- */
+/* ---- events ---- */
+
+/* Omitted are point-to-point calls, copy engines, network proxies, kernel
+ * launches, and the replays of CUDA graphs; addresses of buffers and streams
+ * are NULL, and warps are 0. */
 
 enum {
-    /* of a collective, as the bits above it bring it along */
+    /* a bit of an event enables the events above it */
     BELOW_COLL = NCCL_PROFILE_PROXY_OP | NCCL_PROFILE_PROXY_STEP |
                  NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_NET_PLUGIN,
     ANY_COLL = NCCL_PROFILE_COLL | BELOW_COLL,
@@ -377,61 +362,61 @@ enum {
 
 /* ---- calls ---- */
 
-static void start_group_api(struct mock_listener *l, bool in_group,
-                            bool captured)
+static void profiler_start_group_api(struct mock_listener *l, bool in_group,
+                                     bool captured)
 {
-    ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_GROUP_API};
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP_API};
 
     if ((l->mask & ANY_GROUP_API) == 0 || l->in_group_api)
         return;
-    what.groupApi.graphCaptured = captured;
-    what.groupApi.groupDepth = in_group ? 2 : 1;
-    profiler_start(l, &l->group_api, &what);
+    event_info.groupApi.graphCaptured = captured;
+    event_info.groupApi.groupDepth = in_group ? 2 : 1;
+    profiler_start(l, &l->group_api, &event_info);
     l->in_group_api = true;
     if (l->group_api != NULL)
         profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_START_STOP, NULL);
 }
 
-static void report_coll_api(struct mock_listener *l,
-                            const struct mock_call *call, size_t share_bytes,
-                            bool captured)
+static void profiler_report_coll_api(struct mock_listener *l,
+                                     const struct mock_call *call,
+                                     size_t share_bytes, bool captured)
 {
-    ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_COLL_API,
-                                .parentObj = l->group_api};
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_COLL_API,
+                                      .parentObj = l->group_api};
 
     if ((l->mask & ANY_COLL_API) == 0)
         return;
-    what.collApi.func = mock_coll_in_messages(call->coll);
-    what.collApi.count = share_bytes / call->element_size;
-    what.collApi.datatype =
+    event_info.collApi.func = mock_coll_in_messages(call->coll);
+    event_info.collApi.count = share_bytes / call->element_size;
+    event_info.collApi.datatype =
         mock_type_in_messages(ncclFuncAllReduce, call->element_size, call->fp8);
-    what.collApi.root = call->root;
-    what.collApi.graphCaptured = captured;
-    profiler_start(l, &l->coll_api, &what);
-    if (l->coll_api != NULL) /* and NCCL keeps it for calls without any */
+    event_info.collApi.root = call->root;
+    event_info.collApi.graphCaptured = captured;
+    profiler_start(l, &l->coll_api, &event_info);
+    if (l->coll_api != NULL) /* NCCL keeps the handle for calls without one */
         profiler_stop(l, l->coll_api);
 }
 
-void mock_hear_call(struct mock_listener *l, const struct mock_call *call,
-                    size_t share_bytes, bool in_group, bool captured,
-                    struct mock_heard *heard_ret)
+void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
+                       size_t share_bytes, bool in_group, bool captured,
+                       struct mock_profiled_call *profiled_ret)
 {
-    if (!profiler_listens(l->profiler))
+    if (!profiler_is_active(l->profiler))
         return;
     l->mask = profiler_mask(l->profiler);
-    start_group_api(l, in_group, captured);
-    report_coll_api(l, call, share_bytes, captured);
-    heard_ret->mask = l->mask;
-    heard_ret->coll_api = l->coll_api;
+    profiler_start_group_api(l, in_group, captured);
+    profiler_report_coll_api(l, call, share_bytes, captured);
+    profiled_ret->mask = l->mask;
+    profiled_ret->coll_api = l->coll_api;
 }
 
-void mock_hear_group_end(const struct mock_listener *l)
+void mock_profile_group_end(const struct mock_listener *l)
 {
     if (l->group_api != NULL)
         profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_END_START, NULL);
 }
 
-void mock_hear_group_over(struct mock_listener *l)
+void mock_profile_group_stop(struct mock_listener *l)
 {
     if (l->group_api != NULL)
         profiler_stop(l, l->group_api);
@@ -441,98 +426,100 @@ void mock_hear_group_over(struct mock_listener *l)
 
 /* ---- launches ---- */
 
-/* The mask of the first that has one is that of the Group. */
-static void *start_group(const struct mock_listener *l,
-                         const struct mock_launched *launched, size_t n)
+/* The Group event has the first mask that is not 0. */
+static void *profiler_start_group(const struct mock_listener *l,
+                                  const struct mock_launched *launched,
+                                  size_t n)
 {
-    const ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_GROUP};
+    const ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP};
     void *event = NULL;
     int mask = 0;
 
     for (size_t i = 0; i < n && mask == 0; i++)
-        mask = launched[i].heard->mask;
+        mask = launched[i].profiled->mask;
     if ((mask & ANY_GROUP) != 0)
-        profiler_start(l, &event, &what);
+        profiler_start(l, &event, &event_info);
     return event;
 }
 
-static void start_coll(const struct mock_listener *l,
-                       const struct mock_launched *launched, void *group)
+static void profiler_start_coll(const struct mock_listener *l,
+                                const struct mock_launched *launched,
+                                void *group)
 {
     const struct mock_call *call = launched->call;
     const struct mock_outcome *outcome = launched->outcome;
     const char *type =
         mock_type_in_messages(call->coll, call->element_size, call->fp8);
-    ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_COLL,
-                                .parentObj = launched->heard->coll_api,
-                                .rank = l->rank};
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_COLL,
+                                      .parentObj = launched->profiled->coll_api,
+                                      .rank = l->rank};
     bool in_bytes =
         call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast;
 
-    if ((launched->heard->mask & ANY_COLL) == 0 ||
+    if ((launched->profiled->mask & ANY_COLL) == 0 ||
         (group == NULL && profiler_needs_group(l->profiler)))
         return;
-    what.coll.seqNumber = l->n_done[call->coll];
-    what.coll.func = mock_coll_in_messages(call->coll);
-    what.coll.count =
+    event_info.coll.seqNumber = l->n_done[call->coll];
+    event_info.coll.func = mock_coll_in_messages(call->coll);
+    event_info.coll.count =
         launched->share_bytes / (in_bytes ? 1 : call->element_size);
-    what.coll.root = call->root;
-    what.coll.datatype = type;
-    what.coll.nChannels =
+    event_info.coll.root = call->root;
+    event_info.coll.datatype = type;
+    event_info.coll.nChannels =
         launched->counts_channels ? (uint8_t)outcome->n_channels : 0;
-    what.coll.algo = mock_algo_in_messages(outcome->algo);
-    what.coll.proto = mock_proto_in_messages(outcome->proto);
-    what.coll.parentGroup = group;
-    profiler_start(l, &launched->heard->coll, &what);
+    event_info.coll.algo = mock_algo_in_messages(outcome->algo);
+    event_info.coll.proto = mock_proto_in_messages(outcome->proto);
+    event_info.coll.parentGroup = group;
+    profiler_start(l, &launched->profiled->coll, &event_info);
 }
 
-void mock_hear_launch(struct mock_listener *l,
-                      const struct mock_launched *launched, size_t n)
+void mock_profile_launch(struct mock_listener *l,
+                         const struct mock_launched *launched, size_t n)
 {
     void *group;
 
-    if (!profiler_listens(l->profiler))
+    if (!profiler_is_active(l->profiler))
         return;
-    group = start_group(l, launched, n);
+    group = profiler_start_group(l, launched, n);
     for (size_t i = 0; i < n; i++) {
-        start_coll(l, &launched[i], group);
+        profiler_start_coll(l, &launched[i], group);
         l->n_done[launched[i].call->coll]++;
     }
     for (size_t i = 0; i < n; i++)
-        if (launched[i].heard->coll != NULL)
-            profiler_stop(l, launched[i].heard->coll);
+        if (launched[i].profiled->coll != NULL)
+            profiler_stop(l, launched[i].profiled->coll);
     if (group != NULL)
         profiler_stop(l, group);
 }
 
 /* ---- kernels ---- */
 
-void mock_hear_kernel_begin(const struct mock_listener *l,
-                            const struct mock_outcome *outcome,
-                            const struct mock_channel_time *times,
-                            void **handles_ret)
+void mock_profile_kernel_start(const struct mock_listener *l,
+                               const struct mock_outcome *outcome,
+                               const struct mock_channel_time *times,
+                               void **handles_ret)
 {
-    bool is_heard = outcome->is_timed && profiler_listens(l->profiler);
+    bool is_profiled = outcome->is_timed && profiler_is_active(l->profiler);
 
     for (int c = 0; c < outcome->n_channels; c++) {
-        ncclProfilerEvent_t what = {.type.v5 = NCCL_PROFILE_KERNEL_CH,
-                                    .parentObj = outcome->event};
+        ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_KERNEL_CH,
+                                          .parentObj = outcome->event};
 
         handles_ret[c] = NULL;
-        if (!is_heard || times[c].stop_ns == 0)
+        if (!is_profiled || times[c].stop_ns == 0)
             continue;
-        what.kernelCh.channelId = (uint8_t)(outcome->first_channel + c);
-        what.kernelCh.pTimer = times[c].start_ns;
-        profiler_start(l, &handles_ret[c], &what);
+        event_info.kernelCh.channelId = (uint8_t)(outcome->first_channel + c);
+        event_info.kernelCh.pTimer = times[c].start_ns;
+        profiler_start(l, &handles_ret[c], &event_info);
     }
 }
 
-void mock_hear_kernel_end(const struct mock_listener *l,
-                          const struct mock_outcome *outcome,
-                          const struct mock_channel_time *times,
-                          void *const *handles)
+void mock_profile_kernel_stop(const struct mock_listener *l,
+                              const struct mock_outcome *outcome,
+                              const struct mock_channel_time *times,
+                              void *const *handles)
 {
-    if (!outcome->is_timed || !profiler_listens(l->profiler))
+    if (!outcome->is_timed || !profiler_is_active(l->profiler))
         return;
     for (int c = 0; c < outcome->n_channels; c++) {
         ncclProfilerStateArgs_t args = {.kernelCh = {times[c].stop_ns}};

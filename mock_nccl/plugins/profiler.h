@@ -1,7 +1,7 @@
 /*
- * profiler.h - a process's profiler, and what it is told of a communicator
+ * profiler.h - the profiler of a process, and its events of a communicator
  *
- * As NCCL's src/plugin/profiler.cc, of versions 4 to 6 of the interface.
+ * Follows NCCL's src/plugin/profiler.cc, for versions 4 to 6 of the interface.
  */
 #ifndef MOCK_PROFILER_H
 #define MOCK_PROFILER_H
@@ -15,8 +15,8 @@
 
 struct mock_profiler; /* opaque */
 
-/* 'plugin' and 'net' are what NCCL_PROFILER_PLUGIN and NCCL_NET_PLUGIN hold;
- * the profiler needs them no more. */
+/* 'plugin' and 'net' are the values of NCCL_PROFILER_PLUGIN and
+ * NCCL_NET_PLUGIN; the profiler copies them. */
 ncclResult_t mock_profiler_create(const struct mock_version *version,
                                   const char *plugin, const char *net,
                                   struct mock_profiler **profiler_ret);
@@ -24,16 +24,17 @@ void mock_profiler_destroy(struct mock_profiler *profiler);
 
 /* ---- a communicator ---- */
 
-/* What a rank of a communicator has of it; all 0 before it is joined. */
+/* The profiler state of a rank of a communicator; all 0 before it joins. */
 struct mock_listener {
-    struct mock_profiler *profiler; /* NULL: there is none */
+    struct mock_profiler *profiler; /* NULL: no profiler */
     void *context;
     int rank;
     uint64_t n_done[NCCL_NUM_TUNED_FUNCS];
 
-    /* NCCL has these for each thread, rather than each communicator. */
-    int mask;          /* as the last call found it */
-    bool in_group_api; /* it was started, whether or not it has a handle */
+    /* NCCL has these members per thread, rather than per communicator. */
+    int mask;          /* mask at the last call */
+    bool in_group_api; /* the GroupApi event was started, with or without a
+                          handle */
     void *group_api;
     void *coll_api;
 };
@@ -45,31 +46,31 @@ struct mock_join {
     int rank;
 };
 
-/* Loads the profiler if this communicator is the first, and calls its init,
- * which may fail: NCCL goes on. */
+/* Loads the profiler for the first communicator, and calls its init; NCCL
+ * ignores its failure. */
 void mock_listener_join(struct mock_listener *l, struct mock_profiler *profiler,
                         const struct mock_join *join);
 
-/* Calls its finalize, and closes the library as NCCL would. */
+/* Calls the profiler's finalize, and closes the library when NCCL would. */
 void mock_listener_leave(struct mock_listener *l);
 
 /* ---- events ---- */
 
-/* What NCCL keeps of a call for when it is launched. */
-struct mock_heard {
+/* The profiler state of a call until its launch. */
+struct mock_profiled_call {
     int mask;
     void *coll_api;
-    void *coll; /* the handle of the launch */
+    void *coll; /* handle of the Coll event */
 };
 
-/* One call of the API, of a group of several or alone. */
-void mock_hear_call(struct mock_listener *l, const struct mock_call *call,
-                    size_t share_bytes, bool in_group, bool captured,
-                    struct mock_heard *heard_ret);
+/* Reports a call of the API, in a group of several or alone. */
+void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
+                       size_t share_bytes, bool in_group, bool captured,
+                       struct mock_profiled_call *profiled_ret);
 
-/* ncclGroupEnd begins, and ends. */
-void mock_hear_group_end(const struct mock_listener *l);
-void mock_hear_group_over(struct mock_listener *l);
+/* Report the begin and the end of ncclGroupEnd. */
+void mock_profile_group_end(const struct mock_listener *l);
+void mock_profile_group_stop(struct mock_listener *l);
 
 /* A collective that is launched. */
 struct mock_launched {
@@ -77,21 +78,21 @@ struct mock_launched {
     const struct mock_outcome *outcome;
     size_t share_bytes;
     bool counts_channels; /* false with CollNet */
-    struct mock_heard *heard;
+    struct mock_profiled_call *profiled;
 };
 
-/* Those of one group, in the order of their kernels. */
-void mock_hear_launch(struct mock_listener *l,
-                      const struct mock_launched *launched, size_t n);
+/* Reports the launches of one group, in the order of their kernels. */
+void mock_profile_launch(struct mock_listener *l,
+                         const struct mock_launched *launched, size_t n);
 
-/* The GPU runs it, and has run it; see mock_kernels.h. */
-void mock_hear_kernel_begin(const struct mock_listener *l,
-                            const struct mock_outcome *outcome,
-                            const struct mock_channel_time *times,
-                            void **handles_ret);
-void mock_hear_kernel_end(const struct mock_listener *l,
-                          const struct mock_outcome *outcome,
-                          const struct mock_channel_time *times,
-                          void *const *handles);
+/* Report the begin and the end of a kernel; see mock_kernels.h. */
+void mock_profile_kernel_start(const struct mock_listener *l,
+                               const struct mock_outcome *outcome,
+                               const struct mock_channel_time *times,
+                               void **handles_ret);
+void mock_profile_kernel_stop(const struct mock_listener *l,
+                              const struct mock_outcome *outcome,
+                              const struct mock_channel_time *times,
+                              void *const *handles);
 
 #endif /* MOCK_PROFILER_H */

@@ -4,23 +4,33 @@
 
 #include "base/log.h"
 
-/* The calls of one version. */
+/* The functions of one version. */
 struct calls {
     ncclResult_t (*init)(const void *symbol, struct mock_init_args *args,
                          void **context);
     ncclResult_t (*ask)(const void *symbol, void *context,
                         const struct mock_ask_args *args, int *n_channels);
-    ncclResult_t (*finalize)(const void *symbol, void *context);
 };
 
-/* ---- v2 ---- */
+/* ---- calls ---- */
 
+/* v2, v3 and v4 share their init, v5 and v6 theirs, and v4 to v6 their
+ * getCollInfo. */
 static ncclResult_t tuner_init_v2(const void *symbol,
                                   struct mock_init_args *args, void **context)
 {
     const ncclTuner_v2_t *tuner = symbol;
 
     return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
+}
+
+static ncclResult_t tuner_init_v5(const void *symbol,
+                                  struct mock_init_args *args, void **context)
+{
+    const ncclTuner_v5_t *tuner = symbol;
+
+    return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
+                       mock_log, &args->domains, args->constants);
 }
 
 static int tuner_is_open(const struct mock_ask_args *args, int algo)
@@ -41,9 +51,11 @@ ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
                            n_channels);
 }
 
-/* v2 names a pair; NCCL makes it the cheapest unless it had ruled it out. */
-static ncclResult_t ask_v2(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+/* A v2 tuner returns a pair; NCCL makes it the cheapest entry unless it was
+ * ruled out. */
+static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v2_t *tuner = symbol;
     int algo = NCCL_ALGO_UNDEF;
@@ -65,23 +77,6 @@ static ncclResult_t ask_v2(const void *symbol, void *context,
     return ncclSuccess;
 }
 
-static ncclResult_t finalize_v2(const void *symbol, void *context)
-{
-    const ncclTuner_v2_t *tuner = symbol;
-
-    return tuner->destroy(context);
-}
-
-/* ---- v3 ---- */
-
-static ncclResult_t init_v3(const void *symbol, struct mock_init_args *args,
-                            void **context)
-{
-    const ncclTuner_v3_t *tuner = symbol;
-
-    return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
-}
-
 static ncclResult_t tuner_ask_v3(const void *symbol, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)
@@ -93,25 +88,9 @@ static ncclResult_t tuner_ask_v3(const void *symbol, void *context,
                               args->n_algos, NCCL_NUM_PROTOCOLS, n_channels);
 }
 
-static ncclResult_t finalize_v3(const void *symbol, void *context)
-{
-    const ncclTuner_v3_t *tuner = symbol;
-
-    return tuner->destroy(context);
-}
-
-/* ---- v4 ---- */
-
-static ncclResult_t tuner_init_v4(const void *symbol,
-                                  struct mock_init_args *args, void **context)
-{
-    const ncclTuner_v4_t *tuner = symbol;
-
-    return tuner->init(args->n_ranks, args->n_nodes, mock_log, context);
-}
-
-static ncclResult_t ask_v4(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
+static ncclResult_t tuner_ask_v4(const void *symbol, void *context,
+                                 const struct mock_ask_args *args,
+                                 int *n_channels)
 {
     const ncclTuner_v4_t *tuner = symbol;
 
@@ -121,70 +100,7 @@ static ncclResult_t ask_v4(const void *symbol, void *context,
                               n_channels);
 }
 
-static ncclResult_t finalize_v4(const void *symbol, void *context)
-{
-    const ncclTuner_v4_t *tuner = symbol;
-
-    return tuner->destroy(context);
-}
-
-/* ---- v5 ---- */
-
-static ncclResult_t tuner_init_v5(const void *symbol,
-                                  struct mock_init_args *args, void **context)
-{
-    const ncclTuner_v5_t *tuner = symbol;
-
-    return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
-                       mock_log, &args->domains, args->constants);
-}
-
-static ncclResult_t ask_v5(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
-{
-    const ncclTuner_v5_t *tuner = symbol;
-
-    return tuner->getCollInfo(context, args->coll, args->n_bytes,
-                              args->n_pipe_ops, (float **)args->table,
-                              args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
-                              n_channels);
-}
-
-static ncclResult_t finalize_v5(const void *symbol, void *context)
-{
-    const ncclTuner_v5_t *tuner = symbol;
-
-    return tuner->finalize(context);
-}
-
-/* ---- v6 ---- */
-
-static ncclResult_t init_v6(const void *symbol, struct mock_init_args *args,
-                            void **context)
-{
-    const ncclTuner_v6_t *tuner = symbol;
-
-    return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
-                       mock_log, &args->domains, args->constants);
-}
-
-static ncclResult_t ask_v6(const void *symbol, void *context,
-                           const struct mock_ask_args *args, int *n_channels)
-{
-    const ncclTuner_v6_t *tuner = symbol;
-
-    return tuner->getCollInfo(context, args->coll, args->n_bytes,
-                              args->n_pipe_ops, (float **)args->table,
-                              args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
-                              n_channels);
-}
-
-static ncclResult_t finalize_v6(const void *symbol, void *context)
-{
-    const ncclTuner_v6_t *tuner = symbol;
-
-    return tuner->finalize(context);
-}
+/* ---- chunks ---- */
 
 bool mock_tuner_has_chunks(const struct mock_tuner *tuner)
 {
@@ -206,14 +122,14 @@ ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
 /* ---- all versions ---- */
 
 static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
-    [2] = {.init = tuner_init_v2, .ask = ask_v2, .finalize = finalize_v2},
-    [3] = {.init = init_v3, .ask = tuner_ask_v3, .finalize = finalize_v3},
-    [4] = {.init = tuner_init_v4, .ask = ask_v4, .finalize = finalize_v4},
-    [5] = {.init = tuner_init_v5, .ask = ask_v5, .finalize = finalize_v5},
-    [6] = {.init = init_v6, .ask = ask_v6, .finalize = finalize_v6},
+    [2] = {.init = tuner_init_v2, .ask = tuner_ask_v2},
+    [3] = {.init = tuner_init_v2, .ask = tuner_ask_v3},
+    [4] = {.init = tuner_init_v2, .ask = tuner_ask_v4},
+    [5] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
+    [6] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
 };
 
-/* All versions begin with a name and three functions. */
+/* Tuners of all versions begin with a name and three functions. */
 enum { N_WORDS = 4 };
 static_assert(sizeof(ncclTuner_v2_t) == N_WORDS * sizeof(void *), "words");
 
@@ -257,5 +173,7 @@ ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
 
 ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context)
 {
-    return calls[tuner->version].finalize(tuner->symbol, context);
+    const ncclTuner_v2_t *any = tuner->symbol; /* finalize since v5 */
+
+    return any->destroy(context);
 }

@@ -1,5 +1,5 @@
 /*
- * tuner.h - a tuner of any version, called as NCCL's shims call it
+ * tuner.h - calls a tuner of any version, as NCCL's shims do
  */
 #ifndef MOCK_TUNER_H
 #define MOCK_TUNER_H
@@ -13,7 +13,7 @@ enum { MOCK_OLDEST_TUNER = 2, MOCK_NEWEST_TUNER = 6 };
 
 struct mock_tuner {
     int version;        /* MOCK_OLDEST_TUNER to MOCK_NEWEST_TUNER */
-    const void *symbol; /* its ncclTuner_vN_t */
+    const void *symbol; /* the tuner's ncclTuner_vN_t */
 
     /*
      * NCCL uses a tuner of its own version directly and wraps older ones.  A
@@ -40,7 +40,7 @@ struct mock_ask_args {
     float *table; /* flat, n_algos x NCCL_NUM_PROTOCOLS; edited in place */
 };
 
-/* What 2.21 asks a v2 tuner. */
+/* The arguments of getCollInfo of a v2 tuner in 2.21. */
 struct mock_pair_args {
     ncclFunc_t coll;
     size_t n_bytes;
@@ -49,17 +49,17 @@ struct mock_pair_args {
     bool nvls;
 };
 
-/* The name that the tuner gives itself, or "(null)". */
+/* The tuner's name, or "(null)". */
 const char *mock_tuner_name(const struct mock_tuner *tuner);
 
-/* False if a function that NCCL calls without looking is NULL. */
+/* False if a function that NCCL calls without a check is NULL. */
 bool mock_tuner_is_complete(const struct mock_tuner *tuner);
 
 ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
                              struct mock_init_args *args, void **context);
 ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
                             const struct mock_ask_args *args, int *n_channels);
-/* Of a v2 tuner only, which may leave what it is handed. */
+/* For a v2 tuner only, which may leave its arguments unchanged. */
 ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
                                  const struct mock_pair_args *args, int *algo,
                                  int *proto, int *n_channels);

@@ -1,5 +1,5 @@
 /*
- * play.c - all ranks of a communicator, playing one script
+ * play.c - runs a script on all ranks of a communicator
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,18 +10,18 @@
 #include "base/names.h"
 #include "ranks/ranks.h"
 
-/* What must be the same on all ranks, of one collective. */
+/* The attributes of a collective that must be equal on all ranks. */
 struct decision {
-    int rank; /* that came first; -1 if none has yet */
+    int rank; /* rank that reached it first; -1 if none has yet */
     int algo;
     int proto;
     int n_channels;
     size_t chunk_bytes;
 };
 
-/* One rank in a play. */
+/* The state of one rank in a script. */
 struct player {
-    size_t at; /* its next step */
+    size_t at; /* the rank's next step */
     struct mock_order order;
     struct mock_call *calls; /* room for the largest step */
     struct mock_outcome *outcomes;
@@ -30,18 +30,19 @@ struct player {
 struct play {
     const struct mock_ranks *ranks;
     const struct mock_script *script;
-    struct decision *decisions; /* by collective of the script */
-    size_t *first;              /* collective of each step */
-    size_t largest;             /* collectives of a step */
+    struct decision *decisions; /* per collective of the script */
+    size_t *first;              /* index of each step's first collective */
+    size_t largest;             /* collectives of the largest step */
 
     struct player *players; /* by rank */
     struct mock_call *calls;
     struct mock_outcome *outcomes;
 
-    int *active; /* ranks that have steps left, in no order */
+    int *active; /* ranks with steps left, in any order */
     int n_active;
-    int turn;      /* place in 'active' of who played last */
-    unsigned stay; /* of 8 turns, how many the same rank keeps */
+    int turn; /* index in 'active' of the last rank that ran */
+    unsigned
+        stay; /* of 8 steps, the number for which the rank stays the same */
     uint64_t random;
 };
 
@@ -58,9 +59,10 @@ static void play_describe(const struct decision *d, char text[96])
                  d->chunk_bytes);
 }
 
-static ncclResult_t disagree(const struct mock_call *call, size_t step,
-                             const struct decision *first,
-                             const struct decision *other)
+static ncclResult_t play_report_mismatch(const struct mock_call *call,
+                                         size_t step,
+                                         const struct decision *first,
+                                         const struct decision *other)
 {
     char a[96], b[96];
 
@@ -95,11 +97,11 @@ static ncclResult_t play_compare(struct play *p, int rank, size_t step,
         first->n_channels == mine.n_channels &&
         first->chunk_bytes == mine.chunk_bytes)
         return ncclSuccess;
-    return disagree(&player->calls[i], step, first, &mine);
+    return play_report_mismatch(&player->calls[i], step, first, &mine);
 }
 
-/* Of the step that the rank has just played. */
-static ncclResult_t compare_all(struct play *p, int rank)
+/* Compares the step that the rank has just run. */
+static ncclResult_t play_compare_all(struct play *p, int rank)
 {
     size_t step = p->players[rank].at++;
     ncclResult_t rc = ncclSuccess;
@@ -111,12 +113,12 @@ static ncclResult_t compare_all(struct play *p, int rank)
 
 /* ---- one step of one rank ---- */
 
-static struct mock_rank *rank_of(const struct play *p, int rank)
+static struct mock_rank *play_get_rank(const struct play *p, int rank)
 {
     return &p->ranks->pool->ranks[rank];
 }
 
-static void prepare_step(struct play *p, int rank)
+static void play_prepare_step(struct play *p, int rank)
 {
     struct player *player = &p->players[rank];
     const struct mock_step *step = &p->script->steps[player->at];
@@ -135,15 +137,11 @@ static void prepare_step(struct play *p, int rank)
                                         .n_calls = step->n};
 }
 
-static ncclResult_t play_blame(const struct play *p, int rank, ncclResult_t rc)
+static ncclResult_t play_name_step(const struct play *p, int rank,
+                                   ncclResult_t rc)
 {
-    char why[900];
-
-    if (rc == ncclSuccess)
-        return rc;
-    snprintf(why, sizeof(why), "%s", mock_last_error());
-    return mock_fail(rc, "step %zu, rank %d: %s", p->players[rank].at, rank,
-                     why);
+    return mock_fail_prefix(rc, "step %zu, rank %d: ", p->players[rank].at,
+                            rank);
 }
 
 static ncclResult_t play_step(struct play *p, int rank)
@@ -151,20 +149,22 @@ static ncclResult_t play_step(struct play *p, int rank)
     struct player *player = &p->players[rank];
     ncclResult_t rc;
 
-    prepare_step(p, rank);
-    rc = mock_rank_do(rank_of(p, rank), &player->order, player->outcomes);
-    return rc == ncclSuccess ? compare_all(p, rank) : play_blame(p, rank, rc);
+    play_prepare_step(p, rank);
+    rc = mock_rank_run_order(play_get_rank(p, rank), &player->order,
+                             player->outcomes);
+    return rc == ncclSuccess ? play_compare_all(p, rank)
+                             : play_name_step(p, rank, rc);
 }
 
 /* ---- whose turn it is ---- */
 
-static void leave(struct play *p, int place)
+static void play_deactivate(struct play *p, int place)
 {
     p->active[place] = p->active[--p->n_active];
     p->turn = -1;
 }
 
-static bool dies(const struct play *p, int rank)
+static bool play_rank_dies(const struct play *p, int rank)
 {
     const struct mock_death *death = p->script->death;
 
@@ -172,17 +172,17 @@ static bool dies(const struct play *p, int rank)
            death->step == p->players[rank].at;
 }
 
-static void bury(struct play *p, int place)
+static void play_remove_rank(struct play *p, int place)
 {
-    struct mock_rank *rank = rank_of(p, p->active[place]);
+    struct mock_rank *rank = play_get_rank(p, p->active[place]);
 
     rank->dead = true;
     if (rank->carrier != NULL)
         rank->carrier->ops->kill(rank);
-    leave(p, place);
+    play_deactivate(p, place);
 }
 
-static int next_turn(struct play *p)
+static int play_draw_turn(struct play *p)
 {
     uint64_t random = mock_mix(p->random);
 
@@ -197,41 +197,41 @@ static ncclResult_t play_in_turn(struct play *p)
     ncclResult_t rc = ncclSuccess;
 
     while (p->n_active > 0 && rc == ncclSuccess) {
-        int place = next_turn(p);
+        int place = play_draw_turn(p);
         int rank = p->active[place];
 
-        if (dies(p, rank)) {
-            bury(p, place);
+        if (play_rank_dies(p, rank)) {
+            play_remove_rank(p, place);
             continue;
         }
         rc = play_step(p, rank);
         if (p->players[rank].at == p->script->n_steps)
-            leave(p, place);
+            play_deactivate(p, place);
     }
     return rc;
 }
 
 /* ---- all at once ---- */
 
-static void bury_the_dead(struct play *p)
+static void play_remove_dead(struct play *p)
 {
     for (int place = p->n_active - 1; place >= 0; place--)
-        if (dies(p, p->active[place]))
-            bury(p, place);
+        if (play_rank_dies(p, p->active[place]))
+            play_remove_rank(p, place);
 }
 
-/* Waits for all that were posted, whatever becomes of one. */
+/* Waits for all ranks with an order, even after failures. */
 static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
 {
     char why[1024];
 
     snprintf(why, sizeof(why), "%s", mock_last_error());
     for (int place = 0; place < n_posted; place++) {
-        struct mock_rank *rank = rank_of(p, p->active[place]);
+        struct mock_rank *rank = play_get_rank(p, p->active[place]);
         ncclResult_t one = rank->carrier->ops->wait(rank);
 
-        one = one == ncclSuccess ? compare_all(p, rank->number)
-                                 : play_blame(p, rank->number, one);
+        one = one == ncclSuccess ? play_compare_all(p, rank->number)
+                                 : play_name_step(p, rank->number, one);
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
         rc = one;
@@ -247,15 +247,15 @@ static ncclResult_t play_at_once(struct play *p)
     for (size_t s = 0; s < p->script->n_steps && rc == ncclSuccess; s++) {
         int n_posted = 0;
 
-        bury_the_dead(p);
+        play_remove_dead(p);
         while (n_posted < p->n_active && rc == ncclSuccess) {
-            struct mock_rank *rank = rank_of(p, p->active[n_posted]);
+            struct mock_rank *rank = play_get_rank(p, p->active[n_posted]);
             struct player *player = &p->players[rank->number];
 
-            prepare_step(p, rank->number);
-            rc = play_blame(p, rank->number,
-                            rank->carrier->ops->post(rank, &player->order,
-                                                     player->outcomes));
+            play_prepare_step(p, rank->number);
+            rc = play_name_step(p, rank->number,
+                                rank->carrier->ops->post(rank, &player->order,
+                                                         player->outcomes));
             n_posted += rc == ncclSuccess;
         }
         rc = play_gather(p, n_posted, rc);
@@ -265,7 +265,7 @@ static ncclResult_t play_at_once(struct play *p)
 
 /* ---- life ---- */
 
-static bool count_calls(struct play *p)
+static bool play_count_calls(struct play *p)
 {
     size_t n_calls = 0;
 
@@ -282,8 +282,8 @@ static bool count_calls(struct play *p)
     return p->first != NULL && p->decisions != NULL;
 }
 
-/* In turn, all ranks share the room for calls and outcomes. */
-static bool seat_players(struct play *p)
+/* Ranks that run in turn share the room for calls and outcomes. */
+static bool play_alloc_players(struct play *p)
 {
     size_t n = (size_t)p->ranks->n;
     size_t rooms = p->script->at_once ? n : 1;
@@ -300,7 +300,7 @@ static bool seat_players(struct play *p)
 
         p->players[r].calls = &p->calls[room * p->largest];
         p->players[r].outcomes = &p->outcomes[room * p->largest];
-        if (p->script->n_steps > 0 && !rank_of(p, (int)r)->dead)
+        if (p->script->n_steps > 0 && !play_get_rank(p, (int)r)->dead)
             p->active[p->n_active++] = (int)r;
     }
     return true;
@@ -309,7 +309,7 @@ static bool seat_players(struct play *p)
 ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
                              const struct mock_script *script, uint64_t seed)
 {
-    /* from schedules without memory to one rank after the other */
+    /* from an independent draw per step to one rank after the other */
     static const unsigned stays[] = {0, 4, 7, 8};
     struct play p = {.ranks = ranks,
                      .script = script,
@@ -319,7 +319,7 @@ ncclResult_t mock_ranks_play(struct mock_ranks *ranks,
     bool elsewhere = ranks->pool->ranks[0].carrier != NULL;
     ncclResult_t rc;
 
-    if (!count_calls(&p) || !seat_players(&p))
+    if (!play_count_calls(&p) || !play_alloc_players(&p))
         rc = mock_fail_memory();
     else
         rc = script->at_once && elsewhere ? play_at_once(&p) : play_in_turn(&p);

@@ -61,7 +61,7 @@ static ncclResult_t rank_step(struct mock_rank *rank,
     return rc;
 }
 
-/* It may never have come to be. */
+/* The communicator may not exist. */
 static void rank_destroy(struct mock_rank *rank, int comm)
 {
     if (comm >= rank->n_comms)
@@ -70,9 +70,9 @@ static void rank_destroy(struct mock_rank *rank, int comm)
     rank->comms[comm] = NULL;
 }
 
-ncclResult_t mock_rank_obey(struct mock_rank *rank,
-                            const struct mock_order *order,
-                            struct mock_outcome *outcomes)
+ncclResult_t mock_rank_execute(struct mock_rank *rank,
+                               const struct mock_order *order,
+                               struct mock_outcome *outcomes)
 {
     switch (order->task) {
     case MOCK_STEP:

@@ -1,5 +1,5 @@
 /*
- * rank.h - one rank, told what to do wherever it lives
+ * rank.h - one rank, which executes orders in its thread or process
  */
 #ifndef MOCK_RANK_H
 #define MOCK_RANK_H
@@ -8,7 +8,7 @@
 
 #include "mock_ranks.h"
 
-/* A rank's communicators have numbers, the same on all ranks. */
+/* An order for a rank. Communicators have numbers, the same on all ranks. */
 struct mock_order {
     enum {
         MOCK_CREATE,
@@ -17,11 +17,11 @@ struct mock_order {
         MOCK_STEP,
         MOCK_DESTROY,
     } task;
-    int comm;   /* that it is about */
-    int parent; /* of a child */
+    int comm;   /* number of the communicator */
+    int parent; /* number of a child's parent */
     int color;
     uint64_t comm_id;
-    const struct mock_machine *machine; /* to create on */
+    const struct mock_machine *machine; /* machine of a new communicator */
     void (*before)(void *user, int rank);
     void (*before_step)(void *user, int rank, size_t step);
     void *user;
@@ -33,29 +33,30 @@ struct mock_order {
 struct mock_rank {
     int number;
     struct mock_nccl *nccl;
-    struct mock_comm **comms; /* by number; NULL where it is in none */
+    struct mock_comm *
+        *comms; /* by number; NULL if the rank is not in the communicator */
     int n_comms;
-    bool dead;                    /* plays no more */
-    struct mock_carrier *carrier; /* NULL: in the caller's thread */
+    bool dead; /* takes no further part in scripts */
+    struct mock_carrier
+        *carrier; /* NULL: the rank runs in the caller's thread */
 };
 
-/* Carries an order out, in the calling thread.  'outcomes' has room for
- * n_calls. */
-ncclResult_t mock_rank_obey(struct mock_rank *rank,
-                            const struct mock_order *order,
-                            struct mock_outcome *outcomes);
+/* Executes an order in the calling thread. 'outcomes' has room for n_calls. */
+ncclResult_t mock_rank_execute(struct mock_rank *rank,
+                               const struct mock_order *order,
+                               struct mock_outcome *outcomes);
 
 /* ---- ranks elsewhere ---- */
 
 struct mock_carrier_ops {
-    /* Hands an order over; it and its outcomes must stay until wait(). */
+    /* Sends an order; it and its outcomes must stay valid until wait(). */
     ncclResult_t (*post)(struct mock_rank *rank, const struct mock_order *order,
                          struct mock_outcome *outcomes);
-    /* Waits until it has been carried out; the error is then this thread's. */
+    /* Waits for the end of the order; its error becomes this thread's. */
     ncclResult_t (*wait)(struct mock_rank *rank);
-    /* Ends it at once, as far as it can be. */
+    /* Ends a process immediately; a thread cannot be ended. */
     void (*kill)(struct mock_rank *rank);
-    /* Ends it when it has nothing to do, and frees rank->carrier. */
+    /* Ends the idle thread or process, and frees rank->carrier. */
     void (*stop)(struct mock_rank *rank);
 };
 
@@ -63,8 +64,8 @@ struct mock_carrier {
     const struct mock_carrier_ops *ops;
 };
 
-/* Each sets rank->carrier.  'others' are the ranks that have been started
- * before. */
+/* Start a thread or process and set rank->carrier. 'others' are the ranks that
+ * run already. */
 ncclResult_t mock_thread_start(struct mock_rank *rank);
 ncclResult_t mock_process_start(struct mock_rank *rank,
                                 const struct mock_rank *others);

@@ -1,9 +1,9 @@
 /*
  * rank_process.c - a rank in a process of its own
  *
- * Orders, calls and outcomes go over a socket as they lie in memory: both ends
- * are the same program.  A machine goes by value, as one that was read after
- * the fork is unknown there.
+ * Orders, calls and outcomes are sent over a socket as they are in memory: both
+ * ends are the same program. A machine is sent by value, because the process
+ * does not have machines that were loaded after the fork.
  */
 #define _GNU_SOURCE /* prctl(), strsignal() */
 #include <errno.h>
@@ -26,7 +26,7 @@ enum { PATIENCE_MS = 10000 };
 struct process {
     struct mock_carrier carrier;
     pid_t pid;  /* 0 once it has ended */
-    int socket; /* to it */
+    int socket; /* socket to the process */
     struct mock_outcome *outcomes;
     size_t n_outcomes;
 };
@@ -36,7 +36,7 @@ struct reply {
     char error[1024];
 };
 
-static struct process *process_of(const struct mock_rank *rank)
+static struct process *rank_process_get(const struct mock_rank *rank)
 {
     return (struct process *)rank->carrier;
 }
@@ -60,7 +60,7 @@ static bool rank_process_send_all(int socket, const void *data, size_t size)
     return true;
 }
 
-static bool receive_all(int socket, void *data, size_t size)
+static bool rank_process_receive_all(int socket, void *data, size_t size)
 {
     char *at = data;
 
@@ -79,61 +79,64 @@ static bool receive_all(int socket, void *data, size_t size)
 
 /* ---- the rank's end ---- */
 
-/* What an order points to, in this process. */
-struct held {
+/* The memory that an order points to, in this process. */
+struct order_memory {
     struct mock_call *calls;
     struct mock_outcome *outcomes;
 };
 
-static bool receive_machine(int socket, struct mock_order *order)
+static bool rank_process_receive_machine(int socket, struct mock_order *order)
 {
     struct mock_machine *machine = calloc(1, sizeof(*machine));
 
-    order->machine = machine; /* stays for as long as the process */
-    if (machine == NULL || !receive_all(socket, machine, sizeof(*machine)))
+    order->machine = machine; /* allocated until the process ends */
+    if (machine == NULL ||
+        !rank_process_receive_all(socket, machine, sizeof(*machine)))
         return false;
-    machine->timings = NULL; /* a communicator has no use for them */
-    machine->beside = NULL;
+    machine->timings = NULL; /* communicators do not use them */
+    machine->overlaps = NULL;
     return true;
 }
 
-static bool receive_calls(int socket, struct mock_order *order,
-                          struct held *held)
+static bool rank_process_receive_calls(int socket, struct mock_order *order,
+                                       struct order_memory *memory)
 {
     size_t n = order->n_calls;
 
-    free(held->calls);
-    free(held->outcomes);
-    held->calls = calloc(n + 1, sizeof(*held->calls));
-    held->outcomes = calloc(n + 1, sizeof(*held->outcomes));
-    order->calls = held->calls;
-    return held->calls != NULL && held->outcomes != NULL &&
-           receive_all(socket, held->calls, n * sizeof(*held->calls));
+    free(memory->calls);
+    free(memory->outcomes);
+    memory->calls = calloc(n + 1, sizeof(*memory->calls));
+    memory->outcomes = calloc(n + 1, sizeof(*memory->outcomes));
+    order->calls = memory->calls;
+    return memory->calls != NULL && memory->outcomes != NULL &&
+           rank_process_receive_all(socket, memory->calls,
+                                    n * sizeof(*memory->calls));
 }
 
-static bool receive_order(int socket, struct mock_order *order,
-                          struct held *held)
+static bool rank_process_receive_order(int socket, struct mock_order *order,
+                                       struct order_memory *memory)
 {
-    if (!receive_all(socket, order, sizeof(*order)) ||
-        !receive_calls(socket, order, held))
+    if (!rank_process_receive_all(socket, order, sizeof(*order)) ||
+        !rank_process_receive_calls(socket, order, memory))
         return false;
-    return order->machine == NULL || receive_machine(socket, order);
+    return order->machine == NULL ||
+           rank_process_receive_machine(socket, order);
 }
 
-/* Until there is nobody to obey any more. */
-static void serve(struct mock_rank *rank, int socket)
+/* Executes orders until the socket closes. */
+static void rank_process_serve(struct mock_rank *rank, int socket)
 {
-    struct held held = {NULL, NULL};
+    struct order_memory memory = {NULL, NULL};
     struct mock_order order;
 
-    while (receive_order(socket, &order, &held)) {
-        struct reply reply = {.rc =
-                                  mock_rank_obey(rank, &order, held.outcomes)};
+    while (rank_process_receive_order(socket, &order, &memory)) {
+        struct reply reply = {
+            .rc = mock_rank_execute(rank, &order, memory.outcomes)};
 
         snprintf(reply.error, sizeof(reply.error), "%s", mock_last_error());
         if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
-            !rank_process_send_all(socket, held.outcomes,
-                                   order.n_calls * sizeof(*held.outcomes)))
+            !rank_process_send_all(socket, memory.outcomes,
+                                   order.n_calls * sizeof(*memory.outcomes)))
             break;
     }
 }
@@ -143,15 +146,15 @@ static void rank_process_live(struct mock_rank *rank,
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < rank->number; i++)
-        close(process_of(&others[i])->socket);
-    serve(rank, socket);
-    _exit(0); /* what the caller registered for its exit is not ours to run */
+        close(rank_process_get(&others[i])->socket);
+    rank_process_serve(rank, socket);
+    _exit(0); /* the caller's exit handlers must not run here */
 }
 
 /* ---- the caller's end ---- */
 
-/* The reason why it does not answer. */
-static ncclResult_t mourn(struct process *p)
+/* Reports the exit of the process. */
+static ncclResult_t rank_process_report_exit(struct process *p)
 {
     int status = 0;
 
@@ -177,7 +180,7 @@ static ncclResult_t rank_process_post(struct mock_rank *rank,
                                       const struct mock_order *order,
                                       struct mock_outcome *outcomes)
 {
-    struct process *p = process_of(rank);
+    struct process *p = rank_process_get(rank);
 
     p->outcomes = outcomes;
     p->n_outcomes = order->n_calls;
@@ -190,12 +193,12 @@ static ncclResult_t rank_process_post(struct mock_rank *rank,
          rank_process_send_all(p->socket, order->machine,
                                sizeof(*order->machine))))
         return ncclSuccess;
-    return mourn(p);
+    return rank_process_report_exit(p);
 }
 
 static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
 {
-    struct process *p = process_of(rank);
+    struct process *p = rank_process_get(rank);
     struct pollfd fd = {.fd = p->socket, .events = POLLIN};
     struct reply reply;
     int n;
@@ -208,22 +211,22 @@ static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
         return mock_fail(ncclInProgress, "has not come back for %d s",
                          PATIENCE_MS / 1000);
     }
-    if (!receive_all(p->socket, &reply, sizeof(reply)) ||
-        !receive_all(p->socket, p->outcomes,
-                     p->n_outcomes * sizeof(*p->outcomes)))
-        return mourn(p);
+    if (!rank_process_receive_all(p->socket, &reply, sizeof(reply)) ||
+        !rank_process_receive_all(p->socket, p->outcomes,
+                                  p->n_outcomes * sizeof(*p->outcomes)))
+        return rank_process_report_exit(p);
     return reply.rc == ncclSuccess ? reply.rc
                                    : mock_fail(reply.rc, "%s", reply.error);
 }
 
 static void rank_process_kill_it(struct mock_rank *rank)
 {
-    rank_process_end(process_of(rank));
+    rank_process_end(rank_process_get(rank));
 }
 
 static void rank_process_stop(struct mock_rank *rank)
 {
-    struct process *p = process_of(rank);
+    struct process *p = rank_process_get(rank);
 
     close(p->socket);
     if (p->pid != 0)

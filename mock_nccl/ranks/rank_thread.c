@@ -10,7 +10,7 @@ struct thread {
     struct mock_carrier carrier;
     struct mock_rank *rank;
     pthread_t id;
-    pthread_mutex_t lock; /* holds everything below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     enum { IDLE, POSTED, DONE, STOPPING } state;
     const struct mock_order *order;
@@ -19,12 +19,12 @@ struct thread {
     char error[1024];
 };
 
-static struct thread *thread_of(const struct mock_rank *rank)
+static struct thread *rank_thread_get(const struct mock_rank *rank)
 {
     return (struct thread *)rank->carrier;
 }
 
-static void set_state(struct thread *t, int state)
+static void rank_thread_set_state(struct thread *t, int state)
 {
     t->state = state;
     pthread_cond_broadcast(&t->changed);
@@ -41,10 +41,10 @@ static void *rank_thread_run(void *arg)
         if (t->state == STOPPING)
             break;
         pthread_mutex_unlock(&t->lock);
-        t->rc = mock_rank_obey(t->rank, t->order, t->outcomes);
+        t->rc = mock_rank_execute(t->rank, t->order, t->outcomes);
         snprintf(t->error, sizeof(t->error), "%s", mock_last_error());
         pthread_mutex_lock(&t->lock);
-        set_state(t, DONE);
+        rank_thread_set_state(t, DONE);
     }
     pthread_mutex_unlock(&t->lock);
     return NULL;
@@ -54,19 +54,19 @@ static ncclResult_t rank_thread_post(struct mock_rank *rank,
                                      const struct mock_order *order,
                                      struct mock_outcome *outcomes)
 {
-    struct thread *t = thread_of(rank);
+    struct thread *t = rank_thread_get(rank);
 
     pthread_mutex_lock(&t->lock);
     t->order = order;
     t->outcomes = outcomes;
-    set_state(t, POSTED);
+    rank_thread_set_state(t, POSTED);
     pthread_mutex_unlock(&t->lock);
     return ncclSuccess;
 }
 
 static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
 {
-    struct thread *t = thread_of(rank);
+    struct thread *t = rank_thread_get(rank);
     ncclResult_t rc;
 
     pthread_mutex_lock(&t->lock);
@@ -78,7 +78,7 @@ static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
     return rc == ncclSuccess ? rc : mock_fail(rc, "%s", t->error);
 }
 
-/* A thread cannot be ended: it is only not asked any more. */
+/* A thread cannot be ended: it just receives no more orders. */
 static void rank_thread_kill_it(struct mock_rank *rank)
 {
     (void)rank;
@@ -86,10 +86,10 @@ static void rank_thread_kill_it(struct mock_rank *rank)
 
 static void rank_thread_stop(struct mock_rank *rank)
 {
-    struct thread *t = thread_of(rank);
+    struct thread *t = rank_thread_get(rank);
 
     pthread_mutex_lock(&t->lock);
-    set_state(t, STOPPING);
+    rank_thread_set_state(t, STOPPING);
     pthread_mutex_unlock(&t->lock);
     pthread_join(t->id, NULL);
     pthread_cond_destroy(&t->changed);

@@ -1,4 +1,4 @@
-/* ranks.c - communicators with all their ranks: creating, splitting, ending */
+/* ranks.c - creates, splits and destroys communicators with all their ranks */
 #include "ranks/ranks.h"
 
 #include <stdio.h>
@@ -7,19 +7,16 @@
 #include "base/error.h"
 #include "machine/machine.h"
 
-enum { MAX_THREADS = 64 }; /* that init at the same time in one process */
+enum {
+    MAX_THREADS = 64
+}; /* threads that init at the same time in one process */
 
 /* ---- one order ---- */
 
-/* The failure that is in mock_last_error() is that of this rank. */
-static ncclResult_t ranks_blame(const struct mock_rank *rank, ncclResult_t rc)
+static ncclResult_t ranks_name_rank(const struct mock_rank *rank,
+                                    ncclResult_t rc)
 {
-    char why[900];
-
-    if (rc == ncclSuccess)
-        return rc;
-    snprintf(why, sizeof(why), "%s", mock_last_error());
-    return mock_fail(rc, "rank %d: %s", rank->number, why);
+    return mock_fail_prefix(rc, "rank %d: ", rank->number);
 }
 
 static ncclResult_t ranks_post(struct mock_rank *rank,
@@ -33,47 +30,51 @@ static ncclResult_t ranks_wait_for(struct mock_rank *rank)
     return rank->carrier->ops->wait(rank);
 }
 
-ncclResult_t mock_rank_do(struct mock_rank *rank,
-                          const struct mock_order *order,
-                          struct mock_outcome *outcomes)
+ncclResult_t mock_rank_run_order(struct mock_rank *rank,
+                                 const struct mock_order *order,
+                                 struct mock_outcome *outcomes)
 {
     ncclResult_t rc;
 
     if (rank->carrier == NULL)
-        return mock_rank_obey(rank, order, outcomes);
+        return mock_rank_execute(rank, order, outcomes);
     rc = rank->carrier->ops->post(rank, order, outcomes);
     return rc == ncclSuccess ? ranks_wait_for(rank) : rc;
 }
 
 /* ---- one order for all ---- */
 
-/* In rank order, until one fails. */
-static ncclResult_t all_in_turn(struct mock_rank *ranks, int n,
-                                const struct mock_order *order)
+/* Runs the order on rank after rank, until one fails. */
+static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
+                                      const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
 
     for (int r = 0; r < n && rc == ncclSuccess; r++)
-        rc = ranks_blame(&ranks[r], mock_rank_do(&ranks[r], order, NULL));
+        rc = ranks_name_rank(&ranks[r],
+                             mock_rank_run_order(&ranks[r], order, NULL));
     return rc;
 }
 
-/* All at the same time; the failure is that of the first rank that has one. */
-static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
-                                const struct mock_order *order)
+/* Runs the order on all ranks at the same time; the failure is that of the
+ * first rank that has one. */
+static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
+                                      const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
     char why[1024] = "";
     int n_posted = 0;
 
     while (n_posted < n && rc == ncclSuccess) {
-        rc = ranks_blame(&ranks[n_posted], ranks_post(&ranks[n_posted], order));
+        rc = ranks_name_rank(&ranks[n_posted],
+                             ranks_post(&ranks[n_posted], order));
         n_posted += rc == ncclSuccess;
     }
     if (rc != ncclSuccess)
         snprintf(why, sizeof(why), "%s", mock_last_error());
     for (int r = 0; r < n_posted; r++) {
-        ncclResult_t one = ranks_blame(&ranks[r], ranks_wait_for(&ranks[r]));
+        ncclResult_t one =
+            ranks_name_rank(&ranks[r], ranks_wait_for(&ranks[r]));
 
         if (one == ncclSuccess || rc != ncclSuccess)
             continue;
@@ -83,9 +84,10 @@ static ncclResult_t all_at_once(struct mock_rank *ranks, int n,
     return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
 }
 
-/* As NCCL starts a thread for each communicator of a group, for just this. */
-static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
-                                   const struct mock_order *order)
+/* Like NCCL, starts a thread for each communicator of a group, for this order
+ * only. */
+static ncclResult_t ranks_run_in_threads(struct mock_rank *ranks, int n,
+                                         const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
     int n_started = 0;
@@ -95,7 +97,7 @@ static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
         n_started += rc == ncclSuccess;
     }
     if (rc == ncclSuccess)
-        rc = all_at_once(ranks, n, order);
+        rc = ranks_run_at_once(ranks, n, order);
     while (n_started > 0) {
         struct mock_rank *rank = &ranks[--n_started];
 
@@ -104,19 +106,19 @@ static ncclResult_t all_in_threads(struct mock_rank *ranks, int n,
     return rc;
 }
 
-static ncclResult_t create_at_once(const struct mock_ranks *ranks,
-                                   const struct mock_order *order)
+static ncclResult_t ranks_create_at_once(const struct mock_ranks *ranks,
+                                         const struct mock_order *order)
 {
     struct mock_rank *all = ranks->pool->ranks;
     ncclResult_t rc = ncclSuccess;
 
     if (all[0].carrier != NULL)
-        return all_at_once(all, ranks->n, order);
+        return ranks_run_at_once(all, ranks->n, order);
     for (int r = 0; r < ranks->n && rc == ncclSuccess; r += MAX_THREADS) {
         int left = ranks->n - r;
 
-        rc = all_in_threads(&all[r], left < MAX_THREADS ? left : MAX_THREADS,
-                            order);
+        rc = ranks_run_in_threads(
+            &all[r], left < MAX_THREADS ? left : MAX_THREADS, order);
     }
     return rc;
 }
@@ -136,9 +138,9 @@ static void ranks_free_pool(struct mock_rank_pool *pool)
     free(pool);
 }
 
-/* Siblings of a process are finalized by whichever thread comes last, the first
- * rank first, then from the last down.  One that failed or died has nothing to
- * be finalized. */
+/* The last thread of a process finalizes its communicators, the first rank
+ * first, then from the last down. Ranks that failed or died have nothing to
+ * finalize. */
 void mock_ranks_destroy(struct mock_ranks *ranks)
 {
     const struct mock_order order = {.task = MOCK_DESTROY,
@@ -147,9 +149,9 @@ void mock_ranks_destroy(struct mock_ranks *ranks)
     if (ranks == NULL)
         return;
     if (ranks->n > 0)
-        mock_rank_do(&ranks->pool->ranks[0], &order, NULL);
+        mock_rank_run_order(&ranks->pool->ranks[0], &order, NULL);
     for (int r = ranks->n - 1; r > 0; r--)
-        mock_rank_do(&ranks->pool->ranks[r], &order, NULL);
+        mock_rank_run_order(&ranks->pool->ranks[r], &order, NULL);
     if (--ranks->pool->n_users == 0)
         ranks_free_pool(ranks->pool);
     free(ranks);
@@ -162,8 +164,8 @@ int mock_ranks_count(const struct mock_ranks *ranks)
 
 /* ---- beginning ---- */
 
-static ncclResult_t start_rank(struct mock_rank_pool *pool,
-                               enum mock_layout layout)
+static ncclResult_t ranks_start(struct mock_rank_pool *pool,
+                                enum mock_layout layout)
 {
     struct mock_rank *rank = &pool->ranks[pool->n];
 
@@ -189,7 +191,7 @@ static ncclResult_t ranks_start_pool(struct mock_nccl *nccl, int n,
     while (rc == ncclSuccess && pool->n < n) {
         pool->ranks[pool->n].number = pool->n;
         pool->ranks[pool->n].nccl = nccl;
-        rc = start_rank(pool, layout);
+        rc = ranks_start(pool, layout);
         pool->n += rc == ncclSuccess;
     }
     if (rc == ncclSuccess)
@@ -214,8 +216,8 @@ static ncclResult_t ranks_make_ranks(struct mock_rank_pool *pool, int n,
     return ncclSuccess;
 }
 
-/* Keeps the reason over the end of what there was. */
-static ncclResult_t end_early(struct mock_ranks *ranks, ncclResult_t rc)
+/* Destroys the ranks and keeps the error. */
+static ncclResult_t ranks_abandon(struct mock_ranks *ranks, ncclResult_t rc)
 {
     char why[1024];
 
@@ -246,17 +248,18 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
         ranks_free_pool(pool);
         return rc;
     }
-    rc = options->at_once ? create_at_once(ranks, &order)
-                          : all_in_turn(pool->ranks, pool->n, &order);
+    rc = options->at_once ? ranks_create_at_once(ranks, &order)
+                          : ranks_run_in_turn(pool->ranks, pool->n, &order);
     if (rc != ncclSuccess)
-        return end_early(ranks, rc);
+        return ranks_abandon(ranks, rc);
     *ranks_ret = ranks;
     return ncclSuccess;
 }
 
 /* ---- children ---- */
 
-/* The parent's first ranks do 'order', the rest the same without a color. */
+/* The parent's first ranks execute 'order', the rest the same without a color.
+ */
 static ncclResult_t ranks_make_child(struct mock_ranks *parent,
                                      const struct mock_machine *machine,
                                      struct mock_order order,
@@ -277,12 +280,12 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
     order.comm = child->comm;
     order.parent = parent->comm;
     order.machine = machine;
-    rc = all_in_turn(all, n, &order);
+    rc = ranks_run_in_turn(all, n, &order);
     order.color = -1;
     if (rc == ncclSuccess && order.task == MOCK_SPLIT)
-        rc = all_in_turn(&all[n], parent->n - n, &order);
+        rc = ranks_run_in_turn(&all[n], parent->n - n, &order);
     if (rc != ncclSuccess)
-        return end_early(child, rc);
+        return ranks_abandon(child, rc);
     *child_ret = child;
     return ncclSuccess;
 }

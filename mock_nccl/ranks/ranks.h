@@ -1,28 +1,29 @@
 /*
- * ranks.h - the ranks of a communicator, wherever they live
+ * ranks.h - the ranks of a communicator in threads or processes
  */
 #ifndef MOCK_RANKS_INTERNAL_H
 #define MOCK_RANKS_INTERNAL_H
 
 #include "ranks/rank.h"
 
-/* Ranks that a communicator and its children share. */
+/* The ranks that a communicator and its children share. */
 struct mock_rank_pool {
     struct mock_rank *ranks;
     int n;
-    int n_comms; /* so far, which numbers the next */
-    int n_users; /* struct mock_ranks that are left */
+    int n_comms; /* number of communicators so far, which is the next one's
+                    number */
+    int n_users; /* number of struct mock_ranks that exist */
 };
 
 struct mock_ranks {
     struct mock_rank_pool *pool;
-    int comm; /* its number */
-    int n;    /* the pool's first ranks */
+    int comm; /* number of the communicator */
+    int n;    /* the communicator has the pool's first n ranks */
 };
 
-/* Hands an order to a rank and waits for it. */
-ncclResult_t mock_rank_do(struct mock_rank *rank,
-                          const struct mock_order *order,
-                          struct mock_outcome *outcomes);
+/* Sends an order to a rank and waits for its end. */
+ncclResult_t mock_rank_run_order(struct mock_rank *rank,
+                                 const struct mock_order *order,
+                                 struct mock_outcome *outcomes);
 
 #endif /* MOCK_RANKS_INTERNAL_H */

@@ -34,15 +34,15 @@ static const struct mock_constant constants_2_25[] = {
     {AT(perChMaxTreeBws[BLACKWELL][1]), 82.8},
     {AT(perChMaxTreeBws[BLACKWELL][2]), 72},
 };
-static const struct mock_constant constants_2_29[] = {
-    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40},
-};
+#define CONSTANTS_2_29                                                         \
+    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},                              \
+        {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},                          \
+    {                                                                          \
+        AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40                             \
+    }
+static const struct mock_constant constants_2_29[] = {CONSTANTS_2_29};
 static const struct mock_constant constants_2_30[] = {
-    {AT(perChMaxRingLL128Bws[BLACKWELL][0]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][1]), 40},
-    {AT(perChMaxRingLL128Bws[BLACKWELL][2]), 40},
+    CONSTANTS_2_29,
     {AT(perChMaxNVLSTreeBws[BLACKWELL][2]), 80},
 };
 #define CONSTANTS(table)                                                       \
@@ -58,119 +58,83 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
 
 /* ---- models ---- */
 
+/* 2.21 and 2.22. */
+#define MODEL_2_21                                                             \
+    CONSTANTS(constants_2_21),                                                 \
+        .newest_compcap = HOPPER, .ll128_on = ll128_2_21, .ring_backup = true, \
+        .needs_collnet = true, .nvls = MOCK_NVLS_SLOWEST,                      \
+        .ring_ll128_alone = .7, .scales_nvls_gathers = true,                   \
+        .direct_by_ranks = true, .crosses_twice = true,                        \
+        .nvls_gathers_one_node = true, .max_collnet_ranks = MAX_COLLNET_RANKS, \
+        .fine_cells = true, .min_traffic = 512
+
 const struct mock_model_rules mock_model_2_21 = {
-    CONSTANTS(constants_2_21),
-    .newest_compcap = HOPPER,
-    .ll128_on = ll128_2_21,
-    .ring_backup = true,
-    .backs_protocols = true,
-    .needs_collnet = true,
-    .nvls = MOCK_NVLS_SLOWEST,
-    .ring_ll128_alone = .7,
-    .scales_nvls_gathers = true,
-    .direct_by_ranks = true,
-    .corrects_tiny = true,
-    .crosses_twice = true,
-    .batch = 9,
-    .allgather_by_type = true,
-    .nvls_gathers_one_node = true,
-    .max_collnet_ranks = MAX_COLLNET_RANKS,
-    .fine_cells = true,
-    .min_traffic = 512,
+    MODEL_2_21, .ring_keeps_protocols = true, .corrects_tiny = true,
+    .batch = 9, .allgather_by_type = true,
 };
 
 const struct mock_model_rules mock_model_2_22 = {
-    CONSTANTS(constants_2_21),
-    .newest_compcap = HOPPER,
-    .ll128_on = ll128_2_21,
-    .ring_backup = true,
-    .needs_collnet = true,
-    .nvls = MOCK_NVLS_SLOWEST,
-    .ring_ll128_alone = .7,
-    .scales_nvls_gathers = true,
-    .direct_by_ranks = true,
-    .crosses_twice = true,
+    MODEL_2_21,
     .batch = 16,
-    .nvls_gathers_one_node = true,
-    .max_collnet_ranks = MAX_COLLNET_RANKS,
-    .fine_cells = true,
-    .bears_negative = true,
-    .min_traffic = 512,
+    .accepts_negative = true,
 };
 
+/* 2.23 to 2.27. */
+#define MODEL_2_23                                                             \
+    .pat = true, .ring_ll128_alone = .92, .alone_like_tree = true,             \
+    .pat_base_first = true, .batch = 10,                                       \
+    .max_direct_ranks = MAX_COLLNET_RANKS, .accepts_negative = true,           \
+    .min_traffic = 16 << 10
+
 const struct mock_model_rules mock_model_2_23 = {
+    MODEL_2_23,
     CONSTANTS(constants_2_23),
     .newest_compcap = HOPPER,
     .ll128_on = ll128_2_21,
-    .pat = true,
     .ring_backup = true,
     .needs_collnet = true,
     .nvls = MOCK_NVLS_SLOWEST,
-    .ring_ll128_alone = .92,
     .pat_share = .85,
     .direct_by_ranks = true,
-    .alone_like_tree = true,
-    .pat_base_first = true,
-    .batch = 10,
     .nvls_gathers_one_node = true,
-    .max_direct_ranks = MAX_COLLNET_RANKS,
-    .bears_negative = true,
-    .min_traffic = 16 << 10,
 };
 
-/* 2.24 to 2.26 differ in little. */
+/* 2.24 to 2.26. */
 #define MODEL_2_24                                                             \
-    .pat = true, .mixed_like_amd = true, .nvls = MOCK_NVLS_SLOWEST,            \
-    .ring_ll128_alone = .92, .pat_share = .75, .direct_by_ranks = true,        \
-    .alone_like_tree = true, .pat_base_first = true, .fp8_penalty = true,      \
-    .nvls_gathers_one_node = true, .max_direct_ranks = MAX_COLLNET_RANKS,      \
-    .bears_negative = true, .min_traffic = 16 << 10
+    MODEL_2_23, .mixed_like_amd = true, .nvls = MOCK_NVLS_SLOWEST,             \
+                .pat_share = .75, .direct_by_ranks = true,                     \
+                .fp8_penalty = true, .nvls_gathers_one_node = true
 
 const struct mock_model_rules mock_model_2_24 = {
     MODEL_2_24,
     CONSTANTS(constants_2_23),
     .newest_compcap = HOPPER,
     .ll128_on = ll128_2_21,
-    .batch = 10,
 };
 
-const struct mock_model_rules mock_model_2_25 = {
-    MODEL_2_24,
-    CONSTANTS(constants_2_25),
-    .newest_compcap = BLACKWELL,
-    .ll128_on = ll128_2_25,
-    .batch = 10,
-    .max_nvls_gather_ranks = MAX_NVLS_RANKS,
-};
+#define MODEL_2_25                                                             \
+    MODEL_2_24, CONSTANTS(constants_2_25),                                     \
+        .newest_compcap = BLACKWELL, .ll128_on = ll128_2_25,                   \
+        .max_nvls_gather_ranks = MAX_NVLS_RANKS
+
+const struct mock_model_rules mock_model_2_25 = {MODEL_2_25};
 
 const struct mock_model_rules mock_model_2_26 = {
-    MODEL_2_24,
-    CONSTANTS(constants_2_25),
-    .newest_compcap = BLACKWELL,
-    .ll128_on = ll128_2_25,
-    .batch = 10,
-    .max_nvls_gather_ranks = MAX_NVLS_RANKS,
+    MODEL_2_25,
     .weighs_ll = true,
 };
 
 const struct mock_model_rules mock_model_2_27 = {
+    MODEL_2_23,
     CONSTANTS(constants_2_25),
     .newest_compcap = BLACKWELL,
-    .pat = true,
     .mixed_like_amd = true,
     .heads_for_nvls = true,
     .nvls = MOCK_NVLS_GATHERS,
-    .ring_ll128_alone = .92,
     .pat_share = .75,
-    .alone_like_tree = true,
-    .pat_base_first = true,
-    .batch = 10,
     .fp8_penalty = true,
     .max_nvls_gather_ranks = MAX_NVLS_RANKS,
-    .max_direct_ranks = MAX_COLLNET_RANKS,
     .weighs_ll = true,
-    .bears_negative = true,
-    .min_traffic = 16 << 10,
 };
 
 /* 2.28 and later. */
@@ -186,37 +150,28 @@ const struct mock_model_rules mock_model_2_28 = {
     MODEL_2_28,
     .batch = 10,
     .fp8_penalty = true,
-    .bears_negative = true,
+    .accepts_negative = true,
     .min_traffic = 16 << 10,
 };
 
+/* 2.29 and later. */
+#define MODEL_2_29                                                             \
+    MODEL_2_28, .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,              \
+                .fills_channels = true, .min_traffic = 32 << 10
+
 const struct mock_model_rules mock_model_2_29 = {
-    MODEL_2_28,
-    .batch = 10,
+    MODEL_2_29,
     CONSTANTS(constants_2_29),
-    .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
+    .batch = 10,
     .fp8_penalty = true,
-    .fills_channels = true,
-    .min_traffic = 32 << 10,
 };
+
+#define MODEL_2_30                                                             \
+    MODEL_2_29, CONSTANTS(constants_2_30), .batch = 8, .chain_on_heads = true
 
 const struct mock_model_rules mock_model_2_30 = {
-    MODEL_2_28,
-    .batch = 8,
-    CONSTANTS(constants_2_30),
-    .chain_on_heads = true,
-    .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
+    MODEL_2_30,
     .fp8_penalty = true,
-    .fills_channels = true,
-    .min_traffic = 32 << 10,
 };
 
-const struct mock_model_rules mock_model_2_31 = {
-    MODEL_2_28,
-    .batch = 8,
-    CONSTANTS(constants_2_30),
-    .chain_on_heads = true,
-    .n_nvls_tree_corrections = NVLS_TREE_CORRECTIONS,
-    .fills_channels = true,
-    .min_traffic = 32 << 10,
-};
+const struct mock_model_rules mock_model_2_31 = {MODEL_2_30};

@@ -1,6 +1,6 @@
 /*
- * model_rules.h - how each version of NCCL predicts times, and what it gives
- * out channels by
+ * model_rules.h - the cost model and the channel assignment of each NCCL
+ * version
  *
  * Read from src/graph/tuning.cc, and from updateCollCostTable() (2.21:
  * topoGetAlgoInfo()) and the scheduler in src/enqueue.cc.
@@ -11,71 +11,81 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One number of the tuner constants, by its place among the doubles. */
+/* A tuner constant, by its index among the doubles. */
 struct mock_constant {
     size_t at;
     double value;
 };
 
-/* What NVLS and NVLS_TREE reach of the links' bandwidth. */
+/* The share of the links' bandwidth that NVLS and NVLS_TREE reach. */
 enum mock_nvls_model {
-    MOCK_NVLS_SLOWEST, /* that of the slower links */
-    MOCK_NVLS_GATHERS, /* the same, but less of it where nothing is reduced */
+    MOCK_NVLS_SLOWEST, /* the bandwidth of the slower links */
+    MOCK_NVLS_GATHERS, /* the same, but less for collectives without a reduction
+                        */
     MOCK_NVLS_EFFICIENCY, /* a share by GPU, channels and collective */
 };
 
-/* A version's model. */
+/* The model of a version. */
 struct mock_model_rules {
-    /* what there is */
-    const struct mock_constant *constants; /* that differ from 2.28's */
+    /* hardware and settings */
+    const struct mock_constant
+        *constants; /* constants that differ from 2.28's */
     size_t n_constants;
     int newest_compcap;  /* NCCL_*_COMPCAP_IDX of the last row of constants */
     const int *ll128_on; /* compute capabilities on which LL128 is safe, 0 at
                             the end; NULL: from 70 on */
     bool pat;
-    bool mixed_like_amd; /* CPUs of several vendors */
-    bool ring_backup;    /* what forbids all algorithms does not forbid rings */
-    bool backs_protocols; /* nor does what forbids protocols */
-    bool needs_collnet;   /* NCCL_ALGO counts only if it names more than what
-                             there is not without CollNet */
-    bool nvls_heads;      /* with NVLS the heads of CollNet are those of NVLS */
-    bool heads_for_nvls;  /* NVLS gathers between nodes if all GPUs are heads */
-    bool chain_on_heads;  /* CollNet Chain needs the heads of CollNet */
+    bool mixed_like_amd; /* CPUs of several vendors count as AMD's */
+    bool ring_backup;    /* a setting that forbids all algorithms keeps rings */
+    bool ring_keeps_protocols; /* a setting that forbids all protocols keeps
+                                  rings */
+    bool needs_collnet;  /* NCCL_ALGO takes effect only if it names more than
+                            algorithms that need CollNet */
+    bool nvls_heads;     /* with NVLS, CollNet has the heads of NVLS */
+    bool heads_for_nvls; /* NVLS gathers between nodes if all GPUs are heads */
+    bool chain_on_heads; /* CollNet Chain needs the heads of CollNet */
 
     /* bandwidths */
     enum mock_nvls_model nvls;
-    double ring_ll128_alone;  /* what LL128 reaches with one rank a node */
-    double pat_share;         /* what PAT reaches */
-    bool scales_nvls_gathers; /* as if they reduced */
-    bool direct_by_ranks;     /* gathers by CollNet Direct: less with more ranks
-                                 a node; else as the network allows */
-    int n_nvls_tree_corrections; /* powers of two from 64 B up for which
-                                    NVLS_TREE is corrected as Tree is, on
-                                    Blackwell behind an x86 CPU */
-    bool corrects_tiny;          /* Tree below 64 B as at 64 B */
+    double
+        ring_ll128_alone; /* share that LL128 reaches with one rank per node */
+    double pat_share;     /* share that PAT reaches */
+    bool scales_nvls_gathers; /* NVLS gathers are scaled like reductions */
+    bool
+        direct_by_ranks; /* gathers by CollNet Direct are slower with more ranks
+                            per node; else as fast as the network allows */
+    int n_nvls_tree_corrections; /* number of powers of two from 64 B up for
+                                    which NVLS_TREE is corrected as Tree is, on
+                                    Blackwell with an x86 CPU */
+    bool corrects_tiny; /* Tree below 64 B has the correction of 64 B */
 
     /* latencies */
-    bool alone_like_tree; /* one rank a node waits as long as in a tree */
-    bool crosses_twice;   /* a ring's all-reduce crosses to another node twice
-                             for each, not twice for each but one */
-    bool pat_base_first;  /* in the sum, which rounds differently */
-    int batch;            /* collectives that share a latency off rings */
-    bool fp8_penalty;     /* long rings times 1024 for fp8 */
+    bool alone_like_tree; /* rings with one rank per node have the tree's
+                             latency */
+    bool crosses_twice; /* a ring's all-reduce crosses nodes twice per node, not
+                           twice per node except one */
+    bool pat_base_first; /* the base latency is the first term of the sum, which
+                            changes the rounding */
+    int batch; /* number of collectives that share a latency, except on rings */
+    bool fp8_penalty; /* entries of long rings are multiplied by 1024 for fp8 */
 
-    /* what is ruled out for a collective; 0 ranks: no limit */
-    bool allgather_by_type; /* NVLS, by the type, which is always int8 */
+    /* entries that are ruled out for a collective; 0 ranks: no limit */
+    bool allgather_by_type; /* NVLS is ruled out by the type, which is always
+                               int8 */
     bool nvls_gathers_one_node;
-    int max_nvls_gather_ranks; /* of a node */
-    int max_collnet_ranks;     /* of a node, for any CollNet */
-    int max_direct_ranks;      /* of a node */
-    int max_chain_ranks;       /* of a node */
+    int max_nvls_gather_ranks; /* per node */
+    int max_collnet_ranks;     /* per node, for CollNet of any kind */
+    int max_direct_ranks;      /* per node */
+    int max_chain_ranks;       /* per node */
 
     /* channels */
-    bool fine_cells;     /* channels get 16 bytes at a time, not min_traffic */
-    bool weighs_ll;      /* LL's traffic counts four times */
-    bool fills_channels; /* even if one gets less than min_traffic */
-    bool bears_negative; /* channel counts; others divide by 0 */
-    size_t min_traffic;  /* bytes over the links that are worth a channel */
+    bool fine_cells; /* channels receive 16 bytes at a time, not min_traffic */
+    bool weighs_ll;  /* the traffic of LL is multiplied by four */
+    bool fills_channels;   /* all channels are used, even if one receives less
+                              than min_traffic */
+    bool accepts_negative; /* negative channel counts work; other versions
+                              divide by 0 */
+    size_t min_traffic;    /* bytes over the links that justify a channel */
 };
 
 extern const struct mock_model_rules mock_model_2_21;

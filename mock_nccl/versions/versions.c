@@ -23,26 +23,27 @@ static const struct mock_loader_rules loader_2_21 = {
     .prefix = TUNER_PREFIX,
     .lines =
         {
-            [MOCK_SAY_SET] = {ENV_TUNING,
-                              TUNER "NCCL_TUNER_PLUGIN set to <name>"},
-            [MOCK_SAY_NOT_FOUND] = {ENV_TUNING,
-                                    TUNER "No plugin found (<name>)"},
-            [MOCK_SAY_OPENED] = {ENV_TUNING,
-                                 TUNER "Plugin name set by env to <name>"},
-            [MOCK_SAY_ONE_FAILED] = {ENV_TUNING,
-                                     TUNER "Plugin load returned 2 : "
-                                           "<why> : when loading <names>"},
-            [MOCK_SAY_ALL_FAILED] =
+            [MOCK_LINE_SET] = {ENV_TUNING,
+                               TUNER "NCCL_TUNER_PLUGIN set to <name>"},
+            [MOCK_LINE_NOT_FOUND] = {ENV_TUNING,
+                                     TUNER "No plugin found (<name>)"},
+            [MOCK_LINE_OPENED] = {ENV_TUNING,
+                                  TUNER "Plugin name set by env to <name>"},
+            [MOCK_LINE_ONE_FAILED] = {ENV_TUNING,
+                                      TUNER "Plugin load returned 2 : "
+                                            "<why> : when loading <names>"},
+            [MOCK_LINE_ALL_FAILED] =
                 {ENV_TUNING,
                  TUNER "Most recent plugin load returned 2 : <why>. All "
                        "attempts to load '<names>' also failed."},
-            [MOCK_SAY_NO_LIBRARY] = {ENV_TUNING,
-                                     TUNER "Using internal tuner plugin."},
-            [MOCK_SAY_NO_TUNER] =
+            [MOCK_LINE_NO_LIBRARY] = {ENV_TUNING,
+                                      TUNER "Using internal tuner plugin."},
+            [MOCK_LINE_NO_TUNER] =
                 {ENV_TUNING,
                  TUNER "Failed to find <name>, using internal tuner instead."},
-            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},
-            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},
+            [MOCK_LINE_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},
+            [MOCK_LINE_CLOSING] = {NCCL_TUNING,
+                                   TUNER "Closing tuner: '<name>'"},
         },
     .mode = RTLD_LAZY,
     .name_size = PATH_MAX,
@@ -51,62 +52,47 @@ static const struct mock_loader_rules loader_2_21 = {
     .counts_all = true,
 };
 
+// clang-format off
+/* 2.22 to 2.27: the lines on the library belong to other subsystems from 2.26
+ * on, where one function opens plugins of all kinds. */
+#define LINES_2_22(opening)                                                    \
+    [MOCK_LINE_NOT_LOADED] = {opening, TUNER "<why>"},                         \
+    [MOCK_LINE_OPENED] = {opening, TUNER "Plugin name set by env to <name>"},  \
+    [MOCK_LINE_MISSING] = {opening, TUNER "Could not find:<names>. Using "     \
+                                          "internal tuner plugin."},           \
+    [MOCK_LINE_NO_LIBRARY] = {opening, TUNER "Using internal tuner plugin."},  \
+    [MOCK_LINE_NO_SYMBOL] = {ENV_TUNING,                                       \
+                             TUNER "Failed to find <name> symbol."},           \
+    [MOCK_LINE_NO_TUNER] = {ENV_TUNING, TUNER "Failed to find <name> symbol, " \
+                                              "using internal tuner instead."},\
+    [MOCK_LINE_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},       \
+    [MOCK_LINE_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"}
+
+/* From 2.26 on. */
+#define OPENING_2_26                                                           \
+    .mode = RTLD_NOW, .name_size = LIBRARY_NAME_SIZE, .has_static_plugin = true
+#define OPENING_2_28                                                           \
+    OPENING_2_26, .net = MOCK_NET_AGAIN, .has_none_keyword = true,             \
+    .reports_empty = true
+// clang-format on
+
 static const struct mock_loader_rules loader_2_22 = {
     .prefix = TUNER_PREFIX,
-    .lines =
-        {
-            [MOCK_SAY_SET] = {ENV_TUNING,
-                              TUNER "NCCL_TUNER_PLUGIN set to <name>"},
-            [MOCK_SAY_NOT_LOADED] = {ENV_TUNING, TUNER "<why>"},
-            [MOCK_SAY_OPENED] = {ENV_TUNING,
-                                 TUNER "Plugin name set by env to <name>"},
-            [MOCK_SAY_MISSING] = {ENV_TUNING,
-                                  TUNER "Could not find:<names>. Using "
-                                        "internal tuner plugin."},
-            [MOCK_SAY_NO_LIBRARY] = {ENV_TUNING,
-                                     TUNER "Using internal tuner plugin."},
-            [MOCK_SAY_NO_SYMBOL] = {ENV_TUNING,
-                                    TUNER "Failed to find <name> symbol."},
-            [MOCK_SAY_NO_TUNER] = {ENV_TUNING,
-                                   TUNER "Failed to find <name> symbol, using "
-                                         "internal tuner instead."},
-            [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},
-            [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},
-        },
+    .lines = {LINES_2_22(ENV_TUNING), [MOCK_LINE_SET] =
+                                          {ENV_TUNING, TUNER
+                                           "NCCL_TUNER_PLUGIN set to <name>"}},
     .mode = RTLD_LAZY,
     .name_size = PATH_MAX,
     .net = MOCK_NET_BY_NAME,
-    .knows_static = true,
+    .has_static_plugin = true,
     .extends_files = true,
 };
 
-/* From here on one function opens plugins of all kinds. */
-#define LINES_2_26                                                             \
-    {                                                                          \
-        [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "<why>"},                  \
-        [MOCK_SAY_OPENED] = {INIT_TUNING,                                      \
-                             TUNER "Plugin name set by env to <name>"},        \
-        [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:<names>. "    \
-                                                 "Using internal tuner "       \
-                                                 "plugin."},                   \
-        [MOCK_SAY_NO_LIBRARY] = {INIT_TUNING,                                  \
-                                 TUNER "Using internal tuner plugin."},        \
-        [MOCK_SAY_NO_SYMBOL] = {ENV_TUNING,                                    \
-                                TUNER "Failed to find <name> symbol."},        \
-        [MOCK_SAY_NO_TUNER] = {ENV_TUNING,                                     \
-                               TUNER "Failed to find <name> symbol, using "    \
-                                     "internal tuner instead."},               \
-        [MOCK_SAY_USING] = {ENV_TUNING, TUNER "Using tuner plugin <name>"},    \
-        [MOCK_SAY_CLOSING] = {NCCL_TUNING, TUNER "Closing tuner: '<name>'"},   \
-    }
-
 static const struct mock_loader_rules loader_2_26 = {
     .prefix = TUNER_PREFIX,
-    .lines = LINES_2_26,
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
+    .lines = {LINES_2_22(INIT_TUNING)},
+    OPENING_2_26,
     .net = MOCK_NET_SHARED,
-    .knows_static = true,
     .extends_files = true,
     .keeps_last_name = true,
     .keeps_unsupported = true,
@@ -114,53 +100,41 @@ static const struct mock_loader_rules loader_2_26 = {
 
 static const struct mock_loader_rules loader_2_27 = {
     .prefix = TUNER_PREFIX,
-    .lines = LINES_2_26,
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
+    .lines = {LINES_2_22(INIT_TUNING)},
+    OPENING_2_26,
     .net = MOCK_NET_AGAIN,
-    .knows_static = true,
 };
 
 // clang-format off
 #define LINES_2_28                                                             \
-    [MOCK_SAY_SET] = {ENV_TUNING,                                              \
+    [MOCK_LINE_SET] = {ENV_TUNING,                                              \
                       "NCCL_TUNER_PLUGIN set by environment to <name>"},       \
-    [MOCK_SAY_NOT_LOADED] = {INIT_TUNING, TUNER "<name>: <why>"},              \
-    [MOCK_SAY_MISSING] = {INIT_TUNING, TUNER "Could not find:<names>"},        \
-    [MOCK_SAY_USING] = {INIT_TUNING, TUNER "Using <name> (v<version>)"},       \
-    [MOCK_SAY_LOADED] = {INIT_TUNING,                                          \
+    [MOCK_LINE_NOT_LOADED] = {INIT_TUNING, TUNER "<name>: <why>"},              \
+    [MOCK_LINE_MISSING] = {INIT_TUNING, TUNER "Could not find:<names>"},        \
+    [MOCK_LINE_USING] = {INIT_TUNING, TUNER "Using <name> (v<version>)"},       \
+    [MOCK_LINE_LOADED] = {INIT_TUNING,                                          \
                          "Successfully loaded external tuner plugin <name>"},  \
-    [MOCK_SAY_UNSUPPORTED] = {INIT_TUNING,                                     \
+    [MOCK_LINE_UNSUPPORTED] = {INIT_TUNING,                                     \
                               "External tuner plugin <name> is unsupported"}
 // clang-format on
 
 static const struct mock_loader_rules loader_2_28 = {
     .prefix = TUNER_PREFIX,
-    .lines = {LINES_2_28, [MOCK_SAY_CLOSING] = {INIT_TUNING, TUNER
-                                                "Closing tuner: '<name>'"}},
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
-    .net = MOCK_NET_AGAIN,
-    .knows_static = true,
-    .knows_none = true,
-    .reports_empty = true,
+    .lines = {LINES_2_28, [MOCK_LINE_CLOSING] = {INIT_TUNING, TUNER
+                                                 "Closing tuner: '<name>'"}},
+    OPENING_2_28,
 };
 
 static const struct mock_loader_rules loader_2_30 = {
     .prefix = TUNER_PREFIX,
     .lines = {LINES_2_28,
-              [MOCK_SAY_DLOPEN] = {NCCL_INIT,
-                                   "ncclOsDlopen(<name>) failed: <why>"},
-              [MOCK_SAY_DLSYM] = {NCCL_INIT,
-                                  "ncclOsDlsym(<name>) failed: <why>"},
-              [MOCK_SAY_CLOSING] = {DESTROY | NCCL_TUNING,
-                                    TUNER "Closing tuner: '<name>'"}},
-    .mode = RTLD_NOW,
-    .name_size = LIBRARY_NAME_SIZE,
-    .net = MOCK_NET_AGAIN,
-    .knows_static = true,
-    .knows_none = true,
-    .reports_empty = true,
+              [MOCK_LINE_DLOPEN] = {NCCL_INIT,
+                                    "ncclOsDlopen(<name>) failed: <why>"},
+              [MOCK_LINE_DLSYM] = {NCCL_INIT,
+                                   "ncclOsDlsym(<name>) failed: <why>"},
+              [MOCK_LINE_CLOSING] = {DESTROY | NCCL_TUNING,
+                                     TUNER "Closing tuner: '<name>'"}},
+    OPENING_2_28,
 };
 
 /* ---- profilers ---- */
@@ -175,73 +149,71 @@ static const struct mock_profiler_rules profiler_2_27 = {
             .prefix = PROFILER_PREFIX,
             .lines =
                 {
-                    [MOCK_SAY_NOT_LOADED] = {NCCL_INIT, PROFILER "<why>"},
-                    [MOCK_SAY_OPENED] = {NCCL_INIT, PROFILER
-                                         "Plugin name set by env to <name>"},
-                    [MOCK_SAY_MISSING] = {NCCL_INIT,
-                                          PROFILER "Could not find:<names>. "},
-                    [MOCK_SAY_NO_SYMBOL] = {INIT_ENV,
-                                            PROFILER "failed to find <name>."},
-                    [MOCK_SAY_USING] = {INIT_ENV, PROFILER "loaded <name>"},
-                    [MOCK_SAY_CLOSING] = {NCCL_ENV, PROFILER
-                                          "Closing profiler plugin <name>"},
+                    [MOCK_LINE_NOT_LOADED] = {NCCL_INIT, PROFILER "<why>"},
+                    [MOCK_LINE_OPENED] = {NCCL_INIT, PROFILER
+                                          "Plugin name set by env to <name>"},
+                    [MOCK_LINE_MISSING] = {NCCL_INIT,
+                                           PROFILER "Could not find:<names>. "},
+                    [MOCK_LINE_NO_SYMBOL] = {INIT_ENV,
+                                             PROFILER "failed to find <name>."},
+                    [MOCK_LINE_USING] = {INIT_ENV, PROFILER "loaded <name>"},
+                    [MOCK_LINE_CLOSING] = {NCCL_ENV, PROFILER
+                                           "Closing profiler plugin <name>"},
                 },
-            .mode = RTLD_NOW,
-            .name_size = LIBRARY_NAME_SIZE,
+            OPENING_2_26,
             .net = MOCK_NET_NEVER,
-            .knows_static = true,
         },
     .newest = 4,
-    .failure = MOCK_PROFILER_GOES,
+    .failure = MOCK_PROFILER_UNLOADED,
     .needs_group = true,
 };
 
 // clang-format off
 #define PROFILER_LINES                                                         \
-    [MOCK_SAY_SET] = {NCCL_ENV,                                                \
+    [MOCK_LINE_SET] = {NCCL_ENV,                                                \
                       "NCCL_PROFILER_PLUGIN set by environment to <name>"},    \
-    [MOCK_SAY_NOT_LOADED] = {NCCL_INIT, PROFILER "<name>: <why>"},             \
-    [MOCK_SAY_MISSING] = {NCCL_INIT, PROFILER "Could not find:<names>"},       \
-    [MOCK_SAY_USING] = {NCCL_INIT, PROFILER "Loaded <name> (v<version>)"},     \
-    [MOCK_SAY_LOADED] = {NCCL_INIT,                                            \
+    [MOCK_LINE_NOT_LOADED] = {NCCL_INIT, PROFILER "<name>: <why>"},             \
+    [MOCK_LINE_MISSING] = {NCCL_INIT, PROFILER "Could not find:<names>"},       \
+    [MOCK_LINE_USING] = {NCCL_INIT, PROFILER "Loaded <name> (v<version>)"},     \
+    [MOCK_LINE_LOADED] = {NCCL_INIT,                                            \
                        "Successfully loaded external profiler plugin <name>"}, \
-    [MOCK_SAY_UNSUPPORTED] = {NCCL_INIT,                                       \
+    [MOCK_LINE_UNSUPPORTED] = {NCCL_INIT,                                       \
                            "External profiler plugin <name> is unsupported"}
-#define PROFILER_OPENING                                                       \
-    .prefix = PROFILER_PREFIX, .mode = RTLD_NOW,                               \
-    .name_size = LIBRARY_NAME_SIZE, .net = MOCK_NET_AGAIN,                     \
-    .knows_static = true, .knows_none = true, .reports_empty = true
 #define PROFILER_CLOSING PROFILER "Closing profiler plugin <name>"
 // clang-format on
 
+// clang-format off
+#define PROFILER_LOADER_2_28                                                   \
+    {.prefix = PROFILER_PREFIX, OPENING_2_28,                                  \
+     .lines = {PROFILER_LINES,                                                 \
+               [MOCK_LINE_CLOSING] = {NCCL_INIT, PROFILER_CLOSING}}}
+// clang-format on
+
 static const struct mock_profiler_rules profiler_2_28 = {
-    .loader = {PROFILER_OPENING,
-               .lines = {PROFILER_LINES, [MOCK_SAY_CLOSING] =
-                                             {NCCL_INIT, PROFILER_CLOSING}}},
+    .loader = PROFILER_LOADER_2_28,
     .newest = 5,
-    .failure = MOCK_PROFILER_STAYS,
+    .failure = MOCK_PROFILER_KEPT,
 };
 
 static const struct mock_profiler_rules profiler_2_29 = {
-    .loader = {PROFILER_OPENING,
-               .lines = {PROFILER_LINES, [MOCK_SAY_CLOSING] =
-                                             {NCCL_INIT, PROFILER_CLOSING}}},
+    .loader = PROFILER_LOADER_2_28,
     .newest = 6,
-    .failure = MOCK_PROFILER_STAYS,
+    .failure = MOCK_PROFILER_KEPT,
     .lists_mask = true,
 };
 
 static const struct mock_profiler_rules profiler_2_30 = {
-    .loader =
-        {PROFILER_OPENING,
-         .lines = {PROFILER_LINES,
-                   [MOCK_SAY_DLOPEN] = {NCCL_INIT,
-                                        "ncclOsDlopen(<name>) failed: <why>"},
-                   [MOCK_SAY_DLSYM] = {NCCL_INIT, "ncclOsDlsym(<name>) failed: "
-                                                  "<why>"},
-                   [MOCK_SAY_CLOSING] = {DESTROY, PROFILER_CLOSING}}},
+    .loader = {.prefix = PROFILER_PREFIX,
+               OPENING_2_28,
+               .lines = {PROFILER_LINES,
+                         [MOCK_LINE_DLOPEN] =
+                             {NCCL_INIT, "ncclOsDlopen(<name>) failed: <why>"},
+                         [MOCK_LINE_DLSYM] = {NCCL_INIT,
+                                              "ncclOsDlsym(<name>) failed: "
+                                              "<why>"},
+                         [MOCK_LINE_CLOSING] = {DESTROY, PROFILER_CLOSING}}},
     .newest = 6,
-    .failure = MOCK_PROFILER_CLOSES,
+    .failure = MOCK_PROFILER_RELEASED,
     .lists_mask = true,
 };
 
@@ -259,23 +231,18 @@ static const struct mock_choice_rules choice_2_21 = {
     .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
 };
 
+#define CHOICE_2_22                                                            \
+    .selection = MOCK_SELECT_FIRST, .channels = MOCK_CHANNELS_FIELD,           \
+    .simulates = true, .plain_lists = true, .ceiling = NO_HOUR,                \
+    .nothing = "Error : no algorithm/protocol available"
+
 static const struct mock_choice_rules choice_2_22 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
-    .plain_lists = true,
-    .ceiling = NO_HOUR,
-    .nothing = "Error : no algorithm/protocol available",
+    CHOICE_2_22,
     .decided = "<bytes> Bytes -> Algo <algo> proto <proto> time <us>",
 };
 
 static const struct mock_choice_rules choice_2_23 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
-    .plain_lists = true,
-    .ceiling = NO_HOUR,
-    .nothing = "Error : no algorithm/protocol available",
+    CHOICE_2_22,
     .decided =
         "<function>: <bytes> Bytes -> Algo <algo> proto <proto> time <us>",
 };
@@ -286,82 +253,56 @@ static const struct mock_choice_rules choice_2_23 = {
 #define SCHEDULED                                                              \
     "<function>: <bytes> Bytes -> Algo <algorithm> proto <protocol> "          \
     "channel{Lo..Hi}={<lo>..<hi>}"
+#define CHOICE_2_24                                                            \
+    .simulates = true, .reports_variables = true, .scheduled = SCHEDULED
+#define CHOICE_2_24_TO_2_28                                                    \
+    CHOICE_2_24, .selection = MOCK_SELECT_FIRST,                               \
+                 .channels = MOCK_CHANNELS_FIELD, .ceiling = NO_HOUR,          \
+                 .nothing = "Error : no a" NOTHING
+#define CHOICE_2_29                                                            \
+    CHOICE_2_24, .symmetric = MOCK_SYMMETRIC_ONE, .gathers_broadcasts = true,  \
+                 .ceiling = FLT_MAX
+#define CHOICE_2_30                                                            \
+    CHOICE_2_29, .symmetric_avg = true, .ignores_symmetric_error = true
 
 static const struct mock_choice_rules choice_2_24 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
-    .ceiling = NO_HOUR,
-    .blames_user = true,
-    .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
+    CHOICE_2_24_TO_2_28,
 };
 
 static const struct mock_choice_rules choice_2_27 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
+    CHOICE_2_24_TO_2_28,
     .symmetric = MOCK_SYMMETRIC_ALONE,
-    .ceiling = NO_HOUR,
-    .blames_user = true,
-    .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
 static const struct mock_choice_rules choice_2_28 = {
-    .selection = MOCK_SELECT_FIRST,
-    .channels = MOCK_CHANNELS_FIELD,
-    .simulates = true,
+    CHOICE_2_24_TO_2_28,
     .symmetric = MOCK_SYMMETRIC_BOTH,
-    .ceiling = NO_HOUR,
-    .blames_user = true,
-    .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
 static const struct mock_choice_rules choice_2_29 = {
+    CHOICE_2_29,
     .selection = MOCK_SELECT_FIRST,
     .channels = MOCK_CHANNELS_FIELD,
-    .symmetric = MOCK_SYMMETRIC_ONE,
-    .gathers_broadcasts = true,
-    .simulates = true,
-    .ceiling = FLT_MAX,
-    .blames_user = true,
     .nothing = "Error : no a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
 static const struct mock_choice_rules choice_2_30 = {
+    CHOICE_2_30,
     .selection = MOCK_SELECT_FIRST,
     .channels = MOCK_CHANNELS_FIELD,
-    .symmetric = MOCK_SYMMETRIC_ONE,
-    .symmetric_avg = true,
-    .forgives_symmetric = true,
-    .gathers_broadcasts = true,
-    .simulates = true,
-    .ceiling = FLT_MAX,
-    .blames_user = true,
     .nothing = "No a" NOTHING,
-    .scheduled = SCHEDULED,
 };
 
-/* Its lines with addresses in them are left out. */
+/* Log lines of 2.31 that contain addresses are omitted. */
 static const struct mock_choice_rules choice_2_31 = {
+    CHOICE_2_30,
     .selection = MOCK_SELECT_VALID,
     .channels = MOCK_CHANNELS_LOWER,
-    .symmetric = MOCK_SYMMETRIC_ONE,
-    .symmetric_avg = true,
-    .forgives_symmetric = true,
-    .gathers_broadcasts = true,
-    .simulates = true,
-    .ceiling = FLT_MAX,
-    .forgets_edits = true,
-    .blames_user = true,
-    .all_ranks_speak = true,
+    .drops_edits = true,
+    .all_ranks_log = true,
     .nothing = "No algorithm/protocol nor symKernelId available for function "
                "<function> with datatype <type>.<NCCL_ALGO><NCCL_PROTO>",
     .decided = "Best tuning, algorithm, <algorithm>, protocol, <protocol>",
-    .scheduled = SCHEDULED,
 };
 
 /* ---- versions ---- */

@@ -1,7 +1,7 @@
 /*
- * versions.h - what differs between NCCL's versions
+ * versions.h - the differences between NCCL's versions
  *
- * One row a minor version, read from the source of its last patch release:
+ * One row per minor version, read from the source of its last patch release:
  * 2.21.5, 2.22.3, 2.23.4, 2.24.3, 2.25.1, 2.26.6, 2.27.7, 2.28.9, 2.29.7,
  * 2.30.7, and of the development branch after it (commit 1fc949c5).
  */
@@ -13,105 +13,111 @@
 
 #include "versions/model_rules.h"
 
-/* What a loader has to say, and when. */
-enum mock_said {
-    MOCK_SAY_SET,         /* NCCL_TUNER_PLUGIN holds something */
-    MOCK_SAY_DLOPEN,      /* dlopen failed */
-    MOCK_SAY_NOT_FOUND,   /* ... because there is no such file */
-    MOCK_SAY_NOT_LOADED,  /* ... for another reason */
-    MOCK_SAY_OPENED,      /* a library that a variable names is open */
-    MOCK_SAY_ONE_FAILED,  /* the end of all attempts, of which there were two */
-    MOCK_SAY_ALL_FAILED,  /* the end of more attempts */
-    MOCK_SAY_MISSING,     /* no library, and some were not found */
-    MOCK_SAY_NO_LIBRARY,  /* no library */
-    MOCK_SAY_DLSYM,       /* dlsym failed */
-    MOCK_SAY_NO_SYMBOL,   /* the library is not of this tuner version */
-    MOCK_SAY_NO_TUNER,    /* nor of the oldest */
-    MOCK_SAY_USING,       /* the library is of this tuner version */
-    MOCK_SAY_LOADED,      /* and that is all; not of a net plugin */
-    MOCK_SAY_UNSUPPORTED, /* no tuner in it; not of a net plugin */
-    MOCK_SAY_CLOSING,
-    MOCK_N_SAID
+/* The log lines of a plugin loader, by event. */
+enum mock_line_kind {
+    MOCK_LINE_SET,        /* NCCL_TUNER_PLUGIN is not empty */
+    MOCK_LINE_DLOPEN,     /* dlopen failed, for any reason */
+    MOCK_LINE_NOT_FOUND,  /* dlopen failed: no such file */
+    MOCK_LINE_NOT_LOADED, /* dlopen failed for another reason */
+    MOCK_LINE_OPENED,     /* the library of a variable is open */
+    MOCK_LINE_ONE_FAILED, /* both attempts failed */
+    MOCK_LINE_ALL_FAILED, /* all of more than two attempts failed */
+    MOCK_LINE_MISSING,    /* no library opened, and some were not found */
+    MOCK_LINE_NO_LIBRARY, /* no library opened */
+    MOCK_LINE_DLSYM,      /* dlsym failed */
+    MOCK_LINE_NO_SYMBOL,  /* the library has no tuner of this version */
+    MOCK_LINE_NO_TUNER, /* the library has no tuner of the oldest version either
+                         */
+    MOCK_LINE_USING,    /* the library has a tuner of this version */
+    MOCK_LINE_LOADED,   /* the plugin is loaded; not for a net plugin */
+    MOCK_LINE_UNSUPPORTED, /* the library has no tuner; not for a net plugin */
+    MOCK_LINE_CLOSING,
+    MOCK_N_LINES
 };
 
 /*
- * One line of NCCL's log, with <words> to fill in: <name> of the library, tuner
- * or symbol, <why> as dlerror() has it, <names> of
- * several libraries, <version> of the tuner.  NULL where nothing is said.
+ * One line of NCCL's log. Its <words>: <name> of the library, tuner or symbol,
+ * <why> from dlerror(), <names> of several libraries, <version> of the tuner.
+ * NULL if the version logs nothing.
  */
 struct mock_line {
     unsigned long flags;
     const char *text;
 };
 
-/* Where a plugin is looked for if its own library does not open. */
+/* The library that NCCL searches for a plugin if the plugin's own library does
+ * not open. */
 enum mock_net_rule {
-    MOCK_NET_BY_NAME, /* as NCCL_NET_PLUGIN names it, or libnccl-net.so */
-    MOCK_NET_SHARED,  /* the net plugin that is open, which is closed, too,
-                         when the tuner is */
-    MOCK_NET_AGAIN,   /* the net plugin that is open, opened once more */
+    MOCK_NET_BY_NAME, /* the library of NCCL_NET_PLUGIN, or libnccl-net.so */
+    MOCK_NET_SHARED,  /* the open net plugin, which is closed together with the
+                         tuner */
+    MOCK_NET_AGAIN,   /* the open net plugin, opened once more */
     MOCK_NET_NEVER,
 };
 
-/* How a plugin is found, opened and closed. */
+/* How NCCL finds, opens and closes a plugin. */
 struct mock_loader_rules {
     const char *prefix; /* libnccl-tuner */
-    struct mock_line lines[MOCK_N_SAID];
-    int mode;         /* of dlopen: RTLD_LAZY or RTLD_NOW */
-    size_t name_size; /* NCCL's buffer, which cuts longer names */
+    struct mock_line lines[MOCK_N_LINES];
+    int mode;         /* mode of dlopen: RTLD_LAZY or RTLD_NOW */
+    size_t name_size; /* size of NCCL's buffer, which cuts longer names */
     enum mock_net_rule net;
-    bool knows_static;      /* STATIC_PLUGIN is the program itself */
-    bool knows_none;        /* "none" is no library */
-    bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is reported */
-    bool extends_files;     /* <prefix>-X.so is tried even if X is a path
-                               or a file's name */
-    bool keeps_last_name;   /* <names> is only the last one */
+    bool has_static_plugin; /* STATIC_PLUGIN names the program itself */
+    bool has_none_keyword;  /* "none" disables the search */
+    bool reports_empty;     /* an empty NCCL_TUNER_PLUGIN is logged */
+    bool extends_files;     /* NCCL tries <prefix>-X.so even if X is a path or a
+                               file name */
+    bool keeps_last_name;   /* <names> holds only the last name */
     bool keeps_unsupported; /* a library without a tuner stays open */
-    bool counts_all;        /* every communicator's end counts, and the end of
-                               the last is the end of tuners in the process */
+    bool counts_all; /* every communicator releases the tuner, and after the
+                        last release the process has no tuner any more */
 };
 
-/* What becomes of a process whose profiler's init has failed. */
+/* The effect of a profiler's failed init on the process. */
 enum mock_profiler_failure {
-    MOCK_PROFILER_GOES,   /* the job continues without it */
-    MOCK_PROFILER_STAYS,  /* it is told all, with the context that it left */
-    MOCK_PROFILER_CLOSES, /* NCCL counts it as done with, as at the end */
+    MOCK_PROFILER_UNLOADED, /* NCCL continues without the profiler */
+    MOCK_PROFILER_KEPT, /* the profiler receives all events, with the context
+                           that it set */
+    MOCK_PROFILER_RELEASED, /* NCCL releases the profiler as at the end */
 };
 
-/* How profilers are treated; the versions of theirs before 4 are not known. */
+/* Rules for profilers; mock NCCL does not support profiler versions before 4.
+ */
 struct mock_profiler_rules {
     struct mock_loader_rules loader;
     int newest;
     enum mock_profiler_failure failure;
-    bool needs_group; /* no Coll without a handle for its Group */
-    bool lists_mask;  /* a line on the activation mask after each init */
+    bool needs_group; /* Coll events need a handle of their Group event */
+    bool lists_mask;  /* NCCL logs the activation mask after each init */
 };
 
-/* How NCCL chooses from the cost table. */
+/* How NCCL selects an entry of the cost table. */
 enum mock_selection {
-    MOCK_SELECT_PAIR,  /* no table: what a v2 tuner names; else as the next */
-    MOCK_SELECT_FIRST, /* the first smallest that is not below zero */
-    MOCK_SELECT_VALID, /* the last smallest of what NCCL could do itself */
+    MOCK_SELECT_PAIR,  /* the pair of a v2 tuner, which receives no table; else
+                          as MOCK_SELECT_FIRST */
+    MOCK_SELECT_FIRST, /* the first smallest entry that is not below zero */
+    MOCK_SELECT_VALID, /* the last smallest entry that NCCL supports */
 };
 
-/* What a tuner's channel count does. */
+/* The effect of a tuner's channel count. */
 enum mock_channel_rule {
-    MOCK_CHANNELS_WHOLE, /* replaces NCCL's */
-    MOCK_CHANNELS_FIELD, /* replaces it, cut to a signed 8-bit field */
-    MOCK_CHANNELS_LOWER, /* replaces it if it is lower and not negative */
+    MOCK_CHANNELS_WHOLE, /* it replaces NCCL's */
+    MOCK_CHANNELS_FIELD, /* it replaces NCCL's, cut to a signed 8-bit field */
+    MOCK_CHANNELS_LOWER, /* it replaces NCCL's if it is lower and not negative
+                          */
 };
 
-/* Which buffers in symmetric windows NCCL has kernels for. */
+/* The symmetric windows for which NCCL has kernels. */
 enum mock_symmetric {
     MOCK_SYMMETRIC_NEVER,
-    MOCK_SYMMETRIC_ALONE, /* both, of a collective alone */
-    MOCK_SYMMETRIC_BOTH,  /* both */
-    MOCK_SYMMETRIC_ONE,   /* both, or one of them for some kernels; what could
-                             have such kernels is handled apart */
+    MOCK_SYMMETRIC_ALONE, /* both buffers, for a collective alone */
+    MOCK_SYMMETRIC_BOTH,  /* both buffers */
+    MOCK_SYMMETRIC_ONE,   /* both buffers, or one of them for some kernels;
+                             collectives that qualify are handled separately */
 };
 
 /*
- * The texts are the lines of NCCL's log; NULL where nothing is said.  Their
+ * The texts are lines of NCCL's log; NULL if the version logs nothing. Their
  * <words>: <function>, <type>, <algorithm> and <protocol> by name, <algo> and
  * <proto> by number, <bytes>, <us>, channels <lo> to <hi>, <NCCL_ALGO> and
  * <NCCL_PROTO> for a sentence on each variable that is set.
@@ -120,20 +126,24 @@ struct mock_choice_rules {
     enum mock_selection selection;
     enum mock_channel_rule channels;
     enum mock_symmetric symmetric;
-    bool plain_lists;        /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
-    bool symmetric_avg;      /* and avg, too */
-    bool forgives_symmetric; /* failure to ask about such a kernel */
-    bool gathers_broadcasts; /* of several roots, in one AllGatherV */
-    bool simulates;          /* ncclGroupSimulateEnd */
-    bool groups_by_count;  /* one decision for all of a kind in a group, sorted
-                              by kind and count; else by traffic */
-    float ceiling;         /* nothing from here up is taken */
-    bool forgets_edits;    /* init gets zeroes, and its edits are lost */
-    bool blames_user;      /* if a variable is set: ncclInvalidUsage */
-    bool all_ranks_speak;  /* of decisions; else rank 0 */
-    const char *nothing;   /* a warning: nothing is left to choose */
-    const char *decided;   /* of each decision */
-    const char *scheduled; /* of each collective, when it has its channels */
+    bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
+    bool symmetric_avg; /* symmetric kernels support avg */
+    bool ignores_symmetric_error; /* a tuner's error about such a kernel is
+                                     ignored */
+    bool gathers_broadcasts;      /* broadcasts of several roots become one
+                                     AllGatherV */
+    bool simulates;               /* ncclGroupSimulateEnd */
+    bool groups_by_count; /* one decision for all calls of a kind in a group,
+                             sorted by kind and count; else by traffic */
+    float ceiling;        /* entries from here up are not selected */
+    bool drops_edits; /* a tuner's init receives zeroes, and its edits are lost
+                       */
+    bool reports_variables; /* without a choice, a set variable makes the error
+                               ncclInvalidUsage */
+    bool all_ranks_log;     /* all ranks log decisions; else only rank 0 */
+    const char *nothing;    /* warning: no entry is left to select */
+    const char *decided;    /* line per decision */
+    const char *scheduled;  /* line per collective, when it has its channels */
 };
 
 struct mock_version {
@@ -141,15 +151,17 @@ struct mock_version {
     const struct mock_loader_rules *loader;
     const struct mock_choice_rules *choice;
     const struct mock_model_rules *model;
-    const struct mock_profiler_rules *profiler; /* NULL: none of ours */
+    const struct mock_profiler_rules
+        *profiler; /* NULL: profilers are not supported */
     int newest_tuner;
     int n_algos;
 };
 
-/* By name, "2.28" or "2.28.9"; NULL means 2.28.  Returns NULL for others. */
+/* The version of a name, "2.28" or "2.28.9"; NULL means 2.28. Returns NULL for
+ * unknown names. */
 const struct mock_version *mock_version_find(const char *name);
 
-/* What find knows, for messages. */
+/* The supported versions, for error messages. */
 #define MOCK_VERSIONS "2.21 to 2.30 and 2.31dev"
 
 #endif /* MOCK_VERSIONS_H */

@@ -1,12 +1,22 @@
-/* Every tuner version in one library; none decides anything. */
+/*
+ * all_versions.c - a library with a tuner of every version, which decides
+ * nothing; with N_CHANNELS, a macro of the build, it has a fault: it sets the
+ * channel count all the same
+ */
 #include "nccl_tuner_abi.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#ifdef N_CHANNELS
+#define NAME                   "one"
+#define SET_CHANNELS(channels) (*(channels) = N_CHANNELS)
+#else
+#define NAME "all"
+#define SET_CHANNELS(channels)
+#endif
 
 static ncclResult_t init(size_t n_ranks, size_t n_nodes,
                          ncclDebugLogger_t logger, void **context)
 {
-    (void)n_ranks, (void)n_nodes, (void)logger, (void)context;
+    *context = NULL;
     return ncclSuccess;
 }
 
@@ -15,7 +25,6 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
                             ncclNvlDomainInfo_v5_t *domains,
                             ncclTunerConstants_v5_t *constants)
 {
-    (void)comm_id, (void)domains, (void)constants;
     return init(n_ranks, n_nodes, logger, context);
 }
 
@@ -23,8 +32,7 @@ static ncclResult_t ask_v2(void *context, ncclFunc_t coll, size_t n_bytes,
                            int collnet, int nvls, int n_pipe_ops, int *algo,
                            int *proto, int *n_channels)
 {
-    (void)context, (void)coll, (void)n_bytes, (void)collnet, (void)nvls;
-    (void)n_pipe_ops, (void)algo, (void)proto, (void)n_channels;
+    SET_CHANNELS(n_channels);
     return ncclSuccess;
 }
 
@@ -32,8 +40,7 @@ static ncclResult_t ask_v3(void *context, ncclFunc_t coll, size_t n_bytes,
                            int n_pipe_ops, float **table, int n_algos,
                            int n_protos, int *n_channels)
 {
-    (void)context, (void)coll, (void)n_bytes, (void)n_pipe_ops, (void)table;
-    (void)n_algos, (void)n_protos, (void)n_channels;
+    SET_CHANNELS(n_channels);
     return ncclSuccess;
 }
 
@@ -41,24 +48,22 @@ static ncclResult_t ask(void *context, ncclFunc_t coll, size_t n_bytes,
                         int n_pipe_ops, float **table, int n_algos,
                         int n_protos, int reg_buff, int *n_channels)
 {
-    (void)reg_buff;
-    return ask_v3(context, coll, n_bytes, n_pipe_ops, table, n_algos, n_protos,
-                  n_channels);
+    SET_CHANNELS(n_channels);
+    return ncclSuccess;
 }
 
 static ncclResult_t finalize(void *context)
 {
-    (void)context;
     return ncclSuccess;
 }
 
-EXPORT const ncclTuner_v2_t ncclTunerPlugin_v2 = {
-    .name = "all", .init = init, .getCollInfo = ask_v2, .destroy = finalize};
-EXPORT const ncclTuner_v3_t ncclTunerPlugin_v3 = {
-    .name = "all", .init = init, .getCollInfo = ask_v3, .destroy = finalize};
-EXPORT const ncclTuner_v4_t ncclTunerPlugin_v4 = {
-    .name = "all", .init = init, .getCollInfo = ask, .destroy = finalize};
-EXPORT const ncclTuner_v5_t ncclTunerPlugin_v5 = {
-    .name = "all", .init = init_v5, .getCollInfo = ask, .finalize = finalize};
-EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6 = {
-    .name = "all", .init = init_v5, .getCollInfo = ask, .finalize = finalize};
+#define TUNER(version, init, ask)                                              \
+    __attribute__((visibility("default")))                                     \
+    const ncclTuner_v##version##_t ncclTunerPlugin_v##version = {              \
+        NAME, init, ask, finalize}
+TUNER(2, init, ask_v2);
+TUNER(3, init, ask_v3);
+TUNER(4, init, ask);
+TUNER(5, init_v5, ask);
+__attribute__((visibility("default")))
+const ncclTuner_v6_t ncclTunerPlugin_v6 = {NAME, init_v5, ask, finalize, NULL};

@@ -1,29 +1,23 @@
 /*
- * by_turn.c - the planted fault of the tests: a tuner that decides by who asks
- * when, over all communicators of the process; so ranks disagree in some
- * schedules, and in the same ones every time
+ * by_turn.c - a tuner with a planted fault: its decision depends on the rank
+ * and on the number of calls of all communicators in the process, so ranks
+ * disagree in some schedules, always the same ones
  */
 #include <stdint.h>
 
 #include "nccl_tuner_abi.h"
 
-/* At that turn, that rank is answered otherwise. */
+/* The call and the rank whose answer differs. */
 enum { TURN = 4000, RANK = 6 };
 
-static intptr_t n_alive; /* communicators */
-static int n_asked;      /* since there were none */
+static intptr_t n_alive; /* communicators that exist */
+static int n_asked;      /* calls since no communicator existed */
 
 static ncclResult_t init(void **context, uint64_t comm_id, size_t n_ranks,
                          size_t n_nodes, ncclDebugLogger_t log,
                          ncclNvlDomainInfo_v5_t *nvl,
                          ncclTunerConstants_v5_t *constants)
 {
-    (void)comm_id;
-    (void)n_ranks;
-    (void)n_nodes;
-    (void)log;
-    (void)nvl;
-    (void)constants;
     *context = (void *)++n_alive;
     return ncclSuccess;
 }
@@ -34,12 +28,6 @@ static ncclResult_t ask(void *context, ncclFunc_t coll, size_t n_bytes,
 {
     float *costs = (float *)table;
 
-    (void)coll;
-    (void)n_bytes;
-    (void)n_pipe_ops;
-    (void)n_algo;
-    (void)reg_buff;
-    (void)n_channels;
     if (++n_asked == TURN && context == (void *)(intptr_t)(RANK + 1))
         costs[NCCL_ALGO_TREE * n_proto + NCCL_PROTO_LL] = 0;
     return ncclSuccess;
@@ -47,7 +35,6 @@ static ncclResult_t ask(void *context, ncclFunc_t coll, size_t n_bytes,
 
 static ncclResult_t finalize(void *context)
 {
-    (void)context;
     if (--n_alive == 0)
         n_asked = 0;
     return ncclSuccess;

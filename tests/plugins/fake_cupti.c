@@ -1,8 +1,8 @@
 /*
- * fake_cupti.c - plays libcupti where there is no GPU
+ * fake_cupti.c - replaces libcupti on machines without a GPU
  *
- * fake_cupti_launch() is a kernel that ran; a flush hands out the records.  The
- * clock stands at 1,000,000,000 ns, and a stream's number is its address.
+ * fake_cupti_launch() adds a kernel that ran; a flush delivers the records. The
+ * clock always shows 1,000,000,000 ns, and a stream's number is its address.
  */
 #include <cupti.h>
 #include <stdbool.h>

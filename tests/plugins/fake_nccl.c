@@ -1,5 +1,5 @@
-/* A libnccl that has nothing but a version: 2.28.9, or what FAKE_NCCL says;
- * with "crash" there it does. */
+/* A libnccl with only a version: 2.28.9, or the value of FAKE_NCCL; the value
+ * "crash" makes it abort. */
 #include <stdlib.h>
 #include <string.h>
 

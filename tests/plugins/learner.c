@@ -1,10 +1,11 @@
 /*
- * A tuner and profiler that learns by one rule: each message's first calls run
- * NCCL's own choice and every pair of ring and tree in turn, and from then on
- * what took the GPU of rank 0 least, or by the lines of NCCL_TUNER_REWARD_FILE
- * if that is set.  Ranks share a table in their process.
+ * A tuner and profiler that learns by one rule: the first calls of each message
+ * run NCCL's own choice and every pair of ring and tree in turn; later calls
+ * run the arm with the shortest time on the GPU of rank 0, or in the lines of
+ * NCCL_TUNER_REWARD_FILE if that is set. The ranks of a process share a table.
  *
- * STEPTUNE_STRATEGY: "stay" never tries anything, "worst" settles on the worst.
+ * STEPTUNE_STRATEGY: "stay" always runs NCCL's own choice, "worst" settles on
+ * the worst arm.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -36,21 +37,19 @@ static struct {
     pthread_mutex_t lock;
     struct key keys[MAX_KEYS];
     int n_keys;
-    struct key *last_key; /* that rank 0 was asked about, and its arm */
+    struct key *last_key; /* the last key of rank 0, and its arm */
     int last_arm;
     struct kernel colls[SLOTS], kernels[SLOTS];
     unsigned n_colls, n_kernels;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local int joining; /* the rank whose tuner comes next */
+static _Thread_local int joining; /* the rank whose tuner is initialised next */
 
 static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t n_ranks,
                                size_t n_nodes, ncclDebugLogger_t log,
                                ncclNvlDomainInfo_v5_t *domains,
                                ncclTunerConstants_v5_t *constants)
 {
-    (void)comm_id, (void)n_ranks, (void)n_nodes, (void)log;
-    (void)domains, (void)constants;
     *context = (void *)(intptr_t)joining;
     return ncclSuccess;
 }
@@ -133,8 +132,6 @@ static ncclResult_t tuner_ask(void *context, ncclFunc_t coll, size_t n_bytes,
     struct key *key;
     int arm;
 
-    (void)n_pipe_ops, (void)n_algos, (void)n_protos, (void)reg_buff;
-    (void)n_channels;
     pthread_mutex_lock(&state.lock);
     key = find_key(coll, n_bytes);
     arm = arm_of(key, key->asked[rank]++);
@@ -152,7 +149,6 @@ static ncclResult_t tuner_ask(void *context, ncclFunc_t coll, size_t n_bytes,
 
 static ncclResult_t leave(void *context)
 {
-    (void)context;
     return ncclSuccess;
 }
 
@@ -160,7 +156,6 @@ static ncclResult_t join(void **context, uint64_t comm_id, int *mask,
                          const char *name, int n_nodes, int n_ranks, int rank,
                          ncclDebugLogger_t log)
 {
-    (void)comm_id, (void)name, (void)n_nodes, (void)n_ranks, (void)log;
     joining = rank;
     *context = (void *)(intptr_t)(rank + 1);
     __atomic_store_n(mask, NCCL_PROFILE_KERNEL_CH, __ATOMIC_RELAXED);

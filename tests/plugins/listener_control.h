@@ -1,5 +1,6 @@
 /*
- * listener_control.h - how a test steers listener.h, which exports one of these
+ * listener_control.h - a test's control of listener.c, which exports this
+ * struct
  */
 #ifndef LISTENER_CONTROL_H
 #define LISTENER_CONTROL_H
@@ -9,11 +10,11 @@
 #include "nccl_profiler_abi.h"
 
 struct listener_control {
-    int mask;         /* that an init asks for */
+    int mask;         /* mask that an init requests */
     int followed;     /* bits of events that get a handle */
-    int fails;        /* inits that fail */
-    int *nccl_mask;   /* the last init's */
-    uintptr_t events; /* that got a handle so far */
+    int fails;        /* number of inits that fail */
+    int *nccl_mask;   /* mask pointer of the last init */
+    uintptr_t events; /* events with a handle so far */
 };
 
 #endif /* LISTENER_CONTROL_H */

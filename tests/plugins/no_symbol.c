@@ -1,2 +1,2 @@
-/* A library, but no tuner. */
+/* A library without a tuner. */
 __attribute__((visibility("default"))) const int not_a_tuner = 1;

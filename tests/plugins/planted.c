@@ -1,6 +1,6 @@
 /*
- * planted.c - tuners that each have one fault, which the contract suite must
- * find: everything that is right about them, their faults and the table
+ * planted.c - tuners with one fault each, which the contract suite must detect:
+ * their correct parts, their faults and the table
  *
  * A .so has the fault PLANTED, a macro of the build (CMakeLists.txt).
  */
@@ -23,7 +23,7 @@
 struct planted {
     size_t n_ranks;
     ncclDebugLogger_t log;
-    long long number; /* these two are whatever the plugin likes */
+    long long number; /* members that a fault uses as it likes */
     char text[512];
 };
 
@@ -50,7 +50,7 @@ static int planted_take(const struct planted_call *call, int algo, int proto,
     return 1;
 }
 
-/* A decision by nothing but what all ranks see. */
+/* Decides only by arguments that are equal on all ranks. */
 static void planted_decide(const struct planted_call *call)
 {
     if (call->coll == ncclFuncAllReduce && call->n_bytes <= 65536 &&
@@ -59,7 +59,7 @@ static void planted_decide(const struct planted_call *call)
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8);
 }
 
-/* One of two decisions that both are legal, and differ. */
+/* Makes one of two valid decisions that differ. */
 static void planted_choose(const struct planted_call *call, int second)
 {
     if (second)
@@ -441,7 +441,7 @@ static void note_path(char path[PATH], long pid)
     snprintf(path, PATH, "%.400s/note-%ld-%ld", folder, (long)getpgrp(), pid);
 }
 
-/* Removes the note of a process that is gone. */
+/* Removes the file of a process that has ended. */
 static int find_dead(void)
 {
     struct dirent *entry;
@@ -542,72 +542,72 @@ static ncclResult_t ask_writes_outside(struct planted *self,
 /* ---- the table: name, init, getCollInfo and finalize ---- */
 
 // clang-format off
-/* Thinks that the job is over when a communicator is. */
+/* Stops deciding after the first communicator's end. */
 #define PLANTED_after_finalize "after finalize", planted_init, ask_after_finalize, finalize_after_finalize
-/* Decides otherwise while it decides for another. */
+/* Decides differently during a call of another communicator. */
 #define PLANTED_busy_call "busy call", planted_init, ask_busy_call, planted_finalize
 /* Cannot be initialised while it is being initialised. */
 #define PLANTED_busy_init "busy init", init_busy_init, planted_ask, planted_finalize
-/* Decides otherwise once a minute has passed since init. */
+/* Decides differently one minute after init. */
 #define PLANTED_by_age "by age", init_by_age, ask_by_age, planted_finalize
 /* Counts the calls of all communicators together. */
 #define PLANTED_by_count "by count", planted_init, ask_by_count, planted_finalize
-/* Reads its policy in init, and trusts that the other ranks found the same. */
+/* Reads its policy in init, without a comparison with other ranks. */
 #define PLANTED_by_file "by file", init_by_file, ask_by_file, planted_finalize
-/* Reads its policy anew for each call. */
+/* Reads its policy again for each call. */
 #define PLANTED_by_file_late "by file, late", planted_init, ask_by_file_late, planted_finalize
 /* Reads its policy whenever the file changes, which ranks notice at
  * different calls. */
 #define PLANTED_by_file_reload "by file, reload", init_by_file_reload, ask_by_file_reload, planted_finalize
-/* Counts its lives in the environment, which outlives it. */
+/* Counts its finalizes in the environment, which outlives the tuner. */
 #define PLANTED_by_life "by life", init_by_life, ask_by_life, finalize_by_life
-/* Spreads channels over processes. */
+/* Chooses channels by the process id. */
 #define PLANTED_by_process "by process", planted_init, ask_by_process, planted_finalize
-/* Decides by what a launcher tells each rank. */
+/* Decides by a variable that a launcher sets per rank. */
 #define PLANTED_by_rank_variable "by rank variable", init_by_rank_variable, ask_by_rank_variable, planted_finalize
-/* Decides by regBuff, which ranks may see differently. */
+/* Decides by regBuff, which may differ between ranks. */
 #define PLANTED_by_reg_buff "by regBuff", planted_init, ask_by_reg_buff, planted_finalize
 /* Decides by the hour of its own clock. */
 #define PLANTED_by_time "by time", planted_init, ask_by_time, planted_finalize
 /* Asks for more channels than NCCL's field holds. */
 #define PLANTED_channels_200 "200 channels", planted_init, ask_channels_200, planted_finalize
-/* Nothing is wrong about this one. */
+/* A tuner without a fault. */
 #define PLANTED_clean "clean", planted_init, planted_ask, planted_finalize
 /* Crashes, for 16 GiB.  By a signal: a sanitizer would report what usually
  * leads to it. */
 #define PLANTED_crashes "crashes", planted_init, ask_crashes, planted_finalize
-/* Ends the job over what it does not like. */
+/* Exits the process, for 16 GiB. */
 #define PLANTED_exits "exits", planted_init, ask_exits, planted_finalize
-/* Has a v6 half that nobody finished. */
+/* Has an unfinished v6 part. */
 #define PLANTED_fails_in_v6 "fails in v6", planted_init, planted_ask, planted_finalize
-/* Takes its communicator down if its policy is missing. */
+/* Fails its communicator if its policy is missing. */
 #define PLANTED_fails_without_policy "fails without policy", init_fails_without_policy, ask_fails_without_policy, planted_finalize
-/* Knows one communicator, the latest. */
+/* Stores only the latest communicator. */
 #define PLANTED_global_context "global context", init_global_context, ask_global_context, planted_finalize
-/* Never comes back from a call in a large group. */
+/* Does not return from a call in a large group. */
 #define PLANTED_hangs "hangs", planted_init, ask_hangs, planted_finalize
-/* Wants its communicators back in the order in which it did not get them. */
+/* Requires that communicators end in the reverse order of their inits. */
 #define PLANTED_last_in_first_out "last in, first out", init_last_in_first_out, planted_ask, finalize_last_in_first_out
-/* Keeps a note of each call, for ever. */
+/* Allocates memory for each call, and never frees it. */
 #define PLANTED_leaks "leaks", planted_init, ask_leaks, planted_finalize
-/* Opens a file for each communicator, and leaves it. */
+/* Opens a file for each communicator, and does not close it. */
 #define PLANTED_leaks_files "leaks files", init_leaks_files, planted_ask, planted_finalize
 /* Ignores a signal for the whole process. */
 #define PLANTED_leaves_handler "leaves handler", init_leaves_handler, planted_ask, planted_finalize
-/* Makes a name of its process in shared memory, and leaves it; what
- * PLANTED_BEFORE says stands before the process's number. */
+/* Creates a shared memory object of its process, and does not remove it; the
+ * value of PLANTED_BEFORE precedes the process's number. */
 #define PLANTED_leaves_names "leaves names", init_leaves_names, planted_ask, planted_finalize
-/* Says nothing about itself. */
+/* Has no name. */
 #define PLANTED_no_name NULL, planted_init, planted_ask, planted_finalize
-/* Leaves a note while it lives, and does not start where it finds that of a
- * rank that was killed. */
+/* Creates a file during its lifetime, and fails if it finds the file of a rank
+ * that was killed. */
 #define PLANTED_remembers_the_dead "remembers the dead", init_remembers_the_dead, planted_ask, finalize_remembers_the_dead
-/* Has no rule above 1 GiB, and says so by an error. */
+/* Returns an error above 1 GiB, where it has no rule. */
 #define PLANTED_returns_error "returns error", planted_init, ask_returns_error, planted_finalize
-/* Gives nvls/simple a cost, whether NCCL has it or not.  So high that it is
- * not chosen: to be caught, it need not harm. */
+/* Writes a cost for nvls/simple, even if NCCL has ruled it out.  The cost is too
+ * high to be chosen: the fault is detected without harm. */
 #define PLANTED_revives "revives", planted_init, ask_revives, planted_finalize
-/* Takes its time. */
+/* Sleeps in each call. */
 #define PLANTED_sleeps "sleeps", planted_init, ask_sleeps, planted_finalize
 /* Logs each call. */
 #define PLANTED_talks "talks", planted_init, ask_talks, planted_finalize

@@ -1,4 +1,4 @@
-/* Cannot be opened. */
+/* A library that cannot be opened. */
 extern int no_such_function(void);
 
 __attribute__((visibility("default"))) int calls_it(void);

@@ -1,4 +1,4 @@
-// A machine folder that a test writes and that goes away with it.
+// A temporary machine folder of a test.
 #ifndef MOCK_FOLDER_H
 #define MOCK_FOLDER_H
 
@@ -18,7 +18,7 @@ inline std::string ReadFile(const std::string &path)
     return text.str();
 }
 
-// Begins as a copy of h200x4 without its timings.
+// Initially a copy of h200x4 without its timings.
 class Folder
 {
   public:

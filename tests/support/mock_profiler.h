@@ -1,4 +1,4 @@
-// What the tests of mock NCCL's profilers share.
+// Fixtures of the tests of mock NCCL's profilers.
 #ifndef MOCK_PROFILER_TEST_H
 #define MOCK_PROFILER_TEST_H
 
@@ -19,7 +19,8 @@ constexpr const char *kListener = STP_TEST_PLUGINS "/libnccl-tuner-listener.so";
 constexpr const char *kListenerV4 =
     STP_TEST_PLUGINS "/libnccl-tuner-listener_v4.so";
 
-// A process's profiler; the test holds the library, so that its state stays.
+// A process's profiler; the test keeps the library open, so that its state
+// stays.
 class Profiler
 {
   public:
@@ -57,8 +58,8 @@ inline mock_nccl_options With(const char *profiler,
     return options;
 }
 
-// Only what the profiler says itself.
-inline Lines Heard(const Log &log)
+// The lines that the profiler logged itself.
+inline Lines ProfilerLines(const Log &log)
 {
     Lines lines;
     for (const Log::Line &line : log.lines)

@@ -1,4 +1,4 @@
-// What the tests of mock NCCL share.
+// Fixtures of the tests of mock NCCL.
 #ifndef MOCK_TEST_H
 #define MOCK_TEST_H
 
@@ -16,7 +16,7 @@
 
 #include "mock_nccl.h"
 
-// A test names the members that it is about.
+// Tests initialise only the members that matter to them.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 namespace mock_test
@@ -40,7 +40,7 @@ using Machine = std::unique_ptr<mock_machine, Free>;
 using Nccl = std::unique_ptr<mock_nccl, Free>;
 using Comm = std::unique_ptr<mock_comm, Free>;
 
-// nullptr, with the reason printed, if it fails.
+// Returns nullptr and prints the reason if it fails.
 inline Machine LoadFolder(const std::string &path)
 {
     mock_machine *machine = nullptr;
@@ -107,7 +107,7 @@ constexpr const char *kAlgos[] = {
     "nvls_tree", "pat"};
 constexpr const char *kProtos[] = {"ll", "ll128", "simple"};
 
-// The place of a word in one of the lists above, in any case; -1 for others.
+// The index of a word in one of the lists above, in any case; -1 for others.
 template <size_t N>
 int Find(const char *const (&words)[N], const std::string &word)
 {
@@ -132,7 +132,7 @@ inline mock_call Call(ncclFunc_t coll, size_t n_bytes)
     return call;
 }
 
-// One collective on a communicator of its own.
+// Runs one collective on a communicator of its own.
 inline mock_outcome OnMachine(const Machine &machine, const mock_call &call,
                               const mock_nccl_options &options = {})
 {
@@ -153,7 +153,7 @@ struct CaseName {
     }
 };
 
-// Collects the log of the process while it lives.
+// Collects the log of the process during its lifetime.
 class Log
 {
   public:

@@ -1,4 +1,4 @@
-// Asking a machine for times.
+// Queries of a machine's times.
 #ifndef MOCK_TIMES_H
 #define MOCK_TIMES_H
 

@@ -1,4 +1,4 @@
-// Collectives in CUDA graphs: who is asked when, and what runs.
+// Collectives in CUDA graphs: the tuner's calls, and the outcome of launches.
 #include <gmock/gmock.h>
 
 #include "support/mock_script.h"
@@ -25,7 +25,7 @@ ncclResult_t Count(void *, ncclFunc_t, size_t, int, float **table, int, int,
                    int reg_buff, int *n_channels)
 {
     reg_buffs.push_back(reg_buff);
-    // later answers differ, and a replay must not see them
+    // later answers differ, and must not affect a replay
     reinterpret_cast<Table>(table)[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 0;
     *n_channels = static_cast<int>(reg_buffs.size());
     return answer;
@@ -61,7 +61,7 @@ class Capture : public testing::Test
 
 const mock_call kCall = Call(ncclFuncAllReduce, 1 << 20);
 
-TEST_F(Capture, AsksOnceWithRegisteredBuffersAndNeverAtAReplay)
+TEST_F(Capture, AsksOnceWithRegisteredBuffersAndNeverInAReplay)
 {
     ASSERT_EQ(ncclSuccess, Take({kCall})) << mock_last_error();
     EXPECT_THAT(reg_buffs, ElementsAre(1));
@@ -77,7 +77,7 @@ TEST_F(Capture, AsksOnceWithRegisteredBuffersAndNeverAtAReplay)
     EXPECT_THAT(reg_buffs, ElementsAre(1));
 }
 
-TEST_F(Capture, ReplaysWhatWasDecidedThenWhateverComesBetween)
+TEST_F(Capture, ReplaysTheDecisionsOfItsCapture)
 {
     mock_outcome plain;
     ASSERT_EQ(ncclSuccess, Take({kCall}));

@@ -1,4 +1,5 @@
-// Several collectives in one group: what is asked, and who gets which channels.
+// Several collectives in one group: the tuner's calls, and the channels of
+// each.
 #include <gmock/gmock.h>
 
 #include "support/mock_script.h"
@@ -22,7 +23,7 @@ std::vector<int> Channels(const std::string &joined)
     return counts;
 }
 
-// Groups of equal all-reduces on 4 x H200: one table for all, each its
+// Groups of equal all-reduces on 4 x H200: one table for all, and each one's
 // channels.
 TEST(RecordedGroups, HaveTheirTablesChoicesAndChannels)
 {
@@ -217,7 +218,7 @@ TEST_F(Group, AsksOnceForEachRunWithinAFactorOfFour)
     }
 }
 
-TEST_F(Group, SaysForWhichOfItsCollectivesNcclAsked)
+TEST_F(Group, MarksTheCollectivesThatNcclAskedAbout)
 {
     const size_t m = 1 << 20;
 
@@ -258,7 +259,7 @@ TEST_F(Group, OfOneIsACollectiveByItself)
         }
 }
 
-// No channel beyond those there are, whatever the mix.
+// Channels stay within the communicator's, for any mix of collectives.
 TEST_F(Group, SharesTheChannelsThereAre)
 {
     ASSERT_EQ(ncclSuccess,
@@ -271,7 +272,7 @@ TEST_F(Group, SharesTheChannelsThereAre)
     }
 }
 
-TEST_F(Group, EndsAtTheFirstCallThatMeansNothing)
+TEST_F(Group, EndsAtTheFirstInvalidCall)
 {
     EXPECT_EQ(ncclInvalidArgument,
               Run({Call(kAr, 1024), Of(3, Call(kAr, 1024))}));

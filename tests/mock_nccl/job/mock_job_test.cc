@@ -1,4 +1,4 @@
-// A training job in virtual time: what runs when, and what plugins see of it.
+// A training job in virtual time: its timeline, and the plugins' view of it.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -79,7 +79,7 @@ TEST_F(MockJob, SuccessiveStepsShareARecordedRound)
     options_.round_steps = 10;
     Play(20);
 
-    // the same iteration noise in every round, so that rounds alone differ
+    // the same iteration noise in every round, so that only rounds differ
     mock_time time;
     const mock_run &run = done_.steps[0].runs[0].run;
     std::vector<int> possible(20, 0); // bits: rounds that step could be of
@@ -135,7 +135,7 @@ TEST_F(MockJob, DriftSlowsOneArmFromAStepOn)
             << s;
 }
 
-TEST_F(MockJob, OverlappedCollectivesHideBehindCompute)
+TEST_F(MockJob, OverlappedCollectivesRunDuringCompute)
 {
     Play(5);
     const Done in_turn = done_;
@@ -146,7 +146,8 @@ TEST_F(MockJob, OverlappedCollectivesHideBehindCompute)
         const Done::Step &step = done_.steps[s];
         EXPECT_LT(step.us, in_turn.steps[s].us);
         EXPECT_GT(step.us, 1000 + 500 + 200);
-        // beside compute each takes longer, and none begins before its compute
+        // overlapped with compute each takes longer, and none begins before its
+        // compute
         EXPECT_GT(step.runs[0].us, in_turn.steps[s].runs[0].us);
         EXPECT_GE(step.runs[1].start_us,
                   step.runs[0].start_us + step.runs[0].us);

@@ -1,4 +1,4 @@
-// What the tests of jobs in virtual time share.
+// Fixtures of the tests of jobs in virtual time.
 #ifndef MOCK_JOB_TEST_H
 #define MOCK_JOB_TEST_H
 
@@ -21,7 +21,7 @@ inline mock_job_call After(double compute_us, ncclFunc_t coll, size_t n_bytes)
     return {compute_us, Call(coll, n_bytes)};
 }
 
-// What the job was told to be done, step by step.
+// The steps that the job reported.
 struct Done {
     struct Step {
         size_t step;
@@ -57,7 +57,7 @@ class MockJob : public testing::Test
         };
     }
 
-    // A job with these options, of so many steps.
+    // Runs a job with these options for n steps.
     Job Play(size_t n_steps, const mock_nccl_options &nccl = {})
     {
         mock_job *job = nullptr;

@@ -1,4 +1,4 @@
-// Machine folders: what is read from them, and what is refused.
+// Machine folders: valid and invalid files.
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
@@ -9,7 +9,7 @@ using namespace mock_test;
 namespace
 {
 
-TEST(MachineFolder, SaysWhatMachineItIs)
+TEST(MachineFolder, ReturnsTheMachinesInfo)
 {
     Machine machine = LoadFolder(STP_FIXTURES "/machines/h200x4/");
     ASSERT_TRUE(machine);
@@ -28,7 +28,7 @@ TEST(MachineFolder, SaysWhatMachineItIs)
     EXPECT_TRUE(mock_machine_has_timings(machine.get()));
 }
 
-TEST(MachineFolder, MayDoWithoutTimings)
+TEST(MachineFolder, TimingsAreOptional)
 {
     for (const char *name : {"h100x8", "h100x4", "a100x8", "b200x8"}) {
         Machine machine = LoadMachine(name);
@@ -51,7 +51,7 @@ void ExpectRefused(const std::string &path, ncclResult_t rc,
     EXPECT_EQ(error, mock_last_error());
 }
 
-TEST(MachineFolder, ThatIsNotThereIsRefused)
+TEST(MachineFolder, MissingFolderIsAnError)
 {
     Folder folder;
     std::string file = folder.Path() + "/machine.csv";
@@ -153,7 +153,7 @@ TEST(MachineCsv, MayHaveItsColumnsInAnyOrderAndComments)
 
 // ---- graphs ----
 
-// The graph with these attributes in place of, or after, the usual ones.
+// A graph whose attributes replace the usual ones, or follow them.
 std::string Graph(
     const std::string &id, const std::string &more = "",
     const std::string &channels = "<channel><gpu/><gpu/><gpu/><gpu/></channel>")
@@ -234,7 +234,7 @@ class Links : public testing::TestWithParam<LinkCase>
 {
 };
 
-// Four ranks on one channel of 10 GB/s: 20/3 GB/s as the caller sees it.
+// Four ranks on one channel of 10 GB/s: 20/3 GB/s algorithm bandwidth.
 TEST_P(Links, DecideOnLl128AndOnLatencies)
 {
     const LinkCase &c = GetParam();
@@ -301,7 +301,7 @@ TEST(Links, ThatDifferByChannelDelayBroadcastsByEveryRank)
     EXPECT_EQ("24.400", Printed(ring[NCCL_PROTO_SIMPLE])); // 8.4 + 4 x 4
 }
 
-// How many channels a ring with Simple gets for 320 KiB.
+// The number of channels of a ring with Simple for 320 KiB.
 int ChannelsOfARing(const Machine &machine)
 {
     Nccl nccl = MakeNccl({nullptr, nullptr, &kScripted, 5});
@@ -330,7 +330,7 @@ TEST(Links, NoFasterThanPcieGetHalfTheThreadsAndSoMoreChannels)
     EXPECT_EQ(10, ChannelsOfARing(LoadMachine("h200x4")));
 }
 
-TEST(OneRank, AsksNobody)
+TEST(OneRank, CallsNoTuner)
 {
     Folder folder;
     std::string graph = Graph("0", "", "<channel><gpu/></channel>") +

@@ -1,4 +1,4 @@
-// Times that nobody recorded: what fewer channels cost.
+// Modelled times: the cost of fewer channels.
 #include <cmath>
 
 #include "support/mock_folder.h"
@@ -50,7 +50,7 @@ TEST(FewerChannels, TakeLongerByTheBandwidthAlone)
     }
 }
 
-// NCCL itself uses few channels for few bytes: 4 for this ring.
+// NCCL itself uses few channels for small messages: 4 for this ring.
 TEST(FewerChannels, AreFewerThanNcclsOwnForTheSize)
 {
     Machine machine = LoadMachine("h100x8");
@@ -81,7 +81,7 @@ TEST(FewerChannels, OfNvlsAreOfItsOwnChannels)
                 us(8), 1e-2);
 }
 
-// data of NVIDIA's nccl-tests with NVIDIA's example tuner, which forces one
+// Measured by NVIDIA's nccl-tests with NVIDIA's example tuner, which forces one
 // channel: 8 MiB as ring/ll128 and 64 MiB as ring/simple, 4 x H200.
 TEST(FewerChannels, ComeCloseToWhatOneChannelCostOnGpus)
 {
@@ -128,7 +128,7 @@ TEST(FewerChannels, AreNeverFaster)
     }
 }
 
-// The pair has times, but only with NCCL's own channels.
+// The pair has recorded times only with NCCL's own channels.
 TEST(FewerChannels, AreAddedToARecordedTime)
 {
     Folder folder;

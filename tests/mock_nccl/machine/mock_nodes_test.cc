@@ -88,7 +88,7 @@ ncclResult_t End(void *)
 }
 const ncclTuner_v5_t kShape{"shape", KeepShape, SayNothing, End};
 
-TEST(SeveralNodes, AreWhatATunerIsTold)
+TEST(SeveralNodes, AreTheArgumentsOfATuner)
 {
     OnMachine(LoadMachine("h100n8x8"), Call(ncclFuncReduce, 8),
               {nullptr, nullptr, &kShape, 5});
@@ -158,7 +158,7 @@ TEST(SeveralNodes, AddALevelToTreesForEachDoublingOfNodes)
         us.push_back(Printed(got.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL]));
     }
 
-    // 6.8 + 2 x (7 x .6 + levels x 5), and what 8 bytes take
+    // 6.8 + 2 x (7 x .6 + levels x 5), and the time of 8 bytes
     EXPECT_THAT(us,
                 ElementsAre("25.200", "25.201", "35.201", "35.201", "45.201"));
 }
@@ -417,7 +417,7 @@ const CrowdCase kCrowdCases[] = {
     {"collnet_chain_for_8",   16,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,   8, true},
     {"collnet_chain_for_9",   18,  2, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,   8, false},
     {"ring_for_33",           66,  2, ncclFuncAllGather, NCCL_ALGO_RING,           33, true},
-    // by CollNet every GPU sends its part
+    // with CollNet every GPU sends its part
     {"nvls_gathers_by_8_of_8",  16, 2, ncclFuncAllGather, NCCL_ALGO_NVLS,             8, true},
     {"nvls_gathers_by_7_of_8",  16, 2, ncclFuncAllGather, NCCL_ALGO_NVLS,             7, false},
     {"nvls_scatters_by_7_of_8", 16, 2, ncclFuncReduceScatter, NCCL_ALGO_NVLS,         7, false},

@@ -1,4 +1,4 @@
-// Machines with an overlap.csv, and asking them.
+// Machines with an overlap.csv, and queries of them.
 #ifndef MOCK_OVERLAP_TEST_H
 #define MOCK_OVERLAP_TEST_H
 
@@ -25,7 +25,7 @@ inline mock_overlap Beside(const Machine &machine, const mock_run &run,
     return overlap;
 }
 
-// What NCCL chooses by itself.
+// NCCL's own choice.
 inline mock_run OwnChoice(const Machine &machine, size_t n_bytes)
 {
     static const Nccl nccl = MakeNccl({});
@@ -41,9 +41,9 @@ inline constexpr char kHeader[] =
     "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"
     "layers,compute_us,mean_us,median_us,p95_us,min_us\n";
 
-// An h200x4 where these collectives take 10 us alone, and iterations of two
-// layers were recorded beside them: compute + max + collective + min x
-// (slowdown - 1).
+// An h200x4 on which these collectives take 10 us without overlap, and which
+// has recorded iterations of two layers that overlap them: compute + max +
+// collective + min x (slowdown - 1).
 class Overlap : public testing::Test
 {
   protected:
@@ -77,7 +77,7 @@ class Overlap : public testing::Test
             folder_.Write("overlap.csv", kHeader + rows_);
         return LoadFolder(folder_.Path());
     }
-    // The failure of loading, without the folder's name.
+    // The error of loading the folder, without its name.
     std::string Error()
     {
         mock_machine *machine = nullptr;

@@ -1,4 +1,4 @@
-// What `steptune iterate` wrote, as a machine's overlap.csv.
+// The output of `steptune iterate` as a machine's overlap.csv.
 #include "mock_nccl/machine/mock_overlap.h"
 
 using namespace mock_test;
@@ -64,7 +64,7 @@ TEST_F(Iterated, IsARecordingToo)
     EXPECT_EQ(32u, setting.n);
 }
 
-TEST_F(Iterated, LeavesOutWhatIsNoPairBesideAProduct)
+TEST_F(Iterated, SkipsRowsWithoutAPairThatOverlapsAGemm)
 {
     const Row cases[] = {
         {kSimple, 2, 7, "ring,simple", "bf16", "sequential,gemm"},

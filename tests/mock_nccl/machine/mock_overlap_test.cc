@@ -1,4 +1,4 @@
-// Collectives beside compute: recorded, between that, and beyond.
+// Collectives overlapped with compute: recorded, interpolated and extrapolated.
 #include <cmath>
 #include <tuple>
 
@@ -118,7 +118,7 @@ TEST(RecordedOverlap, IsReproducedRoundByRound)
     }
 }
 
-TEST(RecordedOverlap, SaysWhatWasRecorded)
+TEST(RecordedOverlap, ListsTheRecordedSettings)
 {
     Machine machine = LoadMachine("h200x4");
     mock_overlap_setting settings[20] = {};
@@ -134,7 +134,7 @@ TEST(RecordedOverlap, SaysWhatWasRecorded)
     EXPECT_EQ(18u, mock_machine_overlap_settings(machine.get(), settings, 1));
 }
 
-// The finding that the recording was made for: no arm beats NCCL's own choice.
+// The result of the recording: no arm is faster than NCCL's own choice.
 TEST(RecordedOverlap, KeepsTheOrderOfTheArms)
 {
     Machine machine = LoadMachine("h200x4");
@@ -203,7 +203,7 @@ struct BeyondCase {
     double want;
 };
 
-TEST_F(Overlap, IsHeldBeyondWhatWasRecordedAndSaysSo)
+TEST_F(Overlap, IsConstantAndModelledBeyondTheRecords)
 {
     Add(kSimple4, 1, 5, 1.2);
     Add(kSimple4, 1, 20, 1.4);
@@ -228,7 +228,7 @@ TEST_F(Overlap, IsHeldBeyondWhatWasRecordedAndSaysSo)
     }
 }
 
-TEST_F(Overlap, JustBeyondARecordedRatioIsAsGoodAsBetweenTwo)
+TEST_F(Overlap, JustBeyondARecordedRatioIsInterpolated)
 {
     Add(kSimple4, 1, 5, 1.2);
     Add(kSimple4, 1, 20, 1.4);
@@ -241,7 +241,7 @@ TEST_F(Overlap, JustBeyondARecordedRatioIsAsGoodAsBetweenTwo)
     }
 }
 
-TEST_F(Overlap, BetweenSizesIsWorthTheLesserOfTheTwo)
+TEST_F(Overlap, BetweenSizesHasTheLessReliableSource)
 {
     for (bool swap : {false, true}) {
         rows_ = "";
@@ -323,7 +323,7 @@ TEST(NoOverlap, IsModelled)
 
 // ---- refusals ----
 
-TEST(RecordedOverlap, RefusesWhatMeansNothing)
+TEST(RecordedOverlap, RejectsInvalidQueries)
 {
     Machine machine = LoadMachine("h200x4");
     mock_run run = Simple(4 * kMiB);
@@ -343,7 +343,7 @@ TEST(RecordedOverlap, RefusesWhatMeansNothing)
     EXPECT_EQ(7, o.slowdown);
 }
 
-TEST_F(Overlap, RefusesWhatNoSlowdownExplains)
+TEST_F(Overlap, RejectsTimesThatNoSlowdownExplains)
 {
     Load();
     AddMean(kSimple4, 1, 5, 15);

@@ -1,4 +1,4 @@
-// The times of the recorded machine, and of those without a recording.
+// The times of recorded machines, and of machines without records.
 #include <cmath>
 #include <numeric>
 #include <tuple>
@@ -41,7 +41,7 @@ TEST(H200x4Timings, SpreadAroundTheRecordedMeans)
 
 using Key = std::tuple<std::string, size_t, int, int>;
 
-TEST(H200x4Timings, GiveBackEveryInterleavedMean)
+TEST(H200x4Timings, ReproduceEveryInterleavedMean)
 {
     Machine machine = LoadMachine("h200x4");
     Nccl nccl = MakeNccl({});
@@ -91,7 +91,7 @@ struct GainCase {
     double gain;
 };
 
-TEST(H200x4Timings, HoldTheGainsThatWereMeasured)
+TEST(H200x4Timings, ReproduceTheMeasuredGains)
 {
     const GainCase cases[] = {
         {ncclFuncAllGather, 3905536, NCCL_PROTO_LL128, 1.38},
@@ -115,7 +115,7 @@ TEST(H200x4Timings, HoldTheGainsThatWereMeasured)
     }
 }
 
-TEST(H200x4Timings, PunishOneChannel)
+TEST(H200x4Timings, AreLongerOnOneChannel)
 {
     Machine machine = LoadMachine("h200x4");
     mock_run own = RingOf(8 * kMiB, NCCL_PROTO_LL128);

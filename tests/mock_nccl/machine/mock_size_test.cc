@@ -1,9 +1,9 @@
-// What NCCL derives from search graphs: channels, and machines of other sizes.
+// NCCL's channel counts of search graphs, and machines of other sizes.
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
 extern "C" {
-// a function and a struct of one name are no trouble in C
+// in C a function and a struct can share a name
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 #include "model/channels.h"
@@ -32,7 +32,7 @@ std::string Csv(const std::string &columns, const std::string &row)
     return columns + "\n" + row + "\n";
 }
 
-// The graphs of a machine, beside a machine.csv.
+// A machine with these graphs and this machine.csv.
 Machine Load(const std::string &graphs, const std::string &csv)
 {
     Folder folder;
@@ -355,8 +355,8 @@ TEST(Sizes, ThatCannotBeAreRefused)
     }
 }
 
-// 16 channels of 512 threads with 8 x 32768 bytes each are 2^31, which NCCL's
-// int makes negative and the comparison huge; 15 are worth it from 15 x 2^27.
+// 16 channels of 512 threads with 8 x 32768 bytes each need 2^31 bytes, which
+// is negative in NCCL's int and compares as huge; 15 are used from 15 x 2^27.
 TEST(Sizes, OverflowNcclsCountOfChannelsFrom32768Ranks)
 {
     Machine at = Resized(LoadMachine("h100n8x8"), 32768);

@@ -1,4 +1,4 @@
-// Recorded times, and what is said between and beyond them.
+// Recorded times, and the times between and beyond them.
 #include <cmath>
 
 #include "support/mock_folder.h"
@@ -20,7 +20,7 @@ class Timings : public testing::Test
         rows_ += what + ",4," + when + ",10," + us + "," + us + "," + us + "," +
                  us + "\n";
     }
-    // The same in two interleaved rounds.
+    // The same times in two interleaved rounds.
     void AddRounds(const std::string &what, const std::string &us)
     {
         Add(what, "w,1", us);
@@ -186,7 +186,7 @@ struct SourceCase {
     mock_time_source want;
 };
 
-TEST_F(Timings, SayHowMuchTheyAreWorth)
+TEST_F(Timings, ReportTheirSource)
 {
     AddRounds("allreduce,1024,ring,ll,0", "10");
     AddRounds("allreduce,4096,ring,ll,0", "20");
@@ -208,7 +208,7 @@ TEST_F(Timings, SayHowMuchTheyAreWorth)
     }
 }
 
-TEST_F(Timings, SayWhichSizesWereInterleaved)
+TEST_F(Timings, ListTheInterleavedSizes)
 {
     AddRounds("allreduce,4096,ring,ll,0", "10");
     AddRounds("allreduce,1024,ring,ll,0", "10");
@@ -291,7 +291,7 @@ TEST_F(TimingsOfChannels, FromNcclsOwnCountOnAreItsOwn)
     for (int n : {24, 25, 32, 64, 127})
         EXPECT_DOUBLE_EQ(100, Mean(machine, Simple(16 * kMiB, n)).us) << n;
     EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * kMiB, 32)).source);
-    // of 64 KiB NCCL uses 2 channels, so 2 are as many as it wants
+    // NCCL uses 2 channels for 64 KiB, so 2 are its own count
     EXPECT_DOUBLE_EQ(100, Mean(machine, Simple(65536, 2)).us);
 }
 
@@ -301,7 +301,7 @@ TEST_F(TimingsOfChannels, BelowTheSmallestCountGoOnButNeverGetFaster)
 
     EXPECT_NEAR(1600, Mean(machine, Simple(16 * kMiB, 1)).us, 1e-6);
     EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Simple(16 * kMiB, 1)).source);
-    // at 64 MiB two were faster than eight, so one is as two
+    // at 64 MiB two were faster than eight, so one has the time of two
     EXPECT_NEAR(800, Mean(machine, Simple(64 * kMiB, 1)).us, 1e-6);
 }
 
@@ -335,7 +335,7 @@ TEST_F(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)
     EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * kMiB, 24)).source);
 }
 
-TEST_F(Timings, OfInterleavedCountsAreWorthAsMuchAsTheOthers)
+TEST_F(Timings, OfInterleavedCountsHaveTheSourceOfTheOthers)
 {
     AddRounds("allreduce,16777216,ring,simple,0", "100");
     AddRounds("allreduce,16777216,ring,simple,2", "400");

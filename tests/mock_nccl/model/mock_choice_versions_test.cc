@@ -1,4 +1,4 @@
-// What each version of NCCL makes of what a tuner leaves, and what it says.
+// The choices of each NCCL version from an edited table, and its log lines.
 #include <cfloat>
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ struct Nothing {
     const char *text;
 };
 
-TEST_F(Versions, NothingLeftIsSaidWordForWord)
+TEST_F(Versions, LogsThatNothingIsLeft)
 {
     const char kOld[] = "Error : no algorithm/protocol available";
     const char kNew[] = "Error : no algorithm/protocol available for function "
@@ -114,7 +114,7 @@ struct Decided {
 };
 
 // 1 MiB over 4 ranks; the log of rank 0 and of rank 1.
-TEST_F(Versions, DecisionsAreSaidWordForWord)
+TEST_F(Versions, LogsDecisions)
 {
     const char kScheduled[] = "AllGather: 262144 Bytes -> Algo RING proto "
                               "SIMPLE channel{Lo..Hi}={0..2}";
@@ -147,7 +147,7 @@ TEST_F(Versions, DecisionsAreSaidWordForWord)
     }
 }
 
-TEST_F(Versions, AGroupSaysOneLineForEachCollectiveWithItsChannels)
+TEST_F(Versions, AGroupLogsALinePerCollectiveWithItsChannels)
 {
     script = [](Table table, int *n_channels) {
         table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
@@ -175,7 +175,8 @@ struct User {
     ncclResult_t want;
 };
 
-// NCCL_ALGO=tree leaves a broadcast nothing, unless rings come back.
+// NCCL_ALGO=tree allows nothing for a broadcast, except for the fallback to
+// rings.
 TEST_F(Versions, AForbiddenRingComesBackUpTo2_23)
 {
     const User cases[] = {{"2.21", ncclSuccess},
@@ -263,7 +264,7 @@ class V2_21 : public Versions
     }
 };
 
-TEST_F(V2_21, TakesThePairAsItIsAndSaysNothing)
+TEST_F(V2_21, UsesThePairAsItIsAndLogsNothing)
 {
     Log log;
 
@@ -309,7 +310,7 @@ TEST_F(V2_21, FallsBackOnItsModelIfOneOfThePairIsMissing)
     }
 }
 
-TEST_F(V2_21, RunsIntoWhatItHadRuledOutOrDoesNotHave)
+TEST_F(V2_21, FailsOnPairsThatItRuledOutOrLacks)
 {
     EXPECT_EQ(ncclInternalError, Try(Pair(NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE),
                                      Call(ncclFuncAllReduce, 1 << 20)));
@@ -323,7 +324,7 @@ TEST_F(V2_21, RunsIntoWhatItHadRuledOutOrDoesNotHave)
                  mock_last_error());
 }
 
-TEST_F(V2_21, TellsWhetherTheTypeCanDoNvls)
+TEST_F(V2_21, PassesWhetherNvlsSupportsTheType)
 {
     machine_ = LoadMachine("h100x8");
     mock_call call = Call(ncclFuncAllReduce, 1 << 20);
@@ -371,7 +372,7 @@ TEST_F(Versions, ChannelsAreTakenAsThatVersionTakesThem)
     }
 }
 
-// What a channel is worth, and what LL weighs.
+// The traffic that justifies a channel, and the factor of LL.
 TEST_F(Versions, ChannelsAreGivenOutAsThatVersionDoes)
 {
     const std::pair<const char *, int> cases[] = {{"2.22", 24}, {"2.23", 2},

@@ -1,5 +1,5 @@
-// Every machine folder that holds a recording of what NCCL did there: the mock
-// computes the same from the search graphs.  A folder more is a test more.
+// Every machine folder with NCCL's recorded choices is a test: mock NCCL
+// computes the same from the search graphs.
 #include <filesystem>
 
 #include "support/mock_test.h"

@@ -1,7 +1,7 @@
-// Chunk sizes, next to what calcCollChunking() of NCCL 2.30.7 returned.
+// Chunk sizes, compared with calcCollChunking() of NCCL 2.30.7.
 #include "support/mock_test.h"
 
-// C lets a function and a struct have one name.
+// In C a function and a struct can share a name.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {

@@ -1,4 +1,4 @@
-// CollNet, where the user enables it: table, channels, chunks, groups.
+// CollNet enabled by the user: table, channels, chunks, groups.
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
@@ -9,7 +9,7 @@ using namespace mock_test;
 namespace
 {
 
-// One graph with as many channels, each headed by a GPU of its own.
+// A graph with as many channels, each with a GPU of its own as its head.
 std::string Graph(int id, int n_channels, int n_heads, int speed_intra)
 {
     std::string text = "<graph id=\"" + std::to_string(id) +
@@ -103,7 +103,7 @@ TEST(CollNetSwitch, CostsWhatNcclsModelSays)
                 got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE], .01);
 }
 
-TEST(CollNetSwitch, IsNoUseOnOneNodeOrWithoutItsGraphs)
+TEST(CollNetSwitch, HasNoEffectOnOneNodeOrWithoutItsGraphs)
 {
     Machine one = WithCollNet("h100x8");
     Machine bare = LoadMachine("h100n2x8");
@@ -145,7 +145,7 @@ TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToGather)
     }
 }
 
-// What a v2 tuner hears of CollNet and NVLS.
+// The CollNet and NVLS arguments of a v2 tuner.
 std::string Told(const char *version, ncclFunc_t coll)
 {
     mock_nccl_options options = Enabled();
@@ -160,7 +160,7 @@ std::string Told(const char *version, ncclFunc_t coll)
     return "nothing";
 }
 
-TEST(CollNetSwitch, IsToldToAV2Tuner)
+TEST(CollNetSwitch, IsPassedToAV2Tuner)
 {
     EXPECT_EQ("collnet 1 nvls 1", Told(nullptr, ncclFuncAllReduce));
     EXPECT_EQ("collnet 1 nvls 1", Told("2.21", ncclFuncAllReduce));
@@ -274,7 +274,7 @@ class CollNetTuner : public testing::Test
     {
         script = nullptr;
     }
-    // Makes the tuner choose this, with as many channels.
+    // Makes the tuner choose this pair and channel count.
     static void Choose(int algo, int n_channels)
     {
         script = [=](Table table, int *channels) {
@@ -344,8 +344,8 @@ TEST_F(CollNetTuner, IsAskedOnceForTheChunkOfAllChannels)
     EXPECT_EQ(65536u, outcomes_[0].chunk_bytes);
 }
 
-// A gather and a reduction, which NCCL decides one after the other.
-TEST_F(CollNetTuner, SharesChannelsWithNobodyInAGroup)
+// A gather and a reduction, on which NCCL decides separately.
+TEST_F(CollNetTuner, SharesNoChannelsInAGroup)
 {
     int n_channels = 9;
     script = [&](Table table, int *channels) {

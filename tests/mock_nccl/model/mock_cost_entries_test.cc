@@ -1,4 +1,5 @@
-// Every version's cost model, entry by entry, as NCCL's own code has it.
+// The entries of every version's cost model, compared with those of NCCL's
+// code.
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -21,7 +22,7 @@ struct Row {
     std::vector<std::string> us; // by version
 };
 
-// The words of a line; none of a comment.
+// The words of a line; none for a comment.
 std::vector<std::string> Words(const std::string &line)
 {
     std::istringstream text(line);
@@ -114,7 +115,7 @@ int Number(const mock_words &list, const std::string &word)
     throw std::out_of_range(word);
 }
 
-// What the mock has in the table, or "error".
+// The entry of mock NCCL's table, or "error".
 std::string Entry(const mock_version *version, const Row &row)
 {
     const CostMachine &machine = Find(row.machine);

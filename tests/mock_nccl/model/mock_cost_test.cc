@@ -201,7 +201,7 @@ const NvlsCase kNvlsCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, NvlsEntries, testing::ValuesIn(kNvlsCases),
                          CaseName());
 
-TEST_F(OnH200x4, AsksNobodyAboutZeroBytes)
+TEST_F(OnH200x4, CallsNoTunerForZeroBytes)
 {
     mock_outcome got = Collective(comm_, Call(ncclFuncAllReduce, 0));
 
@@ -215,7 +215,7 @@ struct BadCall {
     const char *error;
 };
 
-TEST_F(OnH200x4, RefusesCallsThatCannotBe)
+TEST_F(OnH200x4, RejectsInvalidCalls)
 {
     const BadCall cases[] = {
         {"coll", {static_cast<ncclFunc_t>(5), 8}, "no collective 5"},

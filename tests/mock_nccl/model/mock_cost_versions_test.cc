@@ -1,6 +1,5 @@
-// What differs between the cost models of NCCL 2.28, 2.29 and 2.30.
-//
-// Expected from src/graph/tuning.cc of 2.28.9, 2.29.7 and 2.30.7.
+// Differences between the cost models of NCCL 2.28, 2.29 and 2.30. Expected
+// from src/graph/tuning.cc of 2.28.9, 2.29.7 and 2.30.7.
 extern "C" {
 #include "model/cost_model.h"
 }
@@ -71,7 +70,7 @@ TEST(Versions, NvlsTreesOfThreeNodesAreFasterFrom2_30)
     EXPECT_FLOAT_EQ(8 * 96.f, NvlsTree("2.30", 2));
 }
 
-// The time of NVLS_TREE without its latency, over that in 2.28.
+// The time of NVLS_TREE without its latency, relative to that in 2.28.
 float Slowdown(const char *version, size_t n_bytes, const char *cpu,
                int compute_capability)
 {

@@ -1,4 +1,4 @@
-// NCCL without a tuner on one-byte types, which rings lose precision of.
+// NCCL without a tuner on one-byte types, which lose precision on rings.
 #include <gmock/gmock.h>
 
 #include "support/mock_test.h"

@@ -1,4 +1,4 @@
-// What NCCL makes of what a tuner leaves in the table.
+// NCCL's selection from a table that the tuner edited.
 #include <cfloat>
 #include <limits>
 

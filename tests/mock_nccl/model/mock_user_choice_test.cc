@@ -1,4 +1,4 @@
-// NCCL_ALGO and NCCL_PROTO: what they allow, and what they fail.
+// NCCL_ALGO and NCCL_PROTO: the entries that they allow, and invalid values.
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
@@ -32,7 +32,7 @@ std::string Open(const mock_table table)
     return open;
 }
 
-// What is open for a collective of 1 MiB, whether or not it succeeds.
+// The open entries for a collective of 1 MiB that succeeds or fails.
 std::string OpenOn(const Machine &machine, ncclFunc_t coll, const char *algo,
                    const char *proto)
 {
@@ -116,7 +116,7 @@ TEST(UserChoice, OfNvlsTreeLeavesItOnSeveralNodes)
                      "nvlstree,nvls", nullptr));
 }
 
-// A user who asks for LL128 gets it also over links that may break it.
+// NCCL_PROTO=LL128 enables LL128 also on links that may corrupt it.
 TEST(UserChoice, OfLl128OverridesNcclsOwnDoubts)
 {
     Folder folder;
@@ -136,7 +136,7 @@ TEST(UserChoice, OfLl128OverridesNcclsOwnDoubts)
             << (proto != nullptr ? proto : "unset");
 }
 
-TEST(UserChoice, IsWhatATunerSees)
+TEST(UserChoice, ReachesTheTunersTable)
 {
     Machine machine = LoadMachine("h200x4");
     mock_nccl_options options = Options("ring", "^ll");

@@ -1,125 +1,18 @@
-// How NCCL finds, opens and closes a tuner, and what it says.
+// The life of a tuner: its search, version, and when NCCL closes its library.
 #include <gmock/gmock.h>
 
-#include "support/mock_test.h"
+#include "support/mock_script.h"
 
 using namespace mock_test;
 using testing::ElementsAre;
-using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
 namespace
 {
 
-// ---- names and messages ----
-
-struct NameCase {
-    const char *name;
-    const char *version;
-    const char *value; // of NCCL_TUNER_PLUGIN; nullptr: unset; @: the folder
-    int want;          // the tuner's version; 0: none
-    std::vector<std::string> log; // while the communicator is made; @ too
-};
-
-class Names : public testing::TestWithParam<NameCase>
-{
-  protected:
-    static std::string Expand(std::string text)
-    {
-        for (size_t at; (at = text.find('@')) != std::string::npos;)
-            text.replace(at, 1, STP_TEST_PLUGINS);
-        return text;
-    }
-
-    Machine machine_ = LoadMachine("h200x4");
-};
-
-TEST_P(Names, LeadToTheTunerAndTheMessagesOfNccl)
-{
-    const NameCase &c = GetParam();
-    std::string value = Expand(c.value == nullptr ? "" : c.value);
-    Nccl nccl = MakeNccl(
-        {c.version, c.value == nullptr ? nullptr : value.c_str(), nullptr, 0});
-    std::vector<std::string> want;
-    for (const std::string &line : c.log)
-        want.push_back(Expand(line));
-    Log log;
-
-    Comm comm = MakeComm(nccl, machine_);
-
-    ASSERT_TRUE(comm);
-    EXPECT_EQ(c.want, mock_comm_tuner_version(comm.get()));
-    EXPECT_THAT(log.Texts(), ElementsAreArray(want));
-    for (const Log::Line &line : log.lines) {
-        EXPECT_EQ(NCCL_LOG_INFO, line.level);
-        EXPECT_EQ(line.text.find("set by") != std::string::npos ? 0xc0u : 0x41u,
-                  line.flags)
-            << line.text;
-    }
-}
-
-#define SET     "NCCL_TUNER_PLUGIN set by environment to "
-#define MISSING "TUNER/Plugin: Could not find: "
-#define LOADED  "Successfully loaded external tuner plugin "
-#define LIB     "@/libnccl-tuner-"
-const NameCase kNames[] = {
-    {"unset", "2.28", nullptr, 0, {MISSING "libnccl-tuner.so"}},
-    {"empty", "2.28", "", 0, {SET, MISSING "libnccl-tuner.so"}},
-    {"not_there",
-     "2.28",
-     "nope",
-     0,
-     {SET "nope", MISSING "nope libnccl-tuner-nope.so"}},
-    {"path_not_there",
-     "2.28",
-     "/no/such.so",
-     0,
-     {SET "/no/such.so", MISSING "/no/such.so"}},
-    {"file_name_is_not_extended",
-     "2.28",
-     "libnope.so",
-     0,
-     {SET "libnope.so", MISSING "libnope.so"}},
-    {"half_a_file_name_is_extended",
-     "2.28",
-     "libnope",
-     0,
-     {SET "libnope", MISSING "libnope libnccl-tuner-libnope.so"}},
-    {"none", "2.28", "none", 0, {SET "none"}},
-    {"none_in_capitals", "2.28", "NONE", 0, {SET "NONE"}},
-    {"path",
-     "2.28",
-     LIB "all_versions.so",
-     5,
-     {SET LIB "all_versions.so", "TUNER/Plugin: Using all (v5)",
-      LOADED LIB "all_versions.so"}},
-    {"short_name",
-     "2.28",
-     "all_versions",
-     5,
-     {SET "all_versions", "TUNER/Plugin: Using all (v5)",
-      LOADED LIB "all_versions.so"}},
-    {"not_a_tuner",
-     "2.28",
-     "no_symbol",
-     0,
-     {SET "no_symbol",
-      "External tuner plugin " LIB "no_symbol.so is unsupported"}},
-    {"cannot_be_opened",
-     "2.28",
-     LIB "unresolved.so",
-     0,
-     {SET LIB "unresolved.so",
-      "TUNER/Plugin: " LIB "unresolved.so: " LIB
-      "unresolved.so: undefined symbol: no_such_function"}},
-    {"too_new",
-     "2.28",
-     "echo_v6",
-     0,
-     {SET "echo_v6", "External tuner plugin " LIB "echo_v6.so is unsupported"}},
-};
-INSTANTIATE_TEST_SUITE_P(Table, Names, testing::ValuesIn(kNames), CaseName());
+#define SET    "NCCL_TUNER_PLUGIN set by environment to "
+#define LOADED "Successfully loaded external tuner plugin "
 
 TEST(Messages, AreCutAsNcclCutsThem)
 {
@@ -131,7 +24,7 @@ TEST(Messages, AreCutAsNcclCutsThem)
     MakeComm(nccl, machine);
 
     // 254 characters of a name are kept, and 255 of dlerror's text, so that
-    // NCCL no longer sees why
+    // NCCL does not find the reason
     std::string first(254, 'x');
     std::string second = "libnccl-tuner-" + std::string(240, 'x');
     EXPECT_THAT(log.Texts(),
@@ -162,7 +55,7 @@ TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
 }
 
 #define KNOWN "2.21 to 2.30 and 2.31dev"
-TEST(Options, ThatMeanNothingAreRefused)
+TEST(Options, InvalidOnesAreRejected)
 {
     static const int tuner = 0;
     const std::pair<mock_nccl_options, const char *> cases[] = {
@@ -189,20 +82,6 @@ TEST(Options, ThatMeanNothingAreRefused)
 
 // ---- a tuner in the test itself ----
 
-ncclResult_t Init(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
-{
-    return ncclSuccess;
-}
-ncclResult_t Ask(void *, ncclFunc_t, size_t, int, float **, int, int, int,
-                 int *)
-{
-    return ncclSuccess;
-}
-ncclResult_t Finalize(void *)
-{
-    return ncclSuccess;
-}
 const ncclTuner_v5_t kQuiet{"quiet", Init, Ask, Finalize};
 
 // ---- how long a library stays ----
@@ -231,7 +110,7 @@ TEST_F(Stay, OneCommunicatorAfterAnotherReopensTheLibrary)
     MakeComm(nccl, machine_).reset();
     MakeComm(nccl, machine_).reset();
 
-    // the plugin's own count begins again: its memory is fresh
+    // the plugin's own count starts again: its memory is new
     EXPECT_THAT(Lines("v5 init 1:"), testing::SizeIs(2));
     EXPECT_THAT(Lines("set by environment"), testing::SizeIs(2));
     EXPECT_THAT(Lines("Closing tuner"), testing::SizeIs(2));

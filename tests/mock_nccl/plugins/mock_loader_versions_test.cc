@@ -1,9 +1,7 @@
-// What the loader of each version of NCCL says and does, word for word.
+// The log of each NCCL version's loader, and the life of its tuner.
 #include <gmock/gmock.h>
 
-#include "support/mock_folder.h"
-
-#include "mock_nccl/plugins/mock_loader_cases.h"
+#include "mock_nccl/plugins/mock_log_cases.h"
 
 using namespace mock_test;
 using testing::ElementsAreArray;
@@ -11,73 +9,47 @@ using testing::ElementsAreArray;
 namespace
 {
 
-std::string Flags(unsigned long flags)
-{
-    std::string text;
-    for (auto [bit, letter] : {std::pair{0x1ul, 'I'},
-                               {0x80ul, 'E'},
-                               {0x10000ul, 'D'},
-                               {0x40ul, 'T'}})
-        if (flags & bit)
-            text += letter;
-    return text + " ";
-}
-
-std::vector<std::string> Lines(const Log &log)
-{
-    std::vector<std::string> lines;
-    for (const Log::Line &line : log.lines)
-        if (line.text.compare(0, 1, "v") != 0) // what the tuner itself says
-            lines.push_back(Flags(line.flags) + line.text);
-    return lines;
-}
-
-class Loader : public testing::TestWithParam<LoaderCase>
+class Loader : public testing::TestWithParam<LogCase>
 {
   protected:
     void SetUp() override
     {
         folder_.Write("broken.so", "no library\n");
     }
-    std::string Expand(std::string text) const
-    {
-        for (size_t at; (at = text.find('@')) != std::string::npos;)
-            text.replace(at, 1, STP_TEST_PLUGINS);
-        for (size_t at; (at = text.find('%')) != std::string::npos;)
-            text.replace(at, 1, folder_.Path());
-        return text;
-    }
-    std::vector<std::string> Expand(std::vector<std::string> lines) const
-    {
-        for (std::string &line : lines)
-            line = Expand(line);
-        return lines;
-    }
 
     Folder folder_;
     Machine machine_ = LoadMachine("h200x4");
 };
 
-TEST_P(Loader, SaysAndDoesWhatThatVersionDoes)
+TEST_P(Loader, LogsAndLoadsLikeThatVersion)
 {
-    const LoaderCase &c = GetParam();
-    std::string value = Expand(c.value == nullptr ? "" : c.value);
-    std::string net = Expand(c.net == nullptr ? "" : c.net);
+    LogCase c = GetParam();
+    for (auto &[name, value] : c.variables)
+        value = Replaced(value, '%', folder_.Path());
     mock_nccl_options options{c.version.c_str()};
-    options.tuner_plugin = c.value == nullptr ? nullptr : value.c_str();
-    options.net_plugin = c.net == nullptr ? nullptr : net.c_str();
+    options.tuner_plugin = c.Get("NCCL_TUNER_PLUGIN");
+    options.net_plugin = c.Get("NCCL_NET_PLUGIN");
     Nccl nccl = MakeNccl(options);
     Log log;
 
     Comm comm = MakeComm(nccl, machine_);
     ASSERT_TRUE(comm);
-    EXPECT_EQ(c.want, mock_comm_tuner_version(comm.get()));
+    EXPECT_EQ(c.tuner, mock_comm_tuner_version(comm.get()));
     comm.reset();
 
-    EXPECT_THAT(Lines(log), ElementsAreArray(Expand(c.lines)));
+    std::vector<std::string> lines;
+    for (const Log::Line &line : log.lines) {
+        EXPECT_EQ(NCCL_LOG_INFO, line.level) << line.text;
+        if (line.text.compare(0, 1, "v") != 0) // not the tuner's own lines
+            lines.push_back(FlagLetters(line.flags) + line.text);
+    }
+    for (std::string &line : c.lines)
+        line = Replaced(line, '%', folder_.Path());
+    EXPECT_THAT(lines, ElementsAreArray(c.lines));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, Loader, testing::ValuesIn(AllCases()),
+INSTANTIATE_TEST_SUITE_P(Table, Loader,
+                         testing::ValuesIn(ReadLogCases("tuner_lines.txt")),
                          CaseName());
 
 // ---- how long a tuner stays ----

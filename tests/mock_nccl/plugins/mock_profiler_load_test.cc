@@ -1,6 +1,7 @@
 // How mock NCCL finds, opens and closes a profiler.
 #include <gmock/gmock.h>
 
+#include "mock_nccl/plugins/mock_log_cases.h"
 #include "support/mock_profiler.h"
 
 using namespace mock_test;
@@ -18,7 +19,7 @@ class MockProfilerLife : public testing::Test
 
 // ---- life ----
 
-TEST_F(MockProfilerLife, ComesBeforeTheTunerAndGoesAfterIt)
+TEST_F(MockProfilerLife, InitsBeforeTheTunerAndFinalizesAfterIt)
 {
     Profiler profiler(kListener, 0);
     mock_nccl_options options = With(kListener);
@@ -31,12 +32,12 @@ TEST_F(MockProfilerLife, ComesBeforeTheTunerAndGoesAfterIt)
               mock_comm_create_rank(nccl.get(), machine_.get(), 77, 3, &comm));
     mock_comm_destroy(comm);
 
-    EXPECT_THAT(Heard(log),
+    EXPECT_THAT(ProfilerLines(log),
                 ElementsAre("init - id 77 nodes 1 rank 3 of 4", "tuner init",
                             "tuner finalize", "finalize 1003"));
 }
 
-TEST_F(MockProfilerLife, ChildrenAreAnnouncedWithTheirParentsRank)
+TEST_F(MockProfilerLife, ChildrenInitWithTheirParentsRank)
 {
     Profiler profiler(kListener, 0);
     Nccl nccl = MakeNccl(With(kListener));
@@ -48,7 +49,7 @@ TEST_F(MockProfilerLife, ChildrenAreAnnouncedWithTheirParentsRank)
 
     ASSERT_EQ(ncclSuccess, mock_comm_shrink(comm, machine_.get(), &child));
 
-    EXPECT_THAT(Heard(log),
+    EXPECT_THAT(ProfilerLines(log),
                 ElementsAre("init - id " + std::to_string(mock_comm_id(child)) +
                             " nodes 1 rank 2 of 4"));
     mock_comm_destroy(child);
@@ -72,43 +73,18 @@ TEST_F(MockProfilerLife, ProcessHasOneMaskWhichOutlivesCommunicators)
 
 // ---- loading ----
 
-struct LoadCase {
-    std::string name;
-    const char *version;
-    const char *value;
-    Lines lines; // of NCCL, and of the profiler; @ is the plugins' folder
-};
-
-class MockProfilerLoad : public testing::TestWithParam<LoadCase>
+class MockProfilerLoad : public testing::TestWithParam<LogCase>
 {
 };
 
-Lines Expand(Lines lines)
+TEST_P(MockProfilerLoad, LogsAndLoadsLikeThatVersion)
 {
-    for (std::string &line : lines)
-        for (size_t at; (at = line.find('@')) != std::string::npos;)
-            line.replace(at, 1, STP_TEST_PLUGINS);
-    return lines;
-}
-
-std::string Flags(unsigned long flags)
-{
-    std::string text;
-    for (auto [bit, letter] : {std::pair{0x1ul, 'I'},
-                               {0x80ul, 'E'},
-                               {0x10000ul, 'D'},
-                               {0x4000ul, 'P'}})
-        if (flags & bit)
-            text += letter;
-    return text + " ";
-}
-
-TEST_P(MockProfilerLoad, SaysAndDoesWhatThatVersionDoes)
-{
+    const LogCase &c = GetParam();
     Profiler any(kListener, NCCL_PROFILE_COLL);
     Profiler old(kListenerV4, NCCL_PROFILE_COLL);
     Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl(With(GetParam().value, GetParam().version));
+    Nccl nccl =
+        MakeNccl(With(c.Get("NCCL_PROFILER_PLUGIN"), c.version.c_str()));
     Log log;
 
     MakeComm(nccl, machine).reset();
@@ -116,76 +92,13 @@ TEST_P(MockProfilerLoad, SaysAndDoesWhatThatVersionDoes)
     Lines lines;
     for (const Log::Line &line : log.lines)
         if (line.text.find("libnccl-tuner.so") == std::string::npos)
-            lines.push_back(Flags(line.flags) + line.text);
-    EXPECT_THAT(lines, ElementsAreArray(Expand(GetParam().lines)));
+            lines.push_back(FlagLetters(line.flags) + line.text);
+    EXPECT_THAT(lines, ElementsAreArray(c.lines));
 }
 
-#define P              "PROFILER/Plugin: "
-#define ANY            "@/libnccl-tuner-listener.so"
-#define V4             "@/libnccl-tuner-listener_v4.so"
-#define NO_V           "@/libnccl-tuner-no_symbol.so"
-#define ENV            "E NCCL_PROFILER_PLUGIN set by environment to "
-#define DONE           "I Successfully loaded external profiler plugin "
-#define INIT           "P init - id 1 nodes 1 rank 0 of 4"
-#define FINALIZE       "P finalize 1000"
-#define MASK           "I Profiler event mask: 0x2 (2) - Enabled: Coll "
-#define OS             "I ncclOsDlsym(ncclProfiler_v"
-#define OS_END(lib, v) ") failed: " lib ": undefined symbol: ncclProfiler_v" v
-
-#define PATH(name) STP_TEST_PLUGINS "/libnccl-tuner-" name ".so"
-
-INSTANTIATE_TEST_SUITE_P(
-    All, MockProfilerLoad,
-    testing::Values(
-        LoadCase{"none_asked_for", "2.28", nullptr, {}},
-        LoadCase{"before_2_27", "2.26", PATH("listener"), {}},
-        LoadCase{"v4_in_2_27",
-                 "2.27",
-                 PATH("listener"),
-                 {"I " P "Plugin name set by env to " ANY,
-                  "IE " P "loaded listener", INIT, FINALIZE,
-                  "E " P "Closing profiler plugin listener"}},
-        LoadCase{"not_there_in_2_27",
-                 "2.27",
-                 "nope",
-                 {"I " P "Could not find: nope libnccl-profiler-nope.so. "}},
-        LoadCase{"v5_in_2_28",
-                 "2.28",
-                 PATH("listener"),
-                 {ENV ANY, "I " P "Loaded listener (v5)", DONE ANY, INIT,
-                  FINALIZE, "I " P "Closing profiler plugin listener"}},
-        LoadCase{"v4_in_2_28",
-                 "2.28",
-                 PATH("listener_v4"),
-                 {ENV V4, "I " P "Loaded listener_v4 (v4)", DONE V4, INIT,
-                  FINALIZE, "I " P "Closing profiler plugin listener_v4"}},
-        LoadCase{"not_there",
-                 "2.28",
-                 "nope",
-                 {ENV "nope",
-                  "I " P "Could not find: nope libnccl-profiler-nope.so"}},
-        LoadCase{"unset",
-                 "2.28",
-                 "",
-                 {ENV, "I " P "Could not find: libnccl-profiler.so"}},
-        LoadCase{"none", "2.28", "NONE", {ENV "NONE"}},
-        LoadCase{
-            "no_profiler",
-            "2.28",
-            PATH("no_symbol"),
-            {ENV NO_V, "I External profiler plugin " NO_V " is unsupported"}},
-        LoadCase{"v6_in_2_29",
-                 "2.29",
-                 PATH("listener"),
-                 {ENV ANY, "I " P "Loaded listener (v6)", DONE ANY, INIT, MASK,
-                  FINALIZE, "I " P "Closing profiler plugin listener"}},
-        LoadCase{"v4_in_2_30",
-                 "2.30",
-                 PATH("listener_v4"),
-                 {ENV V4, OS "6" OS_END(V4, "6"), OS "5" OS_END(V4, "5"),
-                  "I " P "Loaded listener_v4 (v4)", DONE V4, INIT, MASK,
-                  FINALIZE, "D " P "Closing profiler plugin listener_v4"}}),
-    CaseName());
+INSTANTIATE_TEST_SUITE_P(All, MockProfilerLoad,
+                         testing::ValuesIn(ReadLogCases("profiler_lines.txt")),
+                         CaseName());
 
 // ---- an init that fails ----
 
@@ -216,7 +129,7 @@ TEST_P(MockProfilerFailure, FailsNoCommunicator)
 
     Log log;
     Comm two = MakeComm(nccl, machine);
-    EXPECT_EQ(GetParam().again ? 1u : 0u, Heard(log).size());
+    EXPECT_EQ(GetParam().again ? 1u : 0u, ProfilerLines(log).size());
 }
 
 INSTANTIATE_TEST_SUITE_P(

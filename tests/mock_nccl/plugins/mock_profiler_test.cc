@@ -1,4 +1,4 @@
-// What mock NCCL tells a profiler, and when.
+// The events that mock NCCL reports to a profiler, and their order.
 #include <gmock/gmock.h>
 
 #include "support/mock_profiler.h"
@@ -18,7 +18,7 @@ class MockProfiler : public testing::Test
 
 // ---- events ----
 
-TEST_F(MockProfiler, CollectiveAloneIsToldInNcclsOrder)
+TEST_F(MockProfiler, ReportsACollectiveInNcclsOrder)
 {
     Profiler profiler(kListener, kKernels);
     Nccl nccl = MakeNccl(With(kListener));
@@ -32,7 +32,7 @@ TEST_F(MockProfiler, CollectiveAloneIsToldInNcclsOrder)
     EXPECT_TRUE(outcome.is_timed);
     EXPECT_EQ(reinterpret_cast<void *>(4), outcome.event);
     EXPECT_THAT(
-        Heard(log),
+        ProfilerLines(log),
         ElementsAre("1000 start 1 GroupApi of 0 rank 0 depth 1 captured 0",
                     "state 1 23",
                     "1000 start 2 CollApi of 1 rank 0 ReduceScatter 4096 "
@@ -43,7 +43,7 @@ TEST_F(MockProfiler, CollectiveAloneIsToldInNcclsOrder)
                     "stop 4", "stop 3", "stop 1"));
 }
 
-TEST_F(MockProfiler, KernelsAreToldLaterAllStartsBeforeAllEnds)
+TEST_F(MockProfiler, ReportsKernelsLaterAllStartsBeforeAllEnds)
 {
     Profiler profiler(kListener, kKernels);
     Nccl nccl = MakeNccl(With(kListener));
@@ -55,14 +55,14 @@ TEST_F(MockProfiler, KernelsAreToldLaterAllStartsBeforeAllEnds)
     mock_comm_kernel_ran(comm.get(), &outcome, times);
 
     EXPECT_THAT(
-        Heard(log),
+        ProfilerLines(log),
         ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 0 at 100",
                     "1000 start 6 KernelCh of 4 rank 0 channel 1 at 110",
                     "state 5 22 at 900", "stop 5", "state 6 22 at 950",
                     "stop 6"));
 }
 
-TEST_F(MockProfiler, StartsAndEndsCanBeToldApart)
+TEST_F(MockProfiler, ReportsStartsAndEndsSeparately)
 {
     Profiler profiler(kListener, kKernels);
     Nccl nccl = MakeNccl(With(kListener));
@@ -75,15 +75,16 @@ TEST_F(MockProfiler, StartsAndEndsCanBeToldApart)
     mock_comm_kernel_began(comm.get(), &outcome, times, handles);
     EXPECT_EQ(nullptr, handles[0]);
     EXPECT_THAT(
-        Heard(begun),
+        ProfilerLines(begun),
         ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 1 at 110"));
     Log ended;
     mock_comm_kernel_ended(comm.get(), &outcome, times, handles);
 
-    EXPECT_THAT(Heard(ended), ElementsAre("state 5 22 at 950", "stop 5"));
+    EXPECT_THAT(ProfilerLines(ended),
+                ElementsAre("state 5 22 at 950", "stop 5"));
 }
 
-TEST_F(MockProfiler, LostChannelIsNotToldAtAll)
+TEST_F(MockProfiler, LostChannelIsNotReported)
 {
     Profiler profiler(kListener, kKernels);
     Nccl nccl = MakeNccl(With(kListener));
@@ -95,12 +96,12 @@ TEST_F(MockProfiler, LostChannelIsNotToldAtAll)
     mock_comm_kernel_ran(comm.get(), &outcome, times);
 
     EXPECT_THAT(
-        Heard(log),
+        ProfilerLines(log),
         ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 1 at 110",
                     "state 5 22 at 950", "stop 5"));
 }
 
-TEST_F(MockProfiler, V4HearsOfNoCallsAndHasTheGroupAsParent)
+TEST_F(MockProfiler, V4ReceivesNoCallsAndHasTheGroupAsParent)
 {
     Profiler profiler(kListenerV4, kKernels);
     Nccl nccl = MakeNccl(With(kListenerV4));
@@ -112,7 +113,7 @@ TEST_F(MockProfiler, V4HearsOfNoCallsAndHasTheGroupAsParent)
     mock_comm_kernel_ran(comm.get(), &outcome, times);
 
     EXPECT_THAT(
-        Heard(log),
+        ProfilerLines(log),
         ElementsAre("1000 start 1 Group of 0 rank 0",
                     "1000 start 2 Coll of 1 rank 0 ReduceScatter 4096 "
                     "ncclBfloat16 root 0 RING/LL on 2 number 0",
@@ -123,7 +124,7 @@ TEST_F(MockProfiler, V4HearsOfNoCallsAndHasTheGroupAsParent)
                     "stop 4"));
 }
 
-// One that keeps no handle of groups is told of no collectives in 2.27.
+// A profiler without handles of groups receives no collectives in 2.27.
 TEST_F(MockProfiler, CollectivesNeedTheirGroupsHandleIn2_27)
 {
     for (const auto &[version, n] : {std::pair{"2.27", 0u}, {"2.28", 1u}}) {
@@ -148,9 +149,9 @@ TEST_F(MockProfiler, EventsWithoutHandleAreNeverStopped)
     mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
     mock_comm_kernel_ran(comm.get(), &outcome, times);
 
-    for (const std::string &line : Heard(log))
+    for (const std::string &line : ProfilerLines(log))
         EXPECT_EQ(0u, line.find("1000 start 0 ")) << line;
-    EXPECT_EQ(6u, Heard(log).size());
+    EXPECT_EQ(6u, ProfilerLines(log).size());
 }
 
 struct FieldsCase {
@@ -175,7 +176,7 @@ TEST_P(MockProfilerFields, AreTheUsersForTheCallAndNcclsForTheLaunch)
 
     RunOne(comm, GetParam().call);
 
-    Lines lines = Heard(log);
+    Lines lines = ProfilerLines(log);
     ASSERT_EQ(6u, lines.size());
     EXPECT_EQ("1000 start 1 CollApi of 0 rank 0 " + GetParam().api +
                   " captured 0",
@@ -223,7 +224,7 @@ TEST_F(MockProfiler, GroupHasOneCollOfEachTask)
     ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
 
     EXPECT_THAT(
-        Heard(log),
+        ProfilerLines(log),
         ElementsAre("1000 start 1 GroupApi of 0 rank 0 depth 2 captured 0",
                     "state 1 23",
                     "1000 start 2 CollApi of 1 rank 0 ReduceScatter 2048 "
@@ -257,7 +258,7 @@ TEST_F(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
     mock_comm_kernel_ran(comm.get(), &outcomes[1], times);
 
     std::string channels;
-    for (const std::string &line : Heard(log))
+    for (const std::string &line : ProfilerLines(log))
         if (size_t at = line.find("channel "); at != std::string::npos)
             channels += line.substr(at + 8, line.find(" at") - at - 7);
     EXPECT_EQ("2 3 4 5 ", channels);
@@ -287,7 +288,7 @@ TEST_F(MockProfiler, MaskCountsAsItIsAtTheCall)
     }
 }
 
-TEST_F(MockProfiler, NumbersCountCollectivesThatNobodyHeardOf)
+TEST_F(MockProfiler, NumbersCountUnreportedCollectives)
 {
     Profiler profiler(kListener, 0, NCCL_PROFILE_COLL);
     Nccl nccl = MakeNccl(With(kListener));
@@ -300,11 +301,11 @@ TEST_F(MockProfiler, NumbersCountCollectivesThatNobodyHeardOf)
 
     RunOne(comm, Call(ncclFuncReduce, 1 << 20));
 
-    EXPECT_NE(std::string::npos, Heard(log)[3].find(" number 2 "))
-        << Heard(log)[3];
+    EXPECT_NE(std::string::npos, ProfilerLines(log)[3].find(" number 2 "))
+        << ProfilerLines(log)[3];
 }
 
-TEST_F(MockProfiler, WhatRunsNoKernelOfNcclIsToldNothing)
+TEST_F(MockProfiler, CallsWithoutKernelAreNotReported)
 {
     Profiler profiler(kListener, kKernels);
     Nccl nccl = MakeNccl(With(kListener));
@@ -313,7 +314,7 @@ TEST_F(MockProfiler, WhatRunsNoKernelOfNcclIsToldNothing)
 
     RunOne(comm, Call(ncclFuncAllReduce, 0));
 
-    EXPECT_THAT(Heard(log), IsEmpty());
+    EXPECT_THAT(ProfilerLines(log), IsEmpty());
 }
 
 TEST_F(MockProfiler, SymmetricAndSimulatedCallsAreNotLaunched)
@@ -331,7 +332,7 @@ TEST_F(MockProfiler, SymmetricAndSimulatedCallsAreNotLaunched)
     EXPECT_EQ(0u, profiler->events);
 }
 
-TEST_F(MockProfiler, CaptureIsToldOfCallsAlone)
+TEST_F(MockProfiler, CaptureReportsOnlyCalls)
 {
     Profiler profiler(kListener, kKernels);
     Nccl nccl = MakeNccl(With(kListener));
@@ -344,7 +345,7 @@ TEST_F(MockProfiler, CaptureIsToldOfCallsAlone)
     mock_graph_destroy(graph);
 
     EXPECT_THAT(
-        Heard(log),
+        ProfilerLines(log),
         ElementsAre("1000 start 1 GroupApi of 0 rank 0 depth 1 captured 1",
                     "state 1 23",
                     "1000 start 2 CollApi of 1 rank 0 ReduceScatter 4096 "

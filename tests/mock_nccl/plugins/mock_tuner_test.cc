@@ -1,10 +1,9 @@
-// What a tuner of each version is handed, and what NCCL makes of its init.
+// The arguments of tuners of each version, and the effect of their init.
 #include <cstring>
-#include <functional>
 
 #include <gmock/gmock.h>
 
-#include "support/mock_test.h"
+#include "support/mock_script.h"
 
 using namespace mock_test;
 using testing::Contains;
@@ -29,7 +28,7 @@ class Echo : public testing::TestWithParam<EchoCase>
 {
 };
 
-TEST_P(Echo, IsHandedWhatItsVersionSaysAndObeyed)
+TEST_P(Echo, ReceivesItsVersionsArgumentsAndIsFollowed)
 {
     const EchoCase &c = GetParam();
     Machine machine = LoadMachine(c.machine);
@@ -150,10 +149,6 @@ ncclResult_t AskV2(void *, ncclFunc_t, size_t, int, int, int, int *algo,
     *proto = v2_proto;
     return ncclSuccess;
 }
-ncclResult_t Finalize(void *)
-{
-    return ncclSuccess;
-}
 const ncclTuner_v2_t kV2{"pair", InitV2, AskV2, Finalize};
 
 TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
@@ -190,18 +185,13 @@ ncclResult_t InitV5(void **context, uint64_t, size_t, size_t, ncclDebugLogger_t,
     *context = constants;
     return on_init(constants);
 }
-ncclResult_t AskV5(void *, ncclFunc_t, size_t, int, float **, int, int, int,
-                   int *)
-{
-    return ncclSuccess;
-}
 int n_finalized;
 ncclResult_t CountFinalize(void *context)
 {
     n_finalized += context != nullptr;
     return ncclSuccess;
 }
-const ncclTuner_v5_t kV5{"edits", InitV5, AskV5, CountFinalize};
+const ncclTuner_v5_t kV5{"edits", InitV5, Ask, CountFinalize};
 
 TEST(Init, EditsOfTheConstantsShapeTheModelOfThatCommunicatorOnly)
 {
@@ -355,7 +345,7 @@ ncclResult_t InitLogs(void **, uint64_t, size_t, size_t,
     logger(NCCL_LOG_ABORT, NCCL_TUNING, "file", 1, "abort");
     return ncclSuccess;
 }
-const ncclTuner_v5_t kLogs{"logs", InitLogs, AskV5, Finalize};
+const ncclTuner_v5_t kLogs{"logs", InitLogs, Ask, Finalize};
 
 TEST(Logger, FormatsCutsAndDropsTraces)
 {

@@ -1,11 +1,9 @@
-// Collectives that NCCL does not decide in runs: broadcasts of several roots,
-// buffers in symmetric windows; and groups that are only simulated.
-#include <functional>
-
+// Collectives that do not join runs: broadcasts of several roots, buffers in
+// symmetric windows; and groups that are only simulated.
 #include <gmock/gmock.h>
 
 #include "mock_ranks.h"
-#include "support/mock_test.h"
+#include "support/mock_script.h"
 
 using namespace mock_test;
 using testing::ElementsAre;
@@ -14,25 +12,19 @@ using testing::IsEmpty;
 namespace
 {
 
-// ---- a tuner that notes what it is asked ----
+// ---- a tuner that records its calls ----
 
-using Table = float (*)[NCCL_NUM_PROTOCOLS];
 std::vector<std::string> asked; // "4 1048576 x1": collective, bytes, pipe ops
 std::function<ncclResult_t(Table, int *)> answer;
 int n_chunks;
 int last_reg_buff;
 
-ncclResult_t Init(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
-{
-    return ncclSuccess;
-}
 ncclResult_t InitV4(size_t, size_t, ncclDebugLogger_t, void **)
 {
     return ncclSuccess;
 }
-ncclResult_t Ask(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
-                 float **table, int, int, int reg_buff, int *n_channels)
+ncclResult_t RecordAsk(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
+                       float **table, int, int, int reg_buff, int *n_channels)
 {
     last_reg_buff = reg_buff;
     asked.push_back(std::to_string(coll) + " " + std::to_string(n_bytes) +
@@ -40,17 +32,13 @@ ncclResult_t Ask(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
     return answer ? answer(reinterpret_cast<Table>(table), n_channels)
                   : ncclSuccess;
 }
-ncclResult_t Chunk(void *, ncclFunc_t, size_t, int, int, int, size_t *)
+ncclResult_t CountChunk(void *, ncclFunc_t, size_t, int, int, int, size_t *)
 {
     n_chunks++;
     return ncclSuccess;
 }
-ncclResult_t Finalize(void *)
-{
-    return ncclSuccess;
-}
-const ncclTuner_v4_t kV4{"notes", InitV4, Ask, Finalize};
-const ncclTuner_v6_t kV6{"notes", Init, Ask, Finalize, Chunk};
+const ncclTuner_v4_t kV4{"notes", InitV4, RecordAsk, Finalize};
+const ncclTuner_v6_t kV6{"notes", Init, RecordAsk, Finalize, CountChunk};
 
 mock_call Broadcast(int root, size_t n_bytes)
 {
@@ -197,7 +185,7 @@ TEST_F(Apart, NvlsIsNotForAllGatherV)
 
 // ---- symmetric windows ----
 
-TEST_F(Apart, WhatCouldUseWindowsIsOneRunFrom2_29)
+TEST_F(Apart, CallsThatCouldUseWindowsAreOneRunFrom2_29)
 {
     const std::vector<mock_call> calls = {Call(ncclFuncAllReduce, K),
                                           Call(ncclFuncAllReduce, 4 * K),
@@ -231,7 +219,7 @@ struct KernelCase {
     bool in_2_29, in_2_30;
 };
 
-TEST_F(Apart, WhatCouldUseWindowsComesBehindTheOthers)
+TEST_F(Apart, CallsThatCouldUseWindowsFollowTheOthers)
 {
     const std::vector<mock_call> calls = {Call(ncclFuncAllReduce, M),
                                           Call(ncclFuncReduce, K)};
@@ -343,7 +331,7 @@ TEST_F(Apart, FailureOfThatQuestionFailsTheCollectiveIn2_29Only)
 
 // ---- simulation ----
 
-TEST_F(Apart, SimulationAsksAsAGroupAndTellsTheTimeOfTheLastDecision)
+TEST_F(Apart, SimulationAsksLikeAGroupAndReturnsTheLastDecisionsTime)
 {
     const mock_call calls[] = {Call(ncclFuncAllReduce, M),
                                Call(ncclFuncBroadcast, M)};

@@ -71,7 +71,7 @@ class AllRanks : public testing::Test
         script_.n_steps = steps_.size();
     }
 
-    // nullptr, with the reason in mock_last_error(), if it fails.
+    // Returns nullptr after a failure, with the reason in mock_last_error().
     Ranks Join(const mock_ranks_options &options = {})
     {
         mock_ranks *ranks = nullptr;

@@ -1,4 +1,4 @@
-// Ranks in one thread, in threads and in processes; children; who dies.
+// Ranks in one thread, in threads and in processes; children; ranks that die.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ TEST_P(InALayout, RanksThatDecideAlikeAgree)
     }
 }
 
-// Tells a rank by its thread or process, as nothing else does.
+// The number of the rank in this thread or process.
 thread_local int my_number = -1;
 
 TEST_P(InALayout, TheRankThatDiffersIsNamed)
@@ -106,7 +106,7 @@ TEST_P(InALayout, AFailureNamesStepAndRank)
     my_number = -1;
 }
 
-TEST_P(InALayout, TheOthersPlayOnWhenARankDies)
+TEST_P(InALayout, OtherRanksContinueWhenARankDies)
 {
     Ranks ranks = JoinThem();
     ASSERT_TRUE(ranks) << mock_last_error();
@@ -117,7 +117,7 @@ TEST_P(InALayout, TheOthersPlayOnWhenARankDies)
     for (uint64_t seed = 0; seed < 2; seed++)
         ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
 
-    // Three ranks had four questions twice, and one had one.
+    // Three ranks had four calls twice, and one had one.
     if (!InProcesses()) {
         EXPECT_THAT(order, SizeIs(2 * 3 * 4 + 1));
     }
@@ -134,7 +134,7 @@ TEST_P(InALayout, ARankWhoseInitFailsFailsAll)
         mock_last_error(),
         HasSubstr("tuner 'by-rank': init returned 2 (ncclSystemError)"));
     EXPECT_THAT(mock_last_error(), testing::StartsWith("rank "));
-    // NCCL finalizes what failed as well, and what waited for it.
+    // NCCL also finalizes the rank that failed, and those that waited for it.
     if (!InProcesses()) {
         EXPECT_THAT(finalized, SizeIs(inits.size()));
     }
@@ -157,7 +157,7 @@ TEST_F(Layouts, FinalizeRankZeroThenFromTheLastDown)
 
 TEST_F(Layouts, InitAtTheSameTimeIfTheyAreToldTo)
 {
-    // Nobody is done before all have begun.
+    // No init ends before all have begun.
     static std::atomic<int> n_begun;
     const ncclTuner_v5_t waits{
         "waits",
@@ -282,7 +282,7 @@ TEST_F(Layouts, ChildrenHaveIdsOfTheirOwn)
     EXPECT_NE(7u, shrinks[0]);
 }
 
-TEST_P(InALayout, ChildrenPlayBesideTheirParent)
+TEST_P(InALayout, ChildrenRunScriptsLikeTheirParent)
 {
     Ranks parent = JoinThem();
     ASSERT_TRUE(parent) << mock_last_error();
@@ -316,7 +316,8 @@ TEST_F(Layouts, RanksWithoutAColorAreInNoChild)
     Ranks owner(child);
     EXPECT_EQ(2, mock_ranks_count(child));
     EXPECT_THAT(inits, SizeIs(2));
-    // But the split counts for all, and all make the same of the next one.
+    // The split counts for all ranks, and all compute the same id of the next
+    // one.
     Machine four = LoadMachine("h100x4");
     ASSERT_EQ(ncclSuccess,
               mock_ranks_split(parent.get(), four.get(), 0, &child));

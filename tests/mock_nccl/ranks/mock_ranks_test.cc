@@ -1,4 +1,5 @@
-// All ranks of a communicator under random schedules: who disagrees is named.
+// All ranks of a communicator under random schedules: the error names the rank
+// that differs.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -62,7 +63,7 @@ TEST_F(InOneThread, AreCaughtIfTheTunerKnowsItsRank)
         EXPECT_EQ(ncclInternalError,
                   mock_ranks_play(ranks_.get(), &script_, seed));
 
-    // Whoever comes first is named first.
+    // The error names the rank first that reached the collective first.
     steps_ = {{&one_, 1}};
     script_.n_steps = 1;
     std::set<std::string> errors;

@@ -1,4 +1,4 @@
-// What profilers hear of a job, and jobs whose ranks are threads.
+// The events of a job's profilers, and jobs whose ranks are threads.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -21,11 +21,11 @@ using testing::Lt;
 namespace
 {
 
-class MockJobHeard : public MockJob
+class MockJobProfiler : public MockJob
 {
 };
 
-// Numbers behind a word, of the lines that have it.
+// The numbers after a word, in the lines that contain it.
 std::vector<double> Numbers(const Lines &lines, const std::string &what,
                             const std::string &word)
 {
@@ -38,7 +38,7 @@ std::vector<double> Numbers(const Lines &lines, const std::string &what,
     return numbers;
 }
 
-TEST_F(MockJobHeard, KernelsTakeTheGpusTime)
+TEST_F(MockJobProfiler, KernelsTakeTheGpusTime)
 {
     Profiler profiler(kListener, kKernels);
     options_.step = {calls_.data(), 1, 0};
@@ -47,16 +47,17 @@ TEST_F(MockJobHeard, KernelsTakeTheGpusTime)
     Job job = Play(1, With(kListener));
 
     const mock_job_run &run = done_.steps[0].runs[0];
-    const size_t n = Numbers(Heard(log), "1000 start", "KernelCh of ").size();
+    const size_t n =
+        Numbers(ProfilerLines(log), "1000 start", "KernelCh of ").size();
     EXPECT_GT(n, 1u);
-    EXPECT_THAT(Numbers(Heard(log), "KernelCh", " at "),
+    EXPECT_THAT(Numbers(ProfilerLines(log), "KernelCh", " at "),
                 Each(DoubleNear(run.start_us * 1000, 2)));
-    std::vector<double> ends = Numbers(Heard(log), "state", " 22 at ");
+    std::vector<double> ends = Numbers(ProfilerLines(log), "state", " 22 at ");
     EXPECT_EQ(4 * n, ends.size());
     EXPECT_THAT(ends, Each(DoubleNear((run.start_us + run.us) * 1000, 2)));
 }
 
-TEST_F(MockJobHeard, KernelsOfEarlyRanksIncludeTheirWait)
+TEST_F(MockJobProfiler, KernelsOfEarlyRanksIncludeTheirWait)
 {
     Profiler profiler(kListener, kKernels);
     options_.step = {calls_.data(), 1, 0};
@@ -66,7 +67,8 @@ TEST_F(MockJobHeard, KernelsOfEarlyRanksIncludeTheirWait)
     Job job = Play(1, With(kListener));
 
     const mock_job_run &run = done_.steps[0].runs[0];
-    std::vector<double> starts = Numbers(Heard(log), "KernelCh", " at ");
+    std::vector<double> starts =
+        Numbers(ProfilerLines(log), "KernelCh", " at ");
     auto [least, most] = std::minmax_element(starts.begin(), starts.end());
     EXPECT_NEAR(run.start_us * 1000, *most, 2);
     EXPECT_GT(run.start_us, 10 + 1000);
@@ -75,7 +77,7 @@ TEST_F(MockJobHeard, KernelsOfEarlyRanksIncludeTheirWait)
     EXPECT_GT(*least, *most - 50000);
 }
 
-TEST_F(MockJobHeard, LostEventsAndChannelsStayAway)
+TEST_F(MockJobProfiler, LostEventsAndChannelsAreNotReported)
 {
     Profiler profiler(kListener, kKernels);
     options_.step = {calls_.data(), 1, 0};
@@ -85,7 +87,7 @@ TEST_F(MockJobHeard, LostEventsAndChannelsStayAway)
         options_.lost_events = i == 1 ? 0.25 : 0;
         options_.lost_channels = i == 2 ? 0.25 : 0;
         Job job = Play(200, With(kListener));
-        n[i] = Numbers(Heard(log), "state", " 22 at ").size();
+        n[i] = Numbers(ProfilerLines(log), "state", " 22 at ").size();
     }
     EXPECT_NEAR(0.75, static_cast<double>(n[1]) / static_cast<double>(n[0]),
                 0.1);
@@ -98,8 +100,8 @@ TEST_F(MockJobHeard, LostEventsAndChannelsStayAway)
 
 constexpr int kRanks = 4; // of the machine
 
-// A kernel's first channel: when it ran by its GPU's clock, and when the host
-// heard of that, since the job began.
+// The begin of a kernel's first channel: the time on its GPU's clock, and the
+// time of the event on the host's, since the job began.
 struct Kernel {
     double begin_ns, end_ns;
     double begin_heard_us, end_heard_us;
@@ -126,7 +128,7 @@ double HostUs()
            static_cast<double>(now.tv_nsec) / 1000;
 }
 
-// Takes the listener's lines, which it hears on the thread that is told.
+// Receives the listener's lines on the thread that reports the events.
 class Kernels
 {
   public:
@@ -176,7 +178,7 @@ class Kernels
 class MockJobGpuClocks : public MockJob
 {
   protected:
-    // Plays with these clocks, and hears of all kernels.
+    // Runs a job with these clocks, and collects the events of all kernels.
     void Hear(Kernels *kernels, size_t n_steps,
               const mock_job_gpu_clocks &clocks)
     {
@@ -193,7 +195,7 @@ class MockJobGpuClocks : public MockJob
     std::vector<mock_job_run> runs_; // what ran in truth
 };
 
-TEST_F(MockJobGpuClocks, OffIsTheHostsClockAndHeardAtTheEnd)
+TEST_F(MockJobGpuClocks, OffEventsComeAtTheEndByTheHostsClock)
 {
     Kernels kernels;
 
@@ -291,12 +293,12 @@ TEST_F(MockJobGpuClocks, TreesEndEarlierOnTheRanksBelowAndRingsAtOnce)
         }
 }
 
-class MockJobHeardLate : public MockJobGpuClocks,
-                         public testing::WithParamInterface<double>
+class MockJobLateEvents : public MockJobGpuClocks,
+                          public testing::WithParamInterface<double>
 {
 };
 
-TEST_P(MockJobHeardLate, KernelsAreHeardOfSoonMostOfTheTimeAndMuchLaterAtTimes)
+TEST_P(MockJobLateEvents, KernelEventsComeSoonMostlyAndMuchLaterAtTimes)
 {
     const double unit = GetParam() / 12;
     Kernels kernels;
@@ -325,10 +327,10 @@ TEST_P(MockJobHeardLate, KernelsAreHeardOfSoonMostOfTheTimeAndMuchLaterAtTimes)
     EXPECT_NEAR(0.02, count(15, 101), 0.01);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MockJobHeardLate, testing::Values(12., 48.),
+INSTANTIATE_TEST_SUITE_P(All, MockJobLateEvents, testing::Values(12., 48.),
                          testing::PrintToStringParamName());
 
-TEST_F(MockJobGpuClocks, ARankHearsInTurnAndAStepIsToldInTheOrderOfHearing)
+TEST_F(MockJobGpuClocks, EventsOfARankAndOfAStepComeInTheOrderOfTheirTimes)
 {
     calls_.assign(40, After(0, ncclFuncAllReduce, 8)); // sooner than heard of
     options_.step = {calls_.data(), calls_.size(), 500};
@@ -365,7 +367,7 @@ class MockJobClocksRepeat : public MockJobGpuClocks,
 {
 };
 
-TEST_P(MockJobClocksRepeat, BySeedWhateverTheLayout)
+TEST_P(MockJobClocksRepeat, SameSeedGivesSameEventsInEveryLayout)
 {
     std::vector<Kernel> first[kRanks];
     options_.jitter_us = 20;
@@ -398,7 +400,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- threads ----
 
-TEST_F(MockJobHeard, ThreadsPlayTheSameJob)
+TEST_F(MockJobProfiler, ThreadsRunTheSameJob)
 {
     options_.jitter_us = 20;
     Play(30);
@@ -409,7 +411,7 @@ TEST_F(MockJobHeard, ThreadsPlayTheSameJob)
     EXPECT_EQ(one_thread, done_.Times());
 }
 
-TEST_F(MockJobHeard, ThreadsHearOfEveryKernel)
+TEST_F(MockJobProfiler, ThreadsReportEveryKernel)
 {
     Profiler profiler(kListener, kKernels, kKernels);
     options_.layout = MOCK_THREADS;
@@ -422,11 +424,12 @@ TEST_F(MockJobHeard, ThreadsHearOfEveryKernel)
         mock_call call = *run.call;
         n += static_cast<size_t>(OnMachine(machine_, call).n_channels);
     }
-    EXPECT_EQ(20 * 4 * n, Numbers(Heard(log), "state", " 22 at ").size());
+    EXPECT_EQ(20 * 4 * n,
+              Numbers(ProfilerLines(log), "state", " 22 at ").size());
 }
 
-// Which also is what a race would make disagree.
-TEST_F(MockJobHeard, PluginThatSharesItsDecisionsLearnsInThreads)
+// A race would change this as well.
+TEST_F(MockJobProfiler, PluginThatSharesItsDecisionsLearnsInThreads)
 {
     mock_nccl_options nccl = With(STP_TEST_PLUGINS "/libnccl-tuner-learner.so");
     nccl.tuner_plugin = nccl.profiler_plugin;
