@@ -22,11 +22,6 @@ static bool doctor_is_online(const char *variable)
     return strstr(doctor_setting(variable), "steptune-online") != NULL;
 }
 
-bool stp_doctor_learns(void)
-{
-    return doctor_is_online(tuner);
-}
-
 /* ---- the profiler half ---- */
 
 static void doctor_judge_profiler(struct stp_doctor *d)

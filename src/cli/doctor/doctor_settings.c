@@ -79,6 +79,13 @@ const char *stp_doctor_where(const struct stp_doctor *d, const char *name)
     return "the environment";
 }
 
+bool stp_doctor_learns(void)
+{
+    const char *tuner = getenv("NCCL_TUNER_PLUGIN");
+
+    return tuner != NULL && strstr(tuner, "steptune-online") != NULL;
+}
+
 /* ---- variables ---- */
 
 /* Whether the variable removes algorithms or protocols from NCCL's table,

@@ -1,0 +1,35 @@
+/* host.c - messages, progress and time of a run of tune, for its host */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "launch/clock.h"
+#include "tune/stages.h"
+
+void stp_tune_tell(const struct stp_tune_job *job, const char *fmt, ...)
+{
+    char text[STP_TUNE_PATH + STP_ERROR_TEXT];
+    va_list va;
+
+    va_start(va, fmt);
+    vsnprintf(text, sizeof(text), fmt, va);
+    va_end(va);
+    job->host->tell(job->host->user, text);
+}
+
+enum stp_status stp_tune_progress(const struct stp_tune_job *job,
+                                  enum stp_tune_stage stage, size_t done,
+                                  size_t total, struct stp_error *err)
+{
+    if (job->host->progress(job->host->user, stage, done, total))
+        return STP_OK;
+    return stp_fail(err, STP_ERR_STOPPED, "stopped");
+}
+
+void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
+                    int64_t *since_ms)
+{
+    int64_t now = stp_now_ms();
+
+    stage_ms[stage] += now - *since_ms;
+    *since_ms = now;
+}
