@@ -134,7 +134,7 @@ static void tuner_set_constants(struct context *ctx, const char *path,
 {
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_error err;
-    size_t n;
+    size_t n = 0;
 
     if (tuner_load_constants(path, constants, &n, &ctx->constants, &err) ==
         STP_OK) {
