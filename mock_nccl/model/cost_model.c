@@ -4,6 +4,7 @@
 
 #include "model/chunk.h"
 #include "model/cost_formulas.h"
+#include "model/select.h"
 
 // clang-format off
 const ncclTunerConstants_v5_t mock_default_constants = {
@@ -156,20 +157,9 @@ cost_model_get_inputs(const struct mock_machine_info *info,
 static bool cost_model_supports(const struct mock_inputs *in, int coll,
                                 int algo, int proto)
 {
-    if (proto != NCCL_PROTO_SIMPLE && algo != NCCL_ALGO_RING &&
-        algo != NCCL_ALGO_TREE)
+    if (algo == NCCL_ALGO_PAT && (!in->rules->pat || in->per_node != 1))
         return false;
-    switch (coll) {
-    case ncclFuncAllReduce:
-        return algo != NCCL_ALGO_PAT;
-    case ncclFuncAllGather:
-    case ncclFuncReduceScatter:
-        return algo == NCCL_ALGO_RING || algo == NCCL_ALGO_NVLS ||
-               algo == NCCL_ALGO_COLLNET_DIRECT ||
-               (algo == NCCL_ALGO_PAT && in->rules->pat && in->per_node == 1);
-    default:
-        return algo == NCCL_ALGO_RING;
-    }
+    return mock_kernel_exists(coll, algo, proto);
 }
 
 static bool cost_model_ll128_is_known(const struct mock_inputs *in)

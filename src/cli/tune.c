@@ -164,8 +164,8 @@ static void tune_print_use(const struct tune_options *o,
            "  export NCCL_TUNER_CONFIG_FILE=%s\n",
            f->page, f->report, f->sweep, o->plan.plugin, policy);
     if (r->overlap.exists)
-        printf("  export NCCL_WORKLOAD_OVERLAP=1   # if it communicates beside "
-               "compute: %s\n",
+        printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
+               "with compute: %s\n",
                f->overlap_policy);
 }
 
