@@ -24,8 +24,8 @@ static enum stp_status product_check_types(const struct stp_product *p,
     if (!product_is_half(p->type) && p->type != STP_TYPE_F32 &&
         p->type != STP_TYPE_F64)
         return stp_fail(err, STP_ERR_RANGE,
-                        "no GEMMs of type %d, only f32, f64, f16 and bf16",
-                        p->type);
+                        "no GEMMs of type %s, only f32, f64, f16 and bf16",
+                        stp_type_name(p->type));
     if (p->type_c != p->type &&
         !(product_is_half(p->type) && p->type_c == STP_TYPE_F32))
         return stp_fail(

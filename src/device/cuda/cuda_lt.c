@@ -162,8 +162,8 @@ enum stp_status stp_cuda_lt_check(const struct stp_product *p,
                         p->n, p->k);
     if (lt_find_type(p->type) < 0)
         return stp_fail(err, STP_ERR_RANGE,
-                        "no GEMMs of type %d, only f32, f64, f16 and bf16",
-                        p->type);
+                        "no GEMMs of type %s, only f32, f64, f16 and bf16",
+                        stp_type_name(p->type));
     if (p->type_c != p->type && !(is_half && p->type_c == STP_TYPE_F32))
         return stp_fail(err, STP_ERR_RANGE,
                         "a product of %s into type %d, expected %s%s",

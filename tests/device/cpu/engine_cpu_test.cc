@@ -117,7 +117,7 @@ TEST_F(EngineCpu, RefusesProductsThatBlasLacks)
         {"a GEMM of 0 x 1 x 1", 0, STP_TYPE_F32, STP_TYPE_F32},
         {"a GEMM of 4294967295 x 1 x 1", UINT32_MAX, STP_TYPE_F32,
          STP_TYPE_F32},
-        {"no GEMMs of type 2, only f32, f64, f16 and bf16", 1, STP_TYPE_I32,
+        {"no GEMMs of type i32, only f32, f64, f16 and bf16", 1, STP_TYPE_I32,
          STP_TYPE_I32},
         {"a product of f32 into type 6, expected f32", 1, STP_TYPE_F32,
          STP_TYPE_F16},
