@@ -5,6 +5,7 @@
 
 #include "core/csv.h"
 #include "core/names.h"
+#include "core/rng.h"
 
 enum { N_COLUMNS = 3, SHOWN = 60 };
 
@@ -162,10 +163,12 @@ static enum stp_status constants_read_number(const struct row *row,
     double value;
 
     if (!stp_parse_double(row->value.s, row->value.len, &value) ||
-        (is_latency ? value < 0 : value <= 0))
+        !(is_latency
+              ? value >= 0 && value <= STP_MAX_LATENCY
+              : value >= STP_MIN_BANDWIDTH && value <= STP_MAX_BANDWIDTH))
         return constants_refuse(
             row, &row->value, "value",
-            is_latency ? "microseconds, 0 or more" : "GB/s, more than 0", err);
+            is_latency ? "0 to 10000 microseconds" : "1 to 100000 GB/s", err);
     *value_ret = value;
     return STP_OK;
 }
@@ -276,16 +279,9 @@ void stp_constants_apply(const struct stp_constants *constants,
             numbers[i] = constants->value[i];
 }
 
-/* FNV-1a by words, as of a policy. */
-static uint64_t constants_mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x00000100000001B3u;
-    return hash ^ hash >> 32;
-}
-
 uint64_t stp_constants_hash(const struct stp_constants *constants)
 {
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV's offset basis */
+    uint64_t hash = stp_constants_size(constants);
 
     for (size_t i = 0; i < STP_N_CONSTANTS; i++) {
         double value = constants->value[i] + 0.0; /* -0 is 0 */
@@ -294,7 +290,7 @@ uint64_t stp_constants_hash(const struct stp_constants *constants)
         if (!constants->is_set[i])
             continue;
         memcpy(&bits, &value, sizeof(bits));
-        hash = constants_mix(constants_mix(hash, i), bits);
+        hash = stp_hash(stp_hash(hash, i), bits);
     }
     return hash != 0 ? hash : 1;
 }

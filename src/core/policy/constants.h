@@ -24,6 +24,16 @@ enum {
     STP_MAX_CONSTANTS_FILE = 1 << 20, /* bytes */
 };
 
+/*
+ * The ranges of values: us, and GB/s.  NCCL rules a pair out whose bandwidth is
+ * 0, and takes no pair whose time is above 3.6e9 us.  Within these ranges no
+ * pair of a message up to 1 TiB on 100,000 ranks comes near either, so that
+ * constants change NCCL's preferences, and never what it can choose.
+ */
+#define STP_MAX_LATENCY   10000.0
+#define STP_MIN_BANDWIDTH 1.0
+#define STP_MAX_BANDWIDTH 100000.0
+
 /* Of each constant, by its place among NCCL's doubles. */
 struct stp_constants {
     bool is_set[STP_N_CONSTANTS];

@@ -144,6 +144,15 @@ enum stp_status stp_policy_compile(const struct stp_policy *policy,
 /* Frees.  NULL is allowed and does nothing. */
 void stp_compiled_free(struct stp_compiled *compiled);
 
+/* A hash, never 0, of what decides: equal for two only if they answer every
+ * query alike, whatever the files that they were compiled from.  Lines do not
+ * count. */
+uint64_t stp_compiled_hash(const struct stp_compiled *compiled);
+
+/* The line of the first rule that can win and that depends on regBuff; 0 if
+ * none does. */
+unsigned stp_compiled_reg_buff_line(const struct stp_compiled *compiled);
+
 /* The number of rules that can win for the communicator: those that match its
  * nodes, ranks and GPU and whose pair NCCL has a kernel for. */
 size_t stp_compiled_size(const struct stp_compiled *compiled);

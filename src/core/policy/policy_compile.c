@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/policy/policy_sweep.h"
+#include "core/rng.h"
 
 enum { N_OCTAVES = 64, CACHE_LINE = 64 };
 
@@ -68,6 +69,8 @@ struct table {
 struct stp_compiled {
     const struct stp_candidate *candidates;
     size_t n_rules;
+    uint64_t hash;
+    unsigned reg_buff_line;
     struct table tables[NCCL_NUM_TUNED_FUNCS];
 };
 
@@ -175,6 +178,16 @@ uint64_t stp_compiled_next_break(const struct stp_compiled *compiled, int coll,
     if (next == table->entries + table->n_entries)
         return UINT64_MAX;
     return next->start;
+}
+
+uint64_t stp_compiled_hash(const struct stp_compiled *compiled)
+{
+    return compiled->hash;
+}
+
+unsigned stp_compiled_reg_buff_line(const struct stp_compiled *compiled)
+{
+    return compiled->reg_buff_line;
 }
 
 size_t stp_compiled_size(const struct stp_compiled *compiled)
@@ -304,9 +317,51 @@ static void policy_fill_table(struct table *table, uint32_t n_index,
     table->index = index;
 }
 
+static uint64_t policy_hash_candidate(uint64_t hash,
+                                      const struct stp_candidate *c)
+{
+    hash = stp_hash(
+        hash, (uint64_t)c->chunk_bytes << 32 | (uint64_t)c->algo << 24 |
+                  (uint64_t)c->proto << 16 | (uint64_t)c->n_channels << 8 |
+                  (uint64_t)(c->reg_buff + 1));
+    return stp_hash(hash, (uint32_t)c->n_pipe_ops);
+}
+
+static uint64_t policy_hash_segments(const struct stp_segments *from)
+{
+    uint64_t hash = 0;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        hash = stp_hash(hash, from->begin[c + 1] - from->begin[c]);
+        for (uint32_t i = from->begin[c]; i < from->begin[c + 1]; i++) {
+            const struct stp_segment *segment = &from->at[i];
+
+            hash = stp_hash(stp_hash(hash, segment->start), segment->n);
+            for (uint32_t k = 0; k < segment->n; k++)
+                hash = policy_hash_candidate(
+                    hash, &from->candidates[segment->from + k]);
+        }
+    }
+    return hash != 0 ? hash : 1;
+}
+
+static unsigned policy_find_reg_buff(const struct stp_segments *from)
+{
+    unsigned line = 0;
+
+    for (size_t i = 0; i < from->n_candidates; i++)
+        if (from->candidates[i].reg_buff != -1 &&
+            (line == 0 || from->candidates[i].line < line))
+            line = from->candidates[i].line;
+    return line;
+}
+
 static struct stp_compiled *policy_pack_tables(const struct stp_segments *from)
 {
-    struct stp_compiled plan = {.n_rules = from->n_rules}, *compiled;
+    struct stp_compiled plan = {.n_rules = from->n_rules,
+                                .hash = policy_hash_segments(from),
+                                .reg_buff_line = policy_find_reg_buff(from)};
+    struct stp_compiled *compiled;
     size_t candidates_size = from->n_candidates * sizeof(*from->candidates);
     size_t size =
         policy_round_up(sizeof(plan)) + policy_round_up(candidates_size);

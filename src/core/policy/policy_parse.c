@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/policy/policy_columns.h"
+#include "core/rng.h"
 #include "core/text.h"
 
 static const char bom[] = "\xEF\xBB\xBF"; /* UTF-8's byte order mark */
@@ -344,48 +345,40 @@ const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
 
 /* ---- hash ---- */
 
-/* FNV-1a by words instead of bytes.  Every step is one-to-one in 'hash' and in
- * 'value', so that one changed field always shows. */
-static uint64_t policy_mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x00000100000001B3u;
-    return hash ^ hash >> 32;
-}
-
 static uint64_t policy_mix_range(uint64_t hash, const struct stp_range *range)
 {
-    return policy_mix(policy_mix(hash, range->min), range->max);
+    return stp_hash(stp_hash(hash, range->min), range->max);
 }
 
 /* NULL, any GPU, is told apart from every name. */
 static uint64_t policy_mix_text(uint64_t hash, const char *s)
 {
     if (s == NULL)
-        return policy_mix(hash, 256);
+        return stp_hash(hash, 256);
     for (; *s != '\0'; s++)
-        hash = policy_mix(hash, (unsigned char)*s);
-    return policy_mix(hash, 0);
+        hash = stp_hash(hash, (unsigned char)*s);
+    return stp_hash(hash, 0);
 }
 
 static uint64_t policy_mix_rule(uint64_t hash, const struct stp_rule *rule)
 {
-    hash = policy_mix(hash, (uint64_t)rule->coll << 32 |
-                                (uint64_t)rule->algo << 24 |
-                                (uint64_t)rule->proto << 16 |
-                                (uint64_t)rule->n_channels << 8 |
-                                (uint64_t)(rule->reg_buff + 1));
+    hash =
+        stp_hash(hash, (uint64_t)rule->coll << 32 | (uint64_t)rule->algo << 24 |
+                           (uint64_t)rule->proto << 16 |
+                           (uint64_t)rule->n_channels << 8 |
+                           (uint64_t)(rule->reg_buff + 1));
     hash = policy_mix_range(hash, &rule->bytes);
     hash = policy_mix_range(hash, &rule->bytes_per_rank);
     hash = policy_mix_range(hash, &rule->nodes);
     hash = policy_mix_range(hash, &rule->ranks);
-    hash = policy_mix(hash, (uint64_t)(uint32_t)rule->n_pipe_ops << 32 |
-                                rule->chunk_bytes);
+    hash = stp_hash(hash, (uint64_t)(uint32_t)rule->n_pipe_ops << 32 |
+                              rule->chunk_bytes);
     return policy_mix_text(hash, rule->gpu);
 }
 
 uint64_t stp_policy_hash(const struct stp_policy *policy)
 {
-    uint64_t hash = 0xCBF29CE484222325u; /* FNV's offset basis */
+    uint64_t hash = policy->n_rules;
 
     for (size_t i = 0; i < policy->n_rules; i++)
         hash = policy_mix_rule(hash, &policy->rules[i]);

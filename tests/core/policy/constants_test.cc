@@ -139,7 +139,7 @@ TEST(GoodConstants, EditWhatTheyNameAndNothingElse)
     expected.hwLatencies[NCCL_HW_NET][NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 13.75;
     expected.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0] = 39;
     expected.perChMaxRingLL128Bws[NCCL_AMPERE_COMPCAP_IDX][1] = 20.5;
-    expected.perChMaxTreeLL128Bws[NCCL_BLACKWELL_COMPCAP_IDX][2] = .001;
+    expected.perChMaxTreeLL128Bws[NCCL_BLACKWELL_COMPCAP_IDX][2] = 2.5;
     expected.perChMaxTreeBws[NCCL_VOLTA_COMPCAP_IDX][0] = 1000;
     expected.perChMaxNVLSTreeBws[NCCL_HOPPER_COMPCAP_IDX][2] = 45.5;
 
@@ -179,7 +179,7 @@ TEST(HashOfConstants, IsThatOfWhatTheySayNotOfHowTheyAreWritten)
         {"base_latency,ring,ll,3\nbase_latency,tree,ll,-0\n", true},
         {"base_latency,ring,ll,3\n", false},
         {"base_latency,ring,ll,0\nbase_latency,tree,ll,3\n", false},
-        {"base_latency,ring,ll,3\nbase_latency,tree,ll,1e-9\n", false},
+        {"base_latency,ring,ll,3\nbase_latency,tree,ll,1e-300\n", false},
         {"base_latency,ring,ll,3\nbase_latency,tree,ll128,0\n", false},
         {"base_latency,ring,ll,3\nnvlink_latency,tree,ll,0\n", false},
     };
@@ -191,6 +191,28 @@ TEST(HashOfConstants, IsThatOfWhatTheySayNotOfHowTheyAreWritten)
                   stp_constants_hash(&first) == stp_constants_hash(&other))
             << c.rows;
     }
+}
+
+// Whole numbers differ in few bits of their doubles.
+TEST(HashOfConstants, DiffersBetweenAMillionNearFiles)
+{
+    std::vector<uint64_t> hashes;
+    stp_constants c{};
+
+    for (size_t i = 0; i < STP_N_CONSTANTS; i += 8) {
+        c.is_set[i] = c.is_set[i + 1] = true;
+        for (int a = 0; a < 250; a++)
+            for (int b = 0; b < 250; b++) {
+                c.value[i] = a;
+                c.value[i + 1] = b;
+                hashes.push_back(stp_constants_hash(&c));
+            }
+        c.is_set[i] = c.is_set[i + 1] = false;
+    }
+
+    EXPECT_GT(hashes.size(), 1000000U);
+    std::sort(hashes.begin(), hashes.end());
+    EXPECT_EQ(hashes.end(), std::adjacent_find(hashes.begin(), hashes.end()));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // Compiled policies by hand: what is looked up, and where answers may change.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -244,6 +245,74 @@ TEST(Compiled, OfAnEmptyPolicyAnswersNothing)
         EXPECT_EQ(0u, LineOf(b.compiled, {coll, UINT64_MAX, 1, 0}));
         EXPECT_THAT(Breaks(b.compiled, coll), IsEmpty());
     }
+}
+
+// ---- what ranks compare ----
+
+uint64_t HashOf(const std::string &csv, const char *gpu = "A")
+{
+    Policy policy = Parse(csv);
+    Compiled compiled = Compile(policy.get(), {8, 1, gpu});
+    return stp_compiled_hash(compiled.get());
+}
+
+constexpr char kTwoGpus[] = "collective,algorithm,protocol,gpu\n"
+                            "allreduce,tree,ll,A\nallreduce,ring,ll,*\n";
+
+TEST(CompiledHash, IsThatOfWhatDecidesNotOfTheFile)
+{
+    const std::string base = "allreduce,1K,1M,ring,ll,2,1,8\n";
+    const struct {
+        const char *name;
+        std::string a, b;
+        bool is_same;
+    } cases[] = {
+        {"comments", base, "# text\n\n" + base, true},
+        {"a rule for others", base, "allreduce,0,inf,tree,ll,2,1,4\n" + base,
+         true},
+        {"a rule without a kernel", base,
+         "broadcast,0,inf,tree,ll,2,1,8\n" + base, true},
+        {"a hidden rule", base, base + "reduce,0,1,ring,ll,2,1,8\n", false},
+        {"channels", base, "allreduce,1K,1M,ring,ll,3,1,8\n", false},
+        {"an end", base, "allreduce,1K,1048577,ring,ll,2,1,8\n", false},
+        {"pipe ops", base, "allreduce,1K,1M,ring,ll,2,1,8,1\n", false},
+        {"registration", base, "allreduce,1K,1M,ring,ll,2,1,8,-1,1\n", false},
+        {"nothing", base, "", false},
+    };
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.is_same, HashOf(c.a) == HashOf(c.b)) << c.name;
+    EXPECT_NE(HashOf(kTwoGpus, "A"), HashOf(kTwoGpus, "B"));
+    EXPECT_EQ(HashOf(kTwoGpus, "C"), HashOf(kTwoGpus, "B"));
+    EXPECT_NE(0U, HashOf(""));
+}
+
+TEST(CompiledHash, DiffersBetweenMillionsOfPairsOfNearPolicies)
+{
+    std::vector<uint64_t> hashes;
+
+    for (int end = 1; end < 40; end++)
+        for (int n_channels = 0; n_channels <= 64; n_channels++)
+            for (const char *pair : {"tree,ll", "ring,simple"})
+                hashes.push_back(HashOf("allreduce,0," + std::to_string(end) +
+                                        "," + pair + "," +
+                                        std::to_string(n_channels) + ",1,8\n"));
+
+    EXPECT_GT(hashes.size() * (hashes.size() - 1) / 2, 12000000U);
+    std::sort(hashes.begin(), hashes.end());
+    EXPECT_EQ(hashes.end(), std::adjacent_find(hashes.begin(), hashes.end()));
+}
+
+TEST(CompiledRegBuffLine, IsOfTheFirstRuleInForceThatDependsOnIt)
+{
+    Both without("allreduce,0,1,ring,ll,1,1,8\n"
+                 "allreduce,0,1,ring,ll,1,1,4,-1,1\n");
+    Both with("allreduce,0,1,ring,ll,1,1,8\n"
+              "allgather,0,1,ring,ll,1,1,8,-1,0\n"
+              "allreduce,0,1,ring,ll,1,1,8,-1,1\n");
+
+    EXPECT_EQ(0U, stp_compiled_reg_buff_line(without.compiled.get()));
+    EXPECT_EQ(2U, stp_compiled_reg_buff_line(with.compiled.get()));
 }
 
 TEST(CompiledNextBreak, VisitsEveryEnd)
