@@ -3,10 +3,13 @@
  *
  * NCCL gives a tuner no channel to other ranks, and hangs if ranks choose
  * differently.  So each rank joins an agreement when its communicator is made,
- * and leaves its fingerprint there: a number that is equal for two ranks only
- * if they answer every question alike.  NCCL keeps all ranks in a barrier
- * between that and the first decision, hence every rank then sees all
- * fingerprints, and all ranks see the same.
+ * and leaves its fingerprint there: hashes that are equal for two ranks only if
+ * they answer every query alike.  NCCL keeps all ranks in a barrier between
+ * that and the first decision.  By then all ranks of the host must have joined
+ * with one fingerprint, or all step aside: a rank that did not join (another
+ * plugin or none, another /dev/shm, no memory) decides nothing either.  The
+ * first rank that knows the outcome writes it down, and the others read it, so
+ * that no two ranks see different ones.
  *
  * Ranks that learn decide more while the job runs, in epochs.  All ranks count
  * their calls alike and come to the same epoch at different times; whichever
@@ -49,12 +52,29 @@ enum {
     STP_AGREE_TIME_SLOTS = 512, /* collectives that a rank's row holds */
 };
 
+/* All that enters a decision, and two hashes that tell why it differs. */
+enum stp_fingerprint_part {
+    STP_FINGERPRINT_BUILD,     /* plugin, release, version of the interface */
+    STP_FINGERPRINT_POLICY,    /* stp_compiled_hash(); 0: inactive */
+    STP_FINGERPRINT_SETTINGS,  /* other than files */
+    STP_FINGERPRINT_CONSTANTS, /* stp_constants_hash(); 0: NCCL's own */
+    STP_FINGERPRINT_FILE,      /* stp_policy_hash() of the whole file */
+    STP_N_FINGERPRINT,
+    STP_N_FINGERPRINT_DECIDES = STP_FINGERPRINT_FILE, /* the parts before it */
+};
+
+struct stp_fingerprint {
+    uint64_t part[STP_N_FINGERPRINT];
+};
+
 /* One rank of a communicator. */
 struct stp_agreement_rank {
-    uint64_t comm_id;     /* not 0 */
-    size_t n_ranks;       /* of the communicator, not 0 */
-    uint64_t fingerprint; /* not 0 */
-    unsigned parts;       /* STP_AGREE_... */
+    uint64_t comm_id; /* not 0 */
+    size_t n_ranks;   /* of the communicator, not 0 */
+    size_t n_needed;  /* of them: with fewer, all step aside; 1 to n_ranks */
+    int number;       /* among them if the launcher tells, else -1 */
+    struct stp_fingerprint fingerprint;
+    unsigned parts; /* STP_AGREE_... */
 };
 
 /* A collective, the same on all ranks. */
@@ -70,8 +90,8 @@ struct stp_agreement {
 };
 
 /* Callable from any thread, but for one handle's next_epoch() and put_time(),
- * each of which one thread at a time may call.  None but join() and leave()
- * blocks, allocates or does I/O. */
+ * each of which one thread at a time may call.  None but join(), compare() and
+ * leave() blocks, allocates or does I/O. */
 struct stp_agreement_ops {
     /*
      * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
@@ -82,9 +102,18 @@ struct stp_agreement_ops {
                             struct stp_agreement **agreement_ret,
                             struct stp_error *err);
 
-    /* The bits in which the fingerprints of the ranks that joined differ; 0 if
-     * all are equal. */
-    uint64_t (*differing)(const struct stp_agreement *agreement);
+    /*
+     * Whether the ranks may decide: at least 'n_needed' have joined, and the
+     * fingerprints of all that have are equal.  Waits up to 'wait_ms' for ranks
+     * that have not joined.  The same on all ranks from the first call on any
+     * of them that returns.
+     */
+    bool (*compare)(struct stp_agreement *agreement, unsigned wait_ms);
+
+    /* Writes why the ranks may not decide, as this rank sees it: the ranks that
+     * are missing or differ, and in what. */
+    void (*explain)(const struct stp_agreement *agreement, char *text,
+                    size_t size);
 
     /* Whether all ranks of the communicator joined with 'part', a bit; the same
      * on all ranks once NCCL's barrier is passed.  Ranks may act on a part only

@@ -11,21 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FOLDER "/dev/shm/"
-#define LAYOUT "2" /* of the memory; another release may have another */
+#define LAYOUT "3" /* of the memory; another release may have another */
 
 /* Other ranks hold a lock for microseconds: two seconds are plenty. */
 enum { N_TRIES = 20000, NAP_NS = 100000, N_NAME = 96, HEADER_BYTES = 64 };
 
 /* In front of the shared memory.  New memory is all zero. */
 struct segment_header {
-    _Atomic uint64_t fingerprint; /* of the rank that joined first */
-    _Atomic uint64_t differing;   /* bits in which another rank's differs */
-    _Atomic uint32_t n_places;    /* taken by ranks that have joined or will */
+    _Atomic uint32_t n_places; /* taken by ranks that have joined or will */
     _Atomic uint32_t n_joined;
     _Atomic uint32_t n_left;
 };
@@ -75,7 +74,8 @@ static bool segment_is_ours(int fd, struct statx *st)
            st->stx_uid == geteuid();
 }
 
-/* Removes a dead job's file.  An empty file may be about to be begun. */
+/* Removes a dead job's file.  An empty one may be about to be begun, by a
+ * process that finds it without a name and makes another. */
 static void segment_remove_if_dead(const char *path)
 {
     int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -84,7 +84,7 @@ static void segment_remove_if_dead(const char *path)
     if (fd < 0)
         return;
     if (segment_try_lock(fd, F_WRLCK) && segment_is_ours(fd, &st) &&
-        st.stx_nlink > 0 && st.stx_size > 0)
+        st.stx_nlink > 0)
         unlink(path);
     close(fd);
 }
@@ -108,6 +108,18 @@ static void segment_remove_dead(void)
     closedir(folder);
 }
 
+/* Room now, not a SIGBUS later; and no SIGXFSZ, which a file above the
+ * process's limit would raise. */
+static int segment_allocate(int fd, size_t n_bytes)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY && n_bytes > limit.rlim_cur)
+        return EFBIG;
+    return posix_fallocate(fd, 0, (off_t)n_bytes);
+}
+
 /* With an exclusive lock: a new file, or one whose processes are all dead,
  * which loses its name. */
 static enum stp_status segment_begin_file(int fd, const struct statx *st,
@@ -122,8 +134,7 @@ static enum stp_status segment_begin_file(int fd, const struct statx *st,
         unlink(path);
         return STP_OK;
     }
-    /* Room now, not a SIGBUS later. */
-    error = posix_fallocate(fd, 0, (off_t)n_bytes);
+    error = segment_allocate(fd, n_bytes);
     if (error != 0) {
         unlink(path);
         return segment_fail(err, "allocate", path, error);
@@ -144,7 +155,7 @@ static enum stp_status segment_enter_file(int fd, const struct statx *st,
     if (st->stx_size < HEADER_BYTES)
         return segment_fail(err, "share", path, EINVAL);
     if (st->stx_size < n_bytes)
-        error = posix_fallocate(fd, 0, (off_t)n_bytes);
+        error = segment_allocate(fd, n_bytes);
     if (error != 0)
         return segment_fail(err, "allocate", path, error);
     *is_in = true;
@@ -308,23 +319,19 @@ static enum stp_status segment_add_with_place(const char *path,
     return segment_fail(err, "join", path, EBUSY);
 }
 
-static void segment_enter(struct stp_segment *segment, uint64_t fingerprint)
+void stp_segment_enter(struct stp_segment *segment)
 {
-    struct segment_header *h = segment->header;
-    uint64_t first = 0;
-
-    segment->n_users++;
-    if (!atomic_compare_exchange_strong(&h->fingerprint, &first, fingerprint))
-        atomic_fetch_or(&h->differing, first ^ fingerprint);
-    if (atomic_fetch_add(&h->n_joined, 1) + 1 < segment->n_ranks)
-        return;
-    /* All ranks have joined: the name is of no more use. */
-    unlink(segment->path);
-    segment_close_file(segment);
+    pthread_mutex_lock(&process.lock);
+    if (atomic_fetch_add(&segment->header->n_joined, 1) + 1 ==
+        segment->n_ranks) {
+        /* All ranks have joined: the name is of no more use. */
+        unlink(segment->path);
+        segment_close_file(segment);
+    }
+    pthread_mutex_unlock(&process.lock);
 }
 
 enum stp_status stp_segment_join(const struct stp_segment_key *key,
-                                 uint64_t fingerprint,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err)
 {
@@ -343,7 +350,7 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
     if (status == STP_OK) {
         if (index == 0)
             segment_remove_dead();
-        segment_enter(segment, fingerprint);
+        segment->n_users++;
         *segment_ret = segment;
         *index_ret = index;
     }
@@ -366,9 +373,9 @@ bool stp_segment_is_full(struct stp_segment *segment)
     return true;
 }
 
-uint64_t stp_segment_differing(const struct stp_segment *segment)
+size_t stp_segment_n_joined(const struct stp_segment *segment)
 {
-    return atomic_load(&segment->header->differing);
+    return atomic_load(&segment->header->n_joined);
 }
 
 void stp_segment_leave(struct stp_segment *segment)

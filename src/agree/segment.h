@@ -28,22 +28,27 @@ struct stp_segment; /* opaque; shared by the ranks of a process */
 
 struct stp_segment_key {
     uint64_t comm_id; /* not 0 */
-    size_t n_ranks;   /* of the communicator */
+    size_t n_ranks;   /* of the communicator, not 0 */
     size_t n_bytes;   /* to share; the file is as long as the longest */
 };
 
 /*
- * Joins with a fingerprint (not 0), which the ranks compare.  STP_OK,
- * *segment_ret, to be given back with stp_segment_leave(), and *index_ret, the
- * number of ranks that joined before.  Or STP_ERR_IO or STP_ERR_NOMEM, both
- * untouched, if there is no shared memory to be had: it is missing or full, or
- * the name is taken by another user's file, a link, or one that others may
- * write.
+ * Takes a place.  STP_OK, *segment_ret, to be given back with
+ * stp_segment_leave(), and *index_ret, the number of places that were taken
+ * before.  Or STP_ERR_IO or STP_ERR_NOMEM, both untouched, if there is no
+ * shared memory to be had: it is missing or full, or the name is taken by
+ * another user's file, a link, or one that others may write.
  */
 enum stp_status stp_segment_join(const struct stp_segment_key *key,
-                                 uint64_t fingerprint,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err);
+
+/* Counts this rank as joined: it has written what the others read.  Once for
+ * each join. */
+void stp_segment_enter(struct stp_segment *segment);
+
+/* The ranks that have entered. */
+size_t stp_segment_n_joined(const struct stp_segment *segment);
 
 /* 'n_bytes', zero at first, on a cache line's boundary. */
 void *stp_segment_memory(const struct stp_segment *segment);
@@ -51,9 +56,6 @@ void *stp_segment_memory(const struct stp_segment *segment);
 /* Whether all ranks of the communicator have joined.  If so, this closes the
  * process's descriptor: its lock is of no more use. */
 bool stp_segment_is_full(struct stp_segment *segment);
-
-/* The bits in which the fingerprints of the ranks that joined differ. */
-uint64_t stp_segment_differing(const struct stp_segment *segment);
 
 /* Once for each join.  NULL is allowed and does nothing.  All of this may be
  * called from any thread. */

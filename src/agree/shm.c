@@ -1,15 +1,17 @@
 /*
  * shm.c - an agreement in memory that the ranks of a host share
  *
- * One segment a communicator: the fingerprints in its header, then how many
- * ranks joined with each part, then, for ranks that asked for them, the board
- * of proposals and a row of times a rank.
+ * One segment a communicator: the outcome of the comparison, how many ranks
+ * joined with each part, each rank's identity, then, for ranks that asked for
+ * them, the board of proposals and a row of times a rank.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "agree/agreement.h"
 #include "agree/board.h"
+#include "agree/identity.h"
 #include "agree/segment.h"
 
 _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
@@ -25,17 +27,22 @@ struct shm_slot {
     uint64_t unused;
 };
 
+enum shm_outcome { OPEN, AGREED, REFUSED };
+
 struct shm_parts {
+    _Atomic uint32_t outcome;     /* enum shm_outcome */
     _Atomic uint32_t n_proposals; /* ranks with STP_AGREE_PROPOSALS */
     _Atomic uint32_t n_times;     /* ranks with STP_AGREE_TIMES */
-    uint32_t unused[14];
+    uint32_t unused[13];
 };
 
 struct shm_agreement {
     struct stp_agreement base;
     struct stp_segment *segment;
     struct shm_parts *parts;
-    struct stp_board *board;                       /* after the parts */
+    struct stp_identity *identities; /* after the parts */
+    size_t n_needed;
+    struct stp_board *board;                       /* after the identities */
     struct shm_slot (*rows)[STP_AGREE_TIME_SLOTS]; /* after the board */
     struct stp_board_step step;                    /* this rank's */
 };
@@ -47,7 +54,8 @@ static struct shm_agreement *shm_of(const struct stp_agreement *agreement)
 
 static size_t shm_bytes(const struct stp_agreement_rank *rank)
 {
-    size_t n_bytes = sizeof(struct shm_parts);
+    size_t n_bytes =
+        sizeof(struct shm_parts) + rank->n_ranks * sizeof(struct stp_identity);
 
     if (rank->parts & STP_AGREE_PROPOSALS)
         n_bytes += stp_board_bytes(rank->n_ranks);
@@ -62,10 +70,13 @@ static void shm_lay_out(struct shm_agreement *shm,
 {
     shm->base = (struct stp_agreement){&stp_agreement_shm, rank->parts};
     shm->parts = stp_segment_memory(shm->segment);
-    shm->board = (struct stp_board *)(shm->parts + 1);
+    shm->identities = (struct stp_identity *)(shm->parts + 1);
+    shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
     shm->rows = (void *)((char *)shm->board + stp_board_bytes(rank->n_ranks));
     shm->step.n_ranks = (uint32_t)rank->n_ranks;
     shm->step.n_slots = STP_BOARD_SLOTS;
+    shm->n_needed = rank->n_needed;
+    stp_identity_write(&shm->identities[shm->step.rank], rank);
     if (rank->parts & STP_AGREE_PROPOSALS)
         atomic_fetch_add(&shm->parts->n_proposals, 1);
     if (rank->parts & STP_AGREE_TIMES)
@@ -89,20 +100,59 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
     shm = calloc(1, sizeof(*shm));
     if (shm == NULL)
         return stp_nomem(err);
-    status = stp_segment_join(&key, rank->fingerprint, &shm->segment,
-                              &shm->step.rank, err);
+    status = stp_segment_join(&key, &shm->segment, &shm->step.rank, err);
     if (status != STP_OK) {
         free(shm);
         return status;
     }
     shm_lay_out(shm, rank);
+    stp_segment_enter(shm->segment);
     *agreement_ret = &shm->base;
     return STP_OK;
 }
 
-static uint64_t shm_differing(const struct stp_agreement *agreement)
+/* ---- comparing ---- */
+
+static uint32_t shm_read_outcome(const struct shm_agreement *shm)
 {
-    return stp_segment_differing(shm_of(agreement)->segment);
+    return atomic_load(&shm->parts->outcome);
+}
+
+/* All that have joined by now count; a rank that joins later reads what these
+ * have written. */
+static void shm_write_outcome(struct shm_agreement *shm)
+{
+    size_t n_joined = stp_segment_n_joined(shm->segment);
+    bool is_agreed =
+        n_joined >= shm->n_needed &&
+        stp_identities_are_equal(shm->identities, shm->step.n_ranks);
+    uint32_t open = OPEN;
+
+    atomic_compare_exchange_strong(&shm->parts->outcome, &open,
+                                   is_agreed ? AGREED : REFUSED);
+}
+
+static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    struct shm_agreement *shm = shm_of(agreement);
+
+    for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
+                         stp_segment_n_joined(shm->segment) < shm->n_needed;
+         i++)
+        nanosleep(&nap, NULL);
+    if (shm_read_outcome(shm) == OPEN)
+        shm_write_outcome(shm);
+    return shm_read_outcome(shm) == AGREED;
+}
+
+static void shm_explain(const struct stp_agreement *agreement, char *text,
+                        size_t size)
+{
+    const struct shm_agreement *shm = shm_of(agreement);
+
+    stp_identities_explain(shm->identities, shm->step.n_ranks, shm->n_needed,
+                           shm->step.rank, text, size);
 }
 
 static bool shm_is_complete(struct stp_agreement *agreement, unsigned part)
@@ -222,7 +272,8 @@ static void shm_leave(struct stp_agreement *agreement)
 
 const struct stp_agreement_ops stp_agreement_shm = {
     .join = shm_join,
-    .differing = shm_differing,
+    .compare = shm_compare,
+    .explain = shm_explain,
     .is_complete = shm_is_complete,
     .is_observer = shm_is_observer,
     .propose = shm_propose,

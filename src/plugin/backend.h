@@ -22,6 +22,7 @@
 struct stp_comm_info {
     uint64_t comm_id; /* same on every rank; 0 if NCCL gave none (v2-v4) */
     struct stp_shape shape; /* lives only as long as the call */
+    size_t n_local;         /* ranks on this host, at least */
 };
 
 struct stp_backend; /* one communicator's instance; opaque */
@@ -40,9 +41,14 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  const char **subject_ret,
                                  struct stp_error *err);
 
-/* A number, not 0, that is equal for two instances only if they answer every
- * question alike.  The ranks of an agreement compare it. */
-uint64_t stp_backend_fingerprint(const struct stp_backend *backend);
+/* Sets the instance's parts of a fingerprint: settings, policy (not 0) and
+ * file, which are equal for two instances only if they answer every query
+ * alike. */
+void stp_backend_fingerprint(const struct stp_backend *backend,
+                             struct stp_fingerprint *fingerprint);
+
+/* The line of a rule in force that depends on regBuff; 0 if none does. */
+unsigned stp_backend_reg_buff_line(const struct stp_backend *backend);
 
 /* The parts of an agreement (agree/agreement.h) that the instance needs; 0 if
  * it only compares fingerprints. */

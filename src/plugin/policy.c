@@ -39,9 +39,20 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
     return status;
 }
 
-uint64_t stp_backend_fingerprint(const struct stp_backend *backend)
+void stp_backend_fingerprint(const struct stp_backend *backend,
+                             struct stp_fingerprint *fingerprint)
 {
-    return stp_shared_policy_hash(policy_of(backend));
+    const struct stp_shared_policy *policy = policy_of(backend);
+
+    fingerprint->part[STP_FINGERPRINT_POLICY] =
+        stp_compiled_hash(stp_shared_policy_compiled(policy));
+    fingerprint->part[STP_FINGERPRINT_FILE] = stp_shared_policy_hash(policy);
+}
+
+unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
+{
+    return stp_compiled_reg_buff_line(
+        stp_shared_policy_compiled(policy_of(backend)));
 }
 
 unsigned stp_backend_parts(const struct stp_backend *backend)

@@ -1,5 +1,6 @@
 #include "plugin/settings.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,12 +66,26 @@ settings_read_policy(struct stp_plugin_settings *settings,
     return settings_set_path(path, file, ".overlap", err);
 }
 
+static enum stp_status settings_read_agreement(bool *assumes_ret,
+                                               struct stp_error *err)
+{
+    const char *value = stp_setting("STEPTUNE_AGREE");
+
+    *assumes_ret = value != NULL && strcmp(value, "assume") == 0;
+    if (*assumes_ret || value == NULL || strcmp(value, "compare") == 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_SYNTAX,
+                    "STEPTUNE_AGREE is '%.60s', expected compare or assume",
+                    value);
+}
+
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
     const char *gpu = stp_setting("STEPTUNE_GPU");
     const char *constants = stp_setting("STEPTUNE_CONSTANTS_FILE");
     const char *ledger = stp_setting("STEPTUNE_LEDGER");
+    enum stp_status status;
 
     if (gpu != NULL)
         snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);
@@ -80,5 +95,31 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
              constants != NULL ? constants : "");
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
              ledger != NULL ? ledger : "");
-    return settings_read_policy(settings_ret, err);
+    status = settings_read_agreement(&settings_ret->assumes_agreement, err);
+    return status == STP_OK ? settings_read_policy(settings_ret, err) : status;
+}
+
+int stp_launcher_rank(size_t n_ranks)
+{
+    static const struct {
+        const char *rank, *size;
+    } launchers[] = {
+        {"RANK", "WORLD_SIZE"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"PMI_RANK", "PMI_SIZE"},
+        {"SLURM_PROCID", "SLURM_NTASKS"},
+    };
+
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        const char *rank = stp_setting(launchers[i].rank);
+        const char *size = stp_setting(launchers[i].size);
+
+        if (rank == NULL || size == NULL)
+            continue;
+        if (strtoull(size, NULL, 10) != n_ranks ||
+            strtoull(rank, NULL, 10) >= n_ranks || n_ranks > INT_MAX)
+            return -1;
+        return (int)strtoull(rank, NULL, 10);
+    }
+    return -1;
 }

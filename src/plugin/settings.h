@@ -10,6 +10,7 @@
 #define STP_SETTINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "core/status.h"
 #include "plugin/gpu.h"
@@ -22,6 +23,7 @@ struct stp_plugin_settings {
     char constants[STP_PATH_SIZE]; /* "" for none */
     char gpu[STP_GPU_SIZE];        /* "" if unknown, or if the GPUs differ */
     char ledger[STP_PATH_SIZE];    /* "" for none */
+    bool assumes_agreement; /* ranks that cannot be compared hold the same */
 };
 
 /*
@@ -31,6 +33,11 @@ struct stp_plugin_settings {
  */
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);
+
+/* The number that the launcher (torchrun, Open MPI, PMI, Slurm) gives this rank
+ * among 'n_ranks', for messages; -1 if it tells none, or of another number of
+ * ranks. */
+int stp_launcher_rank(size_t n_ranks);
 
 /* The variable's value; NULL if it is unset or empty. */
 const char *stp_setting(const char *name);

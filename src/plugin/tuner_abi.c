@@ -15,6 +15,7 @@
 
 #include "agree/agreement.h"
 #include "core/policy/constants.h"
+#include "core/rng.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
 #include "plugin/chunk.h"
@@ -25,20 +26,19 @@
 struct context {
     struct stp_backend *backend;     /* NULL: inactive, NCCL tunes alone */
     struct stp_agreement *agreement; /* NULL: none, or of no more use */
-    bool must_compare;               /* fingerprints, at the first decision */
-    bool ranks_differ; /* in constants: one pair where no rule decides */
-    size_t n_nodes;
-    uint64_t constants; /* hash of those that were set; 0: NCCL's own */
+    bool must_compare;               /* ranks, at the first decision */
+    bool has_warned;                 /* why it is inactive */
     ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
     struct stp_ledger *ledger; /* NULL: the settings name no folder */
 };
 
-/* A rank's fingerprint: the policy in the upper half, and the constants in the
- * lower. */
-#define POLICY_INACTIVE 1u
-#define POLICY_BITS     0xFFFFFFFF00000000u
-#define CONSTANTS_BITS  0x00000000FFFFFFFFu
+/*
+ * How long ranks wait for those that have not joined.  In init, which all ranks
+ * run at about the same time and which returns constants that NCCL uses at
+ * once: plenty.  Later all ranks have passed NCCL's barrier, and no more join.
+ */
+enum { INIT_WAIT_MS = 5000, CALL_WAIT_MS = 100 };
 
 #define LOG(log, level, ...)                                                   \
     do {                                                                       \
@@ -52,22 +52,24 @@ struct context {
 /* The ledger has the same words as the log. */
 static void tuner_note(struct context *ctx, bool is_inactive, const char *text)
 {
-    if (ctx->ledger == NULL)
+    if (ctx->ledger == NULL || ctx->ledger->is_aside)
         return;
     ctx->ledger->is_aside = is_inactive;
     snprintf(ctx->ledger->what, sizeof(ctx->ledger->what), "%.*s",
              (int)sizeof(ctx->ledger->what) - 1, text);
 }
 
-static void tuner_step_aside(struct context *ctx, const char *subject,
-                             const struct stp_error *err)
+/* One warning a communicator: the first cause is this rank's own, if it has
+ * one. */
+static void tuner_step_aside(struct context *ctx, const char *why)
 {
-    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
-
-    stp_error_string(err, subject, why, sizeof(why));
-    LOG(ctx->log, NCCL_LOG_WARN, "%s: %s; stepping aside, NCCL tunes alone",
-        STP_TUNER_NAME, why);
+    stp_backend_close(ctx->backend);
+    ctx->backend = NULL;
     tuner_note(ctx, true, why);
+    if (!ctx->has_warned)
+        LOG(ctx->log, NCCL_LOG_WARN, "%s: %s; stepping aside, NCCL tunes alone",
+            STP_TUNER_NAME, why);
+    ctx->has_warned = true;
 }
 
 /* Without a ledger the job is tuned all the same. */
@@ -96,20 +98,42 @@ static bool tuner_constants_are_empty(const ncclTunerConstants_v5_t *nccl)
     return true;
 }
 
-/*
- * NCCL 2.28 to 2.30 hand a tuner's init the constants of their model, and build
- * the model from the values that init leaves.  Sets those that the file at
- * 'path' names, '*hash_ret' to their hash and '*n_ret' to their number.  Else
- * all are untouched: STP_ERR_RANGE if NCCL hands none ('nccl' is NULL, before
- * 2.28) or forgets them (all are 0, in development builds of 2.31); or as
- * stp_constants_load().
- */
-static enum stp_status tuner_load_constants(const char *path,
-                                            ncclTunerConstants_v5_t *nccl,
-                                            size_t *n_ret, uint64_t *hash_ret,
+/* Before anything is decided, or constants are set.  False if the ranks may not
+ * decide. */
+static bool tuner_compare(struct context *ctx, unsigned wait_ms)
+{
+    bool is_agreed = ctx->agreement->ops->compare(ctx->agreement, wait_ms);
+    char why[STP_ERROR_TEXT];
+
+    ctx->must_compare = false;
+    if (!is_agreed) {
+        ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
+        tuner_step_aside(ctx, why);
+    }
+    if (ctx->backend == NULL || stp_backend_parts(ctx->backend) == 0) {
+        stp_agreement_leave(ctx->agreement);
+        ctx->agreement = NULL;
+    }
+    return is_agreed;
+}
+
+/* ---- constants ---- */
+
+/* Constants of a file: applied to NCCL's, or nothing of the kind. */
+struct tuner_constants {
+    struct stp_constants values;
+    const char *path;
+    uint64_t hash; /* 0: there are none to apply */
+};
+
+/* NCCL 2.28 to 2.30 hand a tuner's init the constants of their model, and build
+ * the model from the values that init leaves.  'nccl' is NULL where NCCL hands
+ * none, before 2.28. */
+static enum stp_status tuner_load_constants(const ncclTunerConstants_v5_t *nccl,
+                                            bool is_comparable,
+                                            struct tuner_constants *constants,
                                             struct stp_error *err)
 {
-    struct stp_constants constants;
     enum stp_status status;
 
     if (nccl == NULL)
@@ -120,72 +144,125 @@ static enum stp_status tuner_load_constants(const char *path,
         return stp_fail(err, STP_ERR_RANGE,
                         "this NCCL forgets the constants that a tuner sets, "
                         "expected 2.28 to 2.30");
-    status = stp_constants_load(path, &constants, err);
-    if (status != STP_OK)
-        return status;
-    stp_constants_apply(&constants, nccl);
-    *n_ret = stp_constants_size(&constants);
-    *hash_ret = stp_constants_hash(&constants);
-    return STP_OK;
+    if (!is_comparable)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "ranks on several hosts cannot compare their "
+                        "constants, expected STEPTUNE_AGREE=assume if all have "
+                        "the same");
+    status = stp_constants_load(constants->path, &constants->values, err);
+    if (status == STP_OK)
+        constants->hash = stp_constants_hash(&constants->values);
+    return status;
 }
 
-static void tuner_set_constants(struct context *ctx, const char *path,
-                                ncclTunerConstants_v5_t *constants)
+static void tuner_read_constants(struct context *ctx,
+                                 const struct stp_plugin_settings *settings,
+                                 const struct stp_comm_info *info,
+                                 const ncclTunerConstants_v5_t *nccl,
+                                 struct tuner_constants *constants)
 {
+    bool is_comparable =
+        info->shape.n_nodes == 1 || settings->assumes_agreement;
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_error err;
-    size_t n = 0;
 
-    if (tuner_load_constants(path, constants, &n, &ctx->constants, &err) ==
-        STP_OK) {
-        LOG(ctx->log, NCCL_LOG_INFO,
-            "%s: set %zu of NCCL's constants: %s, hash %016" PRIx64,
-            STP_TUNER_NAME, n, path, ctx->constants);
+    constants->path = settings->constants;
+    constants->hash = 0;
+    if (constants->path[0] == '\0' ||
+        tuner_load_constants(nccl, is_comparable, constants, &err) == STP_OK)
         return;
-    }
-    stp_error_string(&err, path, why, sizeof(why));
-    LOG(ctx->log, NCCL_LOG_WARN, "%s: %s; NCCL keeps its own constants",
-        STP_TUNER_NAME, why);
+    stp_error_string(&err, constants->path, why, sizeof(why));
+    LOG(ctx->log, ctx->has_warned ? NCCL_LOG_INFO : NCCL_LOG_WARN,
+        "%s: %s; NCCL keeps its own constants", STP_TUNER_NAME, why);
+    ctx->has_warned = true;
 }
 
-static uint32_t tuner_fold(uint64_t hash)
+/* NCCL uses constants at once, so the ranks are compared before. */
+static void tuner_apply_constants(struct context *ctx,
+                                  const struct stp_plugin_settings *settings,
+                                  const struct tuner_constants *constants,
+                                  ncclTunerConstants_v5_t *nccl)
 {
-    return (uint32_t)(hash ^ hash >> 32);
+    if (constants->hash == 0)
+        return;
+    if (!settings->assumes_agreement && ctx->must_compare &&
+        !tuner_compare(ctx, INIT_WAIT_MS))
+        return;
+    stp_constants_apply(&constants->values, nccl);
+    LOG(ctx->log, NCCL_LOG_INFO,
+        "%s: set %zu of NCCL's constants: %s, hash %016" PRIx64, STP_TUNER_NAME,
+        stp_constants_size(&constants->values), constants->path,
+        constants->hash);
 }
 
-static uint64_t tuner_fingerprint(const struct context *ctx)
+/* ---- joining ---- */
+
+static uint64_t tuner_hash_text(const char *text)
 {
-    uint32_t policy = POLICY_INACTIVE;
+    uint64_t hash = 0;
+
+    for (; *text != '\0'; text++)
+        hash = stp_hash(hash, (unsigned char)*text);
+    return hash;
+}
+
+static struct stp_fingerprint
+tuner_fingerprint(const struct context *ctx,
+                  const struct stp_plugin_settings *settings, int version,
+                  const struct tuner_constants *constants)
+{
+    struct stp_fingerprint f = {{0}};
 
     if (ctx->backend != NULL)
-        policy = tuner_fold(stp_backend_fingerprint(ctx->backend));
-    if (policy == 0) /* no fingerprint may be 0 */
-        policy = ~0u;
-    return (uint64_t)policy << 32 | tuner_fold(ctx->constants);
+        stp_backend_fingerprint(ctx->backend, &f);
+    f.part[STP_FINGERPRINT_BUILD] = stp_hash(
+        tuner_hash_text(STP_TUNER_NAME " " STP_VERSION), (uint64_t)version);
+    f.part[STP_FINGERPRINT_SETTINGS] =
+        stp_hash(f.part[STP_FINGERPRINT_SETTINGS], settings->assumes_agreement);
+    f.part[STP_FINGERPRINT_CONSTANTS] = constants->hash;
+    return f;
 }
 
-/* Without an agreement fingerprints are not compared and nothing is learned. */
-static void tuner_join(struct context *ctx, const struct stp_comm_info *info)
+/*
+ * Ranks that cannot be compared must not decide, unless the user vouches for
+ * them.  Versions 2 to 4 of the interface name no communicator: there nothing
+ * can be compared.
+ */
+static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
+                       const struct stp_plugin_settings *settings,
+                       const struct stp_fingerprint *fingerprint,
+                       struct tuner_constants *constants)
 {
     const struct stp_agreement_rank rank = {
         .comm_id = info->comm_id,
         .n_ranks = info->shape.n_ranks,
-        .fingerprint = tuner_fingerprint(ctx),
+        .n_needed = settings->assumes_agreement ? 1 : info->n_local,
+        .number = stp_launcher_rank(info->shape.n_ranks),
+        .fingerprint = *fingerprint,
         .parts = ctx->backend != NULL ? stp_backend_parts(ctx->backend) : 0,
     };
+    char why[STP_ERROR_TEXT + 64];
     struct stp_error err;
 
-    if (info->comm_id == 0) /* v2 to v4 are not told */
+    if (info->comm_id == 0 || info->shape.n_ranks == 1)
         return;
-    if (stp_agreement_join(&rank, &ctx->agreement, &err) != STP_OK)
-        LOG(ctx->log, NCCL_LOG_INFO,
-            "%s: cannot compare policies with the other ranks of this host: %s",
-            STP_TUNER_NAME, err.text);
-    ctx->must_compare = ctx->agreement != NULL;
+    if (stp_agreement_join(&rank, &ctx->agreement, &err) == STP_OK) {
+        ctx->must_compare = true;
+        return;
+    }
+    snprintf(why, sizeof(why), "cannot be compared with the other ranks: %s",
+             err.text);
+    if (settings->assumes_agreement)
+        LOG(ctx->log, NCCL_LOG_INFO, "%s: %s", STP_TUNER_NAME, why);
+    else {
+        tuner_step_aside(ctx, why);
+        constants->hash = 0;
+    }
 }
 
 static void tuner_start(struct context *ctx, const struct stp_comm_info *info)
 {
+    unsigned line = stp_backend_reg_buff_line(ctx->backend);
     char text[STP_PATH_SIZE + 128];
 
     stp_backend_join(ctx->backend, ctx->agreement);
@@ -193,116 +270,91 @@ static void tuner_start(struct context *ctx, const struct stp_comm_info *info)
     LOG(ctx->log, NCCL_LOG_INFO, "%s: %zu ranks on %zu nodes: %s",
         STP_TUNER_NAME, info->shape.n_ranks, info->shape.n_nodes, text);
     tuner_note(ctx, false, text);
+    if (info->comm_id == 0)
+        LOG(ctx->log, NCCL_LOG_INFO,
+            "%s: this NCCL names no communicator to a tuner (2.28 does), so "
+            "ranks cannot compare their policies: all must hold the same",
+            STP_TUNER_NAME);
+    if (line != 0 && info->shape.n_ranks > 1)
+        LOG(ctx->log, NCCL_LOG_WARN,
+            "%s: line %u of the policy depends on regBuff, which each rank "
+            "sees for its own buffers: the job hangs if some ranks register "
+            "their buffers and others do not",
+            STP_TUNER_NAME, line);
     stp_backend_start(ctx->backend);
 }
 
-static void tuner_open(struct context *ctx, struct stp_comm_info *info,
-                       ncclTunerConstants_v5_t *constants)
+static void tuner_open_backend(struct context *ctx,
+                               const struct stp_comm_info *info,
+                               struct stp_plugin_settings *settings,
+                               enum stp_status status, struct stp_error *err)
+{
+    const char *subject = "environment";
+    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
+
+    if (status == STP_OK)
+        status = stp_backend_open(info, settings, ctx->log, &ctx->backend,
+                                  &subject, err);
+    if (status != STP_OK) {
+        stp_error_string(err, subject, why, sizeof(why));
+        tuner_step_aside(ctx, why);
+    } else if (ctx->backend == NULL)
+        tuner_note(ctx, true, "no policy");
+}
+
+static void tuner_open(struct context *ctx, int version,
+                       struct stp_comm_info *info,
+                       ncclTunerConstants_v5_t *nccl)
 {
     struct stp_plugin_settings settings;
-    const char *subject = "environment";
+    struct tuner_constants constants;
+    struct stp_fingerprint fingerprint;
     struct stp_error err;
     enum stp_status status = stp_settings_read(&settings, &err);
 
     tuner_open_ledger(ctx, settings.ledger, info);
-    if (settings.constants[0] != '\0')
-        tuner_set_constants(ctx, settings.constants, constants);
     /* Ranks on different nodes cannot know each other's GPUs, and must not
      * decide by their own. */
     if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
-    if (status == STP_OK)
-        status = stp_backend_open(info, &settings, ctx->log, &ctx->backend,
-                                  &subject, &err);
-    if (status != STP_OK)
-        tuner_step_aside(ctx, subject, &err);
-    else if (ctx->backend == NULL)
-        tuner_note(ctx, true, "no policy");
-    tuner_join(ctx, info);
+    tuner_open_backend(ctx, info, &settings, status, &err);
+    tuner_read_constants(ctx, &settings, info, nccl, &constants);
+    fingerprint = tuner_fingerprint(ctx, &settings, version, &constants);
+    tuner_join(ctx, info, &settings, &fingerprint, &constants);
+    tuner_apply_constants(ctx, &settings, &constants, nccl);
     if (ctx->backend != NULL)
         tuner_start(ctx, info);
 }
 
-static struct context *tuner_init(uint64_t comm_id, size_t n_ranks,
-                                  size_t n_nodes, ncclDebugLogger_t log,
+/* The ranks on this host, at least: on one node, all. */
+static size_t tuner_count_local(const struct stp_shape *shape,
+                                const ncclNvlDomainInfo_v5_t *nvl)
+{
+    if (shape->n_nodes == 1)
+        return shape->n_ranks;
+    if (nvl == NULL || nvl->minRanksPerNvlDomain < 1 ||
+        (size_t)nvl->minRanksPerNvlDomain > shape->n_ranks)
+        return 1;
+    return (size_t)nvl->minRanksPerNvlDomain;
+}
+
+static struct context *tuner_init(int version, struct stp_comm_info info,
+                                  const ncclNvlDomainInfo_v5_t *nvl,
+                                  ncclDebugLogger_t log,
                                   ncclTunerConstants_v5_t *constants)
 {
     struct context *ctx = calloc(1, sizeof(*ctx));
-    struct stp_comm_info info = {.comm_id = comm_id,
-                                 .shape = {n_ranks, n_nodes, NULL}};
 
-    if (ctx == NULL)
+    if (ctx == NULL) {
+        LOG(log, NCCL_LOG_WARN,
+            "%s: out of memory; stepping aside, NCCL tunes alone",
+            STP_TUNER_NAME);
         return NULL;
+    }
     ctx->log = log;
-    ctx->n_nodes = n_nodes;
-    tuner_open(ctx, &info, constants);
+    info.n_local = tuner_count_local(&info.shape, nvl);
+    tuner_open(ctx, version, &info, constants);
     return ctx;
-}
-
-/* NCCL has built each rank's model from its constants by now, and the ranks
- * would choose differently.  All ranks of the host see that the constants
- * differ, so that all can take the same pair; ranks of other hosts do not. */
-static void tuner_use_one_pair(struct context *ctx)
-{
-    static const char text[] =
-        "the ranks of this host do not hold the same constants";
-
-    ctx->ranks_differ = ctx->n_nodes == 1;
-    LOG(ctx->log, NCCL_LOG_WARN,
-        "%s: %s (their logs show path and hash), expected the same "
-        "STEPTUNE_CONSTANTS_FILE on all; %s",
-        STP_TUNER_NAME, text,
-        ctx->ranks_differ
-            ? "they all use ring/simple, which is slow, but does not hang"
-            : "they may choose differently, and then the job hangs");
-    tuner_note(ctx, ctx->backend == NULL, text);
-}
-
-static void tuner_disable_on_mismatch(struct context *ctx)
-{
-    if (ctx->backend == NULL)
-        return;
-    LOG(ctx->log, NCCL_LOG_WARN,
-        "%s: the ranks of this host do not hold the same policy (their logs "
-        "show its path and hash); stepping aside, NCCL tunes alone",
-        STP_TUNER_NAME);
-    tuner_note(ctx, true, "the ranks of this host do not hold the same policy");
-    stp_backend_close(ctx->backend);
-    ctx->backend = NULL;
-}
-
-/* Before the first decision, when all ranks have joined. */
-static void tuner_compare(struct context *ctx)
-{
-    uint64_t differing = ctx->agreement->ops->differing(ctx->agreement);
-
-    ctx->must_compare = false;
-    if ((differing & CONSTANTS_BITS) != 0)
-        tuner_use_one_pair(ctx);
-    if ((differing & POLICY_BITS) != 0)
-        tuner_disable_on_mismatch(ctx);
-    if (ctx->backend != NULL && stp_backend_parts(ctx->backend) != 0)
-        return;
-    stp_agreement_leave(ctx->agreement);
-    ctx->agreement = NULL;
-}
-
-/* A pair that does not depend on costs: ring/simple, or the first that NCCL has
- * not ruled out, which constants do not change. */
-static bool tuner_choose_pair(const struct stp_cost_view *view,
-                              struct stp_choice *choice)
-{
-    int first = NCCL_ALGO_RING * view->n_proto + NCCL_PROTO_SIMPLE;
-
-    if (view->cost[first] < 0)
-        for (first = 0; first < view->n_algo * view->n_proto; first++)
-            if (view->cost[first] >= 0)
-                break;
-    if (first == view->n_algo * view->n_proto)
-        return false;
-    *choice = (struct stp_choice){.algo = first / view->n_proto,
-                                  .proto = first % view->n_proto};
-    return true;
 }
 
 static bool tuner_choose(struct context *ctx, const struct stp_query *query,
@@ -314,11 +366,9 @@ static bool tuner_choose(struct context *ctx, const struct stp_query *query,
     if (ctx == NULL)
         return false;
     if (ctx->must_compare)
-        tuner_compare(ctx);
+        tuner_compare(ctx, CALL_WAIT_MS);
     if (ctx->backend != NULL)
         decided = stp_backend_choose(ctx->backend, query, view, choice);
-    if (!decided && ctx->ranks_differ)
-        decided = tuner_choose_pair(view, choice);
     if (ctx->ledger != NULL)
         stp_ledger_count(ctx->ledger, query->coll, query->n_bytes,
                          decided ? choice : NULL);
@@ -340,22 +390,38 @@ static ncclResult_t tuner_finalize(void *opaque)
 
 /* ---- init ---- */
 
-static ncclResult_t tuner_abi_tuner_init_v2(size_t n_ranks, size_t n_nodes,
-                                            ncclDebugLogger_t log,
-                                            void **context)
+static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
+                                  ncclDebugLogger_t log, void **context)
 {
-    *context = tuner_init(0, n_ranks, n_nodes, log, NULL);
+    const struct stp_comm_info info = {.shape = {n_ranks, n_nodes, NULL}};
+
+    *context = tuner_init(2, info, NULL, log, NULL);
     return ncclSuccess;
 }
 
-static ncclResult_t tuner_abi_tuner_init_v5(void **context, uint64_t comm_id,
-                                            size_t n_ranks, size_t n_nodes,
-                                            ncclDebugLogger_t log,
-                                            ncclNvlDomainInfo_v5_t *nvl,
-                                            ncclTunerConstants_v5_t *constants)
+static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
+                                  size_t n_ranks, size_t n_nodes,
+                                  ncclDebugLogger_t log,
+                                  ncclNvlDomainInfo_v5_t *nvl,
+                                  ncclTunerConstants_v5_t *constants)
 {
-    (void)nvl;
-    *context = tuner_init(comm_id, n_ranks, n_nodes, log, constants);
+    const struct stp_comm_info info = {.comm_id = comm_id,
+                                       .shape = {n_ranks, n_nodes, NULL}};
+
+    *context = tuner_init(5, info, nvl, log, constants);
+    return ncclSuccess;
+}
+
+static ncclResult_t tuner_init_v6(void **context, uint64_t comm_id,
+                                  size_t n_ranks, size_t n_nodes,
+                                  ncclDebugLogger_t log,
+                                  ncclNvlDomainInfo_v5_t *nvl,
+                                  ncclTunerConstants_v5_t *constants)
+{
+    const struct stp_comm_info info = {.comm_id = comm_id,
+                                       .shape = {n_ranks, n_nodes, NULL}};
+
+    *context = tuner_init(6, info, nvl, log, constants);
     return ncclSuccess;
 }
 
@@ -474,35 +540,35 @@ EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6;
 
 const ncclTuner_v2_t ncclTunerPlugin_v2 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_abi_tuner_init_v2,
+    .init = tuner_init_v2,
     .getCollInfo = tuner_get_coll_info_v2,
     .destroy = tuner_finalize,
 };
 
 const ncclTuner_v3_t ncclTunerPlugin_v3 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_abi_tuner_init_v2,
+    .init = tuner_init_v2,
     .getCollInfo = tuner_get_coll_info_v3,
     .destroy = tuner_finalize,
 };
 
 const ncclTuner_v4_t ncclTunerPlugin_v4 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_abi_tuner_init_v2,
+    .init = tuner_init_v2,
     .getCollInfo = tuner_get_coll_info_v4,
     .destroy = tuner_finalize,
 };
 
 const ncclTuner_v5_t ncclTunerPlugin_v5 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_abi_tuner_init_v5,
+    .init = tuner_init_v5,
     .getCollInfo = tuner_get_coll_info_v4,
     .finalize = tuner_finalize,
 };
 
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {
     .name = STP_TUNER_NAME,
-    .init = tuner_abi_tuner_init_v5,
+    .init = tuner_init_v6,
     .getCollInfo = tuner_get_coll_info_v6,
     .finalize = tuner_finalize,
     .getChunkSize = tuner_get_chunk_size_v6,

@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -40,10 +42,27 @@ class Agreement : public testing::Test
             stp_agreement_leave(rank);
     }
 
-    stp_agreement *Join(size_t n_ranks, uint64_t fingerprint = 7,
+    // One that needs all ranks, and differs in its policy.
+    static stp_agreement_rank Rank(uint64_t id, size_t n_ranks, uint64_t policy,
+                                   unsigned parts)
+    {
+        stp_agreement_rank rank{};
+        rank.comm_id = id;
+        rank.n_ranks = rank.n_needed = n_ranks;
+        rank.number = -1;
+        rank.fingerprint.part[STP_FINGERPRINT_POLICY] = policy;
+        rank.parts = parts;
+        return rank;
+    }
+
+    stp_agreement *Join(size_t n_ranks, uint64_t policy = 7,
                         unsigned parts = kAll)
     {
-        const stp_agreement_rank rank{id_, n_ranks, fingerprint, parts};
+        return JoinAs(Rank(id_, n_ranks, policy, parts));
+    }
+
+    stp_agreement *JoinAs(const stp_agreement_rank &rank)
+    {
         stp_agreement *agreement = nullptr;
         EXPECT_EQ(STP_OK, stp_agreement_join(&rank, &agreement, &err_))
             << err_.text;
@@ -63,9 +82,16 @@ class Agreement : public testing::Test
             Leave(ranks_.front());
     }
 
-    static bool IsSame(const stp_agreement *agreement)
+    static bool MayDecide(stp_agreement *agreement, unsigned wait_ms = 0)
     {
-        return agreement->ops->differing(agreement) == 0;
+        return agreement->ops->compare(agreement, wait_ms);
+    }
+
+    static std::string Explain(const stp_agreement *agreement)
+    {
+        char text[512];
+        agreement->ops->explain(agreement, text, sizeof(text));
+        return text;
     }
 
     static bool IsComplete(stp_agreement *agreement,
@@ -108,7 +134,7 @@ class Agreement : public testing::Test
     std::string Path(size_t n_ranks) const
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-2",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-3",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id_), n_ranks);
         return name;
@@ -166,7 +192,7 @@ TEST_F(Agreement, DoesNotRemoveTheNameOfALaterCommunicator)
     Leave(a);
 
     EXPECT_TRUE(Exists(1));
-    EXPECT_TRUE(IsSame(Join(1, 8)));
+    EXPECT_TRUE(MayDecide(Join(1, 8)));
 }
 
 // The kernel allows a process 65,530 mappings.
@@ -177,7 +203,7 @@ TEST_F(Agreement, TakesMoreRanksThanThereAreMappings)
     for (size_t r = 0; r < kRanks; r++)
         Join(kRanks, r == 50000 ? 8 : 7, 0);
 
-    EXPECT_FALSE(IsSame(ranks_[0]));
+    EXPECT_FALSE(MayDecide(ranks_[0]));
     EXPECT_FALSE(Exists(kRanks));
     for (stp_agreement *rank : ranks_)
         stp_agreement_leave(rank);
@@ -189,7 +215,8 @@ TEST_F(Agreement, RefusesMoreRanksThanItHasPlacesFor)
     stp_agreement *agreement = nullptr;
 
     for (size_t n_ranks : {size_t{0}, size_t{1025}}) {
-        const stp_agreement_rank rank{id_, n_ranks, 7, STP_AGREE_PROPOSALS};
+        const stp_agreement_rank rank =
+            Rank(id_, n_ranks, 7, STP_AGREE_PROPOSALS);
         EXPECT_EQ(STP_ERR_LIMIT,
                   stp_agreement_shm.join(&rank, &agreement, &err_));
         EXPECT_EQ(std::to_string(n_ranks) +
@@ -215,12 +242,11 @@ TEST_F(Agreement, HasThePartsThatThereIsRoomFor)
           {1024, 0}}) {
         processes::Process process([this, room = room]() -> std::string {
             const struct rlimit limit = {room, room};
-            signal(SIGXFSZ, SIG_IGN);
             setrlimit(RLIMIT_FSIZE, &limit);
             stp_agreement *a = Join(2, 7, kAll);
             stp_agreement *b = Join(2, 8, 0);
             return std::to_string(a->parts) +
-                   (IsSame(a) || IsComplete(b) ? " agree" : " differ");
+                   (MayDecide(a) || IsComplete(b) ? " agree" : " differ");
         });
         EXPECT_EQ(std::to_string(parts) + " differ", process.Said());
     }
@@ -231,13 +257,73 @@ TEST_F(Agreement, HasThePartsThatThereIsRoomFor)
 TEST_F(Agreement, ShowsAllRanksWhetherFingerprintsDiffer)
 {
     for (uint64_t last : {7, 8}) {
-        for (uint64_t fingerprint : {uint64_t{7}, uint64_t{7}, last})
-            Join(3, fingerprint, last == 7 ? 0 : kAll);
+        for (uint64_t policy : {uint64_t{7}, uint64_t{7}, last})
+            Join(3, policy, last == 7 ? 0 : kAll);
 
         for (stp_agreement *rank : ranks_)
-            EXPECT_EQ(7 ^ last, rank->ops->differing(rank));
+            EXPECT_EQ(last == 7, MayDecide(rank));
         LeaveAll();
     }
+}
+
+TEST_F(Agreement, ComparesWhatDecidesAndNotTheFileItCameFrom)
+{
+    for (int part = 0; part < STP_N_FINGERPRINT; part++) {
+        SCOPED_TRACE(part);
+        stp_agreement_rank odd = Rank(id_, 2, 7, 0);
+        odd.fingerprint.part[part] += 1;
+        stp_agreement *a = Join(2, 7, 0);
+        stp_agreement *b = JoinAs(odd);
+
+        EXPECT_EQ(part == STP_FINGERPRINT_FILE, MayDecide(a));
+        EXPECT_EQ(part == STP_FINGERPRINT_FILE, MayDecide(b));
+        LeaveAll();
+    }
+}
+
+TEST_F(Agreement, RefusesWhereARankIsMissingAlsoIfItJoinsLater)
+{
+    stp_agreement *early = Join(2);
+
+    EXPECT_FALSE(MayDecide(early, 1));
+    EXPECT_EQ("1 of 2 ranks did not join on this host (no Steptune plugin, "
+              "another user or /dev/shm, or as the rank's log says)",
+              Explain(early));
+    stp_agreement *late = Join(2);
+
+    EXPECT_FALSE(MayDecide(early));
+    EXPECT_FALSE(MayDecide(late));
+    EXPECT_EQ("a rank joined too late", Explain(late));
+}
+
+TEST_F(Agreement, NeedsNoMoreRanksThanItIsTold)
+{
+    stp_agreement_rank rank = Rank(id_, 4, 7, 0);
+    rank.n_needed = 2;
+
+    stp_agreement *first = JoinAs(rank);
+    stp_agreement *second = JoinAs(rank);
+
+    EXPECT_TRUE(MayDecide(first));
+    EXPECT_TRUE(MayDecide(second));
+}
+
+TEST_F(Agreement, WaitsForARankThatJoinsInTime)
+{
+    stp_agreement *first = Join(2);
+    stp_agreement *second = nullptr;
+    const stp_agreement_rank rank = Rank(id_, 2, 7, kAll);
+    std::thread other([&] {
+        stp_error err;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        stp_agreement_join(&rank, &second, &err);
+    });
+
+    EXPECT_TRUE(MayDecide(first, 60000));
+
+    other.join();
+    ranks_.push_back(second);
+    EXPECT_TRUE(MayDecide(second));
 }
 
 // Two shrinks of one parent have the same commId.
@@ -248,8 +334,8 @@ TEST_F(Agreement, IsAnotherForTheNextCommunicatorOfTheSameId)
     EXPECT_EQ(5, Next(older[0]));
     stp_agreement *newer[] = {Join(2, 9), Join(2, 9)};
 
-    EXPECT_FALSE(IsSame(older[0]));
-    EXPECT_TRUE(IsSame(newer[0]));
+    EXPECT_FALSE(MayDecide(older[0]));
+    EXPECT_TRUE(MayDecide(newer[0]));
     EXPECT_TRUE(newer[0]->ops->is_observer(newer[0]));
     EXPECT_TRUE(IsComplete(newer[1]));
     EXPECT_EQ(0, Next(newer[1]));
@@ -263,9 +349,9 @@ TEST_F(Agreement, ComparesThreadsThatJoinAtOnce)
         std::vector<std::thread> threads;
         for (size_t r = 0; r < 8; r++)
             threads.emplace_back([&, r] {
-                const stp_agreement_rank rank{
-                    id_ + 2 * static_cast<uint64_t>(repeat), 8,
-                    r == 5 ? UINT64_C(9) : 7, r % 2 ? kAll : 0};
+                const stp_agreement_rank rank =
+                    Rank(id_ + 2 * static_cast<uint64_t>(repeat), 8,
+                         r == 5 ? UINT64_C(9) : 7, r % 2 ? kAll : 0);
                 stp_error err;
                 stp_agreement_join(&rank, &ranks_[r], &err);
             });
@@ -274,7 +360,7 @@ TEST_F(Agreement, ComparesThreadsThatJoinAtOnce)
 
         for (stp_agreement *rank : ranks_) {
             ASSERT_NE(nullptr, rank);
-            EXPECT_FALSE(IsSame(rank));
+            EXPECT_FALSE(MayDecide(rank));
             EXPECT_FALSE(IsComplete(rank));
         }
         LeaveAll();
@@ -294,8 +380,8 @@ TEST_F(Agreement, ComparesProcesses)
         for (int r = 0; r < 4; r++) {
             pid_t pid = fork();
             if (pid == 0) {
-                const stp_agreement_rank rank{id_ + odd, 4, r == 2 ? odd : 7,
-                                              r % 2 ? kAll : 0};
+                const stp_agreement_rank rank =
+                    Rank(id_ + odd, 4, r == 2 ? odd : 7, r % 2 ? kAll : 0);
                 stp_agreement *agreement = nullptr;
                 char byte;
                 close(barrier[1]);
@@ -303,7 +389,7 @@ TEST_F(Agreement, ComparesProcesses)
                     write(ready[1], "x", 1) != 1 ||
                     read(barrier[0], &byte, 1) != 0)
                     _exit(99);
-                const bool is_same = IsSame(agreement);
+                const bool is_same = MayDecide(agreement);
                 stp_agreement_leave(agreement);
                 _exit(is_same);
             }

@@ -32,7 +32,7 @@ class Segment : public testing::Test
     static std::string Path(uint64_t id, size_t n_ranks)
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-2",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-3",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id), n_ranks);
         return name;
@@ -48,7 +48,9 @@ class Segment : public testing::Test
     {
         const stp_segment_key key = {id, n_ranks, n_bytes};
         stp_segment *segment = nullptr;
-        status_ = stp_segment_join(&key, 7, &segment, &index_, &err_);
+        status_ = stp_segment_join(&key, &segment, &index_, &err_);
+        if (status_ == STP_OK)
+            stp_segment_enter(segment);
         return segment;
     }
 
@@ -142,6 +144,19 @@ TEST_F(Segment, OfADeadJobIsRemovedByTheNextOfAnyId)
 
     EXPECT_FALSE(Exists(Path(id_, 3)));
     EXPECT_TRUE(Exists(Path(id_ + 1, 2)));
+    stp_segment_leave(other);
+}
+
+// Of a process that was killed as soon as it had made the file.
+TEST_F(Segment, ThatIsEmptyIsRemovedByTheNextOfAnyId)
+{
+    const std::string path = Path(id_, 2);
+    std::ofstream(path).close();
+    ASSERT_EQ(0, chmod(path.c_str(), 0600));
+
+    stp_segment *other = Join(id_ + 1, 2);
+
+    EXPECT_FALSE(Exists(path));
     stp_segment_leave(other);
 }
 
@@ -287,7 +302,6 @@ TEST_F(Segment, IsAnErrorNowAndNotASignalLaterWhereThereIsNoRoom)
 {
     Process process([&]() -> std::string {
         const struct rlimit none = {0, 0};
-        signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &none);
         return Join(id_, 2) == nullptr ? err_.text : "joined";
     });

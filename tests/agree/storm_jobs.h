@@ -101,8 +101,11 @@ inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
     stp_error err{};
 
     Stall(&random);
-    const stp_agreement_rank as{job.comm_id, job.n_ranks, 7,
-                                STP_AGREE_PROPOSALS};
+    stp_agreement_rank as{};
+    as.comm_id = job.comm_id;
+    as.n_ranks = as.n_needed = job.n_ranks;
+    as.number = -1;
+    as.parts = STP_AGREE_PROPOSALS;
     if (stp_agreement_join(&as, &agreement, &err) != STP_OK) {
         said->n_failed++;
         return;

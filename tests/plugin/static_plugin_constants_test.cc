@@ -51,19 +51,6 @@ class Constants : public OnAllRanks
         return path;
     }
 
-    // For JoinAll(): all ranks have file "a", rank 2 file "b" or none.
-    static void OddRank2(void *self, int rank)
-    {
-        fs::path dir = static_cast<Constants *>(self)->dir_;
-
-        if (rank != 2)
-            setenv("STEPTUNE_CONSTANTS_FILE", (dir / "a").c_str(), 1);
-        else if (fs::exists(dir / "b"))
-            setenv("STEPTUNE_CONSTANTS_FILE", (dir / "b").c_str(), 1);
-        else
-            unsetenv("STEPTUNE_CONSTANTS_FILE");
-    }
-
     static ncclResult_t Play(const Ranks &ranks, uint64_t seed)
     {
         RandomScript random(seed, 8);
@@ -172,7 +159,7 @@ const RefusedCase kRefusedCases[] = {
     {"missing", "none", "2.28",
      "none: cannot be opened: No such file or directory"},
     {"refused", "bad", "2.28",
-     "bad:2:22: value 'x', expected microseconds, 0 or more"},
+     "bad:2:22: value 'x', expected 0 to 10000 microseconds"},
     {"v2", "good", "2.21",
      "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
     {"v3", "good", "2.22",
@@ -188,6 +175,64 @@ INSTANTIATE_TEST_SUITE_P(Table, NotTaken, testing::ValuesIn(kRefusedCases),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+// The ends of the ranges, for one kind of constant or for all.
+TEST_F(Constants, InRangeRuleNoPairOut)
+{
+    constexpr const char *kinds[] = {
+        "base_latency",         "nvlink_latency", "pci_latency",
+        "net_latency",          "ll_bandwidth",   "ring_ll128_bandwidth",
+        "tree_ll128_bandwidth", "tree_bandwidth", "nvls_tree_bandwidth"};
+    auto rows = [](const std::string &kind, bool is_least) {
+        const bool is_latency = kind.find("latency") != std::string::npos;
+        const std::string value = is_latency ? (is_least ? "0" : "10000")
+                                             : (is_least ? "1" : "100000");
+        std::string text;
+        for (const char *row : {"tree", "ring", "nvls", "nvls_tree", "pat"})
+            for (const char *column : {"ll", "ll128", "simple"})
+                if (is_latency)
+                    text +=
+                        kind + "," + row + "," + column + "," + value + "\n";
+        for (const char *row : {"ampere", "hopper", "blackwell"})
+            for (const char *column : {"1", "2", "3+"})
+                if (!is_latency)
+                    text +=
+                        kind + "," + row + "," + column + "," + value + "\n";
+        return text;
+    };
+    std::vector<std::string> files;
+    for (bool is_least : {false, true}) {
+        std::string all;
+        for (const char *kind : kinds) {
+            files.push_back(rows(kind, is_least));
+            all += files.back();
+        }
+        files.push_back(all);
+    }
+
+    for (const char *machine : {"h200x4", "h100n2x8", "a100x8"})
+        for (const std::string &file : files) {
+            machine_ = Load(machine);
+            Set("constant,row,column,value\n" + file);
+            Nccl nccl = Start();
+            Comm comm = Join(nccl);
+            for (size_t n_bytes :
+                 {size_t{8}, size_t{1} << 20, size_t{1} << 40}) {
+                const mock_outcome alone =
+                    Alone(machine_.get(), "2.28", n_bytes);
+                const mock_outcome out = Run(comm, ncclFuncAllReduce, n_bytes);
+                for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+                    for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+                        EXPECT_EQ(alone.cost[a][p] < 0, out.cost[a][p] < 0)
+                            << machine << " " << n_bytes << " " << a << " " << p
+                            << "\n"
+                            << file;
+                        EXPECT_LT(out.cost[a][p], 3.6e9);
+                    }
+            }
+        }
+    EXPECT_THAT(warnings_, IsEmpty());
+}
 
 TEST_F(Constants, DoNotHideThatANamedPolicyIsMissing)
 {
@@ -221,6 +266,7 @@ TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
     Set("constant,row,column,value\nll_bandwidth,hopper,1,30\n"
         "nvlink_latency,ring,simple,1.5\ntree_bandwidth,hopper,2,12\n");
 
+    agree_ = "assume"; // or two nodes could not set them
     for (const char *machine : {"h200x4", "h100n2x8"})
         for (const char *version : {"2.28", "2.30", "2.31dev"}) {
             SCOPED_TRACE(std::string(machine) + " " + version);
@@ -232,92 +278,28 @@ TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
         }
 }
 
-TEST_F(Constants, ThatDifferBetweenRanksOfAHostMakeAllTakeOnePair)
-{
-    const struct {
-        const char *name, *text, *odd, *algo;
-    } cases[] = {
-        {"another file", kSlowRing,
-         "constant,row,column,value\nbase_latency,ring,ll,0\n", nullptr},
-        {"no variable", kSlowRing, nullptr, nullptr},
-        {"refused file", kSlowRing, "nonsense\n", nullptr},
-        {"no rings", kSlowRing, nullptr, "allreduce:tree"},
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
-        warnings_.clear();
-        Write(c.text, "a");
-        fs::remove(dir_ / "b");
-        if (c.odd != nullptr)
-            Write(c.odd, "b");
-        mock_nccl_options options{};
-        options.tuner_plugin = STP_PLUGIN;
-        options.algo = c.algo;
-        mock_nccl *raw = nullptr;
-        ASSERT_EQ(ncclSuccess, mock_nccl_create(&options, &raw));
-        Nccl nccl(raw);
-        Ranks ranks = JoinAll(nccl, OddRank2);
-
-        for (uint64_t seed = 0; seed < 50; seed++)
-            ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
-        std::vector<std::string> differ;
-        for (const std::string &w : warnings_)
-            if (w.find("do not hold the same constants") != std::string::npos)
-                differ.push_back(w);
-        EXPECT_THAT(differ,
-                    AllOf(SizeIs(4), Each(HasSubstr("use ring/simple"))));
-    }
-}
-
-// What that pair is for.
-TEST_F(Constants, ThatDifferWhereRanksCannotAllSeeItAreOnlyWarnedOf)
-{
-    Write(kSlowRing, "a");
-    machine_ = Load("h100n2x8");
-    Nccl nccl = Start();
-    Ranks ranks = JoinAll(nccl, OddRank2);
-    ncclResult_t rc = ncclSuccess;
-
-    for (uint64_t seed = 0; seed < 50 && rc == ncclSuccess; seed++)
-        rc = Play(ranks, seed);
-
-    EXPECT_EQ(ncclInternalError, rc);
-    EXPECT_THAT(warnings_, Contains(EndsWith("they may choose differently, and "
-                                             "then the job hangs")));
-}
-
-TEST_F(Constants, StayWhenTheRanksPoliciesDiffer)
+TEST_F(Constants, OfRanksOnSeveralHostsNeedTheUsersWord)
 {
     Set(kSlowRing);
-    Policy("allreduce,0,inf,tree,simple,-1,-1,-1\n", "a");
-    Policy("allreduce,0,inf,ring,simple,-1,-1,-1\n", "b");
-    Nccl nccl = Start();
-    Ranks ranks = JoinAll(nccl, OddFileOnRank2);
-    for (uint64_t seed = 0; seed < 50; seed++)
-        ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
-    EXPECT_THAT(warnings_,
-                AllOf(SizeIs(4), Each(HasSubstr("not hold the same policy"))));
-    warnings_.clear();
-}
+    machine_ = Load("h100n2x8");
 
-TEST_F(Constants, ThatDifferLeaveThePolicyOfAllInForce)
-{
-    Write(kSlowRing, "a");
-    Policy("allreduce,0,inf,tree,simple,-1,-1,-1\n", "p");
-    Nccl nccl = Start();
-    OddRank2(this, 0);
-    Comm first, second;
-    machine_ = Load("h200x2");
-    first = Join(nccl);
-    OddRank2(this, 2);
-    second = Join(nccl);
-
-    for (const Comm *rank : {&first, &second}) {
-        EXPECT_EQ(NCCL_ALGO_TREE, Run(*rank, ncclFuncAllReduce, 4096).algo);
-        const mock_outcome other = Run(*rank, ncclFuncBroadcast, 4096);
-        EXPECT_EQ(NCCL_ALGO_RING, other.algo);
-        EXPECT_EQ(NCCL_PROTO_SIMPLE, other.proto);
+    for (const char *agree : {"compare", "assume"}) {
+        warnings_.clear();
+        infos_.clear();
+        agree_ = agree;
+        Nccl nccl = Start();
+        Ranks ranks = JoinAll(nccl);
+        if (agree == std::string("assume")) {
+            EXPECT_THAT(infos_, Contains(HasSubstr("set 1 of NCCL's")));
+            EXPECT_THAT(warnings_, IsEmpty());
+        } else
+            EXPECT_THAT(
+                warnings_,
+                AllOf(SizeIs(16),
+                      Each(EndsWith("ranks on several hosts cannot compare "
+                                    "their constants, expected "
+                                    "STEPTUNE_AGREE=assume if all have the "
+                                    "same; NCCL keeps its own constants"))));
     }
 }
 

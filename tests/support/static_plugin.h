@@ -30,9 +30,12 @@ struct NcclVersion {
 inline constexpr NcclVersion kVersions[] = {
     {"2.21", 2}, {"2.22", 3}, {"2.24", 4}, {"2.28", 5}, {"2.30", 6}};
 
-inline constexpr const char *kVariables[] = {
-    "NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
-    "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_CONSTANTS_FILE", "STEPTUNE_GPU"};
+inline constexpr const char *kVariables[] = {"NCCL_TUNER_CONFIG_FILE",
+                                             "NCCL_WORKLOAD_OVERLAP",
+                                             "STEPTUNE_OVERLAP_CONFIG_FILE",
+                                             "STEPTUNE_CONSTANTS_FILE",
+                                             "STEPTUNE_GPU",
+                                             "STEPTUNE_AGREE"};
 
 template <auto destroy> struct Destroy {
     template <typename T> void operator()(T *p) const
@@ -115,6 +118,8 @@ class StaticPlugin : public testing::Test
     // test and no other.
     Comm Join(const Nccl &nccl, uint64_t id = 1)
     {
+        // One rank stands for those that do not join.
+        setenv("STEPTUNE_AGREE", "assume", 1);
         mock_comm *comm = nullptr;
         EXPECT_EQ(ncclSuccess,
                   mock_comm_create(nccl.get(), machine_.get(), id_ + id, &comm))

@@ -50,13 +50,17 @@ class OnAllRanks : public StaticPlugin
         mock_ranks_options options{};
         options.layout = layout;
         options.comm_id = id_;
+        options.at_once = before_init == nullptr || layout == MOCK_PROCESSES;
         options.before_init = before_init;
         options.user = this;
+        setenv("STEPTUNE_AGREE", agree_, 1);
         EXPECT_EQ(ncclSuccess, mock_ranks_create(nccl.get(), machine_.get(),
                                                  &options, &ranks))
             << mock_last_error();
         return Ranks(ranks);
     }
+
+    const char *agree_ = "compare"; // STEPTUNE_AGREE of JoinAll()
 
     // For JoinAll(): all ranks read file "a", rank 2 file "b".
     static void OddFileOnRank2(void *self, int rank)

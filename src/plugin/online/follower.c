@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/rng.h"
 #include "plugin/online/proposal.h"
 #include "plugin/shared_policy.h"
 
@@ -203,22 +204,19 @@ bool stp_follower_wants_gpu_times(const struct stp_follower *follower)
 
 /* ---- life ---- */
 
-static uint64_t follower_mix(uint64_t hash, uint64_t value)
+/* Only what selects keys and epochs: the observer's other settings reach the
+ * ranks as proposals. */
+void stp_follower_fingerprint(const struct stp_follower *f,
+                              struct stp_fingerprint *fingerprint)
 {
-    return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* Not 0, and not 1: a rank that stepped aside has that. */
-static uint64_t follower_fingerprint(const struct stp_follower *f,
-                                     const struct stp_learner_rules *rules)
-{
-    uint64_t hash = f->policy != NULL ? stp_shared_policy_hash(f->policy) : 2;
-
-    if (rules != NULL)
-        hash = follower_mix(
-            follower_mix(hash, (uint64_t)rules->bandit.strategy + 1),
-            f->short_epoch);
-    return hash < 2 ? 2 : hash;
+    fingerprint->part[STP_FINGERPRINT_SETTINGS] =
+        stp_hash(f->keys.strategy, f->short_epoch);
+    fingerprint->part[STP_FINGERPRINT_POLICY] = 1;
+    if (f->policy == NULL)
+        return;
+    fingerprint->part[STP_FINGERPRINT_POLICY] =
+        stp_compiled_hash(stp_shared_policy_compiled(f->policy));
+    fingerprint->part[STP_FINGERPRINT_FILE] = stp_shared_policy_hash(f->policy);
 }
 
 /* Why this communicator cannot learn; NULL: it can. */
@@ -275,7 +273,6 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
     f->why_not = follower_obstacle(info, rules);
     if (rules != NULL)
         follower_set_rules(f, rules);
-    f->fingerprint = follower_fingerprint(f, rules);
     *follower_ret = f;
     return STP_OK;
 }

@@ -40,12 +40,11 @@ struct stp_follower {
     struct stp_agreement *agreement;  /* NULL: nothing is learned */
     const char *why_not;              /* then */
     struct stp_observer *observer;    /* NULL on the other ranks */
-    uint64_t fingerprint;
-    unsigned parts;        /* of an agreement that it needs */
-    bool is_checked;       /* that all ranks take part */
-    bool takes_part;       /* if so */
-    bool is_searching;     /* arms are tried now and then */
-    bool by_gpu;           /* learns from times on GPUs */
+    unsigned parts;                   /* of an agreement that it needs */
+    bool is_checked;                  /* that all ranks take part */
+    bool takes_part;                  /* if so */
+    bool is_searching;                /* arms are tried now and then */
+    bool by_gpu;                      /* learns from times on GPUs */
     bool by_host;          /* learns from steps on the host's clock */
     uint32_t countdown;    /* calls to the next epoch */
     uint32_t epoch_calls;  /* of an epoch */
@@ -68,6 +67,10 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
 void stp_follower_join(struct stp_follower *follower,
                        struct stp_agreement *agreement,
                        const struct stp_learner_rules *rules);
+
+/* As stp_backend_fingerprint(). */
+void stp_follower_fingerprint(const struct stp_follower *follower,
+                              struct stp_fingerprint *fingerprint);
 
 void stp_follower_describe(const struct stp_follower *follower, char *buf,
                            size_t size);

@@ -19,6 +19,7 @@
 #include "plugin/online/online_settings.h"
 #include "plugin/online/profile.h"
 #include "plugin/online/reward_file.h"
+#include "plugin/shared_policy.h"
 #include "plugin/online/thread.h"
 
 enum {
@@ -328,9 +329,19 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
     return status;
 }
 
-uint64_t stp_backend_fingerprint(const struct stp_backend *backend)
+void stp_backend_fingerprint(const struct stp_backend *backend,
+                             struct stp_fingerprint *fingerprint)
 {
-    return backend->follower->fingerprint;
+    stp_follower_fingerprint(backend->follower, fingerprint);
+}
+
+unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
+{
+    const struct stp_shared_policy *policy = backend->follower->policy;
+
+    return policy != NULL
+               ? stp_compiled_reg_buff_line(stp_shared_policy_compiled(policy))
+               : 0;
 }
 
 unsigned stp_backend_parts(const struct stp_backend *backend)

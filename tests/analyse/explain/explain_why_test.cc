@@ -42,12 +42,14 @@ class Why : public testing::Test
         setenv("NCCL_TUNER_CONFIG_FILE", path_.c_str(), 1);
         unsetenv("NCCL_WORKLOAD_OVERLAP");
         setenv("STEPTUNE_GPU", "any", 1);
+        setenv("STEPTUNE_AGREE", "assume", 1); // one rank stands for all
     }
     void TearDown() override
     {
         unlink(path_.c_str());
         unsetenv("NCCL_TUNER_CONFIG_FILE");
         unsetenv("STEPTUNE_GPU");
+        unsetenv("STEPTUNE_AGREE");
     }
 
     stp_why Ask(const char *machine, const char *policy, int coll,

@@ -1,0 +1,43 @@
+/*
+ * identity.h - who has joined an agreement, and with which fingerprint
+ *
+ * A row of shared memory a rank, which it alone writes, once.
+ */
+#ifndef STP_IDENTITY_H
+#define STP_IDENTITY_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agree/agreement.h"
+
+struct stp_identity {
+    struct stp_fingerprint fingerprint;
+    int32_t pid;
+    int32_t number;   /* struct stp_agreement_rank's */
+    uint32_t is_full; /* written last */
+    uint32_t unused[3];
+};
+
+static_assert(sizeof(struct stp_identity) == 64, "a cache line");
+
+/* Fills this process's row for '*rank'. */
+void stp_identity_write(struct stp_identity *identity,
+                        const struct stp_agreement_rank *rank);
+
+/* Whether all full rows of the 'n' have the same deciding parts. */
+bool stp_identities_are_equal(const struct stp_identity *identities, size_t n);
+
+/*
+ * Writes why not all of the 'n' ranks decide as rank 'own' does: which ranks
+ * differ from it and in what, or that only so many of 'n_needed' have joined.
+ * Ranks are called by their numbers if all that joined have one, else by their
+ * processes.
+ */
+void stp_identities_explain(const struct stp_identity *identities, size_t n,
+                            size_t n_needed, size_t own, char *text,
+                            size_t size);
+
+#endif /* STP_IDENTITY_H */
