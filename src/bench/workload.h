@@ -65,6 +65,17 @@ int stp_compute_from_name(const char *word, size_t len);
 int stp_workload_order(const struct stp_workload *a,
                        const struct stp_workload *b);
 
+/*
+ * Calls the device's 'op', unless something failed before.  's' has the members
+ * device, status and err; the arguments end with the error.
+ */
+#define STP_DEVICE_DO(s, op, ...)                                              \
+    do {                                                                       \
+        if ((s)->status == STP_OK)                                             \
+            (s)->status =                                                      \
+                (s)->device->ops->op((s)->device->self, __VA_ARGS__);          \
+    } while (0)
+
 enum { STP_MAX_LAYER_COLLS = 3 };
 
 /*
