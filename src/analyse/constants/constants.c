@@ -40,8 +40,7 @@ enum { SLOWER_WEIGHT = 10 };
 /* Pairs with NCCL's own channels: constants do not choose those. */
 static bool size_is_choice(const struct stp_arm *arm)
 {
-    return arm->kind == STP_ARM_FORCED && arm->algo != STP_ANY &&
-           arm->proto != STP_ANY && arm->n_channels == 0;
+    return stp_arm_is_pair(arm) && arm->n_channels == 0;
 }
 
 static void size_sum_up(struct size *s)
