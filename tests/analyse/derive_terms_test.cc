@@ -25,24 +25,10 @@ constexpr double kInf = HUGE_VAL;
 // "RANKS: MIN-MAX ALGO/PROTO" a rule.
 std::vector<std::string> Rules(const Data &data, const stp_derive_terms &terms)
 {
-    Compared c(data);
-    stp_derived d{};
-    std::vector<std::string> rules;
-
-    EXPECT_EQ(STP_OK, stp_derive_on(&c.all, &terms, &d, nullptr));
-    for (size_t i = 0; i < d.n_rules; i++) {
-        const stp_derived_rule &r = d.rules[i];
-        char name[STP_ARM_NAME];
-        stp_arm_name(&r.arm, name);
-        rules.push_back(std::to_string(r.n_ranks) + ": " +
-                        std::to_string(r.min_bytes) + "-" +
-                        (r.max_bytes == STP_DERIVE_NO_END
-                             ? "inf"
-                             : std::to_string(r.max_bytes)) +
-                        " " + name);
-    }
-    stp_derived_free(&d);
-    return rules;
+    return measured::Rules(Compared(data).all, terms,
+                           [](const stp_derived_rule &r) {
+                               return std::to_string(r.n_ranks) + ": ";
+                           });
 }
 
 constexpr stp_derive_terms kPlain{0.02, false, false};
