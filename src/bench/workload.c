@@ -74,25 +74,18 @@ int stp_compute_from_name(const char *word, size_t len)
     return workload_find(compute_names, STP_N_COMPUTES, word, len);
 }
 
-#define RETURN_UNLESS_SAME(x, y)                                               \
-    do {                                                                       \
-        if ((x) != (y))                                                        \
-            return (x) < (y) ? -1 : 1;                                         \
-    } while (0)
-
 int stp_workload_order(const struct stp_workload *a,
                        const struct stp_workload *b)
 {
-    RETURN_UNLESS_SAME(a->mode, b->mode);
-    RETURN_UNLESS_SAME(a->compute, b->compute);
-    RETURN_UNLESS_SAME(a->layers, b->layers);
-    RETURN_UNLESS_SAME(a->ratio, b->ratio);
+    STP_RETURN_ORDER(STP_ORDER(a->mode, b->mode));
+    STP_RETURN_ORDER(STP_ORDER(a->compute, b->compute));
+    STP_RETURN_ORDER(STP_ORDER(a->layers, b->layers));
+    STP_RETURN_ORDER(STP_ORDER(a->ratio, b->ratio));
     if (a->ratio != 0)
         return 0; /* the products were fitted to it */
-    RETURN_UNLESS_SAME(a->gemm.m, b->gemm.m);
-    RETURN_UNLESS_SAME(a->gemm.n, b->gemm.n);
-    RETURN_UNLESS_SAME(a->gemm.k, b->gemm.k);
-    return 0;
+    STP_RETURN_ORDER(STP_ORDER(a->gemm.m, b->gemm.m));
+    STP_RETURN_ORDER(STP_ORDER(a->gemm.n, b->gemm.n));
+    return STP_ORDER(a->gemm.k, b->gemm.k);
 }
 
 /* ---- parts ---- */
