@@ -118,12 +118,14 @@ void stp_contract_set(struct stp_contract_slot *slot,
 
 /* ---- for checks ---- */
 
-/* Close what is open, and end the process of the check with this verdict. */
+/* Each sets the verdict if there is none yet, closes what is open, and ends the
+ * process of the check. */
 _Noreturn void stp_contract_fail(struct stp_contract_run *run, const char *fmt,
                                  ...) STP_PRINTF(2, 3);
 _Noreturn void stp_contract_skip(struct stp_contract_run *run, const char *fmt,
                                  ...) STP_PRINTF(2, 3);
 _Noreturn void stp_contract_end(struct stp_contract_run *run);
+
 /* What is being tried, should the tuner crash or hang. */
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
     STP_PRINTF(2, 3);
@@ -155,8 +157,9 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
                                     struct mock_nccl *nccl,
                                     const struct mock_machine *machine,
                                     uint64_t comm_id);
-/* One that was made elsewhere. */
+/* Takes a communicator that was made elsewhere into the list of those open. */
 void stp_contract_adopt(struct stp_contract_run *run, struct mock_comm *comm);
+/* Destroys a communicator of the list. */
 void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm);
 /* The same, and fails the check if finalize returned an error. */
 void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm);
