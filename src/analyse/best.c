@@ -44,32 +44,24 @@ static int best_order_any(int a, int b)
 
 static int best_order_calls(row a, row b)
 {
-    int order = STP_ORDER(a->calls.coll, b->calls.coll);
-
-    if (order == 0)
-        order = best_order_any(a->calls.n_nodes, b->calls.n_nodes);
-    if (order == 0)
-        order = best_order_any(a->calls.n_ranks, b->calls.n_ranks);
-    if (order == 0)
-        order = best_order_any(a->calls.n_pipe_ops, b->calls.n_pipe_ops);
-    return order != 0 ? order
-                      : best_order_any(a->calls.reg_buff, b->calls.reg_buff);
+    STP_RETURN_ORDER(STP_ORDER(a->calls.coll, b->calls.coll));
+    STP_RETURN_ORDER(best_order_any(a->calls.n_nodes, b->calls.n_nodes));
+    STP_RETURN_ORDER(best_order_any(a->calls.n_ranks, b->calls.n_ranks));
+    STP_RETURN_ORDER(best_order_any(a->calls.n_pipe_ops, b->calls.n_pipe_ops));
+    return best_order_any(a->calls.reg_buff, b->calls.reg_buff);
 }
 
 static int best_order_arms(row a, row b)
 {
-    int order = STP_ORDER(a->algo, b->algo);
-
-    if (order == 0)
-        order = STP_ORDER(a->proto, b->proto);
-    return order != 0 ? order : STP_ORDER(a->n_channels, b->n_channels);
+    STP_RETURN_ORDER(STP_ORDER(a->algo, b->algo));
+    STP_RETURN_ORDER(STP_ORDER(a->proto, b->proto));
+    return STP_ORDER(a->n_channels, b->n_channels);
 }
 
 static int best_order_sizes(row a, row b)
 {
-    int order = best_order_calls(a, b);
-
-    return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
+    STP_RETURN_ORDER(best_order_calls(a, b));
+    return STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
 /* The fastest arm of each size comes first. */
@@ -77,11 +69,10 @@ static int best_order_times(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
-    int order = best_order_sizes(a, b);
 
-    if (order == 0)
-        order = STP_ORDER(a->us, b->us);
-    return order != 0 ? order : best_order_arms(a, b);
+    STP_RETURN_ORDER(best_order_sizes(a, b));
+    STP_RETURN_ORDER(STP_ORDER(a->us, b->us));
+    return best_order_arms(a, b);
 }
 
 /* Rows alike in the order in which they were read. */
@@ -89,11 +80,10 @@ static int best_order_lines(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
-    int order = best_order_sizes(a, b);
 
-    if (order == 0)
-        order = best_order_arms(a, b);
-    return order != 0 ? order : STP_ORDER(a, b);
+    STP_RETURN_ORDER(best_order_sizes(a, b));
+    STP_RETURN_ORDER(best_order_arms(a, b));
+    return STP_ORDER(a, b);
 }
 
 static row *best_sort_rows(const struct stp_best_rows *rows,

@@ -19,20 +19,18 @@ struct sorted {
 
 static int compare_order_points(row a, row b)
 {
-    int order = stp_order_kinds(a, b);
-
-    return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
+    STP_RETURN_ORDER(stp_order_kinds(a, b));
+    return STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
 static int compare_order_rows(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
-    int order = compare_order_points(a, b);
 
-    if (order == 0)
-        order = stp_order_arms(a, b);
-    return order != 0 ? order : STP_ORDER(a->round, b->round);
+    STP_RETURN_ORDER(compare_order_points(a, b));
+    STP_RETURN_ORDER(stp_order_arms(a, b));
+    return STP_ORDER(a->round, b->round);
 }
 
 /* The end of the run of rows from 'i' that 'compare' calls equal. */

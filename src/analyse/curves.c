@@ -13,27 +13,24 @@ struct entry {
 
 static int curves_order(const struct entry *a, const struct entry *b)
 {
-    int order = stp_order_kinds(a->m, b->m);
-
-    if (order == 0)
-        order = STP_ORDER(a->set, b->set);
-    return order != 0 ? order : stp_order_arms(a->m, b->m);
+    STP_RETURN_ORDER(stp_order_kinds(a->m, b->m));
+    STP_RETURN_ORDER(STP_ORDER(a->set, b->set));
+    return stp_order_arms(a->m, b->m);
 }
 
 static int curves_order_sizes(const struct entry *a, const struct entry *b)
 {
-    int order = curves_order(a, b);
-
-    return order != 0 ? order : STP_ORDER(a->m->n_bytes, b->m->n_bytes);
+    STP_RETURN_ORDER(curves_order(a, b));
+    return STP_ORDER(a->m->n_bytes, b->m->n_bytes);
 }
 
 static int curves_order_entries(const void *pa, const void *pb)
 {
     const struct entry *a = pa;
     const struct entry *b = pb;
-    int order = curves_order_sizes(a, b);
 
-    return order != 0 ? order : STP_ORDER(a->m, b->m);
+    STP_RETURN_ORDER(curves_order_sizes(a, b));
+    return STP_ORDER(a->m, b->m);
 }
 
 static size_t curves_count_rows(const struct stp_dataset *sets, size_t n_sets)

@@ -6,8 +6,7 @@
 #include "bench/sizes.h"
 #include "core/names.h"
 
-/* Rules name both an algorithm and a protocol. */
-static bool derive_is_pair(const struct stp_arm *arm)
+bool stp_arm_is_pair(const struct stp_arm *arm)
 {
     return arm->kind == STP_ARM_FORCED && arm->algo != STP_ANY &&
            arm->proto != STP_ANY;
@@ -23,7 +22,7 @@ bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)
 static bool derive_qualifies(const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
 {
-    return derive_is_pair(&c->arm) && c->gain.low >= 1 + terms->min_gain &&
+    return stp_arm_is_pair(&c->arm) && c->gain.low >= 1 + terms->min_gain &&
            stp_is_evidence(c, terms->trust_passes);
 }
 

@@ -65,6 +65,9 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_derived *derived_ret,
                               struct stp_error *err);
 
+/* Whether the arm names both an algorithm and a protocol, as rules do. */
+bool stp_arm_is_pair(const struct stp_arm *arm);
+
 /* Whether times of this source, of so many rounds, may decide. */
 bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes);
 

@@ -30,31 +30,26 @@ struct summing {
 static int iterations_order_settings(const struct entry *a,
                                      const struct entry *b)
 {
-    int order = STP_ORDER(a->m->work.mode, b->m->work.mode);
-
-    if (order == 0)
-        order = STP_ORDER(a->m->coll, b->m->coll);
-    if (order == 0)
-        order = stp_workload_order(&a->m->work, &b->m->work);
-    if (order == 0)
-        order = STP_ORDER(a->m->n_bytes, b->m->n_bytes);
-    return order != 0 ? order : stp_order_kinds(a->m, b->m);
+    STP_RETURN_ORDER(STP_ORDER(a->m->work.mode, b->m->work.mode));
+    STP_RETURN_ORDER(STP_ORDER(a->m->coll, b->m->coll));
+    STP_RETURN_ORDER(stp_workload_order(&a->m->work, &b->m->work));
+    STP_RETURN_ORDER(STP_ORDER(a->m->n_bytes, b->m->n_bytes));
+    return stp_order_kinds(a->m, b->m);
 }
 
 static int iterations_order_arms(const struct entry *a, const struct entry *b)
 {
-    int order = iterations_order_settings(a, b);
-
-    return order != 0 ? order : stp_order_arms(a->m, b->m);
+    STP_RETURN_ORDER(iterations_order_settings(a, b));
+    return stp_order_arms(a->m, b->m);
 }
 
 static int iterations_order_entries(const void *pa, const void *pb)
 {
     const struct entry *a = pa;
     const struct entry *b = pb;
-    int order = iterations_order_arms(a, b);
 
-    return order != 0 ? order : STP_ORDER(a->m->round, b->m->round);
+    STP_RETURN_ORDER(iterations_order_arms(a, b));
+    return STP_ORDER(a->m->round, b->m->round);
 }
 
 /* How many of the 'n' >= 1 entries 'order' calls equal to the first. */

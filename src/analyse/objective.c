@@ -127,9 +127,9 @@ static int objective_order_rounds(const void *pa, const void *pb)
 {
     const struct stp_measurement *a = *(struct stp_measurement *const *)pa;
     const struct stp_measurement *b = *(struct stp_measurement *const *)pb;
-    int order = stp_workload_order(&a->work, &b->work);
 
-    return order != 0 ? order : STP_ORDER(a->round, b->round);
+    STP_RETURN_ORDER(stp_workload_order(&a->work, &b->work));
+    return STP_ORDER(a->round, b->round);
 }
 
 /* Numbers the rounds of all workloads through, so that each row stays with the

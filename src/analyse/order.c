@@ -1,29 +1,23 @@
 #include "analyse/order.h"
 
-#define RETURN_UNLESS_SAME(x, y)                                               \
-    do {                                                                       \
-        if ((x) != (y))                                                        \
-            return STP_ORDER(x, y);                                            \
-    } while (0)
-
 int stp_order_kinds(const struct stp_measurement *a,
                     const struct stp_measurement *b)
 {
-    RETURN_UNLESS_SAME(a->coll, b->coll);
-    RETURN_UNLESS_SAME(a->n_nodes, b->n_nodes);
-    RETURN_UNLESS_SAME(a->n_ranks, b->n_ranks);
-    RETURN_UNLESS_SAME(a->type, b->type);
-    RETURN_UNLESS_SAME(a->op, b->op);
-    RETURN_UNLESS_SAME(a->root, b->root);
-    RETURN_UNLESS_SAME(a->in_place, b->in_place);
+    STP_RETURN_ORDER(STP_ORDER(a->coll, b->coll));
+    STP_RETURN_ORDER(STP_ORDER(a->n_nodes, b->n_nodes));
+    STP_RETURN_ORDER(STP_ORDER(a->n_ranks, b->n_ranks));
+    STP_RETURN_ORDER(STP_ORDER(a->type, b->type));
+    STP_RETURN_ORDER(STP_ORDER(a->op, b->op));
+    STP_RETURN_ORDER(STP_ORDER(a->root, b->root));
+    STP_RETURN_ORDER(STP_ORDER(a->in_place, b->in_place));
     return stp_workload_order(&a->work, &b->work);
 }
 
 int stp_order_arms(const struct stp_measurement *a,
                    const struct stp_measurement *b)
 {
-    RETURN_UNLESS_SAME(a->arm.kind, b->arm.kind);
-    RETURN_UNLESS_SAME(a->arm.algo, b->arm.algo);
-    RETURN_UNLESS_SAME(a->arm.proto, b->arm.proto);
+    STP_RETURN_ORDER(STP_ORDER(a->arm.kind, b->arm.kind));
+    STP_RETURN_ORDER(STP_ORDER(a->arm.algo, b->arm.algo));
+    STP_RETURN_ORDER(STP_ORDER(a->arm.proto, b->arm.proto));
     return STP_ORDER(a->arm.n_channels, b->arm.n_channels);
 }

@@ -6,8 +6,6 @@
 
 #include "bench/measurement.h"
 
-#define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
-
 /* By collective, nodes, ranks, type, operation, root, place and workload, as
  * qsort() wants it. */
 int stp_order_kinds(const struct stp_measurement *a,

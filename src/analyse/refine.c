@@ -30,8 +30,7 @@ static const struct stp_comparison *refine_get_choice(const struct stp_point *p,
 /* The arm as a rule could name it; else its times decide nothing. */
 static bool refine_can_decide(const struct stp_comparison *c)
 {
-    return c->arm.kind == STP_ARM_FORCED && c->arm.algo != STP_ANY &&
-           c->arm.proto != STP_ANY && c->source <= STP_SOURCE_INTERPOLATED;
+    return stp_arm_is_pair(&c->arm) && stp_is_evidence(c, false);
 }
 
 /* What there is to beat: the gain of the arm decided on, or nothing. */

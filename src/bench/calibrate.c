@@ -26,79 +26,65 @@ enum { N_SIDES = sizeof(sides) / sizeof(sides[0]) };
 
 /* ---- times ---- */
 
-/* Notes one layer's worth in a stream of its own. */
-typedef enum stp_status (*note_fn)(const struct stp_layer *layer,
-                                   struct stp_error *err);
-
-static enum stp_status calibrate_note_compute(const struct stp_layer *layer,
-                                              struct stp_error *err)
-{
-    return stp_workload_note_compute(layer->device, layer->work,
-                                     STP_STREAM_MAIN, err);
-}
-
-static enum stp_status calibrate_note_collectives(const struct stp_layer *layer,
-                                                  struct stp_error *err)
-{
-    const struct stp_device *d = layer->device;
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < layer->n_colls && status == STP_OK; i++)
-        status =
-            d->ops->collective(d->self, STP_STREAM_COMM, &layer->colls[i], err);
-    return status;
-}
+/* Layers that are being timed. */
+struct timing {
+    const struct stp_device *device;
+    const struct stp_layer *layer;
+    unsigned stream; /* STP_STREAM_MAIN: of compute; else of collectives */
+    enum stp_status status;
+    struct stp_error *err;
+};
 
 /* The time of one of 'n' in a row. */
-static enum stp_status calibrate_run(const struct stp_layer *layer,
-                                     note_fn note, unsigned n, double *us_ret,
-                                     struct stp_error *err)
+static double calibrate_run(struct timing *t, unsigned n)
 {
-    const struct stp_device *d = layer->device;
-    unsigned stream =
-        note == calibrate_note_compute ? STP_STREAM_MAIN : STP_STREAM_COMM;
-    enum stp_status status = d->ops->record(d->self, stream, 0, err);
+    const struct stp_layer *layer = t->layer;
 
-    for (unsigned i = 0; i < n && status == STP_OK; i++)
-        status = note(layer, err);
-    if (status == STP_OK)
-        status = d->ops->record(d->self, stream, 1, err);
-    if (status == STP_OK)
-        status = d->ops->synchronise(d->self, err);
-    if (status == STP_OK)
-        *us_ret = d->ops->elapsed_us(d->self, 0, 1) / n;
-    return status;
+    STP_DEVICE_DO(t, record, t->stream, 0, t->err);
+    for (unsigned i = 0; i < n && t->status == STP_OK; i++)
+        if (t->stream == STP_STREAM_MAIN)
+            t->status = stp_workload_note_compute(t->device, layer->work,
+                                                  t->stream, t->err);
+        else
+            for (size_t c = 0; c < layer->n_colls; c++)
+                STP_DEVICE_DO(t, collective, t->stream, &layer->colls[c],
+                              t->err);
+    STP_DEVICE_DO(t, record, t->stream, 1, t->err);
+    STP_DEVICE_DO(t, synchronise, t->err);
+    return t->status == STP_OK
+               ? t->device->ops->elapsed_us(t->device->self, 0, 1) / n
+               : 0;
 }
 
 static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
-                                            note_fn note, unsigned n,
+                                            unsigned stream, unsigned n,
                                             double *us_ret,
                                             struct stp_error *err)
 {
-    double us;
-    enum stp_status status = calibrate_run(layer, note, 1, &us, err);
+    struct timing t = {
+        .device = layer->device, .layer = layer, .stream = stream, .err = err};
+    double us = calibrate_run(&t, 1);
 
-    if (status != STP_OK)
-        return status;
     if (n * us > max_us)
         n = us < max_us ? (unsigned)(max_us / us) : 1;
     if (n > 1)
-        status = calibrate_run(layer, note, n, &us, err);
-    return status == STP_OK ? calibrate_run(layer, note, n, us_ret, err)
-                            : status;
+        calibrate_run(&t, n);
+    us = calibrate_run(&t, n);
+    if (t.status == STP_OK)
+        *us_ret = us;
+    return t.status;
 }
 
 enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,
                                  double *us_ret, struct stp_error *err)
 {
-    return calibrate_time_layer(layer, calibrate_note_compute, n, us_ret, err);
+    return calibrate_time_layer(layer, STP_STREAM_MAIN, n, us_ret, err);
 }
 
 enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
                                      double *us_ret, struct stp_error *err)
 {
-    return calibrate_time_layer(layer, calibrate_note_collectives, n, us_ret,
-                                err);
+    return calibrate_time_layer(layer, STP_STREAM_COMM, n, us_ret, err);
 }
 
 /* ---- the product ---- */

@@ -31,6 +31,7 @@ struct loop {
     stp_sweep_progress progress;
     void *user;
     struct stp_iterations *out;
+    enum stp_status status; /* of the first failure */
     struct stp_error *err;
     size_t n_done;  /* turns */
     size_t n_total; /* turns */
@@ -49,11 +50,6 @@ struct loop {
     struct stp_device_run own[STP_MAX_LAYER_COLLS]; /* under AUTO */
 };
 
-static enum stp_status iterate_fail_memory(struct stp_error *err)
-{
-    return stp_nomem(err);
-}
-
 static struct stp_layer iterate_layer(const struct loop *l)
 {
     return (struct stp_layer){.device = l->device,
@@ -70,31 +66,24 @@ static unsigned iterate_launches(const struct loop *l)
 }
 
 /* Notes 'n' iterations: the first events are between them. */
-static enum stp_status iterate_note_iterations(const struct loop *l, unsigned n)
+static void iterate_note_iterations(struct loop *l, unsigned n)
 {
-    const struct stp_device *d = l->device;
     unsigned n_events = stp_workload_events(&l->work);
-    enum stp_status status =
-        d->ops->record(d->self, STP_STREAM_MAIN, 0, l->err);
 
-    for (unsigned i = 0; i < n && status == STP_OK; i++) {
-        status = stp_workload_note(d, &l->work, &l->what, n + 1 + i * n_events,
-                                   l->err);
-        if (status == STP_OK)
-            status = d->ops->record(d->self, STP_STREAM_MAIN, i + 1, l->err);
+    STP_DEVICE_DO(l, record, STP_STREAM_MAIN, 0, l->err);
+    for (unsigned i = 0; i < n && l->status == STP_OK; i++) {
+        l->status = stp_workload_note(l->device, &l->work, &l->what,
+                                      n + 1 + i * n_events, l->err);
+        STP_DEVICE_DO(l, record, STP_STREAM_MAIN, i + 1, l->err);
     }
-    return status;
 }
 
-static enum stp_status iterate_warm_up(const struct loop *l)
+static void iterate_warm_up(struct loop *l)
 {
-    const struct stp_device *d = l->device;
-    enum stp_status status;
-
     if (l->warmup == 0)
-        return STP_OK;
-    status = iterate_note_iterations(l, l->warmup);
-    return status == STP_OK ? d->ops->synchronise(d->self, l->err) : status;
+        return;
+    iterate_note_iterations(l, l->warmup);
+    STP_DEVICE_DO(l, synchronise, l->err);
 }
 
 static bool iterate_reserve_samples(struct stp_iterations *out, size_t n)
@@ -113,27 +102,29 @@ static bool iterate_reserve_samples(struct stp_iterations *out, size_t n)
 }
 
 /* Appends the samples, and sums them up. */
-static enum stp_status iterate_time_iterations(struct loop *l,
-                                               struct stp_measurement *row)
+static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
 {
     const struct stp_device *d = l->device;
     size_t n = (size_t)l->iters * iterate_launches(l);
     double *sorted = malloc(n * sizeof(*sorted));
-    enum stp_status status = iterate_note_iterations(l, l->iters);
     double *sample;
 
+    iterate_note_iterations(l, l->iters);
     if (sorted == NULL || !iterate_reserve_samples(l->out, n)) {
         free(sorted);
-        return iterate_fail_memory(l->err);
+        l->status = stp_nomem(l->err);
+        return;
     }
     sample = &l->out->sample_us[l->out->n_samples];
-    for (unsigned i = 0; i < iterate_launches(l) && status == STP_OK; i++) {
-        status = i == 0 ? d->ops->synchronise(d->self, l->err)
-                        : d->ops->replay(d->self, l->err);
-        for (unsigned k = 0; k < l->iters && status == STP_OK; k++)
+    for (unsigned i = 0; i < iterate_launches(l); i++) {
+        if (i == 0)
+            STP_DEVICE_DO(l, synchronise, l->err);
+        else
+            STP_DEVICE_DO(l, replay, l->err);
+        for (unsigned k = 0; k < l->iters && l->status == STP_OK; k++)
             *sample++ = d->ops->elapsed_us(d->self, k, k + 1);
     }
-    if (status == STP_OK) {
+    if (l->status == STP_OK) {
         memcpy(sorted, &l->out->sample_us[l->out->n_samples],
                n * sizeof(*sorted));
         stp_summarise(sorted, n, &row->us);
@@ -142,17 +133,15 @@ static enum stp_status iterate_time_iterations(struct loop *l,
         l->out->n_samples += n;
     }
     free(sorted);
-    return status;
 }
 
-static enum stp_status iterate_time_alone(const struct loop *l,
-                                          struct stp_measurement *row)
+static void iterate_time_alone(struct loop *l, struct stp_measurement *row)
 {
     const struct stp_layer layer = iterate_layer(l);
 
-    if (!l->plan->alone)
-        return STP_OK;
-    return stp_time_collectives(&layer, l->n_alone, &row->alone_us, l->err);
+    if (l->plan->alone && l->status == STP_OK)
+        l->status =
+            stp_time_collectives(&layer, l->n_alone, &row->alone_us, l->err);
 }
 
 /* ---- one arm in one round ---- */
@@ -166,22 +155,19 @@ static bool iterate_is_same_run(const struct stp_device_run *a,
 
 /* How it runs: asked once, and of a plugin every time, which may change its
  * mind. */
-static enum stp_status iterate_probe(struct loop *l, struct lane *lane,
-                                     unsigned round)
+static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
 {
-    const struct stp_device *d = l->device;
     bool is_otherwise = false;
 
     if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
-        return STP_OK;
+        return;
     lane->ruled_out = true;
     for (size_t i = 0; i < l->n_colls; i++) {
         struct stp_device_run ran;
-        enum stp_status status =
-            d->ops->probe(d->self, &l->colls[i], &ran, NULL, l->err);
 
-        if (status != STP_OK)
-            return status;
+        STP_DEVICE_DO(l, probe, &l->colls[i], &ran, NULL, l->err);
+        if (l->status != STP_OK)
+            return;
         if (stp_arm_ran(lane->arm, ran.algo, ran.proto))
             lane->ruled_out = false;
         if (lane->arm->kind == STP_ARM_AUTO)
@@ -190,11 +176,10 @@ static enum stp_status iterate_probe(struct loop *l, struct lane *lane,
             lane->ran = ran;
         is_otherwise |= !iterate_is_same_run(&ran, &l->own[i]);
     }
-    return STP_OK;
 }
 
-static enum stp_status iterate_add_row(struct loop *l, const struct lane *lane,
-                                       struct stp_measurement *row)
+static void iterate_add_row(struct loop *l, const struct lane *lane,
+                            struct stp_measurement *row)
 {
     row->coll = l->colls[0].coll;
     row->n_bytes = l->what.n_bytes;
@@ -209,93 +194,81 @@ static enum stp_status iterate_add_row(struct loop *l, const struct lane *lane,
     row->ran_channels = lane->ran.n_channels;
     row->n_wrong = -1;
     row->work = l->work;
-    return stp_dataset_add(&l->out->data, row) == STP_OK
-               ? STP_OK
-               : iterate_fail_memory(l->err);
+    if (l->status == STP_OK && stp_dataset_add(&l->out->data, row) != STP_OK)
+        l->status = stp_nomem(l->err);
 }
 
-static enum stp_status iterate_measure_lane(struct loop *l, struct lane *lane,
-                                            unsigned round)
+static void iterate_measure_lane(struct loop *l, struct lane *lane,
+                                 unsigned round)
 {
-    const struct stp_device *d = l->device;
     struct stp_measurement row = {.round = round};
-    enum stp_status status = d->ops->select_arm(d->self, lane->arm, l->err);
 
-    if (status == STP_OK)
-        status = iterate_probe(l, lane, round);
-    if (status != STP_OK || lane->ruled_out)
-        return status;
-    status = iterate_warm_up(l);
-    if (status == STP_OK)
-        status = iterate_time_iterations(l, &row);
-    if (status == STP_OK)
-        status = iterate_time_alone(l, &row);
-    return status == STP_OK ? iterate_add_row(l, lane, &row) : status;
+    STP_DEVICE_DO(l, select_arm, lane->arm, l->err);
+    if (l->status == STP_OK)
+        iterate_probe(l, lane, round);
+    if (l->status != STP_OK || lane->ruled_out)
+        return;
+    iterate_warm_up(l);
+    iterate_time_iterations(l, &row);
+    iterate_time_alone(l, &row);
+    iterate_add_row(l, lane, &row);
 }
 
 /* ---- rounds ---- */
 
 /* What compute takes alone is the mean over the rounds so far, of all rows of
  * the setting. */
-static enum stp_status iterate_time_compute(struct loop *l, unsigned round)
+static void iterate_time_compute(struct loop *l, unsigned round)
 {
     const struct stp_layer layer = iterate_layer(l);
     double us = 0;
-    enum stp_status status = stp_time_compute(&layer, N_CALIBRATE, &us, l->err);
 
-    if (status != STP_OK)
-        return status;
+    if (l->status == STP_OK)
+        l->status = stp_time_compute(&layer, N_CALIBRATE, &us, l->err);
+    if (l->status != STP_OK)
+        return;
     l->compute_us += us;
     l->work.compute_us = l->compute_us / (round + 1);
     for (size_t i = l->first_row; i < l->out->data.n_rows; i++)
         l->out->data.rows[i].work.compute_us = l->work.compute_us;
-    return STP_OK;
 }
 
-static enum stp_status iterate_report_turns(struct loop *l, size_t n)
+static void iterate_report_turns(struct loop *l, size_t n)
 {
+    if (l->status != STP_OK)
+        return;
     l->n_done += n;
-    if (l->progress == NULL || l->progress(l->user, l->n_done, l->n_total))
-        return STP_OK;
-    return stp_fail(l->err, STP_ERR_STOPPED, "stopped after %zu of %zu rounds",
-                    l->n_done / l->plan->arms->n,
-                    l->n_total / l->plan->arms->n);
-}
-
-static enum stp_status iterate_measure_arms(struct loop *l, unsigned round)
-{
-    const struct stp_device *d = l->device;
-    const struct stp_iterate_plan *plan = l->plan;
-    size_t n = plan->arms->n;
-    size_t first = plan->rotate ? round * n / plan->rounds : 0;
-    enum stp_status status =
-        d->ops->begin_round(d->self, round, plan->rounds, l->err);
-
-    if (status == STP_OK)
-        status = iterate_time_compute(l, round);
-    for (size_t i = 0; i < n && status == STP_OK; i++) {
-        struct lane *lane = &l->lanes[(first + i) % n];
-
-        if (!lane->ruled_out)
-            status = iterate_measure_lane(l, lane, round);
-        if (status == STP_OK && i + 1 < n)
-            status = iterate_report_turns(l, 1);
-    }
-    return status;
+    if (l->progress != NULL && !l->progress(l->user, l->n_done, l->n_total))
+        l->status = stp_fail(
+            l->err, STP_ERR_STOPPED, "stopped after %zu of %zu rounds",
+            l->n_done / l->plan->arms->n, l->n_total / l->plan->arms->n);
 }
 
 /* A round that ends early leaves nothing: its arms could not be compared. */
-static enum stp_status iterate_measure_round(struct loop *l, unsigned round)
+static void iterate_measure_round(struct loop *l, unsigned round)
 {
+    const struct stp_iterate_plan *plan = l->plan;
+    size_t n = plan->arms->n;
+    size_t first = plan->rotate ? round * n / plan->rounds : 0;
     size_t n_rows = l->out->data.n_rows;
     size_t n_samples = l->out->n_samples;
-    enum stp_status status = iterate_measure_arms(l, round);
 
-    if (status == STP_OK)
-        return iterate_report_turns(l, 1);
+    STP_DEVICE_DO(l, begin_round, round, plan->rounds, l->err);
+    iterate_time_compute(l, round);
+    for (size_t i = 0; i < n && l->status == STP_OK; i++) {
+        struct lane *lane = &l->lanes[(first + i) % n];
+
+        if (!lane->ruled_out)
+            iterate_measure_lane(l, lane, round);
+        if (i + 1 < n)
+            iterate_report_turns(l, 1);
+    }
+    if (l->status == STP_OK) {
+        iterate_report_turns(l, 1);
+        return;
+    }
     l->out->data.n_rows = n_rows;
     l->out->n_samples = n_samples;
-    return status;
 }
 
 /* ---- settings ---- */
@@ -344,25 +317,24 @@ static void iterate_set_counts(struct loop *l, double comm_us)
                                   MIN_ALONE, MAX_ALONE);
 }
 
-static enum stp_status iterate_choose_compute(struct loop *l)
+static void iterate_choose_compute(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
     struct stp_layer layer = iterate_layer(l);
     double comm_us = 0;
-    enum stp_status status =
-        stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
 
-    if (status != STP_OK)
-        return status;
+    if (l->status == STP_OK)
+        l->status = stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
+    if (l->status != STP_OK)
+        return;
     if (plan->gemm == NULL)
-        status =
+        l->status =
             stp_calibrate(l->device, l->work.ratio * comm_us, &l->work, l->err);
     else
-        status =
+        l->status =
             stp_time_compute(&layer, N_CALIBRATE, &l->work.compute_us, l->err);
-    if (status == STP_OK)
+    if (l->status == STP_OK)
         iterate_set_counts(l, comm_us);
-    return status;
 }
 
 /* Rounded up to what all collectives of the workload can share evenly. */
@@ -402,24 +374,21 @@ static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
         l->lanes[i] = (struct lane){.arm = &plan->arms->arm[i]};
 }
 
-static enum stp_status iterate_measure_setting(struct loop *l, int mode,
-                                               uint64_t n_bytes, double ratio)
+static void iterate_measure_setting(struct loop *l, int mode, uint64_t n_bytes,
+                                    double ratio)
 {
-    const struct stp_device *d = l->device;
     const struct stp_iterate_plan *plan = l->plan;
-    enum stp_status status;
 
     iterate_begin_setting(l, mode, n_bytes, ratio);
-    status = d->ops->begin_round(d->self, 0, plan->rounds, l->err);
-    if (status == STP_OK)
-        status = d->ops->select_arm(d->self, &plan->arms->arm[0], l->err);
-    if (status == STP_OK)
-        status = iterate_choose_compute(l);
-    if (status == STP_OK && iterate_is_repeated(l))
-        return iterate_report_turns(l, plan->rounds * plan->arms->n);
-    for (unsigned r = 0; r < plan->rounds && status == STP_OK; r++)
-        status = iterate_measure_round(l, r);
-    return status;
+    STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
+    STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
+    iterate_choose_compute(l);
+    if (l->status == STP_OK && iterate_is_repeated(l)) {
+        iterate_report_turns(l, plan->rounds * plan->arms->n);
+        return;
+    }
+    for (unsigned r = 0; r < plan->rounds && l->status == STP_OK; r++)
+        iterate_measure_round(l, r);
 }
 
 size_t stp_iterate_ratios(const struct stp_iterate_plan *plan)
@@ -427,18 +396,16 @@ size_t stp_iterate_ratios(const struct stp_iterate_plan *plan)
     return plan->gemm != NULL ? 1 : plan->n_ratios;
 }
 
-static enum stp_status iterate_measure_all(struct loop *l)
+static void iterate_measure_all(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
     size_t n_ratios = stp_iterate_ratios(plan);
     size_t n = plan->sizes->n * n_ratios;
-    enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < plan->n_modes * n && status == STP_OK; i++)
-        status = iterate_measure_setting(
+    for (size_t i = 0; i < plan->n_modes * n && l->status == STP_OK; i++)
+        iterate_measure_setting(
             l, plan->modes[i / n], plan->sizes->size[i % n / n_ratios],
             plan->gemm != NULL ? 0 : plan->ratios[i % n_ratios]);
-    return status;
 }
 
 enum stp_status stp_iterate_run(const struct stp_device *device,
@@ -451,7 +418,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     enum stp_status status;
 
     if (l == NULL)
-        return iterate_fail_memory(err);
+        return stp_nomem(err);
     l->device = device;
     l->plan = plan;
     l->progress = progress;
@@ -462,7 +429,8 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                  plan->rounds * plan->arms->n;
     device->ops->info(device->self, &l->info);
     stp_name_data(&l->info, &l->out->data);
-    status = iterate_measure_all(l);
+    iterate_measure_all(l);
+    status = l->status;
     free(l);
     return status;
 }

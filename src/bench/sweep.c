@@ -33,43 +33,35 @@ struct sweep {
     uint64_t n_checks; /* the same in all processes, as rows are not: some were
                           left out of earlier runs */
     struct stp_dataset *data;
+    enum stp_status status; /* of the first failure */
     struct stp_error *err;
 };
 
 /* ---- one turn ---- */
 
-static enum stp_status sweep_note(struct sweep *s,
-                                  const struct stp_collective *what, unsigned n,
-                                  unsigned spacing)
+static void sweep_note(struct sweep *s, const struct stp_collective *what,
+                       unsigned n, unsigned spacing)
 {
-    const struct stp_device_ops *ops = s->device->ops;
-    void *self = s->device->self;
-    enum stp_status status = STP_OK;
-
     if (spacing > 0)
-        status = ops->record(self, STP_STREAM_MAIN, 0, s->err);
-    for (unsigned i = 1; i <= n && status == STP_OK; i++) {
-        status = ops->collective(self, STP_STREAM_MAIN, what, s->err);
-        if (status == STP_OK && spacing > 0 && i % spacing == 0)
-            status = ops->record(self, STP_STREAM_MAIN, i / spacing, s->err);
+        STP_DEVICE_DO(s, record, STP_STREAM_MAIN, 0, s->err);
+    for (unsigned i = 1; i <= n; i++) {
+        STP_DEVICE_DO(s, collective, STP_STREAM_MAIN, what, s->err);
+        if (spacing > 0 && i % spacing == 0)
+            STP_DEVICE_DO(s, record, STP_STREAM_MAIN, i / spacing, s->err);
     }
-    return status;
 }
 
-static enum stp_status sweep_warm_up(struct sweep *s,
-                                     const struct stp_collective *what,
-                                     const struct lane *lane)
+static void sweep_warm_up(struct sweep *s, const struct stp_collective *what,
+                          const struct lane *lane)
 {
-    const struct stp_device *d = s->device;
     unsigned n = s->plan->warmup;
-    enum stp_status status;
 
     if (s->plan->turn_us > 0 && n * lane->us > s->plan->turn_us / 4)
         n = (unsigned)(s->plan->turn_us / 4 / lane->us);
     if (n == 0)
-        return STP_OK;
-    status = sweep_note(s, what, n, 0);
-    return status == STP_OK ? d->ops->synchronise(d->self, s->err) : status;
+        return;
+    sweep_note(s, what, n, 0);
+    STP_DEVICE_DO(s, synchronise, s->err);
 }
 
 /* Whether events between collectives would be much of their time. */
@@ -96,29 +88,28 @@ struct span {
 
 /* Runs 'n' collectives, of every launch, with an event behind every
  * 'spacing'-th; the times between them are the samples. */
-static enum stp_status sweep_run(struct sweep *s,
-                                 const struct stp_collective *what, unsigned n,
-                                 unsigned spacing, struct span *span_ret)
+static struct span sweep_run(struct sweep *s, const struct stp_collective *what,
+                             unsigned n, unsigned spacing)
 {
     const struct stp_device *d = s->device;
-    enum stp_status status = sweep_note(s, what, n, spacing);
     double n_all = (double)n * s->n_launches;
     struct span sum = {0};
 
-    for (unsigned l = 0; l < s->n_launches && status == STP_OK; l++) {
-        status = l == 0 ? d->ops->synchronise(d->self, s->err)
-                        : d->ops->replay(d->self, s->err);
-        if (status != STP_OK)
-            return status;
+    sweep_note(s, what, n, spacing);
+    for (unsigned l = 0; l < s->n_launches; l++) {
+        if (l == 0)
+            STP_DEVICE_DO(s, synchronise, s->err);
+        else
+            STP_DEVICE_DO(s, replay, s->err);
+        if (s->status != STP_OK)
+            break;
         sum.host_us += d->ops->wall_us(d->self);
         sum.gpu_us += d->ops->elapsed_us(d->self, 0, n / spacing);
         for (unsigned i = 0; i < n / spacing; i++)
             s->sample_us[l * (n / spacing) + i] =
                 d->ops->elapsed_us(d->self, i, i + 1);
     }
-    span_ret->host_us = sum.host_us / n_all;
-    span_ret->gpu_us = sum.gpu_us / n_all;
-    return status;
+    return (struct span){sum.host_us / n_all, sum.gpu_us / n_all};
 }
 
 /* Moves the times of single collectives by what the events cost: the difference
@@ -134,105 +125,84 @@ static void sweep_subtract_events(struct stp_summary *us, double plain_median)
 }
 
 /* Long ones: one run, an event behind each. */
-static enum stp_status sweep_time_long(struct sweep *s,
-                                       const struct stp_collective *what,
-                                       unsigned n, struct stp_summary *us_ret)
+static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
+                            unsigned n, struct stp_summary *us_ret)
 {
-    struct span span;
-    enum stp_status status = sweep_run(s, what, n, 1, &span);
+    struct span span = sweep_run(s, what, n, 1);
 
-    if (status != STP_OK)
-        return status;
     stp_summarise(s->sample_us, (size_t)n * s->n_launches, us_ret);
     us_ret->mean = span.host_us;
-    return STP_OK;
 }
 
-static enum stp_status sweep_time_short(struct sweep *s,
-                                        const struct stp_collective *what,
-                                        unsigned n, struct stp_summary *us_ret)
+static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
+                             unsigned n, struct stp_summary *us_ret)
 {
     double gpu_us[N_PLAIN_RUNS];
     double host_us = 0;
     struct stp_summary plain;
-    struct span span;
-    enum stp_status status = STP_OK;
 
-    for (int i = 0; i < N_PLAIN_RUNS && status == STP_OK; i++) {
-        status = sweep_run(s, what, n, n, &span);
+    for (int i = 0; i < N_PLAIN_RUNS; i++) {
+        struct span span = sweep_run(s, what, n, n);
+
         gpu_us[i] = span.gpu_us;
         host_us += span.host_us / N_PLAIN_RUNS;
     }
-    if (status == STP_OK)
-        status = sweep_time_long(s, what, n, us_ret);
-    if (status != STP_OK)
-        return status;
+    sweep_time_long(s, what, n, us_ret);
     stp_summarise(gpu_us, N_PLAIN_RUNS, &plain);
     sweep_subtract_events(us_ret, plain.median);
     us_ret->mean = host_us;
-    return STP_OK;
 }
 
-static enum stp_status sweep_time_lane(struct sweep *s,
-                                       const struct stp_collective *what,
-                                       const struct lane *lane,
-                                       struct stp_measurement *row)
+static void sweep_time_lane(struct sweep *s, const struct stp_collective *what,
+                            const struct lane *lane,
+                            struct stp_measurement *row)
 {
     unsigned n = sweep_iterations(s, lane);
 
     row->iters = n * s->n_launches;
-    return sweep_is_short(s, lane) ? sweep_time_short(s, what, n, &row->us)
-                                   : sweep_time_long(s, what, n, &row->us);
+    if (sweep_is_short(s, lane))
+        sweep_time_short(s, what, n, &row->us);
+    else
+        sweep_time_long(s, what, n, &row->us);
 }
 
 /* The first collective of an arm connects what it needs: a second one says how
  * long they take.  Not if that is longer than a turn. */
-static enum stp_status sweep_estimate(struct sweep *s,
-                                      const struct stp_collective *what,
-                                      struct lane *lane)
+static void sweep_estimate(struct sweep *s, const struct stp_collective *what,
+                           struct lane *lane)
 {
-    const struct stp_device *d = s->device;
     struct stp_device_run run;
     uint64_t n_wrong = 0;
-    enum stp_status status = STP_OK;
 
     if (s->plan->check && s->info.has_data) {
-        status = d->ops->check(d->self, what, s->plan->seed + s->n_checks++,
-                               &n_wrong, s->err);
+        STP_DEVICE_DO(s, check, what, s->plan->seed + s->n_checks++, &n_wrong,
+                      s->err);
         lane->n_wrong = (int64_t)n_wrong;
     }
     lane->us = lane->ran.us;
-    if (status != STP_OK || (s->plan->turn_us == 0 && s->info.event_us == 0) ||
+    if ((s->plan->turn_us == 0 && s->info.event_us == 0) ||
         (s->plan->turn_us > 0 && lane->us > s->plan->turn_us))
-        return status;
-    status = d->ops->probe(d->self, what, &run, NULL, s->err);
-    lane->us = run.us;
-    return status;
+        return;
+    STP_DEVICE_DO(s, probe, what, &run, NULL, s->err);
+    if (s->status == STP_OK)
+        lane->us = run.us;
 }
 
 /* How it runs: asked once, and of a plugin every time, which may change its
  * mind. */
-static enum stp_status sweep_probe_arm(struct sweep *s,
-                                       const struct stp_collective *what,
-                                       struct lane *lane, unsigned round)
+static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
+                            struct lane *lane, unsigned round)
 {
-    const struct stp_device *d = s->device;
-    enum stp_status status;
-
     if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
-        return STP_OK;
-    status = d->ops->probe(d->self, what, &lane->ran, NULL, s->err);
-    if (status != STP_OK)
-        return status;
+        return;
+    STP_DEVICE_DO(s, probe, what, &lane->ran, NULL, s->err);
     lane->ruled_out = !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
-    return round > 0 || lane->ruled_out ? STP_OK
-                                        : sweep_estimate(s, what, lane);
+    if (round == 0 && !lane->ruled_out)
+        sweep_estimate(s, what, lane);
 }
 
-static enum stp_status sweep_add_row(struct sweep *s,
-                                     const struct stp_collective *what,
-                                     const struct lane *lane,
-                                     struct stp_measurement *row)
+static void sweep_add_row(struct sweep *s, const struct stp_collective *what,
+                          const struct lane *lane, struct stp_measurement *row)
 {
     row->coll = what->coll;
     row->n_bytes = what->n_bytes;
@@ -249,30 +219,25 @@ static enum stp_status sweep_add_row(struct sweep *s,
     row->source = lane->ran.source;
     row->n_wrong = lane->n_wrong;
     if (stp_dataset_add(s->data, row) != STP_OK)
-        return stp_nomem(s->err);
-    return STP_OK;
+        s->status = stp_nomem(s->err);
 }
 
-static enum stp_status sweep_measure_lane(struct sweep *s,
-                                          struct stp_collective *what,
-                                          struct lane *lane, unsigned round)
+static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
+                               struct lane *lane, unsigned round)
 {
-    const struct stp_device *d = s->device;
     struct stp_measurement row = {.round = round};
-    enum stp_status status = d->ops->select_arm(d->self, lane->arm, s->err);
 
     what->in_place = lane->in_place;
-    if (status == STP_OK)
-        status = sweep_probe_arm(s, what, lane, round);
-    if (status != STP_OK || lane->ruled_out)
-        return status;
-    status = sweep_warm_up(s, what, lane);
-    if (status == STP_OK)
-        status = sweep_time_lane(s, what, lane, &row);
-    if (status != STP_OK)
-        return status;
+    STP_DEVICE_DO(s, select_arm, lane->arm, s->err);
+    sweep_probe_arm(s, what, lane, round);
+    if (s->status != STP_OK || lane->ruled_out)
+        return;
+    sweep_warm_up(s, what, lane);
+    sweep_time_lane(s, what, lane, &row);
+    if (s->status != STP_OK)
+        return;
     lane->us = row.us.median;
-    return sweep_add_row(s, what, lane, &row);
+    sweep_add_row(s, what, lane, &row);
 }
 
 /* ---- all of them ---- */
@@ -298,26 +263,21 @@ static void sweep_begin_size(struct sweep *s)
                             : s->plan->arm_places);
 }
 
-static enum stp_status sweep_measure_round(struct sweep *s,
-                                           struct stp_collective *what,
-                                           unsigned round)
+static void sweep_measure_round(struct sweep *s, struct stp_collective *what,
+                                unsigned round)
 {
-    const struct stp_device *d = s->device;
     size_t first = s->plan->rotate ? round * s->n_lanes / s->plan->rounds : 0;
-    enum stp_status status =
-        d->ops->begin_round(d->self, round, s->plan->rounds, s->err);
 
-    for (size_t i = 0; i < s->n_lanes && status == STP_OK; i++) {
+    STP_DEVICE_DO(s, begin_round, round, s->plan->rounds, s->err);
+    for (size_t i = 0; i < s->n_lanes && s->status == STP_OK; i++) {
         struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
 
         if (!lane->ruled_out)
-            status = sweep_measure_lane(s, what, lane, round);
+            sweep_measure_lane(s, what, lane, round);
     }
-    return status;
 }
 
-static enum stp_status sweep_measure_size(struct sweep *s, int coll,
-                                          uint64_t n_bytes)
+static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
 {
     struct stp_collective what = {.coll = coll,
                                   .n_bytes = n_bytes,
@@ -325,65 +285,56 @@ static enum stp_status sweep_measure_size(struct sweep *s, int coll,
                                   .op = s->plan->op,
                                   .root = s->plan->root};
     size_t n_rows = s->data->n_rows;
-    enum stp_status status = STP_OK;
 
     sweep_begin_size(s);
-    for (unsigned r = 0; r < s->plan->rounds && status == STP_OK; r++)
-        status = sweep_measure_round(s, &what, r);
-    if (status != STP_OK)
+    for (unsigned r = 0; r < s->plan->rounds; r++)
+        sweep_measure_round(s, &what, r);
+    if (s->status != STP_OK)
         s->data->n_rows = n_rows; /* half a size compares nothing */
-    return status;
 }
 
 /* As many collectives in every process, whatever they take in one. */
-static enum stp_status sweep_wake_device(struct sweep *s)
+static void sweep_wake_device(struct sweep *s)
 {
     enum { WAKE_BYTES = 16 << 20, FEW = 2000, MANY = 20000, AT_ONCE = 100 };
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
-    const struct stp_device *d = s->device;
     struct stp_collective what = {.coll = s->plan->colls[0],
                                   .type = s->plan->type,
                                   .op = s->plan->op,
                                   .root = s->plan->root};
     const struct stp_sizes *sizes = &s->plan->sizes[0];
-    enum stp_status status = d->ops->begin_round(d->self, 0, 1, s->err);
     unsigned n;
 
-    if (status == STP_OK)
-        status = d->ops->select_arm(d->self, &own, s->err);
-
+    STP_DEVICE_DO(s, begin_round, 0, 1, s->err);
+    STP_DEVICE_DO(s, select_arm, &own, s->err);
     for (size_t i = 0; i < sizes->n && sizes->size[i] <= WAKE_BYTES; i++)
         what.n_bytes = sizes->size[i];
     n = what.n_bytes > WAKE_BYTES / 16 ? FEW : MANY;
-    for (unsigned i = 0; what.n_bytes > 0 && i < n && status == STP_OK;
+    for (unsigned i = 0; what.n_bytes > 0 && i < n && s->status == STP_OK;
          i += AT_ONCE) {
-        status = sweep_note(s, &what, AT_ONCE, 0);
-        if (status == STP_OK)
-            status = d->ops->synchronise(d->self, s->err);
+        sweep_note(s, &what, AT_ONCE, 0);
+        STP_DEVICE_DO(s, synchronise, s->err);
     }
-    return status;
 }
 
-static enum stp_status
-sweep_measure_all(struct sweep *s, stp_sweep_progress progress, void *user)
+static void sweep_measure_all(struct sweep *s, stp_sweep_progress progress,
+                              void *user)
 {
+    const struct stp_sweep_plan *plan = s->plan;
     size_t total = 0;
     size_t done = 0;
 
-    for (size_t c = 0; c < s->plan->n_colls; c++)
-        total += s->plan->sizes[c].n;
-    for (size_t c = 0; c < s->plan->n_colls; c++)
-        for (size_t i = 0; i < s->plan->sizes[c].n; i++) {
-            enum stp_status status = sweep_measure_size(
-                s, s->plan->colls[c], s->plan->sizes[c].size[i]);
-
-            if (status != STP_OK)
-                return status;
-            if (progress != NULL && !progress(user, ++done, total))
-                return stp_fail(s->err, STP_ERR_STOPPED,
-                                "stopped after %zu of %zu sizes", done, total);
+    for (size_t c = 0; c < plan->n_colls; c++)
+        total += plan->sizes[c].n;
+    for (size_t c = 0; c < plan->n_colls; c++)
+        for (size_t i = 0; i < plan->sizes[c].n && s->status == STP_OK; i++) {
+            sweep_measure_size(s, plan->colls[c], plan->sizes[c].size[i]);
+            if (s->status == STP_OK && progress != NULL &&
+                !progress(user, ++done, total))
+                s->status =
+                    stp_fail(s->err, STP_ERR_STOPPED,
+                             "stopped after %zu of %zu sizes", done, total);
         }
-    return STP_OK;
 }
 
 void stp_name_data(const struct stp_device_info *info, struct stp_dataset *data)
@@ -400,10 +351,10 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                               struct stp_dataset *data, struct stp_error *err)
 {
     struct sweep *s = calloc(1, sizeof(*s));
-    enum stp_status status = STP_ERR_NOMEM;
+    enum stp_status status;
 
     if (s == NULL)
-        return stp_fail(err, status, "out of memory");
+        return stp_nomem(err);
     *s = (struct sweep){.device = device,
                         .plan = plan,
                         .n_launches = plan->graph > 0 ? plan->graph : 1,
@@ -414,13 +365,13 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
     if (s->sample_us != NULL) {
         device->ops->info(device->self, &s->info);
         stp_name_data(&s->info, data);
-        status = plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0'
-                     ? sweep_wake_device(s)
-                     : STP_OK;
-        if (status == STP_OK)
-            status = sweep_measure_all(s, progress, user);
-    } else
-        stp_fail(err, status, "out of memory");
+        if (plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0')
+            sweep_wake_device(s);
+        sweep_measure_all(s, progress, user);
+    } else {
+        s->status = stp_nomem(err);
+    }
+    status = s->status;
     free(s->sample_us);
     free(s);
     return status;

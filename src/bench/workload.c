@@ -74,25 +74,18 @@ int stp_compute_from_name(const char *word, size_t len)
     return workload_find(compute_names, STP_N_COMPUTES, word, len);
 }
 
-#define RETURN_UNLESS_SAME(x, y)                                               \
-    do {                                                                       \
-        if ((x) != (y))                                                        \
-            return (x) < (y) ? -1 : 1;                                         \
-    } while (0)
-
 int stp_workload_order(const struct stp_workload *a,
                        const struct stp_workload *b)
 {
-    RETURN_UNLESS_SAME(a->mode, b->mode);
-    RETURN_UNLESS_SAME(a->compute, b->compute);
-    RETURN_UNLESS_SAME(a->layers, b->layers);
-    RETURN_UNLESS_SAME(a->ratio, b->ratio);
+    STP_RETURN_ORDER(STP_ORDER(a->mode, b->mode));
+    STP_RETURN_ORDER(STP_ORDER(a->compute, b->compute));
+    STP_RETURN_ORDER(STP_ORDER(a->layers, b->layers));
+    STP_RETURN_ORDER(STP_ORDER(a->ratio, b->ratio));
     if (a->ratio != 0)
         return 0; /* the products were fitted to it */
-    RETURN_UNLESS_SAME(a->gemm.m, b->gemm.m);
-    RETURN_UNLESS_SAME(a->gemm.n, b->gemm.n);
-    RETURN_UNLESS_SAME(a->gemm.k, b->gemm.k);
-    return 0;
+    STP_RETURN_ORDER(STP_ORDER(a->gemm.m, b->gemm.m));
+    STP_RETURN_ORDER(STP_ORDER(a->gemm.n, b->gemm.n));
+    return STP_ORDER(a->gemm.k, b->gemm.k);
 }
 
 /* ---- parts ---- */
@@ -102,16 +95,13 @@ static void workload_compute(struct noting *n, unsigned stream,
 {
     const struct stp_gemm *gemm = &n->work->gemm;
     uint64_t n_bytes = (uint64_t)gemm->m * gemm->n * stp_type_size(gemm->type);
-    const struct stp_device *d = n->device;
 
-    for (unsigned i = 0; i < pass->elementwise_before && n->status == STP_OK;
-         i++)
-        n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
-    for (unsigned i = 0; i < pass->gemms && n->status == STP_OK; i++)
-        n->status = d->ops->compute(d->self, stream, gemm, n->err);
-    for (unsigned i = 0; i < pass->elementwise_behind && n->status == STP_OK;
-         i++)
-        n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
+    for (unsigned i = 0; i < pass->elementwise_before; i++)
+        STP_DEVICE_DO(n, elementwise, stream, n_bytes, n->err);
+    for (unsigned i = 0; i < pass->gemms; i++)
+        STP_DEVICE_DO(n, compute, stream, gemm, n->err);
+    for (unsigned i = 0; i < pass->elementwise_behind; i++)
+        STP_DEVICE_DO(n, elementwise, stream, n_bytes, n->err);
 }
 
 static void workload_collective(struct noting *n, unsigned stream, int coll)
@@ -119,27 +109,19 @@ static void workload_collective(struct noting *n, unsigned stream, int coll)
     struct stp_collective what = *n->what;
 
     what.coll = coll;
-    if (n->status == STP_OK)
-        n->status =
-            n->device->ops->collective(n->device->self, stream, &what, n->err);
+    STP_DEVICE_DO(n, collective, stream, &what, n->err);
 }
 
 /* The event by which all that is noted in a stream so far is done. */
 static unsigned workload_mark(struct noting *n, unsigned stream)
 {
-    const struct stp_device *d = n->device;
-
-    if (n->status == STP_OK)
-        n->status = d->ops->record(d->self, stream, n->event, n->err);
+    STP_DEVICE_DO(n, record, stream, n->event, n->err);
     return n->event++;
 }
 
 static void workload_wait(struct noting *n, unsigned stream, unsigned event)
 {
-    const struct stp_device *d = n->device;
-
-    if (n->status == STP_OK)
-        n->status = d->ops->wait(d->self, stream, event, n->err);
+    STP_DEVICE_DO(n, wait, stream, event, n->err);
 }
 
 /* Makes 'to' wait for all that is noted in 'from'. */

@@ -60,10 +60,33 @@ const char *stp_compute_name(int compute);
 int stp_mode_from_name(const char *word, size_t len);
 int stp_compute_from_name(const char *word, size_t len);
 
+/* How qsort() wants two numbers compared. */
+#define STP_ORDER(x, y) (((x) > (y)) - ((x) < (y)))
+
+/* Returns an order from a function that compares, unless it is 0. */
+#define STP_RETURN_ORDER(order)                                                \
+    do {                                                                       \
+        int order_ = (order);                                                  \
+                                                                               \
+        if (order_ != 0)                                                       \
+            return order_;                                                     \
+    } while (0)
+
 /* Orders by mode, compute, layers, and ratio or product, as qsort() wants it:
  * 0 for the same workload, whatever its compute took. */
 int stp_workload_order(const struct stp_workload *a,
                        const struct stp_workload *b);
+
+/*
+ * Calls the device's 'op', unless something failed before.  's' has the members
+ * device, status and err; the arguments end with the error.
+ */
+#define STP_DEVICE_DO(s, op, ...)                                              \
+    do {                                                                       \
+        if ((s)->status == STP_OK)                                             \
+            (s)->status =                                                      \
+                (s)->device->ops->op((s)->device->self, __VA_ARGS__);          \
+    } while (0)
 
 enum { STP_MAX_LAYER_COLLS = 3 };
 

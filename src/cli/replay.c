@@ -233,6 +233,7 @@ static int contract_judge(const char *command, const struct replay_options *o,
                                                  .machine_path = machine,
                                                  .nccl = o->nccl,
                                                  .policy = o->policy,
+                                                 .n_ranks = o->n_ranks,
                                                  .n_seeds = o->n_seeds,
                                                  .time_limit_s =
                                                      o->time_limit_s};

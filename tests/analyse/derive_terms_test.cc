@@ -19,103 +19,128 @@ namespace
 {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 constexpr double kInf = HUGE_VAL;
 
 // "RANKS: MIN-MAX ALGO/PROTO" a rule.
 std::vector<std::string> Rules(const Data &data, const stp_derive_terms &terms)
 {
-    Compared c(data);
-    stp_derived d{};
-    std::vector<std::string> rules;
-
-    EXPECT_EQ(STP_OK, stp_derive_on(&c.all, &terms, &d, nullptr));
-    for (size_t i = 0; i < d.n_rules; i++) {
-        const stp_derived_rule &r = d.rules[i];
-        char name[STP_ARM_NAME];
-        stp_arm_name(&r.arm, name);
-        rules.push_back(std::to_string(r.n_ranks) + ": " +
-                        std::to_string(r.min_bytes) + "-" +
-                        (r.max_bytes == STP_DERIVE_NO_END
-                             ? "inf"
-                             : std::to_string(r.max_bytes)) +
-                        " " + name);
-    }
-    stp_derived_free(&d);
-    return rules;
+    return measured::Rules(Compared(data).all, terms,
+                           [](const stp_derived_rule &r) {
+                               return std::to_string(r.n_ranks) + ": ";
+                           });
 }
 
-struct PassesCase {
+constexpr stp_derive_terms kPlain{0.02, false, false};
+
+// Gains over AUTO's 100 us, in rounds without error; 0: not measured.
+struct SizeRow {
+    uint64_t n_bytes;
+    double tree, ring; // of tree/ll and ring/ll128
+};
+
+struct GainCase {
+    const char *name;
+    std::vector<SizeRow> sizes;
+    std::vector<std::string> want;
+    stp_derive_terms terms = kPlain;
+};
+
+class DeriveGains : public testing::TestWithParam<GainCase>
+{
+};
+
+TEST_P(DeriveGains, BecomeRules)
+{
+    const GainCase &c = GetParam();
+    Data d;
+
+    for (const SizeRow &size : c.sizes) {
+        d.AddAuto(size.n_bytes);
+        if (size.tree != 0)
+            d.AddGain(size.n_bytes, kTreeLl, size.tree);
+        if (size.ring != 0)
+            d.AddGain(size.n_bytes, kRingLl128, size.ring);
+    }
+
+    EXPECT_EQ(c.want, Rules(d, c.terms));
+}
+
+// Four sizes of tree/ll, on terms that extrapolate.
+GainCase Reach(const char *name, std::vector<double> gains,
+               std::vector<std::string> want)
+{
+    return {name,
+            {{100, gains[0], 0},
+             {400, gains[1], 0},
+             {1600, gains[2], 0},
+             {6400, gains[3], 0}},
+            std::move(want),
+            {0.02, false, true}};
+}
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
+    GainCase{"halfway_to_the_neighbours_and_not_beyond", {{100, 1.1, 0}, {400, 1, 0}, {1600, 0, 1.2}},
+             {"4: 100-200 tree/ll", "4: 801-1600 ring/ll128"}},
+    GainCase{"neighbours_with_the_same_arm", {{100, 1.1, 0}, {400, 1.1, 0}, {1600, 1.1, 0}, {6400, 1, 0}},
+             {"4: 100-3200 tree/ll"}},
+    GainCase{"another_rule_after_a_gap", {{100, 1.1, 0}, {400, 1, 0}, {1600, 1.1, 0}},
+             {"4: 100-200 tree/ll", "4: 801-1600 tree/ll"}},
+    GainCase{"the_largest_gain", {{100, 1.1, 1.2}}, {"4: 100-100 ring/ll128"}},
+    GainCase{"the_arm_of_the_size_before_if_as_good", {{100, 1.1, 0}, {400, 1.1, 1.104}},
+             {"4: 100-400 tree/ll"}},
+    GainCase{"another_arm_if_clearly_better", {{100, 1.1, 0}, {400, 1.1, 1.12}},
+             {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}},
+    GainCase{"below_the_least_gain", {{100, 1.019, 0}}, {}},
+    GainCase{"above_the_least_gain", {{100, 1.021, 0}}, {"4: 100-100 tree/ll"}},
+    GainCase{"below_another_least_gain", {{100, 1.021, 0}}, {}, {0.03, false, false}},
+    GainCase{"no_least_gain", {{100, 1.001, 0}}, {"4: 100-100 tree/ll"}, {0, false, false}},
+    Reach("both_ends", {1.1, 1.1, 1.1, 1.1}, {"4: 0-inf tree/ll"}),
+    Reach("low_end", {1.1, 1.1, 1, 1}, {"4: 0-800 tree/ll"}),
+    Reach("high_end", {1, 1, 1.1, 1.1}, {"4: 801-inf tree/ll"}),
+    Reach("one_size_at_each", {1.1, 1, 1, 1.1}, {"4: 100-200 tree/ll", "4: 3201-6400 tree/ll"}),
+    Reach("middle", {1, 1.1, 1.1, 1}, {"4: 201-3200 tree/ll"}),
+    Reach("gain_in_doubt_at_the_second", {1.1, 1.019, 1, 1}, {"4: 100-200 tree/ll"}),
+    GainCase{"no_reach_between_arms", {{100, 1.1, 0}, {400, 0, 1.1}},
+             {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, true}}),
+    [](const auto &c) { return std::string(c.param.name); });
+// clang-format on
+
+struct TimesCase {
     std::vector<double> us; // AUTO takes 100
+    stp_source source;
     bool trust;
     size_t n_rules;
 };
 
-TEST(DeriveTerms, SinglePassesDecideIfTheyAreTrustedAndThree)
+TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
 {
-    const PassesCase cases[] = {
-        {{50, 50, 50}, false, 0}, {{50, 50, 50}, true, 1},  {{50, 50}, true, 0},
-        {{50}, true, 0},          {{50, 150, 50}, true, 0}, // noise
+    const stp_source pass = STP_SOURCE_SINGLE_PASS;
+    const stp_source model = STP_SOURCE_MODELLED;
+    const TimesCase cases[] = {
+        {{50, 50, 50}, STP_SOURCE_MEASURED, false, 1},
+        {{50}, STP_SOURCE_MEASURED, false, 0}, // no interval
+        // means 1.05, and the interval goes down to about 0.93
+        {{100 / 1.05, 100 / 1.10, 100}, STP_SOURCE_MEASURED, false, 0},
+        {{50, 50, 50}, pass, false, 0},
+        {{50, 50, 50}, pass, true, 1},
+        {{50, 50}, pass, true, 0},
+        {{50}, pass, true, 0},
+        {{50, 150, 50}, pass, true, 0}, // noise
+        {{50, 50, 50}, model, false, 0},
+        {{50, 50, 50}, model, true, 0},
     };
 
-    for (const PassesCase &c : cases) {
+    for (const TimesCase &c : cases) {
         Data d;
         d.Add(64, kAuto, std::vector<double>(c.us.size(), 100),
-              STP_SOURCE_SINGLE_PASS);
-        d.Add(64, kTreeLl, c.us, STP_SOURCE_SINGLE_PASS);
+              c.source == model ? STP_SOURCE_MEASURED : c.source);
+        d.Add(64, kTreeLl, c.us, c.source);
         EXPECT_EQ(c.n_rules, Rules(d, {0.02, c.trust, false}).size())
-            << c.us.size() << " passes, trusted " << c.trust;
+            << c.us.size() << " of source " << c.source << ", trusted "
+            << c.trust;
     }
-}
-
-TEST(DeriveTerms, ModelsDecideNothingHoweverTrusted)
-{
-    Data d;
-    d.AddAuto(64).Add(64, kTreeLl, {50, 50, 50}, STP_SOURCE_MODELLED);
-
-    EXPECT_THAT(Rules(d, {0.02, true, true}), IsEmpty());
-}
-
-struct ReachCase {
-    const char *name;
-    std::vector<double> gains; // of tree/ll at 100, 400, 1600, 6400
-    std::vector<std::string> want;
-};
-
-TEST(DeriveTerms, ExtrapolatesWhereTheTwoSizesAtAnEndAgree)
-{
-    const ReachCase cases[] = {
-        {"both_ends", {1.1, 1.1, 1.1, 1.1}, {"4: 0-inf tree/ll"}},
-        {"low_end", {1.1, 1.1, 1, 1}, {"4: 0-800 tree/ll"}},
-        {"high_end", {1, 1, 1.1, 1.1}, {"4: 801-inf tree/ll"}},
-        {"one_size_at_each",
-         {1.1, 1, 1, 1.1},
-         {"4: 100-200 tree/ll", "4: 3201-6400 tree/ll"}},
-        {"middle", {1, 1.1, 1.1, 1}, {"4: 201-3200 tree/ll"}},
-        {"gain_in_doubt_at_the_second",
-         {1.1, 1.019, 1, 1},
-         {"4: 100-200 tree/ll"}},
-    };
-    const uint64_t sizes[] = {100, 400, 1600, 6400};
-
-    for (const ReachCase &c : cases) {
-        SCOPED_TRACE(c.name);
-        Data d;
-        for (size_t i = 0; i < 4; i++)
-            d.AddAuto(sizes[i]).AddGain(sizes[i], kTreeLl, c.gains[i]);
-        EXPECT_EQ(c.want, Rules(d, {0.02, false, true}));
-    }
-}
-
-TEST(DeriveTerms, DoesNotExtrapolateBetweenArms)
-{
-    Data d;
-    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);
-    d.AddAuto(400).AddGain(400, kRingLl128, 1.1);
-
-    EXPECT_THAT(Rules(d, {0.02, false, true}),
-                ElementsAre("4: 100-200 tree/ll", "4: 201-400 ring/ll128"));
 }
 
 TEST(DeriveTerms, EveryNumberOfRanksHasRulesOfItsOwn)
@@ -129,10 +154,54 @@ TEST(DeriveTerms, EveryNumberOfRanksHasRulesOfItsOwn)
         m->n_bytes *= 2;
     });
 
-    EXPECT_THAT(Rules(d, {0.02, false, false}),
+    EXPECT_THAT(Rules(d, kPlain),
                 ElementsAre("4: 100-400 tree/ll", "8: 401-800 tree/ll"));
     EXPECT_THAT(Rules(d, {0.02, false, true}),
                 ElementsAre("4: 0-inf tree/ll", "8: 401-800 tree/ll"));
+}
+
+TEST(DeriveTerms, DoesNotReachIntoAnotherCollective)
+{
+    Data d;
+    d.AddAuto(400).AddGain(400, kTreeLl, 1.1);
+    d.Add(100, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    d.Add(100, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+
+    EXPECT_THAT(Rules(d, kPlain),
+                ElementsAre("4: 100-100 tree/ll", "4: 400-400 tree/ll"));
+}
+
+TEST(DeriveTerms, InPlaceDecidesOnlyWhereNothingWasMeasuredOutOfPlace)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1.5);
+    AddChanged(&d, [](stp_measurement *m) {
+        m->in_place = true;
+        m->n_bytes *= 4;
+    });
+
+    EXPECT_THAT(Rules(d, kPlain), ElementsAre("4: 1024-1024 tree/ll"));
+
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].in_place = true;
+    EXPECT_THAT(Rules(d, kPlain), ElementsAre("4: 1024-4096 tree/ll"));
+}
+
+TEST(DeriveTerms, RefusesWhatNoRuleCanTellApart)
+{
+    Data d;
+    d.AddAuto(1024).AddGain(1024, kTreeLl, 1.5);
+    AddChanged(&d, [](stp_measurement *m) { m->type = 7; });
+    Compared c(d);
+    stp_derived out{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_ERR_RANGE, stp_derive(&c.all, 0.02, &out, &err));
+
+    EXPECT_STREQ("allreduce was measured with several types, operations or "
+                 "roots, expected one of each: no rule can tell them apart",
+                 err.text);
+    EXPECT_EQ(nullptr, out.rules);
 }
 
 // ---- steadiness ----

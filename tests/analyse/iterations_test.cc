@@ -427,31 +427,19 @@ TEST(FindRegimes, IsSilentWhereThereIsNone)
     }
 }
 
-TEST(FindRegimes, IsSilentWithinNoise)
+TEST(FindRegimes, IsSilentWhereTimesDoNotTell)
 {
-    Iterations it; // 5 percent in the mean, from -5 to 15
-    it.Setting(kOverlap).Row(0, kAuto, {95}, 5);
-    it.Row(1, kAuto, {105}, 5).Row(2, kAuto, {115}, 5);
-    it.Rounds(kTreeLl, 100, 6);
+    Iterations noise, once, same_arm; // 5 percent in the mean, from -5 to 15
+    noise.Setting(kOverlap).Row(0, kAuto, {95}, 5);
+    noise.Row(1, kAuto, {105}, 5).Row(2, kAuto, {115}, 5);
+    noise.Rounds(kTreeLl, 100, 6);
+    once.Setting(kOverlap).Rounds(kAuto, 200, 5, 1).Rounds(kTreeLl, 100, 6, 1);
+    same_arm.Setting(kOverlap).Rounds(kAuto, 110, 5);
+    same_arm.Rounds(kAutoAgain, 100, 6).Last().ran_channels = 12;
 
-    EXPECT_EQ(0u, Summary(it).Regimes(0).size());
-}
-
-TEST(FindRegimes, IsSilentAfterOneRound)
-{
-    Iterations it;
-    it.Setting(kOverlap).Rounds(kAuto, 200, 5, 1).Rounds(kTreeLl, 100, 6, 1);
-
-    EXPECT_EQ(0u, Summary(it).Regimes(0).size());
-}
-
-TEST(FindRegimes, IsSilentWithASingleArmAndASecondAuto)
-{
-    Iterations it;
-    it.Setting(kOverlap).Rounds(kAuto, 110, 5).Rounds(kAutoAgain, 100, 6);
-    it.Last().ran_channels = 12;
-
-    EXPECT_EQ(0u, Summary(it).Regimes().size());
+    EXPECT_EQ(0u, Summary(noise).Regimes(0).size());
+    EXPECT_EQ(0u, Summary(once).Regimes(0).size());
+    EXPECT_EQ(0u, Summary(same_arm).Regimes().size());
 }
 
 TEST(FindRegimes, ArmsThatRanAlikeAreOne)

@@ -66,21 +66,10 @@ class Objective : public testing::Test
     // "COLLECTIVE MIN-MAX ARM" a rule.
     std::vector<std::string> Rules(const Data &d)
     {
-        stp_derived derived{};
-        std::vector<std::string> rules;
-
-        Compare(d);
-        EXPECT_EQ(STP_OK, stp_derive(&all_, 0.02, &derived, nullptr));
-        for (size_t i = 0; i < derived.n_rules; i++) {
-            const stp_derived_rule &r = derived.rules[i];
-            char name[STP_ARM_NAME];
-            stp_arm_name(&r.arm, name);
-            rules.push_back(std::to_string(r.coll) + " " +
-                            std::to_string(r.min_bytes) + "-" +
-                            std::to_string(r.max_bytes) + " " + name);
-        }
-        stp_derived_free(&derived);
-        return rules;
+        return measured::Rules(Compare(d), {0.02, false, false},
+                               [](const stp_derived_rule &r) {
+                                   return std::to_string(r.coll) + " ";
+                               });
     }
 
     stp_dataset selected_{};

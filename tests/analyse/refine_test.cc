@@ -25,17 +25,6 @@ constexpr stp_arm kRingSimple{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE,
                               0};
 constexpr uint64_t kMiB = 1 << 20;
 
-std::vector<std::string> Names(const stp_arms &arms)
-{
-    std::vector<std::string> names;
-    for (size_t i = 0; i < arms.n; i++) {
-        char name[STP_ARM_NAME];
-        stp_arm_name(&arms.arm[i], name);
-        names.push_back(name);
-    }
-    return names;
-}
-
 // Gains of arms by size; AUTO takes 100 us.
 struct Curve {
     stp_arm arm;

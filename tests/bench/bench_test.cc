@@ -14,23 +14,14 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/measured_data.h"
 
 namespace
 {
 
+using measured::Names;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::vector<std::string> Names(const stp_arms &arms)
-{
-    std::vector<std::string> names;
-    for (size_t i = 0; i < arms.n; i++) {
-        char name[STP_ARM_NAME];
-        stp_arm_name(&arms.arm[i], name);
-        names.push_back(name);
-    }
-    return names;
-}
 
 TEST(Arms, HaveAutoFirstAndNoneTwice)
 {

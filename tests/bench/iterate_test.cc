@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include "bench/fake_streams.h"
+#include "support/measured_data.h"
 #include "support/mock_test.h"
 
 namespace
@@ -63,11 +64,8 @@ class IterateLoop : public testing::Test
     std::vector<std::string> Arms() const
     {
         std::vector<std::string> names;
-        for (size_t i = 0; i < out_.data.n_rows; i++) {
-            char name[STP_ARM_NAME];
-            stp_arm_name(&Row(i).arm, name);
-            names.push_back(name);
-        }
+        for (size_t i = 0; i < out_.data.n_rows; i++)
+            names.push_back(measured::Name(Row(i).arm));
         return names;
     }
 

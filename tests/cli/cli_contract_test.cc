@@ -357,6 +357,24 @@ TEST_F(Contract, PassesACleanTunerAndSkipsWhatDoesNotApply)
     EXPECT_THAT(o.err, IsEmpty());
 }
 
+// It decides otherwise after some calls, which are the same ones on all ranks.
+TEST_F(Contract, PassesATunerThatLearns)
+{
+    Outcome o = Judge(Plugin("planted_learns"), "--json");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_THAT(NamesWith(Verdicts(o.out), "FAIL"), IsEmpty()) << o.out;
+}
+
+TEST_F(Contract, PlaysAsManyRanksAsAreAskedFor)
+{
+    Outcome o = Judge(Plugin("planted_clean"), "--ranks 6 --seeds 2 --json");
+
+    EXPECT_EQ(0, o.status) << o.out;
+    EXPECT_EQ("6 ranks, 2 random schedules",
+              TextOf(Verdicts(o.out), "ranks agree"));
+}
+
 // A rule on regBuff is the policy's fault, and found all the same.
 TEST_F(Contract, FailsAPolicyByWhichRanksWouldDisagree)
 {

@@ -56,6 +56,25 @@ TEST_F(CliTrace, CommunicatorsOfSeveralSizesAreToldApart)
     EXPECT_EQ(0, o.status) << o.err;
 }
 
+TEST_F(CliTrace, ANameAmongManyIsItsNewestCommunicator)
+{
+    std::string rows = "comm,nRanks,create,collective,bytes\n";
+    for (int times = 0; times < 2; times++)
+        for (int i = 0; i < 150; i++)
+            rows += "c" + std::to_string(i) + (times == 0 ? ",2," : ",3,") +
+                    "init,allreduce,1K\n";
+
+    Outcome good =
+        Replay("h200x4", rows + "c7,3,,allreduce,1K\n", "", "--seeds 1");
+    Outcome bad = Replay("h200x4", rows + "c149,2,,allreduce,1K\n");
+
+    EXPECT_EQ(0, good.status) << good.err;
+    EXPECT_THAT(good.out, HasSubstr("301 collectives in 301 steps"));
+    EXPECT_EQ(1, bad.status);
+    EXPECT_THAT(bad.err, HasSubstr("nRanks 2, expected what line 301 says of "
+                                   "communicator 'c149'"));
+}
+
 TEST_F(CliTrace, AWrongExpectationOfAnyCommunicatorNamesTheRow)
 {
     Outcome o =

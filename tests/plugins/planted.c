@@ -401,6 +401,16 @@ static ncclResult_t init_leaks_files(struct planted *self)
     return ncclSuccess;
 }
 
+enum { CALLS_TO_LEARN = 100, RANKS_TO_LEARN = 8 };
+
+static ncclResult_t ask_learns(struct planted *self,
+                               const struct planted_call *call)
+{
+    planted_choose(call, self->n_ranks == RANKS_TO_LEARN &&
+                             self->number++ >= CALLS_TO_LEARN);
+    return ncclSuccess;
+}
+
 static ncclResult_t init_leaves_handler(struct planted *self)
 {
     signal(SIGUSR1, SIG_IGN);
@@ -592,6 +602,9 @@ static ncclResult_t ask_writes_outside(struct planted *self,
 #define PLANTED_leaks "leaks", planted_init, ask_leaks, planted_finalize
 /* Opens a file for each communicator, and does not close it. */
 #define PLANTED_leaks_files "leaks files", init_leaks_files, planted_ask, planted_finalize
+/* Not a fault: decides differently from some call on, as all ranks of a
+ * communicator of eight do that learn together. */
+#define PLANTED_learns "learns", planted_init, ask_learns, planted_finalize
 /* Ignores a signal for the whole process. */
 #define PLANTED_leaves_handler "leaves handler", init_leaves_handler, planted_ask, planted_finalize
 /* Creates a shared memory object of its process, and does not remove it; the

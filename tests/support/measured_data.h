@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 extern "C" {
 #include "analyse/compare.h"
+#include "analyse/derive.h"
 }
 
 #include "nccl_tuner_abi.h"
@@ -96,6 +98,45 @@ template <typename Change> void AddChanged(Data *d, Change change)
         change(&m);
         stp_dataset_add(&d->data, &m);
     }
+}
+
+inline std::string Name(const stp_arm &arm)
+{
+    char name[STP_ARM_NAME];
+
+    stp_arm_name(&arm, name);
+    return name;
+}
+
+inline std::vector<std::string> Names(const stp_arms &arms)
+{
+    std::vector<std::string> names;
+
+    for (size_t i = 0; i < arms.n; i++)
+        names.push_back(Name(arms.arm[i]));
+    return names;
+}
+
+// "MIN-MAX ARM" a rule that follows from the comparisons, after what 'before'
+// says of it.
+template <typename Before>
+std::vector<std::string> Rules(const stp_comparisons &all,
+                               const stp_derive_terms &terms, Before before)
+{
+    stp_derived d{};
+    std::vector<std::string> rules;
+
+    EXPECT_EQ(STP_OK, stp_derive_on(&all, &terms, &d, nullptr));
+    for (size_t i = 0; i < d.n_rules; i++) {
+        const stp_derived_rule &r = d.rules[i];
+        rules.push_back(before(r) + std::to_string(r.min_bytes) + "-" +
+                        (r.max_bytes == STP_DERIVE_NO_END
+                             ? "inf"
+                             : std::to_string(r.max_bytes)) +
+                        " " + Name(r.arm));
+    }
+    stp_derived_free(&d);
+    return rules;
 }
 
 } // namespace measured

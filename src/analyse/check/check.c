@@ -44,32 +44,27 @@ static const char *rules_list_lines(const struct stp_finding *f,
 
 /* ---- rules that never decide ---- */
 
-static enum stp_status rules_add_no_kernel(struct stp_check_state *c, size_t i)
+static void rules_add_no_kernel(struct stp_check_state *c, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     bool wrong_algo =
         !stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE);
 
     c->idle[i] = true;
-    return stp_check_add(
-        c, i, STP_CHECK_NO_KERNEL, wrong_algo ? "algorithm" : "protocol", NULL,
-        "no NCCL has %s/%s for %s, so that this rule never decides",
-        stp_algo_name(rule->algo), stp_proto_name(rule->proto),
-        stp_coll_name(rule->coll));
+    stp_check_add(c, i, STP_CHECK_NO_KERNEL,
+                  wrong_algo ? "algorithm" : "protocol",
+                  "no NCCL has %s/%s for %s, so that this rule never decides",
+                  stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+                  stp_coll_name(rule->coll));
 }
 
-static enum stp_status rules_add_empty(struct stp_check_state *c, size_t i)
+static void rules_add_empty(struct stp_check_state *c, size_t i)
 {
-    struct stp_finding *f;
-    enum stp_status status =
-        stp_check_add(c, i, STP_CHECK_DEAD, NULL, &f,
-                      "this rule is dead: no message has its bytes and also "
-                      "its bytes per rank");
-
     c->idle[i] = true;
-    if (status == STP_OK)
-        f->fix = STP_FIX_DROP;
-    return status;
+    stp_check_add(c, i, STP_CHECK_DEAD, NULL,
+                  "this rule is dead: no message has its bytes and also its "
+                  "bytes per rank")
+        ->fix = STP_FIX_DROP;
 }
 
 /* ---- shadows ---- */
@@ -137,15 +132,12 @@ static enum stp_cover rules_cover(struct stp_check_state *c, size_t i,
     return stp_box_cover(&c->boxes[i], c->by, n_counted, c->used, &c->budget);
 }
 
-static enum stp_status rules_add_shadow(struct stp_check_state *c, size_t i,
-                                        const struct shadow *shadow,
-                                        size_t n_counted)
+static void rules_add_shadow(struct stp_check_state *c, size_t i,
+                             const struct shadow *shadow, size_t n_counted)
 {
-    struct stp_finding *f;
+    struct stp_finding *f = stp_check_add(c, i, shadow->kind, NULL, NULL);
     struct list lines;
 
-    if (stp_check_add(c, i, shadow->kind, NULL, &f, NULL) != STP_OK)
-        return STP_ERR_NOMEM;
     for (size_t k = 0; k < n_counted; k++)
         if (c->used[k])
             stp_finding_other(f,
@@ -155,13 +147,11 @@ static enum stp_status rules_add_shadow(struct stp_check_state *c, size_t i,
     snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before,
              rules_list_lines(f, &lines), f->n_others == 1 ? "es" : "",
              shadow->after);
-    return STP_OK;
 }
 
-/* *found_ret: the earlier rules of this kind cover rule 'i', which is said. */
-static enum stp_status rules_try_shadow(struct stp_check_state *c, size_t i,
-                                        const struct shadow *shadow,
-                                        size_t n_met, bool *found_ret)
+/* Whether the earlier rules of this kind cover rule 'i', which is said. */
+static bool rules_try_shadow(struct stp_check_state *c, size_t i,
+                             const struct shadow *shadow, size_t n_met)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     enum stp_cover covered;
@@ -171,10 +161,11 @@ static enum stp_status rules_try_shadow(struct stp_check_state *c, size_t i,
         if (shadow->counts(stp_policy_rule(c->policy, c->met[k]), rule))
             c->counted[n++] = c->met[k];
     covered = rules_cover(c, i, n);
-    *found_ret = covered == STP_COVERED;
     if (covered == STP_COVER_UNKNOWN)
-        return stp_check_spend(c, UINT64_MAX);
-    return *found_ret ? rules_add_shadow(c, i, shadow, n) : STP_OK;
+        stp_check_spend(c, UINT64_MAX);
+    if (covered == STP_COVERED)
+        rules_add_shadow(c, i, shadow, n);
+    return covered == STP_COVERED;
 }
 
 /* ---- overlaps ---- */
@@ -222,16 +213,13 @@ static const char *rules_describe_part(const struct stp_box *both,
     return part->text + strlen(", ");
 }
 
-static enum stp_status rules_add_overlap(struct stp_check_state *c, size_t i,
-                                         size_t n_met)
+static void rules_add_overlap(struct stp_check_state *c, size_t i, size_t n_met)
 {
-    struct stp_finding *f;
+    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_OVERLAP, NULL, NULL);
     struct stp_box both;
     struct part part;
     char more[64] = "";
 
-    if (stp_check_add(c, i, STP_CHECK_OVERLAP, NULL, &f, NULL) != STP_OK)
-        return STP_ERR_NOMEM;
     for (size_t k = 0; k < n_met; k++)
         stp_finding_other(f, stp_policy_rule(c->policy, c->met[k])->line);
     if (n_met > 1)
@@ -243,7 +231,6 @@ static enum stp_status rules_add_overlap(struct stp_check_state *c, size_t i,
              "what is left",
              f->others[0], rules_describe_part(&both, &c->boxes[i], &part),
              more);
-    return STP_OK;
 }
 
 /* ---- a rule and those before it ---- */
@@ -261,45 +248,46 @@ static size_t rules_find_met(struct stp_check_state *c, size_t i)
     return n;
 }
 
-static enum stp_status rules_check_shadows(struct stp_check_state *c, size_t i)
+static void rules_check_shadows(struct stp_check_state *c, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    enum stp_status status = stp_check_spend(c, i);
-    bool found = false;
     size_t n_met;
 
-    if (status != STP_OK)
-        return status;
-    if (!stp_pair_exists(rule->coll, rule->algo, rule->proto))
-        return rules_add_no_kernel(c, i);
-    if (!stp_box_exists(&c->boxes[i]))
-        return rules_add_empty(c, i);
+    stp_check_spend(c, i);
+    if (c->status != STP_OK)
+        return;
+    if (!stp_pair_exists(rule->coll, rule->algo, rule->proto)) {
+        rules_add_no_kernel(c, i);
+        return;
+    }
+    if (!stp_box_exists(&c->boxes[i])) {
+        rules_add_empty(c, i);
+        return;
+    }
     n_met = rules_find_met(c, i);
-    for (size_t s = 0; s < N_SHADOWS && status == STP_OK && !found; s++)
-        status = rules_try_shadow(c, i, &shadows[s], n_met, &found);
-    if (status != STP_OK || found || n_met == 0)
-        return status;
-    return rules_add_overlap(c, i, n_met);
+    for (size_t s = 0; s < N_SHADOWS && c->status == STP_OK; s++)
+        if (rules_try_shadow(c, i, &shadows[s], n_met))
+            return;
+    if (n_met > 0)
+        rules_add_overlap(c, i, n_met);
 }
 
 /* ---- gaps ---- */
 
-static enum stp_status rules_add_gap(struct stp_check_state *c, size_t i,
-                                     size_t next)
+static void rules_add_gap(struct stp_check_state *c, size_t i, size_t next)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    struct stp_finding *f;
+    struct stp_finding *f =
+        stp_check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
     const char *coll = stp_coll_name(rule->coll);
 
-    if (stp_check_add(c, i, STP_CHECK_GAP, "max_bytes", &f, NULL) != STP_OK)
-        return STP_ERR_NOMEM;
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
         snprintf(f->text, sizeof(f->text),
                  "no rule decides %s above %" PRIu64 " bytes, so that NCCL's "
                  "own choice holds there; inf would have no end",
                  coll, rule->bytes.max);
-        return STP_OK;
+        return;
     }
     stp_finding_other(f, stp_policy_rule(c->policy, next)->line);
     snprintf(f->text, sizeof(f->text),
@@ -308,7 +296,6 @@ static enum stp_status rules_add_gap(struct stp_check_state *c, size_t i,
              "holds there",
              coll, rule->bytes.max + 1,
              c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
-    return STP_OK;
 }
 
 /* Whether rule 'i' would match sizes from where it ends to below 'limit', were
@@ -335,7 +322,7 @@ static bool rules_share_calls(const struct stp_check_state *c, size_t i,
 
 /* Derived policies end where nobody measured, and mean it; an end of 32 bits is
  * one that somebody took for the largest number. */
-static enum stp_status rules_check_gap(struct stp_check_state *c, size_t i)
+static void rules_check_gap(struct stp_check_state *c, size_t i)
 {
     uint64_t end = c->boxes[i].side[STP_SIDE_BYTES].max;
     uint64_t limit = 0; /* 2^64: where 'next' begins */
@@ -343,31 +330,31 @@ static enum stp_status rules_check_gap(struct stp_check_state *c, size_t i)
     bool told = false; /* by an earlier rule with the same end */
 
     if (c->idle[i] || end == UINT64_MAX)
-        return STP_OK;
-    if (stp_check_spend(c, c->n) != STP_OK)
-        return STP_ERR_LIMIT;
+        return;
+    stp_check_spend(c, c->n);
+    if (c->status != STP_OK)
+        return;
     for (size_t j = 0; j < c->n; j++) {
         const struct stp_range *bytes = &c->boxes[j].side[STP_SIDE_BYTES];
 
         if (bytes->max < end || j == i || !rules_share_calls(c, i, j))
             continue;
         if (bytes->min <= end + 1 && bytes->max > end)
-            return STP_OK;
+            return;
         told |= j < i && bytes->max == end;
         if (bytes->min > end && (next == c->n || bytes->min < limit)) {
             next = j;
             limit = bytes->min;
         }
     }
-    if ((next == c->n ? end < UINT32_END : told) ||
-        !rules_has_more(c, i, limit))
-        return STP_OK;
-    return rules_add_gap(c, i, next);
+    if ((next == c->n ? end >= UINT32_END : !told) &&
+        rules_has_more(c, i, limit))
+        rules_add_gap(c, i, next);
 }
 
 /* ---- the check ---- */
 
-static enum stp_status check_allocate(struct stp_check_state *c)
+static void check_allocate(struct stp_check_state *c)
 {
     size_t n = c->n + 1; /* none may be legal, and is no failure */
 
@@ -378,11 +365,12 @@ static enum stp_status check_allocate(struct stp_check_state *c)
     c->by = malloc(n * sizeof(*c->by));
     c->used = malloc(n * sizeof(*c->used));
     if (c->boxes == NULL || c->idle == NULL || c->met == NULL ||
-        c->counted == NULL || c->by == NULL || c->used == NULL)
-        return stp_nomem(c->err);
+        c->counted == NULL || c->by == NULL || c->used == NULL) {
+        c->status = stp_nomem(c->err);
+        return;
+    }
     for (size_t i = 0; i < c->n; i++)
         c->boxes[i] = stp_box_of(stp_policy_rule(c->policy, i));
-    return STP_OK;
 }
 
 static void check_release(struct stp_check_state *c)
@@ -395,40 +383,30 @@ static void check_release(struct stp_check_state *c)
     free(c->used);
 }
 
-static enum stp_status check_rules(struct stp_check_state *c)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < c->n && status == STP_OK; i++)
-        status = rules_check_shadows(c, i);
-    for (size_t i = 0; i < c->n && status == STP_OK; i++)
-        status = rules_check_gap(c, i);
-    return status;
-}
-
 enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err)
 {
     struct stp_check_state c = {.budget = MAX_COMPARISONS, .err = err};
     struct stp_policy *policy;
-    enum stp_status status =
-        stp_policy_parse(options->csv, options->len, &policy, err);
 
-    if (status != STP_OK)
-        return status;
+    c.status = stp_policy_parse(options->csv, options->len, &policy, err);
+    if (c.status != STP_OK)
+        return c.status;
     c.policy = policy;
     c.n = stp_policy_size(policy);
-    status = check_allocate(&c);
-    if (status == STP_OK)
-        status = check_rules(&c);
-    if (status == STP_OK && options->machine_path != NULL)
-        status = stp_check_machine(&c, options->machine_path);
+    check_allocate(&c);
+    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+        rules_check_shadows(&c, i);
+    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+        rules_check_gap(&c, i);
+    if (c.status == STP_OK && options->machine_path != NULL)
+        stp_check_machine(&c, options->machine_path);
     check_release(&c);
     stp_policy_free(policy);
-    if (status != STP_OK) {
+    if (c.status != STP_OK) {
         stp_findings_free(&c.out);
-        return status;
+        return c.status;
     }
     stp_findings_place(&c.out, options->csv, options->len);
     *findings_ret = c.out;

@@ -31,25 +31,32 @@ bool stp_check_is_warning(enum stp_check_kind kind)
     return kinds[kind].is_warning;
 }
 
-enum stp_status stp_check_add(struct stp_check_state *c, size_t i,
-                              enum stp_check_kind kind, const char *field,
-                              struct stp_finding **finding_ret, const char *fmt,
-                              ...)
+/* Room for another finding. */
+static struct stp_finding *findings_grow(struct stp_check_state *c)
 {
     struct stp_findings *out = &c->out;
-    struct stp_finding *finding;
-    va_list args;
 
     if (out->n == out->capacity) {
         size_t capacity = out->capacity > 0 ? 2 * out->capacity : 64;
         struct stp_finding *at = realloc(out->at, capacity * sizeof(*at));
 
-        if (at == NULL)
-            return stp_nomem(c->err);
+        if (at == NULL) {
+            c->status = stp_nomem(c->err);
+            return &c->lost;
+        }
         out->at = at;
         out->capacity = capacity;
     }
-    finding = &out->at[out->n++];
+    return &out->at[out->n++];
+}
+
+struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
+                                  enum stp_check_kind kind, const char *field,
+                                  const char *fmt, ...)
+{
+    struct stp_finding *finding = findings_grow(c);
+    va_list args;
+
     *finding = (struct stp_finding){
         .kind = kind,
         .line = stp_policy_rule(c->policy, i)->line,
@@ -59,19 +66,18 @@ enum stp_status stp_check_add(struct stp_check_state *c, size_t i,
     if (fmt != NULL)
         vsnprintf(finding->text, sizeof(finding->text), fmt, args);
     va_end(args);
-    if (finding_ret != NULL)
-        *finding_ret = finding;
-    return STP_OK;
+    return finding;
 }
 
-enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n)
+void stp_check_spend(struct stp_check_state *c, uint64_t n)
 {
-    if (n > c->budget)
-        return stp_fail(c->err, STP_ERR_LIMIT,
-                        "has so many rules, or such that overlap so much, that "
-                        "it would take too long to check them");
-    c->budget -= n;
-    return STP_OK;
+    if (n > c->budget && c->status == STP_OK)
+        c->status =
+            stp_fail(c->err, STP_ERR_LIMIT,
+                     "has so many rules, or such that overlap so much, that "
+                     "it would take too long to check them");
+    else if (n <= c->budget)
+        c->budget -= n;
 }
 
 void stp_finding_other(struct stp_finding *finding, unsigned line)

@@ -26,20 +26,23 @@ struct stp_check_state {
     bool *used;
 
     struct stp_findings out;
+    struct stp_finding lost; /* the one that there was no memory for */
+    enum stp_status status;  /* of the first failure */
     struct stp_error *err;
 };
 
 /*
  * A new finding about rule 'i', in whose text one sentence is formatted unless
- * 'fmt' is NULL.  *finding_ret, unless NULL, is the finding.  STP_ERR_NOMEM.
+ * 'fmt' is NULL.  Valid until the next; never NULL: without memory, which
+ * c->status says, it is not in the list.
  */
-enum stp_status stp_check_add(struct stp_check_state *c, size_t i,
-                              enum stp_check_kind kind, const char *field,
-                              struct stp_finding **finding_ret, const char *fmt,
-                              ...) STP_PRINTF(6, 7);
+struct stp_finding *stp_check_add(struct stp_check_state *c, size_t i,
+                                  enum stp_check_kind kind, const char *field,
+                                  const char *fmt, ...) STP_PRINTF(5, 6);
 
-/* STP_ERR_LIMIT if there are not as many comparisons left. */
-enum stp_status stp_check_spend(struct stp_check_state *c, uint64_t n);
+/* Takes 'n' comparisons off those left; fails the check if there are not as
+ * many. */
+void stp_check_spend(struct stp_check_state *c, uint64_t n);
 
 /* Adds a line that the finding has to do with. */
 void stp_finding_other(struct stp_finding *finding, unsigned line);

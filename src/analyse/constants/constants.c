@@ -40,8 +40,7 @@ enum { SLOWER_WEIGHT = 10 };
 /* Pairs with NCCL's own channels: constants do not choose those. */
 static bool size_is_choice(const struct stp_arm *arm)
 {
-    return arm->kind == STP_ARM_FORCED && arm->algo != STP_ANY &&
-           arm->proto != STP_ANY && arm->n_channels == 0;
+    return stp_arm_is_pair(arm) && arm->n_channels == 0;
 }
 
 static void size_sum_up(struct size *s)
@@ -90,19 +89,12 @@ static void size_take_times(const struct stp_point *p, bool trust_passes,
     size_sum_up(s);
 }
 
-static enum stp_status size_ask_auto(struct stp_const_model *model,
-                                     const struct stp_point *p, struct size *s,
-                                     struct stp_error *err)
+static int size_find_auto(struct stp_const_model *model,
+                          const struct stp_point *p, const struct size *s)
 {
-    int algo = p->auto_algo;
-    int proto = p->auto_proto;
-    enum stp_status status = STP_OK;
-
-    if (algo < 0 || proto < 0)
-        status =
-            stp_const_model_ask(model, &s->question, &algo, &proto, NULL, err);
-    s->auto_pair = algo * NCCL_NUM_PROTOCOLS + proto;
-    return status;
+    if (p->auto_algo >= 0 && p->auto_proto >= 0)
+        return p->auto_algo * NCCL_NUM_PROTOCOLS + p->auto_proto;
+    return stp_const_model_ask(model, &s->question, NULL);
 }
 
 /* The logarithm of a pair's time over the fastest's; a pair that nobody
@@ -188,8 +180,10 @@ static enum stp_status sizes_add(const struct stp_comparisons *comparisons,
                      .weight = 1};
     enum stp_status status = sizes_check_point(p, model, err);
 
-    if (status == STP_OK)
-        status = size_ask_auto(model, p, &s, err);
+    if (status == STP_OK) {
+        s.auto_pair = size_find_auto(model, p, &s);
+        status = stp_const_model_status(model);
+    }
     if (status != STP_OK)
         return status;
     size_take_times(p, terms->trust_passes, &s);
@@ -273,7 +267,6 @@ struct search {
     size_t n;
     double weight; /* of all sizes */
     double blur;   /* see search_expect_regret(); 0: none */
-    struct stp_error *err;
 };
 
 /* Where the search stands. */
@@ -332,55 +325,40 @@ static double search_expect_regret(const struct size *size, table costs,
     return regret / chances;
 }
 
-static enum stp_status search_get_regret(const struct search *s,
-                                         const struct size *size,
-                                         double *regret_ret)
+static double search_get_regret(const struct search *s, const struct size *size)
 {
-    int algo, proto;
     table costs;
-    enum stp_status status = stp_const_model_ask(s->model, &size->question,
-                                                 &algo, &proto, costs, s->err);
+    int pair = stp_const_model_ask(s->model, &size->question, costs);
 
-    if (status != STP_OK)
-        return status;
-    *regret_ret =
-        s->blur > 0 ? search_expect_regret(size, costs, s->blur)
-                    : size_get_regret(size, algo * NCCL_NUM_PROTOCOLS + proto);
-    return status;
+    return s->blur > 0 ? search_expect_regret(size, costs, s->blur)
+                       : size_get_regret(size, pair);
 }
 
-static enum stp_status search_evaluate(const struct search *s,
-                                       struct place *place)
+static void search_evaluate(const struct search *s, struct place *place)
 {
     ncclTunerConstants_v5_t constants;
     double regret = 0;
     double moved = 0;
-    enum stp_status status;
 
     search_get_constants(s, place, &constants);
-    status = stp_const_model_build(s->model, &constants, s->err);
-    for (size_t i = 0; i < s->sizes->n && status == STP_OK; i++) {
-        const struct size *size = &s->sizes->sizes[i];
-        double lost = 0;
-
-        status = search_get_regret(s, size, &lost);
-        regret += size->weight * lost;
-    }
+    stp_const_model_build(s->model, &constants);
+    for (size_t i = 0; i < s->sizes->n; i++)
+        regret += s->sizes->sizes[i].weight *
+                  search_get_regret(s, &s->sizes->sizes[i]);
     for (size_t i = 0; i < s->n; i++)
         if (place->k[i] != 0)
             moved += 1 + abs(place->k[i]) * log(2) / OCTAVE;
     place->regret = regret / s->weight;
     place->cost = place->regret + move_cost * moved;
-    return status;
 }
 
-/* Moves one constant by up to one step either way. */
-static enum stp_status search_try_moves(const struct search *s, size_t i,
-                                        int step, struct place *place,
-                                        bool *moved)
+/* Moves one constant by up to one step either way; false if that is no better.
+ */
+static bool search_try_moves(const struct search *s, size_t i, int step,
+                             struct place *place)
 {
     const int moves[] = {place->k[i] - step, place->k[i] + step, 0};
-    enum stp_status status = STP_OK;
+    bool moved = false;
 
     for (size_t m = 0; m < sizeof(moves) / sizeof(moves[0]); m++) {
         struct place other = *place;
@@ -388,110 +366,86 @@ static enum stp_status search_try_moves(const struct search *s, size_t i,
         if (moves[m] == place->k[i] || abs(moves[m]) > MAX_STEPS)
             continue;
         other.k[i] = moves[m];
-        status = search_evaluate(s, &other);
-        if (status != STP_OK)
-            break;
+        search_evaluate(s, &other);
         if (other.cost < place->cost) {
             *place = other;
-            *moved = true;
+            moved = true;
         }
     }
-    return status;
+    return moved;
 }
 
-static enum stp_status search_descend(const struct search *s,
-                                      struct place *place)
+static void search_descend(const struct search *s, struct place *place)
 {
-    enum stp_status status = search_evaluate(s, place);
     int last = s->blur > 0 ? LAST_BLURRED : 1;
     int n = 0;
     bool moved = false;
 
+    search_evaluate(s, place);
     for (int step = FIRST_STEP; step >= last;
          step = moved && n < MOST_PASSES ? step : step / 2) {
         n = moved && n < MOST_PASSES ? n + 1 : 1;
         moved = false;
-        for (size_t i = 0; i < s->n && status == STP_OK; i++)
-            status = search_try_moves(s, i, step, place, &moved);
-        if (status != STP_OK)
-            return status;
+        for (size_t i = 0; i < s->n; i++)
+            moved |= search_try_moves(s, i, step, place);
     }
-    return status;
 }
 
 /* ---- which constants matter ---- */
 
 /* The cost of all sizes, as the model is built. */
-static enum stp_status search_ask_all(const struct search *s, table *costs)
+static void search_ask_all(const struct search *s, table *costs)
 {
-    enum stp_status status = STP_OK;
-    int algo, proto;
-
-    for (size_t i = 0; i < s->sizes->n && status == STP_OK; i++)
-        status = stp_const_model_ask(s->model, &s->sizes->sizes[i].question,
-                                     &algo, &proto, costs[i], s->err);
-    return status;
+    for (size_t i = 0; i < s->sizes->n; i++)
+        stp_const_model_ask(s->model, &s->sizes->sizes[i].question, costs[i]);
 }
 
 /* Whether some cost changes if constant 'i' does; 'others' is room for them. */
-static enum stp_status search_matters(const struct search *s, size_t i,
-                                      const table *costs, table *others,
-                                      bool *matters_ret)
+static bool search_matters(const struct search *s, size_t i, const table *costs,
+                           table *others)
 {
     static const double factors[] = {16, 1.0 / 16};
-    enum stp_status status = STP_OK;
 
-    *matters_ret = false;
-    for (size_t f = 0; f < 2 && status == STP_OK && !*matters_ret; f++) {
+    for (size_t f = 0; f < 2; f++) {
         ncclTunerConstants_v5_t constants = s->defaults;
 
         ((double *)&constants)[i] *= factors[f];
-        status = stp_const_model_build(s->model, &constants, s->err);
-        if (status == STP_OK)
-            status = search_ask_all(s, others);
-        *matters_ret = memcmp(costs, others, s->sizes->n * sizeof(table)) != 0;
+        stp_const_model_build(s->model, &constants);
+        search_ask_all(s, others);
+        if (memcmp(costs, others, s->sizes->n * sizeof(table)) != 0)
+            return true;
     }
-    return status;
+    return false;
 }
 
-static enum stp_status search_find_constants(struct search *s)
+static void search_find_constants(struct search *s, struct stp_error *err)
 {
     table *costs = calloc(2 * s->sizes->n, sizeof(*costs));
-    enum stp_status status;
-    bool is_one;
 
-    if (costs == NULL)
-        return stp_nomem(s->err);
-    status = stp_const_model_build(s->model, &s->defaults, s->err);
-    if (status == STP_OK)
-        status = search_ask_all(s, costs);
-    for (size_t i = 0; i < STP_N_CONSTANTS && status == STP_OK; i++) {
-        if (((const double *)&s->defaults)[i] <= 0)
-            continue;
-        status = search_matters(s, i, (const table *)costs, costs + s->sizes->n,
-                                &is_one);
-        if (status == STP_OK && is_one)
-            s->at[s->n++] = i;
+    if (costs == NULL) {
+        stp_const_model_fail(s->model, stp_nomem(err));
+        return;
     }
+    stp_const_model_build(s->model, &s->defaults);
+    search_ask_all(s, costs);
+    for (size_t i = 0; i < STP_N_CONSTANTS; i++)
+        if (((const double *)&s->defaults)[i] > 0 &&
+            search_matters(s, i, (const table *)costs, costs + s->sizes->n))
+            s->at[s->n++] = i;
     free(costs);
-    return status;
 }
 
 /* ---- starts ---- */
 
 /* Descends to ever less blurred regrets, at last to those of what is chosen. */
-static enum stp_status search_descend_from_blur(struct search *s,
-                                                struct place *place)
+static void search_descend_from_blur(struct search *s, struct place *place)
 {
     static const double blurs[] = {.2, .05, 0};
-    enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < sizeof(blurs) / sizeof(blurs[0]); i++) {
         s->blur = blurs[i];
-        if (status == STP_OK)
-            status = search_descend(s, place);
+        search_descend(s, place);
     }
-    return status;
 }
 
 /* Some constants elsewhere, within a factor of 2. */
@@ -511,40 +465,36 @@ static void search_kick(const struct search *s, unsigned start, uint64_t seed,
 }
 
 /* From NCCL's own constants, plainly and from blur, then from the best. */
-static enum stp_status search_start(struct search *s, unsigned start,
-                                    uint64_t seed, struct place *best)
+static void search_start(struct search *s, unsigned start, uint64_t seed,
+                         struct place *best)
 {
     struct place place = {0};
-    enum stp_status status;
 
     if (start > 1) {
         place = *best;
         search_kick(s, start, seed, &place);
     }
-    status = start == 1 ? search_descend_from_blur(s, &place)
-                        : search_descend(s, &place);
-    if (status == STP_OK && place.cost < best->cost)
+    if (start == 1)
+        search_descend_from_blur(s, &place);
+    else
+        search_descend(s, &place);
+    if (place.cost < best->cost)
         *best = place;
-    return status;
 }
 
 /* Does without one moved constant after the other, if the rest can do it. */
-static enum stp_status search_drop_moves(const struct search *s,
-                                         struct place *best)
+static void search_drop_moves(const struct search *s, struct place *best)
 {
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < s->n && status == STP_OK; i++) {
+    for (size_t i = 0; i < s->n; i++) {
         struct place place = *best;
 
         if (place.k[i] == 0)
             continue;
         place.k[i] = 0;
-        status = search_descend(s, &place);
-        if (status == STP_OK && place.cost < best->cost)
+        search_descend(s, &place);
+        if (place.cost < best->cost)
             *best = place;
     }
-    return status;
 }
 
 /* Searches from a number of starts, of which the first is NCCL's own constants.
@@ -555,22 +505,21 @@ static enum stp_status search_run(struct stp_const_model *model,
                                   ncclTunerConstants_v5_t *best_ret,
                                   struct stp_error *err)
 {
-    struct search s = {.model = model, .sizes = sizes, .err = err};
+    struct search s = {.model = model, .sizes = sizes};
     struct place best = {.regret = INFINITY, .cost = INFINITY};
-    enum stp_status status;
 
     stp_const_model_defaults(model, &s.defaults);
     for (size_t i = 0; i < sizes->n; i++)
         s.weight += sizes->sizes[i].weight;
-    status = search_find_constants(&s);
+    search_find_constants(&s, err);
     for (unsigned start = 0;
-         start < n_starts && status == STP_OK && best.regret > 0; start++)
-        status = search_start(&s, start, seed, &best);
-    if (status == STP_OK)
-        status = search_drop_moves(&s, &best);
-    if (status == STP_OK)
-        search_get_constants(&s, &best, best_ret);
-    return status;
+         start < n_starts && stp_const_model_status(model) == STP_OK &&
+         best.regret > 0;
+         start++)
+        search_start(&s, start, seed, &best);
+    search_drop_moves(&s, &best);
+    search_get_constants(&s, &best, best_ret);
+    return stp_const_model_status(model);
 }
 
 /* ==== the fit ==== */
@@ -607,49 +556,24 @@ static void fit_finish_residual(struct stp_residual *r)
     r->worst = fmax(r->worst, 1);
 }
 
-static enum stp_status fit_ask(const struct fitting *f, const struct size *size,
-                               int *pair_ret)
-{
-    int algo, proto;
-    enum stp_status status = stp_const_model_ask(f->model, &size->question,
-                                                 &algo, &proto, NULL, f->err);
-
-    if (status == STP_OK)
-        *pair_ret = algo * NCCL_NUM_PROTOCOLS + proto;
-    return status;
-}
-
-/* Of the sizes of 'n_bytes' that have neighbours, or of all if that is 0; as
- * the model is built. */
-static enum stp_status fit_add_residuals(const struct fitting *f,
-                                         uint64_t n_bytes,
-                                         struct stp_residual *r)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < f->sizes.n && status == STP_OK; i++) {
-        const struct size *size = &f->sizes.sizes[i];
-        int pair;
-
-        if (size->weight < 1 ||
-            (n_bytes != 0 &&
-             (!size->is_inner || size->question.n_bytes != n_bytes)))
-            continue;
-        status = fit_ask(f, size, &pair);
-        if (status == STP_OK)
-            fit_add_residual(r, size, pair);
-    }
-    return status;
-}
-
+/* Of the sizes of 'n_bytes' that have neighbours, or of all if that is 0. */
 static enum stp_status
 fit_get_residual(const struct fitting *f,
                  const ncclTunerConstants_v5_t *constants, uint64_t n_bytes,
                  struct stp_residual *r)
 {
-    enum stp_status status = stp_const_model_build(f->model, constants, f->err);
+    stp_const_model_build(f->model, constants);
+    for (size_t i = 0; i < f->sizes.n; i++) {
+        const struct size *size = &f->sizes.sizes[i];
 
-    return status == STP_OK ? fit_add_residuals(f, n_bytes, r) : status;
+        if (size->weight < 1 ||
+            (n_bytes != 0 &&
+             (!size->is_inner || size->question.n_bytes != n_bytes)))
+            continue;
+        fit_add_residual(r, size,
+                         stp_const_model_ask(f->model, &size->question, NULL));
+    }
+    return stp_const_model_status(f->model);
 }
 
 /* ---- sizes left out ---- */
@@ -738,21 +662,18 @@ static void fit_add_misfit(const struct size *size, int pair,
 static enum stp_status fit_find_misfits(const struct fitting *f,
                                         struct stp_constants_fit *fit)
 {
-    enum stp_status status = STP_OK;
-
     fit->misfits = calloc(f->sizes.n, sizeof(*fit->misfits));
     if (fit->misfits == NULL)
         return stp_nomem(f->err);
-    for (size_t i = 0; i < f->sizes.n && status == STP_OK; i++) {
-        int pair;
+    for (size_t i = 0; i < f->sizes.n; i++) {
+        const struct size *size = &f->sizes.sizes[i];
 
-        if (f->sizes.sizes[i].weight < 1)
-            continue;
-        status = fit_ask(f, &f->sizes.sizes[i], &pair);
-        if (status == STP_OK)
-            fit_add_misfit(&f->sizes.sizes[i], pair, fit);
+        if (size->weight >= 1)
+            fit_add_misfit(size,
+                           stp_const_model_ask(f->model, &size->question, NULL),
+                           fit);
     }
-    return status;
+    return stp_const_model_status(f->model);
 }
 
 /* ---- the fit ---- */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/contract/contract_suite.h"
 #include "core/names.h"
@@ -10,26 +11,58 @@
 /* ---- verdicts ---- */
 
 static void ask_set_verdict(struct stp_contract_slot *slot,
-                            enum stp_contract_verdict verdict, const char *fmt,
-                            va_list args)
+                            enum stp_contract_verdict verdict,
+                            const char *about, const char *fmt, va_list args)
 {
+    char text[STP_CONTRACT_TEXT];
+
     if (slot->verdict != STP_CONTRACT_OK)
         return;
     slot->verdict = verdict;
-    vsnprintf(slot->text, sizeof(slot->text), fmt, args);
+    vsnprintf(text, sizeof(text), fmt, args);
+    if (about != NULL)
+        snprintf(slot->text, sizeof(slot->text), "%.64s: %.440s", about, text);
+    else
+        memcpy(slot->text, text, sizeof(text));
     for (char *s = slot->text; *s != '\0'; s++)
         if (*s == '\n')
             *s = ' ';
 }
 
-bool stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
+void stp_contract_set(struct stp_contract_slot *slot,
+                      enum stp_contract_verdict verdict, const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_FAIL, fmt, args);
+    ask_set_verdict(slot, verdict, NULL, fmt, args);
     va_end(args);
-    return false;
+}
+
+/* A build that counts what ran would lose it with _exit(). */
+extern void __gcov_dump(void) __attribute__((weak));
+
+_Noreturn void stp_contract_end(struct stp_contract_run *run)
+{
+    for (int i = 0; i < STP_MAX_OPEN; i++)
+        if (run->comms[i] != NULL)
+            stp_contract_destroy(run, run->comms[i]);
+    for (int i = 0; i < STP_MAX_OPEN; i++)
+        mock_nccl_destroy(run->nccls[i]);
+    run->slot->done = true;
+    if (__gcov_dump != NULL)
+        __gcov_dump();
+    _exit(0);
+}
+
+void stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    ask_set_verdict(run->slot, STP_CONTRACT_FAIL, run->about, fmt, args);
+    va_end(args);
+    stp_contract_end(run);
 }
 
 void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
@@ -37,17 +70,9 @@ void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_SKIP, fmt, args);
+    ask_set_verdict(run->slot, STP_CONTRACT_SKIP, NULL, fmt, args);
     va_end(args);
-}
-
-void stp_contract_note(struct stp_contract_run *run, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_OK, fmt, args);
-    va_end(args);
+    stp_contract_end(run);
 }
 
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
@@ -61,36 +86,41 @@ void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
 
 /* ---- NCCL and communicators ---- */
 
-static struct mock_nccl *ask_open_nccl(struct stp_contract_run *run,
-                                       const char *plugin, const char *version,
-                                       const char *algo, const char *proto)
+/* Replaces 'before' in the list of what is open; what the list has no room for
+ * is not closed at the end. */
+#define ASK_REPLACE(list, before, after)                                       \
+    for (int i_ = 0; i_ < STP_MAX_OPEN; i_++)                                  \
+        if ((list)[i_] == (before)) {                                          \
+            (list)[i_] = (after);                                              \
+            break;                                                             \
+        }
+
+struct mock_nccl *stp_contract_open_as(struct stp_contract_run *run,
+                                       const struct stp_contract_nccl *how)
 {
+    /* versions that do not know the word "none" find no such library */
     const struct mock_nccl_options options = {
-        .version = version != NULL ? version : run->nccl,
-        .tuner_plugin = plugin,
-        .algo = algo,
-        .proto = proto};
+        .version = how->version != NULL ? how->version : run->nccl,
+        .tuner_plugin = how->alone ? "none" : run->options->plugin,
+        .algo = how->algo,
+        .proto = how->proto};
     struct mock_nccl *nccl;
 
-    if (mock_nccl_create(&options, &nccl) == ncclSuccess)
-        return nccl;
-    stp_contract_fail(run, "%s", mock_last_error());
-    return NULL;
+    if (mock_nccl_create(&options, &nccl) != ncclSuccess)
+        stp_contract_fail(run, "%s", mock_last_error());
+    ASK_REPLACE(run->nccls, NULL, nccl)
+    return nccl;
 }
 
-struct mock_nccl *stp_contract_nccl(struct stp_contract_run *run,
-                                    const char *version, const char *algo,
-                                    const char *proto)
+struct mock_nccl *stp_contract_open(struct stp_contract_run *run)
 {
-    return ask_open_nccl(run, run->options->plugin, version, algo, proto);
+    return stp_contract_open_as(run, &(struct stp_contract_nccl){0});
 }
 
-struct mock_nccl *stp_contract_nccl_alone(struct stp_contract_run *run,
-                                          const char *version, const char *algo,
-                                          const char *proto)
+void stp_contract_unload(struct stp_contract_run *run, struct mock_nccl *nccl)
 {
-    /* versions that do not know the word find no such library */
-    return ask_open_nccl(run, "none", version, algo, proto);
+    ASK_REPLACE(run->nccls, nccl, NULL)
+    mock_nccl_destroy(nccl);
 }
 
 struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
@@ -102,35 +132,35 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
     struct mock_comm *comm;
 
     stp_contract_at(run, "init on %s", info->name);
-    if (mock_comm_create(nccl, machine, comm_id, &comm) == ncclSuccess)
-        return comm;
-    stp_contract_fail(run, "on %s: %s", info->name, mock_last_error());
-    return NULL;
+    if (mock_comm_create(nccl, machine,
+                         comm_id != 0 ? comm_id : mock_new_comm_id(),
+                         &comm) != ncclSuccess)
+        stp_contract_fail(run, "on %s: %s", info->name, mock_last_error());
+    stp_contract_adopt(run, comm);
+    return comm;
 }
 
-struct mock_comm *stp_contract_open(struct stp_contract_run *run,
-                                    const struct mock_machine *machine,
-                                    struct mock_nccl **nccl_ret)
+void stp_contract_adopt(struct stp_contract_run *run, struct mock_comm *comm)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-
-    *nccl_ret = nccl;
-    return nccl != NULL
-               ? stp_contract_comm(run, nccl, machine, mock_new_comm_id())
-               : NULL;
+    ASK_REPLACE(run->comms, NULL, comm)
 }
 
-bool stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm)
+void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm)
 {
     stp_contract_at(run, "finalize");
+    ASK_REPLACE(run->comms, comm, NULL)
     mock_comm_destroy(comm);
-    /* it returns nothing, but leaves this behind */
-    if (strstr(mock_last_error(), ": finalize returned") == NULL)
-        return true;
-    return stp_contract_fail(run, "%s", mock_last_error());
 }
 
-bool stp_contract_needs_file(struct stp_contract_run *run)
+void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm)
+{
+    stp_contract_close(run, comm);
+    /* it returns nothing, but leaves this behind */
+    if (strstr(mock_last_error(), ": finalize returned") != NULL)
+        stp_contract_fail(run, "%s", mock_last_error());
+}
+
+void stp_contract_needs_file(struct stp_contract_run *run)
 {
     if (run->reads_file == STP_READS_NO_FILE)
         stp_contract_skip(run, "it does not read NCCL_TUNER_CONFIG_FILE");
@@ -138,7 +168,6 @@ bool stp_contract_needs_file(struct stp_contract_run *run)
         stp_contract_skip(run,
                           "it did not survive being asked whether it reads "
                           "NCCL_TUNER_CONFIG_FILE");
-    return run->reads_file == STP_READS_FILE;
 }
 
 void stp_contract_set_policy(const char *path)
@@ -187,18 +216,8 @@ struct mock_call stp_contract_question(size_t i)
                               .n_bytes = sizes[i / NCCL_NUM_TUNED_FUNCS]};
 }
 
-static struct stp_decision ask_get_decision(ncclResult_t rc,
-                                            const struct mock_outcome *outcome)
-{
-    return (struct stp_decision){.rc = rc,
-                                 .algo = outcome->algo,
-                                 .proto = outcome->proto,
-                                 .asked_channels = outcome->asked_channels,
-                                 .n_channels = outcome->n_channels};
-}
-
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decision decisions[STP_N_QUESTIONS])
+                      struct stp_decisions *decisions)
 {
     struct mock_outcome outcome;
     char text[STP_CALL_TEXT];
@@ -210,34 +229,30 @@ void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
         if (run != NULL)
             stp_contract_at(run, "%s", stp_contract_describe(&call, text));
         rc = mock_comm_collective(comm, &call, &outcome);
-        decisions[i] = ask_get_decision(rc, &outcome);
+        decisions->of[i] =
+            (struct stp_decision){.rc = rc,
+                                  .algo = outcome.algo,
+                                  .proto = outcome.proto,
+                                  .asked_channels = outcome.asked_channels,
+                                  .n_channels = outcome.n_channels};
     }
 }
 
-static bool ask_same_decision(const struct stp_decision *a,
-                              const struct stp_decision *b)
-{
-    return a->rc == b->rc && a->algo == b->algo && a->proto == b->proto &&
-           a->asked_channels == b->asked_channels &&
-           a->n_channels == b->n_channels;
-}
-
-bool stp_contract_same(struct stp_contract_run *run,
-                       const struct stp_decision *a, const char *when,
-                       const struct stp_decision *b, const char *then)
+void stp_contract_same(struct stp_contract_run *run,
+                       const struct stp_decisions *a, const char *when,
+                       const struct stp_decisions *b, const char *then)
 {
     char call_text[STP_CALL_TEXT], first[96], second[96];
 
     for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
         struct mock_call call = stp_contract_question(i);
 
-        if (ask_same_decision(&a[i], &b[i]))
+        if (memcmp(&a->of[i], &b->of[i], sizeof(a->of[i])) == 0)
             continue;
-        ask_describe_decision(&a[i], first);
-        ask_describe_decision(&b[i], second);
-        return stp_contract_fail(run, "%s: %s %s, %s %s",
-                                 stp_contract_describe(&call, call_text), first,
-                                 when, second, then);
+        ask_describe_decision(&a->of[i], first);
+        ask_describe_decision(&b->of[i], second);
+        stp_contract_fail(run, "%s: %s %s, %s %s",
+                          stp_contract_describe(&call, call_text), first, when,
+                          second, then);
     }
-    return true;
 }

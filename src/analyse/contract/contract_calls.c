@@ -15,14 +15,13 @@
 /* ---- all calls ---- */
 
 /* What the user allows, as NCCL_ALGO and NCCL_PROTO. */
-struct restriction {
-    const char *algo;
-    const char *proto;
-};
-
-static const struct restriction restrictions[] = {
-    {NULL, NULL},       {"ring", NULL}, {NULL, "simple"},
-    {"ring", "simple"}, {"ring", "ll"}, {"ring;allreduce:tree", "^ll128"},
+static const struct stp_contract_nccl restrictions[] = {
+    {0},
+    {.algo = "ring"},
+    {.proto = "simple"},
+    {.algo = "ring", .proto = "simple"},
+    {.algo = "ring", .proto = "ll"},
+    {.algo = "ring;allreduce:tree", .proto = "^ll128"},
 };
 enum { N_RESTRICTIONS = sizeof(restrictions) / sizeof(restrictions[0]) };
 
@@ -67,7 +66,7 @@ static struct mock_call calls_call_at(size_t i)
 }
 
 /* One call, and what became of it. */
-struct asked {
+struct stp_asked {
     const struct mock_call *call;
     const struct mock_outcome *outcome;
     ncclResult_t rc;
@@ -78,110 +77,68 @@ struct asked {
     char text[STP_CALL_TEXT + 128]; /* the call and where it was made */
 };
 
-/* False after failing the check. */
-typedef bool (*judge_fn)(struct stp_contract_run *run,
-                         const struct asked *asked);
-
-/* A rank with the tuner and one without. */
-struct pair {
-    struct mock_nccl *nccl, *nccl_alone;
-    struct mock_comm *comm, *comm_alone;
-};
-
-static bool calls_open_pair(struct stp_contract_run *run, const char *version,
-                            const struct restriction *allowed,
-                            const struct mock_machine *machine,
-                            struct pair *pair)
-{
-    memset(pair, 0, sizeof(*pair));
-    pair->nccl = stp_contract_nccl(run, version, allowed->algo, allowed->proto);
-    pair->nccl_alone =
-        stp_contract_nccl_alone(run, version, allowed->algo, allowed->proto);
-    if (pair->nccl == NULL || pair->nccl_alone == NULL)
-        return false;
-    pair->comm =
-        stp_contract_comm(run, pair->nccl, machine, mock_new_comm_id());
-    pair->comm_alone =
-        stp_contract_comm(run, pair->nccl_alone, machine, mock_new_comm_id());
-    return pair->comm != NULL && pair->comm_alone != NULL;
-}
-
-static void calls_close_pair(struct stp_contract_run *run, struct pair *pair)
-{
-    if (pair->comm != NULL)
-        stp_contract_destroy(run, pair->comm);
-    mock_comm_destroy(pair->comm_alone);
-    mock_nccl_destroy(pair->nccl);
-    mock_nccl_destroy(pair->nccl_alone);
-}
-
-static void calls_describe(struct asked *asked,
-                           const struct restriction *allowed,
+static void calls_describe(struct stp_asked *asked,
+                           const struct stp_contract_nccl *how,
                            const struct mock_machine *machine)
 {
     char call[STP_CALL_TEXT];
-    int n = snprintf(asked->text, sizeof(asked->text), "%s on %s",
-                     stp_contract_describe(asked->call, call),
-                     mock_machine_get_info(machine)->name);
 
-    if (allowed->algo != NULL)
-        n += snprintf(asked->text + n, sizeof(asked->text) - (size_t)n,
-                      ", NCCL_ALGO=%s", allowed->algo);
-    if (allowed->proto != NULL)
-        snprintf(asked->text + n, sizeof(asked->text) - (size_t)n,
-                 ", NCCL_PROTO=%s", allowed->proto);
+    snprintf(asked->text, sizeof(asked->text), "%s on %s%s%s%s%s",
+             stp_contract_describe(asked->call, call),
+             mock_machine_get_info(machine)->name,
+             how->algo != NULL ? ", NCCL_ALGO=" : "",
+             how->algo != NULL ? how->algo : "",
+             how->proto != NULL ? ", NCCL_PROTO=" : "",
+             how->proto != NULL ? how->proto : "");
 }
 
-/* A v2 tuner is not shown the table, and cannot know what is ruled out in it by
- * NCCL_ALGO, NCCL_PROTO or the type. */
-static bool calls_sees_table(const struct pair *pair)
-{
-    return mock_comm_tuner_version(pair->comm) > 2;
-}
-
-static bool calls_ask_one(struct stp_contract_run *run, const struct pair *pair,
-                          const struct restriction *allowed,
-                          const struct mock_machine *machine, size_t i,
-                          judge_fn judge)
-{
-    struct mock_call call = calls_call_at(i);
-    struct mock_outcome outcome, alone;
-    struct asked asked = {.call = &call,
-                          .outcome = &outcome,
-                          .alone = &alone,
-                          .why = "",
-                          .sees_table = calls_sees_table(pair)};
-
-    if (call.fp8 && !asked.sees_table)
-        return true;
-    calls_describe(&asked, allowed, machine);
-    stp_contract_at(run, "%s", asked.text);
-    asked.alone_fails =
-        mock_comm_collective(pair->comm_alone, &call, &alone) != ncclSuccess;
-    asked.rc = mock_comm_collective(pair->comm, &call, &outcome);
-    if (asked.rc != ncclSuccess)
-        asked.why = mock_last_error();
-    return judge(run, &asked);
-}
-
-/* Calls from the first, 'stride' apart. */
-static bool calls_ask_all(struct stp_contract_run *run, const char *version,
-                          const struct restriction *allowed,
+/* Calls from the first, 'stride' apart, on a rank with the tuner and on one
+ * without. */
+static void calls_ask_all(struct stp_contract_run *run,
+                          const struct stp_contract_nccl *how,
                           const struct mock_machine *machine, size_t stride,
-                          judge_fn judge)
+                          stp_judge_fn *judge)
 {
-    struct pair pair;
-    bool good = calls_open_pair(run, version, allowed, machine, &pair);
-    bool fair =
-        good && (allowed == &restrictions[0] || calls_sees_table(&pair));
+    struct stp_contract_nccl how_alone = *how;
+    struct mock_nccl *nccl = stp_contract_open_as(run, how);
+    struct mock_nccl *nccl_alone =
+        (how_alone.alone = true, stp_contract_open_as(run, &how_alone));
+    struct mock_comm *comm = stp_contract_comm(run, nccl, machine, 0);
+    struct mock_comm *comm_alone =
+        stp_contract_comm(run, nccl_alone, machine, 0);
+    struct mock_outcome outcome, alone;
+    /* A v2 tuner is not shown the table, and cannot know what is ruled out in
+     * it by NCCL_ALGO, NCCL_PROTO or the type. */
+    bool sees_table = mock_comm_tuner_version(comm) > 2;
+    bool fair = sees_table || (how->algo == NULL && how->proto == NULL);
 
-    for (size_t i = 0; i < N_CALLS && good && fair; i += stride)
-        good = calls_ask_one(run, &pair, allowed, machine, i, judge);
-    calls_close_pair(run, &pair);
-    return good;
+    for (size_t i = 0; i < N_CALLS && fair; i += stride) {
+        struct mock_call call = calls_call_at(i);
+        struct stp_asked asked = {.call = &call,
+                                  .outcome = &outcome,
+                                  .alone = &alone,
+                                  .why = "",
+                                  .sees_table = sees_table};
+
+        if (call.fp8 && !sees_table)
+            continue;
+        calls_describe(&asked, how, machine);
+        stp_contract_at(run, "%s", asked.text);
+        asked.alone_fails =
+            mock_comm_collective(comm_alone, &call, &alone) != ncclSuccess;
+        asked.rc = mock_comm_collective(comm, &call, &outcome);
+        if (asked.rc != ncclSuccess)
+            asked.why = mock_last_error();
+        judge(run, &asked);
+    }
+    stp_contract_destroy(run, comm);
+    stp_contract_close(run, comm_alone);
+    stp_contract_unload(run, nccl);
+    stp_contract_unload(run, nccl_alone);
 }
 
-static bool calls_ask_everywhere(struct stp_contract_run *run, judge_fn judge)
+static void calls_ask_everywhere(struct stp_contract_run *run,
+                                 stp_judge_fn *judge)
 {
     const struct mock_machine *machines[] = {
         run->world->machine,
@@ -191,77 +148,40 @@ static bool calls_ask_everywhere(struct stp_contract_run *run, judge_fn judge)
 
     for (int m = 0; m < 3; m++)
         for (int r = 0; r < N_RESTRICTIONS; r++)
-            if (!calls_ask_all(run, NULL, &restrictions[r], machines[m],
-                               r == 0 ? 1 : 7, judge))
-                return false;
-    return true;
+            calls_ask_all(run, &restrictions[r], machines[m], r == 0 ? 1 : 7,
+                          judge);
+}
+
+void stp_check_calls(struct stp_contract_run *run)
+{
+    calls_ask_everywhere(run, run->entry->judge);
 }
 
 /* ---- what is looked at ---- */
 
-static bool calls_judge_success(struct stp_contract_run *run,
-                                const struct asked *asked)
+void stp_judge_success(struct stp_contract_run *run,
+                       const struct stp_asked *asked)
 {
-    if (asked->rc == ncclSuccess || asked->alone_fails)
-        return true;
-    return stp_contract_fail(run, "%s: %s", asked->text, asked->why);
+    if (asked->rc != ncclSuccess && !asked->alone_fails)
+        stp_contract_fail(run, "%s: %s", asked->text, asked->why);
 }
 
-void stp_check_never_fails(struct stp_contract_run *run)
+void stp_judge_inside(struct stp_contract_run *run,
+                      const struct stp_asked *asked)
 {
-    calls_ask_everywhere(run, calls_judge_success);
+    if (strstr(asked->why, "wrote outside the cost table") != NULL)
+        stp_contract_fail(run, "%s: %s", asked->text, asked->why);
 }
 
-static bool calls_judge_inside(struct stp_contract_run *run,
-                               const struct asked *asked)
-{
-    if (strstr(asked->why, "wrote outside the cost table") == NULL)
-        return true;
-    return stp_contract_fail(run, "%s: %s", asked->text, asked->why);
-}
-
-void stp_check_inside(struct stp_contract_run *run)
-{
-    calls_ask_everywhere(run, calls_judge_inside);
-}
-
-/* The first entry of which 'is_bad' says so; false if there is none. */
-static bool calls_find_entry(const struct mock_outcome *outcome,
-                             bool (*is_bad)(float before, float after),
-                             int *algo_ret, int *proto_ret)
-{
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            if (is_bad(outcome->cost[a][p], outcome->cost_after[a][p])) {
-                *algo_ret = a;
-                *proto_ret = p;
-                return true;
-            }
-    return false;
-}
+/* An entry of the cost table before and after the tuner. */
+struct entry {
+    float before, after;
+    const char *algo, *proto;
+};
 
 static bool calls_is_new_negative(float before, float after)
 {
     return !(after >= 0) && memcmp(&before, &after, sizeof(after)) != 0;
-}
-
-static bool calls_judge_negative(struct stp_contract_run *run,
-                                 const struct asked *asked)
-{
-    int a, p;
-
-    if (!calls_find_entry(asked->outcome, calls_is_new_negative, &a, &p))
-        return true;
-    return stp_contract_fail(
-        run,
-        "%s: %g written to %s/%s, which NCCL 2.31 would take as the cheapest",
-        asked->text, (double)asked->outcome->cost_after[a][p], stp_algo_name(a),
-        stp_proto_name(p));
-}
-
-void stp_check_negative(struct stp_contract_run *run)
-{
-    calls_ask_everywhere(run, calls_judge_negative);
 }
 
 static bool calls_is_revived(float before, float after)
@@ -269,100 +189,116 @@ static bool calls_is_revived(float before, float after)
     return before < 0 && after >= 0;
 }
 
-static bool calls_judge_revived(struct stp_contract_run *run,
-                                const struct asked *asked)
-{
-    int a, p;
-
-    if (!calls_find_entry(asked->outcome, calls_is_revived, &a, &p))
-        return true;
-    return stp_contract_fail(
-        run,
-        "%s: %g written to %s/%s, which NCCL had ruled out with %g and would "
-        "crash or hang on",
-        asked->text, (double)asked->outcome->cost_after[a][p], stp_algo_name(a),
-        stp_proto_name(p), (double)asked->outcome->cost[a][p]);
-}
-
-void stp_check_revives(struct stp_contract_run *run)
-{
-    calls_ask_everywhere(run, calls_judge_revived);
-}
-
-enum { MAX_CHANNELS = 64 };
-
-static bool calls_judge_channels(struct stp_contract_run *run,
-                                 const struct asked *asked)
-{
-    int n = asked->outcome->asked_channels;
-
-    if (n >= 0 && n <= MAX_CHANNELS)
-        return true;
-    return stp_contract_fail(
-        run,
-        "%s: asks for %d channels, expected 0 to %d; NCCL's 8-bit field "
-        "makes that %d",
-        asked->text, n, MAX_CHANNELS, (int)(int8_t)(uint8_t)n);
-}
-
-void stp_check_channels(struct stp_contract_run *run)
-{
-    calls_ask_everywhere(run, calls_judge_channels);
-}
-
-/* ---- what no rule decides ---- */
-
 static bool calls_is_changed(float before, float after)
 {
     return memcmp(&before, &after, sizeof(after)) != 0;
 }
 
-static bool calls_judge_unmatched(struct stp_contract_run *run,
-                                  const struct asked *asked)
+/* The first entry of which 'is_bad' says so; false if there is none. */
+static bool
+calls_find_entry(const float before[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS],
+                 const float after[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS],
+                 bool (*is_bad)(float before, float after), struct entry *entry)
 {
-    int a, p;
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (is_bad(before[a][p], after[a][p])) {
+                *entry = (struct entry){before[a][p], after[a][p],
+                                        stp_algo_name(a), stp_proto_name(p)};
+                return true;
+            }
+    return false;
+}
 
-    if (asked->outcome->asked_channels == 0 || !asked->sees_table ||
-        calls_find_entry(asked->outcome, calls_is_changed, &a, &p))
-        return true;
-    return stp_contract_fail(
-        run, "%s: sets channels to %d, though it changes no cost", asked->text,
-        asked->outcome->asked_channels);
+static bool calls_find_written(const struct stp_asked *asked,
+                               bool (*is_bad)(float before, float after),
+                               struct entry *entry)
+{
+    return calls_find_entry(asked->outcome->cost, asked->outcome->cost_after,
+                            is_bad, entry);
+}
+
+void stp_judge_negative(struct stp_contract_run *run,
+                        const struct stp_asked *asked)
+{
+    struct entry e;
+
+    if (calls_find_written(asked, calls_is_new_negative, &e))
+        stp_contract_fail(run,
+                          "%s: %g written to %s/%s, which NCCL 2.31 would take "
+                          "as the cheapest",
+                          asked->text, (double)e.after, e.algo, e.proto);
+}
+
+void stp_judge_revived(struct stp_contract_run *run,
+                       const struct stp_asked *asked)
+{
+    struct entry e;
+
+    if (calls_find_written(asked, calls_is_revived, &e))
+        stp_contract_fail(
+            run,
+            "%s: %g written to %s/%s, which NCCL had ruled out with %g and "
+            "would crash or hang on",
+            asked->text, (double)e.after, e.algo, e.proto, (double)e.before);
+}
+
+enum { MAX_CHANNELS = 64 };
+
+void stp_judge_channels(struct stp_contract_run *run,
+                        const struct stp_asked *asked)
+{
+    int n = asked->outcome->asked_channels;
+
+    if (n < 0 || n > MAX_CHANNELS)
+        stp_contract_fail(
+            run,
+            "%s: asks for %d channels, expected 0 to %d; NCCL's 8-bit field "
+            "makes that %d",
+            asked->text, n, MAX_CHANNELS, (int)(int8_t)(uint8_t)n);
+}
+
+/* ---- what no rule decides ---- */
+
+void stp_judge_unmatched(struct stp_contract_run *run,
+                         const struct stp_asked *asked)
+{
+    struct entry e;
+
+    if (asked->outcome->asked_channels != 0 && asked->sees_table &&
+        !calls_find_written(asked, calls_is_changed, &e))
+        stp_contract_fail(run,
+                          "%s: sets channels to %d, though it changes no cost",
+                          asked->text, asked->outcome->asked_channels);
 }
 
 /* With a policy that decides nothing. */
-static bool calls_judge_nothing(struct stp_contract_run *run,
-                                const struct asked *asked)
+static void calls_judge_nothing(struct stp_contract_run *run,
+                                const struct stp_asked *asked)
 {
-    struct mock_outcome by_init = *asked->outcome;
-    int a, p;
+    struct entry e;
 
     if (asked->outcome->asked_channels != 0)
-        return stp_contract_fail(run,
-                                 "%s: sets channels to %d, though its policy "
-                                 "is empty",
-                                 asked->text, asked->outcome->asked_channels);
-    if (calls_find_entry(asked->outcome, calls_is_changed, &a, &p))
-        return stp_contract_fail(
-            run, "%s: %g written to %s/%s, though its policy is empty",
-            asked->text, (double)asked->outcome->cost_after[a][p],
-            stp_algo_name(a), stp_proto_name(p));
-    memcpy(by_init.cost, asked->alone->cost, sizeof(by_init.cost));
-    if (calls_find_entry(&by_init, calls_is_changed, &a, &p))
-        return stp_contract_fail(
+        stp_contract_fail(run,
+                          "%s: sets channels to %d, though its policy is empty",
+                          asked->text, asked->outcome->asked_channels);
+    if (calls_find_written(asked, calls_is_changed, &e))
+        stp_contract_fail(run,
+                          "%s: %g written to %s/%s, though its policy is empty",
+                          asked->text, (double)e.after, e.algo, e.proto);
+    if (calls_find_entry(asked->alone->cost, asked->outcome->cost,
+                         calls_is_changed, &e))
+        stp_contract_fail(
             run,
             "%s: %s/%s costs %g, %g without the tuner: init changed NCCL's "
             "constants, though its policy is empty",
-            asked->text, stp_algo_name(a), stp_proto_name(p),
-            (double)asked->outcome->cost[a][p],
-            (double)asked->alone->cost[a][p]);
-    return true;
+            asked->text, e.algo, e.proto, (double)e.after, (double)e.before);
 }
 
 void stp_check_unmatched(struct stp_contract_run *run)
 {
-    if (!calls_ask_everywhere(run, calls_judge_unmatched) ||
-        run->reads_file != STP_READS_FILE)
+    stp_check_calls(run);
+    if (run->reads_file != STP_READS_FILE)
         return;
     stp_contract_set_policy(run->world->files[STP_FILE_EMPTY]);
     calls_ask_everywhere(run, calls_judge_nothing);
@@ -400,72 +336,53 @@ static const struct {
 enum { N_POLICIES = sizeof(policies) / sizeof(policies[0]) };
 
 /* What would end the job, or corrupt it. */
-static bool calls_judge_harm(struct stp_contract_run *run,
-                             const struct asked *asked)
+static void calls_judge_harm(struct stp_contract_run *run,
+                             const struct stp_asked *asked)
 {
-    return calls_judge_revived(run, asked) &&
-           calls_judge_negative(run, asked) &&
-           calls_judge_channels(run, asked) && calls_judge_success(run, asked);
-}
-
-/* Puts "WHAT: " before the text of a failure. */
-static void calls_prefix(struct stp_contract_run *run, const char *what)
-{
-    char text[STP_CONTRACT_TEXT];
-
-    snprintf(text, sizeof(text), "%s", run->slot->text);
-    snprintf(run->slot->text, sizeof(run->slot->text), "%.64s: %.440s", what,
-             text);
+    stp_judge_revived(run, asked);
+    stp_judge_negative(run, asked);
+    stp_judge_channels(run, asked);
+    stp_judge_success(run, asked);
 }
 
 void stp_check_policies(struct stp_contract_run *run)
 {
     const char *file = run->world->files[STP_FILE_BAD];
 
-    if (!stp_contract_needs_file(run))
-        return;
+    stp_contract_needs_file(run);
     for (int i = 0; i < N_POLICIES; i++) {
         if (policies[i].text != NULL)
             stp_write_text(file, policies[i].text);
         stp_contract_set_policy(policies[i].text != NULL ? file
                                                          : policies[i].title);
-        if (calls_ask_all(run, NULL, &restrictions[0], run->world->machine, 7,
-                          calls_judge_harm) &&
-            calls_ask_all(run, NULL, &restrictions[0],
-                          run->world->shapes[STP_SHAPE_2X8], 7,
-                          calls_judge_harm))
-            continue;
-        calls_prefix(run, policies[i].title);
-        return;
+        run->about = policies[i].title;
+        calls_ask_all(run, &restrictions[0], run->world->machine, 7,
+                      calls_judge_harm);
+        calls_ask_all(run, &restrictions[0], run->world->shapes[STP_SHAPE_2X8],
+                      7, calls_judge_harm);
     }
 }
 
 /* ---- all versions ---- */
 
-static bool calls_try_version(struct stp_contract_run *run, const char *version)
-{
-    return calls_ask_all(run, version, &restrictions[0], run->world->machine, 1,
-                         calls_judge_success) &&
-           calls_ask_all(run, version, &restrictions[0],
-                         run->world->shapes[STP_SHAPE_2X8], 7,
-                         calls_judge_success);
-}
-
 void stp_check_versions(struct stp_contract_run *run)
 {
-    char what[48];
+    char about[48];
     int n = 0;
 
-    for (int v = 0; v < STP_MAX_NCCL; v++) {
+    run->about = about;
+    for (size_t v = 0; v < STP_MAX_NCCL; v++) {
+        const struct stp_contract_nccl how = {.version = mock_release_name(v)};
+
         if (run->tuner_versions[v] == 0)
             continue;
         n++;
-        if (calls_try_version(run, mock_release_name((size_t)v)))
-            continue;
-        snprintf(what, sizeof(what), "NCCL %s (tuner v%d)",
-                 mock_release_name((size_t)v), run->tuner_versions[v]);
-        calls_prefix(run, what);
-        return;
+        snprintf(about, sizeof(about), "NCCL %s (tuner v%d)", how.version,
+                 run->tuner_versions[v]);
+        calls_ask_all(run, &how, run->world->machine, 1, stp_judge_success);
+        calls_ask_all(run, &how, run->world->shapes[STP_SHAPE_2X8], 7,
+                      stp_judge_success);
     }
-    stp_contract_note(run, "%d versions", n);
+    run->about = NULL;
+    stp_contract_set(run->slot, STP_CONTRACT_OK, "%d versions", n);
 }

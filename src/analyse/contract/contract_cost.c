@@ -29,6 +29,15 @@ static double cost_now_us(void)
 
 enum { N_TIMED = 4000, MAX_US = 100 };
 
+/* One rank of four, in NCCL with the tuner or without. */
+static struct mock_comm *cost_open(struct stp_contract_run *run, bool alone)
+{
+    return stp_contract_comm(
+        run,
+        stp_contract_open_as(run, &(struct stp_contract_nccl){.alone = alone}),
+        run->world->shapes[STP_SHAPE_4], 0);
+}
+
 /* The median of a call through mock NCCL, of as many as 3 s allow. */
 static double cost_median_us(struct mock_comm *comm)
 {
@@ -51,18 +60,10 @@ static double cost_median_us(struct mock_comm *comm)
 
 void stp_check_fast(struct stp_contract_run *run)
 {
-    const struct mock_machine *machine = run->world->shapes[STP_SHAPE_4];
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct mock_nccl *alone = stp_contract_nccl_alone(run, NULL, NULL, NULL);
-    struct mock_comm *comm, *comm_alone;
+    struct mock_comm *comm = cost_open(run, false);
+    struct mock_comm *comm_alone = cost_open(run, true);
     double us;
 
-    if (nccl == NULL || alone == NULL)
-        return;
-    comm = stp_contract_comm(run, nccl, machine, mock_new_comm_id());
-    comm_alone = stp_contract_comm(run, alone, machine, mock_new_comm_id());
-    if (comm == NULL || comm_alone == NULL)
-        return;
     stp_contract_at(run, "getCollInfo");
     us = cost_median_us(comm) - cost_median_us(comm_alone);
     us = us > 0 ? us : 0;
@@ -71,7 +72,7 @@ void stp_check_fast(struct stp_contract_run *run)
                           "a call takes %.0f us (median), expected at most %d; "
                           "each collective of the job would wait",
                           us, MAX_US);
-    stp_contract_note(run, "%.1f us a call (median)", us);
+    stp_contract_set(run->slot, STP_CONTRACT_OK, "%.1f us a call (median)", us);
 }
 
 /* ---- memory ---- */
@@ -115,13 +116,9 @@ static size_t cost_call_often(struct mock_comm *comm, size_t n)
 
 void stp_check_leak_call(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl;
-    struct mock_comm *comm =
-        stp_contract_open(run, run->world->shapes[STP_SHAPE_4], &nccl);
+    struct mock_comm *comm = cost_open(run, false);
     size_t before, bytes, n;
 
-    if (comm == NULL)
-        return;
     stp_contract_at(run, "getCollInfo");
     cost_call_often(comm, N_WARM);
     before = cost_allocated_bytes();
@@ -132,7 +129,6 @@ void stp_check_leak_call(struct stp_contract_run *run)
                           "%zu calls took %zu bytes that were not given back, "
                           "%.0f each",
                           n, bytes, (double)bytes / (double)n);
-    stp_contract_destroy(run, comm);
 }
 
 /* ---- what a communicator leaves behind ---- */
@@ -222,17 +218,15 @@ static size_t cost_count_shared_memory(const uint64_t *comm_ids, char *name_ret,
     return n;
 }
 
-static bool cost_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
+static void cost_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
                           uint64_t comm_id)
 {
-    struct stp_decision ignored[STP_N_QUESTIONS];
+    struct stp_decisions ignored;
     struct mock_comm *comm =
         stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], comm_id);
 
-    if (comm == NULL)
-        return false;
-    stp_contract_ask(run, comm, ignored);
-    return stp_contract_destroy(run, comm);
+    stp_contract_ask(run, comm, &ignored);
+    stp_contract_destroy(run, comm);
 }
 
 static void cost_judge_holdings(struct stp_contract_run *run,
@@ -266,23 +260,17 @@ static void cost_judge_holdings(struct stp_contract_run *run,
  * in between. */
 void stp_check_leak_comm(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl;
-    struct mock_comm *keeper =
-        stp_contract_open(run, run->world->shapes[STP_SHAPE_2], &nccl);
+    struct mock_nccl *nccl = stp_contract_open(run);
     uint64_t comm_ids[N_COMMS];
     struct holdings before;
 
-    if (keeper == NULL)
-        return;
+    stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_2], 0);
     for (int i = 0; i < N_COMMS; i++)
-        if (!cost_use_comm(run, nccl, comm_ids[i] = mock_new_comm_id()))
-            return;
+        cost_use_comm(run, nccl, mock_new_comm_id());
     before = cost_count_holdings();
     for (int i = 0; i < N_COMMS; i++)
-        if (!cost_use_comm(run, nccl, comm_ids[i] = mock_new_comm_id()))
-            return;
+        cost_use_comm(run, nccl, comm_ids[i] = mock_new_comm_id());
     cost_judge_holdings(run, &before, comm_ids);
-    stp_contract_destroy(run, keeper);
 }
 
 /* ---- the process itself ---- */
@@ -344,7 +332,7 @@ static void cost_compare_processes(struct stp_contract_run *run,
 {
     const struct {
         bool changed;
-        const char *what;
+        const char *name;
     } all[] = {
         {strcmp(a->folder, b->folder) != 0, "the working directory"},
         {strcmp(a->locale, b->locale) != 0, "the locale"},
@@ -361,24 +349,21 @@ static void cost_compare_processes(struct stp_contract_run *run,
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (all[i].changed)
-            stp_contract_fail(run, "changed %s", all[i].what);
+            stp_contract_fail(run, "changed %s", all[i].name);
 }
 
 /* Ends the process as a job does, with its exit handlers. */
 void stp_check_process(struct stp_contract_run *run)
 {
     static struct process before, after;
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct mock_nccl *nccl = stp_contract_open(run);
 
     cost_look_at_process(&before);
-    if (nccl == NULL || !cost_use_comm(run, nccl, mock_new_comm_id()))
-        return;
+    cost_use_comm(run, nccl, mock_new_comm_id());
     cost_wait_for_threads(before.n_threads);
     cost_look_at_process(&after);
     cost_compare_processes(run, &before, &after);
-    mock_nccl_destroy(nccl);
-    if (run->slot->verdict != STP_CONTRACT_OK)
-        return;
+    stp_contract_unload(run, nccl);
     stp_contract_at(run, "exit()");
     run->slot->done = true;
     exit(0);
@@ -408,47 +393,38 @@ static void cost_hear(void *user, ncclDebugLogLevel level, unsigned long flags,
     l->first = false;
 }
 
-/* All that is logged from init on. */
-static bool cost_listen(struct stp_contract_run *run, struct mock_nccl *nccl,
-                        struct listener *listener)
+/* All that is logged from init on, with the tuner or without. */
+static struct listener cost_listen(struct stp_contract_run *run, bool alone)
 {
+    struct mock_nccl *nccl =
+        stp_contract_open_as(run, &(struct stp_contract_nccl){.alone = alone});
+    struct listener listener = {0};
     struct mock_comm *comm;
 
-    if (nccl == NULL)
-        return false;
-    mock_set_log(cost_hear, listener);
-    comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4],
-                             mock_new_comm_id());
-    listener->n_lines = 0;
-    for (size_t i = 0; i < N_QUIET_CALLS && comm != NULL; i++) {
-        listener->first = true;
+    mock_set_log(cost_hear, &listener);
+    comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], 0);
+    listener.n_lines = 0;
+    for (size_t i = 0; i < N_QUIET_CALLS; i++) {
+        listener.first = true;
         cost_call_often(comm, 1);
     }
     mock_set_log(NULL, NULL);
-    return comm != NULL && stp_contract_destroy(run, comm);
+    return listener;
 }
 
 /* Beside what NCCL logs itself. */
 void stp_check_quiet(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct mock_nccl *nccl_alone =
-        stp_contract_nccl_alone(run, NULL, NULL, NULL);
-    struct listener tuned = {0}, alone = {0};
-    size_t n_lines, n_warnings;
+    struct listener alone = cost_listen(run, true);
+    struct listener tuned = cost_listen(run, false);
+    size_t n_lines = cost_growth(alone.n_lines, tuned.n_lines);
+    size_t n_warnings = cost_growth(alone.n_warnings, tuned.n_warnings);
 
-    if (!cost_listen(run, nccl_alone, &alone) ||
-        !cost_listen(run, nccl, &tuned))
-        return;
-    n_lines = cost_growth(alone.n_lines, tuned.n_lines);
-    n_warnings = cost_growth(alone.n_warnings, tuned.n_warnings);
     if (n_lines >= N_QUIET_CALLS / 2)
         stp_contract_fail(run, "%d calls logged %zu lines, such as '%s'",
                           N_QUIET_CALLS, n_lines, tuned.line);
-    else if (n_warnings > MAX_WARNINGS)
+    if (n_warnings > MAX_WARNINGS)
         stp_contract_fail(run,
                           "%zu warnings for one communicator, such as '%s'",
                           n_warnings, tuned.line);
-    mock_nccl_destroy(nccl);
-    mock_nccl_destroy(nccl_alone);
 }

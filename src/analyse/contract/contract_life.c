@@ -39,60 +39,48 @@ void stp_check_loads(struct stp_contract_run *run)
 
 /* ---- one communicator after the other ---- */
 
-/* Makes a communicator, asks, and destroys it.  *tuned_ret: whether NCCL gave
- * it the tuner, which 2.21 does not after the last one was destroyed. */
+/* Makes a communicator, asks, and destroys it.  Returns whether NCCL gave it
+ * the tuner, which 2.21 does not after the last one was destroyed. */
 static bool life_live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
-                           uint64_t comm_id,
-                           struct stp_decision decisions[STP_N_QUESTIONS],
-                           bool *tuned_ret)
+                           uint64_t comm_id, struct stp_decisions *decisions)
 {
     struct mock_comm *comm =
         stp_contract_comm(run, nccl, run->world->machine, comm_id);
+    bool tuned = mock_comm_tuner_version(comm) != 0;
 
-    if (comm == NULL)
-        return false;
-    *tuned_ret = mock_comm_tuner_version(comm) != 0;
     stp_contract_ask(run, comm, decisions);
-    return stp_contract_destroy(run, comm);
+    stp_contract_destroy(run, comm);
+    return tuned;
 }
 
 /* As the first one of a process. */
-static bool life_live_alone(struct stp_contract_run *run, uint64_t comm_id,
-                            struct stp_decision decisions[STP_N_QUESTIONS])
+static void life_live_alone(struct stp_contract_run *run, uint64_t comm_id,
+                            struct stp_decisions *decisions)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    bool tuned;
-    bool good =
-        nccl != NULL && life_live_once(run, nccl, comm_id, decisions, &tuned);
+    struct mock_nccl *nccl = stp_contract_open(run);
 
-    mock_nccl_destroy(nccl);
-    return good;
+    life_live_once(run, nccl, comm_id, decisions);
+    stp_contract_unload(run, nccl);
 }
 
 /* What a communicator decides that finds one policy in init and another one
  * later. */
-static bool life_follow(struct stp_contract_run *run, uint64_t comm_id,
-                        const bool is_tree[2],
-                        struct stp_decision decisions[STP_N_QUESTIONS])
+static void life_follow(struct stp_contract_run *run, uint64_t comm_id,
+                        const bool is_tree[2], struct stp_decisions *decisions)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
+    struct mock_nccl *nccl = stp_contract_open(run);
     const char *path = run->world->files[STP_FILE_MOVING];
     struct mock_comm *comm;
 
     stp_write_policy(path, is_tree[0], 1);
     stp_contract_set_policy(path);
-    comm = nccl != NULL
-               ? stp_contract_comm(run, nccl, run->world->machine, comm_id)
-               : NULL;
-    if (comm == NULL)
-        return false;
+    comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
     run->slot->usable = true;
     stp_contract_ask(run, comm, decisions); /* it may look only now */
     stp_write_policy(path, is_tree[1], 2);
     stp_contract_ask(run, comm, decisions);
-    mock_comm_destroy(comm);
-    mock_nccl_destroy(nccl);
-    return true;
+    stp_contract_close(run, comm);
+    stp_contract_unload(run, nccl);
 }
 
 /* Not a verdict: whether the others have anything to look at. */
@@ -101,14 +89,13 @@ void stp_check_probe(struct stp_contract_run *run)
     static const bool cases[][2] = {
         {true, true}, {false, false}, {true, false}};
     enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
-    struct stp_decision decisions[N_CASES][STP_N_QUESTIONS];
+    struct stp_decisions decisions[N_CASES];
     uint64_t comm_id = mock_new_comm_id();
     bool reads = false;
 
     for (int i = 0; i < N_CASES; i++) {
-        if (!life_follow(run, comm_id, cases[i], decisions[i]))
-            return;
-        reads |= memcmp(decisions[0], decisions[i], sizeof(decisions[0])) != 0;
+        life_follow(run, comm_id, cases[i], &decisions[i]);
+        reads |= memcmp(&decisions[0], &decisions[i], sizeof(*decisions)) != 0;
     }
     run->slot->reads_file = reads ? STP_READS_FILE : STP_READS_NO_FILE;
 }
@@ -116,19 +103,18 @@ void stp_check_probe(struct stp_contract_run *run)
 static bool life_has_null_function(struct stp_contract_run *run,
                                    const char *version)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, version, NULL, NULL);
+    struct mock_nccl *nccl = stp_contract_open_as(
+        run, &(struct stp_contract_nccl){.version = version});
     struct mock_comm *comm;
     bool has = false;
 
-    if (nccl == NULL)
-        return false;
     stp_contract_at(run, "init");
     if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
                          &comm) == ncclSuccess)
         mock_comm_destroy(comm);
     else
         has = strstr(mock_last_error(), "NULL function") != NULL;
-    mock_nccl_destroy(nccl);
+    stp_contract_unload(run, nccl);
     return has;
 }
 
@@ -138,39 +124,33 @@ void stp_check_complete(struct stp_contract_run *run)
         stp_contract_fail(run, "it has no name, which NCCL prints");
     for (size_t v = 0; v < STP_MAX_NCCL; v++)
         if (run->tuner_versions[v] != 0 &&
-            life_has_null_function(run, mock_release_name(v))) {
+            life_has_null_function(run, mock_release_name(v)))
             stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
                               mock_release_name(v), run->tuner_versions[v],
                               mock_last_error());
-            return;
-        }
 }
 
-static bool life_try_machine(struct stp_contract_run *run,
+static void life_try_machine(struct stp_contract_run *run,
                              const struct mock_machine *machine)
 {
-    struct mock_nccl *nccl;
-    struct mock_comm *comm = stp_contract_open(run, machine, &nccl);
-    bool good = comm != NULL && stp_contract_destroy(run, comm);
+    struct mock_nccl *nccl = stp_contract_open(run);
 
-    mock_nccl_destroy(nccl);
-    return good;
+    stp_contract_destroy(run, stp_contract_comm(run, nccl, machine, 0));
+    stp_contract_unload(run, nccl);
 }
 
 void stp_check_init(struct stp_contract_run *run)
 {
     const struct stp_world *world = run->world;
 
-    if (!life_try_machine(run, world->machine))
-        return;
+    life_try_machine(run, world->machine);
     for (int i = 0; i < STP_N_SHAPES; i++)
-        if (!life_try_machine(run, world->shapes[i]))
-            return;
+        life_try_machine(run, world->shapes[i]);
     for (size_t i = 0; i < world->n_beside; i++)
-        if (!life_try_machine(run, world->beside[i]))
-            return;
-    stp_contract_note(run, "%zu machines, 1 to 32 ranks and more",
-                      world->n_beside + STP_N_SHAPES);
+        life_try_machine(run, world->beside[i]);
+    stp_contract_set(run->slot, STP_CONTRACT_OK,
+                     "%zu machines, 1 to 32 ranks and more",
+                     world->n_beside + STP_N_SHAPES);
 }
 
 /* ---- loaded again, and never unloaded ---- */
@@ -180,152 +160,120 @@ enum { N_LIVES = 20 };
 /* 'first' was asked before the library was loaded for 'nccl'. */
 static void life_live_often(struct stp_contract_run *run,
                             struct mock_nccl *nccl, uint64_t comm_id,
-                            const struct stp_decision *first, const char *then)
+                            const struct stp_decisions *first, const char *then)
 {
-    struct stp_decision later[STP_N_QUESTIONS];
-    bool tuned;
+    struct stp_decisions later;
 
     for (int i = 0; i < N_LIVES; i++) {
-        if (!life_live_once(run, nccl, comm_id, later, &tuned))
-            return;
-        if (!tuned) {
-            stp_contract_note(run, "NCCL %s does not load it again", run->nccl);
+        if (!life_live_once(run, nccl, comm_id, &later)) {
+            stp_contract_set(run->slot, STP_CONTRACT_OK,
+                             "NCCL %s does not load it again", run->nccl);
             return;
         }
-        if (!stp_contract_same(run, first, "at first", later, then))
-            return;
+        stp_contract_same(run, first, "at first", &later, then);
     }
 }
 
 void stp_check_reload(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct stp_decision first[STP_N_QUESTIONS];
+    struct mock_nccl *nccl = stp_contract_open(run);
+    struct stp_decisions first;
     uint64_t comm_id = mock_new_comm_id();
 
-    if (nccl != NULL && life_live_alone(run, comm_id, first))
-        life_live_often(run, nccl, comm_id, first, "after it was loaded again");
-    mock_nccl_destroy(nccl);
+    life_live_alone(run, comm_id, &first);
+    life_live_often(run, nccl, comm_id, &first, "after it was loaded again");
 }
 
 void stp_check_stays_loaded(struct stp_contract_run *run)
 {
     const struct mock_machine *machine = run->world->machine;
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct stp_decision first[STP_N_QUESTIONS];
+    struct mock_nccl *nccl = stp_contract_open(run);
+    struct stp_decisions first;
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *a, *b;
 
-    if (nccl == NULL || !life_live_alone(run, comm_id, first))
-        return;
+    life_live_alone(run, comm_id, &first);
     a = stp_contract_comm(run, nccl, machine, comm_id);
-    b = a != NULL ? stp_contract_comm(run, nccl, machine, comm_id) : NULL;
-    if (b == NULL || !stp_contract_destroy(run, b) ||
-        !stp_contract_destroy(run, a))
-        return;
-    life_live_often(run, nccl, comm_id, first,
+    b = stp_contract_comm(run, nccl, machine, comm_id);
+    stp_contract_destroy(run, b);
+    stp_contract_destroy(run, a);
+    life_live_often(run, nccl, comm_id, &first,
                     "in a later communicator of the same library");
-    mock_nccl_destroy(nccl);
 }
 
 /* ---- many contexts ---- */
 
-/* All ranks of one communicator, in one thread. */
-static bool life_open_ranks(struct stp_contract_run *run,
-                            struct mock_nccl *nccl,
-                            struct mock_comm *comms[N_RANKS])
+/* Makes all ranks of one communicator in one thread, and destroys them in the
+ * order of ncclCommDestroy() in a process of many GPUs. */
+static void life_live_many(struct stp_contract_run *run, struct mock_nccl *nccl)
 {
+    struct mock_comm *comms[N_RANKS];
     uint64_t comm_id = mock_new_comm_id();
 
-    for (int i = 0; i < N_RANKS; i++) {
+    for (int i = 0; i < N_RANKS; i++)
         comms[i] = stp_contract_comm(
             run, nccl, run->world->shapes[STP_SHAPE_NVLS], comm_id);
-        if (comms[i] == NULL)
-            return false;
-    }
-    return true;
-}
-
-/* The order of ncclCommDestroy() in a process of many GPUs. */
-static bool life_close_ranks(struct stp_contract_run *run,
-                             struct mock_comm *comms[N_RANKS])
-{
-    bool good = stp_contract_destroy(run, comms[0]);
-
+    stp_contract_destroy(run, comms[0]);
     for (int i = N_RANKS - 1; i > 0; i--)
-        good &= stp_contract_destroy(run, comms[i]);
-    return good;
+        stp_contract_destroy(run, comms[i]);
 }
 
 void stp_check_finalize(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct stp_decision first[STP_N_QUESTIONS], later[STP_N_QUESTIONS];
-    struct mock_comm *comms[N_RANKS];
+    struct mock_nccl *nccl = stp_contract_open(run);
+    struct stp_decisions first, later;
     uint64_t comm_id = mock_new_comm_id();
-    bool tuned;
 
-    if (nccl == NULL || !life_live_alone(run, comm_id, first))
-        return;
+    life_live_alone(run, comm_id, &first);
     for (int i = 0; i < 2; i++)
-        if (!life_open_ranks(run, nccl, comms) || !life_close_ranks(run, comms))
-            return;
-    if (life_live_once(run, nccl, comm_id, later, &tuned) && tuned)
-        stp_contract_same(run, first, "before", later,
+        life_live_many(run, nccl);
+    if (life_live_once(run, nccl, comm_id, &later))
+        stp_contract_same(run, &first, "before", &later,
                           "after 16 contexts were finalized");
-    mock_nccl_destroy(nccl);
 }
 
 /* ---- contexts of different communicators ---- */
 
-static bool life_ask_and_compare(struct stp_contract_run *run,
+static void life_ask_and_compare(struct stp_contract_run *run,
                                  struct mock_comm *comm,
-                                 const struct stp_decision *alone,
+                                 const struct stp_decisions *alone,
                                  const char *then)
 {
-    struct stp_decision now[STP_N_QUESTIONS];
+    struct stp_decisions now;
 
-    stp_contract_ask(run, comm, now);
-    return stp_contract_same(run, alone, "as the only communicator", now, then);
+    stp_contract_ask(run, comm, &now);
+    stp_contract_same(run, alone, "as the only communicator", &now, then);
 }
 
-static bool life_live_beside(struct stp_contract_run *run,
+static void life_live_beside(struct stp_contract_run *run,
                              struct mock_nccl *nccl, struct mock_comm *comm,
                              const struct mock_machine *machine,
-                             const struct stp_decision *alone)
+                             const struct stp_decisions *alone)
 {
     const char *name = mock_machine_get_info(machine)->name;
-    struct stp_decision ignored[STP_N_QUESTIONS];
+    struct stp_decisions ignored;
     struct mock_comm *other;
     char then[96];
 
     snprintf(then, sizeof(then), "beside one of %.60s", name);
-    other = stp_contract_comm(run, nccl, machine, mock_new_comm_id());
-    if (other == NULL || !life_ask_and_compare(run, comm, alone, then))
-        return false;
-    stp_contract_ask(run, other, ignored);
-    if (!life_ask_and_compare(run, comm, alone, then) ||
-        !stp_contract_destroy(run, other))
-        return false;
+    other = stp_contract_comm(run, nccl, machine, 0);
+    life_ask_and_compare(run, comm, alone, then);
+    stp_contract_ask(run, other, &ignored);
+    life_ask_and_compare(run, comm, alone, then);
+    stp_contract_destroy(run, other);
     snprintf(then, sizeof(then), "after one of %.60s was finalized", name);
-    return life_ask_and_compare(run, comm, alone, then);
+    life_ask_and_compare(run, comm, alone, then);
 }
 
 void stp_check_contexts(struct stp_contract_run *run)
 {
-    const struct stp_world *world = run->world;
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct stp_decision alone[STP_N_QUESTIONS];
+    struct mock_nccl *nccl = stp_contract_open(run);
+    struct stp_decisions alone;
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *comm;
 
-    if (nccl == NULL || !life_live_alone(run, comm_id, alone))
-        return;
-    comm = stp_contract_comm(run, nccl, world->machine, comm_id);
-    for (int i = 0; i < STP_N_SHAPES && comm != NULL; i++)
-        if (!life_live_beside(run, nccl, comm, world->shapes[i], alone))
-            return;
-    if (comm != NULL)
-        stp_contract_destroy(run, comm);
-    mock_nccl_destroy(nccl);
+    life_live_alone(run, comm_id, &alone);
+    comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
+    for (int i = 0; i < STP_N_SHAPES; i++)
+        life_live_beside(run, nccl, comm, run->world->shapes[i], &alone);
 }

@@ -53,18 +53,12 @@ static void run_redirect_output(const struct stp_contract_run *run)
     close(fd);
 }
 
-/* A build that counts what ran would lose it with _exit(). */
-extern void __gcov_dump(void) __attribute__((weak));
-
 static void run_in_child(struct job *job)
 {
     run_redirect_output(&job->run);
     stp_contract_set_policy(job->run.policy);
     job->fn(&job->run);
-    job->run.slot->done = true;
-    if (__gcov_dump != NULL)
-        __gcov_dump();
-    _exit(0);
+    stp_contract_end(&job->run);
 }
 
 /* ---- how a child ended ---- */
@@ -126,10 +120,10 @@ static void run_judge_end(struct stp_contract_run *run, int status,
     if (slot->verdict == STP_CONTRACT_FAIL) /* that came first */
         return;
     slot->verdict = STP_CONTRACT_OK;
-    stp_contract_fail(run, "%s%s%s%s%s", how,
-                      slot->at[0] != '\0' && how[0] != '\0' ? " in " : "",
-                      how[0] != '\0' ? slot->at : "",
-                      said[0] != '\0' && how[0] != '\0' ? ": " : "", said);
+    stp_contract_set(slot, STP_CONTRACT_FAIL, "%s%s%s%s%s", how,
+                     slot->at[0] != '\0' && how[0] != '\0' ? " in " : "",
+                     how[0] != '\0' ? slot->at : "",
+                     said[0] != '\0' && how[0] != '\0' ? ": " : "", said);
 }
 
 /* ---- the parent's side ---- */
@@ -297,6 +291,7 @@ static struct job suite_get_job(const struct suite *s, int number,
 {
     struct job job = {.fn = fn, .run = s->common};
 
+    job.run.entry = &stp_contract_checks[number % STP_N_CONTRACT_CHECKS];
     job.run.number = number;
     job.run.slot = &s->slots[number];
     return job;
@@ -394,8 +389,9 @@ static void suite_fail_loads(struct suite *s, const char *nccl)
 {
     const char *why = s->loads[mock_release_find(nccl)];
 
-    stp_contract_fail(&s->common, "NCCL %s does not load it%s%s", nccl,
-                      *why != '\0' ? ": " : "", why);
+    stp_contract_set(&s->slots[STP_CONTRACT_LOADS], STP_CONTRACT_FAIL,
+                     "NCCL %s does not load it%s%s", nccl,
+                     *why != '\0' ? ": " : "", why);
 }
 
 /* The first verdict, and the NCCL that the other checks play: the one asked
@@ -406,7 +402,6 @@ static void suite_choose_nccl(struct suite *s)
     int oldest = suite_get_oldest(s);
     bool any = s->options->nccl == NULL;
 
-    s->common.slot = slot;
     s->common.nccl =
         any ? mock_machine_get_info(s->world.machine)->nccl : s->options->nccl;
     if (!suite_takes_version(s, s->common.nccl) && (!any || oldest < 0))
@@ -447,12 +442,10 @@ static enum stp_status suite_run_others(struct suite *s, bool alone,
 
 static void suite_skip(struct suite *s, bool basic_too, const char *why)
 {
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
-        s->common.slot = &s->slots[i];
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
         if (i != STP_CONTRACT_LOADS &&
             (basic_too || !stp_contract_checks[i].basic))
-            stp_contract_skip(&s->common, "%s", why);
-    }
+            stp_contract_set(&s->slots[i], STP_CONTRACT_SKIP, "%s", why);
 }
 
 static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)

@@ -9,6 +9,7 @@
 
 #include "analyse/contract/contract.h"
 #include "mock_nccl.h"
+#include "mock_ranks.h"
 
 enum {
     STP_MAX_NCCL = 16,   /* versions that a tuner is tried with */
@@ -86,11 +87,15 @@ struct stp_contract_slot {
     enum stp_reads_file reads_file;
 };
 
+/* Room for what a check has open at a time. */
+enum { STP_MAX_OPEN = 64 };
+
 /* What a check knows.  Its process has it for itself, but for the slot. */
 struct stp_contract_run {
     const struct stp_contract_options *options;
     const struct stp_world *world;
-    const char *nccl;   /* that takes the tuner */
+    const struct stp_contract_entry *entry; /* of a check with a verdict */
+    const char *nccl;                       /* that takes the tuner */
     const char *policy; /* under NCCL_TUNER_CONFIG_FILE when a check begins */
     int tuner_versions[STP_MAX_NCCL]; /* by mock_release_name(); 0 where NCCL
                                          does not take it */
@@ -98,51 +103,66 @@ struct stp_contract_run {
     enum stp_reads_file reads_file;
     int number; /* of the check */
     struct stp_contract_slot *slot;
+
+    const char *about; /* before the text of a failure; NULL: nothing */
+    struct mock_comm *comms[STP_MAX_OPEN]; /* open, and closed at the end */
+    struct mock_nccl *nccls[STP_MAX_OPEN];
 };
 
 typedef void stp_contract_fn(struct stp_contract_run *run);
 
+/* The slot's verdict, unless it has another than OK. */
+void stp_contract_set(struct stp_contract_slot *slot,
+                      enum stp_contract_verdict verdict, const char *fmt, ...)
+    STP_PRINTF(3, 4);
+
 /* ---- for checks ---- */
 
-/* The verdict, unless there is one already.  Always false. */
-bool stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
-    STP_PRINTF(2, 3);
-void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
-    STP_PRINTF(2, 3);
-/* Figures of a check that is OK. */
-void stp_contract_note(struct stp_contract_run *run, const char *fmt, ...)
-    STP_PRINTF(2, 3);
+/* Each sets the verdict if there is none yet, closes what is open, and ends the
+ * process of the check. */
+_Noreturn void stp_contract_fail(struct stp_contract_run *run, const char *fmt,
+                                 ...) STP_PRINTF(2, 3);
+_Noreturn void stp_contract_skip(struct stp_contract_run *run, const char *fmt,
+                                 ...) STP_PRINTF(2, 3);
+_Noreturn void stp_contract_end(struct stp_contract_run *run);
+
 /* What is being tried, should the tuner crash or hang. */
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
     STP_PRINTF(2, 3);
 
-/* False after skipping the check: the tuner reads no policies. */
-bool stp_contract_needs_file(struct stp_contract_run *run);
+/* Skips the check if the tuner reads no policies. */
+void stp_contract_needs_file(struct stp_contract_run *run);
 
 /* The policy that communicators made from now on find. */
 void stp_contract_set_policy(const char *path);
 
-/* NCCL with the tuner, or alone.  NULL for run->nccl and for variables that are
- * not set.  NULL after failing the check. */
-struct mock_nccl *stp_contract_nccl(struct stp_contract_run *run,
-                                    const char *version, const char *algo,
-                                    const char *proto);
-struct mock_nccl *stp_contract_nccl_alone(struct stp_contract_run *run,
-                                          const char *version, const char *algo,
-                                          const char *proto);
+/* How NCCL is opened; NULL for run->nccl and for variables that are not set. */
+struct stp_contract_nccl {
+    const char *version;
+    const char *algo;
+    const char *proto;
+    bool alone; /* without the tuner */
+};
 
-/* One rank of a communicator; NULL after failing the check. */
+/* NCCL with the tuner, and as 'how' says; fails the check if it cannot be
+ * had. */
+struct mock_nccl *stp_contract_open(struct stp_contract_run *run);
+struct mock_nccl *stp_contract_open_as(struct stp_contract_run *run,
+                                       const struct stp_contract_nccl *how);
+void stp_contract_unload(struct stp_contract_run *run, struct mock_nccl *nccl);
+
+/* One rank of a communicator, with a new commId if 'comm_id' is 0; fails the
+ * check if it cannot be had. */
 struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
                                     struct mock_nccl *nccl,
                                     const struct mock_machine *machine,
                                     uint64_t comm_id);
-/* NCCL with the tuner, and one rank of a communicator in it; NULL after failing
- * the check. */
-struct mock_comm *stp_contract_open(struct stp_contract_run *run,
-                                    const struct mock_machine *machine,
-                                    struct mock_nccl **nccl_ret);
-/* False after failing the check: finalize returned an error. */
-bool stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm);
+/* Takes a communicator that was made elsewhere into the list of those open. */
+void stp_contract_adopt(struct stp_contract_run *run, struct mock_comm *comm);
+/* Destroys a communicator of the list. */
+void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm);
+/* The same, and fails the check if finalize returned an error. */
+void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm);
 
 /* What one rank decided. */
 struct stp_decision {
@@ -155,19 +175,24 @@ struct stp_decision {
 
 enum { STP_N_QUESTIONS = 40 };
 
+/* The decisions of one rank on all questions. */
+struct stp_decisions {
+    struct stp_decision of[STP_N_QUESTIONS];
+};
+
 /* A few calls of each kind and size, the same at each call of it. */
 struct mock_call stp_contract_question(size_t i);
 
 /* Asks all of them.  'run' is NULL in threads, which cannot name the attempt
  * under way. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decision decisions[STP_N_QUESTIONS]);
+                      struct stp_decisions *decisions);
 
-/* False after failing the check: the decisions differ.  'when' and 'then' say
- * how they came about: "at first", "after a reload". */
-bool stp_contract_same(struct stp_contract_run *run,
-                       const struct stp_decision *a, const char *when,
-                       const struct stp_decision *b, const char *then);
+/* Fails the check if the decisions differ.  'when' and 'then' say how they came
+ * about: "at first", "after a reload". */
+void stp_contract_same(struct stp_contract_run *run,
+                       const struct stp_decisions *a, const char *when,
+                       const struct stp_decisions *b, const char *then);
 
 enum { STP_CALL_TEXT = 160 };
 
@@ -186,17 +211,47 @@ stp_contract_fn stp_check_complete, stp_check_init, stp_check_reload,
     stp_check_stays_loaded, stp_check_finalize, stp_check_contexts,
     stp_check_threads_init, stp_check_threads_ask;
 
-/* contract_calls.c */
-stp_contract_fn stp_check_never_fails, stp_check_inside, stp_check_negative,
-    stp_check_revives, stp_check_channels, stp_check_unmatched,
-    stp_check_policies, stp_check_versions;
+/* contract_calls.c: all calls, of which entry->judge judges each */
+stp_contract_fn stp_check_calls, stp_check_unmatched, stp_check_policies,
+    stp_check_versions;
 
-/* contract_agree.c */
-stp_contract_fn stp_check_agree, stp_check_agree_threads,
-    stp_check_agree_processes, stp_check_agree_children,
-    stp_check_agree_reg_buff, stp_check_agree_clocks,
-    stp_check_agree_environment, stp_check_agree_files, stp_check_agree_stall,
-    stp_check_agree_death;
+struct stp_asked;
+/* Fails the check if the call did what it must not. */
+typedef void stp_judge_fn(struct stp_contract_run *run,
+                          const struct stp_asked *asked);
+stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
+    stp_judge_revived, stp_judge_channels, stp_judge_unmatched;
+
+/* contract_agree.c: the communicators of entry->stories, each in as many
+ * schedules as it says */
+stp_contract_fn stp_check_agree, stp_check_agree_children,
+    stp_check_agree_files, stp_check_stories;
+
+/* Which rank finds another file than the others. */
+enum stp_odd_one { STP_FIRST_RANK, STP_SECOND_RANK, STP_LAST_RANK };
+
+/* How a communicator is made and played. */
+struct stp_story {
+    const char *title; /* for messages, e.g. "processes" */
+    enum mock_layout layout;
+    bool init_at_once;
+    bool play_at_once;
+    bool in_processes_too; /* likewise with a process for each rank */
+    void (*before_init)(void *tale, int rank);
+    void (*before_step)(void *tale, int rank, size_t step);
+    void (*vary)(void *tale, int rank, size_t step, struct mock_call *call);
+    const struct mock_death *death;
+    bool then_another; /* communicator, with nobody dead in it */
+    unsigned n_seeds;  /* 0: one of each kind that mock_ranks_play() has */
+
+    /* enum stp_world_file; STP_N_FILES: a file that is not there */
+    int ours, theirs;
+    enum stp_odd_one odd_one; /* the rank that finds 'theirs' */
+};
+
+extern const struct stp_story stp_stories_threads[], stp_stories_processes[],
+    stp_stories_reg_buff[], stp_stories_clocks[], stp_stories_environment[],
+    stp_stories_files[], stp_stories_stall[], stp_stories_death[];
 
 /* contract_cost.c */
 stp_contract_fn stp_check_leak_call, stp_check_leak_comm, stp_check_process,
@@ -207,8 +262,10 @@ struct stp_contract_entry {
     const char *name;
     const char *meaning;
     stp_contract_fn *fn; /* NULL: comes out of the search for versions */
-    bool basic;          /* before all others, and without them if it fails */
-    bool alone;          /* with nothing else running */
+    stp_judge_fn *judge;
+    const struct stp_story *stories; /* the last has no title */
+    bool basic; /* before all others, and without them if it fails */
+    bool alone; /* with nothing else running */
 };
 
 enum { STP_N_CONTRACT_CHECKS = 32, STP_CONTRACT_LOADS = 0 };

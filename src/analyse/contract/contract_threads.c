@@ -15,46 +15,62 @@ struct rank {
     pthread_barrier_t *barrier;
     struct mock_comm *comm;
     ncclResult_t rc;
-    char why[STP_CONTRACT_TEXT]; /* of a failure */
-    struct stp_decision before[STP_N_QUESTIONS];
-    struct stp_decision after[STP_N_QUESTIONS];
+    char why[STP_CONTRACT_TEXT];         /* of a failure */
+    struct stp_decisions before;         /* in turn */
+    struct stp_decisions loops[N_LOOPS]; /* at once */
 };
 
+/* The ranks of one communicator; a check has one set of them at a time. */
+static struct rank ranks[N_THREADS];
+
 /* Runs 'body' for all ranks at the same time. */
-static bool threads_run(struct stp_contract_run *run, struct rank *ranks,
-                        void *(*body)(void *rank))
+static void threads_run(struct stp_contract_run *run, void *(*body)(void *rank))
 {
     pthread_t threads[N_THREADS];
     pthread_barrier_t barrier;
-    int n = 0;
 
     pthread_barrier_init(&barrier, NULL, N_THREADS);
-    for (; n < N_THREADS; n++) {
-        ranks[n].barrier = &barrier;
-        if (pthread_create(&threads[n], NULL, body, &ranks[n]) != 0) {
-            /* the others wait for it */
+    for (int i = 0; i < N_THREADS; i++) {
+        ranks[i].barrier = &barrier;
+        /* those that there are wait for it until the process ends */
+        if (pthread_create(&threads[i], NULL, body, &ranks[i]) != 0)
             stp_contract_skip(run, "no %d threads to be had", N_THREADS);
-            return false;
-        }
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < N_THREADS; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&barrier);
-    return true;
 }
 
-static void threads_set_up(struct stp_contract_run *run, struct mock_nccl *nccl,
-                           struct rank ranks[N_THREADS])
+static void threads_set_up(struct stp_contract_run *run, struct mock_nccl *nccl)
 {
     uint64_t comm_id = mock_new_comm_id();
 
-    memset(ranks, 0, N_THREADS * sizeof(*ranks));
     for (int i = 0; i < N_THREADS; i++) {
         ranks[i].nccl = nccl;
         ranks[i].machine = run->world->shapes[STP_SHAPE_NVLS];
         ranks[i].comm_id = comm_id;
     }
 }
+
+static void threads_destroy_all(struct stp_contract_run *run)
+{
+    for (int i = 0; i < N_THREADS; i++)
+        stp_contract_destroy(run, ranks[i].comm);
+}
+
+/* One rank after the other. */
+static void threads_init_in_turn(struct stp_contract_run *run,
+                                 struct mock_nccl *nccl)
+{
+    threads_set_up(run, nccl);
+    for (int i = 0; i < N_THREADS; i++)
+        ranks[i].comm =
+            stp_contract_comm(run, nccl, ranks[i].machine, ranks[i].comm_id);
+    for (int i = 0; i < N_THREADS; i++)
+        stp_contract_ask(run, ranks[i].comm, &ranks[i].before);
+}
+
+/* ---- init ---- */
 
 static void *threads_create(void *opaque)
 {
@@ -68,114 +84,73 @@ static void *threads_create(void *opaque)
     return NULL;
 }
 
-static bool threads_destroy_all(struct stp_contract_run *run,
-                                struct rank ranks[N_THREADS])
+static void threads_init_at_once(struct stp_contract_run *run,
+                                 const struct stp_decisions *in_turn)
 {
-    bool good = true;
+    struct mock_nccl *nccl = stp_contract_open(run);
+    struct stp_decisions later;
 
+    threads_set_up(run, nccl);
+    stp_contract_at(run, "%d inits at once", N_THREADS);
+    threads_run(run, threads_create);
     for (int i = 0; i < N_THREADS; i++)
-        if (ranks[i].comm != NULL)
-            good &= stp_contract_destroy(run, ranks[i].comm);
-    return good;
-}
-
-/* ---- init ---- */
-
-static bool threads_look_at_inits(struct stp_contract_run *run,
-                                  struct rank ranks[N_THREADS],
-                                  const struct stp_decision *in_turn)
-{
+        if (ranks[i].rc == ncclSuccess)
+            stp_contract_adopt(run, ranks[i].comm);
     for (int i = 0; i < N_THREADS; i++) {
         if (ranks[i].rc != ncclSuccess)
-            return stp_contract_fail(run, "with %d inits at once: %s",
-                                     N_THREADS, ranks[i].why);
-        stp_contract_ask(run, ranks[i].comm, ranks[i].after);
-        if (!stp_contract_same(run, in_turn, "after inits in turn",
-                               ranks[i].after, "after inits at once"))
-            return false;
+            stp_contract_fail(run, "with %d inits at once: %s", N_THREADS,
+                              ranks[i].why);
+        stp_contract_ask(run, ranks[i].comm, &later);
+        stp_contract_same(run, in_turn, "after inits in turn", &later,
+                          "after inits at once");
     }
-    return true;
-}
-
-static bool threads_init_at_once(struct stp_contract_run *run,
-                                 const struct stp_decision *in_turn)
-{
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct rank ranks[N_THREADS];
-    bool good;
-
-    if (nccl == NULL)
-        return false;
-    threads_set_up(run, nccl, ranks);
-    stp_contract_at(run, "%d inits at once", N_THREADS);
-    good = threads_run(run, ranks, threads_create) &&
-           threads_look_at_inits(run, ranks, in_turn) &&
-           threads_destroy_all(run, ranks);
-    mock_nccl_destroy(nccl); /* the next round loads it anew */
-    return good;
-}
-
-/* The ranks of one communicator, one after the other. */
-static bool threads_init_in_turn(struct stp_contract_run *run,
-                                 struct mock_nccl *nccl,
-                                 struct rank ranks[N_THREADS])
-{
-    threads_set_up(run, nccl, ranks);
-    for (int i = 0; i < N_THREADS; i++) {
-        ranks[i].comm =
-            stp_contract_comm(run, nccl, ranks[i].machine, ranks[i].comm_id);
-        if (ranks[i].comm == NULL)
-            return false;
-    }
-    for (int i = 0; i < N_THREADS; i++)
-        stp_contract_ask(run, ranks[i].comm, ranks[i].before);
-    return true;
+    threads_destroy_all(run);
+    stp_contract_unload(run, nccl); /* the next round loads it anew */
 }
 
 void stp_check_threads_init(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct rank in_turn[N_THREADS];
+    struct mock_nccl *nccl = stp_contract_open(run);
+    struct stp_decisions in_turn;
 
-    if (nccl == NULL || !threads_init_in_turn(run, nccl, in_turn) ||
-        !threads_destroy_all(run, in_turn))
-        return;
-    mock_nccl_destroy(nccl);
+    threads_init_in_turn(run, nccl);
+    in_turn = ranks[0].before;
+    threads_destroy_all(run);
+    stp_contract_unload(run, nccl);
     for (int round = 0; round < N_ROUNDS; round++)
-        if (!threads_init_at_once(run, in_turn[0].before))
-            return;
+        threads_init_at_once(run, &in_turn);
 }
 
 /* ---- calls ---- */
 
-/* Stops at the first round that differs. */
 static void *threads_ask(void *opaque)
 {
     struct rank *rank = opaque;
 
     pthread_barrier_wait(rank->barrier);
-    for (int i = 0; i < N_LOOPS; i++) {
-        stp_contract_ask(NULL, rank->comm, rank->after);
-        if (memcmp(rank->before, rank->after, sizeof(rank->before)) != 0)
-            break;
-    }
+    for (int i = 0; i < N_LOOPS; i++)
+        stp_contract_ask(NULL, rank->comm, &rank->loops[i]);
     return NULL;
 }
 
+/* A tuner that learns may decide otherwise from some call on, which is the same
+ * call on all ranks: only where ranks differ is another decision than before a
+ * fault. */
 void stp_check_threads_ask(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_nccl(run, NULL, NULL, NULL);
-    struct rank ranks[N_THREADS];
-
-    if (nccl == NULL || !threads_init_in_turn(run, nccl, ranks))
-        return;
+    threads_init_in_turn(run, stp_contract_open(run));
     stp_contract_at(run, "getCollInfo on %d communicators at once", N_THREADS);
-    if (!threads_run(run, ranks, threads_ask))
-        return;
-    for (int i = 0; i < N_THREADS; i++)
-        if (!stp_contract_same(run, ranks[i].before, "one after the other",
-                               ranks[i].after, "all at once"))
-            return;
-    threads_destroy_all(run, ranks);
-    mock_nccl_destroy(nccl);
+    threads_run(run, threads_ask);
+    for (int i = 1; i < N_THREADS; i++)
+        for (int l = 0; l < N_LOOPS; l++) {
+            const struct stp_decisions *first = &ranks[0].loops[l];
+            const struct stp_decisions *other = &ranks[i].loops[l];
+
+            if (memcmp(first, other, sizeof(*first)) == 0)
+                continue;
+            stp_contract_same(run, &ranks[i].before, "one after the other",
+                              other, "all at once");
+            stp_contract_same(run, &ranks[0].before, "one after the other",
+                              first, "all at once");
+        }
 }

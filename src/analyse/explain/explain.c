@@ -13,20 +13,20 @@ struct explain {
     uint64_t grain;     /* one element a rank */
     uint64_t max_bytes; /* a multiple of it */
     struct stp_explanation out;
+    enum stp_status status; /* of the first failure */
     struct stp_error *err;
 };
 
-static enum stp_status explain_ask(struct explain *e, int coll,
-                                   uint64_t n_bytes, struct stp_explained *x)
+static struct stp_explained explain_ask(struct explain *e, int coll,
+                                        uint64_t n_bytes)
 {
-    struct stp_asked asked;
-    enum stp_status status =
-        stp_explainer_ask(&e->explainer, coll, n_bytes, &asked, e->err);
+    struct stp_asked asked = {0};
     const struct mock_outcome *tuned = &asked.tuned;
 
-    if (status != STP_OK)
-        return status;
-    *x = (struct stp_explained){
+    if (e->status == STP_OK)
+        e->status =
+            stp_explainer_ask(&e->explainer, coll, n_bytes, &asked, e->err);
+    return (struct stp_explained){
         .coll = coll,
         .min_bytes = n_bytes,
         .max_bytes = n_bytes,
@@ -39,7 +39,6 @@ static enum stp_status explain_ask(struct explain *e, int coll,
         .decider = asked.decider,
         .line = asked.line,
     };
-    return STP_OK;
 }
 
 bool stp_pick_equal(struct stp_pick a, struct stp_pick b)
@@ -63,8 +62,7 @@ static void explain_extend(struct stp_explained *range,
     range->max_channels = to->max_channels;
 }
 
-static struct stp_explained *explain_append(struct explain *e,
-                                            const struct stp_explained *x)
+static void explain_append(struct explain *e, const struct stp_explained *x)
 {
     struct stp_explanation *out = &e->out;
 
@@ -73,61 +71,52 @@ static struct stp_explained *explain_append(struct explain *e,
         struct stp_explained *more =
             realloc(out->ranges, capacity * sizeof(*more));
 
-        if (more == NULL)
-            return NULL;
+        if (more == NULL) {
+            e->status = stp_nomem(e->err);
+            return;
+        }
         out->ranges = more;
         out->capacity = capacity;
     }
-    out->ranges[out->n_ranges] = *x;
-    return &out->ranges[out->n_ranges++];
+    out->ranges[out->n_ranges++] = *x;
 }
 
 /* Moves the last range's end up to just below the first size, at most that of
  * *to, at which something else happens, and begins a range there. */
-static enum stp_status explain_bisect(struct explain *e,
-                                      const struct stp_explained *to)
+static void explain_bisect(struct explain *e, const struct stp_explained *to)
 {
     struct stp_explained left = e->out.ranges[e->out.n_ranges - 1];
     struct stp_explained right = *to;
-    enum stp_status status;
 
-    while (right.min_bytes - left.max_bytes > e->grain) {
+    while (e->status == STP_OK && right.min_bytes - left.max_bytes > e->grain) {
         uint64_t mid = left.max_bytes + (right.min_bytes - left.max_bytes) / 2 /
                                             e->grain * e->grain;
-        struct stp_explained x;
+        struct stp_explained x = explain_ask(e, to->coll, mid);
 
-        status = explain_ask(e, to->coll, mid, &x);
-        if (status != STP_OK)
-            return status;
         if (explain_same(&left, &x))
             explain_extend(&left, &x);
         else
             right = x;
     }
     explain_extend(&e->out.ranges[e->out.n_ranges - 1], &left);
-    if (explain_append(e, &right) == NULL)
-        return stp_nomem(e->err);
-    return STP_OK;
+    explain_append(e, &right);
 }
 
 /* Goes on to the probe at 'n_bytes', over however many switch points. */
-static enum stp_status explain_advance(struct explain *e, int coll,
-                                       uint64_t n_bytes)
+static void explain_advance(struct explain *e, int coll, uint64_t n_bytes)
 {
-    struct stp_explained x;
-    enum stp_status status = explain_ask(e, coll, n_bytes, &x);
+    struct stp_explained x = explain_ask(e, coll, n_bytes);
 
-    while (status == STP_OK) {
+    while (e->status == STP_OK) {
         struct stp_explained *last = &e->out.ranges[e->out.n_ranges - 1];
 
         if (explain_same(last, &x)) {
             if (x.max_bytes > last->max_bytes)
                 explain_extend(last, &x);
-            return STP_OK;
+            return;
         }
-        status = explain_bisect(e, &x);
+        explain_bisect(e, &x);
     }
-    return status;
 }
 
 /* The next probe above 'n_bytes': a step on, or a range end of the policy on
@@ -149,21 +138,15 @@ static uint64_t explain_get_next_probe(const struct explain *e, int coll,
     return next > e->max_bytes ? e->max_bytes : next;
 }
 
-static enum stp_status explain_coll(struct explain *e, int coll)
+static void explain_coll(struct explain *e, int coll)
 {
-    struct stp_explained x;
-    enum stp_status status = explain_ask(e, coll, e->grain, &x);
-    uint64_t at = e->grain;
+    struct stp_explained x = explain_ask(e, coll, e->grain);
 
-    if (status != STP_OK)
-        return status;
-    if (explain_append(e, &x) == NULL)
-        return stp_nomem(e->err);
-    while (status == STP_OK && at < e->max_bytes) {
+    explain_append(e, &x);
+    for (uint64_t at = e->grain; at < e->max_bytes && e->status == STP_OK;) {
         at = explain_get_next_probe(e, coll, at);
-        status = explain_advance(e, coll, at);
+        explain_advance(e, coll, at);
     }
-    return status;
 }
 
 enum stp_status stp_explain(const struct stp_explain_options *options,
@@ -171,21 +154,22 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
                             struct stp_error *err)
 {
     struct explain e = {.err = err};
-    enum stp_status status = stp_explainer_open(&e.explainer, options, err);
 
-    if (status != STP_OK)
-        return status;
+    e.status = stp_explainer_open(&e.explainer, options, err);
+    if (e.status != STP_OK)
+        return e.status;
     e.grain = stp_explainer_grain(&e.explainer);
     e.max_bytes = options->max_bytes / e.grain * e.grain;
-    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS && status == STP_OK; coll++)
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS && e.status == STP_OK;
+         coll++)
         if (options->coll < 0 || options->coll == coll)
-            status = explain_coll(&e, coll);
+            explain_coll(&e, coll);
     stp_explainer_close(&e.explainer);
-    if (status == STP_OK)
+    if (e.status == STP_OK)
         *out_ret = e.out;
     else
         stp_explanation_free(&e.out);
-    return status;
+    return e.status;
 }
 
 void stp_explanation_free(struct stp_explanation *explanation)

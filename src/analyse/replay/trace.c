@@ -30,7 +30,9 @@ struct raw {
 struct reader {
     struct stp_trace trace;
     size_t capacity;      /* of rows */
-    size_t comm_capacity; /* of comms */
+    size_t comm_capacity; /* of comms, a power of 2 */
+    size_t *slots; /* twice as many: a hash table of names, with the place of
+                      the newest communicator of each, plus 1 */
     struct raw raw;
 };
 
@@ -137,27 +139,37 @@ static const struct stp_csv_column columns[] = {
 
 /* ---- communicators ---- */
 
-/* The newest communicator of that name; n_comms if there is none. */
-static size_t trace_find_comm(const struct stp_trace *t, const char *name)
+/* The slot of that name; 0 if there is no such communicator.  There must be
+ * slots. */
+static size_t *trace_find_slot(const struct reader *r, const char *name)
 {
-    if (t->n_rows > 0) { /* mostly the communicator of the row before */
-        size_t last = t->rows[t->n_rows - 1].comm;
+    size_t mask = 2 * r->comm_capacity - 1;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    size_t at;
 
-        if (strcmp(t->comms[last].name, name) == 0)
-            return last;
-    }
-    for (size_t i = t->n_comms; i-- > 0;)
-        if (strcmp(t->comms[i].name, name) == 0)
-            return i;
-    return t->n_comms;
+    for (const char *s = name; *s != '\0'; s++)
+        hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    for (at = hash & mask; r->slots[at] != 0; at = (at + 1) & mask)
+        if (strcmp(r->trace.comms[r->slots[at] - 1].name, name) == 0)
+            break;
+    return &r->slots[at];
 }
 
-static enum stp_status trace_find_parent(const struct stp_trace *t,
-                                         const struct raw *raw, size_t *parent,
+/* The newest communicator of that name; n_comms if there is none. */
+static size_t trace_find_comm(const struct reader *r, const char *name)
+{
+    size_t found = r->slots != NULL ? *trace_find_slot(r, name) : 0;
+
+    return found != 0 ? found - 1 : r->trace.n_comms;
+}
+
+static enum stp_status trace_find_parent(const struct reader *r, size_t *parent,
                                          struct stp_error *err)
 {
-    *parent = trace_find_comm(t, raw->parent);
-    if (*parent == t->n_comms)
+    const struct raw *raw = &r->raw;
+
+    *parent = trace_find_comm(r, raw->parent);
+    if (*parent == r->trace.n_comms)
         return stp_fail_at(
             err, STP_ERR_SYNTAX, raw->row.line, raw->creation_column,
             "create from '%s', expected the communicator of an earlier row",
@@ -182,26 +194,43 @@ static void *trace_grow(void *items, size_t n, size_t *capacity, size_t size)
     return items;
 }
 
+/* Makes room for another communicator, and for its name. */
+static bool trace_grow_comms(struct reader *r)
+{
+    struct stp_trace *t = &r->trace;
+    struct stp_trace_comm *comms =
+        trace_grow(t->comms, t->n_comms, &r->comm_capacity, sizeof(*comms));
+
+    if (comms == NULL)
+        return false;
+    t->comms = comms;
+    if (t->n_comms > 0 && 2 * t->n_comms != r->comm_capacity)
+        return true; /* it has not grown */
+    free(r->slots);
+    r->slots = calloc(2 * r->comm_capacity, sizeof(*r->slots));
+    for (size_t i = 0; r->slots != NULL && i < t->n_comms; i++)
+        *trace_find_slot(r, comms[i].name) = i + 1;
+    return r->slots != NULL;
+}
+
 static enum stp_status trace_add_comm(struct reader *r, struct stp_error *err)
 {
     struct stp_trace *t = &r->trace;
-    struct stp_trace_comm *comms;
     struct stp_trace_comm comm = {.creation = r->raw.creation,
-                                  .replaces = trace_find_comm(t, r->raw.comm),
+                                  .replaces = trace_find_comm(r, r->raw.comm),
                                   .n_ranks = r->raw.n_ranks,
                                   .line = r->raw.row.line};
     enum stp_status status = STP_OK;
 
     if (comm.creation != STP_INIT)
-        status = trace_find_parent(t, &r->raw, &comm.parent, err);
+        status = trace_find_parent(r, &comm.parent, err);
     if (status != STP_OK)
         return status;
-    comms = trace_grow(t->comms, t->n_comms, &r->comm_capacity, sizeof(*comms));
-    if (comms == NULL)
+    if (!trace_grow_comms(r))
         return stp_nomem(err);
-    t->comms = comms;
     memcpy(comm.name, r->raw.comm, sizeof(comm.name));
-    comms[t->n_comms++] = comm;
+    t->comms[t->n_comms++] = comm;
+    *trace_find_slot(r, comm.name) = t->n_comms;
     return STP_OK;
 }
 
@@ -211,7 +240,7 @@ static enum stp_status trace_set_comm(struct reader *r, struct stp_error *err)
     struct raw *raw = &r->raw;
     struct stp_trace *t = &r->trace;
     struct stp_trace_comm *comm;
-    size_t found = trace_find_comm(t, raw->comm);
+    size_t found = trace_find_comm(r, raw->comm);
     enum stp_status status = STP_OK;
 
     if (raw->created || found == t->n_comms) {
@@ -316,6 +345,7 @@ enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
         *trace_ret = r.trace;
     else
         stp_trace_free(&r.trace);
+    free(r.slots);
     return status;
 }
 

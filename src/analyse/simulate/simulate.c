@@ -31,9 +31,44 @@ struct play {
     bool modelled;
 };
 
-static enum stp_status simulate_fail(struct stp_error *err)
+/* What is summed up over seeds. */
+struct sum {
+    double *settled; /* of each seed and key */
+    double *searched;
+    size_t n_settled;
+    double *auto_final; /* mean step at the end, of each seed */
+    double *final;
+    double auto_us, us;
+    double auto_first_us, first_us;
+};
+
+struct study {
+    const struct stp_learn_job *job;
+    struct mock_machine *machine;
+    struct keys keys;
+    struct play baseline; /* AUTO's of the same seed */
+    struct play play;
+    struct sum *sums;       /* of each learner */
+    double *of_key;         /* of each seed */
+    enum stp_status status; /* of the first failure */
+    struct stp_error *err;
+};
+
+static void study_fail(struct study *s)
 {
-    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    if (s->status == STP_OK)
+        s->status = stp_fail(s->err, STP_ERR_DEVICE, "%s", mock_last_error());
+}
+
+/* The mean time of an arm; 0 after failing. */
+static struct mock_time study_get_time(struct study *s,
+                                       const struct mock_run *run)
+{
+    struct mock_time time = {0};
+
+    if (mock_machine_mean_time(s->machine, run, &time) != ncclSuccess)
+        study_fail(s);
+    return time;
 }
 
 /* ---- keys ---- */
@@ -49,100 +84,74 @@ static size_t keys_find(const struct keys *keys, const struct mock_call *call)
 }
 
 /* Keeps 'run' if it is faster than what the key has. */
-static enum stp_status keys_try_arm(const struct mock_machine *machine,
-                                    const struct mock_run *run, struct key *key,
-                                    struct stp_error *err)
+static void keys_try_arm(struct study *s, const struct mock_run *run,
+                         struct key *key)
 {
-    struct mock_time time;
+    struct mock_time time = study_get_time(s, run);
 
-    if (mock_machine_mean_time(machine, run, &time) != ncclSuccess)
-        return simulate_fail(err);
-    if (time.source == MOCK_TIME_MODELLED && mock_machine_has_timings(machine))
-        return STP_OK; /* not to be compared with what was recorded */
+    if (time.source == MOCK_TIME_MODELLED &&
+        mock_machine_has_timings(s->machine))
+        return; /* not to be compared with what was recorded */
     if (key->best_us == 0 || time.us < key->best_us) {
         key->best = *run;
         key->best_us = time.us;
     }
-    return STP_OK;
 }
 
 /* All that NCCL allows, and below NCCL's own channels all powers of two. */
-static enum stp_status keys_find_best(const struct stp_learn_job *job,
-                                      const struct mock_machine *machine,
-                                      const struct mock_outcome *own,
-                                      struct key *key, struct stp_error *err)
+static void keys_find_best(struct study *s, const struct mock_outcome *own,
+                           struct key *key)
 {
     static const int channels[] = {0, 32, 16, 8, 4, 2, 1};
-    size_t n = job->own_channels ? 1 : sizeof(channels) / sizeof(channels[0]);
-    enum stp_status status = STP_OK;
+    size_t n = s->job->own_channels ? 1 : sizeof(channels) / sizeof(*channels);
 
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            for (size_t c = 0; c < n && status == STP_OK; c++) {
-                const struct mock_run run = {key->coll, key->n_bytes, a, p,
-                                             channels[c]};
-
-                if (own->cost[a][p] >= 0)
-                    status = keys_try_arm(machine, &run, key, err);
-            }
-    return status;
+            for (size_t c = 0; c < n && own->cost[a][p] >= 0; c++)
+                keys_try_arm(s,
+                             &(struct mock_run){key->coll, key->n_bytes, a, p,
+                                                channels[c]},
+                             key);
 }
 
-static enum stp_status keys_find_own(const struct mock_machine *machine,
-                                     const struct mock_outcome *own,
-                                     struct key *key, struct stp_error *err)
+static void keys_add(struct study *s, struct mock_comm *comm,
+                     const struct mock_call *call)
 {
-    const struct mock_run run = {key->coll, key->n_bytes, own->algo, own->proto,
-                                 0};
-    struct mock_time time;
-
-    if (mock_machine_mean_time(machine, &run, &time) != ncclSuccess)
-        return simulate_fail(err);
-    key->own_us = time.us;
-    return STP_OK;
-}
-
-static enum stp_status keys_add(const struct stp_learn_job *job,
-                                struct mock_comm *comm,
-                                const struct mock_machine *machine,
-                                const struct mock_call *call, struct keys *keys,
-                                struct stp_error *err)
-{
-    struct mock_outcome own;
+    struct keys *keys = &s->keys;
     struct key *key = &keys->key[keys->n];
-    enum stp_status status;
+    struct mock_outcome own;
 
     if (keys_find(keys, call) < keys->n)
-        return STP_OK;
-    if (keys->n == STP_LEARN_KEYS)
-        return stp_fail(err, STP_ERR_LIMIT,
-                        "more than %d kinds of collectives in a job",
-                        STP_LEARN_KEYS);
-    if (mock_comm_collective(comm, call, &own) != ncclSuccess)
-        return simulate_fail(err);
+        return;
+    if (keys->n == STP_LEARN_KEYS) {
+        s->status = stp_fail(s->err, STP_ERR_LIMIT,
+                             "more than %d kinds of collectives in a job",
+                             STP_LEARN_KEYS);
+        return;
+    }
+    if (mock_comm_collective(comm, call, &own) != ncclSuccess) {
+        study_fail(s);
+        return;
+    }
     *key = (struct key){.coll = call->coll, .n_bytes = call->n_bytes};
     keys->n++;
-    status = keys_find_own(machine, &own, key, err);
-    return status == STP_OK ? keys_find_best(job, machine, &own, key, err)
-                            : status;
+    key->own_us = study_get_time(s, &(struct mock_run){key->coll, key->n_bytes,
+                                                       own.algo, own.proto, 0})
+                      .us;
+    keys_find_best(s, &own, key);
 }
 
-static enum stp_status keys_find_all(const struct stp_learn_job *job,
-                                     struct mock_nccl *nccl,
-                                     const struct mock_machine *machine,
-                                     struct keys *keys, struct stp_error *err)
+static void keys_find_all(struct study *s, struct mock_nccl *nccl)
 {
     struct mock_comm *comm;
-    enum stp_status status = STP_OK;
 
-    keys->n = 0;
-    if (mock_comm_create(nccl, machine, 1, &comm) != ncclSuccess)
-        return simulate_fail(err);
-    for (size_t i = 0; i < job->step.n && status == STP_OK; i++)
-        status =
-            keys_add(job, comm, machine, &job->step.calls[i].call, keys, err);
+    if (mock_comm_create(nccl, s->machine, 1, &comm) != ncclSuccess) {
+        study_fail(s);
+        return;
+    }
+    for (size_t i = 0; i < s->job->step.n && s->status == STP_OK; i++)
+        keys_add(s, comm, &s->job->step.calls[i].call);
     mock_comm_destroy(comm);
-    return status;
 }
 
 /* ---- one play ---- */
@@ -172,12 +181,10 @@ static void play_take_best(void *user, const struct mock_call *call,
         *run = play->keys->key[keys_find(play->keys, call)].best;
 }
 
-static enum stp_status play_run_job(const struct stp_learn_job *job,
-                                    struct mock_nccl *nccl,
-                                    const struct mock_machine *machine,
-                                    uint64_t seed, const char *reward_file,
-                                    struct play *play, struct stp_error *err)
+static void play_run_job(struct study *s, struct mock_nccl *nccl, uint64_t seed,
+                         const char *reward_file, struct play *play)
 {
+    const struct stp_learn_job *job = s->job;
     const struct mock_job_options options = {
         .comm_id = mock_new_comm_id(),
         .seed = seed,
@@ -192,82 +199,57 @@ static enum stp_status play_run_job(const struct stp_learn_job *job,
         .user = play,
     };
     struct mock_job *played;
-    enum stp_status status = STP_OK;
 
-    if (mock_job_create(nccl, machine, &options, &played) != ncclSuccess)
-        return simulate_fail(err);
+    if (mock_job_create(nccl, s->machine, &options, &played) != ncclSuccess) {
+        study_fail(s);
+        return;
+    }
     if (mock_job_play(played, job->n_steps) != ncclSuccess)
-        status = simulate_fail(err);
+        study_fail(s);
     mock_job_destroy(played);
-    return status;
 }
 
 /* NCCL goes on without a plugin that does not load, which would then look as if
  * it had learned nothing. */
-static enum stp_status play_check_plugin(struct mock_nccl *nccl,
-                                         const char *plugin,
-                                         struct stp_error *err)
+static void play_check_plugin(struct study *s, struct mock_nccl *nccl,
+                              const char *plugin)
 {
     char name[64];
 
-    if (plugin == NULL || mock_nccl_find_tuner(nccl, name, sizeof(name)) != 0)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "'%.120s' has no tuner that this NCCL would take", plugin);
+    if (plugin != NULL && mock_nccl_find_tuner(nccl, name, sizeof(name)) == 0)
+        s->status =
+            stp_fail(s->err, STP_ERR_DEVICE,
+                     "'%.120s' has no tuner that this NCCL would take", plugin);
 }
 
-static enum stp_status simulate_play_run(const struct stp_learn_job *job,
-                                         const struct mock_machine *machine,
-                                         const struct stp_learner *learner,
-                                         uint64_t seed, struct play *play,
-                                         struct stp_error *err)
+static void study_play(struct study *s, const struct stp_learner *learner,
+                       uint64_t seed, struct play *play)
 {
-    const struct mock_nccl_options options = {.version = job->nccl,
+    const struct mock_nccl_options options = {.version = s->job->nccl,
                                               .tuner_plugin = learner->plugin,
                                               .profiler_plugin =
                                                   learner->plugin};
     const char *reward_file = NULL;
     struct mock_nccl *nccl;
-    enum stp_status status = STP_OK;
 
     memset(play->story, 0, sizeof(play->story));
-    play->n_steps = job->n_steps;
+    play->n_steps = s->job->n_steps;
     play->is_oracle = learner->kind == STP_LEARNER_ORACLE;
     if (learner->prepare != NULL)
-        status = learner->prepare(learner->user, seed, &reward_file, err);
-    if (status != STP_OK)
-        return status;
-    if (mock_nccl_create(&options, &nccl) != ncclSuccess)
-        return simulate_fail(err);
-    status = play_check_plugin(nccl, learner->plugin, err);
-    if (status == STP_OK)
-        status = play_run_job(job, nccl, machine, seed, reward_file, play, err);
+        s->status = learner->prepare(learner->user, seed, &reward_file, s->err);
+    if (s->status != STP_OK)
+        return;
+    if (mock_nccl_create(&options, &nccl) != ncclSuccess) {
+        study_fail(s);
+        return;
+    }
+    play_check_plugin(s, nccl, learner->plugin);
+    if (s->status == STP_OK)
+        play_run_job(s, nccl, seed, reward_file, play);
     mock_nccl_destroy(nccl);
-    return status;
 }
 
 /* ==== all plays ==== */
-
-/* What is summed up over seeds. */
-struct sum {
-    double *settled; /* of each seed and key */
-    double *searched;
-    size_t n_settled;
-    double *auto_final; /* mean step at the end, of each seed */
-    double *final;
-    double auto_us, us;
-    double auto_first_us, first_us;
-};
-
-struct study {
-    const struct stp_learn_job *job;
-    struct mock_machine *machine;
-    struct keys keys;
-    struct play baseline; /* AUTO's of the same seed */
-    struct play play;
-    struct sum *sums; /* of each learner */
-    double *of_key;   /* of each seed */
-};
 
 /* ---- one seed of one learner ---- */
 
@@ -290,21 +272,14 @@ static bool study_ended_worse(const struct study *s, size_t n_last)
     return gain.high < 1 && gain.gain < 0.995;
 }
 
-static enum stp_status study_count_finals(const struct study *s,
-                                          struct stp_learned *learned,
-                                          struct stp_error *err)
+static void study_count_finals(struct study *s, struct stp_learned *learned)
 {
     for (size_t k = 0; k < s->keys.n; k++) {
-        const struct key *key = &s->keys.key[k];
-        struct mock_time time;
+        double us = study_get_time(s, &s->play.story[k].final).us;
 
-        if (mock_machine_mean_time(s->machine, &s->play.story[k].final,
-                                   &time) != ncclSuccess)
-            return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
         learned->n_finals++;
-        learned->keys[k].n_best += time.us <= 1.01 * key->best_us;
+        learned->keys[k].n_best += us <= 1.01 * s->keys.key[k].best_us;
     }
-    return STP_OK;
 }
 
 static void study_take_story(const struct stp_learn_story *story,
@@ -315,10 +290,8 @@ static void study_take_story(const struct stp_learn_story *story,
         (double)(story->settled - story->searched_from);
 }
 
-static enum stp_status study_take_seed(const struct study *s, unsigned seed,
-                                       struct sum *sum,
-                                       struct stp_learned *learned,
-                                       struct stp_error *err)
+static void study_take_seed(struct study *s, unsigned seed, struct sum *sum,
+                            struct stp_learned *learned)
 {
     size_t n = s->job->n_steps;
     size_t n_first = n < STP_LEARN_FIRST ? n : STP_LEARN_FIRST;
@@ -336,28 +309,24 @@ static enum stp_status study_take_seed(const struct study *s, unsigned seed,
         simulate_sum(&s->play.step_us[n - n_last], n_last) / (double)n_last;
     learned->n_worse += study_ended_worse(s, n_last);
     learned->modelled |= s->play.modelled;
-    return study_count_finals(s, learned, err);
+    study_count_finals(s, learned);
 }
 
 /* ---- all of them ---- */
 
-static enum stp_status study_play_seed(struct study *s, unsigned i,
-                                       const struct stp_learner *learners,
-                                       size_t n, struct stp_learned *learned,
-                                       struct stp_error *err)
+static void study_play_seed(struct study *s, unsigned i,
+                            const struct stp_learner *learners, size_t n,
+                            struct stp_learned *learned)
 {
     const struct stp_learner nccl = {.kind = STP_LEARNER_AUTO};
     uint64_t seed = s->job->seed + i;
-    enum stp_status status =
-        simulate_play_run(s->job, s->machine, &nccl, seed, &s->baseline, err);
 
-    for (size_t l = 0; l < n && status == STP_OK; l++) {
-        status = simulate_play_run(s->job, s->machine, &learners[l], seed,
-                                   &s->play, err);
-        if (status == STP_OK)
-            status = study_take_seed(s, i, &s->sums[l], &learned[l], err);
+    study_play(s, &nccl, seed, &s->baseline);
+    for (size_t l = 0; l < n && s->status == STP_OK; l++) {
+        study_play(s, &learners[l], seed, &s->play);
+        if (s->status == STP_OK)
+            study_take_seed(s, i, &s->sums[l], &learned[l]);
     }
-    return status;
 }
 
 static int simulate_compare(const void *a, const void *b)
@@ -452,34 +421,34 @@ static void study_free(struct study *s, size_t n)
     mock_machine_free(s->machine);
 }
 
-static enum stp_status study_open(struct study *s, struct stp_error *err)
+static void study_open(struct study *s)
 {
     const struct mock_nccl_options options = {.version = s->job->nccl};
     struct mock_nccl *nccl;
-    enum stp_status status;
 
     if (mock_machine_load(s->job->machine_path, &s->machine) != ncclSuccess ||
-        mock_nccl_create(&options, &nccl) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-    status = keys_find_all(s->job, nccl, s->machine, &s->keys, err);
+        mock_nccl_create(&options, &nccl) != ncclSuccess) {
+        study_fail(s);
+        return;
+    }
+    keys_find_all(s, nccl);
     mock_nccl_destroy(nccl);
-    return status;
 }
 
 enum stp_status stp_learn(const struct stp_learn_job *job,
                           const struct stp_learner *learners, size_t n,
                           struct stp_learned *learned, struct stp_error *err)
 {
-    struct study s = {.job = job};
-    enum stp_status status = study_open(&s, err);
+    struct study s = {.job = job, .err = err};
 
+    study_open(&s);
     memset(learned, 0, n * sizeof(*learned));
-    if (status == STP_OK && !study_allocate(&s, n))
-        status = stp_nomem(err);
-    for (unsigned i = 0; i < job->n_seeds && status == STP_OK; i++)
-        status = study_play_seed(&s, i, learners, n, learned, err);
-    for (size_t l = 0; l < n && status == STP_OK; l++)
+    if (s.status == STP_OK && !study_allocate(&s, n))
+        s.status = stp_nomem(err);
+    for (unsigned i = 0; i < job->n_seeds && s.status == STP_OK; i++)
+        study_play_seed(&s, i, learners, n, learned);
+    for (size_t l = 0; l < n && s.status == STP_OK; l++)
         study_conclude(&s, &s.sums[l], &learned[l]);
     study_free(&s, n);
-    return status;
+    return s.status;
 }
