@@ -237,5 +237,5 @@ void stp_csv_value(const char *line, size_t len, const char *key, char *value,
     size_t n = strlen(key);
 
     if (len > n && memcmp(line, key, n) == 0)
-        snprintf(value, size, "%.*s", (int)(len - n), line + n);
+        stp_printable(line + n, len - n, value, size);
 }

@@ -94,7 +94,7 @@ bool stp_csv_read_field(const struct stp_csv_column *column,
                         const struct stp_field *field, void *row);
 
 /* If the comment begins with 'key', such as "# gpu: ", copies the rest into
- * 'value', cut to 'size'. */
+ * 'value', printable and cut to 'size'. */
 void stp_csv_value(const char *line, size_t len, const char *key, char *value,
                    size_t size);
 

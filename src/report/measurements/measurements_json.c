@@ -204,7 +204,7 @@ static void json_read_name(const cJSON *root, const char *key, char *value,
     const char *s =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, key));
 
-    snprintf(value, size, "%s", s != NULL ? s : "");
+    stp_printable(s, s != NULL ? strlen(s) : 0, value, size);
 }
 
 enum stp_status stp_measurements_read_json(const char *text, size_t len,

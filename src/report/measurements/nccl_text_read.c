@@ -61,7 +61,7 @@ static int text_shown(const struct stp_field *f)
 static bool text_same_field(const struct stp_field *a,
                             const struct stp_field *b)
 {
-    return a->len == b->len && memcmp(a->s, b->s, a->len) == 0;
+    return a->len == b->len && (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
 }
 
 /* Splits at blanks; returns how many words there are, at most 'max'. */
@@ -185,14 +185,14 @@ static enum stp_status text_set_name(const struct reader *r,
                                      const struct stp_field *word,
                                      const char *title, char *name, size_t size)
 {
-    size_t len = word->len < size ? word->len : size - 1;
+    char shown[STP_ERROR_TEXT];
 
-    if (name[0] != '\0' &&
-        (strlen(name) != len || memcmp(name, word->s, len) != 0))
+    stp_printable(word->s, word->len, shown, size);
+    if (name[0] != '\0' && strcmp(name, shown) != 0)
         return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, word->column,
                            "%s '%.*s', expected '%s' as in the run before",
                            title, text_shown(word), word->s, name);
-    snprintf(name, size, "%.*s", (int)word->len, word->s);
+    strcpy(name, shown);
     return STP_OK;
 }
 
@@ -295,8 +295,8 @@ static enum stp_status text_read_rank(struct reader *r,
     if (host.len > 0)
         text_add_host(r, &host);
     if (r->n_hosts == 1 && data->machine[0] == '\0')
-        snprintf(data->machine, sizeof(data->machine), "%.*s",
-                 (int)r->hosts[0].len, r->hosts[0].s);
+        stp_printable(r->hosts[0].s, r->hosts[0].len, data->machine,
+                      sizeof(data->machine));
     return gpu.len == 0
                ? STP_OK
                : text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
