@@ -1,5 +1,7 @@
 /*
  * file.h - output files that are there whole or not at all
+ *
+ * A signal that ends the process removes what was begun: see launch/stop.h.
  */
 #ifndef STP_FILE_H
 #define STP_FILE_H
@@ -27,5 +29,15 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
 
 /* Throws away what was written. */
 void stp_file_abandon(struct stp_file *file);
+
+/* Commits the file if 'status', of what was to write it, is STP_OK; abandons it
+ * and returns 'status' otherwise. */
+enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
+                             struct stp_error *err);
+
+/* Flushes a file or standard output, which messages call 'name'.  STP_ERR_IO if
+ * any part of all that was ever printed to it is lost. */
+enum stp_status stp_file_flush(FILE *fp, const char *name,
+                               struct stp_error *err);
 
 #endif /* STP_FILE_H */
