@@ -401,10 +401,8 @@ static enum stp_status constants_write(const struct derive_options *o,
         status = stp_constants_file_save(fit, &origin, o->output, err);
     if (status != STP_OK)
         return status;
-    if (o->json)
-        return stp_print_constants_fit_json(fit, &origin, stdout, err);
-    if (o->output != NULL)
-        return stp_print_constants_fit(fit, stdout, err);
+    if (o->json || o->output != NULL)
+        return stp_print_constants_fit(fit, &origin, o->json, stdout, err);
     stp_constants_file_write(fit, &origin, stdout);
     return STP_OK;
 }

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -98,6 +100,23 @@ TEST_F(File, KeepsWhatStoodThereIfItIsAbandoned)
     EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
 }
 
+TEST_F(File, IsGoneIfASignalEndsTheProcessThatWritesIt)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        stp_file f;
+        stp_file_begin(Path("a").c_str(), &f, &err_);
+        fputs("half", f.fp);
+        raise(SIGHUP);
+        _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+
+    EXPECT_EQ(SIGHUP, WTERMSIG(status));
+    EXPECT_TRUE(fs::is_empty(dir_));
+}
+
 TEST_F(File, APipeIsWrittenToAndStaysOne)
 {
     const std::string path = Path("pipe");
@@ -144,16 +163,24 @@ TEST_F(File, KeepsWhatStoodThereIfTheDiskIsFull)
 {
     if (access("/dev/full", W_OK) != 0)
         GTEST_SKIP() << "no /dev/full here";
-    std::ofstream(Path("a")) << "old";
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
-    ASSERT_NE(nullptr, freopen("/dev/full", "w", f.fp));
-    fputs("new", f.fp);
+    const std::pair<size_t, const char *> cases[] = {
+        {3, "No space left on device"},
+        {1 << 20, ""}, // the failure is long past
+    };
+    for (const auto &[size, why] : cases) {
+        std::ofstream(Path("a")) << "old";
+        stp_file f;
+        ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
+        ASSERT_NE(nullptr, freopen("/dev/full", "w", f.fp));
+        fputs(std::string(size, 'x').c_str(), f.fp);
 
-    EXPECT_EQ(STP_ERR_IO, stp_file_commit(&f, &err_));
+        EXPECT_EQ(STP_ERR_IO, stp_file_end(&f, STP_OK, &err_));
 
-    EXPECT_THAT(err_.text, HasSubstr("No space left on device"));
-    EXPECT_EQ("old", Read(Path("a")));
+        EXPECT_THAT(err_.text, HasSubstr("cannot write '" + Path("a") + "': "));
+        EXPECT_THAT(err_.text, HasSubstr(why));
+        EXPECT_EQ("old", Read(Path("a")));
+        EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+    }
 }
 
 TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
@@ -505,6 +532,17 @@ TEST(Table, IsJsonWithNullForTheUnknown)
         text);
     cJSON_free(text);
     cJSON_Delete(root);
+}
+
+TEST(Table, KeepsEscapeSequencesFromATerminal)
+{
+    stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    stp_table_row(&t);
+    stp_table_word(&t, nullptr, "<a", "\x1b[2J");
+
+    EXPECT_EQ("a\n\\x1B[2J\n", Written([&](FILE *fp) {
+                  return stp_table_end(&t, fp, nullptr);
+              }));
 }
 
 TEST(Table, HasHeadingsWithoutRowsAndCutsLongCells)

@@ -18,11 +18,10 @@ struct stp_recorded {
 /* Choices that are alike. */
 size_t stp_recorded_alike(const struct stp_recorded *recorded);
 
-/* A few lines, with the first choices that differ. */
-void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp);
-
-/* The same as one object.  STP_ERR_NOMEM with *err filled, or STP_OK. */
-enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
-                                        FILE *fp, struct stp_error *err);
+/* A few lines, with the first choices that differ, or all as JSON.
+ * STP_ERR_NOMEM with *err filled, or STP_OK. */
+enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
+                                   bool is_json, FILE *fp,
+                                   struct stp_error *err);
 
 #endif /* STP_RECORDED_H */

@@ -34,11 +34,9 @@ void stp_residuals_write(const struct stp_constants_fit *fit,
                          const char *before, FILE *fp);
 
 /* A row a constant, the residuals, and a row a size with a wrong choice. */
-enum stp_status stp_print_constants_fit(const struct stp_constants_fit *fit,
-                                        FILE *fp, struct stp_error *err);
 enum stp_status
-stp_print_constants_fit_json(const struct stp_constants_fit *fit,
-                             const struct stp_constants_origin *origin,
-                             FILE *fp, struct stp_error *err);
+stp_print_constants_fit(const struct stp_constants_fit *fit,
+                        const struct stp_constants_origin *origin, bool is_json,
+                        FILE *fp, struct stp_error *err);
 
 #endif /* STP_CONSTANTS_FILE_H */
