@@ -1,4 +1,4 @@
-// What is written and read back: measurements, policies, tables, files.
+// What is written: policies, tables, files.
 #include <gmock/gmock.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -15,10 +15,8 @@
 #include <string>
 
 extern "C" {
-#include "core/dtype.h"
 #include "core/policy/policy.h"
 #include "report/file.h"
-#include "report/measurements/measurements_csv.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 }
@@ -50,12 +48,6 @@ class Report : public testing::Test
     std::string Path(const char *name) const
     {
         return (dir_ / name).string();
-    }
-
-    std::string Write(const std::string &text) const
-    {
-        std::ofstream(dir_ / "in.csv") << text;
-        return Path("in.csv");
     }
 
     static std::string Read(const std::string &path)
@@ -196,155 +188,7 @@ TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
     EXPECT_EQ(0644u, st.st_mode & 0777);
 }
 
-// ---- measurements ----
-
-using Measurements = Report;
-
-constexpr char kHeader[] =
-    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
-    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
-    "ran_channels,type,op,root,in_place,wrong,source\n";
-
-TEST_F(Measurements, ComeBackAsTheyWereWritten)
-{
-    const std::string text =
-        std::string("# made by hand\n# machine: h200x4\n# gpu: NVIDIA H200\n"
-                    "# nccl: 2.28.9\n# backend: nccl\n") +
-        kHeader +
-        "allgather,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,"
-        "9.125,ring,ll,24,bf16,none,0,0,,recorded\n"
-        "allgather,4096,3,ring,ll128,16,1,4,20,8.500,8.250,9.000,9.500,"
-        "7.125,ring,ll128,16,f32,none,0,1,0,measured\n"
-        "allreduce,6442450944,0,plugin,plugin,0,2,16,20,8.500,8.250,9.000,"
-        "9.500,7.125,tree,simple,8,fp8e4m3,max,0,0,12,interpolated\n"
-        "reduce,64,0,auto,auto,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,0,"
-        "i64,prod,3,1,,measured\n";
-
-    ASSERT_EQ(STP_OK, stp_measurements_load(Write(text).c_str(), &data_, &err_))
-        << err_.text;
-    ASSERT_EQ(STP_OK, stp_measurements_save(&data_, "made by hand",
-                                            Path("out.csv").c_str(), &err_));
-
-    EXPECT_EQ(text, Read(Path("out.csv")));
-    ASSERT_EQ(4u, data_.n_rows);
-    EXPECT_EQ(uint64_t{6442450944}, data_.rows[2].n_bytes);
-    EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
-    EXPECT_EQ(16, data_.rows[1].arm.n_channels);
-}
-
-TEST_F(Measurements, NeedOnlyTheColumnsWithoutDefaults)
-{
-    ASSERT_EQ(STP_OK,
-              stp_measurements_load(
-                  Write("median_us,nRanks,nNodes,protocol,algorithm,round,"
-                        "bytes,collective\r\n\r\n5.5,8,1,ll,tree,2,64,"
-                        "allreduce\r\n")
-                      .c_str(),
-                  &data_, &err_))
-        << err_.text;
-
-    const stp_measurement &m = data_.rows[0];
-    EXPECT_EQ(NCCL_ALGO_TREE, m.arm.algo);
-    EXPECT_EQ(NCCL_ALGO_TREE, m.ran_algo);
-    EXPECT_EQ(5.5, m.us.mean);
-    EXPECT_EQ(5.5, m.us.p99);
-    EXPECT_EQ(1u, m.iters);
-    EXPECT_EQ(0, m.arm.n_channels);
-    EXPECT_EQ(STP_SOURCE_MEASURED, m.source);
-    EXPECT_EQ(STP_TYPE_BF16, m.type);
-    EXPECT_EQ(STP_OP_SUM, m.op);
-    EXPECT_EQ(0u, m.root);
-    EXPECT_FALSE(m.in_place);
-    EXPECT_EQ(-1, m.n_wrong);
-    EXPECT_STREQ("nccl", data_.backend);
-}
-
-TEST_F(Measurements, OfSeveralFilesAreRoundsOfTheirOwn)
-{
-    const std::string file =
-        Write(std::string("# gpu: G\n# nccl: 2.28.9\n") +
-              "collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
-              "median_us\nallreduce,64,0,auto,auto,1,4,5\n"
-              "allreduce,64,1,auto,auto,1,4,5\n");
-
-    ASSERT_EQ(STP_OK, stp_measurements_load(file.c_str(), &data_, &err_));
-    ASSERT_EQ(STP_OK, stp_measurements_load(file.c_str(), &data_, &err_));
-
-    ASSERT_EQ(4u, data_.n_rows);
-    EXPECT_EQ(1u, data_.rows[1].round);
-    EXPECT_EQ(2u, data_.rows[2].round);
-    EXPECT_EQ(3u, data_.rows[3].round);
-}
-
-struct BadCsv {
-    const char *name;
-    const char *text;
-    unsigned line;
-    unsigned column;
-    const char *expected;
-};
-
-#define SHORT                                                                  \
-    "collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us\n"
-
-TEST_F(Measurements, AreRefusedWithLineColumnAndWord)
-{
-    const BadCsv cases[] = {
-        {"empty", "", 0, 0, "no measurements"},
-        {"header_only", SHORT, 1, 0, "no measurements"},
-        {"unknown_column", "collective,byts\n", 1, 12, "header with 'byts'"},
-        {"column_twice", "bytes,bytes\n", 1, 7, "header with 'bytes'"},
-        {"column_missing", "collective,bytes\n", 1, 1,
-         "without the column round"},
-        {"too_few_fields", SHORT "allreduce,64\n", 2, 1,
-         "2 fields, expected 8"},
-        {"unknown_collective", SHORT "alreduce,64,0,auto,auto,1,4,5\n", 2, 1,
-         "collective 'alreduce', expected the name of a collective"},
-        {"negative_bytes", SHORT "allreduce,-64,0,auto,auto,1,4,5\n", 2, 11,
-         "bytes '-64', expected a number of bytes"},
-        {"unknown_arm", SHORT "allreduce,64,0,rnig,ll,1,4,5\n", 2, 16,
-         "algorithm 'rnig', expected an algorithm, auto, auto2 or plugin"},
-        {"no_time", SHORT "allreduce,64,0,auto,auto,1,4,0\n", 2, 30,
-         "median_us '0', expected a time above 0"},
-        {"not_a_number", SHORT "allreduce,64,0,auto,auto,1,4,nan\n", 2, 30,
-         "median_us 'nan', expected a time above 0"},
-        {"no_ranks", SHORT "allreduce,64,0,auto,auto,1,0,5\n", 2, 28,
-         "nRanks '0', expected a number from 1"},
-    };
-
-    for (const BadCsv &c : cases) {
-        SCOPED_TRACE(c.name);
-        stp_error err{};
-        EXPECT_EQ(STP_ERR_SYNTAX,
-                  stp_measurements_load(Write(c.text).c_str(), &data_, &err));
-        EXPECT_EQ(c.line, err.line);
-        EXPECT_EQ(c.column, err.column);
-        EXPECT_THAT(err.text, HasSubstr(c.expected));
-        EXPECT_EQ(0u, data_.n_rows);
-    }
-}
-
-TEST_F(Measurements, OfDifferentGpusAreNotMixed)
-{
-    ASSERT_EQ(STP_OK,
-              stp_measurements_load(
-                  Write("# gpu: A\n" SHORT "allreduce,64,0,auto,auto,1,4,5\n")
-                      .c_str(),
-                  &data_, &err_));
-
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              stp_measurements_load(
-                  Write("# gpu: B\n" SHORT "allreduce,64,0,auto,auto,1,4,5\n")
-                      .c_str(),
-                  &data_, &err_));
-
-    EXPECT_THAT(err_.text, HasSubstr("measured on 'B'"));
-    EXPECT_EQ(1u, data_.n_rows);
-}
-
 // ---- policies ----
-
-using PolicyFile = Report;
 
 stp_measurement Row(const stp_arm &arm, unsigned round, double us)
 {
@@ -425,11 +269,11 @@ TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
                                            Path("p.conf").c_str(), &err_));
 
     std::string text = Read(Path("p.conf"));
-    EXPECT_THAT(text, testing::HasSubstr("# from times of m (g, NCCL 2): 2 "
-                                         "single_pass, 1 modelled\n"));
-    EXPECT_THAT(text, testing::HasSubstr("# No rule: none of these times is of "
-                                         "interleaved rounds, and a model "
-                                         "decides nothing.\n"));
+    EXPECT_THAT(text, HasSubstr("# from times of m (g, NCCL 2): 2 "
+                                "single_pass, 1 modelled\n"));
+    EXPECT_THAT(text, HasSubstr("# No rule: none of these times is of "
+                                "interleaved rounds, and a model "
+                                "decides nothing.\n"));
 }
 
 TEST_F(PolicyFileTest, IsReadByThePluginsParser)
