@@ -8,6 +8,7 @@
 #include "analyse/explain/why.h"
 #include "cli/cli.h"
 #include "core/text.h"
+#include "report/file.h"
 #include "report/results/golden.h"
 #include "report/results/results.h"
 
@@ -240,7 +241,7 @@ static int explain_diff(const struct explain_options *o,
 static int explain_write_golden(const struct explain_options *o,
                                 const char *text, struct stp_error *err)
 {
-    if (stp_golden_save(o->golden, text, err) != STP_OK)
+    if (stp_file_save(o->golden, text, strlen(text), err) != STP_OK)
         return STP_EXIT_FAILED;
     if (o->machine.json)
         puts("{\"written\": true}");

@@ -9,7 +9,6 @@
 #include "device/mock/device_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
-#include "report/measurements/recorded.h"
 
 /* ---- defaults: on 4 GPUs about a minute of recording ---- */
 

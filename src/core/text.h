@@ -26,6 +26,10 @@ struct stp_field {
 size_t stp_split(const char *line, size_t len, struct stp_field *fields,
                  size_t max);
 
+/* The begin of a field in a message, for "%.*s". */
+#define STP_SHOWN(field)                                                       \
+    (int)((field)->len < 60 ? (field)->len : 60), (field)->s
+
 /* Whether the field is this word, to the letter. */
 bool stp_field_is(const struct stp_field *field, const char *word);
 

@@ -40,7 +40,8 @@ enum stp_status stp_file_flush(FILE *fp, const char *name,
 
 static void file_close(struct stp_file *file, bool is_renamed)
 {
-    fclose(file->fp);
+    if (file->path != NULL)
+        fclose(file->fp);
     if (file->temporary != NULL) {
         if (!is_renamed)
             unlink(file->temporary);
@@ -86,10 +87,15 @@ static FILE *file_open_beside(const char *path, char *temporary)
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
                                struct stp_error *err)
 {
-    size_t len = strlen(path);
-    struct stp_file f = {.path = malloc(len + 1),
-                         .temporary = malloc(len + sizeof(temporary_suffix))};
+    size_t len = path != NULL ? strlen(path) : 0;
+    struct stp_file f = {.fp = stdout};
 
+    if (path == NULL) {
+        *file_ret = f;
+        return STP_OK;
+    }
+    f.path = malloc(len + 1);
+    f.temporary = malloc(len + sizeof(temporary_suffix));
     if (f.path == NULL || f.temporary == NULL) {
         file_release(&f);
         return stp_nomem(err);
@@ -117,7 +123,10 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
     char name[192];
     enum stp_status status;
 
-    snprintf(name, sizeof(name), "'%.160s'", file->path);
+    if (file->path != NULL)
+        snprintf(name, sizeof(name), "'%.160s'", file->path);
+    else
+        snprintf(name, sizeof(name), "to standard output");
     status = stp_file_flush(file->fp, name, err);
     if (status == STP_OK && file->temporary != NULL &&
         ((fsync(fileno(file->fp)) != 0 && errno != EINVAL) ||
@@ -140,4 +149,17 @@ enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
         return stp_file_commit(file, err);
     stp_file_abandon(file);
     return status;
+}
+
+enum stp_status stp_file_save(const char *path, const char *text, size_t len,
+                              struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    if (fwrite(text, 1, len, file.fp) != len)
+        status = file_cannot_write(err, path, errno);
+    return stp_file_end(&file, status, err);
 }

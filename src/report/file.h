@@ -11,12 +11,13 @@
 #include "core/status.h"
 
 struct stp_file {
-    FILE *fp; /* write here */
-    char *path;
+    FILE *fp;        /* write here */
+    char *path;      /* NULL: standard output */
     char *temporary; /* beside 'path'; NULL: a device or pipe is written to */
 };
 
-/* Begins to write the file 'path', under another name in the same folder.
+/* Begins to write the file 'path', under another name in the same folder, or if
+ * that is NULL to standard output, of which nothing can be taken back.
  * STP_ERR_IO or STP_ERR_NOMEM; *file_ret is untouched then. */
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
                                struct stp_error *err);
@@ -34,6 +35,10 @@ void stp_file_abandon(struct stp_file *file);
  * and returns 'status' otherwise. */
 enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
                              struct stp_error *err);
+
+/* Writes the 'len' bytes at 'text' as the file 'path'. */
+enum stp_status stp_file_save(const char *path, const char *text, size_t len,
+                              struct stp_error *err);
 
 /* Flushes a file or standard output, which messages call 'name'.  STP_ERR_IO if
  * any part of all that was ever printed to it is lost. */

@@ -1,7 +1,5 @@
 #include "report/html.h"
 
-#include <string.h>
-
 #include "core/text.h"
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
@@ -27,7 +25,7 @@ static const char *html_entity(unsigned char c)
     }
 }
 
-void stp_html_bytes(const char *text, size_t len, FILE *fp)
+void stp_html_text(const char *text, size_t len, FILE *fp)
 {
     for (size_t i = 0; i < len;) {
         const char *word = html_entity((unsigned char)text[i]);
@@ -39,9 +37,4 @@ void stp_html_bytes(const char *text, size_t len, FILE *fp)
             fputs(word != NULL ? word : replacement, fp);
         i += n > 0 ? n : 1;
     }
-}
-
-void stp_html_text(const char *text, FILE *fp)
-{
-    stp_html_bytes(text, strlen(text), fp);
 }

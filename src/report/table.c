@@ -40,14 +40,10 @@ struct stp_table stp_table_array(cJSON *object, const char *key)
                               .list = cJSON_AddArrayToObject(object, key)};
 }
 
-struct stp_table stp_table_object(cJSON *object)
-{
-    return (struct stp_table){.format = STP_TABLE_JSON, .row = object};
-}
-
 struct stp_table stp_table_member(cJSON *object, const char *key)
 {
-    return stp_table_object(cJSON_AddObjectToObject(object, key));
+    return (struct stp_table){.format = STP_TABLE_JSON,
+                              .row = cJSON_AddObjectToObject(object, key)};
 }
 
 cJSON *stp_table_row(struct stp_table *t)

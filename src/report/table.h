@@ -56,10 +56,9 @@ struct stp_table stp_table_result(bool is_json);
 void stp_table_rows(struct stp_table *table, const char *key);
 
 /* JSON, which needs no end: rows for a new array of 'object'; one row, which is
- * a new object of 'object'; one row, which is 'object'. */
+ * a new object of 'object'. */
 struct stp_table stp_table_array(cJSON *object, const char *key);
 struct stp_table stp_table_member(cJSON *object, const char *key);
-struct stp_table stp_table_object(cJSON *object);
 
 /* Begins a row.  Returns its JSON object, to which more may be added; NULL in
  * other formats. */

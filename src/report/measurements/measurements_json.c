@@ -1,11 +1,11 @@
-#include "report/measurements/measurements_json.h"
-
+/* measurements_json.c - the reader of the JSON of a sweep */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/dtype.h"
 #include "core/names.h"
 #include "report/json.h"
+#include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"
 
 /* One key of a row. */

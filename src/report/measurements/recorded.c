@@ -1,8 +1,8 @@
-#include "report/measurements/recorded.h"
-
+/* recorded.c - what became of a recording */
 #include <inttypes.h>
 
 #include "core/names.h"
+#include "report/measurements/machine_folder.h"
 #include "report/table.h"
 
 enum { MAX_SHOWN = 5, TEXT = 320 }; /* differences, and one of them */

@@ -20,8 +20,9 @@ static void constants_write_residual(const char *before, const char *name,
     fputc('\n', fp);
 }
 
-void stp_residuals_write(const struct stp_constants_fit *fit,
-                         const char *before, FILE *fp)
+/* The residuals, a line each that begins with 'before'. */
+static void constants_write_sentences(const struct stp_constants_fit *fit,
+                                      const char *before, FILE *fp)
 {
     fprintf(fp,
             "%sTime of NCCL's choice over that of the fastest pair measured, "
@@ -59,9 +60,8 @@ static void constants_write_misfits(const struct stp_constants_fit *fit,
     }
 }
 
-void stp_constants_file_write(const struct stp_constants_fit *fit,
-                              const struct stp_constants_origin *origin,
-                              FILE *fp)
+static void constants_write(const struct stp_constants_fit *fit,
+                            const struct stp_constants_origin *origin, FILE *fp)
 {
     const double *defaults = (const double *)&fit->defaults;
 
@@ -75,7 +75,7 @@ void stp_constants_file_write(const struct stp_constants_fit *fit,
             "# For the model of NCCL on %s, through STEPTUNE_CONSTANTS_FILE, "
             "the same on all ranks.\n",
             origin->machine);
-    stp_residuals_write(fit, "# ", fp);
+    constants_write_sentences(fit, "# ", fp);
     constants_write_misfits(fit, fp);
     fputs("constant,row,column,value\n", fp);
     for (size_t i = 0; i < STP_N_CONSTANTS; i++) {
@@ -98,7 +98,7 @@ stp_constants_file_save(const struct stp_constants_fit *fit,
 
     if (status != STP_OK)
         return status;
-    stp_constants_file_write(fit, origin, file.fp);
+    constants_write(fit, origin, file.fp);
     return stp_file_commit(&file, err);
 }
 
@@ -171,7 +171,7 @@ constants_write_residuals(const struct stp_constants_fit *fit,
     }
     status = stp_table_end(t, fp, err);
     fputc('\n', fp);
-    stp_residuals_write(fit, "", fp);
+    constants_write_sentences(fit, "", fp);
     if (fit->n_misfits > 0)
         fputc('\n', fp);
     return status;

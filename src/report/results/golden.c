@@ -6,7 +6,6 @@
 
 #include "core/names.h"
 #include "core/text.h"
-#include "report/file.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -79,18 +78,6 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
     }
     *text_ret = text;
     return STP_OK;
-}
-
-enum stp_status stp_golden_save(const char *path, const char *text,
-                                struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    fputs(text, file.fp);
-    return stp_file_commit(&file, err);
 }
 
 /* ---- comparing ---- */

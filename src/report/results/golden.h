@@ -18,10 +18,6 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
                                 const char *machine, uint64_t max_bytes,
                                 char **text_ret, struct stp_error *err);
 
-/* Writes the text to the file 'path', whole or not at all. */
-enum stp_status stp_golden_save(const char *path, const char *text,
-                                struct stp_error *err);
-
 struct stp_golden_line {
     char sign;     /* '-': expected and missing; '+': there instead */
     size_t number; /* of the line in its text, from 1 */

@@ -34,7 +34,7 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
  * place where they are not always bf16, sum and one place. */
 enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err);
-/* Every measurement; measurements_json.h reads it back. */
+/* Every measurement; measurements_csv.h reads it back. */
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err);
 
