@@ -76,6 +76,7 @@ TEST(Stop, IsWishedByTheFirstAndEndsAtTheSecond)
             if (number == SIGHUP && strlen(c.signals) > 3)
                 continue; // the pauses are long
             Process process([&] {
+                signal(number, SIG_DFL); // tests may run under nohup
                 stp_stop_begin();
                 Take(c.signals, number);
                 return std::string(stp_stop_wished() ? "stops" : "goes on");
@@ -112,6 +113,7 @@ TEST(Stop, ASignalThatEndsTheProcessRemovesItsTemporaryFiles)
             if (number == SIGHUP && c.begins)
                 continue; // once from the shell and once from the terminal
             Process process([&] {
+                signal(number, SIG_DFL);
                 for (const char *name : {"gone", "kept"}) {
                     const std::string path = dir + "/" + name;
                     std::ofstream(path) << "half";

@@ -64,13 +64,23 @@ class Report : public testing::Test
 
 // ---- files ----
 
-using File = Report;
+class File : public Report
+{
+  protected:
+    // A file that is written but not there yet.
+    stp_file Begin(const char *name, const char *text)
+    {
+        stp_file f{};
+        EXPECT_EQ(STP_OK, stp_file_begin(Path(name).c_str(), &f, &err_))
+            << err_.text;
+        fputs(text, f.fp);
+        return f;
+    }
+};
 
 TEST_F(File, AppearsWholeAndLeavesNothingBeside)
 {
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
-    fputs("whole\n", f.fp);
+    stp_file f = Begin("a", "whole\n");
     EXPECT_FALSE(fs::exists(Path("a"))) << "not before it is committed";
 
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
@@ -82,9 +92,7 @@ TEST_F(File, AppearsWholeAndLeavesNothingBeside)
 TEST_F(File, KeepsWhatStoodThereIfItIsAbandoned)
 {
     std::ofstream(Path("a")) << "old";
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
-    fputs("new", f.fp);
+    stp_file f = Begin("a", "new");
 
     stp_file_abandon(&f);
 
@@ -96,16 +104,15 @@ TEST_F(File, IsGoneIfASignalEndsTheProcessThatWritesIt)
 {
     const pid_t child = fork();
     if (child == 0) {
-        stp_file f;
-        stp_file_begin(Path("a").c_str(), &f, &err_);
-        fputs("half", f.fp);
-        raise(SIGHUP);
+        signal(SIGTERM, SIG_DFL);
+        Begin("a", "half");
+        raise(SIGTERM);
         _exit(0);
     }
     int status = 0;
     ASSERT_EQ(child, waitpid(child, &status, 0));
 
-    EXPECT_EQ(SIGHUP, WTERMSIG(status));
+    EXPECT_EQ(SIGTERM, WTERMSIG(status));
     EXPECT_TRUE(fs::is_empty(dir_));
 }
 
@@ -115,9 +122,7 @@ TEST_F(File, APipeIsWrittenToAndStaysOne)
     ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
     int reader = open(path.c_str(), O_RDWR | O_NONBLOCK);
     ASSERT_LE(0, reader);
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(path.c_str(), &f, &err_));
-    fputs("whole\n", f.fp);
+    stp_file f = Begin("pipe", "whole\n");
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
 
     char text[16] = "";
@@ -130,9 +135,7 @@ TEST_F(File, APipeIsWrittenToAndStaysOne)
 TEST_F(File, ADeviceStaysOne)
 {
     ASSERT_EQ(0, symlink("/dev/null", Path("null").c_str()));
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("null").c_str(), &f, &err_));
-    fputs("gone", f.fp);
+    stp_file f = Begin("null", "gone");
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
 
     EXPECT_TRUE(fs::is_symlink(Path("null")));
@@ -161,8 +164,7 @@ TEST_F(File, KeepsWhatStoodThereIfTheDiskIsFull)
     };
     for (const auto &[size, why] : cases) {
         std::ofstream(Path("a")) << "old";
-        stp_file f;
-        ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
+        stp_file f = Begin("a", "");
         ASSERT_NE(nullptr, freopen("/dev/full", "w", f.fp));
         fputs(std::string(size, 'x').c_str(), f.fp);
 
@@ -178,8 +180,7 @@ TEST_F(File, KeepsWhatStoodThereIfTheDiskIsFull)
 TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
 {
     mode_t mask = umask(022);
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
+    stp_file f = Begin("a", "");
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
     umask(mask);
 
