@@ -136,13 +136,15 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
             "measured with backend %s, expected %s as in the file before",
             more->backend, data->backend);
     for (size_t i = 0; i < more->n_rows; i++) {
+        /* counted once for all rows of a run, which follow each other */
+        if (by_arm &&
+            (i == 0 || !stp_same_run(&more->rows[i - 1], &more->rows[i])))
+            n_rounds = measurements_count_rounds(data, n_rows, &more->rows[i]);
         if (stp_dataset_add(data, &more->rows[i]) != STP_OK) {
             data->n_rows = n_rows;
             return stp_nomem(err);
         }
-        data->rows[data->n_rows - 1].round +=
-            by_arm ? measurements_count_rounds(data, n_rows, &more->rows[i])
-                   : n_rounds;
+        data->rows[data->n_rows - 1].round += n_rounds;
     }
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
