@@ -263,13 +263,13 @@ size_t stp_utf8_len(const char *text, size_t len)
     return 0;
 }
 
-/* Whether the character is one that terminals obey: U+0000 to U+001F, and
- * U+007F to U+009F. */
+/* Whether the character is one that terminals obey: U+0000 to U+001F, but for
+ * the tab, and U+007F to U+009F. */
 static bool text_is_control(const char *s, size_t len)
 {
     const unsigned char first = (unsigned char)s[0];
 
-    return len == 1 ? first < 0x20 || first == 0x7f
+    return len == 1 ? (first < 0x20 && first != '\t') || first == 0x7f
                     : first == 0xc2 && (unsigned char)s[1] < 0xa0;
 }
 

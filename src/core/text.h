@@ -57,8 +57,9 @@ size_t stp_utf8_len(const char *s, size_t len);
 
 /*
  * Copies the 'len' bytes at 's', which may be a stranger's, as a terminal may
- * print them: of control characters and of what is not UTF-8 each byte becomes
- * "\xNN".  Always terminated; cut after a character if 'size' is too small.
+ * print them: of control characters but tabs, and of what is not UTF-8, each
+ * byte becomes "\xNN".  Always terminated; cut after a character if 'size' is
+ * too small.
  */
 void stp_printable(const char *s, size_t len, char *buf, size_t size);
 

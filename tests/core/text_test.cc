@@ -346,7 +346,7 @@ TEST(Printable, LeavesNothingThatATerminalObeys)
         {"", ""},
         {"ring/ll128, \\x1B", "ring/ll128, \\x1B"},
         {"\x1b[31mred\a", "\\x1B[31mred\\x07"},
-        {"a\r\n\tb\x7f", "a\\x0D\\x0A\\x09b\\x7F"},
+        {"a\r\n\tb\x7f", "a\\x0D\\x0A\tb\\x7F"},
         {std::string("a\0b", 3), "a\\x00b"},
         {"\u00fc \u20ac \U0001f600", "\u00fc \u20ac \U0001f600"},
         {"\u009b31m\u00a0", "\\xC2\\x9B31m\u00a0"},
