@@ -56,7 +56,7 @@ bool stp_parse_double(const char *s, size_t len, double *value_ret);
 size_t stp_utf8_len(const char *s, size_t len);
 
 /*
- * Copies the 'len' bytes at 's', which may be a stranger's, as a terminal may
+ * Copies the 'len' bytes at 's', which any file may hold, as a terminal may
  * print them: of control characters but tabs, and of what is not UTF-8, each
  * byte becomes "\xNN".  Always terminated; cut after a character if 'size' is
  * too small.
