@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "core/text.h"
 #include "report/file.h"
-#include "report/results/check.h"
+#include "report/results/results.h"
 
 struct check_options {
     struct stp_arguments policy;
@@ -116,10 +116,8 @@ static int check_report(const char *command, const struct check_options *o,
 {
     struct stp_error err;
 
-    if (!o->json)
-        stp_print_findings(findings, o->policy.v[0], o->fix, stdout);
-    else if (stp_print_findings_json(findings, o->policy.v[0], o->fix, stdout,
-                                     &err) != STP_OK)
+    if (stp_print_findings(findings, o->policy.v[0], o->fix, o->json, stdout,
+                           &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     return stp_count_findings(findings, o->fix).n_warnings > 0 ? STP_EXIT_FAILED
                                                                : STP_EXIT_OK;

@@ -17,7 +17,6 @@
 #include "report/measurements/best_csv.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
-#include "report/measurements/nccl_text_arm.h"
 #include "report/policy_file.h"
 #include "report/results/constants_file.h"
 #include "report/results/results.h"
@@ -280,23 +279,20 @@ static enum stp_status derive_write(const struct derive_options *o,
                                              .portable = o->derive.portable,
                                              .trusts_passes = o->trust_passes,
                                              .steadiness = steadiness};
+    const bool is_printed = o->output == NULL && !o->json;
     enum stp_status status = STP_OK;
 
-    if (o->output != NULL)
+    if (o->output != NULL || is_printed)
         status = stp_policy_file_save(derived, &origin, o->output, err);
-    if (status != STP_OK)
+    if (status != STP_OK || is_printed)
         return status;
     if (o->json)
         return stp_print_rules_json(derived, data, steadiness, stdout, err);
-    if (o->output != NULL) {
-        printf("From ");
-        stp_times_write(data, stdout);
-        stp_steadiness_write(steadiness, stdout);
-        putchar('\n');
-        return stp_print_rules(derived, stdout, err);
-    }
-    stp_policy_file_write(derived, &origin, stdout);
-    return STP_OK;
+    printf("From ");
+    stp_times_write(data, stdout);
+    stp_steadiness_write(steadiness, stdout);
+    putchar('\n');
+    return stp_print_rules(derived, stdout, err);
 }
 
 static enum stp_status derive_from_times(const char *command,
@@ -395,18 +391,14 @@ static enum stp_status constants_write(const struct derive_options *o,
         .made_by = "steptune derive --as constants",
         .machine = machine,
         .trusts_passes = o->trust_passes};
+    const bool is_printed = o->output == NULL && !o->json;
     enum stp_status status = STP_OK;
 
-    if (o->output != NULL)
+    if (o->output != NULL || is_printed)
         status = stp_constants_file_save(fit, &origin, o->output, err);
-    if (status != STP_OK)
+    if (status != STP_OK || is_printed)
         return status;
-    if (o->json)
-        return stp_print_constants_fit_json(fit, &origin, stdout, err);
-    if (o->output != NULL)
-        return stp_print_constants_fit(fit, stdout, err);
-    stp_constants_file_write(fit, &origin, stdout);
-    return STP_OK;
+    return stp_print_constants_fit(fit, &origin, o->json, stdout, err);
 }
 
 /* Why there is nothing to write. */

@@ -8,10 +8,9 @@
 #include "analyse/explain/why.h"
 #include "cli/cli.h"
 #include "core/text.h"
-#include "report/results/differ.h"
+#include "report/file.h"
 #include "report/results/golden.h"
 #include "report/results/results.h"
-#include "report/results/why.h"
 
 #define MAX_SIZE 0x1p44
 
@@ -134,8 +133,7 @@ static int explain_why(const struct explain_options *o,
     if (why.decider == STP_DECIDER_RULE)
         rule = explain_read_line(o->policy, why.line);
     report.rule = rule;
-    status = o->machine.json ? stp_print_why_json(&report, stdout, err)
-                             : stp_print_why(&report, stdout, err);
+    status = stp_print_why(&report, o->machine.json, stdout, err);
     free(rule);
     return explain_status(status);
 }
@@ -174,8 +172,7 @@ static int explain_report_diff(const struct explain_options *o,
 
     if (stp_differ(first, second, machine_path, &all, err) != STP_OK)
         return STP_EXIT_FAILED;
-    status = o->machine.json ? stp_print_differences_json(&report, stdout, err)
-                             : stp_print_differences(&report, stdout, err);
+    status = stp_print_differences(&report, o->machine.json, stdout, err);
     same = all.n_ranges == 0;
     stp_differences_free(&all);
     return status == STP_OK && same ? STP_EXIT_OK : STP_EXIT_FAILED;
@@ -244,7 +241,7 @@ static int explain_diff(const struct explain_options *o,
 static int explain_write_golden(const struct explain_options *o,
                                 const char *text, struct stp_error *err)
 {
-    if (stp_golden_save(o->golden, text, err) != STP_OK)
+    if (stp_file_save(o->golden, text, strlen(text), err) != STP_OK)
         return STP_EXIT_FAILED;
     if (o->machine.json)
         puts("{\"written\": true}");
@@ -271,10 +268,8 @@ static int explain_compare_golden(const struct explain_options *o,
         return STP_EXIT_FAILED;
     }
     same = change.n == 0;
-    if (o->machine.json)
-        status = stp_print_golden_change_json(&change, o->golden, stdout, err);
-    else
-        stp_print_golden_change(&change, o->golden, stdout);
+    status = stp_print_golden_change(&change, o->golden, o->machine.json,
+                                     stdout, err);
     stp_golden_change_free(&change);
     free(expected);
     return status == STP_OK && same ? STP_EXIT_OK : STP_EXIT_FAILED;
@@ -316,14 +311,11 @@ static int explain_all(const struct explain_options *o,
 
     if (status != STP_OK)
         return STP_EXIT_FAILED;
-    if (o->machine.json) {
-        status =
-            stp_print_explanation_json(&explanation, o->policy, stdout, err);
-    } else {
+    if (!o->machine.json)
         printf("%s on %s, one collective at a time\n\n", o->plugin,
                stp_machine_name(options->machine_path));
-        status = stp_print_explanation(&explanation, o->policy, stdout, err);
-    }
+    status = stp_print_explanation(&explanation, o->policy, o->machine.json,
+                                   stdout, err);
     stp_explanation_free(&explanation);
     return explain_status(status);
 }

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
+#include "report/file.h"
 
 static const struct stp_command commands[] = {
     {"tune", "measure, derive a policy, verify it, write it and a report",
@@ -35,6 +37,21 @@ static const struct stp_command commands[] = {
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
+static char main_name[64] = "steptune"; /* with the command */
+static int main_status = STP_EXIT_OK;
+
+/* Output that is lost fails the command, and so does it where argp ends the
+ * process, after --help. */
+static void main_check_output(void)
+{
+    struct stp_error err;
+
+    if (stp_file_flush(stdout, "to standard output", &err) == STP_OK)
+        return;
+    stp_complain_error(main_name, NULL, &err);
+    _exit(main_status != STP_EXIT_OK ? main_status : STP_EXIT_FAILED);
+}
+
 static void main_print_help(FILE *fp)
 {
     fputs("Usage: steptune COMMAND [OPTION...]\n"
@@ -59,22 +76,17 @@ static const struct stp_command *main_find_command(const char *name)
 static int main_run_command(const struct stp_command *command, int argc,
                             char **argv)
 {
-    char name[64];
-    int status;
-
-    snprintf(name, sizeof(name), "steptune %s", command->name);
-    argv[0] = name;
+    snprintf(main_name, sizeof(main_name), "steptune %s", command->name);
+    argv[0] = main_name;
     argp_err_exit_status = STP_EXIT_USAGE;
-    status = command->run(argc, argv);
-    if (fflush(stdout) != 0 && status == STP_EXIT_OK)
-        status = stp_complain(name, "cannot write to standard output");
-    return status;
+    return main_status = command->run(argc, argv);
 }
 
 int main(int argc, char **argv)
 {
     const struct stp_command *command;
 
+    atexit(main_check_output);
     if (argc < 2) {
         main_print_help(stderr);
         return STP_EXIT_USAGE;

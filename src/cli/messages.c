@@ -1,20 +1,24 @@
 /* messages.c - errors, warnings and progress on standard error */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "core/text.h"
 #include "launch/stop.h"
 
 int stp_complain(const char *command, const char *fmt, ...)
 {
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    char shown[sizeof(text)];
     va_list va;
 
     va_start(va, fmt);
     vsnprintf(text, sizeof(text), fmt, va);
     va_end(va);
-    fprintf(stderr, "%s: %s\n", command, text); /* of one process in one go */
+    stp_printable(text, strlen(text), shown, sizeof(shown));
+    fprintf(stderr, "%s: %s\n", command, shown); /* of one process in one go */
     return STP_EXIT_FAILED;
 }
 

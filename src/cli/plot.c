@@ -11,7 +11,7 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/learning/plot_journal.h"
-#include "report/measurements/measurements_any.h"
+#include "report/measurements/measurements_csv.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_keys.h"
 #include "report/training/train_summary.h"

@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "mock_nccl.h"
+#include "report/file.h"
 
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
@@ -54,9 +55,10 @@ static int plugin_run_child(const char *command,
                             int (*run)(void *, const char *), void *user)
 {
     int exit_status = run(user, command);
+    struct stp_error err;
 
-    if (fflush(stdout) != 0)
-        exit_status = stp_complain(command, "cannot write to standard output");
+    if (stp_file_flush(stdout, "to standard output", &err) != STP_OK)
+        exit_status = stp_complain_error(command, NULL, &err);
     return exit_status;
 }
 

@@ -9,7 +9,6 @@
 #include "device/mock/device_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
-#include "report/measurements/recorded.h"
 
 /* ---- defaults: on 4 GPUs about a minute of recording ---- */
 
@@ -459,9 +458,7 @@ static int record_check(const char *command,
         stp_complain(command, "%s is there, but mock NCCL cannot play it: %s",
                      path, err.text);
     } else {
-        if (!json)
-            stp_print_recorded(&recorded, stdout);
-        else if (stp_print_recorded_json(&recorded, stdout, &err) != STP_OK)
+        if (stp_print_recorded(&recorded, json, stdout, &err) != STP_OK)
             stp_complain_error(command, NULL, &err);
         if (stp_recorded_alike(&recorded) == record->choices.n_rows)
             exit_status = STP_EXIT_OK;

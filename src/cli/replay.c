@@ -9,7 +9,6 @@
 #include "analyse/replay/replay.h"
 #include "cli/cli.h"
 #include "launch/stop.h"
-#include "report/results/contract.h"
 #include "report/results/results.h"
 
 struct replay_options {
@@ -116,19 +115,18 @@ static enum stp_status replay_report(const struct replay_options *o,
                                      const struct stp_replay *replay,
                                      struct stp_error *err)
 {
-    if (o->machine.json)
-        return stp_print_replay_json(trace, replay, stdout, err);
-    if (replay->resized)
+    if (replay->resized && !o->machine.json)
         printf("modelled: %s has %u GPUs, and for others NCCL would search its "
                "graphs anew\n",
                o->machine.on, replay->machine_ranks);
-    printf("%zu collectives in %zu steps, on %u ranks, in %u random schedules: "
-           "all ranks agree\n"
-           "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
-           " collectives\n\n",
-           trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds,
-           replay->n_asked, replay->n_run);
-    return stp_print_replay(trace, replay, stdout, err);
+    if (!o->machine.json)
+        printf("%zu collectives in %zu steps, on %u ranks, in %u random "
+               "schedules: all ranks agree\n"
+               "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
+               " collectives\n\n",
+               trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds,
+               replay->n_asked, replay->n_run);
+    return stp_print_replay(trace, replay, o->machine.json, stdout, err);
 }
 
 static char schedules[] = "schedules"; /* that progress counts */
@@ -216,14 +214,12 @@ static enum stp_status contract_report(const struct replay_options *o,
                                        const struct stp_contract *contract,
                                        struct stp_error *err)
 {
-    if (o->machine.json)
-        return stp_print_contract_json(contract, stdout, err);
-    printf("%s%s%s%s in mock NCCL %s on %s\n\n", o->contract,
-           contract->name[0] != '\0' ? " ('" : "", contract->name,
-           contract->name[0] != '\0' ? "')" : "", contract->nccl,
-           contract->machine);
-    stp_print_contract(contract, stdout);
-    return STP_OK;
+    if (!o->machine.json)
+        printf("%s%s%s%s in mock NCCL %s on %s\n\n", o->contract,
+               contract->name[0] != '\0' ? " ('" : "", contract->name,
+               contract->name[0] != '\0' ? "')" : "", contract->nccl,
+               contract->machine);
+    return stp_print_contract(contract, o->machine.json, stdout, err);
 }
 
 static int contract_judge(const char *command, const struct replay_options *o,

@@ -145,11 +145,7 @@ static enum stp_status sweep_save_json(const struct stp_dataset *data,
 
     if (status != STP_OK)
         return status;
-    status = stp_print_sweep_json(data, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, stp_print_sweep_json(data, file.fp, err), err);
 }
 
 static enum stp_status sweep_save(struct sweep *s, struct stp_error *err)

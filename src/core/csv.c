@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 60 }; /* bytes of an offending word */
-
 struct reader {
     const struct stp_csv_format *format;
     void *user;
@@ -15,11 +13,6 @@ struct reader {
     unsigned line;
     struct stp_error *err;
 };
-
-static int csv_shown(const struct stp_field *f)
-{
-    return f->len < SHOWN ? (int)f->len : SHOWN;
-}
 
 /* ---- fields ---- */
 
@@ -131,7 +124,7 @@ static enum stp_status csv_refuse_column(const struct reader *r,
                                 i > 0 ? ", " : "", r->format->columns[i].name);
     return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f->column,
                        "header with '%.*s', expected each at most once of %s",
-                       csv_shown(f), f->s, names);
+                       STP_SHOWN(f), names);
 }
 
 static enum stp_status csv_read_header(struct reader *r,
@@ -170,7 +163,7 @@ static enum stp_status csv_read_row(struct reader *r, const struct stp_field *f,
         if (!stp_csv_read_field(r->order[i], &f[i], row))
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f[i].column,
                                "%s '%.*s', expected %s", r->order[i]->name,
-                               csv_shown(&f[i]), f[i].s, r->order[i]->expected);
+                               STP_SHOWN(&f[i]), r->order[i]->expected);
     r->n_rows++;
     return r->format->end_row != NULL ? r->format->end_row(r->user, row, r->err)
                                       : STP_OK;
@@ -231,11 +224,33 @@ enum stp_status stp_csv_load(const struct stp_csv_format *format, void *user,
     return status;
 }
 
+bool stp_csv_has_column(const char *text, size_t len, const char *name,
+                        unsigned *line_ret)
+{
+    struct stp_field fields[STP_CSV_COLUMNS];
+    const char *s = text;
+    const char *line;
+    size_t n = 0;
+
+    *line_ret = 0;
+    do {
+        line = stp_next_line(&s, text + len, &n);
+        ++*line_ret;
+    } while (line != NULL && (n == 0 || line[0] == '#'));
+    if (line == NULL)
+        return false;
+    n = stp_split(line, n, fields, STP_CSV_COLUMNS);
+    for (size_t i = 0; i < n && i < STP_CSV_COLUMNS; i++)
+        if (stp_field_is(&fields[i], name))
+            return true;
+    return false;
+}
+
 void stp_csv_value(const char *line, size_t len, const char *key, char *value,
                    size_t size)
 {
     size_t n = strlen(key);
 
     if (len > n && memcmp(line, key, n) == 0)
-        snprintf(value, size, "%.*s", (int)(len - n), line + n);
+        stp_printable(line + n, len - n, value, size);
 }

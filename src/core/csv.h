@@ -93,8 +93,12 @@ const struct stp_csv_column *stp_csv_find(const struct stp_csv_column *columns,
 bool stp_csv_read_field(const struct stp_csv_column *column,
                         const struct stp_field *field, void *row);
 
+/* Whether the header names this column; *line_ret is the header's line. */
+bool stp_csv_has_column(const char *text, size_t len, const char *name,
+                        unsigned *line_ret);
+
 /* If the comment begins with 'key', such as "# gpu: ", copies the rest into
- * 'value', cut to 'size'. */
+ * 'value', printable and cut to 'size'. */
 void stp_csv_value(const char *line, size_t len, const char *key, char *value,
                    size_t size);
 

@@ -18,14 +18,3 @@ double stp_rng_unit(uint64_t seed, uint64_t counter)
 {
     return (double)(stp_rng(seed, counter) >> 11) * 0x1p-53;
 }
-
-void stp_rng_shuffle(uint64_t seed, size_t *items, size_t n)
-{
-    for (size_t i = n; i > 1; i--) {
-        size_t j = (size_t)(stp_rng_unit(seed, i) * (double)i);
-        size_t item = items[i - 1];
-
-        items[i - 1] = items[j];
-        items[j] = item;
-    }
-}

@@ -8,7 +8,6 @@
 #ifndef STP_RNG_H
 #define STP_RNG_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* 64 random bits: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), its 'seed'
@@ -24,8 +23,5 @@ static inline uint64_t stp_hash(uint64_t hash, uint64_t value)
 
 /* Uniform in [0, 1), a multiple of 2^-53. */
 double stp_rng_unit(uint64_t seed, uint64_t counter);
-
-/* Puts the 'n' numbers at 'items' into a random order (Fisher-Yates). */
-void stp_rng_shuffle(uint64_t seed, size_t *items, size_t n);
 
 #endif /* STP_RNG_H */

@@ -2,16 +2,22 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "core/text.h"
 
 static enum stp_status error_fill(struct stp_error *err, enum stp_status status,
                                   unsigned line, unsigned column,
                                   const char *fmt, va_list va)
 {
+    char text[STP_ERROR_TEXT];
+
     if (err == NULL)
         return status;
     err->line = line;
     err->column = column;
-    vsnprintf(err->text, sizeof(err->text), fmt, va);
+    vsnprintf(text, sizeof(text), fmt, va);
+    stp_printable(text, strlen(text), err->text, sizeof(err->text));
     return status;
 }
 

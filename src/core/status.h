@@ -35,7 +35,8 @@ struct stp_error {
 
 /*
  * Fills *err (NULL is allowed) and returns 'status', so that a function can end
- * with "return stp_fail(...)".  A text that is too long is cut.
+ * with "return stp_fail(...)".  A text that is too long is cut, and words of
+ * files cannot reach a terminal as escape sequences: see stp_printable().
  */
 enum stp_status stp_fail(struct stp_error *err, enum stp_status status,
                          const char *fmt, ...) STP_PRINTF(3, 4);

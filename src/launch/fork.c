@@ -67,9 +67,12 @@ static void fork_use_world(const struct run *run, const struct stp_world *world,
 {
     slot->result = run->plan->body(run->plan->user, world);
     world->ops->close(world->self);
-    slot->progress = fflush(NULL) == 0 ? RETURNED : CANNOT_WRITE;
+    errno = 0;
+    slot->progress =
+        fflush(NULL) == 0 && !ferror(stdout) ? RETURNED : CANNOT_WRITE;
     if (slot->progress == CANNOT_WRITE)
-        stp_fail(&slot->why, STP_ERR_IO, "%s", strerror(errno));
+        stp_fail(&slot->why, STP_ERR_IO, "%s",
+                 errno != 0 ? strerror(errno) : "a part of it is lost");
 }
 
 static void fork_run_child(const struct run *run, unsigned rank, int fd)

@@ -7,24 +7,51 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char suffix[] = ".XXXXXX";
+#include "launch/stop.h"
 
-static void release(struct stp_file *file)
+static const char temporary_suffix[] = ".XXXXXX";
+
+static void file_release(struct stp_file *file)
 {
     free(file->path);
     free(file->temporary);
     memset(file, 0, sizeof(*file));
 }
 
-static enum stp_status file_cannot(struct stp_error *err, const char *what,
-                                   const char *path, int error)
+static enum stp_status file_cannot_write(struct stp_error *err,
+                                         const char *path, int error)
 {
-    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
                     strerror(error));
 }
 
+enum stp_status stp_file_flush(FILE *fp, const char *name,
+                               struct stp_error *err)
+{
+    const bool is_lost = ferror(fp) != 0; /* for a reason that is forgotten */
+
+    errno = 0;
+    if (fflush(fp) == 0 && !is_lost)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_IO, "cannot write %.160s: %s", name,
+                    errno != 0 ? strerror(errno)
+                               : "a part of the output is lost");
+}
+
+static void file_close(struct stp_file *file, bool is_renamed)
+{
+    if (file->path != NULL)
+        fclose(file->fp);
+    if (file->temporary != NULL) {
+        if (!is_renamed)
+            unlink(file->temporary);
+        stp_stop_forget_file(file->temporary);
+    }
+    file_release(file);
+}
+
 /* mkstemp() makes files that only their owner may read. */
-static void give_usual_mode(int fd)
+static void file_give_usual_mode(int fd)
 {
     mode_t mask = umask(0);
 
@@ -34,7 +61,7 @@ static void give_usual_mode(int fd)
 
 /* A device or a pipe, which must stay what it is: what has another name and
  * takes its place would be a file. */
-static bool is_special(const char *path)
+static bool file_is_special(const char *path)
 {
     struct stat st;
 
@@ -43,42 +70,49 @@ static bool is_special(const char *path)
             !S_ISDIR(st.st_mode));
 }
 
-static FILE *open_beside(const char *path, char *temporary)
+static FILE *file_open_beside(const char *path, char *temporary)
 {
     int fd;
 
     strcpy(temporary, path);
-    strcat(temporary, suffix);
+    strcat(temporary, temporary_suffix);
     fd = mkstemp(temporary);
-    if (fd >= 0)
-        give_usual_mode(fd);
-    return fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (fd < 0)
+        return NULL;
+    stp_stop_remember_file(temporary);
+    file_give_usual_mode(fd);
+    return fdopen(fd, "w");
 }
 
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
                                struct stp_error *err)
 {
-    size_t len = strlen(path);
-    struct stp_file f = {.path = malloc(len + 1),
-                         .temporary = malloc(len + sizeof(suffix))};
+    size_t len = path != NULL ? strlen(path) : 0;
+    struct stp_file f = {.fp = stdout};
 
+    if (path == NULL) {
+        *file_ret = f;
+        return STP_OK;
+    }
+    f.path = malloc(len + 1);
+    f.temporary = malloc(len + sizeof(temporary_suffix));
     if (f.path == NULL || f.temporary == NULL) {
-        release(&f);
+        file_release(&f);
         return stp_nomem(err);
     }
     memcpy(f.path, path, len + 1);
-    if (is_special(path)) {
+    if (file_is_special(path)) {
         free(f.temporary);
         f.temporary = NULL;
         f.fp = fopen(path, "w");
     } else {
-        f.fp = open_beside(path, f.temporary);
+        f.fp = file_open_beside(path, f.temporary);
     }
     if (f.fp == NULL) {
         int error = errno;
 
-        release(&f);
-        return file_cannot(err, "write", path, error);
+        file_release(&f);
+        return file_cannot_write(err, path, error);
     }
     *file_ret = f;
     return STP_OK;
@@ -86,32 +120,46 @@ enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
 
 enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-    int bad = ferror(file->fp);
-    int error;
+    char name[192];
+    enum stp_status status;
 
-    errno = 0;
-    bad |= fflush(file->fp) != 0;
-    error = errno != 0 ? errno : EIO;
-    if (bad || (file->temporary != NULL && fsync(fileno(file->fp)) != 0 &&
-                errno != EINVAL))
-        status = file_cannot(err, "write", file->path, error);
-    fclose(file->fp);
+    if (file->path != NULL)
+        snprintf(name, sizeof(name), "'%.160s'", file->path);
+    else
+        snprintf(name, sizeof(name), "to standard output");
+    status = stp_file_flush(file->fp, name, err);
     if (status == STP_OK && file->temporary != NULL &&
-        rename(file->temporary, file->path) != 0)
-        status = file_cannot(err, "write", file->path, errno);
-    if (status != STP_OK && file->temporary != NULL)
-        unlink(file->temporary);
-    release(file);
+        ((fsync(fileno(file->fp)) != 0 && errno != EINVAL) ||
+         rename(file->temporary, file->path) != 0))
+        status = file_cannot_write(err, file->path, errno);
+    file_close(file, status == STP_OK);
     return status;
 }
 
 void stp_file_abandon(struct stp_file *file)
 {
-    if (file->fp == NULL)
-        return;
-    fclose(file->fp);
-    if (file->temporary != NULL)
-        unlink(file->temporary);
-    release(file);
+    if (file->fp != NULL)
+        file_close(file, false);
+}
+
+enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
+                             struct stp_error *err)
+{
+    if (status == STP_OK)
+        return stp_file_commit(file, err);
+    stp_file_abandon(file);
+    return status;
+}
+
+enum stp_status stp_file_save(const char *path, const char *text, size_t len,
+                              struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    if (fwrite(text, 1, len, file.fp) != len)
+        status = file_cannot_write(err, path, errno);
+    return stp_file_end(&file, status, err);
 }

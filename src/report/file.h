@@ -1,5 +1,7 @@
 /*
  * file.h - output files that are there whole or not at all
+ *
+ * A signal that ends the process removes what was begun: see launch/stop.h.
  */
 #ifndef STP_FILE_H
 #define STP_FILE_H
@@ -9,12 +11,13 @@
 #include "core/status.h"
 
 struct stp_file {
-    FILE *fp; /* write here */
-    char *path;
+    FILE *fp;        /* write here */
+    char *path;      /* NULL: standard output */
     char *temporary; /* beside 'path'; NULL: a device or pipe is written to */
 };
 
-/* Begins to write the file 'path', under another name in the same folder.
+/* Begins to write the file 'path', under another name in the same folder, or if
+ * that is NULL to standard output, of which nothing can be taken back.
  * STP_ERR_IO or STP_ERR_NOMEM; *file_ret is untouched then. */
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
                                struct stp_error *err);
@@ -27,5 +30,19 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
 
 /* Throws away what was written. */
 void stp_file_abandon(struct stp_file *file);
+
+/* Commits the file if 'status', of what was to write it, is STP_OK; abandons it
+ * and returns 'status' otherwise. */
+enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
+                             struct stp_error *err);
+
+/* Writes the 'len' bytes at 'text' as the file 'path'. */
+enum stp_status stp_file_save(const char *path, const char *text, size_t len,
+                              struct stp_error *err);
+
+/* Flushes a file or standard output, which messages call 'name'.  STP_ERR_IO if
+ * any part of all that was ever printed to it is lost. */
+enum stp_status stp_file_flush(FILE *fp, const char *name,
+                               struct stp_error *err);
 
 #endif /* STP_FILE_H */

@@ -7,16 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum stp_status folder_cannot(struct stp_error *err, const char *what,
+static enum stp_status folder_cannot(struct stp_error *err, const char *verb,
                                      const char *path)
 {
-    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", what, path,
+    return stp_fail(err, STP_ERR_IO, "cannot %s '%.160s': %s", verb, path,
                     strerror(errno));
 }
 
 /* "FOLDER/NAME" or "FOLDERNAME"; false if it is too long. */
-static bool join(char path[STP_FOLDER_PATH], const char *folder,
-                 const char *between, const char *name)
+static bool folder_join(char path[STP_FOLDER_PATH], const char *folder,
+                        const char *between, const char *name)
 {
     int n = snprintf(path, STP_FOLDER_PATH, "%s%s%s", folder, between, name);
 
@@ -25,10 +25,10 @@ static bool join(char path[STP_FOLDER_PATH], const char *folder,
 
 /* Calls 'visit' for every file, until it returns false; returns whether it
  * never did. */
-static bool for_each(const char *folder,
-                     bool (*visit)(void *user, const char *folder,
-                                   const char *name),
-                     void *user)
+static bool folder_for_each(const char *folder,
+                            bool (*visit)(void *user, const char *folder,
+                                          const char *name),
+                            void *user)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
@@ -42,18 +42,18 @@ static bool for_each(const char *folder,
     return ok;
 }
 
-static bool remove_file(void *user, const char *folder, const char *name)
+static bool folder_remove_file(void *user, const char *folder, const char *name)
 {
     char path[STP_FOLDER_PATH];
 
     (void)user;
-    return join(path, folder, "/", name) && unlink(path) == 0;
+    return folder_join(path, folder, "/", name) && unlink(path) == 0;
 }
 
 /* A folder of files and nothing else. */
-static bool remove_folder(const char *path)
+static bool folder_remove_folder(const char *path)
 {
-    return for_each(path, remove_file, NULL) && rmdir(path) == 0;
+    return folder_for_each(path, folder_remove_file, NULL) && rmdir(path) == 0;
 }
 
 enum stp_status stp_folder_begin(const char *path, bool replace,
@@ -63,13 +63,14 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
     struct stp_folder f = {.replace = replace};
     struct stat st;
 
-    if (!join(f.path, path, "", "") || !join(f.temporary, path, ".tmp", ""))
+    if (!folder_join(f.path, path, "", "") ||
+        !folder_join(f.temporary, path, ".tmp", ""))
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         path);
     if (!replace && lstat(path, &st) == 0)
         return stp_fail(err, STP_ERR_IO, "'%.160s' exists; --force replaces it",
                         path);
-    if (lstat(f.temporary, &st) == 0 && !remove_folder(f.temporary))
+    if (lstat(f.temporary, &st) == 0 && !folder_remove_folder(f.temporary))
         return folder_cannot(err, "remove", f.temporary);
     if (mkdir(f.temporary, 0777) != 0)
         return folder_cannot(err, "make the folder", f.temporary);
@@ -80,7 +81,7 @@ enum stp_status stp_folder_begin(const char *path, bool replace,
 bool stp_folder_file(const struct stp_folder *folder, const char *name,
                      char path[STP_FOLDER_PATH])
 {
-    return join(path, folder->temporary, "/", name);
+    return folder_join(path, folder->temporary, "/", name);
 }
 
 /* What is kept of a folder that is replaced. */
@@ -89,7 +90,7 @@ struct kept {
     const char *const *ours;
 };
 
-static bool keep_file(void *user, const char *folder, const char *name)
+static bool folder_keep_file(void *user, const char *folder, const char *name)
 {
     const struct kept *kept = user;
     char from[STP_FOLDER_PATH];
@@ -98,20 +99,22 @@ static bool keep_file(void *user, const char *folder, const char *name)
     for (const char *const *our = kept->ours; *our != NULL; our++)
         if (strcmp(*our, name) == 0)
             return true;
-    return join(from, folder, "/", name) &&
+    return folder_join(from, folder, "/", name) &&
            stp_folder_file(kept->folder, name, to) && link(from, to) == 0;
 }
 
 /* Two renames: in between there is neither, but both are on the disk. */
-static enum stp_status replace(const struct stp_folder *folder,
-                               const char *const *ours, struct stp_error *err)
+static enum stp_status folder_replace(const struct stp_folder *folder,
+                                      const char *const *ours,
+                                      struct stp_error *err)
 {
     struct kept kept = {folder, ours};
     char old[STP_FOLDER_PATH];
 
-    if (!for_each(folder->path, keep_file, &kept))
+    if (!folder_for_each(folder->path, folder_keep_file, &kept))
         return folder_cannot(err, "keep the files of", folder->path);
-    if (!join(old, folder->path, ".old", "") || rename(folder->path, old) != 0)
+    if (!folder_join(old, folder->path, ".old", "") ||
+        rename(folder->path, old) != 0)
         return folder_cannot(err, "replace", folder->path);
     if (rename(folder->temporary, folder->path) != 0) {
         enum stp_status status = folder_cannot(err, "write", folder->path);
@@ -119,7 +122,8 @@ static enum stp_status replace(const struct stp_folder *folder,
         rename(old, folder->path);
         return status;
     }
-    return remove_folder(old) ? STP_OK : folder_cannot(err, "remove", old);
+    return folder_remove_folder(old) ? STP_OK
+                                     : folder_cannot(err, "remove", old);
 }
 
 enum stp_status stp_folder_commit(const struct stp_folder *folder,
@@ -130,7 +134,7 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
     struct stat st;
 
     if (folder->replace && lstat(folder->path, &st) == 0)
-        status = replace(folder, ours, err);
+        status = folder_replace(folder, ours, err);
     else if (rename(folder->temporary, folder->path) != 0)
         status = folder_cannot(err, "write", folder->path);
     if (status != STP_OK)
@@ -140,7 +144,7 @@ enum stp_status stp_folder_commit(const struct stp_folder *folder,
 
 void stp_folder_abandon(const struct stp_folder *folder)
 {
-    remove_folder(folder->temporary);
+    folder_remove_folder(folder->temporary);
 }
 
 enum stp_status stp_folder_make(const char *path, struct stp_error *err)

@@ -12,9 +12,6 @@
  * an element or a quoted attribute.  Invalid UTF-8, and control characters
  * except tab and newline, become U+FFFD.
  */
-void stp_html_bytes(const char *text, size_t len, FILE *fp);
-
-/* The same of a string. */
-void stp_html_text(const char *text, FILE *fp);
+void stp_html_text(const char *text, size_t len, FILE *fp);
 
 #endif /* STP_HTML_H */

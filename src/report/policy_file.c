@@ -201,8 +201,8 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
     fprintf(fp, "\n");
 }
 
-void stp_policy_file_write(const struct stp_derived *derived,
-                           const struct stp_policy_origin *origin, FILE *fp)
+static void policy_write(const struct stp_derived *derived,
+                         const struct stp_policy_origin *origin, FILE *fp)
 {
     policy_write_head(origin, fp);
     if (derived->n_rules == 0)
@@ -220,6 +220,6 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
 
     if (status != STP_OK)
         return status;
-    stp_policy_file_write(derived, origin, file.fp);
+    policy_write(derived, origin, file.fp);
     return stp_file_commit(&file, err);
 }

@@ -26,12 +26,9 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp);
 /* Writes "4 rounds, ..." and a newline: how steady the machine was. */
 void stp_steadiness_write(const struct stp_steadiness *steadiness, FILE *fp);
 
-/* Writes the rules to 'fp', above each the gains it rests on, and above all the
+/* Writes the rules to the file 'path', whole or not at all, or if that is NULL
+ * to standard output: above each the gains it rests on, and above all the
  * workloads if these are of iterations. */
-void stp_policy_file_write(const struct stp_derived *derived,
-                           const struct stp_policy_origin *origin, FILE *fp);
-
-/* Like stp_policy_file_write(), but to the file 'path', whole or not at all. */
 enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);

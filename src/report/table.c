@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "report/json.h"
 #include "report/words.h"
 
@@ -17,20 +18,32 @@ struct stp_table stp_table_begin(enum stp_table_format format)
     return (struct stp_table){.format = format};
 }
 
+struct stp_table stp_table_result(bool is_json)
+{
+    cJSON *root = is_json ? cJSON_CreateObject() : NULL;
+
+    return (struct stp_table){.format =
+                                  is_json ? STP_TABLE_JSON : STP_TABLE_TEXT,
+                              .root = root,
+                              .row = root};
+}
+
+void stp_table_rows(struct stp_table *t, const char *key)
+{
+    if (t->format == STP_TABLE_JSON)
+        t->list = cJSON_AddArrayToObject(t->root, key);
+}
+
 struct stp_table stp_table_array(cJSON *object, const char *key)
 {
     return (struct stp_table){.format = STP_TABLE_JSON,
                               .list = cJSON_AddArrayToObject(object, key)};
 }
 
-struct stp_table stp_table_object(cJSON *object)
-{
-    return (struct stp_table){.format = STP_TABLE_JSON, .row = object};
-}
-
 struct stp_table stp_table_member(cJSON *object, const char *key)
 {
-    return stp_table_object(cJSON_AddObjectToObject(object, key));
+    return (struct stp_table){.format = STP_TABLE_JSON,
+                              .row = cJSON_AddObjectToObject(object, key)};
 }
 
 cJSON *stp_table_row(struct stp_table *t)
@@ -65,7 +78,7 @@ static void table_put(struct stp_table *t, size_t at, const char *text)
     }
     memmove(t->cells[at + 1], t->cells[at],
             (t->n_cells++ - at) * sizeof(*t->cells));
-    snprintf(t->cells[at], sizeof(*t->cells), "%s", text);
+    stp_printable(text, strlen(text), t->cells[at], sizeof(*t->cells));
 }
 
 /* Adds a cell to the row, and to the first one its heading: a key of CSV or a
@@ -230,7 +243,12 @@ enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
 {
     const bool is_lost = t->is_lost;
     int width[STP_TABLE_COLUMNS] = {0};
+    cJSON *root = t->root;
 
+    if (t->format == STP_TABLE_JSON) {
+        t->root = NULL;
+        return stp_json_finish(root, fp, err);
+    }
     for (size_t i = 0; i < t->n_cells; i++) {
         int len = (int)strlen(t->cells[i]);
 
@@ -252,5 +270,6 @@ enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
 void stp_table_free(struct stp_table *t)
 {
     free(t->cells);
+    cJSON_Delete(t->root);
     *t = (struct stp_table){.format = t->format};
 }

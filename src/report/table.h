@@ -30,6 +30,7 @@ enum stp_table_format {
 
 struct stp_table {
     enum stp_table_format format;
+    cJSON *root; /* of JSON that is printed in the end */
     cJSON *list; /* of JSON */
     cJSON *row;
     char (*cells)[STP_TABLE_CELL]; /* of other formats: headings, then rows */
@@ -46,11 +47,18 @@ struct stp_table {
 /* An empty table of another format than JSON, for stp_table_end(). */
 struct stp_table stp_table_begin(enum stp_table_format format);
 
+/*
+ * A result as text or, if 'is_json', as an object of JSON, for stp_table_end().
+ * Values before the first row, of which text has none, are the object's; from
+ * stp_table_rows() on those of rows in a new array of it.
+ */
+struct stp_table stp_table_result(bool is_json);
+void stp_table_rows(struct stp_table *table, const char *key);
+
 /* JSON, which needs no end: rows for a new array of 'object'; one row, which is
- * a new object of 'object'; one row, which is 'object'. */
+ * a new object of 'object'. */
 struct stp_table stp_table_array(cJSON *object, const char *key);
 struct stp_table stp_table_member(cJSON *object, const char *key);
-struct stp_table stp_table_object(cJSON *object);
 
 /* Begins a row.  Returns its JSON object, to which more may be added; NULL in
  * other formats. */
@@ -63,7 +71,7 @@ bool stp_table_headings(struct stp_table *table);
 /*
  * Add a value to the row.  A heading that begins with '<' is left-aligned. An
  * unknown value is null in JSON, empty in CSV and "-" elsewhere.  Cells longer
- * than STP_TABLE_CELL are cut.
+ * than STP_TABLE_CELL are cut, and printable in all but JSON.
  */
 
 /* A word; NULL: unknown. */

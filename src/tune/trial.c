@@ -81,10 +81,7 @@ enum stp_status stp_trial_prove(const char *path,
         return status;
     fprintf(file.fp, "%s against NCCL's own choice\n", path);
     status = stp_trial_print(path, info, comparisons, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, status, err);
 }
 
 /* The last size of each of the policy's ranges of this collective. */

@@ -7,7 +7,6 @@
 
 extern "C" {
 #include "report/measurements/nccl_text.h"
-#include "report/measurements/nccl_text_arm.h"
 }
 
 #include "nccl_tuner_abi.h"

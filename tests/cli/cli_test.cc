@@ -84,16 +84,58 @@ TEST_F(Cli, HelpsOnEveryCommand)
     }
 }
 
-TEST_F(Cli, FailsIfItsOutputIsLost)
+TEST_F(Cli, FailsInEveryCommandIfItsOutputIsLost)
 {
     if (access("/dev/full", W_OK) != 0)
         GTEST_SKIP() << "no /dev/full here";
+    const char *const commands[] = {
+        "--help",
+        "--version",
+        "tune --help",
+        "tune --on h200x2 -b 1M -e 4M -n 2 -o tuned.conf",
+        "tune --on h200x2 -b 1M -e 4M -n 2 -o tuned.conf --fresh --json",
+        "sweep --on h200x2 -b 1M -e 4M",
+        "sweep --on h200x2 -b 1M -e 4M --json", // longer than a buffer
+        "sweep --on h200x2 -b 1M -e 4M --format csv",
+        "iterate --on h200x2 --no-plots --bytes 4M --rounds 2",
+        "iterate --on h200x2 --no-plots --bytes 4M --rounds 2 --json",
+        "train --on h200x4 --samples 8192 --epochs 1",
+        "train --on h200x4 --samples 8192 --epochs 1 --json",
+        "derive m.csv",
+        "derive m.csv --json",
+        "derive m.csv -o other.conf",
+        "verify p.conf --on h200x4 -n 2",
+        "verify p.conf --on h200x4 -n 2 --json",
+        "explain --policy p.conf --on h200x4",
+        "explain --policy p.conf --on h200x4 --json",
+        "explain --policy p.conf --on h200x4 --why 1M",
+        "check p.conf --on h200x4 --json",
+        "replay --policy p.conf --trace t.csv",
+        "replay --policy p.conf --trace t.csv --json",
+        "learn --on h200x4 --strategies halving --seeds 1",
+        "plot m.csv",
+        "report tuned.conf",
+        "report tuned.conf --json",
+        "record again --on h200x4 --no-overlap -b 1M -e 2M",
+        "doctor",
+        "doctor --json",
+    };
+    ASSERT_EQ(0, Run("sweep --on h200x4 --arms auto,ring/ll,ring/simple "
+                     "--collective allgather -n 5 -o m.csv")
+                     .status);
+    Write("p.conf", "allgather,0,1048576,ring,ll,-1,-1,-1\n");
+    Write("t.csv", "collective,bytes\nallgather,1048576\n");
 
-    int status = std::system(
-        STP_STEPTUNE
-        " sweep --collective allreduce -n 2 >/dev/full 2>/dev/null");
+    for (const char *command : commands) {
+        SCOPED_TRACE(command);
+        const int status =
+            std::system(("cd '" + dir_.string() + "' && " STP_STEPTUNE " " +
+                         command + " 2>err >/dev/full </dev/null")
+                            .c_str());
 
-    EXPECT_EQ(1, WEXITSTATUS(status));
+        EXPECT_EQ(1, WEXITSTATUS(status));
+        EXPECT_THAT(Read("err"), HasSubstr("cannot write to standard output"));
+    }
 }
 
 // ---- machines ----

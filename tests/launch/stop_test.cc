@@ -6,6 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -19,6 +22,7 @@ namespace
 {
 
 using processes::Process;
+using namespace std::string_literals;
 
 // As the kernel sends it for a terminal; to itself a process may, too.
 void SendAsATerminal(int number)
@@ -65,15 +69,83 @@ TEST(Stop, IsWishedByTheFirstAndEndsAtTheSecond)
         {"t.s", ""},
     };
 
-    for (int number : {SIGINT, SIGTERM})
+    for (int number : {SIGINT, SIGTERM, SIGHUP})
         for (const auto &c : cases) {
+            // a shell sends SIGHUP, and then its terminal does
+            const bool is_one = number == SIGHUP && c.signals == "tt"s;
+            if (number == SIGHUP && strlen(c.signals) > 3)
+                continue; // the pauses are long
             Process process([&] {
+                signal(number, SIG_DFL); // tests may run under nohup
                 stp_stop_begin();
                 Take(c.signals, number);
                 return std::string(stp_stop_wished() ? "stops" : "goes on");
             });
-            EXPECT_EQ(c.said, process.Said()) << c.signals;
+            EXPECT_EQ(is_one ? "stops" : c.said, process.Said())
+                << number << c.signals;
         }
+}
+
+TEST(Stop, LeavesSighupIgnoredWhereItIs)
+{
+    Process process([] {
+        signal(SIGHUP, SIG_IGN);
+        stp_stop_begin();
+        raise(SIGHUP);
+        return std::string(stp_stop_wished() ? "stops" : "goes on");
+    });
+
+    EXPECT_EQ("goes on", process.Said());
+}
+
+TEST(Stop, ASignalThatEndsTheProcessRemovesItsTemporaryFiles)
+{
+    const struct {
+        const char *signals;
+        bool begins; // the command looks at requests
+    } cases[] = {{"s", false}, {"t", false}, {"tt", true}};
+    std::string dir = testing::TempDir() + "steptune-stop-XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(dir.data()));
+
+    for (int number : {SIGINT, SIGTERM, SIGHUP})
+        for (const auto &c : cases) {
+            SCOPED_TRACE(std::to_string(number) + c.signals);
+            if (number == SIGHUP && c.begins)
+                continue; // once from the shell and once from the terminal
+            Process process([&] {
+                signal(number, SIG_DFL);
+                for (const char *name : {"gone", "kept"}) {
+                    const std::string path = dir + "/" + name;
+                    std::ofstream(path) << "half";
+                    stp_stop_remember_file(path.c_str());
+                }
+                stp_stop_forget_file((dir + "/kept").c_str());
+                if (c.begins)
+                    stp_stop_begin();
+                Take(c.signals, number);
+                return std::string("goes on");
+            });
+
+            EXPECT_EQ("", process.Said());
+            EXPECT_EQ(number, WTERMSIG(process.status()));
+            EXPECT_NE(0, access((dir + "/gone").c_str(), F_OK));
+            EXPECT_EQ(0, access((dir + "/kept").c_str(), F_OK));
+        }
+    std::filesystem::remove_all(dir);
+}
+
+TEST(Stop, ASignalToAChildLeavesItsParentsFilesAlone)
+{
+    Process process([] {
+        std::string path = testing::TempDir() + "steptune-stop-XXXXXX";
+        close(mkstemp(path.data()));
+        stp_stop_remember_file(path.c_str());
+        Process child([] { return raise(SIGTERM), std::string(); });
+        child.Said();
+        return std::string(unlink(path.c_str()) == 0 ? "there" : "gone");
+    });
+
+    EXPECT_EQ("there", process.Said());
 }
 
 TEST(Stop, BeginsWithoutAWish)
@@ -107,6 +179,7 @@ TEST(Stop, MayBeTakenByAThreadOfALibrary)
     EXPECT_TRUE(stp_stop_wished());
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
 }
 
 } // namespace

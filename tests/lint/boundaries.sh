@@ -47,7 +47,7 @@ may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mo
 may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 below='analyse/|train/|bench/|device/|core/|'$abi
 report='report/[a-z_]+.h"'
-may src/report "$report" $below
+may src/report "$report" launch/stop.h $below
 for folder in measurements results charts; do
 	may src/report/$folder report/$folder/ "$report" $below
 done

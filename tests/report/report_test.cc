@@ -1,8 +1,10 @@
-// What is written and read back: measurements, policies, tables, files.
+// What is written: policies, tables, files.
 #include <gmock/gmock.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -13,10 +15,8 @@
 #include <string>
 
 extern "C" {
-#include "core/dtype.h"
 #include "core/policy/policy.h"
 #include "report/file.h"
-#include "report/measurements/measurements_csv.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 }
@@ -50,12 +50,6 @@ class Report : public testing::Test
         return (dir_ / name).string();
     }
 
-    std::string Write(const std::string &text) const
-    {
-        std::ofstream(dir_ / "in.csv") << text;
-        return Path("in.csv");
-    }
-
     static std::string Read(const std::string &path)
     {
         std::stringstream s;
@@ -70,13 +64,23 @@ class Report : public testing::Test
 
 // ---- files ----
 
-using File = Report;
+class File : public Report
+{
+  protected:
+    // A file that is written but not there yet.
+    stp_file Begin(const char *name, const char *text)
+    {
+        stp_file f{};
+        EXPECT_EQ(STP_OK, stp_file_begin(Path(name).c_str(), &f, &err_))
+            << err_.text;
+        fputs(text, f.fp);
+        return f;
+    }
+};
 
 TEST_F(File, AppearsWholeAndLeavesNothingBeside)
 {
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
-    fputs("whole\n", f.fp);
+    stp_file f = Begin("a", "whole\n");
     EXPECT_FALSE(fs::exists(Path("a"))) << "not before it is committed";
 
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
@@ -88,14 +92,28 @@ TEST_F(File, AppearsWholeAndLeavesNothingBeside)
 TEST_F(File, KeepsWhatStoodThereIfItIsAbandoned)
 {
     std::ofstream(Path("a")) << "old";
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
-    fputs("new", f.fp);
+    stp_file f = Begin("a", "new");
 
     stp_file_abandon(&f);
 
     EXPECT_EQ("old", Read(Path("a")));
     EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+}
+
+TEST_F(File, IsGoneIfASignalEndsTheProcessThatWritesIt)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGTERM, SIG_DFL);
+        Begin("a", "half");
+        raise(SIGTERM);
+        _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+
+    EXPECT_EQ(SIGTERM, WTERMSIG(status));
+    EXPECT_TRUE(fs::is_empty(dir_));
 }
 
 TEST_F(File, APipeIsWrittenToAndStaysOne)
@@ -104,9 +122,7 @@ TEST_F(File, APipeIsWrittenToAndStaysOne)
     ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
     int reader = open(path.c_str(), O_RDWR | O_NONBLOCK);
     ASSERT_LE(0, reader);
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(path.c_str(), &f, &err_));
-    fputs("whole\n", f.fp);
+    stp_file f = Begin("pipe", "whole\n");
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
 
     char text[16] = "";
@@ -119,9 +135,7 @@ TEST_F(File, APipeIsWrittenToAndStaysOne)
 TEST_F(File, ADeviceStaysOne)
 {
     ASSERT_EQ(0, symlink("/dev/null", Path("null").c_str()));
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("null").c_str(), &f, &err_));
-    fputs("gone", f.fp);
+    stp_file f = Begin("null", "gone");
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
 
     EXPECT_TRUE(fs::is_symlink(Path("null")));
@@ -144,23 +158,29 @@ TEST_F(File, KeepsWhatStoodThereIfTheDiskIsFull)
 {
     if (access("/dev/full", W_OK) != 0)
         GTEST_SKIP() << "no /dev/full here";
-    std::ofstream(Path("a")) << "old";
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
-    ASSERT_NE(nullptr, freopen("/dev/full", "w", f.fp));
-    fputs("new", f.fp);
+    const std::pair<size_t, const char *> cases[] = {
+        {3, "No space left on device"},
+        {1 << 20, ""}, // the failure is long past
+    };
+    for (const auto &[size, why] : cases) {
+        std::ofstream(Path("a")) << "old";
+        stp_file f = Begin("a", "");
+        ASSERT_NE(nullptr, freopen("/dev/full", "w", f.fp));
+        fputs(std::string(size, 'x').c_str(), f.fp);
 
-    EXPECT_EQ(STP_ERR_IO, stp_file_commit(&f, &err_));
+        EXPECT_EQ(STP_ERR_IO, stp_file_end(&f, STP_OK, &err_));
 
-    EXPECT_THAT(err_.text, HasSubstr("No space left on device"));
-    EXPECT_EQ("old", Read(Path("a")));
+        EXPECT_THAT(err_.text, HasSubstr("cannot write '" + Path("a") + "': "));
+        EXPECT_THAT(err_.text, HasSubstr(why));
+        EXPECT_EQ("old", Read(Path("a")));
+        EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+    }
 }
 
 TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
 {
     mode_t mask = umask(022);
-    stp_file f;
-    ASSERT_EQ(STP_OK, stp_file_begin(Path("a").c_str(), &f, &err_));
+    stp_file f = Begin("a", "");
     ASSERT_EQ(STP_OK, stp_file_commit(&f, &err_));
     umask(mask);
 
@@ -169,155 +189,7 @@ TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
     EXPECT_EQ(0644u, st.st_mode & 0777);
 }
 
-// ---- measurements ----
-
-using Measurements = Report;
-
-constexpr char kHeader[] =
-    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
-    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
-    "ran_channels,type,op,root,in_place,wrong,source\n";
-
-TEST_F(Measurements, ComeBackAsTheyWereWritten)
-{
-    const std::string text =
-        std::string("# made by hand\n# machine: h200x4\n# gpu: NVIDIA H200\n"
-                    "# nccl: 2.28.9\n# backend: nccl\n") +
-        kHeader +
-        "allgather,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,"
-        "9.125,ring,ll,24,bf16,none,0,0,,recorded\n"
-        "allgather,4096,3,ring,ll128,16,1,4,20,8.500,8.250,9.000,9.500,"
-        "7.125,ring,ll128,16,f32,none,0,1,0,measured\n"
-        "allreduce,6442450944,0,plugin,plugin,0,2,16,20,8.500,8.250,9.000,"
-        "9.500,7.125,tree,simple,8,fp8e4m3,max,0,0,12,interpolated\n"
-        "reduce,64,0,auto,auto,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,0,"
-        "i64,prod,3,1,,measured\n";
-
-    ASSERT_EQ(STP_OK, stp_measurements_load(Write(text).c_str(), &data_, &err_))
-        << err_.text;
-    ASSERT_EQ(STP_OK, stp_measurements_save(&data_, "made by hand",
-                                            Path("out.csv").c_str(), &err_));
-
-    EXPECT_EQ(text, Read(Path("out.csv")));
-    ASSERT_EQ(4u, data_.n_rows);
-    EXPECT_EQ(uint64_t{6442450944}, data_.rows[2].n_bytes);
-    EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
-    EXPECT_EQ(16, data_.rows[1].arm.n_channels);
-}
-
-TEST_F(Measurements, NeedOnlyTheColumnsWithoutDefaults)
-{
-    ASSERT_EQ(STP_OK,
-              stp_measurements_load(
-                  Write("median_us,nRanks,nNodes,protocol,algorithm,round,"
-                        "bytes,collective\r\n\r\n5.5,8,1,ll,tree,2,64,"
-                        "allreduce\r\n")
-                      .c_str(),
-                  &data_, &err_))
-        << err_.text;
-
-    const stp_measurement &m = data_.rows[0];
-    EXPECT_EQ(NCCL_ALGO_TREE, m.arm.algo);
-    EXPECT_EQ(NCCL_ALGO_TREE, m.ran_algo);
-    EXPECT_EQ(5.5, m.us.mean);
-    EXPECT_EQ(5.5, m.us.p99);
-    EXPECT_EQ(1u, m.iters);
-    EXPECT_EQ(0, m.arm.n_channels);
-    EXPECT_EQ(STP_SOURCE_MEASURED, m.source);
-    EXPECT_EQ(STP_TYPE_BF16, m.type);
-    EXPECT_EQ(STP_OP_SUM, m.op);
-    EXPECT_EQ(0u, m.root);
-    EXPECT_FALSE(m.in_place);
-    EXPECT_EQ(-1, m.n_wrong);
-    EXPECT_STREQ("nccl", data_.backend);
-}
-
-TEST_F(Measurements, OfSeveralFilesAreRoundsOfTheirOwn)
-{
-    const std::string file =
-        Write(std::string("# gpu: G\n# nccl: 2.28.9\n") +
-              "collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
-              "median_us\nallreduce,64,0,auto,auto,1,4,5\n"
-              "allreduce,64,1,auto,auto,1,4,5\n");
-
-    ASSERT_EQ(STP_OK, stp_measurements_load(file.c_str(), &data_, &err_));
-    ASSERT_EQ(STP_OK, stp_measurements_load(file.c_str(), &data_, &err_));
-
-    ASSERT_EQ(4u, data_.n_rows);
-    EXPECT_EQ(1u, data_.rows[1].round);
-    EXPECT_EQ(2u, data_.rows[2].round);
-    EXPECT_EQ(3u, data_.rows[3].round);
-}
-
-struct BadCsv {
-    const char *name;
-    const char *text;
-    unsigned line;
-    unsigned column;
-    const char *expected;
-};
-
-#define SHORT                                                                  \
-    "collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us\n"
-
-TEST_F(Measurements, AreRefusedWithLineColumnAndWord)
-{
-    const BadCsv cases[] = {
-        {"empty", "", 0, 0, "no measurements"},
-        {"header_only", SHORT, 1, 0, "no measurements"},
-        {"unknown_column", "collective,byts\n", 1, 12, "header with 'byts'"},
-        {"column_twice", "bytes,bytes\n", 1, 7, "header with 'bytes'"},
-        {"column_missing", "collective,bytes\n", 1, 1,
-         "without the column round"},
-        {"too_few_fields", SHORT "allreduce,64\n", 2, 1,
-         "2 fields, expected 8"},
-        {"unknown_collective", SHORT "alreduce,64,0,auto,auto,1,4,5\n", 2, 1,
-         "collective 'alreduce', expected the name of a collective"},
-        {"negative_bytes", SHORT "allreduce,-64,0,auto,auto,1,4,5\n", 2, 11,
-         "bytes '-64', expected a number of bytes"},
-        {"unknown_arm", SHORT "allreduce,64,0,rnig,ll,1,4,5\n", 2, 16,
-         "algorithm 'rnig', expected an algorithm, auto, auto2 or plugin"},
-        {"no_time", SHORT "allreduce,64,0,auto,auto,1,4,0\n", 2, 30,
-         "median_us '0', expected a time above 0"},
-        {"not_a_number", SHORT "allreduce,64,0,auto,auto,1,4,nan\n", 2, 30,
-         "median_us 'nan', expected a time above 0"},
-        {"no_ranks", SHORT "allreduce,64,0,auto,auto,1,0,5\n", 2, 28,
-         "nRanks '0', expected a number from 1"},
-    };
-
-    for (const BadCsv &c : cases) {
-        SCOPED_TRACE(c.name);
-        stp_error err{};
-        EXPECT_EQ(STP_ERR_SYNTAX,
-                  stp_measurements_load(Write(c.text).c_str(), &data_, &err));
-        EXPECT_EQ(c.line, err.line);
-        EXPECT_EQ(c.column, err.column);
-        EXPECT_THAT(err.text, HasSubstr(c.expected));
-        EXPECT_EQ(0u, data_.n_rows);
-    }
-}
-
-TEST_F(Measurements, OfDifferentGpusAreNotMixed)
-{
-    ASSERT_EQ(STP_OK,
-              stp_measurements_load(
-                  Write("# gpu: A\n" SHORT "allreduce,64,0,auto,auto,1,4,5\n")
-                      .c_str(),
-                  &data_, &err_));
-
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              stp_measurements_load(
-                  Write("# gpu: B\n" SHORT "allreduce,64,0,auto,auto,1,4,5\n")
-                      .c_str(),
-                  &data_, &err_));
-
-    EXPECT_THAT(err_.text, HasSubstr("measured on 'B'"));
-    EXPECT_EQ(1u, data_.n_rows);
-}
-
 // ---- policies ----
-
-using PolicyFile = Report;
 
 stp_measurement Row(const stp_arm &arm, unsigned round, double us)
 {
@@ -398,11 +270,11 @@ TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
                                            Path("p.conf").c_str(), &err_));
 
     std::string text = Read(Path("p.conf"));
-    EXPECT_THAT(text, testing::HasSubstr("# from times of m (g, NCCL 2): 2 "
-                                         "single_pass, 1 modelled\n"));
-    EXPECT_THAT(text, testing::HasSubstr("# No rule: none of these times is of "
-                                         "interleaved rounds, and a model "
-                                         "decides nothing.\n"));
+    EXPECT_THAT(text, HasSubstr("# from times of m (g, NCCL 2): 2 "
+                                "single_pass, 1 modelled\n"));
+    EXPECT_THAT(text, HasSubstr("# No rule: none of these times is of "
+                                "interleaved rounds, and a model "
+                                "decides nothing.\n"));
 }
 
 TEST_F(PolicyFileTest, IsReadByThePluginsParser)
@@ -505,6 +377,17 @@ TEST(Table, IsJsonWithNullForTheUnknown)
         text);
     cJSON_free(text);
     cJSON_Delete(root);
+}
+
+TEST(Table, KeepsEscapeSequencesFromATerminal)
+{
+    stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    stp_table_row(&t);
+    stp_table_word(&t, nullptr, "<a", "\x1b[2J");
+
+    EXPECT_EQ("a\n\\x1B[2J\n", Written([&](FILE *fp) {
+                  return stp_table_end(&t, fp, nullptr);
+              }));
 }
 
 TEST(Table, HasHeadingsWithoutRowsAndCutsLongCells)

@@ -133,10 +133,8 @@ int stp_cmd_doctor(int argc, char **argv)
         d.root = "";
     d.home = doctor_find_home(d.root);
     status = doctor_examine(&d, o.policy, &err);
-    if (status == STP_OK && o.json)
-        status = stp_print_diagnosis_json(&d.diagnosis, stdout, &err);
-    else if (status == STP_OK)
-        stp_print_diagnosis(&d.diagnosis, stdout);
+    if (status == STP_OK)
+        status = stp_print_diagnosis(&d.diagnosis, o.json, stdout, &err);
     if (status != STP_OK)
         return stp_complain_error(argv[0], NULL, &err);
     return stp_count_symptoms(&d.diagnosis, STP_SYMPTOM_PROBLEM) == 0

@@ -7,7 +7,7 @@
 #include "core/names.h"
 #include "core/rng.h"
 
-enum { N_COLUMNS = 3, SHOWN = 60 };
+enum { N_COLUMNS = 3 };
 
 /* The words for the rows or columns of a matrix. */
 struct axis {
@@ -118,9 +118,9 @@ static enum stp_status constants_refuse(const struct row *row,
                                         const char *noun, const char *expected,
                                         struct stp_error *err)
 {
-    return stp_fail_at(
-        err, STP_ERR_SYNTAX, row->line, field->column, "%s '%.*s', expected %s",
-        noun, field->len < SHOWN ? (int)field->len : SHOWN, field->s, expected);
+    return stp_fail_at(err, STP_ERR_SYNTAX, row->line, field->column,
+                       "%s '%.*s', expected %s", noun, STP_SHOWN(field),
+                       expected);
 }
 
 static enum stp_status constants_find_matrix(const struct row *row,

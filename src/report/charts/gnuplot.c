@@ -119,8 +119,5 @@ enum stp_status stp_gnuplot_run(const char *program, FILE *script,
     if (status != STP_OK)
         return status;
     status = gnuplot_draw(program, script, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, status, err);
 }

@@ -1,6 +1,5 @@
 #include "report/iterations/iteration_files.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,26 +42,6 @@ static bool iteration_is_file(const char *path,
     return same;
 }
 
-static enum stp_status iteration_put_file(const char *path,
-                                          const struct iteration_text *text,
-                                          struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status;
-
-    if (iteration_is_file(path, text))
-        return STP_OK;
-    status = stp_file_begin(path, &file, err);
-    if (status != STP_OK)
-        return status;
-    if (fwrite(text->s, 1, text->len, file.fp) == text->len)
-        return stp_file_commit(&file, err);
-    status = stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
-                      strerror(errno));
-    stp_file_abandon(&file);
-    return status;
-}
-
 /* Unless 'status' says that it failed already, the text becomes a file. */
 static enum stp_status iteration_end_file(struct iteration_text *text,
                                           const char *folder, const char *name,
@@ -79,8 +58,8 @@ static enum stp_status iteration_end_file(struct iteration_text *text,
     if (status == STP_OK && (size_t)len >= sizeof(path))
         status =
             stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long", path);
-    if (status == STP_OK)
-        status = iteration_put_file(path, text, err);
+    if (status == STP_OK && !iteration_is_file(path, text))
+        status = stp_file_save(path, text->s, text->len, err);
     free(text->s);
     return status;
 }

@@ -1,13 +1,12 @@
 #include "report/measurements/best_csv.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/csv.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
 #include "report/file.h"
-#include "report/json.h"
+#include "report/table.h"
 
 #define COLLS "broadcast, reduce, allgather, reducescatter or allreduce"
 #define ALGOS                                                                  \
@@ -90,22 +89,9 @@ static const struct stp_csv_format format = {
 
 bool stp_best_csv_is(const char *text, size_t len)
 {
-    struct stp_field fields[STP_CSV_COLUMNS];
-    const char *s = text;
-    const char *line;
-    size_t n_fields;
-    size_t n;
+    unsigned line;
 
-    while ((line = stp_next_line(&s, text + len, &n)) != NULL)
-        if (n > 0 && line[0] != '#')
-            break;
-    if (line == NULL)
-        return false;
-    n_fields = stp_split(line, n, fields, STP_CSV_COLUMNS);
-    for (size_t i = 0; i < n_fields && i < STP_CSV_COLUMNS; i++)
-        if (stp_field_is(&fields[i], "size_bytes"))
-            return true;
-    return false;
+    return stp_csv_has_column(text, len, "size_bytes", &line);
 }
 
 enum stp_status stp_best_csv_read(const char *text, size_t len,
@@ -185,40 +171,39 @@ enum stp_status stp_best_policy_save(const struct stp_best *best,
     return stp_file_commit(&file, err);
 }
 
-static void best_add_rule_json(cJSON *row, const struct stp_best_rule *rule)
+static void best_put_rule(const struct stp_best_rule *rule, struct stp_table *t)
 {
     const struct stp_best_row *r = rule->points[0].row;
-    cJSON *evidence;
+    struct stp_table evidence;
 
-    cJSON_AddStringToObject(row, "collective", stp_coll_name(r->calls.coll));
-    stp_json_number(row, "min_bytes", (double)rule->min_bytes);
-    stp_json_number(row, "max_bytes", (double)rule->max_bytes);
-    stp_json_number(row, "nNodes", r->calls.n_nodes);
-    stp_json_number(row, "nRanks", r->calls.n_ranks);
-    stp_json_number(row, "numPipeOps", r->calls.n_pipe_ops);
-    stp_json_number(row, "regBuff", r->calls.reg_buff);
-    stp_json_pair(row, "choice", r->algo, r->proto,
+    stp_table_row(t);
+    stp_table_word(t, "collective", NULL, stp_coll_name(r->calls.coll));
+    stp_table_count(t, "min_bytes", NULL, rule->min_bytes);
+    stp_table_count(t, "max_bytes", NULL, rule->max_bytes);
+    stp_table_number(t, "nNodes", NULL, r->calls.n_nodes, 0);
+    stp_table_number(t, "nRanks", NULL, r->calls.n_ranks, 0);
+    stp_table_number(t, "numPipeOps", NULL, r->calls.n_pipe_ops, 0);
+    stp_table_number(t, "regBuff", NULL, r->calls.reg_buff, 0);
+    stp_table_ran(t, "choice", NULL, r->algo, r->proto,
                   r->n_channels < 0 ? 0 : r->n_channels);
-    evidence = cJSON_AddArrayToObject(row, "evidence");
+    evidence = stp_table_array(t->row, "evidence");
     for (size_t i = 0; i < rule->n_points; i++) {
-        cJSON *at = stp_json_row(evidence);
-
-        stp_json_number(at, "bytes", (double)rule->points[i].row->n_bytes);
-        stp_json_number(at, "us", rule->points[i].row->us);
-        stp_json_number(at, "arms", (double)rule->points[i].n_arms);
+        stp_table_row(&evidence);
+        stp_table_count(&evidence, "bytes", NULL, rule->points[i].row->n_bytes);
+        stp_table_number(&evidence, "us", NULL, rule->points[i].row->us, 3);
+        stp_table_count(&evidence, "arms", NULL, rule->points[i].n_arms);
     }
 }
 
 enum stp_status stp_best_print_json(const struct stp_best *best, FILE *fp,
                                     struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *rules;
+    struct stp_table t = stp_table_result(true);
 
-    cJSON_AddStringToObject(root, "objective", "time");
-    cJSON_AddBoolToObject(root, "compared_with_auto", false);
-    rules = cJSON_AddArrayToObject(root, "rules");
+    stp_table_word(&t, "objective", NULL, "time");
+    stp_table_flag(&t, "compared_with_auto", NULL, false);
+    stp_table_rows(&t, "rules");
     for (size_t i = 0; i < best->n_rules; i++)
-        best_add_rule_json(stp_json_row(rules), &best->rules[i]);
-    return stp_json_finish(root, fp, err);
+        best_put_rule(&best->rules[i], &t);
+    return stp_table_end(&t, fp, err);
 }

@@ -21,7 +21,7 @@ const char *const stp_machine_files[] = {machine_csv, graphs_xml,  choices_csv,
 
 /* The first line of each file, but for how a comment begins and ends. */
 static void machine_write_origin(const struct stp_machine_record *r,
-                                 const char *what, FILE *fp)
+                                 const char *content, FILE *fp)
 {
     const struct stp_device_info *info = &r->info;
 
@@ -32,14 +32,14 @@ static void machine_write_origin(const struct stp_machine_record *r,
     fprintf(fp, "%u x %s", info->n_ranks, info->gpu);
     if (info->n_nodes > 1)
         fprintf(fp, " on %u nodes", info->n_nodes);
-    fprintf(fp, ", NCCL %s: %s", info->nccl, what);
+    fprintf(fp, ", NCCL %s: %s", info->nccl, content);
 }
 
 static void machine_write_head(const struct stp_machine_record *r,
-                               const char *what, FILE *fp)
+                               const char *content, FILE *fp)
 {
     fputs("# ", fp);
-    machine_write_origin(r, what, fp);
+    machine_write_origin(r, content, fp);
     fputs(".\n", fp);
 }
 
@@ -143,48 +143,41 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     stp_measurement_row_write(&row, columns, fp);
 }
 
-/* A run, and the worst of the times that count as part of it. */
-struct run {
-    const char *name;
-    const struct stp_dataset *data;
-    enum stp_source worst;
-    unsigned first_round; /* as files have it */
-};
-
-enum { N_RUNS = 2 };
-
-static void machine_list_runs(const struct stp_machine_record *r,
-                              struct run runs[N_RUNS])
+/* Writes the rows of timings.csv, unless 'fp' is NULL; returns how many. */
+static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
 {
-    runs[0] = (struct run){"window", &r->window, STP_SOURCE_INTERPOLATED, 1};
-    runs[1] = (struct run){"sweep", &r->sweep, STP_SOURCE_SINGLE_PASS, 0};
-}
+    const struct {
+        const char *name;
+        const struct stp_dataset *data;
+        enum stp_source worst; /* of the times that count as part of it */
+        unsigned first_round;  /* as files have it */
+    } runs[] = {
+        {"window", &r->window, STP_SOURCE_INTERPOLATED, 1},
+        {"sweep", &r->sweep, STP_SOURCE_SINGLE_PASS, 0},
+    };
+    size_t n = 0;
 
-static void machine_write_run(const struct run *run, FILE *fp)
-{
-    for (size_t i = 0; i < run->data->n_rows; i++)
-        if (run->data->rows[i].source <= run->worst)
-            machine_write_row(&run->data->rows[i], run->name, run->first_round,
-                              COLUMNS, fp);
+    for (size_t k = 0; k < sizeof(runs) / sizeof(runs[0]); k++)
+        for (size_t i = 0; i < runs[k].data->n_rows; i++) {
+            const struct stp_measurement *m = &runs[k].data->rows[i];
+
+            if (m->source > runs[k].worst)
+                continue;
+            n++;
+            if (fp != NULL)
+                machine_write_row(m, runs[k].name, runs[k].first_round, COLUMNS,
+                                  fp);
+        }
+    return n;
 }
 
 size_t stp_machine_n_times(const struct stp_machine_record *r)
 {
-    struct run runs[N_RUNS];
-    size_t n = 0;
-
-    machine_list_runs(r, runs);
-    for (int k = 0; k < N_RUNS; k++)
-        for (size_t i = 0; i < runs[k].data->n_rows; i++)
-            n += runs[k].data->rows[i].source <= runs[k].worst;
-    return n;
+    return machine_write_runs(r, NULL);
 }
 
 static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 {
-    struct run runs[N_RUNS];
-
-    machine_list_runs(r, runs);
     machine_write_head(r, "bf16 sums, collectives back to back", fp);
     fputs(
         "# run window: interleaved rounds; a round runs auto (NCCL's own "
@@ -195,8 +188,7 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
         "max over ranks, microseconds. channels 0: NCCL's own count.\n" COLUMNS
         "\n",
         fp);
-    for (int k = 0; k < N_RUNS; k++)
-        machine_write_run(&runs[k], fp);
+    machine_write_runs(r, fp);
 }
 
 /* ---- overlap.csv ---- */
@@ -248,19 +240,33 @@ static enum stp_status machine_check_graphs(const char *text,
                     "without NCCL_GRAPH_DUMP_FILE");
 }
 
+static enum stp_status machine_find_path(const struct stp_folder *folder,
+                                         const char *name,
+                                         char path[STP_FOLDER_PATH],
+                                         struct stp_error *err)
+{
+    if (stp_folder_file(folder, name, path))
+        return STP_OK;
+    return stp_fail(err, STP_ERR_IO, "the path is too long");
+}
+
 /* Puts where they are from before what NCCL wrote. */
 static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
-                                            const char *path,
+                                            const struct stp_folder *folder,
                                             struct stp_error *err)
 {
     enum { MAX_GRAPHS = 64 << 20 };
+    char path[STP_FOLDER_PATH];
     struct stp_file file;
     char *text = NULL;
     size_t len = 0;
-    enum stp_status status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
+    enum stp_status status = machine_find_path(folder, graphs_xml, path, err);
 
-    if (status == STP_ERR_IO)
-        return machine_check_graphs("", err);
+    if (status == STP_OK) {
+        status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
+        if (status == STP_ERR_IO)
+            return machine_check_graphs("", err);
+    }
     if (status == STP_OK)
         status = machine_check_graphs(text, err);
     if (status == STP_OK)
@@ -277,13 +283,17 @@ static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
 /* ---- all of them ---- */
 
 static enum stp_status
-machine_write_file(const struct stp_machine_record *r, const char *path,
+machine_write_file(const struct stp_machine_record *r,
+                   const struct stp_folder *folder, const char *name,
                    void (*write)(const struct stp_machine_record *r, FILE *fp),
                    struct stp_error *err)
 {
+    char path[STP_FOLDER_PATH];
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
+    enum stp_status status = machine_find_path(folder, name, path, err);
 
+    if (status == STP_OK)
+        status = stp_file_begin(path, &file, err);
     if (status != STP_OK)
         return status;
     write(r, file.fp);
@@ -294,11 +304,7 @@ enum stp_status stp_machine_write_info(const struct stp_machine_record *r,
                                        const struct stp_folder *folder,
                                        struct stp_error *err)
 {
-    char path[STP_FOLDER_PATH];
-
-    if (!stp_folder_file(folder, machine_csv, path))
-        return stp_fail(err, STP_ERR_IO, "the path is too long");
-    return machine_write_file(r, path, machine_write_csv, err);
+    return machine_write_file(r, folder, machine_csv, machine_write_csv, err);
 }
 
 enum stp_status stp_machine_write(const struct stp_machine_record *r,
@@ -310,25 +316,18 @@ enum stp_status stp_machine_write(const struct stp_machine_record *r,
         bool has_rows;
         void (*write)(const struct stp_machine_record *r, FILE *fp);
     } files[] = {
+        {machine_csv, true, machine_write_csv},
         {choices_csv, r->choices.n_rows > 0, machine_write_choices},
         {timings_csv, stp_machine_n_times(r) > 0, machine_write_timings},
         {overlap_csv, r->overlap.data.n_rows > 0, machine_write_overlap},
     };
-    char path[STP_FOLDER_PATH];
-    enum stp_status status = stp_machine_write_info(r, folder, err);
+    enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (!files[i].has_rows || status != STP_OK)
-            continue;
-        if (!stp_folder_file(folder, files[i].name, path))
-            return stp_fail(err, STP_ERR_IO, "the path is too long");
-        status = machine_write_file(r, path, files[i].write, err);
-    }
-    if (status != STP_OK)
-        return status;
-    if (!stp_folder_file(folder, graphs_xml, path))
-        return stp_fail(err, STP_ERR_IO, "the path is too long");
-    return machine_write_graphs(r, path, err);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (files[i].has_rows && status == STP_OK)
+            status = machine_write_file(r, folder, files[i].name,
+                                        files[i].write, err);
+    return status == STP_OK ? machine_write_graphs(r, folder, err) : status;
 }
 
 void stp_machine_record_free(struct stp_machine_record *r)

@@ -6,6 +6,7 @@
 #include "core/csv.h"
 #include "report/file.h"
 #include "report/measurements/measurements_row.h"
+#include "report/measurements/nccl_text.h"
 
 /* ---- writing ---- */
 
@@ -135,13 +136,15 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
             "measured with backend %s, expected %s as in the file before",
             more->backend, data->backend);
     for (size_t i = 0; i < more->n_rows; i++) {
+        /* counted once for all rows of a run, which follow each other */
+        if (by_arm &&
+            (i == 0 || !stp_same_run(&more->rows[i - 1], &more->rows[i])))
+            n_rounds = measurements_count_rounds(data, n_rows, &more->rows[i]);
         if (stp_dataset_add(data, &more->rows[i]) != STP_OK) {
             data->n_rows = n_rows;
             return stp_nomem(err);
         }
-        data->rows[data->n_rows - 1].round +=
-            by_arm ? measurements_count_rounds(data, n_rows, &more->rows[i])
-                   : n_rounds;
+        data->rows[data->n_rows - 1].round += n_rounds;
     }
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
@@ -150,27 +153,16 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Its header, the first line that is no comment, begins with this. */
-static const char summary_header[] = "setting,";
-
-/* The table of `steptune iterate` has no rounds, and nothing can be paired. */
+/* The table of `steptune iterate`, whose header begins with 'setting', has no
+ * rounds, and nothing can be paired. */
 static enum stp_status measurements_refuse_summary(const char *text, size_t len,
                                                    struct stp_error *err)
 {
-    const size_t n = sizeof(summary_header) - 1;
-    const char *s = text;
-    const char *line;
-    unsigned n_lines = 0;
-    size_t line_len;
+    unsigned line;
 
-    while ((line = stp_next_line(&s, text + len, &line_len)) != NULL) {
-        n_lines++;
-        if (line_len > 0 && line[0] != '#')
-            break;
-    }
-    if (line == NULL || line_len < n || memcmp(line, summary_header, n) != 0)
+    if (!stp_csv_has_column(text, len, "setting", &line))
         return STP_OK;
-    return stp_fail_at(err, STP_ERR_SYNTAX, n_lines, 1,
+    return stp_fail_at(err, STP_ERR_SYNTAX, line, 1,
                        "a summary of iterations, expected the measurements "
                        "themselves: rounds.csv beside it");
 }
@@ -190,9 +182,23 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
     return status;
 }
 
-enum stp_status stp_measurements_load(const char *path,
-                                      struct stp_dataset *data,
-                                      struct stp_error *err)
+/* Whose reader takes a text. */
+static enum stp_status measurements_read_any(const char *text, size_t len,
+                                             int coll, struct stp_dataset *data,
+                                             struct stp_error *err)
+{
+    size_t blank = strspn(text, " \t\r\n");
+
+    if (stp_nccl_text_is(text, len))
+        return stp_nccl_text_read(text, len, coll, data, NULL, err);
+    if (blank < len && (text[blank] == '{' || text[blank] == '['))
+        return stp_measurements_read_json(text, len, data, err);
+    return stp_measurements_read(text, len, data, err);
+}
+
+static enum stp_status measurements_load(const char *path, bool any, int coll,
+                                         struct stp_dataset *data,
+                                         struct stp_error *err)
 {
     char *text;
     size_t len;
@@ -201,7 +207,22 @@ enum stp_status stp_measurements_load(const char *path,
 
     if (status != STP_OK)
         return status;
-    status = stp_measurements_read(text, len, data, err);
+    status = any ? measurements_read_any(text, len, coll, data, err)
+                 : stp_measurements_read(text, len, data, err);
     free(text);
     return status;
+}
+
+enum stp_status stp_measurements_load(const char *path,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
+{
+    return measurements_load(path, false, -1, data, err);
+}
+
+enum stp_status stp_measurements_load_any(const char *path, int coll,
+                                          struct stp_dataset *data,
+                                          struct stp_error *err)
+{
+    return measurements_load(path, true, coll, data, err);
 }

@@ -1,5 +1,6 @@
 /*
- * measurements_csv.h - measurements as a CSV file
+ * measurements_csv.h - measurements as a CSV file, and read from any kind of
+ * file that has some
  *
  * '#' lines at the top name machine, gpu, nccl and backend as "# key: value";
  * then a header line; then a row an arm, place and round:
@@ -43,6 +44,13 @@
  *
  * A recorded machine's overlap.csv is read, too: with layers and compute_us but
  * without mode, it is overlap, nNodes 1 and source recorded by default.
+ *
+ * The JSON that stp_print_sweep_json() writes is an object with machine, gpu,
+ * nccl, backend and an array "measurements", of which each element has these
+ * columns under the same names, but "arm" for algorithm, protocol and channels
+ * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
+ * null is for what nobody knows.  Those of a workload are there if there is
+ * one. algbw_gbps and busbw_gbps follow from the others and are not read.
  */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H
@@ -96,5 +104,25 @@ enum stp_status stp_measurements_load(const char *path,
 enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err);
+
+/*
+ * Reads the 'len' bytes of JSON at 'text' into *data, which is empty.
+ * STP_ERR_SYNTAX with line and column if it is not JSON, and with the row and
+ * its key if a value means nothing; or STP_ERR_NOMEM.  *data is empty after a
+ * failure.
+ */
+enum stp_status stp_measurements_read_json(const char *text, size_t len,
+                                           struct stp_dataset *data,
+                                           struct stp_error *err);
+
+/*
+ * Reads the file 'path' into *data, which is empty: our CSV, our JSON, or the
+ * text or JSON of nccl-tests, told by its content.  'coll' is for text that
+ * does not say which collective it is of (see stp_nccl_text_read()); -1 if
+ * unknown. *data is empty after a failure.
+ */
+enum stp_status stp_measurements_load_any(const char *path, int coll,
+                                          struct stp_dataset *data,
+                                          struct stp_error *err);
 
 #endif /* STP_MEASUREMENTS_CSV_H */

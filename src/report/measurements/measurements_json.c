@@ -1,11 +1,11 @@
-#include "report/measurements/measurements_json.h"
-
+/* measurements_json.c - the reader of the JSON of a sweep */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/dtype.h"
 #include "core/names.h"
 #include "report/json.h"
+#include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"
 
 /* One key of a row. */
@@ -204,7 +204,7 @@ static void json_read_name(const cJSON *root, const char *key, char *value,
     const char *s =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, key));
 
-    snprintf(value, size, "%s", s != NULL ? s : "");
+    stp_printable(s, s != NULL ? strlen(s) : 0, value, size);
 }
 
 enum stp_status stp_measurements_read_json(const char *text, size_t len,

@@ -1,6 +1,6 @@
 /*
  * measurements_row.h - the columns of measurements_csv.h, which the keys of
- * measurements_json.h are, too
+ * JSON are, too
  */
 #ifndef STP_MEASUREMENTS_ROW_H
 #define STP_MEASUREMENTS_ROW_H

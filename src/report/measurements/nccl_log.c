@@ -272,6 +272,24 @@ void stp_nccl_log_free(struct stp_nccl_log *log)
     memset(log, 0, sizeof(*log));
 }
 
+/* The first entry of a later line than 'after', by bisection: every row of a
+ * long file asks for its few lines. */
+static size_t log_find_after(const struct stp_nccl_log *log, unsigned after)
+{
+    size_t begin = 0;
+    size_t end = log->n_ran;
+
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+
+        if (log->ran[middle].line <= after)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin;
+}
+
 bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
                        unsigned line, int coll, uint64_t n_bytes,
                        unsigned n_ranks, int *algo_ret, int *proto_ret)
@@ -279,12 +297,12 @@ bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
     bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
     const struct stp_nccl_ran *found = NULL;
 
-    for (size_t i = 0; i < log->n_ran; i++) {
+    for (size_t i = log_find_after(log, after);
+         i < log->n_ran && log->ran[i].line <= line; i++) {
         const struct stp_nccl_ran *r = &log->ran[i];
         uint64_t parts = r->coll >= 0 && is_split ? n_ranks : 1;
 
-        if (r->line <= after || r->line > line ||
-            (r->coll >= 0 && r->coll != coll) || r->n_bytes * parts != n_bytes)
+        if ((r->coll >= 0 && r->coll != coll) || r->n_bytes * parts != n_bytes)
             continue;
         if (found != NULL &&
             (r->algo != found->algo || r->proto != found->proto))

@@ -33,7 +33,7 @@ struct stp_nccl_settings {
 };
 
 struct stp_nccl_log {
-    struct stp_nccl_ran *ran;
+    struct stp_nccl_ran *ran; /* in the order of their lines */
     size_t n_ran;
     size_t capacity;
     struct stp_nccl_settings settings;

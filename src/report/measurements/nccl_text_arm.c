@@ -1,5 +1,4 @@
-#include "report/measurements/nccl_text_arm.h"
-
+/* nccl_text_arm.c - the arm that a file of nccl-tests is of */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

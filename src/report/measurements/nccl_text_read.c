@@ -12,7 +12,6 @@
 enum {
     MAX_COLUMNS = 32,
     MAX_HOSTS = 256,
-    SHOWN = 40, /* bytes of an offending word */
 };
 
 /* One place of a row. */
@@ -53,15 +52,10 @@ struct reader {
     unsigned row_line; /* of the row before */
 };
 
-static int text_shown(const struct stp_field *f)
-{
-    return f->len < SHOWN ? (int)f->len : SHOWN;
-}
-
 static bool text_same_field(const struct stp_field *a,
                             const struct stp_field *b)
 {
-    return a->len == b->len && memcmp(a->s, b->s, a->len) == 0;
+    return a->len == b->len && (a->len == 0 || memcmp(a->s, b->s, a->len) == 0);
 }
 
 /* Splits at blanks; returns how many words there are, at most 'max'. */
@@ -157,7 +151,7 @@ static enum stp_status text_read_header(struct reader *r,
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
                                "column '%.*s', expected those of nccl-tests, "
                                "such as size, time, algbw, busbw and #wrong",
-                               text_shown(&words[i]), words[i].s);
+                               STP_SHOWN(&words[i]));
         r->columns[i] = column;
         r->in_place[i] = n_times == 2;
     }
@@ -185,14 +179,14 @@ static enum stp_status text_set_name(const struct reader *r,
                                      const struct stp_field *word,
                                      const char *title, char *name, size_t size)
 {
-    size_t len = word->len < size ? word->len : size - 1;
+    char shown[STP_ERROR_TEXT];
 
-    if (name[0] != '\0' &&
-        (strlen(name) != len || memcmp(name, word->s, len) != 0))
+    stp_printable(word->s, word->len, shown, size);
+    if (name[0] != '\0' && strcmp(name, shown) != 0)
         return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, word->column,
                            "%s '%.*s', expected '%s' as in the run before",
-                           title, text_shown(word), word->s, name);
-    snprintf(name, size, "%.*s", (int)word->len, word->s);
+                           title, STP_SHOWN(word), name);
+    strcpy(name, shown);
     return STP_OK;
 }
 
@@ -207,7 +201,7 @@ static enum stp_status text_set_nccl(const struct reader *r,
         return stp_fail_at(
             r->err, STP_ERR_SYNTAX, r->line, code->column,
             "NCCL version '%.*s', expected a number such as 22809",
-            text_shown(code), code->s);
+            STP_SHOWN(code));
     if (n == 0)
         return STP_OK; /* without NCCL */
     snprintf(version, sizeof(version), "%u.%u.%u",
@@ -295,8 +289,8 @@ static enum stp_status text_read_rank(struct reader *r,
     if (host.len > 0)
         text_add_host(r, &host);
     if (r->n_hosts == 1 && data->machine[0] == '\0')
-        snprintf(data->machine, sizeof(data->machine), "%.*s",
-                 (int)r->hosts[0].len, r->hosts[0].s);
+        stp_printable(r->hosts[0].s, r->hosts[0].len, data->machine,
+                      sizeof(data->machine));
     return gpu.len == 0
                ? STP_OK
                : text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
@@ -317,7 +311,7 @@ text_read_starting(struct reader *r, const struct stp_field *words, size_t n)
         r->err, STP_ERR_SYNTAX, r->line, name->column,
         "test '%.*s', expected all_reduce_perf, all_gather_perf, "
         "reduce_scatter_perf, broadcast_perf or reduce_perf",
-        text_shown(name), name->s);
+        STP_SHOWN(name));
 }
 
 static enum stp_status text_read_arm(struct reader *r,
@@ -330,7 +324,7 @@ static enum stp_status text_read_arm(struct reader *r,
     return stp_fail_at(
         r->err, STP_ERR_SYNTAX, r->line, name->column,
         "arm '%.*s', expected auto, plugin or ALGORITHM/PROTOCOL[/CHANNELS]",
-        text_shown(name), name->s);
+        STP_SHOWN(name));
 }
 
 /* The lines that follow are not the run's: a table of ours, or mpirun's. */
@@ -476,15 +470,14 @@ static enum stp_status text_read_fields(const struct reader *r,
         if (!text_read_field(r, c, &words[w], row))
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
                                "%s '%.*s', expected %s", r->columns[c]->name,
-                               text_shown(&words[w]), words[w].s,
-                               r->columns[c]->expected);
+                               STP_SHOWN(&words[w]), r->columns[c]->expected);
         w++;
     }
     if (w == n || strcmp(r->columns[r->n_columns - 1]->name, "timestamp") == 0)
         return STP_OK; /* a timestamp has a blank in it */
     return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[w].column,
                        "'%.*s', expected nothing behind the last column",
-                       text_shown(&words[w]), words[w].s);
+                       STP_SHOWN(&words[w]));
 }
 
 static enum stp_status text_read_row(struct reader *r, const char *line,
@@ -533,7 +526,7 @@ static enum stp_status text_read_line(struct reader *r, const char *line,
     return stp_fail_at(
         r->err, STP_ERR_SYNTAX, r->line, words[0].column,
         "'%.*s', expected '#', a row, or a line that NCCL logged",
-        text_shown(&words[0]), words[0].s);
+        STP_SHOWN(&words[0]));
 }
 
 bool stp_nccl_text_is(const char *text, size_t len)

@@ -1,10 +1,9 @@
-#include "report/measurements/recorded.h"
-
+/* recorded.c - what became of a recording */
 #include <inttypes.h>
 
-#include <cjson/cJSON.h>
-
 #include "core/names.h"
+#include "report/measurements/machine_folder.h"
+#include "report/table.h"
 
 enum { MAX_SHOWN = 5, TEXT = 320 }; /* differences, and one of them */
 
@@ -80,7 +79,7 @@ size_t stp_recorded_alike(const struct stp_recorded *recorded)
 
 /* ---- printing ---- */
 
-void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp)
+static void recorded_print_text(const struct stp_recorded *recorded, FILE *fp)
 {
     const struct stp_machine_record *r = recorded->record;
     size_t n_times = stp_machine_n_times(r);
@@ -98,31 +97,25 @@ void stp_print_recorded(const struct stp_recorded *recorded, FILE *fp)
         fprintf(fp, "  %s\n", text);
 }
 
-enum stp_status stp_print_recorded_json(const struct stp_recorded *recorded,
-                                        FILE *fp, struct stp_error *err)
+enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
+                                   bool is_json, FILE *fp,
+                                   struct stp_error *err)
 {
     const struct stp_machine_record *r = recorded->record;
-    cJSON *root = cJSON_CreateObject();
-    cJSON *list = cJSON_AddArrayToObject(root, "differences");
+    struct stp_table t = stp_table_result(is_json);
     char text[TEXT];
     size_t at = 0;
-    char *json;
 
-    cJSON_AddStringToObject(root, "machine", r->info.what);
-    cJSON_AddStringToObject(root, "folder", recorded->path);
-    cJSON_AddNumberToObject(root, "times", (double)stp_machine_n_times(r));
-    cJSON_AddNumberToObject(root, "times_beside_compute",
-                            (double)r->overlap.data.n_rows);
-    cJSON_AddNumberToObject(root, "choices", (double)r->choices.n_rows);
-    cJSON_AddNumberToObject(root, "reproduced",
-                            (double)stp_recorded_alike(recorded));
-    while (recorded_find_next(recorded, &at, text))
-        cJSON_AddItemToArray(list, cJSON_CreateString(text));
-    json = cJSON_Print(root);
-    cJSON_Delete(root);
-    if (json == NULL)
-        return stp_nomem(err);
-    fprintf(fp, "%s\n", json);
-    cJSON_free(json);
-    return STP_OK;
+    if (!is_json)
+        recorded_print_text(recorded, fp);
+    stp_table_rows(&t, "differences");
+    stp_table_word(&t, "machine", NULL, r->info.what);
+    stp_table_word(&t, "folder", NULL, recorded->path);
+    stp_table_count(&t, "times", NULL, stp_machine_n_times(r));
+    stp_table_count(&t, "times_beside_compute", NULL, r->overlap.data.n_rows);
+    stp_table_count(&t, "choices", NULL, r->choices.n_rows);
+    stp_table_count(&t, "reproduced", NULL, stp_recorded_alike(recorded));
+    while (is_json && recorded_find_next(recorded, &at, text))
+        cJSON_AddItemToArray(t.list, cJSON_CreateString(text));
+    return stp_table_end(&t, fp, err);
 }

@@ -6,7 +6,7 @@
 #include "analyse/order.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
-#include "report/measurements/measurements_any.h"
+#include "report/measurements/measurements_csv.h"
 
 /* ---- reading ---- */
 

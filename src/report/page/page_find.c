@@ -9,7 +9,7 @@
 
 #include "bench/measurement.h"
 #include "core/policy/policy.h"
-#include "report/measurements/measurements_any.h"
+#include "report/measurements/measurements_csv.h"
 
 /* What a file holds, and the end of its name: after the policy's name for the
  * overlap policy, after the policy's name without its extension for others. */

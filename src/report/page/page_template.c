@@ -59,7 +59,7 @@ static void template_write_value(const struct template_tag *tag,
     if (cJSON_IsString(value) && tag->kind == '&')
         fputs(value->valuestring, fp);
     else if (cJSON_IsString(value))
-        stp_html_text(value->valuestring, fp);
+        stp_html_text(value->valuestring, strlen(value->valuestring), fp);
     else if (cJSON_IsNumber(value) && tag->kind == '+')
         fprintf(fp, "%.15g %s%s", value->valuedouble, tag->format,
                 value->valuedouble == 1 ? "" : "s");

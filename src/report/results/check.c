@@ -1,6 +1,6 @@
-#include "report/results/check.h"
-
-#include "report/json.h"
+/* check.c - the findings of `steptune check` */
+#include "report/results/results.h"
+#include "report/table.h"
 
 static bool check_is_fixed(const struct stp_finding *f, bool fixed)
 {
@@ -43,8 +43,8 @@ static void check_print_fix(const struct stp_finding *f, FILE *fp)
         fprintf(fp, "now inf: %s", f->text);
 }
 
-void stp_print_findings(const struct stp_findings *findings, const char *path,
-                        bool fixed, FILE *fp)
+static void check_print_text(const struct stp_findings *findings,
+                             const char *path, bool fixed, FILE *fp)
 {
     for (size_t i = 0; i < findings->n; i++) {
         const struct stp_finding *f = &findings->at[i];
@@ -59,33 +59,38 @@ void stp_print_findings(const struct stp_findings *findings, const char *path,
     }
 }
 
-enum stp_status stp_print_findings_json(const struct stp_findings *findings,
-                                        const char *path, bool fixed, FILE *fp,
-                                        struct stp_error *err)
+static void check_put(const struct stp_finding *f, bool fixed,
+                      struct stp_table *t)
+{
+    cJSON *lines;
+
+    stp_table_row(t);
+    stp_table_count(t, "line", NULL, f->line);
+    stp_table_count(t, "column", NULL, f->column);
+    stp_table_word(t, "level", NULL, check_level(f, fixed));
+    stp_table_word(t, "kind", NULL, stp_check_kind_name(f->kind));
+    stp_table_word(t, "text", NULL, f->text);
+    lines = cJSON_AddArrayToObject(t->row, "other_lines");
+    for (size_t k = 0; k < f->n_others && k < STP_FINDING_LINES; k++)
+        cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[k]));
+    stp_table_count(t, "n_other_lines", NULL, f->n_others);
+}
+
+enum stp_status stp_print_findings(const struct stp_findings *findings,
+                                   const char *path, bool fixed, bool is_json,
+                                   FILE *fp, struct stp_error *err)
 {
     struct stp_check_count count = stp_count_findings(findings, fixed);
-    cJSON *root = cJSON_CreateObject();
-    cJSON *rows;
+    struct stp_table t = stp_table_result(is_json);
 
-    stp_json_word(root, "policy", path);
-    stp_json_number(root, "warnings", (double)count.n_warnings);
-    stp_json_number(root, "notes", (double)count.n_notes);
-    stp_json_number(root, "fixed", (double)count.n_fixed);
-    rows = cJSON_AddArrayToObject(root, "findings");
-    for (size_t i = 0; i < findings->n; i++) {
-        const struct stp_finding *f = &findings->at[i];
-        cJSON *row = stp_json_row(rows);
-        cJSON *lines;
-
-        stp_json_number(row, "line", f->line);
-        stp_json_number(row, "column", f->column);
-        stp_json_word(row, "level", check_level(f, fixed));
-        stp_json_word(row, "kind", stp_check_kind_name(f->kind));
-        stp_json_word(row, "text", f->text);
-        lines = cJSON_AddArrayToObject(row, "other_lines");
-        for (size_t k = 0; k < f->n_others && k < STP_FINDING_LINES; k++)
-            cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[k]));
-        stp_json_number(row, "n_other_lines", (double)f->n_others);
-    }
-    return stp_json_finish(root, fp, err);
+    if (!is_json)
+        check_print_text(findings, path, fixed, fp);
+    stp_table_word(&t, "policy", NULL, path);
+    stp_table_count(&t, "warnings", NULL, count.n_warnings);
+    stp_table_count(&t, "notes", NULL, count.n_notes);
+    stp_table_count(&t, "fixed", NULL, count.n_fixed);
+    stp_table_rows(&t, "findings");
+    for (size_t i = 0; i < findings->n && is_json; i++)
+        check_put(&findings->at[i], fixed, &t);
+    return stp_table_end(&t, fp, err);
 }

@@ -5,7 +5,6 @@
 
 #include "core/names.h"
 #include "report/file.h"
-#include "report/json.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 
@@ -21,8 +20,9 @@ static void constants_write_residual(const char *before, const char *name,
     fputc('\n', fp);
 }
 
-void stp_residuals_write(const struct stp_constants_fit *fit,
-                         const char *before, FILE *fp)
+/* The residuals, a line each that begins with 'before'. */
+static void constants_write_sentences(const struct stp_constants_fit *fit,
+                                      const char *before, FILE *fp)
 {
     fprintf(fp,
             "%sTime of NCCL's choice over that of the fastest pair measured, "
@@ -60,9 +60,8 @@ static void constants_write_misfits(const struct stp_constants_fit *fit,
     }
 }
 
-void stp_constants_file_write(const struct stp_constants_fit *fit,
-                              const struct stp_constants_origin *origin,
-                              FILE *fp)
+static void constants_write(const struct stp_constants_fit *fit,
+                            const struct stp_constants_origin *origin, FILE *fp)
 {
     const double *defaults = (const double *)&fit->defaults;
 
@@ -76,7 +75,7 @@ void stp_constants_file_write(const struct stp_constants_fit *fit,
             "# For the model of NCCL on %s, through STEPTUNE_CONSTANTS_FILE, "
             "the same on all ranks.\n",
             origin->machine);
-    stp_residuals_write(fit, "# ", fp);
+    constants_write_sentences(fit, "# ", fp);
     constants_write_misfits(fit, fp);
     fputs("constant,row,column,value\n", fp);
     for (size_t i = 0; i < STP_N_CONSTANTS; i++) {
@@ -99,7 +98,7 @@ stp_constants_file_save(const struct stp_constants_fit *fit,
 
     if (status != STP_OK)
         return status;
-    stp_constants_file_write(fit, origin, file.fp);
+    constants_write(fit, origin, file.fp);
     return stp_file_commit(&file, err);
 }
 
@@ -146,53 +145,54 @@ static void constants_put_misfit(const struct stp_misfit *m,
                    m->is_slower ? " slower" : "");
 }
 
-enum stp_status stp_print_constants_fit(const struct stp_constants_fit *fit,
-                                        FILE *fp, struct stp_error *err)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
-
-    constants_put(fit, &t);
-    status = stp_table_end(&t, fp, err);
-
-    fputc('\n', fp);
-    stp_residuals_write(fit, "", fp);
-    if (status != STP_OK || fit->n_misfits == 0)
-        return status;
-    fputc('\n', fp);
-    for (size_t i = 0; i < fit->n_misfits; i++)
-        constants_put_misfit(&fit->misfits[i], &t);
-    return stp_table_end(&t, fp, err);
-}
-
-static void constants_json_residual(cJSON *root, const char *key,
+static void constants_json_residual(const struct stp_table *t, const char *key,
                                     const struct stp_residual *residual)
 {
-    cJSON *object = cJSON_AddObjectToObject(root, key);
+    struct stp_table row = stp_table_member(t->root, key);
 
-    stp_json_number(object, "sizes", (double)residual->n);
-    stp_json_number(object, "mean", residual->mean);
-    stp_json_number(object, "worst", residual->worst);
-    stp_json_number(object, "slower", (double)residual->n_slower);
+    stp_table_count(&row, "sizes", NULL, residual->n);
+    stp_table_number(&row, "mean", NULL, residual->mean, 4);
+    stp_table_number(&row, "worst", NULL, residual->worst, 3);
+    stp_table_count(&row, "slower", NULL, residual->n_slower);
+}
+
+static enum stp_status
+constants_write_residuals(const struct stp_constants_fit *fit,
+                          struct stp_table *t, FILE *fp, struct stp_error *err)
+{
+    enum stp_status status;
+
+    if (t->format == STP_TABLE_JSON) {
+        constants_json_residual(t, "before", &fit->before);
+        constants_json_residual(t, "after", &fit->after);
+        constants_json_residual(t, "left_out_before", &fit->left_before);
+        constants_json_residual(t, "left_out", &fit->left_out);
+        return STP_OK;
+    }
+    status = stp_table_end(t, fp, err);
+    fputc('\n', fp);
+    constants_write_sentences(fit, "", fp);
+    if (fit->n_misfits > 0)
+        fputc('\n', fp);
+    return status;
 }
 
 enum stp_status
-stp_print_constants_fit_json(const struct stp_constants_fit *fit,
-                             const struct stp_constants_origin *origin,
-                             FILE *fp, struct stp_error *err)
+stp_print_constants_fit(const struct stp_constants_fit *fit,
+                        const struct stp_constants_origin *origin, bool is_json,
+                        FILE *fp, struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table t;
+    struct stp_table t = stp_table_result(is_json);
+    enum stp_status status;
 
-    stp_json_word(root, "machine", origin->machine);
-    t = stp_table_array(root, "constants");
+    stp_table_word(&t, "machine", NULL, origin->machine);
+    stp_table_rows(&t, "constants");
     constants_put(fit, &t);
-    constants_json_residual(root, "before", &fit->before);
-    constants_json_residual(root, "after", &fit->after);
-    constants_json_residual(root, "left_out_before", &fit->left_before);
-    constants_json_residual(root, "left_out", &fit->left_out);
-    t = stp_table_array(root, "still_wrong");
+    status = constants_write_residuals(fit, &t, fp, err);
+    if (status != STP_OK)
+        return status;
+    stp_table_rows(&t, "still_wrong");
     for (size_t i = 0; i < fit->n_misfits; i++)
         constants_put_misfit(&fit->misfits[i], &t);
-    return stp_json_finish(root, fp, err);
+    return stp_table_end(&t, fp, err);
 }

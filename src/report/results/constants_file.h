@@ -16,29 +16,18 @@ struct stp_constants_origin {
     bool trusts_passes;             /* as in struct stp_constants_terms */
 };
 
-/* Writes the file that STEPTUNE_CONSTANTS_FILE names, with its measurements
- * and the sizes at which its choice is still wrong as comments. */
-void stp_constants_file_write(const struct stp_constants_fit *fit,
-                              const struct stp_constants_origin *origin,
-                              FILE *fp);
-
-/* Like stp_constants_file_write(), but to the file 'path', whole or not at all.
- */
+/* Writes the file 'path' that STEPTUNE_CONSTANTS_FILE names, whole or not at
+ * all, or if that is NULL to standard output, with its measurements and the
+ * sizes at which its choice is still wrong as comments. */
 enum stp_status
 stp_constants_file_save(const struct stp_constants_fit *fit,
                         const struct stp_constants_origin *origin,
                         const char *path, struct stp_error *err);
 
-/* Writes the residuals, a line each that begins with 'before'. */
-void stp_residuals_write(const struct stp_constants_fit *fit,
-                         const char *before, FILE *fp);
-
 /* A row a constant, the residuals, and a row a size with a wrong choice. */
-enum stp_status stp_print_constants_fit(const struct stp_constants_fit *fit,
-                                        FILE *fp, struct stp_error *err);
 enum stp_status
-stp_print_constants_fit_json(const struct stp_constants_fit *fit,
-                             const struct stp_constants_origin *origin,
-                             FILE *fp, struct stp_error *err);
+stp_print_constants_fit(const struct stp_constants_fit *fit,
+                        const struct stp_constants_origin *origin, bool is_json,
+                        FILE *fp, struct stp_error *err);
 
 #endif /* STP_CONSTANTS_FILE_H */

@@ -1,10 +1,10 @@
-#include "report/results/contract.h"
-
+/* contract.c - the verdicts of the contract suite */
 #include <string.h>
 
-#include "report/json.h"
+#include "report/results/results.h"
+#include "report/table.h"
 
-void stp_print_contract(const struct stp_contract *contract, FILE *fp)
+static void contract_print_text(const struct stp_contract *contract, FILE *fp)
 {
     int width = 0;
 
@@ -27,35 +27,34 @@ void stp_print_contract(const struct stp_contract *contract, FILE *fp)
             stp_contract_count(contract, STP_CONTRACT_SKIP));
 }
 
-enum stp_status stp_print_contract_json(const struct stp_contract *contract,
-                                        FILE *fp, struct stp_error *err)
+enum stp_status stp_print_contract(const struct stp_contract *contract,
+                                   bool is_json, FILE *fp,
+                                   struct stp_error *err)
 {
-    static const struct {
-        const char *key;
-        enum stp_contract_verdict verdict;
-    } counts[] = {{"ok", STP_CONTRACT_OK},
-                  {"failed", STP_CONTRACT_FAIL},
-                  {"skipped", STP_CONTRACT_SKIP}};
-    cJSON *root = cJSON_CreateObject();
-    cJSON *list;
+    struct stp_table t = stp_table_result(is_json);
 
-    stp_json_word(root, "tuner", contract->name);
-    stp_json_word(root, "nccl", contract->nccl);
-    stp_json_word(root, "machine", contract->machine);
-    list = cJSON_AddArrayToObject(root, "checks");
+    if (!is_json)
+        contract_print_text(contract, fp);
+    stp_table_word(&t, "tuner", NULL, contract->name);
+    stp_table_word(&t, "nccl", NULL, contract->nccl);
+    stp_table_word(&t, "machine", NULL, contract->machine);
+    stp_table_rows(&t, "checks");
     for (size_t i = 0; i < contract->n_checks; i++) {
         const struct stp_contract_check *check = &contract->checks[i];
-        cJSON *row = stp_json_row(list);
 
-        stp_json_word(row, "name", check->name);
-        stp_json_word(row, "meaning", check->meaning);
-        stp_json_word(row, "verdict",
-                      stp_contract_verdict_name(check->verdict));
-        stp_json_word(row, "text", check->text);
+        stp_table_row(&t);
+        stp_table_word(&t, "name", NULL, check->name);
+        stp_table_word(&t, "meaning", NULL, check->meaning);
+        stp_table_word(&t, "verdict", NULL,
+                       stp_contract_verdict_name(check->verdict));
+        stp_table_word(&t, "text", NULL, check->text);
     }
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-        stp_json_number(
-            root, counts[i].key,
-            (double)stp_contract_count(contract, counts[i].verdict));
-    return stp_json_finish(root, fp, err);
+    t.row = t.root;
+    stp_table_count(&t, "ok", NULL,
+                    stp_contract_count(contract, STP_CONTRACT_OK));
+    stp_table_count(&t, "failed", NULL,
+                    stp_contract_count(contract, STP_CONTRACT_FAIL));
+    stp_table_count(&t, "skipped", NULL,
+                    stp_contract_count(contract, STP_CONTRACT_SKIP));
+    return stp_table_end(&t, fp, err);
 }

@@ -2,7 +2,7 @@
 
 #include <stdarg.h>
 
-#include "report/json.h"
+#include "report/table.h"
 
 static const char *const diagnosis_levels[] = {
     [STP_SYMPTOM_OK] = "ok",
@@ -56,7 +56,8 @@ size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
     return n;
 }
 
-void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp)
+static void diagnosis_print_text(const struct stp_diagnosis *diagnosis,
+                                 FILE *fp)
 {
     for (size_t i = 0; i < diagnosis->n; i++) {
         const struct stp_symptom *f = &diagnosis->all[i];
@@ -73,22 +74,26 @@ void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp)
             stp_count_symptoms(diagnosis, STP_SYMPTOM_OK));
 }
 
-enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *diagnosis,
-                                         FILE *fp, struct stp_error *err)
+enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
+                                    bool is_json, FILE *fp,
+                                    struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *list = cJSON_AddArrayToObject(root, "findings");
+    struct stp_table t = stp_table_result(is_json);
 
+    if (!is_json)
+        diagnosis_print_text(diagnosis, fp);
+    stp_table_rows(&t, "findings");
     for (size_t i = 0; i < diagnosis->n; i++) {
         const struct stp_symptom *f = &diagnosis->all[i];
-        cJSON *row = stp_json_row(list);
 
-        cJSON_AddStringToObject(row, "level", diagnosis_levels[f->level]);
-        cJSON_AddStringToObject(row, "what", f->what);
-        stp_json_word(row, "why", f->why[0] != '\0' ? f->why : NULL);
-        stp_json_word(row, "do", f->todo[0] != '\0' ? f->todo : NULL);
+        stp_table_row(&t);
+        stp_table_word(&t, "level", NULL, diagnosis_levels[f->level]);
+        stp_table_word(&t, "what", NULL, f->what);
+        stp_table_word(&t, "why", NULL, f->why[0] != '\0' ? f->why : NULL);
+        stp_table_word(&t, "do", NULL, f->todo[0] != '\0' ? f->todo : NULL);
     }
-    stp_json_number(root, "problems",
-                    (double)stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM));
-    return stp_json_finish(root, fp, err);
+    t.row = t.root;
+    stp_table_count(&t, "problems", NULL,
+                    stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM));
+    return stp_table_end(&t, fp, err);
 }

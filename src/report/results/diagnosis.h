@@ -5,6 +5,7 @@
 #ifndef STP_DIAGNOSIS_H
 #define STP_DIAGNOSIS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/status.h"
@@ -43,10 +44,10 @@ void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
 size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
                           enum stp_symptom_level level);
 
-/* A paragraph a symptom, and a last line with the count of each level. */
-void stp_print_diagnosis(const struct stp_diagnosis *diagnosis, FILE *fp);
-/* STP_ERR_NOMEM with *err filled, or STP_OK. */
-enum stp_status stp_print_diagnosis_json(const struct stp_diagnosis *diagnosis,
-                                         FILE *fp, struct stp_error *err);
+/* A paragraph a symptom, and a last line with the count of each level; or JSON.
+ * STP_ERR_NOMEM with *err filled, or STP_OK. */
+enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
+                                    bool is_json, FILE *fp,
+                                    struct stp_error *err);
 
 #endif /* STP_DIAGNOSIS_H */

@@ -1,9 +1,8 @@
-#include "report/results/differ.h"
-
+/* differ.c - ranges in which two plugins or policies decide differently */
 #include <math.h>
 
 #include "core/names.h"
-#include "report/json.h"
+#include "report/results/results.h"
 #include "report/table.h"
 
 static void differ_put(const struct stp_difference *d, struct stp_table *t)
@@ -34,35 +33,22 @@ static void differ_put(const struct stp_difference *d, struct stp_table *t)
 }
 
 enum stp_status
-stp_print_differences(const struct stp_differences_report *report, FILE *fp,
-                      struct stp_error *err)
+stp_print_differences(const struct stp_differences_report *report, bool is_json,
+                      FILE *fp, struct stp_error *err)
 {
     const struct stp_differences *all = report->differences;
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    struct stp_table t = stp_table_result(is_json);
 
-    fprintf(fp, "%s and %s decide %s on %s\n", report->first, report->second,
-            all->n_ranges == 0 ? "the same" : "differently", report->machine);
-    if (all->n_ranges == 0)
-        return STP_OK;
-    fputc('\n', fp);
+    if (!is_json)
+        fprintf(fp, "%s and %s decide %s on %s\n%s", report->first,
+                report->second, all->n_ranges == 0 ? "the same" : "differently",
+                report->machine, all->n_ranges == 0 ? "" : "\n");
+    stp_table_word(&t, "machine", NULL, report->machine);
+    stp_table_word(&t, "first", NULL, report->first);
+    stp_table_word(&t, "second", NULL, report->second);
+    stp_table_flag(&t, "same", NULL, all->n_ranges == 0);
+    stp_table_rows(&t, "differences");
     for (size_t i = 0; i < all->n_ranges; i++)
         differ_put(&all->ranges[i], &t);
     return stp_table_end(&t, fp, err);
-}
-
-enum stp_status
-stp_print_differences_json(const struct stp_differences_report *report,
-                           FILE *fp, struct stp_error *err)
-{
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table rows;
-
-    stp_json_word(root, "machine", report->machine);
-    stp_json_word(root, "first", report->first);
-    stp_json_word(root, "second", report->second);
-    cJSON_AddBoolToObject(root, "same", report->differences->n_ranges == 0);
-    rows = stp_table_array(root, "differences");
-    for (size_t i = 0; i < report->differences->n_ranges; i++)
-        differ_put(&report->differences->ranges[i], &rows);
-    return stp_json_finish(root, fp, err);
 }

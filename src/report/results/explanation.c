@@ -1,6 +1,5 @@
 /* explanation.c - NCCL's choice with and without a plugin, range by range */
 #include "core/names.h"
-#include "report/json.h"
 #include "report/results/results.h"
 #include "report/table.h"
 #include "report/words.h"
@@ -46,34 +45,17 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
     explanation_put_decider(x, policy, t);
 }
 
-static void explanation_put_all(const struct stp_explanation *explanation,
-                                const char *policy, struct stp_table *t)
+enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
+                                      const char *policy, bool is_json,
+                                      FILE *fp, struct stp_error *err)
 {
     static const struct stp_explained none;
+    struct stp_table t = stp_table_result(is_json);
 
-    if (stp_table_headings(t))
-        explanation_put(&none, policy, t);
+    stp_table_rows(&t, "ranges");
+    if (stp_table_headings(&t))
+        explanation_put(&none, policy, &t);
     for (size_t i = 0; i < explanation->n_ranges; i++)
-        explanation_put(&explanation->ranges[i], policy, t);
-}
-
-enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, FILE *fp,
-                                      struct stp_error *err)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-
-    explanation_put_all(explanation, policy, &t);
+        explanation_put(&explanation->ranges[i], policy, &t);
     return stp_table_end(&t, fp, err);
-}
-
-enum stp_status
-stp_print_explanation_json(const struct stp_explanation *explanation,
-                           const char *policy, FILE *fp, struct stp_error *err)
-{
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table ranges = stp_table_array(root, "ranges");
-
-    explanation_put_all(explanation, policy, &ranges);
-    return stp_json_finish(root, fp, err);
 }

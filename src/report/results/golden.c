@@ -6,8 +6,6 @@
 
 #include "core/names.h"
 #include "core/text.h"
-#include "report/file.h"
-#include "report/json.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -82,18 +80,6 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
     return STP_OK;
 }
 
-enum stp_status stp_golden_save(const char *path, const char *text,
-                                struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    fputs(text, file.fp);
-    return stp_file_commit(&file, err);
-}
-
 /* ---- comparing ---- */
 
 /* The lines of a text that are still to be compared. */
@@ -102,34 +88,28 @@ struct golden_rest {
     size_t n;
 };
 
-static size_t golden_count_lines(const char *text)
+static struct golden_rest golden_split(const char *text, char sign,
+                                       struct stp_golden_line *lines)
 {
     const char *end = text + strlen(text);
-    size_t len, n = 0;
-
-    while (stp_next_line(&text, end, &len) != NULL)
-        n++;
-    return n;
-}
-
-static enum stp_status golden_split(const char *text, char sign,
-                                    struct golden_rest *rest_ret,
-                                    struct stp_error *err)
-{
-    const char *end = text + strlen(text);
-    struct golden_rest r = {
-        calloc(golden_count_lines(text) + 1, sizeof(*r.lines)), 0};
+    struct golden_rest r = {lines, 0};
     const char *s;
     size_t len;
 
-    if (r.lines == NULL)
-        return stp_nomem(err);
     while ((s = stp_next_line(&text, end, &len)) != NULL) {
         r.lines[r.n] = (struct stp_golden_line){sign, r.n + 1, s, len};
         r.n++;
     }
-    *rest_ret = r;
-    return STP_OK;
+    return r;
+}
+
+static size_t golden_max_lines(const char *text)
+{
+    size_t n = 1; /* without an end */
+
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
 }
 
 static bool golden_same_line(const struct stp_golden_line *a,
@@ -177,24 +157,17 @@ enum stp_status stp_golden_compare(const char *expected, const char *got,
                                    struct stp_golden_change *change_ret,
                                    struct stp_error *err)
 {
-    struct golden_rest a = {0}, b = {0};
-    struct stp_golden_change change = {0};
-    enum stp_status status = golden_split(expected, '-', &a, err);
+    const size_t max_a = golden_max_lines(expected);
+    const size_t max = max_a + golden_max_lines(got);
+    struct stp_golden_line *lines = calloc(2 * max, sizeof(*lines));
+    struct stp_golden_change change = {lines, 0};
 
-    if (status == STP_OK)
-        status = golden_split(got, '+', &b, err);
-    if (status == STP_OK) {
-        change.lines = calloc(a.n + b.n + 1, sizeof(*change.lines));
-        if (change.lines == NULL)
-            status = stp_nomem(err);
-    }
-    if (status == STP_OK) {
-        golden_compare(a, b, &change);
-        *change_ret = change;
-    }
-    free(a.lines);
-    free(b.lines);
-    return status;
+    if (lines == NULL)
+        return stp_nomem(err);
+    golden_compare(golden_split(expected, '-', lines + max),
+                   golden_split(got, '+', lines + max + max_a), &change);
+    *change_ret = change;
+    return STP_OK;
 }
 
 void stp_golden_change_free(struct stp_golden_change *change)
@@ -205,9 +178,11 @@ void stp_golden_change_free(struct stp_golden_change *change)
 
 /* ---- printing ---- */
 
-void stp_print_golden_change(const struct stp_golden_change *change,
-                             const char *path, FILE *fp)
+static void golden_print_text(const struct stp_golden_change *change,
+                              const char *path, FILE *fp)
 {
+    char shown[4096];
+
     if (change->n == 0)
         fprintf(fp, "%s: nothing has changed\n", path);
     else
@@ -216,32 +191,33 @@ void stp_print_golden_change(const struct stp_golden_change *change,
     for (size_t i = 0; i < change->n && i < MAX_SHOWN; i++) {
         const struct stp_golden_line *line = &change->lines[i];
 
-        fprintf(fp, "%c%zu: %.*s\n", line->sign, line->number, (int)line->len,
-                line->s);
+        stp_printable(line->s, line->len, shown, sizeof(shown));
+        fprintf(fp, "%c%zu: %s\n", line->sign, line->number, shown);
     }
     if (change->n > MAX_SHOWN)
         fprintf(fp, "... and %zu more\n", change->n - MAX_SHOWN);
 }
 
-enum stp_status
-stp_print_golden_change_json(const struct stp_golden_change *change,
-                             const char *path, FILE *fp, struct stp_error *err)
+enum stp_status stp_print_golden_change(const struct stp_golden_change *change,
+                                        const char *path, bool is_json,
+                                        FILE *fp, struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *list;
+    struct stp_table t = stp_table_result(is_json);
 
-    cJSON_AddStringToObject(root, "golden", path);
-    cJSON_AddBoolToObject(root, "same", change->n == 0);
-    list = cJSON_AddArrayToObject(root, "differences");
-    for (size_t i = 0; i < change->n; i++) {
+    if (!is_json)
+        golden_print_text(change, path, fp);
+    stp_table_word(&t, "golden", NULL, path);
+    stp_table_flag(&t, "same", NULL, change->n == 0);
+    stp_table_rows(&t, "differences");
+    for (size_t i = 0; i < change->n && is_json; i++) {
         const struct stp_golden_line *line = &change->lines[i];
         char *text = strndup(line->s, line->len);
-        cJSON *row = stp_json_row(list);
 
-        stp_json_word(row, "in", line->sign == '-' ? "golden" : "now");
-        stp_json_number(row, "line", (double)line->number);
-        stp_json_word(row, "text", text);
+        stp_table_row(&t);
+        stp_table_word(&t, "in", NULL, line->sign == '-' ? "golden" : "now");
+        stp_table_count(&t, "line", NULL, line->number);
+        stp_table_word(&t, "text", NULL, text);
         free(text);
     }
-    return stp_json_finish(root, fp, err);
+    return stp_table_end(&t, fp, err);
 }

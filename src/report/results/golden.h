@@ -18,10 +18,6 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
                                 const char *machine, uint64_t max_bytes,
                                 char **text_ret, struct stp_error *err);
 
-/* Writes the text to the file 'path', whole or not at all. */
-enum stp_status stp_golden_save(const char *path, const char *text,
-                                struct stp_error *err);
-
 struct stp_golden_line {
     char sign;     /* '-': expected and missing; '+': there instead */
     size_t number; /* of the line in its text, from 1 */
@@ -42,12 +38,10 @@ enum stp_status stp_golden_compare(const char *expected, const char *got,
                                    struct stp_error *err);
 void stp_golden_change_free(struct stp_golden_change *change);
 
-/* The first lines of a difference, as diff has them. */
-void stp_print_golden_change(const struct stp_golden_change *change,
-                             const char *path, FILE *fp);
-/* All of them; "same" if there are none.  STP_ERR_NOMEM. */
-enum stp_status
-stp_print_golden_change_json(const struct stp_golden_change *change,
-                             const char *path, FILE *fp, struct stp_error *err);
+/* The first lines of a difference, as diff has them; or all as JSON, with
+ * "same" if there are none.  STP_ERR_NOMEM. */
+enum stp_status stp_print_golden_change(const struct stp_golden_change *change,
+                                        const char *path, bool is_json,
+                                        FILE *fp, struct stp_error *err);
 
 #endif /* STP_GOLDEN_H */

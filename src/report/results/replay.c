@@ -5,7 +5,6 @@
 
 #include "analyse/replay/replay.h"
 #include "core/names.h"
-#include "report/json.h"
 #include "report/results/results.h"
 #include "report/table.h"
 
@@ -86,11 +85,11 @@ static size_t replay_merge(struct replay_row *rows, size_t n_rows)
     return n;
 }
 
-enum stp_status stp_print_replay(const struct stp_trace *trace,
-                                 const struct stp_replay *replay, FILE *fp,
-                                 struct stp_error *err)
+static enum stp_status replay_put_merged(const struct stp_trace *trace,
+                                         const struct stp_replay *replay,
+                                         struct stp_table *t,
+                                         struct stp_error *err)
 {
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     struct replay_row *rows = calloc(trace->n_rows + 1, sizeof(*rows));
     size_t n;
 
@@ -104,29 +103,28 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
     }
     n = replay_merge(rows, trace->n_rows);
     for (size_t i = 0; i < n; i++)
-        replay_put(trace, replay, &rows[i], &t);
+        replay_put(trace, replay, &rows[i], t);
     free(rows);
-    return stp_table_end(&t, fp, err);
+    return STP_OK;
 }
 
-/* ---- JSON ---- */
-
-enum stp_status stp_print_replay_json(const struct stp_trace *trace,
-                                      const struct stp_replay *replay, FILE *fp,
-                                      struct stp_error *err)
+enum stp_status stp_print_replay(const struct stp_trace *trace,
+                                 const struct stp_replay *replay, bool is_json,
+                                 FILE *fp, struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table rows;
+    struct stp_table t = stp_table_result(is_json);
 
-    stp_json_number(root, "ranks", replay->n_ranks);
-    stp_json_number(root, "steps", (double)replay->n_steps);
-    cJSON_AddBoolToObject(root, "modelled", replay->resized);
-    stp_json_number(root, "asked", (double)replay->n_asked);
-    stp_json_number(root, "run", (double)replay->n_run);
-    rows = stp_table_array(root, "collectives");
-    for (size_t i = 0; i < trace->n_rows; i++)
+    if (!is_json && replay_put_merged(trace, replay, &t, err) != STP_OK)
+        return STP_ERR_NOMEM;
+    stp_table_count(&t, "ranks", NULL, replay->n_ranks);
+    stp_table_count(&t, "steps", NULL, replay->n_steps);
+    stp_table_flag(&t, "modelled", NULL, replay->resized);
+    stp_table_count(&t, "asked", NULL, replay->n_asked);
+    stp_table_count(&t, "run", NULL, replay->n_run);
+    stp_table_rows(&t, "collectives");
+    for (size_t i = 0; i < trace->n_rows && is_json; i++)
         replay_put(trace, replay,
                    &(struct replay_row){&trace->rows[i], &replay->rows[i], 1},
-                   &rows);
-    return stp_json_finish(root, fp, err);
+                   &t);
+    return stp_table_end(&t, fp, err);
 }

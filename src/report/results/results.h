@@ -1,5 +1,5 @@
 /*
- * results.h - sweeps, verdicts, rules, explanations and replays, as text tables
+ * results.h - sweeps, verdicts, rules, explanations and more, as text tables
  * and as JSON
  */
 #ifndef STP_RESULTS_H
@@ -8,9 +8,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "analyse/check/check.h"
 #include "analyse/compare.h"
+#include "analyse/contract/contract.h"
 #include "analyse/derive.h"
+#include "analyse/explain/differ.h"
 #include "analyse/explain/explain.h"
+#include "analyse/explain/why.h"
 #include "analyse/steadiness.h"
 #include "device/device.h"
 
@@ -30,7 +34,7 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
  * place where they are not always bf16, sum and one place. */
 enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err);
-/* Every measurement; measurements_json.h reads it back. */
+/* Every measurement; measurements_csv.h reads it back. */
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err);
 
@@ -70,22 +74,59 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
                                      const struct stp_steadiness *steadiness,
                                      FILE *fp, struct stp_error *err);
 
+/* ---- text, or JSON if 'is_json' ---- */
+
 /* A row a range.  'policy' is the file's name for the last column, or NULL. */
 enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, FILE *fp,
-                                      struct stp_error *err);
+                                      const char *policy, bool is_json,
+                                      FILE *fp, struct stp_error *err);
+
+/* The ranges in which two plugins or policies decide differently: a row each,
+ * or one sentence if there is none. */
+struct stp_differences_report {
+    const struct stp_differences *differences;
+    const char *first; /* paths of the plugins or policies */
+    const char *second;
+    const char *machine; /* its name */
+};
 enum stp_status
-stp_print_explanation_json(const struct stp_explanation *explanation,
-                           const char *policy, FILE *fp, struct stp_error *err);
+stp_print_differences(const struct stp_differences_report *report, bool is_json,
+                      FILE *fp, struct stp_error *err);
+
+/* The reasons for the choice at one message size. */
+struct stp_why_report {
+    const struct stp_why *why;
+    const char *machine; /* its name */
+    const char *plugin;
+    const char *policy; /* its path, or NULL without one */
+    const char *rule;   /* the text of the line that decided, or NULL */
+};
+enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
+                              FILE *fp, struct stp_error *err);
 
 /* A row for each collective and size of the trace, with AUTO's and the plugin's
- * choice. */
+ * choice; in JSON for each row of the trace. */
 enum stp_status stp_print_replay(const struct stp_trace *trace,
-                                 const struct stp_replay *replay, FILE *fp,
-                                 struct stp_error *err);
-/* An object for each row of the trace. */
-enum stp_status stp_print_replay_json(const struct stp_trace *trace,
-                                      const struct stp_replay *replay, FILE *fp,
-                                      struct stp_error *err);
+                                 const struct stp_replay *replay, bool is_json,
+                                 FILE *fp, struct stp_error *err);
+
+/* A line a check: verdict, name and reason; then the count of each verdict. */
+enum stp_status stp_print_contract(const struct stp_contract *contract,
+                                   bool is_json, FILE *fp,
+                                   struct stp_error *err);
+
+/* A line a finding, as compilers print them.  If 'fixed', a finding that has a
+ * fix is printed with the change that the fix made. */
+enum stp_status stp_print_findings(const struct stp_findings *findings,
+                                   const char *path, bool fixed, bool is_json,
+                                   FILE *fp, struct stp_error *err);
+
+/* How many findings are left: all, or those that have no fix if 'fixed' says
+ * that these were done. */
+struct stp_check_count {
+    size_t n_warnings, n_notes, n_fixed;
+};
+struct stp_check_count stp_count_findings(const struct stp_findings *findings,
+                                          bool fixed);
 
 #endif /* STP_RESULTS_H */

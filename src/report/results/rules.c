@@ -68,17 +68,6 @@ static void rule_put_all(const struct stp_derived *derived, struct stp_table *t)
     }
 }
 
-enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
-                                struct stp_error *err)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-
-    rule_put_all(derived, &t);
-    return stp_table_end(&t, fp, err);
-}
-
-/* ---- JSON ---- */
-
 /* With a ratio, each size has a GEMM of its own. */
 static void rule_json_workloads(const struct stp_dataset *data, cJSON *root)
 {
@@ -105,6 +94,15 @@ static void rule_json_steadiness(const struct stp_steadiness *s, cJSON *root)
     stp_json_number(object, "resolved_gain", s->resolved);
 }
 
+enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
+                                struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    rule_put_all(derived, &t);
+    return stp_table_end(&t, fp, err);
+}
+
 enum stp_status stp_print_rules_json(const struct stp_derived *derived,
                                      const struct stp_dataset *data,
                                      const struct stp_steadiness *steadiness,
@@ -113,15 +111,14 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
     enum stp_objective objective = stp_dataset_n_iterations(data) == 0
                                        ? STP_OBJECTIVE_TIME
                                        : STP_OBJECTIVE_ITERATION;
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table rules;
+    struct stp_table t = stp_table_result(true);
 
-    stp_json_word(root, "objective", stp_objective_name(objective));
+    stp_table_word(&t, "objective", NULL, stp_objective_name(objective));
     if (objective == STP_OBJECTIVE_ITERATION)
-        rule_json_workloads(data, root);
+        rule_json_workloads(data, t.root);
     if (steadiness != NULL)
-        rule_json_steadiness(steadiness, root);
-    rules = stp_table_array(root, "rules");
-    rule_put_all(derived, &rules);
-    return stp_json_finish(root, fp, err);
+        rule_json_steadiness(steadiness, t.root);
+    stp_table_rows(&t, "rules");
+    rule_put_all(derived, &t);
+    return stp_table_end(&t, fp, err);
 }

@@ -4,7 +4,6 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "core/names.h"
-#include "report/json.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
@@ -152,15 +151,14 @@ static void sweep_put(const struct stp_measurement *m, struct stp_table *t)
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table rows;
+    struct stp_table t = stp_table_result(true);
 
-    stp_json_word(root, "machine", data->machine);
-    stp_json_word(root, "gpu", data->gpu);
-    stp_json_word(root, "nccl", data->nccl);
-    stp_json_word(root, "backend", data->backend);
-    rows = stp_table_array(root, "measurements");
+    stp_table_word(&t, "machine", NULL, data->machine);
+    stp_table_word(&t, "gpu", NULL, data->gpu);
+    stp_table_word(&t, "nccl", NULL, data->nccl);
+    stp_table_word(&t, "backend", NULL, data->backend);
+    stp_table_rows(&t, "measurements");
     for (size_t i = 0; i < data->n_rows; i++)
-        sweep_put(&data->rows[i], &rows);
-    return stp_json_finish(root, fp, err);
+        sweep_put(&data->rows[i], &t);
+    return stp_table_end(&t, fp, err);
 }

@@ -149,9 +149,5 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         status = tune_report_write_overlap(report->overlap, file.fp, err);
     if (status == STP_OK)
         status = tune_report_write_arms(report, file.fp, err);
-    if (status != STP_OK) {
-        stp_file_abandon(&file);
-        return status;
-    }
-    return stp_file_commit(&file, err);
+    return stp_file_end(&file, status, err);
 }

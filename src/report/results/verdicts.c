@@ -152,42 +152,45 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
 
 /* ---- JSON ---- */
 
-static void verdict_json(const struct stp_comparisons *comparisons,
-                         cJSON *object, const char *key)
-{
-    struct stp_table rows = stp_table_array(object, key);
-
-    verdict_put_all(comparisons, &rows);
-}
-
 enum stp_status
 stp_print_verdicts_json(const struct stp_device_info *info,
                         const struct stp_comparisons *comparisons, FILE *fp,
                         struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
+    struct stp_table t = stp_table_result(true);
 
-    stp_json_word(root, "machine", info->what);
-    verdict_json(comparisons, root, "sizes");
-    return stp_json_finish(root, fp, err);
+    stp_table_word(&t, "machine", NULL, info->what);
+    stp_table_rows(&t, "sizes");
+    verdict_put_all(comparisons, &t);
+    return stp_table_end(&t, fp, err);
+}
+
+/* The policy that was verified, and its gains under 'key'. */
+static void verdict_json_policy(cJSON *object, const char *path,
+                                const struct stp_derived *derived,
+                                const char *key,
+                                const struct stp_comparisons *comparisons)
+{
+    struct stp_table rows;
+
+    stp_json_word(object, "policy", path);
+    stp_json_number(object, "n_rules", (double)derived->n_rules);
+    rows = stp_table_array(object, key);
+    verdict_put_all(comparisons, &rows);
 }
 
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
                                       FILE *fp, struct stp_error *err)
 {
     const struct stp_tune_overlap *o = report->overlap;
-    cJSON *root = cJSON_CreateObject();
-    cJSON *overlap;
+    struct stp_table t = stp_table_result(true);
 
-    stp_json_word(root, "machine", report->info->what);
-    stp_json_word(root, "policy", report->policy_path);
-    stp_json_number(root, "n_rules", (double)report->derived->n_rules);
-    verdict_json(report->verdicts, root, "sizes");
-    if (o != NULL) {
-        overlap = cJSON_AddObjectToObject(root, "overlap");
-        stp_json_word(overlap, "policy", o->policy_path);
-        stp_json_number(overlap, "n_rules", (double)o->derived->n_rules);
-        verdict_json(o->verdicts, overlap, "iterations");
-    }
-    return stp_json_finish(root, fp, err);
+    stp_table_word(&t, "machine", NULL, report->info->what);
+    verdict_json_policy(t.root, report->policy_path, report->derived, "sizes",
+                        report->verdicts);
+    if (o != NULL)
+        verdict_json_policy(cJSON_AddObjectToObject(t.root, "overlap"),
+                            o->policy_path, o->derived, "iterations",
+                            o->verdicts);
+    return stp_table_end(&t, fp, err);
 }

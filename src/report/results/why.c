@@ -1,10 +1,12 @@
-#include "report/results/why.h"
-
+/* why.c - the reasons for the choice at one message size */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "report/json.h"
+#include "report/results/results.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -67,10 +69,13 @@ static void why_put_run(const char *by, const struct stp_why_run *run,
 
 static void why_print_decider(const struct stp_why_report *r, FILE *fp)
 {
+    char rule[4096] = "";
+
+    if (r->rule != NULL)
+        stp_printable(r->rule, strlen(r->rule), rule, sizeof(rule));
     switch (r->why->decider) {
     case STP_DECIDER_RULE:
-        fprintf(fp, "Decided by %s:%u: %s\n", r->policy, r->why->line,
-                r->rule != NULL ? r->rule : "");
+        fprintf(fp, "Decided by %s:%u: %s\n", r->policy, r->why->line, rule);
         break;
     case STP_DECIDER_PLUGIN:
         fprintf(fp, "Decided by the plugin, by no line of a policy that is "
@@ -120,26 +125,25 @@ static void why_print_overrides(const struct stp_why *why, FILE *fp)
     fprintf(fp, " are unset.\n");
 }
 
-enum stp_status stp_print_why(const struct stp_why_report *report, FILE *fp,
-                              struct stp_error *err)
+static enum stp_status why_print_text(const struct stp_why_report *report,
+                                      FILE *fp, struct stp_error *err)
 {
     const struct stp_why *why = report->why;
-    struct stp_table costs = stp_table_begin(STP_TABLE_TEXT);
-    struct stp_table runs = stp_table_begin(STP_TABLE_TEXT);
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
 
     fprintf(fp, "%s of %" PRIu64 " bytes with %s on %s\n\n",
             stp_coll_name(why->coll), why->n_bytes, report->plugin,
             report->machine);
-    why_put_costs(why, &costs);
-    why_put_run("NCCL alone", &why->alone, &runs);
-    why_put_run("with the plugin", &why->tuned, &runs);
-    status = stp_table_end(&costs, fp, err);
+    why_put_costs(why, &t);
+    status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
+    why_put_run("NCCL alone", &why->alone, &t);
+    why_put_run("with the plugin", &why->tuned, &t);
     if (status == STP_OK)
-        status = stp_table_end(&runs, fp, err);
+        status = stp_table_end(&t, fp, err);
     else
-        stp_table_free(&runs);
+        stp_table_free(&t);
     fputc('\n', fp);
     why_print_decider(report, fp);
     why_print_overrides(why, fp);
@@ -167,12 +171,12 @@ static void why_json_override(cJSON *row, const struct stp_override *o)
         stp_json_word(row, "text", o->text);
 }
 
-enum stp_status stp_print_why_json(const struct stp_why_report *report,
-                                   FILE *fp, struct stp_error *err)
+static enum stp_status why_print_json(const struct stp_why_report *report,
+                                      FILE *fp, struct stp_error *err)
 {
     const struct stp_why *why = report->why;
+    const bool is_rule = why->decider == STP_DECIDER_RULE;
     cJSON *root = cJSON_CreateObject();
-    bool is_rule = why->decider == STP_DECIDER_RULE;
     struct stp_table t;
     cJSON *list;
 
@@ -196,4 +200,11 @@ enum stp_status stp_print_why_json(const struct stp_why_report *report,
     for (size_t i = 0; i < why->n_overrides; i++)
         why_json_override(stp_json_row(list), &why->overrides[i]);
     return stp_json_finish(root, fp, err);
+}
+
+enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
+                              FILE *fp, struct stp_error *err)
+{
+    return is_json ? why_print_json(report, fp, err)
+                   : why_print_text(report, fp, err);
 }

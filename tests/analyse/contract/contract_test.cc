@@ -12,7 +12,7 @@
 
 extern "C" {
 #include "analyse/contract/contract.h"
-#include "report/results/contract.h"
+#include "report/results/results.h"
 }
 
 #include "support/written.h"
@@ -117,10 +117,7 @@ TEST_F(ContractSuite, RefusesAFolderThatCannotBeWritten)
 std::string Print(const stp_contract &contract, bool json)
 {
     return Written([&](FILE *fp) {
-        if (json)
-            return stp_print_contract_json(&contract, fp, nullptr);
-        stp_print_contract(&contract, fp);
-        return STP_OK;
+        return stp_print_contract(&contract, json, fp, nullptr);
     });
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -21,24 +22,44 @@ namespace
 
 // ---- lookup, by hand ----
 
-TEST(CompiledLookup, IncludesBothEndsOfARange)
+TEST(CompiledLookup, FindsTheFirstRuleThatMatches)
 {
-    Both b("allreduce,100,200,ring,ll,1,1,8");
+    struct Lookup {
+        uint64_t n_bytes;
+        int n_pipe_ops, reg_buff;
+        unsigned line; // 0: none
+    };
+    const std::pair<const char *, std::vector<Lookup>> cases[] = {
+        // both ends of a range are in it
+        {"allreduce,100,200,ring,ll,1,1,8",
+         {{99, 1, 0, 0}, {100, 1, 0, 1}, {200, 1, 0, 1}, {201, 1, 0, 0}}},
+        {"allreduce,0,0,ring,ll,1,1,8\nallreduce,1,1,ring,ll,2,1,8\n"
+         "allreduce,2,2,ring,ll,2,1,8\nallreduce,3,3,ring,ll,2,1,8\n",
+         {{0, 1, 0, 1},
+          {1, 1, 0, 2},
+          {2, 1, 0, 3},
+          {3, 1, 0, 4},
+          {4, 1, 0, 0}}},
+        {"allreduce,0,inf,ring,ll,1,1,8,2,1\n" // pipe ops, buffers
+         "allreduce,0,inf,ring,ll,2,1,8,2,-1\n"
+         "allreduce,0,inf,ring,ll,3,1,8,-1,1\n"
+         "allreduce,0,inf,ring,ll,4,1,8,3,0\n"
+         "allreduce,0,99,ring,ll,5,1,8,-1,-1\n",
+         {{5, 2, 1, 1},
+          {5, 2, 0, 2},
+          {5, 3, 1, 3},
+          {5, 3, 0, 4},
+          {5, 1, 0, 5},
+          {100, 1, 0, 0}}},
+    };
+    for (const auto &[csv, lookups] : cases) {
+        Both b(csv);
 
-    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 99, 1, 0}));
-    EXPECT_EQ(1u, LineOf(b.compiled, {kAllReduce, 100, 1, 0}));
-    EXPECT_EQ(1u, LineOf(b.compiled, {kAllReduce, 200, 1, 0}));
-    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 201, 1, 0}));
-}
-
-TEST(CompiledLookup, TellsZeroFromOneByte)
-{
-    Both b("allreduce,0,0,ring,ll,1,1,8\nallreduce,1,1,ring,ll,2,1,8\n"
-           "allreduce,2,2,ring,ll,2,1,8\nallreduce,3,3,ring,ll,2,1,8\n");
-
-    for (uint64_t n = 0; n < 4; n++)
-        EXPECT_EQ(n + 1, LineOf(b.compiled, {kAllReduce, n, 1, 0}));
-    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 4, 1, 0}));
+        for (const Lookup &l : lookups)
+            EXPECT_EQ(l.line, LineOf(b.compiled, {kAllReduce, l.n_bytes,
+                                                  l.n_pipe_ops, l.reg_buff}))
+                << csv << l.n_bytes;
+    }
 }
 
 TEST(CompiledLookup, FillsTheWholeChoice)
@@ -142,22 +163,6 @@ TEST(CompiledLookup, LooksAtNoRowThatTheTableLacks)
     EXPECT_EQ(0u, LineOf(b.compiled, {ncclFuncAllGather, 10, 1, 0}, costs));
     costs.n_algo = 0;
     EXPECT_EQ(0u, LineOf(b.compiled, {ncclFuncAllGather, 5, 1, 0}, costs));
-}
-
-TEST(CompiledLookup, AsksForPipeOpsAndRegisteredBuffers)
-{
-    Both b("allreduce,0,inf,ring,ll,1,1,8,2,1\n"
-           "allreduce,0,inf,ring,ll,2,1,8,2,-1\n"
-           "allreduce,0,inf,ring,ll,3,1,8,-1,1\n"
-           "allreduce,0,inf,ring,ll,4,1,8,3,0\n"
-           "allreduce,0,99,ring,ll,5,1,8,-1,-1\n");
-
-    EXPECT_EQ(1u, LineOf(b.compiled, {kAllReduce, 5, 2, 1}));
-    EXPECT_EQ(2u, LineOf(b.compiled, {kAllReduce, 5, 2, 0}));
-    EXPECT_EQ(3u, LineOf(b.compiled, {kAllReduce, 5, 3, 1}));
-    EXPECT_EQ(4u, LineOf(b.compiled, {kAllReduce, 5, 3, 0}));
-    EXPECT_EQ(5u, LineOf(b.compiled, {kAllReduce, 5, 1, 0}));
-    EXPECT_EQ(0u, LineOf(b.compiled, {kAllReduce, 100, 1, 0}));
 }
 
 TEST(CompiledLookup, MatchesTheCommunicator)

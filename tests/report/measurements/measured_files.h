@@ -9,7 +9,6 @@
 
 extern "C" {
 #include "report/measurements/measurements_csv.h"
-#include "report/measurements/measurements_json.h"
 #include "report/results/results.h"
 }
 

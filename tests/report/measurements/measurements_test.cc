@@ -20,6 +20,11 @@ using testing::HasSubstr;
 constexpr char kShort[] = "collective,bytes,round,algorithm,protocol,nNodes,"
                           "nRanks,median_us,type,op,root,in_place,wrong\n";
 
+constexpr char kHeader[] =
+    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
+    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
+    "ran_channels,type,op,root,in_place,wrong,source\n";
+
 std::string Row(const std::string &rest)
 {
     return kShort + ("allreduce,64,0,auto,auto,1,4,5," + rest) + "\n";
@@ -37,54 +42,102 @@ TEST_F(Measured, NvidiasWordsForTypesAreReadToo)
     EXPECT_EQ(3, data_.rows[0].n_wrong);
 }
 
-struct BadField {
-    const char *fields;
-    unsigned column;
-    const char *expected;
-};
-
-TEST_F(Measured, DataThatMeansNothingIsRefused)
+TEST_F(Measured, NeedOnlyTheColumnsWithoutDefaults)
 {
-    const BadField cases[] = {
-        {"bf17,sum,0,0,", 32, "type 'bf17', expected i8, u8"},
-        {"f32,add,0,0,", 36, "op 'add', expected sum, prod"},
-        {"f32,sum,-1,0,", 40, "root '-1', expected a rank from 0"},
-        {"f32,sum,0,2,", 42, "in_place '2', expected 0 or 1"},
-        {"f32,sum,0,,", 42, "in_place '', expected 0 or 1"},
-        {"f32,sum,0,0,-1", 44, "wrong '-1', expected a number of elements"},
+    ASSERT_EQ(STP_OK, ReadCsv("median_us,nRanks,nNodes,protocol,algorithm,"
+                              "round,bytes,collective\r\n\r\n"
+                              "5.5,8,1,ll,tree,2,64,allreduce\r\n"))
+        << err_.text;
+
+    EXPECT_EQ("# test\n# machine: \n# gpu: \n# nccl: \n# backend: nccl\n" +
+                  std::string(kHeader) +
+                  "allreduce,64,2,tree,ll,0,1,8,1,5.500,5.500,5.500,5.500,"
+                  "5.500,tree,ll,0,bf16,sum,0,0,,measured\n",
+              Csv(data_));
+}
+
+TEST_F(Measured, FilesAreRoundsOfTheirOwn)
+{
+    const std::string file =
+        Row("bf16,sum,0,0,") + "allreduce,64,1,auto,auto,1,4,5,f32,sum,0,0,\n";
+
+    ASSERT_EQ(STP_OK, ReadCsv(file));
+    ASSERT_EQ(STP_OK, ReadCsv(file));
+
+    ASSERT_EQ(4u, data_.n_rows);
+    for (unsigned i = 0; i < 4; i++)
+        EXPECT_EQ(i, data_.rows[i].round);
+}
+
+TEST_F(Measured, IsRefusedWithLineColumnAndWord)
+{
+#define SHORT                                                                  \
+    "collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us\n"
+    const struct {
+        std::string text;
+        unsigned line;
+        unsigned column;
+        const char *expected;
+    } cases[] = {
+        {"", 0, 0, "no measurements"},
+        {SHORT, 1, 0, "no measurements"},
+        {"collective,byts\n", 1, 12, "header with 'byts'"},
+        {"bytes,bytes\n", 1, 7, "header with 'bytes'"},
+        {"collective,bytes\n", 1, 1, "without the column round"},
+        {SHORT "allreduce,64\n", 2, 1, "2 fields, expected 8"},
+        {SHORT "alreduce,64,0,auto,auto,1,4,5\n", 2, 1,
+         "collective 'alreduce', expected the name of a collective"},
+        {SHORT "allreduce,-64,0,auto,auto,1,4,5\n", 2, 11,
+         "bytes '-64', expected a number of bytes"},
+        {SHORT "allreduce,64,0,rnig,ll,1,4,5\n", 2, 16,
+         "algorithm 'rnig', expected an algorithm, auto, auto2 or plugin"},
+        {SHORT "allreduce,64,0,auto,auto,1,4,0\n", 2, 30,
+         "median_us '0', expected a time above 0"},
+        {SHORT "allreduce,64,0,auto,auto,1,4,nan\n", 2, 30,
+         "median_us 'nan', expected a time above 0"},
+        {SHORT "allreduce,64,0,auto,auto,1,0,5\n", 2, 28,
+         "nRanks '0', expected a number from 1"},
+        {Row("bf17,sum,0,0,"), 2, 32, "type 'bf17', expected i8, u8"},
+        {Row("f32,add,0,0,"), 2, 36, "op 'add', expected sum, prod"},
+        {Row("f32,sum,-1,0,"), 2, 40, "root '-1', expected a rank from 0"},
+        {Row("f32,sum,0,2,"), 2, 42, "in_place '2', expected 0 or 1"},
+        {Row("f32,sum,0,,"), 2, 42, "in_place '', expected 0 or 1"},
+        {Row("f32,sum,0,0,-1"), 2, 44,
+         "wrong '-1', expected a number of elements"},
+        {SHORT "allreduce,64,0,auto,auto,1,4,\x1b[1m\n", 2, 30,
+         "median_us '\\x1B[1m', expected a time above 0"},
     };
 
-    for (const BadField &c : cases) {
-        SCOPED_TRACE(c.fields);
-        EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv(Row(c.fields)));
-        EXPECT_EQ(2u, err_.line);
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.text);
+        EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv(c.text));
+        EXPECT_EQ(c.line, err_.line);
         EXPECT_EQ(c.column, err_.column);
         EXPECT_THAT(err_.text, HasSubstr(c.expected));
         EXPECT_EQ(0u, data_.n_rows);
     }
 }
 
-TEST_F(Measured, BackendsAreNotMixed)
+TEST_F(Measured, GpusAndBackendsAreNotMixed)
 {
-    ASSERT_EQ(STP_OK, ReadCsv("# backend: gloo\n" + Row("f32,sum,0,0,")));
-    EXPECT_STREQ("gloo", data_.backend);
+    ASSERT_EQ(STP_OK, ReadCsv("# gpu: A\n# nccl: 2.28.9\n# backend: gloo\n" +
+                              Row("f32,sum,0,0,")));
 
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              ReadCsv("# backend: mpi\n" + Row("f32,sum,0,0,")));
-
+    EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv("# gpu: A\n# nccl: 2.28.9\n"
+                                      "# backend: mpi\n" +
+                                      Row("f32,sum,0,0,")));
     EXPECT_STREQ("measured with backend mpi, expected gloo as in the file "
                  "before",
+                 err_.text);
+    EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv("# gpu: B\n" + Row("f32,sum,0,0,")));
+    EXPECT_STREQ("measured on 'B' with NCCL , expected 'A' with NCCL 2.28.9 as "
+                 "in the file before",
                  err_.text);
     EXPECT_EQ(1u, data_.n_rows);
     EXPECT_STREQ("gloo", data_.backend);
 }
 
 // ---- arms ----
-
-struct ArmCase {
-    const char *columns; // algorithm, protocol, channels
-    const char *name;
-};
 
 // A row of that arm, without a word of what NCCL ran.
 std::string ArmRow(const std::string &arm)
@@ -96,7 +149,10 @@ std::string ArmRow(const std::string &arm)
 
 TEST_F(Measured, ArmsComeBackAsTheyWereWritten)
 {
-    const ArmCase cases[] = {
+    const struct {
+        const char *columns; // algorithm, protocol, channels
+        const char *name;
+    } cases[] = {
         {"auto,auto,0", "auto"},       {"auto2,auto2,0", "auto2"},
         {"plugin,plugin,0", "plugin"}, {"ring,ll128,0", "ring/ll128"},
         {"tree,ll,16", "tree/ll/16"},  {"auto,simple,0", "simple"},
@@ -104,7 +160,7 @@ TEST_F(Measured, ArmsComeBackAsTheyWereWritten)
         {"nvls,auto,24", "nvls/24"},   {"auto,auto,16", "auto/16"},
     };
 
-    for (const ArmCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         stp_dataset_free(&data_);
         ASSERT_EQ(STP_OK, ReadCsv(ArmRow(c.columns))) << err_.text;
@@ -155,27 +211,30 @@ TEST_F(Measured, ColumnsOfTwoArmsAreRefused)
 
 // ---- JSON ----
 
-constexpr char kAll[] =
-    "# test\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n# backend: mpi\n"
-    "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
-    "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
-    "ran_channels,type,op,root,in_place,wrong,source\n"
+const std::string kAll =
+    "# test\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n# backend: mpi\n" +
+    std::string(kHeader) +
     "allgather,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,9.125,"
     "ring,ll,24,bf16,none,0,0,,recorded\n"
     "reduce,6442450944,3,ring,ll128,16,2,8,1,8.500,8.250,9.000,9.500,7.125,"
     "ring,ll128,16,u8,max,7,1,12,measured\n"
     "allreduce,64,1,plugin,plugin,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,"
-    "0,f64,avg,0,0,0,single_pass\n";
+    "0,f64,avg,0,0,0,single_pass\n"
+    "allreduce,8,0,auto,auto,0,2,16,20,8.500,8.250,9.000,9.500,7.125,tree,"
+    "simple,8,fp8e4m3,prod,0,0,,interpolated\n";
 
-TEST_F(Measured, JsonComesBackAsItWasWritten)
+TEST_F(Measured, CsvAndJsonComeBackAsTheyWereWritten)
 {
     ASSERT_EQ(STP_OK, ReadCsv(kAll)) << err_.text;
+    EXPECT_EQ(kAll, Csv(data_));
     const std::string json = Json(data_);
 
     ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text;
 
     EXPECT_EQ(kAll, Csv(data_));
     EXPECT_EQ(json, Json(data_));
+    EXPECT_EQ(uint64_t{6442450944}, data_.rows[1].n_bytes);
+    EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
 }
 
 TEST_F(Measured, JsonHasBandwidthsAndNullsForWhatNobodyKnows)
@@ -205,15 +264,11 @@ TEST_F(Measured, JsonThatIsNoneIsRefusedWithItsPlace)
     EXPECT_THAT(err_.text, HasSubstr("not JSON from here on"));
 }
 
-struct BadJson {
-    const char *from;
-    const char *to;
-    const char *expected;
-};
-
 TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
 {
-    const BadJson cases[] = {
+    const struct {
+        const char *from, *to, *expected;
+    } cases[] = {
         {"\"collective\":\t\"reduce\"", "\"collective\":\t\"redcue\"",
          "measurements[1] with a collective that means nothing, expected the "
          "name of a collective"},
@@ -236,7 +291,7 @@ TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
     ASSERT_EQ(STP_OK, ReadCsv(kAll));
     const std::string good = Json(data_);
 
-    for (const BadJson &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.to);
         size_t at = good.find(c.from);
         ASSERT_NE(std::string::npos, at) << good;

@@ -15,7 +15,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
-#include "support/written.h"
+#include "report/measurements/measured_files.h"
 
 namespace
 {
@@ -64,23 +64,15 @@ std::string Row(const stp_nccl_text_row &row)
     return Text([&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
 }
 
-class Reading : public testing::Test
+class Reading : public Measured
 {
   protected:
-    void TearDown() override
-    {
-        stp_dataset_free(&data_);
-    }
-
     stp_status Parse(const std::string &text, int coll = -1)
     {
         stp_dataset_free(&data_);
         return stp_nccl_text_read(text.data(), text.size(), coll, &data_,
                                   nullptr, &err_);
     }
-
-    stp_dataset data_{};
-    stp_error err_{};
 };
 
 // ---- NVIDIA's own output ----
@@ -96,23 +88,13 @@ TEST_F(Nvidias, IsReadWithWhatItSaysOfTheMachine)
     EXPECT_STREQ("2.28.9", data_.nccl);
     EXPECT_STREQ("nccl", data_.backend);
     ASSERT_EQ(50u, data_.n_rows);
-    const stp_measurement &m = data_.rows[49];
-    EXPECT_EQ(ncclFuncAllReduce, m.coll);
-    EXPECT_EQ(134217728u, m.n_bytes);
-    EXPECT_EQ(616.01, m.us.mean);
-    EXPECT_EQ(616.01, m.us.median);
-    EXPECT_TRUE(m.in_place);
-    EXPECT_FALSE(data_.rows[48].in_place);
-    EXPECT_EQ(0, m.n_wrong);
-    EXPECT_EQ(STP_TYPE_F32, m.type);
-    EXPECT_EQ(STP_OP_SUM, m.op);
-    EXPECT_EQ(0u, m.root);
-    EXPECT_EQ(4u, m.n_ranks);
-    EXPECT_EQ(1u, m.n_nodes);
-    EXPECT_EQ(20u, m.iters);
-    EXPECT_EQ(0u, m.round);
-    EXPECT_EQ(-1, m.ran_algo);
-    EXPECT_EQ(STP_ARM_AUTO, m.arm.kind);
+    EXPECT_THAT(
+        Csv(data_),
+        testing::EndsWith(
+            "allreduce,134217728,0,auto,auto,0,1,4,20,611.790,611.790,611.790,"
+            "611.790,611.790,-,-,0,f32,sum,0,0,0,measured\n"
+            "allreduce,134217728,0,auto,auto,0,1,4,20,616.010,616.010,616.010,"
+            "616.010,616.010,-,-,0,f32,sum,0,1,0,measured\n"));
 }
 
 // Bandwidths follow from the times, which have two decimals there: the last
@@ -179,14 +161,12 @@ stp_nccl_text_row Base()
 
 TEST(Rows, AreLaidOutByteForByte)
 {
+    stp_nccl_text_row row = Base();
     EXPECT_EQ("     1048576        262144     float     sum      -1    28.77   "
               "36.45   54.67       0    30.50   34.38   51.57       0\n",
-              Row(Base()));
-}
+              Row(row));
 
-TEST(Rows, SayWhatWasNotMeasuredOrChecked)
-{
-    stp_nccl_text_row row = Base();
+    // neither measured nor checked
     row.out_of_place.n_wrong = -1;
     row.in_place.us = 0;
 
@@ -195,32 +175,27 @@ TEST(Rows, SayWhatWasNotMeasuredOrChecked)
               Row(row));
 }
 
-struct CollCase {
-    const char *name;
-    int coll;
-    int type;
-    int op;
-    const char *begin; /* size, count, type, redop and root */
-    double busbw;      /* of 1 MiB in 1 ms */
-};
-
 TEST(Rows, HaveTheConventionsOfEachCollective)
 {
-    const CollCase cases[] = {
-        {"allreduce", ncclFuncAllReduce, STP_TYPE_BF16, STP_OP_AVG,
+    const struct {
+        int coll, type, op;
+        const char *begin; // size, count, type, redop and root
+        double busbw;      // of 1 MiB in 1 ms
+    } cases[] = {
+        {ncclFuncAllReduce, STP_TYPE_BF16, STP_OP_AVG,
          "     1048576        524288  bfloat16     avg      -1", 1.572864},
-        {"allgather", ncclFuncAllGather, STP_TYPE_F32, STP_OP_SUM,
+        {ncclFuncAllGather, STP_TYPE_F32, STP_OP_SUM,
          "     1048576         65536     float    none      -1", 0.786432},
-        {"reducescatter", ncclFuncReduceScatter, STP_TYPE_I8, STP_OP_MAX,
+        {ncclFuncReduceScatter, STP_TYPE_I8, STP_OP_MAX,
          "     1048576        262144      int8     max      -1", 0.786432},
-        {"broadcast", ncclFuncBroadcast, STP_TYPE_F16, STP_OP_SUM,
+        {ncclFuncBroadcast, STP_TYPE_F16, STP_OP_SUM,
          "     1048576        524288      half    none       3", 1.048576},
-        {"reduce", ncclFuncReduce, STP_TYPE_F64, STP_OP_PROD,
+        {ncclFuncReduce, STP_TYPE_F64, STP_OP_PROD,
          "     1048576        131072    double    prod       3", 1.048576},
     };
 
-    for (const CollCase &c : cases) {
-        SCOPED_TRACE(c.name);
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.begin);
         stp_nccl_text_row row{c.coll, 1048576, c.type,     c.op,
                               3,      4,       {1000, -1}, {0, -1}};
         stp_nccl_text_total total{};
@@ -233,22 +208,20 @@ TEST(Rows, HaveTheConventionsOfEachCollective)
     }
 }
 
-struct NumberCase {
-    double us;
-    const char *time;
-    const char *algbw; /* of 1e9 bytes */
-};
-
 TEST(Rows, ShowAsManyDecimalsAsTheirColumnsHold)
 {
-    const NumberCase cases[] = {
+    const struct {
+        double us;
+        const char *time;
+        const char *algbw; // of 1e9 bytes
+    } cases[] = {
         {4.5, "4.50", "222222"},       {9999.99, "9999.99", "100.00"},
         {10000, "10000.0", "100.00"},  {99999.94, "99999.9", "10.00"},
         {123456.7, "123457", "8.10"},  {9999999, "9999999", "0.10"},
         {12345678, "1.2e+07", "0.08"}, {0.5, "0.50", "2e+06"},
     };
 
-    for (const NumberCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.us);
         stp_nccl_text_row row = Base();
         row.n_bytes = 1000000000;
@@ -391,18 +364,20 @@ TEST_F(Reading, OfOursIsReadBack)
 {
     ASSERT_EQ(STP_OK, Parse(OurText())) << err_.line << ": " << err_.text;
 
-    EXPECT_STREQ("2.30.7", data_.nccl);
-    EXPECT_STREQ("NVIDIA A100-SXM4-80GB", data_.gpu);
     EXPECT_STREQ("node0", data_.machine);
-    ASSERT_EQ(3u, data_.n_rows);
-    EXPECT_EQ(2u, data_.rows[0].n_nodes);
-    EXPECT_TRUE(data_.rows[1].in_place);
-    const stp_measurement &m = data_.rows[2];
-    EXPECT_EQ(ncclFuncAllGather, m.coll);
-    EXPECT_EQ(STP_ARM_FORCED, m.arm.kind);
-    EXPECT_EQ(NCCL_PROTO_LL128, m.arm.proto);
-    EXPECT_EQ(16, m.arm.n_channels);
-    EXPECT_EQ(12345700, m.n_wrong) << "six digits are printed";
+    EXPECT_STREQ("NVIDIA A100-SXM4-80GB", data_.gpu);
+    EXPECT_STREQ("2.30.7", data_.nccl);
+    EXPECT_THAT(
+        Csv(data_),
+        testing::EndsWith(
+            "source\n"
+            "allreduce,1048576,0,auto,auto,0,2,2,20,28.770,28.770,28.770,"
+            "28.770,28.770,-,-,0,f32,sum,0,0,0,measured\n"
+            "allreduce,1048576,0,auto,auto,0,2,2,20,30.500,30.500,30.500,"
+            "30.500,30.500,-,-,0,f32,sum,0,1,0,measured\n"
+            "allgather,1048576,0,ring,ll128,16,2,2,20,28.770,28.770,28.770,"
+            "28.770,28.770,-,-,0,f32,none,0,0,12345700,measured\n"))
+        << "six digits of #wrong are printed";
 }
 
 // As parsers in the wild read it: skip '#', split at blanks, float() of fields

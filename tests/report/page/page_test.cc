@@ -18,7 +18,7 @@ namespace
 std::string Escaped(const std::string &text)
 {
     return Written([&](FILE *fp) {
-        stp_html_bytes(text.data(), text.size(), fp);
+        stp_html_text(text.data(), text.size(), fp);
         return STP_OK;
     });
 }
