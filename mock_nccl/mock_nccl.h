@@ -185,18 +185,12 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   struct mock_overlap *overlap_ret);
 
 /*
- * The duration of an iteration of 'n_layers' times compute and collective.
- * Sequential: every collective ends before the next compute begins. Overlapped:
- * a layer's collective overlaps the compute of the next layers, collectives run
+ * The duration of an iteration of 'n_layers' times compute and collective: a
+ * layer's collective overlaps the compute of the next layers, collectives run
  * in order, and the iteration ends with one join. For a recorded setting with
- * the same number of layers the overlapped time is the recorded time.
+ * the same number of layers it is the recorded time.
  */
-double mock_sequential_us(const struct mock_overlap *overlap, int n_layers);
 double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers);
-
-/* The durations of compute and collective if both start at the same time. */
-void mock_side_by_side(const struct mock_overlap *overlap,
-                       double *compute_us_ret, double *comm_us_ret);
 
 /* A setting for which iterations were recorded. */
 struct mock_overlap_setting {
@@ -341,9 +335,6 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
                               const struct mock_machine *machine,
                               struct mock_comm **child_ret);
 
-/* The commId that v5 and v6 tuners receive. */
-uint64_t mock_comm_id(const struct mock_comm *comm);
-
 /* Calls the tuner's finalize, then the profiler's, and closes the libraries
  * when NCCL would. */
 void mock_comm_destroy(struct mock_comm *comm);
@@ -460,16 +451,6 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
 ncclResult_t mock_comm_group(struct mock_comm *comm,
                              const struct mock_call *calls, size_t n,
                              struct mock_outcome *outcomes_ret);
-
-/*
- * Simulates the group (ncclGroupSimulateEnd, from 2.22 on): NCCL calls the
- * tuner as for a real group, except about chunk sizes and AllGatherV, and runs
- * nothing. *us_ret is the time that NCCL estimates for its last decision, not
- * for all; -1 if it decided nothing. Returns ncclInvalidUsage in 2.21.
- */
-ncclResult_t mock_comm_simulate(struct mock_comm *comm,
-                                const struct mock_call *calls, size_t n,
-                                float *us_ret);
 
 /* The run of a collective that succeeded, as mock_machine_time() takes it. Its
  * n_channels is NCCL's signed 8-bit copy of the tuner's count. */

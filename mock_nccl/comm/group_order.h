@@ -47,4 +47,16 @@ void mock_group_order(const struct mock_choice_rules *rules,
 size_t mock_group_run_end(const struct mock_choice_rules *rules,
                           const struct mock_task *tasks, size_t n, size_t i);
 
+/* ---- collectives that NCCL decides separately from runs ---- */
+
+/* Moves broadcasts of several roots from the tasks to g->broadcasts. */
+void mock_apart_broadcasts(struct mock_group *g);
+
+/* Decides and schedules these broadcasts, as AllGatherV. */
+ncclResult_t mock_apart_gather(struct mock_group *g);
+
+/* Removes tasks that run from symmetric windows, and marks those that could;
+ * may call the tuner. */
+ncclResult_t mock_apart_symmetric(struct mock_group *g);
+
 #endif /* MOCK_GROUP_ORDER_H */

@@ -125,7 +125,7 @@ ncclResult_t mock_machine_model(struct mock_machine *machine)
 
     if (rc == ncclSuccess)
         mock_model_build(&machine->model, &machine->info, &machine->graphs,
-                         mock_version_find(NULL)->model,
+                         &mock_version_find(NULL)->model,
                          &mock_default_constants, &choice);
     return rc;
 }

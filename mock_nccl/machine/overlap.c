@@ -71,21 +71,6 @@ double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers)
     return s.now_us;
 }
 
-double mock_sequential_us(const struct mock_overlap *overlap, int n_layers)
-{
-    return n_layers * (overlap->compute_us + overlap->comm_us);
-}
-
-void mock_side_by_side(const struct mock_overlap *overlap,
-                       double *compute_us_ret, double *comm_us_ret)
-{
-    double both = fmin(overlap->compute_us, overlap->comm_us);
-    double more = both * (overlap->slowdown - 1);
-
-    *compute_us_ret = overlap->compute_us + more;
-    *comm_us_ret = overlap->comm_us + more;
-}
-
 /* ---- recorded slowdowns ---- */
 
 /* A query of the recorded overlaps. */

@@ -157,7 +157,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
         .kind = "is no protocol",
         .words = &mock_variable_protos,
         .uses = choice.proto[0],
-        .plain = version->choice->plain_lists,
+        .plain = version->choice.plain_lists,
     };
     const struct variable algos = {
         .name = "NCCL_ALGO",
@@ -165,7 +165,7 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
         .kind = "is no algorithm",
         .words = &mock_variable_algos,
         .uses = choice.algo[0],
-        .plain = version->choice->plain_lists,
+        .plain = version->choice.plain_lists,
     };
     ncclResult_t rc;
 

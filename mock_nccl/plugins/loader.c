@@ -38,7 +38,8 @@ void mock_nccl_constants(const struct mock_nccl *nccl,
     if (nccl->options.constants != NULL)
         *constants_ret = *nccl->options.constants;
     else
-        mock_model_constants(nccl->version->model, constants_ret);
+        mock_release_constants((int)nccl->version->model.release,
+                               constants_ret);
 }
 
 const struct mock_nccl_options *
@@ -140,7 +141,7 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 /* The net plugin, which NCCL has opened already. */
 static void *loader_open_net(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
 
     if (rules->net == MOCK_NET_BY_NAME || nccl->options.net_plugin == NULL ||
         *nccl->options.net_plugin == '\0')
@@ -157,7 +158,7 @@ static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
     *is_net_ret = false;
     if (nccl->options.static_tuner != NULL)
         return true;
-    if (mock_plugin_open(nccl->version->loader, nccl->options.tuner_plugin,
+    if (mock_plugin_open(&nccl->version->loader, nccl->options.tuner_plugin,
                          nccl->options.net_plugin, &nccl->library) &&
         nccl->library == NULL) {
         nccl->library = loader_open_net(nccl);
@@ -199,14 +200,14 @@ static const void *loader_look_up(const struct mock_nccl *nccl, int version,
     found = dlsym(nccl->library, symbol);
     if (found == NULL && version != nccl->version->newest_tuner) {
         snprintf(why, sizeof(why), "%s", dlerror());
-        mock_log_line(nccl->version->loader, MOCK_LINE_DLSYM, &words);
+        mock_log_line(&nccl->version->loader, MOCK_LINE_DLSYM, &words);
     }
     return found;
 }
 
 static bool loader_find_tuner(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
 
     for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
@@ -231,7 +232,7 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 
 static bool loader_load(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
     struct mock_line_words words = {0};
     bool is_net;
     bool found;
@@ -267,7 +268,7 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
         *owner_ret = nccl->status == LOADED;
     }
     if (nccl->status == LOADED && nccl->tuner.symbol != NULL) {
-        *owner_ret = *owner_ret || nccl->version->loader->counts_all;
+        *owner_ret = *owner_ret || nccl->version->loader.counts_all;
         nccl->n_refs++;
         tuner = &nccl->tuner;
     }
@@ -277,7 +278,7 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 
 static void loader_close_tuner(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
     struct mock_line_words words = {.name = mock_tuner_name(&nccl->tuner)};
 
     mock_log_line(rules, MOCK_LINE_CLOSING, &words);

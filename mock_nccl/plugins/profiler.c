@@ -55,7 +55,8 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
         free(p);
         return rc;
     }
-    p->rules = plugin != NULL ? version->profiler : NULL;
+    if (plugin != NULL && version->profiler.newest != 0)
+        p->rules = &version->profiler;
     pthread_mutex_init(&p->lock, NULL);
     *profiler_ret = p;
     return ncclSuccess;

@@ -340,7 +340,7 @@ mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
     EXPECT_EQ(ncclSuccess, mock_user_choice_parse(mock_version_find(nullptr),
                                                   nullptr, nullptr, &choice));
     choice.collnet = collnet;
-    mock_model_build(&model, &info, &graphs, mock_version_find(nullptr)->model,
+    mock_model_build(&model, &info, &graphs, &mock_version_find(nullptr)->model,
                      &mock_default_constants, &choice);
     return model;
 }

@@ -134,8 +134,8 @@ std::string Entry(const mock_version *version, const Row &row)
                                &choice) != ncclSuccess)
         return "error";
     choice.collnet = machine.collnet;
-    mock_model_constants(version->model, &constants);
-    mock_model_build(&model, &info, &graphs, version->model, &constants,
+    mock_release_constants(version->model.release, &constants);
+    mock_model_build(&model, &info, &graphs, &version->model, &constants,
                      &choice);
     mock_model_table(&model, &question, table);
     snprintf(text, sizeof(text), "%.9g",

@@ -20,12 +20,12 @@ mock_model Model(const char *version, int n_nodes, const char *cpu = "intel",
     mock_machine_info info{
         "", "", compute_capability, 8 * n_nodes, n_nodes, "", 16, 16, ""};
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", cpu);
-    const mock_model_rules *rules = mock_version_find(version)->model;
+    const mock_model_rules *rules = &mock_version_find(version)->model;
     ncclTunerConstants_v5_t constants;
     mock_user_choice choice;
     mock_model model;
 
-    mock_model_constants(rules, &constants);
+    mock_release_constants(rules->release, &constants);
     EXPECT_EQ(ncclSuccess, mock_user_choice_parse(mock_version_find(version),
                                                   nullptr, nullptr, &choice));
     mock_model_build(&model, &info, &graphs, rules, &constants, &choice);

@@ -1,5 +1,5 @@
 // Collectives that do not join runs: broadcasts of several roots, buffers in
-// symmetric windows; and groups that are only simulated.
+// symmetric windows.
 #include <gmock/gmock.h>
 
 #include "mock_ranks.h"
@@ -16,7 +16,6 @@ namespace
 
 std::vector<std::string> asked; // "4 1048576 x1": collective, bytes, pipe ops
 std::function<ncclResult_t(Table, int *)> answer;
-int n_chunks;
 int last_reg_buff;
 
 ncclResult_t InitV4(size_t, size_t, ncclDebugLogger_t, void **)
@@ -32,13 +31,7 @@ ncclResult_t RecordAsk(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
     return answer ? answer(reinterpret_cast<Table>(table), n_channels)
                   : ncclSuccess;
 }
-ncclResult_t CountChunk(void *, ncclFunc_t, size_t, int, int, int, size_t *)
-{
-    n_chunks++;
-    return ncclSuccess;
-}
 const ncclTuner_v4_t kV4{"notes", InitV4, RecordAsk, Finalize};
-const ncclTuner_v6_t kV6{"notes", Init, RecordAsk, Finalize, CountChunk};
 
 mock_call Broadcast(int root, size_t n_bytes)
 {
@@ -63,7 +56,6 @@ class Apart : public testing::Test
     void SetUp() override
     {
         asked.clear();
-        n_chunks = 0;
         answer = nullptr;
     }
     ncclResult_t Run(const std::string &version,
@@ -327,71 +319,6 @@ TEST_F(Apart, FailureOfThatQuestionFailsTheCollectiveIn2_29Only)
     asked.clear();
     EXPECT_EQ(ncclSuccess, Run("2.30", {call}));
     EXPECT_EQ(2u, asked.size());
-}
-
-// ---- simulation ----
-
-TEST_F(Apart, SimulationAsksLikeAGroupAndReturnsTheLastDecisionsTime)
-{
-    const mock_call calls[] = {Call(ncclFuncAllReduce, M),
-                               Call(ncclFuncBroadcast, M)};
-    Nccl nccl = MakeNccl({"2.28", nullptr, &kV4, 4});
-    Comm comm = MakeComm(nccl, machine_);
-    float us = 0;
-    Log log;
-
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), calls, 2, &us));
-
-    EXPECT_THAT(asked, ElementsAre("4 1048576 x1", "0 1048576 x1"));
-    EXPECT_EQ("14.637", Printed(us)); // of the broadcast
-    EXPECT_THAT(log.Texts(), IsEmpty());
-}
-
-TEST_F(Apart, SimulationOfNothingEstimatesMinusOne)
-{
-    const mock_call calls[] = {Broadcast(0, M), Broadcast(1, M)};
-    const mock_call none = Call(ncclFuncAllReduce, 0);
-    Nccl nccl = MakeNccl({"2.30", nullptr, &kV6, 6});
-    Comm comm = MakeComm(nccl, machine_);
-    float us = 0;
-
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), &none, 1, &us));
-    EXPECT_EQ(-1, us);
-    us = 0;
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), calls, 2, &us));
-    EXPECT_EQ(-1, us);
-    EXPECT_THAT(asked, IsEmpty());
-}
-
-TEST_F(Apart, SimulationDoesNotAskForChunks)
-{
-    const mock_call call = Call(ncclFuncAllReduce, M);
-    Nccl nccl = MakeNccl({"2.30", nullptr, &kV6, 6});
-    Comm comm = MakeComm(nccl, machine_);
-    mock_outcome outcome;
-    float us;
-
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), &call, 1, &us));
-    EXPECT_EQ(0, n_chunks);
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
-    EXPECT_LT(0, n_chunks);
-}
-
-TEST_F(Apart, SimulationFailsWithTheTunerAndBefore2_22)
-{
-    const mock_call call = Call(ncclFuncAllReduce, M);
-    Nccl old = MakeNccl({"2.21"});
-    Nccl nccl = MakeNccl({"2.28", nullptr, &kV4, 4});
-    Comm old_comm = MakeComm(old, machine_);
-    Comm comm = MakeComm(nccl, machine_);
-    float us = 7;
-    answer = [](Table, int *) { return ncclSystemError; };
-
-    EXPECT_EQ(ncclInvalidUsage,
-              mock_comm_simulate(old_comm.get(), &call, 1, &us));
-    EXPECT_STREQ("NCCL 2.21 cannot simulate a group", mock_last_error());
-    EXPECT_EQ(ncclSystemError, mock_comm_simulate(comm.get(), &call, 1, &us));
-    EXPECT_EQ(7, us);
 }
 
 // ---- all ranks ----
