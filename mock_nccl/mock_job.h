@@ -161,9 +161,6 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
  * job can only be destroyed. */
 ncclResult_t mock_job_play(struct mock_job *job, size_t n_steps);
 
-/* Virtual time since the job began. */
-double mock_job_us(const struct mock_job *job);
-
 /* Finalizes the ranks in NCCL's order, and restores this thread's clocks. */
 void mock_job_destroy(struct mock_job *job);
 

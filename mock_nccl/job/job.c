@@ -1,7 +1,5 @@
 /* job.c - a training job: runs its steps in order */
-#include "job/job_kernels.h"
-#include "job/job_ranks.h"
-#include "job/job_time.h"
+#include "job/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,11 +10,6 @@
 #include "machine/machine.h"
 
 enum { STEP, WARM_UP, EVALUATION, CHANGED };
-
-double mock_job_us(const struct mock_job *job)
-{
-    return job->now_us;
-}
 
 /* ---- life ---- */
 
@@ -96,6 +89,7 @@ static void job_free_job(struct mock_job *job)
     free(job->events);
     free(job->handles);
     free(job->ranks);
+    free(job->threads);
     free(job);
 }
 
@@ -105,7 +99,7 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
                              struct mock_job **job_ret)
 {
     struct mock_job *job = calloc(1, sizeof(*job));
-    char why[1024];
+    struct mock_kept kept;
     ncclResult_t rc;
 
     if (job == NULL)
@@ -122,9 +116,9 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
     }
     rc = mock_job_start_ranks(job);
     if (rc != ncclSuccess) {
-        snprintf(why, sizeof(why), "%s", mock_last_error());
+        mock_keep(&kept, rc);
         mock_job_destroy(job);
-        return mock_fail(rc, "%s", why);
+        return mock_restore(&kept);
     }
     *job_ret = job;
     return ncclSuccess;
@@ -177,7 +171,7 @@ static ncclResult_t job_play_pass(struct mock_job *job, int shape)
     if (rc != ncclSuccess)
         return rc;
     job->reported = pass;
-    if (job->n_threads == 0) {
+    if (job->threads == NULL) {
         mock_job_report_kernels(job, pass);
         job->reported = NULL;
     }
