@@ -24,6 +24,8 @@ struct mock_record {
     int line;
     unsigned m, n,
         k; /* shape of the GEMM that was the compute; 0: not recorded */
+    int n_ranks;
+    size_t n_iterations;
     double mean;
     double median;
     double p95;

@@ -38,30 +38,33 @@ static enum mock_time_source timings_get_source(const struct span *span)
     return exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED;
 }
 
-/* The first point of at least 'n_bytes', or the end. */
-static const struct mock_point *
-timings_lower_bound(const struct mock_curve *curve, size_t n_bytes)
+/* The index of the first of 'n' elements of at least 'n_bytes', or 'n'; the
+ * elements are structs of 'size' bytes that begin with their n_bytes. */
+static inline int timings_lower_bound(const void *elements, int n, size_t size,
+                                      size_t n_bytes)
 {
-    const struct mock_point *points = curve->points;
-    int n = curve->n_points;
+    const char *base = elements;
+    int first = 0;
 
     while (n > 0) {
         int half = n / 2;
 
-        if (points[half].n_bytes < n_bytes) {
-            points += half + 1;
+        if (*(const size_t *)(base + (size_t)(first + half) * size) < n_bytes) {
+            first += half + 1;
             n -= half + 1;
         } else {
             n = half;
         }
     }
-    return points;
+    return first;
 }
 
 /* 'weight' is 1 where the nearest point applies outside the range. */
 static struct span timings_find(const struct mock_curve *curve, size_t n_bytes)
 {
-    const struct mock_point *hi = timings_lower_bound(curve, n_bytes);
+    const struct mock_point *hi =
+        curve->points + timings_lower_bound(curve->points, curve->n_points,
+                                            sizeof(*curve->points), n_bytes);
     const struct mock_point *end = curve->points + curve->n_points;
     const struct mock_point *lo;
     double width;
@@ -132,18 +135,8 @@ static int timings_count_rounds(const struct mock_timings *timings, int coll,
 {
     const struct mock_size *sizes = timings->sizes[coll];
     int n = timings->n_sizes[coll];
-    int first = 0;
+    int first = timings_lower_bound(sizes, n, sizeof(*sizes), n_bytes);
 
-    for (int count = n; count > 0;) {
-        int half = count / 2;
-
-        if (sizes[first + half].n_bytes < n_bytes) {
-            first += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
     if (first == n)
         return sizes[n - 1].n_rounds;
     if (first == 0 || sizes[first].n_bytes == n_bytes ||
