@@ -107,7 +107,7 @@ static ncclResult_t comm_ask_pair(struct mock_comm *comm,
                                   struct mock_outcome *outcome)
 {
     const struct mock_question question = comm_make_question(call);
-    const struct mock_pair_args args = {
+    const struct mock_ask_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = 1,
@@ -396,18 +396,6 @@ static ncclResult_t comm_build_model(struct mock_comm *comm,
     return ncclSuccess;
 }
 
-static void comm_join_profiler(struct mock_comm *comm, int rank)
-{
-    const struct mock_machine_info *info = &comm->machine->info;
-    const struct mock_join join = {.comm_id = comm->id,
-                                   .n_ranks = info->n_ranks,
-                                   .n_nodes = info->n_nodes,
-                                   .rank = rank};
-
-    comm->listener.rank = rank;
-    mock_listener_join(&comm->listener, mock_nccl_profiler(comm->nccl), &join);
-}
-
 ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
                                    const struct mock_machine *machine,
                                    uint64_t comm_id, int rank,
@@ -424,7 +412,8 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     comm->machine = machine;
     comm->id = comm_id;
     mock_nccl_constants(nccl, &constants);
-    comm_join_profiler(comm, rank);
+    mock_listener_join(&comm->listener, mock_nccl_profiler(nccl), comm_id,
+                       machine->info.n_ranks, machine->info.n_nodes, rank);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = comm_init_tuner(comm, comm_id, &constants);

@@ -22,7 +22,8 @@ struct mock_comm {
     struct mock_model model; /* with the tuner's edits of its constants */
 };
 
-/* Like mock_comm_group(), in a CUDA graph that is being captured. */
+/* Like mock_comm_group(), in a CUDA graph that is being captured, where all
+ * buffers are registered. */
 ncclResult_t mock_comm_plan(struct mock_comm *comm,
                             const struct mock_call *calls, size_t n,
                             struct mock_outcome *outcomes_ret);

@@ -125,6 +125,8 @@ static ncclResult_t group_take_in(struct mock_group *g,
             return rc;
         if (!mock_comm_asks(g->comm, &task->call))
             continue;
+        if (g->captured)
+            task->call.reg_buff = 1;
         task->number = i;
         task->place = g->n;
         task->traffic = mock_traffic(model, task->call.coll, task->call.n_bytes,

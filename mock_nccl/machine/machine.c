@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,17 +206,6 @@ static void machine_set_name(struct mock_machine_info *info, const char *path)
              path + start);
 }
 
-/* The path of a file in the folder; free it. */
-static char *machine_join_path(const char *folder, const char *name)
-{
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-
-    if (path != NULL)
-        snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
 /* Derives ranks or nodes from the graphs if machine.csv lacks them. */
 static ncclResult_t machine_fill_nodes(const char *path,
                                        struct mock_machine *machine)
@@ -279,45 +269,33 @@ static ncclResult_t machine_load_graphs(const char *path,
     return rc;
 }
 
-/* Loads the optional files of a folder. */
-static ncclResult_t machine_load_times(const char *folder,
-                                       struct mock_machine *machine)
+/* The path of a file in the folder, and whether it exists. */
+static bool machine_find_file(const char *folder, const char *name,
+                              char path_ret[PATH_MAX])
 {
-    char *timings = machine_join_path(folder, "timings.csv");
-    char *overlap = machine_join_path(folder, "overlap.csv");
     struct stat st;
-    ncclResult_t rc = ncclSuccess;
 
-    if (timings == NULL || overlap == NULL)
-        rc = mock_fail_memory();
-    if (rc == ncclSuccess && stat(timings, &st) == 0)
-        rc = mock_timings_load(timings, &machine->model, &machine->timings);
-    if (rc == ncclSuccess && stat(overlap, &st) == 0)
-        rc = mock_overlaps_load(overlap, machine, &machine->overlaps);
-    free(timings);
-    free(overlap);
-    return rc;
+    snprintf(path_ret, PATH_MAX, "%s/%s", folder, name);
+    return stat(path_ret, &st) == 0;
 }
 
 static ncclResult_t machine_load_files(const char *folder,
                                        struct mock_machine *machine)
 {
-    char *info = machine_join_path(folder, "machine.csv");
-    char *graphs = machine_join_path(folder, "graphs.xml");
-    ncclResult_t rc = ncclSuccess;
+    char path[PATH_MAX];
+    ncclResult_t rc;
 
-    if (info == NULL || graphs == NULL)
-        rc = mock_fail_memory();
+    machine_find_file(folder, "machine.csv", path);
+    rc = machine_read_info(path, &machine->info);
+    machine_find_file(folder, "graphs.xml", path);
     if (rc == ncclSuccess)
-        rc = machine_read_info(info, &machine->info);
-    if (rc == ncclSuccess)
-        rc = machine_load_graphs(graphs, machine);
+        rc = machine_load_graphs(path, machine);
     if (rc == ncclSuccess)
         rc = mock_machine_model(machine);
-    if (rc == ncclSuccess)
-        rc = machine_load_times(folder, machine);
-    free(info);
-    free(graphs);
+    if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
+        rc = mock_timings_load(path, &machine->model, &machine->timings);
+    if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
+        rc = mock_overlaps_load(path, machine, &machine->overlaps);
     return rc;
 }
 

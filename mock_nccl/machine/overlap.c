@@ -619,7 +619,7 @@ ncclResult_t mock_overlaps_load(const char *path,
     b.overlaps = calloc(1, sizeof(*b.overlaps));
     if (b.overlaps == NULL)
         return mock_fail_memory();
-    rc = mock_records_load_overlap(path, &machine->model, &records);
+    rc = mock_records_load(path, true, &machine->model, &records);
     if (rc == ncclSuccess)
         rc = overlap_build(&b, &records);
     mock_records_free(&records);

@@ -336,9 +336,20 @@ static ncclResult_t records_pool_all(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t records_load(const char *path, bool is_overlap,
-                                 const struct mock_model *model,
-                                 struct mock_records *records_ret)
+/* `steptune iterate` counts rounds from 0. */
+static void records_count_from_1(struct mock_records *records)
+{
+    bool has_0 = false;
+
+    for (int i = 0; i < records->n; i++)
+        has_0 |= records->list[i].round == 0;
+    for (int i = 0; i < records->n; i++)
+        records->list[i].round += has_0;
+}
+
+ncclResult_t mock_records_load(const char *path, bool is_overlap,
+                               const struct mock_model *model,
+                               struct mock_records *records_ret)
 {
     struct mock_field fields[N_OVERLAP_FIELDS];
     struct mock_csv *csv;
@@ -361,35 +372,9 @@ static ncclResult_t records_load(const char *path, bool is_overlap,
               sizeof(*records_ret->list), records_compare_key_and_line);
         rc = records_pool_all(csv, records_ret);
     }
+    if (rc == ncclSuccess && is_overlap)
+        records_count_from_1(records_ret);
     mock_csv_close(csv);
-    return rc;
-}
-
-ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
-                               struct mock_records *records_ret)
-{
-    return records_load(path, false, model, records_ret);
-}
-
-/* `steptune iterate` counts rounds from 0. */
-static void records_check_from_1(struct mock_records *records)
-{
-    bool has_0 = false;
-
-    for (int i = 0; i < records->n; i++)
-        has_0 |= records->list[i].round == 0;
-    for (int i = 0; i < records->n; i++)
-        records->list[i].round += has_0;
-}
-
-ncclResult_t mock_records_load_overlap(const char *path,
-                                       const struct mock_model *model,
-                                       struct mock_records *records_ret)
-{
-    ncclResult_t rc = records_load(path, true, model, records_ret);
-
-    if (rc == ncclSuccess)
-        records_check_from_1(records_ret);
     return rc;
 }
 

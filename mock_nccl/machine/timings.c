@@ -227,9 +227,10 @@ static bool timings_has_counts_below(const struct mock_pair *pair, int n_own)
 }
 
 static struct lookup timings_look_up(const struct mock_machine *machine,
-                                     const struct mock_pair *pair,
                                      const struct mock_run *run)
 {
+    const struct mock_pair *pair =
+        &machine->timings->pairs[run->coll][run->algo][run->proto];
     int n_own = mock_default_channels(&machine->model, run->algo, run->proto,
                                       run->n_bytes);
     enum mock_time_source source = MOCK_TIME_RECORDED;
@@ -271,17 +272,13 @@ static ncclResult_t timings_check_run(const struct mock_run *run)
     return ncclSuccess;
 }
 
-/* NULL if nothing was recorded for the pair. */
-static const struct mock_pair *
-timings_find_pair(const struct mock_machine *machine,
-                  const struct mock_run *run)
+/* Whether times were recorded for the pair. */
+static bool timings_has_pair(const struct mock_machine *machine,
+                             const struct mock_run *run)
 {
-    const struct mock_pair *pair;
-
-    if (machine->timings == NULL)
-        return NULL;
-    pair = &machine->timings->pairs[run->coll][run->algo][run->proto];
-    return pair->own.n_points > 0 ? pair : NULL;
+    return machine->timings != NULL &&
+           machine->timings->pairs[run->coll][run->algo][run->proto]
+                   .own.n_points > 0;
 }
 
 ncclResult_t mock_machine_time(const struct mock_machine *machine,
@@ -289,7 +286,6 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                double iteration, struct mock_time *time_ret)
 {
     ncclResult_t rc = timings_check_run(run);
-    const struct mock_pair *pair;
     struct lookup found;
     int i;
 
@@ -299,10 +295,9 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
         return mock_fail(ncclInvalidArgument,
                          "round %g or iteration %g is not in [0, 1)", round,
                          iteration);
-    pair = timings_find_pair(machine, run);
-    if (pair == NULL)
+    if (!timings_has_pair(machine, run))
         return mock_modelled_time(machine, run, time_ret);
-    found = timings_look_up(machine, pair, run);
+    found = timings_look_up(machine, run);
     i = (int)(round * found.n_rounds);
     time_ret->us = timings_get_mean(&found.span, i) * found.ratio *
                    timings_get_spread(&found.span, i, iteration);
@@ -315,17 +310,15 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     struct mock_time *time_ret)
 {
     ncclResult_t rc = timings_check_run(run);
-    const struct mock_pair *pair;
     struct lookup found;
     int n_rounds;
     double sum = 0;
 
     if (rc != ncclSuccess)
         return rc;
-    pair = timings_find_pair(machine, run);
-    if (pair == NULL)
+    if (!timings_has_pair(machine, run))
         return mock_modelled_time(machine, run, time_ret);
-    found = timings_look_up(machine, pair, run);
+    found = timings_look_up(machine, run);
     n_rounds = found.span.lo->n_rounds > found.span.hi->n_rounds
                    ? found.span.lo->n_rounds
                    : found.span.hi->n_rounds;
@@ -579,16 +572,8 @@ static int timings_compare_size(const void *a_, const void *b_)
     return b->n_rounds - a->n_rounds;
 }
 
-static int timings_count_points(const struct mock_timings *timings, int coll)
-{
-    int n = 0;
-
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            n += timings->pairs[coll][a][p].own.n_points;
-    return n;
-}
-
+/* Lists the sizes of all pairs, unless 'sizes' is NULL; returns their number.
+ */
 static int timings_list_sizes(const struct mock_timings *timings, int coll,
                               struct mock_size *sizes)
 {
@@ -598,12 +583,13 @@ static int timings_list_sizes(const struct mock_timings *timings, int coll,
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
             const struct mock_curve *own = &timings->pairs[coll][a][p].own;
 
-            for (int i = 0; i < own->n_points; i++)
-                sizes[n++] = (struct mock_size){
+            for (int i = 0; i < own->n_points && sizes != NULL; i++)
+                sizes[n + i] = (struct mock_size){
                     .n_bytes = own->points[i].n_bytes,
                     .n_rounds = own->points[i].n_rounds,
                     .is_single_pass = own->points[i].is_single_pass,
                 };
+            n += own->n_points;
         }
     return n;
 }
@@ -611,7 +597,7 @@ static int timings_list_sizes(const struct mock_timings *timings, int coll,
 /* Lists each size once, with the largest number of rounds of its pairs. */
 static ncclResult_t timings_build_sizes(struct mock_timings *timings, int coll)
 {
-    int n = timings_count_points(timings, coll);
+    int n = timings_list_sizes(timings, coll, NULL);
     struct mock_size *sizes = calloc((size_t)n + 1, sizeof(*sizes));
     int n_kept = 0;
 
@@ -649,7 +635,7 @@ ncclResult_t mock_timings_load(const char *path, const struct mock_model *model,
 
     if (timings == NULL)
         return mock_fail_memory();
-    rc = mock_records_load(path, model, &records);
+    rc = mock_records_load(path, false, model, &records);
     if (rc == ncclSuccess)
         rc = timings_build(path, &records, timings);
     mock_records_free(&records);

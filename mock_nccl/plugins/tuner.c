@@ -33,18 +33,18 @@ static ncclResult_t tuner_init_v5(const void *symbol,
                        mock_log, &args->domains, args->constants);
 }
 
-static int tuner_is_open(const struct mock_ask_args *args, int algo)
+static bool tuner_is_open(const struct mock_ask_args *args, int algo)
 {
     const float *row = args->table + algo * NCCL_NUM_PROTOCOLS;
 
     return row[NCCL_PROTO_SIMPLE] != NCCL_ALGO_PROTO_IGNORE;
 }
 
-ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
-                                 const struct mock_pair_args *args, int *algo,
-                                 int *proto, int *n_channels)
+static ncclResult_t tuner_ask_pair(const void *symbol, void *context,
+                                   const struct mock_ask_args *args, int *algo,
+                                   int *proto, int *n_channels)
 {
-    const ncclTuner_v2_t *v2 = tuner->symbol;
+    const ncclTuner_v2_t *v2 = symbol;
 
     return v2->getCollInfo(context, args->coll, args->n_bytes, args->collnet,
                            args->nvls, args->n_pipe_ops, algo, proto,
@@ -57,17 +57,16 @@ static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)
 {
-    const ncclTuner_v2_t *tuner = symbol;
+    struct mock_ask_args pair = *args;
     int algo = NCCL_ALGO_UNDEF;
     int proto = NCCL_PROTO_UNDEF;
-    int nvls = tuner_is_open(args, NCCL_ALGO_NVLS) ||
-               tuner_is_open(args, NCCL_ALGO_NVLS_TREE);
-    ncclResult_t rc =
-        tuner->getCollInfo(context, args->coll, args->n_bytes,
-                           tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN), nvls,
-                           args->n_pipe_ops, &algo, &proto, n_channels);
+    ncclResult_t rc;
     float *entry;
 
+    pair.collnet = tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN);
+    pair.nvls = tuner_is_open(args, NCCL_ALGO_NVLS) ||
+                tuner_is_open(args, NCCL_ALGO_NVLS_TREE);
+    rc = tuner_ask_pair(symbol, context, &pair, &algo, &proto, n_channels);
     if (rc != ncclSuccess || algo < 0 || algo >= args->n_algos || proto < 0 ||
         proto >= NCCL_NUM_PROTOCOLS)
         return rc;
@@ -98,6 +97,14 @@ static ncclResult_t tuner_ask_v4(const void *symbol, void *context,
                               args->n_pipe_ops, (float **)args->table,
                               args->n_algos, NCCL_NUM_PROTOCOLS, args->reg_buff,
                               n_channels);
+}
+
+ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
+                                 const struct mock_ask_args *args, int *algo,
+                                 int *proto, int *n_channels)
+{
+    return tuner_ask_pair(tuner->symbol, context, args, algo, proto,
+                          n_channels);
 }
 
 /* ---- chunks ---- */
