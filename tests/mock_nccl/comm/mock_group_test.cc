@@ -11,57 +11,6 @@ using testing::HasSubstr;
 namespace
 {
 
-// ---- the recording ----
-
-std::vector<int> Channels(const std::string &joined)
-{
-    std::vector<int> counts;
-    std::stringstream in(joined);
-    std::string count;
-    while (std::getline(in, count, '+'))
-        counts.push_back(std::stoi(count));
-    return counts;
-}
-
-// Groups of equal all-reduces on 4 x H200: one table for all, and each one's
-// channels.
-TEST(RecordedGroups, HaveTheirTablesChoicesAndChannels)
-{
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
-    int n_groups = 0;
-
-    for (const Row &row :
-         ReadCsv(STP_FIXTURES "/machines/h200x4/choices.csv")) {
-        size_t n = std::stoul(row.at("group_ops"));
-        if (n == 1)
-            continue;
-        SCOPED_TRACE(row.at("bytes") + " in " + row.at("group_ops"));
-        std::vector<mock_call> calls(
-            n, Call(ncclFuncAllReduce, std::stoull(row.at("bytes")) / n));
-        std::vector<mock_outcome> outcomes(n);
-
-        ASSERT_EQ(ncclSuccess,
-                  mock_comm_group(comm.get(), calls.data(), n, outcomes.data()))
-            << mock_last_error();
-
-        std::vector<int> channels;
-        for (const mock_outcome &out : outcomes) {
-            EXPECT_EQ(Find(kAlgos, row.at("algo")), out.algo);
-            EXPECT_EQ(Find(kProtos, row.at("proto")), out.proto);
-            EXPECT_NEAR(std::stod(row.at("cost_ring_ll")), out.cost[1][0],
-                        0.0006);
-            EXPECT_NEAR(std::stod(row.at("cost_tree_simple")), out.cost[0][2],
-                        0.0006);
-            channels.push_back(out.n_channels);
-        }
-        EXPECT_THAT(channels, ElementsAreArray(Channels(row.at("channels"))));
-        n_groups++;
-    }
-    EXPECT_EQ(36, n_groups);
-}
-
 // ---- what is asked ----
 
 struct Question {
