@@ -35,16 +35,14 @@ void PrintTo(const Question &q, std::ostream *out)
 std::vector<Question> questions;
 int forced_algo = -1; // for every question; -1: left to NCCL
 
-ncclResult_t Note(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
-                  float **table, int, int n_proto, int reg_buff, int *)
+ncclResult_t Note(const Asked &asked)
 {
-    questions.push_back({coll, n_bytes, n_pipe_ops, reg_buff});
+    questions.push_back(
+        {asked.coll, asked.n_bytes, asked.n_pipe_ops, asked.reg_buff});
     if (forced_algo >= 0)
-        reinterpret_cast<float *>(table)[forced_algo * n_proto] = 0;
+        asked.table[forced_algo][NCCL_PROTO_LL] = 0;
     return ncclSuccess;
 }
-
-const ncclTuner_v5_t kNoting{"noting", Init, Note, Finalize};
 
 class Group : public testing::Test
 {
@@ -53,6 +51,7 @@ class Group : public testing::Test
     {
         questions.clear();
         forced_algo = -1;
+        on_ask = Note;
     }
 
     ncclResult_t Run(const std::vector<mock_call> &calls)
@@ -63,7 +62,7 @@ class Group : public testing::Test
     }
 
     Machine machine_ = LoadMachine("h200x4");
-    Nccl nccl_ = MakeNccl({nullptr, nullptr, &kNoting, 5});
+    Nccl nccl_ = MakeNccl(WithScript());
     Comm comm_ = MakeComm(nccl_, machine_);
     std::vector<mock_outcome> outcomes_;
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
+#include "support/mock_script.h"
 extern "C" {
 #include "model/cost_model.h"
 }
@@ -66,38 +67,20 @@ TEST(SeveralNodes, HaveTheChannelsThatNcclPrints)
     }
 }
 
-size_t told_ranks, told_nodes;
-ncclNvlDomainInfo_v5_t told_domains;
-ncclResult_t KeepShape(void **, uint64_t, size_t n_ranks, size_t n_nodes,
-                       ncclDebugLogger_t, ncclNvlDomainInfo_v5_t *domains,
-                       ncclTunerConstants_v5_t *)
-{
-    told_ranks = n_ranks;
-    told_nodes = n_nodes;
-    told_domains = *domains;
-    return ncclSuccess;
-}
-ncclResult_t SayNothing(void *, ncclFunc_t, size_t, int, float **, int, int,
-                        int, int *)
-{
-    return ncclSuccess;
-}
-ncclResult_t End(void *)
-{
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kShape{"shape", KeepShape, SayNothing, End};
-
 TEST(SeveralNodes, AreTheArgumentsOfATuner)
 {
-    OnMachine(LoadMachine("h100n8x8"), Call(ncclFuncReduce, 8),
-              {nullptr, nullptr, &kShape, 5});
+    on_init = [](const Joined &joined) {
+        EXPECT_EQ(64u, joined.n_ranks);
+        EXPECT_EQ(8u, joined.n_nodes);
+        EXPECT_EQ(8, joined.domains->nNvlDomains);
+        EXPECT_EQ(8, joined.domains->minRanksPerNvlDomain);
+        EXPECT_EQ(8, joined.domains->maxRanksPerNvlDomain);
+        return ncclSuccess;
+    };
 
-    EXPECT_EQ(64u, told_ranks);
-    EXPECT_EQ(8u, told_nodes);
-    EXPECT_EQ(8, told_domains.nNvlDomains);
-    EXPECT_EQ(8, told_domains.minRanksPerNvlDomain);
-    EXPECT_EQ(8, told_domains.maxRanksPerNvlDomain);
+    OnMachine(LoadMachine("h100n8x8"), Call(ncclFuncReduce, 8), WithScript());
+
+    ForgetScript();
 }
 
 struct VendorCase {
