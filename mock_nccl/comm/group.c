@@ -1,8 +1,9 @@
 /*
  * group.c - several collectives in one group
  *
- * Follows ncclPrepareTasks(): decides on each run of similar collectives in
- * order, then assigns channels to all of them.
+ * Decides on each run of similar collectives as ncclPrepareTasks() does, then
+ * assigns channels kind by kind, as scheduleCollTasksToPlan() does; both are in
+ * NCCL's src/enqueue.cc.
  */
 #include <stdlib.h>
 
@@ -138,7 +139,7 @@ static ncclResult_t group_take_in(struct mock_group *g,
     return ncclSuccess;
 }
 
-/* Does all of ncclPrepareTasks(). */
+/* Takes the calls in, and decides on all of them. */
 static ncclResult_t group_prepare(struct mock_group *g,
                                   const struct mock_call *calls, size_t n)
 {

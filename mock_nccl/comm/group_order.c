@@ -1,8 +1,9 @@
 /*
  * group_order.c - the order of a group's collectives: by traffic in bins a
- * quarter of an octave wide, then by kind, smallest first; equal collectives
- * keep the application's order. ncclPrepareTasks() does this from 2.22 on; 2.21
- * is simpler.
+ * quarter of an octave wide, largest first (ncclTaskCollSorterInsert() in
+ * NCCL's src/include/comm.h), then by kind, smallest first, so that collectives
+ * of one bin and kind keep the application's order (ncclPrepareTasks() in
+ * src/enqueue.cc). 2.21 is simpler.
  */
 #include "comm/group_order.h"
 
@@ -50,7 +51,7 @@ bool mock_same_kind(const struct mock_call *a, const struct mock_call *b)
 
 /* ---- from 2.22 on ---- */
 
-/* Largest first; of equal tasks the later first. */
+/* Largest first; in a bin the last inserted task is first. */
 static int group_order_compare_size(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
