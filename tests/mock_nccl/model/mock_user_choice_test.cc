@@ -138,14 +138,9 @@ TEST(UserChoice, OfLl128OverridesNcclsOwnDoubts)
 
 TEST(UserChoice, ReachesTheTunersTable)
 {
-    Machine machine = LoadMachine("h200x4");
-    mock_nccl_options options = Options("ring", "^ll");
-    options.static_tuner = &kScripted;
-    options.static_tuner_version = 5;
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    mock_outcome outcome;
+    mock_nccl_options options = WithScript();
+    options.algo = "ring";
+    options.proto = "^ll";
     std::string open;
     float tree = 0;
     script = [&](Table table, int *) {
@@ -154,8 +149,8 @@ TEST(UserChoice, ReachesTheTunersTable)
         return ncclSuccess;
     };
 
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
-    script = nullptr;
+    OnMachine(LoadMachine("h200x4"), Call(ncclFuncAllReduce, 1 << 20), options);
+    ForgetScript();
 
     EXPECT_EQ("ring/ll128 ring/simple", open);
     EXPECT_EQ(-1, tree);
