@@ -383,7 +383,7 @@ static ncclResult_t comm_build_model(struct mock_comm *comm,
     struct mock_machine_info info = machine->info;
     bool alone = info.n_ranks == 1;
     struct mock_user_choice choice;
-    const struct mock_nccl_options *options = mock_nccl_get_options(comm->nccl);
+    const struct mock_nccl_options *options = &comm->nccl->options;
     ncclResult_t rc =
         mock_user_choice_parse(comm->version, alone ? NULL : options->algo,
                                alone ? NULL : options->proto, &choice);
@@ -408,11 +408,14 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     if (comm == NULL)
         return mock_fail_memory();
     comm->nccl = nccl;
-    comm->version = mock_nccl_version(nccl);
+    comm->version = nccl->version;
     comm->machine = machine;
     comm->id = comm_id;
-    mock_nccl_constants(nccl, &constants);
-    mock_listener_join(&comm->listener, mock_nccl_profiler(nccl), comm_id,
+    if (nccl->options.constants != NULL)
+        constants = *nccl->options.constants;
+    else
+        mock_release_constants((int)nccl->version->model.release, &constants);
+    mock_listener_join(&comm->listener, nccl->profiler, comm_id,
                        machine->info.n_ranks, machine->info.n_nodes, rank);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)

@@ -81,7 +81,7 @@ static ncclResult_t decide_fail_no_algorithm(const struct mock_comm *comm,
                                              const struct mock_call *call)
 {
     const struct mock_choice_rules *rules = &comm->version->choice;
-    const struct mock_nccl_options *options = mock_nccl_get_options(comm->nccl);
+    const struct mock_nccl_options *options = &comm->nccl->options;
     char algo[LINE_SIZE];
     char proto[LINE_SIZE];
     char line[LINE_SIZE];

@@ -221,11 +221,6 @@ struct lookup {
     enum mock_time_source source;
 };
 
-static bool timings_has_counts_below(const struct mock_pair *pair, int n_own)
-{
-    return pair->n_counts > 0 && pair->counts[0].n_channels < n_own;
-}
-
 static struct lookup timings_look_up(const struct mock_machine *machine,
                                      const struct mock_run *run)
 {
@@ -243,7 +238,7 @@ static struct lookup timings_look_up(const struct mock_machine *machine,
 
     if (run->n_channels != 0 && run->n_channels < n_own) {
         source = MOCK_TIME_MODELLED; /* if no other count was recorded */
-        if (timings_has_counts_below(pair, n_own))
+        if (pair->n_counts > 0 && pair->counts[0].n_channels < n_own)
             found.ratio = timings_channel_ratio(pair, run->n_channels, n_own,
                                                 run->n_bytes, &source);
         else

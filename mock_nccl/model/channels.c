@@ -186,12 +186,12 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
                    const struct mock_work *work, int max_channels)
 {
     const struct mock_model_rules *rules = model->rules;
+    struct share s =
+        channels_share_of(model, work->coll, work->n_bytes, work->element_size);
     size_t traffic =
-        mock_traffic(model, work->coll, work->n_bytes, work->element_size);
+        s.count * s.element_size * channels_traffic_per_byte(model, work);
     int n = lane->max_channels + max_channels;
 
-    if (work->proto == NCCL_PROTO_LL && rules->weighs_ll)
-        traffic *= 4;
     lane->traffic += rules->fine_cells
                          ? traffic
                          : channels_max_size(rules->min_traffic, traffic);

@@ -1,7 +1,5 @@
 #include "plugins/tuner.h"
 
-#include <string.h>
-
 #include "base/log.h"
 
 /* The functions of one version. */
@@ -136,30 +134,21 @@ static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
     [6] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
 };
 
-/* Tuners of all versions begin with a name and three functions. */
-enum { N_WORDS = 4 };
-static_assert(sizeof(ncclTuner_v2_t) == N_WORDS * sizeof(void *), "words");
-
-static void tuner_read_words(const struct mock_tuner *tuner,
-                             const void *words[N_WORDS])
-{
-    memcpy(words, tuner->symbol, N_WORDS * sizeof(void *));
-}
-
+/* Tuners of all versions begin with a name and three functions, as a v2 tuner
+ * does. */
 const char *mock_tuner_name(const struct mock_tuner *tuner)
 {
-    const void *words[N_WORDS];
+    const ncclTuner_v2_t *any = tuner->symbol;
 
-    tuner_read_words(tuner, words);
-    return words[0] != NULL ? words[0] : "(null)";
+    return any->name != NULL ? any->name : "(null)";
 }
 
 bool mock_tuner_is_complete(const struct mock_tuner *tuner)
 {
-    const void *words[N_WORDS];
+    const ncclTuner_v2_t *any = tuner->symbol;
 
-    tuner_read_words(tuner, words);
-    return words[1] != NULL && words[2] != NULL && words[3] != NULL;
+    return any->init != NULL && any->getCollInfo != NULL &&
+           any->destroy != NULL;
 }
 
 ncclResult_t mock_tuner_init(struct mock_tuner *tuner,
