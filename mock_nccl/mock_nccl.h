@@ -356,21 +356,21 @@ struct mock_call {
     ncclFunc_t coll;
     size_t n_bytes; /* as getCollInfo counts them: allgather and reducescatter
                        over all ranks */
-    size_t
-        element_size; /* bytes, 1 to 8; 0 means 2. Log lines name the type
-                         ncclInt8, ncclBfloat16, ncclFloat32 or ncclFloat64 */
-    int n_pipe_ops;   /* 0 means 1 */
-    int reg_buff;     /* 0 or 1 */
-    bool
-        no_nvls; /* NVLS does not support the type and operation, such as avg */
+    /* bytes, 1 to 8; 0 means 2. Log lines name the type ncclInt8, ncclBfloat16,
+     * ncclFloat32 or ncclFloat64 */
+    size_t element_size;
+    int n_pipe_ops; /* 0 means 1 */
+    int reg_buff;   /* 0 or 1 */
+    /* NVLS does not support the type and operation, such as avg */
+    bool no_nvls;
     bool fp8;    /* a type of one byte (element size 0 then means 1), which NVLS
                     does not support; a reduction over more than 8 ranks has all
                     Ring entries times 1024, -1 included */
     bool no_pat; /* PAT does not support the operation of a reducescatter: avg,
                     premulsum */
-    unsigned
-        kind; /* calls of a group with different kinds never share a decision:
-                 the type and operation on the GPU, where min and max are one */
+    /* calls of a group with different kinds never share a decision: the type
+     * and operation on the GPU, where min and max are one */
+    unsigned kind;
     bool no_collnet; /* the network cannot reduce the type and operation; only
                         with mock_nccl_options.collnet */
     int root;        /* root of a broadcast or reduce */
@@ -408,9 +408,9 @@ struct mock_outcome {
     bool is_timed;      /* the profiler requests the channels' times, see
                            mock_kernels.h */
     void *event; /* the profiler's handle of the collective; NULL if none */
-    mock_table
-        cost; /* cost table before the tuner edits it, us, below 0 ruled out; a
-                 tuner of 2.21 receives no table, and this one is NCCL's */
+    /* cost table before the tuner edits it, us, below 0 ruled out; a tuner
+     * of 2.21 receives no table, and this one is NCCL's */
+    mock_table cost;
     mock_table cost_after; /* cost table after the tuner's edits */
 };
 

@@ -14,8 +14,8 @@ struct mock_task {
     size_t traffic;
     bool apart;   /* the task could use symmetric windows (from 2.29 on) */
     unsigned bin; /* grows with the size */
-    size_t
-        list; /* for tasks with 'apart': position of the first task like it */
+    /* for tasks with 'apart': position of the first task like it */
+    size_t list;
     size_t kind;      /* order of the kinds' decisions, from 0 */
     int max_channels; /* set by the decision */
     struct mock_profiled_call profiled;

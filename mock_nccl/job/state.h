@@ -20,8 +20,8 @@ struct mock_job_pass {
     uint64_t number; /* number among all passes */
     int shape;
     double begin_us;
-    struct mock_outcome
-        *outcomes; /* outcomes of all calls of rank 0, then of rank 1, ... */
+    /* outcomes of all calls of rank 0, then of rank 1, ... */
+    struct mock_outcome *outcomes;
     struct mock_job_run *runs;
     double *late_us; /* for each rank's calls: its lateness, the time by which
                         it waits less than the first rank */
@@ -54,8 +54,8 @@ struct mock_job {
     size_t step;
     struct mock_job_pass passes[2]; /* the last two passes */
     struct mock_job_pass *pass;     /* the pass that is being launched */
-    struct mock_job_pass
-        *reported; /* the pass whose kernels are reported next, or NULL */
+    /* the pass whose kernels are reported next, or NULL */
+    struct mock_job_pass *reported;
     struct mock_job_event *events; /* room for the events of a pass */
     void **handles; /* room for the profiler's handles of a kernel's channels */
 

@@ -582,7 +582,7 @@ ncclResult_t mock_overlaps_load(const char *path,
     rc = mock_records_load(path, true, &machine->model, &records);
     if (rc == ncclSuccess)
         rc = overlap_build(&b, &records);
-    mock_records_free(&records);
+    free(records.list);
     if (rc != ncclSuccess) {
         mock_overlaps_free(b.overlaps);
         return rc;

@@ -378,11 +378,6 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
     return rc;
 }
 
-void mock_records_free(struct mock_records *records)
-{
-    free(records->list);
-}
-
 const struct mock_record *mock_records_find(const struct mock_records *records,
                                             const struct mock_record *key)
 {

@@ -38,12 +38,11 @@ struct mock_records {
     int capacity;
 };
 
-/* Reads 'path', an overlap.csv or a timings.csv. *records_ret is to be freed
- * after a failure, too. */
+/* Reads 'path', an overlap.csv or a timings.csv. The list of
+ * *records_ret is to be freed after a failure, too. */
 ncclResult_t mock_records_load(const char *path, bool is_overlap,
                                const struct mock_model *model,
                                struct mock_records *records_ret);
-void mock_records_free(struct mock_records *records);
 
 /* The record with this key, or NULL. */
 const struct mock_record *mock_records_find(const struct mock_records *records,

@@ -633,7 +633,7 @@ ncclResult_t mock_timings_load(const char *path, const struct mock_model *model,
     rc = mock_records_load(path, false, model, &records);
     if (rc == ncclSuccess)
         rc = timings_build(path, &records, timings);
-    mock_records_free(&records);
+    free(records.list);
     if (rc != ncclSuccess) {
         mock_timings_free(timings);
         return rc;

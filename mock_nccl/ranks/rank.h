@@ -35,12 +35,12 @@ struct mock_order {
 struct mock_rank {
     int number;
     struct mock_nccl *nccl;
-    struct mock_comm *
-        *comms; /* by number; NULL if the rank is not in the communicator */
+    /* by number; NULL if the rank is not in the communicator */
+    struct mock_comm **comms;
     int n_comms;
     bool dead; /* takes no further part in scripts */
-    struct mock_carrier
-        *carrier; /* NULL: the rank runs in the caller's thread */
+    /* NULL: the rank runs in the caller's thread */
+    struct mock_carrier *carrier;
 };
 
 /* Executes an order in the calling thread. 'outcomes' has room for n_calls. */

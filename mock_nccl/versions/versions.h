@@ -192,13 +192,13 @@ struct mock_model_rules {
 
     /* bandwidths */
     enum mock_nvls_model nvls;
-    double
-        ring_ll128_alone; /* share that LL128 reaches with one rank per node */
-    double pat_share;     /* share that PAT reaches */
+    /* share that LL128 reaches with one rank per node */
+    double ring_ll128_alone;
+    double pat_share;         /* share that PAT reaches */
     bool scales_nvls_gathers; /* NVLS gathers are scaled like reductions */
-    bool
-        direct_by_ranks; /* gathers by CollNet Direct are slower with more ranks
-                            per node; else as fast as the network allows */
+    /* gathers by CollNet Direct are slower with more ranks per node; else as
+     * fast as the network allows */
+    bool direct_by_ranks;
     int n_nvls_tree_corrections; /* number of powers of two from 64 B up for
                                     which NVLS_TREE is corrected as Tree is, on
                                     Blackwell with an x86 CPU */
