@@ -110,13 +110,10 @@ class NvlsEntries : public testing::TestWithParam<NvlsCase>
 
 TEST_P(NvlsEntries, AreOpenWhereNcclCanUseNvls)
 {
-    Machine machine = LoadMachine(GetParam().machine);
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
     mock_call call = Call(GetParam().coll, 1 << 20);
     call.no_nvls = GetParam().no_nvls;
 
-    mock_outcome got = Collective(comm, call);
+    mock_outcome got = OnMachine(LoadMachine(GetParam().machine), call);
 
     EXPECT_EQ(GetParam().open,
               got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] >= 0);
