@@ -41,9 +41,9 @@ struct mock_job_shape {
  * own. The job's timeline and struct mock_job_run hold the kernels' own times.
  */
 struct mock_job_gpu_clocks {
-    double
-        offset_us; /* bound of a GPU clock's offset from the host's, in either
-                      direction; the clock began as long before the job */
+    /* bound of a GPU clock's offset from the host's, in either direction; the
+     * clock began as long before the job */
+    double offset_us;
     double drift_ppm; /* bound of a GPU clock's drift against the host's, in
                          either direction, in parts per million */
 
@@ -72,8 +72,8 @@ struct mock_job_options {
     uint64_t seed; /* seed of all noise, losses and orders */
 
     struct mock_job_shape step;
-    struct mock_job_shape
-        warm_up; /* shape of the first steps; none if n is 0 */
+    /* shape of the first steps; none if n is 0 */
+    struct mock_job_shape warm_up;
     size_t n_warm_up;
     struct mock_job_shape evaluation; /* shape of the n_evaluation steps that
                                          run before each step */
@@ -160,9 +160,6 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
 /* Runs the next n_steps steps; evaluations are not counted. After a failure the
  * job can only be destroyed. */
 ncclResult_t mock_job_play(struct mock_job *job, size_t n_steps);
-
-/* Virtual time since the job began. */
-double mock_job_us(const struct mock_job *job);
 
 /* Finalizes the ranks in NCCL's order, and restores this thread's clocks. */
 void mock_job_destroy(struct mock_job *job);

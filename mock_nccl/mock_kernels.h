@@ -21,21 +21,13 @@ struct mock_channel_time {
 };
 
 /*
- * Reports the kernel times of a collective to the profiler, as NCCL's proxy
+ * Report the kernel times of a collective to the profiler, as NCCL's proxy
  * thread does some time after the launch: the start of each channel, then the
- * end of each. 'times' holds the outcome's n_channels elements. Does nothing
- * unless the outcome 'is_timed'. Unlike all other functions of a communicator,
- * any thread may call this one at any time.
- */
-void mock_comm_kernel_ran(struct mock_comm *comm,
-                          const struct mock_outcome *outcome,
-                          const struct mock_channel_time *times);
-
-/*
- * Like mock_comm_kernel_ran(), but reports the starts and the ends in separate
- * calls, with the same 'outcome' and 'times'. handles_ret has room for the
- * outcome's n_channels; it receives the profiler's handles, NULL for none,
- * which the ends need.
+ * end of each, with the same 'outcome' and 'times', which holds the outcome's
+ * n_channels elements. They do nothing unless the outcome 'is_timed'.
+ * handles_ret has room for n_channels; it receives the profiler's handles, NULL
+ * for none, which the ends need. Unlike all other functions of a communicator,
+ * any thread may call these at any time.
  */
 void mock_comm_kernel_began(struct mock_comm *comm,
                             const struct mock_outcome *outcome,

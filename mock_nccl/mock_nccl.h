@@ -185,18 +185,12 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
                                   struct mock_overlap *overlap_ret);
 
 /*
- * The duration of an iteration of 'n_layers' times compute and collective.
- * Sequential: every collective ends before the next compute begins. Overlapped:
- * a layer's collective overlaps the compute of the next layers, collectives run
+ * The duration of an iteration of 'n_layers' times compute and collective: a
+ * layer's collective overlaps the compute of the next layers, collectives run
  * in order, and the iteration ends with one join. For a recorded setting with
- * the same number of layers the overlapped time is the recorded time.
+ * the same number of layers it is the recorded time.
  */
-double mock_sequential_us(const struct mock_overlap *overlap, int n_layers);
 double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers);
-
-/* The durations of compute and collective if both start at the same time. */
-void mock_side_by_side(const struct mock_overlap *overlap,
-                       double *compute_us_ret, double *comm_us_ret);
 
 /* A setting for which iterations were recorded. */
 struct mock_overlap_setting {
@@ -341,9 +335,6 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
                               const struct mock_machine *machine,
                               struct mock_comm **child_ret);
 
-/* The commId that v5 and v6 tuners receive. */
-uint64_t mock_comm_id(const struct mock_comm *comm);
-
 /* Calls the tuner's finalize, then the profiler's, and closes the libraries
  * when NCCL would. */
 void mock_comm_destroy(struct mock_comm *comm);
@@ -365,21 +356,21 @@ struct mock_call {
     ncclFunc_t coll;
     size_t n_bytes; /* as getCollInfo counts them: allgather and reducescatter
                        over all ranks */
-    size_t
-        element_size; /* bytes, 1 to 8; 0 means 2. Log lines name the type
-                         ncclInt8, ncclBfloat16, ncclFloat32 or ncclFloat64 */
-    int n_pipe_ops;   /* 0 means 1 */
-    int reg_buff;     /* 0 or 1 */
-    bool
-        no_nvls; /* NVLS does not support the type and operation, such as avg */
+    /* bytes, 1 to 8; 0 means 2. Log lines name the type ncclInt8, ncclBfloat16,
+     * ncclFloat32 or ncclFloat64 */
+    size_t element_size;
+    int n_pipe_ops; /* 0 means 1 */
+    int reg_buff;   /* 0 or 1 */
+    /* NVLS does not support the type and operation, such as avg */
+    bool no_nvls;
     bool fp8;    /* a type of one byte (element size 0 then means 1), which NVLS
                     does not support; a reduction over more than 8 ranks has all
                     Ring entries times 1024, -1 included */
     bool no_pat; /* PAT does not support the operation of a reducescatter: avg,
                     premulsum */
-    unsigned
-        kind; /* calls of a group with different kinds never share a decision:
-                 the type and operation on the GPU, where min and max are one */
+    /* calls of a group with different kinds never share a decision: the type
+     * and operation on the GPU, where min and max are one */
+    unsigned kind;
     bool no_collnet; /* the network cannot reduce the type and operation; only
                         with mock_nccl_options.collnet */
     int root;        /* root of a broadcast or reduce */
@@ -417,9 +408,9 @@ struct mock_outcome {
     bool is_timed;      /* the profiler requests the channels' times, see
                            mock_kernels.h */
     void *event; /* the profiler's handle of the collective; NULL if none */
-    mock_table
-        cost; /* cost table before the tuner edits it, us, below 0 ruled out; a
-                 tuner of 2.21 receives no table, and this one is NCCL's */
+    /* cost table before the tuner edits it, us, below 0 ruled out; a tuner
+     * of 2.21 receives no table, and this one is NCCL's */
+    mock_table cost;
     mock_table cost_after; /* cost table after the tuner's edits */
 };
 
@@ -460,16 +451,6 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
 ncclResult_t mock_comm_group(struct mock_comm *comm,
                              const struct mock_call *calls, size_t n,
                              struct mock_outcome *outcomes_ret);
-
-/*
- * Simulates the group (ncclGroupSimulateEnd, from 2.22 on): NCCL calls the
- * tuner as for a real group, except about chunk sizes and AllGatherV, and runs
- * nothing. *us_ret is the time that NCCL estimates for its last decision, not
- * for all; -1 if it decided nothing. Returns ncclInvalidUsage in 2.21.
- */
-ncclResult_t mock_comm_simulate(struct mock_comm *comm,
-                                const struct mock_call *calls, size_t n,
-                                float *us_ret);
 
 /* The run of a collective that succeeded, as mock_machine_time() takes it. Its
  * n_channels is NCCL's signed 8-bit copy of the tuner's count. */

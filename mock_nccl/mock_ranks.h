@@ -73,7 +73,6 @@ ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
 /* Finalizes the ranks in NCCL's order: rank 0, then from the last down to
  * rank 1. */
 void mock_ranks_destroy(struct mock_ranks *ranks);
-int mock_ranks_count(const struct mock_ranks *ranks);
 
 /* A step of every rank: a group, or one collective. */
 struct mock_step {

@@ -8,21 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COLUMNS = 32 };
+enum { MAX_COLUMNS = 32, MAX_FIELDS = 40 };
 
 struct mock_csv {
     FILE *file;
     char *path;
-    const struct mock_words *columns;
-    unsigned optional;                /* set of columns, as bits */
-    const struct mock_words *ignored; /* or NULL */
-    int n_header;                     /* number of fields of the header line */
+    const struct mock_field *columns;
+    int n_columns;
+    int n_header; /* number of fields of the header line */
     int n_line;
     char *line; /* getline()'s; fields point into it */
     size_t line_size;
     int n_fields;
     char *fields[MAX_COLUMNS];
-    int place[MAX_COLUMNS]; /* index of each column's field */
+    int place[MAX_FIELDS]; /* index of each column's field; -1: absent */
 };
 
 ncclResult_t mock_csv_fail(const struct mock_csv *csv, int line,
@@ -79,17 +78,16 @@ static ncclResult_t csv_split(struct mock_csv *csv)
 
 static ncclResult_t csv_place_column(struct mock_csv *csv, int field)
 {
-    int column = mock_word_find(csv->columns, csv->fields[field]);
+    const char *name = csv->fields[field];
+    int column = 0;
 
-    if (column < 0 && csv->ignored != NULL &&
-        mock_word_find(csv->ignored, csv->fields[field]) >= 0)
-        return ncclSuccess;
-    if (column < 0)
-        return mock_csv_fail(csv, csv->n_line, "unknown column '%s'",
-                             csv->fields[field]);
+    while (column < csv->n_columns &&
+           strcmp(csv->columns[column].name, name) != 0)
+        column++;
+    if (column == csv->n_columns)
+        return mock_csv_fail(csv, csv->n_line, "unknown column '%s'", name);
     if (csv->place[column] >= 0)
-        return mock_csv_fail(csv, csv->n_line, "two columns '%s'",
-                             csv->fields[field]);
+        return mock_csv_fail(csv, csv->n_line, "two columns '%s'", name);
     csv->place[column] = field;
     return ncclSuccess;
 }
@@ -103,28 +101,19 @@ static ncclResult_t csv_read_header(struct mock_csv *csv)
                          csv->path);
     rc = csv_split(csv);
     csv->n_header = csv->n_fields;
-    for (int c = 0; c < csv->columns->n_words; c++)
+    for (int c = 0; c < csv->n_columns; c++)
         csv->place[c] = -1;
     for (int f = 0; rc == ncclSuccess && f < csv->n_fields; f++)
         rc = csv_place_column(csv, f);
-    for (int c = 0; rc == ncclSuccess && c < csv->columns->n_words; c++)
-        if (csv->place[c] < 0 && !(csv->optional >> c & 1))
+    for (int c = 0; rc == ncclSuccess && c < csv->n_columns; c++)
+        if (csv->place[c] < 0 && !csv->columns[c].optional)
             rc = mock_csv_fail(csv, csv->n_line, "no column '%s'",
-                               csv->columns->words[c]);
+                               csv->columns[c].name);
     return rc;
 }
 
-ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
-                           struct mock_csv **csv_ret)
-{
-    return mock_csv_open_some(path, columns, 0, NULL, csv_ret);
-}
-
-ncclResult_t mock_csv_open_some(const char *path,
-                                const struct mock_words *columns,
-                                unsigned optional,
-                                const struct mock_words *ignored,
-                                struct mock_csv **csv_ret)
+ncclResult_t mock_csv_open(const char *path, const struct mock_field *fields,
+                           int n_fields, struct mock_csv **csv_ret)
 {
     struct mock_csv *csv = calloc(1, sizeof(*csv));
     ncclResult_t rc = ncclSuccess;
@@ -134,9 +123,8 @@ ncclResult_t mock_csv_open_some(const char *path,
     else if ((csv->file = fopen(path, "r")) == NULL)
         rc = mock_fail(ncclSystemError, "%s: %s", path, strerror(errno));
     if (rc == ncclSuccess) {
-        csv->columns = columns;
-        csv->optional = optional;
-        csv->ignored = ignored;
+        csv->columns = fields;
+        csv->n_columns = n_fields;
         rc = csv_read_header(csv);
     }
     if (rc != ncclSuccess) {
@@ -145,11 +133,6 @@ ncclResult_t mock_csv_open_some(const char *path,
     }
     *csv_ret = csv;
     return ncclSuccess;
-}
-
-bool mock_csv_has(const struct mock_csv *csv, int column)
-{
-    return column < csv->columns->n_words && csv->place[column] >= 0;
 }
 
 void mock_csv_close(struct mock_csv *csv)
@@ -182,47 +165,59 @@ ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret)
     return rc;
 }
 
-ncclResult_t mock_csv_text(const struct mock_csv *csv, int column,
-                           const char **text_ret)
-{
-    const char *text = csv->fields[csv->place[column]];
+/* ---- fields ---- */
 
-    if (*text == '\0')
+bool mock_csv_has(const struct mock_csv *csv, int field)
+{
+    return field < csv->n_columns && csv->place[field] >= 0;
+}
+
+bool mock_csv_is(const struct mock_csv *csv, int field, const char *word)
+{
+    return mock_csv_has(csv, field) &&
+           strcmp(csv->fields[csv->place[field]], word) == 0;
+}
+
+static ncclResult_t csv_get_text(const struct mock_csv *csv, int field,
+                                 const char **text_ret)
+{
+    *text_ret = csv->fields[csv->place[field]];
+    if (**text_ret == '\0')
         return mock_csv_fail(csv, csv->n_line, "column '%s' is empty",
-                             csv->columns->words[column]);
-    *text_ret = text;
+                             csv->columns[field].name);
     return ncclSuccess;
 }
 
-ncclResult_t mock_csv_int(const struct mock_csv *csv, int column, long long min,
-                          long long max, long long *number_ret)
+static ncclResult_t csv_get_int(const struct mock_csv *csv, int field,
+                                long long *number_ret)
 {
-    const char *text = "";
+    const struct mock_field *column = &csv->columns[field];
+    const char *text;
     char *end;
     long long number;
-    ncclResult_t rc = mock_csv_text(csv, column, &text);
+    ncclResult_t rc = csv_get_text(csv, field, &text);
 
     if (rc != ncclSuccess)
         return rc;
     errno = 0;
     number = strtoll(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
-        number < min || number > max)
+        number < column->min || number > column->max)
         return mock_csv_fail(csv, csv->n_line,
                              "column '%s': '%s' is not a whole number from "
                              "%lld to %lld",
-                             csv->columns->words[column], text, min, max);
+                             column->name, text, column->min, column->max);
     *number_ret = number;
     return ncclSuccess;
 }
 
-ncclResult_t mock_csv_positive(const struct mock_csv *csv, int column,
-                               double *number_ret)
+static ncclResult_t csv_get_time(const struct mock_csv *csv, int field,
+                                 double *number_ret)
 {
-    const char *text = "";
+    const char *text;
     char *end;
     double number;
-    ncclResult_t rc = mock_csv_text(csv, column, &text);
+    ncclResult_t rc = csv_get_text(csv, field, &text);
 
     if (rc != ncclSuccess)
         return rc;
@@ -231,7 +226,7 @@ ncclResult_t mock_csv_positive(const struct mock_csv *csv, int column,
         number <= 0)
         return mock_csv_fail(csv, csv->n_line,
                              "column '%s': '%s' is not a number above 0",
-                             csv->columns->words[column], text);
+                             csv->columns[field].name, text);
     *number_ret = number;
     return ncclSuccess;
 }
@@ -249,24 +244,83 @@ static void csv_join(const struct mock_words *list, const char *extra,
         snprintf(text + used, size - used, ", %s", extra);
 }
 
-ncclResult_t mock_csv_word(const struct mock_csv *csv, int column,
-                           const struct mock_words *list, const char *extra,
+ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
                            int *number_ret)
 {
-    const char *text = "";
+    const struct mock_field *column = &csv->columns[field];
+    const char *text;
     char all[256];
-    ncclResult_t rc = mock_csv_text(csv, column, &text);
+    ncclResult_t rc = csv_get_text(csv, field, &text);
     int number;
 
     if (rc != ncclSuccess)
         return rc;
-    number = mock_word_find(list, text);
-    if (number < 0 && (extra == NULL || strcmp(text, extra) != 0)) {
-        csv_join(list, extra, all, sizeof(all));
+    number = mock_word_find(column->words, text);
+    if (number < 0 &&
+        (column->extra == NULL || strcmp(text, column->extra) != 0)) {
+        csv_join(column->words, column->extra, all, sizeof(all));
         return mock_csv_fail(csv, csv->n_line,
-                             "column '%s': '%s' is none of %s",
-                             csv->columns->words[column], text, all);
+                             "column '%s': '%s' is none of %s", column->name,
+                             text, all);
     }
     *number_ret = number;
     return ncclSuccess;
+}
+
+static ncclResult_t csv_copy_text(const struct mock_csv *csv, int field,
+                                  char *text_ret)
+{
+    const struct mock_field *column = &csv->columns[field];
+    const char *text;
+    int number;
+    ncclResult_t rc = column->words != NULL ? mock_csv_word(csv, field, &number)
+                                            : ncclSuccess;
+
+    if (rc == ncclSuccess)
+        rc = csv_get_text(csv, field, &text);
+    if (rc != ncclSuccess)
+        return rc;
+    if ((long long)strlen(text) >= column->max)
+        return mock_csv_fail(csv, csv->n_line,
+                             "column '%s' has more than %lld characters",
+                             column->name, column->max - 1);
+    strcpy(text_ret, text);
+    return ncclSuccess;
+}
+
+static ncclResult_t csv_read_field(const struct mock_csv *csv, int field,
+                                   void *at)
+{
+    const struct mock_field *column = &csv->columns[field];
+    long long number = 0;
+    ncclResult_t rc = ncclSuccess;
+
+    switch (column->kind) {
+    case MOCK_FIELD_TEXT:
+        return csv_copy_text(csv, field, at);
+    case MOCK_FIELD_WORD:
+        return mock_csv_word(csv, field, at);
+    case MOCK_FIELD_TIME:
+        return csv_get_time(csv, field, at);
+    case MOCK_FIELD_INT:
+    case MOCK_FIELD_SIZE:
+        rc = csv_get_int(csv, field, &number);
+        if (rc == ncclSuccess && column->kind == MOCK_FIELD_INT)
+            *(int *)at = (int)number;
+        else if (rc == ncclSuccess)
+            *(size_t *)at = (size_t)number;
+        return rc;
+    default:
+        return rc;
+    }
+}
+
+ncclResult_t mock_csv_read(const struct mock_csv *csv, void *row)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    for (int f = 0; f < csv->n_columns && rc == ncclSuccess; f++)
+        if (mock_csv_has(csv, f))
+            rc = csv_read_field(csv, f, (char *)row + csv->columns[f].at);
+    return rc;
 }

@@ -10,42 +10,52 @@
 #define MOCK_CSV_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 #include "base/names.h"
 
 struct mock_csv;
 
-/* Opens 'path' and reads its header.  'columns' is kept. */
-ncclResult_t mock_csv_open(const char *path, const struct mock_words *columns,
-                           struct mock_csv **csv_ret);
-/* Like mock_csv_open(), but the columns whose bits are set in 'optional' may be
- * absent, and the columns in 'ignored' (NULL: none) may be present. */
-ncclResult_t mock_csv_open_some(const char *path,
-                                const struct mock_words *columns,
-                                unsigned optional,
-                                const struct mock_words *ignored,
-                                struct mock_csv **csv_ret);
-/* True if the file has the column; false for numbers of no column. */
-bool mock_csv_has(const struct mock_csv *csv, int column);
+/* A column, and the member of the row's struct that it fills. */
+struct mock_field {
+    const char *name;
+    enum {
+        MOCK_FIELD_OTHER, /* the caller reads it, or nobody */
+        MOCK_FIELD_TEXT,  /* char[max]; one of 'words' unless that is NULL */
+        MOCK_FIELD_WORD,  /* int, the index of one of 'words'; -1 for 'extra' */
+        MOCK_FIELD_INT,   /* int, from min to max */
+        MOCK_FIELD_SIZE,  /* size_t, from min to max */
+        MOCK_FIELD_TIME,  /* double, above 0 */
+    } kind;
+    size_t at; /* offset of the member */
+    long long min;
+    long long max;
+    const struct mock_words *words;
+    const char *extra; /* or NULL */
+    bool optional;     /* the file may lack the column */
+};
+
+/* Opens 'path' and reads its header. 'fields' is kept. */
+ncclResult_t mock_csv_open(const char *path, const struct mock_field *fields,
+                           int n_fields, struct mock_csv **csv_ret);
 void mock_csv_close(struct mock_csv *csv);
 
-/* Reads the next row; *row_ret is false after the last. */
+/* Moves to the next row; *row_ret is false after the last. */
 ncclResult_t mock_csv_next(struct mock_csv *csv, bool *row_ret);
 
 /* The line that the row is on, from 1. */
 int mock_csv_line(const struct mock_csv *csv);
 
-/* Fields of the row, by index in 'columns'. A text is never empty. */
-ncclResult_t mock_csv_text(const struct mock_csv *csv, int column,
-                           const char **text_ret);
-ncclResult_t mock_csv_int(const struct mock_csv *csv, int column, long long min,
-                          long long max, long long *number_ret);
-ncclResult_t mock_csv_positive(const struct mock_csv *csv, int column,
-                               double *number_ret);
-/* The index of a word of 'list', or -1 for 'extra' (if not NULL). */
-ncclResult_t mock_csv_word(const struct mock_csv *csv, int column,
-                           const struct mock_words *list, const char *extra,
+/* Fills the members of the row's columns in *row, a struct as the fields
+ * describe it. */
+ncclResult_t mock_csv_read(const struct mock_csv *csv, void *row);
+
+/* One field of the row, by index in 'fields': whether the file has it, whether
+ * it has it and it is 'word', and the index of its word. */
+bool mock_csv_has(const struct mock_csv *csv, int field);
+bool mock_csv_is(const struct mock_csv *csv, int field, const char *word);
+ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
                            int *number_ret);
 
 /* mock_fail() with file and line before the sentence. */

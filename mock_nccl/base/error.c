@@ -45,6 +45,19 @@ ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)
     return result;
 }
 
+void mock_keep(struct mock_kept *kept, ncclResult_t rc)
+{
+    kept->rc = rc;
+    memcpy(kept->error, last_error, sizeof(kept->error));
+}
+
+ncclResult_t mock_restore(const struct mock_kept *kept)
+{
+    if (kept->rc != ncclSuccess)
+        memcpy(last_error, kept->error, sizeof(last_error));
+    return kept->rc;
+}
+
 ncclResult_t mock_copy_text(const char *text, char **copy_ret)
 {
     if (text == NULL)

@@ -24,6 +24,17 @@ ncclResult_t mock_fail_memory(void);
 ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)
     MOCK_PRINTF(2, 3);
 
+/* A result with its error message, kept while other calls can fail. */
+struct mock_kept {
+    ncclResult_t rc;
+    char error[1024];
+};
+
+/* Keeps 'rc' and this thread's message; restoring returns it, with the message
+ * in the calling thread if it is a failure. */
+void mock_keep(struct mock_kept *kept, ncclResult_t rc);
+ncclResult_t mock_restore(const struct mock_kept *kept);
+
 /* A copy of the text, to be freed; leaves *copy_ret untouched for NULL. */
 ncclResult_t mock_copy_text(const char *text, char **copy_ret);
 

@@ -15,32 +15,17 @@ struct mock_cuda_graph {
     struct mock_outcome outcomes[]; /* outcome of each collective */
 };
 
-/* Copies of the calls, marked as captured; free them. */
-static struct mock_call *capture_copy(const struct mock_call *calls, size_t n)
-{
-    struct mock_call *copy = calloc(n + 1, sizeof(*copy));
-
-    for (size_t i = 0; copy != NULL && i < n; i++) {
-        copy[i] = calls[i];
-        copy[i].reg_buff = 1;
-    }
-    return copy;
-}
-
 ncclResult_t mock_comm_capture(struct mock_comm *comm,
                                const struct mock_call *calls, size_t n,
                                struct mock_cuda_graph **graph_ret)
 {
     struct mock_cuda_graph *graph =
         calloc(1, sizeof(*graph) + n * sizeof(graph->outcomes[0]));
-    struct mock_call *copy = capture_copy(calls, n);
     ncclResult_t rc;
 
-    if (graph == NULL || copy == NULL)
-        rc = mock_fail_memory();
-    else
-        rc = mock_comm_plan(comm, copy, n, graph->outcomes);
-    free(copy);
+    if (graph == NULL)
+        return mock_fail_memory();
+    rc = mock_comm_plan(comm, calls, n, graph->outcomes);
     if (rc != ncclSuccess) {
         free(graph);
         return rc;

@@ -7,41 +7,49 @@
 #include "base/log.h"
 #include "base/names.h"
 #include "comm/comm.h"
-#include "comm/decide.h"
-#include "comm/guard.h"
 #include "machine/machine.h"
 #include "model/channels.h"
 #include "model/chunk.h"
 #include "plugins/loader.h"
 
-const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm)
-{
-    return mock_nccl_version(comm->nccl)->choice;
-}
-
-static struct mock_decider comm_get_decider(const struct mock_comm *comm)
-{
-    return (struct mock_decider){
-        .nccl = comm->nccl,
-        .model = &comm->model,
-        .logs = comm->listener.rank == 0,
-    };
-}
-
 /* ---- asking ---- */
 
-static ncclResult_t comm_check_guards(const struct mock_comm *comm,
-                                      const struct mock_guarded *guarded)
-{
-    int before;
-    int after;
+/* The cost table of a call, contiguous as on NCCL's stack, between guard cells,
+ * which a tuner must not write. */
+enum {
+    GUARD = 16, /* guard cells before the table, and after it */
+    TABLE = NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS,
+};
+static const unsigned char guard_pattern[sizeof(float)] = {0xc0, 0xff, 0xee,
+                                                           0xc0};
 
-    if (mock_guard_holds(guarded, &before, &after))
+static void comm_set_guards(float *cells, int n)
+{
+    for (int i = 0; i < n; i++)
+        memcpy(&cells[i], guard_pattern, sizeof(guard_pattern));
+}
+
+static int comm_count_broken(const float *cells)
+{
+    int n = 0;
+
+    for (int i = 0; i < GUARD; i++)
+        n += memcmp(&cells[i], guard_pattern, sizeof(guard_pattern)) != 0;
+    return n;
+}
+
+static ncclResult_t comm_check_guards(const struct mock_comm *comm,
+                                      const float *cells, int n)
+{
+    int before = comm_count_broken(cells);
+    int after = comm_count_broken(cells + GUARD + n);
+
+    if (before + after == 0)
         return ncclSuccess;
     return mock_fail(ncclInternalError,
                      "tuner '%s' wrote outside the cost table: %d floats "
                      "before and %d after its %d entries",
-                     mock_tuner_name(comm->tuner), before, after, guarded->n);
+                     mock_tuner_name(comm->tuner), before, after, n);
 }
 
 static ncclResult_t comm_check_answer(const struct mock_comm *comm,
@@ -58,23 +66,24 @@ static ncclResult_t comm_ask_tuner(struct mock_comm *comm,
                                    const struct mock_call *call,
                                    struct mock_outcome *outcome)
 {
-    int n_algos = mock_nccl_version(comm->nccl)->n_algos;
-    struct mock_guarded guarded;
+    int n = comm->version->n_algos * NCCL_NUM_PROTOCOLS;
+    float cells[GUARD + TABLE + GUARD];
     struct mock_ask_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = call->n_pipe_ops,
         .reg_buff = call->reg_buff,
-        .n_algos = n_algos,
-        .table = mock_guarded_table(&guarded),
+        .n_algos = comm->version->n_algos,
+        .table = cells + GUARD,
     };
     ncclResult_t rc;
 
-    mock_guard(&guarded, outcome->cost, n_algos);
+    comm_set_guards(cells, GUARD + TABLE + GUARD);
+    memcpy(args.table, outcome->cost, (size_t)n * sizeof(float));
     rc = mock_tuner_ask(comm->tuner, comm->context, &args,
                         &outcome->asked_channels);
-    memcpy(outcome->cost_after, args.table, (size_t)guarded.n * sizeof(float));
-    if (comm_check_guards(comm, &guarded) != ncclSuccess)
+    memcpy(outcome->cost_after, args.table, (size_t)n * sizeof(float));
+    if (comm_check_guards(comm, cells, n) != ncclSuccess)
         return ncclInternalError;
     return comm_check_answer(comm, rc);
 }
@@ -98,7 +107,7 @@ static ncclResult_t comm_ask_pair(struct mock_comm *comm,
                                   struct mock_outcome *outcome)
 {
     const struct mock_question question = comm_make_question(call);
-    const struct mock_pair_args args = {
+    const struct mock_ask_args args = {
         .coll = call->coll,
         .n_bytes = call->n_bytes,
         .n_pipe_ops = 1,
@@ -121,7 +130,7 @@ static ncclResult_t comm_ask(struct mock_comm *comm,
 {
     if (comm->tuner == NULL)
         return ncclSuccess;
-    if (mock_comm_choice(comm)->selection == MOCK_SELECT_PAIR)
+    if (comm->version->choice.selection == MOCK_SELECT_PAIR)
         return comm_ask_pair(comm, call, outcome);
     return comm_ask_tuner(comm, call, outcome);
 }
@@ -209,7 +218,6 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
                                 struct mock_outcome *outcome)
 {
     struct mock_work work = comm_get_work(call, outcome);
-    struct mock_decider decider = comm_get_decider(comm);
     struct mock_schedule schedule;
     ncclResult_t rc;
 
@@ -221,13 +229,13 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
     outcome->first_channel = schedule.first;
     rc = comm_ask_chunks(comm, &work, &schedule, outcome);
     if (rc == ncclSuccess)
-        mock_report_schedule(&decider, call, outcome, schedule.first);
+        mock_report_schedule(comm, call, outcome);
     return rc;
 }
 
 static int comm_tuned_channels(const struct mock_comm *comm, int asked, int own)
 {
-    switch (mock_comm_choice(comm)->channels) {
+    switch (comm->version->choice.channels) {
     case MOCK_CHANNELS_WHOLE:
         return asked;
     case MOCK_CHANNELS_FIELD:
@@ -258,11 +266,6 @@ static ncclResult_t comm_count_channels(const struct mock_comm *comm,
     return ncclSuccess;
 }
 
-const struct mock_model *mock_comm_model(const struct mock_comm *comm)
-{
-    return &comm->model;
-}
-
 /* ---- one collective ---- */
 
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
@@ -270,52 +273,25 @@ bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call)
     return call->n_bytes != 0 && comm->model.n_ranks != 1;
 }
 
-static ncclResult_t comm_decide(struct mock_comm *comm,
-                                const struct mock_decider *decider,
-                                const struct mock_question *question,
-                                const struct mock_call *call,
-                                struct mock_outcome *outcome,
-                                int *max_channels_ret, float *time_ret)
+ncclResult_t mock_comm_decide(struct mock_comm *comm,
+                              const struct mock_call *call,
+                              enum mock_scope scope,
+                              struct mock_outcome *outcome,
+                              int *max_channels_ret)
 {
+    struct mock_question question = comm_make_question(call);
     ncclResult_t rc;
 
-    mock_model_table(&comm->model, question, outcome->cost);
+    question.plain_only = scope == MOCK_SCOPE_PLAIN_PROTOCOL;
+    mock_model_table(&comm->model, &question, outcome->cost);
     memcpy(outcome->cost_after, outcome->cost, sizeof(outcome->cost));
     outcome->asked = true;
     rc = comm_ask(comm, call, outcome);
     if (rc == ncclSuccess)
-        rc = mock_decide(decider, question, call, outcome, time_ret);
+        rc = mock_decide(comm, &question, call, scope, outcome);
     if (rc == ncclSuccess)
         rc = comm_count_channels(comm, call, outcome, max_channels_ret);
     return rc;
-}
-
-ncclResult_t mock_comm_decide(struct mock_comm *comm,
-                              const struct mock_call *call,
-                              struct mock_outcome *outcome,
-                              int *max_channels_ret, float *time_ret)
-{
-    const struct mock_question question = comm_make_question(call);
-    const struct mock_decider decider = comm_get_decider(comm);
-
-    return comm_decide(comm, &decider, &question, call, outcome,
-                       max_channels_ret, time_ret);
-}
-
-ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
-                                       const struct mock_call *call,
-                                       bool plain_only,
-                                       struct mock_outcome *outcome,
-                                       int *max_channels_ret)
-{
-    struct mock_question question = comm_make_question(call);
-    struct mock_decider decider = comm_get_decider(comm);
-    float us;
-
-    question.plain_only = plain_only;
-    decider.only_protocol = true;
-    return comm_decide(comm, &decider, &question, call, outcome,
-                       max_channels_ret, &us);
 }
 
 ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
@@ -327,7 +303,7 @@ ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
     int proto = outcome->proto;
     ncclResult_t rc;
 
-    if (mock_comm_choice(comm)->selection != MOCK_SELECT_PAIR)
+    if (comm->version->choice.selection != MOCK_SELECT_PAIR)
         return ncclSuccess;
     rc = comm_ask(comm, call, outcome);
     outcome->algo = algo;
@@ -361,7 +337,7 @@ static ncclResult_t comm_init_tuner(struct mock_comm *comm, uint64_t comm_id,
                          "tuner '%s' has a NULL function, which NCCL would "
                          "call",
                          name);
-    if (mock_comm_choice(comm)->drops_edits)
+    if (comm->version->choice.drops_edits)
         args.constants = &lost;
     rc = mock_tuner_init(comm->tuner, &args, &comm->context);
     if (rc == ncclSuccess)
@@ -407,30 +383,17 @@ static ncclResult_t comm_build_model(struct mock_comm *comm,
     struct mock_machine_info info = machine->info;
     bool alone = info.n_ranks == 1;
     struct mock_user_choice choice;
-    ncclResult_t rc = mock_user_choice_parse(
-        mock_nccl_version(comm->nccl),
-        alone ? NULL : mock_nccl_get_options(comm->nccl)->algo,
-        alone ? NULL : mock_nccl_get_options(comm->nccl)->proto, &choice);
+    const struct mock_nccl_options *options = &comm->nccl->options;
+    ncclResult_t rc =
+        mock_user_choice_parse(comm->version, alone ? NULL : options->algo,
+                               alone ? NULL : options->proto, &choice);
 
     if (rc != ncclSuccess)
         return rc;
-    choice.collnet = mock_nccl_get_options(comm->nccl)->collnet &&
-                     mock_machine_collnet(machine, &info);
+    choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
     mock_model_build(&comm->model, &info, &machine->graphs,
-                     mock_nccl_version(comm->nccl)->model, constants, &choice);
+                     &comm->version->model, constants, &choice);
     return ncclSuccess;
-}
-
-static void comm_join_profiler(struct mock_comm *comm, int rank)
-{
-    const struct mock_machine_info *info = &comm->machine->info;
-    const struct mock_join join = {.comm_id = comm->id,
-                                   .n_ranks = info->n_ranks,
-                                   .n_nodes = info->n_nodes,
-                                   .rank = rank};
-
-    comm->listener.rank = rank;
-    mock_listener_join(&comm->listener, mock_nccl_profiler(comm->nccl), &join);
 }
 
 ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
@@ -445,10 +408,15 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     if (comm == NULL)
         return mock_fail_memory();
     comm->nccl = nccl;
+    comm->version = nccl->version;
     comm->machine = machine;
     comm->id = comm_id;
-    mock_nccl_constants(nccl, &constants);
-    comm_join_profiler(comm, rank);
+    if (nccl->options.constants != NULL)
+        constants = *nccl->options.constants;
+    else
+        mock_release_constants((int)nccl->version->model.release, &constants);
+    mock_listener_join(&comm->listener, nccl->profiler, comm_id,
+                       machine->info.n_ranks, machine->info.n_nodes, rank);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = comm_init_tuner(comm, comm_id, &constants);
@@ -493,11 +461,6 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
                                  parent->listener.rank, child_ret);
 }
 
-uint64_t mock_comm_id(const struct mock_comm *comm)
-{
-    return comm->id;
-}
-
 void mock_comm_destroy(struct mock_comm *comm)
 {
     ncclResult_t rc;
@@ -517,21 +480,6 @@ int mock_comm_tuner_version(const struct mock_comm *comm)
 }
 
 /* ---- the profiler ---- */
-
-struct mock_listener *mock_comm_listener(struct mock_comm *comm)
-{
-    return &comm->listener;
-}
-
-void mock_comm_kernel_ran(struct mock_comm *comm,
-                          const struct mock_outcome *outcome,
-                          const struct mock_channel_time *times)
-{
-    void *handles[MOCK_MAX_CHANNELS];
-
-    mock_comm_kernel_began(comm, outcome, times, handles);
-    mock_comm_kernel_ended(comm, outcome, times, handles);
-}
 
 void mock_comm_kernel_began(struct mock_comm *comm,
                             const struct mock_outcome *outcome,

@@ -5,11 +5,13 @@
 #define MOCK_COMM_H
 
 #include "model/channels.h"
+#include "model/cost_model.h"
 #include "plugins/profiler.h"
 #include "plugins/tuner.h"
 
 struct mock_comm {
     struct mock_nccl *nccl;
+    const struct mock_version *version;
     const struct mock_machine *machine;
     struct mock_tuner *tuner; /* NULL if there is none */
     bool owns_tuner;          /* see mock_loader_acquire() */
@@ -17,19 +19,11 @@ struct mock_comm {
     uint64_t n_splits;
     struct mock_listener listener;
     void *context;
-    struct mock_model model;
+    struct mock_model model; /* with the tuner's edits of its constants */
 };
 
-/* The communicator's cost model, with the tuner's edits of its constants. */
-const struct mock_model *mock_comm_model(const struct mock_comm *comm);
-
-/* The choice rules of the communicator's version. */
-const struct mock_choice_rules *mock_comm_choice(const struct mock_comm *comm);
-
-/* The communicator's connection to its profiler. */
-struct mock_listener *mock_comm_listener(struct mock_comm *comm);
-
-/* Like mock_comm_group(), in a CUDA graph that is being captured. */
+/* Like mock_comm_group(), in a CUDA graph that is being captured, where all
+ * buffers are registered. */
 ncclResult_t mock_comm_plan(struct mock_comm *comm,
                             const struct mock_call *calls, size_t n,
                             struct mock_outcome *outcomes_ret);
@@ -44,20 +38,35 @@ ncclResult_t mock_comm_check(const struct mock_call *call,
  * or does nothing, and asks no tuner. */
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call);
 
-/* Runs table, tuner and selection; returns the channel limit, and the time that
- * NCCL expects, us. */
+/* The part of a decision that its caller uses besides the channels. */
+enum mock_scope {
+    MOCK_SCOPE_ALL,
+    MOCK_SCOPE_PROTOCOL,
+    MOCK_SCOPE_PLAIN_PROTOCOL, /* of a table without NVLS and CollNet */
+};
+
+/* Runs table, tuner and selection; returns the channel limit. */
 ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               const struct mock_call *call,
+                              enum mock_scope scope,
                               struct mock_outcome *outcome,
-                              int *max_channels_ret, float *time_ret);
+                              int *max_channels_ret);
 
-/* Like mock_comm_decide(), for callers that use only the protocol and the
- * channels; plain_only excludes NVLS and CollNet. */
-ncclResult_t mock_comm_decide_protocol(struct mock_comm *comm,
-                                       const struct mock_call *call,
-                                       bool plain_only,
-                                       struct mock_outcome *outcome,
-                                       int *max_channels_ret);
+/*
+ * NCCL's decision from a cost table after the tuner's edits: sets the outcome's
+ * algorithm and protocol from 'cost_after' by the version's rules; in 2.21 they
+ * hold the tuner's answer, UNDEF for none. Warns as NCCL does if no entry is
+ * left, and also fails where NCCL would crash later.
+ */
+ncclResult_t mock_decide(const struct mock_comm *comm,
+                         const struct mock_question *question,
+                         const struct mock_call *call, enum mock_scope scope,
+                         struct mock_outcome *outcome);
+
+/* Logs the line on a collective that has its channels. */
+void mock_report_schedule(const struct mock_comm *comm,
+                          const struct mock_call *call,
+                          const struct mock_outcome *outcome);
 
 /* 2.21 then asks about each collective of a shared decision, and uses the
  * channels of that answer; other versions keep the decision's. */

@@ -1,11 +1,11 @@
-#include "comm/decide.h"
-
+/* decide.c - the pair of a collective, from its cost table */
 #include <stdio.h>
 
 #include "base/log.h"
 #include "base/names.h"
-#include "model/channels.h"
+#include "comm/comm.h"
 #include "model/select.h"
+#include "plugins/loader.h"
 
 enum { LINE_SIZE = 1024 };
 
@@ -17,7 +17,6 @@ struct decision {
     const struct mock_outcome *outcome;
     size_t n_bytes;
     float us;
-    int first; /* first channel */
 };
 
 static void decide_report(const char *text, const struct decision *d)
@@ -44,28 +43,27 @@ static void decide_report(const char *text, const struct decision *d)
     snprintf(numbers[1], sizeof(numbers[1]), "%f", (double)d->us);
     snprintf(numbers[2], sizeof(numbers[2]), "%d", algo);
     snprintf(numbers[3], sizeof(numbers[3]), "%d", proto);
-    snprintf(numbers[4], sizeof(numbers[4]), "%d", d->first);
+    snprintf(numbers[4], sizeof(numbers[4]), "%d", d->outcome->first_channel);
     snprintf(numbers[5], sizeof(numbers[5]), "%d",
-             d->first + d->outcome->n_channels - 1);
+             d->outcome->first_channel + d->outcome->n_channels - 1);
     mock_fill(line, sizeof(line), text, blanks,
               sizeof(blanks) / sizeof(blanks[0]));
     MOCK_INFO(NCCL_TUNING, "%s", line);
 }
 
-void mock_report_schedule(const struct mock_decider *decider,
+void mock_report_schedule(const struct mock_comm *comm,
                           const struct mock_call *call,
-                          const struct mock_outcome *outcome, int first)
+                          const struct mock_outcome *outcome)
 {
-    const char *text = mock_nccl_version(decider->nccl)->choice->scheduled;
+    const char *text = comm->version->choice.scheduled;
     struct decision decision = {
         .call = call,
         .outcome = outcome,
-        .n_bytes = mock_share_bytes(decider->model, call->coll, call->n_bytes,
+        .n_bytes = mock_share_bytes(&comm->model, call->coll, call->n_bytes,
                                     call->element_size),
-        .first = first,
     };
 
-    if (text != NULL && decider->logs)
+    if (text != NULL && comm->listener.rank == 0)
         decide_report(text, &decision);
 }
 
@@ -79,10 +77,11 @@ static int decide_describe(const char *name, const char *value, char *text_ret,
     return snprintf(text_ret, size, " %s was set to %s.", name, value);
 }
 
-static ncclResult_t decide_fail_no_algorithm(const struct mock_nccl *nccl,
+static ncclResult_t decide_fail_no_algorithm(const struct mock_comm *comm,
                                              const struct mock_call *call)
 {
-    const struct mock_choice_rules *rules = mock_nccl_version(nccl)->choice;
+    const struct mock_choice_rules *rules = &comm->version->choice;
+    const struct mock_nccl_options *options = &comm->nccl->options;
     char algo[LINE_SIZE];
     char proto[LINE_SIZE];
     char line[LINE_SIZE];
@@ -94,10 +93,8 @@ static ncclResult_t decide_fail_no_algorithm(const struct mock_nccl *nccl,
         {"NCCL_PROTO", proto},
     };
     int by_user =
-        decide_describe("NCCL_ALGO", mock_nccl_get_options(nccl)->algo, algo,
-                        sizeof(algo)) +
-        decide_describe("NCCL_PROTO", mock_nccl_get_options(nccl)->proto, proto,
-                        sizeof(proto));
+        decide_describe("NCCL_ALGO", options->algo, algo, sizeof(algo)) +
+        decide_describe("NCCL_PROTO", options->proto, proto, sizeof(proto));
 
     mock_fill(line, sizeof(line), rules->nothing, blanks,
               sizeof(blanks) / sizeof(blanks[0]));
@@ -115,18 +112,18 @@ static ncclResult_t decide_check_winner(const struct mock_call *call,
 {
     int algo = outcome->algo;
     int proto = outcome->proto;
-    const char *what;
+    const char *reason;
 
     if (!mock_kernel_exists(call->coll, algo, proto))
-        what = "has no kernel for it and would crash";
+        reason = "has no kernel for it and would crash";
     else if (outcome->cost[algo][proto] < 0)
-        what = "had ruled it out on this machine and has not set it up";
+        reason = "had ruled it out on this machine and has not set it up";
     else
         return ncclSuccess;
     return mock_fail(ncclInternalError, "%s/%s was chosen for %s, but NCCL %s",
                      mock_word(&mock_algos, algo),
                      mock_word(&mock_protos, proto),
-                     mock_word(&mock_colls, call->coll), what);
+                     mock_word(&mock_colls, call->coll), reason);
 }
 
 /* 2.21 runs the tuner's pair without a table. */
@@ -146,43 +143,40 @@ static ncclResult_t decide_take_pair(const struct mock_call *call, int n_algos,
 
 /* Up to 2.23 NCCL uses a ring that the user has forbidden if nothing else is
  * left. */
-static bool decide_fall_back(const struct mock_decider *decider,
+static bool decide_fall_back(const struct mock_comm *comm,
                              const struct mock_question *question,
-                             float ceiling, struct mock_outcome *outcome,
-                             float *us)
+                             struct mock_outcome *outcome, float *us)
 {
+    const struct mock_choice_rules *rules = &comm->version->choice;
     mock_table backup;
 
-    mock_model_backup(decider->model, question, backup);
-    return mock_select_first(backup, NCCL_NUM_ALGORITHMS, ceiling,
-                             &outcome->algo, &outcome->proto, us);
+    mock_model_backup(&comm->model, question, backup);
+    return mock_select_first(backup, NCCL_NUM_ALGORITHMS, rules->ceiling,
+                             &outcome->algo, &outcome->proto,
+                             rules->selection == MOCK_SELECT_PAIR ? NULL : us);
 }
 
-ncclResult_t mock_decide(const struct mock_decider *decider,
+ncclResult_t mock_decide(const struct mock_comm *comm,
                          const struct mock_question *question,
-                         const struct mock_call *call,
-                         struct mock_outcome *outcome, float *time_ret)
+                         const struct mock_call *call, enum mock_scope scope,
+                         struct mock_outcome *outcome)
 {
-    const struct mock_version *version = mock_nccl_version(decider->nccl);
-    const struct mock_choice_rules *rules = version->choice;
-    struct decision d = {call, outcome, call->n_bytes, rules->ceiling, 0};
+    const struct mock_version *version = comm->version;
+    const struct mock_choice_rules *rules = &version->choice;
+    struct decision d = {call, outcome, call->n_bytes, rules->ceiling};
     ncclResult_t rc = ncclSuccess;
 
     if (rules->selection == MOCK_SELECT_PAIR &&
         outcome->algo != NCCL_ALGO_UNDEF && outcome->proto != NCCL_PROTO_UNDEF)
         return decide_take_pair(call, version->n_algos, outcome);
     if (mock_select(rules, version->n_algos, outcome, &d.us)) {
-        if (!decider->only_protocol)
+        if (scope == MOCK_SCOPE_ALL)
             rc = decide_check_winner(call, outcome);
-    } else if (!decide_fall_back(
-                   decider, question, rules->ceiling, outcome,
-                   rules->selection == MOCK_SELECT_PAIR ? NULL : &d.us)) {
-        rc = decide_fail_no_algorithm(decider->nccl, call);
+    } else if (!decide_fall_back(comm, question, outcome, &d.us)) {
+        rc = decide_fail_no_algorithm(comm, call);
     }
-    if (rc != ncclSuccess)
-        return rc;
-    *time_ret = d.us;
-    if (rules->decided != NULL && (decider->logs || rules->all_ranks_log))
+    if (rc == ncclSuccess && rules->decided != NULL &&
+        (comm->listener.rank == 0 || rules->all_ranks_log))
         decide_report(rules->decided, &d);
-    return ncclSuccess;
+    return rc;
 }

@@ -1,16 +1,17 @@
 /*
  * group.c - several collectives in one group
  *
- * Follows ncclPrepareTasks(): decides on each run of similar collectives in
- * order, then assigns channels to all of them.
+ * Decides on each run of similar collectives as ncclPrepareTasks() does, then
+ * assigns channels kind by kind, as scheduleCollTasksToPlan() does; both are in
+ * NCCL's src/enqueue.cc.
  */
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "comm/group_apart.h"
+#include "comm/group_order.h"
 
 static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
-                                     int n_pipe_ops, float *time_ret)
+                                     int n_pipe_ops)
 {
     struct mock_call sum = g->tasks[i].call;
     struct mock_outcome *first = &g->outcomes[g->tasks[i].number];
@@ -19,8 +20,8 @@ static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
     sum.n_pipe_ops = n_pipe_ops;
     for (size_t j = i + 1; j < end; j++)
         sum.n_bytes += g->tasks[j].call.n_bytes;
-    rc = mock_comm_decide(g->comm, &sum, first, &g->tasks[i].max_channels,
-                          time_ret);
+    rc = mock_comm_decide(g->comm, &sum, MOCK_SCOPE_ALL, first,
+                          &g->tasks[i].max_channels);
     for (size_t j = i + 1; j < end; j++) {
         g->tasks[j].max_channels = g->tasks[i].max_channels;
         g->outcomes[g->tasks[j].number] = *first;
@@ -33,11 +34,10 @@ static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
     return rc;
 }
 
-/* *time_ret is the time of the last decision. */
-static ncclResult_t group_decide_all(struct mock_group *g, float *time_ret)
+static ncclResult_t group_decide_all(struct mock_group *g)
 {
-    const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
-    int n_channels = mock_comm_model(g->comm)->n_channels;
+    const struct mock_choice_rules *rules = &g->comm->version->choice;
+    int n_channels = g->comm->model.n_channels;
     int n_pipe_ops = ((int)g->n + n_channels - 1) / n_channels;
     ncclResult_t rc = ncclSuccess;
 
@@ -46,7 +46,7 @@ static ncclResult_t group_decide_all(struct mock_group *g, float *time_ret)
     for (size_t i = 0; i < g->n && rc == ncclSuccess;) {
         size_t end = mock_group_run_end(rules, g->tasks, g->n, i);
 
-        rc = group_decide_run(g, i, end, n_pipe_ops, time_ret);
+        rc = group_decide_run(g, i, end, n_pipe_ops);
         i = end;
     }
     return rc;
@@ -55,8 +55,7 @@ static ncclResult_t group_decide_all(struct mock_group *g, float *time_ret)
 static enum mock_kind group_kind_of(const struct mock_group *g,
                                     const struct mock_task *task)
 {
-    return mock_kind_of(mock_comm_model(g->comm),
-                        g->outcomes[task->number].algo);
+    return mock_kind_of(&g->comm->model, g->outcomes[task->number].algo);
 }
 
 static void group_announce(const struct mock_group *g,
@@ -73,7 +72,7 @@ static ncclResult_t group_schedule_task(struct mock_group *g,
     struct mock_outcome *outcome = &g->outcomes[task->number];
 
     if (lane->alone) {
-        *lane = mock_lane_of(mock_comm_model(g->comm), outcome->algo);
+        *lane = mock_lane_of(&g->comm->model, outcome->algo);
         group_announce(g, task, lane);
     }
     return mock_comm_schedule(g->comm, &task->call, lane, outcome);
@@ -90,7 +89,7 @@ static ncclResult_t group_schedule_kind(struct mock_group *g,
         if (group_kind_of(g, &g->tasks[i]) != kind)
             continue;
         if (lane.limit == 0)
-            lane = mock_lane_of(mock_comm_model(g->comm),
+            lane = mock_lane_of(&g->comm->model,
                                 g->outcomes[g->tasks[i].number].algo);
         group_announce(g, &g->tasks[i], &lane);
     }
@@ -106,8 +105,8 @@ static void group_hear(const struct mock_group *g, struct mock_task *task,
 {
     const struct mock_call *call = &task->call;
 
-    mock_profile_call(mock_comm_listener(g->comm), call,
-                      mock_share_bytes(mock_comm_model(g->comm), call->coll,
+    mock_profile_call(&g->comm->listener, call,
+                      mock_share_bytes(&g->comm->model, call->coll,
                                        call->n_bytes, call->element_size),
                       n > 1, g->captured, &task->profiled);
 }
@@ -116,7 +115,7 @@ static void group_hear(const struct mock_group *g, struct mock_task *task,
 static ncclResult_t group_take_in(struct mock_group *g,
                                   const struct mock_call *calls, size_t n)
 {
-    const struct mock_model *model = mock_comm_model(g->comm);
+    const struct mock_model *model = &g->comm->model;
 
     for (size_t i = 0; i < n; i++) {
         struct mock_task *task = &g->tasks[g->n];
@@ -127,6 +126,8 @@ static ncclResult_t group_take_in(struct mock_group *g,
             return rc;
         if (!mock_comm_asks(g->comm, &task->call))
             continue;
+        if (g->captured)
+            task->call.reg_buff = 1;
         task->number = i;
         task->place = g->n;
         task->traffic = mock_traffic(model, task->call.coll, task->call.n_bytes,
@@ -134,14 +135,13 @@ static ncclResult_t group_take_in(struct mock_group *g,
         group_hear(g, task, n);
         g->n++;
     }
-    mock_profile_group_end(mock_comm_listener(g->comm));
+    mock_profile_group_end(&g->comm->listener);
     return ncclSuccess;
 }
 
-/* Does all of ncclPrepareTasks(). */
+/* Takes the calls in, and decides on all of them. */
 static ncclResult_t group_prepare(struct mock_group *g,
-                                  const struct mock_call *calls, size_t n,
-                                  float *time_ret)
+                                  const struct mock_call *calls, size_t n)
 {
     ncclResult_t rc = group_take_in(g, calls, n);
 
@@ -151,8 +151,8 @@ static ncclResult_t group_prepare(struct mock_group *g,
     rc = mock_apart_symmetric(g);
     if (rc != ncclSuccess)
         return rc;
-    mock_group_order(mock_comm_choice(g->comm), g->tasks, g->n);
-    return group_decide_all(g, time_ret);
+    mock_group_order(&g->comm->version->choice, g->tasks, g->n);
+    return group_decide_all(g);
 }
 
 static ncclResult_t group_schedule(struct mock_group *g)
@@ -174,7 +174,7 @@ static struct mock_launched group_get_launched(const struct mock_group *g,
     return (struct mock_launched){
         .call = call,
         .outcome = &g->outcomes[task->number],
-        .share_bytes = mock_share_bytes(mock_comm_model(g->comm), call->coll,
+        .share_bytes = mock_share_bytes(&g->comm->model, call->coll,
                                         call->n_bytes, call->element_size),
         .counts_channels = group_kind_of(g, task) < MOCK_KIND_COLLNET,
         .profiled = &task->profiled,
@@ -196,7 +196,7 @@ static void group_keep_events(const struct mock_group *g)
  * scheduling. */
 static ncclResult_t group_launch(struct mock_group *g)
 {
-    struct mock_listener *listener = mock_comm_listener(g->comm);
+    struct mock_listener *listener = &g->comm->listener;
     struct mock_launched *launched;
     size_t n = 0;
 
@@ -215,35 +215,24 @@ static ncclResult_t group_launch(struct mock_group *g)
     return ncclSuccess;
 }
 
-static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n)
-{
-    g->tasks = calloc(n + 1, sizeof(*g->tasks));
-    g->broadcasts = calloc(n + 1, sizeof(*g->broadcasts));
-    if (g->tasks != NULL && g->broadcasts != NULL)
-        return ncclSuccess;
-    return mock_fail_memory();
-}
-
-static void group_free_tasks(struct mock_group *g)
-{
-    free(g->tasks);
-    free(g->broadcasts);
-}
-
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n)
 {
-    ncclResult_t rc = group_alloc_tasks(g, n);
-    float us;
+    ncclResult_t rc = ncclSuccess;
 
+    g->tasks = calloc(n + 1, sizeof(*g->tasks));
+    g->broadcasts = calloc(n + 1, sizeof(*g->broadcasts));
+    if (g->tasks == NULL || g->broadcasts == NULL)
+        rc = mock_fail_memory();
     if (rc == ncclSuccess)
-        rc = group_prepare(g, calls, n, &us);
+        rc = group_prepare(g, calls, n);
     if (rc == ncclSuccess)
         rc = group_schedule(g);
     if (rc == ncclSuccess && !g->captured)
         rc = group_launch(g);
-    mock_profile_group_stop(mock_comm_listener(g->comm));
-    group_free_tasks(g);
+    mock_profile_group_stop(&g->comm->listener);
+    free(g->tasks);
+    free(g->broadcasts);
     return rc;
 }
 
@@ -271,27 +260,4 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
                                   struct mock_outcome *outcome_ret)
 {
     return mock_comm_group(comm, call, 1, outcome_ret);
-}
-
-ncclResult_t mock_comm_simulate(struct mock_comm *comm,
-                                const struct mock_call *calls, size_t n,
-                                float *us_ret)
-{
-    struct mock_group g = {.comm = comm};
-    ncclResult_t rc = group_alloc_tasks(&g, n);
-    float us = -1;
-
-    if (!mock_comm_choice(comm)->simulates)
-        rc = mock_fail(ncclInvalidUsage, "NCCL 2.21 cannot simulate a group");
-    if (rc == ncclSuccess) {
-        g.outcomes = calloc(n + 1, sizeof(*g.outcomes));
-        rc = g.outcomes != NULL ? group_prepare(&g, calls, n, &us)
-                                : mock_fail_memory();
-        free(g.outcomes);
-    }
-    mock_profile_group_stop(mock_comm_listener(comm));
-    group_free_tasks(&g);
-    if (rc == ncclSuccess)
-        *us_ret = us;
-    return rc;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "comm/group_apart.h"
+#include "comm/group_order.h"
 
 enum {
     WORK_BYTES = 48,  /* parts of one broadcast */
@@ -41,7 +41,7 @@ void mock_apart_broadcasts(struct mock_group *g)
 {
     size_t n_left = 0;
 
-    if (!mock_comm_choice(g->comm)->gathers_broadcasts)
+    if (!g->comm->version->choice.gathers_broadcasts)
         return;
     if (!group_gather_has_several_roots(g)) {
         group_gather_append(g);
@@ -111,7 +111,7 @@ static int group_gather_parts_with_bytes(size_t n_bytes, size_t n)
 static ncclResult_t group_gather_run(struct mock_group *g,
                                      struct mock_task *tasks, size_t n)
 {
-    const struct mock_model *model = mock_comm_model(g->comm);
+    const struct mock_model *model = &g->comm->model;
     struct mock_outcome *first = &g->outcomes[tasks[0].number];
     struct mock_call call = {
         .coll = ncclFuncAllGather, .element_size = 1, .n_pipe_ops = 1};
@@ -122,7 +122,8 @@ static ncclResult_t group_gather_run(struct mock_group *g,
         if (tasks[i].call.n_bytes > call.n_bytes)
             call.n_bytes = tasks[i].call.n_bytes;
     call.n_bytes *= (size_t)model->n_ranks;
-    rc = mock_comm_decide_protocol(g->comm, &call, true, first, &n_channels);
+    rc = mock_comm_decide(g->comm, &call, MOCK_SCOPE_PLAIN_PROTOCOL, first,
+                          &n_channels);
     if (rc != ncclSuccess)
         return rc;
     if (n_channels < 0 || n_channels > model->n_channels)
@@ -144,8 +145,7 @@ static ncclResult_t group_gather_run(struct mock_group *g,
 
 ncclResult_t mock_apart_gather(struct mock_group *g)
 {
-    size_t most =
-        group_gather_most_at_once(mock_comm_model(g->comm)->compute_capability);
+    size_t most = group_gather_most_at_once(g->comm->model.compute_capability);
     ncclResult_t rc = ncclSuccess;
 
     for (size_t left = g->n_broadcasts; left > 0 && rc == ncclSuccess;) {

@@ -1,8 +1,9 @@
 /*
  * group_order.c - the order of a group's collectives: by traffic in bins a
- * quarter of an octave wide, then by kind, smallest first; equal collectives
- * keep the application's order. ncclPrepareTasks() does this from 2.22 on; 2.21
- * is simpler.
+ * quarter of an octave wide, largest first (ncclTaskCollSorterInsert() in
+ * NCCL's src/include/comm.h), then by kind, smallest first, so that collectives
+ * of one bin and kind keep the application's order (ncclPrepareTasks() in
+ * src/enqueue.cc). 2.21 is simpler.
  */
 #include "comm/group_order.h"
 
@@ -14,6 +15,9 @@ enum {
     SORT_BITS = 2,       /* log2 of the number of bins per octave */
     RUN_FACTOR = 4,      /* largest over smallest in a run is below this */
 };
+
+/* The order of two numbers, for qsort(). */
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
 /* The bin as a small float: exponent, and SORT_BITS of mantissa. */
 static unsigned group_order_get_bin(size_t traffic)
@@ -47,12 +51,7 @@ bool mock_same_kind(const struct mock_call *a, const struct mock_call *b)
 
 /* ---- from 2.22 on ---- */
 
-static int group_order_compare_size_t(size_t a, size_t b)
-{
-    return (a > b) - (a < b);
-}
-
-/* Largest first; of equal tasks the later first. */
+/* Largest first; in a bin the last inserted task is first. */
 static int group_order_compare_size(const void *pa, const void *pb)
 {
     const struct mock_task *a = pa;
@@ -60,7 +59,7 @@ static int group_order_compare_size(const void *pa, const void *pb)
 
     if (a->bin != b->bin)
         return a->bin > b->bin ? -1 : 1;
-    return group_order_compare_size_t(b->place, a->place);
+    return COMPARE(b->place, a->place);
 }
 
 /* Tasks with 'apart' are last, list by list, smallest first. */
@@ -72,10 +71,10 @@ static int group_order_compare_list(const void *pa, const void *pb)
     if (a->apart != b->apart)
         return a->apart ? 1 : -1;
     if (!a->apart)
-        return group_order_compare_size_t(a->place, b->place);
+        return COMPARE(a->place, b->place);
     if (a->list != b->list)
-        return group_order_compare_size_t(a->list, b->list);
-    return group_order_compare_size_t(b->place, a->place);
+        return COMPARE(a->list, b->list);
+    return COMPARE(b->place, a->place);
 }
 
 /* By kind; the last task of the list is first. */
@@ -85,8 +84,8 @@ static int group_order_compare_kind(const void *pa, const void *pb)
     const struct mock_task *b = pb;
 
     if (a->kind != b->kind)
-        return group_order_compare_size_t(a->kind, b->kind);
-    return group_order_compare_size_t(b->place, a->place);
+        return COMPARE(a->kind, b->kind);
+    return COMPARE(b->place, a->place);
 }
 
 void mock_group_sort(struct mock_task *tasks, size_t n)
@@ -152,23 +151,18 @@ static int group_order_type_number(const struct mock_call *call)
     }
 }
 
-static int group_order_compare_int(int a, int b)
-{
-    return (a > b) - (a < b);
-}
-
 static int group_order_compare_old_kind(const struct mock_task *a,
                                         const struct mock_task *b)
 {
-    int order = group_order_compare_int(b->call.coll, a->call.coll);
+    int order = COMPARE(b->call.coll, a->call.coll);
 
     if (order == 0)
-        order = group_order_compare_int(group_order_type_number(&b->call),
-                                        group_order_type_number(&a->call));
+        order = COMPARE(group_order_type_number(&b->call),
+                        group_order_type_number(&a->call));
     if (order == 0)
-        order = group_order_compare_int(b->call.no_nvls, a->call.no_nvls);
+        order = COMPARE(b->call.no_nvls, a->call.no_nvls);
     if (order == 0)
-        order = group_order_compare_int(b->call.kind, a->call.kind);
+        order = COMPARE(b->call.kind, a->call.kind);
     return order;
 }
 

@@ -14,8 +14,8 @@ struct mock_task {
     size_t traffic;
     bool apart;   /* the task could use symmetric windows (from 2.29 on) */
     unsigned bin; /* grows with the size */
-    size_t
-        list; /* for tasks with 'apart': position of the first task like it */
+    /* for tasks with 'apart': position of the first task like it */
+    size_t list;
     size_t kind;      /* order of the kinds' decisions, from 0 */
     int max_channels; /* set by the decision */
     struct mock_profiled_call profiled;
@@ -46,5 +46,17 @@ void mock_group_order(const struct mock_choice_rules *rules,
 /* The end of the run of tasks from 'i' that share a decision. */
 size_t mock_group_run_end(const struct mock_choice_rules *rules,
                           const struct mock_task *tasks, size_t n, size_t i);
+
+/* ---- collectives that NCCL decides separately from runs ---- */
+
+/* Moves broadcasts of several roots from the tasks to g->broadcasts. */
+void mock_apart_broadcasts(struct mock_group *g);
+
+/* Decides and schedules these broadcasts, as AllGatherV. */
+ncclResult_t mock_apart_gather(struct mock_group *g);
+
+/* Removes tasks that run from symmetric windows, and marks those that could;
+ * may call the tuner. */
+ncclResult_t mock_apart_symmetric(struct mock_group *g);
 
 #endif /* MOCK_GROUP_ORDER_H */

@@ -4,7 +4,7 @@
  * Follows src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
  * ncclPrepareTasks() of 2.27.
  */
-#include "comm/group_apart.h"
+#include "comm/group_order.h"
 
 #define LL_LIMIT ((size_t)2 << 30) /* LL kernels cannot count more bytes */
 
@@ -64,13 +64,12 @@ static ncclResult_t group_symmetric_ask_ll(struct mock_group *g,
     ncclResult_t rc;
 
     call.n_pipe_ops = 1;
-    rc = mock_comm_decide_protocol(g->comm, &call, false, outcome,
-                                   &max_channels);
+    rc = mock_comm_decide(g->comm, &call, MOCK_SCOPE_PROTOCOL, outcome,
+                          &max_channels);
     *runs_ret = rc == ncclSuccess && outcome->proto == NCCL_PROTO_LL;
     *outcome = before;
     outcome->asked = true;
-    return mock_comm_choice(g->comm)->ignores_symmetric_error ? ncclSuccess
-                                                              : rc;
+    return g->comm->version->choice.ignores_symmetric_error ? ncclSuccess : rc;
 }
 
 /* Whether one buffer is enough for task 'i'. */
@@ -94,7 +93,7 @@ static ncclResult_t group_symmetric_try(struct mock_group *g, size_t i,
 static ncclResult_t group_symmetric_runs(struct mock_group *g, size_t i,
                                          bool *runs_ret)
 {
-    const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
+    const struct mock_choice_rules *rules = &g->comm->version->choice;
     struct mock_task *task = &g->tasks[i];
 
     *runs_ret = task->call.windows == MOCK_WINDOWS_BOTH;
@@ -107,12 +106,11 @@ static ncclResult_t group_symmetric_runs(struct mock_group *g, size_t i,
 
 ncclResult_t mock_apart_symmetric(struct mock_group *g)
 {
-    const struct mock_choice_rules *rules = mock_comm_choice(g->comm);
+    const struct mock_choice_rules *rules = &g->comm->version->choice;
     bool apart = rules->symmetric == MOCK_SYMMETRIC_ONE;
     size_t n_left = 0;
 
-    if (rules->symmetric == MOCK_SYMMETRIC_NEVER ||
-        !mock_comm_model(g->comm)->all_nvlink)
+    if (rules->symmetric == MOCK_SYMMETRIC_NEVER || !g->comm->model.all_nvlink)
         return ncclSuccess;
     mock_group_sort(g->tasks, g->n);
     for (size_t i = 0; i < g->n; i++)

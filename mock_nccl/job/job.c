@@ -1,7 +1,5 @@
 /* job.c - a training job: runs its steps in order */
-#include "job/job_kernels.h"
-#include "job/job_ranks.h"
-#include "job/job_time.h"
+#include "job/state.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,33 +11,28 @@
 
 enum { STEP, WARM_UP, EVALUATION, CHANGED };
 
-double mock_job_us(const struct mock_job *job)
-{
-    return job->now_us;
-}
-
 /* ---- life ---- */
 
-static ncclResult_t job_alloc_pass(const struct mock_job *job,
-                                   struct mock_job_pass *pass)
+/* Makes room for the passes' results and for the events of one pass. */
+static ncclResult_t job_alloc_passes(struct mock_job *job)
 {
     size_t n = (size_t)job->n_ranks * job->largest + 1;
+    bool full = true;
 
-    pass->outcomes = calloc(n, sizeof(*pass->outcomes));
-    pass->late_us = calloc(n, sizeof(*pass->late_us));
-    pass->runs = calloc(job->largest + 1, sizeof(*pass->runs));
-    if (pass->outcomes == NULL || pass->late_us == NULL || pass->runs == NULL)
-        return mock_fail_memory();
-    return ncclSuccess;
-}
-
-static ncclResult_t job_alloc_kernels(struct mock_job *job)
-{
-    size_t n = (size_t)job->n_ranks * job->largest + 1;
-
+    job->ranks = calloc((size_t)job->n_ranks, sizeof(*job->ranks));
     job->events = calloc(2 * n, sizeof(*job->events));
     job->handles = calloc(n * MOCK_MAX_CHANNELS, sizeof(*job->handles));
-    if (job->events == NULL || job->handles == NULL)
+    for (int i = 0; i < 2; i++) {
+        struct mock_job_pass *pass = &job->passes[i];
+
+        pass->outcomes = calloc(n, sizeof(*pass->outcomes));
+        pass->late_us = calloc(n, sizeof(*pass->late_us));
+        pass->runs = calloc(job->largest + 1, sizeof(*pass->runs));
+        full &= pass->outcomes != NULL && pass->late_us != NULL &&
+                pass->runs != NULL;
+    }
+    if (!full || job->ranks == NULL || job->events == NULL ||
+        job->handles == NULL)
         return mock_fail_memory();
     return ncclSuccess;
 }
@@ -69,21 +62,6 @@ static void job_copy_shapes(struct mock_job *job)
             job->largest = job->shapes[s].n;
 }
 
-static ncclResult_t job_prepare(struct mock_job *job)
-{
-    ncclResult_t rc;
-
-    job->ranks = calloc((size_t)job->n_ranks, sizeof(*job->ranks));
-    if (job->ranks == NULL)
-        return mock_fail_memory();
-    rc = job_alloc_kernels(job);
-    for (int i = 0; i < 2 && rc == ncclSuccess; i++)
-        rc = job_alloc_pass(job, &job->passes[i]);
-    if (rc == ncclSuccess)
-        rc = job_open_rewards(job);
-    return rc;
-}
-
 static void job_free_job(struct mock_job *job)
 {
     for (int i = 0; i < 2; i++) {
@@ -96,6 +74,7 @@ static void job_free_job(struct mock_job *job)
     free(job->events);
     free(job->handles);
     free(job->ranks);
+    free(job->threads);
     free(job);
 }
 
@@ -105,7 +84,7 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
                              struct mock_job **job_ret)
 {
     struct mock_job *job = calloc(1, sizeof(*job));
-    char why[1024];
+    struct mock_kept kept;
     ncclResult_t rc;
 
     if (job == NULL)
@@ -115,16 +94,18 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
     job->options = *options;
     job->n_ranks = machine->info.n_ranks;
     job_copy_shapes(job);
-    rc = job_prepare(job);
+    rc = job_alloc_passes(job);
+    if (rc == ncclSuccess)
+        rc = job_open_rewards(job);
     if (rc != ncclSuccess) {
         job_free_job(job);
         return rc;
     }
     rc = mock_job_start_ranks(job);
     if (rc != ncclSuccess) {
-        snprintf(why, sizeof(why), "%s", mock_last_error());
+        mock_keep(&kept, rc);
         mock_job_destroy(job);
-        return mock_fail(rc, "%s", why);
+        return mock_restore(&kept);
     }
     *job_ret = job;
     return ncclSuccess;
@@ -177,7 +158,7 @@ static ncclResult_t job_play_pass(struct mock_job *job, int shape)
     if (rc != ncclSuccess)
         return rc;
     job->reported = pass;
-    if (job->n_threads == 0) {
+    if (job->threads == NULL) {
         mock_job_report_kernels(job, pass);
         job->reported = NULL;
     }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "job/job_kernels.h"
+#include "job/state.h"
 
 /* ---- measured values ---- */
 

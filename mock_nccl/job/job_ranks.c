@@ -1,11 +1,8 @@
 /* job_ranks.c - the ranks of a job: launches and threads */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/names.h"
-#include "job/job_kernels.h"
-#include "job/job_ranks.h"
+#include "job/state.h"
 #include "machine/machine.h"
 
 static size_t job_ranks_count_calls(const struct mock_job *job,
@@ -23,10 +20,11 @@ job_ranks_get_outcomes(const struct mock_job *job,
 
 /* ---- launching ---- */
 
-static ncclResult_t job_ranks_replay(struct mock_job_rank *rank, int shape,
-                                     size_t i, struct mock_outcome *outcome)
+static ncclResult_t job_ranks_replay(const struct mock_job *job, int r,
+                                     int shape, size_t i,
+                                     struct mock_outcome *outcome)
 {
-    const struct mock_job *job = rank->job;
+    struct mock_job_rank *rank = &job->ranks[r];
     ncclResult_t rc = ncclSuccess;
 
     if (rank->graphs[shape] == NULL) {
@@ -43,27 +41,17 @@ static ncclResult_t job_ranks_replay(struct mock_job_rank *rank, int shape,
     return rc;
 }
 
-static ncclResult_t job_ranks_launch_call(struct mock_job_rank *rank, size_t i)
+static ncclResult_t job_ranks_launch_call(const struct mock_job *job, int r,
+                                          size_t i)
 {
-    const struct mock_job *job = rank->job;
     const struct mock_job_pass *pass = job->pass;
-    struct mock_outcome *outcome =
-        &job_ranks_get_outcomes(job, pass, rank->number)[i];
+    struct mock_outcome *outcome = &job_ranks_get_outcomes(job, pass, r)[i];
 
     mock_job_clock(pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US);
     if (job->options.captured)
-        return job_ranks_replay(rank, pass->shape, i, outcome);
+        return job_ranks_replay(job, r, pass->shape, i, outcome);
     return mock_comm_collective(
-        rank->comm, &job->shapes[pass->shape].calls[i].call, outcome);
-}
-
-static ncclResult_t job_ranks_blame(const struct mock_job *job, int rank,
-                                    const char *why, ncclResult_t rc)
-{
-    char text[900];
-
-    snprintf(text, sizeof(text), "%s", why);
-    return mock_fail(rc, "step %zu, rank %d: %s", job->step, rank, text);
+        job->ranks[r].comm, &job->shapes[pass->shape].calls[i].call, outcome);
 }
 
 /* Launches call by call; the order of the ranks changes with each call. */
@@ -78,100 +66,74 @@ static ncclResult_t job_ranks_launch_in_turn(struct mock_job *job)
 
         for (int k = 0; k < job->n_ranks; k++) {
             int r = (first + k) % job->n_ranks;
-            ncclResult_t rc = job_ranks_launch_call(&job->ranks[r], i);
+            ncclResult_t rc = job_ranks_launch_call(job, r, i);
 
             if (rc != ncclSuccess)
-                return job_ranks_blame(job, r, mock_last_error(), rc);
+                return mock_fail_prefix(rc, "rank %d: ", r);
         }
     }
     return ncclSuccess;
-}
-
-static bool job_ranks_alike(const struct mock_outcome *a,
-                            const struct mock_outcome *b)
-{
-    return a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels && a->chunk_bytes == b->chunk_bytes;
 }
 
 static ncclResult_t job_ranks_compare(const struct mock_job *job)
 {
     const struct mock_outcome *first =
         job_ranks_get_outcomes(job, job->pass, 0);
+    ncclResult_t rc = ncclSuccess;
 
     for (int r = 1; r < job->n_ranks; r++) {
         const struct mock_outcome *other =
             job_ranks_get_outcomes(job, job->pass, r);
 
         for (size_t i = 0; i < job_ranks_count_calls(job, job->pass); i++) {
-            const struct mock_call *call =
-                &job->shapes[job->pass->shape].calls[i].call;
+            const struct mock_decision a = mock_decision_of(0, &first[i]);
+            const struct mock_decision b = mock_decision_of(r, &other[i]);
 
-            if (!job_ranks_alike(&first[i], &other[i]))
-                return mock_fail(
-                    ncclInternalError,
-                    "step %zu, %s of %zu bytes: rank 0 runs %s/%s on %d "
-                    "channels, rank %d %s/%s on %d; NCCL would hang or corrupt "
-                    "data",
-                    job->step, mock_word(&mock_colls, call->coll),
-                    call->n_bytes, mock_word(&mock_algos, first[i].algo),
-                    mock_word(&mock_protos, first[i].proto),
-                    first[i].n_channels, r,
-                    mock_word(&mock_algos, other[i].algo),
-                    mock_word(&mock_protos, other[i].proto),
-                    other[i].n_channels);
+            if (rc == ncclSuccess)
+                rc = mock_decision_compare(
+                    job->step, &job->shapes[job->pass->shape].calls[i].call, &a,
+                    &b);
         }
     }
-    return ncclSuccess;
+    return rc;
 }
 
 /* ---- threads ---- */
 
-static ncclResult_t job_ranks_create(struct mock_job_rank *rank)
+static ncclResult_t job_ranks_create(void *job_, int r)
 {
-    const struct mock_job *job = rank->job;
+    struct mock_job *job = job_;
 
     mock_job_clock(0);
     return mock_comm_create_rank(job->nccl, job->machine, job->options.comm_id,
-                                 rank->number, &rank->comm);
+                                 r, &job->ranks[r].comm);
 }
 
-static void job_ranks_keep_error(struct mock_job_rank *rank, ncclResult_t rc)
+static ncclResult_t job_ranks_launch_rank(void *job_, int r)
 {
-    rank->rc = rc;
-    if (rc != ncclSuccess)
-        snprintf(rank->error, sizeof(rank->error), "%s", mock_last_error());
+    const struct mock_job *job = job_;
+    ncclResult_t rc = ncclSuccess;
+
+    for (size_t i = 0;
+         i < job_ranks_count_calls(job, job->pass) && rc == ncclSuccess; i++)
+        rc = job_ranks_launch_call(job, r, i);
+    return rc;
 }
 
-static void *job_ranks_run_rank(void *arg)
+/* Runs a function in the threads of all ranks, while this thread reports the
+ * kernels of 'reported', unless that is NULL. */
+static ncclResult_t job_ranks_run_at_once(struct mock_job *job,
+                                          ncclResult_t (*run)(void *user,
+                                                              int rank),
+                                          const struct mock_job_pass *reported)
 {
-    struct mock_job_rank *rank = arg;
-    struct mock_job *job = rank->job;
+    const struct mock_order order = {.task = MOCK_RUN, .run = run, .user = job};
 
-    job_ranks_keep_error(rank, job_ranks_create(rank));
-    pthread_barrier_wait(&job->end);
-    for (;;) {
-        ncclResult_t rc = ncclSuccess;
-
-        pthread_barrier_wait(&job->begin);
-        if (job->stopping)
-            return NULL;
-        for (size_t i = 0;
-             i < job_ranks_count_calls(job, job->pass) && rc == ncclSuccess;
-             i++)
-            rc = job_ranks_launch_call(rank, i);
-        job_ranks_keep_error(rank, rc);
-        pthread_barrier_wait(&job->end);
-    }
-}
-
-static ncclResult_t job_ranks_first_error(const struct mock_job *job)
-{
     for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].rc != ncclSuccess)
-            return job_ranks_blame(job, r, job->ranks[r].error,
-                                   job->ranks[r].rc);
-    return ncclSuccess;
+        job->threads[r].carrier->ops->post(&job->threads[r], &order, NULL);
+    if (reported != NULL)
+        mock_job_report_kernels(job, reported);
+    return mock_ranks_wait(job->threads, job->n_ranks, ncclSuccess);
 }
 
 ncclResult_t mock_job_launch(struct mock_job *job)
@@ -180,54 +142,42 @@ ncclResult_t mock_job_launch(struct mock_job *job)
     ncclResult_t rc;
 
     job->reported = NULL;
-    if (job->n_threads == 0) {
-        if (reported != NULL)
-            mock_job_report_kernels(job, reported);
+    if (job->threads != NULL)
+        rc = job_ranks_run_at_once(job, job_ranks_launch_rank, reported);
+    else
         rc = job_ranks_launch_in_turn(job);
-    } else {
-        pthread_barrier_wait(&job->begin);
-        if (reported != NULL)
-            mock_job_report_kernels(job, reported);
-        pthread_barrier_wait(&job->end);
-        rc = job_ranks_first_error(job);
-    }
-    return rc == ncclSuccess ? job_ranks_compare(job) : rc;
+    return rc == ncclSuccess ? job_ranks_compare(job)
+                             : mock_fail_prefix(rc, "step %zu, ", job->step);
 }
 
 /* ---- life ---- */
 
-/* Starts all threads or none: they wait for each other. */
 static ncclResult_t job_ranks_start_threads(struct mock_job *job)
 {
-    unsigned n = (unsigned)job->n_ranks + 1;
+    ncclResult_t rc = ncclSuccess;
 
-    pthread_barrier_init(&job->begin, NULL, n);
-    pthread_barrier_init(&job->end, NULL, n);
-    for (int r = 0; r < job->n_ranks; r++) {
-        if (pthread_create(&job->ranks[r].thread, NULL, job_ranks_run_rank,
-                           &job->ranks[r]) != 0)
-            abort(); /* running threads cannot be stopped */
-        job->n_threads++;
+    job->threads = calloc((size_t)job->n_ranks, sizeof(*job->threads));
+    if (job->threads == NULL)
+        return mock_fail_memory();
+    for (int r = 0; r < job->n_ranks && rc == ncclSuccess; r++) {
+        job->threads[r].number = r;
+        rc = mock_thread_start(&job->threads[r]);
     }
-    pthread_barrier_wait(&job->end);
-    return job_ranks_first_error(job);
+    return rc == ncclSuccess
+               ? job_ranks_run_at_once(job, job_ranks_create, NULL)
+               : rc;
 }
 
 ncclResult_t mock_job_start_ranks(struct mock_job *job)
 {
-    for (int r = 0; r < job->n_ranks; r++) {
-        job->ranks[r].job = job;
-        job->ranks[r].number = r;
-    }
-    if (job->options.layout == MOCK_THREADS)
-        return job_ranks_start_threads(job);
-    for (int r = 0; r < job->n_ranks; r++) {
-        ncclResult_t rc = job_ranks_create(&job->ranks[r]);
+    ncclResult_t rc = ncclSuccess;
 
-        if (rc != ncclSuccess)
-            return job_ranks_blame(job, r, mock_last_error(), rc);
-    }
-    return ncclSuccess;
+    if (job->options.layout == MOCK_THREADS)
+        rc = job_ranks_start_threads(job);
+    else
+        for (int r = 0; r < job->n_ranks && rc == ncclSuccess; r++)
+            rc = mock_fail_prefix(job_ranks_create(job, r), "rank %d: ", r);
+    return mock_fail_prefix(rc, "step 0, ");
 }
 
 static void job_ranks_end_rank(struct mock_job *job, int r)
@@ -244,14 +194,9 @@ static void job_ranks_end_rank(struct mock_job *job, int r)
 
 void mock_job_stop_ranks(struct mock_job *job)
 {
-    if (job->n_threads > 0) {
-        job->stopping = true;
-        pthread_barrier_wait(&job->begin);
-        for (int r = 0; r < job->n_threads; r++)
-            pthread_join(job->ranks[r].thread, NULL);
-        pthread_barrier_destroy(&job->begin);
-        pthread_barrier_destroy(&job->end);
-    }
+    for (int r = 0; job->threads != NULL && r < job->n_ranks; r++)
+        if (job->threads[r].carrier != NULL)
+            job->threads[r].carrier->ops->stop(&job->threads[r]);
     job_ranks_end_rank(job, 0);
     for (int r = job->n_ranks - 1; r > 0; r--)
         job_ranks_end_rank(job, r);

@@ -4,11 +4,11 @@
 #ifndef MOCK_JOB_STATE_H
 #define MOCK_JOB_STATE_H
 
-#include <pthread.h>
 #include <stdio.h>
 
 #include "mock_job.h"
 #include "mock_kernels.h"
+#include "ranks/rank.h"
 
 enum {
     MOCK_JOB_SHAPES = 4,    /* step, warm-up, evaluation, changed */
@@ -20,23 +20,18 @@ struct mock_job_pass {
     uint64_t number; /* number among all passes */
     int shape;
     double begin_us;
-    struct mock_outcome
-        *outcomes; /* outcomes of all calls of rank 0, then of rank 1, ... */
+    /* outcomes of all calls of rank 0, then of rank 1, ... */
+    struct mock_outcome *outcomes;
     struct mock_job_run *runs;
     double *late_us; /* for each rank's calls: its lateness, the time by which
                         it waits less than the first rank */
 };
 
 struct mock_job_rank {
-    struct mock_job *job;
-    int number;
     struct mock_comm *comm;
     struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* graph of each call */
     double last_event_us; /* time of the last kernel event that the profiler
                              received */
-    pthread_t thread;
-    ncclResult_t rc; /* result of its last pass */
-    char error[1024];
 };
 
 /* The begin or end of a kernel, as a rank's profiler receives it. */
@@ -59,15 +54,13 @@ struct mock_job {
     size_t step;
     struct mock_job_pass passes[2]; /* the last two passes */
     struct mock_job_pass *pass;     /* the pass that is being launched */
-    struct mock_job_pass
-        *reported; /* the pass whose kernels are reported next, or NULL */
+    /* the pass whose kernels are reported next, or NULL */
+    struct mock_job_pass *reported;
     struct mock_job_event *events; /* room for the events of a pass */
     void **handles; /* room for the profiler's handles of a kernel's channels */
 
-    int n_threads; /* number of threads that run */
-    bool stopping;
-    pthread_barrier_t begin; /* shared by the ranks' threads and the caller's */
-    pthread_barrier_t end;
+    struct mock_rank *threads; /* of the ranks; NULL: they run in turn, in the
+                                  caller's thread */
 };
 
 /* The purpose of a random number. */
@@ -90,5 +83,22 @@ double mock_job_random(const struct mock_job *job,
 
 /* Sets this thread's clocks. */
 void mock_job_clock(double us);
+
+/* Computes start and duration of each collective of the pass; *end_us_ret is
+ * the end of the pass. */
+ncclResult_t mock_job_time(const struct mock_job *job,
+                           struct mock_job_pass *pass, double *end_us_ret);
+
+/* Reports the kernels of a pass to the profilers of all ranks. */
+void mock_job_report_kernels(struct mock_job *job,
+                             const struct mock_job_pass *pass);
+
+/* Start and stop the ranks' threads, and their communicators. */
+ncclResult_t mock_job_start_ranks(struct mock_job *job);
+void mock_job_stop_ranks(struct mock_job *job);
+
+/* Launches job->pass on all ranks, and reports the kernels of job->reported to
+ * their profilers. Fails if ranks choose differently. */
+ncclResult_t mock_job_launch(struct mock_job *job);
 
 #endif /* MOCK_JOB_STATE_H */

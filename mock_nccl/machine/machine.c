@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,42 +10,31 @@
 #include "machine/overlap.h"
 #include "machine/timings.h"
 
-enum {
-    GPU,
-    COMPUTE_CAPABILITY,
-    RANKS,
-    NODES,
-    CPU_VENDOR,
-    CHANNELS,
-    NVLS_CHANNELS,
-    NCCL,
-    N_COLUMNS,
-};
-
-/* Columns that the graphs contain, or that NCCL derives from them. */
-enum {
-    OPTIONAL = 1 << RANKS | 1 << NODES | 1 << CHANNELS | 1 << NVLS_CHANNELS
-};
-
 enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain can span many hosts */
 
 enum { NOT_GIVEN = -1 };
 
-static const char *const column_words[N_COLUMNS] = {
-    [GPU] = "gpu",
-    [COMPUTE_CAPABILITY] = "compute_capability",
-    [RANKS] = "ranks",
-    [NODES] = "nodes",
-    [CPU_VENDOR] = "cpu_vendor",
-    [CHANNELS] = "channels",
-    [NVLS_CHANNELS] = "nvls_channels",
-    [NCCL] = "nccl",
-};
-static const struct mock_words columns = {column_words, N_COLUMNS};
-
 static const char *const vendor_words[] = {"intel", "amd", "arm", "mixed",
                                            "unknown"};
 static const struct mock_words vendors = {vendor_words, 5};
+
+/* machine.csv; the graphs contain what is optional, or NCCL derives it from
+ * them. */
+#define AT(member)     offsetof(struct mock_machine_info, member)
+#define LENGTH(member) sizeof(((struct mock_machine_info *)0)->member)
+// clang-format off
+static const struct mock_field machine_fields[] = {
+    {"gpu", MOCK_FIELD_TEXT, AT(gpu), .max = LENGTH(gpu)},
+    {"compute_capability", MOCK_FIELD_INT, AT(compute_capability), .min = 60, .max = 129},
+    {"ranks", MOCK_FIELD_INT, AT(n_ranks), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
+    {"nodes", MOCK_FIELD_INT, AT(n_nodes), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
+    {"cpu_vendor", MOCK_FIELD_TEXT, AT(cpu_vendor), .max = LENGTH(cpu_vendor), .words = &vendors},
+    {"channels", MOCK_FIELD_INT, AT(n_channels), .min = 1, .max = 64, .optional = true},
+    {"nvls_channels", MOCK_FIELD_INT, AT(n_nvls_channels), .min = 0, .max = 64, .optional = true},
+    {"nccl", MOCK_FIELD_TEXT, AT(nccl), .max = LENGTH(nccl)},
+};
+// clang-format on
+enum { N_FIELDS = sizeof(machine_fields) / sizeof(machine_fields[0]) };
 
 enum {
     MAX_CHANNELS = 64,
@@ -125,60 +115,12 @@ ncclResult_t mock_machine_model(struct mock_machine *machine)
 
     if (rc == ncclSuccess)
         mock_model_build(&machine->model, &machine->info, &machine->graphs,
-                         mock_version_find(NULL)->model,
+                         &mock_version_find(NULL)->model,
                          &mock_default_constants, &choice);
     return rc;
 }
 
 /* ---- machine.csv ---- */
-
-static ncclResult_t machine_read_text(const struct mock_csv *csv, int column,
-                                      char *text_ret, size_t size)
-{
-    const char *text = "";
-    ncclResult_t rc = mock_csv_text(csv, column, &text);
-
-    if (rc != ncclSuccess)
-        return rc;
-    if (strlen(text) >= size)
-        return mock_csv_fail(csv, mock_csv_line(csv),
-                             "column '%s' has more than %zu characters",
-                             column_words[column], size - 1);
-    memcpy(text_ret, text, strlen(text) + 1);
-    return ncclSuccess;
-}
-
-/* The numeric columns. */
-static ncclResult_t machine_read_numbers(const struct mock_csv *csv,
-                                         struct mock_machine_info *info)
-{
-    const struct {
-        int column;
-        int *number_ret;
-        int min;
-        int max;
-    } wanted[] = {
-        {COMPUTE_CAPABILITY, &info->compute_capability, 60, 129},
-        {RANKS, &info->n_ranks, 1, MOCK_MAX_RANKS},
-        {NODES, &info->n_nodes, 1, MOCK_MAX_RANKS},
-        {CHANNELS, &info->n_channels, 1, 64},
-        {NVLS_CHANNELS, &info->n_nvls_channels, 0, 64},
-    };
-    ncclResult_t rc = ncclSuccess;
-    long long number = 0;
-
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-        *wanted[i].number_ret = NOT_GIVEN;
-        if (!mock_csv_has(csv, wanted[i].column))
-            continue;
-        rc = mock_csv_int(csv, wanted[i].column, wanted[i].min, wanted[i].max,
-                          &number);
-        if (rc != ncclSuccess)
-            return rc;
-        *wanted[i].number_ret = (int)number;
-    }
-    return ncclSuccess;
-}
 
 /* Checks that all nodes have the same number of ranks. */
 static ncclResult_t machine_check_nodes(const struct mock_csv *csv,
@@ -201,16 +143,12 @@ static ncclResult_t machine_check_nodes(const struct mock_csv *csv,
 static ncclResult_t machine_read_row(const struct mock_csv *csv,
                                      struct mock_machine_info *info)
 {
-    int vendor;
+    ncclResult_t rc;
     int minor;
-    ncclResult_t rc = machine_read_text(csv, GPU, info->gpu, sizeof(info->gpu));
 
-    if (rc == ncclSuccess)
-        rc = machine_read_numbers(csv, info);
-    if (rc == ncclSuccess)
-        rc = mock_csv_word(csv, CPU_VENDOR, &vendors, NULL, &vendor);
-    if (rc == ncclSuccess)
-        rc = machine_read_text(csv, NCCL, info->nccl, sizeof(info->nccl));
+    info->n_ranks = info->n_nodes = NOT_GIVEN;
+    info->n_channels = info->n_nvls_channels = NOT_GIVEN;
+    rc = mock_csv_read(csv, info);
     if (rc != ncclSuccess)
         return rc;
     if (sscanf(info->nccl, "2.%2d", &minor) != 1)
@@ -218,12 +156,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                              "column 'nccl': '%s' is not a version such as "
                              "2.28.9",
                              info->nccl);
-    rc = machine_check_nodes(csv, info);
-    if (rc != ncclSuccess)
-        return rc;
-    snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
-             vendor_words[vendor]);
-    return ncclSuccess;
+    return machine_check_nodes(csv, info);
 }
 
 static ncclResult_t machine_read_rows(struct mock_csv *csv, const char *path,
@@ -249,7 +182,7 @@ static ncclResult_t machine_read_info(const char *path,
                                       struct mock_machine_info *info)
 {
     struct mock_csv *csv;
-    ncclResult_t rc = mock_csv_open_some(path, &columns, OPTIONAL, NULL, &csv);
+    ncclResult_t rc = mock_csv_open(path, machine_fields, N_FIELDS, &csv);
 
     if (rc != ncclSuccess)
         return rc;
@@ -271,17 +204,6 @@ static void machine_set_name(struct mock_machine_info *info, const char *path)
         ;
     snprintf(info->name, sizeof(info->name), "%.*s", (int)(len - start),
              path + start);
-}
-
-/* The path of a file in the folder; free it. */
-static char *machine_join_path(const char *folder, const char *name)
-{
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(size);
-
-    if (path != NULL)
-        snprintf(path, size, "%s/%s", folder, name);
-    return path;
 }
 
 /* Derives ranks or nodes from the graphs if machine.csv lacks them. */
@@ -347,45 +269,33 @@ static ncclResult_t machine_load_graphs(const char *path,
     return rc;
 }
 
-/* Loads the optional files of a folder. */
-static ncclResult_t machine_load_times(const char *folder,
-                                       struct mock_machine *machine)
+/* The path of a file in the folder, and whether it exists. */
+static bool machine_find_file(const char *folder, const char *name,
+                              char path_ret[PATH_MAX])
 {
-    char *timings = machine_join_path(folder, "timings.csv");
-    char *overlap = machine_join_path(folder, "overlap.csv");
     struct stat st;
-    ncclResult_t rc = ncclSuccess;
 
-    if (timings == NULL || overlap == NULL)
-        rc = mock_fail_memory();
-    if (rc == ncclSuccess && stat(timings, &st) == 0)
-        rc = mock_timings_load(timings, &machine->model, &machine->timings);
-    if (rc == ncclSuccess && stat(overlap, &st) == 0)
-        rc = mock_overlaps_load(overlap, machine, &machine->overlaps);
-    free(timings);
-    free(overlap);
-    return rc;
+    snprintf(path_ret, PATH_MAX, "%s/%s", folder, name);
+    return stat(path_ret, &st) == 0;
 }
 
 static ncclResult_t machine_load_files(const char *folder,
                                        struct mock_machine *machine)
 {
-    char *info = machine_join_path(folder, "machine.csv");
-    char *graphs = machine_join_path(folder, "graphs.xml");
-    ncclResult_t rc = ncclSuccess;
+    char path[PATH_MAX];
+    ncclResult_t rc;
 
-    if (info == NULL || graphs == NULL)
-        rc = mock_fail_memory();
+    machine_find_file(folder, "machine.csv", path);
+    rc = machine_read_info(path, &machine->info);
+    machine_find_file(folder, "graphs.xml", path);
     if (rc == ncclSuccess)
-        rc = machine_read_info(info, &machine->info);
-    if (rc == ncclSuccess)
-        rc = machine_load_graphs(graphs, machine);
+        rc = machine_load_graphs(path, machine);
     if (rc == ncclSuccess)
         rc = mock_machine_model(machine);
-    if (rc == ncclSuccess)
-        rc = machine_load_times(folder, machine);
-    free(info);
-    free(graphs);
+    if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
+        rc = mock_timings_load(path, &machine->model, &machine->timings);
+    if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
+        rc = mock_overlaps_load(path, machine, &machine->overlaps);
     return rc;
 }
 

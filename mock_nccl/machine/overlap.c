@@ -17,73 +17,34 @@ static const double default_slowdown = 1.43;
 
 /* ---- two streams ---- */
 
-/* The state of an iteration's compute and collectives. */
-struct streams {
-    const struct mock_overlap *overlap;
-    int n_to_compute;    /* layers left to compute, the current one included */
-    int n_to_send;       /* layers whose collective has not ended */
-    int n_waiting;       /* collectives whose compute has ended, the current one
-                            included */
-    double compute_left; /* time left without overlap, us */
-    double comm_left;
-    double now_us;
-};
-
-/* Runs both streams until the first of them ends its work. */
-static void overlap_advance(struct streams *s)
-{
-    bool computes = s->n_to_compute > 0;
-    bool sends = s->n_waiting > 0;
-    double slower = computes && sends ? s->overlap->slowdown : 1;
-    bool compute_ends = computes && (!sends || s->compute_left <= s->comm_left);
-    bool comm_ends = sends && (!computes || s->comm_left <= s->compute_left);
-    double alone = compute_ends ? s->compute_left : s->comm_left;
-
-    s->now_us += alone * slower;
-    if (computes)
-        s->compute_left -= alone;
-    if (sends)
-        s->comm_left -= alone;
-    if (compute_ends) {
-        s->n_to_compute--;
-        s->n_waiting++;
-        s->compute_left = s->overlap->compute_us;
-    }
-    if (comm_ends) {
-        s->n_to_send--;
-        s->n_waiting--;
-        s->comm_left = s->overlap->comm_us;
-    }
-}
-
+/* Runs both streams until the first of them ends its piece of work, which is
+ * the compute or the collective of a layer. */
 double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers)
 {
-    struct streams s = {
-        .overlap = overlap,
-        .n_to_compute = n_layers,
-        .n_to_send = n_layers,
-        .compute_left = overlap->compute_us,
-        .comm_left = overlap->comm_us,
-    };
+    double compute_left = overlap->compute_us; /* without overlap */
+    double comm_left = overlap->comm_us;
+    int n_computed = 0;
+    int n_sent = 0;
+    double now_us = 0;
 
-    while (s.n_to_send > 0)
-        overlap_advance(&s);
-    return s.now_us;
-}
+    while (n_sent < n_layers) {
+        bool computes = n_computed < n_layers;
+        bool sends = n_sent < n_computed;
+        double us = computes && (!sends || compute_left <= comm_left)
+                        ? compute_left
+                        : comm_left;
 
-double mock_sequential_us(const struct mock_overlap *overlap, int n_layers)
-{
-    return n_layers * (overlap->compute_us + overlap->comm_us);
-}
-
-void mock_side_by_side(const struct mock_overlap *overlap,
-                       double *compute_us_ret, double *comm_us_ret)
-{
-    double both = fmin(overlap->compute_us, overlap->comm_us);
-    double more = both * (overlap->slowdown - 1);
-
-    *compute_us_ret = overlap->compute_us + more;
-    *comm_us_ret = overlap->comm_us + more;
+        now_us += us * (computes && sends ? overlap->slowdown : 1);
+        if (computes && (compute_left -= us) <= 0) {
+            n_computed++;
+            compute_left = overlap->compute_us;
+        }
+        if (sends && (comm_left -= us) <= 0) {
+            n_sent++;
+            comm_left = overlap->comm_us;
+        }
+    }
+    return now_us;
 }
 
 /* ---- recorded slowdowns ---- */
@@ -425,49 +386,40 @@ static ncclResult_t overlap_find_comm(struct overlap_build *b,
     return rc;
 }
 
-static void overlap_add_arm(struct overlap_build *b,
-                            const struct mock_record *r)
+/* Adds the arm, size and point of which a record is the first. */
+static void overlap_add(struct overlap_build *b, const struct mock_record *r,
+                        bool new_arm, bool new_size)
 {
-    b->overlaps->arms[b->overlaps->n_arms++] = (struct mock_overlap_arm){
-        .coll = r->coll,
-        .algo = r->algo,
-        .proto = r->proto,
-        .n_channels = r->n_channels,
-        .sizes = &b->overlaps->sizes[b->overlaps->n_sizes],
-    };
-}
+    struct mock_overlaps *o = b->overlaps;
 
-static void overlap_add_size(struct overlap_build *b,
-                             const struct mock_record *r)
-{
-    struct mock_overlaps *overlaps = b->overlaps;
-
-    overlaps->arms[overlaps->n_arms - 1].n_sizes++;
-    overlaps->sizes[overlaps->n_sizes++] = (struct mock_overlap_size){
-        .n_bytes = r->n_bytes,
-        .log_bytes = log((double)r->n_bytes),
-        .points = &overlaps->points[overlaps->n_points],
-    };
-}
-
-static void overlap_add_point(struct overlap_build *b,
-                              const struct mock_record *r)
-{
-    struct mock_overlaps *overlaps = b->overlaps;
-
-    overlaps->sizes[overlaps->n_sizes - 1].n_points++;
-    overlaps->points[overlaps->n_points++] = (struct mock_overlap_point){
+    if (new_arm)
+        o->arms[o->n_arms++] = (struct mock_overlap_arm){
+            .coll = r->coll,
+            .algo = r->algo,
+            .proto = r->proto,
+            .n_channels = r->n_channels,
+            .sizes = &o->sizes[o->n_sizes],
+        };
+    if (new_size) {
+        o->arms[o->n_arms - 1].n_sizes++;
+        o->sizes[o->n_sizes++] = (struct mock_overlap_size){
+            .n_bytes = r->n_bytes,
+            .log_bytes = log((double)r->n_bytes),
+            .points = &o->points[o->n_points],
+        };
+    }
+    o->sizes[o->n_sizes - 1].n_points++;
+    o->points[o->n_points++] = (struct mock_overlap_point){
         .log_ratio = log(r->compute_us / b->comm_us),
         .compute_us = r->compute_us,
         .n_layers = r->n_layers,
         .m = r->m,
         .n = r->n,
         .k = r->k,
-        .rows = &overlaps->rows[overlaps->n_rows],
+        .rows = &o->rows[o->n_rows],
     };
 }
 
-/* Adds the arm, size and point of which a record is the first. */
 static ncclResult_t overlap_open_new(struct overlap_build *b,
                                      const struct mock_record *r)
 {
@@ -476,25 +428,18 @@ static ncclResult_t overlap_open_new(struct overlap_build *b,
     bool new_size = new_arm || p->n_bytes != r->n_bytes;
     ncclResult_t rc = ncclSuccess;
 
-    if (!new_size && p->compute_us == r->compute_us) {
-        if (p->n_layers != r->n_layers)
-            return mock_fail(ncclInvalidArgument,
-                             "%s:%d: %d layers, but line %d has %d with the "
-                             "same compute_us",
-                             b->path, r->line, r->n_layers, p->line,
-                             p->n_layers);
-        return ncclSuccess;
-    }
     if (new_size)
         rc = overlap_find_comm(b, r);
-    if (rc != ncclSuccess)
-        return rc;
-    if (new_arm)
-        overlap_add_arm(b, r);
-    if (new_size)
-        overlap_add_size(b, r);
-    overlap_add_point(b, r);
-    return ncclSuccess;
+    else if (p->compute_us == r->compute_us && p->n_layers == r->n_layers)
+        return ncclSuccess;
+    else if (p->compute_us == r->compute_us)
+        rc = mock_fail(ncclInvalidArgument,
+                       "%s:%d: %d layers, but line %d has %d with the same "
+                       "compute_us",
+                       b->path, r->line, r->n_layers, p->line, p->n_layers);
+    if (rc == ncclSuccess)
+        overlap_add(b, r, new_arm, new_size);
+    return rc;
 }
 
 /* Rounds count from 1 in each point, without gaps. */
@@ -634,10 +579,10 @@ ncclResult_t mock_overlaps_load(const char *path,
     b.overlaps = calloc(1, sizeof(*b.overlaps));
     if (b.overlaps == NULL)
         return mock_fail_memory();
-    rc = mock_records_load_overlap(path, &machine->model, &records);
+    rc = mock_records_load(path, true, &machine->model, &records);
     if (rc == ncclSuccess)
         rc = overlap_build(&b, &records);
-    mock_records_free(&records);
+    free(records.list);
     if (rc != ncclSuccess) {
         mock_overlaps_free(b.overlaps);
         return rc;

@@ -9,89 +9,47 @@
 
 /* ---- one row ---- */
 
+/* The columns that are not read as their fields say. */
+enum { ALGORITHM = 2, PROTOCOL, RANKS = 5, RUN, LAYERS = 13 };
+enum { MODE = LAYERS + 5, COMPUTE_KIND, TYPE, RAN_ALGORITHM, RAN_PROTOCOL };
+
+#define AT(member) offsetof(struct mock_record, member)
+// clang-format off
+static const struct mock_field record_fields[] = {
+    {"collective", MOCK_FIELD_WORD, AT(coll), .words = &mock_colls},
+    {"bytes", MOCK_FIELD_SIZE, AT(n_bytes), .min = 1, .max = 1ll << 50},
+    [ALGORITHM] = {"algorithm", .words = &mock_algos, .extra = "auto"},
+    [PROTOCOL] = {"protocol", .words = &mock_protos, .extra = "auto"},
+    {"channels", MOCK_FIELD_INT, AT(n_channels), .min = 0, .max = 64},
+    [RANKS] = {"nRanks", MOCK_FIELD_INT, .at = AT(n_ranks)},
+    [RUN] = {"run", MOCK_FIELD_TEXT, AT(run), .max = sizeof(((struct mock_record *)0)->run)},
+    {"round", MOCK_FIELD_INT, AT(round), .min = 0, .max = 1 << 20},
+    {"iters", MOCK_FIELD_SIZE, AT(n_iterations), .min = 1, .max = 1ll << 40},
+    {"mean_us", MOCK_FIELD_TIME, .at = AT(mean)},
+    {"median_us", MOCK_FIELD_TIME, .at = AT(median)},
+    {"p95_us", MOCK_FIELD_TIME, .at = AT(p95)},
+    {"min_us", MOCK_FIELD_TIME, .at = AT(min)},
+    /* from here on in overlap.csv only, those after MODE by `steptune iterate` */
+    [LAYERS] = {"layers", MOCK_FIELD_INT, AT(n_layers), .min = 1, .max = 1 << 16},
+    {"compute_us", MOCK_FIELD_TIME, .at = AT(compute_us)},
+    {"m", MOCK_FIELD_INT, AT(m), .min = 1, .max = 1 << 24, .optional = true},
+    {"n", MOCK_FIELD_INT, AT(n), .min = 1, .max = 1 << 24, .optional = true},
+    {"k", MOCK_FIELD_INT, AT(k), .min = 1, .max = 1 << 24, .optional = true},
+    [MODE] = {"mode", .optional = true},
+    [COMPUTE_KIND] = {"compute", .optional = true},
+    [TYPE] = {"type", .optional = true},
+    [RAN_ALGORITHM] = {"ran_algorithm", .words = &mock_algos, .extra = "-", .optional = true},
+    [RAN_PROTOCOL] = {"ran_protocol", .words = &mock_protos, .extra = "-", .optional = true},
+    {"nNodes", .optional = true}, {"p99_us", .optional = true}, {"ran_channels", .optional = true},
+    {"op", .optional = true}, {"root", .optional = true}, {"wrong", .optional = true},
+    {"in_place", .optional = true}, {"ratio", .optional = true}, {"source", .optional = true},
+    {"alone_us", .optional = true},
+};
+// clang-format on
 enum {
-    COLLECTIVE,
-    BYTES,
-    ALGORITHM,
-    PROTOCOL,
-    CHANNELS,
-    RANKS,
-    RUN,
-    ROUND,
-    ITERS,
-    MEAN,
-    MEDIAN,
-    P95,
-    MIN,
-    N_COLUMNS,
-    LAYERS =
-        N_COLUMNS, /* this and the following columns are in overlap.csv only */
-    COMPUTE,
-    GEMM_M,
-    GEMM_N,
-    GEMM_K,
-    MODE,
-    COMPUTE_KIND,
-    TYPE,
-    RAN_ALGORITHM,
-    RAN_PROTOCOL,
-    N_OVERLAP_COLUMNS,
+    N_TIMING_FIELDS = LAYERS,
+    N_OVERLAP_FIELDS = sizeof(record_fields) / sizeof(record_fields[0])
 };
-
-static const char *const column_words[N_OVERLAP_COLUMNS] = {
-    [COLLECTIVE] = "collective",
-    [BYTES] = "bytes",
-    [ALGORITHM] = "algorithm",
-    [PROTOCOL] = "protocol",
-    [CHANNELS] = "channels",
-    [RANKS] = "nRanks",
-    [RUN] = "run",
-    [ROUND] = "round",
-    [ITERS] = "iters",
-    [MEAN] = "mean_us",
-    [MEDIAN] = "median_us",
-    [P95] = "p95_us",
-    [MIN] = "min_us",
-    [LAYERS] = "layers",
-    [COMPUTE] = "compute_us",
-    [GEMM_M] = "m",
-    [GEMM_N] = "n",
-    [GEMM_K] = "k",
-    [MODE] = "mode",
-    [COMPUTE_KIND] = "compute",
-    [TYPE] = "type",
-    [RAN_ALGORITHM] = "ran_algorithm",
-    [RAN_PROTOCOL] = "ran_protocol",
-};
-static const struct mock_words columns = {column_words, N_COLUMNS};
-static const struct mock_words overlap_columns = {column_words,
-                                                  N_OVERLAP_COLUMNS};
-
-/* Optional columns of overlap.csv. */
-enum {
-    OPTIONAL = 1 << GEMM_M | 1 << GEMM_N | 1 << GEMM_K | 1 << RUN | 1 << MODE |
-               1 << COMPUTE_KIND | 1 << TYPE | 1 << RAN_ALGORITHM |
-               1 << RAN_PROTOCOL
-};
-
-/* Other columns of `steptune iterate`. */
-static const char *const ignored_words[] = {
-    "nNodes", "p99_us",   "ran_channels", "op",     "root",
-    "wrong",  "in_place", "ratio",        "source", "alone_us",
-};
-static const struct mock_words ignored_columns = {
-    ignored_words, sizeof(ignored_words) / sizeof(ignored_words[0])};
-
-/* Whether the column contains the word. */
-static bool records_field_is(const struct mock_csv *csv, int column,
-                             const char *word)
-{
-    const char *text = "";
-
-    return mock_csv_has(csv, column) &&
-           mock_csv_text(csv, column, &text) == ncclSuccess &&
-           strcmp(text, word) == 0;
-}
 
 /* Skips iterations without a GEMM that overlaps a collective, and those of a
  * tuner, whose choices are not recorded. */
@@ -104,9 +62,9 @@ static bool records_is_foreign(const struct mock_csv *csv)
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         if (mock_csv_has(csv, wanted[i].column) &&
-            !records_field_is(csv, wanted[i].column, wanted[i].word))
+            !mock_csv_is(csv, wanted[i].column, wanted[i].word))
             return true;
-    return records_field_is(csv, ALGORITHM, "plugin");
+    return mock_csv_is(csv, ALGORITHM, "plugin");
 }
 
 /* "auto2" is a second measurement of auto in a round, of iterations only. */
@@ -116,90 +74,14 @@ static ncclResult_t records_read_pair(const struct mock_csv *csv,
 {
     ncclResult_t rc;
 
-    if (is_overlap && records_field_is(csv, ALGORITHM, "auto2") &&
-        records_field_is(csv, PROTOCOL, "auto2")) {
+    if (is_overlap && mock_csv_is(csv, ALGORITHM, "auto2") &&
+        mock_csv_is(csv, PROTOCOL, "auto2")) {
         record->algo = record->proto = -1;
         return ncclSuccess;
     }
-    rc = mock_csv_word(csv, ALGORITHM, &mock_algos, "auto", &record->algo);
+    rc = mock_csv_word(csv, ALGORITHM, &record->algo);
     if (rc == ncclSuccess)
-        rc = mock_csv_word(csv, PROTOCOL, &mock_protos, "auto", &record->proto);
-    return rc;
-}
-
-static ncclResult_t records_read_run(const struct mock_csv *csv,
-                                     struct mock_record *record)
-{
-    const char *run = "";
-    ncclResult_t rc = ncclSuccess;
-
-    if (mock_csv_has(csv, RUN))
-        rc = mock_csv_text(csv, RUN, &run);
-    if (rc != ncclSuccess)
-        return rc;
-    if (strlen(run) >= sizeof(record->run))
-        return mock_csv_fail(csv, mock_csv_line(csv),
-                             "column 'run' has more than %zu characters",
-                             sizeof(record->run) - 1);
-    strcpy(record->run, run);
-    return ncclSuccess;
-}
-
-#define AT(member) offsetof(struct mock_record, member)
-
-/* Reads the numeric columns; optional ones may be absent in overlap.csv. */
-static const struct record_field {
-    enum { FIELD_INT, FIELD_SIZE, FIELD_TIME } kind; /* a time is a double */
-    int column;
-    size_t at;
-    long long min;
-    long long max;
-} record_fields[] = {
-    {FIELD_SIZE, BYTES, AT(n_bytes), 1, 1ll << 50},
-    {FIELD_INT, CHANNELS, AT(n_channels), 0, 64},
-    {FIELD_INT, ROUND, AT(round), 0, 1 << 20},
-    {FIELD_TIME, MEAN, AT(mean), 0, 0},
-    {FIELD_TIME, MEDIAN, AT(median), 0, 0},
-    {FIELD_TIME, P95, AT(p95), 0, 0},
-    {FIELD_TIME, MIN, AT(min), 0, 0},
-    {FIELD_INT, LAYERS, AT(n_layers), 1, 1 << 16},
-    {FIELD_TIME, COMPUTE, AT(compute_us), 0, 0},
-    {FIELD_INT, GEMM_M, AT(m), 1, 1 << 24},
-    {FIELD_INT, GEMM_N, AT(n), 1, 1 << 24},
-    {FIELD_INT, GEMM_K, AT(k), 1, 1 << 24},
-};
-
-static ncclResult_t records_read_field(const struct mock_csv *csv,
-                                       const struct record_field *field,
-                                       struct mock_record *record)
-{
-    void *at = (char *)record + field->at;
-    long long number = 0;
-    ncclResult_t rc;
-
-    if (field->kind == FIELD_TIME)
-        return mock_csv_positive(csv, field->column, at);
-    rc = mock_csv_int(csv, field->column, field->min, field->max, &number);
-    if (field->kind == FIELD_SIZE)
-        *(size_t *)at = (size_t)number;
-    else
-        *(int *)at = (int)number;
-    return rc;
-}
-
-static ncclResult_t records_read_numbers(const struct mock_csv *csv,
-                                         int n_ranks,
-                                         struct mock_record *record)
-{
-    long long ranks = 0, iters = 0;
-    ncclResult_t rc = mock_csv_int(csv, RANKS, n_ranks, n_ranks, &ranks);
-
-    if (rc == ncclSuccess)
-        rc = mock_csv_int(csv, ITERS, 1, 1ll << 40, &iters);
-    for (size_t i = 0; i < sizeof(record_fields) / sizeof(record_fields[0]);
-         i++)
-        if (rc == ncclSuccess && mock_csv_has(csv, record_fields[i].column))
-            rc = records_read_field(csv, &record_fields[i], record);
+        rc = mock_csv_word(csv, PROTOCOL, &record->proto);
     return rc;
 }
 
@@ -218,12 +100,10 @@ static ncclResult_t records_check_times(const struct mock_csv *csv,
 static ncclResult_t records_resolve_ran(const struct mock_csv *csv,
                                         struct mock_record *record)
 {
-    ncclResult_t rc =
-        mock_csv_word(csv, RAN_ALGORITHM, &mock_algos, "-", &record->algo);
+    ncclResult_t rc = mock_csv_word(csv, RAN_ALGORITHM, &record->algo);
 
     if (rc == ncclSuccess)
-        rc =
-            mock_csv_word(csv, RAN_PROTOCOL, &mock_protos, "-", &record->proto);
+        rc = mock_csv_word(csv, RAN_PROTOCOL, &record->proto);
     return rc;
 }
 
@@ -281,28 +161,14 @@ static ncclResult_t records_check_pair(const struct mock_csv *csv,
                          mock_word(&mock_colls, record->coll));
 }
 
-static ncclResult_t records_open(const char *path, bool is_overlap,
-                                 struct mock_csv **csv_ret)
-{
-    if (is_overlap)
-        return mock_csv_open_some(path, &overlap_columns, OPTIONAL,
-                                  &ignored_columns, csv_ret);
-    return mock_csv_open(path, &columns, csv_ret);
-}
-
 static ncclResult_t records_read_columns(const struct mock_csv *csv,
-                                         bool is_overlap, int n_ranks,
+                                         bool is_overlap,
                                          struct mock_record *record)
 {
-    ncclResult_t rc =
-        mock_csv_word(csv, COLLECTIVE, &mock_colls, NULL, &record->coll);
+    ncclResult_t rc = mock_csv_read(csv, record);
 
     if (rc == ncclSuccess)
         rc = records_read_pair(csv, is_overlap, record);
-    if (rc == ncclSuccess)
-        rc = records_read_run(csv, record);
-    if (rc == ncclSuccess)
-        rc = records_read_numbers(csv, n_ranks, record);
     if (rc == ncclSuccess)
         rc = records_check_times(csv, record);
     return rc;
@@ -325,7 +191,7 @@ static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
     *wanted_ret = !(is_overlap && records_is_foreign(csv));
     if (!*wanted_ret)
         return ncclSuccess;
-    rc = records_read_columns(csv, is_overlap, model->n_ranks, record);
+    rc = records_read_columns(csv, is_overlap, record);
     if (rc == ncclSuccess)
         rc = records_resolve(csv, model, record);
     *wanted_ret = record->algo >= 0 && record->proto >= 0;
@@ -470,13 +336,30 @@ static ncclResult_t records_pool_all(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t records_load(const char *path, bool is_overlap,
-                                 const struct mock_model *model,
-                                 struct mock_records *records_ret)
+/* `steptune iterate` counts rounds from 0. */
+static void records_count_from_1(struct mock_records *records)
 {
-    struct mock_csv *csv;
-    ncclResult_t rc = records_open(path, is_overlap, &csv);
+    bool has_0 = false;
 
+    for (int i = 0; i < records->n; i++)
+        has_0 |= records->list[i].round == 0;
+    for (int i = 0; i < records->n; i++)
+        records->list[i].round += has_0;
+}
+
+ncclResult_t mock_records_load(const char *path, bool is_overlap,
+                               const struct mock_model *model,
+                               struct mock_records *records_ret)
+{
+    struct mock_field fields[N_OVERLAP_FIELDS];
+    struct mock_csv *csv;
+    ncclResult_t rc;
+
+    memcpy(fields, record_fields, sizeof(fields));
+    fields[RANKS].min = fields[RANKS].max = model->n_ranks;
+    fields[RUN].optional = is_overlap;
+    rc = mock_csv_open(path, fields,
+                       is_overlap ? N_OVERLAP_FIELDS : N_TIMING_FIELDS, &csv);
     if (rc != ncclSuccess)
         return rc;
     rc = records_read_all(csv, is_overlap, model, records_ret);
@@ -489,41 +372,10 @@ static ncclResult_t records_load(const char *path, bool is_overlap,
               sizeof(*records_ret->list), records_compare_key_and_line);
         rc = records_pool_all(csv, records_ret);
     }
+    if (rc == ncclSuccess && is_overlap)
+        records_count_from_1(records_ret);
     mock_csv_close(csv);
     return rc;
-}
-
-ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
-                               struct mock_records *records_ret)
-{
-    return records_load(path, false, model, records_ret);
-}
-
-/* `steptune iterate` counts rounds from 0. */
-static void records_check_from_1(struct mock_records *records)
-{
-    bool has_0 = false;
-
-    for (int i = 0; i < records->n; i++)
-        has_0 |= records->list[i].round == 0;
-    for (int i = 0; i < records->n; i++)
-        records->list[i].round += has_0;
-}
-
-ncclResult_t mock_records_load_overlap(const char *path,
-                                       const struct mock_model *model,
-                                       struct mock_records *records_ret)
-{
-    ncclResult_t rc = records_load(path, true, model, records_ret);
-
-    if (rc == ncclSuccess)
-        records_check_from_1(records_ret);
-    return rc;
-}
-
-void mock_records_free(struct mock_records *records)
-{
-    free(records->list);
 }
 
 const struct mock_record *mock_records_find(const struct mock_records *records,

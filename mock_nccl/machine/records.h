@@ -24,6 +24,8 @@ struct mock_record {
     int line;
     unsigned m, n,
         k; /* shape of the GEMM that was the compute; 0: not recorded */
+    int n_ranks;
+    size_t n_iterations;
     double mean;
     double median;
     double p95;
@@ -36,13 +38,11 @@ struct mock_records {
     int capacity;
 };
 
-/* Reads 'path'. *records_ret is to be freed after a failure, too. */
-ncclResult_t mock_records_load(const char *path, const struct mock_model *model,
+/* Reads 'path', an overlap.csv or a timings.csv. The list of
+ * *records_ret is to be freed after a failure, too. */
+ncclResult_t mock_records_load(const char *path, bool is_overlap,
+                               const struct mock_model *model,
                                struct mock_records *records_ret);
-ncclResult_t mock_records_load_overlap(const char *path,
-                                       const struct mock_model *model,
-                                       struct mock_records *records_ret);
-void mock_records_free(struct mock_records *records);
 
 /* The record with this key, or NULL. */
 const struct mock_record *mock_records_find(const struct mock_records *records,

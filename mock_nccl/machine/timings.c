@@ -38,30 +38,33 @@ static enum mock_time_source timings_get_source(const struct span *span)
     return exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED;
 }
 
-/* The first point of at least 'n_bytes', or the end. */
-static const struct mock_point *
-timings_lower_bound(const struct mock_curve *curve, size_t n_bytes)
+/* The index of the first of 'n' elements of at least 'n_bytes', or 'n'; the
+ * elements are structs of 'size' bytes that begin with their n_bytes. */
+static inline int timings_lower_bound(const void *elements, int n, size_t size,
+                                      size_t n_bytes)
 {
-    const struct mock_point *points = curve->points;
-    int n = curve->n_points;
+    const char *base = elements;
+    int first = 0;
 
     while (n > 0) {
         int half = n / 2;
 
-        if (points[half].n_bytes < n_bytes) {
-            points += half + 1;
+        if (*(const size_t *)(base + (size_t)(first + half) * size) < n_bytes) {
+            first += half + 1;
             n -= half + 1;
         } else {
             n = half;
         }
     }
-    return points;
+    return first;
 }
 
 /* 'weight' is 1 where the nearest point applies outside the range. */
 static struct span timings_find(const struct mock_curve *curve, size_t n_bytes)
 {
-    const struct mock_point *hi = timings_lower_bound(curve, n_bytes);
+    const struct mock_point *hi =
+        curve->points + timings_lower_bound(curve->points, curve->n_points,
+                                            sizeof(*curve->points), n_bytes);
     const struct mock_point *end = curve->points + curve->n_points;
     const struct mock_point *lo;
     double width;
@@ -132,18 +135,8 @@ static int timings_count_rounds(const struct mock_timings *timings, int coll,
 {
     const struct mock_size *sizes = timings->sizes[coll];
     int n = timings->n_sizes[coll];
-    int first = 0;
+    int first = timings_lower_bound(sizes, n, sizeof(*sizes), n_bytes);
 
-    for (int count = n; count > 0;) {
-        int half = count / 2;
-
-        if (sizes[first + half].n_bytes < n_bytes) {
-            first += half + 1;
-            count -= half + 1;
-        } else {
-            count = half;
-        }
-    }
     if (first == n)
         return sizes[n - 1].n_rounds;
     if (first == 0 || sizes[first].n_bytes == n_bytes ||
@@ -228,15 +221,11 @@ struct lookup {
     enum mock_time_source source;
 };
 
-static bool timings_has_counts_below(const struct mock_pair *pair, int n_own)
-{
-    return pair->n_counts > 0 && pair->counts[0].n_channels < n_own;
-}
-
 static struct lookup timings_look_up(const struct mock_machine *machine,
-                                     const struct mock_pair *pair,
                                      const struct mock_run *run)
 {
+    const struct mock_pair *pair =
+        &machine->timings->pairs[run->coll][run->algo][run->proto];
     int n_own = mock_default_channels(&machine->model, run->algo, run->proto,
                                       run->n_bytes);
     enum mock_time_source source = MOCK_TIME_RECORDED;
@@ -249,7 +238,7 @@ static struct lookup timings_look_up(const struct mock_machine *machine,
 
     if (run->n_channels != 0 && run->n_channels < n_own) {
         source = MOCK_TIME_MODELLED; /* if no other count was recorded */
-        if (timings_has_counts_below(pair, n_own))
+        if (pair->n_counts > 0 && pair->counts[0].n_channels < n_own)
             found.ratio = timings_channel_ratio(pair, run->n_channels, n_own,
                                                 run->n_bytes, &source);
         else
@@ -278,17 +267,13 @@ static ncclResult_t timings_check_run(const struct mock_run *run)
     return ncclSuccess;
 }
 
-/* NULL if nothing was recorded for the pair. */
-static const struct mock_pair *
-timings_find_pair(const struct mock_machine *machine,
-                  const struct mock_run *run)
+/* Whether times were recorded for the pair. */
+static bool timings_has_pair(const struct mock_machine *machine,
+                             const struct mock_run *run)
 {
-    const struct mock_pair *pair;
-
-    if (machine->timings == NULL)
-        return NULL;
-    pair = &machine->timings->pairs[run->coll][run->algo][run->proto];
-    return pair->own.n_points > 0 ? pair : NULL;
+    return machine->timings != NULL &&
+           machine->timings->pairs[run->coll][run->algo][run->proto]
+                   .own.n_points > 0;
 }
 
 ncclResult_t mock_machine_time(const struct mock_machine *machine,
@@ -296,7 +281,6 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
                                double iteration, struct mock_time *time_ret)
 {
     ncclResult_t rc = timings_check_run(run);
-    const struct mock_pair *pair;
     struct lookup found;
     int i;
 
@@ -306,10 +290,9 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
         return mock_fail(ncclInvalidArgument,
                          "round %g or iteration %g is not in [0, 1)", round,
                          iteration);
-    pair = timings_find_pair(machine, run);
-    if (pair == NULL)
+    if (!timings_has_pair(machine, run))
         return mock_modelled_time(machine, run, time_ret);
-    found = timings_look_up(machine, pair, run);
+    found = timings_look_up(machine, run);
     i = (int)(round * found.n_rounds);
     time_ret->us = timings_get_mean(&found.span, i) * found.ratio *
                    timings_get_spread(&found.span, i, iteration);
@@ -322,17 +305,15 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     struct mock_time *time_ret)
 {
     ncclResult_t rc = timings_check_run(run);
-    const struct mock_pair *pair;
     struct lookup found;
     int n_rounds;
     double sum = 0;
 
     if (rc != ncclSuccess)
         return rc;
-    pair = timings_find_pair(machine, run);
-    if (pair == NULL)
+    if (!timings_has_pair(machine, run))
         return mock_modelled_time(machine, run, time_ret);
-    found = timings_look_up(machine, pair, run);
+    found = timings_look_up(machine, run);
     n_rounds = found.span.lo->n_rounds > found.span.hi->n_rounds
                    ? found.span.lo->n_rounds
                    : found.span.hi->n_rounds;
@@ -586,16 +567,8 @@ static int timings_compare_size(const void *a_, const void *b_)
     return b->n_rounds - a->n_rounds;
 }
 
-static int timings_count_points(const struct mock_timings *timings, int coll)
-{
-    int n = 0;
-
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            n += timings->pairs[coll][a][p].own.n_points;
-    return n;
-}
-
+/* Lists the sizes of all pairs, unless 'sizes' is NULL; returns their number.
+ */
 static int timings_list_sizes(const struct mock_timings *timings, int coll,
                               struct mock_size *sizes)
 {
@@ -605,12 +578,13 @@ static int timings_list_sizes(const struct mock_timings *timings, int coll,
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
             const struct mock_curve *own = &timings->pairs[coll][a][p].own;
 
-            for (int i = 0; i < own->n_points; i++)
-                sizes[n++] = (struct mock_size){
+            for (int i = 0; i < own->n_points && sizes != NULL; i++)
+                sizes[n + i] = (struct mock_size){
                     .n_bytes = own->points[i].n_bytes,
                     .n_rounds = own->points[i].n_rounds,
                     .is_single_pass = own->points[i].is_single_pass,
                 };
+            n += own->n_points;
         }
     return n;
 }
@@ -618,7 +592,7 @@ static int timings_list_sizes(const struct mock_timings *timings, int coll,
 /* Lists each size once, with the largest number of rounds of its pairs. */
 static ncclResult_t timings_build_sizes(struct mock_timings *timings, int coll)
 {
-    int n = timings_count_points(timings, coll);
+    int n = timings_list_sizes(timings, coll, NULL);
     struct mock_size *sizes = calloc((size_t)n + 1, sizeof(*sizes));
     int n_kept = 0;
 
@@ -656,10 +630,10 @@ ncclResult_t mock_timings_load(const char *path, const struct mock_model *model,
 
     if (timings == NULL)
         return mock_fail_memory();
-    rc = mock_records_load(path, model, &records);
+    rc = mock_records_load(path, false, model, &records);
     if (rc == ncclSuccess)
         rc = timings_build(path, &records, timings);
-    mock_records_free(&records);
+    free(records.list);
     if (rc != ncclSuccess) {
         mock_timings_free(timings);
         return rc;

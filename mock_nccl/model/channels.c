@@ -1,9 +1,14 @@
+/*
+ * channels.c - channel counts follow topoGetAlgoInfo(), and the channels of a
+ * group scheduleCollTasksToPlan(), both in NCCL's src/enqueue.cc
+ */
 #include "model/channels.h"
 
 enum { CELL_ALIGN = 16 };
 
-/* The bytes that justify 'n' channels, in NCCL's int: from 32,768 ranks on it
- * overflows, and a negative value compares as a huge one. */
+/* The bytes that justify 'n' channels. NCCL's product is an int, and overflows:
+ * for 16 channels of a ring with LL, whose threshold grows with the ranks, from
+ * 32,768 ranks on. A negative product then compares as a huge size_t. */
 static size_t channels_count_worth(int n, int n_threads, int threshold)
 {
     return (size_t)(int)((unsigned)n * (unsigned)n_threads *
@@ -25,9 +30,11 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
     }
 }
 
-/* Reduces channels in stages, down to 16, 8, 4, 2 and 1: each stage halves the
- * bytes per thread that justify a channel, but only if every stage before it
- * ended. */
+/* Takes channels away one by one while the bytes do not justify their number,
+ * in stages that end at 16, 8, 4, 2 and 1 channels. Halfway down a stage, at
+ * 24, 12, 6 and 3 channels, the bytes per thread that justify a channel are
+ * halved. A stage begins only if the bytes still do not justify the number at
+ * which the stage before it ended. */
 static int channels_direct_channels(const struct mock_model *model,
                                     size_t n_bytes)
 {
@@ -89,8 +96,8 @@ static size_t channels_min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The number of times that each byte of a rank's buffer crosses the links in
- * NCCL's computation. */
+/* ncclFuncTrafficPerByte(): the number of times that NCCL counts each byte of a
+ * rank's share as traffic over the links. */
 static size_t channels_get_weight(const struct mock_model *model, int coll)
 {
     switch (coll) {
@@ -104,8 +111,8 @@ static size_t channels_get_weight(const struct mock_model *model, int coll)
     }
 }
 
-/* LL sends a flag with every four bytes, for which NCCL multiplies its traffic
- * by four from 2.26 on. */
+/* With LL four bytes of data travel with a flag of four; from 2.26 on NCCL
+ * counts the traffic of LL fourfold. */
 static size_t channels_traffic_per_byte(const struct mock_model *model,
                                         const struct mock_work *work)
 {
@@ -163,7 +170,8 @@ struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
     };
 }
 
-/* As in NCCL, a negative count divides like a huge one. */
+/* NCCL divides a size_t by the int, so a negative count divides like a huge
+ * one. */
 static size_t channels_channel_share(const struct mock_lane *lane,
                                      const struct mock_model_rules *rules)
 {
@@ -178,12 +186,12 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
                    const struct mock_work *work, int max_channels)
 {
     const struct mock_model_rules *rules = model->rules;
+    struct share s =
+        channels_share_of(model, work->coll, work->n_bytes, work->element_size);
     size_t traffic =
-        mock_traffic(model, work->coll, work->n_bytes, work->element_size);
+        s.count * s.element_size * channels_traffic_per_byte(model, work);
     int n = lane->max_channels + max_channels;
 
-    if (work->proto == NCCL_PROTO_LL && rules->weighs_ll)
-        traffic *= 4;
     lane->traffic += rules->fine_cells
                          ? traffic
                          : channels_max_size(rules->min_traffic, traffic);
@@ -195,12 +203,13 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
     lane->per_channel = channels_channel_share(lane, rules);
 }
 
-/* The collective in cells, the unit of channel shares. */
+/* The collective in cells: a channel's part is a whole number of them. */
 struct cells {
     size_t n;
     size_t elements; /* elements per cell */
     size_t traffic;  /* bytes of one cell over the links */
-    bool whole;      /* in 2.22 a channel receives no cell that does not fit */
+    bool whole;      /* up to 2.22 the first channel gets only cells that fit
+                        into its free room; later also one that does not */
 };
 
 static struct cells channels_cut(const struct mock_model_rules *rules,
@@ -222,7 +231,8 @@ static struct cells channels_cut(const struct mock_model_rules *rules,
     };
 }
 
-/* Cells of the first channel, of each middle one, and of the last. */
+/* Cells of the first channel, of each of 'n_mid' middle ones, and of the last.
+ */
 struct deal {
     size_t lo;
     size_t n_mid;
@@ -230,8 +240,11 @@ struct deal {
     size_t hi;
 };
 
-/* The first channel's free room goes to "lo", full shares to the next channels;
- * the rest is spread over the channels that exist. */
+/* The first channel gets what its free room holds, or everything if it is the
+ * communicator's last. The others get a full share each, and the last of them
+ * the rest. If that takes more channels than are left, the cells after the
+ * first channel's are spread over those, and the last also gets the
+ * remainder. */
 static struct deal channels_deal_cells(const struct mock_lane *lane,
                                        const struct cells *cells)
 {
@@ -260,7 +273,7 @@ static struct deal channels_deal_cells(const struct mock_lane *lane,
     return d;
 }
 
-/* The first channel was full: the collective begins on the next one. */
+/* No cell fits on the first channel: the collective begins on the next one. */
 static void channels_skip_channel(struct mock_lane *lane, struct deal *d)
 {
     lane->channel++;
@@ -293,7 +306,8 @@ static void channels_take(struct mock_lane *lane, const struct deal *d,
     }
 }
 
-/* CollNet uses all its channels for a collective. */
+/* With CollNet a collective is on all its channels, from the first one, and is
+ * not divided into parts. */
 static void channels_schedule_alone(const struct mock_lane *lane,
                                     const struct share *share,
                                     struct mock_schedule *schedule_ret)

@@ -24,17 +24,17 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
 /* NCCL's signed 8-bit copy of a tuner's channel count. */
 int mock_channel_field(int n_channels);
 
-/* The elements of each channel: one channel moves the fewest, some channels the
- * middle count, one channel the rest. */
+/* The elements of each channel, NCCL's countLo, countMid and countHi: of the
+ * first channel, of each channel between, and of the last. */
 struct mock_schedule {
     int n_channels;
     int n_together; /* channels that share each part: 1, but all of them with
                        CollNet */
     int first;      /* first channel */
     size_t element_bytes; /* bytes of an element over all ranks */
-    size_t lo;            /* elements of the first channel */
-    size_t mid;           /* elements of each channel between first and last */
-    size_t hi;
+    size_t lo;
+    size_t mid;
+    size_t hi; /* 0: the first channel is the only one */
 };
 
 /* Kinds of collectives that share channels in a group, in the order in which
@@ -42,8 +42,8 @@ struct mock_schedule {
 enum mock_kind {
     MOCK_KIND_PLAIN,
     MOCK_KIND_NVLS,
-    MOCK_KIND_COLLNET, /* shares channels with no other kind; nor does the next
-                          kind */
+    MOCK_KIND_COLLNET, /* each collective has all its channels for itself; so in
+                          the next kind */
     MOCK_KIND_COLLNET_NVLS,
     MOCK_N_KINDS,
 };
@@ -51,15 +51,16 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo);
 
 /*
  * The channels that the collectives of one kind in a group share. Each
- * collective begins on the channel where the previous one ended. With CollNet
+ * collective begins on the channel where the previous one ended, or on the next
+ * if that channel has its share. With CollNet
  * each collective has a lane of its own, with the count as it is.
  */
 struct mock_lane {
-    bool alone;         /* the lane belongs to one collective (CollNet) */
-    int limit;          /* number of channels of the communicator */
-    size_t traffic;     /* traffic of all announced collectives, bytes */
-    int max_channels;   /* largest channel count of the collectives, at most the
-                           limit */
+    bool alone;       /* the lane belongs to one collective (CollNet) */
+    int limit;        /* number of channels of the communicator */
+    size_t traffic;   /* traffic of all announced collectives, bytes */
+    int max_channels; /* sum of the channel counts of the announced collectives,
+                         at most the limit */
     size_t per_channel; /* bytes per channel */
     int channel;        /* the next channel */
     size_t used;        /* bytes that are already on it */

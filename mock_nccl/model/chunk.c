@@ -10,7 +10,8 @@ enum {
     KIB = 1 << 10,
 };
 
-/* A ring with Simple moves several steps at a time. */
+/* chunkSteps: a ring with Simple moves half a buffer at a time, except in a
+ * broadcast or a reduce. */
 static size_t chunk_count_steps(const struct mock_work *work)
 {
     bool pipelined =
@@ -22,9 +23,9 @@ static size_t chunk_count_steps(const struct mock_work *work)
 static size_t chunk_get_buffer(const struct mock_work *work)
 {
     switch (work->proto) {
-    case NCCL_PROTO_LL: /* half of a line is flags */
+    case NCCL_PROTO_LL: /* half of each line of 16 bytes is flags */
         return LL_BUFFER / N_STEPS / 2;
-    case NCCL_PROTO_LL128: /* one word of 16 is a flag */
+    case NCCL_PROTO_LL128: /* one word of 8 bytes in 16 is a flag */
         return LL128_BUFFER / N_STEPS / 16 * 15;
     default:
         return SIMPLE_BUFFER / N_STEPS * chunk_count_steps(work);
@@ -33,8 +34,9 @@ static size_t chunk_get_buffer(const struct mock_work *work)
 
 /* ---- NVLS ---- */
 
-/* Limits of Blackwell over several nodes, by GPUs per node and by the network's
- * bandwidth, which is the graph's for these limits. */
+/* ncclNvlsTreeSm100Tuning() of src/transport/nvls.cc: by GPUs per node, the
+ * bandwidth of the slowest NIC, for which the graph's stands, and the path from
+ * GPU to NIC. */
 static void chunk_set_blackwell(struct mock_model *model,
                                 const struct mock_graph *nvls)
 {
@@ -63,8 +65,8 @@ void mock_set_nvls_chunks(struct mock_model *model,
         chunk_set_blackwell(model, nvls);
 }
 
-/* With fewer chunks per head and channel than this, the limit of the chunk
- * applies. */
+/* If the bytes are fewer than 'n_chunks' chunks for each head and channel, a
+ * chunk has at most 'chunk' bytes. */
 struct step {
     size_t n_chunks;
     size_t chunk;
@@ -131,7 +133,8 @@ static size_t chunk_get_tree_ll128(const struct mock_model *model,
                        n_bytes);
 }
 
-/* A chunk passes 'depth' hops. */
+/* 'depth' is NCCL's: 2 for CollNet Direct, 1 with one GPU per node, and the
+ * GPUs per node for CollNet Chain (src/graph/connect.cc). */
 static size_t chunk_get_collnet(size_t chunk, int depth, int last,
                                 size_t at_once, size_t n_bytes)
 {

@@ -1,11 +1,116 @@
-#include "mock_nccl.h"
+/* constants.c - the default constants of each version's cost model */
 #include "model/cost_model.h"
-#include "versions/versions.h"
+
+// clang-format off
+const ncclTunerConstants_v5_t mock_default_constants = {
+    .baseLatencies = {
+        [NCCL_ALGO_TREE] = {6.8, 14.0, 8.4},
+        [NCCL_ALGO_RING] = {6.6, 14.0, 8.4},
+        [NCCL_ALGO_PAT] = {8.0, 8.0, 8.0},
+    },
+    .hwLatencies = {
+        [NCCL_HW_NVLINK] = {
+            [NCCL_ALGO_TREE] = {.6, 1.25, 4.0},
+            [NCCL_ALGO_RING] = {.6, 1.9, 3.4},
+            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
+            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 2.8},
+            [NCCL_ALGO_NVLS] = {0, 0, 25},
+            [NCCL_ALGO_NVLS_TREE] = {0, 0, 25},
+            [NCCL_ALGO_PAT] = {0, 0, 4.0},
+        },
+        [NCCL_HW_PCI] = {
+            [NCCL_ALGO_TREE] = {1.0, 1.9, 4.0},
+            [NCCL_ALGO_RING] = {1.0, 2.5, 5.7},
+            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
+            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 2.8},
+            [NCCL_ALGO_PAT] = {0, 0, 4.0},
+        },
+        [NCCL_HW_NET] = {
+            [NCCL_ALGO_TREE] = {5.0, 8.5, 14},
+            [NCCL_ALGO_RING] = {2.7, 4.0, 14.0},
+            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 31},
+            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 30},
+            [NCCL_ALGO_NVLS] = {0, 0, 18},
+            [NCCL_ALGO_NVLS_TREE] = {0, 0, 20.9},
+            [NCCL_ALGO_PAT] = {0, 0, 14},
+        },
+    },
+    .llMaxBws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {39.0, 39.0, 20.4},
+        [NCCL_AMPERE_COMPCAP_IDX] = {87.7, 22.5, 19.0},
+        [NCCL_HOPPER_COMPCAP_IDX] = {141.0, 45.0, 35.0},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {282.0, 90.0, 70.0},
+    },
+    .perChMaxRingLL128Bws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 36.7},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {73.4, 34.6, 73.4},
+    },
+    .perChMaxTreeLL128Bws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
+        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 29.0},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {55.6, 31.67, 20.0},
+    },
+    .perChMaxTreeBws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
+        [NCCL_HOPPER_COMPCAP_IDX] = {38.7, 41.4, 36.0},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {70.0, 42.8, 24.0},
+    },
+    .perChMaxNVLSTreeBws = {
+        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
+        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
+        [NCCL_HOPPER_COMPCAP_IDX] = {0.0, 57.7, 45.5},
+        [NCCL_BLACKWELL_COMPCAP_IDX] = {0.0, 96.0, 43.8},
+    },
+};
+
+/* The constants that differ from those of 2.28, with the first and the last
+ * version that have them; each is known by its index among the doubles. */
+#define AT(field)        (offsetof(ncclTunerConstants_v5_t, field) / sizeof(double))
+#define HW(hw, algo)     AT(hwLatencies[hw][algo][NCCL_PROTO_SIMPLE])
+#define BLACKWELL(field) AT(field[NCCL_BLACKWELL_COMPCAP_IDX])
+
+static const struct {
+    enum mock_release first;
+    enum mock_release last;
+    size_t at;
+    double value;
+} constants_differences[] = {
+    {MOCK_2_21, MOCK_2_22, AT(baseLatencies[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE]), 0},
+    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_NVLINK, NCCL_ALGO_TREE), 28},
+    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_PCI, NCCL_ALGO_TREE), 28},
+    {MOCK_2_21, MOCK_2_22, HW(NCCL_HW_NET, NCCL_ALGO_TREE), 28},
+    {MOCK_2_21, MOCK_2_27, HW(NCCL_HW_NET, NCCL_ALGO_NVLS_TREE), 14},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxRingLL128Bws) + 1, 73.4},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws) + 0, 73.4},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws) + 1, 73.4},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeLL128Bws) + 2, 58},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 0, 77.4},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 1, 82.8},
+    {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 2, 72},
+    {MOCK_2_29, MOCK_2_31, BLACKWELL(perChMaxRingLL128Bws) + 0, 40},
+    {MOCK_2_29, MOCK_2_31, BLACKWELL(perChMaxRingLL128Bws) + 1, 40},
+    {MOCK_2_29, MOCK_2_31, BLACKWELL(perChMaxRingLL128Bws) + 2, 40},
+    {MOCK_2_30, MOCK_2_31, BLACKWELL(perChMaxNVLSTreeBws) + 2, 80},
+};
+// clang-format on
+
+enum {
+    N_DIFFERENCES =
+        sizeof(constants_differences) / sizeof(constants_differences[0])
+};
 
 void mock_release_constants(int release, ncclTunerConstants_v5_t *constants_ret)
 {
-    const struct mock_version *version =
-        mock_version_find(mock_release_name((size_t)release));
+    double *numbers = (double *)constants_ret;
 
-    mock_model_constants(version->model, constants_ret);
+    *constants_ret = mock_default_constants;
+    for (int i = 0; i < N_DIFFERENCES; i++)
+        if ((int)constants_differences[i].first <= release &&
+            release <= (int)constants_differences[i].last)
+            numbers[constants_differences[i].at] =
+                constants_differences[i].value;
 }

@@ -1,3 +1,7 @@
+/*
+ * cost_formulas.c - the terms of ncclTopoTuneModel(), in NCCL's
+ * src/graph/tuning.cc
+ */
 #include "model/cost_formulas.h"
 
 #include <float.h>
@@ -39,7 +43,8 @@ int mock_log2(size_t n)
 
 /* ---- bandwidth ---- */
 
-/* The share of NVLink's bandwidth that NVLS reaches; a tuner cannot edit it. */
+/* nvlsEfficiency: the share of the graph's bandwidth that NVLS reaches within a
+ * node. A tuner cannot edit it. */
 static const float nvls_efficiency[NCCL_NUM_COMPCAPS] = {
     [NCCL_HOPPER_COMPCAP_IDX] = .85f,
     [NCCL_BLACKWELL_COMPCAP_IDX] = .74f,
@@ -56,7 +61,7 @@ static double cost_ll_limit(const struct mock_inputs *in)
     return in->constants->llMaxBws[in->ll_row][in->scale];
 }
 
-/* Beyond two nodes the network limits the bandwidth. */
+/* From three nodes on NCCL takes the bandwidth between nodes. */
 static float cost_channel_bw(const struct mock_inputs *in,
                              const struct mock_graph *graph)
 {
@@ -149,7 +154,7 @@ static float cost_pat_bus_bw(const struct mock_inputs *in)
     return (float)(bus * in->rules->pat_share);
 }
 
-/* Bandwidth of gathers and scatters. */
+/* The bus bandwidth of CollNet Direct for allgather and reducescatter. */
 static float cost_collnet_direct_gather_bw(const struct mock_inputs *in)
 {
     const struct mock_graph *graph =
@@ -169,7 +174,8 @@ static float cost_collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
         mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
     float per_node = (float)in->n_ranks / (float)in->n_nodes;
     float bus = (float)graph->n_channels * graph->bw_intra;
-    float factor; /* number of GPUs per network card */
+    float factor; /* GPUs per NIC, of which NCCL takes the mean
+                     with 1: every GPU should have a NIC for full speed */
 
     if (graph->n_channels == 0)
         return 0;
@@ -188,7 +194,7 @@ static float cost_collnet_chain_bus_bw(const struct mock_inputs *in)
     return (float)graph->n_channels * graph->bw_intra;
 }
 
-/* The bandwidth of the links. */
+/* The bus bandwidth: NCCL's busBw before its conversion. */
 static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
                          int proto)
 {
@@ -209,7 +215,8 @@ static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
     }
 }
 
-/* Gathers and scatters by CollNet need every GPU as a head. */
+/* Between nodes an allgather or reducescatter by CollNet Direct or NVLS needs
+ * every GPU of a node as a head. */
 static bool cost_lacks_heads(const struct mock_inputs *in, int algo)
 {
     bool counts = algo == NCCL_ALGO_COLLNET_DIRECT ||
@@ -218,7 +225,7 @@ static bool cost_lacks_heads(const struct mock_inputs *in, int algo)
     return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
 }
 
-/* The algorithm bandwidth per byte that crosses the links. */
+/* The ratio of algorithm bandwidth to bus bandwidth. */
 static float cost_seen(const struct mock_inputs *in, int coll, int algo)
 {
     bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
@@ -268,7 +275,7 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
                                      int proto)
 {
     float wire = mock_graph_of(in, algo)->latency_inter;
-    /* With one rank per node the network's latency is not hidden. */
+    /* With one rank per node NCCL takes the tree's latency of the network. */
     bool like_tree = in->rules->alone_like_tree && in->per_node == 1;
     int like = like_tree ? NCCL_ALGO_TREE : algo;
     struct steps steps = {
@@ -277,12 +284,14 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
     };
 
     steps.inter += wire;
-    if (proto == NCCL_PROTO_SIMPLE) /* the network also flushes */
+    if (proto ==
+        NCCL_PROTO_SIMPLE) /* the receiver also flushes, which takes as long */
         steps.inter += wire;
     return steps;
 }
 
-/* Broadcast and reduce: one chain. */
+/* Broadcast and reduce: one step if all channels visit the GPUs in the same
+ * order, else a step per rank, with Simple of the tree's latency. */
 static float cost_chain_latency(const struct mock_inputs *in, int coll,
                                 int proto)
 {

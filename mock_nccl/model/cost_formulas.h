@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "model/graphs.h"
-#include "versions/model_rules.h"
+#include "versions/versions.h"
 
 /* The input of the formulas. */
 struct mock_inputs {

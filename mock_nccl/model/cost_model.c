@@ -6,73 +6,6 @@
 #include "model/cost_formulas.h"
 #include "model/select.h"
 
-// clang-format off
-const ncclTunerConstants_v5_t mock_default_constants = {
-    .baseLatencies = {
-        [NCCL_ALGO_TREE] = {6.8, 14.0, 8.4},
-        [NCCL_ALGO_RING] = {6.6, 14.0, 8.4},
-        [NCCL_ALGO_PAT] = {8.0, 8.0, 8.0},
-    },
-    .hwLatencies = {
-        [NCCL_HW_NVLINK] = {
-            [NCCL_ALGO_TREE] = {.6, 1.25, 4.0},
-            [NCCL_ALGO_RING] = {.6, 1.9, 3.4},
-            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
-            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 2.8},
-            [NCCL_ALGO_NVLS] = {0, 0, 25},
-            [NCCL_ALGO_NVLS_TREE] = {0, 0, 25},
-            [NCCL_ALGO_PAT] = {0, 0, 4.0},
-        },
-        [NCCL_HW_PCI] = {
-            [NCCL_ALGO_TREE] = {1.0, 1.9, 4.0},
-            [NCCL_ALGO_RING] = {1.0, 2.5, 5.7},
-            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 3.7},
-            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 2.8},
-            [NCCL_ALGO_PAT] = {0, 0, 4.0},
-        },
-        [NCCL_HW_NET] = {
-            [NCCL_ALGO_TREE] = {5.0, 8.5, 14},
-            [NCCL_ALGO_RING] = {2.7, 4.0, 14.0},
-            [NCCL_ALGO_COLLNET_DIRECT] = {0, 0, 31},
-            [NCCL_ALGO_COLLNET_CHAIN] = {0, 0, 30},
-            [NCCL_ALGO_NVLS] = {0, 0, 18},
-            [NCCL_ALGO_NVLS_TREE] = {0, 0, 20.9},
-            [NCCL_ALGO_PAT] = {0, 0, 14},
-        },
-    },
-    .llMaxBws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {39.0, 39.0, 20.4},
-        [NCCL_AMPERE_COMPCAP_IDX] = {87.7, 22.5, 19.0},
-        [NCCL_HOPPER_COMPCAP_IDX] = {141.0, 45.0, 35.0},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {282.0, 90.0, 70.0},
-    },
-    .perChMaxRingLL128Bws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 36.7},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {73.4, 34.6, 73.4},
-    },
-    .perChMaxTreeLL128Bws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {20.0, 20.0, 20.0},
-        [NCCL_HOPPER_COMPCAP_IDX] = {36.7, 36.7, 29.0},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {55.6, 31.67, 20.0},
-    },
-    .perChMaxTreeBws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
-        [NCCL_HOPPER_COMPCAP_IDX] = {38.7, 41.4, 36.0},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {70.0, 42.8, 24.0},
-    },
-    .perChMaxNVLSTreeBws = {
-        [NCCL_VOLTA_COMPCAP_IDX] = {26.5, 18.5, 10.0},
-        [NCCL_AMPERE_COMPCAP_IDX] = {24.0, 23.6, 17.8},
-        [NCCL_HOPPER_COMPCAP_IDX] = {0.0, 57.7, 45.5},
-        [NCCL_BLACKWELL_COMPCAP_IDX] = {0.0, 96.0, 43.8},
-    },
-};
-// clang-format on
-
 /* ---- input of the formulas ---- */
 
 static int cost_model_compcap_index(const struct mock_model_rules *rules,
@@ -309,16 +242,6 @@ cost_model_enable_ring_fallback(struct mock_model *model,
             memcpy(model->bandwidth[c][NCCL_ALGO_RING], model->ring_backup[c],
                    sizeof(model->ring_backup[c]));
     }
-}
-
-void mock_model_constants(const struct mock_model_rules *rules,
-                          ncclTunerConstants_v5_t *constants_ret)
-{
-    double *numbers = (double *)constants_ret;
-
-    *constants_ret = mock_default_constants;
-    for (size_t i = 0; i < rules->n_constants; i++)
-        numbers[rules->constants[i].at] = rules->constants[i].value;
 }
 
 void mock_model_build(struct mock_model *model,

@@ -15,10 +15,6 @@
 /* The default constants of NCCL 2.28, which the init of a v5 tuner can edit. */
 extern const ncclTunerConstants_v5_t mock_default_constants;
 
-/* The default constants of a version. */
-void mock_model_constants(const struct mock_model_rules *rules,
-                          ncclTunerConstants_v5_t *constants_ret);
-
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,

@@ -25,9 +25,7 @@ struct parser {
     struct mock_graphs graphs;
 };
 
-static void graphs_fail(struct parser *p, const char *fmt, ...)
-    MOCK_PRINTF(2, 3);
-
+MOCK_PRINTF(2, 3)
 static void graphs_fail(struct parser *p, const char *fmt, ...)
 {
     char text[256];

@@ -44,13 +44,13 @@ struct mock_graph {
     enum mock_path type_inter;
     int same_channels; /* all channels visit the GPUs in the same order */
     int n_heads;       /* number of GPUs that are first in some channel */
-    bool
-        heads_chains; /* the heads of CollNet Chain's channels are among them */
+    /* the heads of CollNet Chain's channels are among them */
+    bool heads_chains;
 };
 
 struct mock_graphs {
-    struct mock_graph
-        graph[MOCK_N_GRAPHS]; /* all 0 for graphs that the file lacks */
+    /* all 0 for graphs that the file lacks */
+    struct mock_graph graph[MOCK_N_GRAPHS];
     int per_node;    /* number of GPUs in rings and trees: a file describes one
                         node */
     bool on_network; /* rings or trees leave the node through NICs */

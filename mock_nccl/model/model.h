@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "nccl_tuner_abi.h"
-#include "versions/model_rules.h"
+#include "versions/versions.h"
 
 /* The cost model of a communicator, and the input of NCCL's channel counts. */
 struct mock_model {

@@ -22,36 +22,28 @@ bool mock_select_first(const mock_table table, int n_algos, float ceiling,
 
 /* 2.31dev: the last smallest entry, below zero or not, that NCCL itself
  * supports. */
-static bool select_valid(const struct mock_outcome *outcome, int n_algos,
-                         float ceiling, int *algo_ret, int *proto_ret,
-                         float *time_ret)
+static bool select_valid(struct mock_outcome *outcome, int n_algos, float *time)
 {
-    bool found = false;
-
     for (int a = n_algos - 1; a >= 0; a--)
         for (int p = NCCL_NUM_PROTOCOLS - 1; p >= 0; p--)
-            if (outcome->cost[a][p] > 0 &&
-                outcome->cost_after[a][p] < ceiling) {
-                ceiling = outcome->cost_after[a][p];
-                *algo_ret = a;
-                *proto_ret = p;
-                found = true;
+            if (outcome->cost[a][p] > 0 && outcome->cost_after[a][p] < *time) {
+                *time = outcome->cost_after[a][p];
+                outcome->algo = a;
+                outcome->proto = p;
             }
-    if (found)
-        *time_ret = ceiling;
-    return found;
+    return outcome->algo != NCCL_ALGO_UNDEF;
 }
 
 bool mock_select(const struct mock_choice_rules *rules, int n_algos,
-                 struct mock_outcome *outcome, float *time_ret)
+                 struct mock_outcome *outcome, float *time)
 {
     outcome->algo = NCCL_ALGO_UNDEF;
     outcome->proto = NCCL_PROTO_UNDEF;
+    *time = rules->ceiling;
     if (rules->selection == MOCK_SELECT_VALID)
-        return select_valid(outcome, n_algos, rules->ceiling, &outcome->algo,
-                            &outcome->proto, time_ret);
+        return select_valid(outcome, n_algos, time);
     return mock_select_first(outcome->cost_after, n_algos, rules->ceiling,
-                             &outcome->algo, &outcome->proto, time_ret);
+                             &outcome->algo, &outcome->proto, time);
 }
 
 bool mock_kernel_exists(int coll, int algo, int proto)

@@ -151,28 +151,18 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                                     struct mock_user_choice *choice_ret)
 {
     struct mock_user_choice choice;
-    const struct variable protos = {
-        .name = "NCCL_PROTO",
-        .value = proto,
-        .kind = "is no protocol",
-        .words = &mock_variable_protos,
-        .uses = choice.proto[0],
-        .plain = version->choice->plain_lists,
+    const struct variable variables[] = {
+        /* in NCCL's order */
+        {"NCCL_PROTO", proto, "is no protocol", &mock_variable_protos,
+         choice.proto[0], version->choice.plain_lists},
+        {"NCCL_ALGO", algo, "is no algorithm", &mock_variable_algos,
+         choice.algo[0], version->choice.plain_lists},
     };
-    const struct variable algos = {
-        .name = "NCCL_ALGO",
-        .value = algo,
-        .kind = "is no algorithm",
-        .words = &mock_variable_algos,
-        .uses = choice.algo[0],
-        .plain = version->choice->plain_lists,
-    };
-    ncclResult_t rc;
+    ncclResult_t rc = ncclSuccess;
 
     user_choice_set_defaults(&choice);
-    rc = choice_parse_variable(&protos); /* NCCL's order */
-    if (rc == ncclSuccess)
-        rc = choice_parse_variable(&algos);
+    for (int i = 0; i < 2 && rc == ncclSuccess; i++)
+        rc = choice_parse_variable(&variables[i]);
     if (rc == ncclSuccess)
         *choice_ret = choice;
     return rc;

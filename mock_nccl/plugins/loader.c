@@ -1,7 +1,6 @@
 #include "plugins/loader.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,47 +9,6 @@
 #include "plugins/plugin_open.h"
 
 enum { ERROR_SIZE = 256 }; /* NCCL's buffer, which cuts longer texts */
-
-enum status { FAILED = -1, READY, LOADED };
-
-struct mock_nccl {
-    const struct mock_version *version;
-    struct mock_nccl_options options; /* with copies of its texts */
-    struct mock_profiler *profiler;
-
-    pthread_mutex_t lock; /* protects all members below */
-    enum status status;   /* FAILED is final for the process */
-    int n_refs;
-    void *library;           /* library of the tuner; NULL if it has none */
-    void *net_library;       /* the reference of the net plugin itself */
-    struct mock_tuner tuner; /* its symbol is NULL once 2.21 has closed it */
-    bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
-};
-
-const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl)
-{
-    return nccl->version;
-}
-
-void mock_nccl_constants(const struct mock_nccl *nccl,
-                         ncclTunerConstants_v5_t *constants_ret)
-{
-    if (nccl->options.constants != NULL)
-        *constants_ret = *nccl->options.constants;
-    else
-        mock_model_constants(nccl->version->model, constants_ret);
-}
-
-const struct mock_nccl_options *
-mock_nccl_get_options(const struct mock_nccl *nccl)
-{
-    return &nccl->options;
-}
-
-struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl)
-{
-    return nccl->profiler;
-}
 
 /* ---- life ---- */
 
@@ -140,7 +98,7 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 /* The net plugin, which NCCL has opened already. */
 static void *loader_open_net(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
 
     if (rules->net == MOCK_NET_BY_NAME || nccl->options.net_plugin == NULL ||
         *nccl->options.net_plugin == '\0')
@@ -157,7 +115,7 @@ static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
     *is_net_ret = false;
     if (nccl->options.static_tuner != NULL)
         return true;
-    if (mock_plugin_open(nccl->version->loader, nccl->options.tuner_plugin,
+    if (mock_plugin_open(&nccl->version->loader, nccl->options.tuner_plugin,
                          nccl->options.net_plugin, &nccl->library) &&
         nccl->library == NULL) {
         nccl->library = loader_open_net(nccl);
@@ -199,14 +157,14 @@ static const void *loader_look_up(const struct mock_nccl *nccl, int version,
     found = dlsym(nccl->library, symbol);
     if (found == NULL && version != nccl->version->newest_tuner) {
         snprintf(why, sizeof(why), "%s", dlerror());
-        mock_log_line(nccl->version->loader, MOCK_LINE_DLSYM, &words);
+        mock_log_line(&nccl->version->loader, MOCK_LINE_DLSYM, &words);
     }
     return found;
 }
 
 static bool loader_find_tuner(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
 
     for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
@@ -231,7 +189,7 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 
 static bool loader_load(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
     struct mock_line_words words = {0};
     bool is_net;
     bool found;
@@ -262,12 +220,13 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 
     *owner_ret = false;
     pthread_mutex_lock(&nccl->lock);
-    if (nccl->status == READY) {
-        nccl->status = loader_load(nccl) ? LOADED : FAILED;
-        *owner_ret = nccl->status == LOADED;
+    if (nccl->status == MOCK_TUNER_READY) {
+        nccl->status =
+            loader_load(nccl) ? MOCK_TUNER_LOADED : MOCK_TUNER_FAILED;
+        *owner_ret = nccl->status == MOCK_TUNER_LOADED;
     }
-    if (nccl->status == LOADED && nccl->tuner.symbol != NULL) {
-        *owner_ret = *owner_ret || nccl->version->loader->counts_all;
+    if (nccl->status == MOCK_TUNER_LOADED && nccl->tuner.symbol != NULL) {
+        *owner_ret = *owner_ret || nccl->version->loader.counts_all;
         nccl->n_refs++;
         tuner = &nccl->tuner;
     }
@@ -277,7 +236,7 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
 
 static void loader_close_tuner(struct mock_nccl *nccl)
 {
-    const struct mock_loader_rules *rules = nccl->version->loader;
+    const struct mock_loader_rules *rules = &nccl->version->loader;
     struct mock_line_words words = {.name = mock_tuner_name(&nccl->tuner)};
 
     mock_log_line(rules, MOCK_LINE_CLOSING, &words);
@@ -285,7 +244,7 @@ static void loader_close_tuner(struct mock_nccl *nccl)
     loader_close_library(nccl);
     nccl->tuner.symbol = NULL;
     if (!rules->counts_all)
-        nccl->status = READY;
+        nccl->status = MOCK_TUNER_READY;
 }
 
 void mock_loader_release(struct mock_nccl *nccl, bool owner)

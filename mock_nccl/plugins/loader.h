@@ -4,6 +4,7 @@
 #ifndef MOCK_LOADER_H
 #define MOCK_LOADER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "mock_nccl.h"
@@ -11,18 +12,23 @@
 #include "plugins/tuner.h"
 #include "versions/versions.h"
 
-const struct mock_version *mock_nccl_version(const struct mock_nccl *nccl);
+struct mock_nccl {
+    const struct mock_version *version;
+    struct mock_nccl_options options; /* with copies of its texts */
+    struct mock_profiler *profiler;
 
-/* The default constants of a communicator's cost model. */
-void mock_nccl_constants(const struct mock_nccl *nccl,
-                         ncclTunerConstants_v5_t *constants_ret);
-
-/* The options of mock_nccl_create(). */
-const struct mock_nccl_options *
-mock_nccl_get_options(const struct mock_nccl *nccl);
-
-/* The profiler of the process. */
-struct mock_profiler *mock_nccl_profiler(const struct mock_nccl *nccl);
+    pthread_mutex_t lock; /* protects all members below */
+    enum {
+        MOCK_TUNER_FAILED = -1, /* final for the process */
+        MOCK_TUNER_READY,
+        MOCK_TUNER_LOADED
+    } status;
+    int n_refs;
+    void *library;           /* library of the tuner; NULL if it has none */
+    void *net_library;       /* the reference of the net plugin itself */
+    struct mock_tuner tuner; /* its symbol is NULL once 2.21 has closed it */
+    bool wrapped[MOCK_NEWEST_TUNER + 1]; /* wrappers outlive their library */
+};
 
 /*
  * Returns the tuner for one more communicator, or NULL. *owner_ret is true if

@@ -22,7 +22,7 @@ void mock_log_line(const struct mock_loader_rules *rules,
                    enum mock_line_kind said,
                    const struct mock_line_words *words)
 {
-    const struct mock_line *format = &rules->lines[said];
+    const struct mock_line *format = mock_line_find(rules, said);
     char version[16];
     char line[LINE_SIZE];
     const struct mock_blank blanks[] = {{"name", words->name},
@@ -30,7 +30,7 @@ void mock_log_line(const struct mock_loader_rules *rules,
                                         {"names", words->names},
                                         {"version", version}};
 
-    if (format->text == NULL)
+    if (format == NULL)
         return;
     snprintf(version, sizeof(version), "%d", words->version);
     mock_fill(line, sizeof(line), format->text, blanks,
@@ -49,7 +49,7 @@ struct plugin_open_search {
 
 static bool plugin_open_has_summary(const struct mock_loader_rules *rules)
 {
-    return rules->lines[MOCK_LINE_ONE_FAILED].text != NULL;
+    return mock_line_find(rules, MOCK_LINE_ONE_FAILED) != NULL;
 }
 
 /* Any prefix of STATIC_PLUGIN, in any case, names the program itself. */

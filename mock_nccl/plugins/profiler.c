@@ -55,7 +55,8 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
         free(p);
         return rc;
     }
-    p->rules = plugin != NULL ? version->profiler : NULL;
+    if (plugin != NULL && version->profiler.newest != 0)
+        p->rules = &version->profiler;
     pthread_mutex_init(&p->lock, NULL);
     *profiler_ret = p;
     return ncclSuccess;
@@ -195,11 +196,6 @@ static int profiler_mask(const struct mock_profiler *p)
                                  : 0;
 }
 
-static bool profiler_needs_group(const struct mock_profiler *p)
-{
-    return p->rules->needs_group;
-}
-
 /* Members that v4 does not set contain whatever the stack contains. */
 static void profiler_start_v4(const ncclProfiler_v4_t *profiler, void *context,
                               void **event,
@@ -254,8 +250,8 @@ static void profiler_state(const struct mock_listener *l, void *event,
 
 /* ---- joining and leaving ---- */
 
-static ncclResult_t profiler_init(struct mock_listener *l,
-                                  const struct mock_join *join)
+static ncclResult_t profiler_init(struct mock_listener *l, uint64_t comm_id,
+                                  int n_ranks, int n_nodes)
 {
     struct mock_profiler *p = l->profiler;
     const void *symbol = atomic_load(&p->symbol);
@@ -263,10 +259,10 @@ static ncclResult_t profiler_init(struct mock_listener *l,
     const ncclProfiler_v5_t *v5 = symbol;
 
     if (p->version == 4)
-        return v4->init(&l->context, &p->mask, NULL, join->comm_id,
-                        join->n_nodes, join->n_ranks, join->rank, mock_log);
-    return v5->init(&l->context, join->comm_id, &p->mask, NULL, join->n_nodes,
-                    join->n_ranks, join->rank, mock_log);
+        return v4->init(&l->context, &p->mask, NULL, comm_id, n_nodes, n_ranks,
+                        l->rank, mock_log);
+    return v5->init(&l->context, comm_id, &p->mask, NULL, n_nodes, n_ranks,
+                    l->rank, mock_log);
 }
 
 static void profiler_report_failure(struct mock_profiler *p, ncclResult_t rc)
@@ -307,18 +303,18 @@ static void profiler_log_mask(const struct mock_profiler *p)
 }
 
 void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
-                        const struct mock_join *join)
+                        uint64_t comm_id, int n_ranks, int n_nodes, int rank)
 {
     ncclResult_t rc;
 
+    l->rank = rank;
     if (p->rules == NULL)
         return;
     l->profiler = p;
-    l->rank = join->rank;
     profiler_acquire(p);
     if (atomic_load(&p->symbol) == NULL)
         return;
-    rc = profiler_init(l, join);
+    rc = profiler_init(l, comm_id, n_ranks, n_nodes);
     if (rc == ncclSuccess)
         atomic_store(&p->is_wired, true);
     else
@@ -457,7 +453,7 @@ static void profiler_start_coll(const struct mock_listener *l,
         call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast;
 
     if ((launched->profiled->mask & ANY_COLL) == 0 ||
-        (group == NULL && profiler_needs_group(l->profiler)))
+        (group == NULL && l->profiler->rules->needs_group))
         return;
     event_info.coll.seqNumber = l->n_done[call->coll];
     event_info.coll.func = mock_coll_in_messages(call->coll);

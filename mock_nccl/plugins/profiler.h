@@ -39,17 +39,10 @@ struct mock_listener {
     void *coll_api;
 };
 
-struct mock_join {
-    uint64_t comm_id;
-    int n_ranks;
-    int n_nodes;
-    int rank;
-};
-
 /* Loads the profiler for the first communicator, and calls its init; NCCL
  * ignores its failure. */
 void mock_listener_join(struct mock_listener *l, struct mock_profiler *profiler,
-                        const struct mock_join *join);
+                        uint64_t comm_id, int n_ranks, int n_nodes, int rank);
 
 /* Calls the profiler's finalize, and closes the library when NCCL would. */
 void mock_listener_leave(struct mock_listener *l);

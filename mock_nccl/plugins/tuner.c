@@ -1,7 +1,5 @@
 #include "plugins/tuner.h"
 
-#include <string.h>
-
 #include "base/log.h"
 
 /* The functions of one version. */
@@ -33,18 +31,18 @@ static ncclResult_t tuner_init_v5(const void *symbol,
                        mock_log, &args->domains, args->constants);
 }
 
-static int tuner_is_open(const struct mock_ask_args *args, int algo)
+static bool tuner_is_open(const struct mock_ask_args *args, int algo)
 {
     const float *row = args->table + algo * NCCL_NUM_PROTOCOLS;
 
     return row[NCCL_PROTO_SIMPLE] != NCCL_ALGO_PROTO_IGNORE;
 }
 
-ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
-                                 const struct mock_pair_args *args, int *algo,
-                                 int *proto, int *n_channels)
+static ncclResult_t tuner_ask_pair(const void *symbol, void *context,
+                                   const struct mock_ask_args *args, int *algo,
+                                   int *proto, int *n_channels)
 {
-    const ncclTuner_v2_t *v2 = tuner->symbol;
+    const ncclTuner_v2_t *v2 = symbol;
 
     return v2->getCollInfo(context, args->coll, args->n_bytes, args->collnet,
                            args->nvls, args->n_pipe_ops, algo, proto,
@@ -57,17 +55,16 @@ static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)
 {
-    const ncclTuner_v2_t *tuner = symbol;
+    struct mock_ask_args pair = *args;
     int algo = NCCL_ALGO_UNDEF;
     int proto = NCCL_PROTO_UNDEF;
-    int nvls = tuner_is_open(args, NCCL_ALGO_NVLS) ||
-               tuner_is_open(args, NCCL_ALGO_NVLS_TREE);
-    ncclResult_t rc =
-        tuner->getCollInfo(context, args->coll, args->n_bytes,
-                           tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN), nvls,
-                           args->n_pipe_ops, &algo, &proto, n_channels);
+    ncclResult_t rc;
     float *entry;
 
+    pair.collnet = tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN);
+    pair.nvls = tuner_is_open(args, NCCL_ALGO_NVLS) ||
+                tuner_is_open(args, NCCL_ALGO_NVLS_TREE);
+    rc = tuner_ask_pair(symbol, context, &pair, &algo, &proto, n_channels);
     if (rc != ncclSuccess || algo < 0 || algo >= args->n_algos || proto < 0 ||
         proto >= NCCL_NUM_PROTOCOLS)
         return rc;
@@ -100,6 +97,14 @@ static ncclResult_t tuner_ask_v4(const void *symbol, void *context,
                               n_channels);
 }
 
+ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
+                                 const struct mock_ask_args *args, int *algo,
+                                 int *proto, int *n_channels)
+{
+    return tuner_ask_pair(tuner->symbol, context, args, algo, proto,
+                          n_channels);
+}
+
 /* ---- chunks ---- */
 
 bool mock_tuner_has_chunks(const struct mock_tuner *tuner)
@@ -129,30 +134,21 @@ static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
     [6] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
 };
 
-/* Tuners of all versions begin with a name and three functions. */
-enum { N_WORDS = 4 };
-static_assert(sizeof(ncclTuner_v2_t) == N_WORDS * sizeof(void *), "words");
-
-static void tuner_read_words(const struct mock_tuner *tuner,
-                             const void *words[N_WORDS])
-{
-    memcpy(words, tuner->symbol, N_WORDS * sizeof(void *));
-}
-
+/* Tuners of all versions begin with a name and three functions, as a v2 tuner
+ * does. */
 const char *mock_tuner_name(const struct mock_tuner *tuner)
 {
-    const void *words[N_WORDS];
+    const ncclTuner_v2_t *any = tuner->symbol;
 
-    tuner_read_words(tuner, words);
-    return words[0] != NULL ? words[0] : "(null)";
+    return any->name != NULL ? any->name : "(null)";
 }
 
 bool mock_tuner_is_complete(const struct mock_tuner *tuner)
 {
-    const void *words[N_WORDS];
+    const ncclTuner_v2_t *any = tuner->symbol;
 
-    tuner_read_words(tuner, words);
-    return words[1] != NULL && words[2] != NULL && words[3] != NULL;
+    return any->init != NULL && any->getCollInfo != NULL &&
+           any->destroy != NULL;
 }
 
 ncclResult_t mock_tuner_init(struct mock_tuner *tuner,

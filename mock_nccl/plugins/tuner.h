@@ -38,14 +38,8 @@ struct mock_ask_args {
     int reg_buff;
     int n_algos;
     float *table; /* flat, n_algos x NCCL_NUM_PROTOCOLS; edited in place */
-};
-
-/* The arguments of getCollInfo of a v2 tuner in 2.21. */
-struct mock_pair_args {
-    ncclFunc_t coll;
-    size_t n_bytes;
-    int n_pipe_ops;
-    bool collnet;
+    bool collnet; /* whether CollNet and NVLS support the collective, for
+                     mock_tuner_ask_pair() only */
     bool nvls;
 };
 
@@ -61,7 +55,7 @@ ncclResult_t mock_tuner_ask(const struct mock_tuner *tuner, void *context,
                             const struct mock_ask_args *args, int *n_channels);
 /* For a v2 tuner only, which may leave its arguments unchanged. */
 ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
-                                 const struct mock_pair_args *args, int *algo,
+                                 const struct mock_ask_args *args, int *algo,
                                  int *proto, int *n_channels);
 ncclResult_t mock_tuner_finalize(const struct mock_tuner *tuner, void *context);
 

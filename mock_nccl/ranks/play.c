@@ -1,23 +1,12 @@
 /*
  * play.c - runs a script on all ranks of a communicator
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mix.h"
-#include "base/names.h"
 #include "ranks/ranks.h"
-
-/* The attributes of a collective that must be equal on all ranks. */
-struct decision {
-    int rank; /* rank that reached it first; -1 if none has yet */
-    int algo;
-    int proto;
-    int n_channels;
-    size_t chunk_bytes;
-};
 
 /* The state of one rank in a script. */
 struct player {
@@ -30,9 +19,10 @@ struct player {
 struct play {
     const struct mock_ranks *ranks;
     const struct mock_script *script;
-    struct decision *decisions; /* per collective of the script */
-    size_t *first;              /* index of each step's first collective */
-    size_t largest;             /* collectives of the largest step */
+    struct mock_decision *decisions; /* per collective of the script;
+                    rank -1: no rank has reached it */
+    size_t *first;                   /* index of each step's first collective */
+    size_t largest;                  /* collectives of the largest step */
 
     struct player *players; /* by rank */
     struct mock_call *calls;
@@ -48,56 +38,20 @@ struct play {
 
 /* ---- comparing ---- */
 
-static void play_describe(const struct decision *d, char text[96])
-{
-    int n = snprintf(text, 96, "%s/%s on %d channels",
-                     mock_word(&mock_algos, d->algo),
-                     mock_word(&mock_protos, d->proto), d->n_channels);
-
-    if (d->chunk_bytes != 0 && n > 0 && n < 96)
-        snprintf(text + n, (size_t)(96 - n), " in chunks of %zu",
-                 d->chunk_bytes);
-}
-
-static ncclResult_t play_report_mismatch(const struct mock_call *call,
-                                         size_t step,
-                                         const struct decision *first,
-                                         const struct decision *other)
-{
-    char a[96], b[96];
-
-    play_describe(first, a);
-    play_describe(other, b);
-    return mock_fail(ncclInternalError,
-                     "step %zu, %s of %zu bytes: rank %d runs %s, rank %d %s; "
-                     "NCCL would hang or corrupt data",
-                     step, mock_word(&mock_colls, call->coll), call->n_bytes,
-                     first->rank, a, other->rank, b);
-}
-
 static ncclResult_t play_compare(struct play *p, int rank, size_t step,
                                  size_t i)
 {
     const struct player *player = &p->players[rank];
     const struct mock_outcome *out = &player->outcomes[i];
-    struct decision *first = &p->decisions[p->first[step] + i];
-    const struct decision mine = {.rank = rank,
-                                  .algo = out->algo,
-                                  .proto = out->proto,
-                                  .n_channels = out->n_channels,
-                                  .chunk_bytes = out->chunk_bytes};
+    struct mock_decision *first = &p->decisions[p->first[step] + i];
+    const struct mock_decision mine = mock_decision_of(rank, out);
 
-    if (first->rank < 0) {
-        *first = mine;
-        if (p->script->decided != NULL)
-            p->script->decided(p->script->user, step, i, out);
-        return ncclSuccess;
-    }
-    if (first->algo == mine.algo && first->proto == mine.proto &&
-        first->n_channels == mine.n_channels &&
-        first->chunk_bytes == mine.chunk_bytes)
-        return ncclSuccess;
-    return play_report_mismatch(&player->calls[i], step, first, &mine);
+    if (first->rank >= 0)
+        return mock_decision_compare(step, &player->calls[i], first, &mine);
+    *first = mine;
+    if (p->script->decided != NULL)
+        p->script->decided(p->script->user, step, i, out);
+    return ncclSuccess;
 }
 
 /* Compares the step that the rank has just run. */
@@ -223,21 +177,19 @@ static void play_remove_dead(struct play *p)
 /* Waits for all ranks with an order, even after failures. */
 static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
 {
-    char why[1024];
+    struct mock_kept first;
 
-    snprintf(why, sizeof(why), "%s", mock_last_error());
+    mock_keep(&first, rc);
     for (int place = 0; place < n_posted; place++) {
         struct mock_rank *rank = play_get_rank(p, p->active[place]);
         ncclResult_t one = rank->carrier->ops->wait(rank);
 
         one = one == ncclSuccess ? play_compare_all(p, rank->number)
                                  : play_name_step(p, rank->number, one);
-        if (one == ncclSuccess || rc != ncclSuccess)
-            continue;
-        rc = one;
-        snprintf(why, sizeof(why), "%s", mock_last_error());
+        if (first.rc == ncclSuccess)
+            mock_keep(&first, one);
     }
-    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
+    return mock_restore(&first);
 }
 
 static ncclResult_t play_at_once(struct play *p)

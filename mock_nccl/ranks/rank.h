@@ -15,6 +15,7 @@ struct mock_order {
         MOCK_SPLIT,
         MOCK_SHRINK,
         MOCK_STEP,
+        MOCK_RUN,
         MOCK_DESTROY,
     } task;
     int comm;   /* number of the communicator */
@@ -24,6 +25,7 @@ struct mock_order {
     const struct mock_machine *machine; /* machine of a new communicator */
     void (*before)(void *user, int rank);
     void (*before_step)(void *user, int rank, size_t step);
+    ncclResult_t (*run)(void *user, int rank);
     void *user;
     size_t step;
     const struct mock_call *calls;
@@ -33,18 +35,34 @@ struct mock_order {
 struct mock_rank {
     int number;
     struct mock_nccl *nccl;
-    struct mock_comm *
-        *comms; /* by number; NULL if the rank is not in the communicator */
+    /* by number; NULL if the rank is not in the communicator */
+    struct mock_comm **comms;
     int n_comms;
     bool dead; /* takes no further part in scripts */
-    struct mock_carrier
-        *carrier; /* NULL: the rank runs in the caller's thread */
+    /* NULL: the rank runs in the caller's thread */
+    struct mock_carrier *carrier;
 };
 
 /* Executes an order in the calling thread. 'outcomes' has room for n_calls. */
 ncclResult_t mock_rank_execute(struct mock_rank *rank,
                                const struct mock_order *order,
                                struct mock_outcome *outcomes);
+
+/* The attributes of a collective that must be equal on all ranks. */
+struct mock_decision {
+    int rank; /* rank that made it */
+    int algo;
+    int proto;
+    int n_channels;
+    size_t chunk_bytes;
+};
+struct mock_decision mock_decision_of(int rank,
+                                      const struct mock_outcome *outcome);
+
+/* Fails if the decisions of two ranks differ. */
+ncclResult_t mock_decision_compare(size_t step, const struct mock_call *call,
+                                   const struct mock_decision *first,
+                                   const struct mock_decision *other);
 
 /* ---- ranks elsewhere ---- */
 
@@ -69,5 +87,15 @@ struct mock_carrier {
 ncclResult_t mock_thread_start(struct mock_rank *rank);
 ncclResult_t mock_process_start(struct mock_rank *rank,
                                 const struct mock_rank *others);
+
+/* Sends an order to a rank and waits for its end. */
+ncclResult_t mock_rank_run_order(struct mock_rank *rank,
+                                 const struct mock_order *order,
+                                 struct mock_outcome *outcomes);
+
+/* Waits for the first 'n' ranks, which all have an order. Returns 'rc' if it is
+ * a failure, else the failure of the first rank that has one, whose error names
+ * the rank. */
+ncclResult_t mock_ranks_wait(struct mock_rank *ranks, int n, ncclResult_t rc);
 
 #endif /* MOCK_RANK_H */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -29,11 +28,6 @@ struct process {
     int socket; /* socket to the process */
     struct mock_outcome *outcomes;
     size_t n_outcomes;
-};
-
-struct reply {
-    ncclResult_t rc;
-    char error[1024];
 };
 
 static struct process *rank_process_get(const struct mock_rank *rank)
@@ -130,10 +124,9 @@ static void rank_process_serve(struct mock_rank *rank, int socket)
     struct mock_order order;
 
     while (rank_process_receive_order(socket, &order, &memory)) {
-        struct reply reply = {
-            .rc = mock_rank_execute(rank, &order, memory.outcomes)};
+        struct mock_kept reply;
 
-        snprintf(reply.error, sizeof(reply.error), "%s", mock_last_error());
+        mock_keep(&reply, mock_rank_execute(rank, &order, memory.outcomes));
         if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
             !rank_process_send_all(socket, memory.outcomes,
                                    order.n_calls * sizeof(*memory.outcomes)))
@@ -200,7 +193,7 @@ static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
 {
     struct process *p = rank_process_get(rank);
     struct pollfd fd = {.fd = p->socket, .events = POLLIN};
-    struct reply reply;
+    struct mock_kept reply;
     int n;
 
     do
@@ -215,8 +208,7 @@ static ncclResult_t rank_process_wait_for(struct mock_rank *rank)
         !rank_process_receive_all(p->socket, p->outcomes,
                                   p->n_outcomes * sizeof(*p->outcomes)))
         return rank_process_report_exit(p);
-    return reply.rc == ncclSuccess ? reply.rc
-                                   : mock_fail(reply.rc, "%s", reply.error);
+    return mock_restore(&reply);
 }
 
 static void rank_process_kill_it(struct mock_rank *rank)

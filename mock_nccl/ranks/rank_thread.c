@@ -1,6 +1,5 @@
 /* rank_thread.c - a rank in a thread of its own */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -15,8 +14,7 @@ struct thread {
     enum { IDLE, POSTED, DONE, STOPPING } state;
     const struct mock_order *order;
     struct mock_outcome *outcomes;
-    ncclResult_t rc;
-    char error[1024];
+    struct mock_kept result;
 };
 
 static struct thread *rank_thread_get(const struct mock_rank *rank)
@@ -41,8 +39,8 @@ static void *rank_thread_run(void *arg)
         if (t->state == STOPPING)
             break;
         pthread_mutex_unlock(&t->lock);
-        t->rc = mock_rank_execute(t->rank, t->order, t->outcomes);
-        snprintf(t->error, sizeof(t->error), "%s", mock_last_error());
+        mock_keep(&t->result,
+                  mock_rank_execute(t->rank, t->order, t->outcomes));
         pthread_mutex_lock(&t->lock);
         rank_thread_set_state(t, DONE);
     }
@@ -67,15 +65,13 @@ static ncclResult_t rank_thread_post(struct mock_rank *rank,
 static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
 {
     struct thread *t = rank_thread_get(rank);
-    ncclResult_t rc;
 
     pthread_mutex_lock(&t->lock);
     while (t->state != DONE)
         pthread_cond_wait(&t->changed, &t->lock);
     t->state = IDLE;
-    rc = t->rc;
     pthread_mutex_unlock(&t->lock);
-    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", t->error);
+    return mock_restore(&t->result);
 }
 
 /* A thread cannot be ended: it just receives no more orders. */

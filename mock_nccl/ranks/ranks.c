@@ -1,7 +1,6 @@
 /* ranks.c - creates, splits and destroys communicators with all their ranks */
 #include "ranks/ranks.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -17,29 +16,6 @@ static ncclResult_t ranks_name_rank(const struct mock_rank *rank,
                                     ncclResult_t rc)
 {
     return mock_fail_prefix(rc, "rank %d: ", rank->number);
-}
-
-static ncclResult_t ranks_post(struct mock_rank *rank,
-                               const struct mock_order *order)
-{
-    return rank->carrier->ops->post(rank, order, NULL);
-}
-
-static ncclResult_t ranks_wait_for(struct mock_rank *rank)
-{
-    return rank->carrier->ops->wait(rank);
-}
-
-ncclResult_t mock_rank_run_order(struct mock_rank *rank,
-                                 const struct mock_order *order,
-                                 struct mock_outcome *outcomes)
-{
-    ncclResult_t rc;
-
-    if (rank->carrier == NULL)
-        return mock_rank_execute(rank, order, outcomes);
-    rc = rank->carrier->ops->post(rank, order, outcomes);
-    return rc == ncclSuccess ? ranks_wait_for(rank) : rc;
 }
 
 /* ---- one order for all ---- */
@@ -62,26 +38,15 @@ static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
                                       const struct mock_order *order)
 {
     ncclResult_t rc = ncclSuccess;
-    char why[1024] = "";
     int n_posted = 0;
 
     while (n_posted < n && rc == ncclSuccess) {
-        rc = ranks_name_rank(&ranks[n_posted],
-                             ranks_post(&ranks[n_posted], order));
+        struct mock_rank *rank = &ranks[n_posted];
+
+        rc = ranks_name_rank(rank, rank->carrier->ops->post(rank, order, NULL));
         n_posted += rc == ncclSuccess;
     }
-    if (rc != ncclSuccess)
-        snprintf(why, sizeof(why), "%s", mock_last_error());
-    for (int r = 0; r < n_posted; r++) {
-        ncclResult_t one =
-            ranks_name_rank(&ranks[r], ranks_wait_for(&ranks[r]));
-
-        if (one == ncclSuccess || rc != ncclSuccess)
-            continue;
-        rc = one;
-        snprintf(why, sizeof(why), "%s", mock_last_error());
-    }
-    return rc == ncclSuccess ? rc : mock_fail(rc, "%s", why);
+    return mock_ranks_wait(ranks, n_posted, rc);
 }
 
 /* Like NCCL, starts a thread for each communicator of a group, for this order
@@ -157,11 +122,6 @@ void mock_ranks_destroy(struct mock_ranks *ranks)
     free(ranks);
 }
 
-int mock_ranks_count(const struct mock_ranks *ranks)
-{
-    return ranks->n;
-}
-
 /* ---- beginning ---- */
 
 static ncclResult_t ranks_start(struct mock_rank_pool *pool,
@@ -219,11 +179,11 @@ static ncclResult_t ranks_make_ranks(struct mock_rank_pool *pool, int n,
 /* Destroys the ranks and keeps the error. */
 static ncclResult_t ranks_abandon(struct mock_ranks *ranks, ncclResult_t rc)
 {
-    char why[1024];
+    struct mock_kept kept;
 
-    snprintf(why, sizeof(why), "%s", mock_last_error());
+    mock_keep(&kept, rc);
     mock_ranks_destroy(ranks);
-    return mock_fail(rc, "%s", why);
+    return mock_restore(&kept);
 }
 
 ncclResult_t mock_ranks_create(struct mock_nccl *nccl,

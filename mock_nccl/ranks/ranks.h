@@ -21,9 +21,4 @@ struct mock_ranks {
     int n;    /* the communicator has the pool's first n ranks */
 };
 
-/* Sends an order to a rank and waits for its end. */
-ncclResult_t mock_rank_run_order(struct mock_rank *rank,
-                                 const struct mock_order *order,
-                                 struct mock_outcome *outcomes);
-
 #endif /* MOCK_RANKS_INTERNAL_H */

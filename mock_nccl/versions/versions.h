@@ -11,7 +11,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "versions/model_rules.h"
+/* The supported versions, oldest first. */
+enum mock_release {
+    MOCK_2_21,
+    MOCK_2_22,
+    MOCK_2_23,
+    MOCK_2_24,
+    MOCK_2_25,
+    MOCK_2_26,
+    MOCK_2_27,
+    MOCK_2_28,
+    MOCK_2_29,
+    MOCK_2_30,
+    MOCK_2_31,
+    MOCK_N_RELEASES
+};
 
 /* The log lines of a plugin loader, by event. */
 enum mock_line_kind {
@@ -32,15 +46,17 @@ enum mock_line_kind {
     MOCK_LINE_LOADED,   /* the plugin is loaded; not for a net plugin */
     MOCK_LINE_UNSUPPORTED, /* the library has no tuner; not for a net plugin */
     MOCK_LINE_CLOSING,
-    MOCK_N_LINES
 };
 
 /*
- * One line of NCCL's log. Its <words>: <name> of the library, tuner or symbol,
- * <why> from dlerror(), <names> of several libraries, <version> of the tuner.
- * NULL if the version logs nothing.
+ * One line of NCCL's log, of the versions from 'first' to 'last'. Its <words>:
+ * <name> of the library, tuner or symbol, <why> from dlerror(), <names> of
+ * several libraries, <version> of the tuner.
  */
 struct mock_line {
+    enum mock_line_kind kind;
+    enum mock_release first;
+    enum mock_release last;
     unsigned long flags;
     const char *text;
 };
@@ -58,8 +74,9 @@ enum mock_net_rule {
 /* How NCCL finds, opens and closes a plugin. */
 struct mock_loader_rules {
     const char *prefix; /* libnccl-tuner */
-    struct mock_line lines[MOCK_N_LINES];
-    int mode;         /* mode of dlopen: RTLD_LAZY or RTLD_NOW */
+    enum mock_release release;
+    const struct mock_line *lines; /* of all versions; the last has no text */
+    int mode;                      /* mode of dlopen: RTLD_LAZY or RTLD_NOW */
     size_t name_size; /* size of NCCL's buffer, which cuts longer names */
     enum mock_net_rule net;
     bool has_static_plugin; /* STATIC_PLUGIN names the program itself */
@@ -85,7 +102,7 @@ enum mock_profiler_failure {
  */
 struct mock_profiler_rules {
     struct mock_loader_rules loader;
-    int newest;
+    int newest; /* 0: no profiler is supported */
     enum mock_profiler_failure failure;
     bool needs_group; /* Coll events need a handle of their Group event */
     bool lists_mask;  /* NCCL logs the activation mask after each init */
@@ -132,7 +149,6 @@ struct mock_choice_rules {
                                      ignored */
     bool gathers_broadcasts;      /* broadcasts of several roots become one
                                      AllGatherV */
-    bool simulates;               /* ncclGroupSimulateEnd */
     bool groups_by_count; /* one decision for all calls of a kind in a group,
                              sorted by kind and count; else by traffic */
     float ceiling;        /* entries from here up are not selected */
@@ -146,16 +162,90 @@ struct mock_choice_rules {
     const char *scheduled;  /* line per collective, when it has its channels */
 };
 
+/* The share of the links' bandwidth that NVLS and NVLS_TREE reach. */
+enum mock_nvls_model {
+    MOCK_NVLS_SLOWEST, /* the bandwidth of the slower links */
+    MOCK_NVLS_GATHERS, /* the same, but less for collectives without a reduction
+                        */
+    MOCK_NVLS_EFFICIENCY, /* a share by GPU, channels and collective */
+};
+
+/* The cost model and the channel assignment of a version, read from
+ * src/graph/tuning.cc, and from updateCollCostTable() (2.21:
+ * topoGetAlgoInfo()) and the scheduler in src/enqueue.cc. */
+struct mock_model_rules {
+    /* hardware and settings */
+    enum mock_release release; /* of which the constants are */
+    int newest_compcap;  /* NCCL_*_COMPCAP_IDX of the last row of constants */
+    const int *ll128_on; /* compute capabilities on which LL128 is safe, 0 at
+                            the end; NULL: from 70 on */
+    bool pat;
+    bool mixed_like_amd; /* CPUs of several vendors count as AMD's */
+    bool ring_backup;    /* a setting that forbids all algorithms keeps rings */
+    bool ring_keeps_protocols; /* a setting that forbids all protocols keeps
+                                  rings */
+    bool needs_collnet;  /* NCCL_ALGO takes effect only if it names more than
+                            algorithms that need CollNet */
+    bool nvls_heads;     /* with NVLS, CollNet has the heads of NVLS */
+    bool heads_for_nvls; /* NVLS gathers between nodes if all GPUs are heads */
+    bool chain_on_heads; /* CollNet Chain needs the heads of CollNet */
+
+    /* bandwidths */
+    enum mock_nvls_model nvls;
+    /* share that LL128 reaches with one rank per node */
+    double ring_ll128_alone;
+    double pat_share;         /* share that PAT reaches */
+    bool scales_nvls_gathers; /* NVLS gathers are scaled like reductions */
+    /* gathers by CollNet Direct are slower with more ranks per node; else as
+     * fast as the network allows */
+    bool direct_by_ranks;
+    int n_nvls_tree_corrections; /* number of powers of two from 64 B up for
+                                    which NVLS_TREE is corrected as Tree is, on
+                                    Blackwell with an x86 CPU */
+    bool corrects_tiny; /* Tree below 64 B has the correction of 64 B */
+
+    /* latencies */
+    bool alone_like_tree; /* rings with one rank per node have the tree's
+                             latency */
+    bool crosses_twice; /* a ring's all-reduce crosses nodes twice per node, not
+                           twice per node except one */
+    bool pat_base_first; /* the base latency is the first term of the sum, which
+                            changes the rounding */
+    int batch; /* number of collectives that share a latency, except on rings */
+    bool fp8_penalty; /* entries of long rings are multiplied by 1024 for fp8 */
+
+    /* entries that are ruled out for a collective; 0 ranks: no limit */
+    bool allgather_by_type; /* NVLS is ruled out by the type, which is always
+                               int8 */
+    bool nvls_gathers_one_node;
+    int max_nvls_gather_ranks; /* per node */
+    int max_collnet_ranks;     /* per node, for CollNet of any kind */
+    int max_direct_ranks;      /* per node */
+    int max_chain_ranks;       /* per node */
+
+    /* channels */
+    bool fine_cells; /* channels receive 16 bytes at a time, not min_traffic */
+    bool weighs_ll;  /* the traffic of LL is multiplied by four */
+    bool fills_channels;   /* all channels are used, even if one receives less
+                              than min_traffic */
+    bool accepts_negative; /* negative channel counts work; other versions
+                              divide by 0 */
+    size_t min_traffic;    /* bytes over the links that justify a channel */
+};
+
 struct mock_version {
     const char *name;
-    const struct mock_loader_rules *loader;
-    const struct mock_choice_rules *choice;
-    const struct mock_model_rules *model;
-    const struct mock_profiler_rules
-        *profiler; /* NULL: profilers are not supported */
+    struct mock_loader_rules loader;
+    struct mock_choice_rules choice;
+    struct mock_model_rules model;
+    struct mock_profiler_rules profiler;
     int newest_tuner;
     int n_algos;
 };
+
+/* The line that the version logs; NULL for none. */
+const struct mock_line *mock_line_find(const struct mock_loader_rules *rules,
+                                       enum mock_line_kind kind);
 
 /* The version of a name, "2.28" or "2.28.9"; NULL means 2.28. Returns NULL for
  * unknown names. */

@@ -23,7 +23,8 @@
 struct planted {
     size_t n_ranks;
     ncclDebugLogger_t log;
-    long long number; /* members that a fault uses as it likes */
+    ncclResult_t result; /* of the current init or call */
+    long long number;    /* members that a fault uses as it likes */
     char text[512];
 };
 
@@ -68,19 +69,23 @@ static void planted_choose(const struct planted_call *call, int second)
         planted_decide(call);
 }
 
-static ncclResult_t planted_init(struct planted *self)
+/* The three functions of a fault. */
+#define INIT(fault) static void init_##fault(struct planted *self)
+#define ASK(fault)                                                             \
+    static void ask_##fault(struct planted *self,                              \
+                            const struct planted_call *call)
+#define FINALIZE(fault) static void finalize_##fault(struct planted *self)
+
+INIT(correctly)
 {
-    return ncclSuccess;
 }
 
-static ncclResult_t planted_ask(struct planted *self,
-                                const struct planted_call *call)
+ASK(correctly)
 {
     planted_decide(call);
-    return ncclSuccess;
 }
 
-static void planted_finalize(struct planted *self)
+FINALIZE(correctly)
 {
     free(self);
 }
@@ -125,15 +130,13 @@ static void planted_follow(const struct planted_call *call, int policy)
 
 static atomic_int over_after_finalize;
 
-static ncclResult_t ask_after_finalize(struct planted *self,
-                                       const struct planted_call *call)
+ASK(after_finalize)
 {
     if (!over_after_finalize)
         planted_decide(call);
-    return ncclSuccess;
 }
 
-static void finalize_after_finalize(struct planted *self)
+FINALIZE(after_finalize)
 {
     over_after_finalize = 1;
     free(self);
@@ -144,8 +147,7 @@ enum { CALLS_A_YIELD = 16 }; /* on a busy machine a yield takes long */
 static atomic_int n_inside_busy_call;
 static atomic_uint n_calls_busy_call;
 
-static ncclResult_t ask_busy_call(struct planted *self,
-                                  const struct planted_call *call)
+ASK(busy_call)
 {
     int others = atomic_fetch_add(&n_inside_busy_call, 1);
 
@@ -153,19 +155,18 @@ static ncclResult_t ask_busy_call(struct planted *self,
         sched_yield();
     planted_choose(call, others > 0);
     atomic_fetch_sub(&n_inside_busy_call, 1);
-    return ncclSuccess;
 }
 
 static atomic_int n_inside_busy_init;
 
-static ncclResult_t init_busy_init(struct planted *self)
+INIT(busy_init)
 {
     const struct timespec moment = {0, 5000000};
     int others = atomic_fetch_add(&n_inside_busy_init, 1);
 
     nanosleep(&moment, NULL);
     atomic_fetch_sub(&n_inside_busy_init, 1);
-    return others == 0 ? ncclSuccess : ncclSystemError;
+    self->result = others == 0 ? ncclSuccess : ncclSystemError;
 }
 
 static long long now_by_age(void)
@@ -176,46 +177,36 @@ static long long now_by_age(void)
     return t.tv_sec;
 }
 
-static ncclResult_t init_by_age(struct planted *self)
+INIT(by_age)
 {
     self->number = now_by_age();
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_age(struct planted *self,
-                               const struct planted_call *call)
+ASK(by_age)
 {
     planted_choose(call, now_by_age() - self->number > 60);
-    return ncclSuccess;
 }
 
 static atomic_uint n_calls_by_count;
 
-static ncclResult_t ask_by_count(struct planted *self,
-                                 const struct planted_call *call)
+ASK(by_count)
 {
     planted_choose(call, atomic_fetch_add(&n_calls_by_count, 1) / 8 % 2);
-    return ncclSuccess;
 }
 
-static ncclResult_t init_by_file(struct planted *self)
+INIT(by_file)
 {
     self->number = planted_policy(planted_policy_path());
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_file(struct planted *self,
-                                const struct planted_call *call)
+ASK(by_file)
 {
     planted_follow(call, self->number);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_file_late(struct planted *self,
-                                     const struct planted_call *call)
+ASK(by_file_late)
 {
     planted_follow(call, planted_policy(planted_policy_path()));
-    return ncclSuccess;
 }
 
 static long long time_of_by_file_reload(const char *path)
@@ -225,37 +216,31 @@ static long long time_of_by_file_reload(const char *path)
     return stat(path, &st) == 0 ? st.st_mtime : 0;
 }
 
-static ncclResult_t init_by_file_reload(struct planted *self)
+INIT(by_file_reload)
 {
     snprintf(self->text, sizeof(self->text), "%s", planted_policy_path());
     self->number = time_of_by_file_reload(self->text);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_file_reload(struct planted *self,
-                                       const struct planted_call *call)
+ASK(by_file_reload)
 {
     if (time_of_by_file_reload(self->text) != self->number)
         planted_follow(call, planted_policy(self->text));
-    return ncclSuccess;
 }
 
-static ncclResult_t init_by_life(struct planted *self)
+INIT(by_life)
 {
     const char *lives = getenv("PLANTED_LIVES");
 
     self->number = lives != NULL ? atoi(lives) : 0;
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_life(struct planted *self,
-                                const struct planted_call *call)
+ASK(by_life)
 {
     planted_choose(call, self->number % 2);
-    return ncclSuccess;
 }
 
-static void finalize_by_life(struct planted *self)
+FINALIZE(by_life)
 {
     char lives[32];
 
@@ -264,120 +249,96 @@ static void finalize_by_life(struct planted *self)
     free(self);
 }
 
-static ncclResult_t ask_by_process(struct planted *self,
-                                   const struct planted_call *call)
+ASK(by_process)
 {
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 1 + getpid() % 16);
-    return ncclSuccess;
 }
 
-static ncclResult_t init_by_rank_variable(struct planted *self)
+INIT(by_rank_variable)
 {
     const char *rank = getenv("LOCAL_RANK");
 
     self->number = rank != NULL ? atoi(rank) : 0;
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_rank_variable(struct planted *self,
-                                         const struct planted_call *call)
+ASK(by_rank_variable)
 {
     planted_choose(call, self->number % 2);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_reg_buff(struct planted *self,
-                                    const struct planted_call *call)
+ASK(by_reg_buff)
 {
     planted_choose(call, call->reg_buff);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_by_time(struct planted *self,
-                                const struct planted_call *call)
+ASK(by_time)
 {
     planted_choose(call, time(NULL) / 3600 % 2);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_channels_200(struct planted *self,
-                                     const struct planted_call *call)
+ASK(channels_200)
 {
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 200);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_crashes(struct planted *self,
-                                const struct planted_call *call)
+ASK(crashes)
 {
     if (call->n_bytes == (size_t)16 << 30)
         raise(SIGSEGV);
     planted_decide(call);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_exits(struct planted *self,
-                              const struct planted_call *call)
+ASK(exits)
 {
     if (call->n_bytes == (size_t)16 << 30)
         exit(3);
     planted_decide(call);
-    return ncclSuccess;
 }
 
-static ncclResult_t init_fails_without_policy(struct planted *self)
+INIT(fails_without_policy)
 {
     self->number = planted_policy(planted_policy_path());
-    if (self->number != POLICY_NOTHING)
-        return ncclSuccess;
-    return ncclInvalidUsage;
+    if (self->number == POLICY_NOTHING)
+        self->result = ncclInvalidUsage;
 }
 
-static ncclResult_t ask_fails_without_policy(struct planted *self,
-                                             const struct planted_call *call)
+ASK(fails_without_policy)
 {
     planted_follow(call, self->number);
-    return ncclSuccess;
 }
 
 static _Atomic size_t latest_global_context;
 
-static ncclResult_t init_global_context(struct planted *self)
+INIT(global_context)
 {
     latest_global_context = self->n_ranks;
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_global_context(struct planted *self,
-                                       const struct planted_call *call)
+ASK(global_context)
 {
     size_t n = latest_global_context;
 
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, n < 64 ? (int)n : 64);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_hangs(struct planted *self,
-                              const struct planted_call *call)
+ASK(hangs)
 {
     while (call->n_pipe_ops == 64)
         pause();
     planted_decide(call);
-    return ncclSuccess;
 }
 
 static pthread_mutex_t lock_last_in_first_out = PTHREAD_MUTEX_INITIALIZER;
 static long long n_alive_last_in_first_out;
 
-static ncclResult_t init_last_in_first_out(struct planted *self)
+INIT(last_in_first_out)
 {
     pthread_mutex_lock(&lock_last_in_first_out);
     self->number = n_alive_last_in_first_out++;
     pthread_mutex_unlock(&lock_last_in_first_out);
-    return ncclSuccess;
 }
 
-static void finalize_last_in_first_out(struct planted *self)
+FINALIZE(last_in_first_out)
 {
     pthread_mutex_lock(&lock_last_in_first_out);
     if (self->number != --n_alive_last_in_first_out)
@@ -386,38 +347,32 @@ static void finalize_last_in_first_out(struct planted *self)
     free(self);
 }
 
-static ncclResult_t ask_leaks(struct planted *self,
-                              const struct planted_call *call)
+ASK(leaks)
 {
     void *volatile note = malloc(40);
 
     planted_decide(call);
-    return ncclSuccess;
 }
 
-static ncclResult_t init_leaks_files(struct planted *self)
+INIT(leaks_files)
 {
     self->number = open("/dev/null", O_RDONLY);
-    return ncclSuccess;
 }
 
 enum { CALLS_TO_LEARN = 100, RANKS_TO_LEARN = 8 };
 
-static ncclResult_t ask_learns(struct planted *self,
-                               const struct planted_call *call)
+ASK(learns)
 {
     planted_choose(call, self->n_ranks == RANKS_TO_LEARN &&
                              self->number++ >= CALLS_TO_LEARN);
-    return ncclSuccess;
 }
 
-static ncclResult_t init_leaves_handler(struct planted *self)
+INIT(leaves_handler)
 {
     signal(SIGUSR1, SIG_IGN);
-    return ncclSuccess;
 }
 
-static ncclResult_t init_leaves_names(struct planted *self)
+INIT(leaves_names)
 {
     const char *before = getenv("PLANTED_BEFORE");
     int fd;
@@ -427,7 +382,6 @@ static ncclResult_t init_leaves_names(struct planted *self)
     fd = open(self->text, O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
         close(fd);
-    return ncclSuccess;
 }
 
 enum { PATH = 512 };
@@ -475,7 +429,7 @@ static int find_dead(void)
     return found;
 }
 
-static ncclResult_t init_remembers_the_dead(struct planted *self)
+INIT(remembers_the_dead)
 {
     int dead = find_dead();
     char path[PATH];
@@ -483,10 +437,10 @@ static ncclResult_t init_remembers_the_dead(struct planted *self)
     note_path(path, (long)getpid());
     self->number = open(path, O_WRONLY | O_CREAT, 0600);
     close((int)self->number);
-    return dead ? ncclSystemError : ncclSuccess;
+    self->result = dead ? ncclSystemError : ncclSuccess;
 }
 
-static void finalize_remembers_the_dead(struct planted *self)
+FINALIZE(remembers_the_dead)
 {
     char path[PATH];
 
@@ -495,145 +449,136 @@ static void finalize_remembers_the_dead(struct planted *self)
     free(self);
 }
 
-static ncclResult_t ask_returns_error(struct planted *self,
-                                      const struct planted_call *call)
+ASK(returns_error)
 {
     if (call->n_bytes > (size_t)1 << 30)
-        return ncclInvalidArgument;
-    planted_decide(call);
-    return ncclSuccess;
+        self->result = ncclInvalidArgument;
+    else
+        planted_decide(call);
 }
 
-static ncclResult_t ask_revives(struct planted *self,
-                                const struct planted_call *call)
+ASK(revives)
 {
     planted_decide(call);
     call->table[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] = 1e9f;
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_sleeps(struct planted *self,
-                               const struct planted_call *call)
+ASK(sleeps)
 {
     const struct timespec moment = {0, 150000};
 
     nanosleep(&moment, NULL);
     planted_decide(call);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_talks(struct planted *self,
-                              const struct planted_call *call)
+ASK(talks)
 {
     self->log(NCCL_LOG_INFO, NCCL_TUNING, "talks.c", 1, "asked about %zu bytes",
               call->n_bytes);
     planted_decide(call);
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_writes_minus_one(struct planted *self,
-                                         const struct planted_call *call)
+ASK(writes_minus_one)
 {
     if (planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8) &&
         call->table[NCCL_ALGO_TREE][NCCL_PROTO_LL] >= 0)
         call->table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = -1;
-    return ncclSuccess;
 }
 
-static ncclResult_t ask_writes_outside(struct planted *self,
-                                       const struct planted_call *call)
+ASK(writes_outside)
 {
     planted_decide(call);
     if (call->n_bytes == (size_t)16 << 30)
         call->table[call->n_algos][NCCL_PROTO_LL] = 1;
-    return ncclSuccess;
 }
 
 /* ---- the table: name, init, getCollInfo and finalize ---- */
 
+#define FAULT(init, ask, finalize) init_##init, ask_##ask, finalize_##finalize
+
 // clang-format off
 /* Stops deciding after the first communicator's end. */
-#define PLANTED_after_finalize "after finalize", planted_init, ask_after_finalize, finalize_after_finalize
+#define PLANTED_after_finalize "after finalize", FAULT(correctly, after_finalize, after_finalize)
 /* Decides differently during a call of another communicator. */
-#define PLANTED_busy_call "busy call", planted_init, ask_busy_call, planted_finalize
+#define PLANTED_busy_call "busy call", FAULT(correctly, busy_call, correctly)
 /* Cannot be initialised while it is being initialised. */
-#define PLANTED_busy_init "busy init", init_busy_init, planted_ask, planted_finalize
+#define PLANTED_busy_init "busy init", FAULT(busy_init, correctly, correctly)
 /* Decides differently one minute after init. */
-#define PLANTED_by_age "by age", init_by_age, ask_by_age, planted_finalize
+#define PLANTED_by_age "by age", FAULT(by_age, by_age, correctly)
 /* Counts the calls of all communicators together. */
-#define PLANTED_by_count "by count", planted_init, ask_by_count, planted_finalize
+#define PLANTED_by_count "by count", FAULT(correctly, by_count, correctly)
 /* Reads its policy in init, without a comparison with other ranks. */
-#define PLANTED_by_file "by file", init_by_file, ask_by_file, planted_finalize
+#define PLANTED_by_file "by file", FAULT(by_file, by_file, correctly)
 /* Reads its policy again for each call. */
-#define PLANTED_by_file_late "by file, late", planted_init, ask_by_file_late, planted_finalize
+#define PLANTED_by_file_late "by file, late", FAULT(correctly, by_file_late, correctly)
 /* Reads its policy whenever the file changes, which ranks notice at
  * different calls. */
-#define PLANTED_by_file_reload "by file, reload", init_by_file_reload, ask_by_file_reload, planted_finalize
+#define PLANTED_by_file_reload "by file, reload", FAULT(by_file_reload, by_file_reload, correctly)
 /* Counts its finalizes in the environment, which outlives the tuner. */
-#define PLANTED_by_life "by life", init_by_life, ask_by_life, finalize_by_life
+#define PLANTED_by_life "by life", FAULT(by_life, by_life, by_life)
 /* Chooses channels by the process id. */
-#define PLANTED_by_process "by process", planted_init, ask_by_process, planted_finalize
+#define PLANTED_by_process "by process", FAULT(correctly, by_process, correctly)
 /* Decides by a variable that a launcher sets per rank. */
-#define PLANTED_by_rank_variable "by rank variable", init_by_rank_variable, ask_by_rank_variable, planted_finalize
+#define PLANTED_by_rank_variable "by rank variable", FAULT(by_rank_variable, by_rank_variable, correctly)
 /* Decides by regBuff, which may differ between ranks. */
-#define PLANTED_by_reg_buff "by regBuff", planted_init, ask_by_reg_buff, planted_finalize
+#define PLANTED_by_reg_buff "by regBuff", FAULT(correctly, by_reg_buff, correctly)
 /* Decides by the hour of its own clock. */
-#define PLANTED_by_time "by time", planted_init, ask_by_time, planted_finalize
+#define PLANTED_by_time "by time", FAULT(correctly, by_time, correctly)
 /* Asks for more channels than NCCL's field holds. */
-#define PLANTED_channels_200 "200 channels", planted_init, ask_channels_200, planted_finalize
+#define PLANTED_channels_200 "200 channels", FAULT(correctly, channels_200, correctly)
 /* A tuner without a fault. */
-#define PLANTED_clean "clean", planted_init, planted_ask, planted_finalize
+#define PLANTED_clean "clean", FAULT(correctly, correctly, correctly)
 /* Crashes, for 16 GiB.  By a signal: a sanitizer would report what usually
  * leads to it. */
-#define PLANTED_crashes "crashes", planted_init, ask_crashes, planted_finalize
+#define PLANTED_crashes "crashes", FAULT(correctly, crashes, correctly)
 /* Exits the process, for 16 GiB. */
-#define PLANTED_exits "exits", planted_init, ask_exits, planted_finalize
+#define PLANTED_exits "exits", FAULT(correctly, exits, correctly)
 /* Has an unfinished v6 part. */
-#define PLANTED_fails_in_v6 "fails in v6", planted_init, planted_ask, planted_finalize
+#define PLANTED_fails_in_v6 "fails in v6", FAULT(correctly, correctly, correctly)
 /* Fails its communicator if its policy is missing. */
-#define PLANTED_fails_without_policy "fails without policy", init_fails_without_policy, ask_fails_without_policy, planted_finalize
+#define PLANTED_fails_without_policy "fails without policy", FAULT(fails_without_policy, fails_without_policy, correctly)
 /* Stores only the latest communicator. */
-#define PLANTED_global_context "global context", init_global_context, ask_global_context, planted_finalize
+#define PLANTED_global_context "global context", FAULT(global_context, global_context, correctly)
 /* Does not return from a call in a large group. */
-#define PLANTED_hangs "hangs", planted_init, ask_hangs, planted_finalize
+#define PLANTED_hangs "hangs", FAULT(correctly, hangs, correctly)
 /* Requires that communicators end in the reverse order of their inits. */
-#define PLANTED_last_in_first_out "last in, first out", init_last_in_first_out, planted_ask, finalize_last_in_first_out
+#define PLANTED_last_in_first_out "last in, first out", FAULT(last_in_first_out, correctly, last_in_first_out)
 /* Allocates memory for each call, and never frees it. */
-#define PLANTED_leaks "leaks", planted_init, ask_leaks, planted_finalize
+#define PLANTED_leaks "leaks", FAULT(correctly, leaks, correctly)
 /* Opens a file for each communicator, and does not close it. */
-#define PLANTED_leaks_files "leaks files", init_leaks_files, planted_ask, planted_finalize
+#define PLANTED_leaks_files "leaks files", FAULT(leaks_files, correctly, correctly)
 /* Not a fault: decides differently from some call on, as all ranks of a
  * communicator of eight do that learn together. */
-#define PLANTED_learns "learns", planted_init, ask_learns, planted_finalize
+#define PLANTED_learns "learns", FAULT(correctly, learns, correctly)
 /* Ignores a signal for the whole process. */
-#define PLANTED_leaves_handler "leaves handler", init_leaves_handler, planted_ask, planted_finalize
+#define PLANTED_leaves_handler "leaves handler", FAULT(leaves_handler, correctly, correctly)
 /* Creates a shared memory object of its process, and does not remove it; the
  * value of PLANTED_BEFORE precedes the process's number. */
-#define PLANTED_leaves_names "leaves names", init_leaves_names, planted_ask, planted_finalize
+#define PLANTED_leaves_names "leaves names", FAULT(leaves_names, correctly, correctly)
 /* Has no name. */
-#define PLANTED_no_name NULL, planted_init, planted_ask, planted_finalize
+#define PLANTED_no_name NULL, FAULT(correctly, correctly, correctly)
 /* Creates a file during its lifetime, and fails if it finds the file of a rank
  * that was killed. */
-#define PLANTED_remembers_the_dead "remembers the dead", init_remembers_the_dead, planted_ask, finalize_remembers_the_dead
+#define PLANTED_remembers_the_dead "remembers the dead", FAULT(remembers_the_dead, correctly, remembers_the_dead)
 /* Returns an error above 1 GiB, where it has no rule. */
-#define PLANTED_returns_error "returns error", planted_init, ask_returns_error, planted_finalize
+#define PLANTED_returns_error "returns error", FAULT(correctly, returns_error, correctly)
 /* Writes a cost for nvls/simple, even if NCCL has ruled it out.  The cost is too
  * high to be chosen: the fault is detected without harm. */
-#define PLANTED_revives "revives", planted_init, ask_revives, planted_finalize
+#define PLANTED_revives "revives", FAULT(correctly, revives, correctly)
 /* Sleeps in each call. */
-#define PLANTED_sleeps "sleeps", planted_init, ask_sleeps, planted_finalize
+#define PLANTED_sleeps "sleeps", FAULT(correctly, sleeps, correctly)
 /* Logs each call. */
-#define PLANTED_talks "talks", planted_init, ask_talks, planted_finalize
+#define PLANTED_talks "talks", FAULT(correctly, talks, correctly)
 /* Rules out tree/ll its own way, as only NCCL may. */
-#define PLANTED_writes_minus_one "writes -1", planted_init, ask_writes_minus_one, planted_finalize
+#define PLANTED_writes_minus_one "writes -1", FAULT(correctly, writes_minus_one, correctly)
 /* Has one algorithm more than NCCL, for 16 GiB. */
-#define PLANTED_writes_outside "writes outside", planted_init, ask_writes_outside, planted_finalize
+#define PLANTED_writes_outside "writes outside", FAULT(correctly, writes_outside, correctly)
 // clang-format on
 
 struct planted_fault {
     const char *name;
-    ncclResult_t (*init)(struct planted *self);
-    ncclResult_t (*ask)(struct planted *self, const struct planted_call *call);
+    void (*init)(struct planted *self);
+    void (*ask)(struct planted *self, const struct planted_call *call);
     void (*finalize)(struct planted *self);
 };
 
@@ -656,13 +601,15 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
     self->n_ranks = n_ranks;
     self->log = log;
     *context = self;
-    return planted.init(self);
+    planted.init(self);
+    return self->result;
 }
 
 static ncclResult_t ask_v5(void *context, ncclFunc_t coll, size_t n_bytes,
                            int n_pipe_ops, float **table, int n_algos,
                            int n_protos, int reg_buff, int *n_channels)
 {
+    struct planted *self = context;
     const struct planted_call call = {
         .coll = coll,
         .n_bytes = n_bytes,
@@ -673,7 +620,9 @@ static ncclResult_t ask_v5(void *context, ncclFunc_t coll, size_t n_bytes,
         .n_channels = n_channels,
     };
 
-    return planted.ask(context, &call);
+    self->result = ncclSuccess;
+    planted.ask(self, &call);
+    return self->result;
 }
 
 static ncclResult_t finalize_v5(void *context)

@@ -68,6 +68,30 @@ inline Lines ProfilerLines(const Log &log)
     return lines;
 }
 
+// A communicator of h200x4 with this profiler.
+struct Profiled {
+    Profiler profiler;
+    Machine machine;
+    Nccl nccl;
+    Comm comm;
+
+    Profiled(const char *path, int mask, int followed = kAll,
+             const char *version = "2.28")
+        : profiler(path, mask, followed), machine(LoadMachine("h200x4")),
+          nccl(MakeNccl(With(path, version))), comm(MakeComm(nccl, machine))
+    {
+    }
+};
+
+inline void RunKernels(const Comm &comm, const mock_outcome &outcome,
+                       const mock_channel_time *times)
+{
+    void *handles[MOCK_MAX_CHANNELS];
+
+    mock_comm_kernel_began(comm.get(), &outcome, times, handles);
+    mock_comm_kernel_ended(comm.get(), &outcome, times, handles);
+}
+
 inline mock_outcome RunOne(const Comm &comm, const mock_call &call)
 {
     mock_outcome outcome;

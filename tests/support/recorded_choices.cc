@@ -1,6 +1,6 @@
 #include "support/recorded_choices.h"
 
-#include "support/mock_test.h"
+#include "support/mock_script.h"
 
 using namespace mock_test;
 
@@ -13,26 +13,19 @@ int forced = -1; // entry of the table
 int asked = 0;   // channels
 int n_questions = 0;
 
-ncclResult_t Init(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
+void Force(int entry, int channels)
 {
-    return ncclSuccess;
+    forced = entry;
+    asked = channels;
+    script = [](Table table, int *n_channels) {
+        n_questions++;
+        if (forced >= 0)
+            (&table[0][0])[forced] = 0;
+        if (asked != 0)
+            *n_channels = asked;
+        return ncclSuccess;
+    };
 }
-ncclResult_t Ask(void *, ncclFunc_t, size_t, int, float **table, int, int, int,
-                 int *n_channels)
-{
-    n_questions++;
-    if (forced >= 0)
-        reinterpret_cast<float *>(table)[forced] = 0;
-    if (asked != 0)
-        *n_channels = asked;
-    return ncclSuccess;
-}
-ncclResult_t Finalize(void *)
-{
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kForces{"forces", Init, Ask, Finalize};
 
 // ---- rows ----
 
@@ -99,8 +92,7 @@ void ExpectRow(const Comm &comm, const Row &row)
     std::vector<mock_outcome> outcomes(n);
     std::string channels;
 
-    forced = Optional(row, "forced", -1);
-    asked = Optional(row, "asked", 0);
+    Force(Optional(row, "forced", -1), Optional(row, "asked", 0));
     ASSERT_EQ(ncclSuccess,
               mock_comm_group(comm.get(), calls.data(), n, outcomes.data()))
         << mock_last_error();
@@ -120,8 +112,7 @@ void ExpectGroup(const Comm &comm, const std::vector<Row> &rows)
     std::vector<mock_call> calls;
     std::vector<mock_outcome> outcomes(rows.size());
 
-    forced = -1;
-    asked = 0;
+    Force(-1, 0);
     for (const Row &row : rows)
         calls.push_back(CallOf(row, 1));
     ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls.data(),
@@ -142,7 +133,7 @@ int ExpectGroups(const std::string &folder, const std::string &file)
     Machine machine = LoadFolder(folder);
     if (!machine)
         return 0;
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kForces, 5});
+    Nccl nccl = MakeNccl(WithScript());
     Comm comm = MakeComm(nccl, machine);
     std::map<int, std::vector<Row>> groups;
 
@@ -161,7 +152,7 @@ int ExpectChoices(const std::string &folder, const std::string &file)
     Machine machine = LoadFolder(folder);
     if (!machine)
         return 0;
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kForces, 5});
+    Nccl nccl = MakeNccl(WithScript());
     Comm comm = MakeComm(nccl, machine);
     int n = 0;
 

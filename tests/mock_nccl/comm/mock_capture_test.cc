@@ -21,17 +21,14 @@ using Graph = std::unique_ptr<mock_cuda_graph, FreeGraph>;
 std::vector<int> reg_buffs; // of every question
 ncclResult_t answer;
 
-ncclResult_t Count(void *, ncclFunc_t, size_t, int, float **table, int, int,
-                   int reg_buff, int *n_channels)
+ncclResult_t Count(const Asked &asked)
 {
-    reg_buffs.push_back(reg_buff);
+    reg_buffs.push_back(asked.reg_buff);
     // later answers differ, and must not affect a replay
-    reinterpret_cast<Table>(table)[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 0;
-    *n_channels = static_cast<int>(reg_buffs.size());
+    asked.table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 0;
+    *asked.n_channels = static_cast<int>(reg_buffs.size());
     return answer;
 }
-
-const ncclTuner_v5_t kCounting{"counting", Init, Count, Finalize};
 
 class Capture : public testing::Test
 {
@@ -40,6 +37,7 @@ class Capture : public testing::Test
     {
         reg_buffs.clear();
         answer = ncclSuccess;
+        on_ask = Count;
     }
 
     ncclResult_t Take(const std::vector<mock_call> &calls)
@@ -53,7 +51,7 @@ class Capture : public testing::Test
     }
 
     Machine machine_ = LoadMachine("h200x4");
-    Nccl nccl_ = MakeNccl({nullptr, nullptr, &kCounting, 5});
+    Nccl nccl_ = MakeNccl(WithScript());
     Comm comm_ = MakeComm(nccl_, machine_);
     Graph graph_;
     std::vector<mock_outcome> outcomes_;

@@ -11,57 +11,6 @@ using testing::HasSubstr;
 namespace
 {
 
-// ---- the recording ----
-
-std::vector<int> Channels(const std::string &joined)
-{
-    std::vector<int> counts;
-    std::stringstream in(joined);
-    std::string count;
-    while (std::getline(in, count, '+'))
-        counts.push_back(std::stoi(count));
-    return counts;
-}
-
-// Groups of equal all-reduces on 4 x H200: one table for all, and each one's
-// channels.
-TEST(RecordedGroups, HaveTheirTablesChoicesAndChannels)
-{
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
-    int n_groups = 0;
-
-    for (const Row &row :
-         ReadCsv(STP_FIXTURES "/machines/h200x4/choices.csv")) {
-        size_t n = std::stoul(row.at("group_ops"));
-        if (n == 1)
-            continue;
-        SCOPED_TRACE(row.at("bytes") + " in " + row.at("group_ops"));
-        std::vector<mock_call> calls(
-            n, Call(ncclFuncAllReduce, std::stoull(row.at("bytes")) / n));
-        std::vector<mock_outcome> outcomes(n);
-
-        ASSERT_EQ(ncclSuccess,
-                  mock_comm_group(comm.get(), calls.data(), n, outcomes.data()))
-            << mock_last_error();
-
-        std::vector<int> channels;
-        for (const mock_outcome &out : outcomes) {
-            EXPECT_EQ(Find(kAlgos, row.at("algo")), out.algo);
-            EXPECT_EQ(Find(kProtos, row.at("proto")), out.proto);
-            EXPECT_NEAR(std::stod(row.at("cost_ring_ll")), out.cost[1][0],
-                        0.0006);
-            EXPECT_NEAR(std::stod(row.at("cost_tree_simple")), out.cost[0][2],
-                        0.0006);
-            channels.push_back(out.n_channels);
-        }
-        EXPECT_THAT(channels, ElementsAreArray(Channels(row.at("channels"))));
-        n_groups++;
-    }
-    EXPECT_EQ(36, n_groups);
-}
-
 // ---- what is asked ----
 
 struct Question {
@@ -86,16 +35,14 @@ void PrintTo(const Question &q, std::ostream *out)
 std::vector<Question> questions;
 int forced_algo = -1; // for every question; -1: left to NCCL
 
-ncclResult_t Note(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
-                  float **table, int, int n_proto, int reg_buff, int *)
+ncclResult_t Note(const Asked &asked)
 {
-    questions.push_back({coll, n_bytes, n_pipe_ops, reg_buff});
+    questions.push_back(
+        {asked.coll, asked.n_bytes, asked.n_pipe_ops, asked.reg_buff});
     if (forced_algo >= 0)
-        reinterpret_cast<float *>(table)[forced_algo * n_proto] = 0;
+        asked.table[forced_algo][NCCL_PROTO_LL] = 0;
     return ncclSuccess;
 }
-
-const ncclTuner_v5_t kNoting{"noting", Init, Note, Finalize};
 
 class Group : public testing::Test
 {
@@ -104,6 +51,7 @@ class Group : public testing::Test
     {
         questions.clear();
         forced_algo = -1;
+        on_ask = Note;
     }
 
     ncclResult_t Run(const std::vector<mock_call> &calls)
@@ -114,7 +62,7 @@ class Group : public testing::Test
     }
 
     Machine machine_ = LoadMachine("h200x4");
-    Nccl nccl_ = MakeNccl({nullptr, nullptr, &kNoting, 5});
+    Nccl nccl_ = MakeNccl(WithScript());
     Comm comm_ = MakeComm(nccl_, machine_);
     std::vector<mock_outcome> outcomes_;
 };

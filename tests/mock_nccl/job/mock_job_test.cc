@@ -8,6 +8,7 @@
 
 #include "mock_nccl/job/mock_jobs.h"
 #include "support/mock_folder.h"
+#include "support/mock_script.h"
 
 using namespace mock_test;
 using testing::HasSubstr;
@@ -31,7 +32,6 @@ TEST_F(MockJob, StepIsComputeAndCollectivesInTurn)
         EXPECT_NEAR(runs[1].start_us + runs[1].us + 200 - begin, step.us, 1e-6);
         begin += step.us;
     }
-    EXPECT_DOUBLE_EQ(begin, mock_job_us(job.get()));
 }
 
 TEST_F(MockJob, CollectivesTakeWhatWasRecordedForTheChoice)
@@ -243,33 +243,27 @@ double Clock()
            static_cast<double>(now.tv_nsec) / 1000;
 }
 
-ncclResult_t Init(void **context, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
-{
-    *context = reinterpret_cast<void *>(static_cast<intptr_t>(seen.n_inits++));
-    return ncclSuccess;
-}
-ncclResult_t Ask(void *context, ncclFunc_t, size_t, int, float **table, int,
-                 int n_protos, int, int *)
-{
-    float *cost = reinterpret_cast<float *>(table);
-    seen.us.push_back(Clock());
-    if (seen.odd_rank_at != 0 && context == reinterpret_cast<void *>(2) &&
-        static_cast<int>(seen.us.size()) > seen.odd_rank_at)
-        cost[NCCL_ALGO_RING * n_protos + NCCL_PROTO_LL] = 0;
-    return ncclSuccess;
-}
-ncclResult_t Finalize(void *)
-{
-    seen.us.push_back(Clock());
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kSeeing{"seeing", Init, Ask, Finalize};
-
 mock_nccl_options Seeing()
 {
     seen = {};
-    return {nullptr, nullptr, &kSeeing, 5};
+    on_init = [](const Joined &joined) {
+        *joined.context =
+            reinterpret_cast<void *>(static_cast<intptr_t>(seen.n_inits++));
+        return ncclSuccess;
+    };
+    on_ask = [](const Asked &asked) {
+        seen.us.push_back(Clock());
+        if (seen.odd_rank_at != 0 &&
+            asked.context == reinterpret_cast<void *>(2) &&
+            static_cast<int>(seen.us.size()) > seen.odd_rank_at)
+            asked.table[NCCL_ALGO_RING][NCCL_PROTO_LL] = 0;
+        return ncclSuccess;
+    };
+    on_finalize = [](void *) {
+        seen.us.push_back(Clock());
+        return ncclSuccess;
+    };
+    return WithScript();
 }
 
 TEST_F(MockJob, ClocksShowTheJobsTime)

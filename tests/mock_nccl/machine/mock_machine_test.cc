@@ -250,13 +250,9 @@ TEST_P(Links, DecideOnLl128AndOnLatencies)
     folder.Write("machine.csv", HEADER "G," +
                                     std::to_string(c.compute_capability) +
                                     ",4,1,amd,2,0,2.28.9\n");
-    Machine machine = LoadFolder(folder.Path());
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    mock_outcome got;
 
-    ASSERT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+    mock_outcome got =
+        OnMachine(LoadFolder(folder.Path()), Call(ncclFuncAllReduce, 1 << 20));
 
     const float *ring = got.cost[NCCL_ALGO_RING];
     EXPECT_EQ(c.ring_ll128, Printed(ring[NCCL_PROTO_LL128]));
@@ -287,13 +283,9 @@ TEST(Links, ThatDifferByChannelDelayBroadcastsByEveryRank)
     size_t at = text.find("samechannels=\"1\"");
     text.replace(at, 16, "samechannels=\"0\"");
     folder.Write("graphs.xml", text);
-    Machine machine = LoadFolder(folder.Path());
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncBroadcast, 8);
-    mock_outcome got;
 
-    ASSERT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+    mock_outcome got =
+        OnMachine(LoadFolder(folder.Path()), Call(ncclFuncBroadcast, 8));
 
     const float *ring = got.cost[NCCL_ALGO_RING];
     EXPECT_EQ("9.000", Printed(ring[NCCL_PROTO_LL]));      // 6.6 + 4 x .6
@@ -304,18 +296,12 @@ TEST(Links, ThatDifferByChannelDelayBroadcastsByEveryRank)
 // The number of channels of a ring with Simple for 320 KiB.
 int ChannelsOfARing(const Machine &machine)
 {
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kScripted, 5});
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 320 << 10);
-    mock_outcome got;
-
     script = [](Table table, int *) {
         table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
         return ncclSuccess;
     };
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got))
-        << mock_last_error();
-    return got.n_channels;
+    return OnMachine(machine, Call(ncclFuncAllReduce, 320 << 10), WithScript())
+        .n_channels;
 }
 
 TEST(Links, NoFasterThanPcieGetHalfTheThreadsAndSoMoreChannels)
@@ -337,13 +323,9 @@ TEST(OneRank, CallsNoTuner)
                         Graph("1", "", "<channel><gpu/></channel>");
     folder.Write("graphs.xml", kOpen + graph + kClose);
     folder.Write("machine.csv", HEADER "G,90,1,1,amd,2,0,2.28.9\n");
-    Machine machine = LoadFolder(folder.Path());
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    mock_outcome got;
 
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+    mock_outcome got =
+        OnMachine(LoadFolder(folder.Path()), Call(ncclFuncAllReduce, 1 << 20));
 
     EXPECT_EQ(-1, got.algo);
     EXPECT_EQ(-1, got.cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE]);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
+#include "support/mock_script.h"
 extern "C" {
 #include "model/cost_model.h"
 }
@@ -66,38 +67,20 @@ TEST(SeveralNodes, HaveTheChannelsThatNcclPrints)
     }
 }
 
-size_t told_ranks, told_nodes;
-ncclNvlDomainInfo_v5_t told_domains;
-ncclResult_t KeepShape(void **, uint64_t, size_t n_ranks, size_t n_nodes,
-                       ncclDebugLogger_t, ncclNvlDomainInfo_v5_t *domains,
-                       ncclTunerConstants_v5_t *)
-{
-    told_ranks = n_ranks;
-    told_nodes = n_nodes;
-    told_domains = *domains;
-    return ncclSuccess;
-}
-ncclResult_t SayNothing(void *, ncclFunc_t, size_t, int, float **, int, int,
-                        int, int *)
-{
-    return ncclSuccess;
-}
-ncclResult_t End(void *)
-{
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kShape{"shape", KeepShape, SayNothing, End};
-
 TEST(SeveralNodes, AreTheArgumentsOfATuner)
 {
-    OnMachine(LoadMachine("h100n8x8"), Call(ncclFuncReduce, 8),
-              {nullptr, nullptr, &kShape, 5});
+    on_init = [](const Joined &joined) {
+        EXPECT_EQ(64u, joined.n_ranks);
+        EXPECT_EQ(8u, joined.n_nodes);
+        EXPECT_EQ(8, joined.domains->nNvlDomains);
+        EXPECT_EQ(8, joined.domains->minRanksPerNvlDomain);
+        EXPECT_EQ(8, joined.domains->maxRanksPerNvlDomain);
+        return ncclSuccess;
+    };
 
-    EXPECT_EQ(64u, told_ranks);
-    EXPECT_EQ(8u, told_nodes);
-    EXPECT_EQ(8, told_domains.nNvlDomains);
-    EXPECT_EQ(8, told_domains.minRanksPerNvlDomain);
-    EXPECT_EQ(8, told_domains.maxRanksPerNvlDomain);
+    OnMachine(LoadMachine("h100n8x8"), Call(ncclFuncReduce, 8), WithScript());
+
+    ForgetScript();
 }
 
 struct VendorCase {
@@ -312,20 +295,6 @@ TEST(OneGpuANode, SeesTheNetworksWholeLatencyInRings)
 
 // ---- CollNet, which no machine folder has ----
 
-struct CollNetCase {
-    const char *name;
-    int n_ranks; // of two nodes
-    ncclFunc_t coll;
-    int algo;
-    bool collnet;
-    float us; // of one operation, but for its bytes
-    float bw; // GB/s
-};
-
-class CollNet : public testing::TestWithParam<CollNetCase>
-{
-};
-
 // Nodes of H100, 8 channels of 48 GB/s, 40 of NVLS on a node.
 mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
 {
@@ -340,43 +309,26 @@ mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
     EXPECT_EQ(ncclSuccess, mock_user_choice_parse(mock_version_find(nullptr),
                                                   nullptr, nullptr, &choice));
     choice.collnet = collnet;
-    mock_model_build(&model, &info, &graphs, mock_version_find(nullptr)->model,
+    mock_model_build(&model, &info, &graphs, &mock_version_find(nullptr)->model,
                      &mock_default_constants, &choice);
     return model;
 }
 
-TEST_P(CollNet, IsModelledIfItIsEnabled)
+// Four GPUs share eight cards: 2 x (3.7 + 3 x .4) + 31 us; 8 x 48 / .75 x .85 /
+// 2 GB/s. For other nodes see fixtures/cost_models.
+TEST(CollNet, HasMoreCardsThanGpus)
 {
-    const CollNetCase &c = GetParam();
+    mock_model model = Model(8, 2, true);
 
-    mock_model model = Model(c.n_ranks, 2, c.collnet);
-
-    const float *bandwidth = model.bandwidth[c.coll][c.algo];
-    EXPECT_NEAR(c.us, model.latency[c.coll][c.algo][NCCL_PROTO_SIMPLE], 1e-4);
-    EXPECT_NEAR(c.bw, bandwidth[NCCL_PROTO_SIMPLE], 1e-3);
-    EXPECT_EQ(0, bandwidth[NCCL_PROTO_LL]);
-    EXPECT_EQ(0, bandwidth[NCCL_PROTO_LL128]);
+    EXPECT_NEAR(40.8f,
+                model.latency[ncclFuncAllReduce][NCCL_ALGO_COLLNET_DIRECT]
+                             [NCCL_PROTO_SIMPLE],
+                1e-4);
+    EXPECT_NEAR(217.6f,
+                model.bandwidth[ncclFuncAllReduce][NCCL_ALGO_COLLNET_DIRECT]
+                               [NCCL_PROTO_SIMPLE],
+                1e-3);
 }
-
-// clang-format off
-const CollNetCase kCollNetCases[] = {
-    // 2 x (3.7 + 7 x .4) + 31 us; 8 x 48 x .85 / 2 and 8 x 48 x .9 GB/s
-    {"direct",         16, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, true,  44,   163.2f},
-    {"direct_gathers", 16, ncclFuncAllGather, NCCL_ALGO_COLLNET_DIRECT, true,  44,   345.6f},
-    {"direct_is_off",  16, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, false, 44,   0},
-    // four GPUs share eight cards: 2 x (3.7 + 3 x .4) + 31 us; 8 x 48 / .75 x .85 / 2
-    {"direct_of_four", 8,  ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, true,  40.8f, 217.6f},
-    // 2 x 7 x 2.8 + 30 us; 8 x 48 / 2 GB/s
-    {"chain",          16, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,  true,  69.2f, 192},
-    {"chain_is_off",   16, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN,  false, 69.2f, 0},
-    // 25 + 18 us; 8 x 48 x 16 / 30 and 8 x 40 x .85 x 7/8 x 7/8 GB/s
-    {"nvls",           16, ncclFuncAllReduce, NCCL_ALGO_NVLS,           true,  43,   204.8f},
-    {"nvls_gathers",   16, ncclFuncAllGather, NCCL_ALGO_NVLS,           true,  43,   208.25f},
-    {"nvls_is_off",    16, ncclFuncAllReduce, NCCL_ALGO_NVLS,           false, 43,   0},
-};
-// clang-format on
-INSTANTIATE_TEST_SUITE_P(Table, CollNet, testing::ValuesIn(kCollNetCases),
-                         CaseName());
 
 // ---- crowded nodes ----
 

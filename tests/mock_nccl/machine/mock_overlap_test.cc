@@ -32,8 +32,6 @@ TEST_P(Iteration, TakesItsTime)
     mock_overlap o{c.compute_us, c.comm_us, c.slowdown, MOCK_TIME_RECORDED};
 
     EXPECT_NEAR(c.want, mock_overlapped_us(&o, c.n_layers), 1e-9 * c.want);
-    EXPECT_DOUBLE_EQ(c.n_layers * (c.compute_us + c.comm_us),
-                     mock_sequential_us(&o, c.n_layers));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -50,17 +48,6 @@ INSTANTIATE_TEST_SUITE_P(
         // compute 2, both for 2 x 2 twice, collective 6, collectives 20
         IterationCase{"CollectivesQueue", 2, 10, 2, 3, 36}),
     CaseName());
-
-TEST(SideBySide, TheShorterEndsAndTheLongerGoesOnAlone)
-{
-    const mock_overlap o{30, 10, 1.5, MOCK_TIME_RECORDED};
-    double compute = 0;
-    double comm = 0;
-
-    mock_side_by_side(&o, &compute, &comm);
-    EXPECT_DOUBLE_EQ(35, compute);
-    EXPECT_DOUBLE_EQ(15, comm);
-}
 
 // ---- what was recorded on GPUs ----
 
@@ -148,151 +135,98 @@ TEST(RecordedOverlap, KeepsTheOrderOfTheArms)
 
 // ---- made-up recordings ----
 
-TEST_F(Overlap, IsOneNumberARow)
-{
-    Add(kSimple4, 1, 5, 1.25);
-    Add(kSimple4, 2, 5, 1.5);
-    Machine machine = Load();
-    mock_overlap o = Beside(machine, Simple(4 * kMiB), 5, .5);
-
-    EXPECT_NEAR(1.25, Beside(machine, Simple(4 * kMiB), 5, .4999).slowdown,
-                1e-9);
-    EXPECT_NEAR(1.5, o.slowdown, 1e-9);
-    EXPECT_NEAR(10, o.comm_us, 1e-9);
-    EXPECT_DOUBLE_EQ(5, o.compute_us);
-    EXPECT_EQ(MOCK_TIME_RECORDED, o.source);
-}
-
-TEST_F(Overlap, LiesBetweenRatiosOnALineInLogarithms)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple4, 1, 20, 1.8);
-    Machine machine = Load();
-    mock_overlap o = Beside(machine, Simple(4 * kMiB), 10);
-
-    EXPECT_NEAR(std::sqrt(1.2 * 1.8), o.slowdown, 1e-9);
-    EXPECT_EQ(MOCK_TIME_INTERPOLATED, o.source);
-}
-
-TEST_F(Overlap, LiesBetweenSizesOnALineInLogarithms)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple16, 1, 5, 1.8);
-    Machine machine = Load();
-    mock_overlap o = Beside(machine, Simple(8 * kMiB), 5);
-
-    EXPECT_NEAR(std::sqrt(1.2 * 1.8), o.slowdown, 1e-9);
-    EXPECT_EQ(MOCK_TIME_INTERPOLATED, o.source);
-}
-
-TEST_F(Overlap, KeepsToTheRoundBetweenSizes)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple4, 2, 5, 1.4);
-    Add(kSimple16, 1, 5, 1.2);
-    Add(kSimple16, 2, 5, 1.4);
-    Machine machine = Load();
-
-    EXPECT_NEAR(1.2, Beside(machine, Simple(8 * kMiB), 5, 0).slowdown, 1e-9);
-    EXPECT_NEAR(1.4, Beside(machine, Simple(8 * kMiB), 5, .9).slowdown, 1e-9);
-}
-
-struct BeyondCase {
-    size_t n_bytes;
+// A recorded slowdown of a ring with Simple, unless the arm is another.
+struct Recorded {
+    size_t mib;
+    int round;
     double compute_us;
-    double want;
+    double slowdown;
+    const char *arm = "ring,simple,0";
 };
 
-TEST_F(Overlap, IsConstantAndModelledBeyondTheRecords)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple4, 1, 20, 1.4);
-    Add(kSimple16, 1, 5, 1.6);
-    Add(kSimple16, 1, 20, 1.8);
-    Machine machine = Load();
-    const BeyondCase cases[] = {
-        {4 * kMiB, 4.7, 1.2},
-        {4 * kMiB, 21.1, 1.4},
-        {2 * kMiB, 5, 1.2},
-        {32 * kMiB, 20, 1.8},
-        {16 * kMiB, 99, 1.8},
-        {1 * kMiB, 1, 1.2},
-        {8 * kMiB, 1, std::sqrt(1.2 * 1.6)},
-    };
+// The slowdown of 'run' beside compute.
+struct Wanted {
+    mock_run run;
+    double compute_us;
+    double slowdown;
+    mock_time_source source;
+    double round = 0;
+};
 
-    for (const BeyondCase &c : cases) {
-        mock_overlap o = Beside(machine, Simple(c.n_bytes), c.compute_us);
-        EXPECT_NEAR(c.want, o.slowdown, 1e-9)
-            << c.n_bytes << " " << c.compute_us;
-        EXPECT_EQ(MOCK_TIME_MODELLED, o.source);
+struct SlowdownCase {
+    const char *name;
+    std::vector<Recorded> records;
+    std::vector<Wanted> wanted;
+};
+
+class Slowdown : public Overlap,
+                 public testing::WithParamInterface<SlowdownCase>
+{
+};
+
+TEST_P(Slowdown, IsThatOfTheRecords)
+{
+    for (const Recorded &r : GetParam().records)
+        Add("allreduce," + std::to_string(r.mib * kMiB) + "," + r.arm, r.round,
+            r.compute_us, r.slowdown);
+    Machine machine = Load();
+
+    for (const Wanted &w : GetParam().wanted) {
+        mock_overlap o = Beside(machine, w.run, w.compute_us, w.round);
+        EXPECT_NEAR(w.slowdown, o.slowdown, 1e-9)
+            << w.run.n_bytes << " " << w.compute_us;
+        EXPECT_EQ(w.source, o.source) << w.run.n_bytes << " " << w.compute_us;
+        if (w.source == MOCK_TIME_RECORDED) {
+            EXPECT_NEAR(10, o.comm_us, 1e-9);
+        }
+        EXPECT_DOUBLE_EQ(w.compute_us, o.compute_us);
     }
 }
 
-TEST_F(Overlap, JustBeyondARecordedRatioIsInterpolated)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Add(kSimple4, 1, 20, 1.4);
-    Machine machine = Load();
+constexpr size_t M = kMiB;
+constexpr mock_time_source kRecorded = MOCK_TIME_RECORDED;
+constexpr mock_time_source kBetween = MOCK_TIME_INTERPOLATED;
+constexpr mock_time_source kModelled = MOCK_TIME_MODELLED;
+const std::vector<Recorded> kFour = {
+    {4, 1, 5, 1.2}, {4, 1, 20, 1.4}, {16, 1, 5, 1.6}, {16, 1, 20, 1.8}};
+const std::vector<Recorded> kArms = {{4, 1, 5, 1.2},
+                                     {4, 1, 5, 1.1, "ring,simple,8"},
+                                     {4, 1, 5, 1.6, "tree,simple,0"}};
+const mock_run kTree{ncclFuncAllReduce, 4 * M, NCCL_ALGO_TREE,
+                     NCCL_PROTO_SIMPLE, 12};
 
-    for (double compute_us : {4.8, 20.9}) {
-        mock_overlap o = Beside(machine, Simple(4 * kMiB), compute_us);
-        EXPECT_NEAR(compute_us < 5 ? 1.2 : 1.4, o.slowdown, 1e-9);
-        EXPECT_EQ(MOCK_TIME_INTERPOLATED, o.source);
-    }
-}
-
-TEST_F(Overlap, BetweenSizesHasTheLessReliableSource)
-{
-    for (bool swap : {false, true}) {
-        rows_ = "";
-        Add(swap ? kSimple16 : kSimple4, 1, 5, 1.2);
-        Add(swap ? kSimple16 : kSimple4, 1, 20, 1.4);
-        Add(swap ? kSimple4 : kSimple16, 1, 5, 1.2);
-        Add(swap ? kSimple4 : kSimple16, 1, 10, 1.6);
-        Machine machine = Load();
-
-        EXPECT_EQ(MOCK_TIME_INTERPOLATED,
-                  Beside(machine, Simple(8 * kMiB), 9).source);
-        EXPECT_EQ(MOCK_TIME_MODELLED,
-                  Beside(machine, Simple(8 * kMiB), 15).source);
-    }
-}
-
-TEST_F(Overlap, OfAnotherArmIsTheMeanOfTheRecordedOnes)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Add("allreduce,4194304,ring,simple,8", 1, 5, 1.1);
-    Add("allreduce,4194304,tree,simple,0", 1, 5, 1.6);
-    Machine machine = Load();
-    mock_run ll128 = RingOf(4 * kMiB, NCCL_PROTO_LL128);
-    mock_overlap few = Beside(machine, Simple(4 * kMiB, 8), 5);
-    mock_overlap other = Beside(machine, Simple(4 * kMiB, 12), 5);
-    mock_overlap pair = Beside(machine, ll128, 5);
-    mock_overlap tree = Beside(
-        machine,
-        {ncclFuncAllReduce, 4 * kMiB, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 12},
-        5);
-
-    EXPECT_NEAR(1.1, few.slowdown, 1e-9);
-    EXPECT_EQ(MOCK_TIME_RECORDED, few.source);
-    EXPECT_NEAR(std::sqrt(1.2 * 1.1), other.slowdown, 1e-9);
-    EXPECT_EQ(MOCK_TIME_MODELLED, other.source);
-    EXPECT_NEAR(std::cbrt(1.2 * 1.1 * 1.6), pair.slowdown, 1e-9);
-    EXPECT_EQ(MOCK_TIME_MODELLED, pair.source);
-    EXPECT_NEAR(1.6, tree.slowdown, 1e-9);
-}
-
-TEST_F(Overlap, OfAllChannelsIsThatOfNcclsOwnCount)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Machine machine = Load();
-
-    for (int n : {24, 32, 64}) {
-        mock_overlap o = Beside(machine, Simple(4 * kMiB, n), 5);
-        EXPECT_NEAR(1.2, o.slowdown, 1e-9);
-        EXPECT_EQ(MOCK_TIME_RECORDED, o.source);
-    }
-}
+// clang-format off
+const SlowdownCase kSlowdowns[] = {
+    {"of_a_round", {{4, 1, 5, 1.25}, {4, 2, 5, 1.5}},
+     {{Simple(4 * M), 5, 1.25, kRecorded, .4999}, {Simple(4 * M), 5, 1.5, kRecorded, .5}}},
+    {"between_ratios_on_a_line_in_logarithms", {{4, 1, 5, 1.2}, {4, 1, 20, 1.8}},
+     {{Simple(4 * M), 10, std::sqrt(1.2 * 1.8), kBetween}}},
+    {"between_sizes_on_a_line_in_logarithms", {{4, 1, 5, 1.2}, {16, 1, 5, 1.8}},
+     {{Simple(8 * M), 5, std::sqrt(1.2 * 1.8), kBetween}}},
+    {"between_sizes_in_the_same_round", {{4, 1, 5, 1.2}, {4, 2, 5, 1.4}, {16, 1, 5, 1.2}, {16, 2, 5, 1.4}},
+     {{Simple(8 * M), 5, 1.2, kBetween, 0}, {Simple(8 * M), 5, 1.4, kBetween, .9}}},
+    {"beyond_the_records_is_constant_and_modelled", kFour,
+     {{Simple(4 * M), 4.7, 1.2, kModelled}, {Simple(4 * M), 21.1, 1.4, kModelled}, {Simple(2 * M), 5, 1.2, kModelled},
+      {Simple(32 * M), 20, 1.8, kModelled}, {Simple(16 * M), 99, 1.8, kModelled}, {Simple(1 * M), 1, 1.2, kModelled},
+      {Simple(8 * M), 1, std::sqrt(1.2 * 1.6), kModelled}}},
+    {"just_beyond_a_recorded_ratio_is_interpolated", {{4, 1, 5, 1.2}, {4, 1, 20, 1.4}},
+     {{Simple(4 * M), 4.8, 1.2, kBetween}, {Simple(4 * M), 20.9, 1.4, kBetween}}},
+    {"between_a_wide_and_a_narrow_size_has_the_less_reliable_source",
+     {{4, 1, 5, 1.2}, {4, 1, 20, 1.2}, {16, 1, 5, 1.2}, {16, 1, 10, 1.2}},
+     {{Simple(8 * M), 9, 1.2, kBetween}, {Simple(8 * M), 15, 1.2, kModelled}}},
+    {"between_a_narrow_and_a_wide_size_has_the_less_reliable_source",
+     {{16, 1, 5, 1.2}, {16, 1, 20, 1.2}, {4, 1, 5, 1.2}, {4, 1, 10, 1.2}},
+     {{Simple(8 * M), 9, 1.2, kBetween}, {Simple(8 * M), 15, 1.2, kModelled}}},
+    {"of_another_arm_is_the_mean_of_the_recorded_ones", kArms,
+     {{Simple(4 * M, 8), 5, 1.1, kRecorded}, {Simple(4 * M, 12), 5, std::sqrt(1.2 * 1.1), kModelled},
+      {RingOf(4 * M, NCCL_PROTO_LL128), 5, std::cbrt(1.2 * 1.1 * 1.6), kModelled}, {kTree, 5, 1.6, kModelled}}},
+    {"of_all_channels_is_that_of_nccls_own_count", {{4, 1, 5, 1.2}},
+     {{Simple(4 * M, 24), 5, 1.2, kRecorded}, {Simple(4 * M, 32), 5, 1.2, kRecorded},
+      {Simple(4 * M, 64), 5, 1.2, kRecorded}}},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, Slowdown, testing::ValuesIn(kSlowdowns),
+                         CaseName());
 
 TEST_F(Overlap, SpreadsBothTimesAlike)
 {

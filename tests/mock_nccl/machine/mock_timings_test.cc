@@ -9,192 +9,209 @@ using namespace mock_test;
 namespace
 {
 
-// An h200x4 with these rows.  One without spread: "coll,bytes,algo,proto,
-// channels" and "run,round" and one time.
-class Timings : public testing::Test
-{
-  protected:
-    void Add(const std::string &what, const std::string &when,
-             const std::string &us)
-    {
-        rows_ += what + ",4," + when + ",10," + us + "," + us + "," + us + "," +
-                 us + "\n";
-    }
-    // The same times in two interleaved rounds.
-    void AddRounds(const std::string &what, const std::string &us)
-    {
-        Add(what, "w,1", us);
-        Add(what, "w,2", us);
-    }
-    Machine Load()
-    {
-        folder_.Write("timings.csv", kTimingsHeader + rows_);
-        return LoadFolder(folder_.Path());
-    }
-
-    Folder folder_;
-    std::string rows_;
+// A row of timings.csv: size, pair and channels, run and round, and either one
+// time without spread or mean, median, p95 and min. Round "*" is rounds 1 and 2
+// of the same times.
+struct Recorded {
+    size_t n_bytes;
+    const char *arm;
+    std::string when;
+    std::string us;
 };
 
-// ---- rounds and pooling ----
-
-TEST_F(Timings, OfARoundAreThatRounds)
+std::string Text(const Recorded &r)
 {
-    Add("allreduce,1024,ring,ll,0", "w,1", "10");
-    Add("allreduce,1024,ring,ll,0", "w,2", "20");
-    Add("allreduce,1024,ring,ll,0", "w,3", "33");
-    Add("allreduce,1024,ring,simple,0", "w,3", "6");
-    Add("allreduce,1024,ring,simple,0", "w,2", "5");
-    Add("allreduce,1024,ring,simple,0", "w,1", "4");
-    Machine machine = Load();
+    bool has_spread = r.us.find(',') != std::string::npos;
+    std::string times =
+        has_spread ? r.us : r.us + "," + r.us + "," + r.us + "," + r.us;
+    std::string text;
 
-    EXPECT_DOUBLE_EQ(10, At(machine, Ll(1024), 0).us);
-    EXPECT_DOUBLE_EQ(10, At(machine, Ll(1024), .333).us);
-    EXPECT_DOUBLE_EQ(20, At(machine, Ll(1024), .334).us);
-    EXPECT_DOUBLE_EQ(33, At(machine, Ll(1024), .999).us);
-    EXPECT_DOUBLE_EQ(21, Mean(machine, Ll(1024)).us);
-    EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Ll(1024)).source);
-    EXPECT_DOUBLE_EQ(4, At(machine, Simple(1024), 0).us);
-    EXPECT_DOUBLE_EQ(6, At(machine, Simple(1024), .999).us);
+    for (const char *round : {"1", "2"}) {
+        std::string when = r.when;
+        bool both = when.back() == '*';
+        if (both)
+            when.replace(when.size() - 1, 1, round);
+        else if (*round == '2')
+            break;
+        text += "allreduce," + std::to_string(r.n_bytes) + "," + r.arm + ",4," +
+                when + ",10," + times + "\n";
+    }
+    return text;
 }
 
-TEST_F(Timings, OfAPairWithFewerRoundsGoRoundAgain)
+// An h200x4 with these rows.
+Machine Load(const std::vector<Recorded> &rows, const std::string &more = "")
 {
-    Add("allreduce,1024,ring,ll,0", "w,1", "10");
-    Add("allreduce,1024,ring,ll,0", "w,2", "20");
-    Add("allreduce,1024,ring,ll,0", "w,3", "30");
-    Add("allreduce,1024,ring,ll,0", "w,4", "40");
-    Add("allreduce,1024,ring,simple,0", "w,1", "4");
-    Add("allreduce,1024,ring,simple,0", "w,2", "5");
-    Machine machine = Load();
+    Folder folder;
+    std::string text = kTimingsHeader + more;
 
-    EXPECT_DOUBLE_EQ(4, At(machine, Simple(1024), 0).us);
-    EXPECT_DOUBLE_EQ(5, At(machine, Simple(1024), .25).us);
-    EXPECT_DOUBLE_EQ(4, At(machine, Simple(1024), .5).us);
-    EXPECT_DOUBLE_EQ(5, At(machine, Simple(1024), .75).us);
-    EXPECT_DOUBLE_EQ(4.5, Mean(machine, Simple(1024)).us);
+    for (const Recorded &row : rows)
+        text += Text(row);
+    folder.Write("timings.csv", text);
+    return LoadFolder(folder.Path());
 }
 
-TEST_F(Timings, OfAutoAndItsPairAreOneTruth)
-{
-    Add("allreduce,1024,auto,auto,0", "w,1", "10");
-    Add("allreduce,1024,ring,ll,0", "w,1", "14");
-    Add("allreduce,1024,ring,ll,0", "w,2", "30");
-    Add("allreduce,1024,auto,auto,0", "w,2", "20");
-    Add("allreduce,1024,ring,simple,0", "w,1", "50");
-    Add("allreduce,67108864,auto,auto,0", "w,1", "7"); // ring/simple, alone
-    Machine machine = Load();
+constexpr double kMean = -1;
+constexpr int kAny = -1;
 
-    EXPECT_DOUBLE_EQ(12, At(machine, Ll(1024), 0).us);
-    EXPECT_DOUBLE_EQ(25, At(machine, Ll(1024), .5).us);
-    EXPECT_DOUBLE_EQ(50, At(machine, Simple(1024), 0).us);
-    EXPECT_DOUBLE_EQ(7, Mean(machine, Simple(64 * kMiB)).us);
+struct Wanted {
+    mock_run run;
+    double round; // or kMean
+    double us;
+    int source = kAny;
+    double iteration = .5;
+};
+
+struct TimingsCase {
+    const char *name;
+    std::vector<Recorded> rows;
+    std::vector<Wanted> wanted;
+};
+
+class Timings : public testing::TestWithParam<TimingsCase>
+{
+};
+
+TEST_P(Timings, AreThoseOfTheRecords)
+{
+    Machine machine = Load(GetParam().rows);
+
+    for (const Wanted &w : GetParam().wanted) {
+        mock_time got = w.round == kMean
+                            ? Mean(machine, w.run)
+                            : At(machine, w.run, w.round, w.iteration);
+        EXPECT_NEAR(w.us, got.us, 1e-9 * w.us)
+            << w.run.n_bytes << " on " << w.run.n_channels << " in " << w.round;
+        if (w.source != kAny) {
+            EXPECT_EQ(w.source, got.source) << w.run.n_bytes;
+        }
+    }
 }
 
-TEST_F(Timings, OfASinglePassCountOnlyOutsideTheRounds)
-{
-    Add("allreduce,256,ring,ll,0", "s,0", "1");
-    Add("allreduce,1024,ring,ll,0", "s,0", "99");
-    Add("allreduce,2048,ring,ll,0", "s,0", "99");
-    Add("allreduce,4096,ring,ll,0", "s,0", "99");
-    Add("allreduce,8192,ring,ll,0", "s,0", "8");
-    AddRounds("allreduce,1024,ring,ll,0", "2");
-    AddRounds("allreduce,4096,ring,ll,0", "4");
-    Machine machine = Load();
+constexpr char kLl[] = "ring,ll,0";
+constexpr char kSimple[] = "ring,simple,0";
+constexpr char kAuto[] = "auto,auto,0";
+constexpr size_t M = kMiB;
 
-    EXPECT_DOUBLE_EQ(1, Mean(machine, Ll(256)).us);
-    EXPECT_DOUBLE_EQ(2, Mean(machine, Ll(1024)).us);
-    EXPECT_NEAR(std::sqrt(8), Mean(machine, Ll(2048)).us, 1e-9);
-    EXPECT_EQ(MOCK_TIME_INTERPOLATED, Mean(machine, Ll(2048)).source);
-    EXPECT_DOUBLE_EQ(4, Mean(machine, Ll(4096)).us);
-    EXPECT_DOUBLE_EQ(8, Mean(machine, Ll(8192)).us);
-}
+// NCCL's own count is 24 from 512 x 64 x 24 bytes on. The run drifted from 100
+// to 200 us.
+const std::vector<Recorded> kCounts = {
+    {16 * M, kSimple, "w,*", "100"},
+    {16 * M, kSimple, "s,0", "200"},
+    {16 * M, "ring,simple,2", "s,0", "1600"},
+    {16 * M, "ring,simple,8", "s,0", "400"},
+    {16 * M, "ring,simple,24", "s,0", "230"},
+    {64 * M, kSimple, "s,0", "800"},
+    {64 * M, "ring,simple,2", "s,0", "800"},
+    {64 * M, "ring,simple,8", "s,0", "6400"},
+};
+const std::vector<Recorded> kInterleavedCounts = {
+    {16 * M, kSimple, "w,*", "100"},
+    {16 * M, "ring,simple,2", "w,*", "400"},
+    {16 * M, "ring,simple,8", "w,*", "200"},
+};
+// max = (11 - .25 x (8 + 10) - .225 x (10 + 12)) / .025 - 12 = 50
+const std::vector<Recorded> kSpread = {{1024, kLl, "w,1", "11,10,12,8"}};
+// (8, 10, 12, 12) have a mean of 10.05
+const std::vector<Recorded> kScaled = {{1024, kLl, "w,1", "9,10,12,8"}};
 
-// ---- sizes ----
-
-TEST_F(Timings, BetweenSizesLieOnALineInLogarithms)
-{
-    AddRounds("allreduce,1024,ring,ll,0", "10");
-    AddRounds("allreduce,16384,ring,ll,0", "20");
-    Machine machine = Load();
-
-    EXPECT_NEAR(10 * std::pow(2, .25), Mean(machine, Ll(2048)).us, 1e-9);
-    EXPECT_NEAR(10 * std::pow(2, .5), Mean(machine, Ll(4096)).us, 1e-9);
-    EXPECT_NEAR(10 * std::pow(2, .5), At(machine, Ll(4096), .7, .2).us, 1e-9);
-    EXPECT_EQ(MOCK_TIME_INTERPOLATED, Mean(machine, Ll(4096)).source);
-}
-
-TEST_F(Timings, BetweenSizesKeepToTheRound)
-{
-    Add("allreduce,1024,ring,ll,0", "w,1", "10");
-    Add("allreduce,1024,ring,ll,0", "w,2", "40");
-    Add("allreduce,4096,ring,ll,0", "w,1", "10");
-    Add("allreduce,4096,ring,ll,0", "w,2", "160");
-    Add("allreduce,16384,ring,ll,0", "w,1", "10");
-    Machine machine = Load();
-
-    EXPECT_NEAR(10, At(machine, Ll(2048), 0).us, 1e-9);
-    EXPECT_NEAR(80, At(machine, Ll(2048), .5).us, 1e-9);
-    EXPECT_NEAR(45, Mean(machine, Ll(2048)).us, 1e-9);
-    EXPECT_NEAR(10, At(machine, Ll(8192), 0).us, 1e-9);
-    EXPECT_NEAR(40, At(machine, Ll(8192), .5).us, 1e-9);
-}
-
-TEST_F(Timings, BelowTheSmallestSizeAreItsOwn)
-{
-    Add("allreduce,1024,ring,ll,0", "w,1", "10");
-    Add("allreduce,4096,ring,ll,0", "w,1", "40");
-    Machine machine = Load();
-
-    EXPECT_DOUBLE_EQ(10, Mean(machine, Ll(1)).us);
-    EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Ll(1)).source);
-}
-
-TEST_F(Timings, AboveTheLargestSizeGoOnAsBefore)
-{
-    Add("allreduce,1024,ring,ll,0", "w,1", "5");
-    Add("allreduce,2048,ring,ll,0", "w,1", "10");
-    Add("allreduce,4096,ring,ll,0", "w,1", "15");
-    Machine machine = Load();
-
-    EXPECT_NEAR(22.5, Mean(machine, Ll(8192)).us, 1e-9);
-    EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Ll(8192)).source);
-}
-
-TEST_F(Timings, AboveTheLargestSizeDoNotFall)
-{
-    Add("allreduce,2048,ring,ll,0", "w,1", "10");
-    Add("allreduce,4096,ring,ll,0", "w,1", "9");
-    Machine machine = Load();
-
-    EXPECT_NEAR(9, Mean(machine, Ll(1 << 30)).us, 1e-9);
-}
-
-TEST_F(Timings, OfOneSizeAreHeldBothWays)
-{
-    Add("allreduce,2048,ring,ll,0", "w,1", "10");
-    Machine machine = Load();
-
-    EXPECT_DOUBLE_EQ(10, Mean(machine, Ll(8)).us);
-    EXPECT_DOUBLE_EQ(10, Mean(machine, Ll(1 << 30)).us);
-}
+// clang-format off
+const TimingsCase kCases[] = {
+    // rounds and pooling
+    {"of_a_round",
+     {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "33"},
+      {1024, kSimple, "w,3", "6"}, {1024, kSimple, "w,2", "5"}, {1024, kSimple, "w,1", "4"}},
+     {{Ll(1024), 0, 10}, {Ll(1024), .333, 10}, {Ll(1024), .334, 20}, {Ll(1024), .999, 33},
+      {Ll(1024), kMean, 21, MOCK_TIME_RECORDED}, {Simple(1024), 0, 4}, {Simple(1024), .999, 6}}},
+    {"of_a_pair_with_fewer_rounds_go_round_again",
+     {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "30"}, {1024, kLl, "w,4", "40"},
+      {1024, kSimple, "w,1", "4"}, {1024, kSimple, "w,2", "5"}},
+     {{Simple(1024), 0, 4}, {Simple(1024), .25, 5}, {Simple(1024), .5, 4}, {Simple(1024), .75, 5},
+      {Simple(1024), kMean, 4.5}}},
+    {"of_auto_and_its_pair_are_one_truth", // 64 MiB is ring/simple, alone
+     {{1024, kAuto, "w,1", "10"}, {1024, kLl, "w,1", "14"}, {1024, kLl, "w,2", "30"}, {1024, kAuto, "w,2", "20"},
+      {1024, kSimple, "w,1", "50"}, {64 * M, kAuto, "w,1", "7"}},
+     {{Ll(1024), 0, 12}, {Ll(1024), .5, 25}, {Simple(1024), 0, 50}, {Simple(64 * M), kMean, 7}}},
+    {"of_a_single_pass_count_only_outside_the_rounds",
+     {{256, kLl, "s,0", "1"}, {1024, kLl, "s,0", "99"}, {2048, kLl, "s,0", "99"}, {4096, kLl, "s,0", "99"},
+      {8192, kLl, "s,0", "8"}, {1024, kLl, "w,*", "2"}, {4096, kLl, "w,*", "4"}},
+     {{Ll(256), kMean, 1}, {Ll(1024), kMean, 2}, {Ll(2048), kMean, std::sqrt(8), MOCK_TIME_INTERPOLATED},
+      {Ll(4096), kMean, 4}, {Ll(8192), kMean, 8}}},
+    // sizes
+    {"between_sizes_lie_on_a_line_in_logarithms",
+     {{1024, kLl, "w,*", "10"}, {16384, kLl, "w,*", "20"}},
+     {{Ll(2048), kMean, 10 * std::pow(2, .25)}, {Ll(4096), kMean, 10 * std::pow(2, .5), MOCK_TIME_INTERPOLATED},
+      {Ll(4096), .7, 10 * std::pow(2, .5), kAny, .2}}},
+    {"between_sizes_keep_to_the_round",
+     {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "40"}, {4096, kLl, "w,1", "10"}, {4096, kLl, "w,2", "160"},
+      {16384, kLl, "w,1", "10"}},
+     {{Ll(2048), 0, 10}, {Ll(2048), .5, 80}, {Ll(2048), kMean, 45}, {Ll(8192), 0, 10}, {Ll(8192), .5, 40}}},
+    {"below_the_smallest_size_are_its_own",
+     {{1024, kLl, "w,1", "10"}, {4096, kLl, "w,1", "40"}},
+     {{Ll(1), kMean, 10, MOCK_TIME_MODELLED}}},
+    {"above_the_largest_size_go_on_as_before",
+     {{1024, kLl, "w,1", "5"}, {2048, kLl, "w,1", "10"}, {4096, kLl, "w,1", "15"}},
+     {{Ll(8192), kMean, 22.5, MOCK_TIME_MODELLED}}},
+    {"above_the_largest_size_do_not_fall",
+     {{2048, kLl, "w,1", "10"}, {4096, kLl, "w,1", "9"}},
+     {{Ll(1 << 30), kMean, 9}}},
+    {"of_one_size_are_held_both_ways",
+     {{2048, kLl, "w,1", "10"}},
+     {{Ll(8), kMean, 10}, {Ll(1 << 30), kMean, 10}}},
+    // channels
+    {"of_channels_are_ratios_to_nccls_own_of_the_same_run", kCounts,
+     {{Simple(16 * M), kMean, 100}, {Simple(16 * M, 8), kMean, 200, MOCK_TIME_SINGLE_PASS},
+      {Simple(16 * M, 2), .5, 800}}},
+    {"between_counts_lie_on_a_line_in_logarithms", kCounts, // from 8 (2) to NCCL's own 24 (1): 2 x 2^(-ln 2 / ln 3)
+     {{Simple(16 * M, 4), kMean, 400, MOCK_TIME_SINGLE_PASS},
+      {Simple(16 * M, 16), kMean, 200 * std::pow(2, -std::log(2) / std::log(3))}}},
+    {"from_nccls_own_count_on_are_its_own", kCounts, // which is 2 for 64 KiB
+     {{Simple(16 * M, 24), kMean, 100}, {Simple(16 * M, 25), kMean, 100},
+      {Simple(16 * M, 32), kMean, 100, MOCK_TIME_RECORDED}, {Simple(16 * M, 64), kMean, 100},
+      {Simple(16 * M, 127), kMean, 100}, {Simple(65536, 2), kMean, 100}}},
+    {"below_the_smallest_count_go_on_but_never_get_faster", kCounts, // at 64 MiB two were faster than eight
+     {{Simple(16 * M, 1), kMean, 1600, MOCK_TIME_MODELLED}, {Simple(64 * M, 1), kMean, 800}}},
+    {"between_sizes_mix_the_ratios", kCounts,
+     {{Simple(32 * M), kMean, std::sqrt(100 * 800)},
+      {Simple(32 * M, 8), kMean, std::sqrt(100 * 800) * std::sqrt(2 * 8), MOCK_TIME_SINGLE_PASS}}},
+    {"beyond_the_sizes_hold_the_ratios", kCounts, // 8 times from 16 to 64 MiB, so 64 times to 1 GiB
+     {{Simple(1024 * M), kMean, 800 * 64}, {Simple(1024 * M, 8), kMean, 8 * 800 * 64},
+      {Simple(8 * M, 8), kMean, 2 * 100}}},
+    {"of_interleaved_counts_have_the_source_of_the_others", kInterleavedCounts,
+     {{Simple(16 * M, 8), kMean, 200, MOCK_TIME_RECORDED},
+      {Simple(16 * M, 4), kMean, 100 * std::pow(2, 1.5), MOCK_TIME_INTERPOLATED},
+      {Simple(16 * M, 16), kMean, 200 * std::pow(2, -std::log(2) / std::log(3)), MOCK_TIME_INTERPOLATED}}},
+    {"of_a_count_in_a_single_pass_count_only_outside_the_rounds",
+     {{16 * M, kSimple, "w,*", "100"}, {16 * M, "ring,simple,8", "w,*", "200"}, {16 * M, kSimple, "s,0", "100"},
+      {16 * M, "ring,simple,8", "s,0", "900"}},
+     {{Simple(16 * M, 8), kMean, 200}}},
+    // spread
+    {"spread_from_the_smallest_to_what_makes_the_mean_right", kSpread,
+     {{Ll(1024), 0, 8, kAny, 0}, {Ll(1024), 0, 9, kAny, .25}, {Ll(1024), 0, 10, kAny, .5},
+      {Ll(1024), 0, 11, kAny, .725}, {Ll(1024), 0, 12, kAny, .95}, {Ll(1024), 0, 31, kAny, .975}}},
+    {"spread_is_scaled_where_the_largest_would_be_below_p95", kScaled,
+     {{Ll(1024), 0, 8 * 9 / 10.05, kAny, 0}, {Ll(1024), 0, 12 * 9 / 10.05, kAny, .95},
+      {Ll(1024), 0, 12 * 9 / 10.05, kAny, .99}, {Ll(1024), kMean, 9}}},
+    {"spread_is_mixed_between_sizes",
+     {{1024, kLl, "w,1", "10.5,10,12,8"}, {4096, kLl, "w,1", "42"}},
+     {{Ll(2048), 0, 21 * (8 / 10.5 + 1) / 2, kAny, 0}}},
+    {"spread_beyond_the_largest_size_is_its_own",
+     {{1024, kLl, "w,1", "10.5,10,12,8"}, {2048, kLl, "w,1", "21"}},
+     {{Ll(4096), 0, 42, kAny, 0}}},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, Timings, testing::ValuesIn(kCases), CaseName());
 
 // ---- sources ----
 
-struct SourceCase {
-    size_t n_bytes;
-    mock_time_source want;
-};
-
-TEST_F(Timings, ReportTheirSource)
+TEST(Timings, ReportTheirSource)
 {
-    AddRounds("allreduce,1024,ring,ll,0", "10");
-    AddRounds("allreduce,4096,ring,ll,0", "20");
-    Add("allreduce,16384,ring,ll,0", "v,1", "40"); // a round alone
-    Add("allreduce,65536,ring,ll,0", "s,0", "80");
-    Add("allreduce,65536,ring,ll,0", "t,0", "90"); // two passes are no rounds
-    Machine machine = Load();
-    const SourceCase cases[] = {
+    Machine machine = Load({{1024, kLl, "w,*", "10"},
+                            {4096, kLl, "w,*", "20"},
+                            {16384, kLl, "v,1", "40"}, // a round alone
+                            {65536, kLl, "s,0", "80"},
+                            {65536, kLl, "t,0", "90"}}); // passes, not rounds
+    const std::pair<size_t, mock_time_source> cases[] = {
         {1023, MOCK_TIME_MODELLED},     {1024, MOCK_TIME_RECORDED},
         {2048, MOCK_TIME_INTERPOLATED}, {4096, MOCK_TIME_RECORDED},
         {8192, MOCK_TIME_SINGLE_PASS},  {16384, MOCK_TIME_SINGLE_PASS},
@@ -202,22 +219,30 @@ TEST_F(Timings, ReportTheirSource)
         {65537, MOCK_TIME_MODELLED},
     };
 
-    for (const SourceCase &c : cases) {
-        EXPECT_EQ(c.want, Mean(machine, Ll(c.n_bytes)).source) << c.n_bytes;
-        EXPECT_EQ(c.want, At(machine, Ll(c.n_bytes), 0).source) << c.n_bytes;
+    for (const auto &[n_bytes, source] : cases) {
+        EXPECT_EQ(source, Mean(machine, Ll(n_bytes)).source) << n_bytes;
+        EXPECT_EQ(source, At(machine, Ll(n_bytes), 0).source) << n_bytes;
     }
 }
 
-TEST_F(Timings, ListTheInterleavedSizes)
+TEST(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)
 {
-    AddRounds("allreduce,4096,ring,ll,0", "10");
-    AddRounds("allreduce,1024,ring,ll,0", "10");
-    Add("allreduce,1024,ring,ll,0", "w,3", "10");
-    Add("allreduce,1024,ring,simple,0", "w,1", "10");
-    Add("allreduce,256,ring,ll,0", "s,0", "10");
-    Add("allreduce,256,ring,ll,0", "t,0", "10");
-    AddRounds("allgather,512,ring,ll,0", "10");
-    Machine machine = Load();
+    Machine machine = Load({{16 * M, kSimple, "w,*", "100"}});
+
+    EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Simple(16 * M, 4)).source);
+    EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * M, 24)).source);
+}
+
+TEST(Timings, ListTheInterleavedSizes)
+{
+    Machine machine = Load({{4096, kLl, "w,*", "10"},
+                            {1024, kLl, "w,*", "10"},
+                            {1024, kLl, "w,3", "10"},
+                            {1024, kSimple, "w,1", "10"},
+                            {256, kLl, "s,0", "10"},
+                            {256, kLl, "t,0", "10"}},
+                           "allgather,512,ring,ll,0,4,w,1,10,10,10,10,10\n"
+                           "allgather,512,ring,ll,0,4,w,2,10,10,10,10,10\n");
     size_t sizes[2] = {0, 0};
 
     EXPECT_EQ(2u,
@@ -240,170 +265,6 @@ TEST(NoTimings, HaveNoSizesAndNoRounds)
     EXPECT_EQ(0u,
               mock_machine_sizes(machine.get(), ncclFuncAllReduce, &size, 1));
     EXPECT_EQ(0u, mock_machine_rounds(machine.get()));
-}
-
-// ---- channels ----
-
-class TimingsOfChannels : public Timings
-{
-  protected:
-    // NCCL's own count is 24 from 512 x 64 x 24 bytes on.
-    TimingsOfChannels()
-    {
-        AddRounds("allreduce,16777216,ring,simple,0", "100");
-        Add("allreduce,16777216,ring,simple,0", "s,0", "200"); // it drifted
-        Add("allreduce,16777216,ring,simple,2", "s,0", "1600");
-        Add("allreduce,16777216,ring,simple,8", "s,0", "400");
-        Add("allreduce,16777216,ring,simple,24", "s,0", "230");
-        Add("allreduce,67108864,ring,simple,0", "s,0", "800");
-        Add("allreduce,67108864,ring,simple,2", "s,0", "800");
-        Add("allreduce,67108864,ring,simple,8", "s,0", "6400");
-    }
-};
-
-TEST_F(TimingsOfChannels, AreRatiosToNcclsOwnOfTheSameRun)
-{
-    Machine machine = Load();
-
-    EXPECT_DOUBLE_EQ(100, Mean(machine, Simple(16 * kMiB)).us);
-    EXPECT_NEAR(200, Mean(machine, Simple(16 * kMiB, 8)).us, 1e-9);
-    EXPECT_EQ(MOCK_TIME_SINGLE_PASS,
-              Mean(machine, Simple(16 * kMiB, 8)).source);
-    EXPECT_NEAR(800, At(machine, Simple(16 * kMiB, 2), .5).us, 1e-9);
-}
-
-TEST_F(TimingsOfChannels, BetweenCountsLieOnALineInLogarithms)
-{
-    Machine machine = Load();
-
-    EXPECT_NEAR(400, Mean(machine, Simple(16 * kMiB, 4)).us, 1e-9);
-    EXPECT_EQ(MOCK_TIME_SINGLE_PASS,
-              Mean(machine, Simple(16 * kMiB, 4)).source);
-    // from 8 (2) to NCCL's own 24 (1): 2 x 2^(-ln 2 / ln 3)
-    EXPECT_NEAR(200 * std::pow(2, -std::log(2) / std::log(3)),
-                Mean(machine, Simple(16 * kMiB, 16)).us, 1e-9);
-}
-
-TEST_F(TimingsOfChannels, FromNcclsOwnCountOnAreItsOwn)
-{
-    Machine machine = Load();
-
-    for (int n : {24, 25, 32, 64, 127})
-        EXPECT_DOUBLE_EQ(100, Mean(machine, Simple(16 * kMiB, n)).us) << n;
-    EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * kMiB, 32)).source);
-    // NCCL uses 2 channels for 64 KiB, so 2 are its own count
-    EXPECT_DOUBLE_EQ(100, Mean(machine, Simple(65536, 2)).us);
-}
-
-TEST_F(TimingsOfChannels, BelowTheSmallestCountGoOnButNeverGetFaster)
-{
-    Machine machine = Load();
-
-    EXPECT_NEAR(1600, Mean(machine, Simple(16 * kMiB, 1)).us, 1e-6);
-    EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Simple(16 * kMiB, 1)).source);
-    // at 64 MiB two were faster than eight, so one has the time of two
-    EXPECT_NEAR(800, Mean(machine, Simple(64 * kMiB, 1)).us, 1e-6);
-}
-
-TEST_F(TimingsOfChannels, BetweenSizesMixTheRatios)
-{
-    Machine machine = Load();
-    double truth = Mean(machine, Simple(32 * kMiB)).us;
-
-    mock_time got = Mean(machine, Simple(32 * kMiB, 8));
-
-    EXPECT_NEAR(std::sqrt(100 * 800), truth, 1e-9);
-    EXPECT_NEAR(truth * std::sqrt(2 * 8), got.us, 1e-6);
-    EXPECT_EQ(MOCK_TIME_SINGLE_PASS, got.source);
-}
-
-TEST_F(TimingsOfChannels, BeyondTheSizesHoldTheRatios)
-{
-    Machine machine = Load();
-    double truth = Mean(machine, Simple(1024 * kMiB)).us;
-
-    EXPECT_NEAR(8 * truth, Mean(machine, Simple(1024 * kMiB, 8)).us, 1e-6);
-    EXPECT_NEAR(2 * 100, Mean(machine, Simple(8 * kMiB, 8)).us, 1e-6);
-}
-
-TEST_F(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)
-{
-    AddRounds("allreduce,16777216,ring,simple,0", "100");
-    Machine machine = Load();
-
-    EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Simple(16 * kMiB, 4)).source);
-    EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * kMiB, 24)).source);
-}
-
-TEST_F(Timings, OfInterleavedCountsHaveTheSourceOfTheOthers)
-{
-    AddRounds("allreduce,16777216,ring,simple,0", "100");
-    AddRounds("allreduce,16777216,ring,simple,2", "400");
-    AddRounds("allreduce,16777216,ring,simple,8", "200");
-    Machine machine = Load();
-
-    EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * kMiB, 8)).source);
-    EXPECT_EQ(MOCK_TIME_INTERPOLATED,
-              Mean(machine, Simple(16 * kMiB, 4)).source);
-    EXPECT_EQ(MOCK_TIME_INTERPOLATED,
-              Mean(machine, Simple(16 * kMiB, 16)).source);
-}
-
-TEST_F(Timings, OfACountInASinglePassCountOnlyOutsideTheRounds)
-{
-    AddRounds("allreduce,16777216,ring,simple,0", "100");
-    AddRounds("allreduce,16777216,ring,simple,8", "200");
-    Add("allreduce,16777216,ring,simple,0", "s,0", "100");
-    Add("allreduce,16777216,ring,simple,8", "s,0", "900");
-    Machine machine = Load();
-
-    EXPECT_NEAR(200, Mean(machine, Simple(16 * kMiB, 8)).us, 1e-9);
-}
-
-// ---- spread ----
-
-TEST_F(Timings, SpreadFromTheSmallestToWhatMakesTheMeanRight)
-{
-    // max = (11 - .25 x (8 + 10) - .225 x (10 + 12)) / .025 - 12 = 50
-    rows_ = "allreduce,1024,ring,ll,0,4,w,1,10,11,10,12,8\n";
-    Machine machine = Load();
-
-    EXPECT_NEAR(8, At(machine, Ll(1024), 0, 0).us, 1e-9);
-    EXPECT_NEAR(9, At(machine, Ll(1024), 0, .25).us, 1e-9);
-    EXPECT_NEAR(10, At(machine, Ll(1024), 0, .5).us, 1e-9);
-    EXPECT_NEAR(11, At(machine, Ll(1024), 0, .725).us, 1e-9);
-    EXPECT_NEAR(12, At(machine, Ll(1024), 0, .95).us, 1e-9);
-    EXPECT_NEAR(31, At(machine, Ll(1024), 0, .975).us, 1e-9);
-}
-
-TEST_F(Timings, SpreadIsScaledWhereTheLargestWouldBeBelowP95)
-{
-    // (8, 10, 12, 12) have a mean of 10.05
-    rows_ = "allreduce,1024,ring,ll,0,4,w,1,10,9,10,12,8\n";
-    Machine machine = Load();
-
-    EXPECT_NEAR(8 * 9 / 10.05, At(machine, Ll(1024), 0, 0).us, 1e-9);
-    EXPECT_NEAR(12 * 9 / 10.05, At(machine, Ll(1024), 0, .95).us, 1e-9);
-    EXPECT_NEAR(12 * 9 / 10.05, At(machine, Ll(1024), 0, .99).us, 1e-9);
-    EXPECT_DOUBLE_EQ(9, Mean(machine, Ll(1024)).us);
-}
-
-TEST_F(Timings, SpreadIsMixedBetweenSizes)
-{
-    rows_ = "allreduce,1024,ring,ll,0,4,w,1,10,10.5,10,12,8\n"
-            "allreduce,4096,ring,ll,0,4,w,1,10,42,42,42,42\n";
-    Machine machine = Load();
-
-    EXPECT_NEAR(21 * (8 / 10.5 + 1) / 2, At(machine, Ll(2048), 0, 0).us, 1e-9);
-}
-
-TEST_F(Timings, SpreadBeyondTheLargestSizeIsItsOwn)
-{
-    rows_ = "allreduce,1024,ring,ll,0,4,w,1,10,10.5,10,12,8\n"
-            "allreduce,2048,ring,ll,0,4,w,1,10,21,21,21,21\n";
-    Machine machine = Load();
-
-    EXPECT_NEAR(42, At(machine, Ll(4096), 0, 0).us, 1e-9);
 }
 
 } // namespace

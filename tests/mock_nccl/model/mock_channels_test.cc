@@ -5,7 +5,6 @@
 
 using namespace mock_test;
 using testing::Each;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace
@@ -156,43 +155,32 @@ const ChunkCase kChunkCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, Chunks, testing::ValuesIn(kChunkCases),
                          CaseName());
 
+// 0 channels are NCCL's own count, 22. The last channel has what the others
+// leave: 3905536 = 3 x 983040 + 956416.
 TEST_F(Scripted, ChunksAreAskedForFirstLastAndMiddleChannels)
 {
-    std::vector<size_t> parts;
-    chunk_script = [&](size_t n_bytes, size_t *) {
-        parts.push_back(n_bytes);
-        return ncclSuccess;
-    };
-    script = [](Table table, int *) {
-        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
-        return ncclSuccess;
-    };
+    const std::tuple<ncclFunc_t, size_t, int, std::vector<size_t>> cases[] = {
+        {AR, 1 << 20, 0, {49152, 16384, 49152}},
+        {AG, 3905536, 4, {983040, 956416, 983040}}};
 
-    EXPECT_EQ(ncclSuccess,
-              Try(Call(ncclFuncAllReduce, 1 << 20), "h200x4", "2.30"));
+    for (const auto &c : cases) {
+        std::vector<size_t> parts;
+        const int asked = std::get<2>(c);
+        chunk_script = [&](size_t n_bytes, size_t *) {
+            parts.push_back(n_bytes);
+            return ncclSuccess;
+        };
+        script = [=](Table table, int *n_channels) {
+            table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+            *n_channels = asked;
+            return ncclSuccess;
+        };
 
-    EXPECT_THAT(parts, ElementsAre(49152, 16384, 49152));
-    EXPECT_EQ(22, outcome_.n_channels);
-}
-
-TEST_F(Scripted, TheLastChannelHasWhatTheOthersLeave)
-{
-    std::vector<size_t> parts;
-    chunk_script = [&](size_t n_bytes, size_t *) {
-        parts.push_back(n_bytes);
-        return ncclSuccess;
-    };
-    script = [](Table table, int *n_channels) {
-        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
-        *n_channels = 4;
-        return ncclSuccess;
-    };
-
-    EXPECT_EQ(ncclSuccess,
-              Try(Call(ncclFuncAllGather, 3905536), "h200x4", "2.30"));
-
-    EXPECT_THAT(parts, ElementsAre(983040, 956416, 983040));
-    EXPECT_EQ(3905536, 983040 + 2 * 983040 + 956416);
+        EXPECT_EQ(ncclSuccess,
+                  Try(Call(std::get<0>(c), std::get<1>(c)), "h200x4", "2.30"));
+        EXPECT_EQ(std::get<3>(c), parts);
+        EXPECT_EQ(asked == 0 ? 22 : asked, outcome_.n_channels);
+    }
 }
 
 struct WrittenCase {

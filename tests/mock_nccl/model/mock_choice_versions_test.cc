@@ -15,37 +15,10 @@ using testing::Not;
 namespace
 {
 
-ncclResult_t InitOld(size_t, size_t, ncclDebugLogger_t, void **)
-{
-    return ncclSuccess;
-}
-
-// ---- any version, with the newest tuner that it takes ----
-
-ncclResult_t AskV3(void *, ncclFunc_t, size_t, int, float **table, int, int,
-                   int *n_channels)
-{
-    return Ask(nullptr, ncclFuncAllReduce, 0, 0, table, 0, 0, 0, n_channels);
-}
-ncclResult_t AskV4(void *, ncclFunc_t, size_t, int, float **table, int, int,
-                   int, int *n_channels)
-{
-    return Ask(nullptr, ncclFuncAllReduce, 0, 0, table, 0, 0, 0, n_channels);
-}
-const ncclTuner_v3_t kV3{"scripted", InitOld, AskV3, Finalize};
-const ncclTuner_v4_t kV4{"scripted", InitOld, AskV4, Finalize};
-
+// Any version, with the newest tuner that it takes, up to v4.
 mock_nccl_options Options(const std::string &version)
 {
-    mock_nccl_options options{version.c_str()};
-    if (version < "2.24") {
-        options.static_tuner = &kV3;
-        options.static_tuner_version = 3;
-    } else {
-        options.static_tuner = &kV4;
-        options.static_tuner_version = 4;
-    }
-    return options;
+    return WithScript(version.c_str(), version < "2.24" ? 3 : 4);
 }
 
 class Versions : public testing::Test
@@ -53,7 +26,7 @@ class Versions : public testing::Test
   protected:
     void TearDown() override
     {
-        script = nullptr;
+        ForgetScript();
     }
     ncclResult_t Try(const mock_nccl_options &options, const mock_call &call)
     {
@@ -230,38 +203,22 @@ TEST_F(Versions, ARingThatTheTunerForbidsDoesNotComeBack)
 
 // ---- 2.21: no table ----
 
-struct Asked {
-    size_t n_bytes;
-    int n_pipe_ops;
-    int nvls;
-};
-std::vector<Asked> asked;
-int pair_algo, pair_proto, pair_channels;
-ncclResult_t AskPair(void *, ncclFunc_t, size_t n_bytes, int, int nvls,
-                     int n_pipe_ops, int *algo, int *proto, int *n_channels)
-{
-    asked.push_back({n_bytes, n_pipe_ops, nvls});
-    *algo = pair_algo;
-    *proto = pair_proto;
-    *n_channels = pair_channels;
-    return ncclSuccess;
-}
-const ncclTuner_v2_t kPair{"pair", InitOld, AskPair, Finalize};
-
 class V2_21 : public Versions
 {
   protected:
-    void SetUp() override
-    {
-        asked.clear();
-        pair_channels = 0;
-    }
     mock_nccl_options Pair(int algo, int proto)
     {
-        pair_algo = algo;
-        pair_proto = proto;
-        return {"2.21", nullptr, &kPair, 2};
+        asked_.clear();
+        on_ask = [=](const Asked &asked) {
+            asked_.push_back(asked);
+            *asked.algo = algo;
+            *asked.proto = proto;
+            return ncclSuccess;
+        };
+        return WithScript("2.21", 2);
     }
+
+    std::vector<Asked> asked_;
 };
 
 TEST_F(V2_21, UsesThePairAsItIsAndLogsNothing)
@@ -286,11 +243,11 @@ TEST_F(V2_21, AsksForAllOfARunAndThenForEach)
 
     ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
 
-    ASSERT_EQ(3u, asked.size()); // within a factor of 4 or not, largest first
-    EXPECT_EQ((1u << 20) + (1u << 10), asked[0].n_bytes);
-    EXPECT_EQ(1u << 20, asked[1].n_bytes);
-    EXPECT_EQ(1u << 10, asked[2].n_bytes);
-    for (const Asked &a : asked)
+    ASSERT_EQ(3u, asked_.size()); // within a factor of 4 or not, largest first
+    EXPECT_EQ((1u << 20) + (1u << 10), asked_[0].n_bytes);
+    EXPECT_EQ(1u << 20, asked_[1].n_bytes);
+    EXPECT_EQ(1u << 10, asked_[2].n_bytes);
+    for (const Asked &a : asked_)
         EXPECT_EQ(1, a.n_pipe_ops);
 }
 
@@ -331,13 +288,13 @@ TEST_F(V2_21, PassesWhetherNvlsSupportsTheType)
     mock_nccl_options options = Pair(NCCL_ALGO_RING, NCCL_PROTO_LL);
 
     EXPECT_EQ(ncclSuccess, Try(options, call));
-    EXPECT_EQ(1, asked.at(0).nvls);
+    EXPECT_EQ(1, asked_.at(0).nvls);
     options.algo = "ring"; // does not matter here
     EXPECT_EQ(ncclSuccess, Try(options, call));
-    EXPECT_EQ(1, asked.at(2).nvls);
+    EXPECT_EQ(1, asked_.at(2).nvls);
     call.no_nvls = true;
     EXPECT_EQ(ncclSuccess, Try(options, call));
-    EXPECT_EQ(0, asked.at(4).nvls);
+    EXPECT_EQ(0, asked_.at(4).nvls);
 }
 
 // ---- channels ----
@@ -440,25 +397,23 @@ const DevCase kDevCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, V2_31, testing::ValuesIn(kDevCases),
                          CaseName());
 
-double seen;
-ncclResult_t InitV6(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                    ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *c)
-{
-    seen = c->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_LL];
-    c->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_LL] = 1000;
-    return ncclSuccess;
-}
-const ncclTuner_v6_t kEdits{"edits", InitV6, Ask, Finalize, nullptr};
-
 TEST_F(Versions, EditsOfTheConstantsAreLostIn2_31)
 {
     mock_call call = Call(ncclFuncBroadcast, 1 << 20);
+    double seen = -1;
     float first;
+    on_init = [&](const Joined &joined) {
+        double *base =
+            &joined.constants->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_LL];
+        seen = *base;
+        *base = 1000;
+        return ncclSuccess;
+    };
 
-    EXPECT_EQ(ncclSuccess, Try({"2.30", nullptr, &kEdits, 6}, call));
+    EXPECT_EQ(ncclSuccess, Try(WithScript("2.30", 6), call));
     EXPECT_EQ(6.6, seen);
     first = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
-    EXPECT_EQ(ncclSuccess, Try({"2.31dev", nullptr, &kEdits, 6}, call));
+    EXPECT_EQ(ncclSuccess, Try(WithScript("2.31dev", 6), call));
 
     EXPECT_EQ(0, seen);
     EXPECT_NEAR(first - 1000 + 6.6,

@@ -33,14 +33,19 @@ void ReplaceGraph(std::string *xml, int id, const std::string &graph)
     xml->replace(at, end - at, graph);
 }
 
-// The machine with CollNet's two graphs.
+// The machine with CollNet's two graphs, and those that replace others.
 Machine WithCollNet(const std::string &name = "h100n2x8", int n_heads = 8,
-                    int speed_intra = 48)
+                    int speed_intra = 48, int n_nvls_heads = 0)
 {
     const std::string from = STP_FIXTURES "/machines/" + name;
     std::string xml = ReadFile(from + "/graphs.xml");
     Folder folder;
 
+    if (n_nvls_heads != 0) {
+        size_t at = xml.find("<graph id=\"3\"");
+        size_t end = xml.find("</graph>", at) + strlen("</graph>");
+        xml.replace(at, end - at, Graph(3, 8, n_nvls_heads, 40));
+    }
     ReplaceGraph(&xml, 2, Graph(2, 8, 8, speed_intra));
     ReplaceGraph(&xml, 4, Graph(4, 8, n_heads, 48));
     folder.Write("graphs.xml", xml);
@@ -72,21 +77,17 @@ using Three = std::vector<bool>;
 TEST(CollNetSwitch, OpensThreeAlgorithms)
 {
     Machine machine = WithCollNet();
-    const mock_call reduce = Call(ncclFuncAllReduce, 1 << 20);
+    const std::pair<ncclFunc_t, Three> cases[] = {
+        {ncclFuncAllReduce, {true, true, true}},
+        {ncclFuncAllGather, {true, false, true}},
+        {ncclFuncReduceScatter, {true, false, true}},
+        {ncclFuncReduce, {false, false, false}}};
 
+    for (const auto &[coll, open] : cases)
+        EXPECT_EQ(open,
+                  Open(OnMachine(machine, Call(coll, 1 << 20), Enabled())));
     EXPECT_EQ(Three({false, false, false}),
-              Open(OnMachine(machine, reduce, {})));
-    EXPECT_EQ(Three({true, true, true}),
-              Open(OnMachine(machine, reduce, Enabled())));
-    EXPECT_EQ(
-        Three({true, false, true}),
-        Open(OnMachine(machine, Call(ncclFuncAllGather, 1 << 20), Enabled())));
-    EXPECT_EQ(Three({true, false, true}),
-              Open(OnMachine(machine, Call(ncclFuncReduceScatter, 1 << 20),
-                             Enabled())));
-    EXPECT_EQ(
-        Three({false, false, false}),
-        Open(OnMachine(machine, Call(ncclFuncReduce, 1 << 20), Enabled())));
+              Open(OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20), {})));
 }
 
 // 44 us and 163.2 GB/s, 69.2 and 192, 43 and 204.8.
@@ -175,22 +176,10 @@ TEST(CollNetSwitch, KeepsChainsToTheHeadsFrom2_30)
     for (auto [version, n_heads, open] :
          {std::tuple("2.29", 4, true), std::tuple("2.30", 4, false),
           std::tuple("2.30", 8, true)}) {
-        const std::string from = STP_FIXTURES "/machines/h100n2x8";
-        std::string xml = ReadFile(from + "/graphs.xml");
-        std::string nvls = Graph(3, 8, n_heads, 40);
-        size_t at = xml.find("<graph id=\"3\"");
-        size_t end = xml.find("</graph>", at) + strlen("</graph>");
         mock_nccl_options options = Enabled();
-        Folder folder;
-
-        xml.replace(at, end - at, nvls);
-        ReplaceGraph(&xml, 2, Graph(2, 8, 8, 48));
-        ReplaceGraph(&xml, 4, Graph(4, 8, 8, 48));
-        folder.Write("graphs.xml", xml);
-        folder.Write("machine.csv", ReadFile(from + "/machine.csv"));
         options.version = version;
-        EXPECT_EQ(open,
-                  Open(OnMachine(LoadFolder(folder.Path()), call, options))[1])
+        EXPECT_EQ(open, Open(OnMachine(WithCollNet("h100n2x8", 8, 48, n_heads),
+                                       call, options))[1])
             << version << " " << n_heads;
     }
 }

@@ -115,15 +115,25 @@ int Number(const mock_words &list, const std::string &word)
     throw std::out_of_range(word);
 }
 
+mock_model ModelOf(const mock_version *version, const CostMachine &machine,
+                   const mock_user_choice &choice)
+{
+    const mock_graphs graphs = GraphsOf(machine);
+    const mock_machine_info info = InfoOf(machine);
+    ncclTunerConstants_v5_t constants;
+    mock_model model;
+
+    mock_release_constants(version->model.release, &constants);
+    mock_model_build(&model, &info, &graphs, &version->model, &constants,
+                     &choice);
+    return model;
+}
+
 // The entry of mock NCCL's table, or "error".
 std::string Entry(const mock_version *version, const Row &row)
 {
     const CostMachine &machine = Find(row.machine);
-    const mock_graphs graphs = GraphsOf(machine);
-    const mock_machine_info info = InfoOf(machine);
     mock_user_choice choice;
-    ncclTunerConstants_v5_t constants;
-    mock_model model;
     mock_table table;
     mock_question question{Number(mock_colls, row.coll), row.n_bytes,
                            row.n_ops};
@@ -134,9 +144,7 @@ std::string Entry(const mock_version *version, const Row &row)
                                &choice) != ncclSuccess)
         return "error";
     choice.collnet = machine.collnet;
-    mock_model_constants(version->model, &constants);
-    mock_model_build(&model, &info, &graphs, version->model, &constants,
-                     &choice);
+    mock_model model = ModelOf(version, machine, choice);
     mock_model_table(&model, &question, table);
     snprintf(text, sizeof(text), "%.9g",
              static_cast<double>(table[Number(mock_algos, row.algo)]
@@ -150,17 +158,67 @@ TEST(CostEntries, AreThoseOfEachVersionOfNcclToTheLastBit)
     const std::vector<Row> rows = Rows(&versions);
 
     ASSERT_EQ(10u, versions.size());
+    versions.push_back("2.31dev"); // as 2.30, but for fp8
     ASSERT_LT(150u, rows.size());
     for (size_t v = 0; v < versions.size(); v++) {
         const mock_version *version = mock_version_find(versions[v].c_str());
         ASSERT_NE(nullptr, version) << versions[v];
         for (const Row &row : rows)
-            EXPECT_EQ(row.us[v], Entry(version, row))
+            EXPECT_EQ(row.us[std::min<size_t>(v, 9)], Entry(version, row))
                 << versions[v] << " " << row.machine << " NCCL_ALGO "
                 << row.algo_variable << " NCCL_PROTO " << row.proto_variable
                 << " " << row.coll << " " << row.n_bytes << " x " << row.n_ops
                 << " " << row.algo << "/" << row.proto;
     }
+}
+
+// The time of NVLS_TREE of two nodes without its latency, relative to that in
+// 2.28.
+float Slowdown(const char *version, CostMachine machine, size_t n_bytes,
+               const char *cpu, int compute_capability)
+{
+    const mock_question question{ncclFuncAllReduce, n_bytes, 1};
+    mock_user_choice choice;
+    float us[2];
+    int i = 0;
+
+    machine.cpu = cpu;
+    machine.compute_capability = compute_capability;
+    for (const char *v : {version, "2.28"}) {
+        mock_user_choice_parse(mock_version_find(v), nullptr, nullptr, &choice);
+        mock_model model = ModelOf(mock_version_find(v), machine, choice);
+        mock_table table;
+        mock_model_table(&model, &question, table);
+        us[i++] = table[NCCL_ALGO_NVLS_TREE][NCCL_PROTO_SIMPLE] -
+                  model.latency[ncclFuncAllReduce][NCCL_ALGO_NVLS_TREE]
+                               [NCCL_PROTO_SIMPLE];
+    }
+    return us[0] / us[1];
+}
+
+struct CorrectionCase {
+    size_t n_bytes;
+    const char *cpu;
+    int compute_capability;
+    double factor;
+};
+
+TEST(CostEntries, OfNvlsTreesAreCorrectedOnBlackwellBehindX86From2_29)
+{
+    const CorrectionCase cases[] = {{1 << 18, "intel", 100, .5},
+                                    {1 << 18, "amd", 100, .5},
+                                    {size_t{1} << 29, "intel", 100, .9},
+                                    {size_t{1} << 30, "intel", 100, 1},
+                                    {1 << 18, "arm", 100, 1},
+                                    {1 << 18, "intel", 90, 1}};
+
+    for (const char *version : {"2.29", "2.30", "2.31dev"})
+        for (const CorrectionCase &c : cases)
+            EXPECT_NEAR(1 / c.factor,
+                        Slowdown(version, Find("b200n2"), c.n_bytes, c.cpu,
+                                 c.compute_capability),
+                        1e-3)
+                << version << " " << c.n_bytes << " " << c.cpu;
 }
 
 } // namespace

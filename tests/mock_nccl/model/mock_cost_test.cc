@@ -8,8 +8,6 @@ using namespace mock_test;
 namespace
 {
 
-// ---- against recordings of NCCL itself ----
-
 mock_outcome Collective(const Comm &comm, const mock_call &call)
 {
     mock_outcome outcome;
@@ -18,73 +16,13 @@ mock_outcome Collective(const Comm &comm, const mock_call &call)
     return outcome;
 }
 
-mock_call CallOf(const Row &row)
-{
-    mock_call call{};
-    call.coll = static_cast<ncclFunc_t>(Find(kColls, row.at("collective")));
-    call.n_bytes = std::stoull(row.at("bytes"));
-    call.n_pipe_ops = std::stoi(row.at("numPipeOps"));
-    call.reg_buff = std::stoi(row.at("regBuff"));
-    return call;
-}
-
 class OnH200x4 : public testing::Test
 {
   protected:
     Machine machine_ = LoadMachine("h200x4");
     Nccl nccl_ = MakeNccl({});
     Comm comm_ = MakeComm(nccl_, machine_);
-    std::vector<Row> rows_ =
-        ReadCsv(STP_FIXTURES "/machines/h200x4/choices.csv");
 };
-
-TEST_F(OnH200x4, HandsOutEveryRecordedCostTable)
-{
-    for (const Row &row : rows_) {
-        SCOPED_TRACE(row.at("collective") + " " + row.at("bytes"));
-
-        mock_outcome got = Collective(comm_, CallOf(row));
-
-        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                EXPECT_EQ(
-                    row.at(std::string("cost_") + kAlgos[a] + "_" + kProtos[p]),
-                    Printed(got.cost[a][p]))
-                    << kAlgos[a] << "/" << kProtos[p];
-    }
-}
-
-TEST_F(OnH200x4, MakesEveryRecordedChoice)
-{
-    int n = 0;
-
-    for (const Row &row : rows_) {
-        SCOPED_TRACE(row.at("collective") + " " + row.at("bytes"));
-        mock_outcome got = Collective(comm_, CallOf(row));
-
-        EXPECT_EQ(row.at("algo"), kAlgos[got.algo]);
-        EXPECT_EQ(row.at("proto"), kProtos[got.proto]);
-        n++;
-    }
-    EXPECT_EQ(176, n);
-}
-
-TEST_F(OnH200x4, RunsEveryRecordedCollectiveOnAsManyChannels)
-{
-    int n = 0;
-
-    for (const Row &row : rows_) {
-        if (row.at("group_ops") != "1") // the channels of each are listed
-            continue;
-        SCOPED_TRACE(row.at("collective") + " " + row.at("bytes"));
-        mock_outcome got = Collective(comm_, CallOf(row));
-
-        EXPECT_EQ(row.at("channels"), std::to_string(got.n_channels));
-        EXPECT_EQ(0, got.asked_channels);
-        n++;
-    }
-    EXPECT_GE(n, 140);
-}
 
 // ---- against NCCL's own code on other topologies ----
 
@@ -172,13 +110,10 @@ class NvlsEntries : public testing::TestWithParam<NvlsCase>
 
 TEST_P(NvlsEntries, AreOpenWhereNcclCanUseNvls)
 {
-    Machine machine = LoadMachine(GetParam().machine);
-    Nccl nccl = MakeNccl({});
-    Comm comm = MakeComm(nccl, machine);
     mock_call call = Call(GetParam().coll, 1 << 20);
     call.no_nvls = GetParam().no_nvls;
 
-    mock_outcome got = Collective(comm, call);
+    mock_outcome got = OnMachine(LoadMachine(GetParam().machine), call);
 
     EXPECT_EQ(GetParam().open,
               got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] >= 0);

@@ -190,31 +190,22 @@ const OutsideCase kOutside[] = {
 INSTANTIATE_TEST_SUITE_P(Table, Outside, testing::ValuesIn(kOutside),
                          CaseName());
 
-ncclResult_t InitV3(size_t, size_t, ncclDebugLogger_t, void **)
-{
-    return ncclSuccess;
-}
-ncclResult_t WriteSeventhRow(void *, ncclFunc_t, size_t, int, float **table,
-                             int, int, int *)
-{
-    reinterpret_cast<Table>(table)[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
-    return ncclSuccess;
-}
-const ncclTuner_v3_t kSevenRows{"seven rows", InitV3, WriteSeventhRow,
-                                Finalize};
-
-TEST(OldTables, EndAfterSixAlgorithmsBefore2_23)
+TEST_F(Scripted, OldTablesEndAfterSixAlgorithmsBefore2_23)
 {
     Machine machine = LoadMachine("h200x4");
     mock_call call = Call(ncclFuncAllGather, 8);
     mock_outcome outcome;
-    Nccl old = MakeNccl({"2.22", nullptr, &kSevenRows, 3});
+    Nccl old = MakeNccl(WithScript("2.22", 3));
     Comm comm = MakeComm(old, machine);
+    script = [](Table table, int *) {
+        table[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
+        return ncclSuccess;
+    };
 
     EXPECT_EQ(ncclInternalError,
               mock_comm_collective(comm.get(), &call, &outcome));
 
-    EXPECT_STREQ("tuner 'seven rows' wrote outside the cost table: 0 floats "
+    EXPECT_STREQ("tuner 'scripted' wrote outside the cost table: 0 floats "
                  "before and 1 after its 18 entries",
                  mock_last_error());
 }

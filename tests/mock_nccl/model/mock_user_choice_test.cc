@@ -138,14 +138,9 @@ TEST(UserChoice, OfLl128OverridesNcclsOwnDoubts)
 
 TEST(UserChoice, ReachesTheTunersTable)
 {
-    Machine machine = LoadMachine("h200x4");
-    mock_nccl_options options = Options("ring", "^ll");
-    options.static_tuner = &kScripted;
-    options.static_tuner_version = 5;
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    mock_outcome outcome;
+    mock_nccl_options options = WithScript();
+    options.algo = "ring";
+    options.proto = "^ll";
     std::string open;
     float tree = 0;
     script = [&](Table table, int *) {
@@ -154,35 +149,28 @@ TEST(UserChoice, ReachesTheTunersTable)
         return ncclSuccess;
     };
 
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
-    script = nullptr;
+    OnMachine(LoadMachine("h200x4"), Call(ncclFuncAllReduce, 1 << 20), options);
+    ForgetScript();
 
     EXPECT_EQ("ring/ll128 ring/simple", open);
     EXPECT_EQ(-1, tree);
 }
 
-ncclResult_t RaiseNvlsTree(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                           ncclNvlDomainInfo_v5_t *,
-                           ncclTunerConstants_v5_t *constants)
-{
-    constants->perChMaxNVLSTreeBws[NCCL_HOPPER_COMPCAP_IDX][0] = 50;
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kRaises{"raises", RaiseNvlsTree, Ask, Finalize};
-
 TEST(UserChoice, OfNvlsTreeIsVoidOnOneNodeWhateverATunerMakesOfIt)
 {
     Machine machine = LoadMachine("h100x8");
     mock_nccl_options options = Options("nvlstree,ring", "simple");
-    options.static_tuner = &kRaises;
+    options.static_tuner = &kScripted;
     options.static_tuner_version = 5;
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    mock_outcome outcome;
+    on_init = [](const Joined &joined) {
+        joined.constants->perChMaxNVLSTreeBws[NCCL_HOPPER_COMPCAP_IDX][0] = 50;
+        return ncclSuccess;
+    };
 
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
+    mock_outcome outcome =
+        OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20), options);
 
+    ForgetScript();
     EXPECT_EQ("ring/simple", Open(outcome.cost));
 }
 
@@ -272,35 +260,29 @@ const BadCase kBadCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, BadUserChoice, testing::ValuesIn(kBadCases),
                          CaseName());
 
-int n_inits, n_ends;
-ncclResult_t CountInit(void **context, uint64_t, size_t, size_t,
-                       ncclDebugLogger_t, ncclNvlDomainInfo_v5_t *,
-                       ncclTunerConstants_v5_t *)
-{
-    n_inits++;
-    *context = &n_inits;
-    return ncclSuccess;
-}
-ncclResult_t CountEnd(void *context)
-{
-    n_ends += context == &n_inits;
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kCounts{"counts", CountInit, Ask, CountEnd};
-
 TEST(BadUserChoice, ComesAfterTheTunersInitWhichIsThenFinalized)
 {
     Machine machine = LoadMachine("h200x4");
     mock_nccl_options options = Options("x", nullptr);
-    options.static_tuner = &kCounts;
+    options.static_tuner = &kScripted;
     options.static_tuner_version = 5;
     Nccl nccl = MakeNccl(options);
     mock_comm *comm = nullptr;
-    n_inits = n_ends = 0;
+    int n_inits = 0, n_ends = 0;
+    on_init = [&](const Joined &joined) {
+        n_inits++;
+        *joined.context = &n_inits;
+        return ncclSuccess;
+    };
+    on_finalize = [&](void *context) {
+        n_ends += context == &n_inits;
+        return ncclSuccess;
+    };
 
     EXPECT_EQ(ncclInvalidUsage,
               mock_comm_create(nccl.get(), machine.get(), 1, &comm));
 
+    ForgetScript();
     EXPECT_EQ(1, n_inits);
     EXPECT_EQ(1, n_ends);
 }

@@ -3,30 +3,10 @@
 // A program of its own, because the tuner's symbol is visible to all of it.
 #include <gmock/gmock.h>
 
-#include "support/mock_test.h"
+#include "support/mock_script.h"
 
 using namespace mock_test;
 using testing::ElementsAre;
-
-namespace
-{
-
-ncclResult_t Init(void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                  ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *)
-{
-    return ncclSuccess;
-}
-ncclResult_t Ask(void *, ncclFunc_t, size_t, int, float **, int, int, int,
-                 int *)
-{
-    return ncclSuccess;
-}
-ncclResult_t Finalize(void *)
-{
-    return ncclSuccess;
-}
-
-} // namespace
 
 extern "C" {
 __attribute__((

@@ -80,10 +80,6 @@ TEST(Options, InvalidOnesAreRejected)
     }
 }
 
-// ---- a tuner in the test itself ----
-
-const ncclTuner_v5_t kQuiet{"quiet", Init, Ask, Finalize};
-
 // ---- how long a library stays ----
 
 class Stay : public testing::Test
@@ -158,32 +154,28 @@ TEST_F(Stay, FailureToLoadIsForTheRestOfTheProcess)
     EXPECT_THAT(Lines("unsupported"), testing::SizeIs(1));
 }
 
-ncclResult_t FailFinalize(void *)
-{
-    return ncclInternalError;
-}
-const ncclTuner_v5_t kNoEnd{"no end", Init, Ask, FailFinalize};
-
 TEST_F(Stay, AFinalizeThatFailsLeavesTheTunerLoaded)
 {
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kNoEnd, 5});
+    Nccl nccl = MakeNccl(WithScript());
 
+    on_finalize = [](void *) { return ncclInternalError; };
     MakeComm(nccl, machine_).reset();
+    ForgetScript();
 
     EXPECT_THAT(Lines("Closing tuner"), IsEmpty());
-    EXPECT_STREQ("tuner 'no end': finalize returned 3 (ncclInternalError)",
+    EXPECT_STREQ("tuner 'scripted': finalize returned 3 (ncclInternalError)",
                  mock_last_error());
 }
 
 TEST_F(Stay, ATunerInMemoryIsUsedWithoutTheEnvironment)
 {
-    Nccl nccl = MakeNccl({"2.28", "no_symbol", &kQuiet, 5});
+    Nccl nccl = MakeNccl({"2.28", "no_symbol", &kScripted, 5});
 
     Comm comm = MakeComm(nccl, machine_);
 
     EXPECT_EQ(5, mock_comm_tuner_version(comm.get()));
     EXPECT_THAT(log_.Texts(),
-                ElementsAre("TUNER/Plugin: Using quiet (v5)", LOADED));
+                ElementsAre("TUNER/Plugin: Using scripted (v5)", LOADED));
 }
 
 TEST_F(Stay, ATunerInMemoryThatIsTooNewIsUnsupported)

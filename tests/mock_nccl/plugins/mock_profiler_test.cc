@@ -10,23 +10,15 @@ using testing::IsEmpty;
 namespace
 {
 
-class MockProfiler : public testing::Test
-{
-  protected:
-    Machine machine_ = LoadMachine("h200x4");
-};
-
 // ---- events ----
 
-TEST_F(MockProfiler, ReportsACollectiveInNcclsOrder)
+TEST(MockProfiler, ReportsACollectiveInNcclsOrder)
 {
-    Profiler profiler(kListener, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, kKernels);
     mock_call call = Call(ncclFuncReduceScatter, 32768);
     Log log;
 
-    mock_outcome outcome = RunOne(comm, call);
+    mock_outcome outcome = RunOne(p.comm, call);
 
     ASSERT_EQ(2, outcome.n_channels);
     EXPECT_TRUE(outcome.is_timed);
@@ -43,16 +35,14 @@ TEST_F(MockProfiler, ReportsACollectiveInNcclsOrder)
                     "stop 4", "stop 3", "stop 1"));
 }
 
-TEST_F(MockProfiler, ReportsKernelsLaterAllStartsBeforeAllEnds)
+TEST(MockProfiler, ReportsKernelsLaterAllStartsBeforeAllEnds)
 {
-    Profiler profiler(kListener, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
-    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    Profiled p(kListener, kKernels);
+    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduceScatter, 32768));
     mock_channel_time times[] = {{100, 900}, {110, 950}};
     Log log;
 
-    mock_comm_kernel_ran(comm.get(), &outcome, times);
+    RunKernels(p.comm, outcome, times);
 
     EXPECT_THAT(
         ProfilerLines(log),
@@ -62,38 +52,34 @@ TEST_F(MockProfiler, ReportsKernelsLaterAllStartsBeforeAllEnds)
                     "stop 6"));
 }
 
-TEST_F(MockProfiler, ReportsStartsAndEndsSeparately)
+TEST(MockProfiler, ReportsStartsAndEndsSeparately)
 {
-    Profiler profiler(kListener, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
-    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    Profiled p(kListener, kKernels);
+    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduceScatter, 32768));
     mock_channel_time times[] = {{100, 0}, {110, 950}};
     void *handles[2];
     Log begun;
 
-    mock_comm_kernel_began(comm.get(), &outcome, times, handles);
+    mock_comm_kernel_began(p.comm.get(), &outcome, times, handles);
     EXPECT_EQ(nullptr, handles[0]);
     EXPECT_THAT(
         ProfilerLines(begun),
         ElementsAre("1000 start 5 KernelCh of 4 rank 0 channel 1 at 110"));
     Log ended;
-    mock_comm_kernel_ended(comm.get(), &outcome, times, handles);
+    mock_comm_kernel_ended(p.comm.get(), &outcome, times, handles);
 
     EXPECT_THAT(ProfilerLines(ended),
                 ElementsAre("state 5 22 at 950", "stop 5"));
 }
 
-TEST_F(MockProfiler, LostChannelIsNotReported)
+TEST(MockProfiler, LostChannelIsNotReported)
 {
-    Profiler profiler(kListener, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
-    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
+    Profiled p(kListener, kKernels);
+    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduceScatter, 32768));
     mock_channel_time times[] = {{100, 0}, {110, 950}};
     Log log;
 
-    mock_comm_kernel_ran(comm.get(), &outcome, times);
+    RunKernels(p.comm, outcome, times);
 
     EXPECT_THAT(
         ProfilerLines(log),
@@ -101,16 +87,14 @@ TEST_F(MockProfiler, LostChannelIsNotReported)
                     "state 5 22 at 950", "stop 5"));
 }
 
-TEST_F(MockProfiler, V4ReceivesNoCallsAndHasTheGroupAsParent)
+TEST(MockProfiler, V4ReceivesNoCallsAndHasTheGroupAsParent)
 {
-    Profiler profiler(kListenerV4, kKernels);
-    Nccl nccl = MakeNccl(With(kListenerV4));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListenerV4, kKernels);
     mock_channel_time times[] = {{100, 900}, {110, 950}};
     Log log;
 
-    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
-    mock_comm_kernel_ran(comm.get(), &outcome, times);
+    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduceScatter, 32768));
+    RunKernels(p.comm, outcome, times);
 
     EXPECT_THAT(
         ProfilerLines(log),
@@ -125,29 +109,25 @@ TEST_F(MockProfiler, V4ReceivesNoCallsAndHasTheGroupAsParent)
 }
 
 // A profiler without handles of groups receives no collectives in 2.27.
-TEST_F(MockProfiler, CollectivesNeedTheirGroupsHandleIn2_27)
+TEST(MockProfiler, CollectivesNeedTheirGroupsHandleIn2_27)
 {
     for (const auto &[version, n] : {std::pair{"2.27", 0u}, {"2.28", 1u}}) {
-        Profiler profiler(kListenerV4, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
-        Nccl nccl = MakeNccl(With(kListenerV4, version));
-        Comm comm = MakeComm(nccl, machine_);
+        Profiled p(kListenerV4, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL, version);
 
-        RunOne(comm, Call(ncclFuncAllReduce, 1 << 20));
+        RunOne(p.comm, Call(ncclFuncAllReduce, 1 << 20));
 
-        EXPECT_EQ(n, profiler->events) << version;
+        EXPECT_EQ(n, p.profiler->events) << version;
     }
 }
 
-TEST_F(MockProfiler, EventsWithoutHandleAreNeverStopped)
+TEST(MockProfiler, EventsWithoutHandleAreNeverStopped)
 {
-    Profiler profiler(kListener, kKernels, 0);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, kKernels, 0);
     mock_channel_time times[] = {{100, 900}, {110, 950}};
     Log log;
 
-    mock_outcome outcome = RunOne(comm, Call(ncclFuncReduceScatter, 32768));
-    mock_comm_kernel_ran(comm.get(), &outcome, times);
+    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduceScatter, 32768));
+    RunKernels(p.comm, outcome, times);
 
     for (const std::string &line : ProfilerLines(log))
         EXPECT_EQ(0u, line.find("1000 start 0 ")) << line;
@@ -167,14 +147,11 @@ class MockProfilerFields : public testing::TestWithParam<FieldsCase>
 
 TEST_P(MockProfilerFields, AreTheUsersForTheCallAndNcclsForTheLaunch)
 {
-    Profiler profiler(kListener, NCCL_PROFILE_COLL,
-                      NCCL_PROFILE_COLL | NCCL_PROFILE_COLL_API);
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine);
+    Profiled p(kListener, NCCL_PROFILE_COLL,
+               NCCL_PROFILE_COLL | NCCL_PROFILE_COLL_API);
     Log log;
 
-    RunOne(comm, GetParam().call);
+    RunOne(p.comm, GetParam().call);
 
     Lines lines = ProfilerLines(log);
     ASSERT_EQ(6u, lines.size());
@@ -211,17 +188,15 @@ INSTANTIATE_TEST_SUITE_P(
                                "Reduce 512 ncclFloat64 root 1"}),
     CaseName());
 
-TEST_F(MockProfiler, GroupHasOneCollOfEachTask)
+TEST(MockProfiler, GroupHasOneCollOfEachTask)
 {
-    Profiler profiler(kListener, NCCL_PROFILE_COLL);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, NCCL_PROFILE_COLL);
     mock_call calls[] = {Call(ncclFuncReduceScatter, 16384),
                          Call(ncclFuncReduceScatter, 32768)};
     mock_outcome outcomes[2];
     Log log;
 
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+    ASSERT_EQ(ncclSuccess, mock_comm_group(p.comm.get(), calls, 2, outcomes));
 
     EXPECT_THAT(
         ProfilerLines(log),
@@ -242,20 +217,18 @@ TEST_F(MockProfiler, GroupHasOneCollOfEachTask)
     EXPECT_EQ(reinterpret_cast<void *>(6), outcomes[1].event);
 }
 
-TEST_F(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
+TEST(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
 {
-    Profiler profiler(kListener, kKernels, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, kKernels, kKernels);
     mock_call calls[] = {Call(ncclFuncReduceScatter, 16384),
                          Call(ncclFuncReduceScatter, 32768)};
     mock_channel_time times[MOCK_MAX_CHANNELS];
     mock_outcome outcomes[2];
     std::fill(std::begin(times), std::end(times), mock_channel_time{1, 2});
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+    ASSERT_EQ(ncclSuccess, mock_comm_group(p.comm.get(), calls, 2, outcomes));
     Log log;
 
-    mock_comm_kernel_ran(comm.get(), &outcomes[1], times);
+    RunKernels(p.comm, outcomes[1], times);
 
     std::string channels;
     for (const std::string &line : ProfilerLines(log))
@@ -264,11 +237,9 @@ TEST_F(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
     EXPECT_EQ("2 3 4 5 ", channels);
 }
 
-TEST_F(MockProfiler, MaskCountsAsItIsAtTheCall)
+TEST(MockProfiler, MaskCountsAsItIsAtTheCall)
 {
-    Profiler profiler(kListener, 0, NCCL_PROFILE_COLL);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, 0, NCCL_PROFILE_COLL);
     const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
     struct {
         int mask;
@@ -282,66 +253,56 @@ TEST_F(MockProfiler, MaskCountsAsItIsAtTheCall)
                        {0, 2, false}};
 
     for (const auto &c : cases) {
-        *profiler->nccl_mask = c.mask;
-        EXPECT_EQ(c.is_timed, RunOne(comm, call).is_timed) << c.mask;
-        EXPECT_EQ(c.events, profiler->events) << c.mask;
+        *p.profiler->nccl_mask = c.mask;
+        EXPECT_EQ(c.is_timed, RunOne(p.comm, call).is_timed) << c.mask;
+        EXPECT_EQ(c.events, p.profiler->events) << c.mask;
     }
 }
 
-TEST_F(MockProfiler, NumbersCountUnreportedCollectives)
+TEST(MockProfiler, NumbersCountUnreportedCollectives)
 {
-    Profiler profiler(kListener, 0, NCCL_PROFILE_COLL);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
-    RunOne(comm, Call(ncclFuncReduce, 1 << 20));
-    RunOne(comm, Call(ncclFuncBroadcast, 1 << 20));
-    RunOne(comm, Call(ncclFuncReduce, 1 << 20));
-    *profiler->nccl_mask = NCCL_PROFILE_COLL;
+    Profiled p(kListener, 0, NCCL_PROFILE_COLL);
+    RunOne(p.comm, Call(ncclFuncReduce, 1 << 20));
+    RunOne(p.comm, Call(ncclFuncBroadcast, 1 << 20));
+    RunOne(p.comm, Call(ncclFuncReduce, 1 << 20));
+    *p.profiler->nccl_mask = NCCL_PROFILE_COLL;
     Log log;
 
-    RunOne(comm, Call(ncclFuncReduce, 1 << 20));
+    RunOne(p.comm, Call(ncclFuncReduce, 1 << 20));
 
     EXPECT_NE(std::string::npos, ProfilerLines(log)[3].find(" number 2 "))
         << ProfilerLines(log)[3];
 }
 
-TEST_F(MockProfiler, CallsWithoutKernelAreNotReported)
+TEST(MockProfiler, CallsWithoutKernelAreNotReported)
 {
-    Profiler profiler(kListener, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, kKernels);
     Log log;
 
-    RunOne(comm, Call(ncclFuncAllReduce, 0));
+    RunOne(p.comm, Call(ncclFuncAllReduce, 0));
 
     EXPECT_THAT(ProfilerLines(log), IsEmpty());
 }
 
-TEST_F(MockProfiler, SymmetricAndSimulatedCallsAreNotLaunched)
+TEST(MockProfiler, SymmetricCallsAreNotLaunched)
 {
-    Profiler profiler(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
     mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-    float us;
 
-    ASSERT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), &call, 1, &us));
     call.windows = MOCK_WINDOWS_BOTH;
-    RunOne(comm, call);
+    RunOne(p.comm, call);
 
-    EXPECT_EQ(0u, profiler->events);
+    EXPECT_EQ(0u, p.profiler->events);
 }
 
-TEST_F(MockProfiler, CaptureReportsOnlyCalls)
+TEST(MockProfiler, CaptureReportsOnlyCalls)
 {
-    Profiler profiler(kListener, kKernels);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm comm = MakeComm(nccl, machine_);
+    Profiled p(kListener, kKernels);
     const mock_call call = Call(ncclFuncReduceScatter, 32768);
     mock_cuda_graph *graph = nullptr;
     Log log;
 
-    ASSERT_EQ(ncclSuccess, mock_comm_capture(comm.get(), &call, 1, &graph));
+    ASSERT_EQ(ncclSuccess, mock_comm_capture(p.comm.get(), &call, 1, &graph));
     mock_graph_destroy(graph);
 
     EXPECT_THAT(

@@ -137,20 +137,6 @@ INSTANTIATE_TEST_SUITE_P(Table, Echo, testing::ValuesIn(kEchoes), CaseName());
 
 // ---- v2, whose pairs NCCL may refuse ----
 
-int v2_algo, v2_proto;
-ncclResult_t InitV2(size_t, size_t, ncclDebugLogger_t, void **)
-{
-    return ncclSuccess;
-}
-ncclResult_t AskV2(void *, ncclFunc_t, size_t, int, int, int, int *algo,
-                   int *proto, int *)
-{
-    *algo = v2_algo;
-    *proto = v2_proto;
-    return ncclSuccess;
-}
-const ncclTuner_v2_t kV2{"pair", InitV2, AskV2, Finalize};
-
 TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
 {
     const std::pair<int, int> cases[] = {{NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE},
@@ -159,56 +145,73 @@ TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
                                          {NCCL_ALGO_RING, 3},
                                          {7, NCCL_PROTO_SIMPLE}};
     Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kV2, 2});
+    Nccl nccl = MakeNccl(WithScript(nullptr, 2));
     Comm comm = MakeComm(nccl, machine);
     mock_call call = Call(ncclFuncAllReduce, 1 << 20);
 
     for (auto [algo, proto] : cases) {
         mock_outcome got;
-        v2_algo = algo;
-        v2_proto = proto;
+        on_ask = [a = algo, p = proto](const Asked &asked) {
+            *asked.algo = a;
+            *asked.proto = p;
+            return ncclSuccess;
+        };
         EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got))
             << mock_last_error();
         EXPECT_EQ(NCCL_ALGO_RING, got.algo);
         EXPECT_EQ(NCCL_PROTO_LL, got.proto);
         EXPECT_EQ(0, memcmp(got.cost, got.cost_after, sizeof(got.cost)));
     }
+    ForgetScript();
 }
 
 // ---- init ----
 
-std::function<ncclResult_t(ncclTunerConstants_v5_t *)> on_init;
-ncclResult_t InitV5(void **context, uint64_t, size_t, size_t, ncclDebugLogger_t,
-                    ncclNvlDomainInfo_v5_t *,
-                    ncclTunerConstants_v5_t *constants)
+class Init : public Scripted
 {
-    *context = constants;
-    return on_init(constants);
-}
-int n_finalized;
-ncclResult_t CountFinalize(void *context)
-{
-    n_finalized += context != nullptr;
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kV5{"edits", InitV5, Ask, CountFinalize};
+  protected:
+    // Inits edit the constants, and return 'rc'.
+    static void Edit(void (*edit)(ncclTunerConstants_v5_t *),
+                     ncclResult_t rc = ncclSuccess)
+    {
+        on_init = [=](const Joined &joined) {
+            *joined.context = joined.constants;
+            edit(joined.constants);
+            return rc;
+        };
+    }
+    // The error of a communicator that cannot be created.
+    std::string Error(const mock_nccl_options &options, ncclResult_t rc)
+    {
+        Nccl nccl = MakeNccl(options);
+        mock_comm *comm = nullptr;
+        on_finalize = [this](void *context) {
+            n_finalized_ += context != nullptr;
+            return ncclSuccess;
+        };
+        EXPECT_EQ(rc, mock_comm_create(nccl.get(), machine_.get(), 1, &comm));
+        EXPECT_EQ(nullptr, comm);
+        return mock_last_error();
+    }
 
-TEST(Init, EditsOfTheConstantsShapeTheModelOfThatCommunicatorOnly)
+    Machine machine_ = LoadMachine("h200x4");
+    int n_finalized_ = 0;
+};
+
+TEST_F(Init, EditsOfTheConstantsShapeTheModelOfThatCommunicatorOnly)
 {
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kV5, 5});
+    Nccl nccl = MakeNccl(WithScript());
     mock_call call = Call(ncclFuncBroadcast, 1 << 20);
     mock_outcome edited, plain;
-    on_init = [](ncclTunerConstants_v5_t *c) {
+    Edit([](ncclTunerConstants_v5_t *c) {
         c->llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0] = 10;
         c->baseLatencies[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 100;
         c->hwLatencies[NCCL_HW_NVLINK][NCCL_ALGO_RING][NCCL_PROTO_LL128] = 50;
         c->perChMaxRingLL128Bws[NCCL_HOPPER_COMPCAP_IDX][0] = 1;
-        return ncclSuccess;
-    };
-    Comm first = MakeComm(nccl, machine);
-    on_init = [](ncclTunerConstants_v5_t *) { return ncclSuccess; };
-    Comm second = MakeComm(nccl, machine);
+    });
+    Comm first = MakeComm(nccl, machine_);
+    Edit([](ncclTunerConstants_v5_t *) {});
+    Comm second = MakeComm(nccl, machine_);
 
     ASSERT_EQ(ncclSuccess, mock_comm_collective(first.get(), &call, &edited));
     ASSERT_EQ(ncclSuccess, mock_comm_collective(second.get(), &call, &plain));
@@ -220,20 +223,16 @@ TEST(Init, EditsOfTheConstantsShapeTheModelOfThatCommunicatorOnly)
     EXPECT_EQ("14.637", Printed(plain.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]));
 }
 
-TEST(Init, EditsOfTreeConstantsReachAllReduce)
+TEST_F(Init, EditsOfTreeConstantsReachAllReduce)
 {
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kV5, 5});
-    mock_call call = Call(ncclFuncAllReduce, size_t{1} << 30); // factor 1
-    mock_outcome got;
-    on_init = [](ncclTunerConstants_v5_t *c) {
+    Edit([](ncclTunerConstants_v5_t *c) {
         c->perChMaxTreeBws[NCCL_HOPPER_COMPCAP_IDX][0] = 20;
         c->perChMaxTreeLL128Bws[NCCL_HOPPER_COMPCAP_IDX][0] = 5;
-        return ncclSuccess;
-    };
-    Comm comm = MakeComm(nccl, machine);
+    });
 
-    ASSERT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got));
+    mock_outcome got = // of a size whose factor is 1
+        OnMachine(machine_, Call(ncclFuncAllReduce, size_t{1} << 30),
+                  WithScript());
 
     const float *tree = got.cost[NCCL_ALGO_TREE];
     EXPECT_NEAR(32.4 + (1 << 30) / 120e3, tree[NCCL_PROTO_SIMPLE], .01);
@@ -241,119 +240,85 @@ TEST(Init, EditsOfTreeConstantsReachAllReduce)
     EXPECT_NEAR(10.4 + (1 << 30) / (120e3 / 3.8), tree[NCCL_PROTO_LL], .01);
 }
 
-TEST(Init, FailureFailsTheCommunicatorWithItsCodeAndStillFinalizesV5)
+TEST_F(Init, FailureFailsTheCommunicatorWithItsCodeAndStillFinalizesV5)
 {
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kV5, 5});
-    mock_comm *comm = nullptr;
-    on_init = [](ncclTunerConstants_v5_t *) { return ncclInvalidUsage; };
-    n_finalized = 0;
+    Edit([](ncclTunerConstants_v5_t *) {}, ncclInvalidUsage);
 
-    EXPECT_EQ(ncclInvalidUsage,
-              mock_comm_create(nccl.get(), machine.get(), 1, &comm));
-
-    EXPECT_EQ(nullptr, comm);
-    EXPECT_STREQ("tuner 'edits': init returned 5 (ncclInvalidUsage)",
-                 mock_last_error());
-    EXPECT_EQ(1, n_finalized);
+    EXPECT_EQ("tuner 'scripted': init returned 5 (ncclInvalidUsage)",
+              Error(WithScript(), ncclInvalidUsage));
+    EXPECT_EQ(1, n_finalized_);
 }
 
-TEST(Init, FailureOfAWrappedTunerSkipsTheFinalizeThatNcclWouldCrashIn)
+TEST_F(Init, FailureOfAWrappedTunerSkipsTheFinalizeThatNcclWouldCrashIn)
 {
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({"2.28", "init_fails_v4", nullptr, 0});
-    mock_comm *comm = nullptr;
     Log log;
 
-    EXPECT_EQ(ncclInvalidUsage,
-              mock_comm_create(nccl.get(), machine.get(), 1, &comm));
-
-    EXPECT_STREQ("tuner 'init fails': init returned 5 (ncclInvalidUsage); "
-                 "NCCL would then crash in ncclCommAbort",
-                 mock_last_error());
+    EXPECT_EQ("tuner 'init fails': init returned 5 (ncclInvalidUsage); "
+              "NCCL would then crash in ncclCommAbort",
+              Error({"2.28", "init_fails_v4"}, ncclInvalidUsage));
     EXPECT_THAT(log.Texts(), Not(Contains(HasSubstr("destroy"))));
     EXPECT_EQ("TUNER/Plugin: Closing tuner: 'init fails'", log.Texts().back());
 }
 
-TEST(Init, FailureOfAV4TunerFinalizesItWhereV4IsTheNewest)
+TEST_F(Init, FailureOfAV4TunerFinalizesItWhereV4IsTheNewest)
 {
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({"2.27", "init_fails_v4", nullptr, 0});
-    mock_comm *comm = nullptr;
     Log log;
 
-    EXPECT_EQ(ncclInvalidUsage,
-              mock_comm_create(nccl.get(), machine.get(), 1, &comm));
+    Error({"2.27", "init_fails_v4"}, ncclInvalidUsage);
 
     EXPECT_THAT(log.Texts(), Contains("destroy: context NULL"));
 }
 
-int v4_inits;
-ncclResult_t InitOnce(size_t, size_t, ncclDebugLogger_t, void **context)
+TEST_F(Init, FailureOfAWrappedTunerAfterASuccessDoesFinalize)
 {
-    *context = &v4_inits;
-    return ++v4_inits == 1 ? ncclSuccess : ncclSystemError;
-}
-ncclResult_t AskV4(void *, ncclFunc_t, size_t, int, float **, int, int, int,
-                   int *)
-{
-    return ncclSuccess;
-}
-const ncclTuner_v4_t kInitOnce{"init once", InitOnce, AskV4, CountFinalize};
-
-TEST(Init, FailureOfAWrappedTunerAfterASuccessDoesFinalize)
-{
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({"2.28", nullptr, &kInitOnce, 4});
+    Nccl nccl = MakeNccl(WithScript("2.28", 4));
     mock_comm *second = nullptr;
-    v4_inits = n_finalized = 0;
-    Comm first = MakeComm(nccl, machine);
+    int n_inits = 0;
+    on_init = [&](const Joined &joined) {
+        *joined.context = &n_inits;
+        return ++n_inits == 1 ? ncclSuccess : ncclSystemError;
+    };
+    on_finalize = [&](void *context) {
+        n_finalized_ += context == &n_inits;
+        return ncclSuccess;
+    };
+    Comm first = MakeComm(nccl, machine_);
 
     EXPECT_EQ(ncclSystemError,
-              mock_comm_create(nccl.get(), machine.get(), 1, &second));
+              mock_comm_create(nccl.get(), machine_.get(), 1, &second));
 
-    EXPECT_EQ(1, n_finalized);
-    EXPECT_STREQ("tuner 'init once': init returned 2 (ncclSystemError)",
+    EXPECT_EQ(1, n_finalized_);
+    EXPECT_STREQ("tuner 'scripted': init returned 2 (ncclSystemError)",
                  mock_last_error());
+    first.reset();
 }
 
-const ncclTuner_v5_t kHalf{"half", InitV5, nullptr, CountFinalize};
-
-TEST(Init, ATunerWithANullFunctionFailsTheCommunicator)
+TEST_F(Init, ATunerWithANullFunctionFailsTheCommunicator)
 {
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kHalf, 5});
-    mock_comm *comm = nullptr;
+    const ncclTuner_v5_t half{"half", mock_test::Init, nullptr, Finalize};
 
-    EXPECT_EQ(ncclInternalError,
-              mock_comm_create(nccl.get(), machine.get(), 1, &comm));
-
-    EXPECT_STREQ("tuner 'half' has a NULL function, which NCCL would call",
-                 mock_last_error());
+    EXPECT_EQ("tuner 'half' has a NULL function, which NCCL would call",
+              Error({nullptr, nullptr, &half, 5}, ncclInternalError));
 }
 
 // ---- the logger ----
-
-ncclResult_t InitLogs(void **, uint64_t, size_t, size_t,
-                      ncclDebugLogger_t logger, ncclNvlDomainInfo_v5_t *,
-                      ncclTunerConstants_v5_t *)
-{
-    std::string line(2000, 'y');
-    logger(NCCL_LOG_WARN, NCCL_TUNING, "file", 1, "warn %d", 1);
-    logger(NCCL_LOG_INFO, NCCL_COLL, "file", 1, "%s", line.c_str());
-    logger(NCCL_LOG_TRACE, NCCL_TUNING, "file", 1, "trace");
-    logger(NCCL_LOG_ABORT, NCCL_TUNING, "file", 1, "abort");
-    return ncclSuccess;
-}
-const ncclTuner_v5_t kLogs{"logs", InitLogs, Ask, Finalize};
 
 TEST(Logger, FormatsCutsAndDropsTraces)
 {
     Machine machine = LoadMachine("h200x4");
     Log log;
-    Nccl nccl = MakeNccl({nullptr, nullptr, &kLogs, 5});
+    Nccl nccl = MakeNccl(WithScript());
+    on_init = [](const Joined &joined) {
+        std::string line(2000, 'y');
+        joined.log(NCCL_LOG_WARN, NCCL_TUNING, "file", 1, "warn %d", 1);
+        joined.log(NCCL_LOG_INFO, NCCL_COLL, "file", 1, "%s", line.c_str());
+        joined.log(NCCL_LOG_TRACE, NCCL_TUNING, "file", 1, "trace");
+        joined.log(NCCL_LOG_ABORT, NCCL_TUNING, "file", 1, "abort");
+        return ncclSuccess;
+    };
 
     Comm comm = MakeComm(nccl, machine);
+    ForgetScript();
 
     ASSERT_EQ(4u, log.lines.size());
     EXPECT_EQ("warn 1", log.lines[2].text);

@@ -1,5 +1,5 @@
 // Collectives that do not join runs: broadcasts of several roots, buffers in
-// symmetric windows; and groups that are only simulated.
+// symmetric windows.
 #include <gmock/gmock.h>
 
 #include "mock_ranks.h"
@@ -7,7 +7,6 @@
 
 using namespace mock_test;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 namespace
 {
@@ -16,29 +15,16 @@ namespace
 
 std::vector<std::string> asked; // "4 1048576 x1": collective, bytes, pipe ops
 std::function<ncclResult_t(Table, int *)> answer;
-int n_chunks;
 int last_reg_buff;
 
-ncclResult_t InitV4(size_t, size_t, ncclDebugLogger_t, void **)
+ncclResult_t RecordAsk(const Asked &question)
 {
-    return ncclSuccess;
+    last_reg_buff = question.reg_buff;
+    asked.push_back(std::to_string(question.coll) + " " +
+                    std::to_string(question.n_bytes) + " x" +
+                    std::to_string(question.n_pipe_ops));
+    return answer ? answer(question.table, question.n_channels) : ncclSuccess;
 }
-ncclResult_t RecordAsk(void *, ncclFunc_t coll, size_t n_bytes, int n_pipe_ops,
-                       float **table, int, int, int reg_buff, int *n_channels)
-{
-    last_reg_buff = reg_buff;
-    asked.push_back(std::to_string(coll) + " " + std::to_string(n_bytes) +
-                    " x" + std::to_string(n_pipe_ops));
-    return answer ? answer(reinterpret_cast<Table>(table), n_channels)
-                  : ncclSuccess;
-}
-ncclResult_t CountChunk(void *, ncclFunc_t, size_t, int, int, int, size_t *)
-{
-    n_chunks++;
-    return ncclSuccess;
-}
-const ncclTuner_v4_t kV4{"notes", InitV4, RecordAsk, Finalize};
-const ncclTuner_v6_t kV6{"notes", Init, RecordAsk, Finalize, CountChunk};
 
 mock_call Broadcast(int root, size_t n_bytes)
 {
@@ -63,13 +49,13 @@ class Apart : public testing::Test
     void SetUp() override
     {
         asked.clear();
-        n_chunks = 0;
         answer = nullptr;
+        on_ask = RecordAsk;
     }
     ncclResult_t Run(const std::string &version,
                      const std::vector<mock_call> &calls)
     {
-        nccl_ = MakeNccl({version.c_str(), nullptr, &kV4, 4});
+        nccl_ = MakeNccl(WithScript(version.c_str(), 4));
         Comm comm = MakeComm(nccl_, machine_);
         outcomes_.resize(calls.size());
         return mock_comm_group(comm.get(), calls.data(), calls.size(),
@@ -88,35 +74,75 @@ class Apart : public testing::Test
     std::vector<mock_outcome> outcomes_;
 };
 
+struct ApartCase {
+    const char *name;
+    std::vector<const char *> versions;
+    std::vector<mock_call> calls;
+    std::vector<std::string> asked;
+    const char *machine = "h200x4";
+};
+
+class ApartTable : public Apart, public testing::WithParamInterface<ApartCase>
+{
+};
+
+TEST_P(ApartTable, AsksAsThatVersionDoes)
+{
+    machine_ = LoadMachine(GetParam().machine);
+    answer = [](Table table, int *) { // as every version does without LL
+        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        return ncclSuccess;
+    };
+
+    for (const char *version : GetParam().versions)
+        EXPECT_EQ(GetParam().asked, Asks(version, GetParam().calls)) << version;
+}
+
+constexpr ncclFunc_t kAr = ncclFuncAllReduce;
+constexpr ncclFunc_t kAg = ncclFuncAllGather;
+constexpr ncclFunc_t kRs = ncclFuncReduceScatter;
+const std::vector<const char *> kNew = {"2.29", "2.30", "2.31dev"};
+const std::vector<mock_call> kRoots = {Broadcast(2, K), Broadcast(0, 3 * K),
+                                       Broadcast(1, 2 * K)};
+const std::vector<mock_call> kRootAndReduce = {Broadcast(0, K),
+                                               Call(ncclFuncReduce, K)};
+const std::vector<mock_call> kSizes = {Call(kAr, K), Call(kAr, 4 * K),
+                                       Call(kAr, M)};
+const std::vector<mock_call> kTwo = {Call(kAr, M), Call(ncclFuncReduce, K)};
+const mock_call kBoth = Windows(kAr, M, MOCK_WINDOWS_BOTH);
+const std::vector<mock_call> kBothAndOther = {kBoth, Call(ncclFuncReduce, K)};
+
+// clang-format off
+const ApartCase kApartCases[] = {
+    {"broadcasts_of_roots_in_2_28", {"2.28"}, kRoots, {"0 6144 x1"}},
+    {"broadcasts_of_roots_are_an_allgather_of_the_largest", kNew, kRoots, {"2 12288 x1"}},
+    {"broadcasts_of_one_root", {"2.30"}, {Broadcast(3, K), Broadcast(3, 3 * K)}, {"0 4096 x1"}},
+    {"a_root_without_bytes_is_none", {"2.30"}, {Broadcast(3, K), Broadcast(1, 0)}, {"0 1024 x1"}},
+    {"broadcasts_of_one_root_in_2_28", {"2.28"}, kRootAndReduce, {"1 1024 x1", "0 1024 x1"}},
+    {"broadcasts_of_one_root_queue_behind_the_others", {"2.29"}, kRootAndReduce, {"0 1024 x1", "1 1024 x1"}},
+    {"runs_in_2_28", {"2.28"}, kSizes, {"4 1024 x1", "4 4096 x1", "4 1048576 x1"}},
+    {"calls_that_could_use_windows_are_one_run", kNew, kSizes, {"4 1053696 x1"}},
+    {"not_over_several_nodes", {"2.30"}, kSizes, {"4 1024 x1", "4 4096 x1", "4 1048576 x1"}, "h100n2x8"},
+    {"order_in_2_28", {"2.28"}, kTwo, {"4 1048576 x1", "1 1024 x1"}},
+    {"calls_that_could_use_windows_follow_the_others", {"2.29"}, kTwo, {"1 1024 x1", "4 1048576 x1"}},
+    {"both_windows_before_2_27", {"2.26"}, {kBoth}, {"4 1048576 x1"}},
+    {"both_windows_by_pass_the_tuner", {"2.27"}, {kBoth}, {}},
+    {"both_windows_in_a_group_in_2_27", {"2.27"}, kBothAndOther, {"4 1048576 x1", "1 1024 x1"}},
+    {"both_windows_in_a_group", {"2.28"}, kBothAndOther, {"1 1024 x1"}},
+    {"both_windows_in_a_large_group", {"2.28"}, std::vector<mock_call>(30, kBoth), {}},
+    {"both_windows_over_several_nodes", {"2.28"}, {kBoth}, {"4 1048576 x1"}, "h100n2x8"},
+    {"a_gather_needs_the_received", {"2.30"}, {Windows(kAg, M, MOCK_WINDOWS_RECV)}, {}},
+    {"a_scatter_needs_the_sent", {"2.30"}, {Windows(kRs, M, MOCK_WINDOWS_SEND)}, {}},
+    {"a_gather_of_the_sent_needs_ll", {"2.30"}, {Windows(kAg, M, MOCK_WINDOWS_SEND)},
+     {"2 1048576 x1", "2 1048576 x1"}},
+    {"a_scatter_of_the_received_needs_ll", {"2.30"}, {Windows(kRs, M, MOCK_WINDOWS_RECV)},
+     {"3 1048576 x1", "3 1048576 x1"}},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, ApartTable, testing::ValuesIn(kApartCases),
+                         CaseName());
+
 // ---- AllGatherV ----
-
-TEST_F(Apart, BroadcastsOfSeveralRootsAreAnAllGatherOfTheLargestFrom2_29)
-{
-    const std::vector<mock_call> calls = {Broadcast(2, K), Broadcast(0, 3 * K),
-                                          Broadcast(1, 2 * K)};
-
-    EXPECT_THAT(Asks("2.28", calls), ElementsAre("0 6144 x1"));
-    for (const char *version : {"2.29", "2.30", "2.31dev"})
-        EXPECT_THAT(Asks(version, calls), ElementsAre("2 12288 x1")) << version;
-}
-
-TEST_F(Apart, BroadcastsOfOneRootAreBroadcasts)
-{
-    EXPECT_THAT(Asks("2.30", {Broadcast(3, K), Broadcast(3, 3 * K)}),
-                ElementsAre("0 4096 x1"));
-    // nothing moves, so there is no second root
-    EXPECT_THAT(Asks("2.30", {Broadcast(3, K), Broadcast(1, 0)}),
-                ElementsAre("0 1024 x1"));
-}
-
-TEST_F(Apart, BroadcastsOfOneRootQueueBehindTheOthers)
-{
-    const std::vector<mock_call> calls = {Broadcast(0, K),
-                                          Call(ncclFuncReduce, K)};
-
-    EXPECT_THAT(Asks("2.28", calls), ElementsAre("1 1024 x1", "0 1024 x1"));
-    EXPECT_THAT(Asks("2.29", calls), ElementsAre("0 1024 x1", "1 1024 x1"));
-}
 
 TEST_F(Apart, OneOfEachRootAtATime)
 {
@@ -185,21 +211,6 @@ TEST_F(Apart, NvlsIsNotForAllGatherV)
 
 // ---- symmetric windows ----
 
-TEST_F(Apart, CallsThatCouldUseWindowsAreOneRunFrom2_29)
-{
-    const std::vector<mock_call> calls = {Call(ncclFuncAllReduce, K),
-                                          Call(ncclFuncAllReduce, 4 * K),
-                                          Call(ncclFuncAllReduce, M)};
-
-    EXPECT_THAT(Asks("2.28", calls),
-                ElementsAre("4 1024 x1", "4 4096 x1", "4 1048576 x1"));
-    for (const char *version : {"2.29", "2.30", "2.31dev"})
-        EXPECT_THAT(Asks(version, calls), ElementsAre("4 1053696 x1"))
-            << version;
-    machine_ = LoadMachine("h100n2x8");
-    EXPECT_EQ(3u, Asks("2.30", calls).size());
-}
-
 TEST_F(Apart, ItsRegBuffIsThatOfTheLargest)
 {
     mock_call small = Call(ncclFuncAllGather, K);
@@ -218,15 +229,6 @@ struct KernelCase {
     bool no_nvls, fp8, no_pat;
     bool in_2_29, in_2_30;
 };
-
-TEST_F(Apart, CallsThatCouldUseWindowsFollowTheOthers)
-{
-    const std::vector<mock_call> calls = {Call(ncclFuncAllReduce, M),
-                                          Call(ncclFuncReduce, K)};
-
-    EXPECT_THAT(Asks("2.28", calls), ElementsAre("4 1048576 x1", "1 1024 x1"));
-    EXPECT_THAT(Asks("2.29", calls), ElementsAre("1 1024 x1", "4 1048576 x1"));
-}
 
 TEST_F(Apart, KernelsAreForSumsOfSmallFloatsAndAnyAllGather)
 {
@@ -254,21 +256,6 @@ TEST_F(Apart, KernelsAreForSumsOfSmallFloatsAndAnyAllGather)
         EXPECT_EQ(c.in_2_30 ? 0u : 1u, Asks("2.30", {call}).size()) << i;
         EXPECT_EQ(c.in_2_30 ? -1 : NCCL_ALGO_RING, outcomes_[0].algo) << i;
     }
-}
-
-TEST_F(Apart, BothWindowsByPassTheTunerAloneIn2_27AndInGroupsFrom2_28)
-{
-    const mock_call call = Windows(ncclFuncAllReduce, M, MOCK_WINDOWS_BOTH);
-    const mock_call other = Call(ncclFuncReduce, K);
-
-    EXPECT_THAT(Asks("2.26", {call}), ElementsAre("4 1048576 x1"));
-    EXPECT_THAT(Asks("2.27", {call}), IsEmpty());
-    EXPECT_THAT(Asks("2.27", {call, other}),
-                ElementsAre("4 1048576 x1", "1 1024 x1"));
-    EXPECT_THAT(Asks("2.28", {call, other}), ElementsAre("1 1024 x1"));
-    EXPECT_THAT(Asks("2.28", std::vector<mock_call>(30, call)), IsEmpty());
-    machine_ = LoadMachine("h100n2x8");
-    EXPECT_THAT(Asks("2.28", {call}), ElementsAre("4 1048576 x1"));
 }
 
 void AnswerProtocol(int proto)
@@ -299,23 +286,6 @@ TEST_F(Apart, OneWindowIsEnoughFrom2_29IfTheAnswerIsLl)
                 ElementsAre("4 2147483648 x1"));
 }
 
-TEST_F(Apart, OneWindowIsEnoughWhereItIsTheRightOne)
-{
-    EXPECT_THAT(
-        Asks("2.30", {Windows(ncclFuncAllGather, M, MOCK_WINDOWS_RECV)}),
-        IsEmpty());
-    EXPECT_THAT(
-        Asks("2.30", {Windows(ncclFuncReduceScatter, M, MOCK_WINDOWS_SEND)}),
-        IsEmpty());
-    AnswerProtocol(NCCL_PROTO_SIMPLE);
-    EXPECT_EQ(2u,
-              Asks("2.30", {Windows(ncclFuncAllGather, M, MOCK_WINDOWS_SEND)})
-                  .size());
-    EXPECT_EQ(
-        2u, Asks("2.30", {Windows(ncclFuncReduceScatter, M, MOCK_WINDOWS_RECV)})
-                .size());
-}
-
 TEST_F(Apart, FailureOfThatQuestionFailsTheCollectiveIn2_29Only)
 {
     const mock_call call = Windows(ncclFuncAllReduce, M, MOCK_WINDOWS_RECV);
@@ -329,71 +299,6 @@ TEST_F(Apart, FailureOfThatQuestionFailsTheCollectiveIn2_29Only)
     EXPECT_EQ(2u, asked.size());
 }
 
-// ---- simulation ----
-
-TEST_F(Apart, SimulationAsksLikeAGroupAndReturnsTheLastDecisionsTime)
-{
-    const mock_call calls[] = {Call(ncclFuncAllReduce, M),
-                               Call(ncclFuncBroadcast, M)};
-    Nccl nccl = MakeNccl({"2.28", nullptr, &kV4, 4});
-    Comm comm = MakeComm(nccl, machine_);
-    float us = 0;
-    Log log;
-
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), calls, 2, &us));
-
-    EXPECT_THAT(asked, ElementsAre("4 1048576 x1", "0 1048576 x1"));
-    EXPECT_EQ("14.637", Printed(us)); // of the broadcast
-    EXPECT_THAT(log.Texts(), IsEmpty());
-}
-
-TEST_F(Apart, SimulationOfNothingEstimatesMinusOne)
-{
-    const mock_call calls[] = {Broadcast(0, M), Broadcast(1, M)};
-    const mock_call none = Call(ncclFuncAllReduce, 0);
-    Nccl nccl = MakeNccl({"2.30", nullptr, &kV6, 6});
-    Comm comm = MakeComm(nccl, machine_);
-    float us = 0;
-
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), &none, 1, &us));
-    EXPECT_EQ(-1, us);
-    us = 0;
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), calls, 2, &us));
-    EXPECT_EQ(-1, us);
-    EXPECT_THAT(asked, IsEmpty());
-}
-
-TEST_F(Apart, SimulationDoesNotAskForChunks)
-{
-    const mock_call call = Call(ncclFuncAllReduce, M);
-    Nccl nccl = MakeNccl({"2.30", nullptr, &kV6, 6});
-    Comm comm = MakeComm(nccl, machine_);
-    mock_outcome outcome;
-    float us;
-
-    EXPECT_EQ(ncclSuccess, mock_comm_simulate(comm.get(), &call, 1, &us));
-    EXPECT_EQ(0, n_chunks);
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
-    EXPECT_LT(0, n_chunks);
-}
-
-TEST_F(Apart, SimulationFailsWithTheTunerAndBefore2_22)
-{
-    const mock_call call = Call(ncclFuncAllReduce, M);
-    Nccl old = MakeNccl({"2.21"});
-    Nccl nccl = MakeNccl({"2.28", nullptr, &kV4, 4});
-    Comm old_comm = MakeComm(old, machine_);
-    Comm comm = MakeComm(nccl, machine_);
-    float us = 7;
-    answer = [](Table, int *) { return ncclSystemError; };
-
-    EXPECT_EQ(ncclInvalidUsage,
-              mock_comm_simulate(old_comm.get(), &call, 1, &us));
-    EXPECT_STREQ("NCCL 2.21 cannot simulate a group", mock_last_error());
-    EXPECT_EQ(ncclSystemError, mock_comm_simulate(comm.get(), &call, 1, &us));
-    EXPECT_EQ(7, us);
-}
-
 // ---- all ranks ----
 
 TEST_F(Apart, OnlyRank0LogsWhatWasDecided)
@@ -404,7 +309,7 @@ TEST_F(Apart, OnlyRank0LogsWhatWasDecided)
     played.steps = &step;
     played.n_steps = 1;
     const mock_ranks_options options{};
-    Nccl nccl = MakeNccl({"2.28", nullptr, &kV4, 4});
+    Nccl nccl = MakeNccl(WithScript("2.28", 4));
     mock_ranks *ranks = nullptr;
     ASSERT_EQ(ncclSuccess,
               mock_ranks_create(nccl.get(), machine_.get(), &options, &ranks));
