@@ -129,7 +129,8 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
  * brought down until the median is the mean.
  */
 static void machine_write_row(const struct stp_measurement *m, const char *run,
-                              unsigned first_round, const char *columns,
+                              unsigned first_round,
+                              const struct stp_measurement_header *header,
                               FILE *fp)
 {
     struct stp_measurement_row row = {.m = *m, .run = run};
@@ -140,7 +141,7 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     us->p95 *= factor;
     us->min *= factor;
     row.m.round += first_round;
-    stp_measurement_row_write(&row, columns, fp);
+    stp_measurement_row_write(&row, header, fp);
 }
 
 /* A run, and the worst of the times that count as part of it. */
@@ -162,10 +163,13 @@ static void machine_list_runs(const struct stp_machine_record *r,
 
 static void machine_write_run(const struct run *run, FILE *fp)
 {
+    struct stp_measurement_header header;
+
+    stp_measurement_header_read(COLUMNS, &header);
     for (size_t i = 0; i < run->data->n_rows; i++)
         if (run->data->rows[i].source <= run->worst)
             machine_write_row(&run->data->rows[i], run->name, run->first_round,
-                              COLUMNS, fp);
+                              &header, fp);
 }
 
 size_t stp_machine_n_times(const struct stp_machine_record *r)
@@ -204,7 +208,9 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
     static const char columns[] = COLUMNS ",layers,compute_us,m,n,k";
+    struct stp_measurement_header header;
 
+    stp_measurement_header_read(columns, &header);
     machine_write_head(r, "bf16 sums overlapped with compute", fp);
     fprintf(fp,
             "# An iteration is `layers` times a GEMM, each followed by a "
@@ -218,7 +224,7 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
             "%s\n",
             columns);
     for (size_t i = 0; i < r->overlap.data.n_rows; i++)
-        machine_write_row(&r->overlap.data.rows[i], "overlap", 1, columns, fp);
+        machine_write_row(&r->overlap.data.rows[i], "overlap", 1, &header, fp);
 }
 
 /* ---- graphs.xml ---- */
