@@ -5,6 +5,7 @@
  * order, then assigns channels to all of them.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "comm/group_apart.h"
@@ -215,25 +216,31 @@ static ncclResult_t group_launch(struct mock_group *g)
     return ncclSuccess;
 }
 
-static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n)
+/* A single collective's task lies in 'one', with room for a broadcast. */
+static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
+                                      struct mock_task one[2])
 {
-    g->tasks = calloc(n + 1, sizeof(*g->tasks));
-    g->broadcasts = calloc(n + 1, sizeof(*g->broadcasts));
-    if (g->tasks != NULL && g->broadcasts != NULL)
-        return ncclSuccess;
-    return mock_fail_memory();
+    if (n == 1)
+        memset(one, 0, 2 * sizeof(*one));
+    g->tasks = n == 1 ? one : calloc(2 * n + 1, sizeof(*g->tasks));
+    if (g->tasks == NULL)
+        return mock_fail_memory();
+    g->broadcasts = &g->tasks[n];
+    return ncclSuccess;
 }
 
-static void group_free_tasks(struct mock_group *g)
+static void group_free_tasks(const struct mock_group *g,
+                             const struct mock_task one[2])
 {
-    free(g->tasks);
-    free(g->broadcasts);
+    if (g->tasks != one)
+        free(g->tasks);
 }
 
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n)
 {
-    ncclResult_t rc = group_alloc_tasks(g, n);
+    struct mock_task one[2];
+    ncclResult_t rc = group_alloc_tasks(g, n, one);
     float us;
 
     if (rc == ncclSuccess)
@@ -243,7 +250,7 @@ static ncclResult_t group_run(struct mock_group *g,
     if (rc == ncclSuccess && !g->captured)
         rc = group_launch(g);
     mock_profile_group_stop(mock_comm_listener(g->comm));
-    group_free_tasks(g);
+    group_free_tasks(g, one);
     return rc;
 }
 
@@ -278,7 +285,8 @@ ncclResult_t mock_comm_simulate(struct mock_comm *comm,
                                 float *us_ret)
 {
     struct mock_group g = {.comm = comm};
-    ncclResult_t rc = group_alloc_tasks(&g, n);
+    struct mock_task one[2];
+    ncclResult_t rc = group_alloc_tasks(&g, n, one);
     float us = -1;
 
     if (!mock_comm_choice(comm)->simulates)
@@ -290,7 +298,7 @@ ncclResult_t mock_comm_simulate(struct mock_comm *comm,
         free(g.outcomes);
     }
     mock_profile_group_stop(mock_comm_listener(comm));
-    group_free_tasks(&g);
+    group_free_tasks(&g, one);
     if (rc == ncclSuccess)
         *us_ret = us;
     return rc;
