@@ -88,6 +88,24 @@ bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 
+/* ---- outputs that one process at a time may write ---- */
+
+struct stp_lock {
+    int file;
+    char path[STP_CLI_PATH];
+};
+
+/*
+ * Takes the lock of the output 'path', which is the file PATH.lock beside it.
+ * If another process holds it, waits for its end, or else fails and says which
+ * one does.  Ends with the process, too.
+ */
+enum stp_status stp_lock_take(const char *path, const char *command, bool waits,
+                              struct stp_lock *lock_ret, struct stp_error *err);
+
+/* Removes the file, too. */
+void stp_lock_release(const struct stp_lock *lock);
+
 /* ---- running plugins ---- */
 
 /*

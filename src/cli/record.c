@@ -527,19 +527,40 @@ static int record_finish(const struct record_job *job,
     return record_check(job->command, record, job->path, job->o->machine.json);
 }
 
+/* Begins the folder, which is locked until it is there or abandoned. */
+static enum stp_status record_begin(const struct record_job *job,
+                                    struct stp_lock *lock_ret,
+                                    struct stp_folder *folder_ret,
+                                    struct stp_error *err)
+{
+    enum stp_status status =
+        stp_lock_take(job->path, job->command, false, lock_ret, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_folder_begin(job->path, job->o->force, folder_ret, err);
+    if (status != STP_OK)
+        stp_lock_release(lock_ret);
+    return status;
+}
+
 /* One process, or one of several. */
 static int record_body(void *user, const struct stp_world *world)
 {
     const struct record_job *job = user;
     struct stp_machine_record record = {.made_by = made_by};
     struct stp_folder folder;
+    struct stp_lock lock;
+    bool is_locked = false;
     struct stp_error err = {0};
     int exit_status = STP_EXIT_OK;
     enum stp_status status = STP_OK;
 
     stp_stop_begin();
-    if (world->rank == 0)
-        status = stp_folder_begin(job->path, job->o->force, &folder, &err);
+    if (world->rank == 0) {
+        status = record_begin(job, &lock, &folder, &err);
+        is_locked = status == STP_OK;
+    }
     status = stp_world_agree(world, status, &err);
     if (status == STP_OK) {
         status = record_in_world(job, world, &folder, &record, &err);
@@ -550,6 +571,8 @@ static int record_body(void *user, const struct stp_world *world)
         exit_status = stp_complain_in(job->command, world, status, &err);
     else if (world->rank == 0)
         exit_status = record_finish(job, &folder, &record);
+    if (is_locked)
+        stp_lock_release(&lock);
     stp_machine_record_free(&record);
     return exit_status;
 }

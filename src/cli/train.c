@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/train_engines.h"
@@ -239,35 +240,20 @@ struct train_session {
     size_t n_done;  /* jobs that are in 'runs' */
     size_t n_there; /* of those, before this start */
     size_t n_failed;
-    bool is_loaded;
+    char *path;       /* of the file; NULL: there is none */
+    struct stat file; /* as it was read or written last; st_ino 0: never */
 };
 
 /* ---- results of earlier starts ---- */
 
-static enum stp_status session_load(struct train_session *s, const char *gpu,
-                                    struct stp_error *err)
+static size_t session_find_like(const struct stp_train_runs *runs,
+                                const struct stp_train_run *like)
 {
-    char *path;
-    enum stp_status status = STP_OK;
-    struct stp_error why = {0};
+    size_t i = 0;
 
-    s->is_loaded = true;
-    if (s->o->output == NULL || s->o->fresh)
-        return STP_OK;
-    path = stp_train_file_path(s->o->output, gpu);
-    if (path == NULL)
-        return stp_nomem(err);
-    if (access(path, F_OK) == 0)
-        status = stp_train_read(path, &s->runs, &why);
-    if (status != STP_OK) {
-        char text[STP_ERROR_TEXT];
-
-        stp_error_string(&why, strrchr(path, '/') + 1, text, sizeof(text));
-        stp_fail(err, status,
-                 "%s; --fresh would train all anew and write it over", text);
-    }
-    free(path);
-    return status;
+    while (i < runs->n && !stp_train_same(&runs->runs[i], like))
+        i++;
+    return i;
 }
 
 static size_t session_find_run(const struct stp_train_runs *runs,
@@ -275,12 +261,64 @@ static size_t session_find_run(const struct stp_train_runs *runs,
                                bool by_plugin)
 {
     struct stp_train_run like;
-    size_t i = 0;
 
     stp_train_describe(report, by_plugin, &like);
-    while (i < runs->n && !stp_train_same(&runs->runs[i], &like))
-        i++;
-    return i;
+    return session_find_like(runs, &like);
+}
+
+/* Takes the runs that were read and are not there, and frees the rest. */
+static enum stp_status session_take(struct train_session *s,
+                                    struct stp_train_runs *read,
+                                    struct stp_error *err)
+{
+    const size_t before = s->runs.n;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < read->n && status == STP_OK; i++) {
+        struct stp_train_run *run = &read->runs[i];
+
+        if (session_find_like(&s->runs, run) < before)
+            continue;
+        status = stp_train_runs_add(&s->runs, run, err);
+        if (status == STP_OK)
+            *run = (struct stp_train_run){.n_epochs = 0}; /* it moved */
+    }
+    stp_train_runs_free(read);
+    if (status == STP_OK)
+        stp_train_derive(&s->runs);
+    return status;
+}
+
+/* Whether the file is another one than this process read or wrote last.  What
+ * was there before its first is discarded by --fresh. */
+static bool session_must_read(const struct train_session *s)
+{
+    struct stat now;
+
+    return stat(s->path, &now) == 0 && (s->file.st_ino != 0 || !s->o->fresh) &&
+           (now.st_ino != s->file.st_ino ||
+            now.st_mtim.tv_sec != s->file.st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != s->file.st_mtim.tv_nsec);
+}
+
+/* Takes what this folder has of earlier starts, and of others' since. */
+static enum stp_status session_load(struct train_session *s,
+                                    struct stp_error *err)
+{
+    struct stp_train_runs read = {0};
+    char text[STP_ERROR_TEXT];
+    struct stp_error why;
+    enum stp_status status;
+
+    if (s->path == NULL || !session_must_read(s))
+        return STP_OK;
+    stat(s->path, &s->file);
+    status = stp_train_read(s->path, &read, &why);
+    if (status == STP_OK)
+        return session_take(s, &read, err);
+    stp_error_string(&why, strrchr(s->path, '/') + 1, text, sizeof(text));
+    return stp_fail(err, status,
+                    "%s; --fresh would train all anew and write it over", text);
 }
 
 /* Whether all runs of a training are there; those are shown. */
@@ -313,9 +351,30 @@ static enum stp_status session_keep(struct train_session *s,
 
     for (size_t i = before; i < s->runs.n; i++)
         s->order[s->n_order++] = i;
-    if (status == STP_OK && s->o->output != NULL)
-        status = stp_train_save(&s->runs, s->o->output, err);
     s->n_done += status == STP_OK;
+    return status;
+}
+
+/* Keeps it in the file, too, beside what others have written since. */
+static enum stp_status session_append(struct train_session *s,
+                                      const struct stp_train_report *report,
+                                      struct stp_error *err)
+{
+    struct stp_lock lock;
+    enum stp_status status = stp_folder_make(s->o->output, err);
+
+    if (status == STP_OK)
+        status = stp_lock_take(s->path, command_name, true, &lock, err);
+    if (status != STP_OK)
+        return status;
+    status = session_load(s, err);
+    if (status == STP_OK && !session_has(s, report))
+        status = session_keep(s, report, err);
+    if (status == STP_OK)
+        status = stp_train_save(&s->runs, s->o->output, err);
+    if (status == STP_OK)
+        stat(s->path, &s->file);
+    stp_lock_release(&lock);
     return status;
 }
 
@@ -349,7 +408,9 @@ session_settle(struct train_session *s, const struct stp_train_job *job,
 
     if (status == STP_OK) {
         report->result = result;
-        status = is_first ? session_keep(s, report, err) : STP_OK;
+        if (is_first)
+            status = s->path != NULL ? session_append(s, report, err)
+                                     : session_keep(s, report, err);
         stp_train_result_free(result);
         return status;
     }
@@ -418,8 +479,11 @@ static enum stp_status session_train(struct train_session *s,
 
     config.go_on = session_goes_on;
     engines->engines[0].ops->info(engines->engines[0].self, &info);
-    if (s->world->rank == 0 && !s->is_loaded)
-        status = session_load(s, info.gpu, err);
+    if (s->path == NULL && s->o->output != NULL &&
+        (s->path = stp_train_file_path(s->o->output, info.gpu)) == NULL)
+        status = stp_nomem(err);
+    if (status == STP_OK && s->world->rank == 0)
+        status = session_load(s, err);
     if (status == STP_OK && stp_stop_wished())
         status = stp_fail(err, STP_ERR_STOPPED, "stopped");
     if (status == STP_OK && s->world->rank == 0)
@@ -708,6 +772,7 @@ static int train_body(void *user, const struct stp_world *world)
     stp_train_jobs_free(&s.jobs);
     stp_train_runs_free(&s.runs);
     free(s.order);
+    free(s.path);
     return exit_status;
 }
 

@@ -259,10 +259,26 @@ static int tune_run(const char *command, struct tune_options *o,
     return stp_exit_status(status);
 }
 
+/* The files of runs with the same stem are the same. */
+static int tune_run_locked(const char *command, struct tune_options *o,
+                           const struct stp_tune_files *files)
+{
+    struct stp_tune_result result = {0};
+    struct stp_lock lock;
+    struct stp_error err;
+    int exit_status;
+
+    if (stp_lock_take(files->stem, command, false, &lock, &err) != STP_OK)
+        return stp_complain_error(command, NULL, &err);
+    exit_status = tune_run(command, o, files, &result);
+    stp_tune_result_free(&result);
+    stp_lock_release(&lock);
+    return exit_status;
+}
+
 int stp_cmd_tune(int argc, char **argv)
 {
     struct tune_options o = {0};
-    struct stp_tune_result result = {0};
     struct stp_tune_files files;
     int exit_status;
 
@@ -275,7 +291,6 @@ int stp_cmd_tune(int argc, char **argv)
     if (exit_status == STP_EXIT_OK)
         exit_status = tune_check_output(argv[0], o.output, &files);
     if (exit_status == STP_EXIT_OK)
-        exit_status = tune_run(argv[0], &o, &files, &result);
-    stp_tune_result_free(&result);
+        exit_status = tune_run_locked(argv[0], &o, &files);
     return exit_status;
 }

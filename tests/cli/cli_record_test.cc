@@ -230,6 +230,30 @@ TEST_F(Record, ClearsAwayWhatAnInterruptedRunLeft)
 
 // ---- what goes wrong ----
 
+TEST_F(Record, LeavesAFolderAloneThatAnotherProcessWrites)
+{
+    const std::string record =
+        "record again --on h200x4" + std::string(kLittle);
+    fs::create_directory(dir_ / "again.tmp");
+    Write("again.tmp/graphs.xml", "of the other\n");
+    {
+        const HeldLock other(dir_ / "again.lock",
+                             "process 4711 (steptune record)");
+
+        Outcome o = Run(record + "-o .");
+
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ("steptune record: process 4711 (steptune record) writes the "
+                  "same files and holds './again.lock', expected to wait for "
+                  "its end or another output\n",
+                  o.err);
+        EXPECT_EQ("of the other\n", Read("again.tmp/graphs.xml"));
+        EXPECT_THAT(Files(), ElementsAre("again.lock", "again.tmp"));
+    }
+    EXPECT_EQ(0, Run(record).status) << "the process has died";
+    EXPECT_THAT(Files(), ElementsAre("again"));
+}
+
 TEST_F(Record, RefusesAndLeavesNothing)
 {
     ExpectRefusals(

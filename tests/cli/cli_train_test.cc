@@ -282,6 +282,31 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
     EXPECT_EQ(1, cJSON_GetArraySize(anew.get()));
 }
 
+// It has read the folder when its trace is there, and waits for the lock.
+TEST_F(TrainCommand, AddsToWhatOthersWroteMeanwhile)
+{
+    const std::string train =
+        "train --on h200x2 --samples 4096 --epochs 1 --modes naive ";
+    const std::string file = "/benchmark_results_NVIDIA_H200.json";
+    ASSERT_EQ(0, Run(train + "--seed 1 -o other").status);
+    cli::fs::create_directory(dir_ / "results");
+    pid_t child;
+    {
+        const cli::HeldLock other(dir_ / ("results" + file + ".lock"),
+                                  "process 4711 (steptune train)");
+        child = Start(train + "--seed 2 -o results --profile");
+        WaitForFile("results/trace_rank0.json");
+        cli::fs::rename(dir_ / ("other" + file), dir_ / ("results" + file));
+    }
+    EXPECT_EQ(0, Wait(child)) << Read("err");
+
+    const Json all = cli::Parse(Read(("results" + file).c_str()));
+    ASSERT_EQ(2, cJSON_GetArraySize(all.get()));
+    EXPECT_EQ(1, Number(cJSON_GetArrayItem(all.get(), 0), "seed"));
+    EXPECT_EQ(2, Number(cJSON_GetArrayItem(all.get(), 1), "seed"));
+    EXPECT_EQ(2u, Results().size()) << "the lock is gone";
+}
+
 TEST_F(TrainCommand, GoesOnAfterWhatCannotBe)
 {
     Outcome o =
@@ -330,7 +355,14 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
     for (const auto &c : cases) {
         const pid_t child =
             Start(std::string(kMatrix) + "--gpus 1,2 --fresh --repeat 10000");
-        for (int i = 0; i < 3000 && Results().empty(); i++)
+        const auto is_json = [](const std::string &name) {
+            return cli::fs::path(name).extension() == ".json";
+        };
+        const auto saved = [&] {
+            const std::vector<std::string> names = Results();
+            return std::any_of(names.begin(), names.end(), is_json);
+        };
+        for (int i = 0; i < 3000 && !saved(); i++)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         kill(c.to_all ? -child : child, c.signal);
         EXPECT_EQ(1, Wait(child));

@@ -15,6 +15,7 @@ namespace
 
 using namespace cli;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -180,6 +181,31 @@ TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 }
 
 // ---- sweep, derive, verify ----
+
+TEST_F(Cli, TuneLeavesFilesAloneThatAnotherProcessWrites)
+{
+    const char *quick = "tune --on h200x2 --collective allgather -b 1M -e 4M "
+                        "--no-iterate ";
+    {
+        const HeldLock other(dir_ / "steptune.lock",
+                             "process 4711 (steptune tune)");
+
+        Outcome o = Run(quick);
+
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ("steptune tune: process 4711 (steptune tune) writes the same "
+                  "files and holds 'steptune.lock', expected to wait for its "
+                  "end or another output\n",
+                  o.err);
+        EXPECT_EQ("", o.out);
+        EXPECT_THAT(Files(), ElementsAre("steptune.lock"));
+        EXPECT_EQ(0, Run(std::string(quick) + "-o other.conf").status);
+    }
+    EXPECT_EQ(0, Run(quick).status) << "the process has died";
+    EXPECT_THAT(Files(),
+                AllOf(Contains("steptune.conf"), Not(Contains("steptune.lock")),
+                      Not(Contains("other.lock"))));
+}
 
 TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
 {
