@@ -18,7 +18,6 @@
 enum { MAX_GOLDEN = 64 << 20 };
 
 struct explain_options {
-    const char *command; /* for messages */
     struct stp_machine_options machine;
     const char *plugin;
     bool ours; /* the plugin is */
@@ -197,8 +196,7 @@ static int explain_other(const struct explain_options *o,
         return explain_status(stp_fail(
             err, STP_ERR_LIMIT, "the path of '%.80s' is too long", o->diff));
     if (!is_plugin) {
-        exit_status =
-            stp_load_plugin_policy(o->command, o->diff, true, &policy);
+        exit_status = stp_load_plugin_policy(o->diff, true, &policy);
         if (exit_status != STP_EXIT_OK)
             return exit_status;
         other.policy = policy;
@@ -264,7 +262,7 @@ static int explain_compare_golden(const struct explain_options *o,
     bool same;
 
     if (stp_read_file(o->golden, MAX_GOLDEN, &expected, &len, &why) != STP_OK)
-        return stp_complain_error(o->command, o->golden, &why);
+        return stp_complain_error(o->golden, &why);
     status = stp_golden_compare(expected, text, &change, err);
     if (status != STP_OK) {
         free(expected);
@@ -358,12 +356,13 @@ static int explain_command(const struct explain_options *o,
     if (stp_set_plugin_environment(machine_path, o->policy, &err) == STP_OK)
         exit_status = explain_run_mode(o, &options, &err);
     if (err.text[0] != '\0')
-        stp_complain_error(o->command, NULL, &err);
+        stp_complain_error(NULL, &err);
     return exit_status;
 }
 
-static int explain_run(struct explain_options *o)
+static int explain_run(void *user)
 {
+    struct explain_options *o = user;
     char plugin[STP_CLI_PATH];
     char machine[STP_CLI_PATH];
     struct stp_policy *policy = NULL;
@@ -371,28 +370,19 @@ static int explain_run(struct explain_options *o)
     int exit_status;
 
     o->ours = o->plugin == NULL;
-    if (stp_choose_machine(o->command, o->machine.on, machine) != STP_EXIT_OK)
+    if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (o->ours && stp_find_plugin("steptune", plugin, &err) != STP_OK)
-        return stp_complain_error(o->command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (o->ours)
         o->plugin = plugin;
     if (o->policy == NULL)
         o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
-    exit_status =
-        stp_load_plugin_policy(o->command, o->policy, o->ours, &policy);
+    exit_status = stp_load_plugin_policy(o->policy, o->ours, &policy);
     if (exit_status == STP_EXIT_OK)
         exit_status = explain_command(o, policy, machine);
     stp_policy_free(policy);
     return exit_status;
-}
-
-static int explain_run_options(void *user, const char *command)
-{
-    struct explain_options *o = user;
-
-    o->command = command;
-    return explain_run(o);
 }
 
 /* The plugin of another vendor that is to run, or NULL. */
@@ -408,6 +398,5 @@ int stp_cmd_explain(int argc, char **argv)
     struct explain_options o = {0};
 
     stp_options_read(&explain_line, argc, argv, &o);
-    return stp_run_plugin(argv[0], explain_find_foreign(&o),
-                          explain_run_options, &o);
+    return stp_run_plugin(explain_find_foreign(&o), explain_run, &o);
 }

@@ -57,7 +57,7 @@ static enum stp_status lock_try(struct stp_lock *lock, bool waits,
     return status;
 }
 
-enum stp_status stp_lock_take(const char *path, const char *command, bool waits,
+enum stp_status stp_lock_take(const char *path, bool waits,
                               struct stp_lock *lock_ret, struct stp_error *err)
 {
     struct stp_lock lock;
@@ -74,7 +74,8 @@ enum stp_status stp_lock_take(const char *path, const char *command, bool waits,
             return status;
     }
     if (lock.file >= 0 && ftruncate(lock.file, 0) == 0)
-        dprintf(lock.file, "process %ld (%s)", (long)getpid(), command);
+        dprintf(lock.file, "process %ld (%s)", (long)getpid(),
+                stp_command_name);
     *lock_ret = lock;
     return STP_OK;
 }

@@ -64,10 +64,11 @@ static int main_run_command(const struct stp_command *command, int argc,
 
     snprintf(name, sizeof(name), "steptune %s", command->name);
     argv[0] = name;
+    stp_command_name = name;
     argp_err_exit_status = STP_EXIT_USAGE;
     status = command->run(argc, argv);
     if (fflush(stdout) != 0 && status == STP_EXIT_OK)
-        status = stp_complain(name, "cannot write to standard output");
+        status = stp_complain("cannot write to standard output");
     return status;
 }
 
@@ -90,8 +91,7 @@ int main(int argc, char **argv)
     }
     command = main_find_command(argv[1]);
     if (command == NULL) {
-        stp_complain("steptune",
-                     "no command '%s'; `steptune --help` lists them", argv[1]);
+        stp_complain("no command '%s'; `steptune --help` lists them", argv[1]);
         return STP_EXIT_USAGE;
     }
     return main_run_command(command, argc - 1, argv + 1);

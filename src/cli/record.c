@@ -446,8 +446,7 @@ static enum stp_status record_fit_channels(struct stp_machine_record *record,
     return stp_machine_write_info(record, folder, err);
 }
 
-static int record_check(const char *command,
-                        const struct stp_machine_record *record,
+static int record_check(const struct stp_machine_record *record,
                         const char *path, bool json)
 {
     struct stp_choices mock = {0};
@@ -456,13 +455,13 @@ static int record_check(const char *command,
     int exit_status = STP_EXIT_FAILED;
 
     if (record_ask_mock(path, &record->choices, &mock, &err) != STP_OK) {
-        stp_complain(command, "%s is there, but mock NCCL cannot play it: %s",
-                     path, err.text);
+        stp_complain("%s is there, but mock NCCL cannot play it: %s", path,
+                     err.text);
     } else {
         if (!json)
             stp_print_recorded(&recorded, stdout);
         else if (stp_print_recorded_json(&recorded, stdout, &err) != STP_OK)
-            stp_complain_error(command, NULL, &err);
+            stp_complain_error(NULL, &err);
         if (stp_recorded_alike(&recorded) == record->choices.n_rows)
             exit_status = STP_EXIT_OK;
     }
@@ -473,7 +472,6 @@ static int record_check(const char *command,
 /* ---- the command ---- */
 
 struct record_job {
-    const char *command;
     const struct record_options *o;
     const struct record_arms *arms;
     char path[STP_FOLDER_PATH];
@@ -523,8 +521,8 @@ static int record_finish(const struct record_job *job,
     else
         status = stp_folder_commit(folder, stp_machine_files, &err);
     if (status != STP_OK)
-        return stp_complain_error(job->command, NULL, &err);
-    return record_check(job->command, record, job->path, job->o->machine.json);
+        return stp_complain_error(NULL, &err);
+    return record_check(record, job->path, job->o->machine.json);
 }
 
 /* Begins the folder, which is locked until it is there or abandoned. */
@@ -533,8 +531,7 @@ static enum stp_status record_begin(const struct record_job *job,
                                     struct stp_folder *folder_ret,
                                     struct stp_error *err)
 {
-    enum stp_status status =
-        stp_lock_take(job->path, job->command, false, lock_ret, err);
+    enum stp_status status = stp_lock_take(job->path, false, lock_ret, err);
 
     if (status != STP_OK)
         return status;
@@ -568,7 +565,7 @@ static int record_body(void *user, const struct stp_world *world)
             stp_folder_abandon(&folder);
     }
     if (status != STP_OK)
-        exit_status = stp_complain_in(job->command, world, status, &err);
+        exit_status = stp_complain_in(world, status, &err);
     else if (world->rank == 0)
         exit_status = record_finish(job, &folder, &record);
     if (is_locked)
@@ -592,29 +589,29 @@ int stp_cmd_record(int argc, char **argv)
 {
     struct record_options o = {0};
     struct record_arms arms;
-    struct record_job job = {argv[0], &o, &arms, ""};
+    struct record_job job = {&o, &arms, ""};
     struct stp_error err;
 
     stp_options_read(&record_line, argc, argv, &o);
     if (o.measure.n_types > 1 ||
         (o.measure.n_types == 1 && o.measure.types[0] != STP_TYPE_BF16)) {
-        stp_complain(argv[0], "-d %s, expected bf16: times are recorded in it",
+        stp_complain("-d %s, expected bf16: times are recorded in it",
                      stp_type_name(o.measure.types[0]));
         return STP_EXIT_USAGE;
     }
     if (stp_is_on_cpus(&o.machine, &o.run)) {
-        stp_complain(argv[0], "search graphs and choices are NCCL's, expected "
-                              "--on cuda or a recorded machine");
+        stp_complain("search graphs and choices are NCCL's, expected "
+                     "--on cuda or a recorded machine");
         return STP_EXIT_USAGE;
     }
     record_complete(&o);
     if (stp_parse_arms("all", NULL, &arms.window, &err) != STP_OK ||
         stp_parse_arms("all", o.channels, &arms.sweep, &err) != STP_OK ||
         stp_parse_arms(overlap_arms, NULL, &arms.overlap, &err) != STP_OK) {
-        stp_complain_error(argv[0], NULL, &err);
+        stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }
     if (record_find_folder(&o, job.path, &err) != STP_OK)
-        return stp_complain_error(argv[0], NULL, &err);
-    return stp_launch(argv[0], &o.machine, &o.run, record_body, &job);
+        return stp_complain_error(NULL, &err);
+    return stp_launch(&o.machine, &o.run, record_body, &job);
 }

@@ -13,8 +13,6 @@
 #include "report/training/train_summary.h"
 #include "train/train_matrix.h"
 
-static const char command_name[] = "steptune train";
-
 enum {
     DEFAULT_ROUNDS = 5,
     DEFAULT_EPOCHS = 5,
@@ -364,7 +362,7 @@ static enum stp_status session_append(struct train_session *s,
     enum stp_status status = stp_folder_make(s->o->output, err);
 
     if (status == STP_OK)
-        status = stp_lock_take(s->path, command_name, true, &lock, err);
+        status = stp_lock_take(s->path, true, &lock, err);
     if (status != STP_OK)
         return status;
     status = session_load(s, err);
@@ -394,7 +392,7 @@ static void session_tell_failure(struct train_session *s,
     s->n_failed++;
     stp_progress_clear();
     stp_train_job_name(job, name);
-    stp_complain(command_name, "%s: %s", name, why->text);
+    stp_complain("%s: %s", name, why->text);
 }
 
 /* How a training went on this rank, of which rank 0 knows most.  The result is
@@ -532,8 +530,7 @@ static int train_find_tuner(struct train_session *s, char path[STP_CLI_PATH])
     if (o->policy == NULL && o->plugin == NULL)
         return STP_EXIT_OK;
     s->plugin = o->plugin != NULL ? o->plugin : path;
-    exit_status = stp_load_plugin_policy(command_name, o->policy,
-                                         o->plugin == NULL, &policy);
+    exit_status = stp_load_plugin_policy(o->policy, o->plugin == NULL, &policy);
     stp_policy_free(policy);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
@@ -543,13 +540,13 @@ static int train_find_tuner(struct train_session *s, char path[STP_CLI_PATH])
          stp_find_machine(o->machine.on, machine, &err) != STP_OK) ||
         stp_set_plugin_environment(is_recorded ? machine : NULL, o->policy,
                                    &err) != STP_OK)
-        return stp_complain_error(command_name, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (o->policy != NULL && train_hash_file(o->policy, &hash, &err) != STP_OK)
-        return stp_complain_error(command_name, o->policy, &err);
+        return stp_complain_error(o->policy, &err);
     /* A name without a path is NCCL's to find. */
     if (o->plugin != NULL && access(o->plugin, F_OK) == 0 &&
         train_hash_file(o->plugin, &hash, &err) != STP_OK)
-        return stp_complain_error(command_name, o->plugin, &err);
+        return stp_complain_error(o->plugin, &err);
     snprintf(s->tuner, sizeof(s->tuner), "%s",
              stp_base_name(o->policy != NULL ? o->policy : o->plugin));
     snprintf(s->pair, sizeof(s->pair), "%016jx", (uintmax_t)hash);
@@ -578,8 +575,7 @@ static enum stp_status train_refuse_count(struct train_session *s, size_t first,
         return status;
     s->n_failed += end - first;
     stp_progress_clear();
-    stp_complain(command_name, "%u rank%s: %s", n, n == 1 ? "" : "s",
-                 err->text);
+    stp_complain("%u rank%s: %s", n, n == 1 ? "" : "s", err->text);
     return STP_OK;
 }
 
@@ -686,8 +682,7 @@ static enum stp_status train_conclude(const struct train_session *s,
     if (status != STP_OK)
         stp_progress_clear();
     if (s->n_there > 0)
-        stp_complain(command_name,
-                     "%zu of %zu configurations were in %s already; --fresh "
+        stp_complain("%zu of %zu configurations were in %s already; --fresh "
                      "trains them anew",
                      s->n_there, s->jobs.n, s->o->output);
     printed = train_print(s, &why);
@@ -746,7 +741,7 @@ static enum stp_status train_plan(struct train_session *s,
     if (s->jobs.n == 0)
         return stp_fail(err, STP_ERR_RANGE, "nothing to train: %s", skipped);
     if (skipped[0] != '\0' && s->world->rank == 0)
-        stp_complain(command_name, "%s", skipped);
+        stp_complain("%s", skipped);
     s->order = calloc(2 * s->jobs.n, sizeof(*s->order));
     return s->order != NULL ? STP_OK : stp_nomem(err);
 }
@@ -766,7 +761,7 @@ static int train_body(void *user, const struct stp_world *world)
         if (world->rank == 0)
             status = train_conclude(&s, status, &err);
     }
-    exit_status = stp_complain_in(command_name, world, status, &err);
+    exit_status = stp_complain_in(world, status, &err);
     if (status == STP_OK && s.n_failed > 0)
         exit_status = STP_EXIT_FAILED; /* said already */
     stp_train_jobs_free(&s.jobs);
@@ -793,5 +788,5 @@ int stp_cmd_train(int argc, char **argv)
     exit_status = train_find_tuner(&s, plugin);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    return stp_launch(command_name, &o.machine, &o.run, train_body, &s);
+    return stp_launch(&o.machine, &o.run, train_body, &s);
 }

@@ -138,7 +138,7 @@ int stp_cmd_doctor(int argc, char **argv)
     else if (status == STP_OK)
         stp_print_diagnosis(&d.diagnosis, stdout);
     if (status != STP_OK)
-        return stp_complain_error(argv[0], NULL, &err);
+        return stp_complain_error(NULL, &err);
     return stp_count_symptoms(&d.diagnosis, STP_SYMPTOM_PROBLEM) == 0
                ? STP_EXIT_OK
                : STP_EXIT_FAILED;
