@@ -6,6 +6,7 @@
  * NCCL's src/enqueue.cc.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "comm/group_order.h"
@@ -215,15 +216,25 @@ static ncclResult_t group_launch(struct mock_group *g)
     return ncclSuccess;
 }
 
+/* A single collective's task lies in 'one', with room for a broadcast. */
+static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
+                                      struct mock_task one[2])
+{
+    if (n == 1)
+        memset(one, 0, 2 * sizeof(*one));
+    g->tasks = n == 1 ? one : calloc(2 * n + 1, sizeof(*g->tasks));
+    if (g->tasks == NULL)
+        return mock_fail_memory();
+    g->broadcasts = &g->tasks[n];
+    return ncclSuccess;
+}
+
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n)
 {
-    ncclResult_t rc = ncclSuccess;
+    struct mock_task one[2];
+    ncclResult_t rc = group_alloc_tasks(g, n, one);
 
-    g->tasks = calloc(n + 1, sizeof(*g->tasks));
-    g->broadcasts = calloc(n + 1, sizeof(*g->broadcasts));
-    if (g->tasks == NULL || g->broadcasts == NULL)
-        rc = mock_fail_memory();
     if (rc == ncclSuccess)
         rc = group_prepare(g, calls, n);
     if (rc == ncclSuccess)
@@ -231,8 +242,8 @@ static ncclResult_t group_run(struct mock_group *g,
     if (rc == ncclSuccess && !g->captured)
         rc = group_launch(g);
     mock_profile_group_stop(&g->comm->listener);
-    free(g->tasks);
-    free(g->broadcasts);
+    if (g->tasks != one)
+        free(g->tasks);
     return rc;
 }
 

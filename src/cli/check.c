@@ -111,20 +111,20 @@ static enum stp_status check_fix(const struct check_options *o,
 }
 
 /* Returns the exit status. */
-static int check_report(const char *command, const struct check_options *o,
+static int check_report(const struct check_options *o,
                         const struct stp_findings *findings)
 {
     struct stp_error err;
 
     if (stp_print_findings(findings, o->policy.v[0], o->fix, o->json, stdout,
                            &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     return stp_count_findings(findings, o->fix).n_warnings > 0 ? STP_EXIT_FAILED
                                                                : STP_EXIT_OK;
 }
 
-static int check_run(const char *command, const struct check_options *o,
-                     const char *machine, const struct check_text *text)
+static int check_run(const struct check_options *o, const char *machine,
+                     const struct check_text *text)
 {
     const struct stp_check_options options = {
         .csv = text->csv, .len = text->len, .machine_path = machine};
@@ -135,11 +135,11 @@ static int check_run(const char *command, const struct check_options *o,
 
     if (status != STP_OK)
         return stp_complain_error(
-            command, status == STP_ERR_DEVICE ? NULL : o->policy.v[0], &err);
+            status == STP_ERR_DEVICE ? NULL : o->policy.v[0], &err);
     if (o->fix && check_fix(o, text, &findings, &err) != STP_OK)
-        exit_status = stp_complain_error(command, o->policy.v[0], &err);
+        exit_status = stp_complain_error(o->policy.v[0], &err);
     else
-        exit_status = check_report(command, o, &findings);
+        exit_status = check_report(o, &findings);
     stp_findings_free(&findings);
     return exit_status;
 }
@@ -153,13 +153,12 @@ int stp_cmd_check(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&check_line, argc, argv, &o);
-    if (o.on != NULL &&
-        stp_choose_machine(argv[0], o.on, machine) != STP_EXIT_OK)
+    if (o.on != NULL && stp_choose_machine(o.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (stp_read_file(o.policy.v[0], STP_MAX_FILE, &text.csv, &text.len,
                       &err) != STP_OK)
-        return stp_complain_error(argv[0], o.policy.v[0], &err);
-    exit_status = check_run(argv[0], &o, o.on != NULL ? machine : NULL, &text);
+        return stp_complain_error(o.policy.v[0], &err);
+    exit_status = check_run(&o, o.on != NULL ? machine : NULL, &text);
     free(text.csv);
     return exit_status;
 }

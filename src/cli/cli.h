@@ -62,8 +62,7 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
 
 /* The same for a command, of the default machine if 'on' is NULL: complains and
  * returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
-int stp_choose_machine(const char *command, const char *on,
-                       char path[STP_CLI_PATH]);
+int stp_choose_machine(const char *on, char path[STP_CLI_PATH]);
 
 /* The name of a machine by the absolute path of its folder. */
 const char *stp_machine_name(const char *path);
@@ -88,6 +87,24 @@ bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 
+/* ---- outputs that one process at a time may write ---- */
+
+struct stp_lock {
+    int file;
+    char path[STP_CLI_PATH];
+};
+
+/*
+ * Takes the lock of the output 'path', which is the file PATH.lock beside it.
+ * If another process holds it, waits for its end, or else fails and says which
+ * one does.  Ends with the process, too.
+ */
+enum stp_status stp_lock_take(const char *path, bool waits,
+                              struct stp_lock *lock_ret, struct stp_error *err);
+
+/* Removes the file, too. */
+void stp_lock_release(const struct stp_lock *lock);
+
 /* ---- running plugins ---- */
 
 /*
@@ -105,7 +122,7 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
  * cannot: unless the plugin is 'ours', *policy_ret is untouched then.  Ours
  * needs a policy: without one it would step aside and agree with anything.
  */
-int stp_load_plugin_policy(const char *command, const char *path, bool ours,
+int stp_load_plugin_policy(const char *path, bool ours,
                            struct stp_policy **policy_ret);
 
 /*
@@ -113,18 +130,9 @@ int stp_load_plugin_policy(const char *command, const char *path, bool ours,
  * runs in a child: the plugin may crash, as it would crash a job, which is then
  * reported.
  */
-int stp_run_plugin(const char *command, const char *plugin,
-                   int (*run)(void *user, const char *command), void *user);
+int stp_run_plugin(const char *plugin, int (*run)(void *user), void *user);
 
 /* ---- measuring ---- */
-
-/*
- * Opens the device that --on names, with a plugin under test or NULL.  Prints
- * why not, and returns the exit status, if it cannot be had; else
- * STP_EXIT_OK.
- */
-int stp_open_device(const char *command, const struct stp_machine_options *on,
-                    const char *plugin, struct stp_device *device_ret);
 
 /* All there is to say about a device. */
 struct stp_open_options {
@@ -155,15 +163,15 @@ enum stp_status stp_open_engines(const struct stp_open_options *options,
  * by this, or in all that mpirun, srun or torchrun started.  Returns the exit
  * status of the body, or complains.
  */
-int stp_launch(const char *command, const struct stp_machine_options *machine,
+int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run,
                int (*body)(void *user, const struct stp_world *world),
                void *user);
 
 /* For a body of stp_launch(): says why it failed, unless another process does,
  * and returns the exit status. */
-int stp_complain_in(const char *command, const struct stp_world *world,
-                    enum stp_status status, const struct stp_error *err);
+int stp_complain_in(const struct stp_world *world, enum stp_status status,
+                    const struct stp_error *err);
 
 /* Whether --on or --backend mean the CPUs of this machine. */
 bool stp_is_on_cpus(const struct stp_machine_options *machine,
@@ -180,11 +188,11 @@ enum stp_status stp_parse_arms(const char *list, const char *channels,
 
 /* Checks a list of arms (NULL: all) and of channel counts (or NULL) before
  * anything runs; complains and returns the exit status. */
-int stp_check_arms(const char *command, const char *arms, const char *channels);
+int stp_check_arms(const char *arms, const char *channels);
 
 /* One type, which is bf16 as in training unless one was given; complains of
  * several and returns the exit status. */
-int stp_choose_type(const char *command, struct stp_measure_options *measure);
+int stp_choose_type(struct stp_measure_options *measure);
 
 /* A progress bar on standard error if that is a terminal; false once a
  * stop was requested (launch/stop.h).  For stp_sweep_run() and stp_replay().
@@ -196,11 +204,13 @@ void stp_progress_clear(void);
 
 /* ---- messages ---- */
 
+/* "steptune NAME", with which all messages begin. */
+extern const char *stp_command_name;
+
 /* Prints "COMMAND: TEXT" to standard error.  Returns STP_EXIT_FAILED. */
-int stp_complain(const char *command, const char *fmt, ...) STP_PRINTF(2, 3);
+int stp_complain(const char *fmt, ...) STP_PRINTF(1, 2);
 
 /* Prints an error about the file 'path', or about none if it is NULL. */
-int stp_complain_error(const char *command, const char *path,
-                       const struct stp_error *err);
+int stp_complain_error(const char *path, const struct stp_error *err);
 
 #endif /* STP_CLI_H */

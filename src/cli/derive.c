@@ -234,37 +234,35 @@ static enum stp_status load_file(const struct derive_input *input,
 
 /* Reads the files; 'coll' is the collective of text that does not say, or -1.
  * Complains and returns the exit status. */
-static int derive_load(const char *command, const struct derive_input *inputs,
-                       size_t n_inputs, int coll, struct derive_data *data_ret)
+static int derive_load(const struct derive_input *inputs, size_t n_inputs,
+                       int coll, struct derive_data *data_ret)
 {
     struct stp_error err;
 
     for (size_t i = 0; i < n_inputs; i++) {
         if (load_is_repeated(inputs, i))
-            return stp_complain(command,
-                                "%s: given twice, its rounds would count twice",
+            return stp_complain("%s: given twice, its rounds would count twice",
                                 inputs[i].path);
         if (load_file(&inputs[i], i == 0, coll, data_ret, &err) != STP_OK)
-            return stp_complain_error(command, inputs[i].path, &err);
+            return stp_complain_error(inputs[i].path, &err);
     }
     return STP_EXIT_OK;
 }
 
 /* ---- of comparisons ---- */
 
-static void derive_warn(const char *command, const struct derive_options *o,
+static void derive_warn(const struct derive_options *o,
                         const struct stp_steadiness *s)
 {
     char text[STP_ERROR_TEXT];
 
     if (isfinite(s->resolved) && o->trust_passes &&
         s->min_rounds < STP_DERIVE_PASSES)
-        stp_complain(command,
-                     "warning: fewer than %d runs of an arm have no interval, "
+        stp_complain("warning: fewer than %d runs of an arm have no interval, "
                      "and decide nothing",
                      STP_DERIVE_PASSES);
     if (stp_tune_warn_of_noise(s, o->derive.min_gain, text))
-        stp_complain(command, "%s", text);
+        stp_complain("%s", text);
 }
 
 static enum stp_status derive_write(const struct derive_options *o,
@@ -295,8 +293,7 @@ static enum stp_status derive_write(const struct derive_options *o,
     return stp_print_rules(derived, stdout, err);
 }
 
-static enum stp_status derive_from_times(const char *command,
-                                         const struct derive_options *o,
+static enum stp_status derive_from_times(const struct derive_options *o,
                                          const struct stp_dataset *data,
                                          struct stp_error *err)
 {
@@ -320,7 +317,7 @@ static enum stp_status derive_from_times(const char *command,
     if (status == STP_OK)
         status = derive_write(o, &selected, &steadiness, &derived, err);
     if (status == STP_OK)
-        derive_warn(command, o, &steadiness);
+        derive_warn(o, &steadiness);
     stp_derived_free(&derived);
     stp_comparisons_free(&all);
     stp_dataset_free(&selected);
@@ -402,28 +399,23 @@ static enum stp_status constants_write(const struct derive_options *o,
 }
 
 /* Why there is nothing to write. */
-static int constants_decline(const char *command,
-                             const struct stp_constants_fit *fit)
+static int constants_decline(const struct stp_constants_fit *fit)
 {
     if (fit->left_out.n == 0)
-        return stp_complain(command,
-                            "%zu sizes, expected three or more of a "
+        return stp_complain("%zu sizes, expected three or more of a "
                             "collective, to see how constants do between them: "
                             "no file is written",
                             fit->after.n);
     if (fit->after.mean >= fit->before.mean || fit->after.n_faster == 0)
-        return stp_complain(command,
-                            "no constants choose better than NCCL's own, whose "
+        return stp_complain("no constants choose better than NCCL's own, whose "
                             "choices take %.4f times as long as the fastest: "
                             "no file is written",
                             fit->before.mean);
     if (fit->after.n_slower > 0)
-        return stp_complain(command,
-                            "the best constants make NCCL slower at %zu of %zu "
+        return stp_complain("the best constants make NCCL slower at %zu of %zu "
                             "sizes: no file is written",
                             fit->after.n_slower, fit->after.n);
-    return stp_complain(command,
-                        "constants fitted to these sizes do not hold between "
+    return stp_complain("constants fitted to these sizes do not hold between "
                         "them, where choices take %.4f times as long as the "
                         "fastest, and NCCL's own %.4f: no file is written",
                         fit->left_out.mean, fit->left_before.mean);
@@ -449,7 +441,7 @@ static enum stp_status constants_fit(const struct derive_options *o,
     return status;
 }
 
-static int constants_derive(const char *command, const struct derive_options *o,
+static int constants_derive(const struct derive_options *o,
                             const struct stp_dataset *data)
 {
     const char *name = o->on != NULL ? o->on : data->machine;
@@ -459,16 +451,16 @@ static int constants_derive(const char *command, const struct derive_options *o,
     int exit_status = STP_EXIT_OK;
 
     if (name[0] == '\0')
-        return stp_complain(command, "the data name no machine, expected one "
-                                     "whose model is to be fitted by --on");
+        return stp_complain("the data name no machine, expected one "
+                            "whose model is to be fitted by --on");
     if (stp_find_machine(name, path, &err) != STP_OK ||
         constants_fit(o, data, path, &fit, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (!stp_constants_fit_helps(&fit))
-        exit_status = constants_decline(command, &fit);
+        exit_status = constants_decline(&fit);
     else if (constants_write(o, data, &fit, stp_machine_name(path), &err) !=
              STP_OK)
-        exit_status = stp_complain_error(command, NULL, &err);
+        exit_status = stp_complain_error(NULL, &err);
     stp_constants_fit_free(&fit);
     return exit_status;
 }
@@ -499,7 +491,7 @@ static const char *derive_find_objection(const struct derive_options *o,
     return NULL;
 }
 
-static int derive_run(const char *command, const struct derive_options *o,
+static int derive_run(const struct derive_options *o,
                       const struct derive_data *data)
 {
     const char *why = derive_find_objection(o, data);
@@ -507,14 +499,13 @@ static int derive_run(const char *command, const struct derive_options *o,
     enum stp_status status;
 
     if (why != NULL)
-        return stp_complain(command, "%s", why);
+        return stp_complain("%s", why);
     if (o->as_constants)
-        return constants_derive(command, o, &data->data);
+        return constants_derive(o, &data->data);
     status = data->kind == STP_DERIVE_NVIDIA
                  ? derive_from_best(o, &data->rows, &err)
-                 : derive_from_times(command, o, &data->data, &err);
-    return status == STP_OK ? STP_EXIT_OK
-                            : stp_complain_error(command, NULL, &err);
+                 : derive_from_times(o, &data->data, &err);
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
 int stp_cmd_derive(int argc, char **argv)
@@ -525,11 +516,11 @@ int stp_cmd_derive(int argc, char **argv)
 
     o.inputs = calloc((size_t)argc + 1, sizeof(*o.inputs));
     if (o.inputs == NULL)
-        return stp_complain(argv[0], "out of memory");
+        return stp_complain("out of memory");
     stp_options_read(&derive_line, argc, argv, &o);
-    exit_status = derive_load(argv[0], o.inputs, o.n_inputs, o.coll, &data);
+    exit_status = derive_load(o.inputs, o.n_inputs, o.coll, &data);
     if (exit_status == STP_EXIT_OK)
-        exit_status = derive_run(argv[0], &o, &data);
+        exit_status = derive_run(&o, &data);
     stp_dataset_free(&data.data);
     stp_best_rows_free(&data.rows);
     free(o.inputs);

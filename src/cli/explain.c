@@ -17,10 +17,8 @@
 enum { MAX_GOLDEN = 64 << 20 };
 
 struct explain_options {
-    const char *command; /* for messages */
     struct stp_machine_options machine;
     const char *plugin;
-    bool ours; /* the plugin is */
     const char *policy;
     int coll; /* ncclFunc_t; -1: not given */
     uint64_t max_bytes;
@@ -85,10 +83,31 @@ static const struct stp_command_line explain_line = {
         "that decided; or the output of --why, --diff or --golden.",
 };
 
-/* A failure of any kind, to be told by *err. */
-static int explain_status(enum stp_status status)
+/* A run: one of --why, --diff and --golden, or all ranges. */
+struct explain {
+    const struct explain_options *o;
+    struct stp_explain_options options;
+    char plugin[STP_CLI_PATH]; /* ours */
+    char machine[STP_CLI_PATH];
+    struct stp_policy *policy;
+    bool differs; /* what was compared, for the exit status */
+    struct stp_error *err;
+};
+
+static bool explain_is_ours(const struct explain *e)
 {
-    return status == STP_OK ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return e->o->plugin == NULL;
+}
+
+/* Names the file that an error is about. */
+static enum stp_status explain_blame(const struct explain *e, const char *path,
+                                     enum stp_status status)
+{
+    const struct stp_error why = *e->err;
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+
+    stp_error_string(&why, path, text, sizeof(text));
+    return stp_fail(e->err, status, "%s", text);
 }
 
 /* ---- why ---- */
@@ -112,30 +131,28 @@ static char *explain_read_line(const char *path, unsigned line)
     return copy;
 }
 
-static int explain_why(const struct explain_options *o,
-                       const struct stp_explain_options *options,
-                       struct stp_error *err)
+static enum stp_status explain_why(struct explain *e)
 {
-    struct stp_explain_options one = *options;
+    struct stp_explain_options one = e->options;
     struct stp_why why;
     struct stp_why_report report = {.why = &why,
-                                    .machine =
-                                        stp_machine_name(options->machine_path),
-                                    .plugin = o->plugin,
-                                    .policy = o->policy};
+                                    .machine = stp_machine_name(e->machine),
+                                    .plugin = e->options.plugin,
+                                    .policy = e->o->policy};
     char *rule = NULL;
     enum stp_status status;
 
     if (one.coll < 0)
         one.coll = ncclFuncAllReduce;
-    if (stp_ask_why(&one, o->why, getenv, &why, err) != STP_OK)
-        return STP_EXIT_FAILED;
+    status = stp_ask_why(&one, e->o->why, getenv, &why, e->err);
+    if (status != STP_OK)
+        return status;
     if (why.decider == STP_DECIDER_RULE)
-        rule = explain_read_line(o->policy, why.line);
+        rule = explain_read_line(e->o->policy, why.line);
     report.rule = rule;
-    status = stp_print_why(&report, o->machine.json, stdout, err);
+    status = stp_print_why(&report, e->o->machine.json, stdout, e->err);
     free(rule);
-    return explain_status(status);
+    return status;
 }
 
 /* ---- diff ---- */
@@ -154,237 +171,192 @@ static bool explain_is_plugin(const char *path)
     return is;
 }
 
-static int explain_report_diff(const struct explain_options *o,
-                               const char *machine_path,
-                               const struct stp_explanation *first,
-                               const struct stp_explanation *second,
-                               struct stp_error *err)
+static enum stp_status explain_report_diff(struct explain *e,
+                                           const struct stp_explanation *first,
+                                           const struct stp_explanation *second)
 {
     struct stp_differences all;
     const struct stp_differences_report report = {
         .differences = &all,
-        .first = o->ours ? o->policy : o->plugin,
-        .second = o->diff,
-        .machine = stp_machine_name(machine_path),
+        .first = explain_is_ours(e) ? e->o->policy : e->o->plugin,
+        .second = e->o->diff,
+        .machine = stp_machine_name(e->machine),
     };
-    enum stp_status status;
-    bool same;
+    enum stp_status status =
+        stp_differ(first, second, e->machine, &all, e->err);
 
-    if (stp_differ(first, second, machine_path, &all, err) != STP_OK)
-        return STP_EXIT_FAILED;
-    status = stp_print_differences(&report, o->machine.json, stdout, err);
-    same = all.n_ranges == 0;
+    if (status != STP_OK)
+        return status;
+    status = stp_print_differences(&report, e->o->machine.json, stdout, e->err);
+    e->differs = all.n_ranges > 0;
     stp_differences_free(&all);
-    return status == STP_OK && same ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return status;
 }
 
 /* Explains OTHER: a plugin with the same policy, or our plugin with another
- * one.  The exit status, which has been explained if *err has no text. */
-static int explain_other(const struct explain_options *o,
-                         const struct stp_explain_options *options,
-                         struct stp_explanation *out_ret, struct stp_error *err)
+ * one. */
+static enum stp_status explain_other(struct explain *e,
+                                     struct stp_explanation *out_ret)
 {
-    bool is_plugin = explain_is_plugin(o->diff);
-    struct stp_explain_options other = *options;
+    const bool is_plugin = explain_is_plugin(e->o->diff);
+    struct stp_explain_options other = e->options;
     struct stp_policy *policy = NULL;
     char plugin[STP_CLI_PATH];
-    int exit_status;
+    enum stp_status status = STP_OK;
 
-    if (is_plugin && !stp_absolute_path(o->diff, plugin))
-        return explain_status(stp_fail(
-            err, STP_ERR_LIMIT, "the path of '%.80s' is too long", o->diff));
+    if (is_plugin && !stp_absolute_path(e->o->diff, plugin))
+        return stp_fail(e->err, STP_ERR_LIMIT,
+                        "the path of '%.80s' is too long", e->o->diff);
     if (!is_plugin) {
-        exit_status =
-            stp_load_plugin_policy(o->command, o->diff, true, &policy);
-        if (exit_status != STP_EXIT_OK)
-            return exit_status;
+        status = stp_policy_load(e->o->diff, &policy, e->err);
+        if (status != STP_OK)
+            return explain_blame(e, e->o->diff, status);
         other.policy = policy;
-        exit_status = explain_status(stp_find_plugin("steptune", plugin, err));
-    } else {
-        exit_status = STP_EXIT_OK;
+        status = stp_find_plugin("steptune", plugin, e->err);
     }
     other.plugin = plugin;
-    if (exit_status == STP_EXIT_OK)
-        exit_status = explain_status(stp_set_plugin_environment(
-            options->machine_path, is_plugin ? o->policy : o->diff, err));
-    if (exit_status == STP_EXIT_OK)
-        exit_status = explain_status(stp_explain(&other, out_ret, err));
+    if (status == STP_OK)
+        status = stp_set_plugin_environment(
+            e->machine, is_plugin ? e->o->policy : e->o->diff, e->err);
+    if (status == STP_OK)
+        status = stp_explain(&other, out_ret, e->err);
     stp_policy_free(policy);
-    return exit_status;
+    return status;
 }
 
-static int explain_diff(const struct explain_options *o,
-                        const struct stp_explain_options *options,
-                        struct stp_error *err)
+static enum stp_status explain_diff(struct explain *e)
 {
     struct stp_explanation first, second;
-    int exit_status;
+    enum stp_status status;
 
-    if (access(o->diff, R_OK) != 0)
-        return explain_status(stp_fail(
-            err, STP_ERR_IO,
-            "cannot read '%.160s', expected a policy or a plugin", o->diff));
-    if (stp_explain(options, &first, err) != STP_OK)
-        return STP_EXIT_FAILED;
-    exit_status = explain_other(o, options, &second, err);
-    if (exit_status == STP_EXIT_OK) {
-        exit_status =
-            explain_report_diff(o, options->machine_path, &first, &second, err);
+    if (access(e->o->diff, R_OK) != 0)
+        return stp_fail(e->err, STP_ERR_IO,
+                        "cannot read '%.160s', expected a policy or a plugin",
+                        e->o->diff);
+    status = stp_explain(&e->options, &first, e->err);
+    if (status != STP_OK)
+        return status;
+    status = explain_other(e, &second);
+    if (status == STP_OK) {
+        status = explain_report_diff(e, &first, &second);
         stp_explanation_free(&second);
     }
     stp_explanation_free(&first);
-    return exit_status;
+    return status;
 }
 
 /* ---- golden ---- */
 
-static int explain_write_golden(const struct explain_options *o,
-                                const char *text, struct stp_error *err)
+static enum stp_status explain_write_golden(struct explain *e, const char *text)
 {
-    if (stp_file_save(o->golden, text, strlen(text), err) != STP_OK)
-        return STP_EXIT_FAILED;
-    if (o->machine.json)
+    enum stp_status status =
+        stp_file_save(e->o->golden, text, strlen(text), e->err);
+
+    if (status == STP_OK && e->o->machine.json)
         puts("{\"written\": true}");
-    else
-        printf("%s: written\n", o->golden);
-    return STP_EXIT_OK;
+    else if (status == STP_OK)
+        printf("%s: written\n", e->o->golden);
+    return status;
 }
 
-static int explain_compare_golden(const struct explain_options *o,
-                                  const char *text, struct stp_error *err)
+static enum stp_status explain_compare_golden(struct explain *e,
+                                              const char *text)
 {
     struct stp_golden_change change;
-    enum stp_status status;
-    struct stp_error why;
     char *expected;
     size_t len;
-    bool same;
+    enum stp_status status =
+        stp_read_file(e->o->golden, MAX_GOLDEN, &expected, &len, e->err);
 
-    if (stp_read_file(o->golden, MAX_GOLDEN, &expected, &len, &why) != STP_OK)
-        return stp_complain_error(o->command, o->golden, &why);
-    status = stp_golden_compare(expected, text, &change, err);
-    if (status != STP_OK) {
-        free(expected);
-        return STP_EXIT_FAILED;
+    if (status != STP_OK)
+        return explain_blame(e, e->o->golden, status);
+    status = stp_golden_compare(expected, text, &change, e->err);
+    if (status == STP_OK) {
+        e->differs = change.n > 0;
+        status = stp_print_golden_change(&change, e->o->golden,
+                                         e->o->machine.json, stdout, e->err);
+        stp_golden_change_free(&change);
     }
-    same = change.n == 0;
-    status = stp_print_golden_change(&change, o->golden, o->machine.json,
-                                     stdout, err);
-    stp_golden_change_free(&change);
     free(expected);
-    return status == STP_OK && same ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return status;
 }
 
-static int explain_golden(const struct explain_options *o,
-                          const struct stp_explain_options *options,
-                          struct stp_error *err)
+static enum stp_status explain_golden(struct explain *e)
 {
     struct stp_explanation explanation;
-    enum stp_status status = stp_explain(options, &explanation, err);
-    int exit_status;
+    enum stp_status status = stp_explain(&e->options, &explanation, e->err);
     char *text;
 
     if (status != STP_OK)
-        return STP_EXIT_FAILED;
-    status =
-        stp_golden_text(&explanation, stp_machine_name(options->machine_path),
-                        options->max_bytes, &text, err);
+        return status;
+    status = stp_golden_text(&explanation, stp_machine_name(e->machine),
+                             e->options.max_bytes, &text, e->err);
     stp_explanation_free(&explanation);
     if (status != STP_OK)
-        return STP_EXIT_FAILED;
-    if (o->update || access(o->golden, F_OK) != 0)
-        exit_status = explain_write_golden(o, text, err);
-    else
-        exit_status = explain_compare_golden(o, text, err);
+        return status;
+    status = e->o->update || access(e->o->golden, F_OK) != 0
+                 ? explain_write_golden(e, text)
+                 : explain_compare_golden(e, text);
     free(text);
-    return exit_status;
+    return status;
 }
 
 /* ---- all ranges ---- */
 
-static int explain_all(const struct explain_options *o,
-                       const struct stp_explain_options *options,
-                       struct stp_error *err)
+static enum stp_status explain_all(struct explain *e)
 {
     struct stp_explanation explanation;
-    enum stp_status status = stp_explain(options, &explanation, err);
+    enum stp_status status = stp_explain(&e->options, &explanation, e->err);
 
     if (status != STP_OK)
-        return STP_EXIT_FAILED;
-    if (!o->machine.json)
-        printf("%s on %s, one collective at a time\n\n", o->plugin,
-               stp_machine_name(options->machine_path));
-    status = stp_print_explanation(&explanation, o->policy, o->machine.json,
-                                   stdout, err);
+        return status;
+    if (!e->o->machine.json)
+        printf("%s on %s, one collective at a time\n\n", e->options.plugin,
+               stp_machine_name(e->machine));
+    status = stp_print_explanation(&explanation, e->o->policy,
+                                   e->o->machine.json, stdout, e->err);
     stp_explanation_free(&explanation);
-    return explain_status(status);
+    return status;
 }
 
 /* ---- which of them ---- */
 
-static int explain_run_mode(const struct explain_options *o,
-                            const struct stp_explain_options *options,
-                            struct stp_error *err)
+static int explain_run(void *user)
 {
-    if (o->why != 0)
-        return explain_why(o, options, err);
-    if (o->diff != NULL)
-        return explain_diff(o, options, err);
-    if (o->golden != NULL)
-        return explain_golden(o, options, err);
-    return explain_all(o, options, err);
-}
-
-static int explain_command(const struct explain_options *o,
-                           const struct stp_policy *policy,
-                           const char *machine_path)
-{
-    const struct stp_explain_options options = {.machine_path = machine_path,
-                                                .plugin = o->plugin,
-                                                .policy = policy,
-                                                .coll = o->coll,
-                                                .max_bytes = o->max_bytes};
-    struct stp_error err = {0};
-    int exit_status = STP_EXIT_FAILED;
-
-    if (stp_set_plugin_environment(machine_path, o->policy, &err) == STP_OK)
-        exit_status = explain_run_mode(o, &options, &err);
-    if (err.text[0] != '\0')
-        stp_complain_error(o->command, NULL, &err);
-    return exit_status;
-}
-
-static int explain_run(struct explain_options *o)
-{
-    char plugin[STP_CLI_PATH];
-    char machine[STP_CLI_PATH];
-    struct stp_policy *policy = NULL;
+    struct explain_options *o = user;
     struct stp_error err;
+    struct explain e = {.o = o, .err = &err};
+    enum stp_status status = STP_OK;
     int exit_status;
 
-    o->ours = o->plugin == NULL;
-    if (stp_choose_machine(o->command, o->machine.on, machine) != STP_EXIT_OK)
+    if (stp_choose_machine(o->machine.on, e.machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (o->ours && stp_find_plugin("steptune", plugin, &err) != STP_OK)
-        return stp_complain_error(o->command, NULL, &err);
-    if (o->ours)
-        o->plugin = plugin;
+    if (explain_is_ours(&e))
+        status = stp_find_plugin("steptune", e.plugin, &err);
+    if (status != STP_OK)
+        return stp_complain_error(NULL, &err);
     if (o->policy == NULL)
         o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
     exit_status =
-        stp_load_plugin_policy(o->command, o->policy, o->ours, &policy);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = explain_command(o, policy, machine);
-    stp_policy_free(policy);
-    return exit_status;
-}
-
-static int explain_run_options(void *user, const char *command)
-{
-    struct explain_options *o = user;
-
-    o->command = command;
-    return explain_run(o);
+        stp_load_plugin_policy(o->policy, explain_is_ours(&e), &e.policy);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    e.options = (struct stp_explain_options){
+        .machine_path = e.machine,
+        .plugin = explain_is_ours(&e) ? e.plugin : o->plugin,
+        .policy = e.policy,
+        .coll = o->coll,
+        .max_bytes = o->max_bytes};
+    status = stp_set_plugin_environment(e.machine, o->policy, &err);
+    if (status == STP_OK)
+        status = o->why != 0         ? explain_why(&e)
+                 : o->diff != NULL   ? explain_diff(&e)
+                 : o->golden != NULL ? explain_golden(&e)
+                                     : explain_all(&e);
+    if (status != STP_OK)
+        stp_complain_error(NULL, &err);
+    stp_policy_free(e.policy);
+    return status == STP_OK && !e.differs ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
 /* The plugin of another vendor that is to run, or NULL. */
@@ -400,6 +372,5 @@ int stp_cmd_explain(int argc, char **argv)
     struct explain_options o = {0};
 
     stp_options_read(&explain_line, argc, argv, &o);
-    return stp_run_plugin(argv[0], explain_find_foreign(&o),
-                          explain_run_options, &o);
+    return stp_run_plugin(explain_find_foreign(&o), explain_run, &o);
 }

@@ -14,7 +14,6 @@ enum {
     QUICK_PLOTS = 8, /* settings */
 };
 
-static const char command_name[] = "steptune iterate";
 static const char one_arms[] = "auto,auto2,simple,ll128";
 static const char scan_arms[] = "auto,auto2,simple,ll128,simple/16,ll128/16";
 
@@ -313,7 +312,7 @@ static enum stp_status iterate_draw(const struct iterate *it,
                                       (enum stp_plot_format)it->o->format, NULL,
                                       &n, err);
     if (status == STP_ERR_NOTHING) {
-        fprintf(stderr, "%s: no plots: %s\n", command_name, err->text);
+        stp_complain("no plots: %s", err->text);
         return STP_OK;
     }
     return status;
@@ -353,7 +352,7 @@ static int iterate_body(void *user, const struct stp_world *world)
     enum stp_status status;
 
     if (it == NULL)
-        return stp_complain(command_name, "out of memory");
+        return stp_complain("out of memory");
     it->o = &c->o;
     it->world = world;
     it->err = &err;
@@ -366,7 +365,7 @@ static int iterate_body(void *user, const struct stp_world *world)
         status = STP_ERR_IO;
     stp_iterations_free(&it->out);
     free(it);
-    return stp_complain_in(command_name, world, status, &err);
+    return stp_complain_in(world, status, &err);
 }
 
 /* Finds the plugin of the plugin arm, and sets the environment it reads. */
@@ -383,29 +382,27 @@ static int iterate_prepare_plugin(struct iterate_command *c)
         return STP_EXIT_OK;
     if (o->plugin == NULL &&
         stp_find_plugin("steptune", c->plugin, &err) != STP_OK)
-        return stp_complain_error(command_name, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (o->plugin != NULL && !stp_absolute_path(o->plugin, c->plugin))
-        return stp_complain(command_name,
-                            "--plugin '%s': no such file, expected a tuner "
+        return stp_complain("--plugin '%s': no such file, expected a tuner "
                             "plugin's .so",
                             o->plugin);
-    exit_status = stp_load_plugin_policy(command_name, o->policy,
-                                         o->plugin == NULL, &policy);
+    exit_status = stp_load_plugin_policy(o->policy, o->plugin == NULL, &policy);
     stp_policy_free(policy);
     if (exit_status == STP_EXIT_OK && !is_live)
-        exit_status = stp_choose_machine(command_name, o->machine.on, machine);
+        exit_status = stp_choose_machine(o->machine.on, machine);
     if (exit_status == STP_EXIT_OK &&
         stp_set_plugin_environment(is_live ? NULL : machine, o->policy, &err) !=
             STP_OK)
-        exit_status = stp_complain_error(command_name, NULL, &err);
+        exit_status = stp_complain_error(NULL, &err);
     return exit_status;
 }
 
-static int iterate_launch(void *user, const char *command)
+static int iterate_launch(void *user)
 {
     struct iterate_command *c = user;
 
-    return stp_launch(command, &c->o.machine, &c->o.run, iterate_body, c);
+    return stp_launch(&c->o.machine, &c->o.run, iterate_body, c);
 }
 
 int stp_cmd_iterate(int argc, char **argv)
@@ -417,19 +414,18 @@ int stp_cmd_iterate(int argc, char **argv)
 
     stp_options_read(&iterate_line, argc, argv, &c.o);
     if (o->run.n_procs > 1) {
-        stp_complain(command_name, "--procs with %u numbers, expected one",
-                     o->run.n_procs);
+        stp_complain("--procs with %u numbers, expected one", o->run.n_procs);
         return STP_EXIT_USAGE;
     }
-    exit_status = stp_check_arms(command_name, o->arms, o->channels);
+    exit_status = stp_check_arms(o->arms, o->channels);
     if (exit_status == STP_EXIT_OK)
         exit_status = iterate_prepare_plugin(&c);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     if (o->output != NULL &&
         stp_iteration_folder(o->output, o->force, &err) != STP_OK)
-        return stp_complain_error(command_name, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
-        return stp_run_plugin(command_name, c.plugin, iterate_launch, &c);
-    return iterate_launch(&c, command_name);
+        return stp_run_plugin(c.plugin, iterate_launch, &c);
+    return iterate_launch(&c);
 }

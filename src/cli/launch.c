@@ -27,18 +27,17 @@ static bool launch_must_tell(const struct stp_world *world,
            strncmp(death.text, "rank 0 ", 7) == 0;
 }
 
-int stp_complain_in(const char *command, const struct stp_world *world,
-                    enum stp_status status, const struct stp_error *err)
+int stp_complain_in(const struct stp_world *world, enum stp_status status,
+                    const struct stp_error *err)
 {
     if (status != STP_OK && launch_must_tell(world, status))
-        stp_complain_error(command, NULL, err);
+        stp_complain_error(NULL, err);
     return stp_exit_status(status);
 }
 
-static int launch_fail(const char *command, enum stp_status status,
-                       const struct stp_error *err)
+static int launch_fail(enum stp_status status, const struct stp_error *err)
 {
-    stp_complain_error(command, NULL, err);
+    stp_complain_error(NULL, err);
     return stp_exit_status(status);
 }
 
@@ -53,24 +52,22 @@ static unsigned launch_count_processes(const struct stp_run_options *run)
 }
 
 /* In a world of a launcher --procs can only name parts of it. */
-static int launch_in(const char *command, struct stp_world *world,
-                     const struct stp_run_options *run, body_fn body,
-                     void *user)
+static int launch_in(struct stp_world *world, const struct stp_run_options *run,
+                     body_fn body, void *user)
 {
     int exit_status = STP_EXIT_USAGE;
 
     if (launch_count_processes(run) <= world->size)
         exit_status = body(user, world);
     else if (world->rank == 0)
-        stp_complain(command, "--procs %u, but %s started %u",
+        stp_complain("--procs %u, but %s started %u",
                      launch_count_processes(run), world->ops->name,
                      world->size);
     world->ops->close(world->self);
     return exit_status;
 }
 
-static int launch_under_torchrun(const char *command,
-                                 const struct stp_run_options *run,
+static int launch_under_torchrun(const struct stp_run_options *run,
                                  body_fn body, void *user)
 {
     struct stp_torchrun settings;
@@ -80,12 +77,11 @@ static int launch_under_torchrun(const char *command,
 
     if (status == STP_OK)
         status = stp_torchrun_join(&settings, &world, &err);
-    return status == STP_OK ? launch_in(command, &world, run, body, user)
-                            : launch_fail(command, status, &err);
+    return status == STP_OK ? launch_in(&world, run, body, user)
+                            : launch_fail(status, &err);
 }
 
-static int launch_under_mpi(const char *command,
-                            const struct stp_run_options *run, body_fn body,
+static int launch_under_mpi(const struct stp_run_options *run, body_fn body,
                             void *user)
 {
     const struct stp_module *mpi;
@@ -95,18 +91,17 @@ static int launch_under_mpi(const char *command,
     enum stp_status status = stp_find_module("mpi", path, &err);
 
     if (status != STP_OK)
-        stp_complain(command, "mpirun or srun started this, which takes the "
-                              "module that is built where MPI is installed");
+        stp_complain("mpirun or srun started this, which takes the "
+                     "module that is built where MPI is installed");
     if (status == STP_OK)
         status = stp_module_open(path, &mpi, &err);
     if (status == STP_OK)
         status = mpi->world(NULL, NULL, &world, &err);
-    return status == STP_OK ? launch_in(command, &world, run, body, user)
-                            : launch_fail(command, status, &err);
+    return status == STP_OK ? launch_in(&world, run, body, user)
+                            : launch_fail(status, &err);
 }
 
-static int launch_by_hand(const char *command,
-                          const struct stp_run_options *run, body_fn body,
+static int launch_by_hand(const struct stp_run_options *run, body_fn body,
                           void *user)
 {
     const struct stp_fork plan = {
@@ -116,11 +111,11 @@ static int launch_by_hand(const char *command,
     enum stp_status status;
 
     if (run->backend != NULL && strcmp(run->backend, "mpi") == 0)
-        return launch_fail(command, stp_launch_mpirun(plan.n, &err), &err);
+        return launch_fail(stp_launch_mpirun(plan.n, &err), &err);
     if (plan.n == 0)
         return body(user, &stp_world_of_one);
     status = stp_fork_run(&plan, &exit_status, &err);
-    return status == STP_OK ? exit_status : launch_fail(command, status, &err);
+    return status == STP_OK ? exit_status : launch_fail(status, &err);
 }
 
 /* One rank a process where there are several, unless the user says more. */
@@ -141,8 +136,7 @@ static void launch_complete(const struct stp_machine_options *machine,
 }
 
 /* A recorded machine has the ranks that were recorded. */
-static int launch_recorded(const char *command,
-                           const struct stp_machine_options *machine,
+static int launch_recorded(const struct stp_machine_options *machine,
                            const struct stp_run_options *run, body_fn body,
                            void *user)
 {
@@ -150,29 +144,27 @@ static int launch_recorded(const char *command,
         run->graph == 0)
         return body(user, &stp_world_of_one);
     if (machine->on == NULL) {
-        stp_complain(command,
-                     "no GPU here for --procs, -t, -g or -G, and the recorded "
+        stp_complain("no GPU here for --procs, -t, -g or -G, and the recorded "
                      "machine " STP_DEFAULT_MACHINE " takes none of them");
         return STP_EXIT_NOTHING;
     }
-    stp_complain(command,
-                 "--procs, -t, -g and -G are for --on cuda and --on cpu: '%s' "
+    stp_complain("--procs, -t, -g and -G are for --on cuda and --on cpu: '%s' "
                  "is recorded",
                  machine->on);
     return STP_EXIT_USAGE;
 }
 
-int stp_launch(const char *command, const struct stp_machine_options *machine,
+int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run, body_fn body, void *user)
 {
     enum stp_launched by = stp_launched_by();
 
     if (!stp_is_live(machine->on, run->backend))
-        return launch_recorded(command, machine, run, body, user);
+        return launch_recorded(machine, run, body, user);
     launch_complete(machine, by, run);
     if (by == STP_LAUNCHED_BY_TORCHRUN)
-        return launch_under_torchrun(command, run, body, user);
+        return launch_under_torchrun(run, body, user);
     if (by == STP_LAUNCHED_BY_MPI)
-        return launch_under_mpi(command, run, body, user);
-    return launch_by_hand(command, run, body, user);
+        return launch_under_mpi(run, body, user);
+    return launch_by_hand(run, body, user);
 }

@@ -302,7 +302,7 @@ static enum stp_status learn_play_in_folder(struct learn_command *o,
     return status;
 }
 
-static int learn_run(void *user, const char *command)
+static int learn_run(void *user)
 {
     struct learn_command *o = user;
     char ours[STP_CLI_PATH];
@@ -310,8 +310,7 @@ static int learn_run(void *user, const char *command)
     struct stp_error err = {0};
     enum stp_status status = STP_OK;
 
-    if (stp_choose_machine(command, o->machine.on, o->machine_path) !=
-        STP_EXIT_OK)
+    if (stp_choose_machine(o->machine.on, o->machine_path) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     o->job.machine_path = o->machine_path;
     if (o->plugin == NULL)
@@ -322,19 +321,17 @@ static int learn_run(void *user, const char *command)
         status = learn_play_in_folder(o, plugin, &err);
     if (status == STP_OK)
         return STP_EXIT_OK;
-    stp_complain_error(command, NULL, &err);
+    stp_complain_error(NULL, &err);
     return STP_EXIT_FAILED;
 }
 
 /* Another vendor's plugin has strategies of its own. */
-static bool learn_knows_strategies(const struct learn_command *o,
-                                   const char *command)
+static bool learn_knows_strategies(const struct learn_command *o)
 {
     for (size_t i = 0; o->plugin == NULL && i < o->n_strategies; i++)
         if (stp_strategy_from_name(o->strategies[i], strlen(o->strategies[i])) <
             0) {
-            stp_complain(command,
-                         "--strategies '%s', expected halving, epsilon",
+            stp_complain("--strategies '%s', expected halving, epsilon",
                          o->strategies[i]);
             return false;
         }
@@ -346,7 +343,7 @@ int stp_cmd_learn(int argc, char **argv)
     struct learn_command o = {0};
 
     stp_options_read(&learn_line, argc, argv, &o);
-    if (!learn_knows_strategies(&o, argv[0]))
+    if (!learn_knows_strategies(&o))
         return STP_EXIT_USAGE;
-    return stp_run_plugin(argv[0], o.plugin, learn_run, &o);
+    return stp_run_plugin(o.plugin, learn_run, &o);
 }

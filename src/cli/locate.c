@@ -82,15 +82,14 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                     on, set != NULL ? set : STP_MACHINES_DIR);
 }
 
-int stp_choose_machine(const char *command, const char *on,
-                       char path[STP_CLI_PATH])
+int stp_choose_machine(const char *on, char path[STP_CLI_PATH])
 {
     struct stp_error err;
 
     if (stp_find_machine(on != NULL ? on : STP_DEFAULT_MACHINE, path, &err) ==
         STP_OK)
         return STP_EXIT_OK;
-    stp_complain_error(command, NULL, &err);
+    stp_complain_error(NULL, &err);
     return STP_EXIT_NOTHING;
 }
 

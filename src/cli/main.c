@@ -48,7 +48,7 @@ static void main_check_output(void)
 
     if (stp_file_flush(stdout, "to standard output", &err) == STP_OK)
         return;
-    stp_complain_error(main_name, NULL, &err);
+    stp_complain_error(NULL, &err);
     _exit(main_status != STP_EXIT_OK ? main_status : STP_EXIT_FAILED);
 }
 
@@ -78,6 +78,7 @@ static int main_run_command(const struct stp_command *command, int argc,
 {
     snprintf(main_name, sizeof(main_name), "steptune %s", command->name);
     argv[0] = main_name;
+    stp_command_name = main_name;
     argp_err_exit_status = STP_EXIT_USAGE;
     return main_status = command->run(argc, argv);
 }
@@ -102,8 +103,7 @@ int main(int argc, char **argv)
     }
     command = main_find_command(argv[1]);
     if (command == NULL) {
-        stp_complain("steptune",
-                     "no command '%s'; `steptune --help` lists them", argv[1]);
+        stp_complain("no command '%s'; `steptune --help` lists them", argv[1]);
         return STP_EXIT_USAGE;
     }
     return main_run_command(command, argc - 1, argv + 1);

@@ -8,7 +8,9 @@
 #include "core/text.h"
 #include "launch/stop.h"
 
-int stp_complain(const char *command, const char *fmt, ...)
+const char *stp_command_name = "steptune";
+
+int stp_complain(const char *fmt, ...)
 {
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
     char shown[sizeof(text)];
@@ -18,19 +20,19 @@ int stp_complain(const char *command, const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, va);
     va_end(va);
     stp_printable(text, strlen(text), shown, sizeof(shown));
-    fprintf(stderr, "%s: %s\n", command, shown); /* of one process in one go */
+    /* of one process in one go */
+    fprintf(stderr, "%s: %s\n", stp_command_name, shown);
     return STP_EXIT_FAILED;
 }
 
-int stp_complain_error(const char *command, const char *path,
-                       const struct stp_error *err)
+int stp_complain_error(const char *path, const struct stp_error *err)
 {
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
 
     if (path == NULL)
-        return stp_complain(command, "%s", err->text);
+        return stp_complain("%s", err->text);
     stp_error_string(err, path, text, sizeof(text));
-    return stp_complain(command, "%s", text);
+    return stp_complain("%s", text);
 }
 
 void stp_progress_clear(void)

@@ -194,7 +194,7 @@ enum stp_status stp_parse_arms(const char *list, const char *channels,
                : status;
 }
 
-int stp_check_arms(const char *command, const char *list, const char *channels)
+int stp_check_arms(const char *list, const char *channels)
 {
     struct stp_arms arms;
     struct stp_error err;
@@ -202,17 +202,17 @@ int stp_check_arms(const char *command, const char *list, const char *channels)
     if (stp_parse_arms(list != NULL ? list : "all", channels, &arms, &err) ==
         STP_OK)
         return STP_EXIT_OK;
-    stp_complain_error(command, NULL, &err);
+    stp_complain_error(NULL, &err);
     return STP_EXIT_USAGE;
 }
 
-int stp_choose_type(const char *command, struct stp_measure_options *measure)
+int stp_choose_type(struct stp_measure_options *measure)
 {
     if (measure->n_types == 0)
         measure->types[measure->n_types++] = STP_TYPE_BF16;
     if (measure->n_types == 1)
         return STP_EXIT_OK;
-    stp_complain(command, "-d with several types, expected one type");
+    stp_complain("-d with several types, expected one type");
     return STP_EXIT_USAGE;
 }
 
@@ -221,19 +221,4 @@ int stp_exit_status(enum stp_status status)
     return status == STP_OK            ? STP_EXIT_OK
            : status == STP_ERR_NOTHING ? STP_EXIT_NOTHING
                                        : STP_EXIT_FAILED;
-}
-
-int stp_open_device(const char *command, const struct stp_machine_options *on,
-                    const char *plugin, struct stp_device *device_ret)
-{
-    const struct stp_open_options options = {
-        .machine = on,
-        .max_bytes = on->max_bytes > 0 ? on->max_bytes : (uint64_t)1 << 30,
-        .plugin = plugin};
-    struct stp_error err;
-    enum stp_status status = stp_open(&options, device_ret, &err);
-
-    if (status != STP_OK)
-        stp_complain_error(command, NULL, &err);
-    return stp_exit_status(status);
 }

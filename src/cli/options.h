@@ -97,7 +97,6 @@ struct stp_machine_options {
     const char *on; /* NULL: GPUs if there are any, else the default machine */
     bool json;
     uint64_t seed;
-    uint64_t max_bytes; /* of a collective, for stp_open_device(); 0: 1 GiB */
 };
 extern const struct stp_option stp_machine_table[];
 

@@ -77,7 +77,6 @@ static const struct stp_command_line plot_line = {
 
 /* Functions that return an int complain and return the exit status. */
 struct plot_job {
-    const char *command;
     const char *gnuplot; /* NULL: as it is found */
     char **files;
     int n_files;
@@ -102,14 +101,14 @@ static int plot_find_path(const struct plot_job *job, const char *name,
 {
     if (stp_train_chart_path(job->folder, name, ending, path))
         return STP_EXIT_OK;
-    return stp_complain(job->command, "--out is longer than a path can be");
+    return stp_complain("--out is longer than a path can be");
 }
 
 static int plot_finish(const struct plot_job *job, const char *path,
                        enum stp_status status, const struct stp_error *err)
 {
     if (status != STP_OK)
-        stp_complain_error(job->command, NULL, err);
+        stp_complain_error(NULL, err);
     else if (!job->json)
         puts(path);
     return stp_exit_status(status);
@@ -165,7 +164,7 @@ static int plot_make_folder(const struct plot_job *job)
     struct stp_error err;
 
     if (job->folder != NULL && stp_folder_make(job->folder, &err) != STP_OK)
-        return stp_complain_error(job->command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     return STP_EXIT_OK;
 }
 
@@ -261,10 +260,9 @@ static int plot_load(const struct plot_job *job, int coll,
         struct stp_error err;
 
         if (stp_measurements_load_any(path, coll, &sets[i], &err) != STP_OK)
-            return stp_complain_error(job->command, path, &err);
+            return stp_complain_error(path, &err);
         if (stp_dataset_n_iterations(&sets[i]) > 0)
-            return stp_complain(job->command,
-                                "%s: times of iterations, expected those of "
+            return stp_complain("%s: times of iterations, expected those of "
                                 "collectives alone: `steptune iterate -o DIR` "
                                 "plots iterations as it measures them",
                                 path);
@@ -280,12 +278,12 @@ static int plot_measurements(const struct plot_job *job, int coll)
     int exit_status;
 
     if (sets == NULL)
-        return stp_complain(job->command, "out of memory");
+        return stp_complain("out of memory");
     exit_status = plot_load(job, coll, sets);
     if (exit_status == STP_EXIT_OK &&
         stp_curves_make(sets, (const char *const *)job->files,
                         (size_t)job->n_files, &curves, &err) != STP_OK)
-        exit_status = stp_complain_error(job->command, NULL, &err);
+        exit_status = stp_complain_error(NULL, &err);
     if (exit_status == STP_EXIT_OK) {
         exit_status = plot_write_all(job, &curves);
         stp_curves_free(&curves);
@@ -324,12 +322,11 @@ static int plot_draw_journal(const struct plot_job *job, const char *file,
     int exit_status;
 
     if (stp_learning_sum(lines, &learning, &err) != STP_OK)
-        return stp_complain_error(job->command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (stp_journal_plot_has(&p.plot))
         exit_status = plot_make_folder(job);
     else
-        exit_status = stp_complain(job->command,
-                                   "%s: a journal without times: nothing was "
+        exit_status = stp_complain("%s: a journal without times: nothing was "
                                    "learned",
                                    file);
     for (int k = 0; k < STP_N_JOURNAL_PLOTS && exit_status == STP_EXIT_OK;
@@ -349,11 +346,10 @@ static int plot_journal(const struct plot_job *job, const char *file)
     int exit_status;
 
     if (job->n_files > 1)
-        return stp_complain(job->command,
-                            "%s: a journal, expected no other file beside it",
+        return stp_complain("%s: a journal, expected no other file beside it",
                             file);
     if (stp_journal_load(file, 0, &lines, &err) != STP_OK)
-        return stp_complain_error(job->command, file, &err);
+        return stp_complain_error(file, &err);
     exit_status = plot_draw_journal(job, file, &lines);
     stp_journal_free(&lines);
     return exit_status;
@@ -386,11 +382,10 @@ static int training_load(const struct plot_job *job,
 
         if (stp_train_read(job->files[i], &some, &err) != STP_OK ||
             training_move_runs(&some, runs, &err) != STP_OK)
-            return stp_complain_error(job->command, job->files[i], &err);
+            return stp_complain_error(job->files[i], &err);
     }
     if (runs->n == 0)
-        return stp_complain(job->command,
-                            "%s: no runs, expected those of "
+        return stp_complain("%s: no runs, expected those of "
                             "`steptune train`",
                             job->files[0]);
     stp_train_derive(runs);
@@ -468,19 +463,17 @@ static int training_draw(const struct plot_job *job,
 }
 
 /* On standard error, since it is no file. */
-static void training_tell_left_out(const struct plot_job *job,
-                                   const struct stp_train_charts *charts)
+static void training_tell_left_out(const struct stp_train_charts *charts)
 {
     for (size_t i = 0; i < charts->n; i++) {
         char name[STP_TRAIN_CHART_NAME];
 
         stp_train_chart_name(&charts->all[i], name);
         if (charts->all[i].why != NULL)
-            stp_complain(job->command, "no %s: %s", name, charts->all[i].why);
+            stp_complain("no %s: %s", name, charts->all[i].why);
     }
     if (charts->n_runs_aside > 0)
-        stp_complain(job->command,
-                     "%zu run%s in no chart: tuner, batch, samples, gradients, "
+        stp_complain("%zu run%s in no chart: tuner, batch, samples, gradients, "
                      "buckets, learning rate or seed is not that of most",
                      charts->n_runs_aside,
                      charts->n_runs_aside == 1 ? " is" : "s are");
@@ -510,7 +503,7 @@ static int training_print_json(const struct plot_job *job,
 
     memcpy(drawn.formats, job->formats, sizeof(drawn.formats));
     if (stp_train_charts_print_json(runs, &drawn, stdout, &err) != STP_OK)
-        return stp_complain_error(job->command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     return STP_EXIT_OK;
 }
 
@@ -522,12 +515,12 @@ static int training_plot(const struct plot_job *job,
     int exit_status;
 
     if (stp_train_charts_find(runs, &charts, &err) != STP_OK)
-        return stp_complain_error(job->command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     exit_status = training_write_all(job, runs, &charts);
     if (exit_status == STP_EXIT_OK && job->json)
         exit_status = training_print_json(job, runs, &charts);
     else if (exit_status == STP_EXIT_OK)
-        training_tell_left_out(job, &charts);
+        training_tell_left_out(&charts);
     stp_train_charts_free(&charts);
     return exit_status;
 }
@@ -562,8 +555,7 @@ int stp_cmd_plot(int argc, char **argv)
     const char *journal;
 
     stp_options_read(&plot_line, argc, argv, &o);
-    job = (struct plot_job){.command = argv[0],
-                            .gnuplot = getenv("STEPTUNE_GNUPLOT"),
+    job = (struct plot_job){.gnuplot = getenv("STEPTUNE_GNUPLOT"),
                             .files = o.files.v,
                             .n_files = o.files.n,
                             .folder = o.out,
@@ -580,7 +572,7 @@ int stp_cmd_plot(int argc, char **argv)
     if (journal != NULL)
         return plot_journal(&job, journal);
     if (o.json)
-        return stp_complain(argv[0], "--json, expected results of `steptune "
-                                     "train`");
+        return stp_complain("--json, expected results of `steptune "
+                            "train`");
     return plot_measurements(&job, o.coll);
 }

@@ -31,7 +31,7 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
     return failed ? stp_nomem(err) : STP_OK;
 }
 
-int stp_load_plugin_policy(const char *command, const char *path, bool ours,
+int stp_load_plugin_policy(const char *path, bool ours,
                            struct stp_policy **policy_ret)
 {
     struct stp_error err;
@@ -39,45 +39,43 @@ int stp_load_plugin_policy(const char *command, const char *path, bool ours,
     if (path == NULL) {
         if (!ours)
             return STP_EXIT_OK;
-        return stp_complain(command, "no policy for the plugin, expected "
-                                     "--policy or NCCL_TUNER_CONFIG_FILE");
+        return stp_complain("no policy for the plugin, expected "
+                            "--policy or NCCL_TUNER_CONFIG_FILE");
     }
     if (stp_policy_load(path, policy_ret, &err) == STP_OK)
         return STP_EXIT_OK;
-    stp_complain_error(command, path, &err);
+    stp_complain_error(path, &err);
     if (ours)
         return STP_EXIT_FAILED;
-    stp_complain(command, "so the lines that decide are not known");
+    stp_complain("so the lines that decide are not known");
     return STP_EXIT_OK;
 }
 
-static int plugin_run_child(const char *command,
-                            int (*run)(void *, const char *), void *user)
+static int plugin_run_child(int (*run)(void *), void *user)
 {
-    int exit_status = run(user, command);
+    int exit_status = run(user);
     struct stp_error err;
 
     if (stp_file_flush(stdout, "to standard output", &err) != STP_OK)
-        exit_status = stp_complain_error(command, NULL, &err);
+        exit_status = stp_complain_error(NULL, &err);
     return exit_status;
 }
 
-int stp_run_plugin(const char *command, const char *plugin,
-                   int (*run)(void *user, const char *command), void *user)
+int stp_run_plugin(const char *plugin, int (*run)(void *user), void *user)
 {
     pid_t child = plugin != NULL ? fork() : -1;
     int status;
 
     if (child < 0)
-        return run(user, command);
+        return run(user);
     if (child == 0)
-        _exit(plugin_run_child(command, run, user));
+        _exit(plugin_run_child(run, user));
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
-            return stp_complain(command, "lost its child process");
+            return stp_complain("lost its child process");
     if (WIFSIGNALED(status))
         return stp_complain(
-            command, "tuner plugin '%s' crashed (%s) when mock NCCL called it",
-            plugin, strsignal(WTERMSIG(status)));
+            "tuner plugin '%s' crashed (%s) when mock NCCL called it", plugin,
+            strsignal(WTERMSIG(status)));
     return WEXITSTATUS(status);
 }

@@ -52,13 +52,10 @@ struct record_options {
     const char *channels;
     bool no_overlap;
     bool force;
-};
-
-/* Of the window of rounds, the sweep and the iterations. */
-struct record_arms {
-    struct stp_arms window;
-    struct stp_arms sweep;
-    struct stp_arms overlap;
+    struct stp_arms window_arms; /* of the window of rounds */
+    struct stp_arms sweep_arms;
+    struct stp_arms overlap_arms; /* of iterations */
+    char path[STP_FOLDER_PATH];
 };
 
 /* ---- options ---- */
@@ -124,12 +121,12 @@ static const struct stp_command_line record_line = {
 
 /* ---- the plan ---- */
 
-struct record_plan {
+/* In each process; only the first has a folder. */
+struct record {
     const struct record_options *o;
-    const struct record_arms *arms;
     const struct stp_world *world;
-    const struct stp_device *device;
-    struct stp_machine_record *record;
+    struct stp_device device;
+    struct stp_machine_record machine;
     struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
     size_t n_parts;
     struct stp_measure_plan window;
@@ -138,7 +135,9 @@ struct record_plan {
     struct stp_iterate_plan overlap; /* of no sizes: none */
     size_t n_done;                   /* steps of a progress bar */
     size_t n_total;
-    struct stp_error *err;
+    struct stp_lock lock;
+    struct stp_folder folder;
+    struct stp_error err;
 };
 
 static uint64_t record_first_size(const struct record_options *o,
@@ -178,7 +177,7 @@ static enum stp_status record_add_between(struct stp_sizes *sizes,
     return status;
 }
 
-static enum stp_status record_plan_choices(struct record_plan *r)
+static enum stp_status record_plan_choices(struct record *r)
 {
     enum stp_status status = STP_OK;
 
@@ -187,22 +186,22 @@ static enum stp_status record_plan_choices(struct record_plan *r)
             struct stp_choices_part *part = &r->parts[r->n_parts++];
             int type = choice_types[t].type;
             uint64_t grain =
-                stp_size_grain(r->device, r->o->measure.colls[c], type);
+                stp_size_grain(&r->device, r->o->measure.colls[c], type);
 
             part->coll = r->o->measure.colls[c];
             part->type = type;
             status = stp_sizes_add_geometric(
                 &part->sizes, record_first_size(r->o, 8),
                 record_last_size(r->o, max_size),
-                record_factor(r->o, choice_types[t].steps), grain, r->err);
+                record_factor(r->o, choice_types[t].steps), grain, &r->err);
             if (status == STP_OK && choice_types[t].between)
-                status = record_add_between(&part->sizes, grain, r->err);
+                status = record_add_between(&part->sizes, grain, &r->err);
             r->n_total += part->sizes.n;
         }
     return status;
 }
 
-static void record_count_steps(struct record_plan *r,
+static void record_count_steps(struct record *r,
                                const struct stp_sweep_plan *plan)
 {
     for (size_t c = 0; c < plan->n_colls; c++)
@@ -211,29 +210,29 @@ static void record_count_steps(struct record_plan *r,
 
 /* A recorded machine that knows no sizes of a collective has no times of it
  * either, or none of rounds. */
-static void record_drop_unknown(struct record_plan *r)
+static void record_drop_unknown(struct record *r)
 {
-    const struct stp_device *d = r->device;
+    const struct stp_device *d = &r->device;
     struct stp_sweep_plan *plan = &r->window.plan;
     bool given = stp_measure_has_sizes(&r->o->measure);
 
     for (size_t c = 0; c < plan->n_colls && !given; c++)
-        if (!r->record->info.is_live &&
+        if (!r->machine.info.is_live &&
             d->ops->sizes(d->self, plan->colls[c], NULL, 0) == 0)
             r->window.sizes[c].n = 0;
 }
 
-static enum stp_status record_plan_window(struct record_plan *r)
+static enum stp_status record_plan_window(struct record *r)
 {
     enum stp_status status = stp_plan_measurements(
-        r->device, &r->o->measure, &r->arms->window, &r->window, r->err);
+        &r->device, &r->o->measure, &r->o->window_arms, &r->window, &r->err);
 
     record_drop_unknown(r);
     record_count_steps(r, &r->window.plan);
     return status;
 }
 
-static enum stp_status record_plan_sweep(struct record_plan *r)
+static enum stp_status record_plan_sweep(struct record *r)
 {
     struct stp_measure_options m = r->o->measure;
     enum stp_status status;
@@ -243,8 +242,8 @@ static enum stp_status record_plan_sweep(struct record_plan *r)
     m.factor = record_factor(r->o, 2);
     m.step = 0;
     m.rounds = 1;
-    status = stp_plan_measurements(r->device, &m, &r->arms->sweep, &r->sweep,
-                                   r->err);
+    status = stp_plan_measurements(&r->device, &m, &r->o->sweep_arms, &r->sweep,
+                                   &r->err);
     record_count_steps(r, &r->sweep.plan);
     return status;
 }
@@ -257,7 +256,7 @@ static bool record_has_coll(const struct record_options *o, int coll)
     return false;
 }
 
-static enum stp_status record_plan_overlap(struct record_plan *r)
+static enum stp_status record_plan_overlap(struct record *r)
 {
     const size_t n_sizes = sizeof(overlap_sizes) / sizeof(overlap_sizes[0]);
     const size_t n_ratios = sizeof(overlap_ratios) / sizeof(overlap_ratios[0]);
@@ -270,7 +269,7 @@ static enum stp_status record_plan_overlap(struct record_plan *r)
         .sizes = &r->overlap_sizes,
         .ratios = overlap_ratios,
         .n_ratios = n_ratios,
-        .arms = &r->arms->overlap,
+        .arms = &r->o->overlap_arms,
         .layers = {[STP_MODE_OVERLAP] = OVERLAP_LAYERS},
         .rounds = r->window.plan.rounds,
         .warmup = OVERLAP_WARMUP,
@@ -278,9 +277,9 @@ static enum stp_status record_plan_overlap(struct record_plan *r)
         .type = STP_TYPE_BF16,
         .op = STP_OP_SUM,
         .in_place = true,
-        .rotate = r->record->info.is_live,
+        .rotate = r->machine.info.is_live,
     };
-    if (r->o->no_overlap || r->record->info.models_overlap ||
+    if (r->o->no_overlap || r->machine.info.models_overlap ||
         !record_has_coll(r->o, ncclFuncAllReduce))
         return STP_OK;
     for (size_t i = 0; i < n_sizes && status == STP_OK; i++)
@@ -288,8 +287,8 @@ static enum stp_status record_plan_overlap(struct record_plan *r)
             overlap_sizes[i] <= record_last_size(r->o, max_size))
             status = stp_sizes_add(
                 &r->overlap_sizes, overlap_sizes[i],
-                stp_size_grain(r->device, ncclFuncAllReduce, STP_TYPE_BF16),
-                r->err);
+                stp_size_grain(&r->device, ncclFuncAllReduce, STP_TYPE_BF16),
+                &r->err);
     r->n_total +=
         r->overlap_sizes.n * n_ratios * r->overlap.rounds * r->overlap.arms->n;
     return status;
@@ -300,7 +299,7 @@ static enum stp_status record_plan_overlap(struct record_plan *r)
 static bool record_progress(void *user, size_t done, size_t total)
 {
     static char steps[] = "steps";
-    struct record_plan *r = user;
+    struct record *r = user;
     bool stop = true;
 
     (void)done;
@@ -308,51 +307,18 @@ static bool record_progress(void *user, size_t done, size_t total)
     r->n_done++;
     if (r->world->rank == 0)
         stp_progress(steps, r->n_done, r->n_total);
-    return stp_world_any(r->world, stp_stop_wished(), &stop, r->err) ==
+    return stp_world_any(r->world, stp_stop_wished(), &stop, &r->err) ==
                STP_OK &&
            !stop;
 }
 
-static enum stp_status record_measure_all(struct record_plan *r)
+/* Records all but the search graphs, with a progress bar.  STP_ERR_STOPPED by
+ * SIGINT or SIGTERM of any process. */
+static enum stp_status record_measure(struct record *r)
 {
-    struct stp_machine_record *to = r->record;
-    enum stp_status status =
-        stp_choices_record(r->device, r->parts, r->n_parts, record_progress, r,
-                           &to->choices, r->err);
+    struct stp_machine_record *to = &r->machine;
+    enum stp_status status = record_plan_choices(r);
 
-    if (status == STP_OK)
-        status = stp_sweep_run(r->device, &r->window.plan, record_progress, r,
-                               &to->window, r->err);
-    if (status == STP_OK)
-        status = stp_sweep_run(r->device, &r->sweep.plan, record_progress, r,
-                               &to->sweep, r->err);
-    if (status == STP_OK)
-        status = stp_iterate_run(r->device, &r->overlap, record_progress, r,
-                                 &to->overlap, r->err);
-    return status;
-}
-
-/* Records all but the search graphs into '*record', in all processes of the
- * world, with a progress bar.  STP_ERR_STOPPED by SIGINT or SIGTERM of any.
- * '*record' is to be freed also after a failure. */
-static enum stp_status
-record_device(const struct record_options *o, const struct record_arms *arms,
-              const struct stp_world *world, const struct stp_device *device,
-              struct stp_machine_record *record, struct stp_error *err)
-{
-    struct record_plan *r = calloc(1, sizeof(*r));
-    enum stp_status status;
-
-    if (r == NULL)
-        return stp_nomem(err);
-    r->o = o;
-    r->arms = arms;
-    r->world = world;
-    r->device = device;
-    r->record = record;
-    r->err = err;
-    device->ops->info(device->self, &record->info);
-    status = record_plan_choices(r);
     if (status == STP_OK)
         status = record_plan_window(r);
     if (status == STP_OK)
@@ -360,8 +326,17 @@ record_device(const struct record_options *o, const struct record_arms *arms,
     if (status == STP_OK)
         status = record_plan_overlap(r);
     if (status == STP_OK)
-        status = record_measure_all(r);
-    free(r);
+        status = stp_choices_record(&r->device, r->parts, r->n_parts,
+                                    record_progress, r, &to->choices, &r->err);
+    if (status == STP_OK)
+        status = stp_sweep_run(&r->device, &r->window.plan, record_progress, r,
+                               &to->window, &r->err);
+    if (status == STP_OK)
+        status = stp_sweep_run(&r->device, &r->sweep.plan, record_progress, r,
+                               &to->sweep, &r->err);
+    if (status == STP_OK)
+        status = stp_iterate_run(&r->device, &r->overlap, record_progress, r,
+                                 &to->overlap, &r->err);
     return status;
 }
 
@@ -369,8 +344,7 @@ record_device(const struct record_options *o, const struct record_arms *arms,
 
 static const char made_by[] = "steptune " STP_VERSION " record";
 
-static enum stp_status record_find_folder(const struct record_options *o,
-                                          char path[STP_FOLDER_PATH],
+static enum stp_status record_find_folder(struct record_options *o,
                                           struct stp_error *err)
 {
     static const char machines[] = "fixtures/machines";
@@ -380,7 +354,7 @@ static enum stp_status record_find_folder(const struct record_options *o,
 
     if (dir == NULL)
         dir = stat(machines, &st) == 0 && S_ISDIR(st.st_mode) ? machines : ".";
-    n = snprintf(path, STP_FOLDER_PATH, "%s/%s", dir, o->name);
+    n = snprintf(o->path, sizeof(o->path), "%s/%s", dir, o->name);
     if (n < 0 || n >= STP_FOLDER_PATH)
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         dir);
@@ -405,62 +379,53 @@ static enum stp_status record_ask_mock(const char *path,
     return status;
 }
 
-/* How many choices mock NCCL makes alike from the folder at 'path'. */
-static enum stp_status
-record_count_alike(const struct stp_machine_record *record, const char *path,
-                   size_t *n_alike_ret, struct stp_error *err)
+/* How many choices mock NCCL makes alike from the temporary folder; 0 if it
+ * cannot play it. */
+static size_t record_count_alike(const struct record *r)
 {
+    const char *path = r->folder.temporary;
     struct stp_choices mock = {0};
-    const struct stp_recorded recorded = {record, path, &mock};
-    enum stp_status status =
-        record_ask_mock(path, &record->choices, &mock, err);
+    const struct stp_recorded recorded = {&r->machine, path, &mock};
+    size_t n = 0;
 
-    if (status == STP_OK)
-        *n_alike_ret = stp_recorded_alike(&recorded);
+    if (record_ask_mock(path, &r->machine.choices, &mock, NULL) == STP_OK)
+        n = stp_recorded_alike(&recorded);
     stp_choices_free(&mock);
-    return status;
+    return n;
 }
 
 /* NCCL_MIN_NCHANNELS and others change the number of channels that NCCL derives
  * from the graphs: where another one explains more choices, it is said. */
-static enum stp_status record_fit_channels(struct stp_machine_record *record,
-                                           const struct stp_folder *folder,
-                                           struct stp_error *err)
+static enum stp_status record_fit_channels(struct record *r)
 {
-    size_t derived = 0;
-    size_t counted = 0;
+    const size_t derived = record_count_alike(r);
     enum stp_status status;
 
-    if (record_count_alike(record, folder->temporary, &derived, NULL) ==
-            STP_OK &&
-        derived == record->choices.n_rows)
+    if (derived == r->machine.choices.n_rows)
         return STP_OK;
-    stp_machine_count_channels(record);
-    status = stp_machine_write_info(record, folder, err);
-    if (status != STP_OK || (record_count_alike(record, folder->temporary,
-                                                &counted, NULL) == STP_OK &&
-                             counted > derived))
+    stp_machine_count_channels(&r->machine);
+    status = stp_machine_write_info(&r->machine, &r->folder, &r->err);
+    if (status != STP_OK || record_count_alike(r) > derived)
         return status;
-    record->n_channels = 0;
-    return stp_machine_write_info(record, folder, err);
+    r->machine.n_channels = 0;
+    return stp_machine_write_info(&r->machine, &r->folder, &r->err);
 }
 
-static int record_check(const char *command,
-                        const struct stp_machine_record *record,
-                        const char *path, bool json)
+static int record_check(struct record *r)
 {
+    const char *path = r->o->path;
     struct stp_choices mock = {0};
-    const struct stp_recorded recorded = {record, path, &mock};
-    struct stp_error err;
+    const struct stp_recorded recorded = {&r->machine, path, &mock};
     int exit_status = STP_EXIT_FAILED;
 
-    if (record_ask_mock(path, &record->choices, &mock, &err) != STP_OK) {
-        stp_complain(command, "%s is there, but mock NCCL cannot play it: %s",
-                     path, err.text);
+    if (record_ask_mock(path, &r->machine.choices, &mock, &r->err) != STP_OK) {
+        stp_complain("%s is there, but mock NCCL cannot play it: %s", path,
+                     r->err.text);
     } else {
-        if (stp_print_recorded(&recorded, json, stdout, &err) != STP_OK)
-            stp_complain_error(command, NULL, &err);
-        if (stp_recorded_alike(&recorded) == record->choices.n_rows)
+        if (stp_print_recorded(&recorded, r->o->machine.json, stdout,
+                               &r->err) != STP_OK)
+            stp_complain_error(NULL, &r->err);
+        if (stp_recorded_alike(&recorded) == r->machine.choices.n_rows)
             exit_status = STP_EXIT_OK;
     }
     stp_choices_free(&mock);
@@ -469,85 +434,90 @@ static int record_check(const char *command,
 
 /* ---- the command ---- */
 
-struct record_job {
-    const char *command;
-    const struct record_options *o;
-    const struct record_arms *arms;
-    char path[STP_FOLDER_PATH];
-};
-
-/* In all processes; only the first has a folder. */
-static enum stp_status record_in_world(const struct record_job *job,
-                                       const struct stp_world *world,
-                                       const struct stp_folder *folder,
-                                       struct stp_machine_record *record,
-                                       struct stp_error *err)
+static enum stp_status record_open_and_measure(struct record *r)
 {
+    const bool is_first = r->world->rank == 0;
     char graphs[STP_FOLDER_PATH];
     const struct stp_open_options open = {
-        .machine = &job->o->machine,
-        .run = &job->o->run,
-        .world = world,
-        .max_bytes = stp_max_bytes(&job->o->measure),
-        .graphs_file = world->rank == 0 ? graphs : NULL,
+        .machine = &r->o->machine,
+        .run = &r->o->run,
+        .world = r->world,
+        .max_bytes = stp_max_bytes(&r->o->measure),
+        .graphs_file = is_first ? graphs : NULL,
     };
-    struct stp_device device;
     enum stp_status status = STP_OK;
 
-    if (world->rank == 0 && !stp_folder_file(folder, "graphs.xml", graphs))
-        status = stp_fail(err, STP_ERR_IO, "the path is too long");
-    status = stp_world_agree(world, status, err);
+    if (is_first && !stp_folder_file(&r->folder, "graphs.xml", graphs))
+        status = stp_fail(&r->err, STP_ERR_IO, "the path is too long");
+    status = stp_world_agree(r->world, status, &r->err);
     if (status == STP_OK)
-        status = stp_open(&open, &device, err);
+        status = stp_open(&open, &r->device, &r->err);
     if (status != STP_OK)
         return status;
-    status = record_device(job->o, job->arms, world, &device, record, err);
-    device.ops->close(device.self);
+    r->device.ops->info(r->device.self, &r->machine.info);
+    status = record_measure(r);
+    r->device.ops->close(r->device.self);
     return status;
 }
 
-static int record_finish(const struct record_job *job,
-                         const struct stp_folder *folder,
-                         struct stp_machine_record *record)
+static enum stp_status record_write(struct record *r)
 {
-    struct stp_error err;
-    enum stp_status status = stp_machine_write(record, folder, &err);
+    enum stp_status status =
+        stp_machine_write(&r->machine, &r->folder, &r->err);
 
     if (status == STP_OK)
-        status = record_fit_channels(record, folder, &err);
-    if (status != STP_OK)
-        stp_folder_abandon(folder);
-    else
-        status = stp_folder_commit(folder, stp_machine_files, &err);
-    if (status != STP_OK)
-        return stp_complain_error(job->command, NULL, &err);
-    return record_check(job->command, record, job->path, job->o->machine.json);
+        status = record_fit_channels(r);
+    if (status == STP_OK)
+        return stp_folder_commit(&r->folder, stp_machine_files, &r->err);
+    stp_folder_abandon(&r->folder);
+    return status;
+}
+
+/* The folder is locked until it is there or abandoned. */
+static enum stp_status record_in_folder(struct record *r)
+{
+    const bool is_first = r->world->rank == 0;
+    bool has_folder = false;
+    enum stp_status status = STP_OK;
+
+    if (is_first)
+        status = stp_folder_begin(r->o->path, r->o->force, &r->folder, &r->err);
+    has_folder = is_first && status == STP_OK;
+    status = stp_world_agree(r->world, status, &r->err);
+    if (status == STP_OK)
+        status = record_open_and_measure(r);
+    if (has_folder && status != STP_OK)
+        stp_folder_abandon(&r->folder);
+    return status;
 }
 
 /* One process, or one of several. */
 static int record_body(void *user, const struct stp_world *world)
 {
-    const struct record_job *job = user;
-    struct stp_machine_record record = {.made_by = made_by};
-    struct stp_folder folder;
-    struct stp_error err = {0};
-    int exit_status = STP_EXIT_OK;
+    struct record *r = calloc(1, sizeof(*r));
     enum stp_status status = STP_OK;
+    int exit_status;
 
+    if (r == NULL)
+        return stp_complain("out of memory");
+    r->o = user;
+    r->world = world;
+    r->machine.made_by = made_by;
+    r->lock.file = -1;
     stp_stop_begin();
     if (world->rank == 0)
-        status = stp_folder_begin(job->path, job->o->force, &folder, &err);
-    status = stp_world_agree(world, status, &err);
-    if (status == STP_OK) {
-        status = record_in_world(job, world, &folder, &record, &err);
-        if (status != STP_OK && world->rank == 0)
-            stp_folder_abandon(&folder);
-    }
-    if (status != STP_OK)
-        exit_status = stp_complain_in(job->command, world, status, &err);
-    else if (world->rank == 0)
-        exit_status = record_finish(job, &folder, &record);
-    stp_machine_record_free(&record);
+        status = stp_lock_take(r->o->path, false, &r->lock, &r->err);
+    status = stp_world_agree(world, status, &r->err);
+    if (status == STP_OK)
+        status = record_in_folder(r);
+    exit_status = stp_complain_in(world, status, &r->err);
+    if (status == STP_OK && world->rank == 0)
+        exit_status = record_write(r) == STP_OK
+                          ? record_check(r)
+                          : stp_complain_error(NULL, &r->err);
+    stp_lock_release(&r->lock);
+    stp_machine_record_free(&r->machine);
+    free(r);
     return exit_status;
 }
 
@@ -562,33 +532,38 @@ static void record_complete(struct record_options *o)
         o->measure.n_colls = NCCL_NUM_TUNED_FUNCS;
 }
 
+static bool record_is_possible(const struct record_options *o)
+{
+    const int type = o->measure.types[0];
+    const bool is_bf16 = o->measure.n_types == 0 ||
+                         (o->measure.n_types == 1 && type == STP_TYPE_BF16);
+    const bool is_on_cpus = stp_is_on_cpus(&o->machine, &o->run);
+
+    if (!is_bf16)
+        stp_complain("-d %s, expected bf16: times are recorded in it",
+                     stp_type_name(type));
+    else if (is_on_cpus)
+        stp_complain("search graphs and choices are NCCL's, expected --on cuda "
+                     "or a recorded machine");
+    return is_bf16 && !is_on_cpus;
+}
+
 int stp_cmd_record(int argc, char **argv)
 {
     struct record_options o = {0};
-    struct record_arms arms;
-    struct record_job job = {argv[0], &o, &arms, ""};
     struct stp_error err;
 
     stp_options_read(&record_line, argc, argv, &o);
-    if (o.measure.n_types > 1 ||
-        (o.measure.n_types == 1 && o.measure.types[0] != STP_TYPE_BF16)) {
-        stp_complain(argv[0], "-d %s, expected bf16: times are recorded in it",
-                     stp_type_name(o.measure.types[0]));
+    if (!record_is_possible(&o))
         return STP_EXIT_USAGE;
-    }
-    if (stp_is_on_cpus(&o.machine, &o.run)) {
-        stp_complain(argv[0], "search graphs and choices are NCCL's, expected "
-                              "--on cuda or a recorded machine");
-        return STP_EXIT_USAGE;
-    }
     record_complete(&o);
-    if (stp_parse_arms("all", NULL, &arms.window, &err) != STP_OK ||
-        stp_parse_arms("all", o.channels, &arms.sweep, &err) != STP_OK ||
-        stp_parse_arms(overlap_arms, NULL, &arms.overlap, &err) != STP_OK) {
-        stp_complain_error(argv[0], NULL, &err);
+    if (stp_parse_arms("all", NULL, &o.window_arms, &err) != STP_OK ||
+        stp_parse_arms("all", o.channels, &o.sweep_arms, &err) != STP_OK ||
+        stp_parse_arms(overlap_arms, NULL, &o.overlap_arms, &err) != STP_OK) {
+        stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }
-    if (record_find_folder(&o, job.path, &err) != STP_OK)
-        return stp_complain_error(argv[0], NULL, &err);
-    return stp_launch(argv[0], &o.machine, &o.run, record_body, &job);
+    if (record_find_folder(&o, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    return stp_launch(&o.machine, &o.run, record_body, &o);
 }

@@ -131,7 +131,7 @@ static enum stp_status replay_report(const struct replay_options *o,
 
 static char schedules[] = "schedules"; /* that progress counts */
 
-static int replay_play(const struct replay_options *o, const char *command,
+static int replay_play(const struct replay_options *o,
                        const struct stp_trace *trace, const char *machine_path)
 {
     const struct stp_replay_options options = {.machine_path = machine_path,
@@ -151,16 +151,14 @@ static int replay_play(const struct replay_options *o, const char *command,
     stp_stop_begin();
     status = stp_replay(&options, trace, &replay, &err);
     if (status != STP_OK)
-        return stp_complain_error(command, o->trace, &err);
+        return stp_complain_error(o->trace, &err);
     status = replay_report(o, trace, &replay, &err);
     stp_replay_free(&replay);
-    return status == STP_OK ? STP_EXIT_OK
-                            : stp_complain_error(command, NULL, &err);
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
 /* Options that are not given come from the trace. */
-static int replay_run(struct replay_options *o, const char *command,
-                      const struct stp_trace *trace)
+static int replay_run(struct replay_options *o, const struct stp_trace *trace)
 {
     char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], beside[STP_CLI_PATH];
     struct stp_policy *policy = NULL;
@@ -178,23 +176,23 @@ static int replay_run(struct replay_options *o, const char *command,
         o->policy = beside;
     if (o->policy == NULL)
         o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
-    if (stp_choose_machine(command, o->machine.on, machine) != STP_EXIT_OK)
+    if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (ours) {
         if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
-            return stp_complain_error(command, NULL, &err);
+            return stp_complain_error(NULL, &err);
         o->plugin = plugin;
     }
-    exit_status = stp_load_plugin_policy(command, o->policy, ours, &policy);
+    exit_status = stp_load_plugin_policy(o->policy, ours, &policy);
     stp_policy_free(policy);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     if (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    return replay_play(o, command, trace, machine);
+        return stp_complain_error(NULL, &err);
+    return replay_play(o, trace, machine);
 }
 
-static int replay_load_and_run(void *user, const char *command)
+static int replay_load_and_run(void *user)
 {
     struct replay_options *o = user;
     struct stp_trace trace;
@@ -202,8 +200,8 @@ static int replay_load_and_run(void *user, const char *command)
     int exit_status;
 
     if (stp_trace_load(o->trace, &trace, &err) != STP_OK)
-        return stp_complain_error(command, o->trace, &err);
-    exit_status = replay_run(o, command, &trace);
+        return stp_complain_error(o->trace, &err);
+    exit_status = replay_run(o, &trace);
     stp_trace_free(&trace);
     return exit_status;
 }
@@ -222,8 +220,7 @@ static enum stp_status contract_report(const struct replay_options *o,
     return stp_print_contract(contract, o->machine.json, stdout, err);
 }
 
-static int contract_judge(const char *command, const struct replay_options *o,
-                          const char *machine)
+static int contract_judge(const struct replay_options *o, const char *machine)
 {
     const struct stp_contract_options options = {.plugin = o->contract,
                                                  .machine_path = machine,
@@ -238,41 +235,40 @@ static int contract_judge(const char *command, const struct replay_options *o,
     size_t n_failed;
 
     if (stp_contract_run(&options, &contract, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     n_failed = stp_contract_count(&contract, STP_CONTRACT_FAIL);
     if (contract_report(o, &contract, &err) != STP_OK) {
         stp_contract_free(&contract);
-        return stp_complain_error(command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     }
     stp_contract_free(&contract);
     return n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
 /* Another vendor's policy may not be one that we can read. */
-static bool contract_can_open(const char *command, const char *path)
+static bool contract_can_open(const char *path)
 {
     FILE *fp = path != NULL ? fopen(path, "r") : NULL;
 
     if (fp != NULL)
         fclose(fp);
     else if (path != NULL)
-        stp_complain(command, "%s: cannot be opened: %s", path,
-                     strerror(errno));
+        stp_complain("%s: cannot be opened: %s", path, strerror(errno));
     return fp != NULL || path == NULL;
 }
 
-static int contract_run(const char *command, const struct replay_options *o)
+static int contract_run(const struct replay_options *o)
 {
     char machine[STP_CLI_PATH];
     struct stp_error err;
 
-    if (stp_choose_machine(command, o->machine.on, machine) != STP_EXIT_OK)
+    if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (!contract_can_open(command, o->policy))
+    if (!contract_can_open(o->policy))
         return STP_EXIT_FAILED;
     if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    return contract_judge(command, o, machine);
+        return stp_complain_error(NULL, &err);
+    return contract_judge(o, machine);
 }
 
 int stp_cmd_replay(int argc, char **argv)
@@ -281,6 +277,6 @@ int stp_cmd_replay(int argc, char **argv)
 
     stp_options_read(&replay_line, argc, argv, &o);
     if (o.contract != NULL)
-        return contract_run(argv[0], &o);
-    return stp_run_plugin(argv[0], o.plugin, replay_load_and_run, &o);
+        return contract_run(&o);
+    return stp_run_plugin(o.plugin, replay_load_and_run, &o);
 }

@@ -59,7 +59,7 @@ int stp_cmd_report(int argc, char **argv)
     enum stp_status status;
 
     if (found == NULL)
-        return stp_complain(argv[0], "out of memory");
+        return stp_complain("out of memory");
     stp_options_read(&report_line, argc, argv, &o);
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
@@ -67,7 +67,7 @@ int stp_cmd_report(int argc, char **argv)
         status = report_save(&o, found, &err);
     free(found);
     if (status != STP_OK)
-        return stp_complain_error(argv[0], NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (!o.json)
         printf("Wrote %s.\n", o.output);
     return STP_EXIT_OK;

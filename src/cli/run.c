@@ -102,27 +102,25 @@ static bool run_is_set(const char *name)
 }
 
 /* Sets a variable of the job; complains without memory. */
-static int run_set(const char *command, const char *name, const char *value)
+static int run_set(const char *name, const char *value)
 {
     return setenv(name, value, 1) == 0 ? STP_EXIT_OK
-                                       : stp_complain(command, "out of memory");
+                                       : stp_complain("out of memory");
 }
 
 /* Sets NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, and says so if that replaces
  * another one. */
-static int run_set_plugin(const char *command, const char *name,
-                          const char *plugin)
+static int run_set_plugin(const char *name, const char *plugin)
 {
     if (run_is_set(name) && strcmp(getenv(name), plugin) != 0)
-        fprintf(stderr, "%s: %s=%s is replaced for this job\n", command, name,
-                getenv(name));
-    return run_set(command, name, plugin);
+        stp_complain("%s=%s is replaced for this job", name, getenv(name));
+    return run_set(name, plugin);
 }
 
 /* ---- --online ---- */
 
 /* In this folder, wherever the job goes. */
-static int online_set_learned(const char *command)
+static int online_set_learned(void)
 {
     static const char name[] = "/steptune.learned.conf";
     char path[STP_CLI_PATH];
@@ -130,23 +128,22 @@ static int online_set_learned(const char *command)
     if (run_is_set("STEPTUNE_LEARNED"))
         return STP_EXIT_OK;
     if (getcwd(path, sizeof(path) - sizeof(name)) == NULL)
-        return stp_complain(command, "no path of the working directory");
+        return stp_complain("no path of the working directory");
     strcat(path, name);
-    return run_set(command, "STEPTUNE_LEARNED", path);
+    return run_set("STEPTUNE_LEARNED", path);
 }
 
-static int online_set_journal(const char *command, const char *folder)
+static int online_set_journal(const char *folder)
 {
     char path[STP_CLI_PATH + 16];
 
     if (folder[0] == '\0' || run_is_set("STEPTUNE_JOURNAL"))
         return STP_EXIT_OK;
     snprintf(path, sizeof(path), "%s/journal.csv", folder);
-    return run_set(command, "STEPTUNE_JOURNAL", path);
+    return run_set("STEPTUNE_JOURNAL", path);
 }
 
-static int online_set_words(const char *command, const struct online_run *run,
-                            const char *policy)
+static int online_set_words(const struct online_run *run, const char *policy)
 {
     const struct {
         const char *name;
@@ -160,7 +157,7 @@ static int online_set_words(const char *command, const struct online_run *run,
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (status == STP_EXIT_OK && words[i].value != NULL)
-            status = run_set(command, words[i].name, words[i].value);
+            status = run_set(words[i].name, words[i].value);
     return status;
 }
 
@@ -182,22 +179,22 @@ static enum stp_status online_find_base(struct online_run *run,
  * 'policy'
  * ("": none), and keeps a journal in the folder 'folder' ("": none) unless the
  * user has one.  Complains, and returns the exit status. */
-static int online_begin(const char *command, struct online_run *run,
-                        const char *policy, const char *folder)
+static int online_begin(struct online_run *run, const char *policy,
+                        const char *folder)
 {
     struct stp_error err;
     struct stat st;
-    int status = online_set_words(command, run, policy);
+    int status = online_set_words(run, policy);
 
     if (status == STP_EXIT_OK)
-        status = online_set_learned(command);
+        status = online_set_learned();
     if (status == STP_EXIT_OK)
-        status = online_set_journal(command, folder);
+        status = online_set_journal(folder);
     if (status != STP_EXIT_OK)
         return status;
     if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
         online_find_base(run, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
+        return stp_complain_error(NULL, &err);
     run->journal_from = stat(run->settings.journal, &st) == 0 ? st.st_size : 0;
     if (stat(run->settings.learned, &run->before) != 0)
         run->before.st_ino = 0; /* no earlier job left it */
@@ -261,8 +258,7 @@ static const char *run_name_policy(const struct run_options *o)
 
 /* The absolute path of the policy that the job is to use, which must be one; ""
  * if there is none and none is needed. */
-static int run_find_policy(const char *command, const struct run_options *o,
-                           char path[STP_CLI_PATH])
+static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
 {
     const char *name = run_name_policy(o);
     struct stp_policy *policy;
@@ -272,14 +268,14 @@ static int run_find_policy(const char *command, const struct run_options *o,
     if (name == NULL && o->online)
         return STP_EXIT_OK;
     if (name == NULL)
-        return stp_complain(
-            command, "no policy, expected --policy FILE, "
-                     "NCCL_TUNER_CONFIG_FILE or a " DEFAULT_POLICY " here");
+        return stp_complain("no policy, expected --policy FILE, "
+                            "NCCL_TUNER_CONFIG_FILE or a " DEFAULT_POLICY
+                            " here");
     if (stp_policy_load(name, &policy, &err) != STP_OK)
-        return stp_complain_error(command, name, &err);
+        return stp_complain_error(name, &err);
     stp_policy_free(policy);
     if (!stp_absolute_path(name, path))
-        return stp_complain(command, "%s: no such file", name);
+        return stp_complain("%s: no such file", name);
     return STP_EXIT_OK;
 }
 
@@ -298,8 +294,8 @@ static void run_remove_folder(const char *path)
     rmdir(path);
 }
 
-static int run_set_environment(const char *command, struct run_options *o,
-                               const char *policy, const char *folder)
+static int run_set_environment(struct run_options *o, const char *policy,
+                               const char *folder)
 {
     const char *name = o->online ? "steptune-online" : "steptune";
     char plugin[STP_CLI_PATH];
@@ -307,16 +303,16 @@ static int run_set_environment(const char *command, struct run_options *o,
     int status;
 
     if (stp_find_plugin(name, plugin, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    status = run_set_plugin(command, "NCCL_TUNER_PLUGIN", plugin);
+        return stp_complain_error(NULL, &err);
+    status = run_set_plugin("NCCL_TUNER_PLUGIN", plugin);
     if (status == STP_EXIT_OK && !o->online)
-        status = run_set(command, "NCCL_TUNER_CONFIG_FILE", policy);
+        status = run_set("NCCL_TUNER_CONFIG_FILE", policy);
     if (status == STP_EXIT_OK && o->online)
-        status = run_set_plugin(command, "NCCL_PROFILER_PLUGIN", plugin);
+        status = run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
     if (status == STP_EXIT_OK && o->online)
-        status = online_begin(command, &o->run, policy, folder);
+        status = online_begin(&o->run, policy, folder);
     if (status == STP_EXIT_OK && folder[0] != '\0')
-        status = run_set(command, "STEPTUNE_LEDGER", folder);
+        status = run_set("STEPTUNE_LEDGER", folder);
     return status;
 }
 
@@ -360,7 +356,7 @@ static int run_await(pid_t pid, const sigset_t *watched)
 }
 
 /* Signals stay blocked, so that the report follows a job that a signal ends. */
-static int run_start_and_await(const char *command, char **argv)
+static int run_start_and_await(char **argv)
 {
     sigset_t watched, old;
     pid_t pid;
@@ -371,12 +367,11 @@ static int run_start_and_await(const char *command, char **argv)
     if (pid == 0) {
         sigprocmask(SIG_SETMASK, &old, NULL);
         execvp(argv[0], argv);
-        stp_complain(command, "cannot run '%s': %s", argv[0], strerror(errno));
+        stp_complain("cannot run '%s': %s", argv[0], strerror(errno));
         _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
     }
     if (pid < 0)
-        return stp_complain(command, "cannot start a process: %s",
-                            strerror(errno));
+        return stp_complain("cannot start a process: %s", strerror(errno));
     return run_await(pid, &watched);
 }
 
@@ -384,8 +379,8 @@ static int run_start_and_await(const char *command, char **argv)
 
 /* Reports on standard error.  A journal that cannot be read does not prevent
  * the rest. */
-static void run_report(const char *command, const struct run_options *o,
-                       const char *policy, const char *folder)
+static void run_report(const struct run_options *o, const char *policy,
+                       const char *folder)
 {
     struct stp_learning learning = {0};
     struct stp_learning_setting setting = {0};
@@ -399,14 +394,14 @@ static void run_report(const char *command, const struct run_options *o,
     if (status == STP_OK && o->online) {
         has_learning = online_end(&o->run, &learning, &setting, &err) == STP_OK;
         if (!has_learning)
-            stp_complain_error(command, o->run.settings.journal, &err);
+            stp_complain_error(o->run.settings.journal, &err);
     }
     if (status == STP_OK && o->json) {
         status = stp_print_ledgers_json(&ledgers, policy,
                                         has_learning ? &learning : NULL,
                                         &setting, stderr, &err);
     } else if (status == STP_OK) {
-        fprintf(stderr, "%s: ", command);
+        fprintf(stderr, "%s: ", stp_command_name);
         status = stp_print_ledgers(&ledgers, policy, stderr, &err);
         if (status == STP_OK && has_learning && ledgers.n > 0)
             status = stp_print_learning(&learning, &setting, stderr, &err);
@@ -414,7 +409,7 @@ static void run_report(const char *command, const struct run_options *o,
     stp_learning_free(&learning);
     stp_ledgers_free(&ledgers);
     if (status != STP_OK)
-        stp_complain_error(command, NULL, &err);
+        stp_complain_error(NULL, &err);
 }
 
 int stp_cmd_run(int argc, char **argv)
@@ -425,19 +420,19 @@ int stp_cmd_run(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&run_line, argc, argv, &o);
-    exit_status = run_find_policy(argv[0], &o, policy);
+    exit_status = run_find_policy(&o, policy);
     if (exit_status == STP_EXIT_OK && !o.quiet &&
         !stp_make_temporary("steptune-run", folder)) {
-        stp_complain(argv[0], "what is decided will not be told: no folder in "
-                              "TMPDIR or /tmp");
+        stp_complain("what is decided will not be told: no folder in "
+                     "TMPDIR or /tmp");
         folder[0] = '\0';
     }
     if (exit_status == STP_EXIT_OK)
-        exit_status = run_set_environment(argv[0], &o, policy, folder);
+        exit_status = run_set_environment(&o, policy, folder);
     if (exit_status == STP_EXIT_OK) {
-        exit_status = run_start_and_await(argv[0], o.command.v);
+        exit_status = run_start_and_await(o.command.v);
         if (folder[0] != '\0')
-            run_report(argv[0], &o, policy, folder);
+            run_report(&o, policy, folder);
     }
     if (folder[0] != '\0')
         run_remove_folder(folder);

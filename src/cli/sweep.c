@@ -422,7 +422,7 @@ static int sweep_body(void *user, const struct stp_world *world)
     if (status == STP_OK && world->rank == 0)
         status = sweep_find_wrong(&s.data, &err);
     stp_dataset_free(&s.data);
-    return stp_complain_in("steptune sweep", world, status, &err);
+    return stp_complain_in(world, status, &err);
 }
 
 int stp_cmd_sweep(int argc, char **argv)
@@ -431,8 +431,8 @@ int stp_cmd_sweep(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&sweep_line, argc, argv, &o);
-    exit_status = stp_check_arms(argv[0], o.arms, o.channels);
+    exit_status = stp_check_arms(o.arms, o.channels);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    return stp_launch(argv[0], &o.machine, &o.run, sweep_body, &o);
+    return stp_launch(&o.machine, &o.run, sweep_body, &o);
 }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/train_engines.h"
@@ -11,8 +12,6 @@
 #include "report/training/train_json.h"
 #include "report/training/train_summary.h"
 #include "train/train_matrix.h"
-
-static const char command_name[] = "steptune train";
 
 enum {
     DEFAULT_ROUNDS = 5,
@@ -230,6 +229,7 @@ struct train_session {
     const struct train_options *o;
     const struct stp_world *world;
     struct stp_train_jobs jobs;
+    struct stp_error *err;
     const char *plugin;   /* path, or NULL */
     char tuner[MAX_NAME]; /* see struct stp_train_run */
     char pair[MAX_PAIR];
@@ -239,35 +239,20 @@ struct train_session {
     size_t n_done;  /* jobs that are in 'runs' */
     size_t n_there; /* of those, before this start */
     size_t n_failed;
-    bool is_loaded;
+    char *path;       /* of the file; NULL: there is none */
+    struct stat file; /* as it was read or written last; st_ino 0: never */
 };
 
 /* ---- results of earlier starts ---- */
 
-static enum stp_status session_load(struct train_session *s, const char *gpu,
-                                    struct stp_error *err)
+static size_t session_find_like(const struct stp_train_runs *runs,
+                                const struct stp_train_run *like)
 {
-    char *path;
-    enum stp_status status = STP_OK;
-    struct stp_error why = {0};
+    size_t i = 0;
 
-    s->is_loaded = true;
-    if (s->o->output == NULL || s->o->fresh)
-        return STP_OK;
-    path = stp_train_file_path(s->o->output, gpu);
-    if (path == NULL)
-        return stp_nomem(err);
-    if (access(path, F_OK) == 0)
-        status = stp_train_read(path, &s->runs, &why);
-    if (status != STP_OK) {
-        char text[STP_ERROR_TEXT];
-
-        stp_error_string(&why, strrchr(path, '/') + 1, text, sizeof(text));
-        stp_fail(err, status,
-                 "%s; --fresh would train all anew and write it over", text);
-    }
-    free(path);
-    return status;
+    while (i < runs->n && !stp_train_same(&runs->runs[i], like))
+        i++;
+    return i;
 }
 
 static size_t session_find_run(const struct stp_train_runs *runs,
@@ -275,12 +260,62 @@ static size_t session_find_run(const struct stp_train_runs *runs,
                                bool by_plugin)
 {
     struct stp_train_run like;
-    size_t i = 0;
 
     stp_train_describe(report, by_plugin, &like);
-    while (i < runs->n && !stp_train_same(&runs->runs[i], &like))
-        i++;
-    return i;
+    return session_find_like(runs, &like);
+}
+
+/* Takes the runs that were read and are not there, and frees the rest. */
+static enum stp_status session_take(struct train_session *s,
+                                    struct stp_train_runs *read)
+{
+    const size_t before = s->runs.n;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < read->n && status == STP_OK; i++) {
+        struct stp_train_run *run = &read->runs[i];
+
+        if (session_find_like(&s->runs, run) < before)
+            continue;
+        status = stp_train_runs_add(&s->runs, run, s->err);
+        if (status == STP_OK)
+            *run = (struct stp_train_run){.n_epochs = 0}; /* it moved */
+    }
+    stp_train_runs_free(read);
+    if (status == STP_OK)
+        stp_train_derive(&s->runs);
+    return status;
+}
+
+/* Whether the file is another one than this process read or wrote last.  What
+ * was there before its first is discarded by --fresh. */
+static bool session_must_read(const struct train_session *s)
+{
+    struct stat now;
+
+    return stat(s->path, &now) == 0 && (s->file.st_ino != 0 || !s->o->fresh) &&
+           (now.st_ino != s->file.st_ino ||
+            now.st_mtim.tv_sec != s->file.st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != s->file.st_mtim.tv_nsec);
+}
+
+/* Takes what this folder has of earlier starts, and of others' since. */
+static enum stp_status session_load(struct train_session *s)
+{
+    struct stp_train_runs read = {0};
+    char text[STP_ERROR_TEXT];
+    struct stp_error why;
+    enum stp_status status;
+
+    if (s->path == NULL || !session_must_read(s))
+        return STP_OK;
+    stat(s->path, &s->file);
+    status = stp_train_read(s->path, &read, &why);
+    if (status == STP_OK)
+        return session_take(s, &read);
+    stp_error_string(&why, strrchr(s->path, '/') + 1, text, sizeof(text));
+    return stp_fail(s->err, status,
+                    "%s; --fresh would train all anew and write it over", text);
 }
 
 /* Whether all runs of a training are there; those are shown. */
@@ -305,17 +340,36 @@ static bool session_has(struct train_session *s,
 /* ---- one of the jobs ---- */
 
 static enum stp_status session_keep(struct train_session *s,
-                                    const struct stp_train_report *report,
-                                    struct stp_error *err)
+                                    const struct stp_train_report *report)
 {
     const size_t before = s->runs.n;
-    enum stp_status status = stp_train_runs_take(&s->runs, report, err);
+    enum stp_status status = stp_train_runs_take(&s->runs, report, s->err);
 
     for (size_t i = before; i < s->runs.n; i++)
         s->order[s->n_order++] = i;
-    if (status == STP_OK && s->o->output != NULL)
-        status = stp_train_save(&s->runs, s->o->output, err);
     s->n_done += status == STP_OK;
+    return status;
+}
+
+/* Keeps it in the file, too, beside what others have written since. */
+static enum stp_status session_append(struct train_session *s,
+                                      const struct stp_train_report *report)
+{
+    struct stp_lock lock;
+    enum stp_status status = stp_folder_make(s->o->output, s->err);
+
+    if (status == STP_OK)
+        status = stp_lock_take(s->path, true, &lock, s->err);
+    if (status != STP_OK)
+        return status;
+    status = session_load(s);
+    if (status == STP_OK && !session_has(s, report))
+        status = session_keep(s, report);
+    if (status == STP_OK)
+        status = stp_train_save(&s->runs, s->o->output, s->err);
+    if (status == STP_OK)
+        stat(s->path, &s->file);
+    stp_lock_release(&lock);
     return status;
 }
 
@@ -335,26 +389,29 @@ static void session_tell_failure(struct train_session *s,
     s->n_failed++;
     stp_progress_clear();
     stp_train_job_name(job, name);
-    stp_complain(command_name, "%s: %s", name, why->text);
+    stp_complain("%s: %s", name, why->text);
 }
 
 /* How a training went on this rank, of which rank 0 knows most.  The result is
  * freed. */
-static enum stp_status
-session_settle(struct train_session *s, const struct stp_train_job *job,
-               struct stp_train_report *report, struct stp_train_result *result,
-               enum stp_status status, struct stp_error *err)
+static enum stp_status session_settle(struct train_session *s,
+                                      const struct stp_train_job *job,
+                                      struct stp_train_report *report,
+                                      struct stp_train_result *result,
+                                      enum stp_status status)
 {
     const bool is_first = s->world->rank == 0;
 
     if (status == STP_OK) {
         report->result = result;
-        status = is_first ? session_keep(s, report, err) : STP_OK;
+        if (is_first)
+            status = s->path != NULL ? session_append(s, report)
+                                     : session_keep(s, report);
         stp_train_result_free(result);
         return status;
     }
     if (session_is_its_own(status) && is_first)
-        session_tell_failure(s, job, err);
+        session_tell_failure(s, job, s->err);
     if (session_is_its_own(status) || (status == STP_ERR_STOPPED && !is_first))
         return STP_OK; /* rank 0 says whether it goes on */
     return status;
@@ -364,8 +421,7 @@ session_settle(struct train_session *s, const struct stp_train_job *job,
  * folder in it. */
 static enum stp_status session_find_traces(const struct train_session *s,
                                            const struct stp_train_job *job,
-                                           char traces[STP_CLI_PATH],
-                                           struct stp_error *err)
+                                           char traces[STP_CLI_PATH])
 {
     const struct stp_train_config *c = &job->config;
     const char *folder = s->o->output != NULL ? s->o->output : ".";
@@ -373,14 +429,14 @@ static enum stp_status session_find_traces(const struct train_session *s,
     enum stp_status status = STP_OK;
 
     if (c->trace && s->jobs.n > 1) {
-        status = stp_folder_make(folder, err);
+        status = stp_folder_make(folder, s->err);
         n = snprintf(traces, STP_CLI_PATH, "%s/trace_%s_%s_%s_ga%u_gpus%u",
                      folder, c->model->name, stp_train_mode_name((int)c->mode),
                      stp_precision_name((int)c->precision), c->accumulate,
                      job->n_gpus);
     }
     if (n >= STP_CLI_PATH)
-        return stp_fail(err, STP_ERR_LIMIT,
+        return stp_fail(s->err, STP_ERR_LIMIT,
                         "the folder's name is longer than %d bytes",
                         STP_CLI_PATH - 1);
     return status;
@@ -401,8 +457,7 @@ static bool session_goes_on(void *user)
 static enum stp_status session_train(struct train_session *s,
                                      const struct stp_world *part,
                                      struct stp_train_engines *engines,
-                                     const struct stp_train_job *job,
-                                     struct stp_error *err)
+                                     const struct stp_train_job *job)
 {
     struct stp_engine_info info;
     struct stp_train_config config = job->config;
@@ -418,22 +473,25 @@ static enum stp_status session_train(struct train_session *s,
 
     config.go_on = session_goes_on;
     engines->engines[0].ops->info(engines->engines[0].self, &info);
-    if (s->world->rank == 0 && !s->is_loaded)
-        status = session_load(s, info.gpu, err);
+    if (s->path == NULL && s->o->output != NULL &&
+        (s->path = stp_train_file_path(s->o->output, info.gpu)) == NULL)
+        status = stp_nomem(s->err);
+    if (status == STP_OK && s->world->rank == 0)
+        status = session_load(s);
     if (status == STP_OK && stp_stop_wished())
-        status = stp_fail(err, STP_ERR_STOPPED, "stopped");
+        status = stp_fail(s->err, STP_ERR_STOPPED, "stopped");
     if (status == STP_OK && s->world->rank == 0)
         there = session_has(s, &report);
     if (status == STP_OK)
-        status = session_find_traces(s, job, traces, err);
-    status = stp_world_agree(part, status, err);
+        status = session_find_traces(s, job, traces);
+    status = stp_world_agree(part, status, s->err);
     if (status == STP_OK)
-        status = stp_world_any(part, there, &there, err);
+        status = stp_world_any(part, there, &there, s->err);
     if (status != STP_OK || there)
         return status;
-    status = stp_train_engines_run(engines, &config, traces, &result, err);
-    status = session_settle(s, job, &report, &result, status, err);
-    return stp_world_agree(part, status, err);
+    status = stp_train_engines_run(engines, &config, traces, &result, s->err);
+    status = session_settle(s, job, &report, &result, status);
+    return stp_world_agree(part, status, s->err);
 }
 
 /* ---- the tuner ---- */
@@ -468,8 +526,7 @@ static int train_find_tuner(struct train_session *s, char path[STP_CLI_PATH])
     if (o->policy == NULL && o->plugin == NULL)
         return STP_EXIT_OK;
     s->plugin = o->plugin != NULL ? o->plugin : path;
-    exit_status = stp_load_plugin_policy(command_name, o->policy,
-                                         o->plugin == NULL, &policy);
+    exit_status = stp_load_plugin_policy(o->policy, o->plugin == NULL, &policy);
     stp_policy_free(policy);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
@@ -479,13 +536,13 @@ static int train_find_tuner(struct train_session *s, char path[STP_CLI_PATH])
          stp_find_machine(o->machine.on, machine, &err) != STP_OK) ||
         stp_set_plugin_environment(is_recorded ? machine : NULL, o->policy,
                                    &err) != STP_OK)
-        return stp_complain_error(command_name, NULL, &err);
+        return stp_complain_error(NULL, &err);
     if (o->policy != NULL && train_hash_file(o->policy, &hash, &err) != STP_OK)
-        return stp_complain_error(command_name, o->policy, &err);
+        return stp_complain_error(o->policy, &err);
     /* A name without a path is NCCL's to find. */
     if (o->plugin != NULL && access(o->plugin, F_OK) == 0 &&
         train_hash_file(o->plugin, &hash, &err) != STP_OK)
-        return stp_complain_error(command_name, o->plugin, &err);
+        return stp_complain_error(o->plugin, &err);
     snprintf(s->tuner, sizeof(s->tuner), "%s",
              stp_base_name(o->policy != NULL ? o->policy : o->plugin));
     snprintf(s->pair, sizeof(s->pair), "%016jx", (uintmax_t)hash);
@@ -502,8 +559,7 @@ static bool train_has_rank_processes(const struct train_session *s)
 /* A count of GPUs that cannot be trained is reported, and the others go on,
  * unless the machine failed. */
 static enum stp_status train_refuse_count(struct train_session *s, size_t first,
-                                          size_t end, enum stp_status status,
-                                          struct stp_error *err)
+                                          size_t end, enum stp_status status)
 {
     const unsigned n = s->jobs.jobs[first].n_gpus;
 
@@ -514,16 +570,14 @@ static enum stp_status train_refuse_count(struct train_session *s, size_t first,
         return status;
     s->n_failed += end - first;
     stp_progress_clear();
-    stp_complain(command_name, "%u rank%s: %s", n, n == 1 ? "" : "s",
-                 err->text);
+    stp_complain("%u rank%s: %s", n, n == 1 ? "" : "s", s->err->text);
     return STP_OK;
 }
 
 /* Jobs first to end - 1, all of one count. */
 static enum stp_status train_run_part(struct train_session *s,
                                       const struct stp_world *part,
-                                      size_t first, size_t end,
-                                      struct stp_error *err)
+                                      size_t first, size_t end)
 {
     const unsigned n_gpus = s->jobs.jobs[first].n_gpus;
     const bool is_recorded = s->o->place == ON_RECORDED;
@@ -535,21 +589,21 @@ static enum stp_status train_run_part(struct train_session *s,
     struct stp_train_engines engines;
     enum stp_status status = stp_train_engines_open(
         &open, train_has_rank_processes(s) || is_recorded ? 1 : n_gpus,
-        &engines, err);
+        &engines, s->err);
 
     if (status != STP_OK)
-        return train_refuse_count(s, first, end, status, err);
+        return train_refuse_count(s, first, end, status);
     for (size_t i = first; i < end && status == STP_OK; i++) {
         if (s->world->rank == 0)
             stp_progress("configurations", i, s->jobs.n);
-        status = session_train(s, part, &engines, &s->jobs.jobs[i], err);
+        status = session_train(s, part, &engines, &s->jobs.jobs[i]);
     }
     stp_train_engines_close(&engines);
     return status;
 }
 
 static enum stp_status train_run_count(struct train_session *s, size_t first,
-                                       size_t end, struct stp_error *err)
+                                       size_t end)
 {
     const unsigned n = train_has_rank_processes(s) ? s->jobs.jobs[first].n_gpus
                                                    : s->world->size;
@@ -557,21 +611,20 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
     enum stp_status status;
 
     if (n > s->world->size) {
-        status = stp_fail(err, STP_ERR_RANGE, "%s started only %u",
+        status = stp_fail(s->err, STP_ERR_RANGE, "%s started only %u",
                           s->world->ops->name, s->world->size);
-        return train_refuse_count(s, first, end, status, err);
+        return train_refuse_count(s, first, end, status);
     }
-    status = s->world->ops->part(s->world->self, n, &part, err);
+    status = s->world->ops->part(s->world->self, n, &part, s->err);
     if (status != STP_OK)
         return status;
     if (part.size > 0)
-        status = train_run_part(s, &part, first, end, err);
+        status = train_run_part(s, &part, first, end);
     part.ops->close(part.self);
-    return stp_world_agree(s->world, status, err);
+    return stp_world_agree(s->world, status, s->err);
 }
 
-static enum stp_status train_run_all(struct train_session *s,
-                                     struct stp_error *err)
+static enum stp_status train_run_all(struct train_session *s)
 {
     enum stp_status status = STP_OK;
 
@@ -581,7 +634,7 @@ static enum stp_status train_run_all(struct train_session *s,
                                                      s->jobs.jobs[first].n_gpus;
              end++)
             ;
-        status = train_run_count(s, first, end, err);
+        status = train_run_count(s, first, end);
     }
     if (s->world->rank == 0 && status == STP_OK)
         stp_progress("configurations", s->jobs.n, s->jobs.n);
@@ -613,8 +666,7 @@ static enum stp_status train_print(const struct train_session *s,
 
 /* Of rank 0. */
 static enum stp_status train_conclude(const struct train_session *s,
-                                      enum stp_status status,
-                                      struct stp_error *err)
+                                      enum stp_status status)
 {
     enum stp_status printed;
     struct stp_error why;
@@ -622,17 +674,16 @@ static enum stp_status train_conclude(const struct train_session *s,
     if (status != STP_OK)
         stp_progress_clear();
     if (s->n_there > 0)
-        stp_complain(command_name,
-                     "%zu of %zu configurations were in %s already; --fresh "
+        stp_complain("%zu of %zu configurations were in %s already; --fresh "
                      "trains them anew",
                      s->n_there, s->jobs.n, s->o->output);
     printed = train_print(s, &why);
     if (status == STP_OK && printed != STP_OK) {
-        *err = why;
+        *s->err = why;
         return printed;
     }
     if (status == STP_ERR_STOPPED && stp_stop_wished())
-        stp_fail(err, status,
+        stp_fail(s->err, status,
                  "stopped by a signal after %zu of %zu configurations%s",
                  s->n_done, s->jobs.n,
                  s->o->output != NULL ? "; the same command goes on from there"
@@ -644,8 +695,7 @@ static enum stp_status train_conclude(const struct train_session *s,
 
 /* Takes the GPUs of the machine if no count was given. */
 static enum stp_status train_count_gpus(const struct train_session *s,
-                                        struct stp_train_matrix *matrix,
-                                        struct stp_error *err)
+                                        struct stp_train_matrix *matrix)
 {
     const struct stp_open_options open = {
         .machine = &s->o->machine, .run = &s->o->run, .world = s->world};
@@ -656,7 +706,7 @@ static enum stp_status train_count_gpus(const struct train_session *s,
     if (matrix->n_gpus > 0)
         return STP_OK;
     if (s->o->place == ON_RECORDED) {
-        status = stp_open_engines(&open, 1, &engine, err);
+        status = stp_open_engines(&open, 1, &engine, s->err);
         if (status != STP_OK)
             return status;
         engine.ops->info(engine.self, &info);
@@ -666,25 +716,24 @@ static enum stp_status train_count_gpus(const struct train_session *s,
     return status;
 }
 
-static enum stp_status train_plan(struct train_session *s,
-                                  struct stp_error *err)
+static enum stp_status train_plan(struct train_session *s)
 {
     struct stp_train_matrix matrix = s->o->matrix;
     char skipped[STP_TRAIN_SKIPPED];
     enum stp_status status;
 
-    status = train_count_gpus(s, &matrix, err);
+    status = train_count_gpus(s, &matrix);
     if (status == STP_OK)
-        status = stp_train_plan(&matrix, &s->jobs, err);
+        status = stp_train_plan(&matrix, &s->jobs, s->err);
     if (status != STP_OK)
         return status;
     stp_train_skipped(&matrix, skipped);
     if (s->jobs.n == 0)
-        return stp_fail(err, STP_ERR_RANGE, "nothing to train: %s", skipped);
+        return stp_fail(s->err, STP_ERR_RANGE, "nothing to train: %s", skipped);
     if (skipped[0] != '\0' && s->world->rank == 0)
-        stp_complain(command_name, "%s", skipped);
+        stp_complain("%s", skipped);
     s->order = calloc(2 * s->jobs.n, sizeof(*s->order));
-    return s->order != NULL ? STP_OK : stp_nomem(err);
+    return s->order != NULL ? STP_OK : stp_nomem(s->err);
 }
 
 static int train_body(void *user, const struct stp_world *world)
@@ -695,19 +744,21 @@ static int train_body(void *user, const struct stp_world *world)
     int exit_status;
 
     s.world = world;
+    s.err = &err;
     stp_stop_begin();
-    status = train_plan(&s, &err);
+    status = train_plan(&s);
     if (status == STP_OK) {
-        status = train_run_all(&s, &err);
+        status = train_run_all(&s);
         if (world->rank == 0)
-            status = train_conclude(&s, status, &err);
+            status = train_conclude(&s, status);
     }
-    exit_status = stp_complain_in(command_name, world, status, &err);
+    exit_status = stp_complain_in(world, status, &err);
     if (status == STP_OK && s.n_failed > 0)
         exit_status = STP_EXIT_FAILED; /* said already */
     stp_train_jobs_free(&s.jobs);
     stp_train_runs_free(&s.runs);
     free(s.order);
+    free(s.path);
     return exit_status;
 }
 
@@ -728,5 +779,5 @@ int stp_cmd_train(int argc, char **argv)
     exit_status = train_find_tuner(&s, plugin);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    return stp_launch(command_name, &o.machine, &o.run, train_body, &s);
+    return stp_launch(&o.machine, &o.run, train_body, &s);
 }

@@ -65,11 +65,6 @@ static const struct stp_command_line tune_line = {
 
 /* ---- the host of the run ---- */
 
-struct tune_command {
-    const char *name;
-    const struct tune_options *o;
-};
-
 /* "h200x2" for 2 ranks of "h200x4". */
 static enum stp_status tune_name_sibling(const char *on, unsigned n_ranks,
                                          char name[STP_CLI_PATH],
@@ -94,12 +89,13 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
                                  struct stp_device *device_ret,
                                  struct stp_error *err)
 {
-    const struct tune_command *c = user;
-    struct stp_machine_options machine = c->o->machine;
+    const struct tune_options *o = user;
+    struct stp_machine_options machine = o->machine;
     struct stp_run_options run = {0};
     const struct stp_open_options open = {.machine = &machine,
                                           .run = &run,
-                                          .max_bytes = machine.max_bytes,
+                                          .max_bytes =
+                                              stp_max_bytes(&o->plan.measure),
                                           .plugin = plugin};
     struct stp_device_info info;
     char name[STP_CLI_PATH];
@@ -140,9 +136,8 @@ static bool tune_progress(void *user, enum stp_tune_stage stage, size_t done,
 
 static void tune_tell(void *user, const char *text)
 {
-    const struct tune_command *c = user;
-
-    stp_complain(c->name, "%s", text);
+    (void)user;
+    stp_complain("%s", text);
 }
 
 /* ---- output ---- */
@@ -192,7 +187,7 @@ static enum stp_status tune_print(const struct tune_options *o,
     return status;
 }
 
-static void tune_print_times(const char *command, const int64_t *stage_ms)
+static void tune_print_times(const int64_t *stage_ms)
 {
     static const char *const names[STP_TUNE_N_STAGES] = {
         [STP_TUNE_SWEEP] = "sweep",
@@ -201,7 +196,7 @@ static void tune_print_times(const char *command, const int64_t *stage_ms)
         [STP_TUNE_VERIFY] = "verify"};
     int64_t sum = 0;
 
-    fprintf(stderr, "%s:", command);
+    fprintf(stderr, "%s:", stp_command_name);
     for (int s = 0; s < STP_TUNE_N_STAGES; s++) {
         fprintf(stderr, " %s %.1f s,", names[s], (double)stage_ms[s] / 1e3);
         sum += stage_ms[s];
@@ -212,29 +207,26 @@ static void tune_print_times(const char *command, const int64_t *stage_ms)
 /* ---- the command ---- */
 
 /* Before anything is measured or written. */
-static int tune_check_output(const char *command, const char *output,
+static int tune_check_output(const char *output,
                              struct stp_tune_files *files_ret)
 {
     struct stat st;
 
     if (*stp_base_name(output) == '\0' ||
         (stat(output, &st) == 0 && !S_ISREG(st.st_mode)))
-        stp_complain(command,
-                     "-o '%s' is a folder or a device, expected a file",
+        stp_complain("-o '%s' is a folder or a device, expected a file",
                      output);
     else if (!stp_tune_name_files(output, files_ret))
-        stp_complain(command, "-o: the path is too long");
+        stp_complain("-o: the path is too long");
     else
         return STP_EXIT_OK;
     return STP_EXIT_USAGE;
 }
 
-static int tune_run(const char *command, struct tune_options *o,
-                    const struct stp_tune_files *files,
+static int tune_run(struct tune_options *o, const struct stp_tune_files *files,
                     struct stp_tune_result *result)
 {
-    struct tune_command c = {command, o};
-    const struct stp_tune_host host = {tune_open, tune_progress, tune_tell, &c};
+    const struct stp_tune_host host = {tune_open, tune_progress, tune_tell, o};
     struct stp_error err;
     enum stp_status status = stp_find_plugin("steptune", o->plugin, &err);
 
@@ -244,38 +236,51 @@ static int tune_run(const char *command, struct tune_options *o,
         status = stp_tune_run(&o->plan, &host, files, result, &err);
     if (status == STP_OK) {
         status = tune_print(o, files, result, &err);
-        tune_print_times(command, result->stage_ms);
+        tune_print_times(result->stage_ms);
     }
     if (status == STP_OK)
         return STP_EXIT_OK;
     stp_progress_clear();
     if (status == STP_ERR_STOPPED && result->is_begun)
-        stp_complain(command,
-                     "stopped; started again with the same options it "
+        stp_complain("stopped; started again with the same options it "
                      "continues with what %s holds",
                      files->sweep);
     else
-        stp_complain_error(command, NULL, &err);
+        stp_complain_error(NULL, &err);
     return stp_exit_status(status);
+}
+
+/* The files of runs with the same stem are the same. */
+static int tune_run_locked(struct tune_options *o,
+                           const struct stp_tune_files *files)
+{
+    struct stp_tune_result result = {0};
+    struct stp_lock lock;
+    struct stp_error err;
+    int exit_status;
+
+    if (stp_lock_take(files->stem, false, &lock, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    exit_status = tune_run(o, files, &result);
+    stp_tune_result_free(&result);
+    stp_lock_release(&lock);
+    return exit_status;
 }
 
 int stp_cmd_tune(int argc, char **argv)
 {
     struct tune_options o = {0};
-    struct stp_tune_result result = {0};
     struct stp_tune_files files;
     int exit_status;
 
     stp_options_read(&tune_line, argc, argv, &o);
-    o.machine.max_bytes = stp_max_bytes(&o.plan.measure);
     o.plan.min_gain = o.derive.min_gain;
     o.plan.portable = o.derive.portable;
     o.plan.seed = o.machine.seed;
-    exit_status = stp_choose_type(argv[0], &o.plan.measure);
+    exit_status = stp_choose_type(&o.plan.measure);
     if (exit_status == STP_EXIT_OK)
-        exit_status = tune_check_output(argv[0], o.output, &files);
+        exit_status = tune_check_output(o.output, &files);
     if (exit_status == STP_EXIT_OK)
-        exit_status = tune_run(argv[0], &o, &files, &result);
-    stp_tune_result_free(&result);
+        exit_status = tune_run_locked(&o, &files);
     return exit_status;
 }

@@ -71,151 +71,136 @@ static const struct stp_command_line verify_line = {
            "status 1 if it is slower anywhere beyond noise.",
 };
 
+/* A policy on a device. */
+struct verify {
+    const struct verify_options *o;
+    struct stp_device device;
+    struct stp_device_info info;
+    struct stp_dataset data;
+    struct stp_comparisons verdicts;
+    struct stp_error *err;
+};
+
 /* Writes the verdicts and the measurements that they rest on. */
-static enum stp_status verify_write_proof(
-    const struct verify_options *o, const struct stp_device_info *info,
-    const struct stp_dataset *data, const struct stp_comparisons *comparisons,
-    struct stp_error *err)
+static enum stp_status verify_write_proof(const struct verify *v)
 {
     char path[STP_CLI_PATH];
-    enum stp_status status = stp_trial_prove(o->policy, info, comparisons, err);
+    enum stp_status status =
+        stp_trial_prove(v->o->policy, &v->info, &v->verdicts, v->err);
 
     if (status != STP_OK)
         return status;
-    snprintf(path, sizeof(path), "%s.verified.csv", o->policy);
-    return stp_measurements_save(data, info->what, path, err);
+    snprintf(path, sizeof(path), "%s.verified.csv", v->o->policy);
+    return stp_measurements_save(&v->data, v->info.what, path, v->err);
 }
 
-static enum stp_status verify_report(const struct verify_options *o,
-                                     const struct stp_device *device,
-                                     const struct stp_dataset *data,
-                                     const struct stp_comparisons *comparisons,
-                                     struct stp_error *err)
+static enum stp_status verify_report(const struct verify *v)
 {
-    struct stp_device_info info;
-    enum stp_status status;
+    enum stp_status status =
+        v->o->machine.json
+            ? stp_print_verdicts_json(&v->info, &v->verdicts, stdout, v->err)
+            : stp_trial_print(v->o->policy, &v->info, &v->verdicts, stdout,
+                              v->err);
 
-    device->ops->info(device->self, &info);
-    status = o->machine.json
-                 ? stp_print_verdicts_json(&info, comparisons, stdout, err)
-                 : stp_trial_print(o->policy, &info, comparisons, stdout, err);
-    if (status == STP_OK && o->proof)
-        status = verify_write_proof(o, &info, data, comparisons, err);
+    return status == STP_OK && v->o->proof ? verify_write_proof(v) : status;
+}
+
+static enum stp_status verify_measure_sizes(struct verify *v)
+{
+    struct stp_measure_plan plan;
+    enum stp_status status = stp_plan_measurements(
+        &v->device, &v->o->measure, &stp_trial_arms, &plan, v->err);
+
+    if (status == STP_OK)
+        status = stp_trial_add_unseen(&v->device, v->o->policy, &plan, v->err);
+    if (status == STP_OK)
+        status = stp_sweep_run(&v->device, &plan.plan, stp_progress, NULL,
+                               &v->data, v->err);
     return status;
 }
 
-static enum stp_status
-verify_measure_sizes(const struct verify_options *o,
-                     const struct stp_device *device, struct stp_dataset *data,
-                     struct stp_comparisons *comparisons_ret,
-                     struct stp_error *err)
-{
-    struct stp_measure_plan plan;
-    enum stp_status status =
-        stp_plan_measurements(device, &o->measure, &stp_trial_arms, &plan, err);
-
-    if (status == STP_OK)
-        status = stp_trial_add_unseen(device, o->policy, &plan, err);
-    if (status == STP_OK)
-        status =
-            stp_sweep_run(device, &plan.plan, stp_progress, NULL, data, err);
-    return status == STP_OK ? stp_compare(data, comparisons_ret, err) : status;
-}
-
 /* The dataset is moved out of the iterations; their samples are not used. */
-static enum stp_status verify_measure_iterations(
-    const struct verify_options *o, const struct stp_device *device,
-    struct stp_dataset *data, struct stp_comparisons *comparisons_ret,
-    struct stp_error *err)
+static enum stp_status verify_measure_iterations(struct verify *v)
 {
     static char turns[] = "turns";
-    struct stp_workload_plan plan = {.plan = {.type = o->measure.types[0],
-                                              .iters = o->measure.iters,
-                                              .rounds = o->measure.rounds,
+    struct stp_workload_plan plan = {.plan = {.type = v->o->measure.types[0],
+                                              .iters = v->o->measure.iters,
+                                              .rounds = v->o->measure.rounds,
                                               .warmup = WARMUP}};
     struct stp_iterations out = {0};
-    struct stp_device_info info;
-    enum stp_status status;
+    enum stp_status status =
+        stp_plan_iterations(&v->info, &v->o->work, true, &plan, v->err);
 
-    device->ops->info(device->self, &info);
-    status = stp_plan_iterations(&info, &o->work, true, &plan, err);
     plan.plan.arms = &stp_trial_arms;
     if (status == STP_OK)
-        status =
-            stp_iterate_run(device, &plan.plan, stp_progress, turns, &out, err);
+        status = stp_iterate_run(&v->device, &plan.plan, stp_progress, turns,
+                                 &out, v->err);
     free(out.sample_us);
-    *data = out.data;
-    return status == STP_OK ? stp_compare(data, comparisons_ret, err) : status;
+    v->data = out.data;
+    return status;
 }
 
-static int verify_on_device(const struct verify_options *o, const char *command,
-                            const struct stp_device *device)
+static enum stp_status verify_measure(struct verify *v)
 {
-    struct stp_dataset data = {0};
-    struct stp_comparisons comparisons = {0};
-    struct stp_verdict_count count = {0};
-    struct stp_error err;
     enum stp_status status;
 
     stp_stop_begin();
     status =
-        o->iterates
-            ? verify_measure_iterations(o, device, &data, &comparisons, &err)
-            : verify_measure_sizes(o, device, &data, &comparisons, &err);
-    if (status == STP_OK) {
-        count = stp_count_verdicts(&comparisons);
-        status = verify_report(o, device, &data, &comparisons, &err);
-    }
-    stp_comparisons_free(&comparisons);
-    stp_dataset_free(&data);
-    if (status != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    return count.n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+        v->o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
+    if (status == STP_OK)
+        status = stp_compare(&v->data, &v->verdicts, v->err);
+    return status == STP_OK ? verify_report(v) : status;
 }
 
 /* Opens the device with our static plugin, which reads the policy in the
- * environment of a job.  Complains and returns the exit status. */
-static int verify_open(const char *command, const struct verify_options *o,
-                       struct stp_device *device_ret)
+ * environment of a job. */
+static enum stp_status verify_open(struct verify *v)
 {
+    const struct verify_options *o = v->o;
     char plugin[STP_CLI_PATH];
-    struct stp_policy *policy;
-    struct stp_device alone;
-    struct stp_device_info info;
-    struct stp_error err;
-    int exit_status;
+    struct stp_open_options open = {
+        .machine = &o->machine,
+        .max_bytes = o->iterates ? stp_workload_max_bytes(&o->work, true)
+                                 : stp_max_bytes(&o->measure)};
+    enum stp_status status = stp_find_plugin("steptune", plugin, v->err);
 
-    if (stp_policy_load(o->policy, &policy, &err) != STP_OK)
-        return stp_complain_error(command, o->policy, &err);
-    stp_policy_free(policy);
-    if (stp_find_plugin("steptune", plugin, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    exit_status = stp_open_device(command, &o->machine, NULL, &alone);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    alone.ops->info(alone.self, &info);
-    alone.ops->close(alone.self);
-    if (stp_trial_environment(o->policy, info.gpu, &err) != STP_OK)
-        return stp_complain_error(command, NULL, &err);
-    return stp_open_device(command, &o->machine, plugin, device_ret);
+    if (status == STP_OK)
+        status = stp_open(&open, &v->device, v->err);
+    if (status != STP_OK)
+        return status;
+    v->device.ops->info(v->device.self, &v->info);
+    v->device.ops->close(v->device.self);
+    open.plugin = plugin;
+    status = stp_trial_environment(o->policy, v->info.gpu, v->err);
+    return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
 }
 
 int stp_cmd_verify(int argc, char **argv)
 {
     struct verify_options o = {0};
-    struct stp_device device;
-    int exit_status;
+    struct stp_policy *policy;
+    struct stp_error err;
+    struct verify v = {.o = &o, .err = &err};
+    enum stp_status status;
+    size_t n_slower;
 
     stp_options_read(&verify_line, argc, argv, &o);
-    o.machine.max_bytes = o.iterates ? stp_workload_max_bytes(&o.work, true)
-                                     : stp_max_bytes(&o.measure);
-    exit_status = stp_choose_type(argv[0], &o.measure);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    exit_status = verify_open(argv[0], &o, &device);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    exit_status = verify_on_device(&o, argv[0], &device);
-    device.ops->close(device.self);
-    return exit_status;
+    if (stp_choose_type(&o.measure) != STP_EXIT_OK)
+        return STP_EXIT_USAGE;
+    if (stp_policy_load(o.policy, &policy, &err) != STP_OK)
+        return stp_complain_error(o.policy, &err);
+    stp_policy_free(policy);
+    status = verify_open(&v);
+    if (status != STP_OK) {
+        stp_complain_error(NULL, &err);
+        return stp_exit_status(status);
+    }
+    status = verify_measure(&v);
+    n_slower = stp_count_verdicts(&v.verdicts).n_slower;
+    stp_comparisons_free(&v.verdicts);
+    stp_dataset_free(&v.data);
+    v.device.ops->close(v.device.self);
+    if (status != STP_OK)
+        return stp_complain_error(NULL, &err);
+    return n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
 }

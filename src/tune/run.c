@@ -29,6 +29,7 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
         size_t len; /* of the policy's path */
         const char *suffix;
     } names[] = {
+        {files->stem, stem, ""},
         {files->policy, len, ""},
         {files->overlap_policy, len, ".overlap"},
         {files->trial, len, ".unverified"},

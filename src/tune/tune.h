@@ -30,6 +30,7 @@ struct stp_tune_plan {
 
 /* Files that a run writes. */
 struct stp_tune_files {
+    char stem[STP_TUNE_PATH]; /* of the policy's name: all begin with it */
     char policy[STP_TUNE_PATH];
     char overlap_policy[STP_TUNE_PATH];
     char trial[STP_TUNE_PATH]; /* the policy until it is verified */

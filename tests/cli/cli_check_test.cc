@@ -12,10 +12,7 @@ namespace
 {
 
 using namespace cli;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using namespace testing;
 
 const char kDead[] = "allreduce,0,inf,ring,ll,-1,-1,-1 # all\n"
                      "  allreduce,4K,8K,ring,ll,4,-1,-1 # some\n";

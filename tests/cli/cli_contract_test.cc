@@ -1,8 +1,5 @@
 // steptune replay --contract: each planted tuner is caught, by name; ours and a
 // clean one pass.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <ctime>
 
 #include "support/cli_fixture.h"
@@ -11,11 +8,7 @@ namespace
 {
 
 using namespace cli;
-using testing::Contains;
-using testing::ElementsAreArray;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using namespace testing;
 
 std::string Plugin(const std::string &name)
 {
@@ -29,15 +22,8 @@ class Contract : public Cli
     void SetUp() override
     {
         Cli::SetUp();
-        setenv("ASAN_OPTIONS", "handle_segv=0:detect_leaks=0", 1);
-        setenv("TSAN_OPTIONS", "handle_segv=0", 1);
-        setenv("TMPDIR", dir_.c_str(), 1);
-    }
-    void TearDown() override
-    {
-        for (const char *name : {"ASAN_OPTIONS", "TSAN_OPTIONS", "TMPDIR"})
-            unsetenv(name);
-        Cli::TearDown();
+        LetPluginsCrash();
+        Set("TMPDIR", dir_);
     }
 
     // However slow the machine is.
@@ -303,16 +289,15 @@ TEST_P(PlantedTuner, IsCaughtByName)
     RemoveShared("planted-");
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, testing::ValuesIn(kPlanted),
+INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, ValuesIn(kPlanted),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
 TEST_F(Contract, ANameWithALongerNumberIsAnotherProcesss)
 {
-    setenv("PLANTED_BEFORE", "_7", 1);
+    Set("PLANTED_BEFORE", "_7");
     Outcome o = Judge(Plugin("planted_leaves_names"));
-    unsetenv("PLANTED_BEFORE");
 
     EXPECT_EQ(0, o.status) << o.out;
     EXPECT_LT(0u, RemoveShared("planted_7"));

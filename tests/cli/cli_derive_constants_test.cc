@@ -2,13 +2,11 @@
 // the file.
 #include "support/cli_fixture.h"
 
-using testing::HasSubstr;
-using testing::StartsWith;
-
 namespace
 {
 
 using namespace cli;
+using namespace testing;
 
 class CliDeriveConstants : public Cli
 {
@@ -19,13 +17,11 @@ class CliDeriveConstants : public Cli
     }
 
     // A row of `explain` with the file as it is.
-    Outcome Explain(const std::string &options) const
+    Outcome Explain(const std::string &options)
     {
-        setenv("STEPTUNE_CONSTANTS_FILE", (dir_ / "c.csv").c_str(), 1);
+        Set("STEPTUNE_CONSTANTS_FILE", (dir_ / "c.csv"));
         Write("empty.conf", "");
-        Outcome o = Run("explain --policy empty.conf " + options);
-        unsetenv("STEPTUNE_CONSTANTS_FILE");
-        return o;
+        return Run("explain --policy empty.conf " + options);
     }
 };
 

@@ -5,11 +5,7 @@ namespace
 {
 
 using namespace cli;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
-using testing::StrEq;
+using namespace testing;
 
 // What all_reduce_perf prints on two GPUs, or more.
 std::string Text(double us, double us2, unsigned ranks = 2)
@@ -44,15 +40,15 @@ class DeriveOthers : public Cli
     }
 };
 
-constexpr char kRuns[] = "derive --arm auto=a1 --arm auto=a2 --arm auto=a3 "
-                         "--arm ring/ll128=r1 --arm ring/ll128=r2 "
-                         "--arm ring/ll128=r3 ";
+const std::string kRuns = "derive --arm auto=a1 --arm auto=a2 --arm auto=a3 "
+                          "--arm ring/ll128=r1 --arm ring/ll128=r2 "
+                          "--arm ring/ll128=r3 ";
 
 TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
 {
     WriteRuns();
 
-    Outcome o = Run(std::string(kRuns) + "--trust-passes");
+    Outcome o = Run(kRuns + "--trust-passes");
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.err, IsEmpty());
@@ -81,12 +77,11 @@ TEST_F(DeriveOthers, ExtrapolatesToAllSizesAndInPortableFormByNumbers)
 {
     WriteRuns();
 
-    Outcome o = Run(std::string(kRuns) + "--trust-passes --extrapolate");
+    Outcome o = Run(kRuns + "--trust-passes --extrapolate");
     EXPECT_THAT(o.out, HasSubstr("\nallreduce,0,inf,ring,ll128,-1,1,2,NVIDIA "
                                  "H200\n"));
 
-    o = Run(std::string(kRuns) +
-            "--trust-passes --extrapolate --portable -o p.conf");
+    o = Run(kRuns + "--trust-passes --extrapolate --portable -o p.conf");
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("\n3 rounds; AUTO spreads by 0.50 percent"));
     EXPECT_THAT(o.out, HasSubstr("allreduce           0        inf"));
@@ -122,8 +117,8 @@ TEST_F(DeriveOthers, FilesOfSeveralGpuCountsGiveRulesByRanks)
     for (const char *name : {"s1", "s2", "s3"})
         Write(name, Text(30, 20, 4));
 
-    Outcome o = Run(std::string(kRuns) +
-                    "--trust-passes --portable --arm auto=b1 --arm auto=b2 "
+    Outcome o =
+        Run(kRuns + "--trust-passes --portable --arm auto=b1 --arm auto=b2 "
                     "--arm auto=b3 --arm tree/simple=s1 --arm tree/simple=s2 "
                     "--arm tree/simple=s3");
 

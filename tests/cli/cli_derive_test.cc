@@ -5,13 +5,9 @@ namespace
 {
 
 using namespace cli;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
-using testing::StrEq;
+using namespace testing;
 
-constexpr char kHead[] =
+const std::string kHead =
     "# steptune iterate\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n"
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,"
     "median_us,ran_algorithm,ran_protocol,mode,compute,layers,ratio,m,n,k\n";

@@ -1,19 +1,11 @@
 // steptune doctor, in a system that is made up: no test sees the real one.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-
 #include "support/cli_fixture.h"
 
 namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using namespace testing;
 
 class CliDoctor : public Cli
 {
@@ -21,31 +13,6 @@ class CliDoctor : public Cli
     void SetUp() override
     {
         Cli::SetUp();
-        for (const char *name : {"NCCL_ALGO",
-                                 "NCCL_PROTO",
-                                 "NCCL_NVLS_ENABLE",
-                                 "NCCL_CTA_POLICY",
-                                 "NCCL_COLLNET_ENABLE",
-                                 "NCCL_MIN_NCHANNELS",
-                                 "NCCL_MAX_NCHANNELS",
-                                 "NCCL_MIN_CTAS",
-                                 "NCCL_MAX_CTAS",
-                                 "NCCL_NVLS_NCHANNELS",
-                                 "NCCL_TUNER_PLUGIN",
-                                 "NCCL_NET_PLUGIN",
-                                 "NCCL_CONF_FILE",
-                                 "NCCL_PROFILER_PLUGIN",
-                                 "STEPTUNE_NCCL",
-                                 "STEPTUNE_STRATEGY",
-                                 "STEPTUNE_OBJECTIVE",
-                                 "STEPTUNE_FREEZE",
-                                 "STEPTUNE_WARM_START",
-                                 "STEPTUNE_LEARNED",
-                                 "NCCL_TUNER_REWARD_FILE",
-                                 "FAKE_NCCL",
-                                 "VIRTUAL_ENV",
-                                 "CONDA_PREFIX"})
-            unsetenv(name);
         for (const char *folder : {"root/dev/shm", "root/etc", "home", "lib"})
             fs::create_directories(dir_ / folder);
         fs::copy(STP_FAKE_NCCL, dir_ / "lib/libnccl.so.2");
@@ -55,24 +22,6 @@ class CliDoctor : public Cli
                                    fs::path(STP_PLUGIN).parent_path().string());
         Set("NCCL_TUNER_PLUGIN", "steptune");
         Write("nccl_tuner.conf", "allreduce,0,inf,tree,ll,-1,-1,-1\n");
-    }
-    void TearDown() override
-    {
-        for (const auto &[name, value] : before_) {
-            if (value.second)
-                setenv(name.c_str(), value.first.c_str(), 1);
-            else
-                unsetenv(name.c_str());
-        }
-        Cli::TearDown();
-    }
-
-    // Until the end of the test.
-    void Set(const std::string &name, const std::string &value)
-    {
-        const char *now = getenv(name.c_str());
-        before_.insert({name, {now != nullptr ? now : "", now != nullptr}});
-        setenv(name.c_str(), value.c_str(), 1);
     }
 
     // What is found of a level, each with its reason and remedy, a line each.
@@ -102,8 +51,6 @@ class CliDoctor : public Cli
         Write((folder + "/information").c_str(),
               std::string("Model: \t\t ") + model + "\n");
     }
-
-    std::map<std::string, std::pair<std::string, bool>> before_;
 };
 
 TEST_F(CliDoctor, HasNothingToSayWhereAllIsWell)
@@ -129,15 +76,15 @@ TEST_F(CliDoctor, HasNothingToSayWhereAllIsWell)
 
 // ---- libnccl ----
 
-struct VersionCase {
-    const char *version;
+struct FindingCase {
+    const char *value;
     const char *level;
     const char *found;
 };
 
 TEST_F(CliDoctor, KnowsWhatEachNcclTakes)
 {
-    const VersionCase cases[] = {
+    const FindingCase cases[] = {
         {"22105", "ok",
          "NCCL 2.21.5 loads tuner 'steptune' by "
          "NCCL_TUNER_PLUGIN=steptune, and takes "
@@ -151,9 +98,9 @@ TEST_F(CliDoctor, KnowsWhatEachNcclTakes)
         {"crash", "problem", "does not open: it crashed (Aborted)|"},
     };
 
-    for (const VersionCase &c : cases) {
-        Set("FAKE_NCCL", c.version);
-        EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.version;
+    for (const FindingCase &c : cases) {
+        Set("FAKE_NCCL", c.value);
+        EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.value;
     }
 }
 
@@ -180,15 +127,9 @@ TEST_F(CliDoctor, TriesTheOneThatSteptuneUses)
 
 // ---- the plugin ----
 
-struct PluginCase {
-    const char *value;
-    const char *level;
-    const char *found;
-};
-
 TEST_F(CliDoctor, LoadsWhatNcclWouldLoad)
 {
-    const PluginCase cases[] = {
+    const FindingCase cases[] = {
         {"", "note",
          "NCCL_TUNER_PLUGIN is not set; NCCL 2.28.9 would take "
          "ncclTunerPlugin_v5 of " STP_PLUGIN
@@ -201,7 +142,7 @@ TEST_F(CliDoctor, LoadsWhatNcclWouldLoad)
         {STP_ONE_CHANNEL, "problem", "(the environment) is another tuner, '"},
     };
 
-    for (const PluginCase &c : cases) {
+    for (const FindingCase &c : cases) {
         Set("NCCL_TUNER_PLUGIN", c.value);
         EXPECT_THAT(Found(c.level), HasSubstr(c.found)) << c.value;
     }

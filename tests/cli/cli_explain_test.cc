@@ -1,7 +1,4 @@
 // steptune explain: what decides, why, and what differs.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <regex>
 
 #include "support/cli_fixture.h"
@@ -10,13 +7,7 @@ namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
-using testing::StrEq;
+using namespace testing;
 
 // ---- all ranges ----
 
@@ -98,11 +89,8 @@ TEST_F(Cli, ExplainAsksAnyVendorsPlugin)
 TEST_F(Cli, ExplainSurvivesAPluginThatCrashes)
 {
     // A sanitizer's own handler would turn the crash into a plain exit.
-    setenv("ASAN_OPTIONS", "handle_segv=0", 1);
-    setenv("TSAN_OPTIONS", "handle_segv=0", 1);
+    LetPluginsCrash();
     Outcome o = Run("explain --plugin " STP_ROW_POINTERS);
-    unsetenv("ASAN_OPTIONS");
-    unsetenv("TSAN_OPTIONS");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("row_pointers.so' crashed ("));
@@ -131,29 +119,14 @@ TEST_F(Cli, ExplainTakesOneCollective)
 
 // ---- why ----
 
-// Variables of NCCL's own must not come from the one who runs the tests.
 class CliWhy : public Cli
 {
   protected:
     void SetUp() override
     {
         Cli::SetUp();
-        for (const char *name : kNames)
-            unsetenv(name);
         Write("p.conf", "# ours\nallreduce,4M,16M,ring,ll128,16,-1,-1 # why\n");
     }
-    void TearDown() override
-    {
-        for (const char *name : kNames)
-            unsetenv(name);
-        Cli::TearDown();
-    }
-
-    static constexpr const char *kNames[] = {
-        "NCCL_ALGO",           "NCCL_PROTO",         "NCCL_NVLS_ENABLE",
-        "NCCL_COLLNET_ENABLE", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS",
-        "NCCL_MIN_CTAS",       "NCCL_MAX_CTAS",      "NCCL_NVLS_NCHANNELS",
-        "NCCL_CTA_POLICY"};
 };
 
 TEST_F(CliWhy, ShowsTheTableBothChoicesAndTheLine)
@@ -210,10 +183,10 @@ TEST_F(CliWhy, TimesThatNobodyRecordedAreNone)
 
 TEST_F(CliWhy, PlaysTheVariablesThatAreSet)
 {
-    setenv("NCCL_ALGO", "tree", 1);
-    setenv("NCCL_PROTO", "ll128x", 1);
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
-    setenv("NCCL_MAX_NCHANNELS", "8", 1);
+    Set("NCCL_ALGO", "tree");
+    Set("NCCL_PROTO", "ll128x");
+    Set("NCCL_NVLS_ENABLE", "0");
+    Set("NCCL_MAX_NCHANNELS", "8");
 
     Outcome o = Run("explain --policy p.conf --why 8M");
 
@@ -233,7 +206,7 @@ TEST_F(CliWhy, PlaysTheVariablesThatAreSet)
 
 TEST_F(CliWhy, TellsProgramsTheSame)
 {
-    setenv("NCCL_ALGO", "tree", 1);
+    Set("NCCL_ALGO", "tree");
 
     Outcome o = Run("explain --policy p.conf --why 8M --json");
 
@@ -346,12 +319,9 @@ TEST_F(Cli, DiffWithWhatCannotBeReadFails)
 
 TEST_F(Cli, DiffSurvivesAPluginThatCrashes)
 {
-    setenv("ASAN_OPTIONS", "handle_segv=0", 1);
-    setenv("TSAN_OPTIONS", "handle_segv=0", 1);
+    LetPluginsCrash();
     Write("p.conf", "allreduce,4M,8M,ring,ll128,16,-1,-1\n");
     Outcome o = Run("explain --policy p.conf --diff " STP_ROW_POINTERS);
-    unsetenv("ASAN_OPTIONS");
-    unsetenv("TSAN_OPTIONS");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("row_pointers.so' crashed ("));

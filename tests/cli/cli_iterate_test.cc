@@ -7,33 +7,14 @@
 namespace
 {
 
-using cli::Cli;
-using cli::Count;
-using cli::Json;
-using cli::Number;
-using cli::Outcome;
-using testing::AllOf;
-using testing::Contains;
-using testing::Each;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::IsSupersetOf;
-using testing::MatchesRegex;
-using testing::Not;
-using testing::StartsWith;
+using namespace cli;
+using namespace testing;
 
-constexpr const char *kQuick = "iterate --on h200x2 --no-plots -n 3 ";
+const std::string kQuick = "iterate --on h200x2 --no-plots -n 3 ";
 
 class Iterate : public Cli
 {
   protected:
-    std::vector<std::string> FilesIn(const char *folder) const
-    {
-        std::vector<std::string> names;
-        for (const auto &entry : cli::fs::directory_iterator(dir_ / folder))
-            names.push_back(entry.path().filename());
-        return names;
-    }
     // The lines of a CSV file that are rows.
     std::vector<std::string> Rows(const char *name) const
     {
@@ -65,55 +46,55 @@ TEST_F(Iterate, ComparesThreeConfigurationsAndWritesTheirTimes)
         std::istringstream times(Read(file.c_str()));
         std::vector<double> ms{std::istream_iterator<double>(times), {}};
         EXPECT_EQ(100u, ms.size()) << arm;
-        EXPECT_THAT(ms, Each(AllOf(testing::Gt(.05), testing::Lt(5)))) << arm;
+        EXPECT_THAT(ms, Each(AllOf(Gt(.05), Lt(5)))) << arm;
         EXPECT_THAT(o.out, HasSubstr(arm));
     }
     EXPECT_EQ(16u, Rows("results/rounds.csv").size());
     EXPECT_EQ(4u, Rows("results/summary.csv").size());
     EXPECT_THAT(Read("results/summary.md"), HasSubstr("95"));
-    EXPECT_NE(nullptr, cli::Parse(Read("results/summary.json")));
+    EXPECT_NE(nullptr, Parse(Read("results/summary.json")));
 }
 
 TEST_F(Iterate, SaysTheSameTwiceWithOneSeed)
 {
-    Outcome a = Run(kQuick + std::string("--bytes 4M,16M --json --seed 7"));
-    Outcome b = Run(kQuick + std::string("--bytes 4M,16M --json --seed 7"));
-    Outcome c = Run(kQuick + std::string("--bytes 4M,16M --json --seed 8"));
+    Outcome a = Run(kQuick + "--bytes 4M,16M --json --seed 7");
+    Outcome b = Run(kQuick + "--bytes 4M,16M --json --seed 7");
+    Outcome c = Run(kQuick + "--bytes 4M,16M --json --seed 8");
 
     ASSERT_EQ(0, a.status) << a.err;
     EXPECT_EQ(a.out, b.out);
     EXPECT_NE(a.out, c.out);
-    EXPECT_NE(nullptr, cli::Parse(a.out));
+    EXPECT_NE(nullptr, Parse(a.out));
 }
 
 TEST_F(Iterate, OfSeveralSettingsEachHasItsFiles)
 {
-    Outcome o = Run(kQuick + std::string("--mode all --bytes 4M,16M "
-                                         "--ratio 0.5,1 --arms auto,ll128 "
-                                         "-o dir"));
+    Outcome o = Run(kQuick + "--mode all --bytes 4M,16M "
+                             "--ratio 0.5,1 --arms auto,ll128 "
+                             "-o dir");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ(12u * 2, Rows("dir/summary.csv").size());
-    EXPECT_EQ(12u * 2 + 4, FilesIn("dir").size());
+    EXPECT_EQ(12u * 2 + 4, Files("dir").size());
 }
 
 TEST_F(Iterate, MeasuresAPolicyThroughThePlugin)
 {
     Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
 
-    Outcome o = Run(kQuick + std::string("--bytes 64M --arms auto,ring/ll128 "
-                                         "--policy p.conf -o dir"));
+    Outcome o = Run(kQuick + "--bytes 64M --arms auto,ring/ll128 "
+                             "--policy p.conf -o dir");
 
     ASSERT_EQ(0, o.status) << o.err;
     const std::string csv = Read("dir/summary.csv");
-    EXPECT_THAT(csv, testing::ContainsRegex(",plugin,ring,ll128,"));
-    EXPECT_THAT(FilesIn("dir"), Contains("iteration_times_plugin.txt"));
+    EXPECT_THAT(csv, ContainsRegex(",plugin,ring,ll128,"));
+    EXPECT_THAT(Files("dir"), Contains("iteration_times_plugin.txt"));
 }
 
 TEST_F(Iterate, RunsTrainingsMixOfKernels)
 {
-    Outcome o = Run(kQuick + std::string("--compute training --mode fsdp "
-                                         "--bytes 16M --layers 3 --json"));
+    Outcome o = Run(kQuick + "--compute training --mode fsdp "
+                             "--bytes 16M --layers 3 --json");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out,
@@ -122,8 +103,8 @@ TEST_F(Iterate, RunsTrainingsMixOfKernels)
 
 TEST_F(Iterate, TakesAProductInsteadOfARatio)
 {
-    Outcome o = Run(kQuick + std::string("--gemm 4096,4096,1792 --place out "
-                                         "--bytes 16M --arms auto --json"));
+    Outcome o = Run(kQuick + "--gemm 4096,4096,1792 --place out "
+                             "--bytes 16M --arms auto --json");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, AllOf(HasSubstr("1792"), HasSubstr("\"recorded\"")));
@@ -136,16 +117,16 @@ TEST_F(Iterate, LooksForRegimes)
     ASSERT_EQ(0, o.status) << o.err;
     // 3 modes, 4 sizes and 3 ratios, but for products as short as can be
     EXPECT_GE(Rows("dir/summary.csv").size(), 6u * 30);
-    EXPECT_THAT(FilesIn("dir"),
+    EXPECT_THAT(Files("dir"),
                 IsSupersetOf({"regimes.csv", "regimes.md", "summary.md"}));
 }
 
 TEST_F(Iterate, IsSilentAboutRegimesWhereThereAreNone)
 {
-    Outcome o = Run(kQuick + std::string("--find-regimes --mode sequential "
-                                         "--bytes 64M --ratio 1 "
-                                         "--arms auto,auto2,ring/simple "
-                                         "-o dir"));
+    Outcome o = Run(kQuick + "--find-regimes --mode sequential "
+                             "--bytes 64M --ratio 1 "
+                             "--arms auto,auto2,ring/simple "
+                             "-o dir");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(Rows("dir/regimes.csv"), IsEmpty());
@@ -154,16 +135,16 @@ TEST_F(Iterate, IsSilentAboutRegimesWhereThereAreNone)
 
 TEST_F(Iterate, KeepsWhatAnEarlierRunWrote)
 {
-    ASSERT_EQ(0, Run(kQuick + std::string("-o dir")).status);
+    ASSERT_EQ(0, Run(kQuick + "-o dir").status);
     const std::string before = Read("dir/rounds.csv");
     Write("dir/notes.txt", "mine");
 
-    Outcome o = Run(kQuick + std::string("--seed 5 -o dir"));
+    Outcome o = Run(kQuick + "--seed 5 -o dir");
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("--force"));
     EXPECT_EQ(before, Read("dir/rounds.csv"));
 
-    o = Run(kQuick + std::string("--seed 5 --force -o dir"));
+    o = Run(kQuick + "--seed 5 --force -o dir");
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_NE(before, Read("dir/rounds.csv"));
     EXPECT_EQ("mine", Read("dir/notes.txt"));
@@ -171,24 +152,23 @@ TEST_F(Iterate, KeepsWhatAnEarlierRunWrote)
 
 // ---- verify --iterate ----
 
-constexpr const char *kVerify = "verify p.conf --iterate --on h200x2 -n 5 ";
+const std::string kVerify = "verify p.conf --iterate --on h200x2 -n 5 ";
 
 TEST_F(Iterate, VerifiesAPolicyByIterations)
 {
     Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
 
-    Outcome o = Run(kVerify + std::string("--mode overlap,fsdp --bytes 4M,16M "
-                                          "--ratio 1"));
+    Outcome o = Run(kVerify + "--mode overlap,fsdp --bytes 4M,16M "
+                              "--ratio 1");
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(o.out, testing::ContainsRegex(
-                           "overlap x 8, ratio 1 +4194304 .*ring/ll128/24 +"
-                           "faster"));
-    EXPECT_THAT(o.out, testing::ContainsRegex(
-                           "overlap x 8, ratio 1 +16777216 .*NCCL's own +"
-                           "same"));
     EXPECT_THAT(o.out,
-                testing::ContainsRegex("fsdp x 8, ratio 1 +4194304 .*same"));
+                ContainsRegex("overlap x 8, ratio 1 +4194304 .*ring/ll128/24 +"
+                              "faster"));
+    EXPECT_THAT(o.out,
+                ContainsRegex("overlap x 8, ratio 1 +16777216 .*NCCL's own +"
+                              "same"));
+    EXPECT_THAT(o.out, ContainsRegex("fsdp x 8, ratio 1 +4194304 .*same"));
     EXPECT_THAT(o.out, HasSubstr("4 sizes: 1 faster, 3 as NCCL's own"));
 }
 
@@ -197,40 +177,40 @@ TEST_F(Iterate, SeesWhatAPolicyDoesToEitherCollectiveOfFsdp)
 {
     Write("p.conf", "reducescatter,0,inf,ring,simple,1,-1,-1\n");
 
-    Outcome o = Run(kVerify + std::string("--mode fsdp --bytes 16M --ratio 1"));
+    Outcome o = Run(kVerify + "--mode fsdp --bytes 16M --ratio 1");
 
     EXPECT_EQ(1, o.status) << o.err;
-    EXPECT_THAT(o.out, testing::ContainsRegex("fsdp x 8, ratio 1 +16777216 .*"
-                                              "ring/simple/1 +SLOWER"));
+    EXPECT_THAT(o.out, ContainsRegex("fsdp x 8, ratio 1 +16777216 .*"
+                                     "ring/simple/1 +SLOWER"));
 }
 
 TEST_F(Iterate, FailsAPolicyThatMakesIterationsLonger)
 {
     Write("p.conf", "allreduce,0,inf,ring,simple,1,-1,-1\n");
 
-    Outcome o = Run(kVerify + std::string("--mode sequential --bytes 16M "
-                                          "--gemm 4096,4096,1792"));
+    Outcome o = Run(kVerify + "--mode sequential --bytes 16M "
+                              "--gemm 4096,4096,1792");
 
     EXPECT_EQ(1, o.status) << o.err;
-    EXPECT_THAT(o.out, testing::ContainsRegex(
-                           "sequential x 1, 4096 x 4096 x 1792 +16777216 .*"
-                           "SLOWER"));
+    EXPECT_THAT(o.out,
+                ContainsRegex("sequential x 1, 4096 x 4096 x 1792 +16777216 .*"
+                              "SLOWER"));
 }
 
 TEST_F(Iterate, VerifiesAsJson)
 {
     Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
 
-    Outcome o = Run(kVerify + std::string("--mode overlap --bytes 4M "
-                                          "--ratio 1 --json"));
+    Outcome o = Run(kVerify + "--mode overlap --bytes 4M "
+                              "--ratio 1 --json");
 
     ASSERT_EQ(0, o.status) << o.err;
-    const Json json = cli::Parse(o.out);
+    const Json json = Parse(o.out);
     const cJSON *row =
         cJSON_GetArrayItem(cJSON_GetObjectItem(json.get(), "sizes"), 0);
-    EXPECT_EQ("overlap", cli::String(row, "mode"));
+    EXPECT_EQ("overlap", String(row, "mode"));
     EXPECT_EQ(8, Number(row, "layers"));
-    EXPECT_EQ("faster", cli::String(row, "verdict"));
+    EXPECT_EQ("faster", String(row, "verdict"));
 }
 
 TEST_F(Iterate, VerifyKeepsItsTwoKindsOfOptionsApart)
@@ -288,8 +268,8 @@ TEST_F(Iterate, KeepsCompleteRoundsWhenInterrupted)
                                           "[0-9]+ of [0-9]+ rounds\n"));
     EXPECT_THAT(Read("out"), HasSubstr("ll128"));
     EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
-    EXPECT_NE(nullptr, cli::Parse(Read("dir/summary.json")));
-    EXPECT_THAT(FilesIn("dir"), Each(Not(HasSubstr("tmp"))));
+    EXPECT_NE(nullptr, Parse(Read("dir/summary.json")));
+    EXPECT_THAT(Files("dir"), Each(Not(HasSubstr("tmp"))));
 }
 
 // ---- this machine's CPUs ----
@@ -306,12 +286,12 @@ class IterateOnCpus : public Iterate
     }
 };
 
-constexpr const char *kGloo = "iterate --backend gloo --no-plots -w 1 ";
+const std::string kGloo = "iterate --backend gloo --no-plots -w 1 ";
 
 TEST_F(IterateOnCpus, TimesIterationsOfProcesses)
 {
-    Outcome o = Run(kGloo + std::string("--procs 2 --bytes 4K --rounds 2 -n 3 "
-                                        "--mode all --layers 2 -o dir"));
+    Outcome o = Run(kGloo + "--procs 2 --bytes 4K --rounds 2 -n 3 "
+                            "--mode all --layers 2 -o dir");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("2 processes"));
@@ -327,8 +307,8 @@ class DeathOnCpus : public IterateOnCpus,
 TEST_P(DeathOnCpus, IsToldAndLeavesWholeFiles)
 {
     const bool of_writer = GetParam();
-    pid_t child = Start(kGloo + std::string("--procs 3 --bytes 64K "
-                                            "--rounds 100000 -n 5 -o dir"));
+    pid_t child = Start(kGloo + "--procs 3 --bytes 64K "
+                                "--rounds 100000 -n 5 -o dir");
     WaitForFile("dir/rounds.csv");
     const std::vector<pid_t> ranks = ChildrenOf(child);
     ASSERT_EQ(3u, ranks.size());
@@ -336,28 +316,26 @@ TEST_P(DeathOnCpus, IsToldAndLeavesWholeFiles)
     kill(of_writer ? ranks.back() : ranks.front(), SIGKILL);
 
     EXPECT_EQ(1, Wait(child));
-    EXPECT_THAT(
-        Read("err"),
-        testing::ContainsRegex(std::string("rank ") + (of_writer ? "0" : "1") +
-                               " \\(process [0-9]+\\) was killed by signal 9"));
+    EXPECT_THAT(Read("err"),
+                ContainsRegex(std::string("rank ") + (of_writer ? "0" : "1") +
+                              " \\(process [0-9]+\\) was killed by signal 9"));
     EXPECT_EQ(1u, Count(Read("err"), "\n")) << Read("err");
     EXPECT_GE(Rows("dir/rounds.csv").size(), 2u);
     EXPECT_EQ(0u, Rows("dir/rounds.csv").size() % 2);
     EXPECT_EQ('\n', Read("dir/rounds.csv").back());
     if (!of_writer) {
-        EXPECT_NE(nullptr, cli::Parse(Read("dir/summary.json")));
+        EXPECT_NE(nullptr, Parse(Read("dir/summary.json")));
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, DeathOnCpus, testing::Bool(),
-                         [](const auto &i) {
-                             return i.param ? "writer" : "other";
-                         });
+INSTANTIATE_TEST_SUITE_P(Ranks, DeathOnCpus, Bool(), [](const auto &i) {
+    return i.param ? "writer" : "other";
+});
 
 TEST_F(IterateOnCpus, StopsInOrderWhenInterrupted)
 {
-    pid_t child = Start(kGloo + std::string("--procs 2 --bytes 64K "
-                                            "--rounds 100000 -n 5 -o dir"));
+    pid_t child = Start(kGloo + "--procs 2 --bytes 64K "
+                                "--rounds 100000 -n 5 -o dir");
     WaitForFile("dir/rounds.csv");
 
     kill(-child, SIGINT);

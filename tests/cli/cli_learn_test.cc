@@ -7,14 +7,11 @@ namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using namespace testing;
 
-constexpr const char *kQuick = "learn --plugin " STP_LEARNER
-                               " --strategies try,stay --steps 100 --seeds 2 "
-                               "--job allgather:4M,allreduce:64M:50 ";
+const std::string kQuick = "learn --plugin " STP_LEARNER
+                           " --strategies try,stay --steps 100 --seeds 2 "
+                           "--job allgather:4M,allreduce:64M:50 ";
 
 TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
 {
@@ -41,12 +38,12 @@ TEST_F(Cli, LearnRepeatsItselfExactly)
     const std::string first = Run(kQuick).out;
 
     EXPECT_EQ(first, Run(kQuick).out);
-    EXPECT_NE(first, Run(kQuick + std::string("--seed 9")).out);
+    EXPECT_NE(first, Run(kQuick + "--seed 9").out);
 }
 
 TEST_F(Cli, LearnWritesJson)
 {
-    Outcome o = Run(kQuick + std::string("--json"));
+    Outcome o = Run(kQuick + "--json");
 
     ASSERT_EQ(0, o.status) << o.err;
     std::unique_ptr<cJSON, void (*)(cJSON *)> json(cJSON_Parse(o.out.c_str()),
@@ -82,9 +79,8 @@ TEST_F(Cli, LearnLeavesNoPolicyOfWhatItPlayed)
 // The learner then listens to no profiler: it settles by the file alone.
 TEST_F(Cli, LearnLetsTheJobWriteRewardsAndCleansUp)
 {
-    setenv("TMPDIR", dir_.c_str(), 1);
-    Outcome o = Run(kQuick + std::string("--objective file"));
-    unsetenv("TMPDIR");
+    Set("TMPDIR", dir_);
+    Outcome o = Run(kQuick + "--objective file");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_TRUE(std::regex_search(o.out, std::regex("\ntry .* 4 of 4 ")))

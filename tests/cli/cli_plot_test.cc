@@ -7,12 +7,9 @@ namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using namespace testing;
 
-constexpr char kText[] = STP_FIXTURES "/timings/h200x4_all_reduce_perf.txt";
+const std::string kText = STP_FIXTURES "/timings/h200x4_all_reduce_perf.txt";
 
 class Plot : public Cli
 {
@@ -23,12 +20,7 @@ class Plot : public Cli
         // What draws is tested in plot_test: here it copies the script.
         Write("copy", "#!/bin/sh\nexec cat\n");
         fs::permissions(dir_ / "copy", fs::perms::owner_all);
-        setenv("STEPTUNE_GNUPLOT", (dir_ / "copy").c_str(), 1);
-    }
-    void TearDown() override
-    {
-        unsetenv("STEPTUNE_GNUPLOT");
-        Cli::TearDown();
+        Set("STEPTUNE_GNUPLOT", (dir_ / "copy"));
     }
 };
 
@@ -99,7 +91,7 @@ TEST_F(Plot, StudiesSeveralFiles)
 
 TEST_F(Plot, WithoutGnuplotSaysSoAndLeavesNothing)
 {
-    setenv("STEPTUNE_GNUPLOT", "./no-such-gnuplot", 1);
+    Set("STEPTUNE_GNUPLOT", "./no-such-gnuplot");
 
     Outcome o = Run(std::string("plot ") + kText);
 
@@ -112,7 +104,7 @@ TEST_F(Plot, WithoutGnuplotSaysSoAndLeavesNothing)
     EXPECT_THAT(Files(), ElementsAre("copy"));
 }
 
-constexpr char kJournal[] =
+const std::string kJournal =
     "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"
     "algorithm,protocol,channels,value,gain,gain_low,gain_high\n";
 
@@ -145,7 +137,7 @@ TEST_F(Plot, DrawsJournalsThatGnuplotUnderstands)
     unsetenv("STEPTUNE_GNUPLOT");
     if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
         GTEST_SKIP() << "no gnuplot here";
-    Write("j.csv", std::string(kJournal) +
+    Write("j.csv", kJournal +
                        "1,a,1,4,reward,0,allreduce,8,9,auto,auto,,40,,,\n"
                        "9,a,1,4,settled,9,allreduce,8,9,auto,auto,,0,1,1,1\n");
 
@@ -164,7 +156,7 @@ TEST_F(Plot, RefusesWhatItCannotRead)
     Write("good.csv", head + "allreduce,8,0,auto,auto,1,2,5\n");
     Write("bad.csv", head + "x\n");
     Write("empty.csv", kJournal);
-    Write("bad_journal.csv", std::string(kJournal) + "1,2\n");
+    Write("bad_journal.csv", kJournal + "1,2\n");
     Write("bad.json", "{nothing}\n");
     Write("bad.txt", "# Collective test starting: alltoall_perf\n");
     Write("old.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on a device 0\n"

@@ -10,16 +10,14 @@
 #include "support/mock_folder.h"
 #include "support/recorded_choices.h"
 
-using namespace cli;
 using mock_test::ReadCsv;
 using mock_test::Row;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
 
 namespace
 {
+
+using namespace cli;
+using namespace testing;
 
 class Record : public Cli
 {
@@ -38,8 +36,8 @@ class Record : public Cli
 };
 
 // Enough of h200x4 for most tests.
-constexpr char kLittle[] = " --collective allgather -b 1M -e 4M --no-overlap "
-                           "--channels 8 --rounds 2 ";
+const std::string kLittle = " --collective allgather -b 1M -e 4M --no-overlap "
+                            "--channels 8 --rounds 2 ";
 
 TEST_F(Record, MakesAFolderThatReproducesTheMachine)
 {
@@ -108,7 +106,7 @@ TEST_F(Record, TimesAreThoseOfTheMachine)
             continue;
         bool window = k[5] == "window";
         EXPECT_NEAR(1, us / found->second, window ? .1 : .25)
-            << testing::PrintToString(k);
+            << PrintToString(k);
         (window ? n_window : n_sweep)++;
     }
     EXPECT_GE(n_window, 400);
@@ -229,6 +227,30 @@ TEST_F(Record, ClearsAwayWhatAnInterruptedRunLeft)
 }
 
 // ---- what goes wrong ----
+
+TEST_F(Record, LeavesAFolderAloneThatAnotherProcessWrites)
+{
+    const std::string record =
+        "record again --on h200x4" + std::string(kLittle);
+    fs::create_directory(dir_ / "again.tmp");
+    Write("again.tmp/graphs.xml", "of the other\n");
+    {
+        const HeldLock other(dir_ / "again.lock",
+                             "process 4711 (steptune record)");
+
+        Outcome o = Run(record + "-o .");
+
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ("steptune record: process 4711 (steptune record) writes the "
+                  "same files and holds './again.lock', expected to wait for "
+                  "its end or another output\n",
+                  o.err);
+        EXPECT_EQ("of the other\n", Read("again.tmp/graphs.xml"));
+        EXPECT_THAT(Files(), ElementsAre("again.lock", "again.tmp"));
+    }
+    EXPECT_EQ(0, Run(record).status) << "the process has died";
+    EXPECT_THAT(Files(), ElementsAre("again"));
+}
 
 TEST_F(Record, RefusesAndLeavesNothing)
 {

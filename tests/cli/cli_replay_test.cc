@@ -1,16 +1,11 @@
 // steptune replay: traces, expectations, disagreement.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "support/cli_fixture.h"
 
 namespace
 {
 
 using namespace cli;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StrEq;
+using namespace testing;
 
 constexpr char kDdp[] = STP_FIXTURES "/traces/h200x4_torch_ddp_resnet50.csv";
 
@@ -84,12 +79,9 @@ TEST_F(Cli, ReplayFailsAPluginThatWouldNotLoad)
 TEST_F(Cli, ReplaySurvivesAPluginThatCrashes)
 {
     // A sanitizer's own handler would turn the crash into a plain exit.
-    setenv("ASAN_OPTIONS", "handle_segv=0", 1);
-    setenv("TSAN_OPTIONS", "handle_segv=0", 1);
+    LetPluginsCrash();
     Outcome o = Run(
         std::string("replay --plugin " STP_ROW_POINTERS " --trace ") + kDdp);
-    unsetenv("ASAN_OPTIONS");
-    unsetenv("TSAN_OPTIONS");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("row_pointers.so' crashed ("));

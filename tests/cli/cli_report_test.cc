@@ -4,13 +4,11 @@
 
 #include "support/cli_fixture.h"
 
-namespace cli
+namespace
 {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using namespace cli;
+using namespace testing;
 
 class CliReport : public Cli
 {
@@ -26,10 +24,10 @@ TEST_F(CliReport, MakesOnePageOfWhatTuneWrote)
     EXPECT_THAT(o.err, IsEmpty());
     EXPECT_THAT(o.out, StartsWith("On 4 x NVIDIA H200 with NCCL 2.28.9 this "
                                   "policy makes allgather up to 1."));
-    EXPECT_THAT(o.out, testing::EndsWith("\nWrote report.html.\n"));
+    EXPECT_THAT(o.out, EndsWith("\nWrote report.html.\n"));
     const std::string page = Read("report.html");
     EXPECT_THAT(page, StartsWith("<!doctype html>\n"));
-    EXPECT_THAT(page, testing::EndsWith("</html>\n"));
+    EXPECT_THAT(page, EndsWith("</html>\n"));
     EXPECT_THAT(page, HasSubstr(Read("my.conf").substr(0, 15)));
     EXPECT_THAT(page, HasSubstr("this is not a live measurement."));
     EXPECT_EQ(std::string::npos, page.find(dir_.string()));
@@ -70,7 +68,8 @@ TEST_F(CliReport, ShowsTheIterationsOfAFolder)
                 HasSubstr("overlap: allreduce of 16 MiB, 8 layers of gemm"));
 }
 
-// What a run on GPUs left (fixtures/reports/README): anyone can make it again.
+// What a run on GPUs left (fixtures/reports/README): anyone can make it
+// again.
 TEST_F(CliReport, MakesTheSamePageOfTheSameData)
 {
     const std::string sample = STP_FIXTURES "/reports/h200x2/steptune";
@@ -99,4 +98,4 @@ TEST_F(CliReport, FailsInOneSentenceAndWritesNothing)
     EXPECT_THAT(Files(), ElementsAre("bad.conf", "good.conf"));
 }
 
-} // namespace cli
+} // namespace

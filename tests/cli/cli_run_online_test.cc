@@ -6,23 +6,13 @@
 namespace
 {
 
-using cli::Cli;
-using cli::Count;
-using cli::Json;
-using cli::Number;
-using cli::Outcome;
-using cli::String;
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
+using namespace cli;
+using namespace testing;
 
 // An all-gather of which ring/ll128 is faster than NCCL's own choice, and an
 // all-reduce of which nothing is.
-constexpr const char *kSteps = "@300 2xg4194304 1x1048576";
+constexpr const char *kLearns = "finalize @300 2xg4194304 1x1048576";
+constexpr const char *kCrashes = "crash @300 2xg4194304 1x1048576";
 
 class RunOnline : public Cli
 {
@@ -30,21 +20,9 @@ class RunOnline : public Cli
     void SetUp() override
     {
         Cli::SetUp();
-        for (const char *name :
-             {"NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "STEPTUNE_STRATEGY",
-              "STEPTUNE_OBJECTIVE", "STEPTUNE_LEARNED", "STEPTUNE_JOURNAL",
-              "STEPTUNE_WARM_START", "STEPTUNE_PRUNE", "STEPTUNE_FREEZE",
-              "NCCL_TUNER_REWARD_FILE"})
-            unsetenv(name);
-        cli::fs::create_directory(dir_ / "tmp");
-        setenv("TMPDIR", (dir_ / "tmp").c_str(), 1);
-        setenv("STEPTUNE_INLINE", "1", 1);
-    }
-    void TearDown() override
-    {
-        unsetenv("TMPDIR");
-        unsetenv("STEPTUNE_INLINE");
-        Cli::TearDown();
+        fs::create_directory(dir_ / "tmp");
+        Set("TMPDIR", (dir_ / "tmp"));
+        Set("STEPTUNE_INLINE", "1");
     }
     // A job on all ranks of the recorded h200x4, in virtual time.
     Outcome Job(const std::string &end_and_steps,
@@ -55,15 +33,11 @@ class RunOnline : public Cli
                         "/machines/h200x4 " +
                         end_and_steps);
     }
-    bool LeavesNothingBehind() const
-    {
-        return cli::fs::is_empty(dir_ / "tmp");
-    }
 };
 
 TEST_F(RunOnline, TellsWhatWasLearned)
 {
-    Outcome o = Job(std::string("finalize ") + kSteps);
+    Outcome o = Job(kLearns);
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_EQ("", o.out);
@@ -88,14 +62,14 @@ TEST_F(RunOnline, TellsWhatWasLearned)
                             "confirmed\n"),
               ContainsRegex("4 +allreduce +1048576 +1310719 +[0-9]+ +[0-9]+ +"
                             "NCCL's own +- +- +settled\n")));
-    EXPECT_TRUE(LeavesNothingBehind());
+    EXPECT_THAT(Files("tmp"), IsEmpty());
 }
 
 TEST_F(RunOnline, NamesThePolicyThatStaysInForce)
 {
     Write("steptune.conf", "broadcast,0,inf,tree,ll,-1,-1,-1\n");
 
-    Outcome o = Job(std::string("finalize ") + kSteps);
+    Outcome o = Job(kLearns);
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.err,
@@ -106,7 +80,7 @@ TEST_F(RunOnline, NamesThePolicyThatStaysInForce)
 // Learn once, replay.
 TEST_F(RunOnline, LeavesAPolicyForJobsThatDoNotLearn)
 {
-    ASSERT_EQ(0, Job(std::string("finalize ") + kSteps).status);
+    ASSERT_EQ(0, Job(kLearns).status);
 
     EXPECT_THAT(Read("steptune.learned.conf"),
                 HasSubstr("\nallgather,4194304,5242879,ring,ll128,-1,1,4,*\n"));
@@ -120,10 +94,10 @@ TEST_F(RunOnline, LeavesAPolicyForJobsThatDoNotLearn)
 
 TEST_F(RunOnline, TellsItAsJson)
 {
-    Outcome o = Job(std::string("finalize ") + kSteps, "--json");
+    Outcome o = Job(kLearns, "--json");
 
     ASSERT_EQ(0, o.status);
-    const Json json = cli::Parse(o.err);
+    const Json json = Parse(o.err);
     ASSERT_NE(nullptr, json) << o.err;
     EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(json.get(), "policy")));
     const cJSON *row;
@@ -163,24 +137,23 @@ TEST_F(RunOnline, TellsItAsJson)
 // Whatever was learned until then is told, but the plugin wrote no policy.
 TEST_F(RunOnline, TellsItOfAKilledJob)
 {
-    Outcome o = Job(std::string("crash ") + kSteps);
+    Outcome o = Job(kCrashes);
 
     EXPECT_EQ(128 + 6, o.status);
     EXPECT_THAT(o.err, AllOf(ContainsRegex("ring/ll128 .* confirmed\n"),
                              HasSubstr("the learned policy was not written")));
     EXPECT_THAT(Files(), ElementsAre("tmp"));
-    EXPECT_TRUE(LeavesNothingBehind());
+    EXPECT_THAT(Files("tmp"), IsEmpty());
 }
 
 // An earlier job's is not this one's.
 TEST_F(RunOnline, TakesNoOldPolicyForALearnedOne)
 {
-    ASSERT_EQ(0, Job(std::string("finalize ") + kSteps).status);
+    ASSERT_EQ(0, Job(kLearns).status);
 
-    EXPECT_THAT(Job(std::string("crash ") + kSteps).err,
+    EXPECT_THAT(Job(kCrashes).err,
                 HasSubstr("the learned policy was not written"));
-    EXPECT_THAT(Job(std::string("finalize ") + kSteps).err,
-                HasSubstr("the learned policy is /"));
+    EXPECT_THAT(Job(kLearns).err, HasSubstr("the learned policy is /"));
 }
 
 TEST_F(RunOnline, TellsOfJobsWithNothingToLearnFrom)
@@ -205,9 +178,8 @@ TEST_F(RunOnline, TellsOfJobsWithNothingToLearnFrom)
 
 TEST_F(RunOnline, SaysWhyNothingIsLearned)
 {
-    setenv("STEPTUNE_FREEZE", "1", 1);
+    Set("STEPTUNE_FREEZE", "1");
     Outcome o = Job("finalize @5 1x4096");
-    unsetenv("STEPTUNE_FREEZE");
 
     EXPECT_THAT(o.err, AllOf(HasSubstr("nothing is learned: STEPTUNE_FREEZE"),
                              HasSubstr(": nothing was learned.\n")));
@@ -215,7 +187,7 @@ TEST_F(RunOnline, SaysWhyNothingIsLearned)
 
 TEST_F(RunOnline, SaysNothingIfThatIsAsked)
 {
-    Outcome o = Job(std::string("finalize ") + kSteps, "-q");
+    Outcome o = Job(kLearns, "-q");
 
     EXPECT_EQ(0, o.status);
     EXPECT_EQ("", o.err);
@@ -232,12 +204,11 @@ std::string Times(const std::string &err)
 
 TEST_F(RunOnline, LeavesTheUsersJournalAndTellsOfThisJobAlone)
 {
-    setenv("STEPTUNE_JOURNAL", "mine.csv", 1);
-    Outcome first = Job(std::string("finalize ") + kSteps);
+    Set("STEPTUNE_JOURNAL", "mine.csv");
+    Outcome first = Job(kLearns);
     const size_t once = Count(Read("mine.csv"), ",allgather,");
-    cli::fs::remove(dir_ / "steptune.learned.conf");
-    Outcome second = Job(std::string("finalize ") + kSteps);
-    unsetenv("STEPTUNE_JOURNAL");
+    fs::remove(dir_ / "steptune.learned.conf");
+    Outcome second = Job(kLearns);
 
     EXPECT_EQ(0, second.status);
     EXPECT_EQ(Times(first.err), Times(second.err));
@@ -249,9 +220,8 @@ TEST_F(RunOnline, LeavesTheUsersJournalAndTellsOfThisJobAlone)
 TEST_F(RunOnline, TellsTheRestIfTheJournalCannotBeRead)
 {
     Write("mine.csv", "something else\n");
-    setenv("STEPTUNE_JOURNAL", "mine.csv", 1);
+    Set("STEPTUNE_JOURNAL", "mine.csv");
     Outcome o = Job("finalize @5 1x4096");
-    unsetenv("STEPTUNE_JOURNAL");
 
     EXPECT_EQ(0, o.status);
     EXPECT_THAT(o.err, AllOf(HasSubstr("steptune run: mine.csv:1: no journal"),
@@ -270,7 +240,7 @@ TEST_F(RunOnline, GivesTheJobWhatItIsAskedTo)
         "$NCCL_PROFILER_PLUGIN; echo $STEPTUNE_STRATEGY $STEPTUNE_OBJECTIVE; "
         "echo $STEPTUNE_WARM_START; echo $STEPTUNE_LEARNED; "
         "echo $NCCL_TUNER_CONFIG_FILE; dirname $(dirname $STEPTUNE_JOURNAL)'");
-    const std::string here = cli::fs::canonical(dir_).string();
+    const std::string here = fs::canonical(dir_).string();
 
     EXPECT_EQ("libnccl-tuner-steptune-online.so\n"
               "libnccl-tuner-steptune-online.so\nepsilon step\n" +
@@ -281,12 +251,10 @@ TEST_F(RunOnline, GivesTheJobWhatItIsAskedTo)
 
 TEST_F(RunOnline, LeavesWhatTheUserHasSet)
 {
-    setenv("STEPTUNE_LEARNED", "other.conf", 1);
-    setenv("STEPTUNE_STRATEGY", "epsilon", 1);
+    Set("STEPTUNE_LEARNED", "other.conf");
+    Set("STEPTUNE_STRATEGY", "epsilon");
     Outcome o = Run("run --online -- sh -c 'echo $STEPTUNE_LEARNED "
                     "$STEPTUNE_STRATEGY $STEPTUNE_WARM_START.'");
-    unsetenv("STEPTUNE_LEARNED");
-    unsetenv("STEPTUNE_STRATEGY");
 
     EXPECT_EQ("other.conf epsilon .\n", o.out);
 }
@@ -301,22 +269,19 @@ TEST_F(RunOnline, BeginsWithThePolicyThatIsThere)
               "allreduce,0,inf,tree,ll,-1,-1,-1\n");
 
     EXPECT_THAT(Job(job).err, ContainsRegex("20 +tree/ll +steptune.conf:1\n"));
-    cli::fs::remove(dir_ / "steptune.conf");
+    fs::remove(dir_ / "steptune.conf");
     EXPECT_THAT(Job(job).err,
                 ContainsRegex("20 +tree/ll +nccl_tuner.conf:1\n"));
-    setenv("NCCL_TUNER_CONFIG_FILE", "named.conf", 1);
+    Set("NCCL_TUNER_CONFIG_FILE", "named.conf");
     EXPECT_THAT(Job(job).err, ContainsRegex("20 +tree/ll +named.conf:1\n"));
-    setenv("STEPTUNE_WARM_START", "warm.conf", 1);
+    Set("STEPTUNE_WARM_START", "warm.conf");
     EXPECT_THAT(Job(job).err, ContainsRegex("20 +tree/ll +warm.conf:1\n"));
-    unsetenv("STEPTUNE_WARM_START");
-    unsetenv("NCCL_TUNER_CONFIG_FILE");
 }
 
 TEST_F(RunOnline, ReplacesAnotherProfilerAndSaysSo)
 {
-    setenv("NCCL_PROFILER_PLUGIN", "other", 1);
+    Set("NCCL_PROFILER_PLUGIN", "other");
     Outcome o = Job("finalize @5 1x4096");
-    unsetenv("NCCL_PROFILER_PLUGIN");
 
     EXPECT_THAT(o.err,
                 HasSubstr("NCCL_PROFILER_PLUGIN=other is replaced for this "
@@ -337,15 +302,14 @@ TEST_F(RunOnline, SaysWhatIsWrong)
                     {"--online --policy bad.conf -- true", 1, "bad.conf:1:17"},
                     {"--online --policy none.conf -- true", 1, "none.conf: "},
                 });
-    setenv("STEPTUNE_PRUNE", "much", 1);
+    Set("STEPTUNE_PRUNE", "much");
     Outcome o = Run("run --online -- echo ran");
-    unsetenv("STEPTUNE_PRUNE");
     EXPECT_EQ(1, o.status);
     EXPECT_EQ("", o.out);
     EXPECT_EQ("steptune run: STEPTUNE_PRUNE is 'much', expected a number from "
               "0 to 1000000\n",
               o.err);
-    EXPECT_TRUE(LeavesNothingBehind());
+    EXPECT_THAT(Files("tmp"), IsEmpty());
 }
 
 } // namespace

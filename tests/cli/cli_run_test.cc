@@ -7,16 +7,8 @@
 namespace
 {
 
-using cli::Cli;
-using cli::Count;
-using cli::Json;
-using cli::Number;
-using cli::Outcome;
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using namespace cli;
+using namespace testing;
 
 constexpr const char *kPolicy = "# two rules\n"
                                 "allreduce,0,65535,tree,ll,-1,-1,-1\n"
@@ -29,14 +21,8 @@ class Run : public Cli
     {
         Cli::SetUp();
         Write("steptune.conf", kPolicy);
-        cli::fs::create_directory(dir_ / "tmp");
-        setenv("TMPDIR", (dir_ / "tmp").c_str(), 1);
-        unsetenv("NCCL_TUNER_PLUGIN");
-    }
-    void TearDown() override
-    {
-        unsetenv("TMPDIR");
-        Cli::TearDown();
+        fs::create_directory(dir_ / "tmp");
+        Set("TMPDIR", (dir_ / "tmp"));
     }
     // A job on the recorded h200x4.
     Outcome Job(const std::string &end_and_calls,
@@ -46,13 +32,6 @@ class Run : public Cli
                         " -- " STP_MOCK_JOB " " STP_FIXTURES
                         "/machines/h200x4 " +
                         end_and_calls);
-    }
-    std::vector<std::string> LeftBehind() const
-    {
-        std::vector<std::string> names;
-        for (const auto &entry : cli::fs::directory_iterator(dir_ / "tmp"))
-            names.push_back(entry.path().filename());
-        return names;
     }
 };
 
@@ -72,7 +51,7 @@ TEST_F(Run, TellsWhatWasDecidedByWhichLineHowOften)
               ContainsRegex("4 +allreduce +262144 +262144 +7 +NCCL's own +-"),
               ContainsRegex("4 +allreduce +2097152 +2097152 +1 +"
                             "ring/simple/8 +steptune.conf:3\n")));
-    EXPECT_THAT(LeftBehind(), IsEmpty());
+    EXPECT_THAT(Files("tmp"), IsEmpty());
 }
 
 struct EndCase {
@@ -88,7 +67,7 @@ TEST_F(Run, TellsItHoweverTheJobEnds)
 
         EXPECT_EQ(c.status, o.status) << c.end;
         EXPECT_THAT(o.err, ContainsRegex("4096 +4096 +3 +tree/ll")) << c.end;
-        EXPECT_THAT(LeftBehind(), IsEmpty());
+        EXPECT_THAT(Files("tmp"), IsEmpty());
     }
 }
 
@@ -97,15 +76,14 @@ TEST_F(Run, TellsItAsJson)
     Outcome o = Job("finalize 3x4096 1x262144", "--json");
 
     ASSERT_EQ(0, o.status);
-    const Json json = cli::Parse(o.err);
+    const Json json = Parse(o.err);
     ASSERT_NE(nullptr, json) << o.err;
     const cJSON *rows = cJSON_GetObjectItem(json.get(), "decisions");
     ASSERT_EQ(2, cJSON_GetArraySize(rows));
     const cJSON *row = cJSON_GetArrayItem(rows, 0);
     EXPECT_EQ(3, Number(row, "calls"));
     EXPECT_EQ(2, Number(row, "line"));
-    EXPECT_EQ("tree",
-              cli::String(cJSON_GetObjectItem(row, "choice"), "algorithm"));
+    EXPECT_EQ("tree", String(cJSON_GetObjectItem(row, "choice"), "algorithm"));
     EXPECT_TRUE(cJSON_IsNull(
         cJSON_GetObjectItem(cJSON_GetArrayItem(rows, 1), "choice")));
 }
@@ -120,11 +98,10 @@ TEST_F(Run, SaysNothingIfThatIsAsked)
 
 TEST_F(Run, LeavesTheRestOfTheJobAlone)
 {
-    setenv("NCCL_ALGO", "tree", 1);
+    Set("NCCL_ALGO", "tree");
     Outcome o = Cli::Run("run -- sh -c 'echo $NCCL_ALGO; cat; echo end >&2; "
                          "basename $NCCL_TUNER_PLUGIN; "
                          "basename $NCCL_TUNER_CONFIG_FILE'");
-    unsetenv("NCCL_ALGO");
 
     EXPECT_EQ(0, o.status);
     EXPECT_EQ("tree\nlibnccl-tuner-steptune.so\nsteptune.conf\n", o.out);
@@ -145,9 +122,8 @@ TEST_F(Run, SaysWhyThePluginSteppedAside)
 
 TEST_F(Run, ReplacesAnotherPluginAndSaysSo)
 {
-    setenv("NCCL_TUNER_PLUGIN", "other", 1);
+    Set("NCCL_TUNER_PLUGIN", "other");
     Outcome o = Job("finalize 1x4096");
-    unsetenv("NCCL_TUNER_PLUGIN");
 
     EXPECT_THAT(o.err, AllOf(HasSubstr("NCCL_TUNER_PLUGIN=other is replaced"),
                              HasSubstr("tree/ll")));
@@ -159,17 +135,16 @@ TEST_F(Run, TakesThePolicyFromWhereJobsHaveIt)
 
     EXPECT_THAT(Job("0 1x4096", "--policy other.conf").err,
                 ContainsRegex("ring/ll +other.conf:1"));
-    setenv("NCCL_TUNER_CONFIG_FILE", "other.conf", 1);
+    Set("NCCL_TUNER_CONFIG_FILE", "other.conf");
     EXPECT_THAT(Job("0 1x4096").err, ContainsRegex("ring/ll +other.conf:1"));
-    unsetenv("NCCL_TUNER_CONFIG_FILE");
 }
 
 TEST_F(Run, SaysWhatIsWrong)
 {
     Write("bad.conf", "allreduce,0,inf,rong,ll,-1,-1,-1\n");
     EXPECT_THAT(Cli::Run("run -- true").err,
-                testing::StartsWith("steptune run: The plugin was not"));
-    cli::fs::remove(dir_ / "steptune.conf");
+                StartsWith("steptune run: The plugin was not"));
+    fs::remove(dir_ / "steptune.conf");
     EXPECT_EQ("steptune run: no policy, expected --policy FILE, "
               "NCCL_TUNER_CONFIG_FILE or a steptune.conf here\n",
               Cli::Run("run -- true").err);

@@ -7,16 +7,10 @@
 namespace
 {
 
-using cli::Cli;
-using cli::Count;
-using cli::Outcome;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using namespace cli;
+using namespace testing;
 
-constexpr const char *kGloo = "sweep --backend gloo --rounds 2 -n 3 -w 1 ";
+const std::string kGloo = "sweep --backend gloo --rounds 2 -n 3 -w 1 ";
 
 // Size and #wrong, out of place and in place, of every row of nccl-tests' text.
 std::vector<std::vector<std::string>> Rows(const std::string &text)
@@ -46,7 +40,7 @@ class CliSweep : public Cli
 
 TEST_F(CliSweep, PrintsWhatNcclTestsPrintAndSavesWhatItMeasured)
 {
-    Outcome o = Run(kGloo + std::string("--procs 2 -b 1K -e 4K -o s.csv"));
+    Outcome o = Run(kGloo + "--procs 2 -b 1K -e 4K -o s.csv");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("# steptune version "));
@@ -65,26 +59,26 @@ TEST_F(CliSweep, PrintsWhatNcclTestsPrintAndSavesWhatItMeasured)
 
 TEST_F(CliSweep, MeasuresOneNumberOfProcessesAfterTheOther)
 {
-    Outcome o = Run(kGloo + std::string("--procs 1,3,2 -b 4K -e 4K --json"));
+    Outcome o = Run(kGloo + "--procs 1,3,2 -b 4K -e 4K --json");
 
     ASSERT_EQ(0, o.status) << o.err;
-    const cli::Json json = cli::Parse(o.out);
+    const Json json = Parse(o.out);
     ASSERT_NE(nullptr, json);
     std::vector<int> ranks;
     const cJSON *row = nullptr;
     cJSON_ArrayForEach(row, cJSON_GetObjectItem(json.get(), "measurements"))
     {
-        ranks.push_back(static_cast<int>(cli::Number(row, "nRanks")));
-        EXPECT_EQ(0, cli::Number(row, "n_wrong"));
+        ranks.push_back(static_cast<int>(Number(row, "nRanks")));
+        EXPECT_EQ(0, Number(row, "n_wrong"));
     }
     EXPECT_THAT(ranks, ElementsAre(1, 1, 1, 1, 3, 3, 3, 3, 2, 2, 2, 2));
 }
 
 TEST_F(CliSweep, TakesTypesOperationsRootsAndSteps)
 {
-    Outcome o = Run(kGloo + std::string("--procs 2 --collective reduce "
-                                        "-d half -o max -r 1 -b 1000 -e 3000 "
-                                        "-i 1000 --format csv"));
+    Outcome o = Run(kGloo + "--procs 2 --collective reduce "
+                            "-d half -o max -r 1 -b 1000 -e 3000 "
+                            "-i 1000 --format csv");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ(12u, Count(o.out, ",f16,max,1,"));
@@ -94,8 +88,8 @@ TEST_F(CliSweep, TakesTypesOperationsRootsAndSteps)
 
 TEST_F(CliSweep, RoundsASizeUpToAnElementOfEveryRank)
 {
-    Outcome o = Run(kGloo + std::string("--procs 3 --collective allgather "
-                                        "-b 8 -e 8"));
+    Outcome o = Run(kGloo + "--procs 3 --collective allgather "
+                            "-b 8 -e 8");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(Rows(o.out), ElementsAre(ElementsAre("12", "0", "0")));
@@ -144,7 +138,7 @@ TEST_F(CliSweep, RefusesWhatTheBackendCannotDo)
 
 TEST_F(CliSweep, SaysWhichRankDiedAndKeepsWhatItHad)
 {
-    pid_t child = Start(kGloo + std::string("--procs 3 -b 8 -e 256M -o s.csv"));
+    pid_t child = Start(kGloo + "--procs 3 -b 8 -e 256M -o s.csv");
     WaitForFile("s.csv");
     const std::vector<pid_t> ranks = ChildrenOf(child);
     ASSERT_EQ(3u, ranks.size());
@@ -152,24 +146,24 @@ TEST_F(CliSweep, SaysWhichRankDiedAndKeepsWhatItHad)
     kill(ranks.back(), SIGKILL);
 
     EXPECT_EQ(1, Wait(child));
-    EXPECT_THAT(Read("err"), testing::ContainsRegex(
-                                 "rank [0-9] \\(process [0-9]+\\) was killed "
-                                 "by signal 9"));
+    EXPECT_THAT(Read("err"),
+                ContainsRegex("rank [0-9] \\(process [0-9]+\\) was killed "
+                              "by signal 9"));
     EXPECT_EQ(1u, Count(Read("err"), "\n")) << Read("err");
     EXPECT_GE(Count(Read("s.csv"), "allreduce,"), 4u);
 }
 
 TEST_F(CliSweep, StopsInOrderWhenInterrupted)
 {
-    pid_t child = Start(kGloo + std::string("--procs 2 -b 8 -e 256M -o s.csv"));
+    pid_t child = Start(kGloo + "--procs 2 -b 8 -e 256M -o s.csv");
     WaitForFile("s.csv");
 
     kill(-child, SIGINT);
 
     EXPECT_EQ(1, Wait(child));
-    EXPECT_THAT(Read("err"),
-                testing::MatchesRegex(
-                    "steptune sweep: stopped after [0-9]+ of 26 sizes\n"));
+    EXPECT_THAT(
+        Read("err"),
+        MatchesRegex("steptune sweep: stopped after [0-9]+ of 26 sizes\n"));
     EXPECT_THAT(Read("out"), HasSubstr("# Avg bus bandwidth"));
     EXPECT_EQ(0u, Count(Read("s.csv"), "allreduce,") % 4);
 }
@@ -178,24 +172,21 @@ TEST_F(CliSweep, JoinsThoseThatTorchrunStarted)
 {
     std::vector<pid_t> ranks;
     const std::string port = std::to_string(20000 + getpid() % 12000);
-    setenv("WORLD_SIZE", "2", 1);
-    setenv("MASTER_ADDR", "127.0.0.1", 1);
-    setenv("MASTER_PORT", port.c_str(), 1);
+    Set("WORLD_SIZE", "2");
+    Set("MASTER_ADDR", "127.0.0.1");
+    Set("MASTER_PORT", port);
     for (int r = 0; r < 2; r++) {
-        setenv("RANK", std::to_string(r).c_str(), 1);
-        setenv("LOCAL_RANK", std::to_string(r).c_str(), 1);
-        ranks.push_back(Start(kGloo + std::string("-b 4K -e 4K -o s") +
-                              std::to_string(r) + ".csv"));
+        Set("RANK", std::to_string(r));
+        Set("LOCAL_RANK", std::to_string(r));
+        ranks.push_back(
+            Start(kGloo + "-b 4K -e 4K -o s" + std::to_string(r) + ".csv"));
     }
-    for (const char *name :
-         {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RANK", "LOCAL_RANK"})
-        unsetenv(name);
 
     for (pid_t rank : ranks)
         EXPECT_EQ(0, Wait(rank)) << Read("err");
 
     EXPECT_EQ(4u, Count(Read("s0.csv"), ",2,3,")); // ranks, iterations
-    EXPECT_THAT(Files(), Not(testing::Contains("s1.csv")));
+    EXPECT_THAT(Files(), Not(Contains("s1.csv")));
 }
 
 #ifdef STP_TEST_MPI

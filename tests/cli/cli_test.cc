@@ -10,9 +10,7 @@ namespace
 {
 
 using namespace cli;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using namespace testing;
 
 // ---- wrong usage ----
 
@@ -149,7 +147,7 @@ TEST_F(Cli, TakesAMachineByItsFolder)
 
     EXPECT_THAT(Run("sweep --on ./mine -b 1M -e 1M").out,
                 StartsWith("mine: 4 x NVIDIA H200"));
-    setenv("STEPTUNE_MACHINES", dir_.c_str(), 1);
+    Set("STEPTUNE_MACHINES", dir_);
     EXPECT_THAT(Run("sweep --on mine -b 1M -e 1M").out,
                 StartsWith("mine: 4 x NVIDIA H200"));
 }

@@ -5,10 +5,7 @@ namespace
 {
 
 using namespace cli;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
-using testing::StrEq;
+using namespace testing;
 
 class CliTrace : public Cli
 {
@@ -235,8 +232,7 @@ TEST_F(CliTrace, TheFirstScheduleThatFailsIsReportedByAnyNumberOfProcesses)
         "replay --plugin " STP_BY_TURN " --on h100x8 --trace t.csv --seeds ";
     Outcome one = Run(replay + "200 --jobs 1");
     ASSERT_EQ(1, one.status);
-    EXPECT_THAT(one.err,
-                testing::MatchesRegex("steptune replay: t.csv: schedule "
+    EXPECT_THAT(one.err, MatchesRegex("steptune replay: t.csv: schedule "
                                       "[0-9]+: step [0-9]+, allreduce of "
                                       "4194304 bytes: rank [0-9] runs .*\n"));
     unsigned seed = 0;

@@ -6,17 +6,10 @@
 namespace
 {
 
-using cli::Cli;
-using cli::Json;
-using cli::Number;
-using cli::Outcome;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
+using namespace cli;
+using namespace testing;
 
-constexpr const char *kQuick =
+const std::string kQuick =
     "train --on cpu --batch 64 --samples 128 --epochs 2 --warmup 1 ";
 
 class TrainCommand : public Cli
@@ -24,19 +17,13 @@ class TrainCommand : public Cli
   protected:
     std::vector<std::string> Results() const
     {
-        std::vector<std::string> names;
-        if (cli::fs::exists(dir_ / "results"))
-            for (const auto &entry :
-                 cli::fs::directory_iterator(dir_ / "results"))
-                names.push_back(entry.path().filename());
-        return names;
+        return Files("results");
     }
 };
 
 TEST_F(TrainCommand, WritesWhatTheNotebookReads)
 {
-    Outcome o = Run(std::string(kQuick) +
-                    "--gpus 2 --ga 2 --precision bf16 -o results");
+    Outcome o = Run(kQuick + "--gpus 2 --ga 2 --precision bf16 -o results");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("2 processes on "));
@@ -44,13 +31,13 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
                                  "ranks, 2 micro-batches a step"));
     EXPECT_THAT(o.out, ContainsRegex("samples/s, accuracy 0\\.[0-9]{4}"));
     ASSERT_EQ(1u, Results().size());
-    EXPECT_THAT(Results()[0], testing::MatchesRegex(
-                                  "benchmark_results_[A-Za-z0-9_]+\\.json"));
-    const Json all = cli::Parse(Read(("results/" + Results()[0]).c_str()));
+    EXPECT_THAT(Results()[0],
+                MatchesRegex("benchmark_results_[A-Za-z0-9_]+\\.json"));
+    const Json all = Parse(Read(("results/" + Results()[0]).c_str()));
     ASSERT_EQ(1, cJSON_GetArraySize(all.get()));
     const cJSON *run = cJSON_GetArrayItem(all.get(), 0);
-    EXPECT_EQ("bucketed", cli::String(run, "mode"));
-    EXPECT_EQ("tiny", cli::String(run, "model_size"));
+    EXPECT_EQ("bucketed", String(run, "mode"));
+    EXPECT_EQ("tiny", String(run, "model_size"));
     EXPECT_TRUE(cJSON_IsTrue(cJSON_GetObjectItem(run, "use_amp")));
     EXPECT_TRUE(cJSON_IsString(cJSON_GetObjectItem(run, "gpu_name")));
     EXPECT_EQ(2, Number(run, "n_gpus"));
@@ -68,9 +55,9 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
 TEST_F(TrainCommand, HasTheSameLossesOnOneRankAndOnTwo)
 {
     const auto losses = [this](const char *how) {
-        Outcome o = Run(std::string(kQuick) + "--json " + how);
+        Outcome o = Run(kQuick + "--json " + how);
         EXPECT_EQ(0, o.status) << o.err;
-        const Json all = cli::Parse(o.out);
+        const Json all = Parse(o.out);
         const cJSON *list =
             cJSON_GetObjectItem(cJSON_GetArrayItem(all.get(), 0), "losses");
         return cJSON_GetArrayItem(list, 1)->valuedouble;
@@ -99,7 +86,7 @@ TEST_F(TrainCommand, SaysOnceWhatFailedAndWritesNothing)
     };
 
     for (const auto &c : cases) {
-        Outcome o = Run(std::string(kQuick) + c.args + " -o results");
+        Outcome o = Run(kQuick + c.args + " -o results");
         EXPECT_EQ(1, o.status);
         EXPECT_EQ(c.text, o.err);
         EXPECT_THAT(Results(), IsEmpty());
@@ -123,15 +110,14 @@ TEST_F(TrainCommand, TakesTheTimesOfARecordedMachine)
                 ContainsRegex("\ncommunication [0-9.]+ ms a step, [5-9][0-9] "
                               "% hidden behind compute\n"));
     EXPECT_THAT(Results(),
-                testing::UnorderedElementsAre(
-                    "benchmark_results_NVIDIA_H200.json", "trace_rank0.json"));
-    const Json all =
-        cli::Parse(Read("results/benchmark_results_NVIDIA_H200.json"));
+                UnorderedElementsAre("benchmark_results_NVIDIA_H200.json",
+                                     "trace_rank0.json"));
+    const Json all = Parse(Read("results/benchmark_results_NVIDIA_H200.json"));
     const cJSON *run = cJSON_GetArrayItem(all.get(), 0);
     EXPECT_TRUE(cJSON_IsNull(
         cJSON_GetArrayItem(cJSON_GetObjectItem(run, "losses"), 0)));
     EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(run, "final_accuracy")));
-    EXPECT_THAT(cli::String(run, "made_by"), HasSubstr("recorded times"));
+    EXPECT_THAT(String(run, "made_by"), HasSubstr("recorded times"));
     EXPECT_GT(Number(run, "traced_comm_ms"), 1);
     EXPECT_GT(Number(run, "hidden_share"), 0.5);
     EXPECT_LT(Number(run, "hidden_share"), 1);
@@ -157,18 +143,17 @@ TEST_F(TrainCommand, PrintsTheShareHiddenInEachMode)
         EXPECT_EQ(0, o.status) << o.err;
         EXPECT_THAT(o.out, ContainsRegex(c.line)) << c.args;
     }
-    EXPECT_THAT(Files(), testing::ElementsAre("trace_rank0.json"));
+    EXPECT_THAT(Files(), ElementsAre("trace_rank0.json"));
 }
 
 TEST_F(TrainCommand, HasATraceOfEachRankOnCpus)
 {
-    Outcome o =
-        Run(std::string(kQuick) + "--gpus 2 --mode naive --profile -o results");
+    Outcome o = Run(kQuick + "--gpus 2 --mode naive --profile -o results");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("ms a step, 0 % hidden behind compute\n"));
-    EXPECT_THAT(Results(), testing::IsSupersetOf(
-                               {"trace_rank0.json", "trace_rank1.json"}));
+    EXPECT_THAT(Results(),
+                IsSupersetOf({"trace_rank0.json", "trace_rank1.json"}));
 }
 
 TEST_F(TrainCommand, SaysWhatNoRecordedMachineHas)
@@ -195,9 +180,9 @@ TEST_F(TrainCommand, SaysWhatNoRecordedMachineHas)
     }
 }
 
-constexpr const char *kMatrix = "train --on cpu --batch 16 --samples 32 "
-                                "--epochs 1 --warmup 0 --modes naive,single "
-                                "-o results ";
+const std::string kMatrix = "train --on cpu --batch 16 --samples 32 "
+                            "--epochs 1 --warmup 0 --modes naive,single "
+                            "-o results ";
 
 TEST_F(TrainCommand, ComparesAPolicyWithNcclsOwnChoice)
 {
@@ -209,14 +194,14 @@ TEST_F(TrainCommand, ComparesAPolicyWithNcclsOwnChoice)
     Outcome o = Run(args);
 
     ASSERT_EQ(0, o.status) << o.err;
-    const Json all = cli::Parse(o.out);
+    const Json all = Parse(o.out);
     ASSERT_EQ(3, cJSON_GetArraySize(all.get()));
     const cJSON *alone = cJSON_GetArrayItem(all.get(), 0);
     const cJSON *nccl = cJSON_GetArrayItem(all.get(), 1);
     const cJSON *policy = cJSON_GetArrayItem(all.get(), 2);
     EXPECT_EQ(0, Number(alone, "rounds")); // nothing to tune
-    EXPECT_EQ("nccl", cli::String(nccl, "tuner"));
-    EXPECT_EQ("slow.conf", cli::String(policy, "tuner"));
+    EXPECT_EQ("nccl", String(nccl, "tuner"));
+    EXPECT_EQ("slow.conf", String(policy, "tuner"));
     EXPECT_EQ(3, Number(policy, "rounds"));
     EXPECT_EQ(3, cJSON_GetArraySize(cJSON_GetObjectItem(policy, "losses")));
     EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(nccl, "gain")));
@@ -252,7 +237,7 @@ void ExpectTheSame(const cJSON *a, const cJSON *b)
 
 TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
 {
-    Outcome first = Run(std::string(kMatrix) + "--gpus 1,2");
+    Outcome first = Run(kMatrix + "--gpus 1,2");
     ASSERT_EQ(0, first.status) << first.err;
     EXPECT_EQ("steptune train: skipped: naive on 1 rank, where all is single; "
               "single on 2 ranks\n",
@@ -260,7 +245,7 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
     const std::string file = "results/" + Results().at(0);
     const std::string before = Read(file.c_str());
 
-    Outcome more = Run(std::string(kMatrix) + "--gpus 2 --ga 1,4");
+    Outcome more = Run(kMatrix + "--gpus 2 --ga 1,4");
     EXPECT_EQ(0, more.status) << more.err;
     EXPECT_THAT(more.err,
                 HasSubstr("steptune train: 1 of 2 configurations were in "
@@ -268,24 +253,48 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
     // a line each; the run on one GPU is in the file, and so are speed-ups
     EXPECT_THAT(more.out, ContainsRegex("tiny +2 +naive +fp32 +1 .*%.*\n"
                                         "tiny +2 +naive +fp32 +4 .* - +-"));
-    EXPECT_THAT(more.out, testing::Not(HasSubstr("single")));
-    const Json all = cli::Parse(Read(file.c_str()));
+    EXPECT_THAT(more.out, Not(HasSubstr("single")));
+    const Json all = Parse(Read(file.c_str()));
     ASSERT_EQ(3, cJSON_GetArraySize(all.get()));
-    const Json old = cli::Parse(before);
+    const Json old = Parse(before);
     for (int i = 0; i < 2; i++)
         ExpectTheSame(cJSON_GetArrayItem(old.get(), i),
                       cJSON_GetArrayItem(all.get(), i));
 
-    Outcome again = Run(std::string(kMatrix) + "--gpus 2 --fresh");
+    Outcome again = Run(kMatrix + "--gpus 2 --fresh");
     EXPECT_EQ(0, again.status);
-    const Json anew = cli::Parse(Read(file.c_str()));
+    const Json anew = Parse(Read(file.c_str()));
     EXPECT_EQ(1, cJSON_GetArraySize(anew.get()));
+}
+
+// It has read the folder when its trace is there, and waits for the lock.
+TEST_F(TrainCommand, AddsToWhatOthersWroteMeanwhile)
+{
+    const std::string train =
+        "train --on h200x2 --samples 4096 --epochs 1 --modes naive ";
+    const std::string file = "/benchmark_results_NVIDIA_H200.json";
+    ASSERT_EQ(0, Run(train + "--seed 1 -o other").status);
+    fs::create_directory(dir_ / "results");
+    pid_t child;
+    {
+        const HeldLock other(dir_ / ("results" + file + ".lock"),
+                             "process 4711 (steptune train)");
+        child = Start(train + "--seed 2 -o results --profile");
+        WaitForFile("results/trace_rank0.json");
+        fs::rename(dir_ / ("other" + file), dir_ / ("results" + file));
+    }
+    EXPECT_EQ(0, Wait(child)) << Read("err");
+
+    const Json all = Parse(Read(("results" + file).c_str()));
+    ASSERT_EQ(2, cJSON_GetArraySize(all.get()));
+    EXPECT_EQ(1, Number(cJSON_GetArrayItem(all.get(), 0), "seed"));
+    EXPECT_EQ(2, Number(cJSON_GetArrayItem(all.get(), 1), "seed"));
+    EXPECT_EQ(2u, Results().size()) << "the lock is gone";
 }
 
 TEST_F(TrainCommand, GoesOnAfterWhatCannotBe)
 {
-    Outcome o =
-        Run(std::string(kMatrix) + "--gpus 3,2 --precision tf32,bf16 --json");
+    Outcome o = Run(kMatrix + "--gpus 3,2 --precision tf32,bf16 --json");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("tiny, 3 ranks, naive, tf32, ga 1: a batch of "
@@ -293,22 +302,21 @@ TEST_F(TrainCommand, GoesOnAfterWhatCannotBe)
     EXPECT_THAT(o.err, HasSubstr("tiny, 3 ranks, naive, bf16, ga 1: a batch of "
                                  "16 for 3 ranks"));
     EXPECT_THAT(o.err, HasSubstr("tiny, 2 ranks, naive, tf32, ga 1: no tf32"));
-    const Json all = cli::Parse(o.out);
+    const Json all = Parse(o.out);
     ASSERT_EQ(1, cJSON_GetArraySize(all.get()));
-    EXPECT_EQ("bf16",
-              cli::String(cJSON_GetArrayItem(all.get(), 0), "precision"));
+    EXPECT_EQ("bf16", String(cJSON_GetArrayItem(all.get(), 0), "precision"));
 }
 
 TEST_F(TrainCommand, LeavesAFileAloneThatItCannotRead)
 {
-    ASSERT_EQ(0, Run(std::string(kMatrix) + "--gpus 1").status);
+    ASSERT_EQ(0, Run(kMatrix + "--gpus 1").status);
     const std::string name = Results().at(0);
     const std::string file = "results/" + name;
     const std::string whole = Read(file.c_str());
     const std::string half = whole.substr(0, whole.size() / 2);
     Write(file.c_str(), half);
 
-    Outcome o = Run(std::string(kMatrix) + "--gpus 1");
+    Outcome o = Run(kMatrix + "--gpus 1");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, StartsWith("steptune train: skipped"));
@@ -329,8 +337,15 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
 
     for (const auto &c : cases) {
         const pid_t child =
-            Start(std::string(kMatrix) + "--gpus 1,2 --fresh --repeat 10000");
-        for (int i = 0; i < 3000 && Results().empty(); i++)
+            Start(kMatrix + "--gpus 1,2 --fresh --repeat 10000");
+        const auto is_json = [](const std::string &name) {
+            return fs::path(name).extension() == ".json";
+        };
+        const auto saved = [&] {
+            const std::vector<std::string> names = Results();
+            return std::any_of(names.begin(), names.end(), is_json);
+        };
+        for (int i = 0; i < 3000 && !saved(); i++)
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         kill(c.to_all ? -child : child, c.signal);
         EXPECT_EQ(1, Wait(child));
@@ -340,10 +355,10 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
                                   "command goes on from there\n$"));
         ASSERT_EQ(1u, Results().size());
 
-        Outcome o = Run(std::string(kMatrix) + "--gpus 1");
+        Outcome o = Run(kMatrix + "--gpus 1");
         EXPECT_EQ(0, o.status) << o.err;
         EXPECT_THAT(o.err, HasSubstr("1 of 1 configurations were in results"));
-        cli::fs::remove_all(dir_ / "results");
+        fs::remove_all(dir_ / "results");
     }
 }
 
@@ -360,8 +375,7 @@ bool Listens(pid_t process)
 
 TEST_F(TrainCommand, StopsBetweenTwoEpochs)
 {
-    const pid_t child =
-        Start(std::string(kMatrix) + "--gpus 1 --epochs 1000000");
+    const pid_t child = Start(kMatrix + "--gpus 1 --epochs 1000000");
     const auto listens = [&] {
         const std::vector<pid_t> ranks = ChildrenOf(child);
         return !ranks.empty() && Listens(ranks[0]);
@@ -381,7 +395,7 @@ TEST_F(TrainCommand, HasNoPluginsOnCpus)
 {
     Write("p.conf", "allreduce,0,1024,tree,ll,-1,-1,-1\n");
 
-    Outcome o = Run(std::string(kMatrix) + "--gpus 2 --policy p.conf");
+    Outcome o = Run(kMatrix + "--gpus 2 --policy p.conf");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("steptune train: 2 ranks: tuner plugins are "

@@ -14,15 +14,7 @@ namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::AnyOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
-using testing::StartsWith;
+using namespace testing;
 
 std::vector<std::vector<std::string>> Rows(const std::string &csv)
 {

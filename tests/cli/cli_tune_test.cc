@@ -14,13 +14,7 @@ namespace
 {
 
 using namespace cli;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
-using testing::StrEq;
+using namespace testing;
 
 // ---- tune ----
 
@@ -79,10 +73,10 @@ TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
     Outcome o = Run("tune --collective allreduce");
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(o.err, testing::MatchesRegex(
-                           "steptune tune: sweep [0-9.]+ s, refine [0-9.]+ s, "
-                           "iterate [0-9.]+ s, verify [0-9.]+ s, [0-9.]+ s in "
-                           "all\n"))
+    EXPECT_THAT(
+        o.err, MatchesRegex("steptune tune: sweep [0-9.]+ s, refine [0-9.]+ s, "
+                            "iterate [0-9.]+ s, verify [0-9.]+ s, [0-9.]+ s in "
+                            "all\n"))
         << "no progress bar into a pipe";
     EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "
                                   "recorded times in mock NCCL, not a live "
@@ -180,6 +174,31 @@ TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 }
 
 // ---- sweep, derive, verify ----
+
+TEST_F(Cli, TuneLeavesFilesAloneThatAnotherProcessWrites)
+{
+    const char *quick = "tune --on h200x2 --collective allgather -b 1M -e 4M "
+                        "--no-iterate ";
+    {
+        const HeldLock other(dir_ / "steptune.lock",
+                             "process 4711 (steptune tune)");
+
+        Outcome o = Run(quick);
+
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ("steptune tune: process 4711 (steptune tune) writes the same "
+                  "files and holds 'steptune.lock', expected to wait for its "
+                  "end or another output\n",
+                  o.err);
+        EXPECT_EQ("", o.out);
+        EXPECT_THAT(Files(), ElementsAre("steptune.lock"));
+        EXPECT_EQ(0, Run(std::string(quick) + "-o other.conf").status);
+    }
+    EXPECT_EQ(0, Run(quick).status) << "the process has died";
+    EXPECT_THAT(Files(),
+                AllOf(Contains("steptune.conf"), Not(Contains("steptune.lock")),
+                      Not(Contains("other.lock"))));
+}
 
 TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
 {
@@ -283,7 +302,7 @@ TEST_F(Cli, VerifyLeavesNothingBesideThePolicyUnlessAsked)
 
     Run("verify p.conf --collective allreduce -n 2");
 
-    EXPECT_THAT(Files(), testing::ElementsAre("p.conf"));
+    EXPECT_THAT(Files(), ElementsAre("p.conf"));
 }
 
 TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
@@ -295,9 +314,9 @@ TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
     Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
 
     EXPECT_THAT(Run("sweep --collective allgather -b 3M -e 6M").out,
-                testing::ContainsRegex(line));
+                ContainsRegex(line));
     EXPECT_THAT(Run("verify p.conf --collective allgather").out,
-                testing::ContainsRegex(line));
+                ContainsRegex(line));
 }
 
 TEST_F(Cli, TuneSaysIfTheMachineIsTooUnsteadyForTheGainsAskedFor)
@@ -305,9 +324,9 @@ TEST_F(Cli, TuneSaysIfTheMachineIsTooUnsteadyForTheGainsAskedFor)
     Outcome o = Run("tune --collective allgather --min-gain 0.01% -o t.conf");
 
     EXPECT_EQ(0, o.status);
-    EXPECT_THAT(o.err, testing::ContainsRegex(
-                           "warning: too noisy for --min-gain 0.01%: only "
-                           "gains from [0-9.]+ percent up stand out"));
+    EXPECT_THAT(o.err,
+                ContainsRegex("warning: too noisy for --min-gain 0.01%: only "
+                              "gains from [0-9.]+ percent up stand out"));
     EXPECT_THAT(Read("t.conf"), HasSubstr("AUTO spreads by"));
 }
 

@@ -7,6 +7,7 @@ namespace
 {
 
 using namespace cli;
+using namespace testing;
 
 TEST_F(Cli, RegressionsComeOutAsTheyExpect)
 {

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +13,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -40,6 +45,25 @@ inline size_t Count(const std::string &text, const std::string &word)
     return n;
 }
 
+// The lock of an output, held as by another process.
+class HeldLock
+{
+  public:
+    HeldLock(const fs::path &path, const char *holder)
+        : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666))
+    {
+        EXPECT_EQ(0, flock(file_, LOCK_EX));
+        dprintf(file_, "%s", holder);
+    }
+    ~HeldLock()
+    {
+        close(file_); // the file stays, as that of a process that died
+    }
+
+  private:
+    int file_;
+};
+
 class Cli : public testing::Test
 {
   protected:
@@ -48,17 +72,43 @@ class Cli : public testing::Test
         std::string dir = testing::TempDir() + "steptune-cli-XXXXXX";
         ASSERT_NE(nullptr, mkdtemp(dir.data()));
         dir_ = dir;
-        for (const char *name :
-             {"NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
-              "STEPTUNE_OVERLAP_CONFIG_FILE", "STEPTUNE_CONSTANTS_FILE",
-              "STEPTUNE_GPU", "STEPTUNE_MACHINES", "RANK", "WORLD_SIZE"})
-            unsetenv(name);
+        // nothing comes from whoever runs the tests
+        std::vector<std::string> names = {"RANK", "WORLD_SIZE", "FAKE_NCCL",
+                                          "VIRTUAL_ENV", "CONDA_PREFIX"};
+        for (char **e = environ; *e != nullptr; e++) {
+            const std::string name = std::string(*e, strcspn(*e, "="));
+            if (name.rfind("NCCL_", 0) == 0 || name.rfind("STEPTUNE_", 0) == 0)
+                names.push_back(name);
+        }
+        for (const std::string &name : names)
+            unsetenv(name.c_str());
         // the recorded machine is the default here, GPUs or not
         setenv("CUDA_VISIBLE_DEVICES", "", 1);
     }
     void TearDown() override
     {
+        for (const auto &[name, value] : before_)
+            if (value)
+                setenv(name.c_str(), value->c_str(), 1);
+            else
+                unsetenv(name.c_str());
         fs::remove_all(dir_);
+    }
+
+    // Sets a variable until the end of the test.
+    void Set(const std::string &name, const std::string &value)
+    {
+        const char *now = getenv(name.c_str());
+        before_.insert({name, now != nullptr ? std::optional<std::string>(now)
+                                             : std::nullopt});
+        setenv(name.c_str(), value.c_str(), 1);
+    }
+
+    // Sanitizers' own handlers would stand in for a plugin's crash.
+    void LetPluginsCrash()
+    {
+        Set("ASAN_OPTIONS", "handle_segv=0:detect_leaks=0");
+        Set("TSAN_OPTIONS", "handle_segv=0");
     }
 
     // Runs it in the test's folder.
@@ -121,11 +171,13 @@ class Cli : public testing::Test
         std::ofstream(dir_ / name) << text;
     }
 
-    std::vector<std::string> Files() const
+    // Those of a folder in the test's own; none if there is none.
+    std::vector<std::string> Files(const char *folder = ".") const
     {
         std::vector<std::string> names;
-        for (const auto &entry : fs::directory_iterator(dir_))
-            names.push_back(entry.path().filename());
+        if (fs::exists(dir_ / folder))
+            for (const auto &entry : fs::directory_iterator(dir_ / folder))
+                names.push_back(entry.path().filename());
         std::sort(names.begin(), names.end());
         return names;
     }
@@ -169,6 +221,9 @@ class Cli : public testing::Test
     }
 
     fs::path dir_;
+
+  private:
+    std::map<std::string, std::optional<std::string>> before_;
 };
 
 using Json = std::unique_ptr<cJSON, decltype(&cJSON_Delete)>;

@@ -136,7 +136,7 @@ int stp_cmd_doctor(int argc, char **argv)
     if (status == STP_OK)
         status = stp_print_diagnosis(&d.diagnosis, o.json, stdout, &err);
     if (status != STP_OK)
-        return stp_complain_error(argv[0], NULL, &err);
+        return stp_complain_error(NULL, &err);
     return stp_count_symptoms(&d.diagnosis, STP_SYMPTOM_PROBLEM) == 0
                ? STP_EXIT_OK
                : STP_EXIT_FAILED;

@@ -74,6 +74,8 @@ static double compute_peak(int compute_capability, int type)
 
 /* ---- what was recorded ---- */
 
+enum { FEW_SETTINGS = 64 }; /* of a machine: these take no memory of the heap */
+
 /* Of the recorded products that differ from the wanted one in k alone those on
  * either side of it, or the two nearest beyond which it is; k is 0 where there
  * is none. */
@@ -158,16 +160,23 @@ compute_find_neighbours(const struct mock_machine *machine,
                         const struct stp_gemm *gemm,
                         struct neighbours *found_ret, struct stp_error *err)
 {
-    size_t n = mock_machine_overlap_settings(machine, NULL, 0);
-    struct mock_overlap_setting *settings = calloc(n + 1, sizeof(*settings));
+    struct mock_overlap_setting few[FEW_SETTINGS];
+    struct mock_overlap_setting *settings = few;
+    size_t n = mock_machine_overlap_settings(machine, few, FEW_SETTINGS);
 
-    if (settings == NULL)
-        return stp_nomem(err);
-    mock_machine_overlap_settings(machine, settings, n);
     *found_ret = (struct neighbours){0};
-    for (size_t i = 0; i < n && gemm->type == STP_TYPE_BF16; i++)
+    if (gemm->type != STP_TYPE_BF16)
+        return STP_OK;
+    if (n > FEW_SETTINGS) {
+        settings = calloc(n, sizeof(*settings));
+        if (settings == NULL)
+            return stp_nomem(err);
+        mock_machine_overlap_settings(machine, settings, n);
+    }
+    for (size_t i = 0; i < n; i++)
         compute_compare_neighbour(&settings[i], gemm, found_ret);
-    free(settings);
+    if (settings != few)
+        free(settings);
     return STP_OK;
 }
 

@@ -129,7 +129,8 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
  * brought down until the median is the mean.
  */
 static void machine_write_row(const struct stp_measurement *m, const char *run,
-                              unsigned first_round, const char *columns,
+                              unsigned first_round,
+                              const struct stp_measurement_header *header,
                               FILE *fp)
 {
     struct stp_measurement_row row = {.m = *m, .run = run};
@@ -140,7 +141,7 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     us->p95 *= factor;
     us->min *= factor;
     row.m.round += first_round;
-    stp_measurement_row_write(&row, columns, fp);
+    stp_measurement_row_write(&row, header, fp);
 }
 
 /* Writes the rows of timings.csv, unless 'fp' is NULL; returns how many. */
@@ -155,8 +156,10 @@ static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
         {"window", &r->window, STP_SOURCE_INTERPOLATED, 1},
         {"sweep", &r->sweep, STP_SOURCE_SINGLE_PASS, 0},
     };
+    struct stp_measurement_header header;
     size_t n = 0;
 
+    stp_measurement_header_read(COLUMNS, &header);
     for (size_t k = 0; k < sizeof(runs) / sizeof(runs[0]); k++)
         for (size_t i = 0; i < runs[k].data->n_rows; i++) {
             const struct stp_measurement *m = &runs[k].data->rows[i];
@@ -165,7 +168,7 @@ static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
                 continue;
             n++;
             if (fp != NULL)
-                machine_write_row(m, runs[k].name, runs[k].first_round, COLUMNS,
+                machine_write_row(m, runs[k].name, runs[k].first_round, &header,
                                   fp);
         }
     return n;
@@ -196,7 +199,9 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
     static const char columns[] = COLUMNS ",layers,compute_us,m,n,k";
+    struct stp_measurement_header header;
 
+    stp_measurement_header_read(columns, &header);
     machine_write_head(r, "bf16 sums overlapped with compute", fp);
     fprintf(fp,
             "# An iteration is `layers` times a GEMM, each followed by a "
@@ -210,7 +215,7 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
             "%s\n",
             columns);
     for (size_t i = 0; i < r->overlap.data.n_rows; i++)
-        machine_write_row(&r->overlap.data.rows[i], "overlap", 1, columns, fp);
+        machine_write_row(&r->overlap.data.rows[i], "overlap", 1, &header, fp);
 }
 
 /* ---- graphs.xml ---- */

@@ -22,14 +22,16 @@ void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
         stp_dataset_n_iterations(data) > 0 ? COLUMNS
             ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
                                            : COLUMNS;
+    struct stp_measurement_header header;
 
+    stp_measurement_header_read(columns, &header);
     fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
             made_by, data->machine, data->gpu, data->nccl, data->backend);
     fprintf(fp, "%s\n", columns);
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement_row row = {.m = data->rows[i]};
 
-        stp_measurement_row_write(&row, columns, fp);
+        stp_measurement_row_write(&row, &header, fp);
     }
 }
 

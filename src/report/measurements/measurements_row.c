@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/text.h"
 
 /* Of members that a column sets to other values only. */
 enum { UNSAID = -2 };
@@ -286,19 +287,26 @@ static void row_write_field(const struct stp_csv_column *c, const void *row,
         fprintf(fp, "%" PRIu64, *(const uint64_t *)in);
 }
 
-void stp_measurement_row_write(const struct stp_measurement_row *row,
-                               const char *columns, FILE *fp)
+void stp_measurement_header_read(const char *names,
+                                 struct stp_measurement_header *header_ret)
 {
-    for (const char *s = columns;; s++) {
-        const struct stp_field name = {s, strcspn(s, ","), 0};
+    struct stp_field fields[STP_N_MEASUREMENT_COLUMNS];
 
-        row_write_field(stp_csv_find(stp_measurement_columns,
-                                     STP_N_MEASUREMENT_COLUMNS, &name),
-                        row, fp);
-        s += name.len;
-        if (*s == '\0')
-            break;
-        fputc(',', fp);
+    header_ret->n =
+        stp_split(names, strlen(names), fields, STP_N_MEASUREMENT_COLUMNS);
+    for (size_t i = 0; i < header_ret->n; i++)
+        header_ret->columns[i] = stp_csv_find(
+            stp_measurement_columns, STP_N_MEASUREMENT_COLUMNS, &fields[i]);
+}
+
+void stp_measurement_row_write(const struct stp_measurement_row *row,
+                               const struct stp_measurement_header *header,
+                               FILE *fp)
+{
+    for (size_t i = 0; i < header->n; i++) {
+        if (i > 0)
+            fputc(',', fp);
+        row_write_field(header->columns[i], row, fp);
     }
     fputc('\n', fp);
 }

@@ -30,9 +30,19 @@ void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line);
 enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
                                            struct stp_error *err);
 
-/* Writes the fields of the row that the header 'columns' names, and ends the
- * line. */
+/* The columns of a file to be written, in their order. */
+struct stp_measurement_header {
+    const struct stp_csv_column *columns[STP_N_MEASUREMENT_COLUMNS];
+    size_t n;
+};
+
+/* Finds the columns of the table that 'names' lists, separated by commas. */
+void stp_measurement_header_read(const char *names,
+                                 struct stp_measurement_header *header_ret);
+
+/* Writes the fields of the row that the header has, and ends the line. */
 void stp_measurement_row_write(const struct stp_measurement_row *row,
-                               const char *columns, FILE *fp);
+                               const struct stp_measurement_header *header,
+                               FILE *fp);
 
 #endif /* STP_MEASUREMENTS_ROW_H */

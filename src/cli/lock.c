@@ -1,0 +1,89 @@
+/* lock.c - outputs that one process at a time may write */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+/* The file holds its holder in words. */
+static enum stp_status lock_refuse(const struct stp_lock *lock,
+                                   struct stp_error *err)
+{
+    char holder[128];
+    const ssize_t n = pread(lock->file, holder, sizeof(holder) - 1, 0);
+
+    holder[n > 0 ? n : 0] = '\0';
+    return stp_fail(err, STP_ERR_IO,
+                    "%s writes the same files and holds '%.160s', expected to "
+                    "wait for its end or another output",
+                    n > 0 ? holder : "another process", lock->path);
+}
+
+/* A holder removes the file before it lets go: a process that waited for it
+ * holds a file without a name. */
+static bool lock_is_named(const struct stp_lock *lock)
+{
+    struct stat held, named;
+
+    return fstat(lock->file, &held) == 0 && stat(lock->path, &named) == 0 &&
+           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
+/* Where no file can be made there is no lock: the output will say why.  A file
+ * system without locks is written without, too. */
+static enum stp_status lock_try(struct stp_lock *lock, bool waits,
+                                bool *is_held, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+    int failed;
+
+    lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    *is_held = lock->file < 0;
+    if (*is_held)
+        return STP_OK;
+    do
+        failed = flock(lock->file, waits ? LOCK_EX : LOCK_EX | LOCK_NB);
+    while (failed != 0 && errno == EINTR);
+    if (failed != 0 && errno == EWOULDBLOCK)
+        status = lock_refuse(lock, err);
+    else
+        *is_held = failed != 0 || lock_is_named(lock);
+    if (!*is_held)
+        close(lock->file);
+    return status;
+}
+
+enum stp_status stp_lock_take(const char *path, bool waits,
+                              struct stp_lock *lock_ret, struct stp_error *err)
+{
+    struct stp_lock lock;
+    bool is_held = false;
+
+    if (snprintf(lock.path, sizeof(lock.path), "%s.lock", path) >=
+        (int)sizeof(lock.path))
+        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
+                        path);
+    while (!is_held) {
+        const enum stp_status status = lock_try(&lock, waits, &is_held, err);
+
+        if (status != STP_OK)
+            return status;
+    }
+    if (lock.file >= 0 && ftruncate(lock.file, 0) == 0)
+        dprintf(lock.file, "process %ld (%s)", (long)getpid(),
+                stp_command_name);
+    *lock_ret = lock;
+    return STP_OK;
+}
+
+void stp_lock_release(const struct stp_lock *lock)
+{
+    if (lock->file < 0)
+        return;
+    unlink(lock->path);
+    close(lock->file);
+}
