@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
+#include "report/file.h"
 #include "report/page/page.h"
 #include "report/page/page_find.h"
 
@@ -61,6 +62,7 @@ int stp_cmd_report(int argc, char **argv)
     if (found == NULL)
         return stp_complain(argv[0], "out of memory");
     stp_options_read(&report_line, argc, argv, &o);
+    stp_file_clean_on_signals();
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
     if (status == STP_OK)

@@ -1,6 +1,8 @@
 #include "report/file.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +11,54 @@
 
 static const char suffix[] = ".XXXXXX";
 
+/* ---- signals ---- */
+
+enum { FILE_MOST = 8 /* at once */ };
+
+static const int file_signals[] = {SIGHUP, SIGINT, SIGTERM};
+static char *_Atomic file_temporaries[FILE_MOST]; /* that exist now */
+
+static void file_replace_temporary(char *old, char *path)
+{
+    for (size_t i = 0; i < FILE_MOST; i++) {
+        char *expected = old;
+
+        if (atomic_compare_exchange_strong(&file_temporaries[i], &expected,
+                                           path))
+            return;
+    }
+}
+
+static void file_clean_on_signal(int number)
+{
+    for (size_t i = 0; i < FILE_MOST; i++) {
+        const char *path = atomic_load(&file_temporaries[i]);
+
+        if (path != NULL)
+            unlink(path);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void stp_file_clean_on_signals(void)
+{
+    struct sigaction action = {.sa_handler = file_clean_on_signal};
+    struct sigaction before;
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(file_signals) / sizeof(file_signals[0]); i++)
+        if (sigaction(file_signals[i], NULL, &before) == 0 &&
+            before.sa_handler == SIG_DFL)
+            sigaction(file_signals[i], &action, NULL);
+}
+
+/* ---- names ---- */
+
 static void release(struct stp_file *file)
 {
+    if (file->temporary != NULL)
+        file_replace_temporary(file->temporary, NULL);
     free(file->path);
     free(file->temporary);
     memset(file, 0, sizeof(*file));
@@ -43,13 +91,20 @@ static bool is_special(const char *path)
             !S_ISDIR(st.st_mode));
 }
 
+/* No signal finds the file without its name. */
 static FILE *open_beside(const char *path, char *temporary)
 {
+    sigset_t all, before;
     int fd;
 
     strcpy(temporary, path);
     strcat(temporary, suffix);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
     fd = mkstemp(temporary);
+    if (fd >= 0)
+        file_replace_temporary(NULL, temporary);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (fd >= 0)
         give_usual_mode(fd);
     return fd >= 0 ? fdopen(fd, "w") : NULL;

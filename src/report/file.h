@@ -28,4 +28,9 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
 /* Throws away what was written. */
 void stp_file_abandon(struct stp_file *file);
 
+/* From here on SIGHUP, SIGINT and SIGTERM, unless they are ignored, remove the
+ * temporary files of this process before they end it.  For the main thread of a
+ * command that handles no signals of its own. */
+void stp_file_clean_on_signals(void);
+
 #endif /* STP_FILE_H */

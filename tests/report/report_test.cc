@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -154,6 +155,30 @@ TEST_F(File, KeepsWhatStoodThereIfTheDiskIsFull)
 
     EXPECT_THAT(err_.text, HasSubstr("No space left on device"));
     EXPECT_EQ("old", Read(Path("a")));
+}
+
+TEST_F(File, IsRemovedByASignalThatEndsTheProcessUnlessThatIsIgnored)
+{
+    for (int number : {SIGHUP, SIGINT, SIGTERM}) {
+        const auto end = [&](bool ignored) {
+            stp_file a, b, c;
+            signal(number, ignored ? SIG_IGN : SIG_DFL);
+            stp_file_begin(Path("a").c_str(), &a, nullptr);
+            stp_file_clean_on_signals();
+            stp_file_begin(Path("b").c_str(), &b, nullptr);
+            stp_file_begin(Path("c").c_str(), &c, nullptr);
+            stp_file_commit(&b, nullptr);
+            raise(number);
+            stp_file_abandon(&a);
+            stp_file_abandon(&c);
+            _exit(0);
+        };
+        EXPECT_EXIT(end(false), testing::KilledBySignal(number), "");
+        EXPECT_EXIT(end(true), testing::ExitedWithCode(0), "");
+
+        EXPECT_TRUE(fs::remove(dir_ / "b"));
+        EXPECT_TRUE(fs::is_empty(dir_)) << number;
+    }
 }
 
 TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
