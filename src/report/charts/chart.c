@@ -213,7 +213,7 @@ enum stp_status stp_chart_save(struct stp_chart *chart,
         return status;
     status = stp_chart_write(chart, format, script, err);
     if (status == STP_OK)
-        status = stp_gnuplot_run(gnuplot, script, path, err);
+        status = stp_gnuplot_run(gnuplot, script, format, path, err);
     fclose(script);
     if (status != STP_OK)
         return status;

@@ -1,7 +1,9 @@
 #include "report/charts/gnuplot.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +68,25 @@ static enum stp_status gnuplot_spawn(const char *program, const int fds[3],
                     argv[0], strerror(error));
 }
 
+/* Whether the picture has its format's end.  gnuplot succeeds even where it
+ * could not write all of it. */
+static bool gnuplot_is_whole(enum stp_plot_format format, FILE *drawn)
+{
+    static const char *const ends[] = {
+        [STP_PLOT_PNG] = "IEND\xae\x42\x60\x82", [STP_PLOT_SVG] = "</svg>"};
+    const size_t len = strlen(ends[format]);
+    char tail[16] = "";
+    const size_t most = sizeof(tail) - 1;
+    const off_t size = lseek(fileno(drawn), 0, SEEK_END);
+    ssize_t n = pread(fileno(drawn), tail, most,
+                      size > (off_t)most ? size - (off_t)most : 0);
+
+    while (format == STP_PLOT_SVG && n > 0 &&
+           isspace((unsigned char)tail[n - 1]))
+        n--;
+    return n >= (ssize_t)len && memcmp(tail + n - len, ends[format], len) == 0;
+}
+
 static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
                                     struct stp_error *err)
 {
@@ -97,7 +118,8 @@ static enum stp_status gnuplot_draw(const char *program, FILE *script,
 
     if (status != STP_OK)
         return status;
-    if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0)
+    if (ferror(script) || fflush(script) != 0 ||
+        lseek(fileno(script), 0, SEEK_SET) != 0)
         status = stp_fail(err, STP_ERR_IO, "cannot write a temporary file: %s",
                           strerror(errno));
     if (status == STP_OK)
@@ -111,7 +133,8 @@ static enum stp_status gnuplot_draw(const char *program, FILE *script,
 }
 
 enum stp_status stp_gnuplot_run(const char *program, FILE *script,
-                                const char *path, struct stp_error *err)
+                                enum stp_plot_format format, const char *path,
+                                struct stp_error *err)
 {
     struct stp_file file;
     enum stp_status status = stp_file_begin(path, &file, err);
@@ -119,6 +142,11 @@ enum stp_status stp_gnuplot_run(const char *program, FILE *script,
     if (status != STP_OK)
         return status;
     status = gnuplot_draw(program, script, file.fp, err);
+    if (status == STP_OK && !gnuplot_is_whole(format, file.fp))
+        status = stp_fail(err, STP_ERR_IO,
+                          "cannot write '%.160s': gnuplot cut it short, "
+                          "expected a whole %s and room for it on the disk",
+                          path, stp_plot_format_name(format));
     if (status == STP_OK)
         return stp_file_commit(&file, err);
     stp_file_abandon(&file);

@@ -23,11 +23,13 @@ enum stp_status stp_gnuplot_script(FILE **script_ret, struct stp_error *err);
 
 /*
  * Runs 'program' (NULL: gnuplot) on the script in 'script', from its beginning,
- * and writes what it draws to the file 'path', whole or not at all.
+ * and writes the picture to the file 'path', whole or not at all: a picture
+ * without its format's end, which a full disk cut, is thrown away.
  * STP_ERR_NOTHING if there is no such program, STP_ERR_IO if it fails, with
  * what it said, or if a file cannot be written.
  */
 enum stp_status stp_gnuplot_run(const char *program, FILE *script,
-                                const char *path, struct stp_error *err);
+                                enum stp_plot_format format, const char *path,
+                                struct stp_error *err);
 
 #endif /* STP_GNUPLOT_H */

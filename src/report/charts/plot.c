@@ -62,14 +62,10 @@ static int plot_coll(const struct stp_plot *plot)
     return kinds[plot->kind].study ? ncclFuncAllReduce : plot->coll;
 }
 
-void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
-                   char name[STP_PLOT_NAME])
+void stp_plot_name(const struct stp_plot *plot, char name[STP_PLOT_NAME])
 {
-    int len = snprintf(name, STP_PLOT_NAME, kinds[plot->kind].name,
-                       stp_coll_name(plot_coll(plot)));
-
-    snprintf(name + len, STP_PLOT_NAME - (size_t)len, ".%s",
-             stp_plot_format_name(format));
+    snprintf(name, STP_PLOT_NAME, kinds[plot->kind].name,
+             stp_coll_name(plot_coll(plot)));
 }
 
 bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
@@ -328,20 +324,5 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
     if (status == STP_OK)
         (bars ? plot_write_bars : plot_write_lines)(&set, plot, chart_ret);
     stp_labelled_free(&set);
-    return status;
-}
-
-enum stp_status stp_plot_save(const struct stp_curves *curves,
-                              const struct stp_plot *plot,
-                              enum stp_plot_format format, const char *gnuplot,
-                              const char *path, struct stp_error *err)
-{
-    struct stp_chart chart;
-    enum stp_status status = stp_plot_make(curves, plot, &chart, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_chart_save(&chart, format, gnuplot, path, err);
-    stp_chart_free(&chart);
     return status;
 }

@@ -320,21 +320,3 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
                ? kinds[chart->kind].make(&page, err)
                : stp_train_make_bars(&page, &kinds[chart->kind].bars, err);
 }
-
-enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
-                                     const struct stp_train_chart *chart,
-                                     const char *title,
-                                     enum stp_plot_format format,
-                                     const char *gnuplot, const char *path,
-                                     struct stp_error *err)
-{
-    struct stp_chart made;
-    enum stp_status status =
-        stp_train_chart_make(runs, chart, title, &made, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_chart_save(&made, format, gnuplot, path, err);
-    stp_chart_free(&made);
-    return status;
-}

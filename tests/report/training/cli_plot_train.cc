@@ -2,6 +2,7 @@
 // train_charts_test.
 #include "report/training/train_chart_cases.h"
 #include "support/cli_fixture.h"
+#include "support/copyist.h"
 
 namespace
 {
@@ -20,8 +21,7 @@ class PlotTraining : public cli::Cli
     void SetUp() override
     {
         Cli::SetUp();
-        Write("copy", "#!/bin/sh\nexec cat\n");
-        cli::fs::permissions(dir_ / "copy", cli::fs::perms::owner_all);
+        charts::WriteCopyist(dir_ / "copy");
         setenv("STEPTUNE_GNUPLOT", (dir_ / "copy").c_str(), 1);
     }
     void TearDown() override
@@ -152,10 +152,13 @@ TEST_F(PlotTraining, GnuplotTakesTheScripts)
         std::string name = Charts::Name(chart) + ".svg";
         if (chart.why != nullptr)
             continue;
-        EXPECT_EQ(STP_OK,
-                  stp_train_chart_save(&runs.all, &chart, nullptr, STP_PLOT_SVG,
-                                       nullptr, (dir_ / name).c_str(), &err))
+        stp_chart made;
+        ASSERT_EQ(STP_OK, stp_train_chart_make(&runs.all, &chart, nullptr,
+                                               &made, &err));
+        EXPECT_EQ(STP_OK, stp_chart_save(&made, STP_PLOT_SVG, nullptr,
+                                         (dir_ / name).c_str(), &err))
             << err.text;
+        stp_chart_free(&made);
         std::string svg = Read(name.c_str());
         EXPECT_THAT(svg, StartsWith("<?xml")) << name;
         EXPECT_THAT(svg, HasSubstr("</svg>")) << name;
