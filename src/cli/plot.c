@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "report/charts/gnuplot.h"
 #include "report/charts/plot.h"
 #include "report/charts/study.h"
 #include "report/file.h"
@@ -13,7 +12,7 @@
 #include "report/learning/plot_journal.h"
 #include "report/measurements/measurements_any.h"
 #include "report/training/train_charts.h"
-#include "report/training/train_keys.h"
+#include "report/training/train_json.h"
 #include "report/training/train_summary.h"
 
 struct plot_options {

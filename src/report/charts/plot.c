@@ -9,7 +9,7 @@
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/chart.h"
-#include "report/charts/curve_sets.h"
+#include "report/charts/labels.h"
 
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];

@@ -1,6 +1,5 @@
 /* iteration_tables.c - settings, arms and regimes as tables for terminals,
  * Markdown, CSV and JSON */
-#include "report/iterations/iteration_tables.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "report/file.h"
 #include "report/json.h"
 #include "report/page/page_template.h"
-#include "report/page/page_view.h"
+#include "report/page/page_summary.h"
 
 /* page.html, page.css and page.js */
 extern const char stp_page_html[];
