@@ -143,10 +143,7 @@ static enum stp_status plot_end_text(const struct plot_options *o,
                                      enum stp_status status,
                                      struct stp_error *err)
 {
-    if (status == STP_OK)
-        status = stp_file_commit(&text->file, err);
-    else
-        stp_file_abandon(&text->file);
+    status = stp_file_end(&text->file, status, err);
     if (status == STP_OK && !o->json)
         puts(text->path);
     return status;
@@ -175,22 +172,17 @@ static enum stp_status plot_write_study(const struct plot_options *o,
                                         const struct stp_curves *curves,
                                         struct stp_error *err)
 {
-    static const struct {
-        const char *name, *ending;
-        enum stp_status (*write)(const struct stp_curves *curves, FILE *fp,
-                                 struct stp_error *err);
-    } texts[] = {{"full_results", "md", stp_study_write_results},
-                 {"summary_by_config", "md", stp_study_write_summary},
-                 {"analysis", "txt", stp_study_write_analysis}};
     enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < 3 && status == STP_OK; i++) {
+    for (int t = 0; t < STP_N_STUDY_TEXTS && status == STP_OK; t++) {
         struct plot_text text;
+        const char *ending;
+        const char *name = stp_study_name(t, &ending);
 
-        status = plot_begin_text(o, texts[i].name, texts[i].ending, &text, err);
+        status = plot_begin_text(o, name, ending, &text, err);
         if (status == STP_OK)
             status = plot_end_text(
-                o, &text, texts[i].write(curves, text.file.fp, err), err);
+                o, &text, stp_study_write(curves, t, text.file.fp, err), err);
     }
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && status == STP_OK; kind++)

@@ -170,3 +170,12 @@ void stp_file_abandon(struct stp_file *file)
         unlink(file->temporary);
     release(file);
 }
+
+enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
+                             struct stp_error *err)
+{
+    if (status == STP_OK)
+        return stp_file_commit(file, err);
+    stp_file_abandon(file);
+    return status;
+}

@@ -28,6 +28,11 @@ enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
 /* Throws away what was written. */
 void stp_file_abandon(struct stp_file *file);
 
+/* Commits what was written, or abandons it if 'status', that of writing it, is
+ * not STP_OK.  Returns the first failure. */
+enum stp_status stp_file_end(struct stp_file *file, enum stp_status status,
+                             struct stp_error *err);
+
 /* From here on SIGHUP, SIGINT and SIGTERM, unless they are ignored, remove the
  * temporary files of this process before they end it.  For the main thread of a
  * command that handles no signals of its own. */

@@ -348,10 +348,7 @@ static enum stp_status gnuplot_run(const char *program, FILE *script,
                           "cannot write '%.160s': gnuplot cut it short, "
                           "expected a whole %s and room for it on the disk",
                           path, stp_plot_format_name(format));
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, status, err);
 }
 
 enum stp_status stp_chart_save(struct stp_chart *chart,

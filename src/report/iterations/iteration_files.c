@@ -58,12 +58,10 @@ static enum stp_status iteration_put_file(const char *path,
     status = stp_file_begin(path, &file, err);
     if (status != STP_OK)
         return status;
-    if (fwrite(text->s, 1, text->len, file.fp) == text->len)
-        return stp_file_commit(&file, err);
-    status = stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
-                      strerror(errno));
-    stp_file_abandon(&file);
-    return status;
+    if (fwrite(text->s, 1, text->len, file.fp) != text->len)
+        status = stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
+                          strerror(errno));
+    return stp_file_end(&file, status, err);
 }
 
 /* Unless 'status' says that it failed already, the text becomes a file. */

@@ -65,11 +65,7 @@ static enum stp_status page_save(const struct stp_page_data *data,
 
     if (status != STP_OK)
         return status;
-    status = page_write(data, summary, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, page_write(data, summary, file.fp, err), err);
 }
 
 /* ---- summary ---- */

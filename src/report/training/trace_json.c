@@ -128,9 +128,5 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
         status = stp_file_begin(path, &file, err);
     if (status != STP_OK)
         return status;
-    status = stp_trace_print(spans, info, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, stp_trace_print(spans, info, file.fp, err), err);
 }

@@ -547,9 +547,5 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
     free(path);
     if (status != STP_OK)
         return status;
-    status = stp_train_print_json(runs, file.fp, err);
-    if (status == STP_OK)
-        return stp_file_commit(&file, err);
-    stp_file_abandon(&file);
-    return status;
+    return stp_file_end(&file, stp_train_print_json(runs, file.fp, err), err);
 }
