@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 extern "C" {
@@ -23,6 +22,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/in_folder.h"
 #include "support/written.h"
 
 namespace
@@ -31,42 +31,16 @@ namespace
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Report : public testing::Test
+class Report : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-report-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
     void TearDown() override
     {
-        fs::remove_all(dir_);
+        InFolder::TearDown();
         stp_dataset_free(&data_);
     }
 
-    std::string Path(const char *name) const
-    {
-        return (dir_ / name).string();
-    }
-
-    std::string Write(const std::string &text) const
-    {
-        std::ofstream(dir_ / "in.csv") << text;
-        return Path("in.csv");
-    }
-
-    static std::string Read(const std::string &path)
-    {
-        std::stringstream s;
-        s << std::ifstream(path).rdbuf();
-        return s.str();
-    }
-
-    fs::path dir_;
     stp_dataset data_{};
-    stp_error err_{};
 };
 
 // ---- files ----
@@ -218,7 +192,8 @@ TEST_F(Measurements, ComeBackAsTheyWereWritten)
         "reduce,64,0,auto,auto,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,0,"
         "i64,prod,3,1,,measured\n";
 
-    ASSERT_EQ(STP_OK, stp_measurements_load(Write(text).c_str(), &data_, &err_))
+    ASSERT_EQ(STP_OK, stp_measurements_load(Write("in.csv", text).c_str(),
+                                            &data_, &err_))
         << err_.text;
     ASSERT_EQ(STP_OK, stp_measurements_save(&data_, "made by hand",
                                             Path("out.csv").c_str(), &err_));
@@ -232,13 +207,14 @@ TEST_F(Measurements, ComeBackAsTheyWereWritten)
 
 TEST_F(Measurements, NeedOnlyTheColumnsWithoutDefaults)
 {
-    ASSERT_EQ(STP_OK,
-              stp_measurements_load(
-                  Write("median_us,nRanks,nNodes,protocol,algorithm,round,"
-                        "bytes,collective\r\n\r\n5.5,8,1,ll,tree,2,64,"
-                        "allreduce\r\n")
-                      .c_str(),
-                  &data_, &err_))
+    ASSERT_EQ(
+        STP_OK,
+        stp_measurements_load(
+            Write("in.csv", "median_us,nRanks,nNodes,protocol,algorithm,round,"
+                            "bytes,collective\r\n\r\n5.5,8,1,ll,tree,2,64,"
+                            "allreduce\r\n")
+                .c_str(),
+            &data_, &err_))
         << err_.text;
 
     const stp_measurement &m = data_.rows[0];
@@ -259,11 +235,11 @@ TEST_F(Measurements, NeedOnlyTheColumnsWithoutDefaults)
 
 TEST_F(Measurements, OfSeveralFilesAreRoundsOfTheirOwn)
 {
-    const std::string file =
-        Write(std::string("# gpu: G\n# nccl: 2.28.9\n") +
-              "collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
-              "median_us\nallreduce,64,0,auto,auto,1,4,5\n"
-              "allreduce,64,1,auto,auto,1,4,5\n");
+    const std::string file = Write(
+        "in.csv", std::string("# gpu: G\n# nccl: 2.28.9\n") +
+                      "collective,bytes,round,algorithm,protocol,nNodes,nRanks,"
+                      "median_us\nallreduce,64,0,auto,auto,1,4,5\n"
+                      "allreduce,64,1,auto,auto,1,4,5\n");
 
     ASSERT_EQ(STP_OK, stp_measurements_load(file.c_str(), &data_, &err_));
     ASSERT_EQ(STP_OK, stp_measurements_load(file.c_str(), &data_, &err_));
@@ -314,7 +290,8 @@ TEST_F(Measurements, AreRefusedWithLineColumnAndWord)
         SCOPED_TRACE(c.name);
         stp_error err{};
         EXPECT_EQ(STP_ERR_SYNTAX,
-                  stp_measurements_load(Write(c.text).c_str(), &data_, &err));
+                  stp_measurements_load(Write("in.csv", c.text).c_str(), &data_,
+                                        &err));
         EXPECT_EQ(c.line, err.line);
         EXPECT_EQ(c.column, err.column);
         EXPECT_THAT(err.text, HasSubstr(c.expected));
@@ -324,17 +301,18 @@ TEST_F(Measurements, AreRefusedWithLineColumnAndWord)
 
 TEST_F(Measurements, OfDifferentGpusAreNotMixed)
 {
-    ASSERT_EQ(STP_OK,
-              stp_measurements_load(
-                  Write("# gpu: A\n" SHORT "allreduce,64,0,auto,auto,1,4,5\n")
-                      .c_str(),
-                  &data_, &err_));
+    ASSERT_EQ(STP_OK, stp_measurements_load(
+                          Write("in.csv", "# gpu: A\n" SHORT
+                                          "allreduce,64,0,auto,auto,1,4,5\n")
+                              .c_str(),
+                          &data_, &err_));
 
     EXPECT_EQ(STP_ERR_SYNTAX,
-              stp_measurements_load(
-                  Write("# gpu: B\n" SHORT "allreduce,64,0,auto,auto,1,4,5\n")
-                      .c_str(),
-                  &data_, &err_));
+              stp_measurements_load(Write("in.csv",
+                                          "# gpu: B\n" SHORT
+                                          "allreduce,64,0,auto,auto,1,4,5\n")
+                                        .c_str(),
+                                    &data_, &err_));
 
     EXPECT_THAT(err_.text, HasSubstr("measured on 'B'"));
     EXPECT_EQ(1u, data_.n_rows);

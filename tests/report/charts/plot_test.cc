@@ -5,13 +5,13 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 extern "C" {
 #include "report/charts/plot.h"
 }
 
 #include "support/charts.h"
+#include "support/in_folder.h"
 
 namespace
 {
@@ -343,25 +343,13 @@ TEST(Study, FilesHaveTheNamesOfTheStudy)
 
 // ---- drawing ----
 
-class Draw : public testing::Test
+class Draw : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-plot-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-    void TearDown() override
-    {
-        fs::remove_all(dir_);
-    }
-
     // A program that does what 'text' says in shell.
     std::string Program(const std::string &text) const
     {
-        std::string path = dir_ / "gnuplot";
-        std::ofstream(path) << "#!/bin/sh\n" << text;
+        const std::string path = Write("gnuplot", "#!/bin/sh\n" + text);
         fs::permissions(path, fs::perms::owner_all);
         return path;
     }
@@ -384,15 +372,10 @@ class Draw : public testing::Test
         return Save(c, plot, program, format);
     }
 
-    std::string Plot(const char *name = "plot") const
+    std::string Plot() const
     {
-        std::stringstream s;
-        s << std::ifstream(dir_ / name).rdbuf();
-        return s.str();
+        return Read("plot");
     }
-
-    fs::path dir_;
-    stp_error err_{};
 };
 
 TEST_F(Draw, GivesPicturesOfBothFormats)
@@ -495,16 +478,16 @@ TEST_F(Draw, LeavesDataAndAScriptThatDrawsThePictureAgain)
 
     ASSERT_EQ(STP_OK, Save(nullptr, STP_PLOT_SVG)) << err_.text;
 
-    EXPECT_THAT(Plot("plot.tsv"), StartsWith("#curve\tbytes\tbusbw_gbps\t"));
+    EXPECT_THAT(Read("plot.tsv"), StartsWith("#curve\tbytes\tbusbw_gbps\t"));
     EXPECT_THAT(
-        Plot("plot.gp"),
+        Read("plot.gp"),
         StartsWith("# Draws the picture again: gnuplot plot.gp >plot.svg\n"
                    "format = 'svg'\ndata = 'plot.tsv'\n"));
     EXPECT_EQ(
         0,
         std::system(
             ("cd '" + dir_.string() + "' && gnuplot plot.gp >again").c_str()));
-    EXPECT_EQ(Plot(), Plot("again"));
+    EXPECT_EQ(Plot(), Read("again"));
 }
 
 TEST_F(Draw, SaysThatThereIsNoGnuplot)

@@ -19,7 +19,7 @@ using testing::Not;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
-using IterationFiles = InFolder;
+using IterationFiles = IterationFolder;
 
 // ---- times ----
 
@@ -28,7 +28,7 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
     Iterations its;
     AddOverlap(its);
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("1.200000\n1.000000\n1.100000\n1.100000\n",
               Read("iteration_times_auto.txt"));
@@ -48,7 +48,7 @@ TEST_F(IterationFiles, TimesHaveNanoseconds)
     its.Setting(STP_MODE_OVERLAP, kMib);
     its.Arm("auto", {{1.25, 1234567.891, 0.0004}});
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("0.001250\n1234.567891\n0.000000\n",
               Read("iteration_times_auto.txt"));
@@ -64,7 +64,7 @@ TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
     its.Setting(STP_MODE_OVERLAP, 8 * kMib, 2);
     its.Arm("auto", {{3000}});
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("1.000000\n",
               Read("iteration_times_overlap_8M_ratio1_layers8_auto.txt"));
@@ -82,7 +82,7 @@ TEST_F(IterationFiles, TheFirstOfSeveralSettingsIsNamedSoToo)
     its.Arm("auto", {{1000}});
     its.report_.several = true;
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("iteration_times_overlap_8M_ratio1_layers8_auto.txt",
               Files().front());
@@ -156,7 +156,7 @@ TEST_F(IterationFiles, SummaryCsvIsExact)
     Iterations its;
     AddOverlap(its);
 
-    Write(its);
+    Save(its);
 
     const std::string place = "overlap_8M_ratio1_layers8,overlap,gemm,"
                               "allreduce,8388608,8,1,4096,2048,1024,1,2,bf16,"
@@ -197,7 +197,7 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
     its.report_.looked_for_regimes = true;
     its.Regime(0, 0, 1, {1.5, 0, INFINITY, 1}, {NAN, NAN, NAN, 0});
 
-    Write(its);
+    Save(its);
 
     for (const char *name : {"summary.csv", "summary.json", "regimes.csv"}) {
         std::string s = Read(name);
@@ -236,7 +236,7 @@ TEST_F(IterationFiles, JsonHasAllOfIt)
     its.report_.min_gain = 0.02;
     its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
 
-    Write(its);
+    Save(its);
 
     std::string text = Read("summary.json");
     EXPECT_EQ(text, Written([&](FILE *fp) {
@@ -283,12 +283,12 @@ TEST_F(IterationFiles, WhatDidNotChangeIsLeftAlone)
     its.Setting(STP_MODE_OVERLAP, kMib);
     its.Arm("auto", {{1000, 1001}});
     its.Arm("ll", {{1000}});
-    Write(its);
+    Save(its);
     struct stat before, after;
     ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &before));
     std::ofstream(dir_ / "iteration_times_ll.txt") << "1.000001\n";
 
-    Write(its);
+    Save(its);
 
     ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &after));
     EXPECT_EQ(before.st_ino, after.st_ino);
@@ -300,7 +300,7 @@ TEST_F(IterationFiles, AreThereBeforeAnythingWasMeasured)
 {
     Iterations its;
 
-    Write(its);
+    Save(its);
 
     EXPECT_THAT(Files(), ElementsAre("rounds.csv", "summary.csv",
                                      "summary.json", "summary.md"));
@@ -334,7 +334,7 @@ TEST_F(IterationFiles, KeepWhatStoodThereIfTheDiskIsFull)
     Iterations its;
     its.Setting(STP_MODE_OVERLAP, kMib);
     its.Arm("auto", {{1000}});
-    Write(its);
+    Save(its);
     its.Arm("ll", {std::vector<double>(2000, 1000.0)});
     its.Arm("ll128", {{1000}});
     const std::string summary = Read("summary.csv");
@@ -355,8 +355,6 @@ TEST_F(IterationFiles, KeepWhatStoodThereIfTheDiskIsFull)
 }
 
 // ---- the folder ----
-
-using IterationFolder = InFolder;
 
 TEST_F(IterationFolder, IsMadeWithThoseAboveIt)
 {
@@ -390,7 +388,7 @@ const char *const kNotOurs[] = {"notes.txt",      "summary.txt",
 TEST_F(IterationFolder, OfAnEarlierRunIsRefused)
 {
     for (const char *name : kOurs) {
-        Make(name);
+        Write(name, "old");
 
         EXPECT_EQ(STP_ERR_IO, stp_iteration_folder(dir_.c_str(), false, &err_));
 
@@ -407,9 +405,9 @@ TEST_F(IterationFolder, OfAnEarlierRunIsRefused)
 TEST_F(IterationFolder, LosesOurFilesAndNoOthersIfItIsReplaced)
 {
     for (const char *name : kOurs)
-        Make(name);
+        Write(name, "old");
     for (const char *name : kNotOurs)
-        Make(name);
+        Write(name, "old");
 
     EXPECT_EQ(STP_OK, stp_iteration_folder(dir_.c_str(), true, &err_))
         << err_.text;
@@ -421,7 +419,7 @@ TEST_F(IterationFolder, LosesOurFilesAndNoOthersIfItIsReplaced)
 
 TEST_F(IterationFolder, ThatIsNoFolderIsRefused)
 {
-    Make("file");
+    Write("file", "old");
     const std::string file = dir_ / "file";
 
     for (const std::string &path : {file, file + "/below", file + "/a/b"}) {

@@ -28,7 +28,7 @@ using testing::StartsWith;
 namespace fs = std::filesystem;
 
 // Plots drawn by a gnuplot that hands back the script.
-class Plots : public InFolder
+class Plots : public IterationFolder
 {
   protected:
     void SetUp() override

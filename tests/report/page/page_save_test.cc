@@ -5,9 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +15,7 @@ extern "C" {
 #include "report/page/page_find.h"
 }
 
+#include "support/in_folder.h"
 #include "support/measured_data.h"
 
 namespace
@@ -64,31 +63,9 @@ const cJSON *At(const cJSON *json, const std::vector<const char *> &path)
 
 constexpr uint64_t kMiB = 1 << 20;
 
-class Page : public testing::Test
+class Page : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-page-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-    void TearDown() override
-    {
-        fs::remove_all(dir_);
-    }
-
-    std::string Path(const std::string &name) const
-    {
-        return (dir_ / name).string();
-    }
-
-    std::string Write(const std::string &name, const std::string &text) const
-    {
-        std::ofstream(dir_ / name) << text;
-        return Path(name);
-    }
-
     std::string Save(const std::string &name, Data *d) const
     {
         std::snprintf(d->data.machine, sizeof(d->data.machine), "four");
@@ -122,13 +99,11 @@ class Page : public testing::Test
             EXPECT_FALSE(fs::exists(path));
             return err.text;
         }
-        std::stringstream s;
-        s << std::ifstream(path).rdbuf();
+        const std::string page = Read(path);
         fs::remove(path);
-        return s.str();
+        return page;
     }
 
-    fs::path dir_;
     std::string said_;
 };
 
