@@ -49,7 +49,7 @@ static enum stp_status report_save(const struct report_options *o,
 
     stp_page_found_sources(found, &sources);
     sources.title = o->title;
-    return stp_page_save_and_say(&sources, o->output, o->json, stdout, err);
+    return stp_page_save(&sources, o->output, o->json, stdout, err);
 }
 
 int stp_cmd_report(int argc, char **argv)

@@ -127,9 +127,9 @@ static enum stp_status page_say(const struct stp_page_data *data,
     return STP_OK;
 }
 
-enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
-                                      const char *path, bool as_json,
-                                      FILE *said, struct stp_error *err)
+enum stp_status stp_page_save(const struct stp_page_sources *sources,
+                              const char *path, bool as_json, FILE *said,
+                              struct stp_error *err)
 {
     struct stp_page_data data;
     struct stp_page_summary summary;
@@ -143,10 +143,4 @@ enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
         status = page_say(&data, &summary, as_json, said, err);
     stp_page_free(&data);
     return status;
-}
-
-enum stp_status stp_page_save(const struct stp_page_sources *sources,
-                              const char *path, struct stp_error *err)
-{
-    return stp_page_save_and_say(sources, path, false, NULL, err);
 }

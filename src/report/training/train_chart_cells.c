@@ -116,8 +116,7 @@ static size_t train_word_rank(const char *const *words, size_t n,
 }
 
 /* The mode that jobs use most, among the modes of runs on several GPUs. */
-static const char *
-train_chart_cells_train_find_mode(const struct stp_train_view *view)
+static const char *train_find_mode(const struct stp_train_view *view)
 {
     static const char *const by_use[] = {"bucketed", "interleaved", "naive",
                                          "sharded"};
@@ -141,7 +140,7 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
 
     for (size_t t = 0; t < STP_TRAIN_TRAITS; t++)
         view.typical[t] = train_find_typical(&view, t);
-    view.mode = train_chart_cells_train_find_mode(&view);
+    view.mode = train_find_mode(&view);
     for (size_t i = 0; i < runs->n; i++)
         if (stp_train_in_view(&view, &runs->runs[i]) &&
             runs->runs[i].ga < view.ga)
