@@ -41,17 +41,6 @@ static const struct stp_command_line report_line = {
         "page needs no network, and the same files give the same page.",
 };
 
-static enum stp_status report_save(const struct report_options *o,
-                                   const struct stp_page_found *found,
-                                   struct stp_error *err)
-{
-    struct stp_page_sources sources;
-
-    stp_page_found_sources(found, &sources);
-    sources.title = o->title;
-    return stp_page_save(&sources, o->output, o->json, stdout, err);
-}
-
 int stp_cmd_report(int argc, char **argv)
 {
     struct report_options o = {0};
@@ -65,8 +54,9 @@ int stp_cmd_report(int argc, char **argv)
     stp_file_clean_on_signals();
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
+    found->sources.title = o.title;
     if (status == STP_OK)
-        status = report_save(&o, found, &err);
+        status = stp_page_save(&found->sources, o.output, o.json, stdout, &err);
     free(found);
     if (status != STP_OK)
         return stp_complain_error(argv[0], NULL, &err);

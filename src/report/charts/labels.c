@@ -163,9 +163,9 @@ static void label_append(char label[STP_LABEL], const char *word)
 }
 
 /* Into the series: the first property always, the others as far as needed. */
-static void label_series(struct stp_labelled_set *set,
-                         const enum label_property *properties, size_t n,
-                         bool by_ranks)
+static void label_add_properties(struct stp_labelled_set *set,
+                                 const enum label_property *properties,
+                                 size_t n, bool by_ranks)
 {
     for (size_t i = 0; i < set->n; i++)
         set->all[i].series[0] = '\0';
@@ -181,27 +181,30 @@ static void label_series(struct stp_labelled_set *set,
     }
 }
 
-void stp_label_arms(struct stp_labelled_set *set)
+/* The arm, and as many more words as tell all curves apart. */
+static void label_arms(struct stp_labelled_set *set)
 {
     static const enum label_property properties[] = {
         LABEL_ARM,   LABEL_RANKS, LABEL_BACKEND, LABEL_TYPE,
         LABEL_OP,    LABEL_PLACE, LABEL_ROOT,    LABEL_MACHINE,
         LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
 
-    label_series(set, properties, sizeof(properties) / sizeof(properties[0]),
-                 false);
+    label_add_properties(set, properties,
+                         sizeof(properties) / sizeof(properties[0]), false);
     for (size_t i = 0; i < set->n; i++)
         memcpy(set->all[i].label, set->all[i].series, STP_LABEL);
 }
 
-void stp_label_series(struct stp_labelled_set *set)
+/* The transport, and as many more words as tell all curves of one number of
+ * processes apart. */
+static void label_series(struct stp_labelled_set *set)
 {
     static const enum label_property properties[] = {
         LABEL_BACKEND, LABEL_TYPE,  LABEL_OP,   LABEL_PLACE,
         LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
 
-    label_series(set, properties, sizeof(properties) / sizeof(properties[0]),
-                 true);
+    label_add_properties(set, properties,
+                         sizeof(properties) / sizeof(properties[0]), true);
     for (size_t i = 0; i < set->n; i++) {
         char processes[WORD];
 
@@ -392,7 +395,7 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
     for (; set.n < n && set.n < n_max; set.n++)
         set.all[set.n].curve = ranked[set.n].curve;
     free(ranked);
-    stp_label_arms(&set);
+    label_arms(&set);
     *set_ret = set;
     return STP_OK;
 }
@@ -438,7 +441,7 @@ enum stp_status stp_pick_study(const struct stp_curves *curves,
         if (stp_in_study(curves, &curves->curves[i]))
             set.all[set.n++].curve = &curves->curves[i];
     qsort(set.all, set.n, sizeof(*set.all), curve_order_study);
-    stp_label_series(&set);
+    label_series(&set);
     *set_ret = set;
     return STP_OK;
 }

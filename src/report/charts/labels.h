@@ -32,14 +32,6 @@ void stp_size_name(uint64_t n_bytes, char name[32]);
  * a round number of them. */
 void stp_size_text(uint64_t n_bytes, char text[32]);
 
-/* Fills the labels: the arm, and as many more words as tell all curves apart.
- */
-void stp_label_arms(struct stp_labelled_set *set);
-
-/* Fills labels and series: the transport, and as many more words as tell all
- * curves of one number of processes apart. */
-void stp_label_series(struct stp_labelled_set *set);
-
 /* All that the curves have in common: "4 ranks of NVIDIA H200, bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);

@@ -4,22 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ---- */
-
-static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
-    [STP_LEARNING_UNTRIED] = "never explored",
-    [STP_LEARNING_TRYING] = "still trying",
-    [STP_LEARNING_SETTLED] = "settled",
-    [STP_LEARNING_CONFIRMED] = "confirmed",
-    [STP_LEARNING_LONGER] = "steps not shorter",
-    [STP_LEARNING_NOISY] = "too noisy",
-};
-
-const char *stp_learning_verdict_name(enum stp_learning_verdict verdict)
-{
-    return learning_verdicts[verdict];
-}
-
 /* ---- keys and arms ---- */
 
 #define ORDER(x, y)                                                            \

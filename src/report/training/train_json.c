@@ -499,34 +499,24 @@ enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
 
 /* ---- the file ---- */
 
-void stp_train_file_name(const char *gpu, char name[STP_TRAIN_FILE])
+char *stp_train_file_path(const char *folder, const char *gpu)
 {
-    char tag[96];
+    const size_t size = strlen(folder) + strlen(gpu) + 40;
+    char *path = malloc(size);
+    char *tag = path;
     size_t n = 0;
 
-    for (; *gpu != '\0' && n + 1 < sizeof(tag); gpu++)
+    if (path == NULL)
+        return NULL;
+    tag += snprintf(path, size, "%s/benchmark_results_", folder);
+    for (; *gpu != '\0' && n < 95; gpu++)
         if (isalnum((unsigned char)*gpu))
             tag[n++] = *gpu;
         else if (n > 0 && tag[n - 1] != '_')
             tag[n++] = '_';
     while (n > 0 && tag[n - 1] == '_')
         n--;
-    tag[n] = '\0';
-    snprintf(name, STP_TRAIN_FILE, "benchmark_results_%s.json",
-             n > 0 ? tag : "unknown");
-}
-
-char *stp_train_file_path(const char *folder, const char *gpu)
-{
-    char name[STP_TRAIN_FILE];
-    size_t size;
-    char *path;
-
-    stp_train_file_name(gpu, name);
-    size = strlen(folder) + strlen(name) + 2;
-    path = malloc(size);
-    if (path != NULL)
-        snprintf(path, size, "%s/%s", folder, name);
+    strcpy(tag + n, n > 0 ? ".json" : "unknown.json");
     return path;
 }
 

@@ -48,12 +48,8 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
 enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
                                      FILE *fp, struct stp_error *err);
 
-enum { STP_TRAIN_FILE = 160 };
-
-/* "benchmark_results_GPU.json", for results of GPUs of this model. */
-void stp_train_file_name(const char *gpu, char name[STP_TRAIN_FILE]);
-
-/* The path of that file in 'folder', to be freed; NULL without memory. */
+/* The path of "benchmark_results_GPU.json" in 'folder', for results of GPUs of
+ * this model; to be freed, NULL without memory. */
 char *stp_train_file_path(const char *folder, const char *gpu);
 
 /* Writes the runs, all of one model of GPU, into that file, whole or not at

@@ -311,12 +311,11 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
         for (const auto &path : paths)
             arguments.push_back(path.c_str());
         stp_page_found found;
-        stp_page_sources s;
         stp_error err{};
         ASSERT_EQ(STP_OK, stp_page_find(arguments.data(), arguments.size(),
                                         &found, &err))
             << err.text;
-        stp_page_found_sources(&found, &s);
+        const stp_page_sources &s = found.sources;
         EXPECT_EQ("s.conf", fs::path(s.path[STP_PAGE_POLICY]).filename());
         EXPECT_EQ("s.conf.overlap",
                   fs::path(s.path[STP_PAGE_OVERLAP_POLICY]).filename());
