@@ -246,30 +246,6 @@ static bool plot_write_series(const struct stp_labelled_set *set,
     return any;
 }
 
-/* Sets the numbers of processes, ascending. */
-static void plot_set_groups(const struct stp_labelled_set *set,
-                            struct stp_chart *chart)
-{
-    unsigned last = 0, next = 0;
-    size_t n = 0;
-
-    stp_chart_arrays(chart, set->n, "groups");
-    for (;;) {
-        for (size_t i = 0; i < set->n; i++) {
-            const unsigned n_ranks = set->all[i].curve->like.n_ranks;
-
-            if (n_ranks > last && (next == last || n_ranks < next) &&
-                stp_study_100mb(set->all[i].curve) != NULL)
-                next = n_ranks;
-        }
-        if (next == last)
-            break;
-        stp_chart_set(chart, "groups[%zu] = %u", ++n, next);
-        last = next;
-    }
-    stp_chart_set(chart, "n_groups = %zu", n);
-}
-
 static void plot_write_bars(const struct stp_labelled_set *set,
                             const struct stp_plot *plot,
                             struct stp_chart *chart)
@@ -296,7 +272,6 @@ static void plot_write_bars(const struct stp_labelled_set *set,
         snprintf(of, sizeof(of), " of %.4g to %.4g MB", min_mb, max_mb);
     plot_set_words(set, plot, of, chart);
     stp_chart_set(chart, "n = %zu", n);
-    plot_set_groups(set, chart);
 }
 
 /* ---- whole charts ---- */

@@ -286,11 +286,7 @@ TEST(Study, BarsAreExact)
               "title = 'All-reduce time of 100 to 104.9 MB, f32 sum'\n"
               "source = 'pc, gloo, measured; h, NVIDIA H200, NCCL 2.28.9, "
               "measured'\n"
-              "n = 2\n"
-              "array groups[4]\n"
-              "groups[1] = 2\n"
-              "groups[2] = 4\n"
-              "n_groups = 2\n",
+              "n = 2\n",
               Settings(s));
     EXPECT_THAT(s, HasSubstr("\n# bars.gp - "));
 }
