@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyse/order.h"
+
 static const char *const modes[] = {"single", "naive", "interleaved",
                                     "bucketed", "sharded"};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16",
@@ -150,11 +152,6 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
 
 /* ---- dimensions: properties that are compared ---- */
 
-static int train_order_numbers(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
-
 static int train_order_words(const char *const *words, size_t n, const char *a,
                              const char *b)
 {
@@ -169,14 +166,14 @@ static int train_order(enum stp_train_dim dim, const struct stp_train_run *a,
     switch (dim) {
     case STP_DIM_SIZE:
         return strcmp(a->size, b->size) != 0 && a->n_params != b->n_params
-                   ? train_order_numbers(a->n_params, b->n_params)
+                   ? STP_ORDER(a->n_params, b->n_params)
                    : strcmp(a->size, b->size);
     case STP_DIM_PRECISION:
         return train_order_words(precisions, 5, a->precision, b->precision);
     case STP_DIM_GPUS:
-        return train_order_numbers(a->n_gpus, b->n_gpus);
+        return STP_ORDER(a->n_gpus, b->n_gpus);
     case STP_DIM_GA:
-        return train_order_numbers(a->ga, b->ga);
+        return STP_ORDER(a->ga, b->ga);
     case STP_DIM_MODE:
         return train_order_words(modes, 5, a->mode, b->mode);
     case STP_DIM_MODEL: /* in the order of the files: all are in one array */
