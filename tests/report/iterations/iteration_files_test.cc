@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include <cJSON.h>
+#include "support/json_at.h"
 
 namespace
 {
@@ -211,22 +211,6 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
                 HasSubstr(",1.500000,,,,10.000,,,,1,measured\n"));
 }
 
-// A key of the first of 'list'; NAN for null.
-double Number(const cJSON *list, int i, const char *key)
-{
-    const cJSON *value =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), key);
-    EXPECT_NE(nullptr, value) << key;
-    return cJSON_IsNull(value) ? NAN : cJSON_GetNumberValue(value);
-}
-
-std::string Word(const cJSON *object, const char *key)
-{
-    const char *s =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-    return s != nullptr ? s : "";
-}
-
 TEST_F(IterationFiles, JsonHasAllOfIt)
 {
     Iterations its;
@@ -242,37 +226,35 @@ TEST_F(IterationFiles, JsonHasAllOfIt)
     EXPECT_EQ(text, Written([&](FILE *fp) {
                   return stp_print_iterations_json(&its.Report(), fp, nullptr);
               }));
-    cJSON *root = cJSON_Parse(text.c_str());
-    ASSERT_NE(nullptr, root);
-    EXPECT_EQ("made by hand", Word(root, "made_by"));
-    EXPECT_EQ("h200x2", Word(root, "machine"));
-    EXPECT_EQ("NVIDIA H200", Word(root, "gpu"));
-    const cJSON *settings = cJSON_GetObjectItem(root, "settings");
-    ASSERT_EQ(1, cJSON_GetArraySize(settings));
-    const cJSON *setting = cJSON_GetArrayItem(settings, 0);
-    EXPECT_EQ("overlap_8M_ratio1_layers8", Word(setting, "setting"));
-    EXPECT_EQ("overlap", Word(setting, "mode"));
-    EXPECT_EQ(8388608, Number(settings, 0, "bytes"));
-    EXPECT_EQ(900, Number(settings, 0, "compute_us"));
-    EXPECT_EQ(0.004, Number(settings, 0, "resolution"));
-    const cJSON *arms = cJSON_GetObjectItem(setting, "arms");
-    ASSERT_EQ(3, cJSON_GetArraySize(arms));
-    EXPECT_EQ("ll128", Word(cJSON_GetArrayItem(arms, 1), "arm"));
-    EXPECT_EQ("ll128",
-              Word(cJSON_GetObjectItem(cJSON_GetArrayItem(arms, 1), "ran"),
-                   "protocol"));
-    EXPECT_EQ(1.08, Number(arms, 1, "gain_low"));
-    EXPECT_EQ(70.25, Number(arms, 0, "alone_busbw"));
-    EXPECT_TRUE(std::isnan(Number(arms, 0, "gain_low")));
-    EXPECT_TRUE(std::isnan(Number(arms, 2, "alone_us")));
-    EXPECT_EQ(0.02,
-              cJSON_GetNumberValue(cJSON_GetObjectItem(root, "min_gain")));
-    const cJSON *regimes = cJSON_GetObjectItem(root, "regimes");
-    EXPECT_EQ("auto", Word(cJSON_GetArrayItem(regimes, 0), "fastest_alone"));
-    EXPECT_EQ("ll128", Word(cJSON_GetArrayItem(regimes, 0), "best_iteration"));
-    EXPECT_EQ(1.12, Number(regimes, 0, "gain_high"));
-    EXPECT_EQ(0.994, Number(regimes, 0, "alone_gain_low"));
-    cJSON_Delete(root);
+    const Json root = ParseJson(text);
+    const struct {
+        std::vector<const char *> path;
+        const char *value;
+    } cases[] = {
+        {{"made_by"}, "made by hand"},
+        {{"machine"}, "h200x2"},
+        {{"gpu"}, "NVIDIA H200"},
+        {{"min_gain"}, "0.02"},
+        {{"settings", "0", "setting"}, "overlap_8M_ratio1_layers8"},
+        {{"settings", "0", "mode"}, "overlap"},
+        {{"settings", "0", "bytes"}, "8388608"},
+        {{"settings", "0", "compute_us"}, "900"},
+        {{"settings", "0", "resolution"}, "0.004"},
+        {{"settings", "1"}, ""},
+        {{"settings", "0", "arms", "0", "gain_low"}, "null"},
+        {{"settings", "0", "arms", "0", "alone_busbw"}, "70.25"},
+        {{"settings", "0", "arms", "1", "arm"}, "ll128"},
+        {{"settings", "0", "arms", "1", "ran", "protocol"}, "ll128"},
+        {{"settings", "0", "arms", "1", "gain_low"}, "1.08"},
+        {{"settings", "0", "arms", "2", "alone_us"}, "null"},
+        {{"settings", "0", "arms", "3"}, ""},
+        {{"regimes", "0", "fastest_alone"}, "auto"},
+        {{"regimes", "0", "best_iteration"}, "ll128"},
+        {{"regimes", "0", "gain_high"}, "1.12"},
+        {{"regimes", "0", "alone_gain_low"}, "0.994"},
+    };
+    for (const auto &c : cases)
+        EXPECT_EQ(c.value, TextAt(root.get(), c.path)) << c.path.back();
 }
 
 // ---- again and again ----

@@ -1,11 +1,9 @@
 // The page as it is made from files.
-#include <cjson/cJSON.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +14,7 @@ extern "C" {
 }
 
 #include "support/in_folder.h"
+#include "support/json_at.h"
 #include "support/measured_data.h"
 
 namespace
@@ -39,26 +38,12 @@ size_t Count(const std::string &text, const std::string &word)
     return n;
 }
 
-using Json = std::unique_ptr<cJSON, decltype(&cJSON_Delete)>;
-
 // What the script of the page draws.
 Json Plots(const std::string &page)
 {
     const std::string begin = "<script type=\"application/json\" id=\"data\">";
     const size_t at = page.find(begin) + begin.size();
-    return Json(
-        cJSON_Parse(page.substr(at, page.find("</script>", at) - at).c_str()),
-        cJSON_Delete);
-}
-
-// The value at the end of a path of keys and indices.
-const cJSON *At(const cJSON *json, const std::vector<const char *> &path)
-{
-    for (const char *key : path)
-        json = cJSON_IsArray(json)
-                   ? cJSON_GetArrayItem(json, std::atoi(key))
-                   : cJSON_GetObjectItemCaseSensitive(json, key);
-    return json;
+    return ParseJson(page.substr(at, page.find("</script>", at) - at));
 }
 
 constexpr uint64_t kMiB = 1 << 20;
