@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "report/charts/gnuplot.h"
 #include "report/charts/plot.h"
 #include "report/charts/study.h"
 #include "report/file.h"
@@ -13,17 +12,20 @@
 #include "report/learning/plot_journal.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/training/train_charts.h"
-#include "report/training/train_keys.h"
+#include "report/training/train_json.h"
 #include "report/training/train_summary.h"
 
 struct plot_options {
     struct stp_arguments files;
     const char *out;
-    unsigned format; /* the first, or STP_N_PLOT_FORMATS for all */
+    unsigned format; /* STP_N_PLOT_FORMATS: all */
     const char *title;
     int coll; /* -1: as the files say */
     unsigned n_curves;
-    bool json;
+    bool json; /* instead of the paths of the files written */
+
+    const char *gnuplot; /* NULL: as it is found */
+    const char *blamed;  /* the file that an error is about; NULL: none */
 };
 
 #define AT(member) offsetof(struct plot_options, member)
@@ -75,395 +77,268 @@ static const struct stp_command_line plot_line = {
 
 /* ---- writing ---- */
 
-/* Functions that return an int complain and return the exit status. */
-struct plot_job {
-    const char *gnuplot; /* NULL: as it is found */
-    char **files;
-    int n_files;
-    const char *folder; /* made if need be; NULL: the working directory */
-    bool formats[STP_N_PLOT_FORMATS];
-    const char *title; /* NULL: none */
-    unsigned n_curves;
-    bool json; /* instead of the paths of the files written */
+static enum stp_status plot_make_folder(const struct plot_options *o,
+                                        struct stp_error *err)
+{
+    return o->out != NULL ? stp_folder_make(o->out, err) : STP_OK;
+}
+
+static enum stp_status plot_find_path(const struct plot_options *o,
+                                      const char *name, const char *ending,
+                                      char path[STP_TRAIN_CHART_PATH],
+                                      struct stp_error *err)
+{
+    if (stp_train_chart_path(o->out, name, ending, path))
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE, "--out is longer than a path can be");
+}
+
+static bool plot_has_format(const struct plot_options *o, unsigned format)
+{
+    return o->format == STP_N_PLOT_FORMATS || o->format == format;
+}
+
+/* Draws a chart in each format, and frees it. */
+static enum stp_status plot_draw(const struct plot_options *o, const char *name,
+                                 struct stp_chart *chart, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned f = 0; f < STP_N_PLOT_FORMATS && status == STP_OK; f++) {
+        char path[STP_TRAIN_CHART_PATH];
+
+        if (!plot_has_format(o, f))
+            continue;
+        status = plot_find_path(o, name, stp_plot_format_name(f), path, err);
+        if (status == STP_OK)
+            status = stp_chart_save(chart, f, o->gnuplot, path, err);
+        if (status == STP_OK && !o->json)
+            puts(path);
+    }
+    stp_chart_free(chart);
+    return status;
+}
+
+/* A text file that is being written. */
+struct plot_text {
+    struct stp_file file;
+    char path[STP_TRAIN_CHART_PATH];
 };
 
-/* Draws a plot into the file 'path', as stp_gnuplot_run(). */
-typedef enum stp_status plot_draw_fn(const struct plot_job *job,
-                                     const void *plot,
-                                     enum stp_plot_format format,
-                                     const char *path, struct stp_error *err);
-
-typedef enum stp_status plot_text_fn(const void *data, FILE *fp,
-                                     struct stp_error *err);
-
-static int plot_find_path(const struct plot_job *job, const char *name,
-                          const char *ending, char path[STP_TRAIN_CHART_PATH])
+static enum stp_status plot_begin_text(const struct plot_options *o,
+                                       const char *name, const char *ending,
+                                       struct plot_text *text,
+                                       struct stp_error *err)
 {
-    if (stp_train_chart_path(job->folder, name, ending, path))
-        return STP_EXIT_OK;
-    return stp_complain("--out is longer than a path can be");
+    enum stp_status status = plot_find_path(o, name, ending, text->path, err);
+
+    return status == STP_OK ? stp_file_begin(text->path, &text->file, err)
+                            : status;
 }
 
-static int plot_finish(const struct plot_job *job, const char *path,
-                       enum stp_status status, const struct stp_error *err)
+/* Unless 'status' says that writing it failed, the text becomes a file. */
+static enum stp_status plot_end_text(const struct plot_options *o,
+                                     struct plot_text *text,
+                                     enum stp_status status,
+                                     struct stp_error *err)
 {
-    if (status != STP_OK)
-        stp_complain_error(NULL, err);
-    else if (!job->json)
-        puts(path);
-    return stp_exit_status(status);
-}
-
-/* Draws a plot in each format of the job. */
-static int plot_draw(const struct plot_job *job, const char *name,
-                     plot_draw_fn *save, const void *plot)
-{
-    int exit_status = STP_EXIT_OK;
-
-    for (int f = 0; f < STP_N_PLOT_FORMATS && exit_status == STP_EXIT_OK; f++) {
-        char path[STP_TRAIN_CHART_PATH];
-        struct stp_error err;
-
-        if (!job->formats[f])
-            continue;
-        exit_status = plot_find_path(job, name, stp_plot_format_name(f), path);
-        if (exit_status == STP_EXIT_OK)
-            exit_status =
-                plot_finish(job, path, save(job, plot, f, path, &err), &err);
-    }
-    return exit_status;
-}
-
-/* Writes the text file NAME.ENDING. */
-static int plot_save_text(const struct plot_job *job, const char *name,
-                          const char *ending, plot_text_fn *write,
-                          const void *data)
-{
-    char path[STP_TRAIN_CHART_PATH];
-    struct stp_file file;
-    struct stp_error err;
-    int exit_status = plot_find_path(job, name, ending, path);
-    enum stp_status status;
-
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    status = stp_file_begin(path, &file, &err);
-    if (status == STP_OK) {
-        status = write(data, file.fp, &err);
-        if (status == STP_OK)
-            status = stp_file_commit(&file, &err);
-        else
-            stp_file_abandon(&file);
-    }
-    return plot_finish(job, path, status, &err);
-}
-
-/* Writes the text file NAME.ENDING. */
-static int plot_make_folder(const struct plot_job *job)
-{
-    struct stp_error err;
-
-    if (job->folder != NULL && stp_folder_make(job->folder, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return STP_EXIT_OK;
+    status = stp_file_end(&text->file, status, err);
+    if (status == STP_OK && !o->json)
+        puts(text->path);
+    return status;
 }
 
 /* ---- collectives ---- */
 
-struct plot_of_curves {
-    const struct stp_curves *curves;
-    struct stp_plot plot;
-};
-
-static enum stp_status plot_save_curves(const struct plot_job *job,
-                                        const void *plot,
-                                        enum stp_plot_format format,
-                                        const char *path, struct stp_error *err)
+static enum stp_status plot_draw_curves(const struct plot_options *o,
+                                        const struct stp_curves *curves,
+                                        enum stp_plot_kind kind, int coll,
+                                        struct stp_error *err)
 {
-    const struct plot_of_curves *p = plot;
-
-    return stp_plot_save(p->curves, &p->plot, format, job->gnuplot, path, err);
-}
-
-static int plot_draw_curves(const struct plot_job *job,
-                            const struct stp_curves *curves,
-                            enum stp_plot_kind kind, int coll)
-{
-    const struct plot_of_curves p = {curves,
-                                     {kind, coll, job->title, job->n_curves}};
+    const struct stp_plot plot = {kind, coll, o->title, o->n_curves};
     char name[STP_PLOT_NAME];
+    struct stp_chart chart;
+    enum stp_status status;
 
-    if (!stp_plot_has(curves, &p.plot))
-        return STP_EXIT_OK;
-    stp_plot_name(&p.plot, STP_PLOT_PNG, name);
-    *strrchr(name, '.') = '\0';
-    return plot_draw(job, name, plot_save_curves, &p);
+    if (!stp_plot_has(curves, &plot))
+        return STP_OK;
+    stp_plot_name(&plot, name);
+    status = stp_plot_make(curves, &plot, &chart, err);
+    return status == STP_OK ? plot_draw(o, name, &chart, err) : status;
 }
 
-/* A text of the study of all-reduces. */
-struct plot_text {
-    const char *name;
-    const char *ending;
-    enum stp_status (*write)(const struct stp_curves *curves, FILE *fp,
-                             struct stp_error *err);
-    const struct stp_curves *curves;
-};
-
-static enum stp_status plot_write_text(const void *data, FILE *fp,
-                                       struct stp_error *err)
+static enum stp_status plot_write_study(const struct plot_options *o,
+                                        const struct stp_curves *curves,
+                                        struct stp_error *err)
 {
-    const struct plot_text *text = data;
+    enum stp_status status = STP_OK;
 
-    return text->write(text->curves, fp, err);
-}
+    for (int t = 0; t < STP_N_STUDY_TEXTS && status == STP_OK; t++) {
+        struct plot_text text;
+        const char *ending;
+        const char *name = stp_study_name(t, &ending);
 
-static int plot_write_study(const struct plot_job *job,
-                            const struct stp_curves *curves)
-{
-    const struct plot_text texts[] = {
-        {"full_results", "md", stp_study_write_results, curves},
-        {"summary_by_config", "md", stp_study_write_summary, curves},
-        {"analysis", "txt", stp_study_write_analysis, curves},
-    };
-    int exit_status = STP_EXIT_OK;
-
-    for (size_t i = 0; i < 3 && exit_status == STP_EXIT_OK; i++)
-        exit_status = plot_save_text(job, texts[i].name, texts[i].ending,
-                                     plot_write_text, &texts[i]);
+        status = plot_begin_text(o, name, ending, &text, err);
+        if (status == STP_OK)
+            status = plot_end_text(
+                o, &text, stp_study_write(curves, t, text.file.fp, err), err);
+    }
     for (int kind = STP_PLOT_STUDY_TIME;
-         kind <= STP_PLOT_STUDY_BARS && exit_status == STP_EXIT_OK; kind++)
-        exit_status = plot_draw_curves(job, curves, kind, ncclFuncAllReduce);
-    return exit_status;
+         kind <= STP_PLOT_STUDY_BARS && status == STP_OK; kind++)
+        status = plot_draw_curves(o, curves, kind, ncclFuncAllReduce, err);
+    return status;
 }
 
-static int plot_write_all(const struct plot_job *job,
-                          const struct stp_curves *curves)
+static enum stp_status plot_write_all(const struct plot_options *o,
+                                      const struct stp_curves *curves,
+                                      struct stp_error *err)
 {
-    int exit_status = plot_make_folder(job);
+    enum stp_status status = plot_make_folder(o, err);
 
-    if (exit_status == STP_EXIT_OK && stp_plot_is_study(curves))
-        exit_status = plot_write_study(job, curves);
+    if (status == STP_OK && stp_plot_is_study(curves))
+        status = plot_write_study(o, curves, err);
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        if (exit_status == STP_EXIT_OK)
-            exit_status = plot_draw_curves(job, curves, STP_PLOT_BUSBW, c);
-        if (exit_status == STP_EXIT_OK)
-            exit_status = plot_draw_curves(job, curves, STP_PLOT_LATENCY, c);
+        if (status == STP_OK)
+            status = plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err);
+        if (status == STP_OK)
+            status = plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err);
     }
-    return exit_status;
+    return status;
 }
 
-static int plot_load(const struct plot_job *job, int coll,
-                     struct stp_dataset *sets)
+static enum stp_status plot_load(struct plot_options *o,
+                                 struct stp_dataset *sets,
+                                 struct stp_error *err)
 {
-    for (int i = 0; i < job->n_files; i++) {
-        const char *path = job->files[i];
-        struct stp_error err;
+    enum stp_status status = STP_OK;
 
-        if (stp_measurements_load_any(path, coll, &sets[i], &err) != STP_OK)
-            return stp_complain_error(path, &err);
-        if (stp_dataset_n_iterations(&sets[i]) > 0)
-            return stp_complain("%s: times of iterations, expected those of "
-                                "collectives alone: `steptune iterate -o DIR` "
-                                "plots iterations as it measures them",
-                                path);
+    for (int i = 0; i < o->files.n && status == STP_OK; i++) {
+        o->blamed = o->files.v[i];
+        status = stp_measurements_load_any(o->blamed, o->coll, &sets[i], err);
+        if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
+            status = stp_fail(err, STP_ERR_SYNTAX,
+                              "times of iterations, expected those of "
+                              "collectives alone: `steptune iterate -o DIR` "
+                              "plots iterations as it measures them");
     }
-    return STP_EXIT_OK;
+    if (status == STP_OK)
+        o->blamed = NULL;
+    return status;
 }
 
-static int plot_measurements(const struct plot_job *job, int coll)
+static enum stp_status plot_measurements(struct plot_options *o,
+                                         struct stp_error *err)
 {
-    struct stp_dataset *sets = calloc((size_t)job->n_files, sizeof(*sets));
+    const size_t n = (size_t)o->files.n;
+    struct stp_dataset *sets = calloc(n, sizeof(*sets));
     struct stp_curves curves;
-    struct stp_error err;
-    int exit_status;
+    enum stp_status status;
 
     if (sets == NULL)
-        return stp_complain("out of memory");
-    exit_status = plot_load(job, coll, sets);
-    if (exit_status == STP_EXIT_OK &&
-        stp_curves_make(sets, (const char *const *)job->files,
-                        (size_t)job->n_files, &curves, &err) != STP_OK)
-        exit_status = stp_complain_error(NULL, &err);
-    if (exit_status == STP_EXIT_OK) {
-        exit_status = plot_write_all(job, &curves);
+        return stp_nomem(err);
+    status = plot_load(o, sets, err);
+    if (status == STP_OK)
+        status = stp_curves_make(sets, (const char *const *)o->files.v, n,
+                                 &curves, err);
+    if (status == STP_OK) {
+        status = plot_write_all(o, &curves, err);
         stp_curves_free(&curves);
     }
-    for (int i = 0; i < job->n_files; i++)
+    for (size_t i = 0; i < n; i++)
         stp_dataset_free(&sets[i]);
     free(sets);
-    return exit_status;
+    return status;
 }
 
 /* ---- journals ---- */
 
-struct plot_of_journal {
-    struct stp_journal_plot plot;
-    enum stp_journal_plot_kind kind;
-};
-
-static enum stp_status plot_save_journal(const struct plot_job *job,
-                                         const void *plot,
-                                         enum stp_plot_format format,
-                                         const char *path,
+static enum stp_status plot_draw_journal(struct plot_options *o,
+                                         const struct stp_journal_plot *plot,
                                          struct stp_error *err)
 {
-    const struct plot_of_journal *p = plot;
-
-    return stp_journal_plot_save(&p->plot, p->kind, format, job->gnuplot, path,
-                                 err);
-}
-
-static int plot_draw_journal(const struct plot_job *job, const char *file,
-                             const struct stp_journal_lines *lines)
-{
-    struct stp_learning learning;
-    struct plot_of_journal p = {.plot = {lines, &learning, job->title, file}};
-    struct stp_error err;
-    int exit_status;
-
-    if (stp_learning_sum(lines, &learning, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    if (stp_journal_plot_has(&p.plot))
-        exit_status = plot_make_folder(job);
-    else
-        exit_status = stp_complain("%s: a journal without times: nothing was "
-                                   "learned",
-                                   file);
-    for (int k = 0; k < STP_N_JOURNAL_PLOTS && exit_status == STP_EXIT_OK;
-         k++) {
-        p.kind = k;
-        exit_status = plot_draw(job, stp_journal_plot_name(p.kind),
-                                plot_save_journal, &p);
-    }
-    stp_learning_free(&learning);
-    return exit_status;
-}
-
-static int plot_journal(const struct plot_job *job, const char *file)
-{
-    struct stp_journal_lines lines;
-    struct stp_error err;
-    int exit_status;
-
-    if (job->n_files > 1)
-        return stp_complain("%s: a journal, expected no other file beside it",
-                            file);
-    if (stp_journal_load(file, 0, &lines, &err) != STP_OK)
-        return stp_complain_error(file, &err);
-    exit_status = plot_draw_journal(job, file, &lines);
-    stp_journal_free(&lines);
-    return exit_status;
-}
-
-/* ---- training: reading ---- */
-
-/* Moves the runs of 'from' to the others. */
-static enum stp_status training_move_runs(struct stp_train_runs *from,
-                                          struct stp_train_runs *to,
-                                          struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < from->n && status == STP_OK; i++) {
-        status = stp_train_runs_add(to, &from->runs[i], err);
-        if (status == STP_OK)
-            from->runs[i] = (struct stp_train_run){.n_epochs = 0};
-    }
-    stp_train_runs_free(from);
-    return status;
-}
-
-static int training_load(const struct plot_job *job,
-                         struct stp_train_runs *runs)
-{
-    for (int i = 0; i < job->n_files; i++) {
-        struct stp_train_runs some;
-        struct stp_error err;
-
-        if (stp_train_read(job->files[i], &some, &err) != STP_OK ||
-            training_move_runs(&some, runs, &err) != STP_OK)
-            return stp_complain_error(job->files[i], &err);
-    }
-    if (runs->n == 0)
-        return stp_complain("%s: no runs, expected those of "
-                            "`steptune train`",
-                            job->files[0]);
-    stp_train_derive(runs);
-    return STP_EXIT_OK;
-}
-
-/* ---- training: the table ---- */
-
-/* The runs of one model of GPU; 'all' owns their data. */
-static enum stp_status training_print_model(const struct stp_train_runs *all,
-                                            const char *gpu, FILE *fp,
-                                            struct stp_error *err)
-{
-    struct stp_train_runs some = {.runs = calloc(all->n, sizeof(*some.runs))};
     enum stp_status status;
 
-    if (some.runs == NULL)
-        return stp_nomem(err);
-    for (size_t i = 0; i < all->n; i++)
-        if (strcmp(all->runs[i].gpu, gpu) == 0)
-            some.runs[some.n++] = all->runs[i];
-    fprintf(fp, "%s\n%s\n\n", gpu, some.runs[0].made_by);
-    status = stp_train_print_summary(&some, fp, err);
-    free(some.runs);
-    return status;
-}
+    if (!stp_journal_plot_has(plot))
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "a journal without times: nothing was learned");
+    o->blamed = NULL;
+    status = plot_make_folder(o, err);
+    for (int k = 0; k < STP_N_JOURNAL_PLOTS && status == STP_OK; k++) {
+        struct stp_chart chart;
 
-static enum stp_status training_write_summary(const void *data, FILE *fp,
-                                              struct stp_error *err)
-{
-    const struct stp_train_runs *runs = data;
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < runs->n && status == STP_OK; i++) {
-        bool seen = false;
-
-        for (size_t k = 0; k < i && !seen; k++)
-            seen = strcmp(runs->runs[k].gpu, runs->runs[i].gpu) == 0;
-        if (seen)
-            continue;
-        fputs(i > 0 ? "\n" : "", fp);
-        status = training_print_model(runs, runs->runs[i].gpu, fp, err);
+        status = stp_journal_plot_make(plot, k, &chart, err);
+        if (status == STP_OK)
+            status = plot_draw(o, stp_journal_plot_name(k), &chart, err);
     }
     return status;
 }
 
-/* ---- training: charts ---- */
-
-struct training_chart {
-    const struct stp_train_runs *runs;
-    const struct stp_train_chart *chart;
-};
-
-static enum stp_status training_save_chart(const struct plot_job *job,
-                                           const void *plot,
-                                           enum stp_plot_format format,
-                                           const char *path,
-                                           struct stp_error *err)
+static enum stp_status plot_journal(struct plot_options *o,
+                                    struct stp_error *err)
 {
-    const struct training_chart *p = plot;
+    struct stp_journal_lines lines;
+    struct stp_learning learning;
+    struct stp_journal_plot plot = {&lines, &learning, o->title, o->blamed};
+    enum stp_status status;
 
-    return stp_train_chart_save(p->runs, p->chart, job->title, format,
-                                job->gnuplot, path, err);
+    if (o->files.n > 1)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "a journal, expected no other file beside it");
+    status = stp_journal_load(o->blamed, 0, &lines, err);
+    if (status != STP_OK)
+        return status;
+    status = stp_learning_sum(&lines, &learning, err);
+    if (status == STP_OK) {
+        status = plot_draw_journal(o, &plot, err);
+        stp_learning_free(&learning);
+    }
+    stp_journal_free(&lines);
+    return status;
 }
 
-static int training_draw(const struct plot_job *job,
-                         const struct stp_train_runs *runs,
-                         const struct stp_train_chart *chart)
-{
-    const struct training_chart p = {runs, chart};
-    char name[STP_TRAIN_CHART_NAME];
+/* ---- training ---- */
 
-    stp_train_chart_name(chart, name);
-    return plot_draw(job, name, training_save_chart, &p);
+/* Moves the runs of a file to the others. */
+static enum stp_status plot_load_runs(const char *path,
+                                      struct stp_train_runs *runs,
+                                      struct stp_error *err)
+{
+    struct stp_train_runs some;
+    enum stp_status status = stp_train_read(path, &some, err);
+
+    if (status != STP_OK)
+        return status;
+    for (size_t i = 0; i < some.n && status == STP_OK; i++) {
+        status = stp_train_runs_add(runs, &some.runs[i], err);
+        if (status == STP_OK)
+            some.runs[i] = (struct stp_train_run){.n_epochs = 0};
+    }
+    stp_train_runs_free(&some);
+    return status;
+}
+
+static enum stp_status plot_load_all_runs(struct plot_options *o,
+                                          struct stp_train_runs *runs,
+                                          struct stp_error *err)
+{
+    for (int i = 0; i < o->files.n; i++) {
+        enum stp_status status;
+
+        o->blamed = o->files.v[i];
+        status = plot_load_runs(o->blamed, runs, err);
+        if (status != STP_OK)
+            return status;
+    }
+    o->blamed = runs->n == 0 ? o->files.v[0] : NULL;
+    if (runs->n == 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "no runs, expected those of `steptune train`");
+    stp_train_derive(runs);
+    return STP_OK;
 }
 
 /* On standard error, since it is no file. */
-static void training_tell_left_out(const struct stp_train_charts *charts)
+static void plot_tell_left_out(const struct stp_train_charts *charts)
 {
     for (size_t i = 0; i < charts->n; i++) {
         char name[STP_TRAIN_CHART_NAME];
@@ -479,100 +354,104 @@ static void training_tell_left_out(const struct stp_train_charts *charts)
                      charts->n_runs_aside == 1 ? " is" : "s are");
 }
 
-static int training_write_all(const struct plot_job *job,
-                              const struct stp_train_runs *runs,
-                              const struct stp_train_charts *charts)
+static enum stp_status plot_draw_runs(const struct plot_options *o,
+                                      const struct stp_train_runs *runs,
+                                      const struct stp_train_charts *charts,
+                                      struct stp_error *err)
 {
-    int exit_status = plot_make_folder(job);
+    struct plot_text text;
+    enum stp_status status = plot_make_folder(o, err);
 
-    if (exit_status == STP_EXIT_OK)
-        exit_status = plot_save_text(job, "train_summary", "txt",
-                                     training_write_summary, runs);
-    for (size_t i = 0; i < charts->n && exit_status == STP_EXIT_OK; i++)
-        if (charts->all[i].why == NULL)
-            exit_status = training_draw(job, runs, &charts->all[i]);
-    return exit_status;
+    if (status == STP_OK)
+        status = plot_begin_text(o, "train_summary", "txt", &text, err);
+    if (status == STP_OK)
+        status = plot_end_text(
+            o, &text, stp_train_print_models(runs, text.file.fp, err), err);
+    for (size_t i = 0; i < charts->n && status == STP_OK; i++) {
+        char name[STP_TRAIN_CHART_NAME];
+        struct stp_chart chart;
+
+        if (charts->all[i].why != NULL)
+            continue;
+        stp_train_chart_name(&charts->all[i], name);
+        status =
+            stp_train_chart_make(runs, &charts->all[i], o->title, &chart, err);
+        if (status == STP_OK)
+            status = plot_draw(o, name, &chart, err);
+    }
+    return status;
 }
 
-static int training_print_json(const struct plot_job *job,
-                               const struct stp_train_runs *runs,
-                               const struct stp_train_charts *charts)
-{
-    struct stp_train_drawn drawn = {.charts = charts, .folder = job->folder};
-    struct stp_error err;
-
-    memcpy(drawn.formats, job->formats, sizeof(drawn.formats));
-    if (stp_train_charts_print_json(runs, &drawn, stdout, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return STP_EXIT_OK;
-}
-
-static int training_plot(const struct plot_job *job,
-                         const struct stp_train_runs *runs)
+static enum stp_status plot_runs(const struct plot_options *o,
+                                 const struct stp_train_runs *runs,
+                                 struct stp_error *err)
 {
     struct stp_train_charts charts;
-    struct stp_error err;
-    int exit_status;
+    struct stp_train_drawn drawn = {.charts = &charts, .folder = o->out};
+    enum stp_status status = stp_train_charts_find(runs, &charts, err);
 
-    if (stp_train_charts_find(runs, &charts, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    exit_status = training_write_all(job, runs, &charts);
-    if (exit_status == STP_EXIT_OK && job->json)
-        exit_status = training_print_json(job, runs, &charts);
-    else if (exit_status == STP_EXIT_OK)
-        training_tell_left_out(&charts);
+    if (status != STP_OK)
+        return status;
+    for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
+        drawn.formats[f] = plot_has_format(o, f);
+    status = plot_draw_runs(o, runs, &charts, err);
+    if (status == STP_OK && o->json)
+        status = stp_train_charts_print_json(runs, &drawn, stdout, err);
+    else if (status == STP_OK)
+        plot_tell_left_out(&charts);
     stp_train_charts_free(&charts);
-    return exit_status;
+    return status;
 }
 
-static int training_plot_files(const struct plot_job *job)
+static enum stp_status plot_training(struct plot_options *o,
+                                     struct stp_error *err)
 {
     struct stp_train_runs runs = {.n = 0};
-    int exit_status = training_load(job, &runs);
+    enum stp_status status = plot_load_all_runs(o, &runs, err);
 
-    if (exit_status == STP_EXIT_OK)
-        exit_status = training_plot(job, &runs);
+    if (status == STP_OK)
+        status = plot_runs(o, &runs, err);
     stp_train_runs_free(&runs);
-    return exit_status;
+    return status;
 }
 
 /* ---- the command ---- */
 
 /* The first of the files that begins so, or NULL. */
-static const char *plot_find_file(const struct plot_job *job,
+static const char *plot_find_file(const struct plot_options *o,
                                   bool (*begins)(const char *path))
 {
-    for (int i = 0; i < job->n_files; i++)
-        if (begins(job->files[i]))
-            return job->files[i];
+    for (int i = 0; i < o->files.n; i++)
+        if (begins(o->files.v[i]))
+            return o->files.v[i];
     return NULL;
+}
+
+static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
+{
+    const bool json = o->json;
+
+    o->blamed = plot_find_file(o, stp_journal_begins);
+    if (o->blamed == NULL && plot_find_file(o, stp_train_results_begin) != NULL)
+        return plot_training(o, err);
+    o->json = false;
+    if (o->blamed != NULL)
+        return plot_journal(o, err);
+    if (json)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "--json, expected results of `steptune train`");
+    return plot_measurements(o, err);
 }
 
 int stp_cmd_plot(int argc, char **argv)
 {
-    struct plot_options o = {0};
-    struct plot_job job;
-    const char *journal;
+    struct plot_options o = {.gnuplot = getenv("STEPTUNE_GNUPLOT")};
+    struct stp_error err;
+    enum stp_status status;
 
     stp_options_read(&plot_line, argc, argv, &o);
-    job = (struct plot_job){.gnuplot = getenv("STEPTUNE_GNUPLOT"),
-                            .files = o.files.v,
-                            .n_files = o.files.n,
-                            .folder = o.out,
-                            .title = o.title,
-                            .n_curves = o.n_curves,
-                            .json = o.json};
-    for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
-        job.formats[f] = o.format == STP_N_PLOT_FORMATS || o.format == f;
-    journal = plot_find_file(&job, stp_journal_begins);
-    if (plot_find_file(&job, stp_train_results_begin) != NULL &&
-        journal == NULL)
-        return training_plot_files(&job);
-    job.json = false;
-    if (journal != NULL)
-        return plot_journal(&job, journal);
-    if (o.json)
-        return stp_complain("--json, expected results of `steptune "
-                            "train`");
-    return plot_measurements(&job, o.coll);
+    status = plot_files(&o, &err);
+    if (status != STP_OK)
+        stp_complain_error(o.blamed, &err);
+    return stp_exit_status(status);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
+#include "report/file.h"
 #include "report/page/page.h"
 #include "report/page/page_find.h"
 
@@ -40,17 +41,6 @@ static const struct stp_command_line report_line = {
         "page needs no network, and the same files give the same page.",
 };
 
-static enum stp_status report_save(const struct report_options *o,
-                                   const struct stp_page_found *found,
-                                   struct stp_error *err)
-{
-    struct stp_page_sources sources;
-
-    stp_page_found_sources(found, &sources);
-    sources.title = o->title;
-    return stp_page_save_and_say(&sources, o->output, o->json, stdout, err);
-}
-
 int stp_cmd_report(int argc, char **argv)
 {
     struct report_options o = {0};
@@ -61,10 +51,12 @@ int stp_cmd_report(int argc, char **argv)
     if (found == NULL)
         return stp_complain("out of memory");
     stp_options_read(&report_line, argc, argv, &o);
+    stp_file_clean_on_signals();
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
+    found->sources.title = o.title;
     if (status == STP_OK)
-        status = report_save(&o, found, &err);
+        status = stp_page_save(&found->sources, o.output, o.json, stdout, &err);
     free(found);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);

@@ -230,7 +230,7 @@ static enum stp_status run_save_page(const struct stp_tune_files *f,
                 r->overlap.tried.n_rows > 0 ? f->overlap_verify : NULL,
         }};
 
-    return stp_page_save(&sources, f->page, err);
+    return stp_page_save(&sources, f->page, false, NULL, err);
 }
 
 static enum stp_status run_save_results(const struct stp_tune_job *job,

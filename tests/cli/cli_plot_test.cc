@@ -2,6 +2,7 @@
 #include <regex>
 
 #include "support/cli_fixture.h"
+#include "support/copyist.h"
 
 namespace
 {
@@ -18,8 +19,7 @@ class Plot : public Cli
     {
         Cli::SetUp();
         // What draws is tested in plot_test: here it copies the script.
-        Write("copy", "#!/bin/sh\nexec cat\n");
-        fs::permissions(dir_ / "copy", fs::perms::owner_all);
+        charts::WriteCopyist(dir_ / "copy");
         Set("STEPTUNE_GNUPLOT", (dir_ / "copy"));
     }
 };
@@ -102,6 +102,17 @@ TEST_F(Plot, WithoutGnuplotSaysSoAndLeavesNothing)
               "name it in STEPTUNE_GNUPLOT\n",
               o.err);
     EXPECT_THAT(Files(), ElementsAre("copy"));
+}
+
+TEST_F(Plot, ASignalThatEndsItLeavesNoTemporaryFile)
+{
+    for (const char *name : {"HUP", "INT", "TERM"}) {
+        Write("copy", std::string("#!/bin/sh\nkill -") + name + " $PPID\n");
+
+        Run(std::string("plot ") + kText);
+
+        EXPECT_THAT(Files(), ElementsAre("copy")) << name;
+    }
 }
 
 const std::string kJournal =

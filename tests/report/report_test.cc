@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 extern "C" {
@@ -22,6 +22,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/in_folder.h"
 #include "support/written.h"
 
 namespace
@@ -30,36 +31,16 @@ namespace
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Report : public testing::Test
+class Report : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-report-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
     void TearDown() override
     {
-        fs::remove_all(dir_);
+        InFolder::TearDown();
         stp_dataset_free(&data_);
     }
 
-    std::string Path(const char *name) const
-    {
-        return (dir_ / name).string();
-    }
-
-    static std::string Read(const std::string &path)
-    {
-        std::stringstream s;
-        s << std::ifstream(path).rdbuf();
-        return s.str();
-    }
-
-    fs::path dir_;
     stp_dataset data_{};
-    stp_error err_{};
 };
 
 // ---- files ----

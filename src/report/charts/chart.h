@@ -12,7 +12,16 @@
 
 #include <stdio.h>
 
-#include "report/charts/gnuplot.h"
+#include "core/status.h"
+
+enum stp_plot_format {
+    STP_PLOT_PNG,
+    STP_PLOT_SVG,
+    STP_N_PLOT_FORMATS,
+};
+
+/* The ending of files: "png" or "svg". */
+const char *stp_plot_format_name(enum stp_plot_format format);
 
 enum { STP_CHART_TEMPLATES = 2 };
 
@@ -62,8 +71,14 @@ enum stp_status stp_chart_write(struct stp_chart *chart,
                                 enum stp_plot_format format, FILE *fp,
                                 struct stp_error *err);
 
-/* Draws the chart into the file 'path' with 'gnuplot' (NULL: as it is found),
- * see stp_gnuplot_run(), then writes its script and data beside the picture. */
+/*
+ * Draws the chart into the file 'path' with the program 'gnuplot' (NULL: as it
+ * is found), 5.2 or later, then writes its script and data beside the picture.
+ * The picture appears whole or not at all: one without its format's end, which
+ * a full disk cut, is thrown away.  STP_ERR_NOTHING if there is no such
+ * program, STP_ERR_IO if it fails, with what it said, or if a file cannot be
+ * written.
+ */
 enum stp_status stp_chart_save(struct stp_chart *chart,
                                enum stp_plot_format format, const char *gnuplot,
                                const char *path, struct stp_error *err);

@@ -1,10 +1,12 @@
 /*
- * labels.h - how sizes, collectives and curves are called in charts and tables
+ * labels.h - which curves a chart or a table has, and how they, sizes and
+ * collectives are called
  */
 #ifndef STP_LABELS_H
 #define STP_LABELS_H
 
 #include "analyse/curves.h"
+#include "core/status.h"
 
 enum { STP_LABEL = 160 };
 
@@ -30,14 +32,6 @@ void stp_size_name(uint64_t n_bytes, char name[32]);
  * a round number of them. */
 void stp_size_text(uint64_t n_bytes, char text[32]);
 
-/* Fills the labels: the arm, and as many more words as tell all curves apart.
- */
-void stp_label_arms(struct stp_labelled_set *set);
-
-/* Fills labels and series: the transport, and as many more words as tell all
- * curves of one number of processes apart. */
-void stp_label_series(struct stp_labelled_set *set);
-
 /* All that the curves have in common: "4 ranks of NVIDIA H200, bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);
@@ -49,5 +43,32 @@ void stp_origin_text(const struct stp_dataset *data, char *text, size_t size);
  */
 void stp_source_line(const struct stp_labelled_set *set, char *text,
                      size_t size);
+
+/* ---- sets of curves ---- */
+
+/* The curves of a collective, labelled: AUTO first, then the arms that are the
+ * fastest at most sizes, at most 'n_max' of them.  To be freed with
+ * stp_labelled_free().  STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
+                                size_t n_max, struct stp_labelled_set *set_ret,
+                                struct stp_error *err);
+
+/* Likewise all curves of the study: all-reduce under AUTO, out of place where
+ * both were measured. */
+enum stp_status stp_pick_study(const struct stp_curves *curves,
+                               struct stp_labelled_set *set_ret,
+                               struct stp_error *err);
+
+void stp_labelled_free(struct stp_labelled_set *set);
+
+/* Whether the curve, which is one of 'curves', is part of the study. */
+bool stp_in_study(const struct stp_curves *curves, const struct stp_curve *c);
+
+/* The point of the curve at the size nearest to 100 MB, 10^8 or 100 MiB; NULL
+ * if there is none within a factor of 2. */
+const struct stp_curve_point *stp_study_100mb(const struct stp_curve *curve);
+
+/* Whether curve 'i' is the first one of its series. */
+bool stp_is_new_series(const struct stp_labelled_set *set, size_t i);
 
 #endif /* STP_LABELS_H */

@@ -9,7 +9,7 @@
 #include "core/names.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/chart.h"
-#include "report/charts/curve_sets.h"
+#include "report/charts/labels.h"
 
 extern const char stp_lines_gp[];
 extern const char stp_bars_gp[];
@@ -62,14 +62,10 @@ static int plot_coll(const struct stp_plot *plot)
     return kinds[plot->kind].study ? ncclFuncAllReduce : plot->coll;
 }
 
-void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
-                   char name[STP_PLOT_NAME])
+void stp_plot_name(const struct stp_plot *plot, char name[STP_PLOT_NAME])
 {
-    int len = snprintf(name, STP_PLOT_NAME, kinds[plot->kind].name,
-                       stp_coll_name(plot_coll(plot)));
-
-    snprintf(name + len, STP_PLOT_NAME - (size_t)len, ".%s",
-             stp_plot_format_name(format));
+    snprintf(name, STP_PLOT_NAME, kinds[plot->kind].name,
+             stp_coll_name(plot_coll(plot)));
 }
 
 bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
@@ -250,30 +246,6 @@ static bool plot_write_series(const struct stp_labelled_set *set,
     return any;
 }
 
-/* Sets the numbers of processes, ascending. */
-static void plot_set_groups(const struct stp_labelled_set *set,
-                            struct stp_chart *chart)
-{
-    unsigned last = 0, next = 0;
-    size_t n = 0;
-
-    stp_chart_arrays(chart, set->n, "groups");
-    for (;;) {
-        for (size_t i = 0; i < set->n; i++) {
-            const unsigned n_ranks = set->all[i].curve->like.n_ranks;
-
-            if (n_ranks > last && (next == last || n_ranks < next) &&
-                stp_study_100mb(set->all[i].curve) != NULL)
-                next = n_ranks;
-        }
-        if (next == last)
-            break;
-        stp_chart_set(chart, "groups[%zu] = %u", ++n, next);
-        last = next;
-    }
-    stp_chart_set(chart, "n_groups = %zu", n);
-}
-
 static void plot_write_bars(const struct stp_labelled_set *set,
                             const struct stp_plot *plot,
                             struct stp_chart *chart)
@@ -300,7 +272,6 @@ static void plot_write_bars(const struct stp_labelled_set *set,
         snprintf(of, sizeof(of), " of %.4g to %.4g MB", min_mb, max_mb);
     plot_set_words(set, plot, of, chart);
     stp_chart_set(chart, "n = %zu", n);
-    plot_set_groups(set, chart);
 }
 
 /* ---- whole charts ---- */
@@ -328,20 +299,5 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
     if (status == STP_OK)
         (bars ? plot_write_bars : plot_write_lines)(&set, plot, chart_ret);
     stp_labelled_free(&set);
-    return status;
-}
-
-enum stp_status stp_plot_save(const struct stp_curves *curves,
-                              const struct stp_plot *plot,
-                              enum stp_plot_format format, const char *gnuplot,
-                              const char *path, struct stp_error *err)
-{
-    struct stp_chart chart;
-    enum stp_status status = stp_plot_make(curves, plot, &chart, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_chart_save(&chart, format, gnuplot, path, err);
-    stp_chart_free(&chart);
     return status;
 }

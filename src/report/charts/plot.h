@@ -43,9 +43,8 @@ bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot);
  * study. */
 bool stp_plot_is_study(const struct stp_curves *curves);
 
-/* "allreduce_busbw_vs_size.png", and so on. */
-void stp_plot_name(const struct stp_plot *plot, enum stp_plot_format format,
-                   char name[STP_PLOT_NAME]);
+/* "allreduce_busbw_vs_size", and so on, without an ending. */
+void stp_plot_name(const struct stp_plot *plot, char name[STP_PLOT_NAME]);
 
 /* The chart of a plot that has something to be drawn, to be freed with
  * stp_chart_free().  STP_OK or STP_ERR_NOMEM. */
@@ -53,12 +52,5 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
                               const struct stp_plot *plot,
                               struct stp_chart *chart_ret,
                               struct stp_error *err);
-
-/* Draws the plot into the file 'path', with 'gnuplot' (NULL: as it is found);
- * see stp_chart_save(). */
-enum stp_status stp_plot_save(const struct stp_curves *curves,
-                              const struct stp_plot *plot,
-                              enum stp_plot_format format, const char *gnuplot,
-                              const char *path, struct stp_error *err);
 
 #endif /* STP_PLOT_H */

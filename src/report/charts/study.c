@@ -8,7 +8,7 @@
 
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
-#include "report/charts/curve_sets.h"
+#include "report/charts/labels.h"
 
 /* The share of its peak from which on bandwidth is said to be saturated. */
 #define SATURATED 0.9
@@ -65,14 +65,10 @@ static void study_write_point(const struct stp_labelled *l,
     fprintf(fp, " | %s |\n", stp_source_name(m->source));
 }
 
-enum stp_status stp_study_write_results(const struct stp_curves *curves,
-                                        FILE *fp, struct stp_error *err)
+static enum stp_status study_write_results(const struct stp_labelled_set *set,
+                                           FILE *fp, struct stp_error *err)
 {
-    struct stp_labelled_set set;
-    enum stp_status status = stp_pick_study(curves, &set, err);
-
-    if (status != STP_OK)
-        return status;
+    (void)err;
     fputs(
         "# All-reduce: every backend, number of processes and size\n\n"
         "| backend | processes | nodes | type | op | place | bytes | mean us | "
@@ -81,10 +77,9 @@ enum stp_status stp_study_write_results(const struct stp_curves *curves,
         "|---|--:|--:|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"
         "\n",
         fp);
-    for (size_t i = 0; i < set.n; i++)
-        for (size_t k = 0; k < set.all[i].curve->n_points; k++)
-            study_write_point(&set.all[i], &set.all[i].curve->points[k], fp);
-    stp_labelled_free(&set);
+    for (size_t i = 0; i < set->n; i++)
+        for (size_t k = 0; k < set->all[i].curve->n_points; k++)
+            study_write_point(&set->all[i], &set->all[i].curve->points[k], fp);
     return STP_OK;
 }
 
@@ -122,26 +117,21 @@ static void study_write_config(const struct stp_labelled *l, FILE *fp)
     fprintf(fp, "%.3f (%s) | %.1f%% |\n", peak.gbps, at, worst * 100);
 }
 
-enum stp_status stp_study_write_summary(const struct stp_curves *curves,
-                                        FILE *fp, struct stp_error *err)
+static enum stp_status study_write_summary(const struct stp_labelled_set *set,
+                                           FILE *fp, struct stp_error *err)
 {
-    struct stp_labelled_set set;
-    enum stp_status status = stp_pick_study(curves, &set, err);
-
-    if (status != STP_OK)
-        return status;
+    (void)err;
     fputs(
         "# All-reduce: backends and numbers of processes\n\n"
         "| backend | processes | sizes | shortest us | about 100 MB, ms | peak "
         "busbw GB/s (at) | noisiest size |\n"
         "|---|--:|---|--:|--:|--:|--:|\n",
         fp);
-    for (size_t i = 0; i < set.n; i++)
-        study_write_config(&set.all[i], fp);
+    for (size_t i = 0; i < set->n; i++)
+        study_write_config(&set->all[i], fp);
     fputs("\nNoise is the standard deviation of the rounds' means over their "
           "mean.\n",
           fp);
-    stp_labelled_free(&set);
     return STP_OK;
 }
 
@@ -439,21 +429,46 @@ static enum stp_status study_write_noise(const struct stp_labelled_set *set,
     return STP_OK;
 }
 
-enum stp_status stp_study_write_analysis(const struct stp_curves *curves,
-                                         FILE *fp, struct stp_error *err)
+static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
+                                            FILE *fp, struct stp_error *err)
+{
+    if (set->n == 0)
+        return STP_OK;
+    study_write_fastest(set, fp);
+    study_write_size(set, fp);
+    study_write_processes(set, fp);
+    study_write_saturation(set, fp);
+    return study_write_noise(set, fp, err);
+}
+
+/* ---- all texts ---- */
+
+static const struct {
+    const char *name, *ending;
+    enum stp_status (*write)(const struct stp_labelled_set *set, FILE *fp,
+                             struct stp_error *err);
+} study_texts[STP_N_STUDY_TEXTS] = {
+    [STP_STUDY_RESULTS] = {"full_results", "md", study_write_results},
+    [STP_STUDY_SUMMARY] = {"summary_by_config", "md", study_write_summary},
+    [STP_STUDY_ANALYSIS] = {"analysis", "txt", study_write_analysis},
+};
+
+const char *stp_study_name(enum stp_study_text text, const char **ending_ret)
+{
+    *ending_ret = study_texts[text].ending;
+    return study_texts[text].name;
+}
+
+enum stp_status stp_study_write(const struct stp_curves *curves,
+                                enum stp_study_text text, FILE *fp,
+                                struct stp_error *err)
 {
     struct stp_labelled_set set;
     enum stp_status status = stp_pick_study(curves, &set, err);
 
-    if (status != STP_OK)
-        return status;
-    if (set.n > 0) {
-        study_write_fastest(&set, fp);
-        study_write_size(&set, fp);
-        study_write_processes(&set, fp);
-        study_write_saturation(&set, fp);
-        status = study_write_noise(&set, fp, err);
+    if (status == STP_OK) {
+        status = study_texts[text].write(&set, fp, err);
+        stp_labelled_free(&set);
     }
-    stp_labelled_free(&set);
     return status;
 }

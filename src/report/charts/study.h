@@ -8,19 +8,22 @@
 
 #include "analyse/curves.h"
 
-/* All return STP_OK or STP_ERR_NOMEM. */
+enum stp_study_text {
+    STP_STUDY_RESULTS,  /* Markdown: a row per curve and size */
+    STP_STUDY_SUMMARY,  /* Markdown: a row per transport and number of processes
+                         */
+    STP_STUDY_ANALYSIS, /* 2 to 5 sentences: the fastest transport, how time
+                           grows with size and with processes, where bandwidth
+                           saturates, and how noisy the rounds are */
+    STP_N_STUDY_TEXTS,
+};
 
-/* Markdown: a row per curve and size. */
-enum stp_status stp_study_write_results(const struct stp_curves *curves,
-                                        FILE *fp, struct stp_error *err);
+/* The name of the text's file, and its ending: "analysis" and "txt". */
+const char *stp_study_name(enum stp_study_text text, const char **ending_ret);
 
-/* Markdown: a row per transport and number of processes. */
-enum stp_status stp_study_write_summary(const struct stp_curves *curves,
-                                        FILE *fp, struct stp_error *err);
-
-/* 2 to 5 sentences: the fastest transport, how time grows with size and with
- * processes, where bandwidth saturates, and how noisy the rounds are. */
-enum stp_status stp_study_write_analysis(const struct stp_curves *curves,
-                                         FILE *fp, struct stp_error *err);
+/* STP_OK or STP_ERR_NOMEM. */
+enum stp_status stp_study_write(const struct stp_curves *curves,
+                                enum stp_study_text text, FILE *fp,
+                                struct stp_error *err);
 
 #endif /* STP_STUDY_H */

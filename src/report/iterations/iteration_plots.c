@@ -88,19 +88,6 @@ static bool iteration_is_drawn(const struct stp_iteration_setting *s,
            n_better < STP_PLOT_CURVES - 1;
 }
 
-static size_t iteration_count_times(const struct stp_iterations *iterations,
-                                    const struct stp_iteration_setting *setting,
-                                    const struct stp_iteration_arm *arm)
-{
-    struct stp_iteration_cursor at = {0};
-    size_t total = 0;
-    size_t n;
-
-    while (stp_iteration_next(iterations, setting, arm, &at, &n) != NULL)
-        total += n;
-    return total;
-}
-
 /* False without memory. */
 static bool iteration_add_times(struct iteration_spread *s,
                                 const struct stp_iterations *iterations,
@@ -108,7 +95,7 @@ static bool iteration_add_times(struct iteration_spread *s,
                                 const struct stp_iteration_arm *arm,
                                 double unit_us)
 {
-    size_t total = iteration_count_times(iterations, setting, arm);
+    const size_t total = arm->n_iterations;
     struct iteration_times *t = &s->of[s->n];
     struct stp_iteration_cursor at = {0};
     struct stp_summary sum;
@@ -123,7 +110,7 @@ static bool iteration_add_times(struct iteration_spread *s,
         return false;
     s->n++;
     while ((us = stp_iteration_next(iterations, setting, arm, &at, &n)) != NULL)
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n && t->n < total; i++)
             t->time[t->n++] = us[i] / unit_us;
     stp_summarise(t->time, t->n, &sum); /* sorts */
     t->median = sum.median;
@@ -386,19 +373,6 @@ static bool iteration_has_gains(const struct iteration_group *g)
     return false;
 }
 
-static size_t iteration_count_groups(const struct stp_iteration_summary *all)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < all->n_settings;) {
-        struct iteration_group g = iteration_group_at(all, i);
-
-        n += iteration_has_gains(&g);
-        i += g.n;
-    }
-    return n;
-}
-
 /* The arm in a setting; NULL if it has no round with AUTO there. */
 static const struct stp_iteration_arm *
 iteration_find_arm(const struct stp_iteration_setting *s,
@@ -583,21 +557,6 @@ iteration_draw_times(struct iteration_drawing *d,
     return status;
 }
 
-static enum stp_status iteration_draw_gains(struct iteration_drawing *d,
-                                            const struct iteration_group *g,
-                                            bool several, struct stp_error *err)
-{
-    char name[STP_SETTING_NAME] = "";
-    struct stp_chart chart;
-    enum stp_status status = iteration_make_gains(d->report, g, &chart, err);
-
-    if (status != STP_OK)
-        return status;
-    if (several)
-        stp_iteration_group_name(g->settings, name);
-    return iteration_draw(d, "gain_vs_size", name, &chart, err);
-}
-
 enum stp_status
 stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *folder, enum stp_plot_format format,
@@ -606,16 +565,28 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
 {
     const struct stp_iteration_summary *all = report->summary;
     struct iteration_drawing d = {report, folder, format, gnuplot, 0};
-    bool several = iteration_count_groups(all) > 1;
     enum stp_status status = STP_OK;
+    size_t n_groups = 0;
 
-    for (size_t i = 0; i < all->n_settings && status == STP_OK; i++)
+    for (size_t i = 0; i < all->n_settings && status == STP_OK; i++) {
+        const struct iteration_group g = iteration_group_at(all, i);
+        const bool first = i == 0 || iteration_group_at(all, i - 1).n == 1;
+
+        n_groups += first && iteration_has_gains(&g);
         status = iteration_draw_times(&d, &all->settings[i], err);
+    }
     for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
-        struct iteration_group g = iteration_group_at(all, i);
+        const struct iteration_group g = iteration_group_at(all, i);
+        char name[STP_SETTING_NAME] = "";
+        struct stp_chart chart;
 
-        if (iteration_has_gains(&g))
-            status = iteration_draw_gains(&d, &g, several, err);
+        if (n_groups > 1)
+            stp_iteration_group_name(g.settings, name);
+        if (iteration_has_gains(&g)) {
+            status = iteration_make_gains(report, &g, &chart, err);
+            if (status == STP_OK)
+                status = iteration_draw(&d, "gain_vs_size", name, &chart, err);
+        }
         i += g.n;
     }
     if (status == STP_OK)

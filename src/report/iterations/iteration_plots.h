@@ -13,11 +13,11 @@
 #ifndef STP_ITERATION_PLOTS_H
 #define STP_ITERATION_PLOTS_H
 
-#include "report/charts/gnuplot.h"
+#include "report/charts/chart.h"
 #include "report/iterations/iteration_files.h"
 
 /* Draws all of them into the folder with 'gnuplot' (NULL: as it is found); see
- * stp_gnuplot_run().  *n_ret is how many. */
+ * stp_chart_save().  *n_ret is how many. */
 enum stp_status
 stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *folder, enum stp_plot_format format,

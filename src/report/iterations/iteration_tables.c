@@ -1,6 +1,5 @@
 /* iteration_tables.c - settings, arms and regimes as tables for terminals,
  * Markdown, CSV and JSON */
-#include "report/iterations/iteration_tables.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -13,26 +12,31 @@
 #include "report/table.h"
 #include "report/words.h"
 
-/* ---- numbers of CSV and JSON ---- */
+/* ---- numbers ---- */
 
-enum { US = 3, GAIN = 6, WHOLE = 0, SHORT = STP_TABLE_SHORT }; /* digits */
-
-/* A number by its key; NAN is unknown. */
-struct iteration_number {
-    const char *key;
-    double value;
-    int digits;
-    bool of_setting; /* not of an arm; CSV has both in a row */
+/* How a number is printed: digits after the point for people, and in CSV. */
+enum iteration_unit {
+    COUNT,
+    TIME,      /* us */
+    LONG_TIME, /* tenths are enough */
+    RATE,      /* GB/s */
+    GAIN,
+    ONE, /* AUTO's gain, by definition */
 };
 
-static void iteration_put_numbers(const struct iteration_number *numbers,
-                                  size_t n, bool of_setting,
-                                  struct stp_table *t)
+/* A number by its key in CSV and JSON, its heading in Markdown and its heading
+ * on terminals; NULL: left out there.  NAN is unknown. */
+static void iteration_put(struct stp_table *t, const char *key,
+                          const char *markdown, const char *text,
+                          enum iteration_unit unit, double number)
 {
-    for (size_t i = 0; i < n; i++)
-        if (t->format == STP_TABLE_CSV || numbers[i].of_setting == of_setting)
-            stp_table_number(t, numbers[i].key, NULL, numbers[i].value,
-                             numbers[i].digits);
+    static const int people[] = {0, 2, 1, 2, 3, 0};
+    static const int csv[] = {0, 3, 3, STP_TABLE_SHORT, 6, 6};
+    const bool is_markdown = t->format == STP_TABLE_MARKDOWN;
+
+    stp_table_number(
+        t, key, is_markdown ? markdown : text, number,
+        (is_markdown || t->format == STP_TABLE_TEXT ? people : csv)[unit]);
 }
 
 /* A time that is 0 where it was not measured. */
@@ -41,59 +45,37 @@ static double iteration_measured(double us)
     return us > 0 ? us : NAN;
 }
 
-/* AUTO's gain is 1 by definition. */
-static double iteration_gain(const struct stp_iteration_arm *arm,
-                             const struct stp_gain *gain)
+static enum iteration_unit
+iteration_time_unit(const struct stp_iteration_setting *setting)
 {
-    if (arm->arm.kind == STP_ARM_AUTO)
-        return 1;
-    return gain->n_pairs > 0 ? gain->gain : NAN;
+    return setting->arms[0].us.mean >= 1000 ? LONG_TIME : TIME;
 }
 
-static double iteration_end(const struct stp_iteration_arm *arm,
-                            const struct stp_gain *gain, double end)
+/* A gain and its interval, of iterations or of collectives 'alone'; AUTO's is 1
+ * by definition, and one round has no interval.  Terminals show the interval
+ * if 'wide'. */
+static void iteration_put_gain(struct stp_table *t, bool alone, bool wide,
+                               const struct stp_gain *gain, bool is_auto,
+                               bool is_known)
 {
-    return stp_iteration_interval(arm, gain) ? end : NAN;
-}
+    static const char *const keys[2][3] = {
+        {"gain", "gain_low", "gain_high"},
+        {"alone_gain", "alone_gain_low", "alone_gain_high"}};
+    const char *const heading = alone ? "alone gain" : "gain";
+    const bool ends =
+        is_known && !is_auto && gain->n_pairs > 1 && isfinite(gain->high);
+    char interval[STP_INTERVAL] = "";
 
-/* The numbers of an arm, or of its setting. */
-static void iteration_put_results(const struct stp_iteration_setting *setting,
-                                  const struct stp_iteration_arm *arm,
-                                  bool of_setting, struct stp_table *t)
-{
-    const struct stp_gain *gain = &arm->gain;
-    const struct stp_gain *alone = &arm->alone_gain;
-    bool has_alone = arm->alone_us > 0;
-    bool several = setting->arms[0].n_rounds > 1;
-    const struct iteration_number numbers[] = {
-        {"rounds", arm->n_rounds, WHOLE, false},
-        {"iterations", (double)arm->n_iterations, WHOLE, false},
-        {"mean_us", arm->us.mean, US, false},
-        {"p50_us", arm->us.median, US, false},
-        {"p95_us", arm->us.p95, US, false},
-        {"p99_us", arm->us.p99, US, false},
-        {"min_us", arm->us.min, US, false},
-        {"gain", iteration_gain(arm, gain), GAIN, false},
-        {"gain_low", iteration_end(arm, gain, gain->low), GAIN, false},
-        {"gain_high", iteration_end(arm, gain, gain->high), GAIN, false},
-        {"exposed_us", arm->exposed_us, US, false},
-        {"compute_us", setting->compute_us, US, true},
-        {"comm_us", iteration_measured(setting->comm_us), US, true},
-        {"alone_us", iteration_measured(arm->alone_us), US, false},
-        {"alone_algbw", has_alone ? arm->algbw : NAN, SHORT, false},
-        {"alone_busbw", has_alone ? arm->busbw : NAN, SHORT, false},
-        {"alone_gain", has_alone ? iteration_gain(arm, alone) : NAN, GAIN,
-         false},
-        {"alone_gain_low",
-         has_alone ? iteration_end(arm, alone, alone->low) : NAN, GAIN, false},
-        {"alone_gain_high",
-         has_alone ? iteration_end(arm, alone, alone->high) : NAN, GAIN, false},
-        {"noise", several ? setting->noise : NAN, GAIN, true},
-        {"resolution", setting->resolution, GAIN, true},
-    };
-
-    iteration_put_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]),
-                          of_setting, t);
+    if (!is_auto)
+        stp_interval_text(gain, interval);
+    iteration_put(t, keys[alone][0], heading, heading, is_auto ? ONE : GAIN,
+                  !is_known ? NAN
+                  : is_auto ? 1
+                            : gain->gain);
+    if (wide || t->format == STP_TABLE_MARKDOWN)
+        stp_table_word(t, NULL, "95% interval", is_known ? interval : NULL);
+    iteration_put(t, keys[alone][1], NULL, NULL, GAIN, ends ? gain->low : NAN);
+    iteration_put(t, keys[alone][2], NULL, NULL, GAIN, ends ? gain->high : NAN);
 }
 
 static void iteration_put_setting(const struct stp_iteration_setting *setting,
@@ -120,59 +102,20 @@ static void iteration_put_setting(const struct stp_iteration_setting *setting,
     stp_table_word(t, "op", NULL, stp_op_name(m->op));
 }
 
-/* ---- cells of terminals and Markdown ---- */
-
-/* Tenths are enough for long times; NAN: not measured. */
-static void iteration_put_us(const struct stp_iteration_setting *setting,
-                             const char *heading, double us,
-                             struct stp_table *t)
-{
-    stp_table_number(t, NULL, heading, us,
-                     setting->arms[0].us.mean >= 1000 ? 1 : 2);
-}
-
-/* The gain and its interval; without rounds, or if not measured, "-". */
-static void iteration_put_gain(const struct stp_iteration_arm *arm,
-                               const struct stp_gain *gain, bool has_gain,
-                               const char *heading, const char *interval,
-                               struct stp_table *t)
-{
-    bool is_auto = arm->arm.kind == STP_ARM_AUTO;
-    char text[STP_INTERVAL];
-
-    has_gain &= is_auto || gain->n_pairs > 0;
-    stp_interval_text(gain, text);
-    stp_table_number(t, NULL, heading,
-                     has_gain ? iteration_gain(arm, gain) : NAN,
-                     is_auto ? 0 : 3);
-    stp_table_word(t, NULL, interval, !has_gain ? NULL : is_auto ? "" : text);
-}
-
-static void iteration_put_cells(const struct stp_iteration_setting *setting,
-                                const struct stp_iteration_arm *arm,
+static void iteration_put_alone(const struct stp_iteration_setting *setting,
                                 struct stp_table *t)
 {
-    bool md = t->format == STP_TABLE_MARKDOWN;
-    bool has_alone = arm->alone_us > 0;
+    iteration_put(t, "compute_us", NULL, NULL, TIME, setting->compute_us);
+    iteration_put(t, "comm_us", NULL, NULL, TIME,
+                  iteration_measured(setting->comm_us));
+}
 
-    stp_table_count(t, NULL, md ? "rounds" : NULL, arm->n_rounds);
-    stp_table_count(t, NULL, md ? "iterations" : NULL, arm->n_iterations);
-    iteration_put_us(setting, "mean us", arm->us.mean, t);
-    iteration_put_us(setting, md ? "p50 us" : "p50", arm->us.median, t);
-    iteration_put_us(setting, md ? "p95 us" : "p95", arm->us.p95, t);
-    iteration_put_us(setting, md ? "p99 us" : "p99", arm->us.p99, t);
-    iteration_put_us(setting, md ? "min us" : NULL, arm->us.min, t);
-    iteration_put_gain(arm, &arm->gain, true, "gain", "95% interval", t);
-    iteration_put_us(setting, md ? "exposed us" : "exposed", arm->exposed_us,
-                     t);
-    iteration_put_us(setting, "alone us", has_alone ? arm->alone_us : NAN, t);
-    stp_table_number(t, NULL, md ? "alone algbw GB/s" : NULL,
-                     has_alone ? arm->algbw : NAN, 2);
-    stp_table_number(t, NULL, md ? "alone busbw GB/s" : "busbw",
-                     has_alone ? arm->busbw : NAN, 2);
-    iteration_put_gain(arm, &arm->alone_gain, has_alone, "alone gain",
-                       md ? "95% interval" : NULL, t);
-    stp_table_word(t, NULL, md ? "<times" : NULL, stp_source_name(arm->source));
+static void iteration_put_noise(const struct stp_iteration_setting *setting,
+                                struct stp_table *t)
+{
+    iteration_put(t, "noise", NULL, NULL, GAIN,
+                  setting->arms[0].n_rounds > 1 ? setting->noise : NAN);
+    iteration_put(t, "resolution", NULL, NULL, GAIN, setting->resolution);
 }
 
 /* ---- arms ---- */
@@ -187,24 +130,51 @@ static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
     stp_table_word(t, key, heading, name);
 }
 
+/* A row; in CSV the setting is part of it. */
 static void iteration_put_arm(const struct stp_iteration_setting *setting,
                               const struct stp_iteration_arm *arm,
                               struct stp_table *t)
 {
+    const enum iteration_unit us = iteration_time_unit(setting);
     const char *source = stp_source_name(arm->source);
+    const bool is_csv = t->format == STP_TABLE_CSV;
+    const bool is_auto = arm->arm.kind == STP_ARM_AUTO;
+    const bool has_alone = arm->alone_us > 0;
 
     stp_table_row(t);
-    if (t->format == STP_TABLE_CSV)
+    if (is_csv)
         iteration_put_setting(setting, t);
     iteration_put_arm_name(arm, "arm", "<arm", t);
     stp_table_ran(t, "ran", "<ran as", arm->ran_algo, arm->ran_proto,
                   arm->ran_channels);
-    if (t->format == STP_TABLE_JSON)
+    if (!is_csv)
         stp_table_word(t, "source", NULL, source);
-    iteration_put_results(setting, arm, false, t);
-    iteration_put_cells(setting, arm, t);
-    if (t->format == STP_TABLE_CSV)
-        stp_table_word(t, "source", NULL, source);
+    iteration_put(t, "rounds", "rounds", NULL, COUNT, arm->n_rounds);
+    iteration_put(t, "iterations", "iterations", NULL, COUNT,
+                  (double)arm->n_iterations);
+    iteration_put(t, "mean_us", "mean us", "mean us", us, arm->us.mean);
+    iteration_put(t, "p50_us", "p50 us", "p50", us, arm->us.median);
+    iteration_put(t, "p95_us", "p95 us", "p95", us, arm->us.p95);
+    iteration_put(t, "p99_us", "p99 us", "p99", us, arm->us.p99);
+    iteration_put(t, "min_us", "min us", NULL, us, arm->us.min);
+    iteration_put_gain(t, false, true, &arm->gain, is_auto,
+                       is_auto || arm->gain.n_pairs > 0);
+    iteration_put(t, "exposed_us", "exposed us", "exposed", us,
+                  arm->exposed_us);
+    if (is_csv)
+        iteration_put_alone(setting, t);
+    iteration_put(t, "alone_us", "alone us", "alone us", us,
+                  iteration_measured(arm->alone_us));
+    iteration_put(t, "alone_algbw", "alone algbw GB/s", NULL, RATE,
+                  has_alone ? arm->algbw : NAN);
+    iteration_put(t, "alone_busbw", "alone busbw GB/s", "busbw", RATE,
+                  has_alone ? arm->busbw : NAN);
+    iteration_put_gain(t, true, false, &arm->alone_gain, is_auto,
+                       has_alone && (is_auto || arm->alone_gain.n_pairs > 0));
+    if (is_csv)
+        iteration_put_noise(setting, t);
+    stp_table_word(t, is_csv ? "source" : NULL,
+                   t->format == STP_TABLE_MARKDOWN ? "<times" : NULL, source);
 }
 
 static void iteration_put_arms(const struct stp_iteration_setting *setting,
@@ -218,7 +188,7 @@ static void iteration_put_arms(const struct stp_iteration_setting *setting,
 static void iteration_write_alone(const struct stp_iteration_setting *setting,
                                   FILE *fp)
 {
-    int digits = setting->arms[0].us.mean >= 1000 ? 1 : 2;
+    const int digits = iteration_time_unit(setting) == TIME ? 2 : 1;
 
     fprintf(fp, "compute alone %.*f us", digits, setting->compute_us);
     if (setting->comm_us > 0)
@@ -330,42 +300,9 @@ stp_iteration_write_summary_csv(const struct stp_iteration_report *report,
 /* ---- regimes ---- */
 
 /* Both arms of a regime may be AUTO: its gains are over the other arm. */
-static double iteration_regime_end(const struct stp_gain *gain, double end)
-{
-    return gain->n_pairs > 1 && isfinite(gain->high) ? end : NAN;
-}
-
-static void iteration_put_regime_gain(const struct stp_gain *gain,
-                                      const char *heading, struct stp_table *t)
-{
-    char interval[STP_INTERVAL];
-
-    stp_interval_text(gain, interval);
-    stp_table_number(t, NULL, heading, gain->gain, 3);
-    stp_table_word(t, NULL, "95% interval", interval);
-}
-
 static void iteration_put_regime(const struct stp_regime *r,
                                  struct stp_table *t)
 {
-    const struct stp_gain *gain = &r->gain;
-    const struct stp_gain *alone = &r->alone_gain;
-    const struct iteration_number numbers[] = {
-        {"fastest_alone_mean_us", r->alone->us.mean, US, false},
-        {"best_iteration_mean_us", r->best->us.mean, US, false},
-        {"gain", gain->gain, GAIN, false},
-        {"gain_low", iteration_regime_end(gain, gain->low), GAIN, false},
-        {"gain_high", iteration_regime_end(gain, gain->high), GAIN, false},
-        {"fastest_alone_us", iteration_measured(r->alone->alone_us), US, false},
-        {"best_iteration_alone_us", iteration_measured(r->best->alone_us), US,
-         false},
-        {"alone_gain", alone->gain, GAIN, false},
-        {"alone_gain_low", iteration_regime_end(alone, alone->low), GAIN,
-         false},
-        {"alone_gain_high", iteration_regime_end(alone, alone->high), GAIN,
-         false},
-        {"rounds", (double)gain->n_pairs, WHOLE, false},
-    };
     enum stp_source source =
         r->alone->source > r->best->source ? r->alone->source : r->best->source;
     char name[STP_SETTING_NAME];
@@ -376,10 +313,17 @@ static void iteration_put_regime(const struct stp_regime *r,
     stp_table_word(t, NULL, "<setting", name);
     iteration_put_arm_name(r->alone, "fastest_alone", "<fastest alone", t);
     iteration_put_arm_name(r->best, "best_iteration", "<best iteration", t);
-    iteration_put_numbers(numbers, sizeof(numbers) / sizeof(numbers[0]), false,
-                          t);
-    iteration_put_regime_gain(gain, "gain", t);
-    iteration_put_regime_gain(alone, "alone gain", t);
+    iteration_put(t, "fastest_alone_mean_us", NULL, NULL, TIME,
+                  r->alone->us.mean);
+    iteration_put(t, "best_iteration_mean_us", NULL, NULL, TIME,
+                  r->best->us.mean);
+    iteration_put_gain(t, false, true, &r->gain, false, true);
+    iteration_put(t, "fastest_alone_us", NULL, NULL, TIME,
+                  iteration_measured(r->alone->alone_us));
+    iteration_put(t, "best_iteration_alone_us", NULL, NULL, TIME,
+                  iteration_measured(r->best->alone_us));
+    iteration_put_gain(t, true, true, &r->alone_gain, false, true);
+    iteration_put(t, "rounds", NULL, NULL, COUNT, (double)r->gain.n_pairs);
     if (t->format == STP_TABLE_CSV)
         stp_table_word(t, "source", NULL, stp_source_name(source));
 }
@@ -462,7 +406,8 @@ stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
         struct stp_table arms;
 
         iteration_put_setting(s, &t);
-        iteration_put_results(s, s->arms, true, &t);
+        iteration_put_alone(s, &t);
+        iteration_put_noise(s, &t);
         stp_iteration_verdict(s, " ", text);
         stp_json_word(row, "verdict", text);
         arms = stp_table_array(row, "arms");

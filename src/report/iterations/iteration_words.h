@@ -1,8 +1,10 @@
 /*
- * iteration_words.h - names of settings, and sentences on them
+ * iteration_words.h - names of settings, sentences on them, and their tables
  */
 #ifndef STP_ITERATION_WORDS_H
 #define STP_ITERATION_WORDS_H
+
+#include <stdio.h>
 
 #include "report/iterations/iteration_files.h"
 
@@ -57,5 +59,21 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  const struct stp_iteration_arm *arm,
                                  struct stp_iteration_cursor *at,
                                  size_t *n_ret);
+
+/* ---- tables of the files ---- */
+
+/* Each writes one file.  STP_ERR_NOMEM. */
+enum stp_status
+stp_iteration_write_summary_csv(const struct stp_iteration_report *report,
+                                FILE *fp, struct stp_error *err);
+enum stp_status
+stp_iteration_write_regimes_csv(const struct stp_iteration_report *report,
+                                FILE *fp, struct stp_error *err);
+enum stp_status
+stp_iteration_write_summary_md(const struct stp_iteration_report *report,
+                               FILE *fp, struct stp_error *err);
+enum stp_status
+stp_iteration_write_regimes_md(const struct stp_iteration_report *report,
+                               FILE *fp, struct stp_error *err);
 
 #endif /* STP_ITERATION_WORDS_H */

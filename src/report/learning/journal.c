@@ -15,18 +15,7 @@ static const char journal_head[] = "t_us,comm,nNodes,nRanks,event,call,";
 
 /* ---- fields ---- */
 
-/* Fields of some events are empty and leave the member as it is. */
-
-static bool journal_u64(const struct stp_field *f, uint64_t min, uint64_t *n)
-{
-    return stp_parse_u64(f->s, f->len, n) && *n >= min;
-}
-
-static bool journal_bytes(const struct stp_field *f, uint64_t *n)
-{
-    return f->len == 0 || stp_parse_u64(f->s, f->len, n);
-}
-
+/* Numbers of some events are empty, and then 0. */
 static bool journal_number(const struct stp_field *f, double *value)
 {
     if (stp_field_is(f, "inf")) {
@@ -50,21 +39,14 @@ static bool journal_comm(const struct stp_field *f, uint64_t *comm)
     return f->len > 0 && f->len <= 16;
 }
 
-static bool journal_event(const struct stp_field *f, enum stp_learn_kind *event)
+static int journal_event_from_name(const char *word, size_t len)
 {
-    for (int kind = 0; kind < STP_N_LEARN_KINDS; kind++)
-        if (stp_field_is(f, stp_learn_kind_name(kind))) {
-            *event = kind;
-            return true;
-        }
-    return false;
-}
+    const struct stp_field f = {.s = word, .len = len};
+    int kind = STP_N_LEARN_KINDS - 1;
 
-static bool journal_coll(const struct stp_field *f, int *coll)
-{
-    if (f->len > 0)
-        *coll = stp_coll_from_name(f->s, f->len);
-    return f->len == 0 || *coll >= 0;
+    while (kind >= 0 && !stp_field_is(&f, stp_learn_kind_name(kind)))
+        kind--;
+    return kind;
 }
 
 /* The name of an algorithm or a protocol, or auto. */
@@ -82,10 +64,10 @@ static bool journal_channels(const struct stp_field *f, uint8_t *channels)
 {
     uint64_t n = 0;
 
-    if (!journal_bytes(f, &n) || n > STP_MAX_CHANNELS)
+    if (f->len > 0 && !stp_parse_u64(f->s, f->len, &n))
         return false;
     *channels = (uint8_t)n;
-    return true;
+    return n <= STP_MAX_CHANNELS;
 }
 
 /* Times of a reward file are in ms. */
@@ -106,15 +88,7 @@ static bool journal_unit(const struct stp_field *f, double *scale)
         return read;                                                           \
     }
 
-JOURNAL_COLUMN(t_us, stp_parse_double(f->s, f->len, &line->t_us))
 JOURNAL_COLUMN(comm, journal_comm(f, &line->comm))
-JOURNAL_COLUMN(nodes, journal_u64(f, 1, &line->n_nodes))
-JOURNAL_COLUMN(ranks, journal_u64(f, 1, &line->n_ranks))
-JOURNAL_COLUMN(event, journal_event(f, &line->kind))
-JOURNAL_COLUMN(call, journal_u64(f, 0, &line->call))
-JOURNAL_COLUMN(coll, journal_coll(f, &line->coll))
-JOURNAL_COLUMN(min, journal_bytes(f, &line->bytes.min))
-JOURNAL_COLUMN(max, journal_bytes(f, &line->bytes.max))
 JOURNAL_COLUMN(algo, journal_name(f, stp_algo_from_name, &line->arm.algo))
 JOURNAL_COLUMN(proto, journal_name(f, stp_proto_from_name, &line->arm.proto))
 JOURNAL_COLUMN(channels, journal_channels(f, &line->arm.n_channels))
@@ -124,33 +98,36 @@ JOURNAL_COLUMN(low, journal_number(f, &line->gain_low))
 JOURNAL_COLUMN(high, journal_number(f, &line->gain_high))
 JOURNAL_COLUMN(unit, journal_unit(f, &line->scale))
 
+#define INTO(member) STP_CSV_INTO(stp_journal_line, member)
+#define WHOLE(least) STP_CSV_WHOLE, .min = least, .max = UINT64_MAX
+
+// clang-format off
 static const struct stp_csv_column journal_columns[] = {
-    {"t_us", "microseconds", .required = true, .read = journal_read_t_us},
-    {"comm", "up to 16 hexadecimal digits", .required = true,
-     .read = journal_read_comm},
-    {"nNodes", "a number from 1", .required = true, .read = journal_read_nodes},
-    {"nRanks", "a number from 1", .required = true, .read = journal_read_ranks},
+    {"t_us", "microseconds", true, STP_CSV_NUMBER, INTO(t_us)},
+    {"comm", "up to 16 hexadecimal digits", true, .read = journal_read_comm},
+    {"nNodes", "a number from 1", true, WHOLE(1), INTO(n_nodes)},
+    {"nRanks", "a number from 1", true, WHOLE(1), INTO(n_ranks)},
     {"event",
      "trial, back, reward, step, period, settled, confirmed, longer or noisy",
-     .required = true, .read = journal_read_event},
-    {"call", "a number", .required = true, .read = journal_read_call},
-    {"collective", "a collective", .required = true, .read = journal_read_coll},
-    {"min_bytes", "a number of bytes", .required = true,
-     .read = journal_read_min},
-    {"max_bytes", "a number of bytes", .required = true,
-     .read = journal_read_max},
-    {"algorithm", "auto or an algorithm", .required = true,
-     .read = journal_read_algo},
-    {"protocol", "auto or a protocol", .required = true,
-     .read = journal_read_proto},
-    {"channels", "a number of channels, up to 64", .required = true,
+     true, STP_CSV_WORD, INTO(kind), .from_name = journal_event_from_name},
+    {"call", "a number", true, WHOLE(0), INTO(call)},
+    {"collective", "a collective", true, STP_CSV_WORD, INTO(coll),
+     .from_name = stp_coll_from_name, .none = "", .none_value = -1},
+    {"min_bytes", "a number of bytes", true, WHOLE(0),
+     INTO(bytes.min), .none = ""},
+    {"max_bytes", "a number of bytes", true, WHOLE(0),
+     INTO(bytes.max), .none = ""},
+    {"algorithm", "auto or an algorithm", true, .read = journal_read_algo},
+    {"protocol", "auto or a protocol", true, .read = journal_read_proto},
+    {"channels", "a number of channels, up to 64", true,
      .read = journal_read_channels},
-    {"value", "a number", .required = true, .read = journal_read_value},
-    {"gain", "a number", .required = true, .read = journal_read_gain},
-    {"gain_low", "a number", .required = true, .read = journal_read_low},
-    {"gain_high", "a number", .required = true, .read = journal_read_high},
+    {"value", "a number", true, .read = journal_read_value},
+    {"gain", "a number", true, .read = journal_read_gain},
+    {"gain_low", "a number", true, .read = journal_read_low},
+    {"gain_high", "a number", true, .read = journal_read_high},
     {"unit", "us, ms, calls or steps", .read = journal_read_unit},
 };
+// clang-format on
 
 /* ---- lines ---- */
 

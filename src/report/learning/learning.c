@@ -4,22 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ---- */
-
-static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
-    [STP_LEARNING_UNTRIED] = "never explored",
-    [STP_LEARNING_TRYING] = "still trying",
-    [STP_LEARNING_SETTLED] = "settled",
-    [STP_LEARNING_CONFIRMED] = "confirmed",
-    [STP_LEARNING_LONGER] = "steps not shorter",
-    [STP_LEARNING_NOISY] = "too noisy",
-};
-
-const char *stp_learning_verdict_name(enum stp_learning_verdict verdict)
-{
-    return learning_verdicts[verdict];
-}
-
 /* ---- keys and arms ---- */
 
 #define ORDER(x, y)                                                            \
@@ -28,39 +12,41 @@ const char *stp_learning_verdict_name(enum stp_learning_verdict verdict)
             return (x) < (y) ? -1 : 1;                                         \
     } while (0)
 
-/* Large communicators first. */
-static int learning_order_keys(const void *pa, const void *pb)
-{
-    const struct stp_learning_key *a = pa;
-    const struct stp_learning_key *b = pb;
+/* Returns the order of lines or keys: large communicators first. */
+#define ORDER_KEYS(a, b)                                                       \
+    do {                                                                       \
+        ORDER((b)->n_ranks, (a)->n_ranks);                                     \
+        ORDER((a)->n_nodes, (b)->n_nodes);                                     \
+        ORDER((a)->coll, (b)->coll);                                           \
+        ORDER((a)->bytes.min, (b)->bytes.min);                                 \
+        ORDER((a)->bytes.max, (b)->bytes.max);                                 \
+        return 0;                                                              \
+    } while (0)
 
-    ORDER(b->n_ranks, a->n_ranks);
-    ORDER(a->n_nodes, b->n_nodes);
-    ORDER(a->coll, b->coll);
-    ORDER(a->bytes.min, b->bytes.min);
-    ORDER(a->bytes.max, b->bytes.max);
-    return 0;
+static int learning_order_lines(const void *pa, const void *pb)
+{
+    const struct stp_journal_line *const *a = pa;
+    const struct stp_journal_line *const *b = pb;
+
+    ORDER_KEYS(*a, *b);
 }
 
-static struct stp_learning_key
-learning_key_of(const struct stp_journal_line *line)
+static int learning_order_line_key(const void *pa, const void *pb)
 {
-    return (struct stp_learning_key){.n_nodes = line->n_nodes,
-                                     .n_ranks = line->n_ranks,
-                                     .coll = line->coll,
-                                     .bytes = line->bytes};
+    const struct stp_journal_line *a = pa;
+    const struct stp_learning_key *b = pb;
+
+    ORDER_KEYS(a, b);
 }
 
 const struct stp_learning_key *
 stp_learning_find(const struct stp_learning *learning,
                   const struct stp_journal_line *line)
 {
-    const struct stp_learning_key wanted = learning_key_of(line);
-
-    for (size_t i = 0; line->coll >= 0 && i < learning->n; i++)
-        if (learning_order_keys(&learning->keys[i], &wanted) == 0)
-            return &learning->keys[i];
-    return NULL;
+    if (line->coll < 0 || learning->n == 0)
+        return NULL;
+    return bsearch(line, learning->keys, learning->n, sizeof(*learning->keys),
+                   learning_order_line_key);
 }
 
 static bool learning_is_arm(const struct stp_bandit_arm *a,
@@ -167,20 +153,33 @@ static void learning_take_line(struct stp_learning_key *key,
     }
 }
 
-static bool learning_add_key(struct stp_learning *l,
-                             const struct stp_journal_line *line)
+/* Makes a key of each kind of message, sorted: a journal may have as many as it
+ * has lines. */
+static bool learning_make_keys(const struct stp_journal_lines *lines,
+                               struct stp_learning *l)
 {
-    struct stp_learning_key *more;
+    const struct stp_journal_line **sorted =
+        calloc(lines->n + 1, sizeof(*sorted));
+    size_t n = 0, n_keys = 0;
 
-    if (line->coll < 0 || stp_learning_find(l, line) != NULL)
-        return true;
-    more = realloc(l->keys, (l->n + 1) * sizeof(*more));
-    if (more == NULL)
-        return false;
-    l->keys = more;
-    more[l->n] = learning_key_of(line);
-    more[l->n++].with.algo = -1;
-    return true;
+    for (size_t i = 0; sorted != NULL && i < lines->n; i++)
+        if (lines->all[i].coll >= 0)
+            sorted[n++] = &lines->all[i];
+    if (n > 0)
+        qsort(sorted, n, sizeof(*sorted), learning_order_lines);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || learning_order_lines(&sorted[i - 1], &sorted[i]) != 0)
+            sorted[n_keys++] = sorted[i];
+    l->keys = sorted != NULL ? calloc(n_keys + 1, sizeof(*l->keys)) : NULL;
+    for (; l->keys != NULL && l->n < n_keys; l->n++)
+        l->keys[l->n] =
+            (struct stp_learning_key){.n_nodes = sorted[l->n]->n_nodes,
+                                      .n_ranks = sorted[l->n]->n_ranks,
+                                      .coll = sorted[l->n]->coll,
+                                      .bytes = sorted[l->n]->bytes,
+                                      .with.algo = -1};
+    free(sorted);
+    return l->keys != NULL;
 }
 
 /* ---- steps ---- */
@@ -225,16 +224,12 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_error *err)
 {
     struct stp_learning l = {0};
-    bool ok = learning_count_steps(lines, &l.n_steps);
 
-    for (size_t i = 0; ok && i < lines->n; i++)
-        ok = learning_add_key(&l, &lines->all[i]);
-    if (!ok) {
+    if (!learning_count_steps(lines, &l.n_steps) ||
+        !learning_make_keys(lines, &l)) {
         stp_learning_free(&l);
         return stp_nomem(err);
     }
-    if (l.n > 0)
-        qsort(l.keys, l.n, sizeof(*l.keys), learning_order_keys);
     for (size_t i = 0; i < lines->n; i++) {
         const struct stp_learning_key *key =
             stp_learning_find(&l, &lines->all[i]);

@@ -20,7 +20,6 @@ enum stp_learning_verdict {
     STP_LEARNING_NOISY,     /* an arm was faster, but steps cannot tell */
     STP_N_LEARNING_VERDICTS,
 };
-const char *stp_learning_verdict_name(enum stp_learning_verdict verdict);
 
 /* A gain with its interval; gain 0: none. */
 struct stp_learning_gain {

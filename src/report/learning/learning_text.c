@@ -10,6 +10,15 @@
 #include "report/table.h"
 #include "report/words.h"
 
+static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
+    [STP_LEARNING_UNTRIED] = "never explored",
+    [STP_LEARNING_TRYING] = "still trying",
+    [STP_LEARNING_SETTLED] = "settled",
+    [STP_LEARNING_CONFIRMED] = "confirmed",
+    [STP_LEARNING_LONGER] = "steps not shorter",
+    [STP_LEARNING_NOISY] = "too noisy",
+};
+
 /* ---- text ---- */
 
 static size_t learning_count_settled(const struct stp_learning *l,
@@ -60,7 +69,7 @@ static void learning_put_gain(const struct stp_learning_gain *gain,
 static void learning_put_verdict(const struct stp_learning_key *key,
                                  struct stp_table *t)
 {
-    const char *name = stp_learning_verdict_name(key->verdict);
+    const char *name = learning_verdicts[key->verdict];
     const char *const heading = "<verdict";
     bool is_noisy = key->verdict == STP_LEARNING_NOISY;
     bool needs_steps = is_noisy && key->steps_needed > 0.0;

@@ -449,19 +449,3 @@ enum stp_status stp_journal_plot_make(const struct stp_journal_plot *plot,
 {
     return kinds[kind].make(plot, chart_ret, err);
 }
-
-enum stp_status stp_journal_plot_save(const struct stp_journal_plot *plot,
-                                      enum stp_journal_plot_kind kind,
-                                      enum stp_plot_format format,
-                                      const char *gnuplot, const char *path,
-                                      struct stp_error *err)
-{
-    struct stp_chart chart;
-    enum stp_status status = kinds[kind].make(plot, &chart, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_chart_save(&chart, format, gnuplot, path, err);
-    stp_chart_free(&chart);
-    return status;
-}

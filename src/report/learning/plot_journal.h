@@ -35,11 +35,4 @@ enum stp_status stp_journal_plot_make(const struct stp_journal_plot *plot,
                                       struct stp_chart *chart_ret,
                                       struct stp_error *err);
 
-/* Draws it into the file 'path'; see stp_chart_save(). */
-enum stp_status stp_journal_plot_save(const struct stp_journal_plot *plot,
-                                      enum stp_journal_plot_kind kind,
-                                      enum stp_plot_format format,
-                                      const char *gnuplot, const char *path,
-                                      struct stp_error *err);
-
 #endif /* STP_PLOT_JOURNAL_H */

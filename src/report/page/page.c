@@ -7,7 +7,7 @@
 #include "report/file.h"
 #include "report/json.h"
 #include "report/page/page_template.h"
-#include "report/page/page_view.h"
+#include "report/page/page_summary.h"
 
 /* page.html, page.css and page.js */
 extern const char stp_page_html[];
@@ -65,8 +65,7 @@ static enum stp_status page_save(const struct stp_page_data *data,
 
     if (status != STP_OK)
         return status;
-    status = page_write(data, summary, file.fp, err);
-    return stp_file_end(&file, status, err);
+    return stp_file_end(&file, page_write(data, summary, file.fp, err), err);
 }
 
 /* ---- summary ---- */
@@ -128,9 +127,9 @@ static enum stp_status page_say(const struct stp_page_data *data,
     return STP_OK;
 }
 
-enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
-                                      const char *path, bool as_json,
-                                      FILE *said, struct stp_error *err)
+enum stp_status stp_page_save(const struct stp_page_sources *sources,
+                              const char *path, bool as_json, FILE *said,
+                              struct stp_error *err)
 {
     struct stp_page_data data;
     struct stp_page_summary summary;
@@ -144,10 +143,4 @@ enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
         status = page_say(&data, &summary, as_json, said, err);
     stp_page_free(&data);
     return status;
-}
-
-enum stp_status stp_page_save(const struct stp_page_sources *sources,
-                              const char *path, struct stp_error *err)
-{
-    return stp_page_save_and_say(sources, path, false, NULL, err);
 }

@@ -29,17 +29,14 @@ struct stp_page_sources {
 };
 
 /*
- * Writes the page to the file 'path', whole or not at all.  STP_ERR_RANGE
- * without measurements; the error of reading or comparing a file, whose name is
- * in the text of *err then; STP_ERR_IO or STP_ERR_NOMEM.
+ * Writes the page to the file 'path', whole or not at all; then its summary to
+ * 'said' (NULL: nowhere), as one sentence and a newline, or its figures as one
+ * JSON object.  STP_ERR_RANGE without measurements; the error of reading or
+ * comparing a file, whose name is in the text of *err then; STP_ERR_IO or
+ * STP_ERR_NOMEM.
  */
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
-                              const char *path, struct stp_error *err);
-
-/* The same; then writes the page's summary to 'said', as one sentence and a
- * newline, or its figures as one JSON object. */
-enum stp_status stp_page_save_and_say(const struct stp_page_sources *sources,
-                                      const char *path, bool as_json,
-                                      FILE *said, struct stp_error *err);
+                              const char *path, bool as_json, FILE *said,
+                              struct stp_error *err);
 
 #endif /* STP_PAGE_H */

@@ -235,14 +235,10 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         status = is_folder ? page_find_add_folder(found, paths[i], err)
                            : page_find_add_file(found, paths[i], err);
     }
-    return status == STP_OK ? page_find_add_beside(found, err) : status;
-}
-
-void stp_page_found_sources(const struct stp_page_found *found,
-                            struct stp_page_sources *s)
-{
-    memset(s, 0, sizeof(*s));
+    if (status == STP_OK)
+        status = page_find_add_beside(found, err);
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
-            s->path[k] = found->path[k];
+            found->sources.path[k] = found->path[k];
+    return status;
 }

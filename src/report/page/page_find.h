@@ -10,9 +10,10 @@
 
 enum { STP_PAGE_PATH = 4096 };
 
-/* Paths by enum stp_page_source; "" for none. */
+/* Must not be moved. */
 struct stp_page_found {
-    char path[STP_PAGE_N_SOURCES][STP_PAGE_PATH];
+    char path[STP_PAGE_N_SOURCES][STP_PAGE_PATH]; /* "": none */
+    struct stp_page_sources sources;              /* the same */
 };
 
 /*
@@ -29,9 +30,5 @@ struct stp_page_found {
 enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found_ret,
                               struct stp_error *err);
-
-/* The same as the page takes it; points into 'found'. */
-void stp_page_found_sources(const struct stp_page_found *found,
-                            struct stp_page_sources *sources_ret);
 
 #endif /* STP_PAGE_FIND_H */

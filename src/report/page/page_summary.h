@@ -1,8 +1,11 @@
 /*
- * page_summary.h - the figures of a page, and the sentences that state them
+ * page_summary.h - the figures of a page, the sentences that state them, and
+ * the values of its template
  */
 #ifndef STP_PAGE_SUMMARY_H
 #define STP_PAGE_SUMMARY_H
+
+#include <cjson/cJSON.h>
 
 #include "report/page/page_data.h"
 
@@ -66,5 +69,14 @@ const char *stp_page_source_sentence(const struct stp_page_set *sets, size_t n);
 /* Appends to 'text', and cuts what is too long. */
 void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
     STP_PRINTF(2, 3);
+
+/*
+ * The values that page.html names, to be freed with cJSON_Delete().  Its member
+ * "plots" is all that page.js draws.  What runs out of memory within cJSON is
+ * missing.  STP_ERR_NOMEM otherwise.
+ */
+enum stp_status stp_page_view(const struct stp_page_data *data,
+                              const struct stp_page_summary *summary,
+                              cJSON **view_ret, struct stp_error *err);
 
 #endif /* STP_PAGE_SUMMARY_H */

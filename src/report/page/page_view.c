@@ -1,4 +1,4 @@
-#include "report/page/page_view.h"
+#include "report/page/page_summary.h"
 
 #include <inttypes.h>
 #include <math.h>

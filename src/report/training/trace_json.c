@@ -87,9 +87,9 @@ static void trace_add_ranges(cJSON *list, const struct stp_spans *spans,
         trace_add_span(list, rank, &open);
 }
 
-enum stp_status stp_trace_print(const struct stp_spans *spans,
-                                const struct stp_engine_info *info, FILE *fp,
-                                struct stp_error *err)
+static enum stp_status trace_print(const struct stp_spans *spans,
+                                   const struct stp_engine_info *info, FILE *fp,
+                                   struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(root, "traceEvents");
@@ -108,26 +108,18 @@ enum stp_status stp_trace_print(const struct stp_spans *spans,
 
 /* ---- the file ---- */
 
-void stp_trace_file_name(unsigned rank, char name[STP_TRACE_FILE])
-{
-    snprintf(name, STP_TRACE_FILE, "trace_rank%u.json", rank);
-}
-
 enum stp_status stp_trace_save(const struct stp_spans *spans,
                                const struct stp_engine_info *info,
                                const char *folder, struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];
-    char name[STP_TRACE_FILE];
     struct stp_file file;
     enum stp_status status = stp_folder_make(folder, err);
 
-    stp_trace_file_name(info->rank, name);
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/trace_rank%u.json", folder, info->rank);
     if (status == STP_OK)
         status = stp_file_begin(path, &file, err);
     if (status != STP_OK)
         return status;
-    status = stp_trace_print(spans, info, file.fp, err);
-    return stp_file_end(&file, status, err);
+    return stp_file_end(&file, trace_print(spans, info, file.fp, err), err);
 }

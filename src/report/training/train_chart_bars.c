@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/training/train_chart_kinds.h"
+#include "report/training/train_chart_parts.h"
 
 extern const char stp_train_bars_gp[];
 
@@ -14,7 +14,8 @@ struct bars_grid {
     const struct stp_train_view *view;
     const struct stp_train_bars *b;
     struct stp_train_levels rows, columns, groups, series;
-    double unit; /* divides all values */
+    bool drawn[STP_TRAIN_LEVELS]; /* series that have a bar */
+    double unit;                  /* divides all values */
     const char *unit_name;
 };
 
@@ -156,25 +157,13 @@ bool stp_train_has_bars(const struct stp_train_view *view,
 
 /* ---- notes above bars ---- */
 
-/* The first bar of the group, before that of the series. */
-static bool bars_find_base(const struct bars_grid *g,
-                           const struct bars_panel *p, size_t group,
-                           size_t series, struct bars_bar *base)
-{
-    for (size_t s = 0; s < series; s++)
-        if (bars_find_bar(g, p, group, s, base))
-            return true;
-    return false;
-}
-
-/* The text above a bar: its share, its value or its speed-up. */
+/* The text above a bar: its share, its value, or its speed-up over the first
+ * bar of the group (NULL: it is that). */
 static void bars_find_note(const struct bars_grid *g,
-                           const struct bars_panel *p, size_t group,
-                           size_t series, const struct bars_bar *bar,
-                           char text[32])
+                           const struct bars_bar *first,
+                           const struct bars_bar *bar, char text[32])
 {
     const double value = bar->value / g->unit;
-    struct bars_bar base;
 
     text[0] = '\0';
     if (g->b->stacked)
@@ -185,8 +174,8 @@ static void bars_find_note(const struct bars_grid *g,
                  : value >= 10 ? 1
                                : 2,
                  value);
-    else if (bars_find_base(g, p, group, series, &base))
-        snprintf(text, 32, "%.2fx", base.cell.mean / bar->cell.mean);
+    else if (first != NULL)
+        snprintf(text, 32, "%.2fx", first->cell.mean / bar->cell.mean);
 }
 
 /* ---- the chart ---- */
@@ -206,42 +195,42 @@ static void bars_write_parts(const struct bars_grid *g,
 }
 
 /* The bars of a group stand together, whichever series it has. */
-static void bars_write_group(const struct bars_grid *g,
-                             const struct bars_panel *p, size_t at,
-                             struct stp_train_page *page)
+static void bars_write_group(struct bars_grid *g, const struct bars_panel *p,
+                             size_t at, struct stp_train_page *page)
 {
     const size_t group = p->groups[at];
     const double width = 0.84 / (double)p->most;
     FILE *fp = page->chart->data;
-    struct bars_bar bar;
-    size_t n = 0, before = 0;
+    struct bars_bar bars[STP_TRAIN_LEVELS];
+    size_t series[STP_TRAIN_LEVELS];
+    size_t n = 0;
 
     for (size_t s = 0; s < g->series.n; s++)
-        n += bars_find_bar(g, p, group, s, &bar);
-    for (size_t s = 0; s < g->series.n; s++) {
+        if (bars_find_bar(g, p, group, s, &bars[n]))
+            series[n++] = s;
+    for (size_t i = 0; i < n; i++) {
+        const struct bars_bar *bar = &bars[i];
+        const size_t s = series[i];
         char label[STP_TRAIN_LABEL], note[32];
 
-        if (!bars_find_bar(g, p, group, s, &bar))
-            continue;
+        g->drawn[s] = true;
         fprintf(fp, "%zu\t", page->n_panels);
         stp_train_level_label(g->b->group, g->groups.like[group], label);
         stp_chart_field(page->chart, label);
         stp_train_level_label(g->b->series, g->series.like[s], label);
         stp_chart_field(page->chart, label);
-        bars_find_note(g, p, group, s, &bar, note);
+        bars_find_note(g, i > 0 ? bars : NULL, bar, note);
         fprintf(fp, "%.4g\t%.6g\t%.6g\t%.6g\t%zu\t%s",
-                (double)at + width * ((double)before - 0.5 * (double)(n - 1)),
-                bar.value / g->unit, bar.low / g->unit, bar.high / g->unit,
+                (double)at + width * ((double)i - 0.5 * (double)(n - 1)),
+                bar->value / g->unit, bar->low / g->unit, bar->high / g->unit,
                 s + 1, note);
         if (g->b->stacked)
-            bars_write_parts(g, &bar, fp);
+            bars_write_parts(g, bar, fp);
         fputc('\n', fp);
-        before++;
     }
 }
 
-static void bars_write_panel(const struct bars_grid *g,
-                             const struct bars_panel *p,
+static void bars_write_panel(struct bars_grid *g, const struct bars_panel *p,
                              struct stp_train_page *page)
 {
     const size_t i = page->n_panels;
@@ -269,20 +258,6 @@ static void bars_write_panel(const struct bars_grid *g,
                   p->most, i + 1, p->highest / g->unit);
 }
 
-static bool bars_has_series(const struct bars_grid *g, size_t series)
-{
-    for (size_t r = 0; r < g->rows.n; r++)
-        for (size_t c = 0; c < g->columns.n; c++) {
-            const struct bars_panel p = bars_find_panel(g, r, c);
-            struct bars_bar bar;
-
-            for (size_t k = 0; k < p.n; k++)
-                if (bars_find_bar(g, &p, p.groups[k], series, &bar))
-                    return true;
-        }
-    return false;
-}
-
 static void bars_write_keys(const struct bars_grid *g,
                             struct stp_train_page *page)
 {
@@ -295,7 +270,7 @@ static void bars_write_keys(const struct bars_grid *g,
     for (size_t s = 0; s < g->series.n; s++) {
         char label[STP_TRAIN_LABEL];
 
-        if (!bars_has_series(g, s))
+        if (!g->drawn[s])
             continue;
         stp_train_level_label(g->b->series, g->series.like[s], label);
         stp_train_page_key(page, label, (int)s + 1, 0);
@@ -306,7 +281,7 @@ enum stp_status stp_train_make_bars(struct stp_train_page *page,
                                     const struct stp_train_bars *bars,
                                     struct stp_error *err)
 {
-    const struct bars_grid g = bars_find_grid(&page->view, bars);
+    struct bars_grid g = bars_find_grid(&page->view, bars);
     const bool cpus = stp_train_on_cpus(g.groups.like[0]);
     enum stp_status status;
 

@@ -1,8 +1,10 @@
-#include "report/training/train_chart_cells.h"
+#include "report/training/train_chart_parts.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "analyse/order.h"
 
 static const char *const modes[] = {"single", "naive", "interleaved",
                                     "bucketed", "sharded"};
@@ -116,8 +118,7 @@ static size_t train_word_rank(const char *const *words, size_t n,
 }
 
 /* The mode that jobs use most, among the modes of runs on several GPUs. */
-static const char *
-train_chart_cells_train_find_mode(const struct stp_train_view *view)
+static const char *train_find_mode(const struct stp_train_view *view)
 {
     static const char *const by_use[] = {"bucketed", "interleaved", "naive",
                                          "sharded"};
@@ -141,7 +142,7 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
 
     for (size_t t = 0; t < STP_TRAIN_TRAITS; t++)
         view.typical[t] = train_find_typical(&view, t);
-    view.mode = train_chart_cells_train_find_mode(&view);
+    view.mode = train_find_mode(&view);
     for (size_t i = 0; i < runs->n; i++)
         if (stp_train_in_view(&view, &runs->runs[i]) &&
             runs->runs[i].ga < view.ga)
@@ -150,11 +151,6 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
 }
 
 /* ---- dimensions: properties that are compared ---- */
-
-static int train_order_numbers(uint64_t a, uint64_t b)
-{
-    return (a > b) - (a < b);
-}
 
 static int train_order_words(const char *const *words, size_t n, const char *a,
                              const char *b)
@@ -170,14 +166,14 @@ static int train_order(enum stp_train_dim dim, const struct stp_train_run *a,
     switch (dim) {
     case STP_DIM_SIZE:
         return strcmp(a->size, b->size) != 0 && a->n_params != b->n_params
-                   ? train_order_numbers(a->n_params, b->n_params)
+                   ? STP_ORDER(a->n_params, b->n_params)
                    : strcmp(a->size, b->size);
     case STP_DIM_PRECISION:
         return train_order_words(precisions, 5, a->precision, b->precision);
     case STP_DIM_GPUS:
-        return train_order_numbers(a->n_gpus, b->n_gpus);
+        return STP_ORDER(a->n_gpus, b->n_gpus);
     case STP_DIM_GA:
-        return train_order_numbers(a->ga, b->ga);
+        return STP_ORDER(a->ga, b->ga);
     case STP_DIM_MODE:
         return train_order_words(modes, 5, a->mode, b->mode);
     case STP_DIM_MODEL: /* in the order of the files: all are in one array */

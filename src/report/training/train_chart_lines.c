@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/training/train_chart_kinds.h"
+#include "report/training/train_chart_parts.h"
 
 extern const char stp_train_scaling_gp[];
 extern const char stp_train_loss_gp[];

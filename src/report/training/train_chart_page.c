@@ -1,4 +1,4 @@
-#include "report/training/train_chart_page.h"
+#include "report/training/train_chart_parts.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,8 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/training/train_chart_kinds.h"
+#include "report/json.h"
+#include "report/training/train_chart_parts.h"
+#include "report/training/train_json.h"
 
+#define ENDS      "ends: 95% intervals over epochs"
+#define SPEED_UPS "; above: speed-up over the first bar; " ENDS
+
+/* Bars of a series side by side, in groups by GPUs, in panels by size and
+ * precision. */
+#define BARS(compared, minimum)                                                \
+    .row = STP_DIM_PRECISION, .column = STP_DIM_SIZE, .group = STP_DIM_GPUS,   \
+    .series = compared, .least = minimum
+
+// clang-format off
 static const struct {
     const char *name;
     const char *heading;
@@ -14,96 +26,52 @@ static const struct {
     struct stp_train_bars bars;
     bool (*has)(const struct stp_train_view *view); /* NULL: bars */
     enum stp_status (*make)(struct stp_train_page *page, struct stp_error *err);
-    bool each_size;
-    bool largest;
-    bool all_models;
+    bool each_size, largest, all_models;
 } kinds[STP_N_TRAIN_CHARTS] = {
-    [STP_TRAIN_BY_PRECISION] =
-        {.name = "train_precision",
-         .heading = "Training: epoch time by precision",
-         .without = "no two precisions of one model on as many GPUs",
-         .bars = {.row = STP_DIM_NONE,
-                  .column = STP_DIM_SIZE,
-                  .group = STP_DIM_GPUS,
-                  .series = STP_DIM_PRECISION,
-                  .least = 2,
-                  .notes = "; above: speed-up over the first bar; ends: 95% "
-                           "intervals over epochs"}},
-    [STP_TRAIN_SCALING] = {.name = "train_scaling",
-                           .heading = "Training: scaling",
-                           .without = "no run on one GPU beside one on several "
-                                      "of the same model and precision",
-                           .has = stp_train_has_scaling,
-                           .make = stp_train_make_scaling},
-    [STP_TRAIN_ACCUMULATION] =
-        {.name = "train_accumulation",
-         .heading = "Training: epoch time by micro-batches of a step (GA)",
-         .without = "no two numbers of micro-batches (--ga) of one model, "
-                    "precision, mode and number of GPUs",
-         .bars = {.row = STP_DIM_PRECISION,
-                  .column = STP_DIM_SIZE,
-                  .group = STP_DIM_GPUS,
-                  .series = STP_DIM_GA,
-                  .least = 2,
-                  .notes = "; above: speed-up over the first bar; ends: 95% "
-                           "intervals over epochs"}},
-    [STP_TRAIN_OVERHEAD] =
-        {.name = "train_overhead",
-         .heading = "Training: what an epoch's time is made of",
-         .without = "no run on several GPUs",
-         .bars = {.row = STP_DIM_PRECISION,
-                  .column = STP_DIM_GPUS,
-                  .group = STP_DIM_MODE,
-                  .series = STP_DIM_NONE,
-                  .least = 1,
-                  .several = true,
-                  .stacked = true,
-                  .notes = "; hidden: computing meanwhile; exposed: only "
-                           "waiting, with its share above"},
-         .each_size = true},
-    [STP_TRAIN_LOSS] = {.name = "train_loss",
-                        .heading = "Training: loss",
-                        .without = "no run of two epochs or more with losses",
-                        .has = stp_train_has_loss,
-                        .make = stp_train_make_loss,
-                        .largest = true},
-    [STP_TRAIN_BY_MODE] =
-        {.name = "train_modes",
-         .heading = "Training: epoch time by mode",
-         .without = "no two modes of one model, precision and number of GPUs",
-         .bars = {.row = STP_DIM_PRECISION,
-                  .column = STP_DIM_SIZE,
-                  .group = STP_DIM_GPUS,
-                  .series = STP_DIM_MODE,
-                  .least = 2,
-                  .several = true,
-                  .notes = "; above: speed-up over the first bar; ends: 95% "
-                           "intervals over epochs"}},
-    [STP_TRAIN_THROUGHPUT] =
-        {.name = "train_throughput",
-         .heading = "Training: throughput",
-         .without = "no runs",
-         .bars = {.row = STP_DIM_PRECISION,
-                  .column = STP_DIM_SIZE,
-                  .group = STP_DIM_GPUS,
-                  .series = STP_DIM_MODE,
-                  .least = 1,
-                  .throughput = true,
-                  .notes = "; ends: 95% intervals over epochs"}},
-    [STP_TRAIN_HARDWARE] =
-        {.name = "train_hardware",
-         .heading = "Training: epoch time by hardware",
-         .without = "no two models of GPU that ran the same (give the files of "
-                    "each)",
-         .bars = {.row = STP_DIM_PRECISION,
-                  .column = STP_DIM_SIZE,
-                  .group = STP_DIM_GPUS,
-                  .series = STP_DIM_MODEL,
-                  .least = 2,
-                  .notes = "; above: speed-up over the first bar; ends: 95% "
-                           "intervals over epochs"},
-         .all_models = true},
+    [STP_TRAIN_BY_PRECISION] = {
+        "train_precision", "Training: epoch time by precision",
+        "no two precisions of one model on as many GPUs",
+        .bars = {STP_DIM_NONE, STP_DIM_SIZE, STP_DIM_GPUS, STP_DIM_PRECISION,
+                 .least = 2, .notes = SPEED_UPS}},
+    [STP_TRAIN_SCALING] = {
+        "train_scaling", "Training: scaling",
+        "no run on one GPU beside one on several of the same model and "
+        "precision",
+        .has = stp_train_has_scaling, .make = stp_train_make_scaling},
+    [STP_TRAIN_ACCUMULATION] = {
+        "train_accumulation",
+        "Training: epoch time by micro-batches of a step (GA)",
+        "no two numbers of micro-batches (--ga) of one model, precision, mode "
+        "and number of GPUs",
+        .bars = {BARS(STP_DIM_GA, 2), .notes = SPEED_UPS}},
+    [STP_TRAIN_OVERHEAD] = {
+        "train_overhead", "Training: what an epoch's time is made of",
+        "no run on several GPUs",
+        .bars = {STP_DIM_PRECISION, STP_DIM_GPUS, STP_DIM_MODE, STP_DIM_NONE,
+                 .least = 1, .several = true, .stacked = true,
+                 .notes = "; hidden: computing meanwhile; exposed: only "
+                          "waiting, with its share above"},
+        .each_size = true},
+    [STP_TRAIN_LOSS] = {
+        "train_loss", "Training: loss",
+        "no run of two epochs or more with losses",
+        .has = stp_train_has_loss, .make = stp_train_make_loss,
+        .largest = true},
+    [STP_TRAIN_BY_MODE] = {
+        "train_modes", "Training: epoch time by mode",
+        "no two modes of one model, precision and number of GPUs",
+        .bars = {BARS(STP_DIM_MODE, 2), .several = true, .notes = SPEED_UPS}},
+    [STP_TRAIN_THROUGHPUT] = {
+        "train_throughput", "Training: throughput", "no runs",
+        .bars = {BARS(STP_DIM_MODE, 1), .throughput = true,
+                 .notes = "; " ENDS}},
+    [STP_TRAIN_HARDWARE] = {
+        "train_hardware", "Training: epoch time by hardware",
+        "no two models of GPU that ran the same (give the files of each)",
+        .bars = {BARS(STP_DIM_MODEL, 2), .notes = SPEED_UPS},
+        .all_models = true},
 };
+// clang-format on
 
 /* ---- which there are ---- */
 
@@ -321,20 +289,64 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
                : stp_train_make_bars(&page, &kinds[chart->kind].bars, err);
 }
 
-enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
-                                     const struct stp_train_chart *chart,
-                                     const char *title,
-                                     enum stp_plot_format format,
-                                     const char *gnuplot, const char *path,
-                                     struct stp_error *err)
-{
-    struct stp_chart made;
-    enum stp_status status =
-        stp_train_chart_make(runs, chart, title, &made, err);
+/* ---- JSON ---- */
 
-    if (status != STP_OK)
-        return status;
-    status = stp_chart_save(&made, format, gnuplot, path, err);
-    stp_chart_free(&made);
-    return status;
+static void train_charts_add_files(cJSON *row,
+                                   const struct stp_train_drawn *drawn,
+                                   const char *name)
+{
+    cJSON *files = cJSON_AddArrayToObject(row, "files");
+
+    for (int f = 0; f < STP_N_PLOT_FORMATS; f++) {
+        char path[STP_TRAIN_CHART_PATH];
+
+        if (!drawn->formats[f])
+            continue;
+        stp_train_chart_path(drawn->folder, name, stp_plot_format_name(f),
+                             path);
+        cJSON_AddItemToArray(files, cJSON_CreateString(path));
+    }
+}
+
+static void train_charts_add_charts(cJSON *root,
+                                    const struct stp_train_drawn *drawn,
+                                    bool left_out)
+{
+    cJSON *list =
+        cJSON_AddArrayToObject(root, left_out ? "left_out" : "charts");
+
+    for (size_t i = 0; i < drawn->charts->n; i++) {
+        const struct stp_train_chart *c = &drawn->charts->all[i];
+        char name[STP_TRAIN_CHART_NAME];
+        cJSON *row;
+
+        if ((c->why != NULL) != left_out)
+            continue;
+        row = stp_json_row(list);
+        stp_train_chart_name(c, name);
+        cJSON_AddStringToObject(row, "chart", name);
+        stp_json_word(row, "gpu_name", c->gpu);
+        stp_json_word(row, "model_size", c->size);
+        if (left_out)
+            cJSON_AddStringToObject(row, "why", c->why);
+        else
+            train_charts_add_files(row, drawn, name);
+    }
+}
+
+enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
+                                            const struct stp_train_drawn *drawn,
+                                            FILE *fp, struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+    cJSON *list;
+
+    train_charts_add_charts(root, drawn, false);
+    train_charts_add_charts(root, drawn, true);
+    stp_json_number(root, "runs_in_no_chart",
+                    (double)drawn->charts->n_runs_aside);
+    list = cJSON_AddArrayToObject(root, "summary");
+    for (size_t i = 0; i < runs->n; i++)
+        stp_train_write_row(stp_json_row(list), &runs->runs[i]);
+    return stp_json_finish(root, fp, err);
 }

@@ -83,14 +83,6 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
                                      struct stp_chart *chart_ret,
                                      struct stp_error *err);
 
-/* Draws it into the file 'path'; see stp_chart_save(). */
-enum stp_status stp_train_chart_save(const struct stp_train_runs *runs,
-                                     const struct stp_train_chart *chart,
-                                     const char *title,
-                                     enum stp_plot_format format,
-                                     const char *gnuplot, const char *path,
-                                     struct stp_error *err);
-
 /* Charts that were drawn, and their files. */
 struct stp_train_drawn {
     const struct stp_train_charts *charts;

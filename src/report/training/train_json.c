@@ -1,14 +1,352 @@
 #include "report/training/train_json.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/overlap.h"
+#include "core/text.h"
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
+
+enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
+
+/* Whole numbers above this are not exact in JSON. */
+#define WHOLE_MAX 9007199254740992.0
+
+enum train_type {
+    WORD,   /* char[] */
+    COUNT,  /* unsigned */
+    BIG,    /* uint64_t */
+    NUMBER, /* double */
+    LIST,   /* double *, of n_epochs */
+};
+
+/* A member of struct stp_train_run. */
+struct train_key {
+    const char *name;
+    enum train_type type;
+    size_t offset;
+    size_t size; /* of a word */
+    double min;  /* of numbers */
+    double null; /* the value of null; -1: null is refused */
+    const char *expected;
+};
+
+#define MEMBER(name, type, member, min, null, expected)                        \
+    {                                                                          \
+        name, type, offsetof(struct stp_train_run, member),                    \
+            sizeof(((struct stp_train_run *)0)->member), min, null, expected   \
+    }
+
+static const struct train_key train_keys[] = {
+    MEMBER("mode", WORD, mode, 0, -1, "a word"),
+    MEMBER("n_gpus", COUNT, n_gpus, 1, -1, "a number from 1"),
+    MEMBER("n_params", BIG, n_params, 1, -1, "a number from 1"),
+    MEMBER("model_size", WORD, size, 0, -1, "a word"),
+    MEMBER("grad_accum_steps", COUNT, ga, 1, -1, "a number from 1"),
+    MEMBER("epoch_times", LIST, epoch_s, DBL_MIN, -1, "seconds above 0"),
+    MEMBER("losses", LIST, losses, 0, NAN, "as many losses as epoch_times"),
+    MEMBER("comm_times", LIST, comm_s, 0, -1, "as many seconds as epoch_times"),
+    MEMBER("exposed_comm_times", LIST, exposed_s, 0, -1,
+           "as many seconds as epoch_times"),
+    MEMBER("final_accuracy", NUMBER, accuracy, 0, NAN, "a share"),
+    MEMBER("throughput", NUMBER, throughput, 0, -1, "a number from 0"),
+    MEMBER("gpu_name", WORD, gpu, 0, -1, "a word"),
+    MEMBER("made_by", WORD, made_by, 0, -1, "a word"),
+    MEMBER("tuner", WORD, tuner, 0, -1, "a word"),
+    MEMBER("rounds", COUNT, rounds, 0, -1, "a number from 0"),
+    MEMBER("tuner_hash", WORD, pair, 0, 0, "a word, or null"),
+    MEMBER("gain", NUMBER, gain.gain, 0, NAN, "a number from 0, or null"),
+    MEMBER("gain_low", NUMBER, gain.low, 0, NAN, "a number from 0, or null"),
+    MEMBER("gain_high", NUMBER, gain.high, 0, INFINITY,
+           "a number from 0, or null"),
+    MEMBER("repeat", COUNT, repeat, 1, -1, "a number from 1"),
+    MEMBER("precision", WORD, precision, 0, -1, "a word"),
+    MEMBER("gradients", WORD, gradients, 0, -1, "a word"),
+    MEMBER("batch_size", COUNT, batch, 1, -1, "a number from 1"),
+    MEMBER("n_samples", COUNT, n_samples, 1, -1, "a number from 1"),
+    MEMBER("warmup_steps", COUNT, warmup, 0, -1, "a number from 0"),
+    MEMBER("lr", NUMBER, rate, 0, -1, "a number from 0"),
+    MEMBER("seed", BIG, seed, 0, -1, "a number from 0"),
+    MEMBER("bucket_bytes", BIG, bucket_bytes, 0, -1, "a number from 0"),
+    MEMBER("first_bucket_bytes", BIG, first_bucket_bytes, 0, -1,
+           "a number from 0"),
+    MEMBER("skipped_steps", COUNT, n_skipped, 0, -1, "a number from 0"),
+    MEMBER("last_loss_scale", NUMBER, loss_scale, 0, -1, "a number from 0"),
+    MEMBER("traced_comm_ms", NUMBER, traced_comm_ms, 0, NAN,
+           "a number from 0, or null"),
+    MEMBER("hidden_share", NUMBER, hidden_share, 0, NAN, "a share, or null"),
+};
+
+enum { TRAIN_N_KEYS = sizeof(train_keys) / sizeof(train_keys[0]) };
+
+/* ---- writing keys ---- */
+
+static void train_write_list(cJSON *row, const char *name, const double *list,
+                             unsigned n)
+{
+    cJSON *array = cJSON_AddArrayToObject(row, name);
+
+    for (unsigned i = 0; i < n; i++)
+        cJSON_AddItemToArray(array, isfinite(list[i])
+                                        ? cJSON_CreateNumber(list[i])
+                                        : cJSON_CreateNull());
+}
+
+static void train_write_key(cJSON *row, const struct train_key *key,
+                            const struct stp_train_run *run)
+{
+    const void *at = (const char *)run + key->offset;
+
+    switch (key->type) {
+    case WORD:
+        stp_json_word(row, key->name, *(const char *)at != '\0' ? at : NULL);
+        break;
+    case COUNT:
+        stp_json_number(row, key->name, *(const unsigned *)at);
+        break;
+    case BIG:
+        stp_json_number(row, key->name, (double)*(const uint64_t *)at);
+        break;
+    case NUMBER:
+        stp_json_number(row, key->name, *(const double *)at);
+        break;
+    case LIST:
+        train_write_list(row, key->name, *(double *const *)at, run->n_epochs);
+        break;
+    }
+}
+
+/* Sums and shares for notebooks; they follow from the rest. */
+static void train_write_sums(cJSON *row, const struct stp_train_run *run)
+{
+    double total = 0;
+    double comm = 0;
+    double exposed = 0;
+
+    for (unsigned e = 0; e < run->n_epochs; e++) {
+        total += run->epoch_s[e];
+        comm += run->comm_s[e];
+        exposed += run->exposed_s[e];
+    }
+    cJSON_AddBoolToObject(row, "use_amp",
+                          strcmp(run->precision, "bf16") == 0 ||
+                              strcmp(run->precision, "fp16") == 0);
+    stp_json_number(row, "avg_epoch_time", total / run->n_epochs);
+    stp_json_number(row, "avg_comm_time", comm / run->n_epochs);
+    stp_json_number(row, "total_time", total);
+    stp_json_number(row, "comm_time", comm);
+    stp_json_number(row, "exposed_comm_time", exposed);
+    stp_json_number(row, "exposed_comm_share", run->exposed_share);
+    stp_json_number(row, "speed_up", run->speed_up);
+    stp_json_number(row, "scaling_efficiency", run->efficiency);
+}
+
+void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
+{
+    for (size_t i = 0; i < TRAIN_N_KEYS; i++)
+        train_write_key(row, &train_keys[i], run);
+    train_write_sums(row, run);
+}
+
+/* ---- reading keys ---- */
+
+static bool train_read_number(const cJSON *value, const struct train_key *key,
+                              double *number_ret)
+{
+    if (cJSON_IsNull(value) && key->null != -1) {
+        *number_ret = key->null;
+        return true;
+    }
+    *number_ret = cJSON_GetNumberValue(value);
+    return isfinite(*number_ret) && *number_ret >= key->min;
+}
+
+static bool train_read_whole(const cJSON *value, const struct train_key *key,
+                             double max, double *number_ret)
+{
+    return train_read_number(value, key, number_ret) && *number_ret <= max &&
+           *number_ret == floor(*number_ret);
+}
+
+static bool train_read_word(const cJSON *value, const struct train_key *key,
+                            char *word)
+{
+    const char *s = cJSON_GetStringValue(value);
+
+    word[0] = '\0';
+    if (cJSON_IsNull(value) && key->null != -1)
+        return true;
+    if (s == NULL || s[0] == '\0')
+        return false;
+    snprintf(word, key->size, "%s", s);
+    return true;
+}
+
+/* The first list says how many epochs there are. */
+static bool train_read_list(const cJSON *value, const struct train_key *key,
+                            struct stp_train_run *run, double **list_ret)
+{
+    const int n = cJSON_GetArraySize(value);
+    const cJSON *item;
+    unsigned i = 0;
+
+    if (!cJSON_IsArray(value) || n < 1 ||
+        (run->n_epochs != 0 && (unsigned)n != run->n_epochs))
+        return false;
+    run->n_epochs = (unsigned)n;
+    *list_ret = calloc((size_t)n, sizeof(**list_ret));
+    if (*list_ret == NULL)
+        return true; /* looked for later */
+    cJSON_ArrayForEach(item, value)
+    {
+        if (!train_read_number(item, key, &(*list_ret)[i++]))
+            return false;
+    }
+    return true;
+}
+
+static bool train_read_value(const cJSON *value, const struct train_key *key,
+                             struct stp_train_run *run)
+{
+    void *at = (char *)run + key->offset;
+    double number = 0;
+    bool good = false;
+
+    switch (key->type) {
+    case WORD:
+        return train_read_word(value, key, at);
+    case COUNT:
+        good = train_read_whole(value, key, UINT32_MAX, &number);
+        *(unsigned *)at = good ? (unsigned)number : 0;
+        return good;
+    case BIG:
+        good = train_read_whole(value, key, WHOLE_MAX, &number);
+        *(uint64_t *)at = good ? (uint64_t)number : 0;
+        return good;
+    case NUMBER:
+        return train_read_number(value, key, at);
+    case LIST:
+        return train_read_list(value, key, run, at);
+    }
+    return false;
+}
+
+static enum stp_status train_read_key(const cJSON *row, size_t n,
+                                      const struct train_key *key,
+                                      struct stp_train_run *run,
+                                      struct stp_error *err)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
+
+    if (value == NULL)
+        return stp_fail(err, STP_ERR_SYNTAX, "run %zu without %s, expected %s",
+                        n + 1, key->name, key->expected);
+    if (!train_read_value(value, key, run))
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "run %zu with a %s that means nothing, expected %s",
+                        n + 1, key->name, key->expected);
+    if (key->type == LIST && *(double **)((char *)run + key->offset) == NULL)
+        return stp_nomem(err);
+    return STP_OK;
+}
+
+/*
+ * Reads the 'n'th row, from 0, into *run_ret, to be freed with
+ * stp_train_run_free().  STP_ERR_SYNTAX says which key of which row is not
+ * there or means nothing, and what was expected; STP_ERR_NOMEM.  *run_ret is
+ * untouched on failure.
+ */
+static enum stp_status train_read_row(const cJSON *row, size_t n,
+                                      struct stp_train_run *run_ret,
+                                      struct stp_error *err)
+{
+    struct stp_train_run run = {.n_epochs = 0};
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < TRAIN_N_KEYS && status == STP_OK; i++)
+        status = train_read_key(row, n, &train_keys[i], &run, err);
+    if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
+        status =
+            stp_fail(err, STP_ERR_SYNTAX,
+                     "run %zu with %u epochs in %u rounds, expected a multiple",
+                     n + 1, run.n_epochs, run.rounds);
+    if (status != STP_OK) {
+        stp_train_run_free(&run);
+        return status;
+    }
+    run.gain.n_pairs = isfinite(run.gain.gain) ? run.rounds : 0;
+    *run_ret = run;
+    return STP_OK;
+}
+
+static enum stp_status train_read_rows(const cJSON *root,
+                                       struct stp_train_runs *runs,
+                                       struct stp_error *err)
+{
+    const cJSON *row;
+
+    if (!cJSON_IsArray(root))
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "no list of runs, expected what steptune train writes");
+    cJSON_ArrayForEach(row, root)
+    {
+        struct stp_train_run run;
+        enum stp_status status = train_read_row(row, runs->n, &run, err);
+
+        if (status != STP_OK)
+            return status;
+        status = stp_train_runs_add(runs, &run, err);
+        if (status != STP_OK) {
+            stp_train_run_free(&run);
+            return status;
+        }
+    }
+    return STP_OK;
+}
+
+enum stp_status stp_train_read_json(const char *text, size_t len,
+                                    struct stp_train_runs *runs_ret,
+                                    struct stp_error *err)
+{
+    struct stp_train_runs runs = {.n = 0};
+    const char *end = NULL;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
+    enum stp_status status;
+
+    if (root == NULL)
+        return stp_json_refuse(text, end, "steptune train writes", err);
+    status = train_read_rows(root, &runs, err);
+    cJSON_Delete(root);
+    if (status != STP_OK) {
+        stp_train_runs_free(&runs);
+        return status;
+    }
+    stp_train_derive(&runs);
+    *runs_ret = runs;
+    return STP_OK;
+}
+
+enum stp_status stp_train_read(const char *path,
+                               struct stp_train_runs *runs_ret,
+                               struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_read_file(path, TRAIN_FILE_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_train_read_json(text, len, runs_ret, err);
+    free(text);
+    return status;
+}
 
 /* ---- runs of a training ---- */
 
@@ -161,34 +499,24 @@ enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
 
 /* ---- the file ---- */
 
-void stp_train_file_name(const char *gpu, char name[STP_TRAIN_FILE])
+char *stp_train_file_path(const char *folder, const char *gpu)
 {
-    char tag[96];
+    const size_t size = strlen(folder) + strlen(gpu) + 40;
+    char *path = malloc(size);
+    char *tag = path;
     size_t n = 0;
 
-    for (; *gpu != '\0' && n + 1 < sizeof(tag); gpu++)
+    if (path == NULL)
+        return NULL;
+    tag += snprintf(path, size, "%s/benchmark_results_", folder);
+    for (; *gpu != '\0' && n < 95; gpu++)
         if (isalnum((unsigned char)*gpu))
             tag[n++] = *gpu;
         else if (n > 0 && tag[n - 1] != '_')
             tag[n++] = '_';
     while (n > 0 && tag[n - 1] == '_')
         n--;
-    tag[n] = '\0';
-    snprintf(name, STP_TRAIN_FILE, "benchmark_results_%s.json",
-             n > 0 ? tag : "unknown");
-}
-
-char *stp_train_file_path(const char *folder, const char *gpu)
-{
-    char name[STP_TRAIN_FILE];
-    size_t size;
-    char *path;
-
-    stp_train_file_name(gpu, name);
-    size = strlen(folder) + strlen(name) + 2;
-    path = malloc(size);
-    if (path != NULL)
-        snprintf(path, size, "%s/%s", folder, name);
+    strcpy(tag + n, n > 0 ? ".json" : "unknown.json");
     return path;
 }
 
@@ -209,6 +537,5 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
     free(path);
     if (status != STP_OK)
         return status;
-    status = stp_train_print_json(runs, file.fp, err);
-    return stp_file_end(&file, status, err);
+    return stp_file_end(&file, stp_train_print_json(runs, file.fp, err), err);
 }

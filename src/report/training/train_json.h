@@ -18,8 +18,10 @@
 
 #include <stdio.h>
 
+#include <cjson/cJSON.h>
+
 #include "core/status.h"
-#include "report/training/train_keys.h"
+#include "report/training/train_results.h"
 #include "train/train.h"
 
 /* One training; owns none of it. */
@@ -46,17 +48,34 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
 enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
                                      FILE *fp, struct stp_error *err);
 
-enum { STP_TRAIN_FILE = 160 };
-
-/* "benchmark_results_GPU.json", for results of GPUs of this model. */
-void stp_train_file_name(const char *gpu, char name[STP_TRAIN_FILE]);
-
-/* The path of that file in 'folder', to be freed; NULL without memory. */
+/* The path of "benchmark_results_GPU.json" in 'folder', for results of GPUs of
+ * this model; to be freed, NULL without memory. */
 char *stp_train_file_path(const char *folder, const char *gpu);
 
 /* Writes the runs, all of one model of GPU, into that file, whole or not at
  * all; the folder is made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err);
+
+/* ---- keys ---- */
+
+/* Adds a run's keys to the object 'row'. */
+void stp_train_write_row(cJSON *row, const struct stp_train_run *run);
+
+/*
+ * Reads the file at 'path', which stp_train_save() wrote, and derives the
+ * rest.  STP_ERR_SYNTAX says where it is not JSON, or which run has which
+ * key that means nothing and what was expected; STP_ERR_IO, STP_ERR_NOMEM,
+ * STP_ERR_LIMIT.  The text of *err does not name the file; *runs_ret is
+ * untouched on failure.
+ */
+enum stp_status stp_train_read(const char *path,
+                               struct stp_train_runs *runs_ret,
+                               struct stp_error *err);
+
+/* The same out of the 'len' bytes at 'text'. */
+enum stp_status stp_train_read_json(const char *text, size_t len,
+                                    struct stp_train_runs *runs_ret,
+                                    struct stp_error *err);
 
 #endif /* STP_TRAIN_JSON_H */

@@ -1,6 +1,7 @@
 #include "report/training/train_summary.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/table.h"
@@ -190,4 +191,31 @@ enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
         summary_put(&row, &gain, &shown, &t);
     }
     return stp_table_end(&t, fp, err);
+}
+
+enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
+                                       FILE *fp, struct stp_error *err)
+{
+    struct stp_train_runs some = {.runs = calloc(runs->n, sizeof(*some.runs))};
+    enum stp_status status = some.runs != NULL ? STP_OK : stp_nomem(err);
+
+    for (size_t i = 0; i < runs->n && status == STP_OK; i++) {
+        const char *gpu = runs->runs[i].gpu;
+        bool seen = false;
+
+        some.n = 0;
+        for (size_t k = 0; k < runs->n; k++) {
+            if (strcmp(runs->runs[k].gpu, gpu) != 0)
+                continue;
+            seen |= k < i;
+            some.runs[some.n++] = runs->runs[k]; /* whose data stays theirs */
+        }
+        if (seen)
+            continue;
+        fprintf(fp, "%s%s\n%s\n\n", i > 0 ? "\n" : "", gpu,
+                some.runs[0].made_by);
+        status = stp_train_print_summary(&some, fp, err);
+    }
+    free(some.runs);
+    return status;
 }

@@ -5,13 +5,13 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 extern "C" {
 #include "report/charts/plot.h"
 }
 
 #include "support/charts.h"
+#include "support/in_folder.h"
 
 namespace
 {
@@ -286,11 +286,7 @@ TEST(Study, BarsAreExact)
               "title = 'All-reduce time of 100 to 104.9 MB, f32 sum'\n"
               "source = 'pc, gloo, measured; h, NVIDIA H200, NCCL 2.28.9, "
               "measured'\n"
-              "n = 2\n"
-              "array groups[4]\n"
-              "groups[1] = 2\n"
-              "groups[2] = 4\n"
-              "n_groups = 2\n",
+              "n = 2\n",
               Settings(s));
     EXPECT_THAT(s, HasSubstr("\n# bars.gp - "));
 }
@@ -330,59 +326,52 @@ TEST(Study, FilesHaveTheNamesOfTheStudy)
     for (int kind = 0; kind < STP_N_PLOT_KINDS; kind++) {
         stp_plot plot{static_cast<stp_plot_kind>(kind), ncclFuncAllGather,
                       nullptr, 8};
-        stp_plot_name(&plot, kind % 2 ? STP_PLOT_SVG : STP_PLOT_PNG, name);
+        stp_plot_name(&plot, name);
         names.push_back(name);
     }
 
-    EXPECT_THAT(names, ElementsAre("allgather_busbw_vs_size.png",
-                                   "allgather_latency_vs_size.svg",
-                                   "allreduce_time_vs_datasize.png",
-                                   "allreduce_bandwidth_vs_datasize.svg",
-                                   "allreduce_backend_comparison_100mb.png"));
+    EXPECT_THAT(names, ElementsAre("allgather_busbw_vs_size",
+                                   "allgather_latency_vs_size",
+                                   "allreduce_time_vs_datasize",
+                                   "allreduce_bandwidth_vs_datasize",
+                                   "allreduce_backend_comparison_100mb"));
 }
 
 // ---- drawing ----
 
-class Draw : public testing::Test
+class Draw : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-plot-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-    void TearDown() override
-    {
-        fs::remove_all(dir_);
-    }
-
     // A program that does what 'text' says in shell.
     std::string Program(const std::string &text) const
     {
-        std::string path = dir_ / "gnuplot";
-        std::ofstream(path) << "#!/bin/sh\n" << text;
+        const std::string path = Write("gnuplot", "#!/bin/sh\n" + text);
         fs::permissions(path, fs::perms::owner_all);
         return path;
+    }
+
+    stp_status Save(const Curves &curves, const stp_plot &plot,
+                    const char *program, stp_plot_format format)
+    {
+        stp_chart chart;
+        EXPECT_EQ(STP_OK, stp_plot_make(&curves.all, &plot, &chart, &err_));
+        const stp_status status = stp_chart_save(
+            &chart, format, program, (dir_ / "plot").c_str(), &err_);
+        stp_chart_free(&chart);
+        return status;
     }
 
     stp_status Save(const char *program, stp_plot_format format = STP_PLOT_PNG)
     {
         Curves c({Small()});
         const stp_plot plot{STP_PLOT_LATENCY, ncclFuncAllReduce, "a_b", 8};
-        return stp_plot_save(&c.all, &plot, format, program,
-                             (dir_ / "plot").c_str(), &err_);
+        return Save(c, plot, program, format);
     }
 
-    std::string Plot(const char *name = "plot") const
+    std::string Plot() const
     {
-        std::stringstream s;
-        s << std::ifstream(dir_ / name).rdbuf();
-        return s.str();
+        return Read("plot");
     }
-
-    fs::path dir_;
-    stp_error err_{};
 };
 
 TEST_F(Draw, GivesPicturesOfBothFormats)
@@ -400,10 +389,12 @@ TEST_F(Draw, GivesPicturesOfBothFormats)
 
 TEST_F(Draw, GnuplotReadsTheScriptAndItsOutputIsTheFile)
 {
-    ASSERT_EQ(STP_OK, Save(Program("echo $1 $2; head -n 1").c_str()))
+    ASSERT_EQ(STP_OK,
+              Save(Program("echo $1 $2; head -n 1; echo '</svg>'").c_str(),
+                   STP_PLOT_SVG))
         << err_.text;
 
-    EXPECT_EQ("-d -\nformat = 'png'\n", Plot());
+    EXPECT_EQ("-d -\nformat = 'svg'\n</svg>\n", Plot());
 }
 
 // The texts of a picture in SVG, in order.
@@ -427,9 +418,7 @@ TEST_F(Draw, NamesSizesInPowersOfTwoAndTimesWithCommas)
               Auto(uint64_t{1} << 30, 2, 1e6)});
     const stp_plot plot{STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 8};
 
-    ASSERT_EQ(STP_OK, stp_plot_save(&c.all, &plot, STP_PLOT_SVG, nullptr,
-                                    (dir_ / "plot").c_str(), &err_))
-        << err_.text;
+    ASSERT_EQ(STP_OK, Save(c, plot, nullptr, STP_PLOT_SVG)) << err_.text;
 
     EXPECT_THAT(
         Words(Plot()),
@@ -485,16 +474,16 @@ TEST_F(Draw, LeavesDataAndAScriptThatDrawsThePictureAgain)
 
     ASSERT_EQ(STP_OK, Save(nullptr, STP_PLOT_SVG)) << err_.text;
 
-    EXPECT_THAT(Plot("plot.tsv"), StartsWith("#curve\tbytes\tbusbw_gbps\t"));
+    EXPECT_THAT(Read("plot.tsv"), StartsWith("#curve\tbytes\tbusbw_gbps\t"));
     EXPECT_THAT(
-        Plot("plot.gp"),
+        Read("plot.gp"),
         StartsWith("# Draws the picture again: gnuplot plot.gp >plot.svg\n"
                    "format = 'svg'\ndata = 'plot.tsv'\n"));
     EXPECT_EQ(
         0,
         std::system(
             ("cd '" + dir_.string() + "' && gnuplot plot.gp >again").c_str()));
-    EXPECT_EQ(Plot(), Plot("again"));
+    EXPECT_EQ(Plot(), Read("again"));
 }
 
 TEST_F(Draw, SaysThatThereIsNoGnuplot)
@@ -522,6 +511,62 @@ TEST_F(Draw, SaysWhatGnuplotSaidAndLeavesTheOldFileAlone)
     EXPECT_EQ("old", Plot());
     fs::remove(dir_ / "gnuplot");
     EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+}
+
+// A full disk cuts what gnuplot writes, and gnuplot does not say so.
+TEST_F(Draw, TakesAPictureThatWasCutForAFailure)
+{
+    const struct {
+        stp_plot_format format;
+        const char *drawn;
+        bool whole;
+    } cases[] = {
+        {STP_PLOT_PNG, "data IEND\\256B`\\202", true},
+        {STP_PLOT_PNG, "data IEND\\256B`", false},
+        {STP_PLOT_PNG, "B`\\202", false},
+        {STP_PLOT_PNG, "data IEND\\256B`\\202\\n", false},
+        {STP_PLOT_SVG, "<svg></svg>\\n\\n", true},
+        {STP_PLOT_SVG, "<svg></svg", false},
+        {STP_PLOT_SVG, " ", false},
+    };
+    std::ofstream(dir_ / "plot") << "old";
+
+    for (const auto &c : cases) {
+        const std::string program =
+            Program(std::string("cat >/dev/null; printf '") + c.drawn + "'");
+
+        EXPECT_EQ(c.whole ? STP_OK : STP_ERR_IO,
+                  Save(program.c_str(), c.format))
+            << c.drawn;
+        EXPECT_EQ(c.whole, Plot() != "old") << c.drawn;
+        if (!c.whole) {
+            EXPECT_THAT(err_.text,
+                        testing::MatchesRegex(
+                            "cannot write '.*plot': gnuplot cut it short, "
+                            "expected a whole (png|svg) and room for it on the "
+                            "disk"));
+        }
+        std::ofstream(dir_ / "plot") << "old";
+        fs::remove(dir_ / "gnuplot");
+        for (const char *beside : {"plot.gp", "plot.tsv"})
+            EXPECT_EQ(c.whole, fs::remove(dir_ / beside)) << c.drawn;
+        EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+    }
+}
+
+TEST_F(Draw, GnuplotsOwnPictureIsNotSavedWhereThereIsNoRoom)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+    const std::string program =
+        Program("ulimit -f 2; trap '' XFSZ; exec gnuplot \"$@\"");
+
+    for (stp_plot_format format : {STP_PLOT_PNG, STP_PLOT_SVG}) {
+        EXPECT_EQ(STP_ERR_IO, Save(program.c_str(), format));
+
+        EXPECT_THAT(err_.text, HasSubstr("gnuplot cut it short"));
+        EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
+    }
 }
 
 TEST_F(Draw, TakesNoPictureForAFailure)

@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include <cJSON.h>
+#include "support/json_at.h"
 
 namespace
 {
@@ -19,7 +19,7 @@ using testing::Not;
 using testing::StartsWith;
 namespace fs = std::filesystem;
 
-using IterationFiles = InFolder;
+using IterationFiles = IterationFolder;
 
 // ---- times ----
 
@@ -28,7 +28,7 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
     Iterations its;
     AddOverlap(its);
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("1.200000\n1.000000\n1.100000\n1.100000\n",
               Read("iteration_times_auto.txt"));
@@ -48,7 +48,7 @@ TEST_F(IterationFiles, TimesHaveNanoseconds)
     its.Setting(STP_MODE_OVERLAP, kMib);
     its.Arm("auto", {{1.25, 1234567.891, 0.0004}});
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("0.001250\n1234.567891\n0.000000\n",
               Read("iteration_times_auto.txt"));
@@ -64,7 +64,7 @@ TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
     its.Setting(STP_MODE_OVERLAP, 8 * kMib, 2);
     its.Arm("auto", {{3000}});
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("1.000000\n",
               Read("iteration_times_overlap_8M_ratio1_layers8_auto.txt"));
@@ -82,7 +82,7 @@ TEST_F(IterationFiles, TheFirstOfSeveralSettingsIsNamedSoToo)
     its.Arm("auto", {{1000}});
     its.report_.several = true;
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ("iteration_times_overlap_8M_ratio1_layers8_auto.txt",
               Files().front());
@@ -156,7 +156,7 @@ TEST_F(IterationFiles, SummaryCsvIsExact)
     Iterations its;
     AddOverlap(its);
 
-    Write(its);
+    Save(its);
 
     const std::string place = "overlap_8M_ratio1_layers8,overlap,gemm,"
                               "allreduce,8388608,8,1,4096,2048,1024,1,2,bf16,"
@@ -197,7 +197,7 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
     its.report_.looked_for_regimes = true;
     its.Regime(0, 0, 1, {1.5, 0, INFINITY, 1}, {NAN, NAN, NAN, 0});
 
-    Write(its);
+    Save(its);
 
     for (const char *name : {"summary.csv", "summary.json", "regimes.csv"}) {
         std::string s = Read(name);
@@ -211,22 +211,6 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
                 HasSubstr(",1.500000,,,,10.000,,,,1,measured\n"));
 }
 
-// A key of the first of 'list'; NAN for null.
-double Number(const cJSON *list, int i, const char *key)
-{
-    const cJSON *value =
-        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), key);
-    EXPECT_NE(nullptr, value) << key;
-    return cJSON_IsNull(value) ? NAN : cJSON_GetNumberValue(value);
-}
-
-std::string Word(const cJSON *object, const char *key)
-{
-    const char *s =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
-    return s != nullptr ? s : "";
-}
-
 TEST_F(IterationFiles, JsonHasAllOfIt)
 {
     Iterations its;
@@ -236,43 +220,41 @@ TEST_F(IterationFiles, JsonHasAllOfIt)
     its.report_.min_gain = 0.02;
     its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
 
-    Write(its);
+    Save(its);
 
     std::string text = Read("summary.json");
     EXPECT_EQ(text, Written([&](FILE *fp) {
                   return stp_print_iterations_json(&its.Report(), fp, nullptr);
               }));
-    cJSON *root = cJSON_Parse(text.c_str());
-    ASSERT_NE(nullptr, root);
-    EXPECT_EQ("made by hand", Word(root, "made_by"));
-    EXPECT_EQ("h200x2", Word(root, "machine"));
-    EXPECT_EQ("NVIDIA H200", Word(root, "gpu"));
-    const cJSON *settings = cJSON_GetObjectItem(root, "settings");
-    ASSERT_EQ(1, cJSON_GetArraySize(settings));
-    const cJSON *setting = cJSON_GetArrayItem(settings, 0);
-    EXPECT_EQ("overlap_8M_ratio1_layers8", Word(setting, "setting"));
-    EXPECT_EQ("overlap", Word(setting, "mode"));
-    EXPECT_EQ(8388608, Number(settings, 0, "bytes"));
-    EXPECT_EQ(900, Number(settings, 0, "compute_us"));
-    EXPECT_EQ(0.004, Number(settings, 0, "resolution"));
-    const cJSON *arms = cJSON_GetObjectItem(setting, "arms");
-    ASSERT_EQ(3, cJSON_GetArraySize(arms));
-    EXPECT_EQ("ll128", Word(cJSON_GetArrayItem(arms, 1), "arm"));
-    EXPECT_EQ("ll128",
-              Word(cJSON_GetObjectItem(cJSON_GetArrayItem(arms, 1), "ran"),
-                   "protocol"));
-    EXPECT_EQ(1.08, Number(arms, 1, "gain_low"));
-    EXPECT_EQ(70.25, Number(arms, 0, "alone_busbw"));
-    EXPECT_TRUE(std::isnan(Number(arms, 0, "gain_low")));
-    EXPECT_TRUE(std::isnan(Number(arms, 2, "alone_us")));
-    EXPECT_EQ(0.02,
-              cJSON_GetNumberValue(cJSON_GetObjectItem(root, "min_gain")));
-    const cJSON *regimes = cJSON_GetObjectItem(root, "regimes");
-    EXPECT_EQ("auto", Word(cJSON_GetArrayItem(regimes, 0), "fastest_alone"));
-    EXPECT_EQ("ll128", Word(cJSON_GetArrayItem(regimes, 0), "best_iteration"));
-    EXPECT_EQ(1.12, Number(regimes, 0, "gain_high"));
-    EXPECT_EQ(0.994, Number(regimes, 0, "alone_gain_low"));
-    cJSON_Delete(root);
+    const Json root = ParseJson(text);
+    const struct {
+        std::vector<const char *> path;
+        const char *value;
+    } cases[] = {
+        {{"made_by"}, "made by hand"},
+        {{"machine"}, "h200x2"},
+        {{"gpu"}, "NVIDIA H200"},
+        {{"min_gain"}, "0.02"},
+        {{"settings", "0", "setting"}, "overlap_8M_ratio1_layers8"},
+        {{"settings", "0", "mode"}, "overlap"},
+        {{"settings", "0", "bytes"}, "8388608"},
+        {{"settings", "0", "compute_us"}, "900"},
+        {{"settings", "0", "resolution"}, "0.004"},
+        {{"settings", "1"}, ""},
+        {{"settings", "0", "arms", "0", "gain_low"}, "null"},
+        {{"settings", "0", "arms", "0", "alone_busbw"}, "70.25"},
+        {{"settings", "0", "arms", "1", "arm"}, "ll128"},
+        {{"settings", "0", "arms", "1", "ran", "protocol"}, "ll128"},
+        {{"settings", "0", "arms", "1", "gain_low"}, "1.08"},
+        {{"settings", "0", "arms", "2", "alone_us"}, "null"},
+        {{"settings", "0", "arms", "3"}, ""},
+        {{"regimes", "0", "fastest_alone"}, "auto"},
+        {{"regimes", "0", "best_iteration"}, "ll128"},
+        {{"regimes", "0", "gain_high"}, "1.12"},
+        {{"regimes", "0", "alone_gain_low"}, "0.994"},
+    };
+    for (const auto &c : cases)
+        EXPECT_EQ(c.value, TextAt(root.get(), c.path)) << c.path.back();
 }
 
 // ---- again and again ----
@@ -283,12 +265,12 @@ TEST_F(IterationFiles, WhatDidNotChangeIsLeftAlone)
     its.Setting(STP_MODE_OVERLAP, kMib);
     its.Arm("auto", {{1000, 1001}});
     its.Arm("ll", {{1000}});
-    Write(its);
+    Save(its);
     struct stat before, after;
     ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &before));
     std::ofstream(dir_ / "iteration_times_ll.txt") << "1.000001\n";
 
-    Write(its);
+    Save(its);
 
     ASSERT_EQ(0, stat((dir_ / "summary.csv").c_str(), &after));
     EXPECT_EQ(before.st_ino, after.st_ino);
@@ -300,7 +282,7 @@ TEST_F(IterationFiles, AreThereBeforeAnythingWasMeasured)
 {
     Iterations its;
 
-    Write(its);
+    Save(its);
 
     EXPECT_THAT(Files(), ElementsAre("rounds.csv", "summary.csv",
                                      "summary.json", "summary.md"));
@@ -334,7 +316,7 @@ TEST_F(IterationFiles, KeepWhatStoodThereIfTheDiskIsFull)
     Iterations its;
     its.Setting(STP_MODE_OVERLAP, kMib);
     its.Arm("auto", {{1000}});
-    Write(its);
+    Save(its);
     its.Arm("ll", {std::vector<double>(2000, 1000.0)});
     its.Arm("ll128", {{1000}});
     const std::string summary = Read("summary.csv");
@@ -355,8 +337,6 @@ TEST_F(IterationFiles, KeepWhatStoodThereIfTheDiskIsFull)
 }
 
 // ---- the folder ----
-
-using IterationFolder = InFolder;
 
 TEST_F(IterationFolder, IsMadeWithThoseAboveIt)
 {
@@ -390,7 +370,7 @@ const char *const kNotOurs[] = {"notes.txt",      "summary.txt",
 TEST_F(IterationFolder, OfAnEarlierRunIsRefused)
 {
     for (const char *name : kOurs) {
-        Make(name);
+        Write(name, "old");
 
         EXPECT_EQ(STP_ERR_IO, stp_iteration_folder(dir_.c_str(), false, &err_));
 
@@ -407,9 +387,9 @@ TEST_F(IterationFolder, OfAnEarlierRunIsRefused)
 TEST_F(IterationFolder, LosesOurFilesAndNoOthersIfItIsReplaced)
 {
     for (const char *name : kOurs)
-        Make(name);
+        Write(name, "old");
     for (const char *name : kNotOurs)
-        Make(name);
+        Write(name, "old");
 
     EXPECT_EQ(STP_OK, stp_iteration_folder(dir_.c_str(), true, &err_))
         << err_.text;
@@ -421,7 +401,7 @@ TEST_F(IterationFolder, LosesOurFilesAndNoOthersIfItIsReplaced)
 
 TEST_F(IterationFolder, ThatIsNoFolderIsRefused)
 {
-    Make("file");
+    Write("file", "old");
     const std::string file = dir_ / "file";
 
     for (const std::string &path : {file, file + "/below", file + "/a/b"}) {

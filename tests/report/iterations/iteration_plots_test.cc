@@ -9,6 +9,7 @@ extern "C" {
 }
 
 #include "support/charts.h"
+#include "support/copyist.h"
 
 namespace
 {
@@ -27,7 +28,7 @@ using testing::StartsWith;
 namespace fs = std::filesystem;
 
 // Plots drawn by a gnuplot that hands back the script.
-class Plots : public InFolder
+class Plots : public IterationFolder
 {
   protected:
     void SetUp() override
@@ -38,8 +39,7 @@ class Plots : public InFolder
         int fd = mkstemp(program_.data());
         ASSERT_GE(fd, 0);
         close(fd);
-        std::ofstream(program_) << "#!/bin/sh\ncat\n";
-        fs::permissions(program_, fs::perms::owner_all);
+        charts::WriteCopyist(program_);
     }
     void TearDown() override
     {

@@ -6,14 +6,14 @@ namespace
 
 using namespace by_hand;
 using testing::HasSubstr;
-using IterationTables = InFolder;
+using IterationTables = IterationFolder;
 
 TEST_F(IterationTables, SummaryForPeopleIsExact)
 {
     Iterations its;
     AddOverlap(its);
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ(
         "# Training iterations: each arm against AUTO\n"
@@ -85,7 +85,7 @@ TEST_F(IterationTables, ArmsThatNeverRanBesideAutoHaveNoGain)
     its.Arm("auto", {{100}});
     its.Arm("ll", {{100}}).gain = {1, 0, INFINITY, 0};
 
-    Write(its);
+    Save(its);
 
     EXPECT_THAT(Read("summary.md"), HasSubstr("| 100.00 | - | - | 100.00 |"));
     EXPECT_THAT(Read("summary.csv"), HasSubstr(",100.000,,,,100.000,"));
@@ -154,7 +154,7 @@ TEST_F(IterationTables, OneSentenceSaysWhichArmIsTheBest)
         for (const auto &[name, gain] : c.arms)
             its.Arm(name, {{100}}).gain = gain;
 
-        Write(its);
+        Save(its);
 
         std::string s = Read("summary.md");
         s.pop_back();
@@ -175,7 +175,7 @@ TEST_F(IterationTables, RegimesAreExact)
     its.report_.min_gain = 0.02;
     its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
 
-    Write(its);
+    Save(its);
 
     EXPECT_EQ(std::string(kHead) +
                   "setting,mode,compute,collective,bytes,layers,ratio,m,n,k,"
@@ -223,7 +223,7 @@ TEST_F(IterationTables, RegimesAreAsGoodAsTheWorseOfTheirArms)
     its.Regime(0, 2, 1, {1.1, 1, 2, 2}, {1, 1, 1, 2});
     its.Regime(0, 0, 1, {1.1, 1, 2, 2}, {1, 1, 1, 2});
 
-    Write(its);
+    Save(its);
 
     EXPECT_THAT(Read("regimes.csv"),
                 testing::ContainsRegex(",2,interpolated\n.*,2,interpolated\n"
@@ -237,7 +237,7 @@ TEST_F(IterationTables, WithoutARegimeNothingIsPrinted)
     its.report_.looked_for_regimes = true;
     its.report_.min_gain = 0.05;
 
-    Write(its);
+    Save(its);
 
     EXPECT_THAT(Read("regimes.md"),
                 HasSubstr("\n\nNone among 1 setting: nowhere is the arm that "

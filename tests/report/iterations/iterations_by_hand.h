@@ -6,14 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -23,6 +19,7 @@ extern "C" {
 }
 
 #include "nccl_tuner_abi.h"
+#include "support/in_folder.h"
 #include "support/written.h"
 
 namespace by_hand
@@ -184,52 +181,15 @@ inline void AddOverlap(Iterations &its)
     c.source = STP_SOURCE_INTERPOLATED;
 }
 
-// A test with a folder of its own.
-class InFolder : public testing::Test
+class IterationFolder : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-iterate-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-    void TearDown() override
-    {
-        std::filesystem::remove_all(dir_);
-    }
-
-    std::string Read(const std::string &name) const
-    {
-        std::stringstream s;
-        s << std::ifstream(dir_ / name).rdbuf();
-        return s.str();
-    }
-
-    void Write(Iterations &its)
+    void Save(Iterations &its)
     {
         ASSERT_EQ(STP_OK,
                   stp_iteration_files_write(&its.Report(), dir_.c_str(), &err_))
             << err_.text;
     }
-
-    void Make(const std::string &name) const
-    {
-        std::ofstream(dir_ / name) << "old";
-    }
-
-    // The names in it, in order.
-    std::vector<std::string> Files() const
-    {
-        std::vector<std::string> names;
-        for (const auto &entry : std::filesystem::directory_iterator(dir_))
-            names.push_back(entry.path().filename());
-        std::sort(names.begin(), names.end());
-        return names;
-    }
-
-    std::filesystem::path dir_;
-    stp_error err_{};
 };
 
 } // namespace by_hand

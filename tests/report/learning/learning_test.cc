@@ -38,6 +38,30 @@ const std::string kLonger = Line(50, "longer", kRing, "8,0.98,0.97,0.99");
 const std::string kNoisy = Line(50, "noisy", kRing, "5120,1.01,0.9,1.1");
 const std::string kNoSteps = Line(50, "noisy", kRing, kNoGain);
 
+// A journal may have as many kinds of message as it has lines: each line finds
+// its own without a look at all others.
+TEST(Learning, SumsUpAHundredThousandKindsOfMessage)
+{
+    const uint64_t n = 100000;
+    std::string text;
+    for (uint64_t i = 0; i < 2 * n; i++) {
+        const std::string min = std::to_string(8 * (i * 7919 % n));
+        text += "1,1,1,4,reward,1,allreduce," + min + "," + min +
+                ",auto,auto,," + std::to_string(10 + 2 * (i / n)) + ",,,\n";
+    }
+    Learning l(text);
+
+    ASSERT_EQ(n, l.sum.n);
+    for (uint64_t i = 0; i < n; i++) {
+        ASSERT_EQ(8 * i, l.sum.keys[i].bytes.min);
+        ASSERT_EQ(2u, l.sum.keys[i].n_times);
+        ASSERT_EQ(11, l.sum.keys[i].arms[0].mean);
+    }
+    for (size_t i = 0; i < l.lines.n; i++)
+        ASSERT_EQ(l.lines.all[i].bytes.min,
+                  stp_learning_find(&l.sum, &l.lines.all[i])->bytes.min);
+}
+
 // ---- verdicts ----
 
 struct VerdictCase {

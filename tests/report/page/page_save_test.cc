@@ -1,13 +1,9 @@
 // The page as it is made from files.
-#include <cjson/cJSON.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,6 +13,8 @@ extern "C" {
 #include "report/page/page_find.h"
 }
 
+#include "support/in_folder.h"
+#include "support/json_at.h"
 #include "support/measured_data.h"
 
 namespace
@@ -40,55 +38,19 @@ size_t Count(const std::string &text, const std::string &word)
     return n;
 }
 
-using Json = std::unique_ptr<cJSON, decltype(&cJSON_Delete)>;
-
 // What the script of the page draws.
 Json Plots(const std::string &page)
 {
     const std::string begin = "<script type=\"application/json\" id=\"data\">";
     const size_t at = page.find(begin) + begin.size();
-    return Json(
-        cJSON_Parse(page.substr(at, page.find("</script>", at) - at).c_str()),
-        cJSON_Delete);
-}
-
-// The value at the end of a path of keys and indices.
-const cJSON *At(const cJSON *json, const std::vector<const char *> &path)
-{
-    for (const char *key : path)
-        json = cJSON_IsArray(json)
-                   ? cJSON_GetArrayItem(json, std::atoi(key))
-                   : cJSON_GetObjectItemCaseSensitive(json, key);
-    return json;
+    return ParseJson(page.substr(at, page.find("</script>", at) - at));
 }
 
 constexpr uint64_t kMiB = 1 << 20;
 
-class Page : public testing::Test
+class Page : public InFolder
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-page-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-    void TearDown() override
-    {
-        fs::remove_all(dir_);
-    }
-
-    std::string Path(const std::string &name) const
-    {
-        return (dir_ / name).string();
-    }
-
-    std::string Write(const std::string &name, const std::string &text) const
-    {
-        std::ofstream(dir_ / name) << text;
-        return Path(name);
-    }
-
     std::string Save(const std::string &name, Data *d) const
     {
         std::snprintf(d->data.machine, sizeof(d->data.machine), "four");
@@ -114,7 +76,7 @@ class Page : public testing::Test
         FILE *fp = open_memstream(&text, &size);
         stp_error err;
         stp_status status =
-            stp_page_save_and_say(&sources, path.c_str(), false, fp, &err);
+            stp_page_save(&sources, path.c_str(), false, fp, &err);
         std::fclose(fp);
         said_.assign(text, size);
         std::free(text);
@@ -122,13 +84,11 @@ class Page : public testing::Test
             EXPECT_FALSE(fs::exists(path));
             return err.text;
         }
-        std::stringstream s;
-        s << std::ifstream(path).rdbuf();
+        const std::string page = Read(path);
         fs::remove(path);
-        return s.str();
+        return page;
     }
 
-    fs::path dir_;
     std::string said_;
 };
 
@@ -336,12 +296,11 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
         for (const auto &path : paths)
             arguments.push_back(path.c_str());
         stp_page_found found;
-        stp_page_sources s;
         stp_error err{};
         ASSERT_EQ(STP_OK, stp_page_find(arguments.data(), arguments.size(),
                                         &found, &err))
             << err.text;
-        stp_page_found_sources(&found, &s);
+        const stp_page_sources &s = found.sources;
         EXPECT_EQ("s.conf", fs::path(s.path[STP_PAGE_POLICY]).filename());
         EXPECT_EQ("s.conf.overlap",
                   fs::path(s.path[STP_PAGE_OVERLAP_POLICY]).filename());

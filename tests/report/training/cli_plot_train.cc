@@ -2,6 +2,8 @@
 // train_charts_test.
 #include "report/training/train_chart_cases.h"
 #include "support/cli_fixture.h"
+#include "support/copyist.h"
+#include "support/json_at.h"
 
 namespace
 {
@@ -20,8 +22,7 @@ class PlotTraining : public cli::Cli
     void SetUp() override
     {
         Cli::SetUp();
-        Write("copy", "#!/bin/sh\nexec cat\n");
-        cli::fs::permissions(dir_ / "copy", cli::fs::perms::owner_all);
+        charts::WriteCopyist(dir_ / "copy");
         setenv("STEPTUNE_GNUPLOT", (dir_ / "copy").c_str(), 1);
     }
     void TearDown() override
@@ -35,18 +36,10 @@ class PlotTraining : public cli::Cli
     {
         Charts charts(runs);
         stp_train_drawn drawn{&charts.all, nullptr, {}};
-        char *text = nullptr;
-        size_t size = 0;
-        FILE *fp = open_memstream(&text, &size);
-        ASSERT_EQ(STP_OK,
-                  stp_train_charts_print_json(&runs.all, &drawn, fp, nullptr));
-        fclose(fp);
-        cJSON *root = cJSON_Parse(text);
-        char *list = cJSON_Print(cJSON_GetObjectItem(root, "summary"));
-        Write(name, list);
-        cJSON_free(list);
-        cJSON_Delete(root);
-        free(text);
+        const Json root = ParseJson(Written([&](FILE *fp) {
+            return stp_train_charts_print_json(&runs.all, &drawn, fp, nullptr);
+        }));
+        Write(name, TextAt(root.get(), {"summary"}));
     }
 };
 
@@ -104,16 +97,16 @@ TEST_F(PlotTraining, ComparesTheHardwareOfSeveralFiles)
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_EQ("", o.err);
-    cJSON *root = cJSON_Parse(o.out.c_str());
+    const Json root = ParseJson(o.out);
     std::vector<std::string> files;
-    for (cJSON *c = cJSON_GetObjectItem(root, "charts")->child; c; c = c->next)
-        files.push_back(cJSON_GetObjectItem(c, "files")->child->valuestring);
+    const cJSON *chart;
+    cJSON_ArrayForEach(chart, At(root.get(), {"charts"}))
+        files.push_back(TextAt(chart, {"files", "0"}));
     EXPECT_THAT(files, ElementsAre("train_loss_B.png", "train_throughput_B.png",
                                    "train_loss_A.png", "train_throughput_A.png",
                                    "train_hardware.png"));
-    EXPECT_EQ(10, cJSON_GetArraySize(cJSON_GetObjectItem(root, "left_out")));
-    EXPECT_EQ(2, cJSON_GetArraySize(cJSON_GetObjectItem(root, "summary")));
-    cJSON_Delete(root);
+    EXPECT_EQ(10, cJSON_GetArraySize(At(root.get(), {"left_out"})));
+    EXPECT_EQ(2, cJSON_GetArraySize(At(root.get(), {"summary"})));
     EXPECT_THAT(Read("train_summary.txt"),
                 AllOf(StartsWith("B\n"), HasSubstr("\n\nA\n")));
 }
@@ -152,10 +145,13 @@ TEST_F(PlotTraining, GnuplotTakesTheScripts)
         std::string name = Charts::Name(chart) + ".svg";
         if (chart.why != nullptr)
             continue;
-        EXPECT_EQ(STP_OK,
-                  stp_train_chart_save(&runs.all, &chart, nullptr, STP_PLOT_SVG,
-                                       nullptr, (dir_ / name).c_str(), &err))
+        stp_chart made;
+        ASSERT_EQ(STP_OK, stp_train_chart_make(&runs.all, &chart, nullptr,
+                                               &made, &err));
+        EXPECT_EQ(STP_OK, stp_chart_save(&made, STP_PLOT_SVG, nullptr,
+                                         (dir_ / name).c_str(), &err))
             << err.text;
+        stp_chart_free(&made);
         std::string svg = Read(name.c_str());
         EXPECT_THAT(svg, StartsWith("<?xml")) << name;
         EXPECT_THAT(svg, HasSubstr("</svg>")) << name;

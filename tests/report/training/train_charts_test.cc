@@ -80,22 +80,27 @@ TEST(TrainCharts, SayWhyTheyAreLeftOut)
     runs.Add({"single", "base", "fp32", 1}, {2});
     Charts charts(runs);
 
-    EXPECT_THAT(charts.Names(), ElementsAre("train_throughput"));
-    EXPECT_EQ("no two precisions of one model on as many GPUs",
-              charts.Why("train_precision"));
-    EXPECT_EQ("no run on one GPU beside one on several of the same model and "
-              "precision",
-              charts.Why("train_scaling"));
-    EXPECT_EQ("no two numbers of micro-batches (--ga) of one model, precision, "
-              "mode and number of GPUs",
-              charts.Why("train_accumulation"));
-    EXPECT_EQ("no run on several GPUs", charts.Why("train_overhead"));
-    EXPECT_EQ("no run of two epochs or more with losses",
-              charts.Why("train_loss"));
-    EXPECT_EQ("no two modes of one model, precision and number of GPUs",
-              charts.Why("train_modes"));
-    EXPECT_EQ("no two models of GPU that ran the same (give the files of each)",
-              charts.Why("train_hardware"));
+    const struct {
+        const char *chart, *why;
+    } cases[] = {
+        {"train_precision", "no two precisions of one model on as many GPUs"},
+        {"train_scaling", "no run on one GPU beside one on several of the same "
+                          "model and precision"},
+        {"train_accumulation",
+         "no two numbers of micro-batches (--ga) of one model, precision, mode "
+         "and number of GPUs"},
+        {"train_overhead", "no run on several GPUs"},
+        {"train_loss", "no run of two epochs or more with losses"},
+        {"train_modes",
+         "no two modes of one model, precision and number of GPUs"},
+        {"train_hardware",
+         "no two models of GPU that ran the same (give the files of each)"},
+        {"train_throughput", "drawn"},
+    };
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.why, charts.Why(c.chart));
+    EXPECT_EQ(std::size(cases), charts.all.n);
 }
 
 TEST(TrainCharts, OfSeveralModelsOfGpuAreNamedForThem)
@@ -296,6 +301,32 @@ TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
     EXPECT_THAT(Array(script, "thickness"), ElementsAre("0.5", "0"));
     EXPECT_THAT(charts::Setting(script, "title"),
                 HasSubstr("'Training: loss, large (250 M parameters), "));
+}
+
+// Pixels left of a panel, of which the title of the axis takes 20.
+TEST(TrainCharts, LossHasRoomForItsNumbersBesideTheTitleOfTheAxis)
+{
+    if (!charts::HasGnuplot())
+        GTEST_SKIP() << "no gnuplot here";
+    const struct {
+        double first, last;
+        const char *left_margin;
+    } cases[] = {{2.5, 2.0, " 80\n"},
+                 {2.302776, 2.302761, " 88\n"},
+                 {12.302776, 12.302761, " 96.5\n"},
+                 {2.5, 2.5, " 80\n"},
+                 {0, 0, " 80\n"}};
+
+    for (const auto &c : cases) {
+        Runs runs;
+        stp_train_run &run = runs.Add({"single", "base", "fp32", 1}, {1, 1});
+        run.losses[0] = c.first;
+        run.losses[1] = c.last;
+        EXPECT_THAT(
+            charts::Printed(Charts(runs).Script("train_loss"), {"left_margin"}),
+            testing::EndsWith(c.left_margin)) // after any warning
+            << c.first;
+    }
 }
 
 TEST(TrainCharts, LossOfRoundsIsThatOfTheFirst)

@@ -2,6 +2,19 @@
 #
 # data: a block per backend; columns backend, processes, bytes, milliseconds.
 
+# the numbers of processes, ascending
+stats data using 2 nooutput
+most = STATS_max
+array groups[STATS_records]
+n_groups = 0
+last = 0
+while (last < most) {
+    stats data using ($2 > last ? $2 : NaN) nooutput
+    last = STATS_min
+    n_groups = n_groups + 1
+    groups[n_groups] = last
+}
+
 set title title font ',15'
 set ylabel 'Time (ms)'
 set grid noxtics

@@ -7,6 +7,7 @@
 
 array part_hues[3] = [1, 6, 2] # exposed, hidden, computing alone
 
+set multiplot
 do for [p = 1:n_panels] {
     eval place
     n = words(groups[p])

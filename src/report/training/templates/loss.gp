@@ -5,6 +5,18 @@
 # since lines that coincide stay visible where each is thinner than the one
 # before.
 
+# Between the axis and its title there is room for numbers with as many decimals
+# as tell about eight steps apart.
+do for [p = 1:n_panels] {
+    stats data index first[p] - 1:first[p] + count[p] - 2 using 4 nooutput
+    step = STATS_max > STATS_min ? (STATS_max - STATS_min) / 8 : \
+           STATS_max > 0 ? STATS_max / 500 : 1
+    decimals = min(8, max(0, -floor(log10(step))))
+    number = sprintf(sprintf('%%.%df', decimals), STATS_max)
+    left_margin = max(left_margin, 20 + 8.5 * min(10, strlen(number)))
+}
+
+set multiplot
 do for [p = 1:n_panels] {
     eval place
     set format y '%.8g' # steps of losses are small

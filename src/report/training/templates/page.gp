@@ -1,5 +1,6 @@
 # page.gp - panels in rows and columns, a title above and one key for all
 #
+# The template after it begins the multiplot.
 # Settings: title, how, y_title, keys with key_hues (-1: none) and key_points
 # (0: none), lined (the key has lines, not boxes); of each panel its row and
 # column, both from 0, and its title.
@@ -10,7 +11,6 @@ key_width = 52.0 + 10 * longest
 column_width = (width - 34 - key_width) / n_columns
 row_height = (height - 78.0 - 34) / n_rows
 left_margin = lined ? 80 : 62 # numbers are longer beside lines
-panel_width = column_width - left_margin - 8
 
 # From pixels to shares of the picture.
 across(px) = 1.0 * px / width
@@ -39,7 +39,8 @@ do for [k = 1:n_keys] {
 }
 
 # Places panel p; evaluated before each plot.
-place = 'panel_left = 34 + column_width * columns[p] + left_margin; ' . \
+place = 'panel_width = column_width - left_margin - 8; ' . \
+    'panel_left = 34 + column_width * columns[p] + left_margin; ' . \
     'panel_top = 78 + row_height * rows[p]; ' . \
     'if (p > 1) { unset label; unset object }; ' . \
     'if (columns[p] == 0) { set label 99 y_title at screen ' . \
@@ -54,5 +55,4 @@ place = 'panel_left = 34 + column_width * columns[p] + left_margin; ' . \
 unset key
 set style fill solid 0.9 noborder
 set ytics font ',11'
-set multiplot
 

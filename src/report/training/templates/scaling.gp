@@ -5,6 +5,7 @@
 # Settings: first line and number of lines of each panel; gpus.
 
 most = gpus[|gpus|]
+set multiplot
 do for [p = 1:n_panels] {
     eval place
     set xlabel x_title offset 0,0.4

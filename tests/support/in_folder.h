@@ -1,0 +1,67 @@
+// A test with a folder of its own.
+#ifndef IN_FOLDER_H
+#define IN_FOLDER_H
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "core/status.h"
+}
+
+class InFolder : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        std::string dir = testing::TempDir() + "steptune-test-XXXXXX";
+        ASSERT_NE(nullptr, mkdtemp(dir.data()));
+        dir_ = dir;
+    }
+    void TearDown() override
+    {
+        std::filesystem::remove_all(dir_);
+    }
+
+    std::string Path(const std::string &name) const
+    {
+        return (dir_ / name).string();
+    }
+
+    // Of a file in it, or elsewhere by its whole path.
+    std::string Read(const std::string &name) const
+    {
+        std::stringstream s;
+        s << std::ifstream(dir_ / name).rdbuf();
+        return s.str();
+    }
+
+    // Returns the path.
+    std::string Write(const std::string &name, const std::string &text) const
+    {
+        std::ofstream(dir_ / name) << text;
+        return Path(name);
+    }
+
+    // The names in it, in order.
+    std::vector<std::string> Files() const
+    {
+        std::vector<std::string> names;
+        for (const auto &entry : std::filesystem::directory_iterator(dir_))
+            names.push_back(entry.path().filename());
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+
+    std::filesystem::path dir_;
+    stp_error err_{};
+};
+
+#endif // IN_FOLDER_H
