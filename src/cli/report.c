@@ -51,7 +51,6 @@ int stp_cmd_report(int argc, char **argv)
     if (found == NULL)
         return stp_complain("out of memory");
     stp_options_read(&report_line, argc, argv, &o);
-    stp_file_clean_on_signals();
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
     found->sources.title = o.title;
