@@ -45,7 +45,7 @@ static enum stp_status calibrate_note_collectives(const struct stp_layer *layer,
 
     for (size_t i = 0; i < layer->n_colls && status == STP_OK; i++)
         status =
-            d->ops->collective(d->self, STP_STREAM_COMM, &layer->colls[i], err);
+            stp_device_collective(d, STP_STREAM_COMM, &layer->colls[i], err);
     return status;
 }
 
@@ -57,16 +57,16 @@ static enum stp_status calibrate_run(const struct stp_layer *layer,
     const struct stp_device *d = layer->device;
     unsigned stream =
         note == calibrate_note_compute ? STP_STREAM_MAIN : STP_STREAM_COMM;
-    enum stp_status status = d->ops->record(d->self, stream, 0, err);
+    enum stp_status status = stp_device_record(d, stream, 0, err);
 
     for (unsigned i = 0; i < n && status == STP_OK; i++)
         status = note(layer, err);
     if (status == STP_OK)
-        status = d->ops->record(d->self, stream, 1, err);
+        status = stp_device_record(d, stream, 1, err);
     if (status == STP_OK)
-        status = d->ops->synchronise(d->self, err);
+        status = stp_device_synchronise(d, err);
     if (status == STP_OK)
-        *us_ret = d->ops->elapsed_us(d->self, 0, 1) / n;
+        *us_ret = stp_device_elapsed_us(d, 0, 1) / n;
     return status;
 }
 

@@ -74,14 +74,13 @@ static enum stp_status iterate_note_iterations(const struct loop *l, unsigned n)
 {
     const struct stp_device *d = l->device;
     unsigned n_events = stp_workload_events(&l->work);
-    enum stp_status status =
-        d->ops->record(d->self, STP_STREAM_MAIN, 0, l->err);
+    enum stp_status status = stp_device_record(d, STP_STREAM_MAIN, 0, l->err);
 
     for (unsigned i = 0; i < n && status == STP_OK; i++) {
         status = stp_workload_note(d, &l->work, &l->what, n + 1 + i * n_events,
                                    l->err);
         if (status == STP_OK)
-            status = d->ops->record(d->self, STP_STREAM_MAIN, i + 1, l->err);
+            status = stp_device_record(d, STP_STREAM_MAIN, i + 1, l->err);
     }
     return status;
 }
@@ -94,7 +93,7 @@ static enum stp_status iterate_warm_up(const struct loop *l)
     if (l->warmup == 0)
         return STP_OK;
     status = iterate_note_iterations(l, l->warmup);
-    return status == STP_OK ? d->ops->synchronise(d->self, l->err) : status;
+    return status == STP_OK ? stp_device_synchronise(d, l->err) : status;
 }
 
 static bool iterate_reserve_samples(struct stp_iterations *out, size_t n)
@@ -128,17 +127,17 @@ static enum stp_status iterate_time_iterations(struct loop *l,
     }
     sample = &l->out->sample_us[l->out->n_samples];
     for (unsigned i = 0; i < iterate_launches(l) && status == STP_OK; i++) {
-        status = i == 0 ? d->ops->synchronise(d->self, l->err)
-                        : d->ops->replay(d->self, l->err);
+        status = i == 0 ? stp_device_synchronise(d, l->err)
+                        : stp_device_replay(d, l->err);
         for (unsigned k = 0; k < l->iters && status == STP_OK; k++)
-            *sample++ = d->ops->elapsed_us(d->self, k, k + 1);
+            *sample++ = stp_device_elapsed_us(d, k, k + 1);
     }
     if (status == STP_OK) {
         memcpy(sorted, &l->out->sample_us[l->out->n_samples],
                n * sizeof(*sorted));
         stp_summarise(sorted, n, &row->us);
         row->iters = (unsigned)n;
-        row->source = d->ops->source(d->self);
+        row->source = stp_device_source(d);
         l->out->n_samples += n;
     }
     free(sorted);
@@ -178,7 +177,7 @@ static enum stp_status iterate_probe(struct loop *l, struct lane *lane,
     for (size_t i = 0; i < l->n_colls; i++) {
         struct stp_device_run ran;
         enum stp_status status =
-            d->ops->probe(d->self, &l->colls[i], &ran, NULL, l->err);
+            stp_device_probe(d, &l->colls[i], &ran, NULL, l->err);
 
         if (status != STP_OK)
             return status;
@@ -219,7 +218,7 @@ static enum stp_status iterate_measure_lane(struct loop *l, struct lane *lane,
 {
     const struct stp_device *d = l->device;
     struct stp_measurement row = {.round = round};
-    enum stp_status status = d->ops->select_arm(d->self, lane->arm, l->err);
+    enum stp_status status = stp_device_select_arm(d, lane->arm, l->err);
 
     if (status == STP_OK)
         status = iterate_probe(l, lane, round);
@@ -269,7 +268,7 @@ static enum stp_status iterate_measure_arms(struct loop *l, unsigned round)
     size_t n = plan->arms->n;
     size_t first = plan->rotate ? round * n / plan->rounds : 0;
     enum stp_status status =
-        d->ops->begin_round(d->self, round, plan->rounds, l->err);
+        stp_device_begin_round(d, round, plan->rounds, l->err);
 
     if (status == STP_OK)
         status = iterate_time_compute(l, round);
@@ -410,9 +409,9 @@ static enum stp_status iterate_measure_setting(struct loop *l, int mode,
     enum stp_status status;
 
     iterate_begin_setting(l, mode, n_bytes, ratio);
-    status = d->ops->begin_round(d->self, 0, plan->rounds, l->err);
+    status = stp_device_begin_round(d, 0, plan->rounds, l->err);
     if (status == STP_OK)
-        status = d->ops->select_arm(d->self, &plan->arms->arm[0], l->err);
+        status = stp_device_select_arm(d, &plan->arms->arm[0], l->err);
     if (status == STP_OK)
         status = iterate_choose_compute(l);
     if (status == STP_OK && iterate_is_repeated(l))
@@ -460,7 +459,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     l->err = err;
     l->n_total = plan->n_modes * plan->sizes->n * stp_iterate_ratios(plan) *
                  plan->rounds * plan->arms->n;
-    device->ops->info(device->self, &l->info);
+    stp_device_get_info(device, &l->info);
     stp_name_data(&l->info, &l->out->data);
     status = iterate_measure_all(l);
     free(l);

@@ -42,16 +42,15 @@ static enum stp_status sweep_note(struct sweep *s,
                                   const struct stp_collective *what, unsigned n,
                                   unsigned spacing)
 {
-    const struct stp_device_ops *ops = s->device->ops;
-    void *self = s->device->self;
+    const struct stp_device *d = s->device;
     enum stp_status status = STP_OK;
 
     if (spacing > 0)
-        status = ops->record(self, STP_STREAM_MAIN, 0, s->err);
+        status = stp_device_record(d, STP_STREAM_MAIN, 0, s->err);
     for (unsigned i = 1; i <= n && status == STP_OK; i++) {
-        status = ops->collective(self, STP_STREAM_MAIN, what, s->err);
+        status = stp_device_collective(d, STP_STREAM_MAIN, what, s->err);
         if (status == STP_OK && spacing > 0 && i % spacing == 0)
-            status = ops->record(self, STP_STREAM_MAIN, i / spacing, s->err);
+            status = stp_device_record(d, STP_STREAM_MAIN, i / spacing, s->err);
     }
     return status;
 }
@@ -69,7 +68,7 @@ static enum stp_status sweep_warm_up(struct sweep *s,
     if (n == 0)
         return STP_OK;
     status = sweep_note(s, what, n, 0);
-    return status == STP_OK ? d->ops->synchronise(d->self, s->err) : status;
+    return status == STP_OK ? stp_device_synchronise(d, s->err) : status;
 }
 
 /* Whether events between collectives would be much of their time. */
@@ -106,15 +105,15 @@ static enum stp_status sweep_run(struct sweep *s,
     struct span sum = {0};
 
     for (unsigned l = 0; l < s->n_launches && status == STP_OK; l++) {
-        status = l == 0 ? d->ops->synchronise(d->self, s->err)
-                        : d->ops->replay(d->self, s->err);
+        status = l == 0 ? stp_device_synchronise(d, s->err)
+                        : stp_device_replay(d, s->err);
         if (status != STP_OK)
             return status;
-        sum.host_us += d->ops->wall_us(d->self);
-        sum.gpu_us += d->ops->elapsed_us(d->self, 0, n / spacing);
+        sum.host_us += stp_device_wall_us(d);
+        sum.gpu_us += stp_device_elapsed_us(d, 0, n / spacing);
         for (unsigned i = 0; i < n / spacing; i++)
             s->sample_us[l * (n / spacing) + i] =
-                d->ops->elapsed_us(d->self, i, i + 1);
+                stp_device_elapsed_us(d, i, i + 1);
     }
     span_ret->host_us = sum.host_us / n_all;
     span_ret->gpu_us = sum.gpu_us / n_all;
@@ -197,15 +196,15 @@ static enum stp_status sweep_estimate(struct sweep *s,
     enum stp_status status = STP_OK;
 
     if (s->plan->check && s->info.has_data) {
-        status = d->ops->check(d->self, what, s->plan->seed + s->n_checks++,
-                               &n_wrong, s->err);
+        status = stp_device_check(d, what, s->plan->seed + s->n_checks++,
+                                  &n_wrong, s->err);
         lane->n_wrong = (int64_t)n_wrong;
     }
     lane->us = lane->ran.us;
     if (status != STP_OK || (s->plan->turn_us == 0 && s->info.event_us == 0) ||
         (s->plan->turn_us > 0 && lane->us > s->plan->turn_us))
         return status;
-    status = d->ops->probe(d->self, what, &run, NULL, s->err);
+    status = stp_device_probe(d, what, &run, NULL, s->err);
     lane->us = run.us;
     return status;
 }
@@ -221,7 +220,7 @@ static enum stp_status sweep_probe_arm(struct sweep *s,
 
     if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
         return STP_OK;
-    status = d->ops->probe(d->self, what, &lane->ran, NULL, s->err);
+    status = stp_device_probe(d, what, &lane->ran, NULL, s->err);
     if (status != STP_OK)
         return status;
     lane->ruled_out = !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
@@ -259,7 +258,7 @@ static enum stp_status sweep_measure_lane(struct sweep *s,
 {
     const struct stp_device *d = s->device;
     struct stp_measurement row = {.round = round};
-    enum stp_status status = d->ops->select_arm(d->self, lane->arm, s->err);
+    enum stp_status status = stp_device_select_arm(d, lane->arm, s->err);
 
     what->in_place = lane->in_place;
     if (status == STP_OK)
@@ -305,7 +304,7 @@ static enum stp_status sweep_measure_round(struct sweep *s,
     const struct stp_device *d = s->device;
     size_t first = s->plan->rotate ? round * s->n_lanes / s->plan->rounds : 0;
     enum stp_status status =
-        d->ops->begin_round(d->self, round, s->plan->rounds, s->err);
+        stp_device_begin_round(d, round, s->plan->rounds, s->err);
 
     for (size_t i = 0; i < s->n_lanes && status == STP_OK; i++) {
         struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
@@ -346,11 +345,11 @@ static enum stp_status sweep_wake_device(struct sweep *s)
                                   .op = s->plan->op,
                                   .root = s->plan->root};
     const struct stp_sizes *sizes = &s->plan->sizes[0];
-    enum stp_status status = d->ops->begin_round(d->self, 0, 1, s->err);
+    enum stp_status status = stp_device_begin_round(d, 0, 1, s->err);
     unsigned n;
 
     if (status == STP_OK)
-        status = d->ops->select_arm(d->self, &own, s->err);
+        status = stp_device_select_arm(d, &own, s->err);
 
     for (size_t i = 0; i < sizes->n && sizes->size[i] <= WAKE_BYTES; i++)
         what.n_bytes = sizes->size[i];
@@ -359,7 +358,7 @@ static enum stp_status sweep_wake_device(struct sweep *s)
          i += AT_ONCE) {
         status = sweep_note(s, &what, AT_ONCE, 0);
         if (status == STP_OK)
-            status = d->ops->synchronise(d->self, s->err);
+            status = stp_device_synchronise(d, s->err);
     }
     return status;
 }
@@ -412,7 +411,7 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
     s->sample_us =
         calloc((size_t)plan->iters * s->n_launches, sizeof(*s->sample_us));
     if (s->sample_us != NULL) {
-        device->ops->info(device->self, &s->info);
+        stp_device_get_info(device, &s->info);
         stp_name_data(&s->info, data);
         status = plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0'
                      ? sweep_wake_device(s)

@@ -106,12 +106,12 @@ static void workload_compute(struct noting *n, unsigned stream,
 
     for (unsigned i = 0; i < pass->elementwise_before && n->status == STP_OK;
          i++)
-        n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
+        n->status = stp_device_elementwise(d, stream, n_bytes, n->err);
     for (unsigned i = 0; i < pass->gemms && n->status == STP_OK; i++)
-        n->status = d->ops->compute(d->self, stream, gemm, n->err);
+        n->status = stp_device_gemm(d, stream, gemm, n->err);
     for (unsigned i = 0; i < pass->elementwise_behind && n->status == STP_OK;
          i++)
-        n->status = d->ops->elementwise(d->self, stream, n_bytes, n->err);
+        n->status = stp_device_elementwise(d, stream, n_bytes, n->err);
 }
 
 static void workload_collective(struct noting *n, unsigned stream, int coll)
@@ -120,8 +120,7 @@ static void workload_collective(struct noting *n, unsigned stream, int coll)
 
     what.coll = coll;
     if (n->status == STP_OK)
-        n->status =
-            n->device->ops->collective(n->device->self, stream, &what, n->err);
+        n->status = stp_device_collective(n->device, stream, &what, n->err);
 }
 
 /* The event by which all that is noted in a stream so far is done. */
@@ -130,7 +129,7 @@ static unsigned workload_mark(struct noting *n, unsigned stream)
     const struct stp_device *d = n->device;
 
     if (n->status == STP_OK)
-        n->status = d->ops->record(d->self, stream, n->event, n->err);
+        n->status = stp_device_record(d, stream, n->event, n->err);
     return n->event++;
 }
 
@@ -139,7 +138,7 @@ static void workload_wait(struct noting *n, unsigned stream, unsigned event)
     const struct stp_device *d = n->device;
 
     if (n->status == STP_OK)
-        n->status = d->ops->wait(d->self, stream, event, n->err);
+        n->status = stp_device_wait(d, stream, event, n->err);
 }
 
 /* Makes 'to' wait for all that is noted in 'from'. */

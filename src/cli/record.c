@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "device/mock/device_mock.h"
+#include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
 #include "report/measurements/recorded.h"
@@ -220,7 +220,7 @@ static void record_drop_unknown(struct record_plan *r)
 
     for (size_t c = 0; c < plan->n_colls && !given; c++)
         if (!r->record->info.is_live &&
-            d->ops->sizes(d->self, plan->colls[c], NULL, 0) == 0)
+            stp_device_sizes(d, plan->colls[c], NULL, 0) == 0)
             r->window.sizes[c].n = 0;
 }
 
@@ -352,7 +352,7 @@ record_device(const struct record_options *o, const struct record_arms *arms,
     r->device = device;
     r->record = record;
     r->err = err;
-    device->ops->info(device->self, &record->info);
+    stp_device_get_info(device, &record->info);
     status = record_plan_choices(r);
     if (status == STP_OK)
         status = record_plan_window(r);
@@ -395,14 +395,18 @@ static enum stp_status record_ask_mock(const char *path,
                                        struct stp_choices *mock,
                                        struct stp_error *err)
 {
-    const struct stp_device_mock_options mocked = {.machine_path = path};
+    const struct stp_device_options options = {.world = &stp_world_of_one,
+                                               .measures = true};
+    struct stp_engines engines;
     struct stp_device device;
-    enum stp_status status = stp_device_mock_open(&mocked, &device, err);
+    enum stp_status status = stp_mock_open(path, 0, 0, &options, &engines, err);
 
+    if (status == STP_OK)
+        status = stp_device_open(&options, &engines, &device, err);
     if (status != STP_OK)
         return status;
     status = stp_choices_repeat(&device, recorded, mock, err);
-    device.ops->close(device.self);
+    stp_device_close(&device);
     return status;
 }
 
@@ -505,7 +509,7 @@ static enum stp_status record_in_world(const struct record_job *job,
     if (status != STP_OK)
         return status;
     status = record_device(job->o, job->arms, world, &device, record, err);
-    device.ops->close(device.self);
+    stp_device_close(&device);
     return status;
 }
 

@@ -404,22 +404,23 @@ static enum stp_status session_train(struct train_session *s,
                                      const struct stp_train_job *job,
                                      struct stp_error *err)
 {
-    struct stp_engine_info info;
+    struct stp_device_info info;
     struct stp_train_config config = job->config;
     struct stp_train_report report = {.config = &config,
                                       .info = &info,
                                       .tuner = s->tuner,
                                       .pair = s->pair,
                                       .repeat = job->repeat};
+    const struct stp_engine *first = &engines->engines.all[0];
     struct stp_train_result result;
     char traces[STP_CLI_PATH];
     bool there = false;
     enum stp_status status = STP_OK;
 
     config.go_on = session_goes_on;
-    engines->engines[0].ops->info(engines->engines[0].self, &info);
+    first->ops->info(first->self, &info);
     if (s->world->rank == 0 && !s->is_loaded)
-        status = session_load(s, info.gpu, err);
+        status = session_load(s, info.processor, err);
     if (status == STP_OK && stp_stop_wished())
         status = stp_fail(err, STP_ERR_STOPPED, "stopped");
     if (status == STP_OK && s->world->rank == 0)
@@ -649,18 +650,19 @@ static enum stp_status train_count_gpus(const struct train_session *s,
 {
     const struct stp_open_options open = {
         .machine = &s->o->machine, .run = &s->o->run, .world = s->world};
-    struct stp_engine engine;
-    struct stp_engine_info info = {.n_ranks = s->world->size};
+    struct stp_engines engines;
+    const struct stp_engine *engine = &engines.all[0];
+    struct stp_device_info info = {.n_ranks = s->world->size};
     enum stp_status status = STP_OK;
 
     if (matrix->n_gpus > 0)
         return STP_OK;
     if (s->o->place == ON_RECORDED) {
-        status = stp_open_engines(&open, 1, &engine, err);
+        status = stp_open_engines(&open, 1, &engines, err);
         if (status != STP_OK)
             return status;
-        engine.ops->info(engine.self, &info);
-        engine.ops->close(engine.self);
+        engine->ops->info(engine->self, &info);
+        engine->ops->close(engine->self);
     }
     matrix->gpus[matrix->n_gpus++] = info.n_ranks;
     return status;

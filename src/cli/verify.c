@@ -95,7 +95,7 @@ static enum stp_status verify_report(const struct verify_options *o,
     struct stp_device_info info;
     enum stp_status status;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     status = o->machine.json
                  ? stp_print_verdicts_json(&info, comparisons, stdout, err)
                  : stp_trial_print(o->policy, &info, comparisons, stdout, err);
@@ -137,7 +137,7 @@ static enum stp_status verify_measure_iterations(
     struct stp_device_info info;
     enum stp_status status;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     status = stp_plan_iterations(&info, &o->work, true, &plan, err);
     plan.plan.arms = &stp_trial_arms;
     if (status == STP_OK)
@@ -193,8 +193,8 @@ static int verify_open(const char *command, const struct verify_options *o,
     exit_status = stp_open_device(command, &o->machine, NULL, &alone);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    alone.ops->info(alone.self, &info);
-    alone.ops->close(alone.self);
+    stp_device_get_info(&alone, &info);
+    stp_device_close(&alone);
     if (stp_trial_environment(o->policy, info.gpu, &err) != STP_OK)
         return stp_complain_error(command, NULL, &err);
     return stp_open_device(command, &o->machine, plugin, device_ret);
@@ -216,6 +216,6 @@ int stp_cmd_verify(int argc, char **argv)
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     exit_status = verify_on_device(&o, argv[0], &device);
-    device.ops->close(device.self);
+    stp_device_close(&device);
     return exit_status;
 }

@@ -1,5 +1,5 @@
 /*
- * call.h - what ranks run: a collective, a GEMM
+ * call.h - the collectives and GEMMs that ranks run
  */
 #ifndef STP_CALL_H
 #define STP_CALL_H
@@ -46,7 +46,8 @@ enum stp_status stp_collective_check(const struct stp_collective *c,
                                      unsigned n_ranks, uint64_t max_bytes,
                                      struct stp_error *err);
 
-/* What 'rank' of 'n_ranks' does of a collective, with buffers of c->n_bytes. */
+/* The part of 'rank' of 'n_ranks' in a collective, with buffers of c->n_bytes.
+ */
 struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                            unsigned rank, unsigned n_ranks,
                                            char *send, char *recv);
@@ -57,5 +58,35 @@ struct stp_gemm {
     int type; /* STP_TYPE_F32, F64, F16 or BF16; what a device lacks is
                  STP_ERR_RANGE */
 };
+
+/* Follows a GEMM, before C is rounded and stored. */
+enum stp_epilogue {
+    STP_EPILOGUE_NONE,
+    STP_EPILOGUE_BIAS,      /* + bias[j] to column j */
+    STP_EPILOGUE_BIAS_RELU, /* max(0, that); NaN stays NaN */
+    STP_N_EPILOGUES,
+};
+
+/*
+ * C = epilogue(op(A) op(B) + beta C).  op(A) is m x k, op(B) k x n, C m x n;
+ * A is stored as k x m if a_transposed, B as n x k if b_transposed.  C is of
+ * the type of A and B or, to add up gradients, of F32.
+ */
+struct stp_product {
+    struct stp_gemm gemm; /* its shape, and the type of A, B and bias */
+    bool a_transposed, b_transposed;
+    bool tf32; /* F32 may be rounded to TF32 for the product */
+    int type_c;
+    double beta; /* 0 (C is not read) or 1 */
+    enum stp_epilogue epilogue;
+    const void *a, *b;
+    void *c;
+    const void *bias; /* n; NULL without one */
+};
+
+/* STP_ERR_RANGE, and why, for an empty GEMM, and for types that no engine
+ * multiplies or that do not go together. */
+enum stp_status stp_product_check(const struct stp_product *product,
+                                  struct stp_error *err);
 
 #endif /* STP_CALL_H */

@@ -14,10 +14,13 @@ struct run {
     unsigned window;
 };
 
-static double train_seconds_between(const struct stp_trainer *t, unsigned from,
+static double train_seconds_between(struct stp_trainer *t, unsigned from,
                                     unsigned to)
 {
-    return t->engine.ops->elapsed_us(t->engine.self, from, to) / 1e6;
+    double us = 0;
+
+    STP_DO(t, elapsed_us, from, to, &us);
+    return us / 1e6;
 }
 
 /* ---- stopping: what one rank wants is what all do ---- */
@@ -242,7 +245,8 @@ static enum stp_status train_begin_trace(struct run *r, struct stp_error *err)
     const struct stp_engine *engine = &r->t.engine;
 
     if (engine->ops->trace_begin == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, "no traces of %s", r->t.info.gpu);
+        return stp_fail(err, STP_ERR_NOTHING, "no traces of %s",
+                        r->t.info.processor);
     return engine->ops->trace_begin(engine->self, err);
 }
 

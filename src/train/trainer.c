@@ -200,7 +200,7 @@ static enum stp_status trainer_check(const struct stp_trainer *t,
         return stp_fail(
             err, STP_ERR_RANGE,
             "no tf32 on %s: only GPUs from compute capability 8.0 on have it",
-            t->info.gpu);
+            t->info.processor);
     return status;
 }
 
@@ -264,7 +264,7 @@ static void *trainer_input(const struct stp_trainer *t, unsigned l,
 
 static void trainer_multiply(struct stp_trainer *t, struct stp_product *product)
 {
-    product->type = t->type;
+    product->gemm.type = t->type;
     product->tf32 = t->config.precision == STP_PRECISION_TF32;
     STP_DO(t, product, STP_STREAM_MAIN, product);
 }
@@ -285,9 +285,9 @@ void stp_trainer_forward(struct stp_trainer *t, uint64_t row)
     trainer_range(t, "forward");
     for (unsigned l = 0; l < model->n_layers; l++)
         trainer_multiply(
-            t, &(struct stp_product){.m = t->rows,
-                                     .n = model->width[l + 1],
-                                     .k = model->width[l],
+            t, &(struct stp_product){.gemm.m = t->rows,
+                                     .gemm.n = model->width[l + 1],
+                                     .gemm.k = model->width[l],
                                      .b_transposed = true,
                                      .type_c = t->type,
                                      .epilogue = l + 1 < model->n_layers
@@ -448,9 +448,9 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
     if (last)
         trainer_send_ready(t, 2 * l + 1);
     trainer_multiply(t,
-                     &(struct stp_product){.m = model->width[l + 1],
-                                           .n = model->width[l],
-                                           .k = t->rows,
+                     &(struct stp_product){.gemm.m = model->width[l + 1],
+                                           .gemm.n = model->width[l],
+                                           .gemm.k = t->rows,
                                            .a_transposed = true,
                                            .type_c = t->gradient_type,
                                            .beta = beta,
@@ -461,9 +461,9 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
         trainer_send_ready(t, 2 * l);
     if (l == 0)
         return;
-    trainer_multiply(t, &(struct stp_product){.m = t->rows,
-                                              .n = model->width[l],
-                                              .k = model->width[l + 1],
+    trainer_multiply(t, &(struct stp_product){.gemm.m = t->rows,
+                                              .gemm.n = model->width[l],
+                                              .gemm.k = model->width[l + 1],
                                               .type_c = t->type,
                                               .a = delta,
                                               .b = trainer_weights(t, 2 * l),

@@ -24,7 +24,7 @@ struct stp_train_pair {
 /* Addresses are the engine's. */
 struct stp_trainer {
     struct stp_engine engine;
-    struct stp_engine_info info;
+    struct stp_device_info info;
     struct stp_train_config config;
     struct stp_train_layout layout;
     struct stp_train_chunk chunks[STP_TRAIN_TENSORS];

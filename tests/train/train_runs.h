@@ -50,18 +50,17 @@ class LoneEngine
   public:
     LoneEngine()
     {
-        stp_engine_options options{};
+        stp_device_options options{};
         stp_error err{};
 
         options.world = &stp_world_of_one;
-        EXPECT_EQ(STP_OK,
-                  stp_engine_cpu_open(nullptr, &options, &engine_, &err))
+        EXPECT_EQ(STP_OK, stp_cpu_open(nullptr, &options, &engines_, &err))
             << err.text;
     }
 
     ~LoneEngine()
     {
-        engine_.ops->close(engine_.self);
+        get()->ops->close(get()->self);
     }
 
     LoneEngine(const LoneEngine &) = delete;
@@ -69,11 +68,11 @@ class LoneEngine
 
     const stp_engine *get() const
     {
-        return &engine_;
+        return &engines_.all[0];
     }
 
   private:
-    stp_engine engine_{};
+    stp_engines engines_{};
 };
 
 struct Trained {

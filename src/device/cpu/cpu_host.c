@@ -163,7 +163,8 @@ void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
     struct stp_device_info info = {.n_ranks = n,
                                    .n_nodes = stp_cpu_hosts_count(hosts, n),
                                    .is_live = true,
-                                   .has_data = true};
+                                   .has_data = true,
+                                   .is_late = true};
     const char *vendor = host->vendor;
     char where[112];
 
@@ -172,6 +173,7 @@ void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
             vendor = "mixed";
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", vendor);
     snprintf(info.machine, sizeof(info.machine), "%s", host->name);
+    snprintf(info.processor, sizeof(info.processor), "%s", host->model);
     snprintf(where, sizeof(where), "%s", host->name);
     if (info.n_nodes > 1)
         snprintf(where, sizeof(where), "%u hosts, the first of them %s",

@@ -351,19 +351,13 @@ const stp_transport_ops kGloo = {
     Close,
 };
 
-enum stp_status OpenDevice(const stp_device_options *options,
-                           stp_device *device_ret, stp_error *err)
+enum stp_status OpenRank(const stp_device_options *options,
+                         stp_engines *engines_ret, stp_error *err)
 {
-    return stp_device_cpu_open(&kGloo, options, device_ret, err);
-}
-
-enum stp_status OpenEngine(const stp_engine_options *options,
-                           stp_engine *engine_ret, stp_error *err)
-{
-    return stp_engine_cpu_open(&kGloo, options, engine_ret, err);
+    return stp_cpu_open(&kGloo, options, engines_ret, err);
 }
 
 } // namespace
 
-extern "C" const stp_module stp_steptune_module = {
-    STP_MODULE_ABI, "gloo", OpenDevice, nullptr, OpenEngine};
+extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, "gloo",
+                                                   OpenRank, nullptr};

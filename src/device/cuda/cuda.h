@@ -80,8 +80,7 @@ struct stp_cuda {
     bool has_plugin;
     unsigned time_limit_s; /* for one synchronise(), if training */
     struct stp_nccl_id id;
-    struct stp_device_info info;
-    struct stp_engine_info rank_info;  /* but for the rank */
+    struct stp_device_info info;       /* but for the rank */
     char (*rank_lines)[STP_RANK_LINE]; /* of all ranks */
     struct stp_arm arm;
 

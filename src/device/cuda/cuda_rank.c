@@ -41,11 +41,6 @@ static enum stp_status rank_begin_call(struct stp_cuda_rank *r, unsigned stream,
                : rank_begin_in(r, stream, err);
 }
 
-static cudaStream_t rank_stream(const struct stp_cuda_rank *r, unsigned stream)
-{
-    return r->stream[stream];
-}
-
 /* What failed for one rank would leave others waiting for it. */
 static enum stp_status rank_done(struct stp_cuda_rank *r,
                                  enum stp_status status)
@@ -61,22 +56,22 @@ static enum stp_status rank_called(struct stp_cuda_rank *r, cudaError_t result,
 
 /* A kernel of ours was launched, or there is none. */
 static enum stp_status rank_launched(struct stp_cuda_rank *r,
-                                     cudaError_t result, const char *what,
+                                     cudaError_t result, const char *kernel,
                                      struct stp_error *err)
 {
     if (result == cudaErrorNotSupported)
         return stp_fail(err, STP_ERR_RANGE,
-                        "no %s on GPUs for these types or this size", what);
-    return rank_called(r, result, what, err);
+                        "no %s on GPUs for these types or this size", kernel);
+    return rank_called(r, result, kernel, err);
 }
 
 /* ---- what it is ---- */
 
-static void cuda_info(const void *self, struct stp_engine_info *info_ret)
+static void cuda_info(const void *self, struct stp_device_info *info_ret)
 {
     const struct stp_cuda_rank *r = self;
 
-    *info_ret = r->cuda->rank_info;
+    *info_ret = r->cuda->info;
     info_ret->rank = r->rank;
 }
 
@@ -84,20 +79,20 @@ static void cuda_info(const void *self, struct stp_engine_info *info_ret)
 
 static enum stp_status rank_refuse_memory(const struct stp_cuda_rank *r,
                                           uint64_t nbytes, size_t free_bytes,
-                                          const char *what,
+                                          const char *purpose,
                                           struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_NOMEM,
                     "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
                     "%.2f GB of GPU %d are free",
-                    r->rank, what, (double)nbytes / 1e9, (double)r->taken / 1e9,
-                    (double)free_bytes / 1e9, r->gpu);
+                    r->rank, purpose, (double)nbytes / 1e9,
+                    (double)r->taken / 1e9, (double)free_bytes / 1e9, r->gpu);
 }
 
 static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
                                   uint64_t nbytes, struct stp_error *err)
 {
-    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t stream = r->stream[STP_STREAM_MAIN];
     cudaError_t result = cudaMemsetAsync(memory, 0, nbytes, stream);
 
     if (result == cudaSuccess)
@@ -105,8 +100,9 @@ static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
     return stp_cuda_result(r, result, "cudaMemset", err);
 }
 
-static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
-                                  void **address_ret, struct stp_error *err)
+static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
+                                  const char *purpose, void **address_ret,
+                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin(r, err);
@@ -127,7 +123,7 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
     if (nbytes > free_bytes ||
         cudaMalloc(&memory, nbytes > 0 ? nbytes : 1) != cudaSuccess) {
         cudaGetLastError(); /* or the next launch would have failed */
-        return rank_refuse_memory(r, nbytes, free_bytes, what, err);
+        return rank_refuse_memory(r, nbytes, free_bytes, purpose, err);
     }
     status = rank_clear(r, memory, nbytes, err);
     if (status != STP_OK) {
@@ -160,7 +156,7 @@ static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
                                  struct stp_error *err)
 {
     const enum stp_status status = rank_begin(r, err);
-    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t stream = r->stream[STP_STREAM_MAIN];
     cudaError_t result;
 
     if (status != STP_OK)
@@ -216,10 +212,9 @@ static enum stp_status cuda_zero(void *self, unsigned stream, void *address,
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_called(r,
-                             cudaMemsetAsync(address, 0, nbytes,
-                                             rank_stream(r, stream)),
-                             "cudaMemset", err)
+               ? rank_called(
+                     r, cudaMemsetAsync(address, 0, nbytes, r->stream[stream]),
+                     "cudaMemset", err)
                : status;
 }
 
@@ -246,7 +241,7 @@ static enum stp_status cuda_product(void *self, unsigned stream,
 {
     struct stp_cuda_rank *r = self;
     const struct stp_cuda_lt_plan *plan;
-    enum stp_status status = stp_cuda_lt_check(p, err);
+    enum stp_status status = stp_product_check(p, err);
 
     if (status == STP_OK)
         status = rank_begin_in(r, stream, err);
@@ -259,16 +254,16 @@ static enum stp_status cuda_product(void *self, unsigned stream,
 }
 
 static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
-                                          const struct stp_cross_entropy *what,
+                                          const struct stp_cross_entropy *loss,
                                           struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_launched(
-                     r, stp_train_cross_entropy(what, rank_stream(r, stream)),
-                     "cross-entropy", err)
+               ? rank_launched(r,
+                               stp_train_cross_entropy(loss, r->stream[stream]),
+                               "cross-entropy", err)
                : status;
 }
 
@@ -283,7 +278,7 @@ static enum stp_status cuda_relu_backward(void *self, unsigned stream, int type,
                ? rank_launched(r,
                                stp_train_relu_backward(type, n, output,
                                                        gradient,
-                                                       rank_stream(r, stream)),
+                                                       r->stream[stream]),
                                "way back through ReLU", err)
                : status;
 }
@@ -296,19 +291,20 @@ static enum stp_status cuda_column_sum(void *self, unsigned stream, int type,
 {
     struct stp_cuda_rank *r = self;
     const enum stp_status status = rank_begin_in(r, stream, err);
-    struct stp_train_columns what = {.type = type,
-                                     .sum_type = sum_type,
-                                     .rows = rows,
-                                     .columns = columns,
-                                     .beta = beta,
-                                     .matrix = matrix,
-                                     .sum = sum,
-                                     .scratch_bytes = STP_CUDA_SCRATCH};
+    struct stp_train_columns columns_of = {.type = type,
+                                           .sum_type = sum_type,
+                                           .rows = rows,
+                                           .columns = columns,
+                                           .beta = beta,
+                                           .matrix = matrix,
+                                           .sum = sum,
+                                           .scratch_bytes = STP_CUDA_SCRATCH};
 
     if (status != STP_OK)
         return status;
-    what.scratch = r->scratch[stream];
-    return rank_launched(r, stp_train_column_sum(&what, rank_stream(r, stream)),
+    columns_of.scratch = r->scratch[stream];
+    return rank_launched(r,
+                         stp_train_column_sum(&columns_of, r->stream[stream]),
                          "sum of columns", err);
 }
 
@@ -320,8 +316,7 @@ static enum stp_status cuda_update(void *self, unsigned stream,
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_update(update, rank_stream(r, stream)),
+               ? rank_launched(r, stp_train_update(update, r->stream[stream]),
                                "update", err)
                : status;
 }
@@ -337,7 +332,7 @@ static enum stp_status cuda_find_nonfinite(void *self, unsigned stream,
     return status == STP_OK
                ? rank_launched(r,
                                stp_train_find_nonfinite(type, n, data, found,
-                                                        rank_stream(r, stream)),
+                                                        r->stream[stream]),
                                "search for what is not finite", err)
                : status;
 }
@@ -352,7 +347,7 @@ static enum stp_status cuda_cast(void *self, unsigned stream, uint64_t n,
     return status == STP_OK
                ? rank_launched(r,
                                stp_train_cast(n, from_type, from, to_type, to,
-                                              rank_stream(r, stream)),
+                                              r->stream[stream]),
                                "cast", err)
                : status;
 }
@@ -365,10 +360,9 @@ static enum stp_status cuda_scale(void *self, unsigned stream, int type,
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_scale(type, n, factor, x,
-                                               rank_stream(r, stream)),
-                               "scaling", err)
+               ? rank_launched(
+                     r, stp_train_scale(type, n, factor, x, r->stream[stream]),
+                     "scaling", err)
                : status;
 }
 
@@ -393,11 +387,11 @@ static cudaError_t rank_record(const struct stp_cuda_rank *r, unsigned stream,
                                unsigned event)
 {
     cudaError_t result = cudaEventRecordWithFlags(
-        r->events[event], rank_stream(r, stream),
+        r->events[event], r->stream[stream],
         r->captures ? cudaEventRecordExternal : cudaEventRecordDefault);
 
     if (result == cudaSuccess && r->captures)
-        result = cudaEventRecord(r->joins[event], rank_stream(r, stream));
+        result = cudaEventRecord(r->joins[event], r->stream[stream]);
     return result;
 }
 
@@ -431,7 +425,7 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
                         event);
     return rank_called(r,
                        cudaStreamWaitEvent(
-                           rank_stream(r, stream),
+                           r->stream[stream],
                            r->captures ? r->joins[event] : r->events[event], 0),
                        "cudaStreamWaitEvent", err);
 }
@@ -447,15 +441,17 @@ static enum stp_status cuda_synchronise(void *self, struct stp_error *err)
     return status;
 }
 
-static double cuda_elapsed_us(const void *self, unsigned from, unsigned to)
+static enum stp_status cuda_elapsed_us(const void *self, unsigned from,
+                                       unsigned to, double *us_ret,
+                                       struct stp_error *err)
 {
     const struct stp_cuda_rank *r = self;
     float ms = 0;
+    cudaError_t result =
+        cudaEventElapsedTime(&ms, r->events[from], r->events[to]);
 
-    if (from >= r->n_events || to >= r->n_events)
-        return 0;
-    cudaEventElapsedTime(&ms, r->events[from], r->events[to]);
-    return (double)ms * 1e3;
+    *us_ret = (double)ms * 1e3;
+    return stp_cuda_result(r, result, "cudaEventElapsedTime", err);
 }
 
 static double cuda_now_us(const void *self)
@@ -489,11 +485,6 @@ static void cuda_range(void *self, const char *name)
 }
 
 /* ---- measuring: arms, and what NCCL said ---- */
-
-static void cuda_describe(const void *self, struct stp_device_info *info_ret)
-{
-    *info_ret = ((const struct stp_cuda_rank *)self)->cuda->info;
-}
 
 static void cuda_rank_line(const void *self, unsigned rank, char *line,
                            size_t size)
@@ -566,14 +557,11 @@ static enum stp_status rank_check_vectors(const struct stp_cuda_rank *r,
 static enum stp_status cuda_check(void *self, const struct stp_work *work,
                                   struct stp_error *err)
 {
-    const struct stp_product product = {.m = work->gemm.m,
-                                        .n = work->gemm.n,
-                                        .k = work->gemm.k,
-                                        .type = work->gemm.type,
+    const struct stp_product product = {.gemm = work->gemm,
                                         .type_c = work->gemm.type};
 
-    if (work->kind == STP_WORK_COMPUTE)
-        return stp_cuda_lt_check(&product, err);
+    if (work->kind == STP_WORK_GEMM)
+        return stp_product_check(&product, err);
     return work->kind == STP_WORK_ELEMENTWISE
                ? rank_check_vectors(self, work->n_bytes, err)
                : STP_OK;
@@ -655,7 +643,7 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t s = r->stream[STP_STREAM_MAIN];
     const enum stp_status status = rank_begin(r, err);
 
     if (status != STP_OK)
@@ -673,7 +661,7 @@ static enum stp_status cuda_count_wrong(void *self,
                                         struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t s = r->stream[STP_STREAM_MAIN];
     const enum stp_status status = rank_begin(r, err);
     unsigned long long n_wrong = 0;
     cudaError_t result;
@@ -713,9 +701,9 @@ static enum stp_status cuda_elementwise(void *self, unsigned stream,
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_called(
-                     r, stp_kernel_elementwise(x, y, n, rank_stream(r, stream)),
-                     "an elementwise kernel", err)
+               ? rank_called(r,
+                             stp_kernel_elementwise(x, y, n, r->stream[stream]),
+                             "an elementwise kernel", err)
                : status;
 }
 
@@ -781,19 +769,6 @@ static enum stp_status cuda_launch(void *self, struct stp_error *err)
                        "cudaGraphLaunch", err);
 }
 
-static enum stp_status cuda_event_us(const void *self, unsigned first,
-                                     unsigned event, double *us_ret,
-                                     struct stp_error *err)
-{
-    const struct stp_cuda_rank *r = self;
-    float ms = 0;
-    cudaError_t result =
-        cudaEventElapsedTime(&ms, r->events[first], r->events[event]);
-
-    *us_ret = (double)ms * 1e3;
-    return stp_cuda_result(r, result, "cudaEventElapsedTime", err);
-}
-
 static void cuda_abandon(void *self, bool is_abandoned)
 {
     atomic_store(&((struct stp_cuda_rank *)self)->cuda->is_abandoned,
@@ -826,7 +801,6 @@ const struct stp_engine_ops stp_cuda_ops = {
     .trace_begin = cuda_trace_begin,
     .trace_end = cuda_trace_end,
     .range = cuda_range,
-    .describe = cuda_describe,
     .rank_line = cuda_rank_line,
     .select_arm = cuda_select_arm,
     .check = cuda_check,
@@ -841,7 +815,6 @@ const struct stp_engine_ops stp_cuda_ops = {
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,
     .launch = cuda_launch,
-    .event_us = cuda_event_us,
     .abandon = cuda_abandon,
     .close = stp_cuda_close,
 };

@@ -33,13 +33,13 @@ static bool program_computes(const struct stp_work *work)
     return work->kind == STP_WORK_TASK;
 }
 
-struct mock_call stp_mock_call(const struct stp_collective *what)
+struct mock_call stp_mock_call(const struct stp_collective *c)
 {
-    struct mock_call call = {.coll = (ncclFunc_t)what->coll,
-                             .n_bytes = what->n_bytes,
-                             .root = (int)what->root};
+    struct mock_call call = {.coll = (ncclFunc_t)c->coll,
+                             .n_bytes = c->n_bytes,
+                             .root = (int)c->root};
 
-    stp_set_operation(&call, what->type, what->op);
+    stp_set_operation(&call, c->type, c->op);
     return call;
 }
 
@@ -164,7 +164,7 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     if (calls == NULL || outcomes == NULL)
         status = stp_nomem(r->err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
-        calls[i] = stp_mock_call(&notes[i].what);
+        calls[i] = stp_mock_call(&notes[i].collective);
     if (status == STP_OK &&
         mock_comm_group(r->p->comm, calls, n, outcomes) != ncclSuccess)
         status = program_fail(r->err);
@@ -182,7 +182,8 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
 static enum stp_status program_run_collective(const struct running *r,
                                               size_t at)
 {
-    const struct mock_call call = stp_mock_call(&r->p->noted.notes[at].what);
+    const struct mock_call call =
+        stp_mock_call(&r->p->noted.notes[at].collective);
     struct mock_outcome outcome;
 
     if (mock_comm_collective(r->p->comm, &call, &outcome) != ncclSuccess)

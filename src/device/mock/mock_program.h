@@ -56,6 +56,6 @@ enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
 void stp_mock_program_free(struct stp_mock_program *p);
 
 /* The collective as mock NCCL is called with it. */
-struct mock_call stp_mock_call(const struct stp_collective *what);
+struct mock_call stp_mock_call(const struct stp_collective *c);
 
 #endif /* STP_MOCK_PROGRAM_H */

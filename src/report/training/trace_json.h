@@ -16,7 +16,7 @@
 
 /* Prints spans sorted by begin.  STP_ERR_NOMEM. */
 enum stp_status stp_trace_print(const struct stp_spans *spans,
-                                const struct stp_engine_info *info, FILE *fp,
+                                const struct stp_device_info *info, FILE *fp,
                                 struct stp_error *err);
 
 enum { STP_TRACE_FILE = 32 };
@@ -27,7 +27,7 @@ void stp_trace_file_name(unsigned rank, char name[STP_TRACE_FILE]);
 /* Prints them into that file of 'folder', whole or not at all; the folder is
  * made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
 enum stp_status stp_trace_save(const struct stp_spans *spans,
-                               const struct stp_engine_info *info,
+                               const struct stp_device_info *info,
                                const char *folder, struct stp_error *err);
 
 #endif /* STP_TRACE_JSON_H */

@@ -20,10 +20,10 @@ class TunedEngine
     TunedEngine()
     {
         ops_.name = "tuned";
-        ops_.info = [](const void *, stp_engine_info *info) {
+        ops_.info = [](const void *, stp_device_info *info) {
             *info = {};
             info->n_ranks = 2;
-            snprintf(info->gpu, sizeof(info->gpu), "FAKE 1");
+            snprintf(info->processor, sizeof(info->processor), "FAKE 1");
             snprintf(info->what, sizeof(info->what), "2 x FAKE 1");
         };
         ops_.alloc = [](void *self, uint64_t n, const char *what, void **at,
@@ -60,9 +60,11 @@ class TunedEngine
             Self(self)->events_[event] = Self(self)->now_us_;
             return STP_OK;
         };
-        ops_.elapsed_us = [](const void *self, unsigned from, unsigned to) {
+        ops_.elapsed_us = [](const void *self, unsigned from, unsigned to,
+                             double *us, stp_error *) {
             const auto *e = static_cast<const TunedEngine *>(self);
-            return e->events_.at(to) - e->events_.at(from);
+            *us = e->events_.at(to) - e->events_.at(from);
+            return STP_OK;
         };
         ops_.now_us = [](const void *self) {
             return static_cast<const TunedEngine *>(self)->now_us_;
