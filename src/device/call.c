@@ -79,3 +79,18 @@ enum stp_status stp_product_check(const struct stp_product *p,
                         stp_type_name(g->type), is_half ? " or f32" : "");
     return STP_OK;
 }
+
+const char *stp_kernel_name(enum stp_kernel_kind kind)
+{
+    static const char *const names[STP_N_KERNELS] = {
+        [STP_KERNEL_ZERO] = "zero",
+        [STP_KERNEL_RELU_BACKWARD] = "ReLU backward",
+        [STP_KERNEL_COLUMN_SUM] = "column sum",
+        [STP_KERNEL_FIND_NONFINITE] = "find overflow",
+        [STP_KERNEL_CAST] = "cast",
+        [STP_KERNEL_SCALE] = "scale",
+        [STP_KERNEL_SUBTRACT] = "elementwise",
+    };
+
+    return names[kind];
+}

@@ -1,5 +1,5 @@
 /*
- * call.h - the collectives and GEMMs that ranks run
+ * call.h - the collectives, GEMMs and smaller kernels that ranks run
  */
 #ifndef STP_CALL_H
 #define STP_CALL_H
@@ -88,5 +88,42 @@ struct stp_product {
  * multiplies or that do not go together. */
 enum stp_status stp_product_check(const struct stp_product *product,
                                   struct stp_error *err);
+
+enum stp_kernel_kind {
+    STP_KERNEL_ZERO,          /* 'n' bytes of 'to' become 0 */
+    STP_KERNEL_RELU_BACKWARD, /* to[i] = 0 where from[i] is 0 or less: back
+                                 through a ReLU, 'from' its output and 'to' the
+                                 gradient */
+    STP_KERNEL_COLUMN_SUM,    /* to[j] = factor * to[j] + the sum of column j of
+                                 'from', 'rows' x 'columns': the gradient of a
+                                 bias.    'type_to' is 'type' or F32; factor is 0
+                                 or 1
+                               */
+    STP_KERNEL_FIND_NONFINITE, /* *to (F32) = 1 if an element of 'from' is
+                                  infinite or NaN, else it stays as it is */
+    STP_KERNEL_CAST,           /* 'to', of 'type_to', becomes 'from' */
+    STP_KERNEL_SCALE,          /* to *= factor, of 'type' */
+    STP_KERNEL_SUBTRACT, /* to = from - to, of floats: as much work as their
+                            sum, but done twice it is undone, so that data stay
+                            the same however often it runs */
+    STP_N_KERNELS,
+};
+
+/* A kernel over 'n' elements of 'type'; members that its kind does not name are
+ * 0. */
+struct stp_kernel {
+    enum stp_kernel_kind kind;
+    int type;
+    int type_to;
+    uint64_t n;
+    unsigned rows, columns;
+    double factor;
+    const void *from;
+    void *to;
+};
+
+/* "zero", "ReLU backward", "column sum", ...: of traces and messages.  Static
+ * storage. */
+const char *stp_kernel_name(enum stp_kernel_kind kind);
 
 #endif /* STP_CALL_H */

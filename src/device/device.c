@@ -216,15 +216,19 @@ static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
 {
     const unsigned stream = note->stream;
     struct stp_product product;
+    struct stp_kernel kernel;
 
     switch (note->kind) {
     case STP_WORK_GEMM:
         product = rank_product(r, stream, &note->gemm);
         return RANK_DO(r, product, stream, &product, err);
     case STP_WORK_ELEMENTWISE:
-        return RANK_DO(r, elementwise, stream, r->room[stream][STP_ROOM_X],
-                       r->room[stream][STP_ROOM_Y],
-                       note->n_bytes / sizeof(float), err);
+        kernel = (struct stp_kernel){.kind = STP_KERNEL_SUBTRACT,
+                                     .type = STP_TYPE_F32,
+                                     .n = note->n_bytes / sizeof(float),
+                                     .from = r->room[stream][STP_ROOM_X],
+                                     .to = r->room[stream][STP_ROOM_Y]};
+        return RANK_DO(r, kernel, stream, &kernel, err);
     case STP_WORK_RECORD:
         return RANK_DO(r, record, stream, note->event, err);
     case STP_WORK_WAIT:

@@ -24,7 +24,7 @@
  * Matrices are row-major without gaps.  Types are enum stp_type: F32, F64, F16
  * and BF16, unless an operation says less.  Arithmetic is in F32 or better, and
  * what is stored is rounded to nearest, ties to even.  F64 is for tests: an
- * engine may lack it (STP_ERR_RANGE), and only cast() mixes it with others.
+ * engine may lack it (STP_ERR_RANGE), and only a cast mixes it with others.
  */
 #ifndef STP_ENGINE_H
 #define STP_ENGINE_H
@@ -141,10 +141,6 @@ struct stp_engine_ops {
 
     /* ---- work ---- */
 
-    /* Every byte becomes 0. */
-    enum stp_status (*zero)(void *self, unsigned stream, void *address,
-                            uint64_t nbytes, struct stp_error *err);
-
     enum stp_status (*product)(void *self, unsigned stream,
                                const struct stp_product *product,
                                struct stp_error *err);
@@ -153,37 +149,13 @@ struct stp_engine_ops {
                                      const struct stp_cross_entropy *loss,
                                      struct stp_error *err);
 
-    /* gradient[i] = 0 where output[i] is 0 or less, for 'n' elements: back
-     * through a ReLU whose output is known. */
-    enum stp_status (*relu_backward)(void *self, unsigned stream, int type,
-                                     uint64_t n, const void *output,
-                                     void *gradient, struct stp_error *err);
-
-    /* sum[j] = beta * sum[j] + the sum of column j of a 'rows' x 'columns'
-     * matrix of 'type': the gradient of a bias.  sum is of 'sum_type', which is
-     * 'type' or F32; beta is 0 or 1. */
-    enum stp_status (*column_sum)(void *self, unsigned stream, int type,
-                                  int sum_type, unsigned rows, unsigned columns,
-                                  double beta, const void *matrix, void *sum,
-                                  struct stp_error *err);
-
     enum stp_status (*update)(void *self, unsigned stream,
                               const struct stp_update *update,
                               struct stp_error *err);
 
-    /* *found (F32) = 1 if any of the 'n' elements is infinite or NaN, else it
-     * stays as it is. */
-    enum stp_status (*find_nonfinite)(void *self, unsigned stream, int type,
-                                      uint64_t n, const void *data,
-                                      float *found, struct stp_error *err);
-
-    enum stp_status (*cast)(void *self, unsigned stream, uint64_t n,
-                            int from_type, const void *from, int to_type,
-                            void *to, struct stp_error *err);
-
-    /* x *= factor */
-    enum stp_status (*scale)(void *self, unsigned stream, int type, uint64_t n,
-                             double factor, void *x, struct stp_error *err);
+    enum stp_status (*kernel)(void *self, unsigned stream,
+                              const struct stp_kernel *kernel,
+                              struct stp_error *err);
 
     /* Of all ranks: all-reduce, reduce-scatter, all-gather and broadcast, of
      * sums and maxima, as struct stp_transfer has them. */
@@ -286,11 +258,6 @@ struct stp_engine_ops {
     /* Collectives of a group, of one rank or several of one thread; NULL: they
      * run one by one. */
     enum stp_status (*group)(void *self, bool begin, struct stp_error *err);
-
-    /* y = x - y, of 'n' floats: as much work as their sum, but done twice it is
-     * undone, so that data stay what they are however often it runs. */
-    enum stp_status (*elementwise)(void *self, unsigned stream, const float *x,
-                                   float *y, uint64_t n, struct stp_error *err);
 
     /* Work noted between the first two does not run but becomes a graph, which
      * launch() notes.  NULL: there are no graphs. */

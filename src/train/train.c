@@ -113,7 +113,7 @@ static void train_run_window(struct run *r, unsigned step, unsigned n,
     struct stp_trainer *t = &r->t;
 
     train_write_stop(t, t->losses + n);
-    STP_DO(t, zero, STP_STREAM_MAIN, t->losses, n * sizeof(*t->losses));
+    stp_trainer_zero(t, t->losses, n * sizeof(*t->losses));
     for (unsigned i = 0; i < n; i++)
         stp_trainer_step(t, (uint64_t)((step + i) % r->steps) * t->share, i,
                          update);
@@ -218,7 +218,7 @@ static void train_evaluate(struct run *r)
                                      .correct = t->correct};
     double correct[2] = {0};
 
-    STP_DO(t, zero, STP_STREAM_MAIN, t->correct, sizeof(*t->correct));
+    stp_trainer_zero(t, t->correct, sizeof(*t->correct));
     train_write_stop(t, t->correct + 1);
     for (uint64_t row = 0; row < t->n_rows; row += t->rows) {
         stp_trainer_forward(t, row);

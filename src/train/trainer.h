@@ -66,6 +66,9 @@ struct stp_trainer {
                 (t)->engine.ops->op((t)->engine.self, __VA_ARGS__, &(t)->err); \
     } while (0)
 
+/* Notes that 'nbytes' become 0. */
+void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes);
+
 /* The address of element 'i' behind 'address'; NULL stays NULL. */
 void *stp_trainer_at(void *address, int type, uint64_t i);
 

@@ -630,7 +630,7 @@ TEST_P(EngineContract, GoesBackThroughRelu)
         SCOPED_TRACE(stp_type_name(type));
         const void *output = Put(type, {0, 1, -1, NAN, 0.5});
         void *gradient = Put(type, {1, 2, 3, 4, kInf});
-        Ok(ops_->relu_backward(self_, kMain, type, 5, output, gradient, &err_));
+        Kernel(STP_KERNEL_RELU_BACKWARD, type, 5, output, gradient);
         Sync();
         ExpectNumbers({0, 2, 0, 4, kInf}, type, gradient);
     }
@@ -655,8 +655,13 @@ TEST_P(EngineContract, AddsUpColumns)
                     for (unsigned i = 0; i < rows; i++)
                         want[j] += matrix[i * columns + j];
                 }
-                Ok(ops_->column_sum(self_, kMain, type, sum_type, rows, columns,
-                                    beta, Put(type, matrix), sum, &err_));
+                Kernel(STP_KERNEL_COLUMN_SUM, type, 0, Put(type, matrix), sum,
+                       [=](stp_kernel *kernel) {
+                           kernel->type_to = sum_type;
+                           kernel->rows = rows;
+                           kernel->columns = columns;
+                           kernel->factor = beta;
+                       });
                 Sync();
                 ExpectNumbers(want, sum_type, sum);
             }
@@ -698,14 +703,14 @@ TEST_P(EngineContract, FindsWhatIsNotFinite)
             Numbers data = Small(1500, 3);
             data[1400] = value;
             float *found = Alloc<float>(1);
-            Ok(ops_->find_nonfinite(self_, kMain, type, data.size(),
-                                    Put(type, data), found, &err_));
+            Kernel(STP_KERNEL_FIND_NONFINITE, type, data.size(),
+                   Put(type, data), found);
             Sync();
             ExpectNumbers({value == 1 ? 0. : 1.}, STP_TYPE_F32, found);
         }
     float *found = static_cast<float *>(Put(STP_TYPE_F32, {1}));
-    Ok(ops_->find_nonfinite(self_, kMain, STP_TYPE_F32, 1,
-                            Put(STP_TYPE_F32, {0}), found, &err_));
+    Kernel(STP_KERNEL_FIND_NONFINITE, STP_TYPE_F32, 1, Put(STP_TYPE_F32, {0}),
+           found);
     Sync();
     ExpectNumbers({1}, STP_TYPE_F32, found);
 }
@@ -727,10 +732,10 @@ TEST_P(EngineContract, ScalesAndZeroes)
         void *x = Put(type, want);
         for (double &w : want)
             w *= -0.5;
-        Ok(ops_->scale(self_, kMain, type, want.size(), -0.5, x, &err_));
+        Scale(type, want.size(), -0.5, x);
         Sync();
         ExpectNumbers(want, type, x);
-        Ok(ops_->zero(self_, kMain, x, stp_type_size(type) * 899, &err_));
+        Kernel(STP_KERNEL_ZERO, type, stp_type_size(type) * 899, nullptr, x);
         Sync();
         Numbers left(900);
         left[899] = want[899];
@@ -796,13 +801,13 @@ TEST_P(EngineContract, OrdersStreamsByEvents)
     add.rate = add.scale = 1;
 
     Ok(ops_->record(self_, kMain, 0, &err_));
-    Ok(ops_->scale(self_, kMain, STP_TYPE_F32, 1, 2, x, &err_));
+    Scale(STP_TYPE_F32, 1, 2, x);
     Ok(ops_->record(self_, kMain, 1, &err_));
     Ok(ops_->wait(self_, STP_STREAM_COMM, 1, &err_));
     Ok(ops_->update(self_, STP_STREAM_COMM, &add, &err_));
     Ok(ops_->record(self_, STP_STREAM_COMM, 2, &err_));
     Ok(ops_->wait(self_, kMain, 2, &err_));
-    Ok(ops_->scale(self_, kMain, STP_TYPE_F32, 1, 2, x, &err_));
+    Scale(STP_TYPE_F32, 1, 2, x);
     Ok(ops_->record(self_, kMain, 3, &err_));
     const double from = ops_->now_us(self_);
     Sync();

@@ -257,6 +257,39 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         Ok(ops_->synchronise(self_, &err_));
     }
 
+    // Notes a kernel over 'n' elements of 'type', of which 'change' says more.
+    template <typename F>
+    void Kernel(stp_kernel_kind kind, int type, uint64_t n, const void *from,
+                void *to, const F &change)
+    {
+        stp_kernel kernel{};
+        kernel.kind = kind;
+        kernel.type = type;
+        kernel.n = n;
+        kernel.from = from;
+        kernel.to = to;
+        change(&kernel);
+        Ok(ops_->kernel(self_, kMain, &kernel, &err_));
+    }
+
+    void Kernel(stp_kernel_kind kind, int type, uint64_t n, const void *from,
+                void *to)
+    {
+        Kernel(kind, type, n, from, to, [](stp_kernel *) {});
+    }
+
+    void Cast(uint64_t n, int type, const void *from, int type_to, void *to)
+    {
+        Kernel(STP_KERNEL_CAST, type, n, from, to,
+               [=](stp_kernel *kernel) { kernel->type_to = type_to; });
+    }
+
+    void Scale(int type, uint64_t n, double factor, void *to)
+    {
+        Kernel(STP_KERNEL_SCALE, type, n, nullptr, to,
+               [=](stp_kernel *kernel) { kernel->factor = factor; });
+    }
+
     // Numbers in memory of the engine, in a type.
     void Write(void *to, int type, const Numbers &numbers)
     {
@@ -267,8 +300,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
         float *staging = Alloc<float>(numbers.size());
         Ok(ops_->upload(self_, staging, narrow.data(), narrow.size() * 4,
                         &err_));
-        Ok(ops_->cast(self_, kMain, narrow.size(), STP_TYPE_F32, staging, type,
-                      to, &err_));
+        Cast(narrow.size(), STP_TYPE_F32, staging, type, to);
         Sync();
     }
 
@@ -288,8 +320,7 @@ class EngineContract : public testing::TestWithParam<ContractCase>
             return numbers;
         }
         float *staging = Alloc<float>(n);
-        Ok(ops_->cast(self_, kMain, n, type, from, STP_TYPE_F32, staging,
-                      &err_));
+        Cast(n, type, from, STP_TYPE_F32, staging);
         Sync();
         Ok(ops_->download(self_, narrow.data(), staging, n * 4, &err_));
         return {narrow.begin(), narrow.end()};

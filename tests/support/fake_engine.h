@@ -190,9 +190,9 @@ class FakeEngine
             Self(self)->Gemm(stream, p->gemm);
             return STP_OK;
         };
-        ops->elementwise = [](void *self, unsigned stream, const float *,
-                              float *, uint64_t n, stp_error *) {
-            Self(self)->Elementwise(stream, n * sizeof(float));
+        ops->kernel = [](void *self, unsigned stream, const stp_kernel *k,
+                         stp_error *) {
+            Self(self)->Elementwise(stream, k->n * sizeof(float));
             return STP_OK;
         };
         ops->record = [](void *self, unsigned stream, unsigned event,

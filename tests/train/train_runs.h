@@ -108,7 +108,7 @@ inline Trained TrainAlone(const stp_train_config &config)
 
 struct Plant {
     stp_engine_ops ops;
-    decltype(stp_engine_ops::column_sum) real;
+    decltype(stp_engine_ops::kernel) real;
     unsigned call; // 0: none
     unsigned n_calls;
 };
@@ -121,18 +121,21 @@ inline thread_local Plant plant; // of a rank
 inline stp_engine PlantOverflow(const stp_engine *engine,
                                 const stp_train_model &model, unsigned step)
 {
-    plant = {*engine->ops, engine->ops->column_sum,
+    plant = {*engine->ops, engine->ops->kernel,
              step == 0 ? 0 : (step - 1) * model.n_layers + 1, 0};
-    plant.ops.column_sum = [](void *self, unsigned stream, int type,
-                              int sum_type, unsigned rows, unsigned columns,
-                              double beta, const void *matrix, void *sum,
-                              stp_error *err) {
-        stp_status status = plant.real(self, stream, type, sum_type, rows,
-                                       columns, beta, matrix, sum, err);
-        if (status == STP_OK && ++plant.n_calls == plant.call)
-            status =
-                plant.ops.scale(self, stream, sum_type, 1, INFINITY, sum, err);
-        return status;
+    plant.ops.kernel = [](void *self, unsigned stream, const stp_kernel *kernel,
+                          stp_error *err) {
+        stp_status status = plant.real(self, stream, kernel, err);
+        if (kernel->kind != STP_KERNEL_COLUMN_SUM || status != STP_OK ||
+            ++plant.n_calls != plant.call)
+            return status;
+        stp_kernel overflow{};
+        overflow.kind = STP_KERNEL_SCALE;
+        overflow.type = kernel->type_to;
+        overflow.n = 1;
+        overflow.factor = INFINITY;
+        overflow.to = kernel->to;
+        return plant.real(self, stream, &overflow, err);
     };
     return {&plant.ops, engine->self};
 }

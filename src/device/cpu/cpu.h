@@ -13,27 +13,11 @@
 #include "device/transport.h"
 
 enum stp_cpu_task_kind {
-    STP_CPU_ZERO,
     STP_CPU_PRODUCT,
     STP_CPU_CROSS_ENTROPY,
-    STP_CPU_RELU_BACKWARD,
-    STP_CPU_COLUMN_SUM,
     STP_CPU_UPDATE,
-    STP_CPU_FIND_NONFINITE,
-    STP_CPU_CAST,
-    STP_CPU_SCALE,
-    STP_CPU_SUBTRACT,
+    STP_CPU_KERNEL,
     STP_CPU_COLLECTIVE,
-};
-
-/* Arguments of the smaller operations, by the names engine.h has for them. */
-struct stp_cpu_elements {
-    uint64_t n;
-    unsigned rows, columns;
-    double factor;
-    int type, type_to;
-    const void *from;
-    void *to;
 };
 
 /* An operation of the engine that a CPU is yet to run. */
@@ -45,7 +29,7 @@ struct stp_cpu_task {
         struct stp_cross_entropy cross_entropy;
         struct stp_update update;
         struct stp_transfer transfer;
-        struct stp_cpu_elements elements;
+        struct stp_kernel kernel;
     } as;
 };
 

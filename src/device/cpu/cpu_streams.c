@@ -46,31 +46,30 @@ double stp_cpu_now_us(void)
 
 /* ---- tasks ---- */
 
-static void cpu_run_elements(enum stp_cpu_task_kind kind,
-                             const struct stp_cpu_elements *x)
+static void cpu_run_kernel(const struct stp_kernel *k)
 {
-    switch (kind) {
-    case STP_CPU_ZERO:
-        memset(x->to, 0, x->n);
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        memset(k->to, 0, k->n);
         break;
-    case STP_CPU_RELU_BACKWARD:
-        stp_cpu_relu_backward(x->type, x->n, x->from, x->to);
+    case STP_KERNEL_RELU_BACKWARD:
+        stp_cpu_relu_backward(k->type, k->n, k->from, k->to);
         break;
-    case STP_CPU_COLUMN_SUM:
-        stp_cpu_column_sum(x->type, x->type_to, x->rows, x->columns, x->factor,
-                           x->from, x->to);
+    case STP_KERNEL_COLUMN_SUM:
+        stp_cpu_column_sum(k->type, k->type_to, k->rows, k->columns, k->factor,
+                           k->from, k->to);
         break;
-    case STP_CPU_FIND_NONFINITE:
-        stp_cpu_find_nonfinite(x->type, x->n, x->from, x->to);
+    case STP_KERNEL_FIND_NONFINITE:
+        stp_cpu_find_nonfinite(k->type, k->n, k->from, k->to);
         break;
-    case STP_CPU_CAST:
-        stp_cpu_cast(x->n, x->type, x->from, x->type_to, x->to);
+    case STP_KERNEL_CAST:
+        stp_cpu_cast(k->n, k->type, k->from, k->type_to, k->to);
         break;
-    case STP_CPU_SUBTRACT:
-        stp_cpu_subtract(x->n, x->from, x->to);
+    case STP_KERNEL_SUBTRACT:
+        stp_cpu_subtract(k->n, k->from, k->to);
         break;
-    default: /* STP_CPU_SCALE */
-        stp_cpu_scale(x->type, x->n, x->factor, x->to);
+    default: /* STP_KERNEL_SCALE */
+        stp_cpu_scale(k->type, k->n, k->factor, k->to);
     }
 }
 
@@ -114,7 +113,7 @@ static enum stp_status cpu_run_task(struct stp_cpu *e, unsigned stream,
         stp_cpu_update(&task->as.update);
         return STP_OK;
     default:
-        cpu_run_elements(task->kind, &task->as.elements);
+        cpu_run_kernel(&task->as.kernel);
         return STP_OK;
     }
 }

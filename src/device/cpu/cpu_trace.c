@@ -4,19 +4,6 @@
 #include "core/names.h"
 #include "device/cpu/cpu.h"
 
-static const char *const task_names[] = {
-    [STP_CPU_ZERO] = "zero",
-    [STP_CPU_PRODUCT] = "product",
-    [STP_CPU_CROSS_ENTROPY] = "cross-entropy",
-    [STP_CPU_RELU_BACKWARD] = "ReLU backward",
-    [STP_CPU_COLUMN_SUM] = "column sum",
-    [STP_CPU_UPDATE] = "update",
-    [STP_CPU_FIND_NONFINITE] = "find overflow",
-    [STP_CPU_CAST] = "cast",
-    [STP_CPU_SCALE] = "scale",
-    [STP_CPU_SUBTRACT] = "elementwise",
-};
-
 /* The span begins and ends at 0 until the task ran. */
 static struct stp_span trace_make_span(const struct stp_cpu_task *task)
 {
@@ -33,7 +20,11 @@ static struct stp_span trace_make_span(const struct stp_cpu_task *task)
         snprintf(span.name, sizeof(span.name), "product %s %u x %u x %u",
                  stp_type_name(p->type), p->m, p->n, p->k);
     } else {
-        snprintf(span.name, sizeof(span.name), "%s", task_names[task->kind]);
+        snprintf(span.name, sizeof(span.name), "%s",
+                 task->kind == STP_CPU_UPDATE ? "update"
+                 : task->kind == STP_CPU_CROSS_ENTROPY
+                     ? "cross-entropy"
+                     : stp_kernel_name(task->as.kernel.kind));
     }
     return span;
 }

@@ -243,24 +243,6 @@ static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
     return STP_OK;
 }
 
-static enum stp_status cpu_add_elements(void *self, unsigned stream,
-                                        enum stp_cpu_task_kind kind,
-                                        const struct stp_cpu_elements *x,
-                                        struct stp_error *err)
-{
-    return cpu_add_task(self, stream,
-                        &(struct stp_cpu_task){.kind = kind, .as.elements = *x},
-                        err);
-}
-
-static enum stp_status cpu_zero(void *self, unsigned stream, void *address,
-                                uint64_t nbytes, struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {.n = nbytes, .to = address};
-
-    return cpu_add_elements(self, stream, STP_CPU_ZERO, &x, err);
-}
-
 static enum stp_status cpu_product(void *self, unsigned stream,
                                    const struct stp_product *product,
                                    struct stp_error *err)
@@ -282,33 +264,6 @@ static enum stp_status cpu_cross_entropy(void *self, unsigned stream,
     return cpu_add_task(self, stream, &task, err);
 }
 
-static enum stp_status cpu_relu_backward(void *self, unsigned stream, int type,
-                                         uint64_t n, const void *output,
-                                         void *gradient, struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {
-        .type = type, .n = n, .from = output, .to = gradient};
-
-    return cpu_add_elements(self, stream, STP_CPU_RELU_BACKWARD, &x, err);
-}
-
-static enum stp_status cpu_column_sum(void *self, unsigned stream, int type,
-                                      int sum_type, unsigned rows,
-                                      unsigned columns, double beta,
-                                      const void *matrix, void *sum,
-                                      struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {.type = type,
-                                       .type_to = sum_type,
-                                       .rows = rows,
-                                       .columns = columns,
-                                       .factor = beta,
-                                       .from = matrix,
-                                       .to = sum};
-
-    return cpu_add_elements(self, stream, STP_CPU_COLUMN_SUM, &x, err);
-}
-
 static enum stp_status cpu_update(void *self, unsigned stream,
                                   const struct stp_update *update,
                                   struct stp_error *err)
@@ -319,34 +274,14 @@ static enum stp_status cpu_update(void *self, unsigned stream,
     return cpu_add_task(self, stream, &task, err);
 }
 
-static enum stp_status cpu_find_nonfinite(void *self, unsigned stream, int type,
-                                          uint64_t n, const void *data,
-                                          float *found, struct stp_error *err)
+static enum stp_status cpu_kernel(void *self, unsigned stream,
+                                  const struct stp_kernel *kernel,
+                                  struct stp_error *err)
 {
-    const struct stp_cpu_elements x = {
-        .type = type, .n = n, .from = data, .to = found};
+    const struct stp_cpu_task task = {.kind = STP_CPU_KERNEL,
+                                      .as.kernel = *kernel};
 
-    return cpu_add_elements(self, stream, STP_CPU_FIND_NONFINITE, &x, err);
-}
-
-static enum stp_status cpu_cast(void *self, unsigned stream, uint64_t n,
-                                int from_type, const void *from, int to_type,
-                                void *to, struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {
-        .type = from_type, .type_to = to_type, .n = n, .from = from, .to = to};
-
-    return cpu_add_elements(self, stream, STP_CPU_CAST, &x, err);
-}
-
-static enum stp_status cpu_scale(void *self, unsigned stream, int type,
-                                 uint64_t n, double factor, void *data,
-                                 struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {
-        .type = type, .n = n, .factor = factor, .to = data};
-
-    return cpu_add_elements(self, stream, STP_CPU_SCALE, &x, err);
+    return cpu_add_task(self, stream, &task, err);
 }
 
 static enum stp_status cpu_check_elements(const struct stp_cpu *e, uint64_t n,
@@ -543,15 +478,6 @@ cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
     return STP_OK;
 }
 
-static enum stp_status cpu_elementwise(void *self, unsigned stream,
-                                       const float *x, float *y, uint64_t n,
-                                       struct stp_error *err)
-{
-    const struct stp_cpu_elements elements = {.n = n, .from = x, .to = y};
-
-    return cpu_add_elements(self, stream, STP_CPU_SUBTRACT, &elements, err);
-}
-
 /* Events are readings of the host's clock here: from the first to the last. */
 static double cpu_ran_us(const void *self)
 {
@@ -598,15 +524,10 @@ static const struct stp_engine_ops cpu_ops = {
     .upload = cpu_copy,
     .download = cpu_copy,
     .agree = cpu_agree,
-    .zero = cpu_zero,
     .product = cpu_product,
     .cross_entropy = cpu_cross_entropy,
-    .relu_backward = cpu_relu_backward,
-    .column_sum = cpu_column_sum,
     .update = cpu_update,
-    .find_nonfinite = cpu_find_nonfinite,
-    .cast = cpu_cast,
-    .scale = cpu_scale,
+    .kernel = cpu_kernel,
     .collective = cpu_collective,
     .record = cpu_record,
     .wait = cpu_wait,
@@ -622,7 +543,6 @@ static const struct stp_engine_ops cpu_ops = {
     .room = cpu_room,
     .fill = cpu_fill,
     .count_wrong = cpu_count_wrong,
-    .elementwise = cpu_elementwise,
     .ran_us = cpu_ran_us,
     .close = cpu_close,
 };

@@ -205,19 +205,6 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- work ---- */
 
-static enum stp_status cuda_zero(void *self, unsigned stream, void *address,
-                                 uint64_t nbytes, struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_called(
-                     r, cudaMemsetAsync(address, 0, nbytes, r->stream[stream]),
-                     "cudaMemset", err)
-               : status;
-}
-
 /* The first of its shape: its kernel is loaded while nothing runs, as loading
  * may wait for what runs, and that for other ranks of this process. */
 static enum stp_status rank_first_product(struct stp_cuda_rank *r,
@@ -267,47 +254,6 @@ static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
                : status;
 }
 
-static enum stp_status cuda_relu_backward(void *self, unsigned stream, int type,
-                                          uint64_t n, const void *output,
-                                          void *gradient, struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_relu_backward(type, n, output,
-                                                       gradient,
-                                                       r->stream[stream]),
-                               "way back through ReLU", err)
-               : status;
-}
-
-static enum stp_status cuda_column_sum(void *self, unsigned stream, int type,
-                                       int sum_type, unsigned rows,
-                                       unsigned columns, double beta,
-                                       const void *matrix, void *sum,
-                                       struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-    struct stp_train_columns columns_of = {.type = type,
-                                           .sum_type = sum_type,
-                                           .rows = rows,
-                                           .columns = columns,
-                                           .beta = beta,
-                                           .matrix = matrix,
-                                           .sum = sum,
-                                           .scratch_bytes = STP_CUDA_SCRATCH};
-
-    if (status != STP_OK)
-        return status;
-    columns_of.scratch = r->scratch[stream];
-    return rank_launched(r,
-                         stp_train_column_sum(&columns_of, r->stream[stream]),
-                         "sum of columns", err);
-}
-
 static enum stp_status cuda_update(void *self, unsigned stream,
                                    const struct stp_update *update,
                                    struct stp_error *err)
@@ -321,49 +267,39 @@ static enum stp_status cuda_update(void *self, unsigned stream,
                : status;
 }
 
-static enum stp_status cuda_find_nonfinite(void *self, unsigned stream,
-                                           int type, uint64_t n,
-                                           const void *data, float *found,
-                                           struct stp_error *err)
+static cudaError_t rank_launch(const struct stp_cuda_rank *r, unsigned stream,
+                               const struct stp_kernel *k)
 {
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
+    cudaStream_t s = r->stream[stream];
 
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_find_nonfinite(type, n, data, found,
-                                                        r->stream[stream]),
-                               "search for what is not finite", err)
-               : status;
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        return cudaMemsetAsync(k->to, 0, k->n, s);
+    case STP_KERNEL_RELU_BACKWARD:
+        return stp_train_relu_backward(k->type, k->n, k->from, k->to, s);
+    case STP_KERNEL_COLUMN_SUM:
+        return stp_train_column_sum(k, r->scratch[stream], STP_CUDA_SCRATCH, s);
+    case STP_KERNEL_FIND_NONFINITE:
+        return stp_train_find_nonfinite(k->type, k->n, k->from, k->to, s);
+    case STP_KERNEL_CAST:
+        return stp_train_cast(k->n, k->type, k->from, k->type_to, k->to, s);
+    case STP_KERNEL_SCALE:
+        return stp_train_scale(k->type, k->n, k->factor, k->to, s);
+    default: /* STP_KERNEL_SUBTRACT */
+        return stp_kernel_elementwise(k->from, k->to, k->n, s);
+    }
 }
 
-static enum stp_status cuda_cast(void *self, unsigned stream, uint64_t n,
-                                 int from_type, const void *from, int to_type,
-                                 void *to, struct stp_error *err)
+static enum stp_status cuda_kernel(void *self, unsigned stream,
+                                   const struct stp_kernel *kernel,
+                                   struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     const enum stp_status status = rank_begin_in(r, stream, err);
 
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_cast(n, from_type, from, to_type, to,
-                                              r->stream[stream]),
-                               "cast", err)
-               : status;
-}
-
-static enum stp_status cuda_scale(void *self, unsigned stream, int type,
-                                  uint64_t n, double factor, void *x,
-                                  struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_launched(
-                     r, stp_train_scale(type, n, factor, x, r->stream[stream]),
-                     "scaling", err)
-               : status;
+    return status == STP_OK ? rank_launched(r, rank_launch(r, stream, kernel),
+                                            stp_kernel_name(kernel->kind), err)
+                            : status;
 }
 
 /* ---- collectives ---- */
@@ -693,20 +629,6 @@ static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
                                 begin ? "ncclGroupStart" : "ncclGroupEnd", err);
 }
 
-static enum stp_status cuda_elementwise(void *self, unsigned stream,
-                                        const float *x, float *y, uint64_t n,
-                                        struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_called(r,
-                             stp_kernel_elementwise(x, y, n, r->stream[stream]),
-                             "an elementwise kernel", err)
-               : status;
-}
-
 /* The other stream joins the capture, and at its end is joined again. */
 static cudaError_t rank_fork_stream(const struct stp_cuda_rank *r,
                                     unsigned from, unsigned to)
@@ -783,15 +705,10 @@ const struct stp_engine_ops stp_cuda_ops = {
     .upload = cuda_upload,
     .download = cuda_download,
     .agree = stp_cuda_job_agree,
-    .zero = cuda_zero,
     .product = cuda_product,
     .cross_entropy = cuda_cross_entropy,
-    .relu_backward = cuda_relu_backward,
-    .column_sum = cuda_column_sum,
     .update = cuda_update,
-    .find_nonfinite = cuda_find_nonfinite,
-    .cast = cuda_cast,
-    .scale = cuda_scale,
+    .kernel = cuda_kernel,
     .collective = cuda_collective,
     .record = cuda_record,
     .wait = cuda_wait,
@@ -811,7 +728,6 @@ const struct stp_engine_ops stp_cuda_ops = {
     .listen = cuda_listen,
     .heard = cuda_heard,
     .group = cuda_group,
-    .elementwise = cuda_elementwise,
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,
     .launch = cuda_launch,

@@ -201,13 +201,6 @@ static double mock_bytes(int type, uint64_t n)
     return (double)n * stp_type_size(type);
 }
 
-static enum stp_status mock_zero(void *self, unsigned stream, void *address,
-                                 uint64_t nbytes, struct stp_error *err)
-{
-    (void)address;
-    return mock_add_kernel(self, stream, (double)nbytes, "zero", err);
-}
-
 static enum stp_status mock_product(void *self, unsigned stream,
                                     const struct stp_product *p,
                                     struct stp_error *err)
@@ -239,31 +232,6 @@ static enum stp_status mock_cross_entropy(void *self, unsigned stream,
                            "cross-entropy", err);
 }
 
-static enum stp_status mock_relu_backward(void *self, unsigned stream, int type,
-                                          uint64_t n, const void *output,
-                                          void *gradient, struct stp_error *err)
-{
-    (void)output;
-    (void)gradient;
-    return mock_add_kernel(self, stream, 3 * mock_bytes(type, n),
-                           "ReLU backward", err);
-}
-
-static enum stp_status mock_column_sum(void *self, unsigned stream, int type,
-                                       int sum_type, unsigned rows,
-                                       unsigned columns, double beta,
-                                       const void *matrix, void *sum,
-                                       struct stp_error *err)
-{
-    (void)sum_type; /* of next to nothing */
-    (void)beta;
-    (void)matrix;
-    (void)sum;
-    return mock_add_kernel(self, stream,
-                           mock_bytes(type, (uint64_t)rows * columns),
-                           "column sum", err);
-}
-
 static enum stp_status mock_update(void *self, unsigned stream,
                                    const struct stp_update *u,
                                    struct stp_error *err)
@@ -276,35 +244,32 @@ static enum stp_status mock_update(void *self, unsigned stream,
                            "update", err);
 }
 
-static enum stp_status mock_find_nonfinite(void *self, unsigned stream,
-                                           int type, uint64_t n,
-                                           const void *data, float *found,
-                                           struct stp_error *err)
+static double mock_kernel_bytes(const struct stp_kernel *k)
 {
-    (void)data;
-    (void)found;
-    return mock_add_kernel(self, stream, mock_bytes(type, n), "find overflow",
-                           err);
+    const double bytes = mock_bytes(k->type, k->n);
+
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        return (double)k->n;
+    case STP_KERNEL_COLUMN_SUM: /* the sums are next to none of them */
+        return mock_bytes(k->type, (uint64_t)k->rows * k->columns);
+    case STP_KERNEL_FIND_NONFINITE:
+        return bytes;
+    case STP_KERNEL_CAST:
+        return bytes + mock_bytes(k->type_to, k->n);
+    case STP_KERNEL_SCALE:
+        return 2 * bytes;
+    default: /* STP_KERNEL_RELU_BACKWARD, STP_KERNEL_SUBTRACT */
+        return 3 * bytes;
+    }
 }
 
-static enum stp_status mock_cast(void *self, unsigned stream, uint64_t n,
-                                 int from_type, const void *from, int to_type,
-                                 void *to, struct stp_error *err)
+static enum stp_status mock_kernel(void *self, unsigned stream,
+                                   const struct stp_kernel *kernel,
+                                   struct stp_error *err)
 {
-    (void)from;
-    (void)to;
-    return mock_add_kernel(self, stream,
-                           mock_bytes(from_type, n) + mock_bytes(to_type, n),
-                           "cast", err);
-}
-
-static enum stp_status mock_scale(void *self, unsigned stream, int type,
-                                  uint64_t n, double factor, void *x,
-                                  struct stp_error *err)
-{
-    (void)factor;
-    (void)x;
-    return mock_add_kernel(self, stream, 2 * mock_bytes(type, n), "scale", err);
+    return mock_add_kernel(self, stream, mock_kernel_bytes(kernel),
+                           stp_kernel_name(kernel->kind), err);
 }
 
 /* Of one rank NCCL copies, or in place does nothing. */
@@ -547,16 +512,6 @@ static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
     return mock_note(self, &noted, err);
 }
 
-static enum stp_status mock_elementwise(void *self, unsigned stream,
-                                        const float *x, float *y, uint64_t n,
-                                        struct stp_error *err)
-{
-    (void)x;
-    (void)y;
-    return mock_add_kernel(self, stream, 3 * mock_bytes(STP_TYPE_F32, n),
-                           "elementwise", err);
-}
-
 static enum stp_source mock_source(const void *self)
 {
     return ((const struct engine *)self)->program.source;
@@ -594,15 +549,10 @@ static const struct stp_engine_ops mock_ops = {
     .upload = mock_upload,
     .download = mock_download,
     .agree = mock_agree,
-    .zero = mock_zero,
     .product = mock_product,
     .cross_entropy = mock_cross_entropy,
-    .relu_backward = mock_relu_backward,
-    .column_sum = mock_column_sum,
     .update = mock_update,
-    .find_nonfinite = mock_find_nonfinite,
-    .cast = mock_cast,
-    .scale = mock_scale,
+    .kernel = mock_kernel,
     .collective = mock_collective,
     .record = mock_record,
     .wait = mock_wait,
@@ -620,7 +570,6 @@ static const struct stp_engine_ops mock_ops = {
     .room = mock_room,
     .probe = mock_probe,
     .group = mock_group,
-    .elementwise = mock_elementwise,
     .source = mock_source,
     .close = mock_close,
 };

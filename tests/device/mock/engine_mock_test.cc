@@ -118,11 +118,14 @@ TEST_F(EngineMock, TakesTheMachinesTimes)
     EXPECT_NEAR(4.75 + flop / (67e6 * 0.77), Time([this] { Product(); }), 1e-6);
     EXPECT_NEAR(4.75 + flop / (989.5e6 / 2 * 0.77),
                 Time([this] { Product(true); }), 1e-6);
-    EXPECT_NEAR(
-        4.75 + 2 * 4194304 / (4.8e6 * 0.92), Time([this] {
-            Ok(ops_->scale(self_, 0, STP_TYPE_F32, 1 << 20, 2, nullptr, &err_));
-        }),
-        1e-6);
+    EXPECT_NEAR(4.75 + 2 * 4194304 / (4.8e6 * 0.92), Time([this] {
+                    stp_kernel scale{};
+                    scale.kind = STP_KERNEL_SCALE;
+                    scale.type = STP_TYPE_F32;
+                    scale.n = 1 << 20;
+                    Ok(ops_->kernel(self_, 0, &scale, &err_));
+                }),
+                1e-6);
     EXPECT_EQ(0, Time([] {}));
 }
 
