@@ -126,16 +126,16 @@ class Machine
     bool Runs(const stp_arm &arm, int mode)
     {
         stp_workload work{};
-        stp_collective what{};
+        stp_collective collective{};
         stp_collective colls[STP_MAX_LAYER_COLLS];
         bool runs = false;
 
         work.mode = mode;
         work.compute = case_.compute;
-        what.coll = ncclFuncAllReduce;
-        what.n_bytes = kBytes / (2 * info_.n_ranks) * (2 * info_.n_ranks);
-        what.type = STP_TYPE_BF16;
-        const size_t n = stp_workload_collectives(&work, &what, colls);
+        collective.coll = ncclFuncAllReduce;
+        collective.n_bytes = kBytes / (2 * info_.n_ranks) * (2 * info_.n_ranks);
+        collective.type = STP_TYPE_BF16;
+        const size_t n = stp_workload_collectives(&work, &collective, colls);
         EXPECT_EQ(STP_OK, stp_device_select_arm(&device_, &arm, &err_));
         for (size_t i = 0; i < n; i++) {
             stp_device_run run{};

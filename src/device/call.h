@@ -28,14 +28,14 @@ struct stp_transfer {
     int type;   /* enum stp_type; of eight bits only if nothing is reduced */
     int op;     /* STP_OP_SUM, PROD, MAX or MIN */
     int root;   /* of broadcast and reduce */
-    uint64_t n; /* elements, not 0: of the whole buffer; what a rank gives to an
-                   allgather and gets from a reducescatter */
+    uint64_t n; /* elements, not 0: of the whole buffer; those a rank gives to
+                   an allgather and gets from a reducescatter */
     const void *in;
     void *out; /* as NCCL has it, in place too: then it is 'in', for an
                   allgather begins 'in' within 'out', and for a reducescatter
-                  'out' within 'in', in the place of this rank.  What is not the
-                  result may be overwritten: on all ranks of a reduce, and as
-                  many bytes as 'in' has of a reducescatter out of place. */
+                  'out' within 'in', in the place of this rank.  Bytes outside
+                  the result may be overwritten: on all ranks of a reduce, and
+                  as many bytes as 'in' has of a reducescatter out of place. */
     bool in_place;
 };
 
@@ -55,8 +55,8 @@ struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
 /* A GEMM: C of m x n is A of m x k times B of k x n. */
 struct stp_gemm {
     unsigned m, n, k;
-    int type; /* STP_TYPE_F32, F64, F16 or BF16; what a device lacks is
-                 STP_ERR_RANGE */
+    int type; /* STP_TYPE_F32, F64, F16 or BF16; a type that a device
+                 lacks is STP_ERR_RANGE */
 };
 
 /* Follows a GEMM, before C is rounded and stored. */

@@ -170,7 +170,7 @@ static enum stp_status part_prepare(struct part *p)
     return status;
 }
 
-/* ---- issuing what was noted ---- */
+/* ---- issuing noted work ---- */
 
 static enum stp_status part_group(struct part *p, bool begin,
                                   struct stp_error *err)
@@ -180,7 +180,7 @@ static enum stp_status part_group(struct part *p, bool begin,
                : RANK_DO(&p->ranks[0], group, begin, err);
 }
 
-/* A thread with several ranks must group what it starts for them, and leaves no
+/* A thread with several ranks must group the calls for them, and leaves no
  * group open if a rank refuses. */
 static enum stp_status part_group_ranks(struct part *p, bool begin,
                                         enum stp_status status)
@@ -279,8 +279,8 @@ static enum stp_status part_wait(struct part *p)
     return part_each(p, p->ranks[0].engine.ops->synchronise);
 }
 
-/* Runs it once before: what NCCL and cuBLAS set up on first use they cannot
- * set up in a capture. */
+/* Runs the work once before: NCCL and cuBLAS cannot set up in a capture what
+ * they set up on first use. */
 static enum stp_status part_capture(struct part *p)
 {
     const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
@@ -297,8 +297,8 @@ static enum stp_status part_capture(struct part *p)
 
 /* ---- a run ---- */
 
-/* Processes start later or earlier by what a message takes: on the GPUs they
- * meet again. */
+/* Processes start later or earlier by the time of a message: ranks meet again
+ * on the GPUs. */
 static enum stp_status part_reduce(struct part *p)
 {
     enum stp_status status = STP_OK;
@@ -510,7 +510,7 @@ double stp_device_wall_us(const struct stp_device *device)
     return most;
 }
 
-/* ---- what they are ---- */
+/* ---- info ---- */
 
 void stp_device_get_info(const struct stp_device *device,
                          struct stp_device_info *info_ret)
@@ -749,8 +749,8 @@ static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
                 : STP_OK;
 }
 
-static enum stp_status check_part(void *user, unsigned thread,
-                                  struct stp_error *err)
+static enum stp_status ranks_check_part(void *user, unsigned thread,
+                                        struct stp_error *err)
 {
     const struct check *c = user;
     const unsigned n = c->ranks->n_per_thread;
@@ -810,12 +810,12 @@ enum stp_status stp_device_check(const struct stp_device *device,
     }
     stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
                       &check.n_recv);
-    status = ranks_do(d, check_part, &check, err);
+    status = ranks_do(d, ranks_check_part, &check, err);
     if (status == STP_OK)
         status = ranks_run_one(d, collective, err);
     check.counts = true;
     if (status == STP_OK)
-        status = ranks_do(d, check_part, &check, err);
+        status = ranks_do(d, ranks_check_part, &check, err);
     return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
 }
 

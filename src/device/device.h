@@ -28,7 +28,7 @@
 #include "device/call.h"
 #include "nccl_tuner_abi.h"
 
-/* What a run, or one rank of it, runs on. */
+/* The machine of a run, or of one rank of it. */
 struct stp_device_info {
     char machine[64];   /* its name */
     char gpu[64];       /* model, as the driver spells it; "" if it has none */
@@ -48,16 +48,17 @@ struct stp_device_info {
     bool has_arms;          /* an arm can be forced */
     bool has_data;          /* false in virtual time: nothing is computed, there
                                are no bytes to check, and downloads are zeros */
-    bool models_overlap;    /* nobody measured how long compute takes, and how
-                               it and collectives slow each other down */
+    bool models_overlap;    /* the times of compute, and how it and
+                               collectives slow each other down, were not
+                               measured */
     bool is_late;           /* ranks compute in synchronise(), all from a common
                                start: it may take long, and cannot be stopped */
     bool rotates;           /* a collective's data should lie elsewhere than the
                                data of the collective before, out of the caches */
     bool has_tf32;          /* whether stp_product.tf32 means anything */
     bool fuses;             /* a GEMM's kernel adds the bias and runs ReLU */
-    double event_us; /* about what an event between two collectives adds to
-                        them; 0: nothing */
+    double event_us; /* about the time that an event between two collectives
+                        adds to them; 0: none */
 };
 
 /* Work in one stream runs in order; the two streams run side by side. */

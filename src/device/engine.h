@@ -13,8 +13,8 @@
  * any time from then until synchronise() returns.  Work in one stream runs in
  * order, the streams run side by side; wait() orders them.  So an engine may
  * launch at once (CUDA), or note all and run it in synchronise() (CPUs, virtual
- * time). The structs of arguments are copied.  synchronise() returns what
- * failed in it; the engine can then only be closed.
+ * time). The structs of arguments are copied.  synchronise() returns its
+ * first failure; the engine can then only be closed.
  *
  * Addresses are of this engine, and mean nothing to anybody else: not to be
  * read, but byte offsets may be added to them.  Those given to operations are
@@ -23,7 +23,7 @@
  *
  * Matrices are row-major without gaps.  Types are enum stp_type: F32, F64, F16
  * and BF16, unless an operation says less.  Arithmetic is in F32 or better, and
- * what is stored is rounded to nearest, ties to even.  F64 is for tests: an
+ * results are rounded to nearest, ties to even.  F64 is for tests: an
  * engine may lack it (STP_ERR_RANGE), and only a cast mixes it with others.
  */
 #ifndef STP_ENGINE_H
@@ -53,8 +53,8 @@ enum { STP_ENGINE_ALIGN = 256 }; /* bytes; alloc() gives multiples of it */
  *     gradient  = gradient_scale * (p - [j = y])          (type; or NULL)
  *
  * with the largest logit subtracted first.  The sums run in any order.  Both
- * scales are 1 / (global batch) for its mean, the latter times what gradients
- * are scaled by.
+ * scales are 1 / (global batch) for its mean, the latter times the scale
+ * of gradients.
  */
 struct stp_cross_entropy {
     unsigned n;
@@ -133,7 +133,7 @@ struct stp_engine_ops {
     /*
      * Collectives from now on run as this arm says, in the same communicator;
      * AUTO to begin with.  The arm is the process's: no rank of it may still
-     * run what came before.  STP_ERR_RANGE for the plugin arm if the engine was
+     * run earlier work.  STP_ERR_RANGE for the plugin arm if the engine was
      * opened without a plugin, and for a forced one if nothing can be forced.
      */
     enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,

@@ -15,7 +15,7 @@
 enum { STP_MODULE_ABI = 4 };
 
 struct stp_module {
-    int abi;          /* STP_MODULE_ABI of those who compiled it */
+    int abi;          /* STP_MODULE_ABI when it was compiled */
     const char *name; /* "nccl", "gloo" or "mpi" */
 
     /* Opens the ranks of this process into *engines_ret, or says in *err why

@@ -39,8 +39,8 @@ struct stp_program {
 };
 
 /* Appends; to an empty program if the last one ran.  STP_ERR_RANGE for a stream
- * that is not there, a wait for an event that no earlier note records, and for
- * what cannot be in a group, or no group can be; STP_ERR_NOMEM. */
+ * that is not there, a wait for an event that no earlier note records, work
+ * that cannot be in a group, and a group that cannot be; STP_ERR_NOMEM. */
 enum stp_status stp_program_add(struct stp_program *program,
                                 const struct stp_work *work,
                                 struct stp_error *err);

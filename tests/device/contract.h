@@ -9,7 +9,7 @@
 
 #include "device/contract_fixtures.h"
 
-/* ---- what it is ---- */
+/* ---- info ---- */
 
 TEST_P(DeviceContract, SaysWhatItIs)
 {
@@ -316,7 +316,7 @@ TEST_P(DeviceContract, TakesVectorsOfAnyLength)
     }
 }
 
-// Of what is refused nothing is noted.
+// Refused work is not noted.
 TEST_P(DeviceContract, RefusesVectorsThatMemoryDoesNotHold)
 {
     Record(STP_STREAM_MAIN, 0);
@@ -334,7 +334,7 @@ TEST_P(DeviceContract, RefusesVectorsThatMemoryDoesNotHold)
     ExpectWorks();
 }
 
-/* ---- what times are worth ---- */
+/* ---- the worth of times ---- */
 
 TEST_P(DeviceContract, SaysWhatTheTimesOfARunAreWorth)
 {
@@ -789,7 +789,7 @@ TEST_P(EngineContract, Broadcasts)
     ExpectNumbers({5, 1}, STP_TYPE_F32, x);
 }
 
-// x = (1 * 2 + 3) * 2: each stream needs what the other did before.
+// x = (1 * 2 + 3) * 2: each stream needs the earlier work of the other.
 TEST_P(EngineContract, OrdersStreamsByEvents)
 {
     void *x = Put(STP_TYPE_F32, {1});

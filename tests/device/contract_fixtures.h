@@ -102,7 +102,7 @@ class DeviceContract : public DeviceFixture,
                     type, op);
     }
 
-    // What a refusal must be: one sentence, for something out of range.
+    // A refusal is one sentence, for a value out of range.
     void ExpectRefusal(stp_status status)
     {
         EXPECT_EQ(STP_ERR_RANGE, status) << err_.text;
@@ -191,7 +191,8 @@ class EngineContract : public testing::TestWithParam<ContractCase>
     static constexpr int kTypes[] = {STP_TYPE_F32, STP_TYPE_BF16, STP_TYPE_F16,
                                      STP_TYPE_F64};
 
-    // What a test uses is a thread's own: other threads run the same body.
+    // The members that a test uses are a thread's own: others run the same
+    // body.
     void TestBody() override = 0;
 
     // Other processes would wait for this one for ever.

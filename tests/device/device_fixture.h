@@ -1,4 +1,4 @@
-// A device as tests call it: what is not looked at must succeed.
+// A device as tests call it: calls must succeed unless a test looks at them.
 #ifndef STP_DEVICE_FIXTURE_H
 #define STP_DEVICE_FIXTURE_H
 

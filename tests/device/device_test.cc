@@ -27,7 +27,7 @@ stp_status Exchange(void *, const void *mine, size_t size, void *all,
     return STP_OK;
 }
 
-// An engine that says what it was asked for.
+// An engine that logs its work.
 class Engine : public FakeEngine
 {
   public:

@@ -1,5 +1,5 @@
 /*
- * cpu.h - CPUs as engines: what the parts of an engine share
+ * cpu.h - CPUs as engines: shared by the parts of an engine
  *
  * Work is noted in a program, and its arguments in tasks.  synchronise() runs
  * the program on a thread per stream, from a barrier of all ranks on.
@@ -58,7 +58,7 @@ struct stp_cpu {
     unsigned time_limit_s;
     uint64_t budget; /* bytes that this rank may take */
     uint64_t taken;
-    void **memory; /* what alloc() gave */
+    void **memory; /* given by alloc() */
     size_t n_memory;
     struct stp_cpu_task *tasks;
     size_t n_tasks;

@@ -52,7 +52,7 @@ static uint64_t host_available_memory(void)
     return value[0] == '\0' ? UINT64_MAX : strtoull(value, NULL, 10) * 1024;
 }
 
-/* As OpenBLAS reads them: what is no number above 0 says nothing. */
+/* As OpenBLAS reads them: words that are no number above 0 are ignored. */
 static uint32_t host_threads_allowed(void)
 {
     static const char *const names[] = {"OPENBLAS_NUM_THREADS",

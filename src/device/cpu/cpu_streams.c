@@ -12,7 +12,7 @@ enum { WATCH_MS = 100 };
 
 struct run {
     struct stp_cpu *cpu;
-    pthread_mutex_t lock;   /* of what follows, and of cpu->us[] */
+    pthread_mutex_t lock;   /* of the members below, and of cpu->us[] */
     pthread_cond_t changed; /* for the streams */
     pthread_cond_t ended;   /* for the watching thread: no event wakes it */
     bool met;

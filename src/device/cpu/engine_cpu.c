@@ -8,7 +8,7 @@
 #include "device/cpu/cpu.h"
 #include "nccl_tuner_abi.h"
 
-/* ---- what it is ---- */
+/* ---- info ---- */
 
 static void cpu_info(const void *self, struct stp_device_info *info_ret)
 {
@@ -359,7 +359,7 @@ static enum stp_status cpu_check_gemm(const struct stp_gemm *gemm,
     return stp_cpu_product_check(&product, err);
 }
 
-/* As much as the vectors of both streams fit beside the buffers. */
+/* The vectors of both streams fit next to the buffers. */
 static enum stp_status cpu_check_vectors(const struct stp_cpu *e,
                                          uint64_t n_bytes,
                                          struct stp_error *err)

@@ -147,11 +147,11 @@ struct Link {
 /* ---- errors ---- */
 
 // Gloo begins its messages with "[FILE:LINE] " of its own.
-enum stp_status FailAs(const char *what, stp_error *err)
+enum stp_status FailAs(const char *text, stp_error *err)
 {
-    if (what[0] == '[' && strstr(what, "] ") != nullptr)
-        what = strstr(what, "] ") + 2;
-    return stp_fail(err, STP_ERR_DEVICE, "Gloo: %s", what);
+    if (text[0] == '[' && strstr(text, "] ") != nullptr)
+        text = strstr(text, "] ") + 2;
+    return stp_fail(err, STP_ERR_DEVICE, "Gloo: %s", text);
 }
 
 // C calls this file: no exception may leave it.

@@ -388,7 +388,7 @@ static bool lt_is_nan(int type, const void *element)
                                   : (bits & 0x7fff) > 0x7f80;
 }
 
-/* Tries it with a bias of NaN.  What does not run keeps nothing. */
+/* Tries the plan with a bias of NaN.  A plan that does not run keeps none. */
 static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
                                     const struct stp_cuda_lt_plan *plan,
                                     const struct stp_product *p,

@@ -268,7 +268,7 @@ static enum stp_status cuda_exchange_names(struct stp_cuda *d,
     return status;
 }
 
-/* What would also change NCCL's choice, and the reader should know of. */
+/* Adds the settings that also change NCCL's choice. */
 static void cuda_add_overrides(struct stp_device_info *info,
                                const char *replaced)
 {
@@ -351,8 +351,8 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
 
 /* ---- for training ---- */
 
-/* A first product, on zeros in what is for sums of columns: says whether
- * products have their epilogues in them, and what cuBLASLt loads is loaded. */
+/* Runs a first product, on zeros in the scratch of column sums: it says whether
+ * kernels include their epilogues, and has cuBLASLt load its own. */
 static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
                                         struct stp_error *err)
 {
@@ -440,8 +440,8 @@ static enum stp_status cuda_close_part(void *user, unsigned thread,
     return STP_OK;
 }
 
-/* After a failure ranks may hang in NCCL, and so would its end: what they have
- * goes with the process. */
+/* After a failure ranks may hang in NCCL, and so would its end: their
+ * memory goes with the process. */
 static void cuda_close_all(struct stp_cuda *d)
 {
     if (atomic_load(&d->failed) ||

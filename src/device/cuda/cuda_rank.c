@@ -10,7 +10,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/train_kernels.h"
 
-/* ---- what all operations begin and end with ---- */
+/* ---- beginning and ending of all operations ---- */
 
 static enum stp_status rank_begin(struct stp_cuda_rank *r,
                                   struct stp_error *err)
@@ -41,7 +41,7 @@ static enum stp_status rank_begin_call(struct stp_cuda_rank *r, unsigned stream,
                : rank_begin_in(r, stream, err);
 }
 
-/* What failed for one rank would leave others waiting for it. */
+/* A failure of one rank would leave others waiting for it. */
 static enum stp_status rank_done(struct stp_cuda_rank *r,
                                  enum stp_status status)
 {
@@ -65,7 +65,7 @@ static enum stp_status rank_launched(struct stp_cuda_rank *r,
     return rank_called(r, result, kernel, err);
 }
 
-/* ---- what it is ---- */
+/* ---- info ---- */
 
 static void cuda_info(const void *self, struct stp_device_info *info_ret)
 {
@@ -149,7 +149,7 @@ static void cuda_release(void *self)
     r->taken = 0;
 }
 
-/* In a stream of ours: what the default stream copies, ours do not wait for. */
+/* In a stream of ours: ours do not wait for copies of the default stream. */
 static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
                                  const void *from, uint64_t nbytes,
                                  enum cudaMemcpyKind kind,
@@ -206,7 +206,7 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 /* ---- work ---- */
 
 /* The first of its shape: its kernel is loaded while nothing runs, as loading
- * may wait for what runs, and that for other ranks of this process. */
+ * may wait for running kernels, and these for other ranks of this process. */
 static enum stp_status rank_first_product(struct stp_cuda_rank *r,
                                           unsigned stream,
                                           const struct stp_product *p,
@@ -420,7 +420,7 @@ static void cuda_range(void *self, const char *name)
     stp_cuda_trace_range(&((struct stp_cuda_rank *)self)->trace, name);
 }
 
-/* ---- measuring: arms, and what NCCL said ---- */
+/* ---- measuring: arms, and what NCCL ran ---- */
 
 static void cuda_rank_line(const void *self, unsigned rank, char *line,
                            size_t size)
@@ -435,8 +435,8 @@ static void cuda_listen(void *self)
     stp_cuda_plugin_listen((int)((struct stp_cuda_rank *)self)->rank);
 }
 
-/* Without a profiler: what NCCL must have made of the table, as its tuner left
- * it: the cheapest of what is not forced otherwise, if there is such. */
+/* Without a profiler: the choice that NCCL must have made by the table, as its
+ * tuner left it: the cheapest arm that is not forced otherwise, if any. */
 static void rank_deduce_run(const struct stp_arm *arm,
                             const struct stp_question *q,
                             struct stp_device_run *run)
@@ -470,7 +470,7 @@ static void cuda_heard(void *self, struct stp_device_run *run_ret,
         rank_deduce_run(&r->cuda->arm, question_ret, run_ret);
 }
 
-/* ---- measuring: what ranks work on ---- */
+/* ---- measuring: buffers ---- */
 
 /* Both streams may want as much. */
 enum { N_VECTORS = 2 * STP_N_STREAMS };
@@ -529,8 +529,8 @@ static cudaError_t rank_grow_room(struct stp_cuda_room *room,
     return result;
 }
 
-/* Vectors are a stream's, all else the rank's; what is not of products and
- * vectors is there since it was opened. */
+/* Vectors are a stream's, all other rooms the rank's; rooms not of products and
+ * vectors are there since it was opened. */
 static enum stp_status cuda_room(void *self, enum stp_room which,
                                  unsigned stream, int type, uint64_t nbytes,
                                  void **address_ret, struct stp_error *err)
@@ -617,7 +617,7 @@ static enum stp_status cuda_count_wrong(void *self,
     return rank_called(r, result, "checking results", err);
 }
 
-/* ---- measuring: what runs ---- */
+/* ---- measuring: groups and graphs ---- */
 
 static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
 {

@@ -290,7 +290,7 @@ static cudaError_t LoadType(int type)
     return result;
 }
 
-/* Of two types: what there is not need not be loaded. */
+/* Loads kernels of two types; a pair without a kernel needs none. */
 static cudaError_t LoadPair(int type, int other)
 {
     struct stp_update update = {};

@@ -1,7 +1,7 @@
 /*
- * train_kernels.h - what training does on a GPU beside GEMMs
+ * train_kernels.h - the kernels of training on a GPU other than GEMMs
  *
- * Operations of engine.h, which says what they are; all run in 'stream' of the
+ * Operations of engine.h, which defines them; all run in 'stream' of the
  * current device, whose memory the pointers name, and return at once.
  * cudaErrorNotSupported for a type, or two, that there is no kernel for.  Of no
  * elements a kernel does not run but is loaded, so that it need not be later,
@@ -43,8 +43,8 @@ cudaError_t stp_train_cast(uint64_t n, int from_type, const void *from,
 cudaError_t stp_train_scale(int type, uint64_t n, double factor, void *x,
                             cudaStream_t stream);
 
-/* What the library did not do of a product's epilogue: adds 'bias' unless that
- * is NULL, and cuts off what is below 0 if asked. */
+/* The rest of a product's epilogue that the library lacks: adds 'bias' unless
+ * that is NULL, and turns numbers below 0 into 0 if asked. */
 struct stp_train_epilogue {
     unsigned m, n;
     int type;   /* of the bias */

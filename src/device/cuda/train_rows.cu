@@ -48,7 +48,7 @@ __device__ void FindLargest(const T *row, unsigned n, Wide<T> *most_ret,
     *where_ret = where;
 }
 
-/* A row is a warp's.  Of what a lane reads it writes no other's, but for the
+/* A row is a warp's.  A lane writes only elements that it reads, but for the
  * label's logit, which all have read by then. */
 template <typename T>
 __device__ double RowOfCrossEntropy(const stp_cross_entropy &c, uint64_t r,

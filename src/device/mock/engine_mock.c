@@ -35,7 +35,7 @@ struct engine {
     uint64_t taken;
     struct stp_mock_program program;
     struct stp_virtual_time time;
-    struct stp_mock_compute *computes; /* of what was noted; of collectives 0 */
+    struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
     struct label *labels;              /* one each */
     size_t n_noted;
     size_t capacity;
@@ -56,7 +56,7 @@ static void mock_info(const void *self, struct stp_device_info *info_ret)
 
 /* ---- at once ---- */
 
-/* Addresses begin where nobody has memory, and are never followed. */
+/* Addresses begin where no memory is, and are never followed. */
 static enum stp_status mock_alloc(void *self, uint64_t nbytes,
                                   const char *purpose, void **address_ret,
                                   struct stp_error *err)
@@ -645,8 +645,8 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     return status;
 }
 
-static void mock_say_what(const struct engine *e, bool measures, char *what,
-                          size_t size)
+static void mock_print_line(const struct engine *e, bool measures, char *line,
+                            size_t size)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const bool has_timings = mock_machine_has_timings(e->machine);
@@ -662,7 +662,7 @@ static void mock_say_what(const struct engine *e, bool measures, char *what,
                               "trained"
                             : "modelled times of collectives and compute, in "
                               "virtual time: nothing was trained";
-    snprintf(what, size, "%s%s: %d x %s, NCCL %s; %s", m->name,
+    snprintf(line, size, "%s%s: %d x %s, NCCL %s; %s", m->name,
              m->resized ? " resized" : "", m->n_ranks, m->gpu, m->nccl, times);
 }
 
@@ -687,7 +687,7 @@ static void mock_fill_info(struct engine *e, bool measures)
     snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
     snprintf(info.backend, sizeof(info.backend), "nccl");
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
-    mock_say_what(e, measures, info.what, sizeof(info.what));
+    mock_print_line(e, measures, info.what, sizeof(info.what));
     e->info = info;
 }
 

@@ -248,14 +248,14 @@ TEST_F(DeviceCpu, RefusesWhatItCannotRun)
     Open();
 
     for (const auto &c : cases) {
-        const stp_collective what{c.coll, c.n_bytes, c.type,
-                                  c.op,   c.root,    false};
+        const stp_collective collective{c.coll, c.n_bytes, c.type,
+                                        c.op,   c.root,    false};
         stp_device_run run{};
         EXPECT_EQ(STP_ERR_RANGE,
-                  stp_device_collective(&device_, 0, &what, &err_));
+                  stp_device_collective(&device_, 0, &collective, &err_));
         EXPECT_STREQ(c.text, err_.text);
-        EXPECT_EQ(STP_ERR_RANGE,
-                  stp_device_probe(&device_, &what, &run, nullptr, &err_));
+        EXPECT_EQ(STP_ERR_RANGE, stp_device_probe(&device_, &collective, &run,
+                                                  nullptr, &err_));
         EXPECT_STREQ(c.text, err_.text);
     }
     EXPECT_EQ(STP_OK, Run());
@@ -264,10 +264,11 @@ TEST_F(DeviceCpu, RefusesWhatItCannotRun)
 
 TEST_F(DeviceCpu, RefusesStreamsAndWaitsThatCannotBe)
 {
-    const stp_collective what = Floats(1);
+    const stp_collective collective = Floats(1);
     Open();
 
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_collective(&device_, 2, &what, &err_));
+    EXPECT_EQ(STP_ERR_RANGE,
+              stp_device_collective(&device_, 2, &collective, &err_));
     EXPECT_STREQ("stream 2 of 2", err_.text);
     EXPECT_EQ(STP_ERR_RANGE, stp_device_record(&device_, 3, 0, &err_));
     EXPECT_EQ(STP_ERR_RANGE, stp_device_wait(&device_, 0, 4, &err_));
@@ -388,20 +389,20 @@ TEST(DeviceGloo, SaysWhichRankDied)
     stp_engines engines{};
     stp_device device{};
     stp_error err{};
-    stp_collective what{};
+    stp_collective collective{};
     options.world = ranks.world();
     options.measures = true;
     options.max_bytes = 4096;
-    what.coll = ncclFuncAllReduce;
-    what.type = STP_TYPE_F32;
-    what.n_bytes = 4096;
+    collective.coll = ncclFuncAllReduce;
+    collective.type = STP_TYPE_F32;
+    collective.n_bytes = 4096;
     ASSERT_EQ(STP_OK, stp_module_open(STP_GLOO_MODULE, &module, &err));
     ASSERT_EQ(STP_OK, module->open(&options, &engines, &err)) << err.text;
     ASSERT_EQ(STP_OK, stp_device_open(&options, &engines, &device, &err));
 
     if (ranks.world()->rank == 2)
         raise(SIGKILL);
-    stp_device_collective(&device, STP_STREAM_MAIN, &what, &err);
+    stp_device_collective(&device, STP_STREAM_MAIN, &collective, &err);
     stp_status status = stp_device_synchronise(&device, &err);
 
     EXPECT_EQ(STP_ERR_DEVICE, status);

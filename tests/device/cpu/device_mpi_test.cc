@@ -113,11 +113,11 @@ TEST(MpiDevice, RunsOnAPart)
     stp_device device{};
     stp_world part{};
     stp_error err;
-    stp_collective what{};
+    stp_collective collective{};
     uint64_t n_wrong = 1;
-    what.coll = ncclFuncAllReduce;
-    what.type = STP_TYPE_BF16;
-    what.n_bytes = 4096;
+    collective.coll = ncclFuncAllReduce;
+    collective.type = STP_TYPE_BF16;
+    collective.n_bytes = 4096;
     options.measures = true;
     options.max_bytes = 4096;
     options.world = &part;
@@ -126,7 +126,8 @@ TEST(MpiDevice, RunsOnAPart)
     if (part.size > 0) {
         ASSERT_EQ(STP_OK, ranks.module->open(&options, &engines, &err));
         ASSERT_EQ(STP_OK, stp_device_open(&options, &engines, &device, &err));
-        EXPECT_EQ(STP_OK, stp_device_check(&device, &what, 1, &n_wrong, &err));
+        EXPECT_EQ(STP_OK,
+                  stp_device_check(&device, &collective, 1, &n_wrong, &err));
         EXPECT_EQ(0u, n_wrong);
         stp_device_close(&device);
     }

@@ -1,4 +1,4 @@
-// A recorded machine as a device with two streams: what its tests share.
+// A recorded machine as a device with two streams: shared by its tests.
 #ifndef DEVICE_MOCK_STREAMS_H
 #define DEVICE_MOCK_STREAMS_H
 
@@ -52,7 +52,8 @@ class DeviceMockStreams : public DeviceFixture
             Send(kMain, size);
         DeviceFixture::Group(false);
     }
-    // Of what 'note' notes, between two events of the main stream.
+    // The time of the work that 'note' notes, between two events of the main
+    // stream.
     double Time(const std::function<void()> &note)
     {
         Record(kMain, 90);
@@ -65,7 +66,8 @@ class DeviceMockStreams : public DeviceFixture
     {
         return Time([&] { Ok(Gemm(kMain, gemm)); });
     }
-    // Layers with a collective beside each next one; events from 'event' on.
+    // Layers, each overlapped with the collective of the one before; events
+    // from 'event' on.
     void Layers(const stp_gemm &gemm, uint64_t n_bytes, unsigned n,
                 unsigned event = 0)
     {

@@ -1,4 +1,4 @@
-// A recorded machine's streams: what runs beside what, and how long it takes.
+// A recorded machine's streams: which work overlaps, and how long it takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
