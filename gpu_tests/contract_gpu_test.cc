@@ -1,47 +1,33 @@
 // What device/device.h promises, kept by the GPUs of this host: one thread a
 // GPU, one thread for all of them, and as CUDA graphs.
-extern "C" {
-#include "device/module.h"
-}
-
-#include "device/device_contract.h"
+#include "device/contract.h"
+#include "gpu_engines.h"
 
 namespace
 {
 
-class CudaUnderTest : public DeviceUnderTest
+class Gpus : public RanksUnderTest
 {
   public:
-    stp_status Open(uint64_t max_bytes, stp_device *device,
+    stp_status Open(stp_device_options *options, stp_engines *engines,
                     stp_error *err) override
     {
-        const stp_module *module = nullptr;
-        stp_status status = stp_module_open(STP_CUDA_MODULE, &module, err);
-
-        if (status != STP_OK)
-            return status;
-        options_.world = &stp_world_of_one;
-        options_.max_bytes = max_bytes;
-        options_.time_limit_s = 60;
-        return module->open(&options_, device, err);
+        return OpenGpus(options, engines, err);
     }
-
-  protected:
-    stp_device_options options_{};
 };
 
-class OneThread : public CudaUnderTest
+class OneThread : public RanksUnderTest
 {
   public:
-    // As many GPUs as there are: found by asking for one too many.
-    stp_status Open(uint64_t max_bytes, stp_device *device,
+    // As many GPUs as there are: found by asking for too many.
+    stp_status Open(stp_device_options *options, stp_engines *engines,
                     stp_error *err) override
     {
         stp_status status = STP_ERR_NOTHING;
 
-        options_.n_threads = 1;
-        for (options_.n_gpus = 8; options_.n_gpus > 0; options_.n_gpus /= 2) {
-            status = CudaUnderTest::Open(max_bytes, device, err);
+        options->n_threads = 1;
+        for (options->n_gpus = 8; options->n_gpus > 0; options->n_gpus /= 2) {
+            status = OpenGpus(options, engines, err);
             if (status != STP_ERR_NOTHING)
                 break;
         }
@@ -49,29 +35,25 @@ class OneThread : public CudaUnderTest
     }
 };
 
-class Graphs : public CudaUnderTest
+class Graphs : public RanksUnderTest
 {
   public:
-    Graphs()
+    stp_status Open(stp_device_options *options, stp_engines *engines,
+                    stp_error *err) override
     {
-        options_.graph = 1;
+        options->graph = true;
+        return OpenGpus(options, engines, err);
     }
 };
 
-template <typename Device> std::unique_ptr<DeviceUnderTest> Make()
-{
-    return std::make_unique<Device>();
-}
-
-const DeviceCase kCases[] = {
-    {"thread_a_gpu", Make<CudaUnderTest>},
-    {"one_thread", Make<OneThread>},
-    {"graphs", Make<Graphs>},
+const ContractCase kCases[] = {
+    {"thread_a_gpu", MakeRanks<Gpus>},
+    {"one_thread", MakeRanks<OneThread>},
+    {"graphs", MakeRanks<Graphs>},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceContract, testing::ValuesIn(kCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
-
+                         NameOf);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngineContract); // one device
+                                                               // a process
 } // namespace

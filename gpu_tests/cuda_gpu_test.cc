@@ -1,7 +1,4 @@
 // The GPUs of this host as a device: arms, checks, the plugin behind its arm.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,42 +7,34 @@
 extern "C" {
 #include "core/names.h"
 #include "core/policy/policy.h"
-#include "device/module.h"
 }
+
+#include "device/device_fixture.h"
+#include "gpu_engines.h"
 
 namespace
 {
 
 using testing::HasSubstr;
 
-constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
 constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
 constexpr uint64_t kMaxBytes = 32 << 20;
 
-class Cuda : public testing::Test
+class Cuda : public DeviceFixture
 {
   protected:
-    void SetUp() override
+    ~Cuda() override
     {
-        ASSERT_EQ(STP_OK, stp_module_open(STP_CUDA_MODULE, &module_, &err_))
-            << err_.text;
-        options_.world = &stp_world_of_one;
-        options_.max_bytes = kMaxBytes;
-    }
-
-    void TearDown() override
-    {
-        if (device_.ops != nullptr)
-            device_.ops->close(device_.self);
         if (!dir_.empty())
             std::filesystem::remove_all(dir_);
     }
 
     void Open()
     {
-        ASSERT_EQ(STP_OK, module_->open(&options_, &device_, &err_))
-            << err_.text;
-        device_.ops->info(device_.self, &info_);
+        stp_device_close(&device_);
+        options_.max_bytes = kMaxBytes;
+        Ok(OpenGpuDevice(&options_, &device_, &err_));
+        info_ = Info();
         if (info_.n_ranks == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
     }
@@ -62,40 +51,19 @@ class Cuda : public testing::Test
 
     stp_device_run Probe(const stp_arm &arm, int coll, uint64_t n_bytes)
     {
-        stp_device_run run{};
-        const stp_collective what = Collective(coll, n_bytes);
-        EXPECT_EQ(STP_OK, device_.ops->select_arm(device_.self, &arm, &err_))
-            << err_.text;
-        EXPECT_EQ(STP_OK,
-                  device_.ops->probe(device_.self, &what, &run, nullptr, &err_))
-            << err_.text;
-        return run;
+        Select(arm);
+        return DeviceFixture::Probe(Make(coll, n_bytes, STP_TYPE_BF16));
     }
 
     uint64_t CountWrong(int coll, uint64_t n_bytes)
     {
-        const stp_collective what = Collective(coll, n_bytes);
         uint64_t n_wrong = UINT64_MAX;
-        EXPECT_EQ(STP_OK,
-                  device_.ops->check(device_.self, &what, 7, &n_wrong, &err_))
-            << err_.text;
+        Ok(Check(Make(coll, n_bytes, STP_TYPE_BF16), 7, &n_wrong));
         return n_wrong;
     }
 
-    static stp_collective Collective(int coll, uint64_t n_bytes)
-    {
-        stp_collective what{};
-        what.coll = coll;
-        what.n_bytes = n_bytes;
-        what.type = STP_TYPE_BF16;
-        return what;
-    }
-
-    const stp_module *module_ = nullptr;
     stp_device_options options_{};
-    stp_device device_{};
     stp_device_info info_{};
-    stp_error err_{};
     std::string dir_;
 };
 
@@ -185,8 +153,9 @@ TEST_F(Cuda, ThePluginArmRunsWhatItsPolicySaysAndLeavesTheRest)
 TEST_F(Cuda, AskedForMoreGpusThanThereAreItSaysHowMany)
 {
     options_.n_threads = 1000;
+    options_.max_bytes = kMaxBytes;
 
-    ASSERT_EQ(STP_ERR_NOTHING, module_->open(&options_, &device_, &err_));
+    ASSERT_EQ(STP_ERR_NOTHING, OpenGpuDevice(&options_, &device_, &err_));
 
     EXPECT_THAT(err_.text, HasSubstr("1000 GPUs asked for"));
     EXPECT_THAT(err_.text, HasSubstr("present"));
@@ -196,7 +165,7 @@ TEST_F(Cuda, AskedForMoreMemoryThanThereIsItSaysHowMuch)
 {
     options_.max_bytes = uint64_t{1} << 46;
 
-    ASSERT_EQ(STP_ERR_LIMIT, module_->open(&options_, &device_, &err_));
+    ASSERT_EQ(STP_ERR_LIMIT, OpenGpuDevice(&options_, &device_, &err_));
 
     EXPECT_THAT(err_.text, HasSubstr("messages of 65536.0 GiB need two "
                                      "buffers"));
@@ -204,49 +173,41 @@ TEST_F(Cuda, AskedForMoreMemoryThanThereIsItSaysHowMuch)
 
 TEST_F(Cuda, AsACudaGraphTheSameRunsAgain)
 {
-    options_.graph = 1;
+    options_.graph = true;
     Open();
-    const stp_collective what = Collective(ncclFuncAllReduce, 1 << 20);
 
-    ASSERT_EQ(STP_OK, device_.ops->record(device_.self, 0, 0, &err_));
+    Record(0, 0);
     for (unsigned i = 1; i <= 3; i++) {
-        ASSERT_EQ(STP_OK,
-                  device_.ops->collective(device_.self, 0, &what, &err_));
-        ASSERT_EQ(STP_OK, device_.ops->record(device_.self, 0, i, &err_));
+        Note(0, Make(ncclFuncAllReduce, 1 << 20, STP_TYPE_BF16));
+        Record(0, i);
     }
-    ASSERT_EQ(STP_OK, device_.ops->synchronise(device_.self, &err_))
-        << err_.text;
-    EXPECT_GT(device_.ops->elapsed_us(device_.self, 0, 3), 0);
-    ASSERT_EQ(STP_OK, device_.ops->replay(device_.self, &err_)) << err_.text;
-    EXPECT_GT(device_.ops->elapsed_us(device_.self, 0, 3), 0);
+    Synchronise();
+    EXPECT_GT(Elapsed(0, 3), 0);
+    Replay();
+    EXPECT_GT(Elapsed(0, 3), 0);
 }
 
-// What is on two streams may overlap, but not what waits.
+// Work of two streams may overlap, but not what waits.
 TEST_F(Cuda, AStreamWaitsForAnEventOfTheOther)
 {
-    for (unsigned graph : {0u, 1u}) {
+    for (bool graph : {false, true}) {
         options_.graph = graph;
         Open();
-        const stp_collective what = Collective(ncclFuncAllReduce, kMaxBytes);
-        const stp_gemm gemm{2048, 2048, 2048, STP_TYPE_BF16};
-        const stp_device_ops *ops = device_.ops;
-        void *self = device_.self;
 
-        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_MAIN, 0, &err_));
-        ASSERT_EQ(STP_OK, ops->compute(self, STP_STREAM_MAIN, &gemm, &err_));
-        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_MAIN, 1, &err_));
-        ASSERT_EQ(STP_OK, ops->wait(self, STP_STREAM_COMM, 1, &err_));
-        ASSERT_EQ(STP_OK, ops->collective(self, STP_STREAM_COMM, &what, &err_));
-        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_COMM, 2, &err_));
-        ASSERT_EQ(STP_OK, ops->wait(self, STP_STREAM_MAIN, 2, &err_));
-        ASSERT_EQ(STP_OK, ops->record(self, STP_STREAM_MAIN, 3, &err_));
-        ASSERT_EQ(STP_OK, ops->synchronise(self, &err_)) << err_.text;
+        Record(STP_STREAM_MAIN, 0);
+        Ok(Gemm(STP_STREAM_MAIN, {2048, 2048, 2048, STP_TYPE_BF16}));
+        Record(STP_STREAM_MAIN, 1);
+        Wait(STP_STREAM_COMM, 1);
+        Note(STP_STREAM_COMM,
+             Make(ncclFuncAllReduce, kMaxBytes, STP_TYPE_BF16));
+        Record(STP_STREAM_COMM, 2);
+        Wait(STP_STREAM_MAIN, 2);
+        Record(STP_STREAM_MAIN, 3);
+        Synchronise();
 
-        EXPECT_GT(ops->elapsed_us(self, 0, 1), 0);
-        EXPECT_GE(ops->elapsed_us(self, 0, 2), ops->elapsed_us(self, 0, 1));
-        EXPECT_GE(ops->elapsed_us(self, 0, 3), ops->elapsed_us(self, 1, 2));
-        ops->close(self);
-        device_.ops = nullptr;
+        EXPECT_GT(Elapsed(0, 1), 0);
+        EXPECT_GE(Elapsed(0, 2), Elapsed(0, 1));
+        EXPECT_GE(Elapsed(0, 3), Elapsed(1, 2));
     }
 }
 

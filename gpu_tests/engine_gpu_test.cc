@@ -1,20 +1,17 @@
 // GPUs as an engine: the contract on one, and on all of them as threads of this
 // process; and what a rank that is missing does to the others.
 #include <map>
-#include <mutex>
 
-#include "device/engine_contract.h"
+#include "device/contract.h"
 #include "gpu_engines.h"
 
 namespace
 {
 
-std::mutex lock; // of what follows
 std::map<unsigned, std::unique_ptr<GpuEngines>> open_engines;
 
 const GpuEngines *Engines(unsigned n)
 {
-    const std::lock_guard<std::mutex> guard(lock);
     auto &engines = open_engines[n];
 
     if (engines == nullptr)
@@ -34,48 +31,49 @@ class CloseEngines : public testing::Environment
 const testing::Environment *const kClose =
     testing::AddGlobalTestEnvironment(new CloseEngines);
 
-// They stay open for the next test, without what this one took.
-class OnGpu : public EngineUnderTest
+// They stay open for the next test, without the memory that this one took.
+class Gpus : public RanksUnderTest
 {
   public:
-    explicit OnGpu(unsigned n) : engine_(Engines(n)->get(engine_thread))
+    explicit Gpus(unsigned n) : n_(n)
     {
     }
 
-    ~OnGpu() override
+    stp_status Open(stp_device_options *, stp_engines *engines,
+                    stp_error *) override
     {
-        engine_->ops->release(engine_->self);
+        *engines = Engines(n_)->all();
+        return STP_OK;
     }
 
-    const stp_engine *get() const override
+    void Close(stp_engines *engines) override
     {
-        return engine_;
+        for (unsigned i = 0; i < n_; i++)
+            engines->all[i].ops->release(engines->all[i].self);
     }
 
   private:
-    const stp_engine *engine_;
+    unsigned n_;
 };
 
-std::vector<EngineCase> Cases()
+std::vector<ContractCase> Cases()
 {
-    std::vector<EngineCase> cases = {
+    std::vector<ContractCase> cases = {
         {"one_gpu",
-         [] { return std::unique_ptr<EngineUnderTest>(new OnGpu(1)); }, true}};
+         [] { return std::unique_ptr<RanksUnderTest>(new Gpus(1)); }}};
 
     if (CountGpus() > 1)
-        cases.push_back({"all_gpus",
-                         [] {
-                             return std::unique_ptr<EngineUnderTest>(
-                                 new OnGpu(CountGpus()));
-                         },
-                         true, CountGpus()});
+        cases.push_back({"all_gpus", [] {
+                             return std::unique_ptr<RanksUnderTest>(
+                                 new Gpus(CountGpus()));
+                         }});
     return cases;
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, EngineContract, testing::ValuesIn(Cases()),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         NameOf);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceContract); // one device
+                                                               // a process
 
 TEST(EngineGpu, KeepsItsContractOnSeveralGpus)
 {
@@ -87,7 +85,7 @@ TEST(EngineGpu, KeepsItsContractOnSeveralGpus)
 TEST(EngineGpu, SaysWhatItIs)
 {
     const stp_engine *engine = Engines(1)->get(0);
-    stp_engine_info info{};
+    stp_device_info info{};
 
     engine->ops->info(engine->self, &info);
 
@@ -98,34 +96,6 @@ TEST(EngineGpu, SaysWhatItIs)
     EXPECT_THAT(info.what, testing::HasSubstr(info.gpu));
     printf("%s; the whole epilogue in the product's kernel: %s\n", info.what,
            info.fuses ? "yes" : "no");
-}
-
-TEST(EngineGpu, RefusesAPluginThatItWasNotOpenedWith)
-{
-    const stp_engine *engine = Engines(1)->get(0);
-    stp_error err{};
-
-    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
-
-    EXPECT_EQ(STP_OK, engine->ops->select_arm(engine->self, &own, &err));
-    EXPECT_EQ(STP_ERR_RANGE,
-              engine->ops->select_arm(engine->self, &plugin, &err));
-    EXPECT_STREQ("no tuner plugin: the GPUs were opened without one", err.text);
-}
-
-TEST(EngineGpu, RefusesAWaitForWhatWasNotRecordedInThisRun)
-{
-    const stp_engine *engine = Engines(1)->get(0);
-    stp_error err{};
-
-    EXPECT_EQ(STP_OK, engine->ops->record(engine->self, 0, 7, &err));
-    EXPECT_EQ(STP_OK, engine->ops->wait(engine->self, 1, 7, &err));
-    EXPECT_EQ(STP_OK, engine->ops->synchronise(engine->self, &err));
-    EXPECT_EQ(STP_ERR_RANGE, engine->ops->wait(engine->self, 1, 7, &err));
-    EXPECT_THAT(err.text, testing::HasSubstr("event 7"));
-    EXPECT_EQ(STP_ERR_RANGE, engine->ops->wait(engine->self, 1, 70000, &err));
-    EXPECT_EQ(STP_ERR_RANGE, engine->ops->record(engine->self, 2, 0, &err));
 }
 
 // Rank 1 does not take part in the second of two: rank 0 runs out of time, and

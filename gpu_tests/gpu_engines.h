@@ -1,4 +1,4 @@
-// GPUs as the ranks of this process, each an engine.
+// GPUs as the ranks of this process: engines, and a device of them.
 #ifndef STP_GPU_ENGINES_H
 #define STP_GPU_ENGINES_H
 
@@ -23,24 +23,44 @@ inline unsigned CountGpus()
                : 0;
 }
 
+// Those that 'options' ask for, in a world of this process alone.
+inline stp_status OpenGpus(stp_device_options *options, stp_engines *engines,
+                           stp_error *err)
+{
+    const stp_module *module = nullptr;
+    const stp_status status = stp_module_open(STP_CUDA_MODULE, &module, err);
+
+    options->world = &stp_world_of_one;
+    return status == STP_OK ? module->open(options, engines, err) : status;
+}
+
+inline stp_status OpenGpuDevice(stp_device_options *options, stp_device *device,
+                                stp_error *err)
+{
+    stp_engines engines{};
+
+    options->measures = true;
+    const stp_status status = OpenGpus(options, &engines, err);
+    return status == STP_OK ? stp_device_open(options, &engines, device, err)
+                            : status;
+}
+
 // Opens them or ends the process: threads would wait for each other for ever.
 class GpuEngines
 {
   public:
     explicit GpuEngines(unsigned n, const char *plugin = nullptr,
                         unsigned time_limit_s = 60)
-        : engines_(n)
+        : n_(n)
     {
-        const stp_module *module = nullptr;
-        stp_engine_options options{};
+        stp_device_options options{};
         stp_error err{};
 
-        options.world = &stp_world_of_one;
-        options.n_local = n;
+        options.n_threads = n;
+        options.n_gpus = 1;
         options.plugin = plugin;
         options.time_limit_s = time_limit_s;
-        if (stp_module_open(STP_CUDA_MODULE, &module, &err) != STP_OK ||
-            module->open_engines(&options, engines_.data(), &err) != STP_OK) {
+        if (OpenGpus(&options, &engines_, &err) != STP_OK) {
             fprintf(stderr, "%s\n", err.text);
             abort();
         }
@@ -48,8 +68,8 @@ class GpuEngines
 
     ~GpuEngines()
     {
-        for (stp_engine &engine : engines_)
-            engine.ops->close(engine.self);
+        for (unsigned r = 0; r < n_; r++)
+            get(r)->ops->close(get(r)->self);
     }
 
     GpuEngines(const GpuEngines &) = delete;
@@ -57,7 +77,12 @@ class GpuEngines
 
     const stp_engine *get(unsigned rank) const
     {
-        return &engines_[rank];
+        return &engines_.all[rank];
+    }
+
+    const stp_engines &all() const
+    {
+        return engines_;
     }
 
     // job(rank, engine) on each, at once.
@@ -65,14 +90,15 @@ class GpuEngines
     {
         std::vector<std::thread> threads;
 
-        for (unsigned r = 0; r < engines_.size(); r++)
-            threads.emplace_back([&, r] { job(r, &engines_[r]); });
+        for (unsigned r = 0; r < n_; r++)
+            threads.emplace_back([&, r] { job(r, get(r)); });
         for (std::thread &thread : threads)
             thread.join();
     }
 
   private:
-    std::vector<stp_engine> engines_;
+    unsigned n_;
+    stp_engines engines_{};
 };
 
 #endif // STP_GPU_ENGINES_H

@@ -14,8 +14,9 @@
 extern "C" {
 #include "bench/iterate.h"
 #include "core/names.h"
-#include "device/module.h"
 }
+
+#include "gpu_engines.h"
 
 namespace
 {
@@ -57,8 +58,7 @@ class Machine
     ~Machine()
     {
         stp_iterations_free(&out_);
-        if (device_.ops != nullptr)
-            device_.ops->close(device_.self);
+        stp_device_close(&device_);
     }
 
     void Measure(Measured *measured)
@@ -83,17 +83,14 @@ class Machine
   private:
     void Open()
     {
-        const stp_module *module = nullptr;
         stp_device_options options{};
 
-        ASSERT_EQ(STP_OK, stp_module_open(STP_CUDA_MODULE, &module, &err_))
-            << err_.text;
-        options.world = &stp_world_of_one;
         options.max_bytes = 2 * kBytes; // sizes are rounded up
-        options.graph = case_.graph;
+        options.graph = case_.graph > 0;
         options.time_limit_s = 60;
-        ASSERT_EQ(STP_OK, module->open(&options, &device_, &err_)) << err_.text;
-        device_.ops->info(device_.self, &info_);
+        ASSERT_EQ(STP_OK, OpenGpuDevice(&options, &device_, &err_))
+            << err_.text;
+        stp_device_get_info(&device_, &info_);
     }
 
     void Run()
@@ -129,21 +126,21 @@ class Machine
     bool Runs(const stp_arm &arm, int mode)
     {
         stp_workload work{};
-        stp_collective what{};
+        stp_collective collective{};
         stp_collective colls[STP_MAX_LAYER_COLLS];
         bool runs = false;
 
         work.mode = mode;
         work.compute = case_.compute;
-        what.coll = ncclFuncAllReduce;
-        what.n_bytes = kBytes / (2 * info_.n_ranks) * (2 * info_.n_ranks);
-        what.type = STP_TYPE_BF16;
-        const size_t n = stp_workload_collectives(&work, &what, colls);
-        EXPECT_EQ(STP_OK, device_.ops->select_arm(device_.self, &arm, &err_));
+        collective.coll = ncclFuncAllReduce;
+        collective.n_bytes = kBytes / (2 * info_.n_ranks) * (2 * info_.n_ranks);
+        collective.type = STP_TYPE_BF16;
+        const size_t n = stp_workload_collectives(&work, &collective, colls);
+        EXPECT_EQ(STP_OK, stp_device_select_arm(&device_, &arm, &err_));
         for (size_t i = 0; i < n; i++) {
             stp_device_run run{};
-            EXPECT_EQ(STP_OK, device_.ops->probe(device_.self, &colls[i], &run,
-                                                 nullptr, &err_))
+            EXPECT_EQ(STP_OK, stp_device_probe(&device_, &colls[i], &run,
+                                               nullptr, &err_))
                 << err_.text;
             runs |= stp_arm_ran(&arm, run.algo, run.proto);
         }

@@ -58,11 +58,11 @@ class Lifecycle : public testing::Test
     }
 
     // What happened since the last time, of one kind.
-    std::vector<witness_event> New(witness_what what)
+    std::vector<witness_event> New(witness_what kind)
     {
         std::vector<witness_event> all = Events(), found;
         for (; seen_ < all.size(); seen_++)
-            if (all[seen_].what == what)
+            if (all[seen_].what == kind)
                 found.push_back(all[seen_]);
         return found;
     }

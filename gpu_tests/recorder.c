@@ -1,5 +1,5 @@
 /*
- * recorder.c - a tuner that writes down what it is asked
+ * recorder.c - a tuner that writes down the questions of NCCL
  *
  * It is in the test program itself (NCCL_TUNER_PLUGIN=STATIC_PLUGIN).  One rank
  * writes, a line a question, to the file that STEPTUNE_TEST_QUESTIONS names:

@@ -51,9 +51,7 @@ static double calibrate_run(struct timing *t, unsigned n)
                               t->err);
     STP_DEVICE_DO(t, record, t->stream, 1, t->err);
     STP_DEVICE_DO(t, synchronise, t->err);
-    return t->status == STP_OK
-               ? t->device->ops->elapsed_us(t->device->self, 0, 1) / n
-               : 0;
+    return t->status == STP_OK ? stp_device_elapsed_us(t->device, 0, 1) / n : 0;
 }
 
 static enum stp_status calibrate_time_layer(const struct stp_layer *layer,

@@ -26,7 +26,7 @@ static enum stp_status choices_fail_unknown(const struct stp_device *device,
 {
     struct stp_device_info info;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     return stp_fail(err, STP_ERR_DEVICE,
                     "%s%s%s does not tell %s: that takes NCCL 2.27 or later, "
                     "through its tuner and profiler interfaces",
@@ -42,7 +42,7 @@ static enum stp_status choices_probe(const struct stp_device *device,
     struct stp_nccl_choice row = {.what = *what};
     struct stp_device_run run;
     enum stp_status status =
-        device->ops->probe(device->self, what, &run, &row.question, err);
+        stp_device_probe(device, what, &run, &row.question, err);
 
     if (status != STP_OK)
         return status;
@@ -61,7 +61,7 @@ static enum stp_status choices_select_auto(const struct stp_device *device,
 {
     const struct stp_arm own = {.kind = STP_ARM_AUTO};
 
-    return device->ops->select_arm(device->self, &own, err);
+    return stp_device_select_arm(device, &own, err);
 }
 
 enum stp_status stp_choices_record(const struct stp_device *device,

@@ -122,14 +122,14 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
         else
             STP_DEVICE_DO(l, replay, l->err);
         for (unsigned k = 0; k < l->iters && l->status == STP_OK; k++)
-            *sample++ = d->ops->elapsed_us(d->self, k, k + 1);
+            *sample++ = stp_device_elapsed_us(d, k, k + 1);
     }
     if (l->status == STP_OK) {
         memcpy(sorted, &l->out->sample_us[l->out->n_samples],
                n * sizeof(*sorted));
         stp_summarise(sorted, n, &row->us);
         row->iters = (unsigned)n;
-        row->source = d->ops->source(d->self);
+        row->source = stp_device_source(d);
         l->out->n_samples += n;
     }
     free(sorted);
@@ -427,7 +427,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     l->err = err;
     l->n_total = plan->n_modes * plan->sizes->n * stp_iterate_ratios(plan) *
                  plan->rounds * plan->arms->n;
-    device->ops->info(device->self, &l->info);
+    stp_device_get_info(device, &l->info);
     stp_name_data(&l->info, &l->out->data);
     iterate_measure_all(l);
     status = l->status;

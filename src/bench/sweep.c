@@ -103,11 +103,11 @@ static struct span sweep_run(struct sweep *s, const struct stp_collective *what,
             STP_DEVICE_DO(s, replay, s->err);
         if (s->status != STP_OK)
             break;
-        sum.host_us += d->ops->wall_us(d->self);
-        sum.gpu_us += d->ops->elapsed_us(d->self, 0, n / spacing);
+        sum.host_us += stp_device_wall_us(d);
+        sum.gpu_us += stp_device_elapsed_us(d, 0, n / spacing);
         for (unsigned i = 0; i < n / spacing; i++)
             s->sample_us[l * (n / spacing) + i] =
-                d->ops->elapsed_us(d->self, i, i + 1);
+                stp_device_elapsed_us(d, i, i + 1);
     }
     return (struct span){sum.host_us / n_all, sum.gpu_us / n_all};
 }
@@ -363,7 +363,7 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
     s->sample_us =
         calloc((size_t)plan->iters * s->n_launches, sizeof(*s->sample_us));
     if (s->sample_us != NULL) {
-        device->ops->info(device->self, &s->info);
+        stp_device_get_info(device, &s->info);
         stp_name_data(&s->info, data);
         if (plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0')
             sweep_wake_device(s);

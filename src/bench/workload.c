@@ -99,7 +99,7 @@ static void workload_compute(struct noting *n, unsigned stream,
     for (unsigned i = 0; i < pass->elementwise_before; i++)
         STP_DEVICE_DO(n, elementwise, stream, n_bytes, n->err);
     for (unsigned i = 0; i < pass->gemms; i++)
-        STP_DEVICE_DO(n, compute, stream, gemm, n->err);
+        STP_DEVICE_DO(n, gemm, stream, gemm, n->err);
     for (unsigned i = 0; i < pass->elementwise_behind; i++)
         STP_DEVICE_DO(n, elementwise, stream, n_bytes, n->err);
 }

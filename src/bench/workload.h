@@ -84,8 +84,7 @@ int stp_workload_order(const struct stp_workload *a,
 #define STP_DEVICE_DO(s, op, ...)                                              \
     do {                                                                       \
         if ((s)->status == STP_OK)                                             \
-            (s)->status =                                                      \
-                (s)->device->ops->op((s)->device->self, __VA_ARGS__);          \
+            (s)->status = stp_device_##op((s)->device, __VA_ARGS__);           \
     } while (0)
 
 enum { STP_MAX_LAYER_COLLS = 3 };

@@ -155,7 +155,7 @@ enum stp_status stp_open(const struct stp_open_options *options,
  * ranks. */
 enum stp_status stp_open_engines(const struct stp_open_options *options,
                                  unsigned n_local,
-                                 struct stp_engine *engines_ret,
+                                 struct stp_engines *engines_ret,
                                  struct stp_error *err);
 
 /*

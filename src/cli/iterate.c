@@ -272,9 +272,9 @@ static enum stp_status iterate_open_and_measure(struct iterate *it,
 
     if (status != STP_OK)
         return status;
-    it->device.ops->info(it->device.self, &it->info);
+    stp_device_get_info(&it->device, &it->info);
     status = iterate_measure(it);
-    it->device.ops->close(it->device.self);
+    stp_device_close(&it->device);
     return status;
 }
 

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "device/mock/device_mock.h"
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
 
@@ -67,12 +66,10 @@ bool stp_is_live(const char *on, const char *backend)
 }
 
 static enum stp_status open_recorded(const struct stp_open_options *o,
-                                     struct stp_device *device_ret,
+                                     const struct stp_device_options *options,
+                                     struct stp_engines *engines_ret,
                                      struct stp_error *err)
 {
-    struct stp_device_mock_options options = {.plugin = o->plugin,
-                                              .seed = o->machine->seed,
-                                              .graphs_file = o->graphs_file};
     const char *on =
         o->machine->on != NULL ? o->machine->on : STP_DEFAULT_MACHINE;
     char path[STP_CLI_PATH];
@@ -84,8 +81,8 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
                         o->run->backend, on);
     if (stp_find_machine(on, path, err) != STP_OK)
         return STP_ERR_NOTHING;
-    options.machine_path = path;
-    return stp_device_mock_open(&options, device_ret, err);
+    return stp_mock_open(path, o->n_ranks, o->machine->seed, options,
+                         engines_ret, err);
 }
 
 /* All processes of the world call it. */
@@ -107,81 +104,60 @@ static enum stp_status open_load_module(const struct stp_world *world,
     return stp_world_agree(world, status, err);
 }
 
-static enum stp_status open_module(const struct stp_open_options *o, int module,
-                                   struct stp_device *device_ret,
-                                   struct stp_error *err)
+/* The ranks of this process, on the machine and over the transport of 'o'. */
+static enum stp_status open_ranks(const struct stp_open_options *o,
+                                  const struct stp_device_options *options,
+                                  struct stp_engines *engines_ret,
+                                  struct stp_error *err)
 {
-    struct stp_device_options options = {
-        .world = o->world,
-        .max_bytes = o->max_bytes > LEAST_BYTES ? o->max_bytes : LEAST_BYTES,
-        .plugin = o->plugin,
-        .graphs_file = o->graphs_file};
+    const int module = open_choose_module(
+        o->machine->on, o->run != NULL ? o->run->backend : NULL);
     const struct stp_module *opened;
     enum stp_status status;
 
-    if (options.world == NULL)
-        options.world = &stp_world_of_one;
-    if (o->run != NULL) {
-        options.n_threads = o->run->n_threads;
-        options.n_gpus = o->run->n_gpus;
-        options.graph = o->run->graph;
-        options.time_limit_s = o->run->time_limit_s;
-    }
-    status = open_load_module(options.world, module, &opened, err);
-    return status == STP_OK ? opened->open(&options, device_ret, err) : status;
+    if (module < 0)
+        return open_recorded(o, options, engines_ret, err);
+    status = open_load_module(options->world, module, &opened, err);
+    return status == STP_OK ? opened->open(options, engines_ret, err) : status;
 }
 
 enum stp_status stp_open(const struct stp_open_options *o,
                          struct stp_device *device_ret, struct stp_error *err)
 {
-    int module = open_choose_module(o->machine->on,
-                                    o->run != NULL ? o->run->backend : NULL);
+    struct stp_device_options options = {
+        .world = o->world != NULL ? o->world : &stp_world_of_one,
+        .plugin = o->plugin,
+        .measures = true,
+        .max_bytes = o->max_bytes > LEAST_BYTES ? o->max_bytes : LEAST_BYTES,
+        .graphs_file = o->graphs_file};
+    struct stp_engines engines;
+    enum stp_status status;
 
-    return module < 0 ? open_recorded(o, device_ret, err)
-                      : open_module(o, module, device_ret, err);
-}
-
-static enum stp_status open_recorded_engine(const struct stp_open_options *o,
-                                            struct stp_engine *engine_ret,
-                                            struct stp_error *err)
-{
-    struct stp_engine_mock_options options = {
-        .n_ranks = o->n_ranks, .plugin = o->plugin, .seed = o->machine->seed};
-    char path[STP_CLI_PATH];
-
-    if (o->run->backend != NULL)
-        return stp_fail(err, STP_ERR_RANGE, "--backend %s does not run on '%s'",
-                        o->run->backend, o->machine->on);
-    if (stp_find_machine(o->machine->on, path, err) != STP_OK)
-        return STP_ERR_NOTHING;
-    options.machine_path = path;
-    return stp_engine_mock_open(&options, engine_ret, err);
+    if (o->run != NULL) {
+        options.n_threads = o->run->n_threads;
+        options.n_gpus = o->run->n_gpus;
+        options.graph = o->run->graph > 0;
+        options.time_limit_s = o->run->time_limit_s;
+    }
+    status = open_ranks(o, &options, &engines, err);
+    return status == STP_OK
+               ? stp_device_open(&options, &engines, device_ret, err)
+               : status;
 }
 
 enum stp_status stp_open_engines(const struct stp_open_options *o,
                                  unsigned n_local,
-                                 struct stp_engine *engines_ret,
+                                 struct stp_engines *engines_ret,
                                  struct stp_error *err)
 {
-    const struct stp_engine_options options = {.world = o->world,
-                                               .n_local = n_local,
+    const struct stp_device_options options = {.world = o->world,
+                                               .n_threads = n_local,
+                                               .n_gpus = 1,
                                                .time_limit_s =
                                                    o->run->time_limit_s,
                                                .plugin = o->plugin};
-    const int module = open_choose_module(o->machine->on, o->run->backend);
-    const struct stp_module *opened;
-    enum stp_status status;
 
-    if (module < 0)
-        return open_recorded_engine(o, engines_ret, err);
-    status = open_load_module(options.world, module, &opened, err);
-    if (status != STP_OK)
-        return status;
-    if (opened->open_engines == NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no training over %s, expected --on cpu or cuda",
-                        opened->name);
-    return opened->open_engines(&options, engines_ret, err);
+    return open_ranks(o, &options, engines_ret, err);
 }
 
 enum stp_status stp_parse_arms(const char *list, const char *channels,

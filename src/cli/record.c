@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "device/mock/device_mock.h"
+#include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
 
@@ -218,7 +218,7 @@ static void record_drop_unknown(struct record *r)
 
     for (size_t c = 0; c < plan->n_colls && !given; c++)
         if (!r->machine.info.is_live &&
-            d->ops->sizes(d->self, plan->colls[c], NULL, 0) == 0)
+            stp_device_sizes(d, plan->colls[c], NULL, 0) == 0)
             r->window.sizes[c].n = 0;
 }
 
@@ -368,14 +368,18 @@ static enum stp_status record_ask_mock(const char *path,
                                        struct stp_choices *mock,
                                        struct stp_error *err)
 {
-    const struct stp_device_mock_options mocked = {.machine_path = path};
+    const struct stp_device_options options = {.world = &stp_world_of_one,
+                                               .measures = true};
+    struct stp_engines engines;
     struct stp_device device;
-    enum stp_status status = stp_device_mock_open(&mocked, &device, err);
+    enum stp_status status = stp_mock_open(path, 0, 0, &options, &engines, err);
 
+    if (status == STP_OK)
+        status = stp_device_open(&options, &engines, &device, err);
     if (status != STP_OK)
         return status;
     status = stp_choices_repeat(&device, recorded, mock, err);
-    device.ops->close(device.self);
+    stp_device_close(&device);
     return status;
 }
 
@@ -454,9 +458,9 @@ static enum stp_status record_open_and_measure(struct record *r)
         status = stp_open(&open, &r->device, &r->err);
     if (status != STP_OK)
         return status;
-    r->device.ops->info(r->device.self, &r->machine.info);
+    stp_device_get_info(&r->device, &r->machine.info);
     status = record_measure(r);
-    r->device.ops->close(r->device.self);
+    stp_device_close(&r->device);
     return status;
 }
 

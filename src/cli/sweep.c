@@ -365,9 +365,9 @@ static enum stp_status sweep_run_pass(struct sweep *s,
     if (status != STP_OK)
         return status;
     s->world = world;
-    s->device.ops->info(s->device.self, &s->info);
+    stp_device_get_info(&s->device, &s->info);
     status = sweep_run_plans(s);
-    s->device.ops->close(s->device.self);
+    stp_device_close(&s->device);
     return status;
 }
 

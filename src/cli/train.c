@@ -459,22 +459,23 @@ static enum stp_status session_train(struct train_session *s,
                                      struct stp_train_engines *engines,
                                      const struct stp_train_job *job)
 {
-    struct stp_engine_info info;
+    struct stp_device_info info;
     struct stp_train_config config = job->config;
     struct stp_train_report report = {.config = &config,
                                       .info = &info,
                                       .tuner = s->tuner,
                                       .pair = s->pair,
                                       .repeat = job->repeat};
+    const struct stp_engine *first = &engines->engines.all[0];
     struct stp_train_result result;
     char traces[STP_CLI_PATH];
     bool there = false;
     enum stp_status status = STP_OK;
 
     config.go_on = session_goes_on;
-    engines->engines[0].ops->info(engines->engines[0].self, &info);
+    first->ops->info(first->self, &info);
     if (s->path == NULL && s->o->output != NULL &&
-        (s->path = stp_train_file_path(s->o->output, info.gpu)) == NULL)
+        (s->path = stp_train_file_path(s->o->output, info.processor)) == NULL)
         status = stp_nomem(s->err);
     if (status == STP_OK && s->world->rank == 0)
         status = session_load(s);
@@ -615,12 +616,12 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
                           s->world->ops->name, s->world->size);
         return train_refuse_count(s, first, end, status);
     }
-    status = s->world->ops->part(s->world->self, n, &part, s->err);
+    status = stp_device_part(s->world, n, &part, s->err);
     if (status != STP_OK)
         return status;
     if (part.size > 0)
         status = train_run_part(s, &part, first, end);
-    part.ops->close(part.self);
+    stp_device_close(&part);
     return stp_world_agree(s->world, status, s->err);
 }
 
@@ -699,18 +700,19 @@ static enum stp_status train_count_gpus(const struct train_session *s,
 {
     const struct stp_open_options open = {
         .machine = &s->o->machine, .run = &s->o->run, .world = s->world};
-    struct stp_engine engine;
-    struct stp_engine_info info = {.n_ranks = s->world->size};
+    struct stp_engines engines;
+    const struct stp_engine *engine = &engines.all[0];
+    struct stp_device_info info = {.n_ranks = s->world->size};
     enum stp_status status = STP_OK;
 
     if (matrix->n_gpus > 0)
         return STP_OK;
     if (s->o->place == ON_RECORDED) {
-        status = stp_open_engines(&open, 1, &engine, s->err);
+        status = stp_open_engines(&open, 1, &engines, s->err);
         if (status != STP_OK)
             return status;
-        engine.ops->info(engine.self, &info);
-        engine.ops->close(engine.self);
+        engine->ops->info(engine->self, &info);
+        engine->ops->close(engine->self);
     }
     matrix->gpus[matrix->n_gpus++] = info.n_ranks;
     return status;

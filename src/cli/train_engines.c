@@ -20,7 +20,7 @@ static enum stp_status engines_train_rank(const struct stp_engine *engine,
                                           struct stp_train_result *result_ret,
                                           struct stp_error *err)
 {
-    struct stp_engine_info info;
+    struct stp_device_info info;
     enum stp_status status = stp_train_measure(engine, config, result_ret, err);
 
     if (status != STP_OK || !config->trace)
@@ -39,7 +39,7 @@ static enum stp_status engines_train_thread(void *user, unsigned thread,
 {
     struct engines_job *job = user;
 
-    return engines_train_rank(&job->e->engines[thread], job->config,
+    return engines_train_rank(&job->e->engines.all[thread], job->config,
                               job->traces, &job->results[thread], err);
 }
 
@@ -53,8 +53,8 @@ enum stp_status stp_train_engines_run(struct stp_train_engines *e,
     enum stp_status status;
 
     if (e->pool == NULL)
-        return engines_train_rank(&e->engines[0], config, traces, result_ret,
-                                  err);
+        return engines_train_rank(&e->engines.all[0], config, traces,
+                                  result_ret, err);
     job = calloc(1, sizeof(*job) + e->n * sizeof(job->results[0]));
     if (job == NULL)
         return stp_nomem(err);
@@ -83,21 +83,17 @@ enum stp_status stp_train_engines_open(const struct stp_open_options *options,
     struct stp_train_engines e = {.world = options->world, .n = n_local};
     enum stp_status status = STP_OK;
 
-    e.engines = calloc(n_local, sizeof(*e.engines));
-    if (e.engines == NULL)
-        status = stp_nomem(err);
-    if (status == STP_OK && n_local > 1)
+    if (n_local > 1)
         status = stp_thread_pool_create(n_local, &e.pool, err);
     status = stp_world_agree(options->world, status, err);
     if (status == STP_OK)
-        status = stp_open_engines(options, n_local, e.engines, err);
+        status = stp_open_engines(options, n_local, &e.engines, err);
     if (status == STP_OK) {
         *engines_ret = e;
         return STP_OK;
     }
     if (e.pool != NULL)
         stp_thread_pool_destroy(e.pool);
-    free(e.engines);
     return status;
 }
 
@@ -105,9 +101,10 @@ static enum stp_status engines_close_rank(void *user, unsigned thread,
                                           struct stp_error *err)
 {
     const struct stp_train_engines *e = user;
+    const struct stp_engine *engine = &e->engines.all[thread];
 
     (void)err;
-    e->engines[thread].ops->close(e->engines[thread].self);
+    engine->ops->close(engine->self);
     return STP_OK;
 }
 
@@ -121,8 +118,5 @@ void stp_train_engines_close(struct stp_train_engines *e)
     } else if (!stp_thread_pool_is_lost(e->pool)) {
         stp_thread_pool_run(e->pool, engines_close_rank, e, e->world, 0, &err);
         stp_thread_pool_destroy(e->pool);
-    } else {
-        return;
     }
-    free(e->engines);
 }

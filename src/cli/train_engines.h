@@ -13,7 +13,7 @@
 struct stp_train_engines {
     const struct stp_world *world; /* outlives it */
     unsigned n;
-    struct stp_engine *engines;
+    struct stp_engines engines;
     struct stp_thread_pool *pool; /* NULL for one */
 };
 

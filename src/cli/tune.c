@@ -113,10 +113,10 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
         status = stp_open(&open, device_ret, err);
     if (status != STP_OK)
         return status;
-    device_ret->ops->info(device_ret->self, &info);
+    stp_device_get_info(device_ret, &info);
     if (n_ranks == 0 || info.n_ranks == n_ranks)
         return STP_OK;
-    device_ret->ops->close(device_ret->self);
+    stp_device_close(device_ret);
     return stp_fail(err, STP_ERR_NOTHING, "--ranks %u, but '%s' has %u",
                     n_ranks, info.machine, info.n_ranks);
 }

@@ -168,8 +168,8 @@ static enum stp_status verify_open(struct verify *v)
         status = stp_open(&open, &v->device, v->err);
     if (status != STP_OK)
         return status;
-    v->device.ops->info(v->device.self, &v->info);
-    v->device.ops->close(v->device.self);
+    stp_device_get_info(&v->device, &v->info);
+    stp_device_close(&v->device);
     open.plugin = plugin;
     status = stp_trial_environment(o->policy, v->info.gpu, v->err);
     return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
@@ -199,7 +199,7 @@ int stp_cmd_verify(int argc, char **argv)
     n_slower = stp_count_verdicts(&v.verdicts).n_slower;
     stp_comparisons_free(&v.verdicts);
     stp_dataset_free(&v.data);
-    v.device.ops->close(v.device.self);
+    stp_device_close(&v.device);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
     return n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;

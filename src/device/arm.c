@@ -37,7 +37,7 @@ bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto)
            (arm_fits(arm->algo, algo) && arm_fits(arm->proto, proto));
 }
 
-/* "ring/ll128", or what is forced of it. */
+/* "ring/ll128", or the forced part of it. */
 static void arm_name_pair(const struct stp_arm *arm, char name[STP_ARM_NAME])
 {
     if (arm->algo == STP_ANY)
@@ -88,8 +88,8 @@ static enum stp_status arms_add(struct stp_arms *arms,
     return STP_OK;
 }
 
-/* All-reduce has the most kernels; what another collective lacks, the sweep
- * finds out. */
+/* All-reduce has the most kernels; arms that another collective lacks, the
+ * sweep finds out. */
 static enum stp_status arms_add_all(struct stp_arms *arms,
                                     struct stp_error *err)
 {

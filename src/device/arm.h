@@ -1,5 +1,5 @@
 /*
- * arm.h - what a benchmark compares: ways to run one collective
+ * arm.h - arms: the ways to run a collective that a benchmark compares
  */
 #ifndef STP_ARM_H
 #define STP_ARM_H
@@ -11,7 +11,7 @@
 
 enum stp_arm_kind {
     STP_ARM_AUTO,       /* NCCL's own choice, untouched */
-    STP_ARM_AUTO_AGAIN, /* the same once more: what equal arms differ by */
+    STP_ARM_AUTO_AGAIN, /* the same once more: by how much equal arms differ */
     STP_ARM_FORCED,     /* an algorithm, a protocol or both, at every size, or a
                            number of channels */
     STP_ARM_PLUGIN,     /* whatever the tuner plugin under test says */
@@ -38,7 +38,7 @@ struct stp_arms {
 
 bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
 
-/* Whether what NCCL ran is this arm: one that is forced, but that NCCL rules
+/* Whether NCCL ran this arm: one that is forced, but that NCCL rules
  * out, runs as NCCL's own choice. */
 bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
 
@@ -46,9 +46,9 @@ bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
  * forced alone "ring", "ll128", "ll128/16" or "auto/16". */
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
 
-/* What stands in the columns of a file for the algorithm and the protocol:
- * "auto" for what is not forced, and the name of a kind that forces nothing in
- * both.  Static storage. */
+/* The words in the columns of a file for the algorithm and the protocol:
+ * "auto" for one that is not forced, and the name of a kind that forces nothing
+ * in both.  Static storage. */
 void stp_arm_columns(const struct stp_arm *arm, const char **algo_ret,
                      const char **proto_ret);
 

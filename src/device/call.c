@@ -1,5 +1,7 @@
 #include "device/call.h"
 
+#include <limits.h>
+
 #include "nccl_tuner_abi.h"
 
 static bool collective_is_in_blocks(const struct stp_collective *c)
@@ -54,4 +56,41 @@ struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                  .in = send,
                                  .out = recv,
                                  .in_place = c->in_place};
+}
+
+enum stp_status stp_product_check(const struct stp_product *p,
+                                  struct stp_error *err)
+{
+    const struct stp_gemm *g = &p->gemm;
+    const bool is_half = g->type == STP_TYPE_F16 || g->type == STP_TYPE_BF16;
+
+    if (g->m < 1 || g->n < 1 || g->k < 1 || g->m > INT_MAX || g->n > INT_MAX ||
+        g->k > INT_MAX)
+        return stp_fail(err, STP_ERR_RANGE, "a GEMM of %u x %u x %u", g->m,
+                        g->n, g->k);
+    if (!is_half && g->type != STP_TYPE_F32 && g->type != STP_TYPE_F64)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no GEMMs of type %s, only f32, f64, f16 and bf16",
+                        stp_type_name(g->type));
+    if (p->type_c != g->type && !(is_half && p->type_c == STP_TYPE_F32))
+        return stp_fail(err, STP_ERR_RANGE,
+                        "a product of %s into type %d, expected %s%s",
+                        stp_type_name(g->type), p->type_c,
+                        stp_type_name(g->type), is_half ? " or f32" : "");
+    return STP_OK;
+}
+
+const char *stp_kernel_name(enum stp_kernel_kind kind)
+{
+    static const char *const names[STP_N_KERNELS] = {
+        [STP_KERNEL_ZERO] = "zero",
+        [STP_KERNEL_RELU_BACKWARD] = "ReLU backward",
+        [STP_KERNEL_COLUMN_SUM] = "column sum",
+        [STP_KERNEL_FIND_NONFINITE] = "find overflow",
+        [STP_KERNEL_CAST] = "cast",
+        [STP_KERNEL_SCALE] = "scale",
+        [STP_KERNEL_SUBTRACT] = "elementwise",
+    };
+
+    return names[kind];
 }

@@ -1,5 +1,5 @@
 /*
- * call.h - what ranks run: a collective, a GEMM
+ * call.h - the collectives, GEMMs and smaller kernels that ranks run
  */
 #ifndef STP_CALL_H
 #define STP_CALL_H
@@ -28,14 +28,14 @@ struct stp_transfer {
     int type;   /* enum stp_type; of eight bits only if nothing is reduced */
     int op;     /* STP_OP_SUM, PROD, MAX or MIN */
     int root;   /* of broadcast and reduce */
-    uint64_t n; /* elements, not 0: of the whole buffer; what a rank gives to an
-                   allgather and gets from a reducescatter */
+    uint64_t n; /* elements, not 0: of the whole buffer; those a rank gives to
+                   an allgather and gets from a reducescatter */
     const void *in;
     void *out; /* as NCCL has it, in place too: then it is 'in', for an
                   allgather begins 'in' within 'out', and for a reducescatter
-                  'out' within 'in', in the place of this rank.  What is not the
-                  result may be overwritten: on all ranks of a reduce, and as
-                  many bytes as 'in' has of a reducescatter out of place. */
+                  'out' within 'in', in the place of this rank.  Bytes outside
+                  the result may be overwritten: on all ranks of a reduce, and
+                  as many bytes as 'in' has of a reducescatter out of place. */
     bool in_place;
 };
 
@@ -46,7 +46,8 @@ enum stp_status stp_collective_check(const struct stp_collective *c,
                                      unsigned n_ranks, uint64_t max_bytes,
                                      struct stp_error *err);
 
-/* What 'rank' of 'n_ranks' does of a collective, with buffers of c->n_bytes. */
+/* The part of 'rank' of 'n_ranks' in a collective, with buffers of c->n_bytes.
+ */
 struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                            unsigned rank, unsigned n_ranks,
                                            char *send, char *recv);
@@ -54,8 +55,75 @@ struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
 /* A GEMM: C of m x n is A of m x k times B of k x n. */
 struct stp_gemm {
     unsigned m, n, k;
-    int type; /* STP_TYPE_F32, F64, F16 or BF16; what a device lacks is
-                 STP_ERR_RANGE */
+    int type; /* STP_TYPE_F32, F64, F16 or BF16; a type that a device
+                 lacks is STP_ERR_RANGE */
 };
+
+/* Follows a GEMM, before C is rounded and stored. */
+enum stp_epilogue {
+    STP_EPILOGUE_NONE,
+    STP_EPILOGUE_BIAS,      /* + bias[j] to column j */
+    STP_EPILOGUE_BIAS_RELU, /* max(0, that); NaN stays NaN */
+    STP_N_EPILOGUES,
+};
+
+/*
+ * C = epilogue(op(A) op(B) + beta C).  op(A) is m x k, op(B) k x n, C m x n;
+ * A is stored as k x m if a_transposed, B as n x k if b_transposed.  C is of
+ * the type of A and B or, to add up gradients, of F32.
+ */
+struct stp_product {
+    struct stp_gemm gemm; /* its shape, and the type of A, B and bias */
+    bool a_transposed, b_transposed;
+    bool tf32; /* F32 may be rounded to TF32 for the product */
+    int type_c;
+    double beta; /* 0 (C is not read) or 1 */
+    enum stp_epilogue epilogue;
+    const void *a, *b;
+    void *c;
+    const void *bias; /* n; NULL without one */
+};
+
+/* STP_ERR_RANGE, and why, for an empty GEMM, and for types that no engine
+ * multiplies or that do not go together. */
+enum stp_status stp_product_check(const struct stp_product *product,
+                                  struct stp_error *err);
+
+enum stp_kernel_kind {
+    STP_KERNEL_ZERO,          /* 'n' bytes of 'to' become 0 */
+    STP_KERNEL_RELU_BACKWARD, /* to[i] = 0 where from[i] is 0 or less: back
+                                 through a ReLU, 'from' its output and 'to' the
+                                 gradient */
+    STP_KERNEL_COLUMN_SUM,    /* to[j] = factor * to[j] + the sum of column j of
+                                 'from', 'rows' x 'columns': the gradient of a
+                                 bias.    'type_to' is 'type' or F32; factor is 0
+                                 or 1
+                               */
+    STP_KERNEL_FIND_NONFINITE, /* *to (F32) = 1 if an element of 'from' is
+                                  infinite or NaN, else it stays as it is */
+    STP_KERNEL_CAST,           /* 'to', of 'type_to', becomes 'from' */
+    STP_KERNEL_SCALE,          /* to *= factor, of 'type' */
+    STP_KERNEL_SUBTRACT, /* to = from - to, of floats: as much work as their
+                            sum, but done twice it is undone, so that data stay
+                            the same however often it runs */
+    STP_N_KERNELS,
+};
+
+/* A kernel over 'n' elements of 'type'; members that its kind does not name are
+ * 0. */
+struct stp_kernel {
+    enum stp_kernel_kind kind;
+    int type;
+    int type_to;
+    uint64_t n;
+    unsigned rows, columns;
+    double factor;
+    const void *from;
+    void *to;
+};
+
+/* "zero", "ReLU backward", "column sum", ...: of traces and messages.  Static
+ * storage. */
+const char *stp_kernel_name(enum stp_kernel_kind kind);
 
 #endif /* STP_CALL_H */

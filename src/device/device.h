@@ -1,14 +1,15 @@
 /*
- * device.h - what a benchmark needs from the machine it runs on
+ * device.h - all ranks of a run, as the measuring loops use them
  *
  * The measuring loops, the statistics and the reports see a machine only
- * through this table, so that the same loops run on GPUs, on CPUs and on a
- * recorded machine in virtual time, where tests know the exact numbers.
+ * through these functions, so that the same loops run on GPUs, on CPUs and on a
+ * recorded machine in virtual time, where tests know the exact numbers.  Below
+ * them lies the one seam to a platform, a rank (device/engine.h): this is the
+ * loop over the ranks of a process, written once.
  *
- * A device stands for all ranks: device/ranks.c makes it of the engines of each
- * platform (device/engine.h).  What is to be run is noted first: collective,
- * compute, record and wait return at once.  Then synchronise() has every rank
- * run all of it from a common start, and waits; events hold the times.
+ * Work is noted first: collective, gemm, record and wait return at once.  Then
+ * synchronise() has every rank run all of it from a common start, and waits;
+ * events hold the times.
  *
  * With several processes each opens the device with its part of the ranks, and
  * all of them make the same calls in the same order; times are then those of
@@ -27,13 +28,16 @@
 #include "device/call.h"
 #include "nccl_tuner_abi.h"
 
+/* The machine of a run, or of one rank of it. */
 struct stp_device_info {
-    char machine[64]; /* its name */
-    char gpu[64];     /* model, as the driver spells it; "" if it has none */
-    char nccl[16];    /* version; "" without NCCL */
-    char backend[16]; /* what moves the data: "nccl", "gloo", "mpi" */
-    char what[320];   /* one line for the top of every output: which machine,
-                         and whether its times are measured or recorded */
+    char machine[64];   /* its name */
+    char gpu[64];       /* model, as the driver spells it; "" if it has none */
+    char processor[96]; /* the GPU, or where there is none the CPU's model */
+    char nccl[16];      /* version; "" without NCCL */
+    char backend[16];   /* the transport: "nccl", "gloo", "mpi" */
+    char what[320];     /* one line for the top of every output: which machine,
+                           and whether its times are measured or recorded */
+    unsigned rank;      /* of all; here the first of this process */
     unsigned n_ranks;
     unsigned n_nodes;
     unsigned max_rounds; /* interleaved rounds that a recorded machine holds: a
@@ -41,15 +45,23 @@ struct stp_device_info {
     int compute_capability; /* 80, 90, 100; 0 without a GPU */
     char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
     bool is_live;           /* times drift: measured here and now */
-    bool has_arms;          /* something can be forced */
-    bool has_data;          /* there are bytes to check */
-    bool models_overlap;    /* nobody measured how long compute takes, and what
-                               it and collectives do to each other */
-    double event_us; /* about what an event between two collectives adds to
-                        them; 0: nothing */
+    bool has_arms;          /* an arm can be forced */
+    bool has_data;          /* false in virtual time: nothing is computed, there
+                               are no bytes to check, and downloads are zeros */
+    bool models_overlap;    /* the times of compute, and how it and
+                               collectives slow each other down, were not
+                               measured */
+    bool is_late;           /* ranks compute in synchronise(), all from a common
+                               start: it may take long, and cannot be stopped */
+    bool rotates;           /* a collective's data should lie elsewhere than the
+                               data of the collective before, out of the caches */
+    bool has_tf32;          /* whether stp_product.tf32 means anything */
+    bool fuses;             /* a GEMM's kernel adds the bias and runs ReLU */
+    double event_us; /* about the time that an event between two collectives
+                        adds to them; 0: none */
 };
 
-/* Streams: what is in one runs in order, the two run side by side. */
+/* Work in one stream runs in order; the two streams run side by side. */
 enum {
     STP_STREAM_MAIN,
     STP_STREAM_COMM, /* of high priority, as frameworks have it */
@@ -65,7 +77,7 @@ struct stp_device_run {
     double us; /* this one time, begin to end */
 };
 
-/* What NCCL asked its tuner about a collective. */
+/* The question that NCCL asked its tuner about a collective. */
 struct stp_question {
     uint64_t n_bytes;
     int n_pipe_ops;
@@ -73,115 +85,129 @@ struct stp_question {
     float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS]; /* us; < 0 ruled out */
 };
 
-struct stp_device_ops {
-    void (*info)(const void *self, struct stp_device_info *info_ret);
+struct stp_ranks; /* opaque */
 
-    /* What rank 'rank' runs on, as nccl-tests lists it behind "# ", without a
-     * newline.  Cut to 'size'. */
-    void (*rank_line)(const void *self, unsigned rank, char *line, size_t size);
-
-    /*
-     * The sizes at which this device knows interleaved times of a collective,
-     * ascending: at most 'max' of them into 'sizes'.  Returns how many there
-     * are; 0 if any size is as good as any other.
-     */
-    size_t (*sizes)(const void *self, int coll, uint64_t *sizes, size_t max);
-
-    /* Begins round 'round' of 'n_rounds': all ranks meet, and what is measured
-     * until the next call is compared with each other. */
-    enum stp_status (*begin_round)(void *self, unsigned round,
-                                   unsigned n_rounds, struct stp_error *err);
-
-    /* Makes the collectives that are noted from now on use this arm, without a
-     * new communicator; nothing noted may be waiting for synchronise().
-     * STP_ERR_RANGE for the plugin arm if the device was opened without a
-     * plugin, and for a forced one if nothing can be forced. */
-    enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
-                                  struct stp_error *err);
-
-    /*
-     * Runs the collective once on every rank, untimed by events, and says how.
-     * A forced arm that NCCL rules out for it runs as NCCL's own choice.
-     * 'question_ret' may be NULL; its n_bytes is 0 if nobody was asked.
-     */
-    enum stp_status (*probe)(void *self, const struct stp_collective *what,
-                             struct stp_device_run *run_ret,
-                             struct stp_question *question_ret,
-                             struct stp_error *err);
-
-    /*
-     * Runs the collective once, on fresh random data of 'seed' and into
-     * poisoned output, and compares every element on every rank that gets a
-     * result with what it must be (device/pattern.h).  *n_wrong_ret is the
-     * number of wrong ones on all ranks.  A device without data says 0.
-     */
-    enum stp_status (*check)(void *self, const struct stp_collective *what,
-                             uint64_t seed, uint64_t *n_wrong_ret,
-                             struct stp_error *err);
-
-    /* ---- noting what to run ---- */
-
-    /* A collective.  Within group(begin) and group(end) they are one NCCL
-     * group; a device without groups runs them one by one. */
-    enum stp_status (*collective)(void *self, unsigned stream,
-                                  const struct stp_collective *what,
-                                  struct stp_error *err);
-    enum stp_status (*group)(void *self, bool begin, struct stp_error *err);
-
-    /* A GEMM, on every rank. */
-    enum stp_status (*compute)(void *self, unsigned stream,
-                               const struct stp_gemm *gemm,
-                               struct stp_error *err);
-
-    /* The sum of two vectors into one of them, each of 'n_bytes' rounded down
-     * to whole floats: 3 times n_bytes through memory, and next to nothing to
-     * compute.  On every rank.  STP_ERR_RANGE for more than memory holds. */
-    enum stp_status (*elementwise)(void *self, unsigned stream,
-                                   uint64_t n_bytes, struct stp_error *err);
-
-    /* Event 'event', from 0, is when all that was noted before in this stream
-     * is done; each once between two synchronise(). */
-    enum stp_status (*record)(void *self, unsigned stream, unsigned event,
-                              struct stp_error *err);
-
-    /* What is noted later in this stream waits for an event noted earlier in
-     * another. */
-    enum stp_status (*wait)(void *self, unsigned stream, unsigned event,
-                            struct stp_error *err);
-
-    /* ---- running it ---- */
-
-    /*
-     * Runs what was noted since the last time, on all ranks, and waits.  A
-     * device opened with graphs runs it as one CUDA graph, after once without.
-     * After a failure the device can only be closed.
-     */
-    enum stp_status (*synchronise)(void *self, struct stp_error *err);
-
-    /* Runs once more what the last synchronise() ran, from its graph if there
-     * is one. */
-    enum stp_status (*replay)(void *self, struct stp_error *err);
-
-    /* Microseconds between two recorded events of the last run, on the slowest
-     * rank. */
-    double (*elapsed_us)(const void *self, unsigned from, unsigned to);
-
-    /* Microseconds of the host's clock that the last run took, from the common
-     * start until all of it was done, on the slowest rank: with the first
-     * launch and the last wait, as nccl-tests counts. */
-    double (*wall_us)(const void *self);
-
-    /* How much the times of the last run are worth: the worst of all that was
-     * in it. */
-    enum stp_source (*source)(const void *self);
-
-    void (*close)(void *self);
-};
-
-/* An open device; close with device.ops->close(device.self). */
+/* An open device; stp_device_open() of device/engine.h makes one. */
 struct stp_device {
-    const struct stp_device_ops *ops;
-    void *self;
+    struct stp_ranks *ranks;
 };
+
+/* Closes the ranks; of a device that is not open, or closed, nothing. */
+void stp_device_close(struct stp_device *device);
+
+void stp_device_get_info(const struct stp_device *device,
+                         struct stp_device_info *info_ret);
+
+/* The line on rank 'rank' that nccl-tests lists behind "# ", without a newline.
+ * Cut to 'size'. */
+void stp_device_rank_line(const struct stp_device *device, unsigned rank,
+                          char *line, size_t size);
+
+/*
+ * The sizes at which this device knows interleaved times of a collective,
+ * ascending: at most 'max' of them into 'sizes'.  Returns how many there are; 0
+ * if any size is as good as any other.
+ */
+size_t stp_device_sizes(const struct stp_device *device, int coll,
+                        uint64_t *sizes, size_t max);
+
+/* Begins round 'round' of 'n_rounds': all ranks meet, and times until the next
+ * call are compared with each other. */
+enum stp_status stp_device_begin_round(const struct stp_device *device,
+                                       unsigned round, unsigned n_rounds,
+                                       struct stp_error *err);
+
+/* Makes the collectives that are noted from now on use this arm, without a new
+ * communicator; no work may be waiting for synchronise().  STP_ERR_RANGE for
+ * the plugin arm if the device was opened without a plugin, and for a forced
+ * one if no arm can be forced. */
+enum stp_status stp_device_select_arm(const struct stp_device *device,
+                                      const struct stp_arm *arm,
+                                      struct stp_error *err);
+
+/*
+ * Runs the collective once on every rank, untimed by events, and says how.  A
+ * forced arm that NCCL rules out for it runs as NCCL's own choice.
+ * 'question_ret' may be NULL; its n_bytes is 0 if no tuner was asked.
+ */
+enum stp_status stp_device_probe(const struct stp_device *device,
+                                 const struct stp_collective *collective,
+                                 struct stp_device_run *run_ret,
+                                 struct stp_question *question_ret,
+                                 struct stp_error *err);
+
+/*
+ * Runs the collective once, on fresh random data of 'seed' and into poisoned
+ * output, and compares every element on every rank that gets a result with its
+ * expected value (device/pattern.h).  *n_wrong_ret is the number of wrong ones
+ * on all ranks.  A device without data says 0.
+ */
+enum stp_status stp_device_check(const struct stp_device *device,
+                                 const struct stp_collective *collective,
+                                 uint64_t seed, uint64_t *n_wrong_ret,
+                                 struct stp_error *err);
+
+/* ---- noting work ---- */
+
+/* A collective.  Those within group(begin) and group(end) are one NCCL group; a
+ * device without groups runs them one by one. */
+enum stp_status stp_device_collective(const struct stp_device *device,
+                                      unsigned stream,
+                                      const struct stp_collective *collective,
+                                      struct stp_error *err);
+enum stp_status stp_device_group(const struct stp_device *device, bool begin,
+                                 struct stp_error *err);
+
+/* A GEMM, on every rank. */
+enum stp_status stp_device_gemm(const struct stp_device *device,
+                                unsigned stream, const struct stp_gemm *gemm,
+                                struct stp_error *err);
+
+/* The sum of two vectors into one of them, each of 'n_bytes' rounded down to
+ * whole floats: 3 times n_bytes through memory, and next to nothing to compute.
+ * On every rank.  STP_ERR_RANGE for more than memory holds. */
+enum stp_status stp_device_elementwise(const struct stp_device *device,
+                                       unsigned stream, uint64_t n_bytes,
+                                       struct stp_error *err);
+
+/* Event 'event', from 0, is when all work noted before in this stream is done;
+ * each once between two synchronise(). */
+enum stp_status stp_device_record(const struct stp_device *device,
+                                  unsigned stream, unsigned event,
+                                  struct stp_error *err);
+
+/* Work noted later in this stream waits for an event noted earlier in another.
+ */
+enum stp_status stp_device_wait(const struct stp_device *device,
+                                unsigned stream, unsigned event,
+                                struct stp_error *err);
+
+/* ---- running it ---- */
+
+/*
+ * Runs the work noted since the last time, on all ranks, and waits.  A device
+ * opened with graphs runs it as one CUDA graph, after once without.  After a
+ * failure the device can only be closed.
+ */
+enum stp_status stp_device_synchronise(const struct stp_device *device,
+                                       struct stp_error *err);
+
+/* Runs the work of the last synchronise() once more, from its graph if there is
+ * one. */
+enum stp_status stp_device_replay(const struct stp_device *device,
+                                  struct stp_error *err);
+
+/* Microseconds between two recorded events of the last run, on the slowest
+ * rank. */
+double stp_device_elapsed_us(const struct stp_device *device, unsigned from,
+                             unsigned to);
+
+/* Microseconds of the host's clock that the last run took, from the common
+ * start until all of it was done, on the slowest rank: with the first launch
+ * and the last wait, as nccl-tests counts. */
+double stp_device_wall_us(const struct stp_device *device);
+
+/* How much the times of the last run are worth: the worst of all in it. */
+enum stp_source stp_device_source(const struct stp_device *device);
 
 #endif /* STP_DEVICE_H */

@@ -1,5 +1,5 @@
 /*
- * pattern.h - data to check collectives with: what goes in, what must come out
+ * pattern.h - data to check collectives with: the input and the expected output
  *
  * Every element of every rank's input is a function of the seed, so what must
  * come out is known anywhere without moving a byte.  Inputs of floating-point
@@ -209,7 +209,7 @@ STP_PATTERN uint64_t stp_pattern_integer_input(const struct stp_pattern *p,
     return stp_pattern_cut(p->type, random);
 }
 
-/* The bits of element 'i' of what 'rank' gives. */
+/* The bits of element 'i' of the input of 'rank'. */
 STP_PATTERN uint64_t stp_pattern_input(const struct stp_pattern *p,
                                        unsigned rank, uint64_t i)
 {
@@ -289,7 +289,7 @@ STP_PATTERN double stp_pattern_tolerance(const struct stp_pattern *p)
                : (p->ranks + 2) * unit * limit;
 }
 
-/* Whether 'bits' is right as element 'i' of what 'rank' gets. */
+/* Whether 'bits' is right as element 'i' of the output of 'rank'. */
 STP_PATTERN bool stp_pattern_right(const struct stp_pattern *p, unsigned rank,
                                    uint64_t i, uint64_t bits)
 {
@@ -309,7 +309,7 @@ STP_PATTERN bool stp_pattern_right(const struct stp_pattern *p, unsigned rank,
            stp_pattern_tolerance(p);
 }
 
-/* What to fill the output with: wrong everywhere. */
+/* The poison that fills the output: wrong everywhere. */
 STP_PATTERN uint64_t stp_pattern_poison(const struct stp_pattern *p,
                                         unsigned rank, uint64_t i)
 {

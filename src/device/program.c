@@ -32,7 +32,7 @@ static bool program_grow(struct stp_program *p)
     return true;
 }
 
-/* A group is launched at its end: what is noted within it is of it. */
+/* A group is launched at its end, with all work noted within it. */
 static enum stp_status program_check_group(const struct stp_program *p,
                                            const struct stp_work *note,
                                            struct stp_error *err)

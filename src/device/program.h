@@ -1,5 +1,5 @@
 /*
- * program.h - what a device has noted and is yet to run
+ * program.h - the work that was noted and is yet to run
  */
 #ifndef STP_PROGRAM_H
 #define STP_PROGRAM_H
@@ -10,19 +10,19 @@ enum stp_work_kind {
     STP_WORK_COLLECTIVE,
     STP_WORK_GROUP_BEGIN,
     STP_WORK_GROUP_END,
-    STP_WORK_COMPUTE,
+    STP_WORK_GEMM,
     STP_WORK_ELEMENTWISE,
     STP_WORK_RECORD,
     STP_WORK_WAIT,
-    STP_WORK_TASK, /* an engine's: no device notes it */
+    STP_WORK_TASK, /* an engine's other work */
 };
 
-/* One thing noted; what its kind does not need is 0. */
+/* One piece of work; members that its kind does not need are 0. */
 struct stp_work {
     enum stp_work_kind kind;
     unsigned stream;
     unsigned event;
-    struct stp_collective what;
+    struct stp_collective collective;
     struct stp_gemm gemm;
     uint64_t n_bytes; /* of each vector of an elementwise kernel */
     size_t task;      /* which of the engine's */
@@ -39,10 +39,10 @@ struct stp_program {
 };
 
 /* Appends; to an empty program if the last one ran.  STP_ERR_RANGE for a stream
- * that is not there, a wait for an event that no earlier note records, and for
- * what cannot be in a group, or no group can be; STP_ERR_NOMEM. */
+ * that is not there, a wait for an event that no earlier note records, work
+ * that cannot be in a group, and a group that cannot be; STP_ERR_NOMEM. */
 enum stp_status stp_program_add(struct stp_program *program,
-                                const struct stp_work *note,
+                                const struct stp_work *work,
                                 struct stp_error *err);
 
 /* To be called where it runs first: empties it if it ran before and nothing was

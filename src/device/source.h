@@ -14,7 +14,7 @@ enum stp_source {
     STP_SOURCE_SINGLE_PASS,  /* recorded, but arms one after the other and not
                                 in interleaved rounds: drift between them is in
                                 the numbers, so nothing may be decided by it */
-    STP_SOURCE_MODELLED,     /* NCCL's cost model; nobody measured it */
+    STP_SOURCE_MODELLED,     /* by NCCL's cost model, not measured */
     STP_N_SOURCES,
 };
 

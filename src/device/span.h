@@ -1,5 +1,5 @@
 /*
- * span.h - what ran when: the records that a trace is made of
+ * span.h - spans: the records of a trace
  */
 #ifndef STP_SPAN_H
 #define STP_SPAN_H

@@ -1,5 +1,5 @@
 /*
- * transport.h - what a device of CPUs needs from a communication library
+ * transport.h - the communication library below a device of CPUs
  *
  * One instance a process, which is one rank.  Buffers are in host memory.  All
  * ranks make the same calls in the same order within a stream; streams run in
@@ -39,7 +39,7 @@ struct stp_transport_ops {
                                struct stp_error *err);
 
     /*
-     * Makes what runs in other threads, and what is called later, fail here and
+     * Makes calls that run in other threads, and later calls, fail here and
      * on all other ranks.  A library that cannot do that writes 'why' to
      * standard error and ends all processes.
      */

@@ -14,10 +14,13 @@ struct run {
     unsigned window;
 };
 
-static double train_seconds_between(const struct stp_trainer *t, unsigned from,
+static double train_seconds_between(struct stp_trainer *t, unsigned from,
                                     unsigned to)
 {
-    return t->engine.ops->elapsed_us(t->engine.self, from, to) / 1e6;
+    double us = 0;
+
+    STP_DO(t, elapsed_us, from, to, &us);
+    return us / 1e6;
 }
 
 /* ---- stopping: what one rank wants is what all do ---- */
@@ -110,7 +113,7 @@ static void train_run_window(struct run *r, unsigned step, unsigned n,
     struct stp_trainer *t = &r->t;
 
     train_write_stop(t, t->losses + n);
-    STP_DO(t, zero, STP_STREAM_MAIN, t->losses, n * sizeof(*t->losses));
+    stp_trainer_zero(t, t->losses, n * sizeof(*t->losses));
     for (unsigned i = 0; i < n; i++)
         stp_trainer_step(t, (uint64_t)((step + i) % r->steps) * t->share, i,
                          update);
@@ -215,7 +218,7 @@ static void train_evaluate(struct run *r)
                                      .correct = t->correct};
     double correct[2] = {0};
 
-    STP_DO(t, zero, STP_STREAM_MAIN, t->correct, sizeof(*t->correct));
+    stp_trainer_zero(t, t->correct, sizeof(*t->correct));
     train_write_stop(t, t->correct + 1);
     for (uint64_t row = 0; row < t->n_rows; row += t->rows) {
         stp_trainer_forward(t, row);
@@ -242,7 +245,8 @@ static enum stp_status train_begin_trace(struct run *r, struct stp_error *err)
     const struct stp_engine *engine = &r->t.engine;
 
     if (engine->ops->trace_begin == NULL)
-        return stp_fail(err, STP_ERR_NOTHING, "no traces of %s", r->t.info.gpu);
+        return stp_fail(err, STP_ERR_NOTHING, "no traces of %s",
+                        r->t.info.processor);
     return engine->ops->trace_begin(engine->self, err);
 }
 

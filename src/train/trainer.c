@@ -19,6 +19,25 @@ void stp_trainer_synchronise(struct stp_trainer *t)
         t->status = t->engine.ops->synchronise(t->engine.self, &t->err);
 }
 
+void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes)
+{
+    STP_DO(t, kernel, STP_STREAM_MAIN,
+           &(struct stp_kernel){
+               .kind = STP_KERNEL_ZERO, .n = nbytes, .to = address});
+}
+
+static void trainer_cast(struct stp_trainer *t, uint64_t n, int from_type,
+                         const void *from, int to_type, void *to)
+{
+    STP_DO(t, kernel, STP_STREAM_MAIN,
+           &(struct stp_kernel){.kind = STP_KERNEL_CAST,
+                                .type = from_type,
+                                .type_to = to_type,
+                                .n = n,
+                                .from = from,
+                                .to = to});
+}
+
 void stp_trainer_forget(struct stp_trainer *t)
 {
     t->n_events = 0;
@@ -111,7 +130,7 @@ static void trainer_fill(struct stp_trainer *t, const struct filling *f,
         STP_DO(t, upload, upload_to, f->room,
                (uint64_t)n * stp_type_size(wide));
         if (upload_to != at) {
-            STP_DO(t, cast, STP_STREAM_MAIN, n, wide, f->staging, type, at);
+            trainer_cast(t, n, wide, f->staging, type, at);
             stp_trainer_synchronise(t);
         }
     }
@@ -165,8 +184,8 @@ static void trainer_fill_all(struct stp_trainer *t, const struct filling *f)
         trainer_fill(t, f, t->master, t->master_type, t->layout.tensors[i], i,
                      trainer_weight);
     if (t->master != t->weights) {
-        STP_DO(t, cast, STP_STREAM_MAIN, t->layout.n, t->master_type, t->master,
-               t->type, t->weights);
+        trainer_cast(t, t->layout.n, t->master_type, t->master, t->type,
+                     t->weights);
         stp_trainer_synchronise(t);
     }
     trainer_fill_labels(t);
@@ -200,7 +219,7 @@ static enum stp_status trainer_check(const struct stp_trainer *t,
         return stp_fail(
             err, STP_ERR_RANGE,
             "no tf32 on %s: only GPUs from compute capability 8.0 on have it",
-            t->info.gpu);
+            t->info.processor);
     return status;
 }
 
@@ -264,7 +283,7 @@ static void *trainer_input(const struct stp_trainer *t, unsigned l,
 
 static void trainer_multiply(struct stp_trainer *t, struct stp_product *product)
 {
-    product->type = t->type;
+    product->gemm.type = t->type;
     product->tf32 = t->config.precision == STP_PRECISION_TF32;
     STP_DO(t, product, STP_STREAM_MAIN, product);
 }
@@ -285,9 +304,9 @@ void stp_trainer_forward(struct stp_trainer *t, uint64_t row)
     trainer_range(t, "forward");
     for (unsigned l = 0; l < model->n_layers; l++)
         trainer_multiply(
-            t, &(struct stp_product){.m = t->rows,
-                                     .n = model->width[l + 1],
-                                     .k = model->width[l],
+            t, &(struct stp_product){.gemm.m = t->rows,
+                                     .gemm.n = model->width[l + 1],
+                                     .gemm.k = model->width[l],
                                      .b_transposed = true,
                                      .type_c = t->type,
                                      .epilogue = l + 1 < model->n_layers
@@ -443,14 +462,21 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
     const struct stp_train_model *model = t->config.model;
     const void *delta = t->deltas[(l + 1) % 2];
 
-    STP_DO(t, column_sum, STP_STREAM_MAIN, t->type, t->gradient_type, t->rows,
-           model->width[l + 1], beta, delta, trainer_gradients(t, 2 * l + 1));
+    STP_DO(t, kernel, STP_STREAM_MAIN,
+           &(struct stp_kernel){.kind = STP_KERNEL_COLUMN_SUM,
+                                .type = t->type,
+                                .type_to = t->gradient_type,
+                                .rows = t->rows,
+                                .columns = model->width[l + 1],
+                                .factor = beta,
+                                .from = delta,
+                                .to = trainer_gradients(t, 2 * l + 1)});
     if (last)
         trainer_send_ready(t, 2 * l + 1);
     trainer_multiply(t,
-                     &(struct stp_product){.m = model->width[l + 1],
-                                           .n = model->width[l],
-                                           .k = t->rows,
+                     &(struct stp_product){.gemm.m = model->width[l + 1],
+                                           .gemm.n = model->width[l],
+                                           .gemm.k = t->rows,
                                            .a_transposed = true,
                                            .type_c = t->gradient_type,
                                            .beta = beta,
@@ -461,16 +487,19 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
         trainer_send_ready(t, 2 * l);
     if (l == 0)
         return;
-    trainer_multiply(t, &(struct stp_product){.m = t->rows,
-                                              .n = model->width[l],
-                                              .k = model->width[l + 1],
+    trainer_multiply(t, &(struct stp_product){.gemm.m = t->rows,
+                                              .gemm.n = model->width[l],
+                                              .gemm.k = model->width[l + 1],
                                               .type_c = t->type,
                                               .a = delta,
                                               .b = trainer_weights(t, 2 * l),
                                               .c = t->deltas[l % 2]});
-    STP_DO(t, relu_backward, STP_STREAM_MAIN, t->type,
-           (uint64_t)t->rows * model->width[l], t->outputs[l],
-           t->deltas[l % 2]);
+    STP_DO(t, kernel, STP_STREAM_MAIN,
+           &(struct stp_kernel){.kind = STP_KERNEL_RELU_BACKWARD,
+                                .type = t->type,
+                                .n = (uint64_t)t->rows * model->width[l],
+                                .from = t->outputs[l],
+                                .to = t->deltas[l % 2]});
 }
 
 /* The loss, and back from it to the gradients: the mean over the whole batch,
@@ -504,9 +533,13 @@ static void trainer_differentiate(struct stp_trainer *t, uint64_t row,
 static void trainer_find_overflow(struct stp_trainer *t, uint64_t n,
                                   const void *gradients)
 {
-    STP_DO(t, zero, STP_STREAM_MAIN, t->found, sizeof(*t->found));
-    STP_DO(t, find_nonfinite, STP_STREAM_MAIN, t->gradient_type, n, gradients,
-           t->found);
+    stp_trainer_zero(t, t->found, sizeof(*t->found));
+    STP_DO(t, kernel, STP_STREAM_MAIN,
+           &(struct stp_kernel){.kind = STP_KERNEL_FIND_NONFINITE,
+                                .type = t->gradient_type,
+                                .n = n,
+                                .from = gradients,
+                                .to = t->found});
     if (t->info.n_ranks > 1)
         stp_trainer_reduce(t, STP_TYPE_F32, STP_OP_MAX, 1, t->found);
 }

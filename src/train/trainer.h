@@ -24,7 +24,7 @@ struct stp_train_pair {
 /* Addresses are the engine's. */
 struct stp_trainer {
     struct stp_engine engine;
-    struct stp_engine_info info;
+    struct stp_device_info info;
     struct stp_train_config config;
     struct stp_train_layout layout;
     struct stp_train_chunk chunks[STP_TRAIN_TENSORS];
@@ -65,6 +65,9 @@ struct stp_trainer {
             (t)->status =                                                      \
                 (t)->engine.ops->op((t)->engine.self, __VA_ARGS__, &(t)->err); \
     } while (0)
+
+/* Notes that 'nbytes' become 0. */
+void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes);
 
 /* The address of element 'i' behind 'address'; NULL stays NULL. */
 void *stp_trainer_at(void *address, int type, uint64_t i);

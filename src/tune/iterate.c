@@ -158,7 +158,7 @@ enum stp_status stp_tune_run_setting(const struct stp_measure_options *measure,
     struct stp_device_info info;
     enum stp_status status;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     if (plan.plan.rounds == 0 && info.max_rounds == 0)
         plan.plan.rounds = LIVE_ROUNDS;
     status = stp_plan_iterations(&info, &work, false, &plan, err);

@@ -24,7 +24,7 @@ uint64_t stp_size_grain(const struct stp_device *device, int coll, int type)
     struct stp_device_info info;
     bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     /* recorded sizes are multiples of all ranks */
     return stp_type_size(type) *
            (uint64_t)(is_split || !info.is_live ? info.n_ranks : 1);
@@ -40,7 +40,7 @@ static enum stp_status plan_add_known_sizes(const struct stp_device *device,
                                             struct stp_error *err)
 {
     uint64_t known[STP_MAX_SIZES];
-    size_t n = device->ops->sizes(device->self, coll, known, STP_MAX_SIZES);
+    size_t n = stp_device_sizes(device, coll, known, STP_MAX_SIZES);
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n && i < STP_MAX_SIZES && status == STP_OK; i++)
@@ -85,7 +85,7 @@ static size_t plan_choose_colls(const struct stp_device *device,
     struct stp_device_info info;
     size_t n = 0;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     colls[0] = ncclFuncAllReduce;
     if (m->n_colls == 0 && info.is_live)
         return 1;
@@ -94,7 +94,7 @@ static size_t plan_choose_colls(const struct stp_device *device,
         return m->n_colls;
     }
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        if (device->ops->sizes(device->self, c, NULL, 0) > 0)
+        if (stp_device_sizes(device, c, NULL, 0) > 0)
             colls[n++] = c;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && n == 0; c++)
         colls[c] = c;
@@ -132,7 +132,7 @@ enum stp_status stp_plan_measurements(const struct stp_device *device,
     struct stp_device_info info;
     enum stp_status status = STP_OK;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     plan_ret->plan = (struct stp_sweep_plan){
         .colls = plan_ret->colls,
         .n_colls = plan_choose_colls(device, measure, plan_ret->colls),

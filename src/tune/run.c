@@ -79,7 +79,7 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
 
     if (status != STP_OK)
         return status;
-    device.ops->info(device.self, &pass.info);
+    stp_device_get_info(&device, &pass.info);
     r->info = pass.info;
     status = run_check_machine(&pass.info, err);
     if (status == STP_OK && i == 0)
@@ -89,7 +89,7 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     if (status == STP_OK && !plan->no_iterate)
         status = stp_tune_iterate(&pass, &r->alone.data, &r->iterated,
                                   r->why_not, err);
-    device.ops->close(device.self);
+    stp_device_close(&device);
     return status;
 }
 

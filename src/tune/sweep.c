@@ -80,7 +80,7 @@ static bool sweep_has_own_sizes(const struct stp_tune_pass *pass)
     if (stp_measure_has_sizes(&pass->job->plan->measure))
         return false;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        if (device->ops->sizes(device->self, c, NULL, 0) > 0)
+        if (stp_device_sizes(device, c, NULL, 0) > 0)
             return true;
     return false;
 }

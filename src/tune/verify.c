@@ -195,9 +195,9 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
         if (status != STP_OK)
             return status;
         v->device = &device;
-        device.ops->info(device.self, &v->info);
+        stp_device_get_info(&device, &v->info);
         status = try_pass(v);
-        device.ops->close(device.self);
+        stp_device_close(&device);
     }
     return status == STP_OK ? stp_compare(&p->tried, &p->verdicts, v->err)
                             : status;

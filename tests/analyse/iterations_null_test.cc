@@ -9,9 +9,10 @@
 extern "C" {
 #include "analyse/iterations.h"
 #include "core/stats.h"
-#include "device/mock/device_mock.h"
 #include "report/measurements/measurements_csv.h"
 }
+
+#include "support/mock_device.h"
 
 namespace
 {
@@ -118,11 +119,9 @@ class NullOnMock : public testing::TestWithParam<int>
 TEST_P(NullOnMock, NinetyFivePercentOfIntervalsHoldOne)
 {
     enum { kRuns = 10000 };
-    const stp_device_mock_options options{STP_FIXTURES "/machines/h200x4",
-                                          nullptr, 3, nullptr};
     const stp_gemm gemm{4096, 4096, 2176, STP_TYPE_BF16};
     const int mode = GetParam();
-    stp_device device;
+    stp_device device{};
     stp_arms arms;
     stp_sizes sizes{};
     stp_error err{};
@@ -139,7 +138,7 @@ TEST_P(NullOnMock, NinetyFivePercentOfIntervalsHoldOne)
     plan.rounds = 4; // as many as were recorded
     plan.iters = 5;
     plan.type = STP_TYPE_BF16;
-    ASSERT_EQ(STP_OK, stp_device_mock_open(&options, &device, &err));
+    ASSERT_EQ(STP_OK, OpenMockDevice("h200x4", 3, &device, &err));
 
     int n = 0;
     for (int r = 0; r < kRuns; r++) {
@@ -152,7 +151,7 @@ TEST_P(NullOnMock, NinetyFivePercentOfIntervalsHoldOne)
         n += HoldsOne(times[0], times[1]);
         stp_iterations_free(&out);
     }
-    device.ops->close(device.self);
+    stp_device_close(&device);
 
     // within three standard errors of so many runs
     EXPECT_NEAR(.95 * kRuns, n, 3 * 21.8);

@@ -11,46 +11,45 @@ extern "C" {
 #include "bench/choices.h"
 }
 
+#include "support/fake_engine.h"
+
 namespace
 {
 
 // Answers with the size as every cost.
-struct Fake {
+class Fake : public FakeEngine
+{
+  public:
     std::function<void(stp_device_run *, stp_question *)> change =
         [](stp_device_run *, stp_question *) {};
     std::vector<stp_collective> probed;
     stp_arm arm{STP_ARM_FORCED, 0, 0, 0};
-};
 
-stp_device_ops FakeOps()
-{
-    stp_device_ops ops{};
-
-    ops.info = [](const void *, stp_device_info *info) {
-        *info = {};
+  private:
+    void Info(stp_device_info *info) const override
+    {
+        info->has_data = false;
         snprintf(info->backend, sizeof(info->backend), "nccl");
         snprintf(info->nccl, sizeof(info->nccl), "2.26.2");
-    };
-    ops.select_arm = [](void *self, const stp_arm *arm, stp_error *) {
-        static_cast<Fake *>(self)->arm = *arm;
-        return STP_OK;
-    };
-    ops.probe = [](void *self, const stp_collective *what, stp_device_run *run,
-                   stp_question *question, stp_error *) {
-        Fake *f = static_cast<Fake *>(self);
+    }
+    void SelectArm(const stp_arm &selected) override
+    {
+        arm = selected;
+    }
+    void Probe(const stp_collective &collective, stp_device_run *run,
+               stp_question *question) override
+    {
         *run = {NCCL_ALGO_RING, NCCL_PROTO_LL, 8, STP_SOURCE_MEASURED, 1};
         *question = {};
-        question->n_bytes = what->n_bytes;
+        question->n_bytes = collective.n_bytes;
         question->n_pipe_ops = 1;
         for (auto &of_algo : question->cost)
             for (float &cost : of_algo)
-                cost = static_cast<float>(what->n_bytes);
-        f->probed.push_back(*what);
-        f->change(run, question);
-        return STP_OK;
-    };
-    return ops;
-}
+                cost = static_cast<float>(collective.n_bytes);
+        probed.push_back(collective);
+        change(run, question);
+    }
+};
 
 class Choices : public testing::Test
 {
@@ -72,12 +71,10 @@ class Choices : public testing::Test
     }
     stp_status Make(stp_sweep_progress progress = nullptr)
     {
-        const stp_device device = {&ops_, &fake_};
-        return stp_choices_record(&device, parts_, 2, progress, nullptr,
+        return stp_choices_record(fake_.Open(), parts_, 2, progress, nullptr,
                                   &choices_, &err_);
     }
 
-    stp_device_ops ops_ = FakeOps();
     Fake fake_;
     stp_choices_part parts_[2] = {};
     stp_choices choices_{};
@@ -137,10 +134,10 @@ TEST_F(Choices, StopWhenTheyAreToldTo)
 
 TEST_F(Choices, AreMadeAgainOneForOne)
 {
-    const stp_device device = {&ops_, &fake_};
     ASSERT_EQ(STP_OK, Make());
 
-    ASSERT_EQ(STP_OK, stp_choices_repeat(&device, &choices_, &again_, &err_));
+    ASSERT_EQ(STP_OK,
+              stp_choices_repeat(fake_.Open(), &choices_, &again_, &err_));
 
     ASSERT_EQ(3u, again_.n_rows);
     for (size_t i = 0; i < 3; i++)

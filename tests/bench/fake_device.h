@@ -7,129 +7,105 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-#include "device/device.h"
-}
+#include "support/fake_engine.h"
 
-struct FakeDevice {
+class FakeDevice : public FakeEngine
+{
+  public:
     // microseconds of the next collective; the arguments are arm and round
     std::function<double(const stp_arm &, unsigned)> us;
     stp_arm ruled_out{STP_ARM_FORCED, -1, -1, 0};
     size_t fail_at = SIZE_MAX; // the call that fails
     uint64_t n_wrong = 0;
     std::vector<uint64_t> seeds; // of what was checked
-
-    stp_arm arm{};
-    unsigned round = 0;
-    unsigned max_rounds = 0;
-    double event_us = 0; // what a record adds
+    double event_us = 0;         // what a record adds
     double probe_us = 1;
     double wait_us = 0; // until the host knows of the end
-    double start = 0;   // of what is noted
-    double wall = 0;
-    double now = 0;
     size_t n_calls = 0;
-    std::vector<double> events;
     std::vector<std::string> log; // rounds and arms, in order
-};
 
-inline FakeDevice *Self(void *self)
-{
-    return static_cast<FakeDevice *>(self);
-}
+  private:
+    void Info(stp_device_info *info) const override
+    {
+        info->n_ranks = 4;
+        info->event_us = event_us;
+        snprintf(info->machine, sizeof(info->machine), "fake");
+        snprintf(info->gpu, sizeof(info->gpu), "Fake GPU");
+        snprintf(info->nccl, sizeof(info->nccl), "2.28.9");
+    }
+    void BeginRound(unsigned round) override
+    {
+        round_ = round;
+        log.push_back("round " + std::to_string(round));
+    }
+    void SelectArm(const stp_arm &arm) override
+    {
+        char name[STP_ARM_NAME];
+        stp_arm_name(&arm, name);
+        arm_ = arm;
+        log.push_back(name);
+    }
+    void Probe(const stp_collective &, stp_device_run *run,
+               stp_question *) override
+    {
+        bool as_auto =
+            arm_.kind == STP_ARM_AUTO || stp_arm_equal(&arm_, &ruled_out);
+        *run = {as_auto ? NCCL_ALGO_RING : arm_.algo,
+                as_auto ? NCCL_PROTO_LL : arm_.proto, 8, STP_SOURCE_MEASURED,
+                probe_us};
+    }
+    // Of a check: poison, then the input, which in place is there, too.
+    void Fill(const stp_pattern &pattern, bool poison,
+              const void *data) override
+    {
+        if (poison) {
+            poisoned_ = data;
+            return;
+        }
+        log.push_back(data == poisoned_ ? "check in" : "check");
+        seeds.push_back(pattern.seed);
+    }
+    uint64_t CountWrong() const override
+    {
+        return n_wrong;
+    }
+    stp_status Collective(unsigned, const stp_transfer &,
+                          stp_error *err) override
+    {
+        if (n_calls++ == fail_at)
+            return stp_fail(err, STP_ERR_DEVICE, "the GPU fell off");
+        now_ += us(arm_, round_);
+        return STP_OK;
+    }
+    void Record(unsigned, unsigned event) override
+    {
+        if (events_.size() <= event)
+            events_.resize(event + 1);
+        now_ += event_us;
+        events_[event] = now_;
+    }
+    stp_status Synchronise(stp_error *) override
+    {
+        wall_ = now_ - start_ + wait_us;
+        start_ = now_;
+        return STP_OK;
+    }
+    double EventUs(unsigned event) const override
+    {
+        return events_[event];
+    }
+    double RanUs() const override
+    {
+        return wall_;
+    }
 
-inline const stp_device_ops kFakeOps = {
-    .info =
-        [](const void *self, stp_device_info *info) {
-            const auto *d = static_cast<const FakeDevice *>(self);
-            *info = {};
-            info->n_ranks = 4;
-            info->n_nodes = 1;
-            info->has_data = true;
-            info->event_us = d->event_us;
-            snprintf(info->machine, sizeof(info->machine), "fake");
-            snprintf(info->gpu, sizeof(info->gpu), "Fake GPU");
-            snprintf(info->nccl, sizeof(info->nccl), "2.28.9");
-        },
-    .rank_line = nullptr,
-    .sizes = [](const void *, int, uint64_t *, size_t) -> size_t { return 0; },
-    .begin_round =
-        [](void *self, unsigned round, unsigned, stp_error *) {
-            Self(self)->round = round;
-            Self(self)->log.push_back("round " + std::to_string(round));
-            return STP_OK;
-        },
-    .select_arm =
-        [](void *self, const stp_arm *arm, stp_error *) {
-            char name[STP_ARM_NAME];
-            stp_arm_name(arm, name);
-            Self(self)->arm = *arm;
-            Self(self)->log.push_back(name);
-            return STP_OK;
-        },
-    .probe =
-        [](void *self, const stp_collective *, stp_device_run *run,
-           stp_question *, stp_error *) {
-            const FakeDevice *d = Self(self);
-            bool as_auto = d->arm.kind == STP_ARM_AUTO ||
-                           stp_arm_equal(&d->arm, &d->ruled_out);
-            *run = {as_auto ? NCCL_ALGO_RING : d->arm.algo,
-                    as_auto ? NCCL_PROTO_LL : d->arm.proto, 8,
-                    STP_SOURCE_MEASURED, d->probe_us};
-            return STP_OK;
-        },
-    .check =
-        [](void *self, const stp_collective *what, uint64_t seed,
-           uint64_t *n_wrong, stp_error *) {
-            Self(self)->log.push_back(what->in_place ? "check in" : "check");
-            Self(self)->seeds.push_back(seed);
-            *n_wrong = Self(self)->n_wrong;
-            return STP_OK;
-        },
-    .collective =
-        [](void *self, unsigned, const stp_collective *, stp_error *err) {
-            FakeDevice *d = Self(self);
-            if (d->n_calls++ == d->fail_at)
-                return stp_fail(err, STP_ERR_DEVICE, "the GPU fell off");
-            d->now += d->us(d->arm, d->round);
-            return STP_OK;
-        },
-    .group = nullptr,
-    .compute = nullptr,
-    .elementwise = nullptr,
-    .record =
-        [](void *self, unsigned, unsigned event, stp_error *) {
-            FakeDevice *d = Self(self);
-            if (d->events.size() <= event)
-                d->events.resize(event + 1);
-            d->now += d->event_us;
-            d->events[event] = d->now;
-            return STP_OK;
-        },
-    .wait = nullptr,
-    .synchronise =
-        [](void *self, stp_error *) {
-            FakeDevice *d = Self(self);
-            d->wall = d->now - d->start + d->wait_us;
-            d->start = d->now;
-            return STP_OK;
-        },
-    .replay =
-        [](void *self, stp_error *) {
-            Self(self)->log.push_back("replay");
-            return STP_OK;
-        },
-    .elapsed_us =
-        [](const void *self, unsigned from, unsigned to) {
-            const auto *d = static_cast<const FakeDevice *>(self);
-            return d->events[to] - d->events[from];
-        },
-    .wall_us =
-        [](const void *self) {
-            return static_cast<const FakeDevice *>(self)->wall;
-        },
-    .source = [](const void *) { return STP_SOURCE_MEASURED; },
-    .close = [](void *) {},
+    stp_arm arm_{};
+    unsigned round_ = 0;
+    const void *poisoned_ = nullptr;
+    double start_ = 0; // of the run
+    double wall_ = 0;
+    double now_ = 0;
+    std::vector<double> events_;
 };
 
 #endif // FAKE_DEVICE_H

@@ -30,8 +30,7 @@ TEST_P(WorkloadShape, IsNotedInThisOrder)
 {
     const ShapeCase &c = GetParam();
     FakeStreams fake;
-    stp_device_ops ops = FakeStreamsOps();
-    const stp_device device = {&ops, &fake};
+    const stp_device *device = fake.Open();
     stp_workload work{};
     stp_collective what{};
     stp_error err{};
@@ -41,7 +40,8 @@ TEST_P(WorkloadShape, IsNotedInThisOrder)
     work.gemm = {256, 128, 64, STP_TYPE_BF16};
     what.coll = ncclFuncAllReduce;
 
-    EXPECT_EQ(STP_OK, stp_workload_note(&device, &work, &what, 10, &err));
+    EXPECT_EQ(STP_OK, stp_workload_note(device, &work, &what, 10, &err));
+    EXPECT_EQ(STP_OK, stp_device_synchronise(device, &err));
 
     EXPECT_EQ(c.want, fake.notes);
     unsigned n_records = 0;
@@ -49,9 +49,10 @@ TEST_P(WorkloadShape, IsNotedInThisOrder)
         n_records += note.find("record") != std::string::npos;
     EXPECT_EQ(n_records, stp_workload_events(&work));
     FakeStreams alone;
-    const stp_device one = {&ops, &alone};
+    const stp_device *one = alone.Open();
     EXPECT_EQ(STP_OK,
-              stp_workload_note_compute(&one, &work, STP_STREAM_MAIN, &err));
+              stp_workload_note_compute(one, &work, STP_STREAM_MAIN, &err));
+    EXPECT_EQ(STP_OK, stp_device_synchronise(one, &err));
     size_t n_compute = 0;
     for (const std::string &note : fake.notes)
         n_compute += note.find("gemm") != std::string::npos ||

@@ -1,89 +1,101 @@
-// The contract suite on recorded and modelled machines, and on CPUs over Gloo.
-#include "device/device_contract.h"
+// The contract suites on recorded and modelled machines, and on CPUs alone and
+// over Gloo.
+#include "device/contract.h"
 
 extern "C" {
-#include "device/mock/device_mock.h"
-}
-
-#ifdef STP_GLOO_MODULE
-extern "C" {
+#include "device/cpu/engine_cpu.h"
+#include "device/mock/engine_mock.h"
 #include "device/module.h"
 }
 
+#ifdef STP_GLOO_MODULE
 #include "support/forked_ranks.h"
 #endif
 
 namespace
 {
 
-template <const char *const &kMachine>
-class MockUnderTest : public DeviceUnderTest
+template <const char *const &kMachine> class Mock : public RanksUnderTest
 {
   public:
-    stp_status Open(uint64_t, stp_device *device, stp_error *err) override
+    stp_status Open(stp_device_options *options, stp_engines *engines,
+                    stp_error *err) override
     {
         const std::string path =
             std::string(STP_FIXTURES "/machines/") + kMachine;
-        stp_device_mock_options options{};
 
-        options.machine_path = path.c_str();
-        options.seed = 1;
-        return stp_device_mock_open(&options, device, err);
+        options->world = &stp_world_of_one;
+        return stp_mock_open(path.c_str(), 0, 1, options, engines, err);
     }
 };
 
-template <typename Device> std::unique_ptr<DeviceUnderTest> Make()
+constexpr const char *kH200x4 = "h200x4";
+constexpr const char *kH100n2x8 = "h100n2x8";
+constexpr const char *kB200x8 = "b200x8";
+
+const ContractCase kRecorded[] = {
+    {"recorded", MakeRanks<Mock<kH200x4>>},
+    {"modelled", MakeRanks<Mock<kH100n2x8>>},
+};
+const ContractCase kModelled[] = {{"modelled", MakeRanks<Mock<kB200x8>>}};
+
+INSTANTIATE_TEST_SUITE_P(Mock, DeviceContract, testing::ValuesIn(kRecorded),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Mock, EngineContract, testing::ValuesIn(kModelled),
+                         NameOf);
+
+#ifdef STP_HAVE_OPENBLAS
+
+class Alone : public RanksUnderTest
 {
-    return std::make_unique<Device>();
-}
-
-constexpr const char *kRecorded = "h200x4";
-constexpr const char *kModelled = "h100n2x8";
-
-const DeviceCase kMocks[] = {
-    {"recorded", Make<MockUnderTest<kRecorded>>},
-    {"modelled", Make<MockUnderTest<kModelled>>},
+  public:
+    stp_status Open(stp_device_options *options, stp_engines *engines,
+                    stp_error *err) override
+    {
+        options->world = &stp_world_of_one;
+        return stp_cpu_open(nullptr, options, engines, err);
+    }
 };
 
-INSTANTIATE_TEST_SUITE_P(Mock, DeviceContract, testing::ValuesIn(kMocks),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+const ContractCase kAlone[] = {{"alone", MakeRanks<Alone>}};
+
+INSTANTIATE_TEST_SUITE_P(Cpu, EngineContract, testing::ValuesIn(kAlone),
+                         NameOf);
+
+#endif
 
 #ifdef STP_GLOO_MODULE
 
-template <unsigned kRanks> class GlooUnderTest : public DeviceUnderTest
+template <unsigned kRanks> class Gloo : public RanksUnderTest
 {
   public:
-    stp_status Open(uint64_t max_bytes, stp_device *device,
+    stp_status Open(stp_device_options *options, stp_engines *engines,
                     stp_error *err) override
     {
         const stp_module *module = nullptr;
-        stp_device_options options{};
+        const stp_status status =
+            stp_module_open(STP_GLOO_MODULE, &module, err);
 
-        stp_status status = stp_module_open(STP_GLOO_MODULE, &module, err);
-        if (status != STP_OK)
-            return status;
-        options.world = ranks_.world();
-        options.max_bytes = max_bytes;
-        options.time_limit_s = 60;
-        return module->open(&options, device, err);
+        options->world = ranks_.world();
+        return status == STP_OK ? module->open(options, engines, err) : status;
     }
 
   private:
     ForkedRanks ranks_{kRanks};
 };
 
-const DeviceCase kGloo[] = {
-    {"alone", Make<GlooUnderTest<1>>},
-    {"two_ranks", Make<GlooUnderTest<2>>},
-    {"three_ranks", Make<GlooUnderTest<3>>},
+const ContractCase kGloo[] = {
+    {"alone", MakeRanks<Gloo<1>>},
+    {"two_ranks", MakeRanks<Gloo<2>>},
+    {"three_ranks", MakeRanks<Gloo<3>>},
 };
 
 INSTANTIATE_TEST_SUITE_P(Gloo, DeviceContract, testing::ValuesIn(kGloo),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+                         NameOf);
+#ifdef STP_HAVE_OPENBLAS
+INSTANTIATE_TEST_SUITE_P(Gloo, EngineContract, testing::Values(kGloo[2]),
+                         NameOf);
+#endif
 
 #endif
 

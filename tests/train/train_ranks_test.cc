@@ -22,13 +22,13 @@ class Ranks
     Ranks() : forked_(kRanks)
     {
         const stp_module *module = nullptr;
-        stp_engine_options options{};
+        stp_device_options options{};
         stp_error err{};
 
         options.world = forked_.world();
         options.time_limit_s = 60;
         if (stp_module_open(STP_GLOO_MODULE, &module, &err) != STP_OK ||
-            module->open_engines(&options, &engine_, &err) != STP_OK) {
+            module->open(&options, &engines_, &err) != STP_OK) {
             fprintf(stderr, "%s\n", err.text);
             abort();
         }
@@ -36,7 +36,7 @@ class Ranks
 
     ~Ranks()
     {
-        engine_.ops->close(engine_.self);
+        get()->ops->close(get()->self);
     }
 
     unsigned rank() const
@@ -46,12 +46,12 @@ class Ranks
 
     const stp_engine *get() const
     {
-        return &engine_;
+        return &engines_.all[0];
     }
 
   private:
     ForkedRanks forked_;
-    stp_engine engine_{};
+    stp_engines engines_{};
 };
 
 struct Way {

@@ -50,18 +50,17 @@ class LoneEngine
   public:
     LoneEngine()
     {
-        stp_engine_options options{};
+        stp_device_options options{};
         stp_error err{};
 
         options.world = &stp_world_of_one;
-        EXPECT_EQ(STP_OK,
-                  stp_engine_cpu_open(nullptr, &options, &engine_, &err))
+        EXPECT_EQ(STP_OK, stp_cpu_open(nullptr, &options, &engines_, &err))
             << err.text;
     }
 
     ~LoneEngine()
     {
-        engine_.ops->close(engine_.self);
+        get()->ops->close(get()->self);
     }
 
     LoneEngine(const LoneEngine &) = delete;
@@ -69,11 +68,11 @@ class LoneEngine
 
     const stp_engine *get() const
     {
-        return &engine_;
+        return &engines_.all[0];
     }
 
   private:
-    stp_engine engine_{};
+    stp_engines engines_{};
 };
 
 struct Trained {
@@ -109,7 +108,7 @@ inline Trained TrainAlone(const stp_train_config &config)
 
 struct Plant {
     stp_engine_ops ops;
-    decltype(stp_engine_ops::column_sum) real;
+    decltype(stp_engine_ops::kernel) real;
     unsigned call; // 0: none
     unsigned n_calls;
 };
@@ -122,18 +121,21 @@ inline thread_local Plant plant; // of a rank
 inline stp_engine PlantOverflow(const stp_engine *engine,
                                 const stp_train_model &model, unsigned step)
 {
-    plant = {*engine->ops, engine->ops->column_sum,
+    plant = {*engine->ops, engine->ops->kernel,
              step == 0 ? 0 : (step - 1) * model.n_layers + 1, 0};
-    plant.ops.column_sum = [](void *self, unsigned stream, int type,
-                              int sum_type, unsigned rows, unsigned columns,
-                              double beta, const void *matrix, void *sum,
-                              stp_error *err) {
-        stp_status status = plant.real(self, stream, type, sum_type, rows,
-                                       columns, beta, matrix, sum, err);
-        if (status == STP_OK && ++plant.n_calls == plant.call)
-            status =
-                plant.ops.scale(self, stream, sum_type, 1, INFINITY, sum, err);
-        return status;
+    plant.ops.kernel = [](void *self, unsigned stream, const stp_kernel *kernel,
+                          stp_error *err) {
+        stp_status status = plant.real(self, stream, kernel, err);
+        if (kernel->kind != STP_KERNEL_COLUMN_SUM || status != STP_OK ||
+            ++plant.n_calls != plant.call)
+            return status;
+        stp_kernel overflow{};
+        overflow.kind = STP_KERNEL_SCALE;
+        overflow.type = kernel->type_to;
+        overflow.n = 1;
+        overflow.factor = INFINITY;
+        overflow.to = kernel->to;
+        return plant.real(self, stream, &overflow, err);
     };
     return {&plant.ops, engine->self};
 }

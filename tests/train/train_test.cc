@@ -31,7 +31,7 @@ class Gradients : public testing::Test
     {
         double loss = 0;
 
-        STP_DO(&t_, zero, STP_STREAM_MAIN, t_.losses, sizeof(loss));
+        stp_trainer_zero(&t_, t_.losses, sizeof(loss));
         stp_trainer_step(&t_, config_.batch, 0, false);
         stp_trainer_synchronise(&t_);
         stp_trainer_forget(&t_);

@@ -52,7 +52,7 @@ static uint64_t host_available_memory(void)
     return value[0] == '\0' ? UINT64_MAX : strtoull(value, NULL, 10) * 1024;
 }
 
-/* As OpenBLAS reads them: what is no number above 0 says nothing. */
+/* As OpenBLAS reads them: words that are no number above 0 are ignored. */
 static uint32_t host_threads_allowed(void)
 {
     static const char *const names[] = {"OPENBLAS_NUM_THREADS",
@@ -163,7 +163,8 @@ void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
     struct stp_device_info info = {.n_ranks = n,
                                    .n_nodes = stp_cpu_hosts_count(hosts, n),
                                    .is_live = true,
-                                   .has_data = true};
+                                   .has_data = true,
+                                   .is_late = true};
     const char *vendor = host->vendor;
     char where[112];
 
@@ -172,6 +173,7 @@ void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
             vendor = "mixed";
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", vendor);
     snprintf(info.machine, sizeof(info.machine), "%s", host->name);
+    snprintf(info.processor, sizeof(info.processor), "%s", host->model);
     snprintf(where, sizeof(where), "%s", host->name);
     if (info.n_nodes > 1)
         snprintf(where, sizeof(where), "%u hosts, the first of them %s",

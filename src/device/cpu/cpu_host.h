@@ -30,8 +30,8 @@ enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
                                    struct stp_cpu_host **hosts_ret,
                                    struct stp_error *err);
 
-/* What a device on the hosts of 'n' ranks says of itself, but for what moves
- * the data: its name is for the caller to fill in, 'how' is what it is. */
+/* The info of a device on the hosts of 'n' ranks, but for the transport's name,
+ * which the caller fills in; 'how' describes the transport. */
 void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
                         const char *how, struct stp_device_info *info_ret);
 
@@ -42,7 +42,7 @@ unsigned stp_cpu_hosts_like(const struct stp_cpu_host *hosts, unsigned n,
                             unsigned rank);
 
 /* Threads for the products of 'rank', at least 1: its part of the host's CPUs,
- * or what it is allowed if that is less. */
+ * or the number that is allowed if that is less. */
 unsigned stp_cpu_hosts_threads(const struct stp_cpu_host *hosts, unsigned n,
                                unsigned rank);
 

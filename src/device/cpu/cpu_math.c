@@ -154,7 +154,7 @@ void stp_cpu_column_sum(int type, int sum_type, unsigned rows, unsigned columns,
     }
 }
 
-/* What a row of logits comes to. */
+/* The results of a row of logits. */
 struct row {
     double largest;
     double exp_sum; /* of the logits less the largest */

@@ -1,7 +1,7 @@
 /*
  * cpu_math.h - the arithmetic of device/engine.h on CPUs
  *
- * Each computes what the operation of its name promises there, on addresses of
+ * Each computes the operation of its name there, on addresses of
  * this process.  Sixteen-bit types are really stored in sixteen bits.
  */
 #ifndef STP_CPU_MATH_H
@@ -9,7 +9,7 @@
 
 #include "device/engine.h"
 
-/* Room for what sixteen-bit matrices widen to.  Begin with all zero. */
+/* Room for sixteen-bit matrices, widened.  Begin with all zero. */
 struct stp_cpu_scratch {
     float *matrix[3];
     uint64_t n[3]; /* elements there is room for */
@@ -25,7 +25,7 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
 /* Products use 'n' threads from now on. */
 void stp_cpu_product_threads(unsigned n);
 
-/* Computes what was checked; grows 'scratch', or STP_ERR_NOMEM. */
+/* Computes a product that was checked; grows 'scratch', or STP_ERR_NOMEM. */
 enum stp_status stp_cpu_product(const struct stp_product *p,
                                 struct stp_cpu_scratch *scratch,
                                 struct stp_error *err);

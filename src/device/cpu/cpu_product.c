@@ -1,6 +1,5 @@
 /* cpu_product.c - GEMMs of device/cpu/cpu_math.h, by the BLAS this
  * was built with */
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,34 +17,13 @@ static bool product_is_half(int type)
     return type == STP_TYPE_F16 || type == STP_TYPE_BF16;
 }
 
-static enum stp_status product_check_types(const struct stp_product *p,
-                                           struct stp_error *err)
-{
-    if (!product_is_half(p->type) && p->type != STP_TYPE_F32 &&
-        p->type != STP_TYPE_F64)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no GEMMs of type %s, only f32, f64, f16 and bf16",
-                        stp_type_name(p->type));
-    if (p->type_c != p->type &&
-        !(product_is_half(p->type) && p->type_c == STP_TYPE_F32))
-        return stp_fail(
-            err, STP_ERR_RANGE, "a product of %s into type %d, expected %s%s",
-            stp_type_name(p->type), p->type_c, stp_type_name(p->type),
-            product_is_half(p->type) ? " or f32" : "");
-    return STP_OK;
-}
-
 #ifdef STP_HAVE_OPENBLAS
 #include <cblas.h>
 
 enum stp_status stp_cpu_product_check(const struct stp_product *p,
                                       struct stp_error *err)
 {
-    if (p->m == 0 || p->n == 0 || p->k == 0 || p->m > INT_MAX ||
-        p->n > INT_MAX || p->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, "a GEMM of %u x %u x %u", p->m,
-                        p->n, p->k);
-    return product_check_types(p, err);
+    return stp_product_check(p, err);
 }
 
 void stp_cpu_product_threads(unsigned n)
@@ -93,13 +71,13 @@ static void product_multiply(const struct stp_product *p, const void *a,
 {
     const enum CBLAS_TRANSPOSE ta = p->a_transposed ? CblasTrans : CblasNoTrans;
     const enum CBLAS_TRANSPOSE tb = p->b_transposed ? CblasTrans : CblasNoTrans;
-    const int m = (int)p->m;
-    const int n = (int)p->n;
-    const int k = (int)p->k;
+    const int m = (int)p->gemm.m;
+    const int n = (int)p->gemm.n;
+    const int k = (int)p->gemm.k;
     const int lda = p->a_transposed ? m : k;
     const int ldb = p->b_transposed ? k : n;
 
-    if (p->type == STP_TYPE_F64)
+    if (p->gemm.type == STP_TYPE_F64)
         cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, p->beta,
                     c, n);
     else
@@ -113,8 +91,8 @@ static void product_multiply(const struct stp_product *p, const void *a,
     {                                                                          \
         const bool relu = p->epilogue == STP_EPILOGUE_BIAS_RELU;               \
                                                                                \
-        for (unsigned i = 0; i < p->m; i++, c += p->n)                         \
-            for (unsigned j = 0; j < p->n; j++) {                              \
+        for (unsigned i = 0; i < p->gemm.m; i++, c += p->gemm.n)               \
+            for (unsigned j = 0; j < p->gemm.n; j++) {                         \
                 const type y = c[j] + bias[j];                                 \
                                                                                \
                 c[j] = relu && y < 0 ? 0 : y;                                  \
@@ -133,8 +111,9 @@ static enum stp_status product_finish(const struct stp_product *p, void *c,
 
     if (p->epilogue == STP_EPILOGUE_NONE)
         return STP_OK;
-    status = product_widen(&wide, 0, p->type, p->bias, p->n, &bias, err);
-    if (status == STP_OK && p->type == STP_TYPE_F64)
+    status =
+        product_widen(&wide, 0, p->gemm.type, p->bias, p->gemm.n, &bias, err);
+    if (status == STP_OK && p->gemm.type == STP_TYPE_F64)
         finish_f64(p, bias, c);
     else if (status == STP_OK)
         finish_f32(p, bias, c);
@@ -146,16 +125,17 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
                                 struct stp_cpu_scratch *scratch,
                                 struct stp_error *err)
 {
-    const uint64_t n_c = (uint64_t)p->m * p->n;
+    const uint64_t n_c = (uint64_t)p->gemm.m * p->gemm.n;
     const void *a;
     const void *b;
     void *c = p->c;
-    enum stp_status status = product_widen(scratch, 0, p->type, p->a,
-                                           (uint64_t)p->m * p->k, &a, err);
+    enum stp_status status =
+        product_widen(scratch, 0, p->gemm.type, p->a,
+                      (uint64_t)p->gemm.m * p->gemm.k, &a, err);
 
     if (status == STP_OK)
-        status = product_widen(scratch, 1, p->type, p->b, (uint64_t)p->k * p->n,
-                               &b, err);
+        status = product_widen(scratch, 1, p->gemm.type, p->b,
+                               (uint64_t)p->gemm.k * p->gemm.n, &b, err);
     if (status == STP_OK && product_is_half(p->type_c)) {
         status = product_reserve(scratch, 2, n_c, err);
         c = scratch->matrix[2];
@@ -176,7 +156,7 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
 enum stp_status stp_cpu_product_check(const struct stp_product *p,
                                       struct stp_error *err)
 {
-    if (product_check_types(p, err) != STP_OK)
+    if (stp_product_check(p, err) != STP_OK)
         return STP_ERR_RANGE;
     return stp_fail(err, STP_ERR_RANGE,
                     "no GEMMs: Steptune was built without OpenBLAS");

@@ -1,21 +1,20 @@
-#include "device/cpu/cpu_streams.h"
-
+/* cpu_streams.c - a run of a program: a thread for each stream, and events */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "device/cpu/cpu.h"
+#include "device/cpu/reduce.h"
+#include "nccl_tuner_abi.h"
+
 enum { WATCH_MS = 100 };
 
-/* ---- a run ---- */
-
 struct run {
-    const struct stp_program *program;
-    const struct stp_cpu_worker *worker;
-    double *us;
-    pthread_mutex_t lock;   /* of what follows, and of us[] */
+    struct stp_cpu *cpu;
+    pthread_mutex_t lock;   /* of the members below, and of cpu->us[] */
     pthread_cond_t changed; /* for the streams */
-    pthread_cond_t ended;   /* for who watches: not woken by every event */
+    pthread_cond_t ended;   /* for the watching thread: no event wakes it */
     bool met;
     unsigned n_running; /* threads */
     enum stp_status status;
@@ -38,12 +37,107 @@ static struct timespec run_now(void)
     return t;
 }
 
-static double run_now_us(void)
+double stp_cpu_now_us(void)
 {
     struct timespec t = run_now();
 
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
+
+/* ---- tasks ---- */
+
+static void cpu_run_kernel(const struct stp_kernel *k)
+{
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        memset(k->to, 0, k->n);
+        break;
+    case STP_KERNEL_RELU_BACKWARD:
+        stp_cpu_relu_backward(k->type, k->n, k->from, k->to);
+        break;
+    case STP_KERNEL_COLUMN_SUM:
+        stp_cpu_column_sum(k->type, k->type_to, k->rows, k->columns, k->factor,
+                           k->from, k->to);
+        break;
+    case STP_KERNEL_FIND_NONFINITE:
+        stp_cpu_find_nonfinite(k->type, k->n, k->from, k->to);
+        break;
+    case STP_KERNEL_CAST:
+        stp_cpu_cast(k->n, k->type, k->from, k->type_to, k->to);
+        break;
+    case STP_KERNEL_SUBTRACT:
+        stp_cpu_subtract(k->n, k->from, k->to);
+        break;
+    default: /* STP_KERNEL_SCALE */
+        stp_cpu_scale(k->type, k->n, k->factor, k->to);
+    }
+}
+
+/* The one rank of a world gets its own data.  An average is a sum that the
+ * ranks which get it divide. */
+static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
+                                          const struct stp_transfer *t,
+                                          struct stp_error *err)
+{
+    const bool averages = t->op == STP_OP_AVG && stp_coll_reduces(t->coll);
+    const bool gets =
+        t->coll != ncclFuncReduce || t->root == (int)e->world->rank;
+    struct stp_transfer sum = *t;
+    enum stp_status status;
+
+    if (e->link == NULL) {
+        memmove(t->out, t->in, t->n * stp_type_size(t->type));
+        return STP_OK;
+    }
+    if (t->op == STP_OP_AVG)
+        sum.op = STP_OP_SUM;
+    status = e->transport->collective(e->link, stream, &sum, err);
+    if (status == STP_OK && averages && gets)
+        stp_reduce_divide(t->type, t->out, t->n, e->world->size);
+    return status;
+}
+
+static enum stp_status cpu_run_task(struct stp_cpu *e, unsigned stream,
+                                    const struct stp_cpu_task *task,
+                                    struct stp_error *err)
+{
+    switch (task->kind) {
+    case STP_CPU_COLLECTIVE:
+        return cpu_run_collective(e, stream, &task->as.transfer, err);
+    case STP_CPU_PRODUCT:
+        return stp_cpu_product(&task->as.product, &e->scratch[stream], err);
+    case STP_CPU_CROSS_ENTROPY:
+        stp_cpu_cross_entropy(&task->as.cross_entropy);
+        return STP_OK;
+    case STP_CPU_UPDATE:
+        stp_cpu_update(&task->as.update);
+        return STP_OK;
+    default:
+        cpu_run_kernel(&task->as.kernel);
+        return STP_OK;
+    }
+}
+
+static enum stp_status cpu_run_work(struct stp_cpu *e,
+                                    const struct stp_work *work,
+                                    struct stp_error *err)
+{
+    const double begin_us = e->trace.on ? stp_cpu_now_us() : 0;
+    enum stp_status status =
+        cpu_run_task(e, work->stream, &e->tasks[work->task], err);
+
+    if (e->trace.on) {
+        struct stp_span *span =
+            &e->trace.spans.all[e->trace.begun + work->task];
+
+        span->stream = work->stream;
+        span->begin_us = begin_us;
+        span->end_us = stp_cpu_now_us();
+    }
+    return status;
+}
+
+/* ---- a run ---- */
 
 static void run_fail(struct run *run, enum stp_status status,
                      const struct stp_error *err)
@@ -70,10 +164,10 @@ static bool run_has_failed(struct run *run)
 
 static void run_record(struct run *run, unsigned event)
 {
-    const double us = run_now_us();
+    const double us = stp_cpu_now_us();
 
     pthread_mutex_lock(&run->lock);
-    run->us[event] = us;
+    run->cpu->us[event] = us;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
 }
@@ -81,7 +175,7 @@ static void run_record(struct run *run, unsigned event)
 static void run_wait_for_event(struct run *run, unsigned event)
 {
     pthread_mutex_lock(&run->lock);
-    while (run->us[event] == 0 && run->status == STP_OK)
+    while (run->cpu->us[event] == 0 && run->status == STP_OK)
         pthread_cond_wait(&run->changed, &run->lock);
     pthread_mutex_unlock(&run->lock);
 }
@@ -89,13 +183,13 @@ static void run_wait_for_event(struct run *run, unsigned event)
 /* One thread meets the other ranks for all of them. */
 static void lane_meet(const struct lane *lane)
 {
-    const struct stp_cpu_worker *worker = lane->run->worker;
     struct run *run = lane->run;
+    struct stp_cpu *e = run->cpu;
     struct stp_error err;
     enum stp_status status;
 
-    if (lane->first) {
-        status = worker->meet(worker->self, lane->stream, &err);
+    if (lane->first && e->link != NULL) {
+        status = e->transport->barrier(e->link, lane->stream, &err);
         if (status != STP_OK)
             run_fail(run, status, &err);
     }
@@ -109,29 +203,19 @@ static void lane_meet(const struct lane *lane)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void run_work(struct run *run, const struct stp_work *note)
+static void run_work(struct run *run, const struct stp_work *work)
 {
     struct stp_error err;
     enum stp_status status;
 
-    switch (note->kind) {
-    case STP_WORK_RECORD:
-        run_record(run, note->event);
-        break;
-    case STP_WORK_WAIT:
-        run_wait_for_event(run, note->event);
-        break;
-    case STP_WORK_COLLECTIVE:
-    case STP_WORK_COMPUTE:
-    case STP_WORK_ELEMENTWISE:
-    case STP_WORK_TASK:
-        status = run->worker->work(run->worker->self, note, &err);
+    if (work->kind == STP_WORK_RECORD) {
+        run_record(run, work->event);
+    } else if (work->kind == STP_WORK_WAIT) {
+        run_wait_for_event(run, work->event);
+    } else {
+        status = cpu_run_work(run->cpu, work, &err);
         if (status != STP_OK)
             run_fail(run, status, &err);
-        break;
-    case STP_WORK_GROUP_BEGIN:
-    case STP_WORK_GROUP_END:
-        break; /* one by one */
     }
 }
 
@@ -139,11 +223,12 @@ static void *lane_run(void *user)
 {
     const struct lane *lane = user;
     struct run *run = lane->run;
+    const struct stp_program *program = &run->cpu->program;
 
     lane_meet(lane);
-    for (size_t i = 0; i < run->program->n_notes && !run_has_failed(run); i++)
-        if (run->program->notes[i].stream == lane->stream)
-            run_work(run, &run->program->notes[i]);
+    for (size_t i = 0; i < program->n_notes && !run_has_failed(run); i++)
+        if (program->notes[i].stream == lane->stream)
+            run_work(run, &program->notes[i]);
     pthread_mutex_lock(&run->lock);
     run->n_running--;
     pthread_cond_signal(&run->ended);
@@ -168,23 +253,23 @@ static void run_sleep(struct run *run)
 /* Makes the run fail if it must end before its time. */
 static void run_look_around(struct run *run, double began_us)
 {
-    const struct stp_cpu_worker *worker = run->worker;
+    const struct stp_world *world = run->cpu->world;
+    const unsigned limit_s = run->cpu->time_limit_s;
     struct stp_error err;
 
-    if (!worker->alive(worker->self, &err))
+    if (!world->ops->alive(world->self, &err))
         run_fail(run, STP_ERR_DEVICE, &err);
-    else if (worker->time_limit_s != 0 &&
-             run_now_us() - began_us > worker->time_limit_s * 1e6)
+    else if (limit_s != 0 && stp_cpu_now_us() - began_us > limit_s * 1e6)
         run_fail(run,
                  stp_fail(&err, STP_ERR_DEVICE,
                           "not done after %u s, the limit for one run",
-                          worker->time_limit_s),
+                          limit_s),
                  &err);
 }
 
 static void run_watch(struct run *run)
 {
-    const double began_us = run_now_us();
+    const double began_us = stp_cpu_now_us();
     bool failed;
 
     pthread_mutex_lock(&run->lock);
@@ -198,8 +283,8 @@ static void run_watch(struct run *run)
     }
     failed = run->status != STP_OK;
     pthread_mutex_unlock(&run->lock);
-    if (failed) /* err is that of the first failure, and stays */
-        run->worker->abort(run->worker->self, run->err.text);
+    if (failed && run->cpu->link != NULL) /* by the first failure: it stays */
+        run->cpu->transport->abort(run->cpu->link, run->err.text);
 }
 
 /* ---- starting it ---- */
@@ -242,16 +327,15 @@ static void run_init(struct run *run)
     pthread_condattr_destroy(&clock);
 }
 
-enum stp_status stp_cpu_streams_run(const struct stp_program *program,
-                                    const struct stp_cpu_worker *worker,
-                                    double *us_ret, struct stp_error *err)
+enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err)
 {
-    struct run run = {.program = program, .worker = worker, .us = us_ret};
+    const struct stp_program *program = &cpu->program;
+    struct run run = {.cpu = cpu};
     struct lane lanes[STP_N_STREAMS];
     unsigned n = 0;
 
     for (unsigned e = 0; e < program->n_events; e++)
-        us_ret[e] = 0;
+        cpu->us[e] = 0;
     run_init(&run);
     for (unsigned s = 0; s < STP_N_STREAMS; s++)
         if (lane_has_work(program, s)) {

@@ -1,35 +1,13 @@
-#include "device/cpu/cpu_trace.h"
-
+/* cpu_trace.c - when the operations of an engine of CPUs ran */
 #include <stdio.h>
-#include <time.h>
 
 #include "core/names.h"
+#include "device/cpu/cpu.h"
 
-static const char *const names[] = {
-    [STP_CPU_ZERO] = "zero",
-    [STP_CPU_PRODUCT] = "product",
-    [STP_CPU_CROSS_ENTROPY] = "cross-entropy",
-    [STP_CPU_RELU_BACKWARD] = "ReLU backward",
-    [STP_CPU_COLUMN_SUM] = "column sum",
-    [STP_CPU_UPDATE] = "update",
-    [STP_CPU_FIND_NONFINITE] = "find overflow",
-    [STP_CPU_CAST] = "cast",
-    [STP_CPU_SCALE] = "scale",
-    [STP_CPU_SUBTRACT] = "elementwise",
-};
-
-double stp_cpu_now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-/* It begins and ends at 0 until it ran. */
+/* The span begins and ends at 0 until the task ran. */
 static struct stp_span trace_make_span(const struct stp_cpu_task *task)
 {
-    const struct stp_product *p = &task->as.product;
+    const struct stp_gemm *p = &task->as.product.gemm;
     const struct stp_transfer *t = &task->as.transfer;
     struct stp_span span = {.kind = STP_SPAN_COMPUTE, .range = task->range};
 
@@ -42,34 +20,28 @@ static struct stp_span trace_make_span(const struct stp_cpu_task *task)
         snprintf(span.name, sizeof(span.name), "product %s %u x %u x %u",
                  stp_type_name(p->type), p->m, p->n, p->k);
     } else {
-        snprintf(span.name, sizeof(span.name), "%s", names[task->kind]);
+        snprintf(span.name, sizeof(span.name), "%s",
+                 task->kind == STP_CPU_UPDATE ? "update"
+                 : task->kind == STP_CPU_CROSS_ENTROPY
+                     ? "cross-entropy"
+                     : stp_kernel_name(task->as.kernel.kind));
     }
     return span;
 }
 
-enum stp_status stp_cpu_trace_reserve(struct stp_cpu_trace *trace,
-                                      const struct stp_cpu_task *tasks,
-                                      size_t n, struct stp_error *err)
+enum stp_status stp_cpu_trace_reserve(struct stp_cpu *cpu,
+                                      struct stp_error *err)
 {
+    struct stp_cpu_trace *trace = &cpu->trace;
     enum stp_status status = STP_OK;
 
     trace->begun = trace->spans.n;
-    for (size_t i = 0; i < n && trace->on && status == STP_OK; i++) {
-        const struct stp_span span = trace_make_span(&tasks[i]);
+    for (size_t i = 0; i < cpu->n_tasks && trace->on && status == STP_OK; i++) {
+        const struct stp_span span = trace_make_span(&cpu->tasks[i]);
 
         status = stp_spans_add(&trace->spans, &span, err);
     }
     return status;
-}
-
-void stp_cpu_trace_tell(struct stp_cpu_trace *trace, size_t task,
-                        unsigned stream, double begin_us, double end_us)
-{
-    struct stp_span *span = &trace->spans.all[trace->begun + task];
-
-    span->stream = stream;
-    span->begin_us = begin_us;
-    span->end_us = end_us;
 }
 
 enum stp_status stp_cpu_trace_end(struct stp_cpu_trace *trace,

@@ -5,73 +5,83 @@
 #include <string.h>
 #include <time.h>
 
-#include "device/cpu/cpu_host.h"
-#include "device/cpu/cpu_memory.h"
-#include "device/cpu/cpu_streams.h"
-#include "device/cpu/cpu_task.h"
-#include "device/cpu/cpu_trace.h"
-#include "device/cpu/reduce.h"
-#include "device/ranks.h"
+#include "device/cpu/cpu.h"
 #include "nccl_tuner_abi.h"
 
-/* What is measured in, grown to the most that was asked for. */
-struct room {
-    void *at;
-    uint64_t nbytes;
-    int type; /* of the numbers in it */
-};
+/* ---- info ---- */
 
-struct engine {
-    const struct stp_transport_ops *transport;
-    void *link; /* NULL: not open, or one rank */
-    const struct stp_world *world;
-    struct stp_cpu_host *hosts; /* by rank */
-    unsigned n_threads;         /* of a product */
-    unsigned time_limit_s;
-    struct stp_cpu_memory memory;
-    struct stp_cpu_task *tasks;
-    size_t n_tasks;
-    size_t capacity;
-    struct stp_program program;
-    struct stp_cpu_scratch scratch[STP_N_STREAMS];
-    struct stp_cpu_trace trace;
-    double *us; /* of the events of the last run */
-    bool failed;
-    uint64_t max_bytes; /* of a collective that is measured */
-    struct room rooms[STP_N_STREAMS][STP_N_ROOMS];
-};
-
-/* ---- what it is ---- */
-
-static void cpu_info(const void *self, struct stp_engine_info *info_ret)
+static void cpu_info(const void *self, struct stp_device_info *info_ret)
 {
-    const struct engine *e = self;
-    struct stp_device_info device;
-    struct stp_engine_info info = {.has_data = true, .is_late = true};
+    const struct stp_cpu *e = self;
 
-    info.rank = e->world->rank;
-    info.n_ranks = e->world->size;
     stp_cpu_hosts_info(e->hosts, e->world->size,
                        e->link == NULL ? "no transport" : e->transport->what,
-                       &device);
-    snprintf(info.gpu, sizeof(info.gpu), "%s", e->hosts[0].model);
-    snprintf(info.what, sizeof(info.what), "%s", device.what);
-    *info_ret = info;
+                       info_ret);
+    info_ret->rank = e->world->rank;
+    if (e->link != NULL)
+        snprintf(info_ret->backend, sizeof(info_ret->backend), "%s",
+                 e->transport->name);
+}
+
+static void cpu_rank_line(const void *self, unsigned rank, char *line,
+                          size_t size)
+{
+    const struct stp_cpu_host *host =
+        &((const struct stp_cpu *)self)->hosts[rank];
+
+    snprintf(line, size, " Rank %2u Pid %6u on %10s %s", rank, host->pid,
+             host->name, host->model);
 }
 
 /* ---- memory ---- */
 
-static enum stp_status cpu_alloc(void *self, uint64_t nbytes, const char *what,
-                                 void **address_ret, struct stp_error *err)
+static enum stp_status cpu_refuse_memory(const struct stp_cpu *e,
+                                         uint64_t nbytes, const char *purpose,
+                                         struct stp_error *err)
 {
-    struct engine *e = self;
+    return stp_fail(err, STP_ERR_NOMEM,
+                    "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
+                    "%.2f GB of %s are free for each rank",
+                    e->world->rank, purpose, (double)nbytes / 1e9,
+                    (double)e->taken / 1e9, (double)e->budget / 1e9,
+                    e->hosts[e->world->rank].name);
+}
 
-    return stp_cpu_memory_take(&e->memory, nbytes, what, address_ret, err);
+static enum stp_status cpu_alloc(void *self, uint64_t nbytes,
+                                 const char *purpose, void **address_ret,
+                                 struct stp_error *err)
+{
+    struct stp_cpu *e = self;
+    const uint64_t left = e->budget - e->taken;
+    const uint64_t rounded = (nbytes / STP_ENGINE_ALIGN + 1) * STP_ENGINE_ALIGN;
+    void **more = NULL;
+    void *memory;
+
+    if (nbytes <= left)
+        more = realloc(e->memory, (e->n_memory + 1) * sizeof(*more));
+    if (more == NULL)
+        return cpu_refuse_memory(e, nbytes, purpose, err);
+    e->memory = more;
+    memory = aligned_alloc(STP_ENGINE_ALIGN, rounded);
+    if (memory == NULL)
+        return cpu_refuse_memory(e, nbytes, purpose, err);
+    memset(memory, 0, rounded);
+    e->memory[e->n_memory++] = memory;
+    e->taken += rounded <= left ? rounded : left;
+    *address_ret = memory;
+    return STP_OK;
 }
 
 static void cpu_release(void *self)
 {
-    stp_cpu_memory_release(&((struct engine *)self)->memory);
+    struct stp_cpu *e = self;
+
+    for (size_t i = 0; i < e->n_memory; i++)
+        free(e->memory[i]);
+    free(e->memory);
+    e->memory = NULL;
+    e->n_memory = 0;
+    e->taken = 0;
 }
 
 static enum stp_status cpu_copy(void *self, void *to, const void *from,
@@ -86,7 +96,7 @@ static enum stp_status cpu_copy(void *self, void *to, const void *from,
 static enum stp_status cpu_agree(void *self, enum stp_status status,
                                  struct stp_error *err)
 {
-    const struct engine *e = self;
+    const struct stp_cpu *e = self;
 
     return stp_world_agree(e->world, status, err);
 }
@@ -94,7 +104,7 @@ static enum stp_status cpu_agree(void *self, enum stp_status status,
 static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
                                       struct stp_error *err)
 {
-    const struct engine *e = self;
+    const struct stp_cpu *e = self;
 
     if (arm->kind < STP_ARM_FORCED)
         return STP_OK;
@@ -108,71 +118,6 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
 }
 
 /* ---- running ---- */
-
-/* What the one rank of a world gives is what it gets.  An average is a sum that
- * the ranks which get it divide. */
-static enum stp_status cpu_run_collective(struct engine *e, unsigned stream,
-                                          const struct stp_transfer *t,
-                                          struct stp_error *err)
-{
-    const bool averages = t->op == STP_OP_AVG && stp_coll_reduces(t->coll);
-    const bool gets =
-        t->coll != ncclFuncReduce || t->root == (int)e->world->rank;
-    struct stp_transfer sum = *t;
-    enum stp_status status;
-
-    if (e->link == NULL) {
-        memmove(t->out, t->in, t->n * stp_type_size(t->type));
-        return STP_OK;
-    }
-    if (t->op == STP_OP_AVG)
-        sum.op = STP_OP_SUM;
-    status = e->transport->collective(e->link, stream, &sum, err);
-    if (status == STP_OK && averages && gets)
-        stp_reduce_divide(t->type, t->out, t->n, e->world->size);
-    return status;
-}
-
-static enum stp_status cpu_work(void *self, const struct stp_work *note,
-                                struct stp_error *err)
-{
-    struct engine *e = self;
-    const struct stp_cpu_task *task = &e->tasks[note->task];
-    const double begin_us = e->trace.on ? stp_cpu_now_us() : 0;
-    enum stp_status status =
-        task->kind == STP_CPU_COLLECTIVE
-            ? cpu_run_collective(e, note->stream, &task->as.transfer, err)
-            : stp_cpu_task_run(task, &e->scratch[note->stream], err);
-
-    if (e->trace.on)
-        stp_cpu_trace_tell(&e->trace, note->task, note->stream, begin_us,
-                           stp_cpu_now_us());
-    return status;
-}
-
-static enum stp_status cpu_meet(void *self, unsigned stream,
-                                struct stp_error *err)
-{
-    struct engine *e = self;
-
-    return e->link == NULL ? STP_OK
-                           : e->transport->barrier(e->link, stream, err);
-}
-
-static bool cpu_alive(void *self, struct stp_error *err)
-{
-    const struct engine *e = self;
-
-    return e->world->ops->alive(e->world->self, err);
-}
-
-static void cpu_abort(void *self, const char *why)
-{
-    struct engine *e = self;
-
-    if (e->link != NULL)
-        e->transport->abort(e->link, why);
-}
 
 /* A broken connection is the first that a rank sees of another that died. Waits
  * up to a second for the world to know which one, and then has *err say that.
@@ -195,13 +140,7 @@ static void cpu_find_dead_rank(const struct stp_world *world,
 
 static enum stp_status cpu_synchronise(void *self, struct stp_error *err)
 {
-    struct engine *e = self;
-    const struct stp_cpu_worker worker = {.work = cpu_work,
-                                          .meet = cpu_meet,
-                                          .alive = cpu_alive,
-                                          .abort = cpu_abort,
-                                          .self = e,
-                                          .time_limit_s = e->time_limit_s};
+    struct stp_cpu *e = self;
     enum stp_status status;
     double *us;
 
@@ -214,21 +153,25 @@ static enum stp_status cpu_synchronise(void *self, struct stp_error *err)
     if (us == NULL)
         return stp_nomem(err);
     e->us = us;
-    status = stp_cpu_trace_reserve(&e->trace, e->tasks, e->n_tasks, err);
+    status = stp_cpu_trace_reserve(e, err);
     if (status != STP_OK)
         return status;
-    status = stp_cpu_streams_run(&e->program, &worker, us, err);
+    status = stp_cpu_run(e, err);
     if (status != STP_OK)
         cpu_find_dead_rank(e->world, err);
     e->failed = status != STP_OK;
     return status;
 }
 
-static double cpu_elapsed_us(const void *self, unsigned from, unsigned to)
+static enum stp_status cpu_elapsed_us(const void *self, unsigned from,
+                                      unsigned to, double *us_ret,
+                                      struct stp_error *err)
 {
-    const struct engine *e = self;
+    const struct stp_cpu *e = self;
 
-    return e->us[to] - e->us[from];
+    (void)err;
+    *us_ret = e->us[to] - e->us[from];
+    return STP_OK;
 }
 
 static double cpu_now_us(const void *self)
@@ -242,24 +185,24 @@ static double cpu_now_us(const void *self)
 static enum stp_status cpu_trace_begin(void *self, struct stp_error *err)
 {
     (void)err;
-    ((struct engine *)self)->trace.on = true;
+    ((struct stp_cpu *)self)->trace.on = true;
     return STP_OK;
 }
 
 static enum stp_status cpu_trace_end(void *self, struct stp_spans *spans,
                                      struct stp_error *err)
 {
-    return stp_cpu_trace_end(&((struct engine *)self)->trace, spans, err);
+    return stp_cpu_trace_end(&((struct stp_cpu *)self)->trace, spans, err);
 }
 
 static void cpu_range(void *self, const char *name)
 {
-    stp_ranges_tell(&((struct engine *)self)->trace.ranges, name);
+    stp_ranges_tell(&((struct stp_cpu *)self)->trace.ranges, name);
 }
 
 /* ---- noting ---- */
 
-static enum stp_status cpu_grow(struct engine *e, struct stp_error *err)
+static enum stp_status cpu_grow(struct stp_cpu *e, struct stp_error *err)
 {
     const size_t n = 2 * e->capacity + 64;
     struct stp_cpu_task *more = realloc(e->tasks, n * sizeof(*more));
@@ -271,18 +214,15 @@ static enum stp_status cpu_grow(struct engine *e, struct stp_error *err)
     return STP_OK;
 }
 
-static enum stp_status cpu_note(struct engine *e, const struct stp_work *what,
+static enum stp_status cpu_note(struct stp_cpu *e, const struct stp_work *work,
                                 struct stp_error *err)
 {
-    if (what->stream >= STP_N_STREAMS)
-        return stp_fail(err, STP_ERR_RANGE, "stream %u of %u", what->stream,
-                        (unsigned)STP_N_STREAMS);
     if (e->program.ran)
         e->n_tasks = 0;
-    return stp_program_add(&e->program, what, err);
+    return stp_program_add(&e->program, work, err);
 }
 
-static enum stp_status cpu_add_task(struct engine *e, unsigned stream,
+static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
                                     const struct stp_cpu_task *task,
                                     struct stp_error *err)
 {
@@ -296,29 +236,11 @@ static enum stp_status cpu_add_task(struct engine *e, unsigned stream,
     noted.task = e->n_tasks;
     if (status == STP_OK)
         status = cpu_note(e, &noted, err);
-    if (status == STP_OK)
-        e->tasks[e->n_tasks] = *task;
-    if (status == STP_OK)
-        e->tasks[e->n_tasks++].range = stp_ranges_now(&e->trace.ranges);
-    return status;
-}
-
-static enum stp_status cpu_add_elements(void *self, unsigned stream,
-                                        enum stp_cpu_task_kind kind,
-                                        const struct stp_cpu_elements *x,
-                                        struct stp_error *err)
-{
-    return cpu_add_task(self, stream,
-                        &(struct stp_cpu_task){.kind = kind, .as.elements = *x},
-                        err);
-}
-
-static enum stp_status cpu_zero(void *self, unsigned stream, void *address,
-                                uint64_t nbytes, struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {.n = nbytes, .to = address};
-
-    return cpu_add_elements(self, stream, STP_CPU_ZERO, &x, err);
+    if (status != STP_OK)
+        return status;
+    e->tasks[e->n_tasks] = *task;
+    e->tasks[e->n_tasks++].range = stp_ranges_now(&e->trace.ranges);
+    return STP_OK;
 }
 
 static enum stp_status cpu_product(void *self, unsigned stream,
@@ -333,40 +255,13 @@ static enum stp_status cpu_product(void *self, unsigned stream,
 }
 
 static enum stp_status cpu_cross_entropy(void *self, unsigned stream,
-                                         const struct stp_cross_entropy *what,
+                                         const struct stp_cross_entropy *loss,
                                          struct stp_error *err)
 {
     const struct stp_cpu_task task = {.kind = STP_CPU_CROSS_ENTROPY,
-                                      .as.cross_entropy = *what};
+                                      .as.cross_entropy = *loss};
 
     return cpu_add_task(self, stream, &task, err);
-}
-
-static enum stp_status cpu_relu_backward(void *self, unsigned stream, int type,
-                                         uint64_t n, const void *output,
-                                         void *gradient, struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {
-        .type = type, .n = n, .from = output, .to = gradient};
-
-    return cpu_add_elements(self, stream, STP_CPU_RELU_BACKWARD, &x, err);
-}
-
-static enum stp_status cpu_column_sum(void *self, unsigned stream, int type,
-                                      int sum_type, unsigned rows,
-                                      unsigned columns, double beta,
-                                      const void *matrix, void *sum,
-                                      struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {.type = type,
-                                       .type_to = sum_type,
-                                       .rows = rows,
-                                       .columns = columns,
-                                       .factor = beta,
-                                       .from = matrix,
-                                       .to = sum};
-
-    return cpu_add_elements(self, stream, STP_CPU_COLUMN_SUM, &x, err);
 }
 
 static enum stp_status cpu_update(void *self, unsigned stream,
@@ -379,37 +274,17 @@ static enum stp_status cpu_update(void *self, unsigned stream,
     return cpu_add_task(self, stream, &task, err);
 }
 
-static enum stp_status cpu_find_nonfinite(void *self, unsigned stream, int type,
-                                          uint64_t n, const void *data,
-                                          float *found, struct stp_error *err)
+static enum stp_status cpu_kernel(void *self, unsigned stream,
+                                  const struct stp_kernel *kernel,
+                                  struct stp_error *err)
 {
-    const struct stp_cpu_elements x = {
-        .type = type, .n = n, .from = data, .to = found};
+    const struct stp_cpu_task task = {.kind = STP_CPU_KERNEL,
+                                      .as.kernel = *kernel};
 
-    return cpu_add_elements(self, stream, STP_CPU_FIND_NONFINITE, &x, err);
+    return cpu_add_task(self, stream, &task, err);
 }
 
-static enum stp_status cpu_cast(void *self, unsigned stream, uint64_t n,
-                                int from_type, const void *from, int to_type,
-                                void *to, struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {
-        .type = from_type, .type_to = to_type, .n = n, .from = from, .to = to};
-
-    return cpu_add_elements(self, stream, STP_CPU_CAST, &x, err);
-}
-
-static enum stp_status cpu_scale(void *self, unsigned stream, int type,
-                                 uint64_t n, double factor, void *data,
-                                 struct stp_error *err)
-{
-    const struct stp_cpu_elements x = {
-        .type = type, .n = n, .factor = factor, .to = data};
-
-    return cpu_add_elements(self, stream, STP_CPU_SCALE, &x, err);
-}
-
-static enum stp_status cpu_check_elements(const struct engine *e, uint64_t n,
+static enum stp_status cpu_check_elements(const struct stp_cpu *e, uint64_t n,
                                           struct stp_error *err)
 {
     if (e->link == NULL || n <= e->transport->max_elements)
@@ -424,7 +299,7 @@ static enum stp_status cpu_collective(void *self, unsigned stream,
                                       const struct stp_transfer *transfer,
                                       struct stp_error *err)
 {
-    struct engine *e = self;
+    struct stp_cpu *e = self;
     const struct stp_cpu_task task = {.kind = STP_CPU_COLLECTIVE,
                                       .as.transfer = *transfer};
     enum stp_status status;
@@ -455,50 +330,27 @@ static enum stp_status cpu_wait(void *self, unsigned stream, unsigned event,
 
 /* ---- measuring ---- */
 
-static void cpu_describe(const void *self, struct stp_device_info *info_ret)
-{
-    const struct engine *e = self;
-
-    stp_cpu_hosts_info(e->hosts, e->world->size, e->transport->what, info_ret);
-    snprintf(info_ret->backend, sizeof(info_ret->backend), "%s",
-             e->transport->name);
-}
-
-static void cpu_rank_line(const void *self, unsigned rank, char *line,
-                          size_t size)
-{
-    const struct stp_cpu_host *host =
-        &((const struct engine *)self)->hosts[rank];
-
-    snprintf(line, size, " Rank %2u Pid %6u on %10s %s", rank, host->pid,
-             host->name, host->model);
-}
-
-static enum stp_status cpu_check_collective(const struct engine *e,
-                                            const struct stp_collective *what,
+static enum stp_status cpu_check_collective(const struct stp_cpu *e,
+                                            const struct stp_collective *c,
                                             struct stp_error *err)
 {
     const bool in_blocks =
-        what->coll == ncclFuncAllGather || what->coll == ncclFuncReduceScatter;
-    const uint64_t n = what->n_bytes / stp_type_size(what->type);
+        c->coll == ncclFuncAllGather || c->coll == ncclFuncReduceScatter;
+    const uint64_t n = c->n_bytes / stp_type_size(c->type);
 
-    if (stp_coll_reduces(what->coll) && stp_type_is_fp8(what->type))
+    if (stp_coll_reduces(c->coll) && stp_type_is_fp8(c->type))
         return stp_fail(err, STP_ERR_RANGE, "CPUs do not reduce %s",
-                        stp_type_name(what->type));
-    if (stp_coll_reduces(what->coll) && (what->op < 0 || what->op >= STP_N_OPS))
+                        stp_type_name(c->type));
+    if (stp_coll_reduces(c->coll) && (c->op < 0 || c->op >= STP_N_OPS))
         return stp_fail(err, STP_ERR_RANGE,
-                        "CPUs do not reduce by operation %d", what->op);
+                        "CPUs do not reduce by operation %d", c->op);
     return cpu_check_elements(e, in_blocks ? n / e->world->size : n, err);
 }
 
 static enum stp_status cpu_check_gemm(const struct stp_gemm *gemm,
                                       struct stp_error *err)
 {
-    const struct stp_product product = {.m = gemm->m,
-                                        .n = gemm->n,
-                                        .k = gemm->k,
-                                        .type = gemm->type,
-                                        .type_c = gemm->type};
+    const struct stp_product product = {.gemm = *gemm, .type_c = gemm->type};
 
     if (gemm->type != STP_TYPE_F32 && gemm->type != STP_TYPE_F64)
         return stp_fail(err, STP_ERR_RANGE,
@@ -507,8 +359,8 @@ static enum stp_status cpu_check_gemm(const struct stp_gemm *gemm,
     return stp_cpu_product_check(&product, err);
 }
 
-/* As much as the vectors of both streams fit beside the buffers. */
-static enum stp_status cpu_check_vectors(const struct engine *e,
+/* The vectors of both streams fit next to the buffers. */
+static enum stp_status cpu_check_vectors(const struct stp_cpu *e,
                                          uint64_t n_bytes,
                                          struct stp_error *err)
 {
@@ -522,19 +374,19 @@ static enum stp_status cpu_check_vectors(const struct engine *e,
                : STP_ERR_RANGE;
 }
 
-static enum stp_status cpu_check(void *self, const struct stp_work *note,
+static enum stp_status cpu_check(void *self, const struct stp_work *work,
                                  struct stp_error *err)
 {
-    if (note->kind == STP_WORK_COLLECTIVE)
-        return cpu_check_collective(self, &note->what, err);
-    return note->kind == STP_WORK_COMPUTE
-               ? cpu_check_gemm(&note->gemm, err)
-               : cpu_check_vectors(self, note->n_bytes, err);
+    if (work->kind == STP_WORK_COLLECTIVE)
+        return cpu_check_collective(self, &work->collective, err);
+    return work->kind == STP_WORK_GEMM
+               ? cpu_check_gemm(&work->gemm, err)
+               : cpu_check_vectors(self, work->n_bytes, err);
 }
 
 /* Every page is written to, so that no collective is the first to; small
  * numbers, so that a product is neither zero nor infinite. */
-static void cpu_fill_room(const struct room *room, uint64_t period)
+static void cpu_fill_room(const struct stp_cpu_room *room, uint64_t period)
 {
     const uint64_t n = room->nbytes / stp_type_size(room->type);
     float *f32 = room->at;
@@ -554,7 +406,7 @@ static enum stp_status cpu_room(void *self, enum stp_room which,
                                 unsigned stream, int type, uint64_t nbytes,
                                 void **address_ret, struct stp_error *err)
 {
-    struct room *room = &((struct engine *)self)->rooms[stream][which];
+    struct stp_cpu_room *room = &((struct stp_cpu *)self)->rooms[stream][which];
 
     if (room->at == NULL || nbytes > room->nbytes || type != room->type) {
         if (room->at == NULL || nbytes > room->nbytes) {
@@ -600,7 +452,7 @@ static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
                                 bool poison, void *data, uint64_t n,
                                 struct stp_error *err)
 {
-    const unsigned rank = ((const struct engine *)self)->world->rank;
+    const unsigned rank = ((const struct stp_cpu *)self)->world->rank;
     const unsigned size = stp_type_size(pattern->type);
 
     (void)err;
@@ -615,7 +467,7 @@ static enum stp_status
 cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
                 uint64_t n, uint64_t *n_wrong_ret, struct stp_error *err)
 {
-    const unsigned rank = ((const struct engine *)self)->world->rank;
+    const unsigned rank = ((const struct stp_cpu *)self)->world->rank;
     const unsigned size = stp_type_size(pattern->type);
 
     (void)err;
@@ -626,29 +478,10 @@ cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
     return STP_OK;
 }
 
-static enum stp_status cpu_elementwise(void *self, unsigned stream,
-                                       const float *x, float *y, uint64_t n,
-                                       struct stp_error *err)
-{
-    const struct stp_cpu_elements elements = {.n = n, .from = x, .to = y};
-
-    return cpu_add_elements(self, stream, STP_CPU_SUBTRACT, &elements, err);
-}
-
-static enum stp_status cpu_event_us(const void *self, unsigned first,
-                                    unsigned event, double *us_ret,
-                                    struct stp_error *err)
-{
-    (void)first;
-    (void)err;
-    *us_ret = ((const struct engine *)self)->us[event];
-    return STP_OK;
-}
-
 /* Events are readings of the host's clock here: from the first to the last. */
 static double cpu_ran_us(const void *self)
 {
-    const struct engine *e = self;
+    const struct stp_cpu *e = self;
     double first = 0;
     double last = 0;
 
@@ -665,7 +498,7 @@ static double cpu_ran_us(const void *self)
 
 static void cpu_close(void *self)
 {
-    struct engine *e = self;
+    struct stp_cpu *e = self;
 
     if (e->link != NULL)
         e->transport->close(e->link);
@@ -691,15 +524,10 @@ static const struct stp_engine_ops cpu_ops = {
     .upload = cpu_copy,
     .download = cpu_copy,
     .agree = cpu_agree,
-    .zero = cpu_zero,
     .product = cpu_product,
     .cross_entropy = cpu_cross_entropy,
-    .relu_backward = cpu_relu_backward,
-    .column_sum = cpu_column_sum,
     .update = cpu_update,
-    .find_nonfinite = cpu_find_nonfinite,
-    .cast = cpu_cast,
-    .scale = cpu_scale,
+    .kernel = cpu_kernel,
     .collective = cpu_collective,
     .record = cpu_record,
     .wait = cpu_wait,
@@ -709,54 +537,65 @@ static const struct stp_engine_ops cpu_ops = {
     .trace_begin = cpu_trace_begin,
     .trace_end = cpu_trace_end,
     .range = cpu_range,
-    .describe = cpu_describe,
     .rank_line = cpu_rank_line,
     .select_arm = cpu_select_arm,
     .check = cpu_check,
     .room = cpu_room,
     .fill = cpu_fill,
     .count_wrong = cpu_count_wrong,
-    .elementwise = cpu_elementwise,
-    .event_us = cpu_event_us,
     .ran_us = cpu_ran_us,
     .close = cpu_close,
 };
 
 /* ---- opening ---- */
 
+static enum stp_status
+cpu_check_options(const struct stp_transport_ops *transport,
+                  const struct stp_device_options *options,
+                  struct stp_error *err)
+{
+    const char *name = transport != NULL ? transport->name : "CPUs";
+
+    if (options->n_threads > 1 || options->n_gpus > 1)
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "%u threads with %u ranks each, but with %s a process is one rank",
+            options->n_threads, options->n_gpus, name);
+    if (options->graph)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "CUDA graphs are of GPUs: %s runs on CPUs", name);
+    if (options->plugin != NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "tuner plugins are NCCL's: CPUs have none");
+    if (options->graphs_file != NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "search graphs are NCCL's: %s has none", name);
+    return STP_OK;
+}
+
 /* Meets the hosts of all ranks. */
-static enum stp_status cpu_set_up(struct engine *e,
-                                  const struct stp_engine_options *options,
+static enum stp_status cpu_set_up(struct stp_cpu *e,
+                                  const struct stp_device_options *options,
                                   struct stp_error *err)
 {
     const struct stp_world *world = e->world;
-    unsigned n_neighbours;
-    enum stp_status status;
+    enum stp_status status = cpu_check_options(e->transport, options, err);
 
-    if (options->n_local > 1 || options->plugin != NULL)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            options->plugin != NULL
-                ? "tuner plugins are NCCL's: CPUs have none"
-                : "%u ranks a process, but on CPUs a process is one rank",
-            options->n_local);
-    status = stp_cpu_hosts_meet(world, &e->hosts, err);
+    if (status == STP_OK)
+        status = stp_cpu_hosts_meet(world, &e->hosts, err);
     if (status != STP_OK)
         return status;
-    n_neighbours = stp_cpu_hosts_like(e->hosts, world->size, world->rank);
-    e->memory = (struct stp_cpu_memory){
-        .budget = e->hosts[world->rank].available_nbytes / n_neighbours,
-        .rank = world->rank,
-        .host = e->hosts[world->rank].name};
+    e->budget = e->hosts[world->rank].available_nbytes /
+                stp_cpu_hosts_like(e->hosts, world->size, world->rank);
     e->n_threads = stp_cpu_hosts_threads(e->hosts, world->size, world->rank);
     return options->measures
                ? stp_cpu_hosts_fit(e->hosts, world->size, 2 * e->max_bytes, err)
                : STP_OK;
 }
 
-/* What each rank finds out by itself comes to be known to all. */
-static enum stp_status cpu_open_parts(struct engine *e,
-                                      const struct stp_engine_options *options,
+/* Each rank's status of a step comes to be known to all. */
+static enum stp_status cpu_open_parts(struct stp_cpu *e,
+                                      const struct stp_device_options *options,
                                       struct stp_error *err)
 {
     const struct stp_world *world = e->world;
@@ -771,12 +610,12 @@ static enum stp_status cpu_open_parts(struct engine *e,
     return stp_world_agree(world, status, err);
 }
 
-enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
-                                    const struct stp_engine_options *options,
-                                    struct stp_engine *engine_ret,
-                                    struct stp_error *err)
+enum stp_status stp_cpu_open(const struct stp_transport_ops *transport,
+                             const struct stp_device_options *options,
+                             struct stp_engines *engines_ret,
+                             struct stp_error *err)
 {
-    struct engine *e = calloc(1, sizeof(*e));
+    struct stp_cpu *e = calloc(1, sizeof(*e));
     enum stp_status status;
 
     if (e == NULL)
@@ -790,51 +629,7 @@ enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
         cpu_close(e);
         return status;
     }
-    *engine_ret = (struct stp_engine){.ops = &cpu_ops, .self = e};
+    *engines_ret = (struct stp_engines){.all = {{.ops = &cpu_ops, .self = e}},
+                                        .n_per_thread = 1};
     return STP_OK;
-}
-
-static enum stp_status
-cpu_check_options(const struct stp_transport_ops *transport,
-                  const struct stp_device_options *options,
-                  struct stp_error *err)
-{
-    const char *name = transport->name;
-
-    if (options->n_threads > 1 || options->n_gpus > 1)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "%u threads with %u ranks each, but with %s a process is one rank",
-            options->n_threads, options->n_gpus, name);
-    if (options->graph != 0)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "CUDA graphs are of GPUs: %s runs on CPUs", name);
-    if (options->plugin != NULL || options->graphs_file != NULL)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "tuner plugins and search graphs are NCCL's: %s has neither", name);
-    return STP_OK;
-}
-
-enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
-                                    const struct stp_device_options *options,
-                                    struct stp_device *device_ret,
-                                    struct stp_error *err)
-{
-    const struct stp_engine_options rank = {.world = options->world,
-                                            .time_limit_s =
-                                                options->time_limit_s,
-                                            .measures = true,
-                                            .max_bytes = options->max_bytes};
-    const struct stp_ranks_options ranks = {.world = options->world,
-                                            .n_per_thread = 1,
-                                            .max_bytes = options->max_bytes};
-    struct stp_engine engine;
-    enum stp_status status = stp_world_agree(
-        options->world, cpu_check_options(transport, options, err), err);
-
-    if (status == STP_OK)
-        status = stp_engine_cpu_open(transport, &rank, &engine, err);
-    return status == STP_OK ? stp_ranks_open(&ranks, &engine, device_ret, err)
-                            : status;
 }

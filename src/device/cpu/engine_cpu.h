@@ -17,25 +17,16 @@
 #include "device/transport.h"
 
 /*
- * Opens the one rank of this process.  A world of one moves no data: its
- * 'transport' may be NULL.  STP_ERR_RANGE for what only NCCL has (several ranks
- * a process, plugins).  Rank 0 says why, the others return STP_ERR_STOPPED.
+ * Opens the one rank of this process, connected by 'transport'.  A world of one
+ * that trains moves no data: its 'transport' may be NULL.  STP_ERR_RANGE for
+ * features of NCCL (several ranks a process, plugins, CUDA graphs, search
+ * graphs).  STP_ERR_NOMEM if the buffers of measuring, two times
+ * options->max_bytes a process, are more than a host has free.  Rank 0 says
+ * why, the others return STP_ERR_STOPPED.
  */
-enum stp_status stp_engine_cpu_open(const struct stp_transport_ops *transport,
-                                    const struct stp_engine_options *options,
-                                    struct stp_engine *engine_ret,
-                                    struct stp_error *err);
-
-/*
- * Opens the processes of options->world as a device, connected by 'transport'.
- * STP_ERR_RANGE for what only NCCL has (several ranks a process, plugins, CUDA
- * graphs, search graphs).  STP_ERR_NOMEM if the buffers of two times
- * options->max_bytes a process are more than a host has free.  Rank 0 says why,
- * the others return STP_ERR_STOPPED.
- */
-enum stp_status stp_device_cpu_open(const struct stp_transport_ops *transport,
-                                    const struct stp_device_options *options,
-                                    struct stp_device *device_ret,
-                                    struct stp_error *err);
+enum stp_status stp_cpu_open(const struct stp_transport_ops *transport,
+                             const struct stp_device_options *options,
+                             struct stp_engines *engines_ret,
+                             struct stp_error *err);
 
 #endif /* STP_ENGINE_CPU_H */

@@ -147,11 +147,11 @@ struct Link {
 /* ---- errors ---- */
 
 // Gloo begins its messages with "[FILE:LINE] " of its own.
-enum stp_status FailAs(const char *what, stp_error *err)
+enum stp_status FailAs(const char *text, stp_error *err)
 {
-    if (what[0] == '[' && strstr(what, "] ") != nullptr)
-        what = strstr(what, "] ") + 2;
-    return stp_fail(err, STP_ERR_DEVICE, "Gloo: %s", what);
+    if (text[0] == '[' && strstr(text, "] ") != nullptr)
+        text = strstr(text, "] ") + 2;
+    return stp_fail(err, STP_ERR_DEVICE, "Gloo: %s", text);
 }
 
 // C calls this file: no exception may leave it.
@@ -351,19 +351,13 @@ const stp_transport_ops kGloo = {
     Close,
 };
 
-enum stp_status OpenDevice(const stp_device_options *options,
-                           stp_device *device_ret, stp_error *err)
+enum stp_status OpenRank(const stp_device_options *options,
+                         stp_engines *engines_ret, stp_error *err)
 {
-    return stp_device_cpu_open(&kGloo, options, device_ret, err);
-}
-
-enum stp_status OpenEngine(const stp_engine_options *options,
-                           stp_engine *engine_ret, stp_error *err)
-{
-    return stp_engine_cpu_open(&kGloo, options, engine_ret, err);
+    return stp_cpu_open(&kGloo, options, engines_ret, err);
 }
 
 } // namespace
 
-extern "C" const stp_module stp_steptune_module = {
-    STP_MODULE_ABI, "gloo", OpenDevice, nullptr, OpenEngine};
+extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, "gloo",
+                                                   OpenRank, nullptr};

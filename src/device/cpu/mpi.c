@@ -240,18 +240,11 @@ static const struct stp_transport_ops mpi_ops = {
     .close = mpi_close,
 };
 
-static enum stp_status mpi_open_device(const struct stp_device_options *options,
-                                       struct stp_device *device_ret,
-                                       struct stp_error *err)
+static enum stp_status mpi_open_rank(const struct stp_device_options *options,
+                                     struct stp_engines *engines_ret,
+                                     struct stp_error *err)
 {
-    return stp_device_cpu_open(&mpi_ops, options, device_ret, err);
-}
-
-static enum stp_status mpi_open_engine(const struct stp_engine_options *options,
-                                       struct stp_engine *engine_ret,
-                                       struct stp_error *err)
-{
-    return stp_engine_cpu_open(&mpi_ops, options, engine_ret, err);
+    return stp_cpu_open(&mpi_ops, options, engines_ret, err);
 }
 
 extern const struct stp_module stp_steptune_module;
@@ -260,7 +253,6 @@ __attribute__((visibility("default")))
 const struct stp_module stp_steptune_module = {
     .abi = STP_MODULE_ABI,
     .name = "mpi",
-    .open = mpi_open_device,
+    .open = mpi_open_rank,
     .world = stp_mpi_world_open,
-    .open_engines = mpi_open_engine,
 };

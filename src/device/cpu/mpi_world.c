@@ -5,7 +5,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 
-/* What a world's self points at. */
+/* The self of a world. */
 struct ranks {
     MPI_Comm comm;
     bool ends_mpi;

@@ -1,5 +1,5 @@
 /*
- * cuda.h - GPUs as engines: what the parts of the CUDA module share
+ * cuda.h - GPUs as engines: shared by the parts of the CUDA module
  *
  * A rank is a GPU, and a thread's; those of a process share struct stp_cuda.
  * Work is launched where it is noted.  A thread that measures may have several
@@ -43,7 +43,7 @@ struct stp_cuda_rank {
     unsigned run; /* synchronise() so far, and 1 */
 
     /* ---- measuring ---- */
-    uint64_t free_bytes; /* beside the buffers, when it was opened */
+    uint64_t free_bytes; /* next to the buffers, when it was opened */
     struct stp_cuda_room rooms[STP_N_STREAMS][STP_N_ROOMS];
     unsigned long long *n_wrong; /* on the GPU */
     cudaGraphExec_t graph;
@@ -51,7 +51,7 @@ struct stp_cuda_rank {
 
     /* ---- training ---- */
     void *scratch[STP_N_STREAMS]; /* of sums of columns */
-    void **memory;                /* what alloc() gave */
+    void **memory;                /* given by alloc() */
     size_t n_memory;
     uint64_t taken;       /* bytes of it */
     enum stp_status said; /* to the meeting, and why */
@@ -80,14 +80,13 @@ struct stp_cuda {
     bool has_plugin;
     unsigned time_limit_s; /* for one synchronise(), if training */
     struct stp_nccl_id id;
-    struct stp_device_info info;
-    struct stp_engine_info rank_info;  /* but for the rank */
+    struct stp_device_info info;       /* but for the rank */
     char (*rank_lines)[STP_RANK_LINE]; /* of all ranks */
     struct stp_arm arm;
 
     atomic_bool is_abandoned; /* a thread that measures failed */
     atomic_bool failed;       /* one that trains, for good */
-    pthread_mutex_t lock;     /* of what follows */
+    pthread_mutex_t lock;     /* of the members below */
     pthread_cond_t changed;
     unsigned n_open;
     unsigned n_came; /* to the meeting */
@@ -142,8 +141,8 @@ enum stp_status stp_cuda_wait(struct stp_cuda_rank *rank,
 
 extern const struct stp_engine_ops stp_cuda_ops;
 
-/* Ends a process's ranks when the last is closed, unless one failed: what hangs
- * then goes with the process. */
+/* Ends a process's ranks when the last is closed, unless one failed: ranks that
+ * hang then go with the process. */
 void stp_cuda_close(void *self);
 
 #endif /* STP_CUDA_H */

@@ -16,7 +16,7 @@
 
 enum { BUFFER = 1 << 20, ALIGNMENT = 8 };
 
-/* libcupti's functions, by what they are called here. */
+/* libcupti's functions, by the names they have here. */
 #define FUNCTIONS(X)                                                           \
     X(enable, cuptiActivityEnable)                                             \
     X(disable, cuptiActivityDisable)                                           \
@@ -38,8 +38,9 @@ static const struct stp_dl_symbol functions[] = {
 #define SYMBOL(member, function) {#function, offsetof(struct api, member)},
     FUNCTIONS(SYMBOL)};
 
-/* Records of a launch, by the driver or the runtime, and of what it launched
- * have one correlation; those of the range come with the former alone. */
+/* Records of a launch, by the driver or the runtime, and of the kernel or copy
+ * it launched have one correlation; those of the range come with the former
+ * alone. */
 static const CUpti_ActivityKind kinds[] = {
     CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
     CUPTI_ACTIVITY_KIND_RUNTIME,
@@ -54,7 +55,7 @@ enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 static const CUpti_ExternalCorrelationKind ours =
     CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
-/* What was launched, and the place of its range in parts[], from 1. */
+/* A launched kernel or copy, and the place of its range in parts[], from 1. */
 struct link {
     uint32_t correlation;
     uint64_t part;
@@ -62,7 +63,7 @@ struct link {
 
 /* The process's: CUPTI calls us without a pointer of ours. */
 static struct {
-    pthread_mutex_t users; /* first of both: of what begins and ends */
+    pthread_mutex_t users; /* taken before the other: of beginnings and ends */
     struct api api;
     bool is_open;
     unsigned n_users;
@@ -288,7 +289,7 @@ enum stp_status stp_cupti_begin(struct stp_error *err)
     return status;
 }
 
-/* What nobody took is nobody's. */
+/* Spans that no rank took are dropped. */
 static void cupti_forget(void)
 {
     free(the.records);

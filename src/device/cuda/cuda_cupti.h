@@ -1,7 +1,7 @@
 /*
  * cuda_cupti.h - CUPTI's activity records of this process
  *
- * CUPTI hands no pointer of the application to what it calls, so there is one
+ * CUPTI hands no pointer of the application to its callbacks, so there is one
  * recorder a process.  Any thread may call these.
  */
 #ifndef STP_CUDA_CUPTI_H
@@ -23,7 +23,7 @@ struct stp_cupti_record {
     uint64_t end_ns;
 };
 
-/* Opens libcupti if nobody has, and records from now on, until as many
+/* Opens libcupti if it is not open, and records from now on, until as many
  * stp_cupti_end() as there were successful stp_cupti_begin(). */
 enum stp_status stp_cupti_begin(struct stp_error *err);
 void stp_cupti_end(void);
@@ -34,7 +34,7 @@ enum stp_status stp_cupti_stream(cudaStream_t stream, uint32_t *id_ret,
 
 uint64_t stp_cupti_now(void);
 
-/* What this thread launches from now on is in this range, until the pop. */
+/* Launches of this thread from now on are in this range, until the pop. */
 void stp_cupti_push(struct stp_part range);
 void stp_cupti_pop(void);
 

@@ -34,7 +34,7 @@ enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *r,
     struct stp_cuda *d = r->cuda;
     bool first;
 
-    if (d->measures) /* device/ranks.c stops the others */
+    if (d->measures) /* device/device.c stops the others */
         return status;
     first = !atomic_exchange(&d->failed, true);
     pthread_mutex_lock(&d->lock);
@@ -163,7 +163,7 @@ static long job_seconds_now(void)
 }
 
 /* Processes that died are looked for by one rank: exchange() is its, too.  Of
- * measuring ranks the pool of device/ranks.c looks for them, and at the time.
+ * measuring ranks the pool of device/device.c looks for them, and at the time.
  */
 static enum stp_status job_look(struct stp_cuda_rank *r, long since,
                                 struct stp_error *err)
@@ -222,7 +222,7 @@ enum stp_status stp_cuda_wait(struct stp_cuda_rank *r, struct stp_error *err)
     for (unsigned s = 0; s < STP_N_STREAMS && status == STP_OK; s++)
         status = job_wait_for(r, r->stream[s], since, err);
     if (!r->cuda->measures)
-        cudaGetLastError(); /* what was not ready fails nothing that follows */
+        cudaGetLastError(); /* cudaErrorNotReady fails no later call */
     return status == STP_OK || status == STP_ERR_STOPPED
                ? status
                : stp_cuda_job_fail(r, status);

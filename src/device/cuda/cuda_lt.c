@@ -2,7 +2,6 @@
 
 #include <cublasLt.h>
 #include <dlfcn.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,28 +9,28 @@
 #include "device/dl_table.h"
 
 enum {
-    WORKSPACE = 32 << 20, /* bytes: what cuBLAS takes on Hopper by itself */
+    WORKSPACE = 32 << 20, /* bytes, as cuBLAS takes on Hopper by itself */
     MOST_ALIGNED = 256,
     N_ALGORITHMS = 4, /* that are asked for; the first that runs is taken */
     N_KEYS = 14,
     NANS = 1 << 20, /* bytes */
 };
 
-/* What a plan depends on. */
+/* All that a plan depends on. */
 struct key {
     uint32_t of[N_KEYS];
 };
 
 struct stp_cuda_lt_plan {
     struct key key;
-    enum stp_epilogue fused; /* what the library does of the epilogue */
+    enum stp_epilogue fused; /* the library's part of the epilogue */
     enum stp_epilogue epilogue;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c; /* in the library's order */
     cublasLtMatmulAlgo_t algorithm;
 };
 
-/* libcublasLt's functions, by what they are called here. */
+/* libcublasLt's functions, by the names they have here. */
 #define FUNCTIONS(X)                                                           \
     X(create, cublasLtCreate)                                                  \
     X(destroy, cublasLtDestroy)                                                \
@@ -129,7 +128,7 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
     return status;
 }
 
-/* ---- what is asked ---- */
+/* ---- types and plans ---- */
 
 static const struct {
     int type; /* enum stp_type */
@@ -151,27 +150,6 @@ static int lt_find_type(int type)
     return -1;
 }
 
-enum stp_status stp_cuda_lt_check(const struct stp_product *p,
-                                  struct stp_error *err)
-{
-    const bool is_half = p->type == STP_TYPE_F16 || p->type == STP_TYPE_BF16;
-
-    if (p->m < 1 || p->n < 1 || p->k < 1 || p->m > INT_MAX || p->n > INT_MAX ||
-        p->k > INT_MAX)
-        return stp_fail(err, STP_ERR_RANGE, "a GEMM of %u x %u x %u", p->m,
-                        p->n, p->k);
-    if (lt_find_type(p->type) < 0)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no GEMMs of type %s, only f32, f64, f16 and bf16",
-                        stp_type_name(p->type));
-    if (p->type_c != p->type && !(is_half && p->type_c == STP_TYPE_F32))
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a product of %s into type %d, expected %s%s",
-                        stp_type_name(p->type), p->type_c,
-                        stp_type_name(p->type), is_half ? " or f32" : "");
-    return STP_OK;
-}
-
 static uint32_t lt_alignment(const void *address)
 {
     const uintptr_t bit = (uintptr_t)address & -(uintptr_t)address;
@@ -181,11 +159,11 @@ static uint32_t lt_alignment(const void *address)
 
 static struct key lt_key(const struct stp_product *p)
 {
-    return (struct key){{p->m, p->n, p->k, p->a_transposed, p->b_transposed,
-                         p->tf32, (uint32_t)p->type, (uint32_t)p->type_c,
-                         p->beta != 0, (uint32_t)p->epilogue,
-                         lt_alignment(p->a), lt_alignment(p->b),
-                         lt_alignment(p->c), lt_alignment(p->bias)}};
+    return (struct key){
+        {p->gemm.m, p->gemm.n, p->gemm.k, p->a_transposed, p->b_transposed,
+         p->tf32, (uint32_t)p->gemm.type, (uint32_t)p->type_c, p->beta != 0,
+         (uint32_t)p->epilogue, lt_alignment(p->a), lt_alignment(p->b),
+         lt_alignment(p->c), lt_alignment(p->bias)}};
 }
 
 const struct stp_cuda_lt_plan *stp_cuda_lt_find(const struct stp_cuda_lt *lt,
@@ -213,7 +191,7 @@ static cublasStatus_t lt_multiply(const struct stp_cuda_lt *lt,
 {
     static const double one64 = 1, zero64 = 0;
     static const float one32 = 1, zero32 = 0;
-    const bool is_64 = p->type == STP_TYPE_F64;
+    const bool is_64 = p->gemm.type == STP_TYPE_F64;
     const void *one = is_64 ? (const void *)&one64 : &one32;
     const void *zero = is_64 ? (const void *)&zero64 : &zero32;
     cublasStatus_t result = CUBLAS_STATUS_SUCCESS;
@@ -236,9 +214,9 @@ enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
                                 struct stp_error *err)
 {
     const struct stp_train_epilogue rest = {
-        .m = p->m,
-        .n = p->n,
-        .type = p->type,
+        .m = p->gemm.m,
+        .n = p->gemm.n,
+        .type = p->gemm.type,
         .type_c = p->type_c,
         .relu = p->epilogue == STP_EPILOGUE_BIAS_RELU,
         .c = p->c,
@@ -273,10 +251,10 @@ static void lt_free_plan(const struct stp_cuda_lt *lt,
 
 static cublasStatus_t lt_set_int(const struct stp_cuda_lt *lt,
                                  const struct stp_cuda_lt_plan *plan,
-                                 cublasLtMatmulDescAttributes_t what,
+                                 cublasLtMatmulDescAttributes_t attribute,
                                  int32_t value)
 {
-    return lt->api.desc_set(plan->desc, what, &value, sizeof(value));
+    return lt->api.desc_set(plan->desc, attribute, &value, sizeof(value));
 }
 
 static cublasStatus_t lt_describe(const struct stp_cuda_lt *lt,
@@ -288,8 +266,8 @@ static cublasStatus_t lt_describe(const struct stp_cuda_lt *lt,
         [STP_EPILOGUE_BIAS] = CUBLASLT_EPILOGUE_BIAS,
         [STP_EPILOGUE_BIAS_RELU] = CUBLASLT_EPILOGUE_RELU_BIAS,
     };
-    const int type = lt_find_type(p->type);
-    const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
+    const int type = lt_find_type(p->gemm.type);
+    const bool tf32 = p->tf32 && p->gemm.type == STP_TYPE_F32;
     cublasStatus_t result = lt->api.desc_create(
         &plan->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : types[type].compute,
         types[type].scale);
@@ -311,17 +289,17 @@ static cublasStatus_t lt_describe(const struct stp_cuda_lt *lt,
 
 /* The library has columns first.  To it our C = op(A) op(B) is transposed, and
  * so are A and B as they lie: C' = op(B)' op(A)', with B for the first.  A bias
- * that is one a column here is one a row there, which is what it adds. */
+ * that is one a column here is one a row there, as the library adds it. */
 static cublasStatus_t lt_lay_out(const struct stp_cuda_lt *lt,
                                  struct stp_cuda_lt_plan *plan,
                                  const struct stp_product *p)
 {
-    const cudaDataType type = types[lt_find_type(p->type)].data;
+    const cudaDataType type = types[lt_find_type(p->gemm.type)].data;
     const cudaDataType type_c = types[lt_find_type(p->type_c)].data;
-    const unsigned b_rows = p->b_transposed ? p->k : p->n;
-    const unsigned b_columns = p->b_transposed ? p->n : p->k;
-    const unsigned a_rows = p->a_transposed ? p->m : p->k;
-    const unsigned a_columns = p->a_transposed ? p->k : p->m;
+    const unsigned b_rows = p->b_transposed ? p->gemm.k : p->gemm.n;
+    const unsigned b_columns = p->b_transposed ? p->gemm.n : p->gemm.k;
+    const unsigned a_rows = p->a_transposed ? p->gemm.m : p->gemm.k;
+    const unsigned a_columns = p->a_transposed ? p->gemm.k : p->gemm.m;
     cublasStatus_t result =
         lt->api.layout_create(&plan->a, type, b_rows, b_columns, b_rows);
 
@@ -329,7 +307,8 @@ static cublasStatus_t lt_lay_out(const struct stp_cuda_lt *lt,
         result =
             lt->api.layout_create(&plan->b, type, a_rows, a_columns, a_rows);
     if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt->api.layout_create(&plan->c, type_c, p->n, p->m, p->n);
+        result = lt->api.layout_create(&plan->c, type_c, p->gemm.n, p->gemm.m,
+                                       p->gemm.n);
     return result;
 }
 
@@ -339,7 +318,7 @@ static cublasStatus_t lt_limit(const struct stp_cuda_lt *lt,
 {
     const size_t workspace = WORKSPACE;
     const struct {
-        cublasLtMatmulPreferenceAttributes_t what;
+        cublasLtMatmulPreferenceAttributes_t attribute;
         uint32_t value;
     } alignments[] = {
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, lt_alignment(p->b)},
@@ -352,7 +331,7 @@ static cublasStatus_t lt_limit(const struct stp_cuda_lt *lt,
         sizeof(workspace));
 
     for (int i = 0; i < 4 && result == CUBLAS_STATUS_SUCCESS; i++)
-        result = lt->api.preference_set(preference, alignments[i].what,
+        result = lt->api.preference_set(preference, alignments[i].attribute,
                                         &alignments[i].value, sizeof(uint32_t));
     return result;
 }
@@ -409,7 +388,7 @@ static bool lt_is_nan(int type, const void *element)
                                   : (bits & 0x7fff) > 0x7f80;
 }
 
-/* Tries it with a bias of NaN.  What does not run keeps nothing. */
+/* Tries the plan with a bias of NaN.  A plan that does not run keeps none. */
 static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
                                     const struct stp_cuda_lt_plan *plan,
                                     const struct stp_product *p,
@@ -420,7 +399,7 @@ static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
     cudaError_t result;
 
     *keeps_ret = false;
-    if ((uint64_t)p->n * stp_type_size(p->type) > NANS ||
+    if ((uint64_t)p->gemm.n * stp_type_size(p->gemm.type) > NANS ||
         lt_multiply(lt, plan, STP_STREAM_MAIN, p, lt->nans) !=
             CUBLAS_STATUS_SUCCESS)
         return STP_OK;
@@ -438,7 +417,8 @@ static enum stp_status lt_make_plan(const struct stp_cuda_lt *lt,
                                     const struct stp_product *p,
                                     struct stp_error *err)
 {
-    const bool may_fuse = p->type_c == p->type && p->type != STP_TYPE_F64;
+    const bool may_fuse =
+        p->type_c == p->gemm.type && p->gemm.type != STP_TYPE_F64;
     int fused = may_fuse ? (int)p->epilogue : (int)STP_EPILOGUE_NONE;
     cublasStatus_t result;
 

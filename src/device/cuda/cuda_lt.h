@@ -1,7 +1,7 @@
 /*
  * cuda_lt.h - GEMMs with their epilogues, by cuBLASLt
  *
- * Opened at run time.  What a shape needs is found out once, and kept: a plan.
+ * Opened at run time.  The plan of a shape is made once, and kept.
  * One instance a GPU, used by one thread.
  */
 #ifndef STP_CUDA_LT_H
@@ -19,16 +19,12 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
                                  struct stp_cuda_lt **lt_ret,
                                  struct stp_error *err);
 
-/* STP_ERR_RANGE for a product that the engine does not have. */
-enum stp_status stp_cuda_lt_check(const struct stp_product *product,
-                                  struct stp_error *err);
-
-/* The plan for a product that was checked, or NULL: then make it first. */
+/* The plan for a product, or NULL: then make it first. */
 const struct stp_cuda_lt_plan *stp_cuda_lt_find(const struct stp_cuda_lt *lt,
                                                 const struct stp_product *p);
 
-/* Makes it while nothing runs on the GPU; writes to the product's C if that is
- * not read. */
+/* Makes the plan of a product that was checked, while nothing runs on the GPU;
+ * writes to the product's C if that is not read. */
 enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
                                  const struct stp_product *product,
                                  struct stp_error *err);

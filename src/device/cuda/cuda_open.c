@@ -10,7 +10,6 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/train_kernels.h"
 #include "device/host.h"
-#include "device/ranks.h"
 
 enum { EVENT_US = 4, HOST_NAME = 64 };
 
@@ -46,6 +45,10 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
                         "of each %u, GPUs of each %u), %d present",
                         d->n_local * per_host, per_host, n_threads, d->n_gpus,
                         n);
+    if (d->n_local > STP_MAX_ENGINES)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%u GPUs of a process, expected at most %d", d->n_local,
+                        STP_MAX_ENGINES);
     d->n_ranks = d->n_local * d->world->size;
     return STP_OK;
 }
@@ -265,7 +268,7 @@ static enum stp_status cuda_exchange_names(struct stp_cuda *d,
     return status;
 }
 
-/* What would also change NCCL's choice, and the reader should know of. */
+/* Adds the settings that also change NCCL's choice. */
 static void cuda_add_overrides(struct stp_device_info *info,
                                const char *replaced)
 {
@@ -289,6 +292,7 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
 
     if (cudaGetDeviceProperties(&gpu, d->ranks[0].gpu) == cudaSuccess) {
         snprintf(info->gpu, sizeof(info->gpu), "%.63s", gpu.name);
+        snprintf(info->processor, sizeof(info->processor), "%s", info->gpu);
         info->compute_capability = 10 * gpu.major + gpu.minor;
     }
     stp_nccl_version_name(d->nccl.version, info->nccl);
@@ -300,18 +304,13 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     info->has_data = true;
     info->has_arms = stp_cuda_plugin_has_tuner();
     info->event_us = EVENT_US;
+    info->rotates = true;
+    info->has_tf32 = info->compute_capability >= 80;
     snprintf(info->what, sizeof(info->what),
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
              d->n_ranks, info->gpu, info->n_nodes,
              info->n_nodes == 1 ? "" : "s", info->machine, info->nccl);
     cuda_add_overrides(info, replaced);
-    d->rank_info =
-        (struct stp_engine_info){.n_ranks = d->n_ranks,
-                                 .has_data = true,
-                                 .has_tf32 = info->compute_capability >= 80,
-                                 .rotates = true};
-    snprintf(d->rank_info.gpu, sizeof(d->rank_info.gpu), "%s", info->gpu);
-    snprintf(d->rank_info.what, sizeof(d->rank_info.what), "%s", info->what);
 }
 
 /* Finds the GPUs of this process and connects all ranks. */
@@ -352,24 +351,22 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
 
 /* ---- for training ---- */
 
-/* A first product, on zeros in what is for sums of columns: says whether
- * products have their epilogues in them, and what cuBLASLt loads is loaded. */
+/* Runs a first product, on zeros in the scratch of column sums: it says whether
+ * kernels include their epilogues, and has cuBLASLt load its own. */
 static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
                                         struct stp_error *err)
 {
     enum { WIDTH = 128, NBYTES = WIDTH * WIDTH * 4 };
     char *scratch = r->scratch[STP_STREAM_MAIN];
-    const struct stp_product product = {.m = WIDTH,
-                                        .n = WIDTH,
-                                        .k = WIDTH,
-                                        .b_transposed = true,
-                                        .type = STP_TYPE_F32,
-                                        .type_c = STP_TYPE_F32,
-                                        .epilogue = STP_EPILOGUE_BIAS_RELU,
-                                        .a = scratch,
-                                        .b = scratch + NBYTES,
-                                        .c = scratch + 2 * NBYTES,
-                                        .bias = scratch + 3 * NBYTES};
+    const struct stp_product product = {
+        .gemm = {WIDTH, WIDTH, WIDTH, STP_TYPE_F32},
+        .b_transposed = true,
+        .type_c = STP_TYPE_F32,
+        .epilogue = STP_EPILOGUE_BIAS_RELU,
+        .a = scratch,
+        .b = scratch + NBYTES,
+        .c = scratch + 2 * NBYTES,
+        .bias = scratch + 3 * NBYTES};
     cudaError_t result = cudaMemsetAsync(scratch, 0, STP_CUDA_SCRATCH,
                                          r->stream[STP_STREAM_MAIN]);
     enum stp_status status = stp_cuda_result(r, result, "cudaMemset", err);
@@ -377,7 +374,7 @@ static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
     if (status == STP_OK)
         status = stp_cuda_lt_make(r->lt, &product, err);
     if (status == STP_OK && r->number == 0)
-        r->cuda->rank_info.fuses =
+        r->cuda->info.fuses =
             stp_cuda_lt_fuses(stp_cuda_lt_find(r->lt, &product));
     return status;
 }
@@ -443,8 +440,8 @@ static enum stp_status cuda_close_part(void *user, unsigned thread,
     return STP_OK;
 }
 
-/* After a failure ranks may hang in NCCL, and so would its end: what they have
- * goes with the process. */
+/* After a failure ranks may hang in NCCL, and so would its end: their
+ * memory goes with the process. */
 static void cuda_close_all(struct stp_cuda *d)
 {
     if (atomic_load(&d->failed) ||
@@ -475,9 +472,9 @@ void stp_cuda_close(void *self)
 
 /* ---- opening ---- */
 
-static enum stp_status cuda_open_cuda(const struct stp_device_options *options,
-                                      bool measures, struct stp_cuda **cuda_ret,
-                                      struct stp_error *err)
+static enum stp_status cuda_open(const struct stp_device_options *options,
+                                 struct stp_engines *engines_ret,
+                                 struct stp_error *err)
 {
     struct stp_cuda *d = calloc(1, sizeof(*d));
     enum stp_status status;
@@ -486,13 +483,13 @@ static enum stp_status cuda_open_cuda(const struct stp_device_options *options,
         return stp_nomem(err);
     d->world = options->world;
     d->max_bytes = options->max_bytes;
-    d->measures = measures;
+    d->measures = options->measures;
     d->has_plugin = options->plugin != NULL;
     d->time_limit_s = options->time_limit_s;
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->changed, NULL);
     status = cuda_connect_ranks(d, options, err);
-    if (status == STP_OK && !measures)
+    if (status == STP_OK && !d->measures)
         status = stp_world_agree(
             d->world,
             stp_thread_pool_run(d->pool, cuda_train_part, d, d->world, 0, err),
@@ -501,71 +498,18 @@ static enum stp_status cuda_open_cuda(const struct stp_device_options *options,
         cuda_close_all(d);
         return status;
     }
-    d->n_open = d->n_local;
-    *cuda_ret = d;
-    return STP_OK;
-}
-
-static void cuda_list_engines(struct stp_cuda *d,
-                              struct stp_engine *engines_ret)
-{
-    for (unsigned i = 0; i < d->n_local; i++)
-        engines_ret[i] =
-            (struct stp_engine){.ops = &stp_cuda_ops, .self = &d->ranks[i]};
-}
-
-static enum stp_status cuda_open(const struct stp_device_options *options,
-                                 struct stp_device *device_ret,
-                                 struct stp_error *err)
-{
-    struct stp_ranks_options ranks = {.world = options->world,
-                                      .max_bytes = options->max_bytes,
-                                      .graph = options->graph > 0,
-                                      .time_limit_s = options->time_limit_s};
-    struct stp_engine *engines;
-    struct stp_cuda *d;
-    enum stp_status status = cuda_open_cuda(options, true, &d, err);
-
-    if (status != STP_OK)
-        return status;
-    ranks.n_threads = d->n_local / d->n_gpus;
-    ranks.n_per_thread = d->n_gpus;
-    engines = calloc(d->n_local, sizeof(*engines));
-    if (engines == NULL) {
-        cuda_close_all(d);
-        return stp_nomem(err);
-    }
-    cuda_list_engines(d, engines);
-    status = stp_ranks_open(&ranks, engines, device_ret, err);
-    free(engines);
-    return status;
-}
-
-static enum stp_status
-cuda_open_engines(const struct stp_engine_options *options,
-                  struct stp_engine *engines_ret, struct stp_error *err)
-{
-    const struct stp_device_options device = {
-        .world = options->world,
-        .n_threads = options->n_local > 0 ? options->n_local : 1,
-        .n_gpus = 1,
-        .plugin = options->plugin,
-        .time_limit_s = options->time_limit_s};
-    struct stp_cuda *d;
-    enum stp_status status = cuda_open_cuda(&device, false, &d, err);
-
-    if (status != STP_OK)
-        return status;
     stp_cuda_plugin_select(&(struct stp_arm){.kind = STP_ARM_AUTO});
-    cuda_list_engines(d, engines_ret);
+    d->n_open = d->n_local;
+    engines_ret->n_threads = d->n_local / d->n_gpus;
+    engines_ret->n_per_thread = d->n_gpus;
+    for (unsigned i = 0; i < d->n_local; i++)
+        engines_ret->all[i] =
+            (struct stp_engine){.ops = &stp_cuda_ops, .self = &d->ranks[i]};
     return STP_OK;
 }
 
 extern const struct stp_module stp_steptune_module;
 
 __attribute__((visibility("default")))
-const struct stp_module stp_steptune_module = {.abi = STP_MODULE_ABI,
-                                               .name = "nccl",
-                                               .open = cuda_open,
-                                               .open_engines =
-                                                   cuda_open_engines};
+const struct stp_module stp_steptune_module = {
+    .abi = STP_MODULE_ABI, .name = "nccl", .open = cuda_open};

@@ -24,7 +24,7 @@ static struct {
     _Atomic(int *) mask;    /* NCCL's; NULL without a profiler */
     atomic_bool listens;
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the members below */
     int rank;
     struct stp_question question;
     struct stp_device_run run;
@@ -187,41 +187,46 @@ static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
                                    n_ranks, rank, log);
 }
 
-/* -1 for NULL and what is unknown. */
+/* -1 for NULL and an unknown word. */
 static int plugin_number(const char *word,
                          int (*from_name)(const char *, size_t))
 {
     return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
-static ncclResult_t plugin_note_collective(const void *context,
-                                           const ncclProfilerEvent_t *what)
+static ncclResult_t
+plugin_note_collective(const void *context,
+                       const ncclProfilerEvent_t *descriptor)
 {
     pthread_mutex_lock(&plugin.lock);
     if (context != NULL && *(const int *)context == plugin.rank) {
-        plugin.run.algo = plugin_number(what->coll.algo, stp_algo_from_name);
-        plugin.run.proto = plugin_number(what->coll.proto, stp_proto_from_name);
-        plugin.run.n_channels = what->coll.nChannels;
+        plugin.run.algo =
+            plugin_number(descriptor->coll.algo, stp_algo_from_name);
+        plugin.run.proto =
+            plugin_number(descriptor->coll.proto, stp_proto_from_name);
+        plugin.run.n_channels = descriptor->coll.nChannels;
     }
     pthread_mutex_unlock(&plugin.lock);
     return ncclSuccess;
 }
 
 static ncclResult_t plugin_start_v4(void *context, void **event,
-                                    const ncclProfilerEvent_t *what)
+                                    const ncclProfilerEvent_t *descriptor)
 {
     *event = NULL;
-    return what->type.v4 == NCCL_PROFILE_COLL && atomic_load(&plugin.listens)
-               ? plugin_note_collective(context, what)
+    return descriptor->type.v4 == NCCL_PROFILE_COLL &&
+                   atomic_load(&plugin.listens)
+               ? plugin_note_collective(context, descriptor)
                : ncclSuccess;
 }
 
 static ncclResult_t plugin_start_v5(void *context, void **event,
-                                    const ncclProfilerEvent_t *what)
+                                    const ncclProfilerEvent_t *descriptor)
 {
     *event = NULL;
-    return what->type.v5 == NCCL_PROFILE_COLL && atomic_load(&plugin.listens)
-               ? plugin_note_collective(context, what)
+    return descriptor->type.v5 == NCCL_PROFILE_COLL &&
+                   atomic_load(&plugin.listens)
+               ? plugin_note_collective(context, descriptor)
                : ncclSuccess;
 }
 

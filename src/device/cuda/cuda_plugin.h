@@ -3,9 +3,9 @@
  *
  * The module names itself as NCCL's tuner and profiler: NCCL opens the same
  * file again and gets the same data.  The tuner forces arms inside a running
- * communicator, or forwards to the tuner under test; the profiler says what
- * ran.  NCCL hands neither a pointer of the application, so their state is the
- * process's, and there can be one CUDA device in it.
+ * communicator, or forwards to the tuner under test; the profiler says which
+ * arm ran.  NCCL hands neither a pointer of the application, so their state is
+ * the process's, and there can be one CUDA device in it.
  */
 #ifndef STP_CUDA_PLUGIN_H
 #define STP_CUDA_PLUGIN_H
@@ -14,8 +14,8 @@
 
 /*
  * Has NCCL load us, and us the tuner 'plugin' (a path, or NULL) behind the
- * plugin arm.  Before NCCL's first communicator.  '*replaced_ret' is what
- * NCCL_TUNER_PLUGIN named before, or "".
+ * plugin arm.  Before NCCL's first communicator.  '*replaced_ret' is the
+ * earlier value of NCCL_TUNER_PLUGIN, or "".
  */
 enum stp_status stp_cuda_plugin_begin(const char *plugin,
                                       char replaced_ret[128],
@@ -27,9 +27,9 @@ bool stp_cuda_plugin_has_tuner(void);
 /* The arm of getCollInfo calls that begin after it returns. */
 void stp_cuda_plugin_select(const struct stp_arm *arm);
 
-/* What NCCL asked and ran between the two calls, of rank 'rank'; the last, if
- * there were several.  run_ret's algo, proto are -1 and n_channels 0 where
- * nobody said so. */
+/* The question and the run of NCCL between the two calls, of rank 'rank'; the
+ * last, if there were several.  run_ret's algo, proto are -1 and n_channels 0
+ * where no profiler said so. */
 void stp_cuda_plugin_listen(int rank);
 void stp_cuda_plugin_heard(struct stp_device_run *run_ret,
                            struct stp_question *question_ret);

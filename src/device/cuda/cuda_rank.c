@@ -10,7 +10,7 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/train_kernels.h"
 
-/* ---- what all operations begin and end with ---- */
+/* ---- beginning and ending of all operations ---- */
 
 static enum stp_status rank_begin(struct stp_cuda_rank *r,
                                   struct stp_error *err)
@@ -41,12 +41,7 @@ static enum stp_status rank_begin_call(struct stp_cuda_rank *r, unsigned stream,
                : rank_begin_in(r, stream, err);
 }
 
-static cudaStream_t rank_stream(const struct stp_cuda_rank *r, unsigned stream)
-{
-    return r->stream[stream];
-}
-
-/* What failed for one rank would leave others waiting for it. */
+/* A failure of one rank would leave others waiting for it. */
 static enum stp_status rank_done(struct stp_cuda_rank *r,
                                  enum stp_status status)
 {
@@ -61,22 +56,22 @@ static enum stp_status rank_called(struct stp_cuda_rank *r, cudaError_t result,
 
 /* A kernel of ours was launched, or there is none. */
 static enum stp_status rank_launched(struct stp_cuda_rank *r,
-                                     cudaError_t result, const char *what,
+                                     cudaError_t result, const char *kernel,
                                      struct stp_error *err)
 {
     if (result == cudaErrorNotSupported)
         return stp_fail(err, STP_ERR_RANGE,
-                        "no %s on GPUs for these types or this size", what);
-    return rank_called(r, result, what, err);
+                        "no %s on GPUs for these types or this size", kernel);
+    return rank_called(r, result, kernel, err);
 }
 
-/* ---- what it is ---- */
+/* ---- info ---- */
 
-static void cuda_info(const void *self, struct stp_engine_info *info_ret)
+static void cuda_info(const void *self, struct stp_device_info *info_ret)
 {
     const struct stp_cuda_rank *r = self;
 
-    *info_ret = r->cuda->rank_info;
+    *info_ret = r->cuda->info;
     info_ret->rank = r->rank;
 }
 
@@ -84,20 +79,20 @@ static void cuda_info(const void *self, struct stp_engine_info *info_ret)
 
 static enum stp_status rank_refuse_memory(const struct stp_cuda_rank *r,
                                           uint64_t nbytes, size_t free_bytes,
-                                          const char *what,
+                                          const char *purpose,
                                           struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_NOMEM,
                     "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
                     "%.2f GB of GPU %d are free",
-                    r->rank, what, (double)nbytes / 1e9, (double)r->taken / 1e9,
-                    (double)free_bytes / 1e9, r->gpu);
+                    r->rank, purpose, (double)nbytes / 1e9,
+                    (double)r->taken / 1e9, (double)free_bytes / 1e9, r->gpu);
 }
 
 static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
                                   uint64_t nbytes, struct stp_error *err)
 {
-    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t stream = r->stream[STP_STREAM_MAIN];
     cudaError_t result = cudaMemsetAsync(memory, 0, nbytes, stream);
 
     if (result == cudaSuccess)
@@ -105,8 +100,9 @@ static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
     return stp_cuda_result(r, result, "cudaMemset", err);
 }
 
-static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
-                                  void **address_ret, struct stp_error *err)
+static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
+                                  const char *purpose, void **address_ret,
+                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin(r, err);
@@ -127,7 +123,7 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes, const char *what,
     if (nbytes > free_bytes ||
         cudaMalloc(&memory, nbytes > 0 ? nbytes : 1) != cudaSuccess) {
         cudaGetLastError(); /* or the next launch would have failed */
-        return rank_refuse_memory(r, nbytes, free_bytes, what, err);
+        return rank_refuse_memory(r, nbytes, free_bytes, purpose, err);
     }
     status = rank_clear(r, memory, nbytes, err);
     if (status != STP_OK) {
@@ -153,14 +149,14 @@ static void cuda_release(void *self)
     r->taken = 0;
 }
 
-/* In a stream of ours: what the default stream copies, ours do not wait for. */
+/* In a stream of ours: ours do not wait for copies of the default stream. */
 static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
                                  const void *from, uint64_t nbytes,
                                  enum cudaMemcpyKind kind,
                                  struct stp_error *err)
 {
     const enum stp_status status = rank_begin(r, err);
-    cudaStream_t stream = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t stream = r->stream[STP_STREAM_MAIN];
     cudaError_t result;
 
     if (status != STP_OK)
@@ -209,22 +205,8 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- work ---- */
 
-static enum stp_status cuda_zero(void *self, unsigned stream, void *address,
-                                 uint64_t nbytes, struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_called(r,
-                             cudaMemsetAsync(address, 0, nbytes,
-                                             rank_stream(r, stream)),
-                             "cudaMemset", err)
-               : status;
-}
-
 /* The first of its shape: its kernel is loaded while nothing runs, as loading
- * may wait for what runs, and that for other ranks of this process. */
+ * may wait for running kernels, and these for other ranks of this process. */
 static enum stp_status rank_first_product(struct stp_cuda_rank *r,
                                           unsigned stream,
                                           const struct stp_product *p,
@@ -246,7 +228,7 @@ static enum stp_status cuda_product(void *self, unsigned stream,
 {
     struct stp_cuda_rank *r = self;
     const struct stp_cuda_lt_plan *plan;
-    enum stp_status status = stp_cuda_lt_check(p, err);
+    enum stp_status status = stp_product_check(p, err);
 
     if (status == STP_OK)
         status = rank_begin_in(r, stream, err);
@@ -259,57 +241,17 @@ static enum stp_status cuda_product(void *self, unsigned stream,
 }
 
 static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
-                                          const struct stp_cross_entropy *what,
+                                          const struct stp_cross_entropy *loss,
                                           struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_launched(
-                     r, stp_train_cross_entropy(what, rank_stream(r, stream)),
-                     "cross-entropy", err)
-               : status;
-}
-
-static enum stp_status cuda_relu_backward(void *self, unsigned stream, int type,
-                                          uint64_t n, const void *output,
-                                          void *gradient, struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
                ? rank_launched(r,
-                               stp_train_relu_backward(type, n, output,
-                                                       gradient,
-                                                       rank_stream(r, stream)),
-                               "way back through ReLU", err)
+                               stp_train_cross_entropy(loss, r->stream[stream]),
+                               "cross-entropy", err)
                : status;
-}
-
-static enum stp_status cuda_column_sum(void *self, unsigned stream, int type,
-                                       int sum_type, unsigned rows,
-                                       unsigned columns, double beta,
-                                       const void *matrix, void *sum,
-                                       struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-    struct stp_train_columns what = {.type = type,
-                                     .sum_type = sum_type,
-                                     .rows = rows,
-                                     .columns = columns,
-                                     .beta = beta,
-                                     .matrix = matrix,
-                                     .sum = sum,
-                                     .scratch_bytes = STP_CUDA_SCRATCH};
-
-    if (status != STP_OK)
-        return status;
-    what.scratch = r->scratch[stream];
-    return rank_launched(r, stp_train_column_sum(&what, rank_stream(r, stream)),
-                         "sum of columns", err);
 }
 
 static enum stp_status cuda_update(void *self, unsigned stream,
@@ -320,56 +262,44 @@ static enum stp_status cuda_update(void *self, unsigned stream,
     const enum stp_status status = rank_begin_in(r, stream, err);
 
     return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_update(update, rank_stream(r, stream)),
+               ? rank_launched(r, stp_train_update(update, r->stream[stream]),
                                "update", err)
                : status;
 }
 
-static enum stp_status cuda_find_nonfinite(void *self, unsigned stream,
-                                           int type, uint64_t n,
-                                           const void *data, float *found,
-                                           struct stp_error *err)
+static cudaError_t rank_launch(const struct stp_cuda_rank *r, unsigned stream,
+                               const struct stp_kernel *k)
 {
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
+    cudaStream_t s = r->stream[stream];
 
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_find_nonfinite(type, n, data, found,
-                                                        rank_stream(r, stream)),
-                               "search for what is not finite", err)
-               : status;
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        return cudaMemsetAsync(k->to, 0, k->n, s);
+    case STP_KERNEL_RELU_BACKWARD:
+        return stp_train_relu_backward(k->type, k->n, k->from, k->to, s);
+    case STP_KERNEL_COLUMN_SUM:
+        return stp_train_column_sum(k, r->scratch[stream], STP_CUDA_SCRATCH, s);
+    case STP_KERNEL_FIND_NONFINITE:
+        return stp_train_find_nonfinite(k->type, k->n, k->from, k->to, s);
+    case STP_KERNEL_CAST:
+        return stp_train_cast(k->n, k->type, k->from, k->type_to, k->to, s);
+    case STP_KERNEL_SCALE:
+        return stp_train_scale(k->type, k->n, k->factor, k->to, s);
+    default: /* STP_KERNEL_SUBTRACT */
+        return stp_kernel_elementwise(k->from, k->to, k->n, s);
+    }
 }
 
-static enum stp_status cuda_cast(void *self, unsigned stream, uint64_t n,
-                                 int from_type, const void *from, int to_type,
-                                 void *to, struct stp_error *err)
+static enum stp_status cuda_kernel(void *self, unsigned stream,
+                                   const struct stp_kernel *kernel,
+                                   struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     const enum stp_status status = rank_begin_in(r, stream, err);
 
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_cast(n, from_type, from, to_type, to,
-                                              rank_stream(r, stream)),
-                               "cast", err)
-               : status;
-}
-
-static enum stp_status cuda_scale(void *self, unsigned stream, int type,
-                                  uint64_t n, double factor, void *x,
-                                  struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_launched(r,
-                               stp_train_scale(type, n, factor, x,
-                                               rank_stream(r, stream)),
-                               "scaling", err)
-               : status;
+    return status == STP_OK ? rank_launched(r, rank_launch(r, stream, kernel),
+                                            stp_kernel_name(kernel->kind), err)
+                            : status;
 }
 
 /* ---- collectives ---- */
@@ -393,11 +323,11 @@ static cudaError_t rank_record(const struct stp_cuda_rank *r, unsigned stream,
                                unsigned event)
 {
     cudaError_t result = cudaEventRecordWithFlags(
-        r->events[event], rank_stream(r, stream),
+        r->events[event], r->stream[stream],
         r->captures ? cudaEventRecordExternal : cudaEventRecordDefault);
 
     if (result == cudaSuccess && r->captures)
-        result = cudaEventRecord(r->joins[event], rank_stream(r, stream));
+        result = cudaEventRecord(r->joins[event], r->stream[stream]);
     return result;
 }
 
@@ -431,7 +361,7 @@ static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
                         event);
     return rank_called(r,
                        cudaStreamWaitEvent(
-                           rank_stream(r, stream),
+                           r->stream[stream],
                            r->captures ? r->joins[event] : r->events[event], 0),
                        "cudaStreamWaitEvent", err);
 }
@@ -447,15 +377,17 @@ static enum stp_status cuda_synchronise(void *self, struct stp_error *err)
     return status;
 }
 
-static double cuda_elapsed_us(const void *self, unsigned from, unsigned to)
+static enum stp_status cuda_elapsed_us(const void *self, unsigned from,
+                                       unsigned to, double *us_ret,
+                                       struct stp_error *err)
 {
     const struct stp_cuda_rank *r = self;
     float ms = 0;
+    cudaError_t result =
+        cudaEventElapsedTime(&ms, r->events[from], r->events[to]);
 
-    if (from >= r->n_events || to >= r->n_events)
-        return 0;
-    cudaEventElapsedTime(&ms, r->events[from], r->events[to]);
-    return (double)ms * 1e3;
+    *us_ret = (double)ms * 1e3;
+    return stp_cuda_result(r, result, "cudaEventElapsedTime", err);
 }
 
 static double cuda_now_us(const void *self)
@@ -488,12 +420,7 @@ static void cuda_range(void *self, const char *name)
     stp_cuda_trace_range(&((struct stp_cuda_rank *)self)->trace, name);
 }
 
-/* ---- measuring: arms, and what NCCL said ---- */
-
-static void cuda_describe(const void *self, struct stp_device_info *info_ret)
-{
-    *info_ret = ((const struct stp_cuda_rank *)self)->cuda->info;
-}
+/* ---- measuring: arms, and what NCCL ran ---- */
 
 static void cuda_rank_line(const void *self, unsigned rank, char *line,
                            size_t size)
@@ -508,8 +435,8 @@ static void cuda_listen(void *self)
     stp_cuda_plugin_listen((int)((struct stp_cuda_rank *)self)->rank);
 }
 
-/* Without a profiler: what NCCL must have made of the table, as its tuner left
- * it: the cheapest of what is not forced otherwise, if there is such. */
+/* Without a profiler: the choice that NCCL must have made by the table, as its
+ * tuner left it: the cheapest arm that is not forced otherwise, if any. */
 static void rank_deduce_run(const struct stp_arm *arm,
                             const struct stp_question *q,
                             struct stp_device_run *run)
@@ -543,7 +470,7 @@ static void cuda_heard(void *self, struct stp_device_run *run_ret,
         rank_deduce_run(&r->cuda->arm, question_ret, run_ret);
 }
 
-/* ---- measuring: what ranks work on ---- */
+/* ---- measuring: buffers ---- */
 
 /* Both streams may want as much. */
 enum { N_VECTORS = 2 * STP_N_STREAMS };
@@ -566,14 +493,11 @@ static enum stp_status rank_check_vectors(const struct stp_cuda_rank *r,
 static enum stp_status cuda_check(void *self, const struct stp_work *work,
                                   struct stp_error *err)
 {
-    const struct stp_product product = {.m = work->gemm.m,
-                                        .n = work->gemm.n,
-                                        .k = work->gemm.k,
-                                        .type = work->gemm.type,
+    const struct stp_product product = {.gemm = work->gemm,
                                         .type_c = work->gemm.type};
 
-    if (work->kind == STP_WORK_COMPUTE)
-        return stp_cuda_lt_check(&product, err);
+    if (work->kind == STP_WORK_GEMM)
+        return stp_product_check(&product, err);
     return work->kind == STP_WORK_ELEMENTWISE
                ? rank_check_vectors(self, work->n_bytes, err)
                : STP_OK;
@@ -605,8 +529,8 @@ static cudaError_t rank_grow_room(struct stp_cuda_room *room,
     return result;
 }
 
-/* Vectors are a stream's, all else the rank's; what is not of products and
- * vectors is there since it was opened. */
+/* Vectors are a stream's, all other rooms the rank's; rooms not of products and
+ * vectors are there since it was opened. */
 static enum stp_status cuda_room(void *self, enum stp_room which,
                                  unsigned stream, int type, uint64_t nbytes,
                                  void **address_ret, struct stp_error *err)
@@ -655,7 +579,7 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
                                  struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t s = r->stream[STP_STREAM_MAIN];
     const enum stp_status status = rank_begin(r, err);
 
     if (status != STP_OK)
@@ -673,7 +597,7 @@ static enum stp_status cuda_count_wrong(void *self,
                                         struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
-    cudaStream_t s = rank_stream(r, STP_STREAM_MAIN);
+    cudaStream_t s = r->stream[STP_STREAM_MAIN];
     const enum stp_status status = rank_begin(r, err);
     unsigned long long n_wrong = 0;
     cudaError_t result;
@@ -693,7 +617,7 @@ static enum stp_status cuda_count_wrong(void *self,
     return rank_called(r, result, "checking results", err);
 }
 
-/* ---- measuring: what runs ---- */
+/* ---- measuring: groups and graphs ---- */
 
 static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
 {
@@ -703,20 +627,6 @@ static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
     return stp_cuda_nccl_result(r,
                                 begin ? nccl->group_start() : nccl->group_end(),
                                 begin ? "ncclGroupStart" : "ncclGroupEnd", err);
-}
-
-static enum stp_status cuda_elementwise(void *self, unsigned stream,
-                                        const float *x, float *y, uint64_t n,
-                                        struct stp_error *err)
-{
-    struct stp_cuda_rank *r = self;
-    const enum stp_status status = rank_begin_in(r, stream, err);
-
-    return status == STP_OK
-               ? rank_called(
-                     r, stp_kernel_elementwise(x, y, n, rank_stream(r, stream)),
-                     "an elementwise kernel", err)
-               : status;
 }
 
 /* The other stream joins the capture, and at its end is joined again. */
@@ -781,19 +691,6 @@ static enum stp_status cuda_launch(void *self, struct stp_error *err)
                        "cudaGraphLaunch", err);
 }
 
-static enum stp_status cuda_event_us(const void *self, unsigned first,
-                                     unsigned event, double *us_ret,
-                                     struct stp_error *err)
-{
-    const struct stp_cuda_rank *r = self;
-    float ms = 0;
-    cudaError_t result =
-        cudaEventElapsedTime(&ms, r->events[first], r->events[event]);
-
-    *us_ret = (double)ms * 1e3;
-    return stp_cuda_result(r, result, "cudaEventElapsedTime", err);
-}
-
 static void cuda_abandon(void *self, bool is_abandoned)
 {
     atomic_store(&((struct stp_cuda_rank *)self)->cuda->is_abandoned,
@@ -808,15 +705,10 @@ const struct stp_engine_ops stp_cuda_ops = {
     .upload = cuda_upload,
     .download = cuda_download,
     .agree = stp_cuda_job_agree,
-    .zero = cuda_zero,
     .product = cuda_product,
     .cross_entropy = cuda_cross_entropy,
-    .relu_backward = cuda_relu_backward,
-    .column_sum = cuda_column_sum,
     .update = cuda_update,
-    .find_nonfinite = cuda_find_nonfinite,
-    .cast = cuda_cast,
-    .scale = cuda_scale,
+    .kernel = cuda_kernel,
     .collective = cuda_collective,
     .record = cuda_record,
     .wait = cuda_wait,
@@ -826,7 +718,6 @@ const struct stp_engine_ops stp_cuda_ops = {
     .trace_begin = cuda_trace_begin,
     .trace_end = cuda_trace_end,
     .range = cuda_range,
-    .describe = cuda_describe,
     .rank_line = cuda_rank_line,
     .select_arm = cuda_select_arm,
     .check = cuda_check,
@@ -837,11 +728,9 @@ const struct stp_engine_ops stp_cuda_ops = {
     .listen = cuda_listen,
     .heard = cuda_heard,
     .group = cuda_group,
-    .elementwise = cuda_elementwise,
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,
     .launch = cuda_launch,
-    .event_us = cuda_event_us,
     .abandon = cuda_abandon,
     .close = stp_cuda_close,
 };

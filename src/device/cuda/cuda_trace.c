@@ -36,7 +36,7 @@ enum stp_status stp_cuda_trace_begin(struct stp_cuda_trace *trace, int gpu,
     return STP_OK;
 }
 
-/* ---- what ran ---- */
+/* ---- spans ---- */
 
 struct taking {
     const struct stp_cuda_trace *trace;

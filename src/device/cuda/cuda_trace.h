@@ -1,8 +1,8 @@
 /*
- * cuda_trace.h - what runs on a GPU, as CUPTI records it, and NVTX ranges
+ * cuda_trace.h - spans of a GPU, as CUPTI records them, and NVTX ranges
  *
  * CUPTI is the process's; each rank of it has a trace of its own, used by the
- * thread that launches the rank's work, and takes what runs on its GPU in its
+ * thread that launches the rank's work, and takes the spans of its GPU in its
  * two streams.  A kernel is in the range in which its thread launched it, so
  * work must be launched where it is noted, not in a CUDA graph.
  *

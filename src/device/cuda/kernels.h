@@ -11,22 +11,23 @@
 
 #include "device/pattern.h"
 
-/* Writes elements 0 to n - 1 of what 'rank' gives. */
+/* Writes elements 0 to n - 1 of the input of 'rank'. */
 cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
                             void *data, uint64_t n, cudaStream_t stream);
 
-/* Writes 'n' elements that are wrong as what 'rank' gets. */
+/* Writes 'n' elements that are wrong as the output of 'rank'. */
 cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
                               void *data, uint64_t n, cudaStream_t stream);
 
-/* Adds to *n_wrong how many of 'n' elements are wrong as what 'rank' gets. */
+/* Adds to *n_wrong how many of 'n' elements are wrong as the output of 'rank'.
+ */
 cudaError_t stp_kernel_count_wrong(const struct stp_pattern *pattern,
                                    unsigned rank, const void *data, uint64_t n,
                                    unsigned long long *n_wrong,
                                    cudaStream_t stream);
 
 /* x[i] - y[i] into y[i], of 'n' floats: as much work as their sum, but done
- * twice it is undone, so that data stay what they are however often it runs. */
+ * twice it is undone, so that data stay the same however often it runs. */
 cudaError_t stp_kernel_elementwise(const float *x, float *y, uint64_t n,
                                    cudaStream_t stream);
 

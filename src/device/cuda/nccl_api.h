@@ -43,7 +43,7 @@ struct stp_nccl_api {
     int version; /* 22809 for 2.28.9 */
 };
 
-/* Opens it for the rest of the process.  STP_ERR_NOTHING says what is missing,
+/* Opens it for the rest of the process.  STP_ERR_NOTHING says which is missing,
  * or that it is too old. */
 enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
                               struct stp_error *err);

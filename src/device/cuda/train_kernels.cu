@@ -253,17 +253,17 @@ cudaError_t stp_train_scale(int type, uint64_t n, double factor, void *x,
     });
 }
 
-cudaError_t stp_train_epilogue(const struct stp_train_epilogue *what,
+cudaError_t stp_train_epilogue(const struct stp_train_epilogue *epilogue,
                                cudaStream_t stream)
 {
-    return ByType(what->type, [&](auto tag) {
+    return ByType(epilogue->type, [&](auto tag) {
         using T = decltype(tag);
 
-        if (what->type_c == what->type)
-            return RunEpilogue<T, T>(*what, stream);
+        if (epilogue->type_c == epilogue->type)
+            return RunEpilogue<T, T>(*epilogue, stream);
         if constexpr (sizeof(T) == 2)
-            if (what->type_c == STP_TYPE_F32)
-                return RunEpilogue<T, float>(*what, stream);
+            if (epilogue->type_c == STP_TYPE_F32)
+                return RunEpilogue<T, float>(*epilogue, stream);
         return cudaErrorNotSupported;
     });
 }
@@ -273,14 +273,14 @@ cudaError_t stp_train_epilogue(const struct stp_train_epilogue *what,
 static cudaError_t LoadType(int type)
 {
     const struct stp_cross_entropy loss = {0, 0, type};
-    const struct stp_train_columns columns = {type, type};
+    const struct stp_kernel columns = {STP_KERNEL_COLUMN_SUM, type, type};
     const struct stp_train_epilogue epilogue = {0, 0, type, type};
     cudaError_t result = stp_train_cross_entropy(&loss, nullptr);
 
     if (result == cudaSuccess)
         result = stp_train_relu_backward(type, 0, nullptr, nullptr, nullptr);
     if (result == cudaSuccess)
-        result = stp_train_column_sum(&columns, nullptr);
+        result = stp_train_column_sum(&columns, nullptr, 0, nullptr);
     if (result == cudaSuccess)
         result = stp_train_find_nonfinite(type, 0, nullptr, nullptr, nullptr);
     if (result == cudaSuccess)
@@ -290,11 +290,11 @@ static cudaError_t LoadType(int type)
     return result;
 }
 
-/* Of two types: what there is not need not be loaded. */
+/* Loads kernels of two types; a pair without a kernel needs none. */
 static cudaError_t LoadPair(int type, int other)
 {
     struct stp_update update = {};
-    const struct stp_train_columns columns = {type, other};
+    const struct stp_kernel columns = {STP_KERNEL_COLUMN_SUM, type, other};
     const struct stp_train_epilogue epilogue = {0, 0, type, other};
     cudaError_t result =
         stp_train_cast(0, type, nullptr, other, nullptr, nullptr);
@@ -304,7 +304,7 @@ static cudaError_t LoadPair(int type, int other)
     update.gradient_type = type;
     update.copy_type = other;
     results[0] = stp_train_update(&update, nullptr);
-    results[1] = stp_train_column_sum(&columns, nullptr);
+    results[1] = stp_train_column_sum(&columns, nullptr, 0, nullptr);
     results[2] = stp_train_epilogue(&epilogue, nullptr);
     for (cudaError_t one : results)
         if (one != cudaSuccess && one != cudaErrorNotSupported &&

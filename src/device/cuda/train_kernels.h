@@ -1,7 +1,7 @@
 /*
- * train_kernels.h - what training does on a GPU beside GEMMs
+ * train_kernels.h - the kernels of training on a GPU other than GEMMs
  *
- * Operations of engine.h, which says what they are; all run in 'stream' of the
+ * Operations of engine.h, which defines them; all run in 'stream' of the
  * current device, whose memory the pointers name, and return at once.
  * cudaErrorNotSupported for a type, or two, that there is no kernel for.  Of no
  * elements a kernel does not run but is loaded, so that it need not be later,
@@ -18,27 +18,17 @@
 /* Loads all of them on the current device. */
 cudaError_t stp_train_kernels_load(void);
 
-cudaError_t stp_train_cross_entropy(const struct stp_cross_entropy *what,
+cudaError_t stp_train_cross_entropy(const struct stp_cross_entropy *loss,
                                     cudaStream_t stream);
 
 cudaError_t stp_train_relu_backward(int type, uint64_t n, const void *output,
                                     void *gradient, cudaStream_t stream);
 
-/* Of a matrix, and where sums of parts of it go on their way: 'scratch', of
+/* STP_KERNEL_COLUMN_SUM.  Sums of parts of the matrix go through 'scratch', of
  * which a row of the matrix in F32 (F64: in F64) is enough, 32 are best.  Sums
  * are the same every time. */
-struct stp_train_columns {
-    int type;
-    int sum_type;
-    unsigned rows, columns;
-    double beta;
-    const void *matrix;
-    void *sum;
-    void *scratch;
-    uint64_t scratch_bytes;
-};
-cudaError_t stp_train_column_sum(const struct stp_train_columns *what,
-                                 cudaStream_t stream);
+cudaError_t stp_train_column_sum(const struct stp_kernel *kernel, void *scratch,
+                                 uint64_t scratch_bytes, cudaStream_t stream);
 
 /* Copies are of type F32, F16 or BF16 if w is of F32; of F64 all are. */
 cudaError_t stp_train_update(const struct stp_update *update,
@@ -53,8 +43,8 @@ cudaError_t stp_train_cast(uint64_t n, int from_type, const void *from,
 cudaError_t stp_train_scale(int type, uint64_t n, double factor, void *x,
                             cudaStream_t stream);
 
-/* What the library did not do of a product's epilogue: adds 'bias' unless that
- * is NULL, and cuts off what is below 0 if asked. */
+/* The rest of a product's epilogue that the library lacks: adds 'bias' unless
+ * that is NULL, and turns numbers below 0 into 0 if asked. */
 struct stp_train_epilogue {
     unsigned m, n;
     int type;   /* of the bias */
@@ -63,7 +53,7 @@ struct stp_train_epilogue {
     void *c;
     const void *bias;
 };
-cudaError_t stp_train_epilogue(const struct stp_train_epilogue *what,
+cudaError_t stp_train_epilogue(const struct stp_train_epilogue *epilogue,
                                cudaStream_t stream);
 
 #endif /* STP_TRAIN_KERNELS_H */

@@ -1,4 +1,4 @@
-/* train_numbers.cuh - what kernels of several types share: numbers, and how
+/* train_numbers.cuh - shared by kernels of several types: numbers, and how
  * they are loaded and stored */
 #ifndef STP_TRAIN_NUMBERS_CUH
 #define STP_TRAIN_NUMBERS_CUH
@@ -37,7 +37,7 @@ __device__ uint64_t Step()
 
 /* ---- numbers ---- */
 
-/* What arithmetic on T is in, and how it comes back. */
+/* The type that arithmetic on T is in, and the way back. */
 template <typename T> struct Number;
 
 template <> struct Number<float> {
@@ -141,7 +141,7 @@ __device__ void Store(T *to, uint64_t i, const Pack<N, T> &pack)
     *reinterpret_cast<Pack<N, T> *>(to + i) = pack;
 }
 
-/* So many of T are what a thread loads at a time. */
+/* A thread loads so many of T at a time. */
 template <typename T> constexpr unsigned kPack = 16 / sizeof(T);
 
 template <unsigned N, typename T> bool Packs(const T *data)

@@ -48,7 +48,7 @@ __device__ void FindLargest(const T *row, unsigned n, Wide<T> *most_ret,
     *where_ret = where;
 }
 
-/* A row is a warp's.  Of what a lane reads it writes no other's, but for the
+/* A row is a warp's.  A lane writes only elements that it reads, but for the
  * label's logit, which all have read by then. */
 template <typename T>
 __device__ double RowOfCrossEntropy(const stp_cross_entropy &c, uint64_t r,
@@ -166,13 +166,14 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <unsigned N, typename T, typename Sum>
-cudaError_t SumColumns(const stp_train_columns &c, cudaStream_t stream)
+cudaError_t SumColumns(const stp_kernel &c, void *scratch,
+                       uint64_t scratch_bytes, cudaStream_t stream)
 {
     const unsigned lanes = WARP * N;
     const uint64_t room =
-        c.columns > 0 ? c.scratch_bytes / sizeof(Wide<T>) / c.columns : 1;
-    Wide<T> *sums = static_cast<Wide<T> *>(c.scratch);
-    Sum *sum = static_cast<Sum *>(c.sum);
+        c.columns > 0 ? scratch_bytes / sizeof(Wide<T>) / c.columns : 1;
+    Wide<T> *sums = static_cast<Wide<T> *>(scratch);
+    Sum *sum = static_cast<Sum *>(c.to);
     unsigned chunks = (c.rows + WARPS - 1) / WARPS;
     cudaFuncAttributes unused;
     cudaError_t result;
@@ -190,57 +191,61 @@ cudaError_t SumColumns(const stp_train_columns &c, cudaStream_t stream)
     const unsigned rows_of_chunk = (c.rows + chunks - 1) / chunks;
     SumChunks<N, T>
         <<<dim3((c.columns + lanes - 1) / lanes, chunks), THREADS, 0, stream>>>(
-            static_cast<const T *>(c.matrix), c.rows, c.columns, rows_of_chunk,
+            static_cast<const T *>(c.from), c.rows, c.columns, rows_of_chunk,
             sums);
     AddChunks<Wide<T>, Sum><<<Blocks(c.columns, THREADS), THREADS, 0, stream>>>(
-        sums, chunks, c.columns, c.beta != 0, sum);
+        sums, chunks, c.columns, c.factor != 0, sum);
     return cudaGetLastError();
 }
 
 template <typename T, typename Sum>
-cudaError_t ChooseColumns(const stp_train_columns &c, cudaStream_t stream)
+cudaError_t ChooseColumns(const stp_kernel &c, void *scratch,
+                          uint64_t scratch_bytes, cudaStream_t stream)
 {
     constexpr unsigned n = kPack<T>;
     const bool packs =
-        c.columns % n == 0 && Packs<n>(static_cast<const T *>(c.matrix));
+        c.columns % n == 0 && Packs<n>(static_cast<const T *>(c.from));
 
     if (c.columns == 0) {
-        const cudaError_t result = SumColumns<n, T, Sum>(c, stream);
+        const cudaError_t result =
+            SumColumns<n, T, Sum>(c, scratch, scratch_bytes, stream);
 
         if (result != cudaSuccess)
             return result;
     }
-    return packs && c.columns > 0 ? SumColumns<n, T, Sum>(c, stream)
-                                  : SumColumns<1, T, Sum>(c, stream);
+    return packs && c.columns > 0
+               ? SumColumns<n, T, Sum>(c, scratch, scratch_bytes, stream)
+               : SumColumns<1, T, Sum>(c, scratch, scratch_bytes, stream);
 }
 
 } // namespace
 
-cudaError_t stp_train_cross_entropy(const struct stp_cross_entropy *what,
+cudaError_t stp_train_cross_entropy(const struct stp_cross_entropy *loss,
                                     cudaStream_t stream)
 {
-    return ByType(what->type, [&](auto tag) {
+    return ByType(loss->type, [&](auto tag) {
         using T = decltype(tag);
         cudaFuncAttributes unused;
 
-        if (what->n == 0)
+        if (loss->n == 0)
             return cudaFuncGetAttributes(&unused, CrossEntropy<T>);
-        CrossEntropy<T><<<Blocks(what->n, WARPS), THREADS, 0, stream>>>(*what);
+        CrossEntropy<T><<<Blocks(loss->n, WARPS), THREADS, 0, stream>>>(*loss);
         return cudaGetLastError();
     });
 }
 
-cudaError_t stp_train_column_sum(const struct stp_train_columns *what,
-                                 cudaStream_t stream)
+cudaError_t stp_train_column_sum(const struct stp_kernel *kernel, void *scratch,
+                                 uint64_t scratch_bytes, cudaStream_t stream)
 {
-    return ByType(what->type, [&](auto tag) {
+    return ByType(kernel->type, [&](auto tag) {
         using T = decltype(tag);
 
-        if (what->sum_type == what->type)
-            return ChooseColumns<T, T>(*what, stream);
+        if (kernel->type_to == kernel->type)
+            return ChooseColumns<T, T>(*kernel, scratch, scratch_bytes, stream);
         if constexpr (sizeof(T) == 2)
-            if (what->sum_type == STP_TYPE_F32)
-                return ChooseColumns<T, float>(*what, stream);
+            if (kernel->type_to == STP_TYPE_F32)
+                return ChooseColumns<T, float>(*kernel, scratch, scratch_bytes,
+                                               stream);
         return cudaErrorNotSupported;
     });
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/text.h"
 #include "device/arm_tuner.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
@@ -17,7 +18,7 @@ struct library {
     struct mock_comm *comm;
 };
 
-/* What a note is to a trace. */
+/* The span of a trace that a note becomes. */
 struct label {
     char name[STP_SPAN_NAME]; /* set while there is a trace */
     struct stp_part range;
@@ -25,16 +26,16 @@ struct label {
 
 struct engine {
     struct mock_machine *machine;
-    struct library own;    /* NCCL without a tuner, or for measuring with
-                                       the one that forces arms */
+    struct library own;    /* NCCL without a tuner, or for measuring with the
+                              tuner that forces arms */
     struct library plugin; /* empty if there is none */
     bool use_plugin;
-    struct stp_engine_info info;
+    struct stp_device_info info;
     uint64_t memory; /* bytes of a GPU; UINT64_MAX: not known */
     uint64_t taken;
     struct stp_mock_program program;
     struct stp_virtual_time time;
-    struct stp_mock_compute *computes; /* of what was noted; of collectives 0 */
+    struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
     struct label *labels;              /* one each */
     size_t n_noted;
     size_t capacity;
@@ -48,16 +49,17 @@ static enum stp_status mock_fail(struct stp_error *err)
     return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
 }
 
-static void mock_info(const void *self, struct stp_engine_info *info_ret)
+static void mock_info(const void *self, struct stp_device_info *info_ret)
 {
     *info_ret = ((const struct engine *)self)->info;
 }
 
 /* ---- at once ---- */
 
-/* Addresses begin where nobody has memory, and are never followed. */
-static enum stp_status mock_alloc(void *self, uint64_t nbytes, const char *what,
-                                  void **address_ret, struct stp_error *err)
+/* Addresses begin where no memory is, and are never followed. */
+static enum stp_status mock_alloc(void *self, uint64_t nbytes,
+                                  const char *purpose, void **address_ret,
+                                  struct stp_error *err)
 {
     struct engine *e = self;
 
@@ -65,7 +67,7 @@ static enum stp_status mock_alloc(void *self, uint64_t nbytes, const char *what,
         return stp_fail(err, STP_ERR_NOMEM,
                         "no memory on each of %u %s for %s: %.2f GB beside "
                         "%.2f GB, but a GPU has %.2f GB",
-                        e->info.n_ranks, e->info.gpu, what,
+                        e->info.n_ranks, e->info.gpu, purpose,
                         (double)nbytes / 1e9, (double)e->taken / 1e9,
                         (double)e->memory / 1e9);
     *address_ret = (void *)(uintptr_t)(e->taken + STP_ENGINE_ALIGN);
@@ -140,25 +142,25 @@ static enum stp_status mock_grow(struct engine *e, struct stp_error *err)
     return STP_OK;
 }
 
-static enum stp_status mock_note(struct engine *e, const struct stp_work *what,
+static enum stp_status mock_note(struct engine *e, const struct stp_work *work,
                                  struct stp_error *err)
 {
     if (e->program.noted.ran)
         e->n_noted = 0;
-    return stp_program_add(&e->program.noted, what, err);
+    return stp_program_add(&e->program.noted, work, err);
 }
 
-static enum stp_status mock_add(struct engine *e, const struct stp_work *what,
+static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
                                 struct stp_mock_compute compute,
                                 struct stp_error *err, const char *fmt, ...)
     STP_PRINTF(5, 6);
 
 /* Notes a kernel or a collective; 'fmt' makes its name. */
-static enum stp_status mock_add(struct engine *e, const struct stp_work *what,
+static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
                                 struct stp_mock_compute compute,
                                 struct stp_error *err, const char *fmt, ...)
 {
-    struct stp_work noted = *what;
+    struct stp_work noted = *work;
     enum stp_status status = STP_OK;
     struct label *label;
     va_list args;
@@ -183,14 +185,14 @@ static enum stp_status mock_add(struct engine *e, const struct stp_work *what,
     return STP_OK;
 }
 
-/* What reads and writes 'n_bytes' in all. */
+/* A kernel that reads and writes 'n_bytes' in all. */
 static enum stp_status mock_add_kernel(struct engine *e, unsigned stream,
                                        double n_bytes, const char *name,
                                        struct stp_error *err)
 {
-    const struct stp_work what = {.kind = STP_WORK_TASK, .stream = stream};
+    const struct stp_work work = {.kind = STP_WORK_TASK, .stream = stream};
 
-    return mock_add(e, &what, stp_mock_kernel(e->machine, n_bytes), err, "%s",
+    return mock_add(e, &work, stp_mock_kernel(e->machine, n_bytes), err, "%s",
                     name);
 }
 
@@ -199,68 +201,35 @@ static double mock_bytes(int type, uint64_t n)
     return (double)n * stp_type_size(type);
 }
 
-static enum stp_status mock_zero(void *self, unsigned stream, void *address,
-                                 uint64_t nbytes, struct stp_error *err)
-{
-    (void)address;
-    return mock_add_kernel(self, stream, (double)nbytes, "zero", err);
-}
-
 static enum stp_status mock_product(void *self, unsigned stream,
                                     const struct stp_product *p,
                                     struct stp_error *err)
 {
     struct engine *e = self;
-    const struct stp_work what = {.kind = STP_WORK_TASK, .stream = stream};
-    const struct stp_gemm gemm = {
-        .m = p->m, .n = p->n, .k = p->k, .type = p->type};
-    const bool tf32 = p->tf32 && p->type == STP_TYPE_F32;
+    const struct stp_work work = {.kind = STP_WORK_TASK, .stream = stream};
+    const struct stp_gemm *gemm = &p->gemm;
+    const bool tf32 = p->tf32 && gemm->type == STP_TYPE_F32;
     struct stp_mock_compute compute;
     enum stp_status status =
-        tf32 ? stp_mock_gemm_tf32(e->machine, &gemm, &compute, err)
-             : stp_mock_gemm(e->machine, &gemm, &compute, err);
+        tf32 ? stp_mock_gemm_tf32(e->machine, gemm, &compute, err)
+             : stp_mock_gemm(e->machine, gemm, &compute, err);
 
     return status == STP_OK
-               ? mock_add(e, &what, compute, err, "product %s %u x %u x %u",
-                          tf32 ? "tf32" : stp_type_name(p->type), p->m, p->n,
-                          p->k)
+               ? mock_add(e, &work, compute, err, "product %s %u x %u x %u",
+                          tf32 ? "tf32" : stp_type_name(gemm->type), gemm->m,
+                          gemm->n, gemm->k)
                : status;
 }
 
 static enum stp_status mock_cross_entropy(void *self, unsigned stream,
-                                          const struct stp_cross_entropy *what,
+                                          const struct stp_cross_entropy *loss,
                                           struct stp_error *err)
 {
     const double logits =
-        mock_bytes(what->type, (uint64_t)what->n * what->classes);
+        mock_bytes(loss->type, (uint64_t)loss->n * loss->classes);
 
-    return mock_add_kernel(self, stream, what->gradient ? 2 * logits : logits,
+    return mock_add_kernel(self, stream, loss->gradient ? 2 * logits : logits,
                            "cross-entropy", err);
-}
-
-static enum stp_status mock_relu_backward(void *self, unsigned stream, int type,
-                                          uint64_t n, const void *output,
-                                          void *gradient, struct stp_error *err)
-{
-    (void)output;
-    (void)gradient;
-    return mock_add_kernel(self, stream, 3 * mock_bytes(type, n),
-                           "ReLU backward", err);
-}
-
-static enum stp_status mock_column_sum(void *self, unsigned stream, int type,
-                                       int sum_type, unsigned rows,
-                                       unsigned columns, double beta,
-                                       const void *matrix, void *sum,
-                                       struct stp_error *err)
-{
-    (void)sum_type; /* of next to nothing */
-    (void)beta;
-    (void)matrix;
-    (void)sum;
-    return mock_add_kernel(self, stream,
-                           mock_bytes(type, (uint64_t)rows * columns),
-                           "column sum", err);
 }
 
 static enum stp_status mock_update(void *self, unsigned stream,
@@ -275,35 +244,32 @@ static enum stp_status mock_update(void *self, unsigned stream,
                            "update", err);
 }
 
-static enum stp_status mock_find_nonfinite(void *self, unsigned stream,
-                                           int type, uint64_t n,
-                                           const void *data, float *found,
-                                           struct stp_error *err)
+static double mock_kernel_bytes(const struct stp_kernel *k)
 {
-    (void)data;
-    (void)found;
-    return mock_add_kernel(self, stream, mock_bytes(type, n), "find overflow",
-                           err);
+    const double bytes = mock_bytes(k->type, k->n);
+
+    switch (k->kind) {
+    case STP_KERNEL_ZERO:
+        return (double)k->n;
+    case STP_KERNEL_COLUMN_SUM: /* the sums are next to none of them */
+        return mock_bytes(k->type, (uint64_t)k->rows * k->columns);
+    case STP_KERNEL_FIND_NONFINITE:
+        return bytes;
+    case STP_KERNEL_CAST:
+        return bytes + mock_bytes(k->type_to, k->n);
+    case STP_KERNEL_SCALE:
+        return 2 * bytes;
+    default: /* STP_KERNEL_RELU_BACKWARD, STP_KERNEL_SUBTRACT */
+        return 3 * bytes;
+    }
 }
 
-static enum stp_status mock_cast(void *self, unsigned stream, uint64_t n,
-                                 int from_type, const void *from, int to_type,
-                                 void *to, struct stp_error *err)
+static enum stp_status mock_kernel(void *self, unsigned stream,
+                                   const struct stp_kernel *kernel,
+                                   struct stp_error *err)
 {
-    (void)from;
-    (void)to;
-    return mock_add_kernel(self, stream,
-                           mock_bytes(from_type, n) + mock_bytes(to_type, n),
-                           "cast", err);
-}
-
-static enum stp_status mock_scale(void *self, unsigned stream, int type,
-                                  uint64_t n, double factor, void *x,
-                                  struct stp_error *err)
-{
-    (void)factor;
-    (void)x;
-    return mock_add_kernel(self, stream, 2 * mock_bytes(type, n), "scale", err);
+    return mock_add_kernel(self, stream, mock_kernel_bytes(kernel),
+                           stp_kernel_name(kernel->kind), err);
 }
 
 /* Of one rank NCCL copies, or in place does nothing. */
@@ -325,23 +291,23 @@ static enum stp_status mock_collective(void *self, unsigned stream,
     const bool of_parts =
         t->coll == ncclFuncAllGather || t->coll == ncclFuncReduceScatter;
     const uint64_t n = of_parts ? t->n * e->info.n_ranks : t->n;
-    const struct stp_work what = {
+    const struct stp_work work = {
         .kind = STP_WORK_COLLECTIVE,
         .stream = stream,
-        .what = {.coll = t->coll,
-                 .n_bytes = n * stp_type_size(t->type),
-                 .type = t->type,
-                 .op = t->op,
-                 .root = (unsigned)t->root,
-                 .in_place = t->in_place}};
+        .collective = {.coll = t->coll,
+                       .n_bytes = n * stp_type_size(t->type),
+                       .type = t->type,
+                       .op = t->op,
+                       .root = (unsigned)t->root,
+                       .in_place = t->in_place}};
 
     if (t->n == 0)
         return STP_OK;
     if (e->info.n_ranks == 1)
         return mock_copy(e, stream, t, err);
-    return mock_add(e, &what, (struct stp_mock_compute){0}, err,
+    return mock_add(e, &work, (struct stp_mock_compute){0}, err,
                     "%s %s %ju bytes", stp_coll_name(t->coll),
-                    stp_type_name(t->type), (uintmax_t)what.what.n_bytes);
+                    stp_type_name(t->type), (uintmax_t)work.collective.n_bytes);
 }
 
 /* ---- order and time ---- */
@@ -405,11 +371,15 @@ static enum stp_status mock_synchronise(void *self, struct stp_error *err)
     return status == STP_OK && e->traces ? mock_keep_spans(e, err) : status;
 }
 
-static double mock_elapsed_us(const void *self, unsigned from, unsigned to)
+static enum stp_status mock_elapsed_us(const void *self, unsigned from,
+                                       unsigned to, double *us_ret,
+                                       struct stp_error *err)
 {
     const struct engine *e = self;
 
-    return e->program.event_us[to] - e->program.event_us[from];
+    (void)err;
+    *us_ret = e->program.event_us[to] - e->program.event_us[from];
+    return STP_OK;
 }
 
 static double mock_now_us(const void *self)
@@ -446,33 +416,6 @@ static void mock_range(void *self, const char *name)
 
 /* ---- measuring ---- */
 
-static void mock_describe(const void *self, struct stp_device_info *info_ret)
-{
-    const struct engine *e = self;
-    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
-    const unsigned n_recorded = mock_machine_rounds(e->machine);
-    struct stp_device_info info = {
-        .n_ranks = (unsigned)m->n_ranks,
-        .n_nodes = (unsigned)m->n_nodes,
-        .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
-        .compute_capability = m->compute_capability,
-        .has_arms = true,
-        .models_overlap =
-            mock_machine_overlap_settings(e->machine, NULL, 0) == 0};
-
-    snprintf(info.machine, sizeof(info.machine), "%s", m->name);
-    snprintf(info.gpu, sizeof(info.gpu), "%s", m->gpu);
-    snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
-    snprintf(info.backend, sizeof(info.backend), "nccl");
-    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
-    snprintf(info.what, sizeof(info.what), "%s: %d x %s, NCCL %s; %s", m->name,
-             m->n_ranks, m->gpu, m->nccl,
-             mock_machine_has_timings(e->machine)
-                 ? "recorded times in mock NCCL, not a live measurement"
-                 : "times modelled by NCCL's cost model, nothing measured");
-    *info_ret = info;
-}
-
 static void mock_rank_line(const void *self, unsigned rank, char *line,
                            size_t size)
 {
@@ -495,13 +438,11 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
                                         struct stp_error *err)
 {
     struct engine *e = self;
-    struct stp_device_info info;
 
-    mock_describe(self, &info);
-    if (round >= n_rounds || n_rounds > info.max_rounds)
+    if (round >= n_rounds || n_rounds > e->info.max_rounds)
         return stp_fail(err, STP_ERR_RANGE,
                         "%u rounds, but machine '%s' was recorded in %u",
-                        n_rounds, info.machine, info.max_rounds);
+                        n_rounds, e->info.machine, e->info.max_rounds);
     e->time.round = (round + 0.5) / n_rounds;
     return STP_OK;
 }
@@ -513,7 +454,7 @@ static enum stp_status mock_check(void *self, const struct stp_work *work,
     const struct engine *e = self;
     struct stp_mock_compute compute;
 
-    return work->kind == STP_WORK_COMPUTE
+    return work->kind == STP_WORK_GEMM
                ? stp_mock_gemm(e->machine, &work->gemm, &compute, err)
                : STP_OK;
 }
@@ -533,13 +474,13 @@ static enum stp_status mock_room(void *self, enum stp_room room,
     return STP_OK;
 }
 
-static enum stp_status mock_probe(void *self, const struct stp_collective *what,
+static enum stp_status mock_probe(void *self, const struct stp_collective *c,
                                   struct stp_device_run *run_ret,
                                   struct stp_question *question_ret,
                                   struct stp_error *err)
 {
     struct engine *e = self;
-    const struct mock_call call = stp_mock_call(what);
+    const struct mock_call call = stp_mock_call(c);
     struct mock_outcome out;
     struct mock_run run;
     struct mock_time time;
@@ -558,7 +499,7 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *what,
     if (question_ret == NULL)
         return STP_OK;
     *question_ret = (struct stp_question){.n_pipe_ops = 1};
-    question_ret->n_bytes = out.asked ? what->n_bytes : 0;
+    question_ret->n_bytes = out.asked ? c->n_bytes : 0;
     memcpy(question_ret->cost, out.cost, sizeof(question_ret->cost));
     return STP_OK;
 }
@@ -569,26 +510,6 @@ static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
                                                  : STP_WORK_GROUP_END};
 
     return mock_note(self, &noted, err);
-}
-
-static enum stp_status mock_elementwise(void *self, unsigned stream,
-                                        const float *x, float *y, uint64_t n,
-                                        struct stp_error *err)
-{
-    (void)x;
-    (void)y;
-    return mock_add_kernel(self, stream, 3 * mock_bytes(STP_TYPE_F32, n),
-                           "elementwise", err);
-}
-
-static enum stp_status mock_event_us(const void *self, unsigned first,
-                                     unsigned event, double *us_ret,
-                                     struct stp_error *err)
-{
-    (void)first;
-    (void)err;
-    *us_ret = ((const struct engine *)self)->program.event_us[event];
-    return STP_OK;
 }
 
 static enum stp_source mock_source(const void *self)
@@ -628,15 +549,10 @@ static const struct stp_engine_ops mock_ops = {
     .upload = mock_upload,
     .download = mock_download,
     .agree = mock_agree,
-    .zero = mock_zero,
     .product = mock_product,
     .cross_entropy = mock_cross_entropy,
-    .relu_backward = mock_relu_backward,
-    .column_sum = mock_column_sum,
     .update = mock_update,
-    .find_nonfinite = mock_find_nonfinite,
-    .cast = mock_cast,
-    .scale = mock_scale,
+    .kernel = mock_kernel,
     .collective = mock_collective,
     .record = mock_record,
     .wait = mock_wait,
@@ -646,7 +562,6 @@ static const struct stp_engine_ops mock_ops = {
     .trace_begin = mock_trace_begin,
     .trace_end = mock_trace_end,
     .range = mock_range,
-    .describe = mock_describe,
     .rank_line = mock_rank_line,
     .sizes = mock_sizes,
     .begin_round = mock_begin_round,
@@ -655,8 +570,6 @@ static const struct stp_engine_ops mock_ops = {
     .room = mock_room,
     .probe = mock_probe,
     .group = mock_group,
-    .elementwise = mock_elementwise,
-    .event_us = mock_event_us,
     .source = mock_source,
     .close = mock_close,
 };
@@ -689,81 +602,140 @@ static enum stp_status mock_open_library(struct engine *e, const char *plugin,
     return STP_OK;
 }
 
-/* Of another number of ranks, if one is asked for. */
-static enum stp_status mock_load(struct engine *e,
-                                 const struct stp_engine_mock_options *options,
-                                 struct stp_error *err)
+/* The machine, of another number of ranks if 'n_ranks' is not 0. */
+static enum stp_status mock_load(struct engine *e, const char *machine_path,
+                                 unsigned n_ranks, struct stp_error *err)
 {
     struct mock_machine *resized;
-    int n_ranks;
 
-    if (mock_machine_load(options->machine_path, &e->machine) != ncclSuccess)
+    if (mock_machine_load(machine_path, &e->machine) != ncclSuccess)
         return mock_fail(err);
-    n_ranks = mock_machine_get_info(e->machine)->n_ranks;
-    if (options->n_ranks == 0 || options->n_ranks == (unsigned)n_ranks)
+    if (n_ranks == 0 ||
+        n_ranks == (unsigned)mock_machine_get_info(e->machine)->n_ranks)
         return STP_OK;
-    if (mock_machine_resize(e->machine, (int)options->n_ranks, &resized) !=
-        ncclSuccess)
+    if (mock_machine_resize(e->machine, (int)n_ranks, &resized) != ncclSuccess)
         return mock_fail(err);
     mock_machine_free(e->machine);
     e->machine = resized;
     return STP_OK;
 }
 
-static void mock_fill_info(struct engine *e)
+/* Writes the machine's search graphs, as NCCL does after its search. */
+static enum stp_status mock_write_graphs(const char *machine_path,
+                                         const char *graphs_file,
+                                         struct stp_error *err)
 {
-    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
-    const uint64_t memory = stp_mock_memory(e->machine);
-    struct stp_engine_info *info = &e->info;
+    enum { MAX_GRAPHS = 64 << 20 };
+    size_t size = strlen(machine_path) + sizeof("/graphs.xml");
+    char *path = malloc(size);
+    char *text = NULL;
+    size_t len = 0;
+    enum stp_status status;
+    FILE *fp;
 
-    info->n_ranks = (unsigned)m->n_ranks;
-    info->has_tf32 = stp_mock_has_tf32(e->machine);
-    info->fuses = true;
-    snprintf(info->gpu, sizeof(info->gpu), "%s", m->gpu);
-    snprintf(info->what, sizeof(info->what),
-             "%s%s: %d x %s, NCCL %s; %s, in virtual time: nothing was trained",
-             m->name, m->resized ? " resized" : "", m->n_ranks, m->gpu, m->nccl,
-             mock_machine_has_timings(e->machine)
-                 ? "recorded times of collectives in mock NCCL, modelled "
-                   "compute"
-                 : "modelled times of collectives and compute");
-    e->memory = memory > 0 ? memory : UINT64_MAX;
+    if (path == NULL)
+        return stp_nomem(err);
+    snprintf(path, size, "%s/graphs.xml", machine_path);
+    status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
+    fp = status == STP_OK ? fopen(graphs_file, "w") : NULL;
+    if (status == STP_OK &&
+        (fp == NULL || fwrite(text, 1, len, fp) != len || fclose(fp) != 0))
+        status =
+            stp_fail(err, STP_ERR_IO, "cannot write '%.200s'", graphs_file);
+    free(path);
+    free(text);
+    return status;
 }
 
-static enum stp_status
-mock_set_up(struct engine *e, const struct stp_engine_mock_options *options,
-            struct stp_error *err)
+static void mock_print_line(const struct engine *e, bool measures, char *line,
+                            size_t size)
 {
-    enum stp_status status = mock_load(e, options, err);
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    const bool has_timings = mock_machine_has_timings(e->machine);
+    const char *times;
+
+    if (measures)
+        times = has_timings
+                    ? "recorded times in mock NCCL, not a live measurement"
+                    : "times modelled by NCCL's cost model, nothing measured";
+    else
+        times = has_timings ? "recorded times of collectives in mock NCCL, "
+                              "modelled compute, in virtual time: nothing was "
+                              "trained"
+                            : "modelled times of collectives and compute, in "
+                              "virtual time: nothing was trained";
+    snprintf(line, size, "%s%s: %d x %s, NCCL %s; %s", m->name,
+             m->resized ? " resized" : "", m->n_ranks, m->gpu, m->nccl, times);
+}
+
+static void mock_fill_info(struct engine *e, bool measures)
+{
+    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    const unsigned n_recorded = mock_machine_rounds(e->machine);
+    struct stp_device_info info = {
+        .n_ranks = (unsigned)m->n_ranks,
+        .n_nodes = (unsigned)m->n_nodes,
+        .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
+        .compute_capability = m->compute_capability,
+        .has_arms = measures,
+        .models_overlap =
+            mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
+        .has_tf32 = stp_mock_has_tf32(e->machine),
+        .fuses = true};
+
+    snprintf(info.machine, sizeof(info.machine), "%s", m->name);
+    snprintf(info.gpu, sizeof(info.gpu), "%s", m->gpu);
+    snprintf(info.processor, sizeof(info.processor), "%s", m->gpu);
+    snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
+    snprintf(info.backend, sizeof(info.backend), "nccl");
+    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
+    mock_print_line(e, measures, info.what, sizeof(info.what));
+    e->info = info;
+}
+
+static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
+                                   unsigned n_ranks, uint64_t seed,
+                                   const struct stp_device_options *options,
+                                   struct stp_error *err)
+{
+    const bool measures = options->measures;
+    enum stp_status status = mock_load(e, machine_path, n_ranks, err);
 
     if (status == STP_OK)
-        status = mock_open_library(
-            e, NULL, options->measures ? &stp_arm_tuner : NULL, &e->own, err);
+        status = mock_open_library(e, NULL, measures ? &stp_arm_tuner : NULL,
+                                   &e->own, err);
     if (status == STP_OK && options->plugin != NULL)
         status = mock_open_library(e, options->plugin, NULL, &e->plugin, err);
+    if (status == STP_OK && options->graphs_file != NULL)
+        status = mock_write_graphs(machine_path, options->graphs_file, err);
     if (status != STP_OK)
         return status;
-    mock_fill_info(e);
-    e->time = (struct stp_virtual_time){.machine = e->machine,
-                                        .seed = options->seed,
-                                        .round = options->measures ? 0 : 0.5};
+    mock_fill_info(e, measures);
+    e->memory = stp_mock_memory(e->machine);
+    if (e->memory == 0)
+        e->memory = UINT64_MAX;
+    e->time = (struct stp_virtual_time){
+        .machine = e->machine, .seed = seed, .round = measures ? 0 : 0.5};
     return STP_OK;
 }
 
-enum stp_status
-stp_engine_mock_open(const struct stp_engine_mock_options *options,
-                     struct stp_engine *engine_ret, struct stp_error *err)
+enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
+                              uint64_t seed,
+                              const struct stp_device_options *options,
+                              struct stp_engines *engines_ret,
+                              struct stp_error *err)
 {
     struct engine *e = calloc(1, sizeof(*e));
     enum stp_status status;
 
     if (e == NULL)
         return stp_nomem(err);
-    status = mock_set_up(e, options, err);
+    status = mock_set_up(e, machine_path, n_ranks, seed, options, err);
     if (status != STP_OK) {
         mock_close(e);
         return status;
     }
-    *engine_ret = (struct stp_engine){.ops = &mock_ops, .self = e};
+    *engines_ret = (struct stp_engines){.all = {{.ops = &mock_ops, .self = e}},
+                                        .n_per_thread = 1};
     return STP_OK;
 }

@@ -7,15 +7,15 @@
 #include "mock_nccl.h"
 
 /*
- * What a product reaches of the peak rate, and how long the smallest takes: of
- * all such pairs the one that comes closest to the 18 products of
+ * The share of the peak rate that a product reaches, and how long the smallest
+ * takes: of all such pairs the one that comes closest to the 18 products of
  * fixtures/machines/h200x4/overlap.csv, within 12 percent.
  */
 static const double efficiency = 0.77;
 static const double launch_us = 4.75;
 
-/* What a kernel that reads two vectors and writes one reaches of the memory's
- * rate: two of 128 MiB took 96 us on H200. */
+/* The share that a kernel reaches which reads two vectors and writes one, of
+ * the memory's rate: two of 128 MiB took 96 us on H200. */
 static const double memory_efficiency = 0.92;
 
 /*
@@ -72,7 +72,7 @@ static double compute_peak(int compute_capability, int type)
     }
 }
 
-/* ---- what was recorded ---- */
+/* ---- recorded times ---- */
 
 enum { FEW_SETTINGS = 64 }; /* of a machine: these take no memory of the heap */
 
@@ -130,8 +130,8 @@ static void compute_compare_neighbour(const struct mock_overlap_setting *s,
 /* As good as between two that are recorded, if k is no further beyond. */
 static const double same_k = 0.05;
 
-/* What the neighbours, of which there is one, say of a product that is modelled
- * to take 'model_us' where the near one would take 'near_us'. */
+/* The time that the neighbours, of which there is one, give a product that is
+ * modelled to take 'model_us' where the near one would take 'near_us'. */
 static struct stp_mock_compute
 compute_from_neighbours(const struct neighbours *found, unsigned k,
                         double model_us, double near_us)

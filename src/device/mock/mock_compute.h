@@ -16,7 +16,7 @@ struct stp_mock_compute {
 };
 
 /*
- * The time of '*gemm' on each GPU of the machine, nothing beside it.  In bf16
+ * The time of '*gemm' on each GPU of the machine, not overlapped.  In bf16
  * that of overlap.csv where it has this product, and in proportion between two
  * that differ in k alone or a little beyond them.  All else is modelled: the
  * same proportion further beyond, else a launch, and the operations at a part

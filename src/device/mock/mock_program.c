@@ -6,14 +6,14 @@
 #include "device/mock/mock_source.h"
 #include "device/mock/operation.h"
 
-/* A program that runs, and what lies between two times taken. */
+/* A program that runs, and its part between two times taken. */
 struct running {
     struct stp_mock_program *p;
     struct stp_virtual_time *time;
     struct stp_error *err;
     size_t begin;
     size_t end;
-    bool beside; /* it has compute in one stream, collectives in the other */
+    bool overlaps; /* it has compute in one stream, collectives in the other */
     double quantile; /* of all that is in it, if it has both */
 };
 
@@ -33,13 +33,13 @@ static bool program_computes(const struct stp_work *work)
     return work->kind == STP_WORK_TASK;
 }
 
-struct mock_call stp_mock_call(const struct stp_collective *what)
+struct mock_call stp_mock_call(const struct stp_collective *c)
 {
-    struct mock_call call = {.coll = (ncclFunc_t)what->coll,
-                             .n_bytes = what->n_bytes,
-                             .root = (int)what->root};
+    struct mock_call call = {.coll = (ncclFunc_t)c->coll,
+                             .n_bytes = c->n_bytes,
+                             .root = (int)c->root};
 
-    stp_set_operation(&call, what->type, what->op);
+    stp_set_operation(&call, c->type, c->op);
     return call;
 }
 
@@ -50,7 +50,7 @@ static double program_draw(struct stp_virtual_time *time)
     return stp_rng_unit(time->seed, time->n_draws++);
 }
 
-/* The compute that a collective runs beside: the last before it between these
+/* The compute that overlaps a collective: the last before it between these
  * times, else the first after it. */
 static size_t program_find_compute(const struct running *r, size_t at)
 {
@@ -64,7 +64,7 @@ static size_t program_find_compute(const struct running *r, size_t at)
     return at;
 }
 
-/* And the collective that a compute runs beside: the next, else the last. */
+/* The collective that overlaps a compute: the next, else the last. */
 static size_t program_find_collective(const struct running *r, size_t at)
 {
     const struct stp_work *notes = r->p->noted.notes;
@@ -86,7 +86,7 @@ static enum stp_status program_find_time(const struct running *r, size_t at,
     struct mock_overlap overlap;
     ncclResult_t rc;
 
-    if (r->beside) {
+    if (r->overlaps) {
         rc = mock_machine_overlap(
             r->time->machine, run,
             r->p->parts[program_find_compute(r, at)].compute.us, r->time->round,
@@ -117,14 +117,14 @@ static bool program_runs_as_one(const struct mock_call *calls,
 
 /*
  * Those of a group that ran as one are taken to last as long as one of all
- * their bytes, and what did not run as one, one after the other.
+ * their bytes, and those that did not run as one, one after the other.
  */
 static enum stp_status program_price(const struct running *r, size_t at,
                                      size_t n, const struct mock_call *calls,
                                      const struct mock_outcome *outcomes)
 {
     struct stp_mock_part *part = &r->p->parts[at];
-    double quantile = r->beside ? r->quantile : program_draw(r->time);
+    double quantile = r->overlaps ? r->quantile : program_draw(r->time);
     double *us = &r->p->tasks[at].us;
 
     *us = 0;
@@ -164,7 +164,7 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     if (calls == NULL || outcomes == NULL)
         status = stp_nomem(r->err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
-        calls[i] = stp_mock_call(&notes[i].what);
+        calls[i] = stp_mock_call(&notes[i].collective);
     if (status == STP_OK &&
         mock_comm_group(r->p->comm, calls, n, outcomes) != ncclSuccess)
         status = program_fail(r->err);
@@ -182,7 +182,8 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
 static enum stp_status program_run_collective(const struct running *r,
                                               size_t at)
 {
-    const struct mock_call call = stp_mock_call(&r->p->noted.notes[at].what);
+    const struct mock_call call =
+        stp_mock_call(&r->p->noted.notes[at].collective);
     struct mock_outcome outcome;
 
     if (mock_comm_collective(r->p->comm, &call, &outcome) != ncclSuccess)
@@ -229,8 +230,8 @@ static void program_find_end(struct running *r)
         in[note->stream] |= program_computes(note);
         out[note->stream] |= note->kind == STP_WORK_COLLECTIVE;
     } while (!program_takes_time(r->p, r->end++) && r->end < noted->n_notes);
-    r->beside = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
-                (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
+    r->overlaps = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
+                  (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
 }
 
 static enum stp_status program_price_compute(const struct running *r, size_t at)
@@ -240,7 +241,7 @@ static enum stp_status program_price_compute(const struct running *r, size_t at)
 
     program_worsen(r, r->p->parts[at].compute.source);
     r->p->tasks[at].us = alone_us;
-    if (!r->beside)
+    if (!r->overlaps)
         return STP_OK;
     if (mock_machine_overlap(
             r->time->machine, &r->p->parts[program_find_collective(r, at)].run,
@@ -255,7 +256,7 @@ static enum stp_status program_price_all(struct running *r)
 {
     enum stp_status status = STP_OK;
 
-    if (r->beside)
+    if (r->overlaps)
         r->quantile = program_draw(r->time);
     for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
         status = program_run_collectives(r, &i);

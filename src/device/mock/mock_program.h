@@ -1,11 +1,11 @@
 /*
- * mock_program.h - what was noted on a recorded machine, and running it
+ * mock_program.h - the work noted on a recorded machine, and running it
  *
- * Times are drawn from what was recorded, in the order of the notes: one draw a
+ * Times are drawn from the recorded ones, in the order of the notes: one draw a
  * collective, or one for all that lies between two times taken where there are
  * compute and collectives in different streams, since recorded spreads are of
  * whole iterations.
- * A time is taken by an event that nobody waits for.
+ * A time is taken by an event that no stream waits for.
  */
 #ifndef STP_MOCK_PROGRAM_H
 #define STP_MOCK_PROGRAM_H
@@ -16,7 +16,7 @@
 #include "device/program.h"
 #include "mock_nccl.h"
 
-/* What comes of a note when it runs. */
+/* The collective and the compute of a note that runs. */
 struct stp_mock_part {
     struct mock_run run;             /* of a collective; of a group its largest
                                         part */
@@ -39,7 +39,7 @@ struct stp_mock_program {
     enum stp_source source; /* of the last run: the worst of its times */
 };
 
-/* When it runs, and on what. */
+/* The machine and the clock of a run. */
 struct stp_virtual_time {
     const struct mock_machine *machine;
     uint64_t seed;
@@ -48,7 +48,7 @@ struct stp_virtual_time {
     double now_us;
 };
 
-/* Runs what was noted since the last time, on 'comm'. */
+/* Runs the work noted since the last time, on 'comm'. */
 enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
                              struct stp_virtual_time *time,
                              struct stp_error *err);
@@ -56,6 +56,6 @@ enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
 void stp_mock_program_free(struct stp_mock_program *p);
 
 /* The collective as mock NCCL is called with it. */
-struct mock_call stp_mock_call(const struct stp_collective *what);
+struct mock_call stp_mock_call(const struct stp_collective *c);
 
 #endif /* STP_MOCK_PROGRAM_H */

@@ -38,8 +38,8 @@ static size_t streams_next_collective(const struct streams *s, size_t from)
     return from;
 }
 
-/* Begins what the stream comes to, if it may begin now.  Returns whether it
- * went on to another task, which may be what the other stream waits for. */
+/* Begins the next task of the stream, if it may begin now.  Returns whether the
+ * stream went on to another task, for which the other stream may wait. */
 static bool streams_step(struct streams *s, struct stream *stream)
 {
     const struct stp_task *task;
@@ -77,7 +77,7 @@ static void streams_begin(struct streams *s)
 }
 
 static double streams_slowdown(const struct streams *s,
-                               stp_task_slowdown beside, void *user)
+                               stp_task_slowdown slowdown, void *user)
 {
     const struct stream *a = &s->stream[STP_STREAM_MAIN];
     const struct stream *b = &s->stream[STP_STREAM_COMM];
@@ -87,8 +87,8 @@ static double streams_slowdown(const struct streams *s,
     if (s->tasks[a->at].kind == s->tasks[b->at].kind)
         return 2;
     if (s->tasks[a->at].kind == STP_TASK_COMPUTE)
-        return beside(user, a->at, b->at);
-    return beside(user, b->at, a->at);
+        return slowdown(user, a->at, b->at);
+    return slowdown(user, b->at, a->at);
 }
 
 static void streams_end(struct streams *s, struct stream *stream)
@@ -102,7 +102,7 @@ static void streams_end(struct streams *s, struct stream *stream)
 }
 
 /* Lets time pass until the next task ends; false if none runs. */
-static bool streams_advance(struct streams *s, stp_task_slowdown beside,
+static bool streams_advance(struct streams *s, stp_task_slowdown slowdown,
                             void *user)
 {
     double alone_us = INFINITY;
@@ -112,7 +112,7 @@ static bool streams_advance(struct streams *s, stp_task_slowdown beside,
             alone_us = fmin(alone_us, s->stream[i].left_us);
     if (isinf(alone_us))
         return false;
-    s->now_us += alone_us * streams_slowdown(s, beside, user);
+    s->now_us += alone_us * streams_slowdown(s, slowdown, user);
     for (unsigned i = 0; i < STP_N_STREAMS; i++) {
         struct stream *stream = &s->stream[i];
 
@@ -126,7 +126,7 @@ static bool streams_advance(struct streams *s, stp_task_slowdown beside,
 }
 
 double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
-                       stp_task_slowdown beside, void *user, double *event_us,
+                       stp_task_slowdown slowdown, void *user, double *event_us,
                        struct stp_task_time *times_ret)
 {
     struct streams s = {.tasks = tasks,
@@ -145,6 +145,6 @@ double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
         s.stream[i] = (struct stream){.id = i, .at = streams_next(&s, i, 0)};
     do
         streams_begin(&s);
-    while (streams_advance(&s, beside, user));
+    while (streams_advance(&s, slowdown, user));
     return s.now_us;
 }

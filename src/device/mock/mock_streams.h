@@ -1,7 +1,7 @@
 /*
  * mock_streams.h - two streams in virtual time
  *
- * What is in one stream runs in order, the two run side by side; collectives,
+ * Tasks of one stream run in order, the two streams side by side; collectives,
  * which are all of one communicator, run in the order in which they were noted,
  * whatever their stream.
  */

@@ -30,7 +30,7 @@ static const struct {
     [STP_OP_PREMULSUM] = {PRE_MUL_SUM, PRE_MUL_SUM},
 };
 
-/* NCCL moves broadcasts and allgathers as bytes, which are reduced by nobody.
+/* NCCL moves broadcasts and allgathers as bytes, which no rank reduces.
  */
 void stp_set_operation(struct mock_call *call, int type, int op)
 {

@@ -1,5 +1,5 @@
 /*
- * operation.h - what NCCL makes of datatypes and reductions
+ * operation.h - datatypes and reductions as NCCL takes them
  *
  * A tuner is told neither, but they decide which entries its table has.  By
  * NCCL 2.28.9's hostToDevRedOp(), ncclNvlsSupported() and collTaskAppend().
@@ -9,7 +9,7 @@
 
 struct mock_call; /* mock_nccl.h */
 
-/* Sets what a type and an operation of core/dtype.h mean for the call's
+/* Sets the members that follow from a type and an operation for the call's
  * collective: element_size, kind, no_nvls, no_pat and fp8. */
 void stp_set_operation(struct mock_call *call, int type, int op);
 

@@ -51,7 +51,7 @@ void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
 {
     struct stp_device_info info;
 
-    device->ops->info(device->self, &info);
+    stp_device_get_info(device, &info);
     fprintf(fp,
             "# steptune version %s backend=%s nccl-library=%d nodes=%u\n# %s\n",
             run->version, info.backend, text_version_code(info.nccl),
@@ -62,7 +62,7 @@ void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
     for (unsigned r = 0; r < info.n_ranks; r++) {
         char line[256];
 
-        device->ops->rank_line(device->self, r, line, sizeof(line));
+        stp_device_rank_line(device, r, line, sizeof(line));
         fprintf(fp, "# %s\n", line);
     }
 }

@@ -30,7 +30,7 @@ static cJSON *trace_add_event(cJSON *list, const char *ph, unsigned rank,
     return event;
 }
 
-static void trace_add_names(cJSON *list, const struct stp_engine_info *info)
+static void trace_add_names(cJSON *list, const struct stp_device_info *info)
 {
     char rank[32];
 
@@ -88,7 +88,7 @@ static void trace_add_ranges(cJSON *list, const struct stp_spans *spans,
 }
 
 static enum stp_status trace_print(const struct stp_spans *spans,
-                                   const struct stp_engine_info *info, FILE *fp,
+                                   const struct stp_device_info *info, FILE *fp,
                                    struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
@@ -97,7 +97,7 @@ static enum stp_status trace_print(const struct stp_spans *spans,
 
     cJSON_AddStringToObject(root, "displayTimeUnit", "ms");
     cJSON_AddStringToObject(other, "made_by", info->what);
-    cJSON_AddStringToObject(other, "gpu_name", info->gpu);
+    cJSON_AddStringToObject(other, "gpu_name", info->processor);
     trace_add_names(list, info);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         trace_add_ranges(list, spans, info->rank, i);
@@ -109,7 +109,7 @@ static enum stp_status trace_print(const struct stp_spans *spans,
 /* ---- the file ---- */
 
 enum stp_status stp_trace_save(const struct stp_spans *spans,
-                               const struct stp_engine_info *info,
+                               const struct stp_device_info *info,
                                const char *folder, struct stp_error *err)
 {
     char path[STP_FOLDER_PATH];

@@ -16,7 +16,7 @@
  * whole or not at all; the folder is made if there is none.  STP_ERR_IO,
  * STP_ERR_NOMEM. */
 enum stp_status stp_trace_save(const struct stp_spans *spans,
-                               const struct stp_engine_info *info,
+                               const struct stp_device_info *info,
                                const char *folder, struct stp_error *err);
 
 #endif /* STP_TRACE_JSON_H */

@@ -392,7 +392,7 @@ void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
              by_plugin ? report->tuner : STP_TRAIN_NCCL);
     snprintf(run.pair, sizeof(run.pair), "%s",
              c->rounds > 0 ? report->pair : "");
-    snprintf(run.gpu, sizeof(run.gpu), "%s", report->info->gpu);
+    snprintf(run.gpu, sizeof(run.gpu), "%s", report->info->processor);
     snprintf(run.made_by, sizeof(run.made_by), "%s", report->info->what);
     *run_ret = run;
 }

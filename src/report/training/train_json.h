@@ -28,7 +28,7 @@
 struct stp_train_report {
     const struct stp_train_config *config;
     const struct stp_train_result *result;
-    const struct stp_engine_info *info; /* of any rank's engine */
+    const struct stp_device_info *info; /* of any rank's engine */
     const char *tuner; /* the plugin's; unused without rounds */
     const char *pair;  /* see struct stp_train_run */
     unsigned repeat;   /* from 1 */

@@ -20,33 +20,33 @@ class CpuRoom : public testing::Test
   protected:
     void SetUp() override
     {
-        stp_engine_options options{};
+        stp_device_options options{};
 
         plan = &plan_;
         options.world = &stp_world_of_one;
         options.measures = true;
-        ASSERT_EQ(STP_OK,
-                  stp_engine_cpu_open(&kPlan, &options, &engine_, &err_))
+        ASSERT_EQ(STP_OK, stp_cpu_open(&kPlan, &options, &engines_, &err_))
             << err_.text;
     }
 
     void TearDown() override
     {
-        engine_.ops->close(engine_.self);
+        engines_.all[0].ops->close(engines_.all[0].self);
     }
 
     template <typename T>
     T *Room(stp_room room, unsigned stream, int type, uint64_t n)
     {
         void *at = nullptr;
-        EXPECT_EQ(STP_OK, engine_.ops->room(engine_.self, room, stream, type,
-                                            n * sizeof(T), &at, &err_))
+        EXPECT_EQ(STP_OK,
+                  engines_.all[0].ops->room(engines_.all[0].self, room, stream,
+                                            type, n * sizeof(T), &at, &err_))
             << err_.text;
         return static_cast<T *>(at);
     }
 
     Plan plan_;
-    stp_engine engine_{};
+    stp_engines engines_{};
     stp_error err_{};
 };
 

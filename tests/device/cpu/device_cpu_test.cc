@@ -1,8 +1,5 @@
 // CPUs as a device, over a transport that does what a test tells it; and Gloo's
 // ranks when one of them dies.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <csignal>
 #include <cstring>
 #include <string>
@@ -10,10 +7,11 @@
 
 extern "C" {
 #include "device/cpu/engine_cpu.h"
+#include "device/module.h"
 }
 
 #include "device/cpu/planned_transport.h"
-#include "nccl_tuner_abi.h"
+#include "device/device_fixture.h"
 
 #ifdef STP_GLOO_MODULE
 #include "support/forked_ranks.h"
@@ -26,7 +24,17 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StrEq;
 
-class DeviceCpu : public testing::Test
+stp_status OpenCpu(const stp_device_options &options, stp_device *device,
+                   stp_error *err)
+{
+    stp_engines engines{};
+    const stp_status status = stp_cpu_open(&kPlan, &options, &engines, err);
+
+    return status == STP_OK ? stp_device_open(&options, &engines, device, err)
+                            : status;
+}
+
+class DeviceCpu : public DeviceFixture
 {
   protected:
     void SetUp() override
@@ -34,58 +42,40 @@ class DeviceCpu : public testing::Test
         plan = &plan_;
         stp_world_alone(&world_);
         options_.world = &world_;
+        options_.measures = true;
         options_.max_bytes = 1 << 20;
     }
 
-    void TearDown() override
+    ~DeviceCpu() override
     {
-        if (device_.ops != nullptr)
-            device_.ops->close(device_.self);
+        stp_device_close(&device_);
     }
 
     void Open()
     {
-        ASSERT_EQ(STP_OK,
-                  stp_device_cpu_open(&kPlan, &options_, &device_, &err_))
-            << err_.text;
+        Ok(OpenCpu(options_, &device_, &err_));
     }
 
     static stp_collective Floats(uint64_t n)
     {
-        stp_collective what{};
-        what.coll = ncclFuncAllReduce;
-        what.type = STP_TYPE_F32;
-        what.n_bytes = n * sizeof(float);
-        return what;
+        return Make(ncclFuncAllReduce, n * sizeof(float));
     }
 
-    uint64_t CountWrong(const stp_collective &what)
+    uint64_t CountWrong(const stp_collective &collective)
     {
         uint64_t n_wrong = UINT64_MAX;
-        EXPECT_EQ(STP_OK,
-                  device_.ops->check(device_.self, &what, 3, &n_wrong, &err_))
-            << err_.text;
+        Ok(Check(collective, 3, &n_wrong));
         return n_wrong;
     }
 
     void Note(unsigned stream, uint64_t n)
     {
-        const stp_collective what = Floats(n);
-        EXPECT_EQ(STP_OK,
-                  device_.ops->collective(device_.self, stream, &what, &err_))
-            << err_.text;
-    }
-
-    stp_status Synchronise()
-    {
-        return device_.ops->synchronise(device_.self, &err_);
+        DeviceFixture::Note(stream, Floats(n));
     }
 
     Plan plan_;
     stp_world world_{};
     stp_device_options options_{};
-    stp_device device_{};
-    stp_error err_{};
 };
 
 /* ---- checking ---- */
@@ -104,14 +94,11 @@ TEST_F(DeviceCpu, CountsEveryWrongElement)
 TEST_F(DeviceCpu, ChecksWithTheDataOfASeed)
 {
     std::vector<float> of_seed[3];
-    const stp_collective what = Floats(100);
     uint64_t n_wrong = 1;
     Open();
 
     for (unsigned i = 0; i < 3; i++) {
-        ASSERT_EQ(STP_OK,
-                  device_.ops->check(device_.self, &what, 40 + 2 * (i % 2),
-                                     &n_wrong, &err_));
+        Ok(Check(Floats(100), 40 + 2 * (i % 2), &n_wrong));
         of_seed[i] = plan_.input;
     }
 
@@ -138,7 +125,7 @@ TEST_F(DeviceCpu, RunsBothStreamsAtOnce)
     Note(STP_STREAM_MAIN, 10);
     Note(STP_STREAM_COMM, 20);
 
-    EXPECT_EQ(STP_OK, Synchronise()) << err_.text;
+    EXPECT_EQ(STP_OK, Run()) << err_.text;
 
     EXPECT_EQ(2u, plan_.ran.size());
 }
@@ -147,14 +134,12 @@ TEST_F(DeviceCpu, WaitsForTheOtherStream)
 {
     Open();
     Note(STP_STREAM_COMM, 10);
-    ASSERT_EQ(STP_OK,
-              device_.ops->record(device_.self, STP_STREAM_COMM, 0, &err_));
-    ASSERT_EQ(STP_OK,
-              device_.ops->wait(device_.self, STP_STREAM_MAIN, 0, &err_));
+    Record(STP_STREAM_COMM, 0);
+    Wait(STP_STREAM_MAIN, 0);
     Note(STP_STREAM_MAIN, 20);
 
-    EXPECT_EQ(STP_OK, Synchronise());
-    EXPECT_EQ(STP_OK, device_.ops->replay(device_.self, &err_));
+    EXPECT_EQ(STP_OK, Run());
+    Replay();
 
     EXPECT_THAT(plan_.ran, ElementsAre(10, 20, 10, 20));
 }
@@ -165,7 +150,7 @@ TEST_F(DeviceCpu, RunsAStreamInTheOrderNoted)
     for (uint64_t n : {3, 1, 2})
         Note(STP_STREAM_COMM, n);
 
-    EXPECT_EQ(STP_OK, Synchronise());
+    EXPECT_EQ(STP_OK, Run());
 
     EXPECT_THAT(plan_.ran, ElementsAre(3, 1, 2));
 }
@@ -179,12 +164,12 @@ TEST_F(DeviceCpu, SaysWhyACollectiveFailed)
     Note(STP_STREAM_MAIN, 1);
     Note(STP_STREAM_MAIN, 2);
 
-    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
 
     EXPECT_STREQ("the cable is unplugged", err_.text);
     EXPECT_EQ("the cable is unplugged", plan_.aborted);
     EXPECT_THAT(plan_.ran, ElementsAre(1));
-    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
     EXPECT_THAT(err_.text, HasSubstr("no longer connected"));
 }
 
@@ -193,13 +178,11 @@ TEST_F(DeviceCpu, EndsTheOtherStreamWithTheFirstThatFails)
     Open();
     plan_.fails = true;
     Note(STP_STREAM_MAIN, 1);
-    ASSERT_EQ(STP_OK,
-              device_.ops->record(device_.self, STP_STREAM_MAIN, 0, &err_));
-    ASSERT_EQ(STP_OK,
-              device_.ops->wait(device_.self, STP_STREAM_COMM, 0, &err_));
+    Record(STP_STREAM_MAIN, 0);
+    Wait(STP_STREAM_COMM, 0);
     Note(STP_STREAM_COMM, 2);
 
-    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
 
     EXPECT_THAT(plan_.ran, ElementsAre(1));
 }
@@ -211,7 +194,7 @@ TEST_F(DeviceCpu, StopsAtItsTimeLimit)
     plan_.hangs = true;
     Note(STP_STREAM_MAIN, 1);
 
-    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
 
     EXPECT_STREQ("not done after 1 s, the limit for one run", err_.text);
     EXPECT_EQ(err_.text, plan_.aborted);
@@ -230,12 +213,11 @@ TEST_F(DeviceCpu, StopsWhenARankDies)
     plan_.hangs = true;
     Note(STP_STREAM_MAIN, 1);
 
-    EXPECT_EQ(STP_ERR_DEVICE, Synchronise());
+    EXPECT_EQ(STP_ERR_DEVICE, Run());
 
     EXPECT_STREQ("rank 5 died", err_.text);
     EXPECT_EQ("rank 5 died", plan_.aborted);
-    device_.ops->close(device_.self);
-    device_.ops = nullptr;
+    stp_device_close(&device_); // before its world goes
 }
 
 /* ---- refusals ---- */
@@ -266,30 +248,30 @@ TEST_F(DeviceCpu, RefusesWhatItCannotRun)
     Open();
 
     for (const auto &c : cases) {
-        const stp_collective what{c.coll, c.n_bytes, c.type,
-                                  c.op,   c.root,    false};
+        const stp_collective collective{c.coll, c.n_bytes, c.type,
+                                        c.op,   c.root,    false};
         stp_device_run run{};
         EXPECT_EQ(STP_ERR_RANGE,
-                  device_.ops->collective(device_.self, 0, &what, &err_));
+                  stp_device_collective(&device_, 0, &collective, &err_));
         EXPECT_STREQ(c.text, err_.text);
-        EXPECT_EQ(STP_ERR_RANGE, device_.ops->probe(device_.self, &what, &run,
-                                                    nullptr, &err_));
+        EXPECT_EQ(STP_ERR_RANGE, stp_device_probe(&device_, &collective, &run,
+                                                  nullptr, &err_));
         EXPECT_STREQ(c.text, err_.text);
     }
-    EXPECT_EQ(STP_OK, Synchronise());
+    EXPECT_EQ(STP_OK, Run());
     EXPECT_TRUE(plan_.ran.empty());
 }
 
 TEST_F(DeviceCpu, RefusesStreamsAndWaitsThatCannotBe)
 {
-    const stp_collective what = Floats(1);
+    const stp_collective collective = Floats(1);
     Open();
 
     EXPECT_EQ(STP_ERR_RANGE,
-              device_.ops->collective(device_.self, 2, &what, &err_));
+              stp_device_collective(&device_, 2, &collective, &err_));
     EXPECT_STREQ("stream 2 of 2", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, device_.ops->record(device_.self, 3, 0, &err_));
-    EXPECT_EQ(STP_ERR_RANGE, device_.ops->wait(device_.self, 0, 4, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_record(&device_, 3, 0, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_wait(&device_, 0, 4, &err_));
     EXPECT_THAT(err_.text, HasSubstr("event 4"));
 }
 
@@ -299,13 +281,11 @@ TEST_F(DeviceCpu, RefusesArms)
     const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
     Open();
 
-    EXPECT_EQ(STP_ERR_RANGE,
-              device_.ops->select_arm(device_.self, &ring, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &ring, &err_));
     EXPECT_STREQ("algorithms and protocols are NCCL's: none can be forced on "
                  "gloo",
                  err_.text);
-    EXPECT_EQ(STP_ERR_RANGE,
-              device_.ops->select_arm(device_.self, &plugin, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &plugin, &err_));
     EXPECT_THAT(err_.text, HasSubstr("CPUs have none"));
 }
 
@@ -320,8 +300,8 @@ TEST_F(DeviceCpu, RefusesWhatOnlyGpusHave)
         {"a process is one rank", 2, 1, 0, nullptr, nullptr},
         {"a process is one rank", 1, 4, 0, nullptr, nullptr},
         {"CUDA graphs", 1, 1, 1, nullptr, nullptr},
-        {"gloo has neither", 0, 0, 0, "steptune", nullptr},
-        {"gloo has neither", 0, 0, 0, nullptr, "graphs.xml"},
+        {"CPUs have none", 0, 0, 0, "steptune", nullptr},
+        {"gloo has none", 0, 0, 0, nullptr, "graphs.xml"},
     };
 
     for (const auto &c : cases) {
@@ -330,10 +310,9 @@ TEST_F(DeviceCpu, RefusesWhatOnlyGpusHave)
         options_.graph = c.graph;
         options_.plugin = c.plugin;
         options_.graphs_file = c.graphs_file;
-        EXPECT_EQ(STP_ERR_RANGE,
-                  stp_device_cpu_open(&kPlan, &options_, &device_, &err_));
+        EXPECT_EQ(STP_ERR_RANGE, OpenCpu(options_, &device_, &err_));
         EXPECT_THAT(err_.text, HasSubstr(c.text));
-        EXPECT_EQ(nullptr, device_.ops);
+        EXPECT_EQ(nullptr, device_.ranks);
     }
 }
 
@@ -341,8 +320,7 @@ TEST_F(DeviceCpu, RefusesMoreThanTheMemory)
 {
     options_.max_bytes = uint64_t{1} << 60;
 
-    EXPECT_EQ(STP_ERR_NOMEM,
-              stp_device_cpu_open(&kPlan, &options_, &device_, &err_));
+    EXPECT_EQ(STP_ERR_NOMEM, OpenCpu(options_, &device_, &err_));
 
     EXPECT_THAT(err_.text, HasSubstr("1 process with 2305843009.21 GB each"));
     EXPECT_THAT(err_.text, HasSubstr("GB of memory free"));
@@ -353,14 +331,13 @@ TEST_F(DeviceCpu, RefusesVectorsLongerThanTheMemory)
 {
     Open();
 
-    EXPECT_EQ(STP_ERR_RANGE, device_.ops->elementwise(
-                                 device_.self, 0, uint64_t{1} << 56, &err_));
+    EXPECT_EQ(STP_ERR_RANGE,
+              stp_device_elementwise(&device_, 0, uint64_t{1} << 56, &err_));
     EXPECT_THAT(err_.text, HasSubstr("1 process with 288230376.15 GB each"));
     EXPECT_EQ(STP_ERR_RANGE,
-              device_.ops->elementwise(device_.self, 0, UINT64_MAX, &err_));
+              stp_device_elementwise(&device_, 0, UINT64_MAX, &err_));
     EXPECT_THAT(err_.text, HasSubstr("18446744073.71 GB each"));
-    EXPECT_EQ(STP_ERR_RANGE,
-              device_.ops->elementwise(device_.self, 2, 4, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_elementwise(&device_, 2, 4, &err_));
     EXPECT_STREQ("stream 2 of 2", err_.text);
 }
 
@@ -371,8 +348,7 @@ TEST_F(DeviceCpu, MultipliesWhatBlasHas)
     for (int type = 0; type < STP_N_TYPES; type++) {
         const stp_gemm gemm{2, 2, 2, type};
         const bool is_there = type == STP_TYPE_F32 || type == STP_TYPE_F64;
-        const stp_status status =
-            device_.ops->compute(device_.self, 0, &gemm, &err_);
+        const stp_status status = Gemm(0, gemm);
         if (status != STP_OK && strstr(err_.text, "without OpenBLAS"))
             GTEST_SKIP() << err_.text;
         EXPECT_EQ(is_there ? STP_OK : STP_ERR_RANGE, status)
@@ -382,16 +358,13 @@ TEST_F(DeviceCpu, MultipliesWhatBlasHas)
     for (const stp_gemm &empty :
          {stp_gemm{0, 1, 1, STP_TYPE_F32}, stp_gemm{1, 0, 1, STP_TYPE_F32},
           stp_gemm{1, 1, 0, STP_TYPE_F32}})
-        EXPECT_EQ(STP_ERR_RANGE,
-                  device_.ops->compute(device_.self, 0, &empty, &err_));
+        EXPECT_EQ(STP_ERR_RANGE, Gemm(0, empty));
 }
 
 TEST_F(DeviceCpu, SaysWhatItIs)
 {
-    stp_device_info info{};
     Open();
-
-    device_.ops->info(device_.self, &info);
+    const stp_device_info info = Info();
 
     EXPECT_THAT(info.what, testing::MatchesRegex("1 process on .* \\(.* CPUs?, "
                                                  ".*\\), a plan; measured here "
@@ -413,25 +386,28 @@ TEST(DeviceGloo, SaysWhichRankDied)
     ForkedRanks ranks(3, 2);
     const stp_module *module = nullptr;
     stp_device_options options{};
+    stp_engines engines{};
     stp_device device{};
     stp_error err{};
-    stp_collective what{};
+    stp_collective collective{};
     options.world = ranks.world();
+    options.measures = true;
     options.max_bytes = 4096;
-    what.coll = ncclFuncAllReduce;
-    what.type = STP_TYPE_F32;
-    what.n_bytes = 4096;
+    collective.coll = ncclFuncAllReduce;
+    collective.type = STP_TYPE_F32;
+    collective.n_bytes = 4096;
     ASSERT_EQ(STP_OK, stp_module_open(STP_GLOO_MODULE, &module, &err));
-    ASSERT_EQ(STP_OK, module->open(&options, &device, &err)) << err.text;
+    ASSERT_EQ(STP_OK, module->open(&options, &engines, &err)) << err.text;
+    ASSERT_EQ(STP_OK, stp_device_open(&options, &engines, &device, &err));
 
     if (ranks.world()->rank == 2)
         raise(SIGKILL);
-    device.ops->collective(device.self, STP_STREAM_MAIN, &what, &err);
-    stp_status status = device.ops->synchronise(device.self, &err);
+    stp_device_collective(&device, STP_STREAM_MAIN, &collective, &err);
+    stp_status status = stp_device_synchronise(&device, &err);
 
     EXPECT_EQ(STP_ERR_DEVICE, status);
     EXPECT_THAT(err.text, HasSubstr("rank 2"));
-    device.ops->close(device.self);
+    stp_device_close(&device);
 }
 
 #endif

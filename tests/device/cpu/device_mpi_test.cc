@@ -1,6 +1,6 @@
 // The world of MPI, and the contract suite over it.  mpirun starts the ranks;
 // all of them run the same tests.
-#include "device/device_contract.h"
+#include "device/contract.h"
 
 extern "C" {
 #include "device/module.h"
@@ -16,27 +16,21 @@ struct Ranks {
 
 Ranks ranks;
 
-class MpiUnderTest : public DeviceUnderTest
+class Mpi : public RanksUnderTest
 {
   public:
-    stp_status Open(uint64_t max_bytes, stp_device *device,
+    stp_status Open(stp_device_options *options, stp_engines *engines,
                     stp_error *err) override
     {
-        stp_device_options options{};
-
-        options.world = &ranks.world;
-        options.max_bytes = max_bytes;
-        return ranks.module->open(&options, device, err);
+        options->world = &ranks.world;
+        return ranks.module->open(options, engines, err);
     }
 };
 
-const DeviceCase kMpi[] = {
-    {"mpi", [] { return std::unique_ptr<DeviceUnderTest>(new MpiUnderTest); }}};
+const ContractCase kMpi[] = {{"mpi", MakeRanks<Mpi>}};
 
-INSTANTIATE_TEST_SUITE_P(Mpi, DeviceContract, testing::ValuesIn(kMpi),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
+INSTANTIATE_TEST_SUITE_P(Mpi, DeviceContract, testing::ValuesIn(kMpi), NameOf);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EngineContract);
 
 TEST(MpiWorld, ExchangesInOrderOfRank)
 {
@@ -99,13 +93,14 @@ TEST(MpiWorld, BeginsOnce)
 TEST(MpiDevice, RunsOnRanksOfMpiOnly)
 {
     stp_device_options options{};
-    stp_device device{};
+    stp_engines engines{};
     stp_world alone;
     stp_error err;
     stp_world_alone(&alone);
     options.world = &alone;
+    options.measures = true;
 
-    EXPECT_EQ(STP_ERR_RANGE, ranks.module->open(&options, &device, &err));
+    EXPECT_EQ(STP_ERR_RANGE, ranks.module->open(&options, &engines, &err));
     EXPECT_STREQ("ranks of MPI are started by mpirun or srun, these by 'alone'",
                  err.text);
 }
@@ -114,24 +109,27 @@ TEST(MpiDevice, RunsOnAPart)
 {
     const stp_world &w = ranks.world;
     stp_device_options options{};
+    stp_engines engines{};
     stp_device device{};
     stp_world part{};
     stp_error err;
-    stp_collective what{};
+    stp_collective collective{};
     uint64_t n_wrong = 1;
-    what.coll = ncclFuncAllReduce;
-    what.type = STP_TYPE_BF16;
-    what.n_bytes = 4096;
+    collective.coll = ncclFuncAllReduce;
+    collective.type = STP_TYPE_BF16;
+    collective.n_bytes = 4096;
+    options.measures = true;
     options.max_bytes = 4096;
     options.world = &part;
     ASSERT_EQ(STP_OK, w.ops->part(w.self, 1, &part, &err));
 
     if (part.size > 0) {
-        ASSERT_EQ(STP_OK, ranks.module->open(&options, &device, &err));
+        ASSERT_EQ(STP_OK, ranks.module->open(&options, &engines, &err));
+        ASSERT_EQ(STP_OK, stp_device_open(&options, &engines, &device, &err));
         EXPECT_EQ(STP_OK,
-                  device.ops->check(device.self, &what, 1, &n_wrong, &err));
+                  stp_device_check(&device, &collective, 1, &n_wrong, &err));
         EXPECT_EQ(0u, n_wrong);
-        device.ops->close(device.self);
+        stp_device_close(&device);
     }
     part.ops->close(part.self);
 }

@@ -1,113 +1,24 @@
-// CPUs as an engine: the contract on one rank and over Gloo, and refusals.
+// CPUs as an engine: refusals, and the rank that died.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
 extern "C" {
 #include "device/cpu/engine_cpu.h"
 }
 
 #include "device/cpu/planned_transport.h"
-#include "device/engine_contract.h"
-
-#ifdef STP_GLOO_MODULE
-extern "C" {
-#include "device/module.h"
-}
-
-#include "support/forked_ranks.h"
-#endif
+#include "nccl_tuner_abi.h"
 
 namespace
 {
 
 using testing::HasSubstr;
 
-class Alone : public EngineUnderTest
-{
-  public:
-    Alone()
-    {
-        stp_engine_options options{};
-        stp_error err{};
-
-        options.world = &stp_world_of_one;
-        EXPECT_EQ(STP_OK,
-                  stp_engine_cpu_open(nullptr, &options, &engine_, &err))
-            << err.text;
-    }
-
-    ~Alone() override
-    {
-        engine_.ops->close(engine_.self);
-    }
-
-    const stp_engine *get() const override
-    {
-        return &engine_;
-    }
-
-  private:
-    stp_engine engine_{};
-};
-
-#ifdef STP_GLOO_MODULE
-
-class OverGloo : public EngineUnderTest
-{
-  public:
-    OverGloo() : ranks_(3)
-    {
-        const stp_module *module = nullptr;
-        stp_engine_options options{};
-        stp_error err{};
-
-        options.world = ranks_.world();
-        if (stp_module_open(STP_GLOO_MODULE, &module, &err) != STP_OK ||
-            module->open_engines(&options, &engine_, &err) != STP_OK) {
-            fprintf(stderr, "%s\n", err.text);
-            abort();
-        }
-    }
-
-    ~OverGloo() override
-    {
-        engine_.ops->close(engine_.self);
-    }
-
-    const stp_engine *get() const override
-    {
-        return &engine_;
-    }
-
-  private:
-    ForkedRanks ranks_;
-    stp_engine engine_{};
-};
-
-#endif
-
-const EngineCase kCases[] = {
-    {"alone", [] { return std::unique_ptr<EngineUnderTest>(new Alone); }, true},
-#ifdef STP_GLOO_MODULE
-    {"gloo", [] { return std::unique_ptr<EngineUnderTest>(new OverGloo); },
-     true},
-#endif
-};
-
-INSTANTIATE_TEST_SUITE_P(Cpu, EngineContract, testing::ValuesIn(kCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
-
 /* ---- refusals ---- */
 
-class EngineCpu : public testing::Test
-{
-  protected:
-    Alone alone_;
-    const stp_engine_ops *ops_ = alone_.get()->ops;
-    void *self_ = alone_.get()->self;
-    stp_error err_{};
-};
-
-TEST_F(EngineCpu, RefusesProductsThatBlasLacks)
+TEST(EngineCpu, RefusesProductsThatBlasLacks)
 {
     const struct {
         const char *text;
@@ -124,55 +35,22 @@ TEST_F(EngineCpu, RefusesProductsThatBlasLacks)
         {"a product of bf16 into type 6, expected bf16 or f32", 1,
          STP_TYPE_BF16, STP_TYPE_F16},
     };
+    stp_device_options options{};
+    stp_engines engines{};
+    stp_error err{};
+    options.world = &stp_world_of_one;
+    ASSERT_EQ(STP_OK, stp_cpu_open(nullptr, &options, &engines, &err));
+    const stp_engine &e = engines.all[0];
 
     for (const auto &c : cases) {
         stp_product p{};
-        p.m = c.m;
-        p.n = p.k = 1;
-        p.type = c.type;
+        p.gemm = {c.m, 1, 1, c.type};
         p.type_c = c.type_c;
-        EXPECT_EQ(STP_ERR_RANGE, ops_->product(self_, 0, &p, &err_));
-        EXPECT_STREQ(c.text, err_.text);
+        EXPECT_EQ(STP_ERR_RANGE, e.ops->product(e.self, 0, &p, &err));
+        EXPECT_STREQ(c.text, err.text);
     }
-    EXPECT_EQ(STP_OK, ops_->synchronise(self_, &err_));
-}
-
-TEST_F(EngineCpu, HasNoTunerPlugin)
-{
-    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
-
-    EXPECT_EQ(STP_OK, ops_->select_arm(self_, &own, &err_));
-    EXPECT_EQ(STP_ERR_RANGE, ops_->select_arm(self_, &plugin, &err_));
-    EXPECT_STREQ("tuner plugins are NCCL's: CPUs have none", err_.text);
-}
-
-TEST_F(EngineCpu, RefusesStreamsAndWaitsThatCannotBe)
-{
-    EXPECT_EQ(STP_ERR_RANGE, ops_->record(self_, 2, 0, &err_));
-    EXPECT_STREQ("stream 2 of 2", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, ops_->wait(self_, 0, 4, &err_));
-    EXPECT_THAT(err_.text, HasSubstr("event 4"));
-}
-
-TEST(EngineCpuOpen, RefusesWhatOnlyGpusHave)
-{
-    stp_engine_options options{};
-    stp_engine engine{};
-    stp_error err{};
-    options.world = &stp_world_of_one;
-
-    options.n_local = 2;
-    EXPECT_EQ(STP_ERR_RANGE,
-              stp_engine_cpu_open(nullptr, &options, &engine, &err));
-    EXPECT_STREQ("2 ranks a process, but on CPUs a process is one rank",
-                 err.text);
-    options.n_local = 1;
-    options.plugin = "steptune";
-    EXPECT_EQ(STP_ERR_RANGE,
-              stp_engine_cpu_open(nullptr, &options, &engine, &err));
-    EXPECT_STREQ("tuner plugins are NCCL's: CPUs have none", err.text);
-    EXPECT_EQ(nullptr, engine.ops);
+    EXPECT_EQ(STP_OK, e.ops->synchronise(e.self, &err));
+    e.ops->close(e.self);
 }
 
 // A second rank that is not there: it exchanges what this one does.
@@ -195,11 +73,12 @@ TEST(EngineCpuRun, SaysWhichRankDied)
     stp_world world = stp_world_of_one;
     world.ops = &doubled;
     world.size = 2;
-    stp_engine_options options{};
+    stp_device_options options{};
     options.world = &world;
-    stp_engine engine{};
+    stp_engines engines{};
+    const stp_engine &engine = engines.all[0];
     stp_error err{};
-    ASSERT_EQ(STP_OK, stp_engine_cpu_open(&kPlan, &options, &engine, &err));
+    ASSERT_EQ(STP_OK, stp_cpu_open(&kPlan, &options, &engines, &err));
     float x = 1;
     stp_transfer t{};
     t.coll = ncclFuncAllReduce;

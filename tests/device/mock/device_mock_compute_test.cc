@@ -15,9 +15,9 @@ TEST_F(DeviceMockStreams, AProductTakesItsRecordedTime)
 {
     Open();
 
-    EXPECT_DOUBLE_EQ(kSquareUs, Gemm(kSquare));
-    EXPECT_DOUBLE_EQ(11.7, Gemm({2048, 2048, 704, STP_TYPE_BF16}));
-    EXPECT_DOUBLE_EQ(512.8, Gemm({4096, 4096, 10880, STP_TYPE_BF16}));
+    EXPECT_DOUBLE_EQ(kSquareUs, TimeGemm(kSquare));
+    EXPECT_DOUBLE_EQ(11.7, TimeGemm({2048, 2048, 704, STP_TYPE_BF16}));
+    EXPECT_DOUBLE_EQ(512.8, TimeGemm({4096, 4096, 10880, STP_TYPE_BF16}));
 }
 
 TEST_F(DeviceMockStreams, BetweenTwoRecordedProductsItIsInProportion)
@@ -25,7 +25,7 @@ TEST_F(DeviceMockStreams, BetweenTwoRecordedProductsItIsInProportion)
     Open();
 
     // 2048 x 2048 x 1088 and 1344: 15.3 and 17.7
-    EXPECT_NEAR(16.5, Gemm({2048, 2048, 1216, STP_TYPE_BF16}), 1e-9);
+    EXPECT_NEAR(16.5, TimeGemm({2048, 2048, 1216, STP_TYPE_BF16}), 1e-9);
 }
 
 TEST_F(DeviceMockStreams, BeyondRecordedProductsItIsInProportionToo)
@@ -33,12 +33,13 @@ TEST_F(DeviceMockStreams, BeyondRecordedProductsItIsInProportionToo)
     Open();
 
     // 2048 x 2048 x 704 and 1088: 11.7 and 15.3; 3136 and 4416: 35.2 and 48.4
-    EXPECT_NEAR(11.7 - 3.6 * 448 / 384, Gemm({2048, 2048, 256, kBf16}), 1e-9);
-    EXPECT_NEAR(48.4 + 13.2 * 384 / 1280, Gemm({2048, 2048, 4800, kBf16}),
+    EXPECT_NEAR(11.7 - 3.6 * 448 / 384, TimeGemm({2048, 2048, 256, kBf16}),
                 1e-9);
-    EXPECT_EQ(STP_SOURCE_MODELLED, ops_->source(self_));
-    Gemm({2048, 2048, 4544, kBf16});
-    EXPECT_EQ(STP_SOURCE_INTERPOLATED, ops_->source(self_));
+    EXPECT_NEAR(48.4 + 13.2 * 384 / 1280, TimeGemm({2048, 2048, 4800, kBf16}),
+                1e-9);
+    EXPECT_EQ(STP_SOURCE_MODELLED, stp_device_source(&device_));
+    TimeGemm({2048, 2048, 4544, kBf16});
+    EXPECT_EQ(STP_SOURCE_INTERPOLATED, stp_device_source(&device_));
 }
 
 TEST_F(DeviceMockStreams, OtherProductsAreModelledByThePeakRate)
@@ -48,14 +49,12 @@ TEST_F(DeviceMockStreams, OtherProductsAreModelledByThePeakRate)
     const stp_gemm bf16{1024, 1024, 1024, STP_TYPE_BF16};
 
     Open("h100x8");
-    EXPECT_NEAR(4.75 + flop / (67e6 * .77), Gemm(f32), 1e-9);
-    EXPECT_NEAR(4.75 + flop / (989.5e6 * .77), Gemm(bf16), 1e-9);
-    ops_->close(self_);
+    EXPECT_NEAR(4.75 + flop / (67e6 * .77), TimeGemm(f32), 1e-9);
+    EXPECT_NEAR(4.75 + flop / (989.5e6 * .77), TimeGemm(bf16), 1e-9);
     Open("a100x8");
-    EXPECT_NEAR(4.75 + flop / (312e6 * .77), Gemm(bf16), 1e-9);
-    ops_->close(self_);
+    EXPECT_NEAR(4.75 + flop / (312e6 * .77), TimeGemm(bf16), 1e-9);
     Open("b200x8");
-    EXPECT_NEAR(4.75 + flop / (2250e6 * .77), Gemm(bf16), 1e-9);
+    EXPECT_NEAR(4.75 + flop / (2250e6 * .77), TimeGemm(bf16), 1e-9);
 }
 
 TEST_F(DeviceMockStreams, ElementwiseIsModelledByTheMemorysRate)
@@ -68,14 +67,10 @@ TEST_F(DeviceMockStreams, ElementwiseIsModelledByTheMemorysRate)
 
     for (Case c : {Case{"h200x4", 4.8}, {"h100x8", 3.35}, {"a100x8", 2.039}}) {
         Open(c.machine);
-        double us = Time([&] {
-            EXPECT_EQ(STP_OK, ops_->elementwise(self_, kMain, n_bytes, &err_));
-        });
+        double us = Time([&] { Elementwise(kMain, n_bytes); });
         EXPECT_NEAR(4.75 + 3. * n_bytes / (c.terabytes * 1e6 * .92), us, 1e-9);
-        EXPECT_EQ(STP_SOURCE_MODELLED, ops_->source(self_));
-        ops_->close(self_);
+        EXPECT_EQ(STP_SOURCE_MODELLED, stp_device_source(&device_));
     }
-    device_ = {};
 }
 
 struct SourceCase {
@@ -98,13 +93,13 @@ TEST_P(DeviceMockSource, IsTheWorstOfALayer)
     Open(c.machine, kRing);
 
     Time([&] {
-        EXPECT_EQ(STP_OK, Multiply(kMain, c.gemm));
+        EXPECT_EQ(STP_OK, Gemm(kMain, c.gemm));
         Send(c.stream, c.n_bytes);
         Record(c.stream, 0);
         Wait(kMain, 0);
     });
 
-    EXPECT_EQ(c.want, ops_->source(self_));
+    EXPECT_EQ(c.want, stp_device_source(&device_));
 }
 
 // clang-format off
@@ -128,12 +123,12 @@ TEST_F(DeviceMockStreams, RefusesProductsThatAGpuDoesNotMultiply)
                                 "Tesla V100,70,intel,2.28.9\n");
     Open(folder.Path());
 
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, {64, 64, 64, STP_TYPE_BF16}));
+    EXPECT_EQ(STP_ERR_RANGE, Gemm(kMain, {64, 64, 64, STP_TYPE_BF16}));
     EXPECT_STREQ("Tesla V100 multiplies no matrices of bf16", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, {64, 64, 64, STP_TYPE_I8}));
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, {64, 0, 64, STP_TYPE_F16}));
+    EXPECT_EQ(STP_ERR_RANGE, Gemm(kMain, {64, 64, 64, STP_TYPE_I8}));
+    EXPECT_EQ(STP_ERR_RANGE, Gemm(kMain, {64, 0, 64, STP_TYPE_F16}));
     EXPECT_THAT(err_.text, HasSubstr("64 x 0 x 64"));
-    EXPECT_EQ(STP_OK, Multiply(kMain, {64, 64, 64, STP_TYPE_F16}));
+    EXPECT_EQ(STP_OK, Gemm(kMain, {64, 64, 64, STP_TYPE_F16}));
 }
 
 TEST_F(DeviceMockStreams, SaysWhereComputeBesideCollectivesIsModelled)
@@ -141,11 +136,10 @@ TEST_F(DeviceMockStreams, SaysWhereComputeBesideCollectivesIsModelled)
     stp_device_info info{};
 
     Open("h200x4");
-    ops_->info(self_, &info);
+    info = Info();
     EXPECT_FALSE(info.models_overlap);
-    ops_->close(self_);
     Open("h200x3");
-    ops_->info(self_, &info);
+    info = Info();
     EXPECT_TRUE(info.models_overlap);
 }
 

@@ -1,4 +1,4 @@
-// A recorded machine's streams: what runs beside what, and how long it takes.
+// A recorded machine's streams: which work overlaps, and how long it takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,7 +131,7 @@ TEST_F(DeviceMockStreams, InOneStreamEachTakesItsTimeAlone)
 
     double us = Time([&] {
         for (int i = 0; i < 8; i++) {
-            EXPECT_EQ(STP_OK, Multiply(kMain, kSquare));
+            EXPECT_EQ(STP_OK, Gemm(kMain, kSquare));
             Send(kMain, 4 * kMiB);
         }
     });
@@ -148,14 +148,13 @@ TEST_F(DeviceMockStreams, EachIterationIsAnotherDraw)
         Record(kMain, 80);
         Layers(kSquare, 4 * kMiB, 8, 20);
     });
-    double second = ops_->elapsed_us(self_, 80, 91);
+    double second = Elapsed(80, 91);
     first -= second;
 
-    EXPECT_EQ(STP_OK, ops_->replay(self_, &err_));
+    Replay();
     for (uint64_t draw = 0; draw < 4; draw++) {
         mock_overlap beside = Beside(4 * kMiB, kSquareUs, draw);
-        const double us[] = {first, second, ops_->elapsed_us(self_, 90, 80),
-                             ops_->elapsed_us(self_, 80, 91)};
+        const double us[] = {first, second, Elapsed(90, 80), Elapsed(80, 91)};
         EXPECT_NEAR(mock_overlapped_us(&beside, 8), us[draw], 1e-6) << draw;
     }
     EXPECT_NE(first, second);
@@ -222,20 +221,19 @@ TEST_F(DeviceMockStreams, AGroupRunsBesideComputeAsACollectiveDoes)
         std::min(beside.compute_us, beside.comm_us) * (beside.slowdown - 1);
 
     Time([&] {
-        EXPECT_EQ(STP_OK, Multiply(kMain, kSquare));
+        EXPECT_EQ(STP_OK, Gemm(kMain, kSquare));
         Record(kMain, 2);
-        EXPECT_EQ(STP_OK, ops_->group(self_, true, &err_));
+        EXPECT_EQ(STP_OK, stp_device_group(&device_, true, &err_));
         Send(kComm, 2 * kMiB);
         Send(kComm, 2 * kMiB);
-        EXPECT_EQ(STP_OK, ops_->group(self_, false, &err_));
+        EXPECT_EQ(STP_OK, stp_device_group(&device_, false, &err_));
         Record(kComm, 3);
         Wait(kComm, 2); // so that both events are of one draw
         Wait(kMain, 3);
     });
 
-    EXPECT_NEAR(beside.compute_us + more_us, ops_->elapsed_us(self_, 90, 2),
-                1e-9);
-    EXPECT_NEAR(beside.comm_us + more_us, ops_->elapsed_us(self_, 90, 3), 1e-9);
+    EXPECT_NEAR(beside.compute_us + more_us, Elapsed(90, 2), 1e-9);
+    EXPECT_NEAR(beside.comm_us + more_us, Elapsed(90, 3), 1e-9);
 }
 
 TEST_F(DeviceMockStreams, RefusesWhatNoGroupCanHave)
@@ -243,15 +241,16 @@ TEST_F(DeviceMockStreams, RefusesWhatNoGroupCanHave)
     const stp_collective what = AllReduce(1024);
     Open();
 
-    EXPECT_EQ(STP_ERR_RANGE, ops_->group(self_, false, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_group(&device_, false, &err_));
     EXPECT_STREQ("the end of a group that was not begun", err_.text);
-    EXPECT_EQ(STP_OK, ops_->group(self_, true, &err_));
-    EXPECT_EQ(STP_ERR_RANGE, ops_->group(self_, true, &err_));
+    EXPECT_EQ(STP_OK, stp_device_group(&device_, true, &err_));
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_group(&device_, true, &err_));
     EXPECT_STREQ("a group within a group", err_.text);
-    EXPECT_EQ(STP_ERR_RANGE, Multiply(kMain, kSquare));
+    EXPECT_EQ(STP_ERR_RANGE, Gemm(kMain, kSquare));
     EXPECT_STREQ("only collectives can be in a group", err_.text);
     Send(kMain, 1024);
-    EXPECT_EQ(STP_ERR_RANGE, ops_->collective(self_, kComm, &what, &err_));
+    EXPECT_EQ(STP_ERR_RANGE,
+              stp_device_collective(&device_, kComm, &what, &err_));
     EXPECT_STREQ("a group in two streams, expected one", err_.text);
 }
 

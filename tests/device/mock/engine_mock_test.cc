@@ -1,15 +1,20 @@
-// A recorded machine as an engine: the contract, exact virtual times, training
-// and its trace.
+// A recorded machine as an engine: exact virtual times, training and its trace.
 extern "C" {
 #include "device/mock/engine_mock.h"
 }
 
 #include <cjson/cJSON.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 extern "C" {
 #include "analyse/overlap.h"
@@ -18,8 +23,8 @@ extern "C" {
 #include "train/train.h"
 }
 
-#include "device/engine_contract.h"
 #include "mock_nccl.h"
+#include "nccl_tuner_abi.h"
 
 namespace
 {
@@ -28,51 +33,37 @@ using testing::HasSubstr;
 
 constexpr const char *kH200x4 = STP_FIXTURES "/machines/h200x4";
 
-class Mock : public EngineUnderTest
+class Mock
 {
   public:
     explicit Mock(unsigned n_ranks = 0, uint64_t seed = 1,
-                  const char *plugin = nullptr, const char *machine = kH200x4)
+                  const char *plugin = nullptr)
     {
-        stp_engine_mock_options options{};
+        stp_device_options options{};
         stp_error err{};
 
-        options.machine_path = machine;
-        options.n_ranks = n_ranks;
-        options.seed = seed;
         options.plugin = plugin;
-        EXPECT_EQ(STP_OK, stp_engine_mock_open(&options, &engine_, &err))
+        EXPECT_EQ(STP_OK, stp_mock_open(kH200x4, n_ranks, seed, &options,
+                                        &engines_, &err))
             << err.text;
     }
 
-    ~Mock() override
+    ~Mock()
     {
-        engine_.ops->close(engine_.self);
+        get()->ops->close(get()->self);
     }
 
-    const stp_engine *get() const override
+    Mock(const Mock &) = delete;
+    Mock &operator=(const Mock &) = delete;
+
+    const stp_engine *get() const
     {
-        return &engine_;
+        return &engines_.all[0];
     }
 
   private:
-    stp_engine engine_{};
+    stp_engines engines_{};
 };
-
-// This one is loaded at once: it has no recorded times.
-const EngineCase kCases[] = {
-    {"b200x8",
-     [] {
-         return std::unique_ptr<EngineUnderTest>(
-             new Mock(0, 1, nullptr, STP_FIXTURES "/machines/b200x8"));
-     },
-     true},
-};
-
-INSTANTIATE_TEST_SUITE_P(Mock, EngineContract, testing::ValuesIn(kCases),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
 
 /* ---- times ---- */
 
@@ -87,8 +78,8 @@ class EngineMock : public testing::Test
     void Product(bool tf32 = false, int type = STP_TYPE_F32)
     {
         stp_product p{};
-        p.m = p.n = p.k = 4096;
-        p.type = p.type_c = type;
+        p.gemm = {4096, 4096, 4096, type};
+        p.type_c = type;
         p.tf32 = tf32;
         Ok(ops_->product(self_, STP_STREAM_MAIN, &p, &err_));
     }
@@ -127,11 +118,14 @@ TEST_F(EngineMock, TakesTheMachinesTimes)
     EXPECT_NEAR(4.75 + flop / (67e6 * 0.77), Time([this] { Product(); }), 1e-6);
     EXPECT_NEAR(4.75 + flop / (989.5e6 / 2 * 0.77),
                 Time([this] { Product(true); }), 1e-6);
-    EXPECT_NEAR(
-        4.75 + 2 * 4194304 / (4.8e6 * 0.92), Time([this] {
-            Ok(ops_->scale(self_, 0, STP_TYPE_F32, 1 << 20, 2, nullptr, &err_));
-        }),
-        1e-6);
+    EXPECT_NEAR(4.75 + 2 * 4194304 / (4.8e6 * 0.92), Time([this] {
+                    stp_kernel scale{};
+                    scale.kind = STP_KERNEL_SCALE;
+                    scale.type = STP_TYPE_F32;
+                    scale.n = 1 << 20;
+                    Ok(ops_->kernel(self_, 0, &scale, &err_));
+                }),
+                1e-6);
     EXPECT_EQ(0, Time([] {}));
 }
 
@@ -203,7 +197,7 @@ TEST_F(EngineMock, HasTheMemoryOfTheGpu)
 
 TEST_F(EngineMock, SaysThatItIsRecordedOrModelled)
 {
-    stp_engine_info info;
+    stp_device_info info;
 
     ops_->info(self_, &info);
     EXPECT_STREQ("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; recorded times of "
@@ -248,16 +242,16 @@ TEST_F(EngineMock, IsTunedByThePluginInTurnsWithNcclAlone)
 
 TEST(EngineMockOpen, SaysWhatItCannotOpen)
 {
-    stp_engine_mock_options options{};
-    stp_engine engine{};
+    stp_device_options options{};
+    stp_engines engines{};
     stp_error err{};
 
-    options.machine_path = "/nowhere";
-    EXPECT_EQ(STP_ERR_DEVICE, stp_engine_mock_open(&options, &engine, &err));
+    EXPECT_EQ(STP_ERR_DEVICE,
+              stp_mock_open("/nowhere", 0, 1, &options, &engines, &err));
     EXPECT_THAT(err.text, HasSubstr("/nowhere"));
-    options.machine_path = kH200x4;
     options.plugin = "none.so";
-    EXPECT_EQ(STP_ERR_DEVICE, stp_engine_mock_open(&options, &engine, &err));
+    EXPECT_EQ(STP_ERR_DEVICE,
+              stp_mock_open(kH200x4, 0, 1, &options, &engines, &err));
     EXPECT_STREQ("NCCL 2.28.9 would not load tuner plugin 'none.so'", err.text);
 }
 
@@ -266,7 +260,7 @@ TEST(EngineMockOpen, SaysWhatItCannotOpen)
 struct Traced {
     stp_train_result result{};
     stp_overlap overlap{};
-    stp_engine_info info{};
+    stp_device_info info{};
 
     Traced() = default;
     Traced(const Traced &) = delete;
@@ -448,7 +442,7 @@ TEST_F(MockTraining, IsSavedAsATraceOfChromes)
 TEST_F(MockTraining, SaysWhereATraceCannotBeSaved)
 {
     const stp_spans spans{};
-    const stp_engine_info info{};
+    const stp_device_info info{};
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_IO, stp_trace_save(&spans, &info, "/proc/nowhere", &err));

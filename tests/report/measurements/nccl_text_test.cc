@@ -16,6 +16,7 @@ extern "C" {
 
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measured_files.h"
+#include "support/fake_engine.h"
 
 namespace
 {
@@ -272,33 +273,28 @@ TEST(Rows, AreMeansOfTheRoundsOfOnePlace)
 
 // ---- a whole run of ours ----
 
-stp_device_info g_info;
-
-void Info(const void *, stp_device_info *info_ret)
+class TwoHosts : public FakeEngine
 {
-    *info_ret = g_info;
-}
-
-void RankLine(const void *, unsigned rank, char *line, size_t size)
-{
-    snprintf(line, size,
-             " Rank %2u Group  0 Pid    930 on       node%u device  0 "
-             "[0000:00:0%u] NVIDIA A100-SXM4-80GB",
-             rank, rank, rank);
-}
+    void Info(stp_device_info *info) const override
+    {
+        snprintf(info->nccl, sizeof(info->nccl), "2.30.7");
+        snprintf(info->backend, sizeof(info->backend), "nccl");
+        snprintf(info->what, sizeof(info->what), "two hosts, measured");
+        info->n_ranks = 2;
+        info->n_nodes = 2;
+    }
+    void RankLine(unsigned rank, char *line, size_t size) const override
+    {
+        snprintf(line, size,
+                 " Rank %2u Group  0 Pid    930 on       node%u device  0 "
+                 "[0000:00:0%u] NVIDIA A100-SXM4-80GB",
+                 rank, rank, rank);
+    }
+};
 
 std::string OurText()
 {
-    static stp_device_ops ops{};
-    ops.info = Info;
-    ops.rank_line = RankLine;
-    const stp_device device{&ops, nullptr};
-    g_info = {};
-    strcpy(g_info.nccl, "2.30.7");
-    strcpy(g_info.backend, "nccl");
-    strcpy(g_info.what, "two hosts, measured");
-    g_info.n_ranks = 2;
-    g_info.n_nodes = 2;
+    TwoHosts hosts;
     stp_nccl_text_run run{"1.2.3", 1, 1, 64, 1048576, 2, 0, 5, 20, 1, true, 0};
     const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16};
     stp_nccl_text_row row = Base();
@@ -306,7 +302,7 @@ std::string OurText()
 
     return Text([&](FILE *fp) {
         stp_nccl_text_total total{};
-        stp_nccl_text_write_head(&run, ncclFuncAllReduce, &device, fp);
+        stp_nccl_text_write_head(&run, ncclFuncAllReduce, hosts.Open(), fp);
         stp_nccl_text_write_columns(fp);
         stp_nccl_text_write_row(&row, &total, fp);
         row.coll = ncclFuncAllGather;

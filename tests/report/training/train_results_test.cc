@@ -166,7 +166,7 @@ class TrainResults : public testing::Test
         stp_train_config config = InTurns(0, unsigned(seconds.size()));
         std::vector<stp_train_epoch> epochs;
         stp_train_result result{};
-        stp_engine_info info{};
+        stp_device_info info{};
         config.mode = mode;
         for (double s : seconds)
             epochs.push_back({s, s / 2, s / 4, 2.25, false});
@@ -175,7 +175,7 @@ class TrainResults : public testing::Test
         result.accuracy = 0.125;
         result.last_loss_scale = 1;
         info.n_ranks = n_gpus;
-        snprintf(info.gpu, sizeof(info.gpu), "FAKE 1");
+        snprintf(info.processor, sizeof(info.processor), "FAKE 1");
         snprintf(info.what, sizeof(info.what), "%u x FAKE 1", n_gpus);
         Take({&config, &result, &info, nullptr, nullptr, repeat});
     }
@@ -186,7 +186,7 @@ class TrainResults : public testing::Test
         const stp_train_config config = InTurns(rounds, 1);
         TunedEngine engine;
         stp_train_result result{};
-        stp_engine_info info;
+        stp_device_info info;
         stp_error err{};
 
         engine.get()->ops->info(engine.get()->self, &info);
@@ -418,9 +418,9 @@ TEST_F(TrainResults, ShowGainsOfAllRepeatsTogether)
 // The part of the command that is linked in opens these.
 extern "C" stp_status stp_open_engines(const stp_open_options *,
                                        unsigned n_local,
-                                       stp_engine *engines_ret, stp_error *)
+                                       stp_engines *engines_ret, stp_error *)
 {
     for (unsigned i = 0; i < n_local; i++)
-        engines_ret[i] = *g_engines->at(i).get();
+        engines_ret->all[i] = *g_engines->at(i).get();
     return STP_OK;
 }

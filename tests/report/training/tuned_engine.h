@@ -20,10 +20,10 @@ class TunedEngine
     TunedEngine()
     {
         ops_.name = "tuned";
-        ops_.info = [](const void *, stp_engine_info *info) {
+        ops_.info = [](const void *, stp_device_info *info) {
             *info = {};
             info->n_ranks = 2;
-            snprintf(info->gpu, sizeof(info->gpu), "FAKE 1");
+            snprintf(info->processor, sizeof(info->processor), "FAKE 1");
             snprintf(info->what, sizeof(info->what), "2 x FAKE 1");
         };
         ops_.alloc = [](void *self, uint64_t n, const char *what, void **at,
@@ -60,9 +60,11 @@ class TunedEngine
             Self(self)->events_[event] = Self(self)->now_us_;
             return STP_OK;
         };
-        ops_.elapsed_us = [](const void *self, unsigned from, unsigned to) {
+        ops_.elapsed_us = [](const void *self, unsigned from, unsigned to,
+                             double *us, stp_error *) {
             const auto *e = static_cast<const TunedEngine *>(self);
-            return e->events_.at(to) - e->events_.at(from);
+            *us = e->events_.at(to) - e->events_.at(from);
+            return STP_OK;
         };
         ops_.now_us = [](const void *self) {
             return static_cast<const TunedEngine *>(self)->now_us_;
@@ -89,7 +91,7 @@ class TunedEngine
 
     void TakeNoTime()
     {
-        ops_.zero = [](void *, unsigned, void *, uint64_t, stp_error *) {
+        ops_.kernel = [](void *, unsigned, const stp_kernel *, stp_error *) {
             return STP_OK;
         };
         ops_.product = [](void *, unsigned, const stp_product *, stp_error *) {
@@ -97,11 +99,6 @@ class TunedEngine
         };
         ops_.cross_entropy = [](void *, unsigned, const stp_cross_entropy *,
                                 stp_error *) { return STP_OK; };
-        ops_.relu_backward = [](void *, unsigned, int, uint64_t, const void *,
-                                void *, stp_error *) { return STP_OK; };
-        ops_.column_sum = [](void *, unsigned, int, int, unsigned, unsigned,
-                             double, const void *, void *,
-                             stp_error *) { return STP_OK; };
         ops_.update = [](void *, unsigned, const stp_update *, stp_error *) {
             return STP_OK;
         };

@@ -1,8 +1,9 @@
-#include "device/ranks.h"
+#include "device/device.h"
 
 #include <math.h>
 #include <stdlib.h>
 
+#include "device/engine.h"
 #include "launch/thread_pool.h"
 #include "nccl_tuner_abi.h"
 
@@ -16,12 +17,15 @@ struct rank {
     uint64_t n_wrong; /* elements that the last check found */
 };
 
-struct ranks {
-    struct stp_ranks_options options;
-    struct stp_device_info info;
-    struct stp_engine_info engine_info; /* of the last rank */
-    struct stp_thread_pool *pool;       /* NULL: the caller's thread does it */
+struct stp_ranks {
+    const struct stp_world *world;
+    uint64_t max_bytes;           /* of a collective */
+    bool graph;                   /* noted work runs as a graph */
+    unsigned time_limit_s;        /* for one run; 0: none */
+    struct stp_device_info info;  /* of the first rank here */
+    struct stp_thread_pool *pool; /* NULL: the caller's thread alone */
     unsigned n_local;
+    unsigned n_per_thread;
     unsigned n_all; /* engines of all processes */
     struct stp_program program;
     /* Of the last run: n_times of each engine, the times of its events and then
@@ -32,18 +36,18 @@ struct ranks {
     struct rank local[]; /* of this process */
 };
 
-/* What the threads of a process run. */
+/* A run, of all threads of a process. */
 struct run {
-    struct ranks *ranks;
+    struct stp_ranks *ranks;
     const struct stp_program *program;
     bool use_graph;
     bool replay; /* the graph is there already */
 };
 
-/* What one of them works on. */
+/* The ranks of one thread in it. */
 struct part {
     const struct run *run;
-    struct ranks *d;
+    struct stp_ranks *d;
     struct rank *ranks;
     unsigned n;
     unsigned n_collectives; /* issued so far */
@@ -79,16 +83,16 @@ static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
 
 /* Of the 'k'-th collective in a row elsewhere than of the one before, as far as
  * the buffers go, so that they are not in the GPU's cache any more. */
-static uint64_t ranks_offset(const struct ranks *d, uint64_t n_bytes,
+static uint64_t ranks_offset(const struct stp_ranks *d, uint64_t n_bytes,
                              unsigned k)
 {
     uint64_t stride = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint64_t n_places = stride > 0 ? d->options.max_bytes / stride : 0;
+    uint64_t n_places = stride > 0 ? d->max_bytes / stride : 0;
 
-    return d->engine_info.rotates && n_places > 0 ? k % n_places * stride : 0;
+    return d->info.rotates && n_places > 0 ? k % n_places * stride : 0;
 }
 
-static struct stp_transfer ranks_place(const struct ranks *d,
+static struct stp_transfer ranks_place(const struct stp_ranks *d,
                                        const struct rank *r, unsigned stream,
                                        const struct stp_collective *c,
                                        unsigned k)
@@ -106,10 +110,7 @@ static struct stp_transfer ranks_place(const struct ranks *d,
 static struct stp_product rank_product(const struct rank *r, unsigned stream,
                                        const struct stp_gemm *gemm)
 {
-    return (struct stp_product){.m = gemm->m,
-                                .n = gemm->n,
-                                .k = gemm->k,
-                                .type = gemm->type,
+    return (struct stp_product){.gemm = *gemm,
                                 .type_c = gemm->type,
                                 .a = r->room[stream][STP_ROOM_A],
                                 .b = r->room[stream][STP_ROOM_B],
@@ -142,7 +143,7 @@ static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
     case STP_WORK_COLLECTIVE:
         return rank_reserve_pair(r, work->stream, STP_ROOM_SEND, STP_TYPE_U8,
                                  max_bytes, err);
-    case STP_WORK_COMPUTE:
+    case STP_WORK_GEMM:
         return rank_prepare_gemm(r, work->stream, &work->gemm, err);
     case STP_WORK_ELEMENTWISE:
         return rank_reserve_pair(r, work->stream, STP_ROOM_X, STP_TYPE_F32,
@@ -163,13 +164,13 @@ static enum stp_status part_prepare(struct part *p)
         if (r->engine.ops->prepare != NULL)
             status = RANK_DO(r, prepare, program->n_events, NULL, p->err);
         for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
-            status = rank_prepare(r, p->d->options.max_bytes,
-                                  &program->notes[k], p->err);
+            status =
+                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err);
     }
     return status;
 }
 
-/* ---- issuing what was noted ---- */
+/* ---- issuing noted work ---- */
 
 static enum stp_status part_group(struct part *p, bool begin,
                                   struct stp_error *err)
@@ -179,7 +180,7 @@ static enum stp_status part_group(struct part *p, bool begin,
                : RANK_DO(&p->ranks[0], group, begin, err);
 }
 
-/* A thread with several ranks must group what it starts for them, and leaves no
+/* A thread with several ranks must group the calls for them, and leaves no
  * group open if a rank refuses. */
 static enum stp_status part_group_ranks(struct part *p, bool begin,
                                         enum stp_status status)
@@ -199,8 +200,9 @@ static enum stp_status part_issue_collective(struct part *p,
     enum stp_status status = part_group_ranks(p, true, STP_OK);
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
-        const struct stp_transfer transfer = ranks_place(
-            p->d, &p->ranks[i], note->stream, &note->what, p->n_collectives);
+        const struct stp_transfer transfer =
+            ranks_place(p->d, &p->ranks[i], note->stream, &note->collective,
+                        p->n_collectives);
 
         status =
             RANK_DO(&p->ranks[i], collective, note->stream, &transfer, p->err);
@@ -214,15 +216,19 @@ static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
 {
     const unsigned stream = note->stream;
     struct stp_product product;
+    struct stp_kernel kernel;
 
     switch (note->kind) {
-    case STP_WORK_COMPUTE:
+    case STP_WORK_GEMM:
         product = rank_product(r, stream, &note->gemm);
         return RANK_DO(r, product, stream, &product, err);
     case STP_WORK_ELEMENTWISE:
-        return RANK_DO(r, elementwise, stream, r->room[stream][STP_ROOM_X],
-                       r->room[stream][STP_ROOM_Y],
-                       note->n_bytes / sizeof(float), err);
+        kernel = (struct stp_kernel){.kind = STP_KERNEL_SUBTRACT,
+                                     .type = STP_TYPE_F32,
+                                     .n = note->n_bytes / sizeof(float),
+                                     .from = r->room[stream][STP_ROOM_X],
+                                     .to = r->room[stream][STP_ROOM_Y]};
+        return RANK_DO(r, kernel, stream, &kernel, err);
     case STP_WORK_RECORD:
         return RANK_DO(r, record, stream, note->event, err);
     case STP_WORK_WAIT:
@@ -273,8 +279,8 @@ static enum stp_status part_wait(struct part *p)
     return part_each(p, p->ranks[0].engine.ops->synchronise);
 }
 
-/* Runs it once before: what NCCL and cuBLAS set up on first use they cannot
- * set up in a capture. */
+/* Runs the work once before: NCCL and cuBLAS cannot set up in a capture what
+ * they set up on first use. */
 static enum stp_status part_capture(struct part *p)
 {
     const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
@@ -291,8 +297,8 @@ static enum stp_status part_capture(struct part *p)
 
 /* ---- a run ---- */
 
-/* Processes start later or earlier by what a message takes: on the GPUs they
- * meet again. */
+/* Processes start later or earlier by the time of a message: ranks meet again
+ * on the GPUs. */
 static enum stp_status part_reduce(struct part *p)
 {
     enum stp_status status = STP_OK;
@@ -323,10 +329,10 @@ static enum stp_status part_reduce(struct part *p)
 /* Ranks that compute late meet where they do. */
 static enum stp_status part_meet(struct part *p)
 {
-    const struct ranks *d = p->d;
+    const struct stp_ranks *d = p->d;
     enum stp_status status = STP_OK;
 
-    if (d->options.world->size > 1 && !d->engine_info.is_late)
+    if (d->world->size > 1 && !d->info.is_late)
         status = part_reduce(p);
     if (status == STP_OK && d->pool != NULL && !stp_thread_pool_meet(d->pool))
         status =
@@ -348,7 +354,7 @@ static enum stp_status rank_read_events(const struct rank *r,
         if (note->kind != STP_WORK_RECORD)
             continue;
         first = first == NULL ? note : first;
-        status = RANK_DO(r, event_us, first->event, note->event,
+        status = RANK_DO(r, elapsed_us, first->event, note->event,
                          &us[note->event], err);
     }
     return status;
@@ -356,7 +362,7 @@ static enum stp_status rank_read_events(const struct rank *r,
 
 static enum stp_status part_read_times(struct part *p, double wall_us)
 {
-    const struct ranks *d = p->d;
+    const struct stp_ranks *d = p->d;
     enum stp_status status = STP_OK;
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
@@ -392,7 +398,7 @@ static enum stp_status part_time(struct part *p)
                : status;
 }
 
-static void ranks_abandon(const struct ranks *d, bool is_abandoned)
+static void ranks_abandon(const struct stp_ranks *d, bool is_abandoned)
 {
     const struct stp_engine *engine = &d->local[0].engine;
 
@@ -404,11 +410,11 @@ static enum stp_status part_run(void *user, unsigned thread,
                                 struct stp_error *err)
 {
     const struct run *run = user;
-    struct ranks *d = run->ranks;
+    struct stp_ranks *d = run->ranks;
     struct part p = {.run = run,
                      .d = d,
-                     .ranks = &d->local[thread * d->options.n_per_thread],
-                     .n = d->options.n_per_thread,
+                     .ranks = &d->local[thread * d->n_per_thread],
+                     .n = d->n_per_thread,
                      .err = err};
     enum stp_status status = part_time(&p);
 
@@ -418,7 +424,7 @@ static enum stp_status part_run(void *user, unsigned thread,
 }
 
 /* Has every thread do the job on its ranks. */
-static enum stp_status ranks_do(struct ranks *d, stp_thread_pool_job job,
+static enum stp_status ranks_do(struct stp_ranks *d, stp_thread_pool_job job,
                                 void *user, struct stp_error *err)
 {
     struct stp_error why;
@@ -427,19 +433,19 @@ static enum stp_status ranks_do(struct ranks *d, stp_thread_pool_job job,
     if (d->pool == NULL)
         return job(user, 0, err != NULL ? err : &why);
     ranks_abandon(d, false);
-    status = stp_thread_pool_run(d->pool, job, user, d->options.world,
-                                 d->options.time_limit_s, err);
+    status =
+        stp_thread_pool_run(d->pool, job, user, d->world, d->time_limit_s, err);
     if (stp_thread_pool_is_lost(d->pool))
         ranks_abandon(d, true);
     return status;
 }
 
-static enum stp_status ranks_run(struct ranks *d,
+static enum stp_status ranks_run(struct stp_ranks *d,
                                  const struct stp_program *program,
                                  bool use_graph, bool replay,
                                  struct stp_error *err)
 {
-    const struct stp_world *world = d->options.world;
+    const struct stp_world *world = d->world;
     const size_t n_times = program->n_events + 1;
     const size_t n_local = d->n_local * n_times;
     double *us = calloc(n_local + d->n_all * n_times, sizeof(*us));
@@ -460,13 +466,13 @@ static enum stp_status ranks_run(struct ranks *d,
 }
 
 /* One collective alone, between events 0 and 1. */
-static enum stp_status ranks_run_one(struct ranks *d,
-                                     const struct stp_collective *what,
+static enum stp_status ranks_run_one(struct stp_ranks *d,
+                                     const struct stp_collective *collective,
                                      struct stp_error *err)
 {
     const struct stp_work notes[] = {
         {.kind = STP_WORK_RECORD, .event = 0},
-        {.kind = STP_WORK_COLLECTIVE, .what = *what},
+        {.kind = STP_WORK_COLLECTIVE, .collective = *collective},
         {.kind = STP_WORK_RECORD, .event = 1},
     };
     struct stp_program program = {0};
@@ -480,9 +486,10 @@ static enum stp_status ranks_run_one(struct ranks *d,
     return status;
 }
 
-static double ranks_elapsed_us(const void *self, unsigned from, unsigned to)
+double stp_device_elapsed_us(const struct stp_device *device, unsigned from,
+                             unsigned to)
 {
-    const struct ranks *d = self;
+    const struct stp_ranks *d = device->ranks;
     double most = -INFINITY;
 
     for (unsigned r = 0; r < d->n_all; r++) {
@@ -493,9 +500,9 @@ static double ranks_elapsed_us(const void *self, unsigned from, unsigned to)
     return most;
 }
 
-static double ranks_wall_us(const void *self)
+double stp_device_wall_us(const struct stp_device *device)
 {
-    const struct ranks *d = self;
+    const struct stp_ranks *d = device->ranks;
     double most = 0;
 
     for (size_t r = 1; r <= d->n_all; r++)
@@ -503,35 +510,33 @@ static double ranks_wall_us(const void *self)
     return most;
 }
 
-/* ---- what they are ---- */
+/* ---- info ---- */
 
-static void ranks_info(const void *self, struct stp_device_info *info_ret)
+void stp_device_get_info(const struct stp_device *device,
+                         struct stp_device_info *info_ret)
 {
-    *info_ret = ((const struct ranks *)self)->info;
+    *info_ret = device->ranks->info;
 }
 
-static void ranks_rank_line(const void *self, unsigned rank, char *line,
-                            size_t size)
+void stp_device_rank_line(const struct stp_device *device, unsigned rank,
+                          char *line, size_t size)
 {
-    const struct ranks *d = self;
-
-    RANK_DO(&d->local[0], rank_line, rank, line, size);
+    RANK_DO(&device->ranks->local[0], rank_line, rank, line, size);
 }
 
-static size_t ranks_sizes(const void *self, int coll, uint64_t *sizes,
-                          size_t max)
+size_t stp_device_sizes(const struct stp_device *device, int coll,
+                        uint64_t *sizes, size_t max)
 {
-    const struct rank *first = &((const struct ranks *)self)->local[0];
+    const struct rank *first = &device->ranks->local[0];
 
     return first->engine.ops->sizes != NULL
                ? RANK_DO(first, sizes, coll, sizes, max)
                : 0;
 }
 
-static enum stp_source ranks_source(const void *self)
+enum stp_source stp_device_source(const struct stp_device *device)
 {
-    const struct stp_engine *engine =
-        &((const struct ranks *)self)->local[0].engine;
+    const struct stp_engine *engine = &device->ranks->local[0].engine;
 
     return engine->ops->source != NULL ? engine->ops->source(engine->self)
                                        : STP_SOURCE_MEASURED;
@@ -539,159 +544,166 @@ static enum stp_source ranks_source(const void *self)
 
 /* ---- rounds and arms ---- */
 
-static enum stp_status ranks_begin_round(void *self, unsigned round,
-                                         unsigned n_rounds,
-                                         struct stp_error *err)
+enum stp_status stp_device_begin_round(const struct stp_device *device,
+                                       unsigned round, unsigned n_rounds,
+                                       struct stp_error *err)
 {
-    struct ranks *d = self;
+    const struct rank *first = &device->ranks->local[0];
     enum stp_status status = STP_OK;
     bool any;
 
-    if (d->local[0].engine.ops->begin_round != NULL)
-        status = RANK_DO(&d->local[0], begin_round, round, n_rounds, err);
+    if (first->engine.ops->begin_round != NULL)
+        status = RANK_DO(first, begin_round, round, n_rounds, err);
     if (status == STP_OK && round >= n_rounds)
         status =
             stp_fail(err, STP_ERR_RANGE, "round %u of %u", round, n_rounds);
-    return status == STP_OK ? stp_world_any(d->options.world, false, &any, err)
-                            : status;
+    return status == STP_OK
+               ? stp_world_any(device->ranks->world, false, &any, err)
+               : status;
 }
 
-static enum stp_status ranks_select_arm(void *self, const struct stp_arm *arm,
-                                        struct stp_error *err)
+enum stp_status stp_device_select_arm(const struct stp_device *device,
+                                      const struct stp_arm *arm,
+                                      struct stp_error *err)
 {
-    return RANK_DO(&((struct ranks *)self)->local[0], select_arm, arm, err);
+    return RANK_DO(&device->ranks->local[0], select_arm, arm, err);
 }
 
 /* ---- noting ---- */
 
 /* Whether all ranks of this process can run it. */
-static enum stp_status ranks_check_work(const struct ranks *d,
+static enum stp_status ranks_check_work(const struct stp_ranks *d,
                                         const struct stp_work *work,
                                         struct stp_error *err)
 {
-    const bool computes =
-        work->kind == STP_WORK_COMPUTE || work->kind == STP_WORK_ELEMENTWISE;
     enum stp_status status = STP_OK;
 
-    if (work->kind == STP_WORK_COLLECTIVE)
-        status = d->info.has_data
-                     ? stp_collective_check(&work->what, d->info.n_ranks,
-                                            d->options.max_bytes, err)
-                     : STP_OK;
-    else if (!computes)
-        return STP_OK;
+    if (work->kind == STP_WORK_COLLECTIVE && d->info.has_data)
+        status = stp_collective_check(&work->collective, d->info.n_ranks,
+                                      d->max_bytes, err);
     for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
         status = RANK_DO(&d->local[i], check, work, err);
     return status;
 }
 
-static enum stp_status ranks_note(struct ranks *d, struct stp_work work,
+static enum stp_status ranks_note(struct stp_ranks *d, struct stp_work work,
                                   struct stp_error *err)
 {
-    enum stp_status status = ranks_check_work(d, &work, err);
+    enum stp_status status = STP_OK;
 
+    if (work.kind == STP_WORK_COLLECTIVE || work.kind == STP_WORK_GEMM ||
+        work.kind == STP_WORK_ELEMENTWISE)
+        status = ranks_check_work(d, &work, err);
     return status == STP_OK ? stp_program_add(&d->program, &work, err) : status;
 }
 
-static enum stp_status ranks_collective(void *self, unsigned stream,
-                                        const struct stp_collective *what,
-                                        struct stp_error *err)
+enum stp_status stp_device_collective(const struct stp_device *device,
+                                      unsigned stream,
+                                      const struct stp_collective *collective,
+                                      struct stp_error *err)
 {
-    const struct stp_work work = {
-        .kind = STP_WORK_COLLECTIVE, .stream = stream, .what = *what};
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
+                                  .stream = stream,
+                                  .collective = *collective};
 
-    return ranks_note(self, work, err);
+    return ranks_note(device->ranks, work, err);
 }
 
-static enum stp_status ranks_compute(void *self, unsigned stream,
-                                     const struct stp_gemm *gemm,
-                                     struct stp_error *err)
+enum stp_status stp_device_gemm(const struct stp_device *device,
+                                unsigned stream, const struct stp_gemm *gemm,
+                                struct stp_error *err)
 {
     const struct stp_work work = {
-        .kind = STP_WORK_COMPUTE, .stream = stream, .gemm = *gemm};
+        .kind = STP_WORK_GEMM, .stream = stream, .gemm = *gemm};
 
-    return ranks_note(self, work, err);
+    return ranks_note(device->ranks, work, err);
 }
 
-static enum stp_status ranks_elementwise(void *self, unsigned stream,
-                                         uint64_t n_bytes,
-                                         struct stp_error *err)
+enum stp_status stp_device_elementwise(const struct stp_device *device,
+                                       unsigned stream, uint64_t n_bytes,
+                                       struct stp_error *err)
 {
     const struct stp_work work = {
         .kind = STP_WORK_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
 
-    return ranks_note(self, work, err);
+    return ranks_note(device->ranks, work, err);
 }
 
-static enum stp_status ranks_group(void *self, bool begin,
-                                   struct stp_error *err)
+enum stp_status stp_device_group(const struct stp_device *device, bool begin,
+                                 struct stp_error *err)
 {
     const struct stp_work work = {.kind = begin ? STP_WORK_GROUP_BEGIN
                                                 : STP_WORK_GROUP_END};
 
-    return ranks_note(self, work, err);
+    return ranks_note(device->ranks, work, err);
 }
 
-static enum stp_status ranks_record(void *self, unsigned stream, unsigned event,
-                                    struct stp_error *err)
+enum stp_status stp_device_record(const struct stp_device *device,
+                                  unsigned stream, unsigned event,
+                                  struct stp_error *err)
 {
     const struct stp_work work = {
         .kind = STP_WORK_RECORD, .stream = stream, .event = event};
 
-    return ranks_note(self, work, err);
+    return ranks_note(device->ranks, work, err);
 }
 
-static enum stp_status ranks_wait(void *self, unsigned stream, unsigned event,
-                                  struct stp_error *err)
+enum stp_status stp_device_wait(const struct stp_device *device,
+                                unsigned stream, unsigned event,
+                                struct stp_error *err)
 {
     const struct stp_work work = {
         .kind = STP_WORK_WAIT, .stream = stream, .event = event};
 
-    return ranks_note(self, work, err);
+    return ranks_note(device->ranks, work, err);
 }
 
-static enum stp_status ranks_replay(void *self, struct stp_error *err)
+enum stp_status stp_device_replay(const struct stp_device *device,
+                                  struct stp_error *err)
 {
-    struct ranks *d = self;
+    struct stp_ranks *d = device->ranks;
 
-    return ranks_run(d, &d->program, d->options.graph, true, err);
+    return ranks_run(d, &d->program, d->graph, true, err);
 }
 
-static enum stp_status ranks_synchronise(void *self, struct stp_error *err)
+enum stp_status stp_device_synchronise(const struct stp_device *device,
+                                       struct stp_error *err)
 {
-    struct ranks *d = self;
+    struct stp_ranks *d = device->ranks;
 
     stp_program_begin(&d->program);
-    return ranks_run(d, &d->program, d->options.graph, false, err);
+    return ranks_run(d, &d->program, d->graph, false, err);
 }
 
 /* ---- probes and checks ---- */
 
-static enum stp_status ranks_probe(void *self,
-                                   const struct stp_collective *what,
-                                   struct stp_device_run *run_ret,
-                                   struct stp_question *question_ret,
-                                   struct stp_error *err)
+enum stp_status stp_device_probe(const struct stp_device *device,
+                                 const struct stp_collective *collective,
+                                 struct stp_device_run *run_ret,
+                                 struct stp_question *question_ret,
+                                 struct stp_error *err)
 {
-    struct ranks *d = self;
+    struct stp_ranks *d = device->ranks;
     const struct stp_engine *first = &d->local[0].engine;
-    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE, .what = *what};
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
+                                  .collective = *collective};
     struct stp_device_run run = {.algo = -1, .proto = -1};
     struct stp_question question = {.n_bytes = 0};
     enum stp_status status = ranks_check_work(d, &work, err);
 
     if (status == STP_OK && first->ops->probe != NULL)
-        return first->ops->probe(first->self, what, run_ret, question_ret, err);
+        return first->ops->probe(first->self, collective, run_ret, question_ret,
+                                 err);
     if (status == STP_OK && first->ops->listen != NULL)
         first->ops->listen(first->self);
     if (status == STP_OK)
-        status = ranks_run_one(d, what, err);
+        status = ranks_run_one(d, collective, err);
     if (first->ops->heard != NULL)
         first->ops->heard(first->self, &run, &question);
     if (status != STP_OK)
         return status;
     run.source = STP_SOURCE_MEASURED;
-    run.us = ranks_elapsed_us(d, 0, 1);
+    run.us = stp_device_elapsed_us(device, 0, 1);
     *run_ret = run;
     if (question_ret != NULL)
         *question_ret = question;
@@ -700,8 +712,8 @@ static enum stp_status ranks_probe(void *self,
 
 /* Whether the results of a collective are right. */
 struct check {
-    struct ranks *ranks;
-    const struct stp_collective *what;
+    struct stp_ranks *ranks;
+    const struct stp_collective *collective;
     struct stp_pattern pattern;
     uint64_t n_send, n_recv; /* elements of a rank */
     bool counts;             /* it ran */
@@ -712,9 +724,9 @@ static enum stp_status rank_fill(struct rank *r, const struct check *c,
                                  struct stp_error *err)
 {
     const struct stp_transfer t =
-        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->what, 0);
-    const bool gives =
-        c->what->coll != ncclFuncBroadcast || r->rank == c->what->root;
+        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
+    const bool gives = c->collective->coll != ncclFuncBroadcast ||
+                       r->rank == c->collective->root;
     enum stp_status status =
         RANK_DO(r, fill, &c->pattern, true, t.out, c->n_recv, err);
 
@@ -727,9 +739,9 @@ static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
                                         struct stp_error *err)
 {
     const struct stp_transfer t =
-        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->what, 0);
+        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
     const bool gets =
-        c->what->coll != ncclFuncReduce || r->rank == c->what->root;
+        c->collective->coll != ncclFuncReduce || r->rank == c->collective->root;
 
     r->n_wrong = 0;
     return gets ? RANK_DO(r, count_wrong, &c->pattern, t.out, c->n_recv,
@@ -737,11 +749,11 @@ static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
                 : STP_OK;
 }
 
-static enum stp_status check_part(void *user, unsigned thread,
-                                  struct stp_error *err)
+static enum stp_status ranks_check_part(void *user, unsigned thread,
+                                        struct stp_error *err)
 {
     const struct check *c = user;
-    const unsigned n = c->ranks->options.n_per_thread;
+    const unsigned n = c->ranks->n_per_thread;
     struct rank *ranks = &c->ranks->local[thread * n];
     enum stp_status status = STP_OK;
 
@@ -752,11 +764,11 @@ static enum stp_status check_part(void *user, unsigned thread,
 }
 
 /* Over all ranks of all processes. */
-static enum stp_status ranks_add_up_wrong(const struct ranks *d,
+static enum stp_status ranks_add_up_wrong(const struct stp_ranks *d,
                                           uint64_t *n_wrong_ret,
                                           struct stp_error *err)
 {
-    const struct stp_world *world = d->options.world;
+    const struct stp_world *world = d->world;
     uint64_t all[STP_MAX_PROCESSES];
     uint64_t mine = 0;
     uint64_t sum = 0;
@@ -772,19 +784,20 @@ static enum stp_status ranks_add_up_wrong(const struct ranks *d,
     return status;
 }
 
-static enum stp_status ranks_check(void *self,
-                                   const struct stp_collective *what,
-                                   uint64_t seed, uint64_t *n_wrong_ret,
-                                   struct stp_error *err)
+enum stp_status stp_device_check(const struct stp_device *device,
+                                 const struct stp_collective *collective,
+                                 uint64_t seed, uint64_t *n_wrong_ret,
+                                 struct stp_error *err)
 {
-    struct ranks *d = self;
-    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE, .what = *what};
+    struct stp_ranks *d = device->ranks;
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
+                                  .collective = *collective};
     struct check check = {.ranks = d,
-                          .what = what,
-                          .pattern = {.coll = what->coll,
-                                      .type = what->type,
-                                      .op = what->op,
-                                      .root = what->root,
+                          .collective = collective,
+                          .pattern = {.coll = collective->coll,
+                                      .type = collective->type,
+                                      .op = collective->op,
+                                      .root = collective->root,
                                       .ranks = d->info.n_ranks,
                                       .seed = seed}};
     enum stp_status status = ranks_check_work(d, &work, err);
@@ -795,14 +808,14 @@ static enum stp_status ranks_check(void *self,
         *n_wrong_ret = 0; /* there are no bytes in virtual time */
         return STP_OK;
     }
-    stp_pattern_sizes(&check.pattern, what->n_bytes, &check.n_send,
+    stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
                       &check.n_recv);
-    status = ranks_do(d, check_part, &check, err);
+    status = ranks_do(d, ranks_check_part, &check, err);
     if (status == STP_OK)
-        status = ranks_run_one(d, what, err);
+        status = ranks_run_one(d, collective, err);
     check.counts = true;
     if (status == STP_OK)
-        status = ranks_do(d, check_part, &check, err);
+        status = ranks_do(d, ranks_check_part, &check, err);
     return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
 }
 
@@ -810,10 +823,8 @@ static enum stp_status ranks_check(void *self,
 
 /* After a failure ranks may hang in NCCL, and so would their end: they go with
  * the process. */
-static void ranks_close(void *self)
+static void ranks_close(struct stp_ranks *d)
 {
-    struct ranks *d = self;
-
     if (d->pool != NULL && stp_thread_pool_failed(d->pool))
         return;
     stp_thread_pool_destroy(d->pool);
@@ -824,31 +835,16 @@ static void ranks_close(void *self)
     free(d);
 }
 
-static const struct stp_device_ops ranks_ops = {
-    .info = ranks_info,
-    .rank_line = ranks_rank_line,
-    .sizes = ranks_sizes,
-    .begin_round = ranks_begin_round,
-    .select_arm = ranks_select_arm,
-    .probe = ranks_probe,
-    .check = ranks_check,
-    .collective = ranks_collective,
-    .group = ranks_group,
-    .compute = ranks_compute,
-    .elementwise = ranks_elementwise,
-    .record = ranks_record,
-    .wait = ranks_wait,
-    .synchronise = ranks_synchronise,
-    .replay = ranks_replay,
-    .elapsed_us = ranks_elapsed_us,
-    .wall_us = ranks_wall_us,
-    .source = ranks_source,
-    .close = ranks_close,
-};
+void stp_device_close(struct stp_device *device)
+{
+    if (device->ranks != NULL)
+        ranks_close(device->ranks);
+    device->ranks = NULL;
+}
 
 /* The buffers of the main stream, which nearly all runs need. */
-static enum stp_status ranks_set_up(struct ranks *d,
-                                    const struct stp_engine *engines,
+static enum stp_status ranks_set_up(struct stp_ranks *d,
+                                    const struct stp_engines *engines,
                                     struct stp_error *err)
 {
     enum stp_status status = STP_OK;
@@ -856,43 +852,46 @@ static enum stp_status ranks_set_up(struct ranks *d,
     for (unsigned i = 0; i < d->n_local; i++) {
         struct rank *r = &d->local[i];
 
-        r->engine = engines[i];
-        RANK_DO(r, info, &d->engine_info);
-        r->rank = d->engine_info.rank;
+        r->engine = engines->all[i];
+        RANK_DO(r, info, &d->info);
+        r->rank = d->info.rank;
         if (status == STP_OK)
             status = rank_reserve_pair(r, STP_STREAM_MAIN, STP_ROOM_SEND,
-                                       STP_TYPE_U8, d->options.max_bytes, err);
+                                       STP_TYPE_U8, d->max_bytes, err);
     }
-    RANK_DO(&d->local[0], describe, &d->info);
-    if (status == STP_OK && d->options.n_threads > 0)
-        status = stp_thread_pool_create(d->options.n_threads, &d->pool, err);
+    RANK_DO(&d->local[0], info, &d->info);
+    if (status == STP_OK && engines->n_threads > 0)
+        status = stp_thread_pool_create(engines->n_threads, &d->pool, err);
     return status;
 }
 
-enum stp_status stp_ranks_open(const struct stp_ranks_options *options,
-                               const struct stp_engine *engines,
-                               struct stp_device *device_ret,
-                               struct stp_error *err)
+enum stp_status stp_device_open(const struct stp_device_options *options,
+                                const struct stp_engines *engines,
+                                struct stp_device *device_ret,
+                                struct stp_error *err)
 {
-    const unsigned n_threads = options->n_threads;
-    const unsigned n = (n_threads > 0 ? n_threads : 1) * options->n_per_thread;
-    struct ranks *d = calloc(1, sizeof(*d) + n * sizeof(d->local[0]));
+    const unsigned n = (engines->n_threads > 0 ? engines->n_threads : 1) *
+                       engines->n_per_thread;
+    struct stp_ranks *d = calloc(1, sizeof(*d) + n * sizeof(d->local[0]));
     enum stp_status status;
 
     if (d == NULL) {
         for (unsigned i = 0; i < n; i++)
-            engines[i].ops->close(engines[i].self);
+            engines->all[i].ops->close(engines->all[i].self);
         return stp_nomem(err);
     }
-    d->options = *options;
+    d->world = options->world;
+    d->max_bytes = options->max_bytes;
+    d->graph = options->graph;
+    d->time_limit_s = options->time_limit_s;
     d->n_local = n;
-    d->n_all = n * options->world->size;
-    status =
-        stp_world_agree(options->world, ranks_set_up(d, engines, err), err);
+    d->n_per_thread = engines->n_per_thread;
+    d->n_all = n * d->world->size;
+    status = stp_world_agree(d->world, ranks_set_up(d, engines, err), err);
     if (status != STP_OK) {
         ranks_close(d);
         return status;
     }
-    *device_ret = (struct stp_device){.ops = &ranks_ops, .self = d};
+    device_ret->ranks = d;
     return STP_OK;
 }

@@ -1,0 +1,37 @@
+// A recorded machine as a device.
+#ifndef MOCK_DEVICE_H
+#define MOCK_DEVICE_H
+
+#include <string>
+
+extern "C" {
+#include "device/mock/engine_mock.h"
+}
+
+// Of a folder, or a name of fixtures/machines.
+inline std::string MockPath(const std::string &machine)
+{
+    return machine.find('/') == std::string::npos
+               ? STP_FIXTURES "/machines/" + machine
+               : machine;
+}
+
+inline stp_status OpenMockDevice(const std::string &machine, uint64_t seed,
+                                 stp_device *device, stp_error *err,
+                                 const char *plugin = nullptr,
+                                 const char *graphs_file = nullptr)
+{
+    stp_device_options options{};
+    stp_engines engines{};
+
+    options.world = &stp_world_of_one;
+    options.plugin = plugin;
+    options.measures = true;
+    options.graphs_file = graphs_file;
+    const stp_status status = stp_mock_open(MockPath(machine).c_str(), 0, seed,
+                                            &options, &engines, err);
+    return status == STP_OK ? stp_device_open(&options, &engines, device, err)
+                            : status;
+}
+
+#endif // MOCK_DEVICE_H
