@@ -18,7 +18,10 @@
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
 #include "plugin/chunk.h"
+#include "plugin/entry.h"
+#include "plugin/file.h"
 #include "plugin/ledger_file.h"
+#include "plugin/log.h"
 #include "plugin/settings.h"
 
 /* One communicator; NULL if there was no memory for it. */
@@ -41,11 +44,7 @@ struct context {
 #define CONSTANTS_BITS  0x00000000FFFFFFFFu
 
 #define LOG(log, level, ...)                                                   \
-    do {                                                                       \
-        if ((log) != NULL)                                                     \
-            (log)(level, NCCL_INIT | NCCL_TUNING, "tuner_abi.c", __LINE__,     \
-                  __VA_ARGS__);                                                \
-    } while (0)
+    stp_log(log, level, "tuner_abi.c", __LINE__, __VA_ARGS__)
 
 /* ---- all versions ---- */
 
@@ -55,8 +54,7 @@ static void tuner_note(struct context *ctx, bool is_inactive, const char *text)
     if (ctx->ledger == NULL)
         return;
     ctx->ledger->is_aside = is_inactive;
-    snprintf(ctx->ledger->what, sizeof(ctx->ledger->what), "%.*s",
-             (int)sizeof(ctx->ledger->what) - 1, text);
+    stp_make_printable(text, ctx->ledger->what, sizeof(ctx->ledger->what));
 }
 
 static void tuner_step_aside(struct context *ctx, const char *subject,
@@ -120,7 +118,7 @@ static enum stp_status tuner_load_constants(const char *path,
         return stp_fail(err, STP_ERR_RANGE,
                         "this NCCL forgets the constants that a tuner sets, "
                         "expected 2.28 to 2.30");
-    status = stp_constants_load(path, &constants, err);
+    status = stp_file_load_constants(path, &constants, err);
     if (status != STP_OK)
         return status;
     stp_constants_apply(&constants, nccl);
@@ -230,12 +228,15 @@ static struct context *tuner_init(uint64_t comm_id, size_t n_ranks,
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_comm_info info = {.comm_id = comm_id,
                                  .shape = {n_ranks, n_nodes, NULL}};
+    struct stp_entry entry;
 
     if (ctx == NULL)
         return NULL;
     ctx->log = log;
     ctx->n_nodes = n_nodes;
+    stp_entry_begin(&entry);
     tuner_open(ctx, &info, constants);
+    stp_entry_end(&entry);
     return ctx;
 }
 
