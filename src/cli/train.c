@@ -616,12 +616,12 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
                           s->world->ops->name, s->world->size);
         return train_refuse_count(s, first, end, status);
     }
-    status = stp_device_part(s->world, n, &part, s->err);
+    status = s->world->ops->part(s->world->self, n, &part, s->err);
     if (status != STP_OK)
         return status;
     if (part.size > 0)
         status = train_run_part(s, &part, first, end);
-    stp_device_close(&part);
+    part.ops->close(part.self);
     return stp_world_agree(s->world, status, s->err);
 }
 

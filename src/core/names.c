@@ -1,6 +1,5 @@
 #include "core/names.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "nccl_tuner_abi.h"
@@ -57,6 +56,12 @@ int stp_proto_from_name(const char *word, size_t len)
     return names_find(protos, LEN(protos), word, len);
 }
 
+/* tolower() would ask the locale. */
+static char names_to_lower(char c)
+{
+    return 'A' <= c && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
 int stp_from_any_case(const char *word, size_t len,
                       int (*from_name)(const char *word, size_t len))
 {
@@ -65,7 +70,7 @@ int stp_from_any_case(const char *word, size_t len,
     if (len > sizeof(small))
         return -1; /* no word is so long */
     for (size_t i = 0; i < len; i++)
-        small[i] = (char)tolower((unsigned char)word[i]);
+        small[i] = names_to_lower(word[i]);
     return from_name(small, len);
 }
 

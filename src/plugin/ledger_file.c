@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "plugin/file.h"
 #include "plugin/settings.h"
 
 static enum stp_status ledger_fail(const char *action, const char *dir,
@@ -54,7 +55,7 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
     if (n < 0 || n >= (int)sizeof(path))
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         dir);
-    fd = mkstemp(path);
+    fd = stp_file_create(path);
     if (fd < 0)
         return ledger_fail("make", dir, err);
     status = ledger_reserve(fd, dir, err);

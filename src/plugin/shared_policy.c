@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plugin/file.h"
+
 /* A file, read once. */
 struct file {
     struct file *next;
@@ -64,7 +66,7 @@ static enum stp_status policy_read_file(const char *path,
     if (f == NULL)
         return stp_nomem(err);
     memcpy(f->path, path, size);
-    status = stp_policy_load(path, &f->policy, err);
+    status = stp_file_load_policy(path, &f->policy, err);
     if (status != STP_OK) {
         free(f);
         return status;

@@ -21,8 +21,8 @@ struct stp_shared_policy; /* opaque, counted */
 /*
  * The policy at 'path', compiled for '*shape'.  On success *shared_ret must be
  * given back with stp_shared_policy_release(); on failure it is untouched and
- * *err says why, as stp_policy_load() and stp_policy_compile() do.  Any number
- * of threads at once.
+ * *err says why, as stp_file_load_policy() and stp_policy_compile() do.  Any
+ * number of threads at once.
  */
 enum stp_status stp_shared_policy_acquire(const char *path,
                                           const struct stp_shape *shape,

@@ -11,15 +11,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agree/agreement.h"
 #include "core/policy/constants.h"
 #include "core/rng.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
 #include "plugin/chunk.h"
+#include "plugin/entry.h"
+#include "plugin/file.h"
 #include "plugin/ledger_file.h"
+#include "plugin/log.h"
 #include "plugin/settings.h"
 
 /* One communicator; NULL if there was no memory for it. */
@@ -41,11 +46,7 @@ struct context {
 enum { INIT_WAIT_MS = 5000, CALL_WAIT_MS = 100 };
 
 #define LOG(log, level, ...)                                                   \
-    do {                                                                       \
-        if ((log) != NULL)                                                     \
-            (log)(level, NCCL_INIT | NCCL_TUNING, "tuner_abi.c", __LINE__,     \
-                  __VA_ARGS__);                                                \
-    } while (0)
+    stp_log(log, level, "tuner_abi.c", __LINE__, __VA_ARGS__)
 
 /* ---- all versions ---- */
 
@@ -55,8 +56,8 @@ static void tuner_note(struct context *ctx, bool is_inactive, const char *text)
     if (ctx->ledger == NULL || ctx->ledger->is_aside)
         return;
     ctx->ledger->is_aside = is_inactive;
-    snprintf(ctx->ledger->what, sizeof(ctx->ledger->what), "%.*s",
-             (int)sizeof(ctx->ledger->what) - 1, text);
+    stp_printable(text, strlen(text), ctx->ledger->what,
+                  sizeof(ctx->ledger->what));
 }
 
 /* One warning a communicator: the first cause is this rank's own, if it has
@@ -149,7 +150,7 @@ static enum stp_status tuner_load_constants(const ncclTunerConstants_v5_t *nccl,
                         "ranks on several hosts cannot compare their "
                         "constants, expected STEPTUNE_AGREE=assume if all have "
                         "the same");
-    status = stp_constants_load(constants->path, &constants->values, err);
+    status = stp_file_load_constants(constants->path, &constants->values, err);
     if (status == STP_OK)
         constants->hash = stp_constants_hash(&constants->values);
     return status;
@@ -344,6 +345,7 @@ static struct context *tuner_init(int version, struct stp_comm_info info,
                                   ncclTunerConstants_v5_t *constants)
 {
     struct context *ctx = calloc(1, sizeof(*ctx));
+    struct stp_entry entry;
 
     if (ctx == NULL) {
         LOG(log, NCCL_LOG_WARN,
@@ -353,7 +355,9 @@ static struct context *tuner_init(int version, struct stp_comm_info info,
     }
     ctx->log = log;
     info.n_local = tuner_count_local(&info.shape, nvl);
+    stp_entry_begin(&entry);
     tuner_open(ctx, version, &info, constants);
+    stp_entry_end(&entry);
     return ctx;
 }
 

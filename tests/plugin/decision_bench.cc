@@ -66,16 +66,16 @@ std::atomic<size_t> n_settled;
 void Log(ncclDebugLogLevel level, unsigned long, const char *, int,
          const char *fmt, ...)
 {
+    char line[8192];
     va_list va;
 
-    if (strstr(fmt, "settled after") != nullptr)
-        n_settled++;
-    if (level > NCCL_LOG_WARN)
-        return;
     va_start(va, fmt);
-    vfprintf(stderr, fmt, va);
+    vsnprintf(line, sizeof(line), fmt, va);
     va_end(va);
-    fputc('\n', stderr);
+    if (strstr(line, "settled after") != nullptr)
+        n_settled++;
+    if (level <= NCCL_LOG_WARN)
+        fprintf(stderr, "%s\n", line);
 }
 
 // ---- clocks ----

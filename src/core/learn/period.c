@@ -37,7 +37,7 @@ struct word {
     uint64_t last_call; /* that was part of it */
     double us[HISTORY]; /* of its last steps, those left out among them */
     uint64_t n_steps;
-    uint64_t kinds[STP_PERIOD_MAX];
+    uint32_t kinds[STP_PERIOD_MAX];
 };
 
 struct stp_period {
@@ -46,7 +46,7 @@ struct stp_period {
     int current;  /* the word that repeats, or did so last; -1: none yet */
     unsigned n_found;
     struct word words[N_WORDS];
-    uint64_t ring[RING]; /* kinds; call i is at i % RING */
+    uint32_t ring[RING]; /* kinds; call i is at i % RING */
     /* [n]: how many of the last n calls are, backwards, also their beginning,
      * at most n - 1 (Knuth, Morris and Pratt's failure function). */
     uint16_t border[RING + 1];
@@ -71,7 +71,7 @@ void stp_period_close(struct stp_period *period)
 
 /* ---- following a word ---- */
 
-static void period_follow(const struct word *w, struct match *m, uint64_t kind)
+static void period_follow(const struct word *w, struct match *m, uint32_t kind)
 {
     if (w->kinds[m->at] != kind)
         *m = (struct match){0};
@@ -92,7 +92,7 @@ static bool period_take(const struct stp_period *p, struct word *w,
                         uint64_t t_ns, struct stp_step *step)
 {
     uint64_t call = p->n_calls - 1;
-    uint64_t kind = p->ring[call % RING];
+    uint32_t kind = p->ring[call % RING];
     bool is_first = w->kinds[0] == kind &&
                     (w->match.at == 0 || w->kinds[w->match.at] != kind);
     bool is_step = is_first && w->match.at == 0 && period_is_repeating(w);
@@ -150,7 +150,7 @@ static void period_lose_word(struct stp_period *p, uint64_t t_ns)
 
 /* ---- finding a word ---- */
 
-static uint64_t period_back(const struct stp_period *p, uint64_t n)
+static uint32_t period_back(const struct stp_period *p, uint64_t n)
 {
     return p->ring[(p->n_calls - 1 - n) % RING];
 }
@@ -187,8 +187,8 @@ static unsigned period_smallest_rotation(const struct stp_period *p, unsigned n)
     unsigned a = 0, b = 1, same = 0;
 
     while (a < n && b < n && same < n) {
-        uint64_t at_a = period_back(p, n - 1 - (a + same) % n);
-        uint64_t at_b = period_back(p, n - 1 - (b + same) % n);
+        uint32_t at_a = period_back(p, n - 1 - (a + same) % n);
+        uint32_t at_b = period_back(p, n - 1 - (b + same) % n);
 
         if (at_a == at_b) {
             same++;
@@ -324,7 +324,7 @@ static bool period_judge_step(struct word *w, double us)
     return is_judged && !is_pause;
 }
 
-bool stp_period_call(struct stp_period *p, uint64_t kind, uint64_t t_ns,
+bool stp_period_call(struct stp_period *p, uint32_t kind, uint64_t t_ns,
                      struct stp_step *step_ret)
 {
     struct word *w = p->current >= 0 ? &p->words[p->current] : NULL;
@@ -352,7 +352,7 @@ unsigned stp_period_calls(const struct stp_period *p)
     return p->current >= 0 ? p->words[p->current].n_calls : 0;
 }
 
-unsigned stp_period_share(const struct stp_period *p, uint64_t kind)
+unsigned stp_period_share(const struct stp_period *p, uint32_t kind)
 {
     unsigned n = 0;
 

@@ -57,7 +57,7 @@ void stp_period_close(struct stp_period *period); /* NULL is allowed */
  * A few comparisons while the sequence repeats, some 50 on average otherwise;
  * at times 4096 of them in one call.
  */
-bool stp_period_call(struct stp_period *period, uint64_t kind, uint64_t t_ns,
+bool stp_period_call(struct stp_period *period, uint32_t kind, uint64_t t_ns,
                      struct stp_step *step_ret);
 
 /* The calls of a step, of the sequence that repeats or did so last; 0 while
@@ -65,6 +65,6 @@ bool stp_period_call(struct stp_period *period, uint64_t kind, uint64_t t_ns,
 unsigned stp_period_calls(const struct stp_period *period);
 
 /* How many calls of such a step are of this kind; 0 while none is known. */
-unsigned stp_period_share(const struct stp_period *period, uint64_t kind);
+unsigned stp_period_share(const struct stp_period *period, uint32_t kind);
 
 #endif /* STP_PERIOD_H */

@@ -7,14 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/names.h"
+#include "plugin/file.h"
+#include "plugin/online/process_lock.h"
 
-enum { ROOM = 16384, LINE = 512 };
+enum { ROOM = 4096, LINE = 512 };
+
+/* A file, which the journals of a process share. */
+struct file {
+    struct file *next;
+    int fd;
+    struct statx id;
+    size_t n_users;
+    pid_t pid; /* of the process that opened it */
+};
 
 struct stp_journal {
-    int fd;
+    struct file *file;
     uint64_t comm_id;
     size_t n_ranks;
     size_t n_nodes;
@@ -23,16 +35,82 @@ struct stp_journal {
     char text[ROOM];
 };
 
+static struct stp_process_lock lock;
+static struct file *files; /* under the lock */
+static bool is_lock_kept;  /* of a journal, by another process */
+
+/* ---- the file ---- */
+
+static void journal_lock_files(void)
+{
+    if (stp_process_lock(&lock))
+        files = NULL;
+}
+
 /* The first process writes the head; the others find a file that is not empty.
- */
+ * Where somebody keeps the lock, two may write it. */
 static void journal_write_head(int fd)
 {
-    flock(fd, LOCK_EX);
+    stp_file_lock(fd, &is_lock_kept);
     if (lseek(fd, 0, SEEK_END) == 0 &&
         write(fd, STP_JOURNAL_HEAD, strlen(STP_JOURNAL_HEAD)) < 0)
         errno = 0; /* the lines will fail, too, and are only a journal */
     flock(fd, LOCK_UN);
 }
+
+static struct file *journal_find_file(const struct statx *id)
+{
+    for (struct file *f = files; f != NULL; f = f->next)
+        if (f->id.stx_ino == id->stx_ino &&
+            f->id.stx_dev_major == id->stx_dev_major &&
+            f->id.stx_dev_minor == id->stx_dev_minor)
+            return f;
+    return NULL;
+}
+
+/* Under the lock; NULL: out of memory.  Takes 'fd'. */
+static struct file *journal_take_file(int fd)
+{
+    struct statx id;
+    bool is_known = statx(fd, "", AT_EMPTY_PATH, STATX_INO, &id) == 0;
+    struct file *file = is_known ? journal_find_file(&id) : NULL;
+
+    if (file == NULL) {
+        file = calloc(1, sizeof(*file));
+        if (file == NULL) {
+            close(fd);
+            return NULL;
+        }
+        journal_write_head(fd);
+        file->fd = fd;
+        file->id = id;
+        file->pid = getpid();
+        file->next = files;
+        files = file;
+    } else
+        close(fd);
+    file->n_users++;
+    return file;
+}
+
+/* A parent's file is not in the list. */
+static void journal_release_file(struct file *file)
+{
+    struct file **link;
+
+    journal_lock_files();
+    if (--file->n_users == 0) {
+        for (link = &files; *link != NULL && *link != file;)
+            link = &(*link)->next;
+        if (*link == file)
+            *link = file->next;
+        close(file->fd);
+        free(file);
+    }
+    pthread_mutex_unlock(&lock.mutex);
+}
+
+/* ---- a communicator's journal ---- */
 
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,
@@ -41,6 +119,7 @@ enum stp_status stp_journal_open(const char *path,
                                  struct stp_error *err)
 {
     struct stp_journal *journal = calloc(1, sizeof(*journal));
+    int fd;
 
     if (journal == NULL)
         return stp_nomem(err);
@@ -48,14 +127,19 @@ enum stp_status stp_journal_open(const char *path,
     journal->n_ranks = info->shape.n_ranks;
     journal->n_nodes = info->shape.n_nodes;
     journal->reward_unit = objective == STP_LEARN_FILE ? "ms" : "us";
-    journal->fd =
-        open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
-    if (journal->fd < 0) {
+    fd = stp_file_open(path, O_WRONLY | O_APPEND | O_CREAT);
+    if (fd < 0) {
         free(journal);
-        return stp_fail(err, STP_ERR_IO, "cannot write '%.200s': %s", path,
-                        strerror(errno));
+        return stp_fail(err, STP_ERR_IO, "cannot write '%.140s': %s", path,
+                        stp_file_strerror(errno));
     }
-    journal_write_head(journal->fd);
+    journal_lock_files();
+    journal->file = journal_take_file(fd);
+    pthread_mutex_unlock(&lock.mutex);
+    if (journal->file == NULL) {
+        free(journal);
+        return stp_nomem(err);
+    }
     *journal_ret = journal;
     return STP_OK;
 }
@@ -63,7 +147,7 @@ enum stp_status stp_journal_open(const char *path,
 void stp_journal_flush(struct stp_journal *journal)
 {
     if (journal->length > 0 &&
-        write(journal->fd, journal->text, journal->length) < 0)
+        write(journal->file->fd, journal->text, journal->length) < 0)
         errno = 0; /* a full disk must not harm the job */
     journal->length = 0;
 }
@@ -72,8 +156,9 @@ void stp_journal_close(struct stp_journal *journal)
 {
     if (journal == NULL)
         return;
-    stp_journal_flush(journal);
-    close(journal->fd);
+    if (journal->file->pid == getpid())
+        stp_journal_flush(journal);
+    journal_release_file(journal->file);
     free(journal);
 }
 

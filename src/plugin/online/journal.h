@@ -25,7 +25,8 @@ enum stp_status stp_journal_open(const char *path,
                                  struct stp_journal **journal_ret,
                                  struct stp_error *err);
 
-/* Flushes and closes.  NULL is allowed. */
+/* Flushes and closes.  NULL is allowed; in a child of the process that opened
+ * it, it only closes. */
 void stp_journal_close(struct stp_journal *journal);
 
 /* Adds a line, which may stay in memory until the flush. */

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/names.h"
+#include "plugin/file.h"
 #include "plugin/settings.h"
 
-enum { MAX_OLD = 4 << 20 }; /* bytes of a file that is added to */
+enum { MAX_ENTRY = 640 }; /* bytes of a rule and the comment above it */
 
 static const char head[] = STP_LEARNED_MAGIC
     "\n"
@@ -21,6 +21,8 @@ static const char head[] = STP_LEARNED_MAGIC
     "# it has its gain over what ran before, and the 95 percent interval.\n"
     "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,"
     "gpu\n";
+
+static bool is_lock_kept; /* of a folder, by another process */
 
 struct job {
     const char *path;
@@ -31,8 +33,8 @@ struct job {
 
 static enum stp_status learned_fail(const struct job *job, const char *action)
 {
-    return stp_fail(job->err, STP_ERR_IO, "cannot %s '%.200s': %s", action,
-                    job->path, strerror(errno));
+    return stp_fail(job->err, STP_ERR_IO, "cannot %s '%.140s': %s", action,
+                    job->path, stp_file_strerror(errno));
 }
 
 /* ---- the rules ---- */
@@ -89,10 +91,12 @@ static bool learned_is_replaced(const struct job *job, const char *line)
     return false;
 }
 
-/* Copies the rules of 'old' that stay, each with the comment above it. */
+/* Copies the rules of 'old' that stay, each with the comment above it: as many
+ * as the file has room for beside what was learned now. */
 static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
 {
-    const char *comment = NULL;
+    size_t room = STP_MAX_LEARNED - sizeof(head) - job->learned->n * MAX_ENTRY;
+    const char *comment = "";
     char *rest = old;
     char *line;
 
@@ -100,35 +104,46 @@ static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
         bool is_rule = *line != '#' && *line != '\0' &&
                        strncmp(line, "collective,", 11) != 0;
 
-        if (is_rule && !learned_is_replaced(job, line)) {
-            if (comment != NULL)
-                fprintf(fp, "%s\n", comment);
-            fprintf(fp, "%s\n", line);
+        size_t n = strlen(comment) + strlen(line) + 2;
+
+        if (is_rule && n <= room && !learned_is_replaced(job, line)) {
+            fprintf(fp, "%s%s%s\n", comment, *comment != '\0' ? "\n" : "",
+                    line);
+            room -= n;
         }
-        comment = *line == '#' && !is_rule ? line : NULL;
+        comment = *line == '#' ? line : "";
     }
 }
 
+/* The whole lines of the file's first STP_MAX_LEARNED bytes. */
 static char *learned_read_old(FILE *fp)
 {
-    char *text = malloc(MAX_OLD + 1);
+    char *text = malloc(STP_MAX_LEARNED + 1);
     size_t n;
 
     if (text == NULL)
         return NULL;
-    n = fread(text, 1, MAX_OLD, fp);
+    n = fread(text, 1, STP_MAX_LEARNED, fp);
+    if (n == STP_MAX_LEARNED)
+        while (n > 0 && text[n - 1] != '\n')
+            n--;
     text[n] = '\0';
     return text;
 }
 
 static enum stp_status learned_keep_old(const struct job *job, FILE *to)
 {
-    FILE *from = fopen(job->path, "re");
+    int fd = stp_file_open(job->path, O_RDONLY);
+    FILE *from = fd >= 0 ? fdopen(fd, "r") : NULL;
     enum stp_status status = STP_OK;
     char *old;
 
-    if (from == NULL)
+    if (fd < 0)
         return errno == ENOENT ? STP_OK : learned_fail(job, "read");
+    if (from == NULL) {
+        close(fd);
+        return stp_nomem(job->err);
+    }
     old = learned_read_old(from);
     if (old == NULL)
         status = stp_nomem(job->err);
@@ -171,7 +186,7 @@ static enum stp_status learned_write_temporary(const struct job *job)
     int fd;
 
     snprintf(temporary, sizeof(temporary), "%s.XXXXXX", job->path);
-    fd = mkostemp(temporary, O_CLOEXEC);
+    fd = stp_file_create(temporary);
     fp = fd < 0 ? NULL : fdopen(fd, "w");
     if (fp == NULL)
         return learned_fail(job, "write beside");
@@ -183,21 +198,29 @@ static enum stp_status learned_write_temporary(const struct job *job)
     return status;
 }
 
-/* Other processes that write here wait. */
-static int learned_lock_folder(const char *path)
+/* Other processes that write here wait.  *fd_ret is -1 for a folder that cannot
+ * be opened, which may be written all the same. */
+static enum stp_status learned_lock_folder(const struct job *job, int *fd_ret)
 {
     char folder[STP_PATH_SIZE];
-    const char *slash = strrchr(path, '/');
+    const char *slash = strrchr(job->path, '/');
     int fd;
 
     if (slash == NULL)
         snprintf(folder, sizeof(folder), ".");
     else
-        snprintf(folder, sizeof(folder), "%.*s/", (int)(slash - path), path);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0)
-        flock(fd, LOCK_EX);
-    return fd;
+        snprintf(folder, sizeof(folder), "%.*s/", (int)(slash - job->path),
+                 job->path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && !stp_file_lock(fd, &is_lock_kept)) {
+        close(fd);
+        return stp_fail(job->err, STP_ERR_IO,
+                        "another process keeps the lock of the folder of "
+                        "'%.140s'",
+                        job->path);
+    }
+    *fd_ret = fd;
+    return STP_OK;
 }
 
 /* A device, such as /dev/null, must not be replaced by a file. */
@@ -220,7 +243,9 @@ enum stp_status stp_learned_save(const char *path,
 
     if (learned_is_device(path))
         return STP_OK;
-    lock = learned_lock_folder(path);
+    status = learned_lock_folder(&job, &lock);
+    if (status != STP_OK)
+        return status;
     status = learned_write_temporary(&job);
     if (lock >= 0)
         close(lock);

@@ -3,7 +3,7 @@
  *
  * Several communicators, of several processes, add to one file.  A rule takes
  * the place of the file's rule for the same messages on communicators of the
- * same shape; the other rules stay.
+ * same shape; the other rules stay, as many as STP_MAX_LEARNED bytes hold.
  */
 #ifndef STP_LEARNED_FILE_H
 #define STP_LEARNED_FILE_H
@@ -23,8 +23,9 @@ struct stp_learned_rules {
 
 /*
  * Adds to the file at 'path', under a lock of its folder and in one step: it is
- * complete or unchanged.  A file that is not of learned rules is left alone:
- * STP_ERR_IO, as for all other failures.  On a device, such as /dev/null,
+ * complete or unchanged.  A file that is not of learned rules, or none at all
+ * but a FIFO, is left alone: STP_ERR_IO, as for all other failures and where
+ * another process keeps the lock.  On a device, such as /dev/null,
  * nothing is saved.
  */
 enum stp_status stp_learned_save(const char *path,

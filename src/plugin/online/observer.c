@@ -40,7 +40,7 @@ struct stp_observer {
     struct stp_learner_rules rules;
     struct stp_learner *learner; /* NULL until it begins */
     struct stp_ring *calls;      /* from the launch path */
-    struct stp_ring *gpu;        /* from the profiler */
+    struct stp_ring *gpu;        /* from the profiler; NULL: without it */
     _Atomic bool is_exploring;
     _Atomic bool is_stopped; /* nothing is proposed any more */
     _Atomic bool is_blind;   /* not all ranks note times */
@@ -426,7 +426,8 @@ void stp_observer_think(struct stp_observer *observer)
     observer_add_keys(o);
     observer_note_calls(o);
     observer_drain(o, o->calls);
-    observer_drain(o, o->gpu);
+    if (o->gpu != NULL)
+        observer_drain(o, o->gpu);
     observer_read_times(o);
     if (!stp_observer_is_stopped(o) &&
         !o->agreement->ops->is_pending(o->agreement))
@@ -505,15 +506,17 @@ struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
                                       struct stp_agreement *agreement)
 {
     struct stp_observer *o = calloc(1, sizeof(*o));
+    bool is_timed = (agreement->parts & STP_AGREE_TIMES) != 0;
 
     if (o == NULL)
         return NULL;
     o->agreement = agreement;
     o->rules = *rules;
     o->calls = stp_ring_new();
-    o->gpu = stp_ring_new();
+    if (is_timed)
+        o->gpu = stp_ring_new();
     atomic_init(&o->is_exploring, true);
-    if (o->calls == NULL || o->gpu == NULL) {
+    if (o->calls == NULL || (is_timed && o->gpu == NULL)) {
         stp_observer_free(o);
         return NULL;
     }

@@ -3,8 +3,6 @@
  * thread for the observer, and log messages
  */
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +10,8 @@
 
 #include "core/names.h"
 #include "plugin/backend.h"
+#include "plugin/entry.h"
+#include "plugin/log.h"
 #include "plugin/online/clock.h"
 #include "plugin/online/follower.h"
 #include "plugin/online/journal.h"
@@ -19,11 +19,10 @@
 #include "plugin/online/online_settings.h"
 #include "plugin/online/profile.h"
 #include "plugin/online/reward_file.h"
+#include "plugin/online/service.h"
 #include "plugin/shared_policy.h"
-#include "plugin/online/thread.h"
 
 enum {
-    THREAD_MS = 10,   /* between two passes of the thread */
     INLINE_CALLS = 8, /* without a thread: calls between two passes on files */
     MAX_LEARNED = STP_BANDIT_KEYS,
 };
@@ -40,7 +39,7 @@ enum message {
 };
 
 struct stp_backend {
-    struct stp_backend *next; /* of those that must be saved at exit */
+    struct stp_task task; /* its passes, and that it is saved at exit */
     struct stp_online_settings set;
     struct stp_comm_info info;
     char gpu[STP_GPU_SIZE];
@@ -48,7 +47,6 @@ struct stp_backend {
     struct stp_follower *follower;
     struct stp_observer *observer; /* the follower's; NULL: does not learn */
     struct stp_profile *profile;   /* NULL: NCCL has loaded no profiler */
-    struct stp_thread *thread;
     struct stp_journal *journal;
     struct stp_reward_file *rewards;
     uint64_t n_calls; /* inline */
@@ -57,20 +55,8 @@ struct stp_backend {
     pid_t pid;
 };
 
-/* The observers of this process, for a process that ends without finalizing its
- * communicators. */
-static struct {
-    pthread_mutex_t lock;
-    pid_t pid; /* of the process; its children have nothing to save */
-    struct stp_backend *all;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
 #define LOG(b, level, ...)                                                     \
-    do {                                                                       \
-        if ((b)->log != NULL)                                                  \
-            (b)->log(level, NCCL_INIT | NCCL_TUNING, "online.c", __LINE__,     \
-                     __VA_ARGS__);                                             \
-    } while (0)
+    stp_log((b)->log, level, "online.c", __LINE__, __VA_ARGS__)
 
 static bool online_logs_first(struct stp_backend *b, enum message message)
 {
@@ -243,6 +229,7 @@ static void online_think(struct stp_backend *b)
             STP_TUNER_NAME);
 }
 
+/* In the process's thread. */
 static void online_run_pass(void *user)
 {
     online_think(user);
@@ -250,6 +237,17 @@ static void online_run_pass(void *user)
 }
 
 /* ---- on the launch path ---- */
+
+static void online_run_inline(struct stp_backend *b)
+{
+    struct stp_entry entry;
+
+    stp_entry_begin(&entry);
+    if (++b->n_calls % INLINE_CALLS == 0)
+        online_process_files(b);
+    online_think(b);
+    stp_entry_end(&entry);
+}
 
 bool stp_backend_choose(struct stp_backend *backend,
                         const struct stp_query *query,
@@ -265,11 +263,8 @@ bool stp_backend_choose(struct stp_backend *backend,
     if (backend->profile != NULL)
         stp_profile_want(backend->profile,
                          stp_follower_wants_gpu_times(follower));
-    if (backend->set.is_inline && backend->observer != NULL) {
-        if (++backend->n_calls % INLINE_CALLS == 0)
-            online_process_files(backend);
-        online_think(backend);
-    }
+    if (backend->set.is_inline && backend->observer != NULL)
+        online_run_inline(backend);
     return decided;
 }
 
@@ -377,28 +372,6 @@ static void online_open_files(struct stp_backend *b)
         LOG(b, NCCL_LOG_WARN, "%s: no rewards: %s", STP_TUNER_NAME, err.text);
 }
 
-static void online_keep_for_exit(struct stp_backend *b)
-{
-    pthread_mutex_lock(&process.lock);
-    b->next = process.all;
-    process.all = b;
-    process.pid = b->pid;
-    pthread_mutex_unlock(&process.lock);
-}
-
-static void online_forget(struct stp_backend *b)
-{
-    struct stp_backend **link;
-
-    pthread_mutex_lock(&process.lock);
-    for (link = &process.all; *link != NULL; link = &(*link)->next)
-        if (*link == b) {
-            *link = b->next;
-            break;
-        }
-    pthread_mutex_unlock(&process.lock);
-}
-
 static void online_stop_learning(struct stp_backend *b)
 {
     b->observer = NULL;
@@ -408,13 +381,14 @@ static void online_stop_learning(struct stp_backend *b)
     }
 }
 
-static void online_start_thread(struct stp_backend *b)
+static void online_start_task(struct stp_backend *b)
 {
     struct stp_error err;
 
+    b->task.run = b->set.is_inline ? NULL : online_run_pass;
+    b->task.user = b;
     if (stp_observer_begin(b->observer, online_take_event, b, &err) != STP_OK ||
-        (!b->set.is_inline && stp_thread_start(online_run_pass, b, THREAD_MS,
-                                               &b->thread, &err) != STP_OK)) {
+        stp_service_add(&b->task, &err) != STP_OK) {
         LOG(b, NCCL_LOG_WARN, "%s: nothing is learned: %s", STP_TUNER_NAME,
             err.text);
         online_stop_learning(b);
@@ -442,23 +416,14 @@ void stp_backend_start(struct stp_backend *backend)
     if (backend->observer == NULL)
         return;
     online_open_files(backend);
-    online_keep_for_exit(backend);
-    online_start_thread(backend);
+    online_start_task(backend);
 }
 
 /* ---- the end ---- */
 
-static void online_stop_thread(struct stp_backend *b)
-{
-    stp_thread_stop(b->thread);
-    b->thread = NULL;
-}
-
 /* The last pass, and its results. */
 static void online_finish(struct stp_backend *b)
 {
-    if (b->observer == NULL || b->pid != getpid())
-        return;
     online_think(b);
     if (b->rewards != NULL)
         online_read_rewards(b);
@@ -467,13 +432,23 @@ static void online_finish(struct stp_backend *b)
         stp_journal_flush(b->journal);
 }
 
+static void online_end_task(struct stp_backend *b)
+{
+    struct stp_entry entry;
+
+    stp_entry_begin(&entry);
+    stp_service_remove(&b->task);
+    online_finish(b);
+    stp_entry_end(&entry);
+}
+
 void stp_backend_close(struct stp_backend *backend)
 {
     if (backend == NULL)
         return;
-    online_forget(backend);
-    online_stop_thread(backend);
-    online_finish(backend);
+    /* A child of fork() has nothing to save. */
+    if (backend->observer != NULL && backend->pid == getpid())
+        online_end_task(backend);
     online_stop_learning(backend);
     stp_profile_release(backend->profile);
     stp_journal_close(backend->journal);
@@ -482,17 +457,22 @@ void stp_backend_close(struct stp_backend *backend)
     free(backend);
 }
 
-/* At the end of a process, or when NCCL closes the plugin, whose list is then
- * empty.  NCCL may be gone already, so nothing is logged. */
+/* NCCL may be gone already, so nothing is logged. */
+static void online_finish_at_exit(void *user)
+{
+    struct stp_backend *b = user;
+
+    b->log = NULL;
+    online_finish(b);
+}
+
+/* At the end of a process that has not finalized its communicators, or when
+ * NCCL closes the plugin, which then has none. */
 __attribute__((destructor)) static void online_save_all(void)
 {
-    if (process.pid != getpid())
-        return; /* none, or a child's copies, perhaps with the lock taken */
-    pthread_mutex_lock(&process.lock);
-    for (struct stp_backend *b = process.all; b != NULL; b = b->next) {
-        online_stop_thread(b); /* it logs */
-        b->log = NULL;
-        online_finish(b);
-    }
-    pthread_mutex_unlock(&process.lock);
+    struct stp_entry entry;
+
+    stp_entry_begin(&entry);
+    stp_service_end(online_finish_at_exit);
+    stp_entry_end(&entry);
 }

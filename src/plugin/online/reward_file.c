@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plugin/file.h"
+
 enum { BUFFER = 16 << 10 };
 
 enum reason { GOOD, MISSING, LINK, KIND, OWNER, UNREADABLE, N_REASONS };
@@ -86,7 +88,7 @@ static enum reason reward_check_path(const char *path, struct statx *st)
 static enum reason reward_open_path(const char *path, int *fd_ret,
                                     struct statx *st)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = stp_file_open(path, O_RDONLY | O_NOFOLLOW);
     enum reason reason;
 
     if (fd < 0)

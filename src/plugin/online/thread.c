@@ -3,22 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* These moved into libc in glibc 2.32 and 2.34, and got its version: the older
- * names are there in every glibc. */
-#if defined(__GLIBC__) && defined(__x86_64__)
-__asm__(".symver pthread_create,pthread_create@GLIBC_2.2.5");
-__asm__(".symver pthread_join,pthread_join@GLIBC_2.2.5");
-__asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.2.5");
-#elif defined(__GLIBC__) && defined(__aarch64__)
-__asm__(".symver pthread_create,pthread_create@GLIBC_2.17");
-__asm__(".symver pthread_join,pthread_join@GLIBC_2.17");
-__asm__(".symver pthread_sigmask,pthread_sigmask@GLIBC_2.17");
-#endif
+#include "plugin/entry.h"
+#include "plugin/old_pthread.h"
 
 struct stp_thread {
     void (*body)(void *user);
@@ -33,11 +22,13 @@ static void *thread_run(void *arg)
 {
     struct stp_thread *t = arg;
     struct pollfd stop = {.fd = t->stop[0], .events = POLLIN};
-
+    struct stp_entry entry;
     int n;
 
+    stp_entry_begin(&entry);
     while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
         t->body(t->user);
+    stp_entry_end(&entry);
     return NULL;
 }
 

@@ -8,7 +8,8 @@
 
 struct stp_thread; /* opaque */
 
-/* Calls 'body' every 'ms' milliseconds.  Takes no signals.  STP_ERR_NOMEM. */
+/* Calls 'body' every 'ms' milliseconds, within a struct stp_entry.  Takes no
+ * signals.  STP_ERR_NOMEM. */
 enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
                                  struct stp_thread **thread_ret,
                                  struct stp_error *err);

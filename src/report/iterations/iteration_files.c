@@ -1,6 +1,7 @@
 #include "report/iterations/iteration_files.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>

@@ -161,6 +161,36 @@ TEST_F(LearnedFile, NamesNoGpuThatACsvCannotHold)
     EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,*\n", Rules());
 }
 
+// Rules of other shapes, so that nothing replaces them.
+std::string ManyRules(size_t n_bytes)
+{
+    std::string text = STP_LEARNED_MAGIC "\n";
+    for (size_t i = 1; text.size() < n_bytes; i++)
+        text += "# 1.25x (1.2 to 1.3), 40 calls\nallreduce,4096,8191,ring,ll,"
+                "-1,1," +
+                std::to_string(i) + ",*\n";
+    return text;
+}
+
+TEST_F(LearnedFile, KeepsWholeRulesWhereThereIsNoRoomForAll)
+{
+    for (size_t n_bytes : {size_t{5} << 20, size_t{4} << 20}) {
+        std::ofstream(path_) << ManyRules(n_bytes);
+        for (int i = 0; i < 3; i++) {
+            ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
+            EXPECT_GE(size_t{4} << 20, Text().size());
+            EXPECT_LE((size_t{4} << 20) - 4096, Text().size());
+            stp_policy *policy = nullptr;
+            ASSERT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_))
+                << err_.line << " " << err_.text;
+            stp_policy_free(policy);
+            EXPECT_THAT(Text(),
+                        testing::EndsWith("allreduce,8192,16383,ring,"
+                                          "ll128,-1,1,4,NVIDIA H200\n"));
+        }
+    }
+}
+
 TEST_F(LearnedFile, ManyProcessesLoseNothing)
 {
     constexpr int n = 16;

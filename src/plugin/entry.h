@@ -1,0 +1,29 @@
+/*
+ * entry.h - what the application has set up for the calling thread, and a
+ * plugin must not be the worse for, nor change
+ *
+ * Its locale may have a decimal comma, and write(2) beyond `ulimit -f` raises
+ * SIGXFSZ, which ends a process.  Whatever reads or prints numbers, or writes
+ * files, runs within a struct stp_entry: numbers have a point there, and such a
+ * write fails instead.
+ */
+#ifndef STP_ENTRY_H
+#define STP_ENTRY_H
+
+#include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
+
+/* What is restored. */
+struct stp_entry {
+    locale_t locale;
+    bool is_limited; /* the size of files */
+    sigset_t signals;
+    bool was_pending; /* SIGXFSZ, which is the application's own */
+};
+
+/* Each begin has its end, in the same thread; they may nest. */
+void stp_entry_begin(struct stp_entry *entry);
+void stp_entry_end(const struct stp_entry *entry);
+
+#endif /* STP_ENTRY_H */

@@ -1,0 +1,204 @@
+#define _GNU_SOURCE /* statx(): fstat() is a newer symbol in newer glibcs */
+#include "plugin/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    IRREGULAR = EOPNOTSUPP, /* in errno: what is there is no regular file */
+    NULL_MAJOR = 1,         /* the numbers of /dev/null */
+    NULL_MINOR = 3,
+    PIECE = 64 << 10, /* bytes that a file of unknown size may have at first */
+    N_TRIES = 500,    /* to lock a file; other ranks lock it for milliseconds */
+    NAP_NS = 1000000,
+};
+
+/* ---- opening ---- */
+
+/* 0, or the errno with which the file is refused. */
+static int file_check(const struct statx *st)
+{
+    if (S_ISREG(st->stx_mode) ||
+        (S_ISCHR(st->stx_mode) && st->stx_rdev_major == NULL_MAJOR &&
+         st->stx_rdev_minor == NULL_MINOR))
+        return 0;
+    return S_ISDIR(st->stx_mode) ? EISDIR : IRREGULAR;
+}
+
+/* A look before a file is opened for writing: a FIFO's reader would notice
+ * that, and a device may begin to work.  The same for files that are only read
+ * would cost each init a microsecond. */
+static bool file_looks_good(const char *path, int flags, struct statx *st)
+{
+    int error = 0;
+
+    if ((flags & O_ACCMODE) != O_RDONLY &&
+        statx(AT_FDCWD, path, 0, STATX_TYPE, st) == 0)
+        error = file_check(st);
+    if (error != 0)
+        errno = error;
+    return error == 0;
+}
+
+/* -1 with errno; else *st_ret has the file's size. */
+static int file_open(const char *path, int flags, struct statx *st_ret)
+{
+    int error;
+    int fd;
+
+    if (!file_looks_good(path, flags, st_ret))
+        return -1;
+    fd = open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0644);
+    if (fd < 0) {
+        if (errno == ENXIO) /* a socket, or no device behind its name */
+            errno = IRREGULAR;
+        return -1;
+    }
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, st_ret) != 0)
+        error = errno;
+    else
+        error = file_check(st_ret);
+    if (error == 0)
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+int stp_file_open(const char *path, int flags)
+{
+    struct statx st;
+
+    return file_open(path, flags, &st);
+}
+
+const char *stp_file_strerror(int error)
+{
+    return error == IRREGULAR ? "it is a FIFO, a socket or a device, expected "
+                                "a regular file"
+                              : strerror(error);
+}
+
+int stp_file_create(char *path)
+{
+    return mkostemp(path, O_CLOEXEC);
+}
+
+/* ---- locking ---- */
+
+/* On a file system without locks nothing is waited for. */
+static bool file_try_lock(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 ||
+           (errno != EWOULDBLOCK && errno != EINTR);
+}
+
+bool stp_file_lock(int fd, bool *is_kept)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    int n_tries = __atomic_load_n(is_kept, __ATOMIC_RELAXED) ? 1 : N_TRIES;
+    bool is_locked = file_try_lock(fd);
+
+    while (!is_locked && --n_tries > 0) {
+        nanosleep(&nap, NULL);
+        is_locked = file_try_lock(fd);
+    }
+    __atomic_store_n(is_kept, !is_locked, __ATOMIC_RELAXED);
+    return is_locked;
+}
+
+/* ---- reading ---- */
+
+/* Reads up to the end, or 'n_known' bytes if that is not 0: the size of all
+ * files but those that a file system makes up.  -1 with errno; more than 'max':
+ * there are more.  *text_ret is to be freed in any case. */
+static ssize_t file_read_up_to(int fd, size_t n_known, size_t max,
+                               char **text_ret)
+{
+    size_t size = 0, len = 0;
+    ssize_t n;
+
+    do {
+        if (size - len < 2) {
+            char *bigger;
+
+            size = size > 0 ? 2 * size : (n_known > 0 ? n_known : PIECE) + 2;
+            bigger = realloc(*text_ret, size);
+            if (bigger == NULL)
+                return -1;
+            *text_ret = bigger;
+        }
+        n = read(fd, *text_ret + len, size - len - 1);
+        if (n > 0)
+            len += (size_t)n;
+    } while (n > 0 ? len <= max && len != n_known : n < 0 && errno == EINTR);
+    (*text_ret)[len] = '\0';
+    return n < 0 ? -1 : (ssize_t)len;
+}
+
+static enum stp_status file_read(const char *path, size_t max, char **text_ret,
+                                 size_t *len_ret, struct stp_error *err)
+{
+    struct statx st;
+    int fd = file_open(path, O_RDONLY, &st);
+    char *text = NULL;
+    ssize_t n;
+    int error;
+
+    if (fd < 0 && errno == EISDIR)
+        return stp_fail(err, STP_ERR_IO, "is a directory");
+    if (fd < 0)
+        return stp_fail(err, STP_ERR_IO, "cannot be opened: %s",
+                        stp_file_strerror(errno));
+    n = st.stx_size > max ? (ssize_t)max + 1
+                          : file_read_up_to(fd, st.stx_size, max, &text);
+    error = errno;
+    close(fd);
+    if (n >= 0 && (size_t)n <= max) {
+        *text_ret = text;
+        *len_ret = (size_t)n;
+        return STP_OK;
+    }
+    free(text);
+    if (n >= 0)
+        return stp_fail(err, STP_ERR_LIMIT,
+                        "is larger than %zu bytes, the most that is read", max);
+    return stp_fail(err, STP_ERR_IO, "cannot be read: %s", strerror(error));
+}
+
+enum stp_status stp_file_load_policy(const char *path,
+                                     struct stp_policy **policy_ret,
+                                     struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status = file_read(path, STP_MAX_FILE, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_policy_parse(text, len, policy_ret, err);
+    free(text);
+    return status;
+}
+
+enum stp_status stp_file_load_constants(const char *path,
+                                        struct stp_constants *constants_ret,
+                                        struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status =
+        file_read(path, STP_MAX_CONSTANTS_FILE, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_constants_parse(text, len, constants_ret, err);
+    free(text);
+    return status;
+}

@@ -1,0 +1,51 @@
+/*
+ * file.h - opening the files that the environment names, so that none of them
+ * can hold a job
+ *
+ * To open, read or write a FIFO, a device or a socket may take for ever.  So
+ * the plugins open their files here alone: regular files, and /dev/null.
+ *
+ * Nothing is read without a bound: of a policy at most STP_MAX_FILE bytes, of
+ * constants STP_MAX_CONSTANTS_FILE, of learned rules STP_MAX_LEARNED, and a
+ * reward file in pieces (online/reward_file.h).  Journals and ledgers are only
+ * written.
+ */
+#ifndef STP_PLUGIN_FILE_H
+#define STP_PLUGIN_FILE_H
+
+#include <stdbool.h>
+
+#include "core/policy/constants.h"
+#include "core/policy/policy.h"
+#include "core/status.h"
+
+enum { STP_MAX_LEARNED = 4 << 20 }; /* bytes of learned rules in a file */
+
+/* As open(2), with mode 0644 for O_CREAT, but never waits.  -1 with errno,
+ * which stp_file_strerror() explains, for what is no regular file, too. */
+int stp_file_open(const char *path, int flags);
+
+/* Why a file was not opened: "No such file or directory". */
+const char *stp_file_strerror(int error);
+
+/*
+ * Creates and opens a file whose name is 'path' with its last six bytes, which
+ * are XXXXXX, replaced; for its owner alone.  -1 with errno.
+ */
+int stp_file_create(char *path);
+
+/* Takes the exclusive lock of flock(2) within half a second; false: another
+ * process keeps it.  *is_kept notes that, false at first: from then on each
+ * call tries once, until one gets the lock.  True on a file system without
+ * locks. */
+bool stp_file_lock(int fd, bool *is_kept);
+
+/* As stp_policy_load() and stp_constants_load(). */
+enum stp_status stp_file_load_policy(const char *path,
+                                     struct stp_policy **policy_ret,
+                                     struct stp_error *err);
+enum stp_status stp_file_load_constants(const char *path,
+                                        struct stp_constants *constants_ret,
+                                        struct stp_error *err);
+
+#endif /* STP_PLUGIN_FILE_H */

@@ -1,0 +1,164 @@
+// libnccl-tuner-steptune.so with something else in the place of its files, on
+// all ranks: the job runs as if there were no file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/comma_locale.h"
+#include "support/static_plugin_ranks.h"
+
+namespace
+{
+
+using namespace static_plugin;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Those of every layout of the interface that is in use.
+constexpr const char *kInUse[] = {"2.22", "2.24", "2.28", "2.30"};
+
+class StaticPluginFiles : public OnAllRanks
+{
+  protected:
+    void TearDown() override
+    {
+        unsetenv("STEPTUNE_LEDGER");
+        OnAllRanks::TearDown();
+    }
+
+    std::string Fifo()
+    {
+        const std::string path = (dir_ / "fifo").string();
+        EXPECT_EQ(0, mkfifo(path.c_str(), 0600));
+        return path;
+    }
+
+    static void Play(const Ranks &ranks)
+    {
+        ASSERT_NE(nullptr, ranks);
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            RandomScript random(seed, 8);
+            ASSERT_EQ(ncclSuccess,
+                      mock_ranks_play(ranks.get(), &random.script, seed))
+                << mock_last_error();
+        }
+    }
+};
+
+struct Held {
+    const char *variable;
+    const char *overlap; // NCCL_WORKLOAD_OVERLAP
+};
+constexpr Held kHeld[] = {{"NCCL_TUNER_CONFIG_FILE", "0"},
+                          {"STEPTUNE_OVERLAP_CONFIG_FILE", "1"},
+                          {"STEPTUNE_CONSTANTS_FILE", "0"}};
+
+TEST_F(StaticPluginFiles, AFifoHoldsNoRank)
+{
+    const std::string fifo = Fifo();
+
+    for (const Held &h : kHeld)
+        for (const char *nccl_version : kInUse) {
+            SCOPED_TRACE(std::string(h.variable) + " " + nccl_version);
+            ClearEnvironment();
+            Policy(kPolicy);
+            setenv("NCCL_WORKLOAD_OVERLAP", h.overlap, 1);
+            setenv(h.variable, fifo.c_str(), 1);
+            for (mock_layout layout : {MOCK_PROCESSES, MOCK_ONE_THREAD}) {
+                Nccl nccl = Start(nccl_version);
+                warnings_.clear();
+                Play(JoinAll(nccl, nullptr, layout));
+            }
+            ASSERT_EQ(4u, warnings_.size()); // one a rank
+            EXPECT_THAT(warnings_[0],
+                        AnyOf(HasSubstr("it is a FIFO"),
+                              HasSubstr("takes no constants"))); // NCCL < 2.28
+        }
+}
+
+TEST_F(StaticPluginFiles, AFifoOnOneRankMakesTheOthersStepAsideToo)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n", "a");
+    EXPECT_EQ(0, mkfifo((dir_ / "b").c_str(), 0600));
+    for (const char *nccl_version : {"2.28", "2.30"})
+        for (mock_layout layout : {MOCK_PROCESSES, MOCK_ONE_THREAD}) {
+            Nccl nccl = Start(nccl_version);
+            Play(JoinAll(nccl, OddFileOnRank2, layout));
+        }
+}
+
+TEST_F(StaticPluginFiles, AnEmptyPolicyMayBeTheNullDevice)
+{
+    setenv("NCCL_TUNER_CONFIG_FILE", "/dev/null", 1);
+    Nccl nccl = Start();
+    Comm comm = Join(nccl);
+
+    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(StaticPluginFiles, PathsAndWordsStayInTheirLineOfTheLog)
+{
+    Policy("allreduce,0,inf,tree,ll\033[2J,-1,-1,-1\n", "a\nb\033[31m");
+    Nccl nccl = Start();
+    Comm comm = Join(nccl);
+
+    EXPECT_THAT(warnings_, ElementsAre(AllOf(HasSubstr("/a\\x0Ab\\x1B[31m:1:"),
+                                             HasSubstr("'ll\\x1B[2J'"),
+                                             Not(HasSubstr("\n")),
+                                             Not(HasSubstr("\033")))));
+}
+
+TEST_F(StaticPluginFiles, ConstantsAreReadWithAPointInAnyLocale)
+{
+    CommaLocale comma(dir_);
+    SKIP_WITHOUT_COMMA(comma);
+    std::ofstream(dir_ / "constants.csv")
+        << "constant,row,column,value\nbase_latency,ring,simple,8.5\n";
+    setenv("STEPTUNE_CONSTANTS_FILE", (dir_ / "constants.csv").c_str(), 1);
+    Nccl nccl = Start();
+    Comm comm = Join(nccl);
+
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+// A process whose files may have no bytes: SIGXFSZ would end it.
+TEST_F(StaticPluginFiles, ALimitOfFileSizesEndsNoJob)
+{
+    char ours[64];
+    const std::string policy = Policy(kPolicy);
+
+    setenv("STEPTUNE_LEDGER", dir_.c_str(), 1);
+    for (const char *nccl_version : kInUse) {
+        int status = -1;
+        fflush(nullptr);
+        const pid_t pid = fork();
+        if (pid == 0) {
+            struct rlimit none = {0, 0};
+            setrlimit(RLIMIT_CORE, &none);
+            setrlimit(RLIMIT_FSIZE, &none);
+            Nccl nccl = Start(nccl_version);
+            const Comm comm = Join(nccl);
+            const int algo = Run(comm, ncclFuncAllGather, 2 << 20).algo;
+            _exit(algo == NCCL_ALGO_RING ? 0 : 1);
+        }
+        waitpid(pid, &status, 0);
+        EXPECT_EQ(0, status) << nccl_version;
+    }
+    snprintf(ours, sizeof(ours), "%012llx",
+             static_cast<unsigned long long>(id_ >> 16));
+    for (const auto &entry : fs::directory_iterator("/dev/shm"))
+        EXPECT_THAT(entry.path().string(), Not(HasSubstr(ours)));
+    for (const auto &entry : fs::directory_iterator(dir_))
+        EXPECT_EQ(policy, entry.path().string()); // no ledger is left
+}
+
+} // namespace
