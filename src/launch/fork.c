@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "launch/clock.h"
-#include "launch/hub.h"
+#include "launch/store_world.h"
 
 enum {
     MOMENT_MS = 1000,
@@ -77,12 +77,13 @@ static void fork_use_world(const struct run *run, const struct stp_world *world,
 
 static void fork_run_child(const struct run *run, unsigned rank, int fd)
 {
-    struct stp_hub_options options = {.name = "fork",
-                                      .rank = rank,
-                                      .size = run->plan->n,
-                                      .local_rank = rank,
-                                      .local_size = run->plan->n,
-                                      .fds = rank == 0 ? run->fds : &fd};
+    struct stp_store_options options = {.name = "fork",
+                                        .token = "fork",
+                                        .rank = rank,
+                                        .size = run->plan->n,
+                                        .local_rank = rank,
+                                        .local_size = run->plan->n,
+                                        .fds = rank == 0 ? run->fds : &fd};
     struct slot *slot = &run->slots[rank];
     struct stp_world world;
 
@@ -92,7 +93,7 @@ static void fork_run_child(const struct run *run, unsigned rank, int fd)
     sigaction(SIGCHLD, &run->on_child, NULL);
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
     fork_close_others(run, rank);
-    if (stp_hub_open(&options, &world, &slot->why) == STP_OK)
+    if (stp_store_world_open(&options, &world, &slot->why) == STP_OK)
         fork_use_world(run, &world, slot);
     else
         slot->progress = NO_WORLD;
@@ -309,7 +310,7 @@ static enum stp_status fork_run_all(struct run *run, int *exit_ret,
 {
     enum stp_status status;
 
-    stp_hub_allow(run->plan->n);
+    stp_store_allow(run->plan->n);
     fork_watch_signals(run);
     status = fork_start_all(run, err);
     if (status != STP_OK)

@@ -1,18 +1,15 @@
 #include "launch/torchrun.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
-#include "launch/hub.h"
-#include "launch/rendezvous.h"
 
 enum {
     LIMIT_MS = 60000,
     MAX_PORT = 65535,
 };
-
-/* ---- the environment ---- */
 
 static enum stp_status torchrun_read_number(const char *name, unsigned min,
                                             unsigned max, unsigned *value_ret,
@@ -74,13 +71,32 @@ static enum stp_status torchrun_choose_port(struct stp_torchrun *s,
                                             struct stp_error *err)
 {
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    enum stp_status status = STP_OK;
 
-    if (getenv("STEPTUNE_PORT") != NULL)
-        return torchrun_read_number("STEPTUNE_PORT", 1, MAX_PORT, &s->port,
-                                    err);
-    if (store != NULL && strcmp(store, "True") == 0)
+    if (store != NULL && strcmp(store, "True") == 0) {
+        s->job_port = s->port;
         s->port += s->port < MAX_PORT ? 1 : -1;
-    return STP_OK;
+    }
+    if (getenv("STEPTUNE_PORT") != NULL) {
+        status = torchrun_read_number("STEPTUNE_PORT", 1, MAX_PORT,
+                                      &s->fixed_port, err);
+        s->port = s->fixed_port;
+    }
+    return status;
+}
+
+/* Which run of which job this is, in characters that any key may have. */
+static void torchrun_read_token(struct stp_torchrun *s)
+{
+    const char *run = getenv("TORCHELASTIC_RUN_ID");
+    const char *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
+
+    snprintf(s->token, sizeof(s->token), "%.80s/%.10s",
+             run == NULL || run[0] == '\0' ? "none" : run,
+             restarts == NULL ? "0" : restarts);
+    for (char *c = s->token; *c != '\0'; c++)
+        if (*c <= ' ' || *c > '~')
+            *c = '_';
 }
 
 enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
@@ -101,35 +117,8 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                           "MASTER_ADDR is not set, expected rank 0's host");
     if (status == STP_OK)
         status = torchrun_choose_port(&s, err);
+    torchrun_read_token(&s);
     if (status == STP_OK)
         *settings_ret = s;
-    return status;
-}
-
-/* ---- the world ---- */
-
-enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
-                                  struct stp_world *world_ret,
-                                  struct stp_error *err)
-{
-    const bool is_first = settings->rank == 0;
-    int *fds = calloc(settings->size, sizeof(*fds));
-    struct stp_hub_options options = {.name = "torchrun",
-                                      .rank = settings->rank,
-                                      .size = settings->size,
-                                      .local_rank = settings->local_rank,
-                                      .local_size = settings->local_size,
-                                      .fds = fds};
-    enum stp_status status;
-
-    if (fds == NULL)
-        return stp_nomem(err);
-    if (is_first)
-        stp_hub_allow(settings->size);
-    status = is_first ? stp_rendezvous_serve(settings, fds, err)
-                      : stp_rendezvous_connect(settings, fds, err);
-    if (status == STP_OK)
-        status = stp_hub_open(&options, world_ret, err);
-    free(fds);
     return status;
 }

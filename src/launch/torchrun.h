@@ -3,6 +3,11 @@
  *
  * Or anything else that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
  * MASTER_PORT in each process.  Rank 0 listens, the others connect to it.
+ *
+ * Where the store of torchrun's agent answers, rank 0 publishes in it at which
+ * port it listens, and a random token that the others must know; it deletes the
+ * key, "steptune/RUN/RESTARTS/rank0", once all are there.  Where it does not,
+ * the port is fixed and the token is RUN/RESTARTS.
  */
 #ifndef STP_TORCHRUN_H
 #define STP_TORCHRUN_H
@@ -15,8 +20,11 @@ struct stp_torchrun {
     unsigned local_rank;
     unsigned local_size; /* 0: not said */
     const char *host;    /* of rank 0; a name or an address, IPv4 or IPv6 */
-    unsigned port;
-    unsigned limit_ms; /* for all to come together */
+    unsigned port;       /* without the job's store */
+    unsigned job_port;   /* of the job's store; 0: there is none */
+    unsigned fixed_port; /* where rank 0 listens in any case; 0: anywhere */
+    char token[96];      /* RUN/RESTARTS */
+    unsigned limit_ms;   /* for all to come together */
 };
 
 /*
@@ -30,11 +38,13 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                                   struct stp_error *err);
 
 /*
- * Joins the world (hub.h), named "torchrun"; all ranks call this.  Rank 0
- * rejects a process that is not of this run, or that claims another WORLD_SIZE
- * or a rank that has joined already, and continues to wait.  *err names the
- * port and the address at fault and the missing ranks: STP_ERR_LIMIT if the
- * port is in use, STP_ERR_DEVICE otherwise.
+ * Joins the world (store_world.h), named "torchrun"; all ranks call this.  Rank
+ * 0 listens at the address that 'host' has there; at all addresses if that is
+ * another machine's, or a loopback address by a name for ranks of several
+ * hosts. Rank 0 rejects a process that is not of this run, or that claims
+ * another WORLD_SIZE or a rank that has joined already, and continues to wait.
+ * *err names the port and the address at fault and the missing ranks:
+ * STP_ERR_LIMIT if the port is in use, STP_ERR_DEVICE otherwise.
  */
 enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,

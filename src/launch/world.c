@@ -85,9 +85,26 @@ enum stp_status stp_world_agree(const struct stp_world *world,
     while (status == STP_OK && i < world->size && all[i].status == STP_OK)
         i++;
     if (status == STP_OK && i < world->size) {
+        stp_clean_text(all[i].err.text, sizeof(all[i].err.text));
         *err = all[i].err;
-        status = world->rank == 0 ? all[i].status : STP_ERR_STOPPED;
+        status = world->rank == 0 ? stp_status_of((unsigned)all[i].status)
+                                  : STP_ERR_STOPPED;
     }
     free(all);
     return status;
+}
+
+void stp_clean_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    for (unsigned char *s = (unsigned char *)text; *s != '\0'; s++)
+        if (*s < ' ' || *s == 0x7f)
+            *s = '?';
+}
+
+enum stp_status stp_status_of(unsigned number)
+{
+    return number > STP_OK && number <= STP_ERR_STOPPED
+               ? (enum stp_status)number
+               : STP_ERR_DEVICE;
 }

@@ -73,4 +73,9 @@ enum stp_status stp_world_any(const struct stp_world *world, bool mine,
 enum stp_status stp_world_agree(const struct stp_world *world,
                                 enum stp_status status, struct stp_error *err);
 
+/* For what another process sent: terminates a text, and replaces its control
+ * characters; a status that there is. */
+void stp_clean_text(char *text, size_t size);
+enum stp_status stp_status_of(unsigned number);
+
 #endif /* STP_WORLD_H */

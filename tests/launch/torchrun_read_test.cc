@@ -40,13 +40,16 @@ const ReadCase kReads[] = {
     {"no_store", {{"TORCHELASTIC_USE_AGENT_STORE", "False"}},
      "3/8 1/2 node-0:29500 60000"},
     {"store", {{"TORCHELASTIC_USE_AGENT_STORE", "True"}},
-     "3/8 1/2 node-0:29501 60000"},
+     "3/8 1/2 node-0:29501 60000 job 29500"},
     {"store_on_the_last_port",
      {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"MASTER_PORT", "65535"}},
-     "3/8 1/2 node-0:65534 60000"},
+     "3/8 1/2 node-0:65534 60000 job 65535"},
     {"own_port",
      {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"STEPTUNE_PORT", "4000"}},
-     "3/8 1/2 node-0:4000 60000"},
+     "3/8 1/2 node-0:4000 60000 job 29500"},
+    {"run", {{"TORCHELASTIC_RUN_ID", "a b\n"},
+             {"TORCHELASTIC_RESTART_COUNT", "2"}},
+     "3/8 1/2 node-0:29500 60000 a_b_/2"},
     {"no_rank", {{"RANK", nullptr}}, "RANK is not set, as torchrun would"},
     {"no_local_rank", {{"LOCAL_RANK", nullptr}},
      "LOCAL_RANK is not set, as torchrun would"},
@@ -101,7 +104,9 @@ std::string Read(const Variables &changes)
     auto number = [](unsigned n) { return std::to_string(n); };
     return number(s.rank) + "/" + number(s.size) + " " + number(s.local_rank) +
            "/" + number(s.local_size) + " " + s.host + ":" + number(s.port) +
-           " " + number(s.limit_ms);
+           " " + number(s.limit_ms) +
+           (s.job_port == 0 ? "" : " job " + number(s.job_port)) +
+           (s.token == std::string("none/0") ? "" : std::string(" ") + s.token);
 }
 
 class TorchrunRead : public testing::TestWithParam<ReadCase>

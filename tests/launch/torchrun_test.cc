@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/time.h>
@@ -15,10 +16,14 @@
 #include <vector>
 
 extern "C" {
-#include "launch/rendezvous.h"
+#include "launch/store.h"
+#include "launch/store_client.h"
+#include "launch/store_server.h"
+#include "launch/store_world.h"
 #include "launch/torchrun.h"
 }
 
+#include "launch/store_requests.h"
 #include "support/processes.h"
 
 namespace
@@ -27,6 +32,7 @@ namespace
 using processes::Exchange;
 using processes::Named;
 using processes::Process;
+using requests::Join;
 using testing::AnyOf;
 
 sockaddr_in Loopback(unsigned port)
@@ -78,13 +84,15 @@ class Torchrun : public testing::Test
         s.size = size;
         s.host = host_;
         s.port = port_;
+        s.job_port = job_port_;
         s.limit_ms = limit_ms_;
+        snprintf(s.token, sizeof(s.token), "%s", token_);
         return s;
     }
 
     // In a process: joins, and says what 'body' says of the world.
-    static std::string Join(const stp_torchrun &settings,
-                            const std::function<std::string(stp_world &)> &body)
+    static std::string Run(const stp_torchrun &settings,
+                           const std::function<std::string(stp_world &)> &body)
     {
         stp_world world;
         stp_error err{};
@@ -101,7 +109,7 @@ class Torchrun : public testing::Test
             [](stp_world &world) { return Exchange(world); }) const
     {
         stp_torchrun settings = Settings(rank, size);
-        return Process([&] { return Join(settings, body); });
+        return Process([&] { return Run(settings, body); });
     }
 
     // A connection to rank 0, once it listens.
@@ -118,44 +126,33 @@ class Torchrun : public testing::Test
         }
     }
 
-    static stp_hello Hello(unsigned rank, unsigned size)
-    {
-        stp_hello hello{};
-        memcpy(hello.magic, STP_RENDEZVOUS_HELLO, sizeof(hello.magic));
-        hello.version = STP_RENDEZVOUS_VERSION;
-        hello.rank = rank;
-        hello.size = size;
-        return hello;
-    }
-
     // What rank 0 answers to these bytes: "closed" or "joined" or why not.
-    static std::string Ask(int fd, const void *bytes, size_t size)
+    static std::string Ask(int fd, const std::string &bytes)
     {
-        stp_answer answer{};
-        EXPECT_EQ(static_cast<ssize_t>(size), write(fd, bytes, size));
-        ssize_t n = recv(fd, &answer, sizeof(answer), MSG_WAITALL);
-        if (n != static_cast<ssize_t>(sizeof(answer)))
+        struct {
+            uint64_t size;
+            stp_join_answer answer;
+        } reply{};
+        const size_t n_reply = sizeof(uint64_t) + sizeof(stp_join_answer);
+        EXPECT_EQ(static_cast<ssize_t>(bytes.size()),
+                  write(fd, bytes.data(), bytes.size()));
+        if (recv(fd, &reply, n_reply, MSG_WAITALL) !=
+            static_cast<ssize_t>(n_reply))
             return "closed";
-        return answer.refused ? answer.why : "joined";
+        return reply.answer.is_refused ? reply.answer.why : "joined";
     }
-    static std::string Ask(int fd, const stp_hello &hello)
-    {
-        return Ask(fd, &hello, sizeof(hello));
-    }
-    std::string Answer(const void *bytes, size_t size) const
+    std::string Answer(const std::string &bytes) const
     {
         int fd = Connect();
-        std::string answer = Ask(fd, bytes, size);
+        std::string answer = Ask(fd, bytes);
         close(fd);
         return answer;
-    }
-    std::string Answer(const stp_hello &hello) const
-    {
-        return Answer(&hello, sizeof(hello));
     }
 
     unsigned port_ = 0;
     const char *host_ = "127.0.0.1";
+    const char *token_ = "run/0";
+    unsigned job_port_ = 0;
     unsigned limit_ms_ = 20000;
 };
 
@@ -241,25 +238,171 @@ TEST_F(Torchrun, TellsADeathWithHostAndProcess)
     }
 }
 
+// ---- the job's store ----
+
+// Serves a store to all, as torchrun's agent does.
+Process JobStore(int listener)
+{
+    return Process([listener]() -> std::string {
+        stp_server *server;
+        stp_error err{};
+        if (stp_server_new("run/0", nullptr, &server, &err) != STP_OK ||
+            !stp_server_listen(server, listener))
+            return err.text;
+        while (stp_server_step(server, 1000))
+            ;
+        return "no more sockets";
+    });
+}
+
+class TorchrunJob : public Torchrun
+{
+  protected:
+    // Without the job's store nobody finds rank 0.
+    TorchrunJob() : listener_(Bound(&job_port_)), store_(Serve())
+    {
+        port_ = 0;
+        close(listener_);
+    }
+
+    Process Serve() const
+    {
+        fcntl(listener_, F_SETFL, O_NONBLOCK);
+        listen(listener_, 64);
+        return JobStore(listener_);
+    }
+
+    // What rank 0 has published, or "" if it has not.
+    std::string Place(bool waits) const
+    {
+        stp_client client{};
+        char place[128];
+        size_t size = 0;
+        bool is_there = false;
+        EXPECT_TRUE(stp_client_connect(&client, "127.0.0.1", job_port_, "run/0",
+                                       INT64_MAX));
+        EXPECT_TRUE(stp_client_check(&client, "rank0", &is_there));
+        EXPECT_TRUE(
+            (!is_there && !waits) ||
+            stp_client_get(&client, "rank0", place, sizeof(place), &size));
+        stp_client_close(&client);
+        return std::string(place, size);
+    }
+
+    int listener_;
+    Process store_;
+};
+
+TEST_F(TorchrunJob, IsWhereRanksFindRank0)
+{
+    for (unsigned n : {2u, 8u}) {
+        std::deque<Process> ranks;
+        for (unsigned rank = n; rank-- > 0;)
+            ranks.push_back(Start(rank, n));
+        for (Process &rank : ranks)
+            EXPECT_EQ("ok", rank.Said());
+    }
+
+    EXPECT_EQ("", Place(false)) << "nothing is left in the job's store";
+}
+
+TEST_F(TorchrunJob, OutlivesWhatAKilledRunLeft)
+{
+    for (const char *stale : {"1 abc", "99999 abc", "0 abc", "oops", ""}) {
+        stp_client client{};
+        EXPECT_TRUE(stp_client_connect(&client, "127.0.0.1", job_port_, "run/0",
+                                       INT64_MAX));
+        EXPECT_TRUE(stp_client_set(&client, "rank0", stale, strlen(stale)));
+        stp_client_close(&client);
+        Process other = Start(1, 2);
+        Process first = Start(0, 2);
+
+        EXPECT_EQ("ok", first.Said());
+        EXPECT_EQ("ok", other.Said());
+    }
+}
+
+TEST_F(TorchrunJob, GivesTheRanksATokenThatNobodyKnows)
+{
+    Process first = Start(0, 3);
+    const std::string place = Place(true);
+    const std::string token = place.substr(place.find(' ') + 1);
+    port_ = static_cast<unsigned>(atoi(place.c_str()));
+
+    EXPECT_EQ(32u, token.size());
+    EXPECT_EQ("closed", Answer(Join(1, 3, "run/0")));
+    EXPECT_EQ("joined", Answer(Join(1, 3, token.c_str())));
+    Process second = Start(1, 3);
+    Process third = Start(2, 3);
+    EXPECT_EQ("ok", first.Said());
+    EXPECT_EQ("ok", second.Said());
+    EXPECT_EQ("ok", third.Said());
+}
+
+// What has the port is no store: it closes each connection, or says something.
+TEST_F(Torchrun, DoesWithoutAStoreThatDoesNotAnswer)
+{
+    for (const char *said : {"", "zz"}) {
+        unsigned port = 0;
+        int listener = Bound(&port);
+        listen(listener, 64);
+        Process stranger([&] {
+            for (;;) {
+                int fd = accept(listener, nullptr, nullptr);
+                send(fd, said, strlen(said), MSG_NOSIGNAL);
+                close(fd);
+            }
+            return "";
+        });
+        close(listener);
+        job_port_ = port;
+        Process other = Start(1, 2);
+        Process first = Start(0, 2);
+
+        EXPECT_EQ("ok", first.Said());
+        EXPECT_EQ("ok", other.Said());
+    }
+}
+
 // ---- who does not belong ----
+
+// More than rank 0 hears at once, and none says a word of this run.
+TEST_F(Torchrun, IsNotHeldUpByStrangers)
+{
+    Process first = Start(0, 2);
+    std::vector<int> strangers;
+    for (int i = 0; i < 300; i++) {
+        strangers.push_back(Connect());
+        std::string said = requests::Validate();
+        if (i % 3 == 1)
+            said += requests::Query(STP_SET, requests::U64(1000));
+        if (i % 3 != 2)
+            send(strangers.back(), said.data(), said.size(), MSG_NOSIGNAL);
+    }
+    Process other = Start(1, 2);
+
+    EXPECT_EQ("ok", first.Said());
+    EXPECT_EQ("ok", other.Said());
+    for (int fd : strangers)
+        close(fd);
+}
 
 TEST_F(Torchrun, TurnsAwayWhoDoesNotBelong)
 {
-    stp_hello version = Hello(2, 3);
-    version.version = 7;
-    const char http[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
     Process first = Start(0, 3);
     int silent = Connect();
     int joined = Connect();
-    EXPECT_EQ("joined", Ask(joined, Hello(1, 3)));
+    EXPECT_EQ("joined", Ask(joined, Join(1, 3)));
 
-    EXPECT_EQ("closed", Answer(http, sizeof(http)));
-    EXPECT_EQ("there is a rank 1 already", Answer(Hello(1, 3)));
-    EXPECT_EQ("its WORLD_SIZE is 4, that of rank 0 is 3", Answer(Hello(2, 4)));
-    EXPECT_EQ("there is no rank 0 in a run of 3", Answer(Hello(0, 3)));
-    EXPECT_EQ("there is no rank 3 in a run of 3", Answer(Hello(3, 3)));
+    EXPECT_EQ("closed", Answer("GET / HTTP/1.1\r\nHost: here\r\n\r\n"));
+    EXPECT_EQ("closed", Answer(Join(2, 3, "another/0")));
+    EXPECT_EQ("closed", Answer(Join(2, 3, "")));
+    EXPECT_EQ("there is a rank 1 already", Answer(Join(1, 3)));
+    EXPECT_EQ("its WORLD_SIZE is 4, that of rank 0 is 3", Answer(Join(2, 4)));
+    EXPECT_EQ("there is no rank 0 in a run of 3", Answer(Join(0, 3)));
+    EXPECT_EQ("there is no rank 3 in a run of 3", Answer(Join(3, 3)));
     EXPECT_EQ("it is another version of Steptune than rank 0 is",
-              Answer(version));
+              Answer(Join(2, 3, "run/0", 7)));
     EXPECT_EQ("rank 0 at 127.0.0.1, port " + std::to_string(port_) +
                   ", refused rank 1: there is a rank 1 already",
               Start(1, 3).Said());
@@ -328,7 +471,7 @@ TEST_F(Torchrun, IsNotDeceivedByAnother)
     int listener = Bound(&port_);
     ASSERT_EQ(0, listen(listener, 1));
     Process stranger([&] {
-        for (std::string zeros(sizeof(stp_answer), '\0');;) {
+        for (std::string zeros(sizeof(stp_join_answer), '\0');;) {
             int fd = accept(listener, nullptr, nullptr);
             send(fd, zeros.data(), zeros.size(), MSG_NOSIGNAL);
             close(fd);
@@ -394,7 +537,7 @@ TEST_F(Torchrun, TellsThoseWhoCameWhoDidNot)
 {
     limit_ms_ = 700;
     Process first = Start(0, 4);
-    EXPECT_EQ("its WORLD_SIZE is 3, that of rank 0 is 4", Answer(Hello(1, 3)));
+    EXPECT_EQ("its WORLD_SIZE is 3, that of rank 0 is 4", Answer(Join(1, 3)));
     Process third = Start(2, 4);
     std::string want =
         "rank 1 and 1 other of 4 did not come to rank 0's port " +
@@ -418,7 +561,7 @@ TEST_F(Torchrun, GoesOnAfterInterruptedCalls)
             itimerval often{{0, 500}, {0, 500}};
             sigaction(SIGALRM, &action, nullptr);
             setitimer(ITIMER_REAL, &often, nullptr);
-            std::string said = Join(settings, [](stp_world &world) {
+            std::string said = Run(settings, [](stp_world &world) {
                 return Exchange(world, 100000);
             });
             itimerval never{};

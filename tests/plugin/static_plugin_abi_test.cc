@@ -142,6 +142,7 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
     ncclTunerConstants_v5_t constants{};
     ncclNvlDomainInfo_v5_t nvl{1, 4, 4};
     void *ctx = nullptr;
+    setenv("STEPTUNE_AGREE", "assume", 1); // no other rank joins
     v6->init(&ctx, 1, 4, 1, nullptr, &nvl, &constants);
 
     // All cases in one communicator: what a group noted must not outlive it.

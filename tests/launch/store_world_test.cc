@@ -13,9 +13,10 @@
 #include <vector>
 
 extern "C" {
-#include "launch/hub.h"
+#include "launch/store_world.h"
 }
 
+#include "launch/store_requests.h"
 #include "support/processes.h"
 
 namespace
@@ -26,7 +27,7 @@ using testing::AnyOf;
 using testing::Each;
 using testing::ElementsAre;
 
-// ---- the processes of a hub ----
+// ---- the processes of a world ----
 
 using Body = std::function<std::string(stp_world &)>;
 using SocketPair = std::function<void(int[2])>;
@@ -54,11 +55,12 @@ void TcpPair(int fds[2])
     close(listener);
 }
 
-// In a process of a hub: makes the world, lets 'body' use it, closes it.
-std::string UseHub(unsigned rank, unsigned size, const int *fds,
-                   const Body &body)
+// In a process of a world: makes the world, lets 'body' use it, closes it.
+std::string UseWorld(unsigned rank, unsigned size, const int *fds,
+                     const Body &body)
 {
-    stp_hub_options options{};
+    stp_store_options options{};
+    options.token = "test";
     options.name = "test";
     options.rank = rank;
     options.size = size;
@@ -66,17 +68,17 @@ std::string UseHub(unsigned rank, unsigned size, const int *fds,
     options.fds = fds;
     stp_world world;
     stp_error err{};
-    if (stp_hub_open(&options, &world, &err) != STP_OK)
+    if (stp_store_world_open(&options, &world, &err) != STP_OK)
         return std::string("no world: ") + err.text;
     std::string said = body(world);
     world.ops->close(world.self);
     return said;
 }
 
-class Hub
+class Ranks
 {
   public:
-    Hub(unsigned size, const Body &body, const SocketPair &pair = UnixPair)
+    Ranks(unsigned size, const Body &body, const SocketPair &pair = UnixPair)
     {
         std::vector<int> to(size, -1);
         for (unsigned r = 1; r < size; r++) {
@@ -86,11 +88,12 @@ class Hub
             ranks_.emplace_back([&] {
                 for (unsigned other = 1; other <= r; other++)
                     close(to[other]);
-                return UseHub(r, size, &fds[1], body);
+                return UseWorld(r, size, &fds[1], body);
             });
             close(fds[1]);
         }
-        ranks_.emplace_front([&] { return UseHub(0, size, to.data(), body); });
+        ranks_.emplace_front(
+            [&] { return UseWorld(0, size, to.data(), body); });
         for (unsigned r = 1; r < size; r++)
             close(to[r]);
     }
@@ -158,14 +161,14 @@ const ExchangeCase kExchanges[] = {
 };
 // clang-format on
 
-class HubExchange : public testing::TestWithParam<ExchangeCase>
+class StoreWorldExchange : public testing::TestWithParam<ExchangeCase>
 {
 };
 
-TEST_P(HubExchange, GivesAllToAllInOrderOfRank)
+TEST_P(StoreWorldExchange, GivesAllToAllInOrderOfRank)
 {
     const ExchangeCase &c = GetParam();
-    Hub hub(
+    Ranks ranks(
         c.n_ranks,
         [&](stp_world &world) {
             std::string said = "ok";
@@ -175,30 +178,30 @@ TEST_P(HubExchange, GivesAllToAllInOrderOfRank)
         },
         c.pair);
 
-    EXPECT_THAT(hub.Said(), Each("ok"));
+    EXPECT_THAT(ranks.Said(), Each("ok"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, HubExchange, testing::ValuesIn(kExchanges),
-                         [](const auto &c) {
+INSTANTIATE_TEST_SUITE_P(Table, StoreWorldExchange,
+                         testing::ValuesIn(kExchanges), [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
-TEST(Hub, TellsWhereAProcessIs)
+TEST(StoreWorld, TellsWhereAProcessIs)
 {
-    Hub hub(3, [](stp_world &world) {
+    Ranks ranks(3, [](stp_world &world) {
         return std::string(world.ops->name) + " " + std::to_string(world.rank) +
                "/" + std::to_string(world.size) + " " +
                std::to_string(world.local_rank) + "/" +
                std::to_string(world.local_size);
     });
 
-    EXPECT_THAT(hub.Said(),
+    EXPECT_THAT(ranks.Said(),
                 ElementsAre("test 0/3 0/3", "test 1/3 1/3", "test 2/3 2/3"));
 }
 
-TEST(Hub, GoesOnAfterInterruptedCalls)
+TEST(StoreWorld, GoesOnAfterInterruptedCalls)
 {
-    Hub hub(3, [](stp_world &world) {
+    Ranks ranks(3, [](stp_world &world) {
         struct sigaction action {
         };
         action.sa_handler = [](int) {};
@@ -213,18 +216,18 @@ TEST(Hub, GoesOnAfterInterruptedCalls)
         return said;
     });
 
-    EXPECT_THAT(hub.Said(), Each("ok"));
+    EXPECT_THAT(ranks.Said(), Each("ok"));
 }
 
-TEST(Hub, NamesARankThatGivesAnotherSize)
+TEST(StoreWorld, NamesARankThatGivesAnotherSize)
 {
-    Hub hub(3, [](stp_world &world) {
+    Ranks ranks(3, [](stp_world &world) {
         return Exchange(world, world.rank == 2 ? 12 : 8);
     });
     std::string want =
-        hub.name(2) + " gave 12 bytes to exchange, rank 0 gave 8";
+        ranks.name(2) + " gave 12 bytes to exchange, rank 0 gave 8";
 
-    EXPECT_THAT(hub.Said(), Each(want));
+    EXPECT_THAT(ranks.Said(), Each(want));
 }
 
 // ---- deaths ----
@@ -253,14 +256,14 @@ const DeathCase kDeaths[] = {
 };
 // clang-format on
 
-class HubDeath : public testing::TestWithParam<DeathCase>
+class StoreWorldDeath : public testing::TestWithParam<DeathCase>
 {
 };
 
-TEST_P(HubDeath, IsToldToAllWhoExchange)
+TEST_P(StoreWorldDeath, IsToldToAllWhoExchange)
 {
     const DeathCase &c = GetParam();
-    Hub hub(4, [&](stp_world &world) {
+    Ranks ranks(4, [&](stp_world &world) {
         if (Exchange(world) != "ok")
             return std::string("no first exchange");
         if (world.rank == c.rank)
@@ -272,33 +275,33 @@ TEST_P(HubDeath, IsToldToAllWhoExchange)
         return first == second && !alive && first == err.text ? first
                                                               : "differs";
     });
-    std::string want = hub.name(c.rank) + " died";
+    std::string want = ranks.name(c.rank) + " died";
 
-    EXPECT_THAT(AllBut(c.rank, hub.Said()), Each(want));
+    EXPECT_THAT(AllBut(c.rank, ranks.Said()), Each(want));
 }
 
-TEST_P(HubDeath, IsToldToAllWhoPoll)
+TEST_P(StoreWorldDeath, IsToldToAllWhoPoll)
 {
     const DeathCase &c = GetParam();
-    Hub hub(4, [&](stp_world &world) {
+    Ranks ranks(4, [&](stp_world &world) {
         Exchange(world);
         if (world.rank == c.rank)
             c.die();
         return AwaitDeath(world);
     });
-    std::string want = hub.name(c.rank) + " died";
+    std::string want = ranks.name(c.rank) + " died";
 
-    EXPECT_THAT(AllBut(c.rank, hub.Said()), Each(want));
+    EXPECT_THAT(AllBut(c.rank, ranks.Said()), Each(want));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, HubDeath, testing::ValuesIn(kDeaths),
+INSTANTIATE_TEST_SUITE_P(Table, StoreWorldDeath, testing::ValuesIn(kDeaths),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
-TEST(Hub, HasADeviceErrorForADeath)
+TEST(StoreWorld, HasADeviceErrorForADeath)
 {
-    Hub hub(2, [](stp_world &world) {
+    Ranks ranks(2, [](stp_world &world) {
         if (world.rank == 1)
             BeKilled();
         char all[2];
@@ -306,10 +309,10 @@ TEST(Hub, HasADeviceErrorForADeath)
             world.ops->exchange(world.self, "x", 1, all, nullptr));
     });
 
-    EXPECT_EQ(std::to_string(STP_ERR_DEVICE), hub[0].Said());
+    EXPECT_EQ(std::to_string(STP_ERR_DEVICE), ranks[0].Said());
 }
 
-TEST(Hub, NamesAProcessThatDiedBeforeItsName)
+TEST(StoreWorld, NamesAProcessThatDiedBeforeItsName)
 {
     int one[2], two[2];
     UnixPair(one);
@@ -318,12 +321,12 @@ TEST(Hub, NamesAProcessThatDiedBeforeItsName)
     close(one[1]);
     Process first([&] {
         close(two[1]);
-        return UseHub(0, 3, to, [](stp_world &) { return "a world"; });
+        return UseWorld(0, 3, to, [](stp_world &) { return "a world"; });
     });
     Process last([&] {
         for (int fd : {one[0], two[0]})
             close(fd);
-        return UseHub(2, 3, &two[1], [](stp_world &) { return "a world"; });
+        return UseWorld(2, 3, &two[1], [](stp_world &) { return "a world"; });
     });
     for (int fd : {one[0], two[0], two[1]})
         close(fd);
@@ -332,10 +335,10 @@ TEST(Hub, NamesAProcessThatDiedBeforeItsName)
     EXPECT_EQ("no world: rank 1 died", last.Said());
 }
 
-TEST(Hub, DoesNotTakeAStoppedProcessForDead)
+TEST(StoreWorld, DoesNotTakeAStoppedProcessForDead)
 {
     Gate stopped, looked;
-    Hub hub(3, [&](stp_world &world) {
+    Ranks ranks(3, [&](stp_world &world) {
         Exchange(world);
         if (world.rank == 1) {
             raise(SIGSTOP);
@@ -349,18 +352,18 @@ TEST(Hub, DoesNotTakeAStoppedProcessForDead)
         return Exchange(world);
     });
 
-    hub[1].AwaitStop();
+    ranks[1].AwaitStop();
     stopped.Open(2);
     looked.Pass();
     looked.Pass();
-    kill(hub[1].pid(), SIGCONT);
+    kill(ranks[1].pid(), SIGCONT);
 
-    EXPECT_THAT(hub.Said(), Each("ok"));
+    EXPECT_THAT(ranks.Said(), Each("ok"));
 }
 
-TEST(Hub, HasTcpFindOutThatAHostIsGone)
+TEST(StoreWorld, HasTcpFindOutThatAHostIsGone)
 {
-    Hub hub(
+    Ranks ranks(
         2,
         [](stp_world &world) {
             // the only TCP socket
@@ -379,21 +382,19 @@ TEST(Hub, HasTcpFindOutThatAHostIsGone)
         },
         TcpPair);
 
-    EXPECT_THAT(hub.Said(), Each("1 7"));
+    EXPECT_THAT(ranks.Said(), Each("1 7"));
 }
 
 // Rank 3 takes part, and dies with the first byte of the result.
-TEST(Hub, FinishesItsFramesWhenARankDiesThatDoesNotRead)
+TEST(StoreWorld, FinishesItsFramesWhenARankDiesThatDoesNotRead)
 {
     const size_t n_bytes = 4000000;
-    Hub hub(4, [&](stp_world &world) {
+    Ranks ranks(4, [&](stp_world &world) {
         if (world.rank != 3) {
             std::string first = Exchange(world, n_bytes);
             return (first == "ok" ? "" : first) + Exchange(world);
         }
-        stp_hub_header header{STP_HUB_DATA, 4, n_bytes};
-        std::string frame(reinterpret_cast<char *>(&header), sizeof(header));
-        frame.append(n_bytes, 'd');
+        std::string frame = requests::Give(3, 4, std::string(n_bytes, 'd'));
         int fd = TheSocket();
         for (size_t n = 0; n < frame.size();)
             n += static_cast<size_t>(
@@ -402,17 +403,17 @@ TEST(Hub, FinishesItsFramesWhenARankDiesThatDoesNotRead)
         BeKilled();
         return std::string();
     });
-    std::string want = hub.name(3) + " died";
+    std::string want = ranks.name(3) + " died";
 
-    for (const std::string &said : AllBut(3, hub.Said()))
+    for (const std::string &said : AllBut(3, ranks.Said()))
         EXPECT_THAT(said, AnyOf(want, want + want));
 }
 
 // Rank 0 has much to read and does not read it.
-TEST(Hub, HearsOfADeathWhileItSends)
+TEST(StoreWorld, HearsOfADeathWhileItSends)
 {
     Gate heard;
-    Hub hub(3, [&](stp_world &world) {
+    Ranks ranks(3, [&](stp_world &world) {
         Exchange(world);
         if (world.rank == 2)
             BeKilled();
@@ -424,15 +425,15 @@ TEST(Hub, HearsOfADeathWhileItSends)
             heard.Open();
         return said;
     });
-    std::string want = hub.name(2) + " died";
+    std::string want = ranks.name(2) + " died";
 
-    EXPECT_THAT(AllBut(2, hub.Said()), Each(want));
+    EXPECT_THAT(AllBut(2, ranks.Said()), Each(want));
 }
 
-TEST(Hub, DoesNotWaitForAStoppedProcessToHearOfADeath)
+TEST(StoreWorld, DoesNotWaitForAStoppedProcessToHearOfADeath)
 {
     Gate stopped;
-    Hub hub(3, [&](stp_world &world) {
+    Ranks ranks(3, [&](stp_world &world) {
         Exchange(world);
         if (world.rank == 1)
             raise(SIGSTOP);
@@ -442,14 +443,14 @@ TEST(Hub, DoesNotWaitForAStoppedProcessToHearOfADeath)
         }
         return Exchange(world);
     });
-    hub[1].AwaitStop();
+    ranks[1].AwaitStop();
     stopped.Open();
-    std::string want = hub.name(2) + " died";
+    std::string want = ranks.name(2) + " died";
 
-    EXPECT_EQ(want, hub[0].Said());
+    EXPECT_EQ(want, ranks[0].Said());
 
-    kill(hub[1].pid(), SIGCONT);
-    EXPECT_EQ(want, hub[1].Said());
+    kill(ranks[1].pid(), SIGCONT);
+    EXPECT_EQ(want, ranks[1].Said());
 }
 
 struct NoFrameCase {
@@ -457,24 +458,22 @@ struct NoFrameCase {
     std::string bytes;
 };
 
-std::string DataFrame(uint64_t size)
-{
-    stp_hub_header header{STP_HUB_DATA, 3, size};
-    return std::string(reinterpret_cast<char *>(&header), sizeof(header)) +
-           std::string(size, '.');
-}
-
 const NoFrameCase kNoFrames[] = {
     {"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
-    {"two_at_once", DataFrame(8) + DataFrame(8)},
-    {"more_than_memory", DataFrame(0).replace(8, 8, 8, '\xff')},
+    {"two_at_once",
+     requests::Give(1, 3, "12345678") + requests::Give(1, 3, "12345678")},
+    {"more_than_memory",
+     requests::Query(STP_SET, requests::Key("x/1") + requests::U64(1UL << 32))},
+    {"another_ranks_value", requests::Give(2, 3, "12345678")},
+    {"no_whole_header",
+     requests::Query(STP_SET, requests::Key("x/1") + requests::Value("1234"))},
 };
 
-class HubNoFrame : public testing::TestWithParam<NoFrameCase>
+class StoreWorldNoFrame : public testing::TestWithParam<NoFrameCase>
 {
 };
 
-TEST_P(HubNoFrame, IsToldWithTheRankThatSentIt)
+TEST_P(StoreWorldNoFrame, IsToldWithTheRankThatSentIt)
 {
     const std::string &bytes = GetParam().bytes;
     int one[2], two[2];
@@ -484,7 +483,7 @@ TEST_P(HubNoFrame, IsToldWithTheRankThatSentIt)
     Process first([&] {
         close(one[1]);
         close(two[1]);
-        return UseHub(0, 3, to, [](stp_world &) { return "a world"; });
+        return UseWorld(0, 3, to, [](stp_world &) { return "a world"; });
     });
     close(one[0]);
     close(two[0]);
@@ -499,17 +498,104 @@ TEST_P(HubNoFrame, IsToldWithTheRankThatSentIt)
     close(two[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, HubNoFrame, testing::ValuesIn(kNoFrames),
+INSTANTIATE_TEST_SUITE_P(Table, StoreWorldNoFrame, testing::ValuesIn(kNoFrames),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
+// What rank 0 sends that is no rank 0, to a rank that awaits its introduction.
+struct NoAnswerCase {
+    const char *name;
+    std::string bytes;
+    const char *want;
+};
+
+std::string Ended(uint32_t status, const std::string &text)
+{
+    return requests::Value(requests::Bytes(stp_exchange{2, status}) + text);
+}
+
+const char kStrange[] = "rank 0 sent what does not belong to this run, or too "
+                        "much for this host's memory";
+
+// clang-format off
+const NoAnswerCase kNoAnswers[] = {
+    {"four_gigabytes", requests::U64(4UL << 30) + std::string(64, '\0'),
+     kStrange},
+    {"nothing", requests::U64(0) + std::string(64, '\0'), kStrange},
+    {"another_size", Ended(STP_OK, "oops"), kStrange},
+    {"long_end", Ended(STP_ERR_DEVICE, std::string(240, 'x')), kStrange},
+    {"end_of_control_characters", Ended(STP_ERR_DEVICE, "a\n\x1b[2Jb"),
+     "a??[2Jb"},
+    {"no_sentence", Ended(STP_ERR_DEVICE, ""), kStrange},
+    {"empty_sentence", Ended(STP_ERR_DEVICE, std::string(9, '\0')), kStrange},
+    {"unknown_status", Ended(77, "oops"), "oops"},
+    {"left", Ended(STP_EXCHANGE_LEFT, ""), "rank 0 has left the run"},
+    {"part_of_it", Ended(STP_ERR_DEVICE, "oops").substr(0, 18), "rank 0 died"},
+};
+// clang-format on
+
+class StoreWorldNoAnswer : public testing::TestWithParam<NoAnswerCase>
+{
+};
+
+TEST_P(StoreWorldNoAnswer, EndsTheRunByName)
+{
+    const std::string &bytes = GetParam().bytes;
+    int fds[2];
+    UnixPair(fds);
+    Process last([&] {
+        close(fds[0]);
+        return UseWorld(1, 2, &fds[1], [](stp_world &) { return "a world"; });
+    });
+    close(fds[1]);
+    ASSERT_EQ(static_cast<ssize_t>(bytes.size()),
+              write(fds[0], bytes.data(), bytes.size()));
+    shutdown(fds[0], SHUT_WR);
+
+    EXPECT_EQ(std::string("no world: ") + GetParam().want, last.Said());
+    close(fds[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, StoreWorldNoAnswer,
+                         testing::ValuesIn(kNoAnswers), [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+// 64 bytes without an end, and a terminal's escapes.
+TEST(StoreWorld, NamesARankWhoseHostHasNoProperName)
+{
+    std::string host;
+    for (int i = 0; i < 16; i++)
+        host += "a\n\x1b\x7f";
+    std::string bytes =
+        requests::Give(1, 2, host + requests::U64(~0UL)) + requests::GetNext(1);
+    int fds[2];
+    UnixPair(fds);
+    int to[] = {-1, fds[0]};
+    Process first([&] {
+        close(fds[1]);
+        return UseWorld(0, 2, to,
+                        [](stp_world &world) { return AwaitDeath(world); });
+    });
+    close(fds[0]);
+    ASSERT_EQ(static_cast<ssize_t>(bytes.size()),
+              write(fds[1], bytes.data(), bytes.size()));
+    shutdown(fds[1], SHUT_WR);
+    std::string want = "rank 1 (";
+    for (int i = 0; i < 16; i++)
+        want += i < 15 ? "a???" : "a??";
+
+    EXPECT_EQ(want + ", process 18446744073709551615) died", first.Said());
+    close(fds[1]);
+}
+
 // ---- leaving ----
 
-TEST(Hub, MissesNobodyWhoLeft)
+TEST(StoreWorld, MissesNobodyWhoLeft)
 {
     Gate gone;
-    Hub hub(3, [&](stp_world &world) {
+    Ranks ranks(3, [&](stp_world &world) {
         Exchange(world);
         if (world.rank == 2)
             return std::string("left");
@@ -521,23 +607,23 @@ TEST(Hub, MissesNobodyWhoLeft)
         return said;
     });
 
-    EXPECT_EQ("left", hub[2].Said());
+    EXPECT_EQ("left", ranks[2].Said());
     gone.Open(2);
 
-    EXPECT_EQ("ok", hub[0].Said());
-    EXPECT_EQ("ok", hub[1].Said());
+    EXPECT_EQ("ok", ranks[0].Said());
+    EXPECT_EQ("ok", ranks[1].Said());
 }
 
-TEST(Hub, NamesWhoLeftWhenOthersWaitForIt)
+TEST(StoreWorld, NamesWhoLeftWhenOthersWaitForIt)
 {
     for (unsigned leaver : {0, 1}) {
-        Hub hub(3, [&](stp_world &world) {
+        Ranks ranks(3, [&](stp_world &world) {
             Exchange(world);
             return world.rank == leaver ? "left" : Exchange(world);
         });
-        std::string want = hub.name(leaver) + " has left the run";
+        std::string want = ranks.name(leaver) + " has left the run";
 
-        EXPECT_THAT(AllBut(leaver, hub.Said()), Each(want));
+        EXPECT_THAT(AllBut(leaver, ranks.Said()), Each(want));
     }
 }
 
@@ -555,9 +641,9 @@ std::string InPart(stp_world &world, unsigned n, const Body &inside)
     return said;
 }
 
-TEST(HubPart, IsAWorldOfTheFirst)
+TEST(StoreWorldPart, IsAWorldOfTheFirst)
 {
-    Hub hub(4, [](stp_world &world) {
+    Ranks ranks(4, [](stp_world &world) {
         std::string said;
         for (unsigned n : {1, 3, 2, 4})
             said += InPart(world, n,
@@ -571,38 +657,38 @@ TEST(HubPart, IsAWorldOfTheFirst)
         return said + Exchange(world);
     });
 
-    EXPECT_THAT(hub.Said(), ElementsAre("0/1/1ok 0/3/3ok 0/2/2ok 0/4/4ok ok",
-                                        "out 1/3/3ok 1/2/2ok 1/4/4ok ok",
-                                        "out 2/3/3ok out 2/4/4ok ok",
-                                        "out out out 3/4/4ok ok"));
+    EXPECT_THAT(ranks.Said(), ElementsAre("0/1/1ok 0/3/3ok 0/2/2ok 0/4/4ok ok",
+                                          "out 1/3/3ok 1/2/2ok 1/4/4ok ok",
+                                          "out 2/3/3ok out 2/4/4ok ok",
+                                          "out out out 3/4/4ok ok"));
 }
 
-TEST(HubPart, HasPartsOfItsOwn)
+TEST(StoreWorldPart, HasPartsOfItsOwn)
 {
-    Hub hub(4, [](stp_world &world) {
+    Ranks ranks(4, [](stp_world &world) {
         return InPart(world, 3, [](stp_world &part) {
             return InPart(part, 2,
                           [](stp_world &least) { return Exchange(least); });
         });
     });
 
-    EXPECT_THAT(hub.Said(), ElementsAre("ok", "ok", "out", "out"));
+    EXPECT_THAT(ranks.Said(), ElementsAre("ok", "ok", "out", "out"));
 }
 
-TEST(HubPart, IsNeverEmptyNorLargerThanItsWorld)
+TEST(StoreWorldPart, IsNeverEmptyNorLargerThanItsWorld)
 {
-    Hub hub(2, [](stp_world &world) {
+    Ranks ranks(2, [](stp_world &world) {
         auto nothing = [](stp_world &) { return "made"; };
         return InPart(world, 0, nothing) + ", " + InPart(world, 3, nothing);
     });
 
-    EXPECT_THAT(hub.Said(), Each("0 of 2 processes, 3 of 2 processes"));
+    EXPECT_THAT(ranks.Said(), Each("0 of 2 processes, 3 of 2 processes"));
 }
 
 // Those left out wait with more than their sockets hold.
-TEST(HubPart, DoesNotMindWhoWaitsOutside)
+TEST(StoreWorldPart, DoesNotMindWhoWaitsOutside)
 {
-    Hub hub(5, [](stp_world &world) {
+    Ranks ranks(5, [](stp_world &world) {
         std::string said = InPart(world, 2, [](stp_world &part) {
             std::string inside = "ok";
             for (int i = 0; i < 20 && inside == "ok"; i++)
@@ -612,7 +698,7 @@ TEST(HubPart, DoesNotMindWhoWaitsOutside)
         return said + " " + Exchange(world, 2000000);
     });
 
-    EXPECT_THAT(hub.Said(),
+    EXPECT_THAT(ranks.Said(),
                 ElementsAre("ok ok", "ok ok", "out ok", "out ok", "out ok"));
 }
 
@@ -621,14 +707,14 @@ struct PartDeathCase {
     unsigned rank; // of 4, of which the first two are in the part
 };
 
-class HubPartDeath : public testing::TestWithParam<PartDeathCase>
+class StoreWorldPartDeath : public testing::TestWithParam<PartDeathCase>
 {
 };
 
-TEST_P(HubPartDeath, IsToldInsideAndOutside)
+TEST_P(StoreWorldPartDeath, IsToldInsideAndOutside)
 {
     unsigned dying = GetParam().rank;
-    Hub hub(4, [&](stp_world &world) {
+    Ranks ranks(4, [&](stp_world &world) {
         Exchange(world);
         std::string said = InPart(world, 2, [&](stp_world &part) {
             if (part.rank == dying)
@@ -639,12 +725,12 @@ TEST_P(HubPartDeath, IsToldInsideAndOutside)
             BeKilled();
         return said == "out" ? Exchange(world) : said;
     });
-    std::string want = hub.name(dying) + " died";
+    std::string want = ranks.name(dying) + " died";
 
-    EXPECT_THAT(AllBut(dying, hub.Said()), Each(want));
+    EXPECT_THAT(AllBut(dying, ranks.Said()), Each(want));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, HubPartDeath,
+INSTANTIATE_TEST_SUITE_P(Table, StoreWorldPartDeath,
                          testing::Values(PartDeathCase{"first", 0},
                                          PartDeathCase{"inside", 1},
                                          PartDeathCase{"outside", 3}),
@@ -652,17 +738,17 @@ INSTANTIATE_TEST_SUITE_P(Table, HubPartDeath,
                              return std::string(c.param.name);
                          });
 
-TEST(HubPart, NamesWhoExchangesInAnother)
+TEST(StoreWorldPart, NamesWhoExchangesInAnother)
 {
-    Hub hub(3, [](stp_world &world) {
+    Ranks ranks(3, [](stp_world &world) {
         if (world.rank == 1)
             return Exchange(world);
         return InPart(world, 2, [](stp_world &part) { return Exchange(part); });
     });
     std::string want =
-        hub.name(1) + " exchanges among 3 processes, rank 0 among 2";
+        ranks.name(1) + " exchanges among 3 processes, rank 0 among 2";
 
-    EXPECT_THAT(hub.Said(), ElementsAre(want, want, "out"));
+    EXPECT_THAT(ranks.Said(), ElementsAre(want, want, "out"));
 }
 
 } // namespace

@@ -1,0 +1,108 @@
+// store_peer - our end of a store, for store_torch.py:
+//   serve             serves the token "test" at a port that it prints
+//   check PORT        uses the store at a port as a client
+//   join              joins a run as torchrun's environment describes it
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "launch/clock.h"
+#include "launch/store_client.h"
+#include "launch/store_server.h"
+#include "launch/torchrun.h"
+}
+
+namespace
+{
+
+int Fail(const char *why)
+{
+    fprintf(stderr, "store_peer: %s\n", why);
+    return 1;
+}
+
+int Serve()
+{
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    auto *any = reinterpret_cast<sockaddr *>(&address);
+    stp_server *server;
+    stp_error err{};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, any, size) != 0 || listen(fd, 16) != 0 ||
+        getsockname(fd, any, &size) != 0 ||
+        stp_server_new("test", nullptr, &server, &err) != STP_OK ||
+        !stp_server_listen(server, fd))
+        return Fail("cannot serve");
+    printf("%u\n", ntohs(address.sin_port));
+    fflush(stdout);
+    while (stp_server_step(server, 1000))
+        ;
+    return Fail("no more sockets");
+}
+
+int Check(unsigned port)
+{
+    stp_client c{};
+    bool is_there = true;
+    int64_t sum = 0;
+    char value[8] = "";
+    size_t size = 0;
+    if (stp_client_connect(&c, "127.0.0.1", port, "test",
+                           stp_now_ms() + 10000) &&
+        stp_client_check(&c, "k", &is_there) && !is_there &&
+        stp_client_set(&c, "k", "value", 5) && stp_client_wait(&c, "k") &&
+        stp_client_get(&c, "k", value, sizeof(value), &size) && size == 5 &&
+        memcmp(value, "value", 5) == 0 &&
+        stp_client_get(&c, "theirs", value, sizeof(value), &size) &&
+        size == 5 && memcmp(value, "torch", 5) == 0 &&
+        stp_client_add(&c, "n", 40, &sum) && stp_client_add(&c, "n", 2, &sum) &&
+        sum == 42 &&
+        stp_client_compare_set(&c, "new", "x", 1, nullptr, value, 8, &size) &&
+        size == 1 && stp_client_delete(&c, "n") &&
+        stp_client_check(&c, "n", &is_there) && !is_there)
+        return 0;
+    return Fail(c.why[0] != '\0' ? c.why : "another answer than expected");
+}
+
+int Join()
+{
+    stp_torchrun settings;
+    stp_world world;
+    stp_error err{};
+    if (stp_torchrun_read(&settings, &err) != STP_OK)
+        return Fail(err.text);
+    settings.limit_ms = 20000;
+    if (stp_torchrun_join(&settings, &world, &err) != STP_OK)
+        return Fail(err.text);
+    std::vector<unsigned> all(world.size);
+    bool is_right =
+        world.ops->exchange(world.self, &world.rank, sizeof(world.rank),
+                            all.data(), &err) == STP_OK;
+    for (unsigned r = 0; r < world.size; r++)
+        is_right = is_right && all[r] == r;
+    world.ops->close(world.self);
+    return is_right ? 0 : Fail(err.text);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    const std::string command = argc > 1 ? argv[1] : "";
+    if (command == "serve")
+        return Serve();
+    if (command == "check" && argc == 3)
+        return Check(static_cast<unsigned>(atoi(argv[2])));
+    return command == "join" ? Join() : Fail("serve, check PORT or join");
+}

@@ -1,0 +1,359 @@
+/* torchrun_join.c - rank 0 awaits the others, which look for it */
+#define _GNU_SOURCE /* SOCK_CLOEXEC, getrandom() */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "launch/clock.h"
+#include "launch/store_client.h"
+#include "launch/store_world.h"
+#include "launch/torchrun.h"
+
+enum {
+    ANSWER_MS = 5000, /* for a store to answer */
+    DOUBT_MS = 1000,  /* for rank 0, where the job's store has not named it */
+    PAUSE_MS = 50,    /* between attempts, at first */
+    PAUSE_MAX_MS = 1000,
+    BIND_TRIES = 4, /* a client that reached itself has the port briefly */
+    BIND_PAUSE_MS = 50,
+};
+
+/* The key and the token that the job's store has. */
+#define RANK_0_KEY "rank0"
+enum { TOKEN_TEXT = 96, PLACE_TEXT = TOKEN_TEXT + 8 };
+
+static int64_t join_soon(const struct stp_torchrun *s, unsigned ms)
+{
+    return stp_now_ms() + (s->limit_ms < ms ? s->limit_ms : ms);
+}
+
+/* Connects to the job's store, if there is one that answers.  The client is to
+ * be closed in any case. */
+static bool join_open_job_store(const struct stp_torchrun *s,
+                                struct stp_client *job, bool *has_key)
+{
+    job->fd = -1;
+    return s->job_port != 0 &&
+           stp_client_connect(job, s->host, s->job_port, s->token,
+                              join_soon(s, ANSWER_MS)) &&
+           stp_client_check(job, RANK_0_KEY, has_key);
+}
+
+/* ---- rank 0 ---- */
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    struct sockaddr_storage room;
+};
+
+static bool address_is_loopback(const union address *a)
+{
+    return a->any.sa_family == AF_INET
+               ? ntohl(a->v4.sin_addr.s_addr) >> 24 == 127
+               : IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
+}
+
+/* A listening socket, or -1 and errno. */
+static int join_try_listen(union address *address, socklen_t size,
+                           unsigned port)
+{
+    const int off = 0, on = 1;
+    int fd = socket(address->any.sa_family,
+                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error;
+
+    if (fd < 0)
+        return -1;
+    address->v4.sin_port = htons((uint16_t)port); /* IPv6's is there as well */
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, &address->any, size) == 0 && listen(fd, SOMAXCONN) == 0)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* For both IPv6 and IPv4 where there is IPv6. */
+static int join_listen_anywhere(unsigned port)
+{
+    union address address = {.v6 = {.sin6_family = AF_INET6}};
+    int fd = join_try_listen(&address, sizeof(address.v6), port);
+
+    if (fd >= 0 || errno == EADDRINUSE)
+        return fd;
+    address = (union address){.v4 = {.sin_family = AF_INET}};
+    return join_try_listen(&address, sizeof(address.v4), port);
+}
+
+/* Whether a name that is a loopback address here is another one elsewhere, for
+ * ranks that are there. */
+static bool join_spans_hosts(const struct stp_torchrun *s)
+{
+    struct in6_addr number;
+
+    return s->local_size != 0 && s->local_size < s->size &&
+           strcmp(s->host, "localhost") != 0 &&
+           inet_pton(AF_INET, s->host, &number) != 1 &&
+           inet_pton(AF_INET6, s->host, &number) != 1;
+}
+
+/* Where MASTER_ADDR says.  That may be a proxy, or a name that this host alone
+ * has for its loopback address. */
+static int join_listen_at(const struct stp_torchrun *s, unsigned port)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    int fd = -1;
+
+    errno = EADDRNOTAVAIL;
+    if (getaddrinfo(s->host, NULL, &hints, &list) != 0)
+        return join_listen_anywhere(port);
+    for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
+        union address address = {0};
+
+        memcpy(&address, a->ai_addr, a->ai_addrlen);
+        if (address_is_loopback(&address) && join_spans_hosts(s))
+            fd = join_listen_anywhere(port);
+        else
+            fd = join_try_listen(&address, a->ai_addrlen, port);
+        if (fd < 0 && errno == EADDRINUSE)
+            break;
+    }
+    freeaddrinfo(list);
+    return fd >= 0 || errno == EADDRINUSE ? fd : join_listen_anywhere(port);
+}
+
+/* *port is 0 for any, and becomes the one that is taken. */
+static enum stp_status join_listen(const struct stp_torchrun *s, unsigned *port,
+                                   int *fd_ret, struct stp_error *err)
+{
+    union address address = {0};
+    socklen_t size = sizeof(address);
+    int fd = join_listen_at(s, *port);
+
+    for (int i = 1; i < BIND_TRIES && fd < 0 && errno == EADDRINUSE; i++) {
+        poll(NULL, 0, BIND_PAUSE_MS);
+        fd = join_listen_at(s, *port);
+    }
+    if (fd < 0 && errno == EADDRINUSE)
+        return stp_fail(
+            err, STP_ERR_LIMIT,
+            "port %u, where rank 0 awaits the other ranks, is in use on its "
+            "host: set STEPTUNE_PORT to a free one, the same for all ranks",
+            *port);
+    if (fd < 0)
+        return stp_fail(err, STP_ERR_DEVICE,
+                        "rank 0 cannot listen on port %u: %s", *port,
+                        strerror(errno));
+    if (getsockname(fd, &address.any, &size) == 0)
+        *port = ntohs(address.v4.sin_port);
+    *fd_ret = fd;
+    return STP_OK;
+}
+
+/* Puts 128 random bits in a token. */
+static bool join_make_token(char token[TOKEN_TEXT])
+{
+    uint64_t bits[2];
+
+    if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+        return false;
+    snprintf(token, TOKEN_TEXT, "%016llx%016llx", (unsigned long long)bits[0],
+             (unsigned long long)bits[1]);
+    return true;
+}
+
+/* In the job's store; a CHECK shows that it has come there. */
+static enum stp_status join_publish(struct stp_client *job,
+                                    const struct stp_store_options *o,
+                                    struct stp_error *err)
+{
+    char place[PLACE_TEXT];
+    bool is_there = false;
+
+    snprintf(place, sizeof(place), "%u %s", o->port, o->token);
+    if (stp_client_set(job, RANK_0_KEY, place, strlen(place)) &&
+        stp_client_check(job, RANK_0_KEY, &is_there) && is_there)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "rank 0 could not write to the store of this job at %.60s",
+                    job->address);
+}
+
+static enum stp_status join_as_first(const struct stp_torchrun *s,
+                                     struct stp_store_options *o,
+                                     struct stp_world *world_ret,
+                                     struct stp_error *err)
+{
+    char token[TOKEN_TEXT];
+    struct stp_client job;
+    bool has_key;
+    bool has_job = s->size > 1 && join_open_job_store(s, &job, &has_key) &&
+                   join_make_token(token);
+    enum stp_status status = STP_OK;
+
+    stp_store_allow(s->size);
+    o->port = has_job ? s->fixed_port : s->port;
+    if (has_job)
+        o->token = token;
+    if (s->size > 1)
+        status = join_listen(s, &o->port, &o->listener, err);
+    if (status == STP_OK && has_job)
+        status = join_publish(&job, o, err);
+    if (status == STP_OK)
+        status = stp_store_world_open(o, world_ret, err);
+    else if (o->listener >= 0)
+        close(o->listener);
+    if (has_job) {
+        job.deadline_ms = join_soon(s, ANSWER_MS);
+        stp_client_delete(&job, RANK_0_KEY);
+    }
+    if (s->size > 1)
+        stp_client_close(&job);
+    return status;
+}
+
+/* ---- the others ---- */
+
+/* An attempt to join. */
+struct attempt {
+    struct stp_client client; /* connected to rank 0, or its 'why' */
+    unsigned port;
+    char token[TOKEN_TEXT];
+    struct stp_join_answer answer;
+};
+
+/* Whether the job's store has said where rank 0 is. */
+static bool attempt_look_up(struct attempt *a, const struct stp_torchrun *s)
+{
+    char place[PLACE_TEXT] = "";
+    struct stp_client job;
+    bool has_key = false;
+    size_t size = 0;
+    int n;
+
+    if (join_open_job_store(s, &job, &has_key) && has_key)
+        stp_client_get(&job, RANK_0_KEY, place, sizeof(place) - 1, &size);
+    stp_client_close(&job);
+    place[size] = '\0';
+    return sscanf(place, "%5u %95[0-9a-f]%n", &a->port, a->token, &n) == 2 &&
+           place[n] == '\0';
+}
+
+/* Whether rank 0 answered; the GET of next/R is on its way then. */
+static bool attempt_ask(struct attempt *a, const struct stp_torchrun *s)
+{
+    struct stp_join join = {.magic = STP_JOIN_MAGIC,
+                            .version = STP_JOIN_VERSION,
+                            .size = s->size,
+                            .rank = s->rank};
+    struct stp_bytes get = {0};
+    char key[STP_KEY_TEXT];
+    size_t size = 0;
+    bool has_answer;
+
+    stp_bytes_add_query(&get, STP_GET);
+    stp_bytes_add_key(&get, a->client.prefix, stp_next_key(s->rank, key));
+    has_answer =
+        !get.failed &&
+        stp_client_compare_set(&a->client, STP_JOIN_KEY, &join, sizeof(join),
+                               &get, &a->answer, sizeof(a->answer), &size) &&
+        size == sizeof(a->answer) &&
+        memcmp(a->answer.magic, STP_JOIN_MAGIC, sizeof(join.magic)) == 0;
+    free(get.data);
+    if (!has_answer)
+        snprintf(a->client.why, sizeof(a->client.why),
+                 "what listens there is not rank 0 of Steptune");
+    stp_clean_text(a->answer.why, sizeof(a->answer.why));
+    return has_answer;
+}
+
+/* What is silent is tried again: rank 0 may publish another port. */
+static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
+                         int64_t deadline_ms)
+{
+    const bool has_job = attempt_look_up(a, s);
+    const int64_t soon_ms =
+        join_soon(s, has_job || s->job_port == 0 ? ANSWER_MS : DOUBT_MS);
+
+    if (!has_job) {
+        a->port = s->port;
+        snprintf(a->token, sizeof(a->token), "%s", s->token);
+    }
+    if (stp_client_connect(&a->client, s->host, a->port, a->token,
+                           soon_ms < deadline_ms ? soon_ms : deadline_ms) &&
+        attempt_ask(a, s))
+        return true;
+    stp_client_close(&a->client);
+    return false;
+}
+
+static enum stp_status attempt_give_up(const struct attempt *a,
+                                       const struct stp_torchrun *s,
+                                       struct stp_error *err)
+{
+    char address[sizeof(a->client.address) + 4] = "";
+
+    if (a->client.address[0] != '\0' && strcmp(a->client.address, s->host) != 0)
+        snprintf(address, sizeof(address), " (%s)", a->client.address);
+    return stp_fail(
+        err, STP_ERR_DEVICE,
+        "rank %u could not reach rank 0 at %.60s%s, port %u, in %g s: %s",
+        s->rank, s->host, address, a->port, s->limit_ms / 1000.0,
+        a->client.why);
+}
+
+static enum stp_status join_as_other(const struct stp_torchrun *s,
+                                     struct stp_store_options *o,
+                                     struct stp_world *world_ret,
+                                     struct stp_error *err)
+{
+    const int64_t deadline_ms = stp_now_ms() + s->limit_ms;
+    struct attempt a = {.client = {.fd = -1}};
+    int pause_ms = PAUSE_MS;
+
+    while (!attempt_join(&a, s, deadline_ms)) {
+        if (stp_now_ms() + pause_ms >= deadline_ms)
+            return attempt_give_up(&a, s, err);
+        poll(NULL, 0, pause_ms);
+        pause_ms = pause_ms < PAUSE_MAX_MS / 2 ? pause_ms * 2 : PAUSE_MAX_MS;
+    }
+    o->token = a.token;
+    o->fds = &a.client.fd;
+    if (a.answer.is_refused == 0)
+        return stp_store_world_open(o, world_ret, err);
+    stp_client_close(&a.client);
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "rank 0 at %.60s, port %u, refused rank %u: %s", s->host,
+                    a.port, s->rank, a.answer.why);
+}
+
+enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
+                                  struct stp_world *world_ret,
+                                  struct stp_error *err)
+{
+    struct stp_store_options options = {.name = "torchrun",
+                                        .rank = settings->rank,
+                                        .size = settings->size,
+                                        .local_rank = settings->local_rank,
+                                        .local_size = settings->local_size,
+                                        .token = settings->token,
+                                        .listener = -1,
+                                        .limit_ms = settings->limit_ms};
+
+    return settings->rank == 0
+               ? join_as_first(settings, &options, world_ret, err)
+               : join_as_other(settings, &options, world_ret, err);
+}
