@@ -18,8 +18,8 @@ static enum stp_status lock_refuse(const struct stp_lock *lock,
 
     holder[n > 0 ? n : 0] = '\0';
     return stp_fail(err, STP_ERR_IO,
-                    "%s writes the same files and holds '%.160s', expected to "
-                    "wait for its end or another output",
+                    "%s is writing the same files and holds '%.160s': let it "
+                    "end, or name another output",
                     n > 0 ? holder : "another process", lock->path);
 }
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "core/text.h"
+#include "core/utf8.h"
 #include "launch/stop.h"
 
 const char *stp_command_name = "steptune";

@@ -1,4 +1,5 @@
 #include "core/csv.h"
+#include "core/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/utf8.h"
 
 static enum stp_status error_fill(struct stp_error *err, enum stp_status status,
                                   unsigned line, unsigned column,

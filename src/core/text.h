@@ -51,18 +51,6 @@ bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
 /* A finite decimal number such as 1.02, -3 or 2e-6, whatever the locale. */
 bool stp_parse_double(const char *s, size_t len, double *value_ret);
 
-/* The length of the UTF-8 character that the 'len' >= 1 bytes at 's' begin
- * with; 0 if they begin with none. */
-size_t stp_utf8_len(const char *s, size_t len);
-
-/*
- * Copies the 'len' bytes at 's', which any file may hold, as a terminal may
- * print them: of control characters but tabs, and of what is not UTF-8, each
- * byte becomes "\xNN".  Always terminated; cut after a character if 'size' is
- * too small.
- */
-void stp_printable(const char *s, size_t len, char *buf, size_t size);
-
 /* What is behind the last slash of 'path'. */
 const char *stp_base_name(const char *path);
 

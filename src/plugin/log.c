@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/utf8.h"
 #include "plugin/settings.h"
 
 enum { N_LINE = STP_PATH_SIZE + 1024 }; /* a path, and what is said of it */

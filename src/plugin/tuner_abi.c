@@ -17,7 +17,7 @@
 #include "agree/agreement.h"
 #include "core/policy/constants.h"
 #include "core/rng.h"
-#include "core/text.h"
+#include "core/utf8.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
 #include "plugin/chunk.h"

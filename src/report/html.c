@@ -1,6 +1,7 @@
 #include "report/html.h"
 
 #include "core/text.h"
+#include "core/utf8.h"
 
 static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "core/text.h"
+#include "core/utf8.h"
 #include "report/json.h"
 #include "report/words.h"
 

@@ -241,9 +241,9 @@ TEST_F(Record, LeavesAFolderAloneThatAnotherProcessWrites)
         Outcome o = Run(record + "-o .");
 
         EXPECT_EQ(1, o.status);
-        EXPECT_EQ("steptune record: process 4711 (steptune record) writes the "
-                  "same files and holds './again.lock', expected to wait for "
-                  "its end or another output\n",
+        EXPECT_EQ("steptune record: process 4711 (steptune record) is writing "
+                  "the same files and holds './again.lock': let it end, or "
+                  "name another output\n",
                   o.err);
         EXPECT_EQ("of the other\n", Read("again.tmp/graphs.xml"));
         EXPECT_THAT(Files(), ElementsAre("again.lock", "again.tmp"));

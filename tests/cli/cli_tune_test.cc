@@ -186,9 +186,9 @@ TEST_F(Cli, TuneLeavesFilesAloneThatAnotherProcessWrites)
         Outcome o = Run(quick);
 
         EXPECT_EQ(1, o.status);
-        EXPECT_EQ("steptune tune: process 4711 (steptune tune) writes the same "
-                  "files and holds 'steptune.lock', expected to wait for its "
-                  "end or another output\n",
+        EXPECT_EQ("steptune tune: process 4711 (steptune tune) is writing the "
+                  "same files and holds 'steptune.lock': let it end, or name "
+                  "another output\n",
                   o.err);
         EXPECT_EQ("", o.out);
         EXPECT_THAT(Files(), ElementsAre("steptune.lock"));

@@ -1,6 +1,7 @@
 extern "C" {
 #include "core/names.h"
 #include "core/text.h"
+#include "core/utf8.h"
 }
 
 #include "nccl_tuner_abi.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 extern "C" {
-#include "core/text.h"
+#include "core/utf8.h"
 #include "plugin/log.h"
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/utf8.h"
 #include "report/json.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/measurements_row.h"

@@ -5,6 +5,7 @@
 
 #include "core/csv.h"
 #include "core/dtype.h"
+#include "core/utf8.h"
 #include "report/measurements/nccl_json.h"
 #include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"

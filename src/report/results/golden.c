@@ -6,6 +6,7 @@
 
 #include "core/names.h"
 #include "core/text.h"
+#include "core/utf8.h"
 #include "report/table.h"
 #include "report/words.h"
 
