@@ -30,8 +30,8 @@
 namespace faults
 {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kCanFail = false; // the sanitizer replaces these calls
+#ifdef STP_SANITIZED // a sanitizer replaces these calls
+inline constexpr bool kCanFail = false;
 #else
 inline constexpr bool kCanFail = true;
 #endif
@@ -60,7 +60,7 @@ inline bool Strikes(const char *function, const void *caller)
 
 } // namespace faults
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef STP_SANITIZED
 extern "C" {
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
