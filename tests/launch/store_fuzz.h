@@ -192,11 +192,13 @@ inline std::string FuzzServer(Dice &dice)
         }
         stp_server_step(server, 0);
     }
-    const int last = Said(Query(STP_SET, Key("k") + Value("v")) +
+    // A key that no byte of the others changes theirs to.
+    const char key[] = "of the last one";
+    const int last = Said(Query(STP_SET, Key(key) + Value("v")) +
                               Query(STP_SET, Key("a") + Value("v")),
                           &fds);
     char reply[9];
-    stp_server_adopt(server, last, 9, "k");
+    stp_server_adopt(server, last, 9, key);
     for (int i = 0; i < 9; i++)
         stp_server_step(server, 0);
     if (recv(fds.back(), reply, 9, MSG_DONTWAIT) != 9)
