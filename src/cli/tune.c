@@ -104,9 +104,7 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
     if (stp_is_live(machine.on, NULL)) {
         run.n_threads = n_ranks;
     } else if (n_ranks > 0) {
-        status = tune_name_sibling(machine.on != NULL ? machine.on
-                                                      : STP_DEFAULT_MACHINE,
-                                   n_ranks, name, err);
+        status = tune_name_sibling(machine.on, n_ranks, name, err);
         machine.on = name;
     }
     if (status == STP_OK)
@@ -280,6 +278,8 @@ int stp_cmd_tune(int argc, char **argv)
     exit_status = stp_choose_type(&o.plan.measure);
     if (exit_status == STP_EXIT_OK)
         exit_status = tune_check_output(o.output, &files);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = stp_check_has_machine(o.machine.on, NULL, "tune");
     if (exit_status == STP_EXIT_OK)
         exit_status = tune_run_locked(&o, &files);
     return exit_status;
