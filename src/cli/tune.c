@@ -28,7 +28,8 @@ static const struct stp_option tune_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output),
      .value = "steptune.conf",
      .help = "File of the policy; FILE.overlap, report and measurements go "
-             "beside it"},
+             "beside it.  A policy that is there is kept as FILE.~1~, FILE.~2~ "
+             "and so on"},
     {"ranks", 0, "LIST", stp_option_count, AT(plan.ranks), .min = 2,
      .max = STP_MAX_PROCESSES, .n = AT(plan.n_passes), .size = sizeof(unsigned),
      .most = STP_MAX_PASSES, .is_ascending = true,

@@ -164,6 +164,29 @@ TEST_F(Cli, TuneLeavesNoPolicyThatItCouldNotVerify)
         << "which it knows before it measures";
 }
 
+TEST_F(Cli, TuneKeepsTheFormerPoliciesAsNumberedBackups)
+{
+    const std::string quick =
+        "tune --on h200x2 --collective allgather -b 1M -e 4M -n 2 -o p.conf ";
+    Write("p.conf", "# by hand\n");
+    Write("p.conf.overlap", "# overlapped\n");
+    Write("p.conf.~2~", "# of another tool\n");
+
+    Outcome o = Run(quick);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("steptune tune: the policy that was in p.conf "
+                                 "is kept as p.conf.~1~\n"));
+    const std::string first = Read("p.conf");
+    ASSERT_EQ(0, Run(quick + "--fresh --no-iterate").status);
+    EXPECT_EQ("# by hand\n", Read("p.conf.~1~"));
+    EXPECT_EQ("# of another tool\n", Read("p.conf.~2~"));
+    EXPECT_EQ(first, Read("p.conf.~3~"));
+    EXPECT_EQ("# overlapped\n", Read("p.conf.overlap.~1~"));
+    EXPECT_THAT(Files(), Not(Contains("p.conf.overlap.~2~")))
+        << "which the second run leaves alone";
+}
+
 TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 {
     Outcome o = Run(
