@@ -88,6 +88,34 @@ TEST_F(Cli, LearnLetsTheJobWriteRewardsAndCleansUp)
     EXPECT_THAT(Files(), IsEmpty());
 }
 
+// Epsilon-greedy takes rewards from a file alone, which an objective that is
+// not given must provide: without any it tries arms for ever, and is called
+// worse.
+TEST_F(Cli, LearnGivesEpsilonItsRewardsByDefault)
+{
+    Set("TMPDIR", dir_);
+    const std::string job = "learn --on h200x4 --seeds 1 --steps 400 --job "
+                            "allgather:4M --strategies ";
+    auto row = [](const std::string &out, const char *strategy) {
+        std::smatch match;
+        std::regex_search(out, match,
+                          std::regex("\n" + std::string(strategy) + " .*"));
+        return match.str();
+    };
+    Outcome both = Run(job + "epsilon,halving");
+
+    ASSERT_EQ(0, both.status) << both.err;
+    EXPECT_EQ(row(Run(job + "epsilon,halving --objective file").out, "epsilon"),
+              row(both.out, "epsilon"));
+    EXPECT_EQ(row(Run(job + "halving").out, "halving"),
+              row(both.out, "halving"))
+        << "which has a clock";
+    Set("STEPTUNE_JOURNAL", dir_ / "journal.csv");
+    Run(job + "epsilon");
+    EXPECT_THAT(Read("journal.csv"), HasSubstr(",reward,"));
+    EXPECT_THAT(Files(), ElementsAre("journal.csv"));
+}
+
 TEST_F(Cli, LearnSaysWhatItCannotTake)
 {
     ExpectRefusals(
