@@ -116,6 +116,28 @@ TEST_F(Cli, LearnGivesEpsilonItsRewardsByDefault)
     EXPECT_THAT(Files(), ElementsAre("journal.csv"));
 }
 
+TEST_F(Cli, LearnRetestsToTheEndOfTheJob)
+{
+    Set("STEPTUNE_RETEST", "100");
+    for (const char *objective : {"gpu", "step", "file", "auto"}) {
+        SCOPED_TRACE(objective);
+        const std::string name = std::string(objective) + ".csv";
+        Set("STEPTUNE_JOURNAL", dir_ / name);
+        ASSERT_EQ(0, Run(std::string("learn --on h200x4 --job allgather:4M "
+                                     "--strategies halving --seeds 1 --steps "
+                                     "3000 --objective ") +
+                         objective)
+                         .status);
+        const std::string journal = Read(name.c_str());
+        const std::regex trial(",trial,2[0-9]{3},"); // the last 1000 calls
+
+        EXPECT_THAT(std::distance(std::sregex_iterator(journal.begin(),
+                                                       journal.end(), trial),
+                                  std::sregex_iterator()),
+                    AllOf(Ge(2), Le(12)));
+    }
+}
+
 TEST_F(Cli, LearnSaysWhatItCannotTake)
 {
     ExpectRefusals(
