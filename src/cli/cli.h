@@ -24,7 +24,8 @@ enum stp_exit {
 
 enum { STP_CLI_PATH = 4096 };
 
-/* Where everything runs without GPUs unless --on says otherwise. */
+/* Where commands run without GPUs unless --on says otherwise, but for those of
+ * stp_check_has_machine(). */
 #define STP_DEFAULT_MACHINE "h200x4"
 
 /* One subcommand.  run() gets argv[0] as "steptune NAME" and returns the exit
@@ -64,12 +65,22 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
  * returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH]);
 
+/* The folder where the names of --on are looked for, to be printed. */
+const char *stp_machines_folder(char path[STP_CLI_PATH]);
+
 /* The name of a machine by the absolute path of its folder. */
 const char *stp_machine_name(const char *path);
 
 /* Whether --on and --backend, NULL if not given, mean this machine itself: its
  * GPUs or CPUs. */
 bool stp_is_live(const char *on, const char *backend);
+
+/* For a command that measures and writes: without --on and --backend it needs a
+ * GPU, and never takes a recorded machine for one.  'example' is what a user
+ * would type to play one.  Complains and returns STP_EXIT_NOTHING, or returns
+ * STP_EXIT_OK. */
+int stp_check_has_machine(const char *on, const char *backend,
+                          const char *example);
 
 /* The module of a device, such as "cuda", beside this program. */
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],

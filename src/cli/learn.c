@@ -31,7 +31,7 @@ struct learn_command {
     const char *objective;
     const char *plugin; /* NULL: ours */
     char machine_path[STP_CLI_PATH];
-    char rewards[STP_CLI_PATH]; /* file, or "" */
+    char rewards[STP_CLI_PATH]; /* file of strategies that take one, or "" */
 };
 
 /* ---- jobs and strategies in words ---- */
@@ -125,7 +125,7 @@ static const struct stp_option learn_table[] = {
     {"objective", 0, "WORD", stp_option_text, AT(objective),
      .words = objectives, .value = "auto",
      .help = "Source of rewards, as STEPTUNE_OBJECTIVE: auto, gpu, step or "
-             "file"},
+             "file, which the played job writes; auto with epsilon is file"},
     {"steps", 0, "N", stp_option_count, AT(n_steps), .min = 20, .value = "1000",
      .help = "Steps of a job"},
     {"seeds", 0, "N", stp_option_count, AT(job.n_seeds), .min = 1,
@@ -200,6 +200,16 @@ struct learn_strategy {
     const char *name;
 };
 
+/* Whether rewards come from a file that the job writes: by --objective, or as
+ * epsilon-greedy of ours has no other without one (auto). */
+static bool learn_takes_file(const struct learn_command *o,
+                             const char *strategy)
+{
+    return strcmp(o->objective, "file") == 0 ||
+           (strcmp(o->objective, "auto") == 0 && o->plugin == NULL &&
+            strcmp(strategy, stp_strategy_name(STP_STRATEGY_EPSILON)) == 0);
+}
+
 static bool learn_set(const char *name, const char *value)
 {
     return setenv(name, value, 1) == 0;
@@ -222,7 +232,7 @@ static enum stp_status learn_prepare(void *user, uint64_t seed,
            learn_set("STEPTUNE_INLINE", "1") &&
            /* a played job leaves no policy for a real one */
            learn_set("STEPTUNE_LEARNED", "/dev/null");
-    if (*rewards != '\0') {
+    if (learn_takes_file(s->command, s->name)) {
         unlink(rewards);
         done = done && learn_set("NCCL_TUNER_REWARD_FILE", rewards);
         *reward_file_ret = rewards;
@@ -281,16 +291,19 @@ static enum stp_status learn_play(struct learn_command *o, const char *plugin,
 
 /* ---- where ---- */
 
-/* With a file for rewards, if that is the objective. */
+/* With a file for rewards, if a strategy takes them from one. */
 static enum stp_status learn_play_in_folder(struct learn_command *o,
                                             const char *plugin,
                                             struct stp_error *err)
 {
     char folder[STP_CLI_PATH - 16];
     char path[STP_CLI_PATH];
+    bool takes_file = false;
     enum stp_status status;
 
-    if (strcmp(o->objective, "file") != 0)
+    for (unsigned i = 0; i < o->n_strategies; i++)
+        takes_file |= learn_takes_file(o, o->strategies[i]);
+    if (!takes_file)
         return learn_play(o, plugin, err);
     if (!stp_make_temporary("steptune-learn", path))
         return stp_fail(err, STP_ERR_IO, "cannot make a folder %.160s", path);

@@ -58,6 +58,18 @@ bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH])
     return fits;
 }
 
+const char *stp_machines_folder(char path[STP_CLI_PATH])
+{
+    const char *set = getenv("STEPTUNE_MACHINES");
+    char here[STP_CLI_PATH];
+
+    locate_program(here);
+    if (set != NULL)
+        return set;
+    return locate_file(path, here, "..", STP_MACHINES_DIR) ? path
+                                                           : STP_MACHINES_DIR;
+}
+
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err)
 {

@@ -65,6 +65,19 @@ bool stp_is_live(const char *on, const char *backend)
     return open_choose_module(on, backend) >= 0;
 }
 
+int stp_check_has_machine(const char *on, const char *backend,
+                          const char *example)
+{
+    char folder[STP_CLI_PATH];
+
+    if (on != NULL || stp_is_live(NULL, backend))
+        return STP_EXIT_OK;
+    stp_complain("no GPU here, expected --on with one of the recorded machines "
+                 "in %s, such as `steptune %s --on " STP_DEFAULT_MACHINE "`",
+                 stp_machines_folder(folder), example);
+    return STP_EXIT_NOTHING;
+}
+
 static enum stp_status open_recorded(const struct stp_open_options *o,
                                      const struct stp_device_options *options,
                                      struct stp_engines *engines_ret,

@@ -567,6 +567,9 @@ int stp_cmd_record(int argc, char **argv)
         stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }
+    if (stp_check_has_machine(o.machine.on, o.run.backend, "record NAME") !=
+        STP_EXIT_OK)
+        return STP_EXIT_NOTHING;
     if (record_find_folder(&o, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     return stp_launch(&o.machine, &o.run, record_body, &o);

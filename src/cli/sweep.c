@@ -432,6 +432,9 @@ int stp_cmd_sweep(int argc, char **argv)
 
     stp_options_read(&sweep_line, argc, argv, &o);
     exit_status = stp_check_arms(o.arms, o.channels);
+    if (exit_status == STP_EXIT_OK)
+        exit_status =
+            stp_check_has_machine(o.machine.on, o.run.backend, "sweep");
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     return stp_launch(&o.machine, &o.run, sweep_body, &o);

@@ -107,7 +107,7 @@ static const struct stp_option train_table[] = {
     {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
      .help = "Machine to train on: cuda, cpu, or a recorded machine by its "
              "name or folder, which takes the time in virtual time and "
-             "computes nothing (default: cuda if there is a GPU, else h200x4)"},
+             "computes nothing (default: cuda)"},
     {"backend", 0, "NAME", stp_option_text, AT(run.backend), .words = backends,
      .help = "Transport on CPUs: gloo or mpi (default: gloo)"},
     {"half-gradients", 0, NULL, stp_option_flag, AT(matrix.base.half_gradients),
@@ -193,7 +193,7 @@ static void train_choose_place(struct train_options *o)
     if (on == NULL && o->run.backend != NULL)
         on = "cpu";
     else if (on == NULL)
-        on = stp_is_live(NULL, NULL) ? "cuda" : STP_DEFAULT_MACHINE;
+        on = "cuda";
     o->machine.on = on;
     o->machine.seed = o->matrix.base.seed;
     if (strcmp(on, "cpu") == 0 && o->run.backend == NULL)
@@ -774,6 +774,9 @@ int stp_cmd_train(int argc, char **argv)
     stp_train_default(&o.matrix.base);
     o.matrix.base.n_epochs = 0;
     stp_options_read(&train_line, argc, argv, &o);
+    exit_status = stp_check_has_machine(o.machine.on, o.run.backend, "train");
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
     train_complete(&o);
     if (o.place == ON_CPUS) /* a process each; GPUs have a thread */
         for (unsigned i = 0; i < o.matrix.n_gpus && i < STP_MAX_PASSES; i++)

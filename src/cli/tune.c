@@ -28,7 +28,8 @@ static const struct stp_option tune_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output),
      .value = "steptune.conf",
      .help = "File of the policy; FILE.overlap, report and measurements go "
-             "beside it"},
+             "beside it.  A policy that is there is kept as FILE.~1~, FILE.~2~ "
+             "and so on"},
     {"ranks", 0, "LIST", stp_option_count, AT(plan.ranks), .min = 2,
      .max = STP_MAX_PROCESSES, .n = AT(plan.n_passes), .size = sizeof(unsigned),
      .most = STP_MAX_PASSES, .is_ascending = true,
@@ -104,9 +105,7 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
     if (stp_is_live(machine.on, NULL)) {
         run.n_threads = n_ranks;
     } else if (n_ranks > 0) {
-        status = tune_name_sibling(machine.on != NULL ? machine.on
-                                                      : STP_DEFAULT_MACHINE,
-                                   n_ranks, name, err);
+        status = tune_name_sibling(machine.on, n_ranks, name, err);
         machine.on = name;
     }
     if (status == STP_OK)
@@ -280,6 +279,8 @@ int stp_cmd_tune(int argc, char **argv)
     exit_status = stp_choose_type(&o.plan.measure);
     if (exit_status == STP_EXIT_OK)
         exit_status = tune_check_output(o.output, &files);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = stp_check_has_machine(o.machine.on, NULL, "tune");
     if (exit_status == STP_EXIT_OK)
         exit_status = tune_run_locked(&o, &files);
     return exit_status;

@@ -1,8 +1,10 @@
 #include "report/policy_file.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/objective.h"
 #include "core/names.h"
@@ -222,4 +224,29 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
         return status;
     policy_write(derived, origin, file.fp);
     return stp_file_commit(&file, err);
+}
+
+/* A link is kept as one, and so is the file that it names. */
+enum stp_status stp_policy_back_up(const char *path,
+                                   char backup_ret[STP_POLICY_BACKUP],
+                                   struct stp_error *err)
+{
+    int result = -1;
+    int len = 0;
+
+    for (unsigned n = 1; result != 0; n++) {
+        len = snprintf(backup_ret, STP_POLICY_BACKUP, "%s.~%u~", path, n);
+        errno = ENAMETOOLONG;
+        if (len < STP_POLICY_BACKUP)
+            result = link(path, backup_ret);
+        if (result != 0 && errno != EEXIST)
+            break;
+    }
+    if (result == 0)
+        return STP_OK;
+    *backup_ret = '\0';
+    return errno == ENOENT ? STP_OK
+                           : stp_fail(err, STP_ERR_IO,
+                                      "cannot keep '%.160s' as a backup: %s",
+                                      path, strerror(errno));
 }

@@ -33,4 +33,16 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);
 
+enum { STP_POLICY_BACKUP = 4096 + 16 };
+
+/*
+ * Gives the file 'path', if there is one, a second name, under which it stays
+ * when another takes its place: PATH.~1~, or with the next number that is free.
+ * 'backup_ret' becomes that name, or "".  STP_ERR_IO, and no second name, where
+ * the folder does not let it have one.
+ */
+enum stp_status stp_policy_back_up(const char *path,
+                                   char backup_ret[STP_POLICY_BACKUP],
+                                   struct stp_error *err);
+
 #endif /* STP_POLICY_FILE_H */

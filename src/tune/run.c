@@ -9,6 +9,7 @@
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
+#include "report/policy_file.h"
 #include "report/results/tune_report.h"
 #include "tune/stages.h"
 #include "tune/trial.h"
@@ -187,18 +188,27 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
 
 /* ---- files of the result ---- */
 
-/* Gives a verified policy its name, and saves the measurements and verdicts
- * that it rests on. */
-static enum stp_status run_publish(const struct stp_tune_policy *p,
+/* Gives a verified policy its name; the policy that had it stays as a backup.
+ */
+static enum stp_status run_publish(const struct stp_tune_job *job,
+                                   const struct stp_tune_policy *p,
                                    const char *trial, const char *path,
                                    struct stp_error *err)
 {
-    if (!p->exists || rename(trial, path) == 0)
-        return STP_OK;
+    char backup[STP_POLICY_BACKUP] = "";
+    enum stp_status status =
+        p->exists ? stp_policy_back_up(path, backup, err) : STP_OK;
+
+    if (status == STP_OK && *backup != '\0')
+        stp_tune_tell(job, "the policy that was in %s is kept as %s", path,
+                      backup);
+    if (status != STP_OK || !p->exists || rename(trial, path) == 0)
+        return status;
     return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
                     strerror(errno));
 }
 
+/* Saves the measurements and verdicts that a policy rests on. */
 static enum stp_status run_save_trial(const struct stp_tune_policy *p,
                                       const struct stp_device_info *info,
                                       const char *policy, const char *path,
@@ -240,11 +250,12 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     const struct stp_tune_files *f = job->files;
     struct stp_tune_overlap overlap;
     struct stp_tune_report report;
-    enum stp_status status = run_publish(&r->alone, f->trial, f->policy, err);
+    enum stp_status status =
+        run_publish(job, &r->alone, f->trial, f->policy, err);
 
     if (status == STP_OK)
-        status =
-            run_publish(&r->overlap, f->overlap_trial, f->overlap_policy, err);
+        status = run_publish(job, &r->overlap, f->overlap_trial,
+                             f->overlap_policy, err);
     stp_tune_fill_report(job->plan, f, r, &report, &overlap);
     if (status == STP_OK)
         status = stp_tune_report_save(&report, f->report, err);

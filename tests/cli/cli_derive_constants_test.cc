@@ -13,7 +13,7 @@ class CliDeriveConstants : public Cli
   protected:
     void Sweep(const std::string &options) const
     {
-        ASSERT_EQ(0, Run("sweep -o m.csv " + options).status);
+        ASSERT_EQ(0, Run("sweep --on h200x4 -o m.csv " + options).status);
     }
 
     // A row of `explain` with the file as it is.

@@ -88,6 +88,56 @@ TEST_F(Cli, LearnLetsTheJobWriteRewardsAndCleansUp)
     EXPECT_THAT(Files(), IsEmpty());
 }
 
+// Epsilon-greedy takes rewards from a file alone, which an objective that is
+// not given must provide: without any it tries arms for ever, and is called
+// worse.
+TEST_F(Cli, LearnGivesEpsilonItsRewardsByDefault)
+{
+    Set("TMPDIR", dir_);
+    const std::string job = "learn --on h200x4 --seeds 1 --steps 400 --job "
+                            "allgather:4M --strategies ";
+    auto row = [](const std::string &out, const char *strategy) {
+        std::smatch match;
+        std::regex_search(out, match,
+                          std::regex("\n" + std::string(strategy) + " .*"));
+        return match.str();
+    };
+    Outcome both = Run(job + "epsilon,halving");
+
+    ASSERT_EQ(0, both.status) << both.err;
+    EXPECT_EQ(row(Run(job + "epsilon,halving --objective file").out, "epsilon"),
+              row(both.out, "epsilon"));
+    EXPECT_EQ(row(Run(job + "halving").out, "halving"),
+              row(both.out, "halving"))
+        << "which has a clock";
+    Set("STEPTUNE_JOURNAL", dir_ / "journal.csv");
+    Run(job + "epsilon");
+    EXPECT_THAT(Read("journal.csv"), HasSubstr(",reward,"));
+    EXPECT_THAT(Files(), ElementsAre("journal.csv"));
+}
+
+TEST_F(Cli, LearnRetestsToTheEndOfTheJob)
+{
+    Set("STEPTUNE_RETEST", "100");
+    for (const char *objective : {"gpu", "step", "file", "auto"}) {
+        SCOPED_TRACE(objective);
+        const std::string name = std::string(objective) + ".csv";
+        Set("STEPTUNE_JOURNAL", dir_ / name);
+        ASSERT_EQ(0, Run(std::string("learn --on h200x4 --job allgather:4M "
+                                     "--strategies halving --seeds 1 --steps "
+                                     "3000 --objective ") +
+                         objective)
+                         .status);
+        const std::string journal = Read(name.c_str());
+        const std::regex trial(",trial,2[0-9]{3},"); // the last 1000 calls
+
+        EXPECT_THAT(std::distance(std::sregex_iterator(journal.begin(),
+                                                       journal.end(), trial),
+                                  std::sregex_iterator()),
+                    AllOf(Ge(2), Le(12)));
+    }
+}
+
 TEST_F(Cli, LearnSaysWhatItCannotTake)
 {
     ExpectRefusals(

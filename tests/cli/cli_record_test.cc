@@ -36,8 +36,9 @@ class Record : public Cli
 };
 
 // Enough of h200x4 for most tests.
-const std::string kLittle = " --collective allgather -b 1M -e 4M --no-overlap "
-                            "--channels 8 --rounds 2 ";
+const std::string kLittle =
+    " --on h200x4 --collective allgather -b 1M -e 4M --no-overlap "
+    "--channels 8 --rounds 2 ";
 
 TEST_F(Record, MakesAFolderThatReproducesTheMachine)
 {
@@ -264,9 +265,10 @@ TEST_F(Record, RefusesAndLeavesNothing)
             {"a --channels 0", 2, "channels '0', expected 1 to 64"},
             {"a -d float", 2, "-d f32, expected bf16"},
             {"a --on nowhere", 77, "no recorded machine 'nowhere'"},
-            {"a --rounds 5", 1,
+            {"a --on h200x4 --rounds 5", 1,
              "5 rounds, but machine 'h200x4' was recorded in 4"},
-            {"a -o nowhere", 1, "cannot make the folder 'nowhere/a.tmp'"},
+            {"a --on h200x4 -o nowhere", 1,
+             "cannot make the folder 'nowhere/a.tmp'"},
         });
     EXPECT_THAT(Files(), IsEmpty());
 }

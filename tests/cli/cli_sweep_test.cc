@@ -230,7 +230,8 @@ TEST_F(Cli, SweepPrintsARecordedMachineAsNcclTestsDo)
 
 TEST_F(Cli, SweepSaysWhereItRunsWithoutAGpu)
 {
-    Outcome o = Run("sweep --collective allreduce -b 1M -e 1M --arms auto");
+    Outcome o =
+        Run("sweep --on h200x4 --collective allreduce -b 1M -e 1M --arms auto");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "

@@ -26,7 +26,8 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"tune --min-gain 2x", 2, "--min-gain '2x', expected a share"},
             {"tune --min-gain -1%", 2, "--min-gain '-1%', expected a share"},
             {"sweep -b 8x", 2, "-b '8x', expected a size such as 8, 64K or 1G"},
-            {"sweep -b 2M -e 1M", 1, "sizes from 2097152 to 1048576 by 2"},
+            {"sweep --on h200x4 -b 2M -e 1M", 1,
+             "sizes from 2097152 to 1048576 by 2"},
             {"sweep -f 1", 2, "-f '1', expected a number above 1"},
             {"sweep -n 0", 2, "-n '0', expected a number from 1"},
             {"sweep --arms rnig/ll", 2,
@@ -38,7 +39,7 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
             {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
             {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
-            {"sweep -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
+            {"iterate -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
             {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
             {"sweep --on cpu --backend nccl", 1,
              "--backend nccl does not run on"},
@@ -67,6 +68,41 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
     EXPECT_EQ(2, Run("").status);
     EXPECT_THAT(Run("").err, StartsWith("Usage:"));
     EXPECT_THAT(Files(), IsEmpty());
+}
+
+// A recorded machine is never taken for the one that a user meant to measure,
+// and its results never replace those of real ones.
+TEST_F(Cli, MeasuresAndWritesNothingWithoutAGpuUnlessToldWhere)
+{
+    Set("STEPTUNE_MACHINES", "/machines");
+    Write("steptune.conf", "# of real GPUs\n");
+    const struct {
+        const char *command;
+        const char *example;
+    } cases[] = {
+        {"tune", "tune"},
+        {"tune --ranks 2", "tune"},
+        {"record mybox", "record NAME"},
+        {"sweep", "sweep"},
+        {"sweep -g 8 -o s.csv", "sweep"},
+        {"train", "train"},
+        {"train --gpus 4 -o results", "train"},
+    };
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.command);
+        const Outcome o = Run(c.command);
+
+        EXPECT_EQ(77, o.status);
+        EXPECT_EQ("", o.out);
+        EXPECT_EQ("steptune " +
+                      std::string(c.command, strcspn(c.command, " ")) +
+                      ": no GPU here, expected --on with one of the recorded "
+                      "machines in /machines, such as `steptune " +
+                      c.example + " --on h200x4`\n",
+                  o.err);
+    }
+    EXPECT_EQ("# of real GPUs\n", Read("steptune.conf"));
+    EXPECT_THAT(Files(), ElementsAre("steptune.conf"));
 }
 
 TEST_F(Cli, HelpsOnEveryCommand)

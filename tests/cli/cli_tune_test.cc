@@ -70,7 +70,7 @@ TEST_F(Cli, TuneFindsTheRecordedGainsAndIsNowhereSlower)
 
 TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
 {
-    Outcome o = Run("tune --collective allreduce");
+    Outcome o = Run("tune --on h200x4 --collective allreduce");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(
@@ -88,9 +88,10 @@ TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
 
 TEST_F(Cli, TuneGivesTheSameTwiceAndOtherDrawsForAnotherSeed)
 {
-    Outcome a = Run("tune --collective allreduce -n 5 -o a.conf");
-    Outcome b = Run("tune --collective allreduce -n 5 -o b.conf");
-    Outcome c = Run("tune --collective allreduce -n 5 -o c.conf --seed 2");
+    Outcome a = Run("tune --on h200x4 --collective allreduce -n 5 -o a.conf");
+    Outcome b = Run("tune --on h200x4 --collective allreduce -n 5 -o b.conf");
+    Outcome c =
+        Run("tune --on h200x4 --collective allreduce -n 5 -o c.conf --seed 2");
 
     EXPECT_EQ(0, a.status);
     EXPECT_EQ(Read("a.sweep.csv"), Read("b.sweep.csv"));
@@ -163,9 +164,33 @@ TEST_F(Cli, TuneLeavesNoPolicyThatItCouldNotVerify)
         << "which it knows before it measures";
 }
 
+TEST_F(Cli, TuneKeepsTheFormerPoliciesAsNumberedBackups)
+{
+    const std::string quick =
+        "tune --on h200x2 --collective allgather -b 1M -e 4M -n 2 -o p.conf ";
+    Write("p.conf", "# by hand\n");
+    Write("p.conf.overlap", "# overlapped\n");
+    Write("p.conf.~2~", "# of another tool\n");
+
+    Outcome o = Run(quick);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("steptune tune: the policy that was in p.conf "
+                                 "is kept as p.conf.~1~\n"));
+    const std::string first = Read("p.conf");
+    ASSERT_EQ(0, Run(quick + "--fresh --no-iterate").status);
+    EXPECT_EQ("# by hand\n", Read("p.conf.~1~"));
+    EXPECT_EQ("# of another tool\n", Read("p.conf.~2~"));
+    EXPECT_EQ(first, Read("p.conf.~3~"));
+    EXPECT_EQ("# overlapped\n", Read("p.conf.overlap.~1~"));
+    EXPECT_THAT(Files(), Not(Contains("p.conf.overlap.~2~")))
+        << "which the second run leaves alone";
+}
+
 TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 {
-    Outcome o = Run("tune --collective allreduce -n 2 -o no/such/folder.conf");
+    Outcome o = Run(
+        "tune --on h200x4 --collective allreduce -n 2 -o no/such/folder.conf");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, StartsWith("steptune tune: cannot write "
@@ -202,7 +227,8 @@ TEST_F(Cli, TuneLeavesFilesAloneThatAnotherProcessWrites)
 
 TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
 {
-    ASSERT_EQ(0, Run("sweep --collective allgather -o s.csv").status);
+    ASSERT_EQ(0,
+              Run("sweep --on h200x4 --collective allgather -o s.csv").status);
     Outcome derived = Run("derive s.csv -o p.conf");
     Outcome verified = Run("verify p.conf");
 
@@ -216,7 +242,8 @@ TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
 
 TEST_F(Cli, DerivePrintsThePolicyIfItHasNowhereToGo)
 {
-    ASSERT_EQ(0, Run("sweep --collective allgather -o s.csv").status);
+    ASSERT_EQ(0,
+              Run("sweep --on h200x4 --collective allgather -o s.csv").status);
 
     Outcome o = Run("derive s.csv --portable --min-gain 30%");
 
@@ -228,7 +255,9 @@ TEST_F(Cli, DerivePrintsThePolicyIfItHasNowhereToGo)
 
 TEST_F(Cli, DeriveWillNotCountAFileTwice)
 {
-    ASSERT_EQ(0, Run("sweep --collective allreduce -n 2 -o s.csv").status);
+    ASSERT_EQ(
+        0,
+        Run("sweep --on h200x4 --collective allreduce -n 2 -o s.csv").status);
 
     Outcome o = Run("derive s.csv ./s.csv");
 
@@ -252,7 +281,7 @@ TEST_F(Cli, VerifySaysHowManyRulesAreForTheMachine)
 TEST_F(Cli, DeriveMakesNoRuleOfSinglePasses)
 {
     // Sizes that were recorded in one pass only, arm after arm.
-    ASSERT_EQ(0, Run("sweep -b 8 -e 64K -o s.csv").status);
+    ASSERT_EQ(0, Run("sweep --on h200x4 -b 8 -e 64K -o s.csv").status);
 
     Outcome o = Run("derive s.csv");
 
@@ -263,7 +292,7 @@ TEST_F(Cli, DeriveMakesNoRuleOfSinglePasses)
 
 TEST_F(Cli, DeriveMakesNoRuleOfChannelCountsThatWereTimedInOnePass)
 {
-    ASSERT_EQ(0, Run("sweep --collective allreduce --arms ring/ll "
+    ASSERT_EQ(0, Run("sweep --on h200x4 --collective allreduce --arms ring/ll "
                      "--channels 4,8,16,24 -b 8 -e 1M -o s.csv")
                      .status);
 
@@ -313,7 +342,7 @@ TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
                         "up stand out from noise\n";
     Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
 
-    EXPECT_THAT(Run("sweep --collective allgather -b 3M -e 6M").out,
+    EXPECT_THAT(Run("sweep --on h200x4 --collective allgather -b 3M -e 6M").out,
                 ContainsRegex(line));
     EXPECT_THAT(Run("verify p.conf --collective allgather").out,
                 ContainsRegex(line));
@@ -321,7 +350,8 @@ TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
 
 TEST_F(Cli, TuneSaysIfTheMachineIsTooUnsteadyForTheGainsAskedFor)
 {
-    Outcome o = Run("tune --collective allgather --min-gain 0.01% -o t.conf");
+    Outcome o = Run(
+        "tune --on h200x4 --collective allgather --min-gain 0.01% -o t.conf");
 
     EXPECT_EQ(0, o.status);
     EXPECT_THAT(o.err,
@@ -344,9 +374,9 @@ TEST_F(Cli, VerifyRefusesABadPolicyByLineAndColumn)
 
 TEST_F(Cli, SweepPrintsWhatItMeasuredAsJson)
 {
-    Outcome o =
-        Run("sweep --collective allreduce -b 1M -e 1M --arms ring/ll128 "
-            "--rounds 2 --json");
+    Outcome o = Run("sweep --on h200x4 --collective allreduce -b 1M -e 1M "
+                    "--arms ring/ll128 "
+                    "--rounds 2 --json");
 
     ASSERT_EQ(0, o.status) << o.err;
     Json root = Parse(o.out);
@@ -383,7 +413,7 @@ TEST_F(Cli, SweepMarksModelledTimes)
 
 TEST_F(Cli, SweepWillNotCountARecordedRoundTwice)
 {
-    Outcome o = Run("sweep --rounds 5 --collective allreduce");
+    Outcome o = Run("sweep --on h200x4 --rounds 5 --collective allreduce");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, HasSubstr("5 rounds, but machine 'h200x4' was recorded "
@@ -416,8 +446,8 @@ TEST_F(Cli, KeepsWhatWasMeasuredWhenItIsInterrupted)
         if (chdir(dir_.c_str()) != 0 || !freopen("/dev/null", "w", stdout) ||
             !freopen("/dev/null", "w", stderr))
             _exit(99);
-        execl(STP_STEPTUNE, "steptune", "sweep", "-n", "2000", "-o", "s.csv",
-              nullptr);
+        execl(STP_STEPTUNE, "steptune", "sweep", "--on", "h200x4", "-n", "2000",
+              "-o", "s.csv", nullptr);
         _exit(99);
     }
     WaitUntilItCatches(child, SIGINT);

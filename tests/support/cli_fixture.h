@@ -82,7 +82,7 @@ class Cli : public testing::Test
         }
         for (const std::string &name : names)
             unsetenv(name.c_str());
-        // the recorded machine is the default here, GPUs or not
+        // there is no GPU here, even where there is one
         setenv("CUDA_VISIBLE_DEVICES", "", 1);
     }
     void TearDown() override

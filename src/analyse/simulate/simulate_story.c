@@ -18,13 +18,18 @@ static void story_vote(struct stp_learn_story *story,
         story->votes--;
 }
 
+static bool story_ends_retest(const struct stp_learn_story *story,
+                              const struct mock_run *run)
+{
+    return story->was_quiet && story_same_arm(&story->before, run) &&
+           story->n_calls - story->changed <= STP_STORY_RETEST;
+}
+
 static void story_change(struct stp_learn_story *story,
                          const struct mock_run *run)
 {
     const size_t n = story->n_calls;
-    const bool ends_retest = story->was_quiet &&
-                             story_same_arm(&story->before, run) &&
-                             n - story->changed <= STP_STORY_RETEST;
+    const bool ends_retest = story_ends_retest(story, run);
 
     if (ends_retest) {
         story->settled = story->settled_before;
@@ -44,7 +49,8 @@ void stp_learn_story_call(struct stp_learn_story *story,
                           const struct mock_run *run, bool has_time,
                           bool is_end)
 {
-    if (story->n_calls > 0 && has_time && !story_same_arm(&story->last, run))
+    if (story->n_calls > 0 && !story_same_arm(&story->last, run) &&
+        (has_time || story_ends_retest(story, run)))
         story_change(story, run);
     story->last = *run;
     story->n_calls++;

@@ -33,8 +33,9 @@ struct stp_learn_story {
     size_t votes;
 };
 
-/* A call ran 'run'.  'has_time' says that a change now would still count, and
- * 'is_end' that the call counts for the final arm. */
+/* A call ran 'run'.  'has_time' says that a change now would still count (that
+ * a re-test ends always does), and 'is_end' that the call counts for the final
+ * arm. */
 void stp_learn_story_call(struct stp_learn_story *story,
                           const struct mock_run *run, bool has_time,
                           bool is_end);

@@ -225,6 +225,13 @@ bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
     return bandit_ops(bandit)->want(bandit, elapsed, want_ret);
 }
 
+bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key)
+{
+    const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
+
+    return slot != NULL && bandit_ops(bandit)->awaits(bandit, slot);
+}
+
 void stp_bandit_began(struct stp_bandit *bandit,
                       const struct stp_bandit_want *want)
 {

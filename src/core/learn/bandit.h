@@ -141,6 +141,10 @@ struct stp_bandit_want {
 bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
                       struct stp_bandit_want *want_ret);
 
+/* Whether rewards of the key decide something: before it has settled, and from
+ * when a re-test is due until it has ended. */
+bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key);
+
 /* The wanted arm is in force from now on; so is, with is_trial false, the
  * incumbent after a trial.  Rewards may be late, but those of one key arrive in
  * the order of its calls. */

@@ -80,6 +80,13 @@ static bool epsilon_want(struct stp_bandit *bandit, double elapsed,
     return true;
 }
 
+static bool epsilon_awaits(const struct stp_bandit *bandit,
+                           const struct stp_bandit_slot *slot)
+{
+    (void)bandit;
+    return !slot->was_settled;
+}
+
 static void epsilon_began(const struct stp_bandit *bandit,
                           struct stp_bandit_slot *slot,
                           const struct stp_bandit_want *now)
@@ -151,6 +158,7 @@ static void epsilon_verdict(const struct stp_bandit_slot *slot,
 
 const struct stp_strategy_ops stp_bandit_epsilon = {
     .want = epsilon_want,
+    .awaits = epsilon_awaits,
     .began = epsilon_began,
     .reward = epsilon_reward,
     .veto = epsilon_veto,

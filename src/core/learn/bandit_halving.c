@@ -265,6 +265,7 @@ static void halving_settle(const struct stp_bandit *bandit,
                            struct stp_bandit_slot *slot, bool is_doubtful)
 {
     slot->is_settled = slot->was_settled = true;
+    slot->is_due = false;
     slot->runner_up = halving_runner_up(slot);
     slot->retest_at = slot->n_calls + bandit->rules.retest_calls;
     if (is_doubtful && bandit->rules.retest_calls > N_CONFIRM)
@@ -523,12 +524,15 @@ static unsigned halving_n_wanted(const struct stp_bandit *bandit,
     return slot->arms[arm].n_batches < 2 ? N_FIRST : N_BATCH;
 }
 
+/* A re-test is of an arm that had lost. */
 static bool halving_is_trying(const struct stp_bandit_slot *slot)
 {
     const struct stp_batch *batch = &slot->batch;
+    const struct stp_bandit_try *arm = &slot->arms[batch->arm];
 
     return batch->is_open && !batch->is_over && batch->n < batch->n_wanted &&
-           batch->n_after == 0 && !slot->arms[batch->arm].is_out;
+           batch->n_after == 0 &&
+           !(slot->is_settled ? arm->is_banned : arm->is_out);
 }
 
 /* The arm of a key's next trial; the incumbent if there is none. */
@@ -572,6 +576,20 @@ static bool halving_is_stale(const struct stp_bandit *bandit,
     return bandit->n_calls - slot->last_call > N_STALE;
 }
 
+/* Between re-tests times may not arrive: what a re-test is compared with must
+ * not be from before. */
+static bool halving_is_ready(struct stp_bandit_slot *slot)
+{
+    if (slot->is_settled && !slot->is_due) {
+        slot->is_due = true;
+        slot->n_recent = 0;
+    }
+    if (slot->is_settled)
+        return slot->n_recent >= N_INCUMBENT;
+    return slot->arms[0].n >= N_BASELINE && slot->n_incumbent >= N_INCUMBENT &&
+           slot->n_recent > 0;
+}
+
 /* A key that runs another arm than it should, or -1; *is_busy_ret: a trial
  * waits for rewards. */
 static int halving_find_switch(struct stp_bandit *bandit, bool *is_busy_ret)
@@ -611,7 +629,7 @@ static bool halving_want(struct stp_bandit *bandit, double elapsed,
 {
     bool is_busy;
     int key = halving_find_switch(bandit, &is_busy);
-    const struct stp_bandit_slot *slot;
+    struct stp_bandit_slot *slot;
     unsigned arm;
 
     if (key >= 0) {
@@ -630,8 +648,7 @@ static bool halving_want(struct stp_bandit *bandit, double elapsed,
     bandit->active = (unsigned)key;
     slot = bandit->keys[key];
     arm = halving_next_trial(bandit, slot);
-    if ((slot->arms[0].n < N_BASELINE && !slot->is_settled) ||
-        slot->n_incumbent < N_INCUMBENT || slot->n_recent == 0 ||
+    if (!halving_is_ready(slot) ||
         bandit->lost + halving_expected_loss(bandit, slot, arm) >
             bandit->rules.budget * elapsed)
         return false;
@@ -642,6 +659,13 @@ static bool halving_want(struct stp_bandit *bandit, double elapsed,
         .n_calls = halving_n_wanted(bandit, slot, arm),
     };
     return true;
+}
+
+static bool halving_awaits(const struct stp_bandit *bandit,
+                           const struct stp_bandit_slot *slot)
+{
+    return !slot->is_settled || slot->batch.is_open ||
+           halving_next_trial(bandit, slot) != slot->incumbent;
 }
 
 static void halving_began(const struct stp_bandit *bandit,
@@ -690,6 +714,7 @@ static void halving_verdict(const struct stp_bandit_slot *slot,
 
 const struct stp_strategy_ops stp_bandit_halving = {
     .want = halving_want,
+    .awaits = halving_awaits,
     .began = halving_began,
     .reward = halving_reward,
     .veto = halving_veto,

@@ -67,6 +67,7 @@ struct stp_bandit_slot {
     uint8_t stage;
     unsigned runner_up;
     uint64_t retest_at;    /* of n_calls */
+    bool is_due;           /* a re-test is: 'recent' begins anew */
     double incumbent_gain; /* of 'incumbent' over arm 0, and its variance */
     double incumbent_var;
     double recent[STP_RECENT]; /* logarithms of its last rewards, a ring */
@@ -114,6 +115,8 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 struct stp_strategy_ops {
     bool (*want)(struct stp_bandit *bandit, double elapsed,
                  struct stp_bandit_want *want_ret);
+    bool (*awaits)(const struct stp_bandit *bandit,
+                   const struct stp_bandit_slot *slot);
     void (*began)(const struct stp_bandit *bandit, struct stp_bandit_slot *slot,
                   const struct stp_bandit_want *now);
     void (*reward)(struct stp_bandit *bandit, struct stp_bandit_slot *slot,

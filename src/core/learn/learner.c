@@ -678,7 +678,8 @@ bool stp_learner_is_exploring(const struct stp_learner *learner)
         (is_greedy ? l->rules.bandit.epsilon > 0 : l->trial_key >= 0))
         return true;
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        if (learner_is_live(l, k) && !stp_learner_key(l, k).is_settled)
+        if (learner_is_live(l, k) && (!stp_learner_key(l, k).is_settled ||
+                                      stp_bandit_awaits(l->bandit, k)))
             return true;
     return false;
 }

@@ -212,6 +212,27 @@ TEST(LearnStory, IsOfTheFirstCallsAndComesToWhatRanMostAtTheEnd)
     EXPECT_EQ('b', story.final.algo);
 }
 
+TEST(LearnStory, ARetestMayEndAfterTheFirstCalls)
+{
+    const std::string calls = "aab" + std::string(STP_STORY_QUIET, 'a') + "bb";
+    const StoryCase cases[] = {
+        {"and does", calls + "abab", 3, 2},
+        {"and does not", calls + std::string(STP_STORY_RETEST, 'b') + "a", 53,
+         2},
+    };
+
+    for (const StoryCase &c : cases) {
+        stp_learn_story story{};
+        for (size_t i = 0; i < c.calls.size(); i++) {
+            mock_run run{};
+            run.algo = c.calls[i];
+            stp_learn_story_call(&story, &run, i < calls.size(), false);
+        }
+        EXPECT_EQ(c.settled, story.settled) << c.name;
+        EXPECT_EQ(c.searched_from, story.searched_from) << c.name;
+    }
+}
+
 TEST_F(Learn, EndingOnTheWorstIsCountedAsWorse)
 {
     ASSERT_EQ(STP_OK, Try({Plugin("worst")})) << err_.text;

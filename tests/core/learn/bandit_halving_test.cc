@@ -195,6 +195,46 @@ TEST(Halving, ARetestFindsThatAnArmHasBecomeFaster)
     EXPECT_EQ(kRingSimple, ArmOf(job.bandit, job.State().best));
 }
 
+TEST(Halving, ARetestIsOfSeveralCallsAlsoOfAnArmThatIsOut)
+{
+    Job job = Start(Only(kRingSimple, 105));
+    ASSERT_EQ(kOwn, job.Settle());
+    const unsigned settled = job.call;
+
+    std::vector<unsigned> trials; // their calls since
+    for (unsigned i = 0; i < 3100; i++)
+        if (job.Call() != 0)
+            trials.push_back(job.call - settled);
+
+    ASSERT_EQ(15U, trials.size());
+    for (unsigned i = 0; i < trials.size(); i += 5) {
+        EXPECT_EQ(trials[i] + 4, trials[i + 4]) << "without a call between";
+        EXPECT_NEAR(1000 * (i / 5 + 1), trials[i], 50);
+    }
+}
+
+TEST(Halving, ARetestIsComparedWithCallsOfItsTime)
+{
+    Job job = Start([](const Arm &arm, unsigned call) {
+        const double us = arm == kRingSimple ? 96. : arm == kOwn ? 100. : 110.;
+        return call < 1000 ? us : 1.5 * us; // the clock of the GPU changed
+    });
+    ASSERT_EQ(kRingSimple, job.Settle());
+    job.Calls(200); // with the first re-test
+    stp_bandit_want want;
+    for (; job.call < 2000; job.call++) // whose times do not arrive
+        stp_bandit_call(job.bandit.get(), 0);
+    ASSERT_TRUE(stp_bandit_awaits(job.bandit.get(), 0));
+    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), 1e9, &want))
+        << "before the incumbent was heard again";
+
+    job.Calls(50);
+
+    EXPECT_EQ(1U, job.State().running);
+    EXPECT_TRUE(job.State().is_settled);
+    EXPECT_FALSE(stp_bandit_awaits(job.bandit.get(), 0));
+}
+
 TEST(Halving, ExploresOneKeyAtATime)
 {
     Job job = Start(Only(kRingSimple, 50));

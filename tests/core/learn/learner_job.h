@@ -45,7 +45,7 @@ class Learner : public testing::Test
         rules.bandit = stp_bandit_rules_default(strategy);
         rules.bandit.epsilon = epsilon;
         rules.bandit.budget = budget_;
-        rules.bandit.retest_calls = 0;
+        rules.bandit.retest_calls = retest_calls_;
         rules.bandit.n_arms = 1;
         rules.bandit.arms[0] = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
         rules.objective = objective;
@@ -162,6 +162,7 @@ class Learner : public testing::Test
     std::vector<stp_learn_event> events_;
     std::vector<stp_bandit_want> wants_;
     double budget_ = 1;
+    unsigned retest_calls_ = 0;
     unsigned arm_[STP_BANDIT_KEYS]{};
     unsigned left_[STP_BANDIT_KEYS]{};
     Time gpu_; // NULL: the GPU's times are not heard of

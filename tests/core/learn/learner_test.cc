@@ -207,6 +207,34 @@ TEST_F(Learner, NothingIsWantedWhileAProposalIsPending)
     EXPECT_TRUE(stp_learner_is_exploring(learner_.get()));
 }
 
+// Ranks note times only while the learner explores.
+TEST_F(Learner, RetestsGoOnWhereTimesArriveOnlyWhileItExplores)
+{
+    for (stp_learn_objective objective : {STP_LEARN_GPU, STP_LEARN_STEP}) {
+        SCOPED_TRACE(stp_learn_objective_name(objective));
+        retest_calls_ = 100;
+        events_.clear();
+        Open(objective);
+        AddKey(0);
+        size_t n_quiet = 0;
+        for (size_t s = 0; s < 3000; s++) {
+            if (stp_learner_is_exploring(learner_.get())) {
+                gpu_ = objective == STP_LEARN_GPU ? Slower : Time();
+                Steps(1, {0}, Slower);
+                continue;
+            }
+            n_quiet++;
+            Note(STP_NOTE_CALL, 0, 0, 0);
+            now_ns_ += 100000;
+            Follow();
+        }
+
+        EXPECT_EQ(1U, N(STP_LEARN_SETTLED)) << "and found nothing else";
+        EXPECT_GT(N(STP_LEARN_TRIAL), 15U);
+        EXPECT_GT(n_quiet, 1500U);
+    }
+}
+
 TEST_F(Learner, AShareOfEpochsThatExploresNeverEnds)
 {
     for (double epsilon : {0.0, 0.1}) {
