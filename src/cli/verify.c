@@ -68,7 +68,9 @@ static const struct stp_command_line verify_line = {
            "choice: in interleaved rounds, at every size that is known or "
            "asked for, halfway between those, and at both sides of every range "
            "end; with --iterate by the time of training iterations. Exit "
-           "status 1 if it is slower anywhere beyond noise.",
+           "status 1 if it is slower anywhere beyond noise (where times come "
+           "from NCCL's cost model in one round: slower by the model), or if "
+           "none of its rules decides anything there.",
 };
 
 /* A policy on a device. */
@@ -149,7 +151,11 @@ static enum stp_status verify_measure(struct verify *v)
         v->o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
     if (status == STP_OK)
         status = stp_compare(&v->data, &v->verdicts, v->err);
-    return status == STP_OK ? verify_report(v) : status;
+    if (status == STP_OK)
+        status = verify_report(v);
+    return status == STP_OK ? stp_trial_require_decisions(
+                                  v->o->policy, &v->info, &v->verdicts, v->err)
+                            : status;
 }
 
 /* Opens the device with our static plugin, which reads the policy in the
@@ -171,7 +177,9 @@ static enum stp_status verify_open(struct verify *v)
     stp_device_get_info(&v->device, &v->info);
     stp_device_close(&v->device);
     open.plugin = plugin;
-    status = stp_trial_environment(o->policy, v->info.gpu, v->err);
+    status = stp_trial_require_rules(o->policy, &v->info, v->err);
+    if (status == STP_OK)
+        status = stp_trial_environment(o->policy, v->info.gpu, v->err);
     return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
 }
 
