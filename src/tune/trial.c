@@ -59,7 +59,7 @@ enum stp_status stp_trial_require_rules(const char *path,
     if (n_apply > 0)
         return STP_OK;
     return stp_fail(err, STP_ERR_RANGE,
-                    "%s: 0 of %zu rules apply to %u ranks on %u node%s of "
+                    "%.120s: 0 of %zu rules apply to %u ranks on %u node%s of "
                     "%s, so there is nothing to verify",
                     path, n_rules, info->n_ranks, info->n_nodes,
                     info->n_nodes == 1 ? "" : "s",
@@ -113,7 +113,7 @@ enum stp_status stp_trial_require_decisions(
     if (is_decided)
         return STP_OK;
     return stp_fail(err, STP_ERR_RANGE,
-                    "%s: no rule decides a message that was measured, so "
+                    "%.120s: no rule decides a message that was measured, so "
                     "nothing is verified",
                     path);
 }
