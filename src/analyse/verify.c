@@ -2,16 +2,32 @@
 
 #include "nccl_tuner_abi.h"
 
-static const char *const names[] = {
-    [STP_VERDICT_SAME] = "same",
-    [STP_VERDICT_FASTER] = "faster",
-    [STP_VERDICT_UNSURE] = "unsure",
-    [STP_VERDICT_SLOWER] = "SLOWER",
-};
+/* Modelled times that differ by less than this part differ in rounding. */
+static const double equal_times = 1e-6;
 
-const char *stp_verdict_name(enum stp_verdict verdict)
+bool stp_is_by_model(const struct stp_point *point,
+                     const struct stp_comparison *arm)
 {
-    return names[verdict];
+    return point->source == STP_SOURCE_MODELLED &&
+           arm->source == STP_SOURCE_MODELLED && point->n_rounds == 1 &&
+           arm->gain.n_pairs == 1;
+}
+
+const char *stp_verdict_words(const struct stp_point *point,
+                              const struct stp_comparison *arm)
+{
+    static const char *const words[][2] = {
+        [STP_VERDICT_SAME] = {"same", "same"},
+        [STP_VERDICT_FASTER] = {"faster", "faster by the model"},
+        [STP_VERDICT_UNSURE] = {"unsure", "unsure"},
+        [STP_VERDICT_SLOWER] = {"SLOWER", "SLOWER by the model"},
+        [STP_VERDICT_EQUAL] = {"equal", "equal by the model"},
+    };
+
+    if (arm == NULL)
+        return words[STP_VERDICT_SAME][0];
+    return words[stp_verify_comparison(point, arm)]
+                [stp_is_by_model(point, arm)];
 }
 
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point)
@@ -25,6 +41,8 @@ const struct stp_comparison *stp_verify_arm(const struct stp_point *point)
 bool stp_is_slower(const struct stp_point *point,
                    const struct stp_comparison *arm)
 {
+    if (stp_is_by_model(point, arm))
+        return arm->gain.gain < 1 - equal_times;
     return arm->gain.high < 1 && 1 - arm->gain.gain > 2 * point->noise;
 }
 
@@ -33,10 +51,13 @@ enum stp_verdict stp_verify_comparison(const struct stp_point *point,
 {
     if (stp_ran_as_auto(point, arm))
         return STP_VERDICT_SAME;
-    if (arm->gain.low > 1)
-        return STP_VERDICT_FASTER;
     if (stp_is_slower(point, arm))
         return STP_VERDICT_SLOWER;
+    if (stp_is_by_model(point, arm))
+        return arm->gain.gain > 1 + equal_times ? STP_VERDICT_FASTER
+                                                : STP_VERDICT_EQUAL;
+    if (arm->gain.low > 1)
+        return STP_VERDICT_FASTER;
     return STP_VERDICT_UNSURE;
 }
 

@@ -4,6 +4,8 @@
 #ifndef STP_VERIFY_H
 #define STP_VERIFY_H
 
+#include <stdbool.h>
+
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "bench/sweep.h"
@@ -14,10 +16,18 @@ enum stp_verdict {
     STP_VERDICT_UNSURE, /* the interval holds 1, or the loss is within noise */
     STP_VERDICT_SLOWER, /* the whole interval is below 1, and the loss is more
                            than twice the standard deviation of AUTO's rounds */
+    STP_VERDICT_EQUAL,  /* by the model, another choice takes the same time */
 };
 
-/* "same", "faster", "unsure" or "SLOWER". */
-const char *stp_verdict_name(enum stp_verdict verdict);
+/* Whether the verdict of an arm rests on the cost model alone: on one modelled
+ * round, which has no interval and needs none, because it has no noise. */
+bool stp_is_by_model(const struct stp_point *point,
+                     const struct stp_comparison *arm);
+
+/* The verdict of an arm of a point (NULL: no arm, "same"): "same", "faster",
+ * "unsure" or "SLOWER", and "faster", "equal" or "SLOWER by the model". */
+const char *stp_verdict_words(const struct stp_point *point,
+                              const struct stp_comparison *arm);
 
 /* Whether an arm of a point is slower than AUTO, as STP_VERDICT_SLOWER has it.
  */

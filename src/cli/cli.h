@@ -119,9 +119,27 @@ void stp_lock_release(const struct stp_lock *lock);
 /* ---- running plugins ---- */
 
 /*
- * Sets the environment of a job with the policy 'policy' (NULL: as it is) on a
- * host with the GPUs of the recorded machine at 'machine_path' (NULL: this
- * host).  Before any other thread runs.
+ * Chooses the policy of a plugin: the file 'named' (NULL: none), whatever the
+ * environment, or else the file that our plugin would take in a job with this
+ * environment (steptune-plugins(7)).  If the environment chose it, or would
+ * have chosen another, prints a line that says so, for 'is_json' to stderr.
+ *
+ * Returns STP_EXIT_OK and the path, "" if there is none; or complains, if the
+ * environment is one with which the plugin would step aside.  Another vendor's
+ * plugin, not 'ours', may have no use for NCCL_WORKLOAD_OVERLAP: if the policy
+ * for overlap cannot be read then, NCCL_TUNER_CONFIG_FILE is its policy.
+ */
+int stp_choose_policy(const char *named, bool ours, bool is_json,
+                      char path_ret[STP_CLI_PATH]);
+
+/* Whether the environment, or a file here, gives our plugin a policy; true,
+ * too, if stp_choose_policy() would complain. */
+bool stp_has_policy(void);
+
+/*
+ * Sets the environment of a job with the policy 'policy' (NULL: the one that
+ * the environment chooses) on a host with the GPUs of the recorded machine at
+ * 'machine_path' (NULL: this host).  Before any other thread runs.
  */
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,

@@ -35,8 +35,9 @@ static const struct stp_option explain_table[] = {
      .help =
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
     {"policy", 0, "FILE", stp_option_text, AT(policy),
-     .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: the "
-             "value of that variable)"},
+     .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: as "
+             "the environment says, with NCCL_WORKLOAD_OVERLAP=1 the policy "
+             "for overlap)"},
     {"maxbytes", 'e', "SIZE", stp_option_size, AT(max_bytes), .min = 1024,
      .max = MAX_SIZE, .expected = "a size from 1K to 16384G", .value = "16G",
      .help = "Largest message"},
@@ -63,7 +64,7 @@ static void explain_check_options(void *options, struct argp_state *state)
     const struct explain_options *o = options;
     int n_modes = (o->why != 0) + (o->diff != NULL) + (o->golden != NULL);
 
-    if (o->plugin == NULL && o->policy == NULL)
+    if (o->plugin == NULL && o->policy == NULL && !stp_has_policy())
         argp_error(state, "nothing to explain, expected --plugin or --policy");
     if (n_modes > 1)
         argp_error(state, "expected one of --why, --diff and --golden");
@@ -89,8 +90,11 @@ struct explain {
     struct stp_explain_options options;
     char plugin[STP_CLI_PATH]; /* ours */
     char machine[STP_CLI_PATH];
+    char path[STP_CLI_PATH]; /* of the policy; "" for none */
     struct stp_policy *policy;
-    bool differs; /* what was compared, for the exit status */
+    const char *set_policy; /* NULL: another vendor's plugin reads the
+                               environment as it is */
+    bool differs;           /* what was compared, for the exit status */
     struct stp_error *err;
 };
 
@@ -217,7 +221,7 @@ static enum stp_status explain_other(struct explain *e,
     other.plugin = plugin;
     if (status == STP_OK)
         status = stp_set_plugin_environment(
-            e->machine, is_plugin ? e->o->policy : e->o->diff, e->err);
+            e->machine, is_plugin ? e->set_policy : e->o->diff, e->err);
     if (status == STP_OK)
         status = stp_explain(&other, out_ret, e->err);
     stp_policy_free(policy);
@@ -321,6 +325,20 @@ static enum stp_status explain_all(struct explain *e)
 
 /* ---- which of them ---- */
 
+static int explain_choose_policy(struct explain *e, struct explain_options *o)
+{
+    const bool named = o->policy != NULL;
+    int exit_status = stp_choose_policy(o->policy, explain_is_ours(e),
+                                        o->machine.json, e->path);
+
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    if (o->policy == NULL && e->path[0] != '\0')
+        o->policy = e->path;
+    e->set_policy = explain_is_ours(e) || named ? o->policy : NULL;
+    return stp_load_plugin_policy(o->policy, explain_is_ours(e), &e->policy);
+}
+
 static int explain_run(void *user)
 {
     struct explain_options *o = user;
@@ -335,10 +353,7 @@ static int explain_run(void *user)
         status = stp_find_plugin("steptune", e.plugin, &err);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
-    if (o->policy == NULL)
-        o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
-    exit_status =
-        stp_load_plugin_policy(o->policy, explain_is_ours(&e), &e.policy);
+    exit_status = explain_choose_policy(&e, o);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     e.options = (struct stp_explain_options){
@@ -347,7 +362,7 @@ static int explain_run(void *user)
         .policy = e.policy,
         .coll = o->coll,
         .max_bytes = o->max_bytes};
-    status = stp_set_plugin_environment(e.machine, o->policy, &err);
+    status = stp_set_plugin_environment(e.machine, e.set_policy, &err);
     if (status == STP_OK)
         status = o->why != 0         ? explain_why(&e)
                  : o->diff != NULL   ? explain_diff(&e)

@@ -328,6 +328,7 @@ static int learn_run(void *user)
     o->job.machine_path = o->machine_path;
     if (o->plugin == NULL)
         status = stp_find_plugin("steptune-online", ours, &err);
+    unsetenv("NCCL_WORKLOAD_OVERLAP"); /* the study has no such policy */
     if (status == STP_OK)
         status = stp_set_plugin_environment(o->machine_path, NULL, &err);
     if (status == STP_OK)

@@ -1,5 +1,6 @@
 /* plugin.c - running tuner plugins, ours and others' */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "mock_nccl.h"
+#include "plugin/settings.h"
 #include "report/file.h"
 
 enum stp_status stp_set_plugin_environment(const char *machine_path,
@@ -15,7 +17,7 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            struct stp_error *err)
 {
     struct mock_machine *machine;
-    int failed = unsetenv("NCCL_WORKLOAD_OVERLAP");
+    int failed = 0;
 
     if (machine_path != NULL) {
         if (mock_machine_load(machine_path, &machine) != ncclSuccess)
@@ -26,9 +28,103 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
         failed |= setenv("STEPTUNE_AGREE", "assume", 1);
         mock_machine_free(machine);
     }
-    if (policy != NULL)
+    if (policy != NULL) {
         failed |= setenv("NCCL_TUNER_CONFIG_FILE", policy, 1);
+        failed |= unsetenv("NCCL_WORKLOAD_OVERLAP");
+    }
     return failed ? stp_nomem(err) : STP_OK;
+}
+
+/* ---- the policy of a plugin ---- */
+
+/* Prints why a policy is used, before any result. */
+STP_PRINTF(2, 3) static void policy_tell(bool is_json, const char *fmt, ...)
+{
+    char text[3 * STP_CLI_PATH];
+    va_list va;
+
+    va_start(va, fmt);
+    vsnprintf(text, sizeof(text), fmt, va);
+    va_end(va);
+    if (is_json) {
+        stp_complain("%s", text);
+        return;
+    }
+    printf("%s\n", text);
+    fflush(stdout); /* before ranks are forked */
+}
+
+/* Whether the settings have a policy: the default may be missing. */
+static bool policy_is_set(const struct stp_plugin_settings *settings)
+{
+    return settings->policy_is_named ||
+           access(settings->policy_path, F_OK) == 0;
+}
+
+/* The variables that chose the policy of the settings. */
+static void policy_tell_variables(const struct stp_plugin_settings *settings,
+                                  bool is_json)
+{
+    const char *file = stp_setting("NCCL_TUNER_CONFIG_FILE");
+    const char *overlap_file = stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE");
+    const char *path = settings->policy_path;
+
+    if (file != NULL && strcmp(file, path) == 0)
+        policy_tell(is_json, "policy %s, from NCCL_TUNER_CONFIG_FILE", path);
+    else if (!settings->policy_is_named)
+        policy_tell(is_json, "policy %s, the default of the plugin", path);
+    else if (overlap_file != NULL)
+        policy_tell(is_json,
+                    "policy %s, from STEPTUNE_OVERLAP_CONFIG_FILE, because "
+                    "NCCL_WORKLOAD_OVERLAP is 1",
+                    path);
+    else
+        policy_tell(is_json,
+                    "policy %s, from NCCL_TUNER_CONFIG_FILE%s, because "
+                    "NCCL_WORKLOAD_OVERLAP is 1",
+                    path, file == NULL ? "'s default" : "");
+}
+
+/* The command line wins over the environment, which may differ. */
+static void policy_tell_named(const char *named,
+                              const struct stp_plugin_settings *settings,
+                              bool is_json)
+{
+    if (settings->policy_is_named && strcmp(settings->policy_path, named) != 0)
+        policy_tell(is_json,
+                    "policy %s, as named; a job with this environment takes %s",
+                    named, settings->policy_path);
+}
+
+int stp_choose_policy(const char *named, bool ours, bool is_json,
+                      char path_ret[STP_CLI_PATH])
+{
+    struct stp_plugin_settings settings;
+    struct stp_error err;
+    enum stp_status status = stp_settings_read(&settings, &err);
+    const char *path = named;
+
+    if (named == NULL && ours && status != STP_OK)
+        return stp_complain_error("no policy", &err);
+    if (named != NULL && status == STP_OK) {
+        policy_tell_named(named, &settings, is_json);
+    } else if (status == STP_OK && policy_is_set(&settings) &&
+               (ours || access(settings.policy_path, R_OK) == 0)) {
+        path = settings.policy_path;
+        policy_tell_variables(&settings, is_json);
+    } else if (named == NULL && !ours) {
+        path = stp_setting("NCCL_TUNER_CONFIG_FILE");
+    }
+    snprintf(path_ret, STP_CLI_PATH, "%s", path != NULL ? path : "");
+    return STP_EXIT_OK;
+}
+
+bool stp_has_policy(void)
+{
+    struct stp_plugin_settings settings;
+
+    return stp_settings_read(&settings, NULL) != STP_OK ||
+           policy_is_set(&settings);
 }
 
 int stp_load_plugin_policy(const char *path, bool ours,
@@ -36,7 +132,7 @@ int stp_load_plugin_policy(const char *path, bool ours,
 {
     struct stp_error err;
 
-    if (path == NULL) {
+    if (path == NULL || *path == '\0') {
         if (!ours)
             return STP_EXIT_OK;
         return stp_complain("no policy for the plugin, expected "

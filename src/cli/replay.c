@@ -40,7 +40,8 @@ static const struct stp_option replay_table[] = {
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
     {"policy", 0, "FILE", stp_option_text, AT(policy),
      .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: the "
-             "one that the trace names, else that variable)"},
+             "one that the trace names, else as the environment says, with "
+             "NCCL_WORKLOAD_OVERLAP=1 the policy for overlap)"},
     {"nccl", 0, "VERSION", stp_option_text, AT(nccl),
      .help = "NCCL to play, 2.21 to 2.30 or 2.31dev (default: the "
              "version that "
@@ -161,6 +162,7 @@ static int replay_play(const struct replay_options *o,
 static int replay_run(struct replay_options *o, const struct stp_trace *trace)
 {
     char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], beside[STP_CLI_PATH];
+    char path[STP_CLI_PATH];
     struct stp_policy *policy = NULL;
     bool ours = o->plugin == NULL;
     struct stp_error err;
@@ -174,8 +176,6 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
     if (o->policy == NULL && trace->policy[0] != '\0' &&
         replay_find_policy(o->trace, trace->policy, beside))
         o->policy = beside;
-    if (o->policy == NULL)
-        o->policy = getenv("NCCL_TUNER_CONFIG_FILE");
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (ours) {
@@ -183,10 +183,14 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
             return stp_complain_error(NULL, &err);
         o->plugin = plugin;
     }
-    exit_status = stp_load_plugin_policy(o->policy, ours, &policy);
+    exit_status = stp_choose_policy(o->policy, ours, o->machine.json, path);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = stp_load_plugin_policy(path, ours, &policy);
     stp_policy_free(policy);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
+    if (ours)
+        o->policy = path; /* else as named, or the environment as it is */
     if (stp_set_plugin_environment(machine, o->policy, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     return replay_play(o, trace, machine);
@@ -266,6 +270,7 @@ static int contract_run(const struct replay_options *o)
         return STP_EXIT_NOTHING;
     if (!contract_can_open(o->policy))
         return STP_EXIT_FAILED;
+    unsetenv("NCCL_WORKLOAD_OVERLAP"); /* each check has a policy of its own */
     if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     return contract_judge(o, machine);

@@ -16,6 +16,7 @@ struct verify_options {
     bool proof;
     struct stp_arguments arguments;
     const char *policy;
+    char chosen[STP_CLI_PATH]; /* what "policy" points to */
 };
 
 enum { WARMUP = 3 };
@@ -37,7 +38,8 @@ static void verify_check_options(void *options, struct argp_state *state)
     struct verify_options *o = options;
     const struct stp_workload_options *w = &o->work;
 
-    o->policy = o->arguments.v[0];
+    if (o->arguments.n == 0 && !stp_has_policy())
+        argp_error(state, STP_NO_POLICY " or NCCL_TUNER_CONFIG_FILE");
     if (!o->iterates &&
         (w->n_modes > 0 || w->n_bytes > 0 || w->n_ratios > 0 ||
          w->n_sides > 0 || w->layers > 0 || w->compute != STP_COMPUTE_GEMM))
@@ -59,16 +61,18 @@ static const struct stp_command_line verify_line = {
             {.options = stp_machine_table, .at = AT(machine)},
             {stp_workload_table, AT(work), "With --iterate:"},
             {0}},
-    .args_doc = "POLICY",
+    .args_doc = "[POLICY]",
     .arguments = AT(arguments),
     .one = "policy",
-    .none = STP_NO_POLICY,
     .check = verify_check_options,
-    .doc = "Compares a policy, loaded by the tuner plugin, with NCCL's own "
+    .doc = "Compares a policy (default: the one that the plugin takes in this "
+           "environment), loaded by the tuner plugin, with NCCL's own "
            "choice: in interleaved rounds, at every size that is known or "
            "asked for, halfway between those, and at both sides of every range "
            "end; with --iterate by the time of training iterations. Exit "
-           "status 1 if it is slower anywhere beyond noise.",
+           "status 1 if it is slower anywhere beyond noise (where times come "
+           "from NCCL's cost model in one round: slower by the model), or if "
+           "none of its rules decides anything there.",
 };
 
 /* A policy on a device. */
@@ -149,7 +153,11 @@ static enum stp_status verify_measure(struct verify *v)
         v->o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
     if (status == STP_OK)
         status = stp_compare(&v->data, &v->verdicts, v->err);
-    return status == STP_OK ? verify_report(v) : status;
+    if (status == STP_OK)
+        status = verify_report(v);
+    return status == STP_OK ? stp_trial_require_decisions(
+                                  v->o->policy, &v->info, &v->verdicts, v->err)
+                            : status;
 }
 
 /* Opens the device with our static plugin, which reads the policy in the
@@ -171,7 +179,9 @@ static enum stp_status verify_open(struct verify *v)
     stp_device_get_info(&v->device, &v->info);
     stp_device_close(&v->device);
     open.plugin = plugin;
-    status = stp_trial_environment(o->policy, v->info.gpu, v->err);
+    status = stp_trial_require_rules(o->policy, &v->info, v->err);
+    if (status == STP_OK)
+        status = stp_trial_environment(o->policy, v->info.gpu, v->err);
     return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
 }
 
@@ -187,6 +197,10 @@ int stp_cmd_verify(int argc, char **argv)
     stp_options_read(&verify_line, argc, argv, &o);
     if (stp_choose_type(&o.measure) != STP_EXIT_OK)
         return STP_EXIT_USAGE;
+    if (stp_choose_policy(o.arguments.n > 0 ? o.arguments.v[0] : NULL, true,
+                          o.machine.json, o.chosen) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
+    o.policy = o.chosen;
     if (stp_policy_load(o.policy, &policy, &err) != STP_OK)
         return stp_complain_error(o.policy, &err);
     stp_policy_free(policy);

@@ -6,6 +6,7 @@
 
 #include "analyse/verify.h"
 #include "core/policy/policy.h"
+#include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/results/results.h"
 
@@ -22,27 +23,99 @@ enum stp_status stp_trial_environment(const char *path, const char *gpu,
     return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
 }
 
-static enum stp_status trial_count_rules(const struct stp_device_info *info,
-                                         const char *path, size_t *n_apply_ret,
-                                         size_t *n_rules_ret,
-                                         struct stp_error *err)
+/* Compiles the policy for the machine, to be freed, and counts its rules. */
+static enum stp_status trial_compile(const struct stp_device_info *info,
+                                     const char *path,
+                                     struct stp_compiled **compiled_ret,
+                                     size_t *n_rules_ret, struct stp_error *err)
 {
     struct stp_shape shape;
     struct stp_policy *policy;
-    struct stp_compiled *compiled;
     enum stp_status status = stp_policy_load(path, &policy, err);
 
     if (status != STP_OK)
         return status;
     shape = (struct stp_shape){info->n_ranks, info->n_nodes, info->gpu};
-    status = stp_policy_compile(policy, &shape, &compiled, err);
-    if (status == STP_OK) {
-        *n_apply_ret = stp_compiled_size(compiled);
+    status = stp_policy_compile(policy, &shape, compiled_ret, err);
+    if (status == STP_OK)
         *n_rules_ret = stp_policy_size(policy);
-        stp_compiled_free(compiled);
-    }
     stp_policy_free(policy);
     return status;
+}
+
+enum stp_status stp_trial_require_rules(const char *path,
+                                        const struct stp_device_info *info,
+                                        struct stp_error *err)
+{
+    struct stp_compiled *compiled;
+    size_t n_rules, n_apply;
+    enum stp_status status =
+        trial_compile(info, path, &compiled, &n_rules, err);
+
+    if (status != STP_OK)
+        return status;
+    n_apply = stp_compiled_size(compiled);
+    stp_compiled_free(compiled);
+    if (n_apply > 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE,
+                    "%.120s: 0 of %zu rules apply to %u ranks on %u node%s of "
+                    "%s, so there is nothing to verify",
+                    path, n_rules, info->n_ranks, info->n_nodes,
+                    info->n_nodes == 1 ? "" : "s",
+                    info->gpu[0] != '\0' ? info->gpu : "an unknown GPU");
+}
+
+/* Whether a rule matches the collective, with buffers that are registered or
+ * not, where NCCL rules out no pair. */
+static bool trial_has_rule(const struct stp_compiled *compiled, int coll,
+                           uint64_t n_bytes)
+{
+    static const float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+    const struct stp_cost_view view = {&cost[0][0], NCCL_NUM_ALGORITHMS,
+                                       NCCL_NUM_PROTOCOLS};
+    struct stp_choice choice;
+
+    for (int reg_buff = 0; reg_buff <= 1; reg_buff++) {
+        const struct stp_query query = {coll, n_bytes, 1, reg_buff};
+
+        if (stp_compiled_lookup(compiled, &query, &view, &choice))
+            return true;
+    }
+    return false;
+}
+
+/* In fsdp a point's collective is the all-gather. */
+static bool trial_is_decided(const struct stp_compiled *compiled,
+                             const struct stp_point *p)
+{
+    return stp_verify_point(p) != STP_VERDICT_SAME ||
+           trial_has_rule(compiled, p->coll, p->n_bytes) ||
+           (p->work.mode == STP_MODE_FSDP &&
+            trial_has_rule(compiled, ncclFuncReduceScatter, p->n_bytes));
+}
+
+enum stp_status stp_trial_require_decisions(
+    const char *path, const struct stp_device_info *info,
+    const struct stp_comparisons *comparisons, struct stp_error *err)
+{
+    struct stp_compiled *compiled;
+    size_t n_rules;
+    bool is_decided = false;
+    enum stp_status status =
+        trial_compile(info, path, &compiled, &n_rules, err);
+
+    if (status != STP_OK)
+        return status;
+    for (size_t i = 0; i < comparisons->n_points && !is_decided; i++)
+        is_decided = trial_is_decided(compiled, &comparisons->points[i]);
+    stp_compiled_free(compiled);
+    if (is_decided)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE,
+                    "%.120s: no rule decides a message that was measured, so "
+                    "nothing is verified",
+                    path);
 }
 
 enum stp_status stp_trial_print(const char *path,
@@ -50,14 +123,16 @@ enum stp_status stp_trial_print(const char *path,
                                 const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err)
 {
-    size_t n_apply, n_rules;
+    struct stp_compiled *compiled;
+    size_t n_rules;
     enum stp_status status =
-        trial_count_rules(info, path, &n_apply, &n_rules, err);
+        trial_compile(info, path, &compiled, &n_rules, err);
 
     if (status != STP_OK)
         return status;
-    fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info->what, n_apply,
-            n_rules);
+    fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info->what,
+            stp_compiled_size(compiled), n_rules);
+    stp_compiled_free(compiled);
     status = stp_print_verdicts(comparisons, fp, err);
     return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
                             : status;

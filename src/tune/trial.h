@@ -19,6 +19,18 @@ extern const struct stp_arms stp_trial_arms;
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err);
 
+/* Refuses, before anything is measured, a policy 'path' of which no rule
+ * applies to that machine (STP_ERR_RANGE): it would verify nothing. */
+enum stp_status stp_trial_require_rules(const char *path,
+                                        const struct stp_device_info *info,
+                                        struct stp_error *err);
+
+/* Likewise a policy whose rules decide none of the messages that were
+ * measured, though some apply to the machine. */
+enum stp_status stp_trial_require_decisions(
+    const char *path, const struct stp_device_info *info,
+    const struct stp_comparisons *comparisons, struct stp_error *err);
+
 /* Prints how many rules of the policy 'path' apply to that machine, every
  * verdict, their sum and how steady the machine was. */
 enum stp_status stp_trial_print(const char *path,

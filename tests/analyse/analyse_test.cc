@@ -88,6 +88,78 @@ TEST(Verify, JudgesAPoint)
     }
 }
 
+// One modelled round has no interval, but no noise either.
+TEST(Verify, JudgesOneRoundByTheModelAlone)
+{
+    const struct {
+        const char *name;
+        stp_source auto_source, source;
+        std::vector<double> tuned_us; // AUTO takes 100
+        stp_verdict want;
+        const char *words;
+    } cases[] = {
+        {"slower",
+         STP_SOURCE_MODELLED,
+         STP_SOURCE_MODELLED,
+         {101},
+         STP_VERDICT_SLOWER,
+         "SLOWER by the model"},
+        {"faster",
+         STP_SOURCE_MODELLED,
+         STP_SOURCE_MODELLED,
+         {99},
+         STP_VERDICT_FASTER,
+         "faster by the model"},
+        {"equal",
+         STP_SOURCE_MODELLED,
+         STP_SOURCE_MODELLED,
+         {100},
+         STP_VERDICT_EQUAL,
+         "equal by the model"},
+        {"several rounds",
+         STP_SOURCE_MODELLED,
+         STP_SOURCE_MODELLED,
+         {101, 101, 101},
+         STP_VERDICT_SLOWER,
+         "SLOWER"},
+        {"recorded",
+         STP_SOURCE_RECORDED,
+         STP_SOURCE_RECORDED,
+         {101},
+         STP_VERDICT_UNSURE,
+         "unsure"},
+        {"single pass",
+         STP_SOURCE_SINGLE_PASS,
+         STP_SOURCE_SINGLE_PASS,
+         {50},
+         STP_VERDICT_UNSURE,
+         "unsure"},
+        {"against a recorded one",
+         STP_SOURCE_RECORDED,
+         STP_SOURCE_MODELLED,
+         {50},
+         STP_VERDICT_UNSURE,
+         "unsure"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Data d;
+        d.Add(100, kAuto, std::vector<double>(c.tuned_us.size(), 100),
+              c.auto_source)
+            .Add(100, kPlugin, c.tuned_us, c.source);
+        for (size_t i = c.tuned_us.size(); i < d.data.n_rows; i++)
+            d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        Compared compared(d);
+        const stp_point *p = &compared.all.points[0];
+
+        EXPECT_EQ(c.want, stp_verify_point(p));
+        EXPECT_STREQ(c.words, stp_verdict_words(p, stp_verify_arm(p)));
+        EXPECT_EQ(c.want == STP_VERDICT_SLOWER,
+                  stp_is_slower(p, stp_verify_arm(p)));
+    }
+}
+
 TEST(Verify, CountsAnotherChannelCountAsAnotherChoice)
 {
     Data d;

@@ -9,6 +9,153 @@ namespace
 using namespace cli;
 using namespace testing;
 
+// ---- the policy that the environment chooses ----
+
+class CliEnvironment : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        Write("p.conf", "allreduce,4M,16M,tree,ll,-1,-1,-1\n");
+        Write("p.conf.overlap", "allreduce,4M,16M,tree,ll128,-1,-1,-1\n");
+        Write("other.conf", "allreduce,4M,16M,tree,simple,-1,-1,-1\n");
+        Write("t.csv", "collective,bytes\nallreduce,8M\n");
+    }
+
+    using Variables = std::vector<std::pair<const char *, const char *>>;
+
+    Outcome RunWith(const Variables &variables, const std::string &arguments)
+    {
+        for (const char *name :
+             {"NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
+              "STEPTUNE_OVERLAP_CONFIG_FILE"})
+            Set(name, "");
+        for (const auto &[name, value] : variables)
+            Set(name, value);
+        return Run(arguments);
+    }
+
+    // With where each takes the policy's name.
+    const std::vector<std::pair<std::string, std::string>> commands_ = {
+        {"explain --on h200x4 --collective allreduce", " --policy "},
+        {"explain --on h200x4 --why 8M", " --policy "},
+        {"replay --trace t.csv --seeds 1", " --policy "},
+        {"verify --on h200x4 --collective allreduce -b 8M -e 8M", " "},
+    };
+};
+
+TEST_F(CliEnvironment, GivesEachCommandThePolicyThatAJobTakes)
+{
+    const struct {
+        const char *name;
+        Variables variables;
+        std::string named; // "" for none
+        const char *line;  // first of the output; "" for none
+        const char *choice;
+    } cases[] = {
+        {"the file",
+         {{"NCCL_TUNER_CONFIG_FILE", "p.conf"}},
+         "",
+         "policy p.conf, from NCCL_TUNER_CONFIG_FILE\n",
+         "tree/ll"},
+        {"no overlap",
+         {{"NCCL_TUNER_CONFIG_FILE", "p.conf"}, {"NCCL_WORKLOAD_OVERLAP", "0"}},
+         "",
+         "policy p.conf, from NCCL_TUNER_CONFIG_FILE\n",
+         "tree/ll"},
+        {"overlap",
+         {{"NCCL_TUNER_CONFIG_FILE", "p.conf"}, {"NCCL_WORKLOAD_OVERLAP", "1"}},
+         "",
+         "policy p.conf.overlap, from NCCL_TUNER_CONFIG_FILE, because "
+         "NCCL_WORKLOAD_OVERLAP is 1\n",
+         "tree/ll128"},
+        {"the file for overlap",
+         {{"STEPTUNE_OVERLAP_CONFIG_FILE", "other.conf"},
+          {"NCCL_WORKLOAD_OVERLAP", "1"}},
+         "",
+         "policy other.conf, from STEPTUNE_OVERLAP_CONFIG_FILE, because "
+         "NCCL_WORKLOAD_OVERLAP is 1\n",
+         "tree/simple"},
+        {"named",
+         {{"NCCL_TUNER_CONFIG_FILE", "p.conf"}, {"NCCL_WORKLOAD_OVERLAP", "1"}},
+         "other.conf",
+         "policy other.conf, as named; a job with this environment takes "
+         "p.conf.overlap\n",
+         "tree/simple"},
+        {"named as a job has it",
+         {{"NCCL_TUNER_CONFIG_FILE", "p.conf"}},
+         "p.conf",
+         "",
+         "tree/ll"},
+        {"named, whatever the environment",
+         {{"NCCL_WORKLOAD_OVERLAP", "yes"}},
+         "p.conf",
+         "",
+         "tree/ll"},
+    };
+
+    for (const auto &c : cases)
+        for (const auto &[command, option] : commands_) {
+            SCOPED_TRACE(std::string(c.name) + ": " + command);
+            const std::string arguments =
+                command + (c.named.empty() ? "" : option + c.named);
+
+            Outcome o = RunWith(c.variables, arguments);
+
+            EXPECT_EQ("", o.err);
+            EXPECT_THAT(o.out, c.line[0] != '\0'
+                                   ? Matcher<std::string>(StartsWith(c.line))
+                                   : Not(StartsWith("policy ")));
+            // --why lists all, with what the plugin makes of its choice
+            EXPECT_THAT(
+                o.out, ContainsRegex(std::string(c.choice) +
+                                     (command.find("--why") != std::string::npos
+                                          ? " +[0-9.]+ +0\\.000 +yes"
+                                          : "[ /]")));
+        }
+}
+
+TEST_F(CliEnvironment, RefusesWhatThePluginWouldRefuse)
+{
+    for (const auto &[command, option] : commands_) {
+        SCOPED_TRACE(command);
+        const std::string name =
+            "steptune " + command.substr(0, command.find(' ')) + ": ";
+
+        Outcome o = RunWith({{"NCCL_WORKLOAD_OVERLAP", "yes"}}, command);
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ(name + "no policy: NCCL_WORKLOAD_OVERLAP is 'yes', expected "
+                         "0 or 1\n",
+                  o.err);
+        o = RunWith({{"NCCL_WORKLOAD_OVERLAP", "1"}}, command);
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ(name + "nccl_tuner.conf.overlap: cannot be opened: No such "
+                         "file or directory\n",
+                  o.err);
+    }
+}
+
+TEST_F(CliEnvironment, GivesTheDefaultOfThePluginIfItIsThere)
+{
+    Write("nccl_tuner.conf", "allreduce,4M,16M,tree,ll,-1,-1,-1\n");
+
+    for (const auto &[command, option] : commands_)
+        EXPECT_THAT(RunWith({}, command).out,
+                    StartsWith("policy nccl_tuner.conf, the default of the "
+                               "plugin\n"));
+}
+
+TEST_F(CliEnvironment, KeepsJsonApart)
+{
+    Outcome o = RunWith({{"NCCL_TUNER_CONFIG_FILE", "p.conf"}},
+                        "explain --on h200x4 --why 8M --json");
+
+    EXPECT_EQ("steptune explain: policy p.conf, from NCCL_TUNER_CONFIG_FILE\n",
+              o.err);
+    EXPECT_EQ("p.conf", String(Parse(o.out).get(), "policy"));
+}
+
 // ---- all ranges ----
 
 TEST_F(Cli, ExplainNamesThePolicyLineThatDecides)

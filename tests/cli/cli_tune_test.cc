@@ -312,6 +312,79 @@ TEST_F(Cli, VerifyFailsAPolicyThatIsSlower)
     EXPECT_THAT(o.out, Not(HasSubstr(" 0 slower")));
 }
 
+// One modelled round, which has no interval.
+TEST_F(Cli, VerifyFailsAPolicyThatIsSlowerByTheModel)
+{
+    Write("w.conf", "allreduce,1048576,8388608,tree,simple,-1,1,8,-1,-1\n");
+    const std::string verify =
+        "verify w.conf --on a100x8 --collective allreduce -b 4M -e 16M";
+
+    Outcome o = Run(verify);
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_EQ("", o.err);
+    EXPECT_THAT(o.out, ContainsRegex("allreduce +4194304 .* one round .*"
+                                     "tree/simple/24 +SLOWER by the model"));
+    EXPECT_THAT(o.out, HasSubstr("6 sizes: 0 faster, 3 as NCCL's own choice, "
+                                 "0 unsure, 3 slower (3 by the model); "));
+    o = Run(verify + " --json");
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.out, HasSubstr("\"SLOWER by the model\""));
+}
+
+TEST_F(Cli, VerifyFailsIfThereIsNothingToVerify)
+{
+    Write("none.conf", "# no rules\n");
+    Write("p.conf", "allreduce,1M,8M,tree,simple,-1,1,4,-1,-1\n"
+                    "allgather,1M,8M,ring,simple,-1,1,2,-1,-1\n");
+    const std::string decides_nothing =
+        "steptune verify: p.conf: no rule decides a message that was "
+        "measured, so nothing is verified\n";
+    const struct {
+        const char *arguments;
+        std::string err;
+        bool prints; // what was measured
+    } cases[] = {
+        {"none.conf --on h200x4",
+         "steptune verify: none.conf: 0 of 0 rules apply to 4 ranks on 1 node "
+         "of NVIDIA H200, so there is nothing to verify\n",
+         false},
+        {"p.conf --on a100x8",
+         "steptune verify: p.conf: 0 of 2 rules apply to 8 ranks on 1 node of "
+         "NVIDIA A100-SXM4-80GB, so there is nothing to verify\n",
+         false},
+        {"p.conf --on h200x4 --collective allgather -b 1M -e 4M",
+         decides_nothing, true},
+        {"p.conf --on h200x4 --collective allreduce -b 16M -e 32M",
+         decides_nothing, true},
+        {"p.conf --on h200x4 --iterate --mode fsdp --bytes 4M --ratio 1",
+         decides_nothing, true},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.arguments);
+        Outcome o = Run(std::string("verify ") + c.arguments);
+        EXPECT_EQ(1, o.status);
+        EXPECT_EQ(c.err, o.err);
+        EXPECT_EQ(c.prints, o.out != "");
+    }
+    EXPECT_EQ(0, Run("verify p.conf --on h200x2 --iterate --mode fsdp "
+                     "--bytes 4M --ratio 1")
+                     .status);
+}
+
+// A rule that is NCCL's own choice decides, though nothing changes.
+TEST_F(Cli, VerifyPassesAPolicyThatEqualsNcclsChoice)
+{
+    Write("p.conf", "broadcast,1M,4M,ring,simple,-1,1,8,-1,-1\n");
+
+    Outcome o = Run("verify p.conf --on a100x8 --collective broadcast -b 1M "
+                    "-e 4M");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr(", 0 unsure, 0 slower; "));
+}
+
 TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
 {
     Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");

@@ -313,10 +313,9 @@ static void view_arms(const struct stp_page_row *r, cJSON *row)
 static void view_row(const struct stp_page_row *r, cJSON *rows)
 {
     static const char *const tones[] = {
-        [STP_VERDICT_SAME] = "",
-        [STP_VERDICT_FASTER] = "good",
-        [STP_VERDICT_UNSURE] = "",
-        [STP_VERDICT_SLOWER] = "bad",
+        [STP_VERDICT_SAME] = "",   [STP_VERDICT_FASTER] = "good",
+        [STP_VERDICT_UNSURE] = "", [STP_VERDICT_SLOWER] = "bad",
+        [STP_VERDICT_EQUAL] = "",
     };
     const struct stp_point *p = r->point;
     const struct stp_comparison *c = r->policy;
@@ -324,7 +323,7 @@ static void view_row(const struct stp_page_row *r, cJSON *rows)
 
     stp_json_number(row, "bytes", (double)p->n_bytes);
     view_size(row, p->n_bytes);
-    cJSON_AddStringToObject(row, "verdict", stp_verdict_name(r->verdict));
+    cJSON_AddStringToObject(row, "verdict", stp_verdict_words(p, c));
     cJSON_AddStringToObject(row, "tone", tones[r->verdict]);
     cJSON_AddStringToObject(row, "source", stp_source_name(p->source));
     cJSON_AddBoolToObject(row, "changed", r->verdict != STP_VERDICT_SAME);

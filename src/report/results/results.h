@@ -54,9 +54,10 @@ stp_print_verdicts_json(const struct stp_device_info *info,
 
 /* How many sizes have each verdict, and their gains. */
 struct stp_verdict_count {
-    size_t n_same, n_faster, n_unsure, n_slower;
-    double mean_gain; /* geometric, over all sizes; 1 where NCCL's choice is
-                         kept */
+    size_t n_same, n_faster, n_unsure, n_slower, n_equal;
+    size_t n_by_model; /* of faster, slower and equal, by the model alone */
+    double mean_gain;  /* geometric, over all sizes; 1 where NCCL's choice is
+                          kept */
     const struct stp_point *best; /* the largest gain at a measured size, or
                                      NULL */
     bool is_best_of_all;          /* no other size gained more */

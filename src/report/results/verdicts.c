@@ -62,7 +62,7 @@ static void verdict_put(const struct stp_point *p,
     stp_table_word(t, NULL, is_same ? "<choice" : NULL, "NCCL's own");
     stp_table_ran(t, "choice", is_same ? NULL : "<choice", c->ran_algo,
                   c->ran_proto, c->ran_channels);
-    stp_table_word(t, "verdict", "<verdict", stp_verdict_name(verdict));
+    stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
     stp_table_word(t, "source", "<times", stp_source_name(c->source));
 }
 
@@ -105,8 +105,11 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
         n.n_faster += verdict == STP_VERDICT_FASTER;
         n.n_unsure += verdict == STP_VERDICT_UNSURE;
         n.n_slower += verdict == STP_VERDICT_SLOWER;
-        if (verdict != STP_VERDICT_SAME)
+        n.n_equal += verdict == STP_VERDICT_EQUAL;
+        if (verdict != STP_VERDICT_SAME) {
             gain = stp_verify_arm(p)->gain.gain;
+            n.n_by_model += stp_is_by_model(p, stp_verify_arm(p));
+        }
         if (gain > best && p->source <= STP_SOURCE_RECORDED) {
             best = gain;
             n.best = p;
@@ -124,10 +127,15 @@ static void verdict_print_count(const struct stp_verdict_count *count, FILE *fp)
 {
     fprintf(fp,
             "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
-            "slower; geometric mean of the gains %.3f",
-            count->n_same + count->n_faster + count->n_unsure + count->n_slower,
-            count->n_faster, count->n_same, count->n_unsure, count->n_slower,
-            count->mean_gain);
+            "slower",
+            count->n_same + count->n_faster + count->n_unsure +
+                count->n_slower + count->n_equal,
+            count->n_faster, count->n_same, count->n_unsure, count->n_slower);
+    if (count->n_equal > 0)
+        fprintf(fp, ", %zu equal", count->n_equal);
+    if (count->n_by_model > 0)
+        fprintf(fp, " (%zu by the model)", count->n_by_model);
+    fprintf(fp, "; geometric mean of the gains %.3f", count->mean_gain);
     if (count->best != NULL)
         fprintf(fp, ", best%s %.3f (%s, %" PRIu64 " bytes)",
                 count->is_best_of_all ? "" : " at a measured size",

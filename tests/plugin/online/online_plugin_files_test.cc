@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "plugin/online/online_plugin.h"
 #include "support/comma_locale.h"
 
