@@ -204,6 +204,9 @@ int stp_cmd_verify(int argc, char **argv)
     if (stp_policy_load(o.policy, &policy, &err) != STP_OK)
         return stp_complain_error(o.policy, &err);
     stp_policy_free(policy);
+    if (stp_check_has_machine(o.machine.on, NULL, "verify POLICY") !=
+        STP_EXIT_OK)
+        return STP_EXIT_NOTHING;
     status = verify_open(&v);
     if (status != STP_OK) {
         stp_complain_error(NULL, &err);

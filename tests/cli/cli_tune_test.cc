@@ -230,7 +230,7 @@ TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
     ASSERT_EQ(0,
               Run("sweep --on h200x4 --collective allgather -o s.csv").status);
     Outcome derived = Run("derive s.csv -o p.conf");
-    Outcome verified = Run("verify p.conf");
+    Outcome verified = Run("verify p.conf --on h200x4");
 
     ASSERT_EQ(0, derived.status) << derived.err;
     EXPECT_THAT(derived.out, HasSubstr("ring/ll128"));
@@ -274,8 +274,9 @@ TEST_F(Cli, VerifySaysHowManyRulesAreForTheMachine)
                     "allgather,ring,ll,8,*\n"
                     "reduce,ring,ll,2-4,NVIDIA H200\n");
 
-    EXPECT_THAT(Run("verify p.conf --collective allreduce -n 2").out,
-                HasSubstr("\n1 of 3 rules apply to it\n"));
+    EXPECT_THAT(
+        Run("verify p.conf --collective allreduce -n 2 --on h200x4").out,
+        HasSubstr("\n1 of 3 rules apply to it\n"));
 }
 
 TEST_F(Cli, DeriveMakesNoRuleOfSinglePasses)
@@ -305,7 +306,7 @@ TEST_F(Cli, VerifyFailsAPolicyThatIsSlower)
 {
     Write("slow.conf", "allreduce,0,inf,tree,simple,1,-1,-1\n");
 
-    Outcome o = Run("verify slow.conf --collective allreduce");
+    Outcome o = Run("verify slow.conf --collective allreduce --on h200x4");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.out, HasSubstr("SLOWER"));
@@ -389,7 +390,7 @@ TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
 {
     Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
 
-    Outcome o = Run("verify p.conf --collective allgather --proof");
+    Outcome o = Run("verify p.conf --collective allgather --proof --on h200x4");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ("p.conf against NCCL's own choice\n" + o.out,
@@ -402,7 +403,7 @@ TEST_F(Cli, VerifyLeavesNothingBesideThePolicyUnlessAsked)
 {
     Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
 
-    Run("verify p.conf --collective allreduce -n 2");
+    Run("verify p.conf --collective allreduce -n 2 --on h200x4");
 
     EXPECT_THAT(Files(), ElementsAre("p.conf"));
 }
@@ -417,7 +418,7 @@ TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
 
     EXPECT_THAT(Run("sweep --on h200x4 --collective allgather -b 3M -e 6M").out,
                 ContainsRegex(line));
-    EXPECT_THAT(Run("verify p.conf --collective allgather").out,
+    EXPECT_THAT(Run("verify p.conf --collective allgather --on h200x4").out,
                 ContainsRegex(line));
 }
 
