@@ -183,8 +183,9 @@ TEST_F(Cli, TuneKeepsTheFormerPoliciesAsNumberedBackups)
     EXPECT_EQ("# of another tool\n", Read("p.conf.~2~"));
     EXPECT_EQ(first, Read("p.conf.~3~"));
     EXPECT_EQ("# overlapped\n", Read("p.conf.overlap.~1~"));
-    EXPECT_THAT(Files(), Not(Contains("p.conf.overlap.~2~")))
-        << "which the second run leaves alone";
+    EXPECT_THAT(Files(), AllOf(Contains("p.conf.overlap.~2~"),
+                               Not(Contains("p.conf.overlap"))))
+        << "it is of the first run, and the second makes none";
 }
 
 TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
@@ -194,7 +195,7 @@ TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, StartsWith("steptune tune: cannot write "
-                                  "'no/such/folder.sweep.csv'"));
+                                  "'no/such/folder.unfinished.sweep.csv'"));
     EXPECT_THAT(Files(), IsEmpty());
 }
 
@@ -393,9 +394,13 @@ TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
     Outcome o = Run("verify p.conf --collective allgather --proof --on h200x4");
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_EQ("p.conf against NCCL's own choice\n" + o.out,
+    EXPECT_EQ("p.conf against NCCL's own choice\n"
+              "policy hash c549f7a4754fdf3f\n" +
+                  o.out,
               Read("p.conf.verified.txt"));
-    EXPECT_THAT(Read("p.conf.verified.csv"), HasSubstr(",plugin,plugin,"));
+    EXPECT_THAT(Read("p.conf.verified.csv"),
+                AllOf(HasSubstr(",plugin,plugin,"),
+                      HasSubstr("\n# policy hash: c549f7a4754fdf3f\n")));
     EXPECT_EQ(0, Run("derive p.conf.verified.csv").status);
 }
 

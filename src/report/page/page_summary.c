@@ -186,8 +186,9 @@ static void page_say_arms(const struct stp_page_summary *s, char *text)
 
     stp_size_text(s->best.n_bytes, size);
     if (s->n_sizes == 0)
-        stp_page_say(text, "On %s: training iterations, without a policy.",
-                     s->machine);
+        stp_page_say(text, "On %s: training iterations%s.", s->machine,
+                     s->has_policy ? "; collectives alone were not measured"
+                                   : ", without a policy");
     else if (!(s->best.gain.gain > 1))
         stp_page_say(
             text,
@@ -220,7 +221,9 @@ void stp_page_sentence(const struct stp_page_summary *s,
     }
     page_say_changes(s, text);
     page_say_losses(s, text);
-    stp_page_say(text, ".");
+    stp_page_say(text, s->tried ? "."
+                                : "; it was not verified: these are "
+                                  "gains of its arms in the sweep.");
 }
 
 void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,

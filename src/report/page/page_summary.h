@@ -9,8 +9,6 @@
 
 #include "report/page/page_data.h"
 
-enum { STP_PAGE_TEXT = 480 };
-
 /* A gain and the collective it was measured at; no pairs: there is none. */
 struct stp_page_extreme {
     struct stp_gain gain;
