@@ -331,6 +331,28 @@ TEST_F(TuneAgain, GoesOnWithTheIterationsOfARunThatWasKilled)
     EXPECT_EQ(12u, SettingsOf("t.iterations.csv"));
 }
 
+TEST_F(TuneAgain, LeavesTheFilesOfTheLastRunUntilItIsFinished)
+{
+    ASSERT_EQ(0, Run("tune --on h200x2 --collective allgather -b 1M -e 4M "
+                     "--no-iterate -o t.conf")
+                     .status);
+    const std::vector<std::string> files = Files();
+    std::vector<std::string> before;
+    for (const std::string &file : files)
+        before.push_back(Read(file));
+
+    ASSERT_EQ(-SIGKILL, Interrupt(kIterations, "iterations: yes", SIGKILL));
+
+    for (size_t i = 0; i < files.size(); i++)
+        EXPECT_EQ(before[i], Read(files[i])) << files[i];
+    const Outcome o = Run("report t.conf");
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, Not(HasSubstr("left out")));
+    ASSERT_EQ(0, Run(kIterations).status);
+    EXPECT_NE(before[0], Read(files[0]));
+    EXPECT_THAT(Files(), Not(Contains(StartsWith("t.unfinished"))));
+}
+
 TEST_F(TuneAgain, BeginsAnewWhereItMust)
 {
     ASSERT_EQ(1, Interrupt(kSweep, "machine", SIGINT));
