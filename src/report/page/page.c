@@ -82,6 +82,7 @@ static void page_add_extreme(cJSON *root, const char *key,
     object = cJSON_AddObjectToObject(root, key);
     cJSON_AddStringToObject(object, "collective", stp_coll_name(extreme->coll));
     stp_json_number(object, "bytes", (double)extreme->n_bytes);
+    stp_json_number(object, "nRanks", extreme->n_ranks);
     stp_json_gain(object, &extreme->gain);
 }
 
