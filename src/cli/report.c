@@ -38,9 +38,9 @@ static const struct stp_command_line report_line = {
         "beside which STEM.sweep.csv, STEM.verify.csv, STEM.iterations.csv, "
         "POLICY.overlap and STEM.overlap-verify.csv are found; a folder of "
         "`steptune tune` or `steptune iterate`; or files of measurements.\v"
-        "What is of another run or of another policy is left out, or refused "
-        "if it was named, and a sentence says so.  The page needs no network, "
-        "and the same files give the same page.",
+        "Files of another run or of another policy are left out, or refused "
+        "if they were named, and a sentence says so.  The page needs no "
+        "network, and the same files give the same page.",
 };
 
 int stp_cmd_report(int argc, char **argv)
