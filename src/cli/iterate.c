@@ -94,7 +94,7 @@ static void iterate_check_options(void *options, struct argp_state *state)
     const struct iterate_options *o = options;
 
     if (o->work.n_sides > 0 && o->work.n_ratios > 0)
-        argp_error(state, STP_GEMM_AND_RATIO);
+        stp_usage_error(state, STP_GEMM_AND_RATIO);
 }
 
 static const struct stp_command_line iterate_line = {

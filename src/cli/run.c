@@ -69,7 +69,7 @@ static void run_check_options(void *options, struct argp_state *state)
     const struct run_options *o = options;
 
     if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
-        argp_error(state, "--strategy and --objective are of --online");
+        stp_usage_error(state, "--strategy and --objective are of --online");
 }
 
 static const struct stp_command_line run_line = {
