@@ -49,6 +49,7 @@ int stp_cmd_run(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_report(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);
+int stp_cmd_machines(int argc, char **argv);
 int stp_cmd_doctor(int argc, char **argv);
 
 #define STP_NO_POLICY "no policy, expected a file such as steptune.conf"
@@ -63,6 +64,20 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
 /* The same for a command, of the default machine if 'on' is NULL: complains and
  * returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH]);
+
+struct stp_machine_list {
+    char (*paths)[STP_CLI_PATH]; /* absolute, of their folders; free() */
+    size_t n;
+};
+
+/* All machines that --on finds by name: those of $STEPTUNE_MACHINES, then those
+ * installed, each in the order of names.  STP_ERR_NOMEM; *list_ret is untouched
+ * then. */
+enum stp_status stp_list_machines(struct stp_machine_list *list_ret,
+                                  struct stp_error *err);
+
+/* Whether the folder at this absolute path was installed with this program. */
+bool stp_is_bundled_machine(const char *path);
 
 /* The folder where the names of --on are looked for, to be printed. */
 const char *stp_machines_folder(char path[STP_CLI_PATH]);
