@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/options.h"
 #include "core/policy/policy.h"
@@ -246,6 +247,14 @@ bool stp_progress(void *user, size_t done, size_t total);
 void stp_progress_clear(void);
 
 /* ---- messages ---- */
+
+/*
+ * A stream that writes to a descriptor, in which control characters, but tabs
+ * and ends of lines, and what is not UTF-8, become "\xNN": stdout is one, and
+ * stp_complain() does the same.  fclose() leaves the descriptor open.  NULL
+ * without memory.
+ */
+FILE *stp_guard_output(int fd);
 
 /* "steptune NAME", with which all messages begin. */
 extern const char *stp_command_name;

@@ -112,8 +112,11 @@ static bool main_is_any(const char *word, const char *a, const char *b,
 int main(int argc, char **argv)
 {
     static char help[] = "--help";
+    FILE *guarded = stp_guard_output(STDOUT_FILENO);
     const struct stp_command *command;
 
+    if (guarded != NULL)
+        stdout = guarded;
     atexit(main_check_output);
     if (argc < 2) {
         main_print_help(stderr);

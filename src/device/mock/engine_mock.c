@@ -7,6 +7,7 @@
 
 #include "core/names.h"
 #include "core/text.h"
+#include "core/utf8.h"
 #include "device/arm_tuner.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
@@ -647,8 +648,8 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     return status;
 }
 
-static void mock_print_line(const struct engine *e, bool measures, char *line,
-                            size_t size)
+static void mock_print_line(const struct engine *e, bool measures,
+                            struct stp_device_info *info)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const bool has_timings = mock_machine_has_timings(e->machine);
@@ -664,8 +665,9 @@ static void mock_print_line(const struct engine *e, bool measures, char *line,
                               "trained"
                             : "modelled times of collectives and compute, in "
                               "virtual time: nothing was trained";
-    snprintf(line, size, "%s%s: %d x %s, NCCL %s; %s", m->name,
-             m->resized ? " resized" : "", m->n_ranks, m->gpu, m->nccl, times);
+    snprintf(info->what, sizeof(info->what), "%s%s: %d x %s, NCCL %s; %s",
+             info->machine, m->resized ? " resized" : "", m->n_ranks, info->gpu,
+             m->nccl, times);
 }
 
 static void mock_fill_info(struct engine *e, bool measures)
@@ -683,13 +685,13 @@ static void mock_fill_info(struct engine *e, bool measures)
         .has_tf32 = stp_mock_has_tf32(e->machine),
         .fuses = true};
 
-    snprintf(info.machine, sizeof(info.machine), "%s", m->name);
-    snprintf(info.gpu, sizeof(info.gpu), "%s", m->gpu);
-    snprintf(info.processor, sizeof(info.processor), "%s", m->gpu);
+    stp_printable(m->name, strlen(m->name), info.machine, sizeof(info.machine));
+    stp_printable(m->gpu, strlen(m->gpu), info.gpu, sizeof(info.gpu));
+    snprintf(info.processor, sizeof(info.processor), "%s", info.gpu);
     snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
     snprintf(info.backend, sizeof(info.backend), "nccl");
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
-    mock_print_line(e, measures, info.what, sizeof(info.what));
+    mock_print_line(e, measures, &info);
     e->info = info;
 }
 
