@@ -534,6 +534,16 @@ size_t stp_device_sizes(const struct stp_device *device, int coll,
                : 0;
 }
 
+size_t stp_device_overlaps(const struct stp_device *device, int coll,
+                           struct stp_device_overlap *overlaps, size_t max)
+{
+    const struct rank *first = &device->ranks->local[0];
+
+    return first->engine.ops->overlaps != NULL
+               ? RANK_DO(first, overlaps, coll, overlaps, max)
+               : 0;
+}
+
 enum stp_source stp_device_source(const struct stp_device *device)
 {
     const struct stp_engine *engine = &device->ranks->local[0].engine;

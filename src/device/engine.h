@@ -208,6 +208,10 @@ struct stp_engine_ops {
     /* As stp_device_sizes() and stp_device_begin_round(); NULL: any size is as
      * good as any other, and a round needs no preparation. */
     size_t (*sizes)(const void *self, int coll, uint64_t *sizes, size_t max);
+    /* As stp_device_overlaps(); NULL: there are none. */
+    size_t (*overlaps)(const void *self, int coll,
+                       struct stp_device_overlap *overlaps, size_t max);
+
     enum stp_status (*begin_round)(void *self, unsigned round,
                                    unsigned n_rounds, struct stp_error *err);
 

@@ -13,6 +13,8 @@
 #include "device/mock/mock_program.h"
 #include "device/mock/mock_source.h"
 
+enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
+
 /* libnccl, and a communicator of it. */
 struct library {
     struct mock_nccl *nccl;
@@ -434,6 +436,28 @@ static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
                               (ncclFunc_t)coll, sizes, max);
 }
 
+static size_t mock_overlaps(const void *self, int coll,
+                            struct stp_device_overlap *overlaps, size_t max)
+{
+    struct mock_overlap_setting all[MAX_SETTINGS];
+    const struct engine *e = self;
+    const size_t n_all =
+        mock_machine_overlap_settings(e->machine, all, MAX_SETTINGS);
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_all && i < MAX_SETTINGS; i++) {
+        const struct mock_overlap_setting *s = &all[i];
+
+        if ((int)s->coll != coll || s->k == 0)
+            continue;
+        if (n < max)
+            overlaps[n] = (struct stp_device_overlap){
+                s->n_bytes, {s->m, s->n, s->k, STP_TYPE_BF16}};
+        n++;
+    }
+    return n;
+}
+
 static enum stp_status mock_begin_round(void *self, unsigned round,
                                         unsigned n_rounds,
                                         struct stp_error *err)
@@ -565,6 +589,7 @@ static const struct stp_engine_ops mock_ops = {
     .range = mock_range,
     .rank_line = mock_rank_line,
     .sizes = mock_sizes,
+    .overlaps = mock_overlaps,
     .begin_round = mock_begin_round,
     .select_arm = mock_select_arm,
     .check = mock_check,
