@@ -93,8 +93,8 @@ void stp_options_read(const struct stp_command_line *line, int argc,
 
 /* Says what is wrong with the command line and where help is, and ends the
  * program. */
-_Noreturn void stp_usage_error(const struct argp_state *state, const char *fmt,
-                               ...) STP_PRINTF(2, 3);
+void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
+    STP_PRINTF(2, 3) __attribute__((noreturn));
 
 /* ---- tables that several commands have ---- */
 
