@@ -67,6 +67,23 @@ class Cuda : public DeviceFixture
     std::string dir_;
 };
 
+TEST(CudaSurvey, TellsWhatTheDriverKnows)
+{
+    const stp_module *module = nullptr;
+    stp_survey s{};
+    stp_error err{};
+
+    ASSERT_EQ(STP_OK, stp_module_open(STP_CUDA_MODULE, &module, &err))
+        << err.text;
+    ASSERT_EQ(STP_OK, module->survey(&s, &err)) << err.text;
+    ASSERT_GE(s.n_gpus, 1u);
+    EXPECT_THAT(s.gpus[0].name, HasSubstr("NVIDIA"));
+    EXPECT_GT(s.gpus[0].memory, 1u << 30);
+    EXPECT_GE(s.gpus[0].compute_capability, 70);
+    EXPECT_EQ(s.n_gpus * (s.n_gpus - 1) / 2, s.n_nvlink + s.n_pcie + s.n_none);
+    EXPECT_GE(s.driver_cuda, s.built_cuda / 1000 * 1000);
+}
+
 TEST_F(Cuda, SaysWhatItIs)
 {
     Open();

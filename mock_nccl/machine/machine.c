@@ -257,7 +257,7 @@ static ncclResult_t machine_fill_channels(const char *path,
 static ncclResult_t machine_load_graphs(const char *path,
                                         struct mock_machine *machine)
 {
-    const struct mock_machine_info *info = &machine->info;
+    struct mock_machine_info *info = &machine->info;
     bool said = info->n_ranks != NOT_GIVEN && info->n_nodes != NOT_GIVEN;
     ncclResult_t rc = mock_graphs_load(
         path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
@@ -266,6 +266,8 @@ static ncclResult_t machine_load_graphs(const char *path,
         rc = machine_fill_nodes(path, machine);
     if (rc == ncclSuccess)
         rc = machine_fill_channels(path, machine);
+    info->link =
+        mock_path_name(machine->graphs.graph[MOCK_GRAPH_RING].type_intra);
     return rc;
 }
 

@@ -94,22 +94,28 @@ static float graphs_read_real(struct parser *p, const char **pairs,
     return number;
 }
 
+static const char *const path_words[] = {
+    [MOCK_PATH_LOC] = "LOC", [MOCK_PATH_NVL] = "NVL",
+    [MOCK_PATH_NVB] = "NVB", [3] = "", /* C2C, which NCCL cannot write */
+    [MOCK_PATH_PIX] = "PIX", [MOCK_PATH_PXB] = "PXB",
+    [MOCK_PATH_P2C] = "P2C", [MOCK_PATH_PXN] = "PXN",
+    [MOCK_PATH_PHB] = "PHB", [MOCK_PATH_SYS] = "SYS",
+};
+
+const char *mock_path_name(enum mock_path path)
+{
+    return path_words[path];
+}
+
 static enum mock_path graphs_path_type(struct parser *p, const char **pairs,
                                        const char *name)
 {
-    static const char *const words[] = {
-        [MOCK_PATH_LOC] = "LOC", [MOCK_PATH_NVL] = "NVL",
-        [MOCK_PATH_NVB] = "NVB", [3] = "", /* C2C, which NCCL cannot write */
-        [MOCK_PATH_PIX] = "PIX", [MOCK_PATH_PXB] = "PXB",
-        [MOCK_PATH_P2C] = "P2C", [MOCK_PATH_PXN] = "PXN",
-        [MOCK_PATH_PHB] = "PHB", [MOCK_PATH_SYS] = "SYS",
-    };
     const char *text = graphs_find_attribute(p, pairs, name);
 
     if (text == NULL)
         return MOCK_PATH_LOC;
     for (int i = 0; i <= MOCK_PATH_SYS; i++)
-        if (*text != '\0' && strcmp(words[i], text) == 0)
+        if (*text != '\0' && strcmp(path_words[i], text) == 0)
             return (enum mock_path)i;
     graphs_fail(p, "%s=\"%s\" is no path that NCCL knows", name, text);
     return MOCK_PATH_LOC;

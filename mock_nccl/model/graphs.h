@@ -31,6 +31,9 @@ enum mock_path {
     MOCK_PATH_SYS = 9,
 };
 
+/* Its name in the file. */
+const char *mock_path_name(enum mock_path path);
+
 enum { MOCK_PATTERN_TREE = 3 }; /* not balanced, not split */
 
 struct mock_graph {

@@ -8,10 +8,15 @@ enum {
     MAX_DEPTH = 4,   /* of k over a side, as in transformers */
     MAX_GUESSES = 6, /* of k */
     N_TIMED = 10,
+    MAX_KNOWN = 512, /* recorded products */
 };
 
 /* Near enough to what was asked for. */
 static const double close_enough = 0.03;
+
+/* So near, a product of recorded iterations is better than one that is closer:
+ * the times of the others are modelled. */
+static const double known_enough = 0.1;
 
 /* Of the target, for the first k: what is left is for more of them. */
 static const double first_share = 2. / 3;
@@ -172,16 +177,48 @@ static enum stp_status calibrate_choose_k(struct fit *f, unsigned side,
     return status;
 }
 
-enum stp_status stp_calibrate(const struct stp_device *device, double target_us,
-                              struct stp_workload *work, struct stp_error *err)
+/* Whether a product of those that the device knows with the collective comes
+ * near enough. */
+static enum stp_status
+calibrate_choose_known(struct fit *f, const struct stp_collective *collective,
+                       bool *is_chosen_ret)
+{
+    struct stp_device_overlap known[MAX_KNOWN];
+    const size_t n =
+        stp_device_overlaps(f->device, collective->coll, known, MAX_KNOWN);
+    enum stp_status status = STP_OK;
+    double us;
+
+    for (size_t i = 0; i < n && i < MAX_KNOWN && status == STP_OK; i++)
+        if (f->best->compute == STP_COMPUTE_GEMM &&
+            known[i].n_bytes == collective->n_bytes &&
+            known[i].gemm.m == known[i].gemm.n &&
+            known[i].gemm.type == f->best->gemm.type)
+            status =
+                calibrate_try_product(f, known[i].gemm.m, known[i].gemm.k, &us);
+    *is_chosen_ret =
+        fabs(f->best->compute_us - f->target_us) <= known_enough * f->target_us;
+    if (!*is_chosen_ret)
+        f->best->compute_us = INFINITY;
+    return status;
+}
+
+enum stp_status stp_calibrate(const struct stp_device *device,
+                              const struct stp_collective *collective,
+                              double target_us, struct stp_workload *work,
+                              struct stp_error *err)
 {
     struct fit f = {
         .device = device, .target_us = target_us, .best = work, .err = err};
     unsigned side = sides[0];
+    bool is_chosen = false;
     double us = 0;
     enum stp_status status;
 
     work->compute_us = INFINITY;
+    status = calibrate_choose_known(&f, collective, &is_chosen);
+    if (status != STP_OK || is_chosen)
+        return status;
     status = calibrate_choose_side(&f, &side, &us);
     return status == STP_OK ? calibrate_choose_k(&f, side, us) : status;
 }

@@ -26,8 +26,12 @@ enum stp_status stp_time_collectives(const struct stp_layer *layer, unsigned n,
                                      double *us_ret, struct stp_error *err);
 
 /* Sets the product of '*work', whose kind and type are set, so that a layer's
- * compute takes as close to 'target_us' as can be, and what it takes. */
-enum stp_status stp_calibrate(const struct stp_device *device, double target_us,
-                              struct stp_workload *work, struct stp_error *err);
+ * compute takes as close to 'target_us' as can be, and what it takes.  Within
+ * 10 percent it is one with which the device knows iterations of 'collective',
+ * if there is any. */
+enum stp_status stp_calibrate(const struct stp_device *device,
+                              const struct stp_collective *collective,
+                              double target_us, struct stp_workload *work,
+                              struct stp_error *err);
 
 #endif /* STP_CALIBRATE_H */

@@ -37,6 +37,7 @@ struct loop {
     size_t n_total; /* turns */
 
     /* the setting */
+    const struct stp_gemm *gemm; /* NULL: by ratio */
     struct stp_collective what;
     struct stp_collective colls[STP_MAX_LAYER_COLLS];
     size_t n_colls;
@@ -319,7 +320,6 @@ static void iterate_set_counts(struct loop *l, double comm_us)
 
 static void iterate_choose_compute(struct loop *l)
 {
-    const struct stp_iterate_plan *plan = l->plan;
     struct stp_layer layer = iterate_layer(l);
     double comm_us = 0;
 
@@ -327,9 +327,9 @@ static void iterate_choose_compute(struct loop *l)
         l->status = stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
     if (l->status != STP_OK)
         return;
-    if (plan->gemm == NULL)
-        l->status =
-            stp_calibrate(l->device, l->work.ratio * comm_us, &l->work, l->err);
+    if (l->gemm == NULL)
+        l->status = stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
+                                  &l->work, l->err);
     else
         l->status =
             stp_time_compute(&layer, N_CALIBRATE, &l->work.compute_us, l->err);
@@ -348,12 +348,59 @@ static uint64_t iterate_whole_bytes(const struct loop *l, int coll,
     return (n_bytes + grain - 1) / grain * grain;
 }
 
+static int iterate_coll(const struct stp_iterate_plan *plan, int mode)
+{
+    return mode == STP_MODE_FSDP ? (int)ncclFuncAllGather : plan->coll;
+}
+
+/* One of the products of a mode and a size. */
+struct product {
+    double ratio;         /* 0: none, the product is given */
+    struct stp_gemm gemm; /* all 0: none, it is chosen by ratio */
+};
+
+enum { MAX_PRODUCTS = 512 };
+
+/* Those with which the device knows the collective. */
+static size_t iterate_list_known(const struct stp_device *device, int coll,
+                                 uint64_t n_bytes,
+                                 struct product products[MAX_PRODUCTS])
+{
+    struct stp_device_overlap known[MAX_PRODUCTS];
+    const size_t n_known =
+        stp_device_overlaps(device, coll, known, MAX_PRODUCTS);
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_known && i < MAX_PRODUCTS; i++)
+        if (known[i].n_bytes == n_bytes)
+            products[n++] = (struct product){.gemm = known[i].gemm};
+    return n;
+}
+
+static size_t iterate_list_products(const struct stp_device *device,
+                                    const struct stp_iterate_plan *plan,
+                                    int mode, uint64_t n_bytes,
+                                    struct product products[MAX_PRODUCTS])
+{
+    if (plan->gemm == NULL && plan->known)
+        return iterate_list_known(device, iterate_coll(plan, mode), n_bytes,
+                                  products);
+    if (plan->gemm != NULL) {
+        products[0] = (struct product){.gemm = *plan->gemm};
+        return 1;
+    }
+    for (size_t i = 0; i < plan->n_ratios; i++)
+        products[i] = (struct product){.ratio = plan->ratios[i]};
+    return plan->n_ratios;
+}
+
 static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
-                                  double ratio)
+                                  const struct product *product)
 {
     const struct stp_iterate_plan *plan = l->plan;
-    int coll = mode == STP_MODE_FSDP ? (int)ncclFuncAllGather : plan->coll;
+    int coll = iterate_coll(plan, mode);
 
+    l->gemm = product->gemm.k != 0 ? &product->gemm : NULL;
     l->what = (struct stp_collective){
         .coll = coll,
         .n_bytes = iterate_whole_bytes(l, coll, n_bytes),
@@ -363,10 +410,9 @@ static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
     l->work = (struct stp_workload){.mode = mode,
                                     .compute = plan->compute,
                                     .layers = plan->layers[mode],
-                                    .ratio = plan->gemm != NULL ? 0 : ratio,
-                                    .gemm = {.type = plan->type}};
-    if (plan->gemm != NULL)
-        l->work.gemm = *plan->gemm;
+                                    .ratio = product->ratio,
+                                    .gemm = product->gemm};
+    l->work.gemm.type = plan->type;
     l->n_colls = stp_workload_collectives(&l->work, &l->what, l->colls);
     l->first_row = l->out->data.n_rows;
     l->compute_us = 0;
@@ -375,11 +421,11 @@ static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
 }
 
 static void iterate_measure_setting(struct loop *l, int mode, uint64_t n_bytes,
-                                    double ratio)
+                                    const struct product *product)
 {
     const struct stp_iterate_plan *plan = l->plan;
 
-    iterate_begin_setting(l, mode, n_bytes, ratio);
+    iterate_begin_setting(l, mode, n_bytes, product);
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
     STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
     iterate_choose_compute(l);
@@ -391,21 +437,34 @@ static void iterate_measure_setting(struct loop *l, int mode, uint64_t n_bytes,
         iterate_measure_round(l, r);
 }
 
-size_t stp_iterate_ratios(const struct stp_iterate_plan *plan)
+size_t stp_iterate_settings(const struct stp_device *device,
+                            const struct stp_iterate_plan *plan)
 {
-    return plan->gemm != NULL ? 1 : plan->n_ratios;
+    struct product products[MAX_PRODUCTS];
+    size_t n = 0;
+
+    for (size_t m = 0; m < plan->n_modes; m++)
+        for (size_t i = 0; i < plan->sizes->n; i++)
+            n += iterate_list_products(device, plan, plan->modes[m],
+                                       plan->sizes->size[i], products);
+    return n;
 }
 
 static void iterate_measure_all(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
-    size_t n_ratios = stp_iterate_ratios(plan);
-    size_t n = plan->sizes->n * n_ratios;
+    const size_t n = plan->sizes->n;
+    struct product products[MAX_PRODUCTS];
 
-    for (size_t i = 0; i < plan->n_modes * n && l->status == STP_OK; i++)
-        iterate_measure_setting(
-            l, plan->modes[i / n], plan->sizes->size[i % n / n_ratios],
-            plan->gemm != NULL ? 0 : plan->ratios[i % n_ratios]);
+    for (size_t i = 0; i < plan->n_modes * n; i++) {
+        const int mode = plan->modes[i / n];
+        const uint64_t n_bytes = plan->sizes->size[i % n];
+        const size_t n_products =
+            iterate_list_products(l->device, plan, mode, n_bytes, products);
+
+        for (size_t p = 0; p < n_products && l->status == STP_OK; p++)
+            iterate_measure_setting(l, mode, n_bytes, &products[p]);
+    }
 }
 
 enum stp_status stp_iterate_run(const struct stp_device *device,
@@ -425,8 +484,8 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     l->user = user;
     l->out = out;
     l->err = err;
-    l->n_total = plan->n_modes * plan->sizes->n * stp_iterate_ratios(plan) *
-                 plan->rounds * plan->arms->n;
+    l->n_total =
+        stp_iterate_settings(device, plan) * plan->rounds * plan->arms->n;
     stp_device_get_info(device, &l->info);
     stp_name_data(&l->info, &l->out->data);
     iterate_measure_all(l);

@@ -18,8 +18,8 @@
 #include "bench/sweep.h"
 #include "bench/workload.h"
 
-/* Settings are all modes with all sizes and, unless the product is given, all
- * ratios. */
+/* Settings are all modes with all sizes and all products: the one given, those
+ * that the device knows with each size, or one for each ratio. */
 struct stp_iterate_plan {
     const int *modes; /* enum stp_mode, not ALONE */
     size_t n_modes;
@@ -27,7 +27,8 @@ struct stp_iterate_plan {
                                       the ranks can share evenly */
     const double *ratios;          /* > 0 */
     size_t n_ratios;
-    const struct stp_gemm *gemm;  /* of a layer, of 'type'; NULL: by ratio */
+    const struct stp_gemm *gemm;  /* of a layer, of 'type'; NULL: several */
+    bool known;                   /* those of stp_device_overlaps() */
     int compute;                  /* enum stp_compute */
     int coll;                     /* ncclFunc_t, of sequential and overlap */
     const struct stp_arms *arms;  /* AUTO is the first */
@@ -79,9 +80,9 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                                 struct stp_iterations *out,
                                 struct stp_error *err);
 
-/* How many ratios there are of each mode and size: one if the product is
- * given. */
-size_t stp_iterate_ratios(const struct stp_iterate_plan *plan);
+/* How many settings the plan has on this device. */
+size_t stp_iterate_settings(const struct stp_device *device,
+                            const struct stp_iterate_plan *plan);
 
 void stp_iterations_free(struct stp_iterations *iterations);
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "cli/options.h"
 #include "core/policy/policy.h"
@@ -49,6 +50,7 @@ int stp_cmd_run(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_report(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);
+int stp_cmd_machines(int argc, char **argv);
 int stp_cmd_doctor(int argc, char **argv);
 
 #define STP_NO_POLICY "no policy, expected a file such as steptune.conf"
@@ -63,6 +65,20 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
 /* The same for a command, of the default machine if 'on' is NULL: complains and
  * returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH]);
+
+struct stp_machine_list {
+    char (*paths)[STP_CLI_PATH]; /* absolute, of their folders; free() */
+    size_t n;
+};
+
+/* All machines that --on finds by name: those of $STEPTUNE_MACHINES, then those
+ * installed, each in the order of names.  STP_ERR_NOMEM; *list_ret is untouched
+ * then. */
+enum stp_status stp_list_machines(struct stp_machine_list *list_ret,
+                                  struct stp_error *err);
+
+/* Whether the folder at this absolute path was installed with this program. */
+bool stp_is_bundled_machine(const char *path);
 
 /* The folder where the names of --on are looked for, to be printed. */
 const char *stp_machines_folder(char path[STP_CLI_PATH]);
@@ -231,6 +247,14 @@ bool stp_progress(void *user, size_t done, size_t total);
 void stp_progress_clear(void);
 
 /* ---- messages ---- */
+
+/*
+ * A stream that writes to a descriptor, in which control characters, but tabs
+ * and ends of lines, and what is not UTF-8, become "\xNN": stdout is one, and
+ * stp_complain() does the same.  fclose() leaves the descriptor open.  NULL
+ * without memory.
+ */
+FILE *stp_guard_output(int fd);
 
 /* "steptune NAME", with which all messages begin. */
 extern const char *stp_command_name;

@@ -126,16 +126,18 @@ static void derive_check_options(void *options, struct argp_state *state)
     for (int i = 0; i < o->files.n; i++)
         o->inputs[o->n_inputs++].path = o->files.v[i];
     if (o->n_inputs == 0)
-        argp_error(state, "no measurements, expected files of `steptune "
-                          "sweep -o`, rounds.csv of `steptune iterate -o`, "
-                          "text of nccl-tests or NVIDIA's performance "
-                          "data");
+        stp_usage_error(state,
+                        "no measurements, expected files of `steptune "
+                        "sweep -o`, rounds.csv of `steptune iterate -o`, "
+                        "text of nccl-tests or NVIDIA's performance "
+                        "data");
     if (o->on != NULL && !o->as_constants)
-        argp_error(state, "--on alone, expected --as constants with it");
+        stp_usage_error(state, "--on alone, expected --as constants with it");
     if (o->as_constants &&
         (o->extrapolate || o->objective != STP_OBJECTIVE_TIME))
-        argp_error(state, "--as constants with %s, which is for policies",
-                   o->extrapolate ? "--extrapolate" : "--objective iteration");
+        stp_usage_error(state, "--as constants with %s, which is for policies",
+                        o->extrapolate ? "--extrapolate"
+                                       : "--objective iteration");
 }
 
 static const struct stp_command_line derive_line = {

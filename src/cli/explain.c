@@ -65,11 +65,13 @@ static void explain_check_options(void *options, struct argp_state *state)
     int n_modes = (o->why != 0) + (o->diff != NULL) + (o->golden != NULL);
 
     if (o->plugin == NULL && o->policy == NULL && !stp_has_policy())
-        argp_error(state, "nothing to explain, expected --plugin or --policy");
+        stp_usage_error(state,
+                        "nothing to explain, expected --plugin or --policy");
     if (n_modes > 1)
-        argp_error(state, "expected one of --why, --diff and --golden");
+        stp_usage_error(state, "expected one of --why, --diff and --golden");
     if (o->update && o->golden == NULL)
-        argp_error(state, "--update alone, expected --golden FILE with it");
+        stp_usage_error(state,
+                        "--update alone, expected --golden FILE with it");
 }
 
 static const struct stp_command_line explain_line = {

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/iterations.h"
 #include "cli/cli.h"
@@ -12,9 +13,11 @@
 enum {
     SAVE_MS = 1000,
     QUICK_PLOTS = 8, /* settings */
+    MAX_RECORDED = 512,
 };
 
 static const char one_arms[] = "auto,auto2,simple,ll128";
+static const char regimes_folder[] = "steptune.regimes";
 static const char scan_arms[] = "auto,auto2,simple,ll128,simple/16,ll128/16";
 
 /* ---- options ---- */
@@ -81,9 +84,11 @@ static const struct stp_option iterate_table[] = {
      .help = "Draw no plots"},
     {"find-regimes", 0, NULL, stp_option_flag, AT(find_regimes),
      .help = "Scan sizes, ratios and modes for where the arm that is the "
-             "fastest alone does not have the shortest iteration (default: "
-             "--mode all, --bytes 1M,4M,16M,64M, --ratio 0.5,1,2, and of arms "
-             "also simple/16 and ll128/16)"},
+             "fastest alone does not have the shortest iteration, print a "
+             "verdict, and write its tables to -o or a new folder "
+             "steptune.regimes (default: the workloads that a recorded machine "
+             "has, or --mode all, --bytes 1M,4M,16M,64M, --ratio 0.5,1,2; of "
+             "arms also simple/16 and ll128/16)"},
     {"min-gain", 0, "SHARE", stp_option_share, AT(min_gain), .value = "1%",
      .help = "Least gain of a regime, with 95 percent confidence"},
     {0},
@@ -94,7 +99,7 @@ static void iterate_check_options(void *options, struct argp_state *state)
     const struct iterate_options *o = options;
 
     if (o->work.n_sides > 0 && o->work.n_ratios > 0)
-        argp_error(state, STP_GEMM_AND_RATIO);
+        stp_usage_error(state, STP_GEMM_AND_RATIO);
 }
 
 static const struct stp_command_line iterate_line = {
@@ -121,8 +126,10 @@ struct iterate {
     struct stp_workload_plan plan;
     struct stp_iterations out;
     bool is_complete;
-    int64_t saved_ms;      /* when, last */
-    enum stp_status saved; /* how saving went, and why not */
+    bool several;              /* settings */
+    char folder[STP_CLI_PATH]; /* of the files; "": none */
+    int64_t saved_ms;          /* when, last */
+    enum stp_status saved;     /* how saving went, and why not */
     struct stp_error saved_err;
     struct stp_error *err;
 };
@@ -164,9 +171,8 @@ static enum stp_status iterate_sum_up(const struct iterate *it,
         .regimes = f->regimes,
         .looked_for_regimes = it->o->find_regimes,
         .min_gain = it->o->min_gain,
-        .several = it->plan.plan.n_modes * it->plan.sizes.n *
-                       stp_iterate_ratios(&it->plan.plan) >
-                   1,
+        .several = it->several,
+        .tables_only = it->o->output == NULL,
     };
     if (it->o->find_regimes)
         f->report.n_regimes =
@@ -179,12 +185,12 @@ static enum stp_status iterate_save(struct iterate *it, struct stp_error *err)
     struct iterate_results f;
     enum stp_status status;
 
-    if (it->o->output == NULL || it->out.data.n_rows == 0)
+    if (it->folder[0] == '\0' || it->out.data.n_rows == 0)
         return STP_OK;
     status = iterate_sum_up(it, &f, err);
     if (status != STP_OK)
         return status;
-    status = stp_iteration_files_write(&f.report, it->o->output, err);
+    status = stp_iteration_files_write(&f.report, it->folder, err);
     iterate_release(&f);
     it->saved_ms = stp_now_ms();
     return status;
@@ -232,6 +238,38 @@ static enum stp_status iterate_choose_arms(struct iterate *it)
     return STP_OK;
 }
 
+/* Whether the scan is left to us. */
+static bool iterate_scans_all(const struct stp_workload_options *work)
+{
+    return work->n_modes + work->n_bytes + work->n_ratios + work->n_sides +
+                   work->layers ==
+               0 &&
+           work->compute == STP_COMPUTE_GEMM;
+}
+
+/* Of a machine with recorded iterations: all of those, and nothing modelled. */
+static enum stp_status iterate_plan_recorded(struct iterate *it)
+{
+    static const int modes[] = {STP_MODE_OVERLAP};
+    struct stp_iterate_plan *plan = &it->plan.plan;
+    struct stp_device_overlap known[MAX_RECORDED];
+    const size_t n =
+        stp_device_overlaps(&it->device, plan->coll, known, MAX_RECORDED);
+    enum stp_status status = STP_OK;
+
+    if (n == 0 || plan->type != known[0].gemm.type)
+        return STP_OK;
+    it->plan.sizes.n = 0;
+    for (size_t i = 0; i < n && i < MAX_RECORDED && status == STP_OK; i++)
+        if (i == 0 || known[i].n_bytes != known[i - 1].n_bytes)
+            status = stp_sizes_add(&it->plan.sizes, known[i].n_bytes,
+                                   stp_type_size(plan->type), it->err);
+    plan->modes = modes;
+    plan->n_modes = 1;
+    plan->known = true;
+    return status;
+}
+
 static enum stp_status iterate_measure(struct iterate *it)
 {
     const struct iterate_options *o = it->o;
@@ -247,6 +285,10 @@ static enum stp_status iterate_measure(struct iterate *it)
     if (status == STP_OK)
         status = stp_plan_iterations(&it->info, &o->work, o->find_regimes,
                                      &it->plan, it->err);
+    if (status == STP_OK && o->find_regimes && iterate_scans_all(&o->work))
+        status = iterate_plan_recorded(it);
+    if (status == STP_OK)
+        it->several = stp_iterate_settings(&it->device, plan) > 1;
     stp_stop_begin();
     it->saved_ms = stp_now_ms();
     if (status == STP_OK)
@@ -290,9 +332,13 @@ static enum stp_status iterate_print(const struct iterate *it,
     if (it->o->machine.json)
         return stp_print_iterations_json(&f->report, stdout, err);
     printf("%s\n\n", it->info.what);
-    status = stp_print_iterations(&f->summary, stdout, err);
-    if (status == STP_OK && it->o->find_regimes)
-        status = stp_print_regimes(&f->report, stdout, err);
+    if (!it->o->find_regimes)
+        return stp_print_iterations(&f->summary, stdout, err);
+    status = stp_print_regimes(&f->report, stdout, err);
+    printf("%s/summary.md has all settings and arms, regimes.md these; derive "
+           "a policy by `steptune derive %s/rounds.csv --objective "
+           "iteration`.\n",
+           it->folder, it->folder);
     return status;
 }
 
@@ -343,6 +389,27 @@ struct iterate_command {
     char plugin[STP_CLI_PATH]; /* "": none */
 };
 
+/* A new folder for the tables of a scan, unless one is named. */
+static enum stp_status iterate_choose_folder(struct iterate *it)
+{
+    const struct iterate_options *o = it->o;
+    enum stp_status status = STP_OK;
+    unsigned n = 1;
+
+    if (o->output != NULL)
+        snprintf(it->folder, sizeof(it->folder), "%s", o->output);
+    if (o->output != NULL || !o->find_regimes || o->machine.json)
+        return STP_OK;
+    if (it->world->rank == 0) {
+        strcpy(it->folder, regimes_folder);
+        while (access(it->folder, F_OK) == 0)
+            snprintf(it->folder, sizeof(it->folder), "%s.%u", regimes_folder,
+                     ++n);
+        status = stp_iteration_folder(it->folder, false, it->err);
+    }
+    return stp_world_agree(it->world, status, it->err);
+}
+
 static int iterate_body(void *user, const struct stp_world *world)
 {
     struct iterate_command *c = user;
@@ -356,8 +423,10 @@ static int iterate_body(void *user, const struct stp_world *world)
     it->o = &c->o;
     it->world = world;
     it->err = &err;
-    status =
-        iterate_open_and_measure(it, c->plugin[0] != '\0' ? c->plugin : NULL);
+    status = iterate_choose_folder(it);
+    if (status == STP_OK)
+        status = iterate_open_and_measure(it, c->plugin[0] != '\0' ? c->plugin
+                                                                   : NULL);
     it->is_complete = status == STP_OK;
     if (world->rank == 0 && it->out.data.n_rows > 0 &&
         iterate_report(it, status == STP_OK ? &err : &later) != STP_OK &&

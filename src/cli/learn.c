@@ -164,10 +164,10 @@ static void learn_check_options(void *options, struct argp_state *state)
     o->job.step.tail_us = o->compute_us;
     o->job.seed = o->machine.seed;
     if (o->job.step.n == 0)
-        argp_error(state, "--job %s", why);
+        stp_usage_error(state, "--job %s", why);
     if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)
-        argp_error(state, "--nccl '%s', expected 2.21 to 2.30 or 2.31dev",
-                   o->job.nccl);
+        stp_usage_error(state, "--nccl '%s', expected 2.21 to 2.30 or 2.31dev",
+                        o->job.nccl);
 }
 
 static const struct stp_command_line learn_line = {

@@ -1,5 +1,6 @@
 /* locate.c - recorded machines and our plugins, wherever Steptune is installed
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "core/nearest.h"
 
 static bool locate_is_folder(const char *path)
 {
@@ -58,16 +60,105 @@ bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH])
     return fits;
 }
 
-const char *stp_machines_folder(char path[STP_CLI_PATH])
+static bool locate_bundled(char path[STP_CLI_PATH])
 {
-    const char *set = getenv("STEPTUNE_MACHINES");
     char here[STP_CLI_PATH];
 
     locate_program(here);
+    return locate_file(path, here, "..", STP_MACHINES_DIR);
+}
+
+const char *stp_machines_folder(char path[STP_CLI_PATH])
+{
+    const char *set = getenv("STEPTUNE_MACHINES");
+
     if (set != NULL)
         return set;
-    return locate_file(path, here, "..", STP_MACHINES_DIR) ? path
-                                                           : STP_MACHINES_DIR;
+    return locate_bundled(path) ? path : STP_MACHINES_DIR;
+}
+
+/* ---- recorded machines ---- */
+
+static bool locate_is_machine(const char *folder, const char *name)
+{
+    char path[STP_CLI_PATH + 512];
+
+    snprintf(path, sizeof(path), "%s/%s/machine.csv", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* Adds the machines of a folder, by name, but those that the list has. */
+static enum stp_status locate_add_machines(const char *folder,
+                                           struct stp_machine_list *list,
+                                           struct stp_error *err)
+{
+    struct dirent **entries = NULL;
+    const int n = scandir(folder, &entries, NULL, alphasort);
+    const size_t n_before = list->n;
+    void *all = realloc(list->paths, (n_before + (n > 0 ? (size_t)n : 0) + 1) *
+                                         sizeof(*list->paths));
+
+    if (all != NULL)
+        list->paths = all;
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        bool is_new =
+            all != NULL && name[0] != '.' && locate_is_machine(folder, name);
+
+        for (size_t k = 0; k < n_before && is_new; k++)
+            is_new = strcmp(stp_machine_name(list->paths[k]), name) != 0;
+        if (is_new && locate_file(list->paths[list->n], folder, "", name))
+            list->n++;
+        free(entries[i]);
+    }
+    free(entries);
+    return all != NULL ? STP_OK : stp_nomem(err);
+}
+
+enum stp_status stp_list_machines(struct stp_machine_list *list_ret,
+                                  struct stp_error *err)
+{
+    const char *set = getenv("STEPTUNE_MACHINES");
+    struct stp_machine_list list = {NULL, 0};
+    char bundled[STP_CLI_PATH];
+    enum stp_status status = STP_OK;
+
+    if (set != NULL)
+        status = locate_add_machines(set, &list, err);
+    if (status == STP_OK && locate_bundled(bundled))
+        status = locate_add_machines(bundled, &list, err);
+    if (status == STP_OK)
+        *list_ret = list;
+    else
+        free(list.paths);
+    return status;
+}
+
+bool stp_is_bundled_machine(const char *path)
+{
+    char bundled[STP_CLI_PATH];
+    size_t len;
+
+    if (!locate_bundled(bundled))
+        return false;
+    len = strlen(bundled);
+    return strncmp(path, bundled, len) == 0 && path[len] == '/' &&
+           strchr(path + len + 1, '/') == NULL;
+}
+
+/* The name of a machine that 'on' is nearly, for an error. */
+static const char *locate_hint(const char *on, char hint[STP_HINT])
+{
+    struct stp_machine_list list = {NULL, 0};
+    char names[2048] = "";
+    size_t used = 0;
+
+    if (stp_list_machines(&list, NULL) == STP_OK)
+        for (size_t i = 0; i < list.n && used < sizeof(names); i++)
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
+                                     stp_machine_name(list.paths[i]));
+    free(list.paths);
+    return stp_hint_nearest(on, strlen(on), names, hint);
 }
 
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
@@ -75,6 +166,7 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
 {
     const char *set = getenv("STEPTUNE_MACHINES");
     char here[STP_CLI_PATH];
+    char hint[STP_HINT];
 
     locate_program(here);
     if (strchr(on, '/') != NULL) {
@@ -90,8 +182,9 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
     }
     return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "
-                    "machine.csv or the name of one in %.80s",
-                    on, set != NULL ? set : STP_MACHINES_DIR);
+                    "machine.csv or the name of one in %.80s%s",
+                    on, set != NULL ? set : STP_MACHINES_DIR,
+                    locate_hint(on, hint));
 }
 
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH])

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "core/nearest.h"
 #include "report/file.h"
 
 static const struct stp_command commands[] = {
@@ -32,6 +33,8 @@ static const struct stp_command commands[] = {
      stp_cmd_report},
     {"record", "record the machine you are on, for all of the above",
      stp_cmd_record},
+    {"machines", "list the recorded machines that --on plays",
+     stp_cmd_machines},
     {"doctor", "diagnose what would happen to a job here", stp_cmd_doctor},
 };
 
@@ -60,8 +63,8 @@ static void main_print_help(FILE *fp)
     for (size_t i = 0; i < N_COMMANDS; i++)
         fprintf(fp, "  %-8s  %s\n", commands[i].name, commands[i].summary);
     fputs(
-        "\n`steptune COMMAND --help` lists the options.  Exit status: 0 done, "
-        "1 failed,\n2 wrong usage, 77 nothing to run on.\n",
+        "\n`steptune help COMMAND` lists the options.  Exit status: 0 done, 1 "
+        "failed,\n2 wrong usage, 77 nothing to run on.\n",
         fp);
 }
 
@@ -83,28 +86,56 @@ static int main_run_command(const struct stp_command *command, int argc,
     return main_status = command->run(argc, argv);
 }
 
+/* Complains about a word that is no command. */
+static int main_refuse(const char *word)
+{
+    char names[512] = "";
+    char hint[STP_HINT];
+
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        const size_t used = strlen(names);
+
+        snprintf(names + used, sizeof(names) - used, "%s ", commands[i].name);
+    }
+    stp_hint_nearest(word, strlen(word), names, hint);
+    stp_complain("no command '%s'%s", word,
+                 hint[0] != '\0' ? hint : "; `steptune --help` lists them");
+    return STP_EXIT_USAGE;
+}
+
+static bool main_is_any(const char *word, const char *a, const char *b,
+                        const char *c)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
 int main(int argc, char **argv)
 {
+    static char help[] = "--help";
+    FILE *guarded = stp_guard_output(STDOUT_FILENO);
     const struct stp_command *command;
 
+    if (guarded != NULL)
+        stdout = guarded;
     atexit(main_check_output);
     if (argc < 2) {
         main_print_help(stderr);
         return STP_EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        strcmp(argv[1], "help") == 0) {
+    if (argc > 2 && strcmp(argv[1], "help") == 0) {
+        argv[1] = argv[2];
+        argv[2] = help;
+        argc = 3;
+    }
+    if (main_is_any(argv[1], "--help", "-h", "help")) {
         main_print_help(stdout);
         return STP_EXIT_OK;
     }
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+    if (main_is_any(argv[1], "--version", "-V", "version")) {
         puts("steptune " STP_VERSION);
         return STP_EXIT_OK;
     }
     command = main_find_command(argv[1]);
-    if (command == NULL) {
-        stp_complain("no command '%s'; `steptune --help` lists them", argv[1]);
-        return STP_EXIT_USAGE;
-    }
-    return main_run_command(command, argc - 1, argv + 1);
+    return command != NULL ? main_run_command(command, argc - 1, argv + 1)
+                           : main_refuse(argv[1]);
 }

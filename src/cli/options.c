@@ -2,12 +2,37 @@
 #include "cli/options.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "core/names.h"
+#include "core/nearest.h"
 #include "core/text.h"
+
+/* ---- errors ---- */
+
+/* As argp's own errors are, but with nothing that a terminal obeys. */
+static _Noreturn void option_refuse(const char *name, const char *text)
+{
+    stp_complain("%s", text);
+    fprintf(stderr, "Try `%s --help' or `%s --usage' for more information.\n",
+            name, name);
+    exit(argp_err_exit_status);
+}
+
+void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
+{
+    char text[STP_CLI_PATH];
+    va_list va;
+
+    va_start(va, fmt);
+    vsnprintf(text, sizeof(text), fmt, va);
+    va_end(va);
+    option_refuse(state->name, text);
+}
 
 /* ---- kinds ---- */
 
@@ -276,17 +301,28 @@ static const char *option_read(const struct option_row *row, const char **text)
                : wrong;
 }
 
+/* What the option expected is a list of words. */
+static bool option_has_words(const struct stp_option *option)
+{
+    return option->words != NULL || option->from_name != NULL ||
+           option->kind == stp_option_coll;
+}
+
 static error_t option_parse_row(const struct option_row *row, const char *text,
                                 struct argp_state *state)
 {
+    const struct stp_option *option = row->option;
     const char *wrong = option_read(row, &text);
+    const char letter[] = {option->key, '\0'};
+    char hint[STP_HINT] = "";
 
-    if (wrong != NULL && row->option->key != 0)
-        argp_error(state, "-%c '%s', expected %s", row->option->key, text,
-                   wrong);
-    else if (wrong != NULL)
-        argp_error(state, "--%s '%s', expected %s", row->option->name, text,
-                   wrong);
+    if (wrong == NULL)
+        return 0;
+    if (option_has_words(option))
+        stp_hint_nearest(text, strlen(text), wrong, hint);
+    stp_usage_error(
+        state, "%s%s '%s', expected %s%s", option->key != 0 ? "-" : "--",
+        option->key != 0 ? letter : option->name, text, wrong, hint);
     return 0;
 }
 
@@ -297,11 +333,11 @@ static error_t option_take_arguments(struct option_parser *p,
     char **v = state->argv + state->next;
 
     if (p->line->args_doc == NULL)
-        argp_error(state, "'%s', expected options only", v[0]);
+        stp_usage_error(state, "'%s', expected options only", v[0]);
     arguments->v = v;
     arguments->n = state->argc - state->next;
     if (p->line->one != NULL && arguments->n > 1)
-        argp_error(state, "'%s', expected one %s", v[1], p->line->one);
+        stp_usage_error(state, "'%s', expected one %s", v[1], p->line->one);
     return 0;
 }
 
@@ -314,7 +350,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
         return option_take_arguments(p, state);
     case ARGP_KEY_NO_ARGS:
         if (p->line->none != NULL)
-            argp_error(state, "%s", p->line->none);
+            stp_usage_error(state, "%s", p->line->none);
         return 0;
     case ARGP_KEY_END:
         if (p->line->check != NULL)
@@ -331,6 +367,116 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
     }
     return ARGP_ERR_UNKNOWN;
 }
+
+/* ---- words that are no options ---- */
+
+/* The options that argp has itself. */
+static const char *const option_argps_own[] = {"help", "usage"};
+enum { N_OWN = sizeof(option_argps_own) / sizeof(option_argps_own[0]) };
+
+static bool option_begins(const char *name, const char *word, size_t len)
+{
+    return name != NULL && strncmp(name, word, len) == 0;
+}
+
+/* The first that the 'len' bytes at 'word' name, which may be a beginning. */
+static const struct argp_option *option_find_long(const struct option_parser *p,
+                                                  const char *word, size_t len)
+{
+    for (int i = 0; i < p->n_argp; i++)
+        if (option_begins(p->argp[i].name, word, len))
+            return &p->argp[i];
+    return NULL;
+}
+
+static const struct stp_option *
+option_find_letter(const struct option_parser *p, char letter)
+{
+    for (int i = 0; i < p->n_rows; i++)
+        if (p->rows[i].option->key == letter)
+            return p->rows[i].option;
+    return NULL;
+}
+
+static bool option_is_argps_own(const char *word, size_t len)
+{
+    for (size_t i = 0; i < N_OWN; i++)
+        if (option_begins(option_argps_own[i], word, len))
+            return true;
+    return false;
+}
+
+static void option_refuse_long(const struct option_parser *p, const char *name,
+                               const char *word, size_t len)
+{
+    char names[2048] = "";
+    char text[STP_CLI_PATH];
+    char hint[STP_HINT];
+    size_t used = 0;
+
+    for (int i = 0; i < p->n_argp && used < sizeof(names); i++)
+        if (p->argp[i].name != NULL)
+            used += (size_t)snprintf(names + used, sizeof(names) - used,
+                                     "--%s ", p->argp[i].name);
+    snprintf(text, sizeof(text), "unrecognized option '%.*s'%s", (int)len, word,
+             stp_hint_nearest(word, len, names, hint));
+    option_refuse(name, text);
+}
+
+/* Whether the argument behind the word "--NAME", which is known, is its own. */
+static bool option_meet_long(const struct option_parser *p, const char *name,
+                             const char *word)
+{
+    const size_t len = strcspn(word, "=");
+    const struct argp_option *found = option_find_long(p, word + 2, len - 2);
+
+    if (found == NULL && !option_is_argps_own(word + 2, len - 2))
+        option_refuse_long(p, name, word, len);
+    while (found != NULL && (found->flags & OPTION_ALIAS) != 0)
+        found--;
+    return found != NULL && found->arg != NULL && word[len] == '\0';
+}
+
+/* The same of a word of letters. */
+static bool option_meet_letters(const struct option_parser *p, const char *name,
+                                const char *word)
+{
+    char text[64];
+
+    for (const char *s = word + 1; *s != '\0'; s++) {
+        const struct stp_option *found = option_find_letter(p, *s);
+
+        if (found == NULL && *s != '?') {
+            snprintf(text, sizeof(text), "invalid option -- '%c'", *s);
+            option_refuse(name, text);
+        }
+        if (found != NULL && found->arg != NULL)
+            return s[1] == '\0';
+    }
+    return false;
+}
+
+/* Refuses what argp would refuse as it is, and makes -h what --help is. */
+static void option_look_ahead(const struct option_parser *p, int argc,
+                              char **argv)
+{
+    static char help[] = "--help";
+
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "-h") == 0 && option_find_letter(p, 'h') == NULL)
+            argv[i] = help;
+        if (argv[i][0] != '-' || argv[i][1] == '\0') {
+            if (p->line->is_in_order)
+                return;
+            continue;
+        }
+        if (argv[i][1] == '-' ? option_meet_long(p, argv[0], argv[i])
+                              : option_meet_letters(p, argv[0], argv[i]))
+            i++;
+    }
+}
+
+/* ---- reading all of them ---- */
 
 static void option_set_default(const struct option_row *row)
 {
@@ -386,6 +532,7 @@ void stp_options_read(const struct stp_command_line *line, int argc,
             option_add(&p, o, (char *)options + g->at,
                        g->heading != NULL ? heading : 0);
     }
+    option_look_ahead(&p, argc, argv);
     argp_parse(&argp, argc, argv, line->is_in_order ? ARGP_IN_ORDER : 0, NULL,
                &p);
     for (int i = 0; i < p.n_rows; i++)

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/status.h"
 #include "tune/plan.h"
 
 struct stp_option;
@@ -81,7 +82,7 @@ struct stp_command_line {
     const char *one;      /* noun of the only argument; NULL: several */
     const char *none;     /* the error without any; NULL: they may lack */
     bool is_in_order;     /* options end at the first argument */
-    /* rules between options: calls argp_error(); or NULL */
+    /* rules between options: calls stp_usage_error(); or NULL */
     void (*check)(void *options, struct argp_state *state);
 };
 
@@ -89,6 +90,11 @@ struct stp_command_line {
  * the program as argp does. */
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options);
+
+/* Says what is wrong with the command line and where help is, and ends the
+ * program. */
+void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
+    STP_PRINTF(2, 3) __attribute__((noreturn));
 
 /* ---- tables that several commands have ---- */
 

@@ -93,13 +93,14 @@ static void record_check_options(void *options, struct argp_state *state)
 
     o->name = names[0];
     if (o->arguments.n > 1)
-        argp_error(state, "'%s' and '%s', expected one name", names[0],
-                   names[1]);
+        stp_usage_error(state, "'%s' and '%s', expected one name", names[0],
+                        names[1]);
     if (!record_is_name(o->name))
-        argp_error(state,
-                   "name '%s', expected at most 48 letters, digits, '_', '.' "
-                   "and '-', beginning with a letter or digit",
-                   o->name);
+        stp_usage_error(
+            state,
+            "name '%s', expected at most 48 letters, digits, '_', '.' "
+            "and '-', beginning with a letter or digit",
+            o->name);
 }
 
 static const struct stp_command_line record_line = {

@@ -74,10 +74,11 @@ static void replay_check_options(void *options, struct argp_state *state)
     const struct replay_options *o = options;
 
     if (o->trace == NULL && o->contract == NULL)
-        argp_error(state, "nothing to replay, expected --trace or --contract");
+        stp_usage_error(state,
+                        "nothing to replay, expected --trace or --contract");
     if (o->contract != NULL && (o->trace != NULL || o->plugin != NULL))
-        argp_error(state, "--contract with %s, expected one of them",
-                   o->trace != NULL ? "--trace" : "--plugin");
+        stp_usage_error(state, "--contract with %s, expected one of them",
+                        o->trace != NULL ? "--trace" : "--plugin");
 }
 
 static const struct stp_command_line replay_line = {

@@ -69,7 +69,7 @@ static void run_check_options(void *options, struct argp_state *state)
     const struct run_options *o = options;
 
     if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
-        argp_error(state, "--strategy and --objective are of --online");
+        stp_usage_error(state, "--strategy and --objective are of --online");
 }
 
 static const struct stp_command_line run_line = {
@@ -377,35 +377,49 @@ static int run_start_and_await(char **argv)
 
 /* ---- after the job ---- */
 
+static enum stp_status run_print(const struct run_options *o,
+                                 const char *policy,
+                                 const struct stp_ledgers *ledgers,
+                                 const struct stp_learning *learning,
+                                 const struct stp_learning_setting *setting,
+                                 FILE *fp, struct stp_error *err)
+{
+    enum stp_status status;
+
+    if (o->json)
+        return stp_print_ledgers_json(ledgers, policy, learning, setting, fp,
+                                      err);
+    fprintf(fp, "%s: ", stp_command_name);
+    status = stp_print_ledgers(ledgers, policy, fp, err);
+    if (status == STP_OK && learning != NULL && ledgers->n > 0)
+        status = stp_print_learning(learning, setting, fp, err);
+    return status;
+}
+
 /* Reports on standard error.  A journal that cannot be read does not prevent
  * the rest. */
 static void run_report(const struct run_options *o, const char *policy,
                        const char *folder)
 {
+    FILE *fp = stp_guard_output(STDERR_FILENO);
     struct stp_learning learning = {0};
     struct stp_learning_setting setting = {0};
     struct stp_ledgers ledgers = {0};
     struct stp_error err;
     bool has_learning = false;
-    enum stp_status status = stp_ledgers_load(folder, &ledgers, &err);
+    enum stp_status status =
+        fp != NULL ? stp_ledgers_load(folder, &ledgers, &err) : stp_nomem(&err);
 
-    if (policy[0] == '\0')
-        policy = NULL;
     if (status == STP_OK && o->online) {
         has_learning = online_end(&o->run, &learning, &setting, &err) == STP_OK;
         if (!has_learning)
             stp_complain_error(o->run.settings.journal, &err);
     }
-    if (status == STP_OK && o->json) {
-        status = stp_print_ledgers_json(&ledgers, policy,
-                                        has_learning ? &learning : NULL,
-                                        &setting, stderr, &err);
-    } else if (status == STP_OK) {
-        fprintf(stderr, "%s: ", stp_command_name);
-        status = stp_print_ledgers(&ledgers, policy, stderr, &err);
-        if (status == STP_OK && has_learning && ledgers.n > 0)
-            status = stp_print_learning(&learning, &setting, stderr, &err);
-    }
+    if (status == STP_OK)
+        status = run_print(o, policy[0] != '\0' ? policy : NULL, &ledgers,
+                           has_learning ? &learning : NULL, &setting, fp, &err);
+    if (fp != NULL)
+        fclose(fp);
     stp_learning_free(&learning);
     stp_ledgers_free(&ledgers);
     if (status != STP_OK)

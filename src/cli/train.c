@@ -166,10 +166,11 @@ static void train_check_options(void *options, struct argp_state *state)
     const struct train_options *o = options;
 
     if (o->matrix.base.rounds > 0 && o->policy == NULL && o->plugin == NULL)
-        argp_error(state, "--rounds without --policy or --plugin, expected one "
-                          "of them to compare");
+        stp_usage_error(state,
+                        "--rounds without --policy or --plugin, expected one "
+                        "of them to compare");
     if (o->fresh && o->output == NULL)
-        argp_error(state, "--fresh requires -o FOLDER");
+        stp_usage_error(state, "--fresh requires -o FOLDER");
 }
 
 static const struct stp_command_line train_line = {

@@ -41,18 +41,18 @@ static void verify_check_options(void *options, struct argp_state *state)
     const struct stp_workload_options *w = &o->work;
 
     if (o->arguments.n == 0 && !stp_has_policy())
-        argp_error(state, STP_NO_POLICY " or NCCL_TUNER_CONFIG_FILE");
+        stp_usage_error(state, STP_NO_POLICY " or NCCL_TUNER_CONFIG_FILE");
     if (!o->iterates &&
         (w->n_modes > 0 || w->n_bytes > 0 || w->n_ratios > 0 ||
          w->n_sides > 0 || w->layers > 0 || w->compute != STP_COMPUTE_GEMM))
-        argp_error(state, "options of iterations, expected --iterate with "
-                          "them");
+        stp_usage_error(state, "options of iterations, expected --iterate with "
+                               "them");
     if (o->iterates &&
         (stp_measure_has_sizes(&o->measure) || o->measure.n_colls > 0))
-        argp_error(state, "sizes of collectives, expected --bytes with "
-                          "--iterate");
+        stp_usage_error(state, "sizes of collectives, expected --bytes with "
+                               "--iterate");
     if (w->n_sides > 0 && w->n_ratios > 0)
-        argp_error(state, STP_GEMM_AND_RATIO);
+        stp_usage_error(state, STP_GEMM_AND_RATIO);
 }
 
 static const struct stp_command_line verify_line = {

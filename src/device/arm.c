@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/nearest.h"
 #include "core/policy/policy.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
@@ -173,10 +174,32 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret)
     return arm_parse_forced(&word, arm_ret);
 }
 
+/* What was meant by the first part of the name that is no word of one. */
+static const char *arm_hint(const struct stp_field *name, char hint[STP_HINT])
+{
+    const char *end = name->s + name->len;
+    char words[128];
+
+    snprintf(words, sizeof(words), "auto, auto2, all, %s, %s", stp_algo_names(),
+             stp_proto_names());
+    for (const char *s = name->s; s < end; s++) {
+        const char *slash = memchr(s, '/', (size_t)(end - s));
+        const size_t len = (size_t)((slash ? slash : end) - s);
+        struct stp_arm arm = {STP_ARM_FORCED, STP_ANY, STP_ANY, 0};
+
+        if (!arm_parse_word(s, len, &arm))
+            return stp_hint_nearest(s, len, words, hint);
+        s += len;
+    }
+    hint[0] = '\0';
+    return hint;
+}
+
 static enum stp_status arms_add_word(struct stp_arms *arms,
                                      const struct stp_field *word,
                                      struct stp_error *err)
 {
+    char hint[STP_HINT];
     struct stp_arm arm;
 
     if (stp_field_is(word, "all"))
@@ -186,9 +209,10 @@ static enum stp_status arms_add_word(struct stp_arms *arms,
         return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,
                            "arm '%.*s', expected auto, auto2, all or "
                            "ALGORITHM/PROTOCOL/CHANNELS or a part of it, with "
-                           "one of %s, one of %s, and 1 to %d",
+                           "one of %s, one of %s, and 1 to %d%s",
                            (int)word->len, word->s, stp_algo_names(),
-                           stp_proto_names(), STP_MAX_CHANNELS);
+                           stp_proto_names(), STP_MAX_CHANNELS,
+                           arm_hint(word, hint));
     return arms_add(arms, &arm, err);
 }
 

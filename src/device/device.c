@@ -518,28 +518,9 @@ void stp_device_get_info(const struct stp_device *device,
     *info_ret = device->ranks->info;
 }
 
-void stp_device_rank_line(const struct stp_device *device, unsigned rank,
-                          char *line, size_t size)
+const struct stp_engine *stp_device_engine(const struct stp_device *device)
 {
-    RANK_DO(&device->ranks->local[0], rank_line, rank, line, size);
-}
-
-size_t stp_device_sizes(const struct stp_device *device, int coll,
-                        uint64_t *sizes, size_t max)
-{
-    const struct rank *first = &device->ranks->local[0];
-
-    return first->engine.ops->sizes != NULL
-               ? RANK_DO(first, sizes, coll, sizes, max)
-               : 0;
-}
-
-enum stp_source stp_device_source(const struct stp_device *device)
-{
-    const struct stp_engine *engine = &device->ranks->local[0].engine;
-
-    return engine->ops->source != NULL ? engine->ops->source(engine->self)
-                                       : STP_SOURCE_MEASURED;
+    return &device->ranks->local[0].engine;
 }
 
 /* ---- rounds and arms ---- */

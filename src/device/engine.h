@@ -208,6 +208,10 @@ struct stp_engine_ops {
     /* As stp_device_sizes() and stp_device_begin_round(); NULL: any size is as
      * good as any other, and a round needs no preparation. */
     size_t (*sizes)(const void *self, int coll, uint64_t *sizes, size_t max);
+    /* As stp_device_overlaps(); NULL: there are none. */
+    size_t (*overlaps)(const void *self, int coll,
+                       struct stp_device_overlap *overlaps, size_t max);
+
     enum stp_status (*begin_round)(void *self, unsigned round,
                                    unsigned n_rounds, struct stp_error *err);
 
@@ -321,5 +325,8 @@ enum stp_status stp_device_open(const struct stp_device_options *options,
                                 const struct stp_engines *engines,
                                 struct stp_device *device_ret,
                                 struct stp_error *err);
+
+/* The engine of the first rank here, for device_info.c. */
+const struct stp_engine *stp_device_engine(const struct stp_device *device);
 
 #endif /* STP_ENGINE_H */

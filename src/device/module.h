@@ -12,7 +12,22 @@
 #include "device/engine.h"
 #include "launch/world.h"
 
-enum { STP_MODULE_ABI = 4 };
+enum { STP_MODULE_ABI = 5, STP_MAX_HOST_GPUS = 16 };
+
+/* What a driver tells of the GPUs of this host. */
+struct stp_survey {
+    unsigned n_gpus; /* visible; the first STP_MAX_HOST_GPUS are told */
+    struct {
+        char name[64];
+        uint64_t memory; /* bytes */
+        int compute_capability;
+    } gpus[STP_MAX_HOST_GPUS];
+    unsigned n_nvlink; /* pairs of them that NVLink connects */
+    unsigned n_pcie;   /* pairs that reach each other otherwise */
+    unsigned n_none;   /* pairs that do not: over the CPUs' memory */
+    int driver_cuda;   /* CUDA that the driver runs, 12080 for 12.8 */
+    int built_cuda;    /* CUDA that the module was built with */
+};
 
 struct stp_module {
     int abi;          /* STP_MODULE_ABI when it was compiled */
@@ -31,6 +46,11 @@ struct stp_module {
     enum stp_status (*world)(int *argc, char ***argv,
                              struct stp_world *world_ret,
                              struct stp_error *err);
+
+    /* Asks the driver; NULL of a module without GPUs.  STP_ERR_NOTHING without
+     * one, STP_ERR_DEVICE if it does not answer. */
+    enum stp_status (*survey)(struct stp_survey *survey_ret,
+                              struct stp_error *err);
 };
 
 #define STP_MODULE_SYMBOL "stp_steptune_module"

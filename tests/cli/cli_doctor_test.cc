@@ -70,8 +70,73 @@ TEST_F(CliDoctor, HasNothingToSayWhereAllIsWell)
                      HasSubstr("ok       policy nccl_tuner.conf is valid: 1 "
                                "rule, all for the GPU here (not known)\n"),
                      HasSubstr("root/dev/shm has "),
-                     HasSubstr("\nproblems: 0, notes: 0, ok: 6\n")));
+                     HasSubstr("\nproblems: 0, notes: 0, ok: 7\n")));
     EXPECT_THAT(o.out, Not(HasSubstr("why:")));
+}
+
+// ---- GPUs and transports ----
+
+TEST_F(CliDoctor, TellsAHostWithoutAGpuFromOneWhoseGpusDoNotAnswer)
+{
+    EXPECT_THAT(Found("ok"),
+                HasSubstr("no GPU here: --on plays recorded machines, which "
+                          "`steptune machines` lists||\n"));
+
+    fs::create_directories(dir_ / "root/proc/driver/nvidia");
+    Write("root/proc/driver/nvidia/version",
+          "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Sat\n");
+    EXPECT_THAT(Found("problem"),
+                AllOf(StartsWith("driver 570.86.15 is loaded, but Steptune "
+                                 "sees no GPU|"),
+                      HasSubstr("|look at CUDA_VISIBLE_DEVICES and "
+                                "nvidia-smi\n")));
+}
+
+TEST_F(CliDoctor, TriesATransportWithTwoRanks)
+{
+    const char *const backends[] = {
+#ifdef STP_HAS_gloo
+        "gloo",
+#endif
+#ifdef STP_HAS_mpi
+        "mpi",
+#endif
+        nullptr};
+    for (const char *const *b = backends; *b != nullptr; b++) {
+        EXPECT_THAT(
+            Found("ok", std::string("--backend ") + *b),
+            ContainsRegex(std::string("^") + *b +
+                          " works: 2 ranks on .+, [0-9]+ all-reduces of 8 "
+                          "bytes to 4 MiB, 0 wrong elements\\|\\|\n$"));
+        EXPECT_THAT(Run(std::string("doctor --backend ") + *b).out,
+                    EndsWith("\n\nproblems: 0, notes: 0, ok: 1\n"));
+    }
+}
+
+TEST_F(CliDoctor, SaysWhatATransportLacks)
+{
+    EXPECT_THAT(Found("problem", "--backend nccl"),
+                StartsWith("nccl does not work here|"));
+    EXPECT_EQ(2, Run("doctor --backend ucx").status);
+#ifdef STP_HAS_mpi
+    Set("PATH", (dir_ / "lib").string());
+    EXPECT_EQ("mpi does not work here|there is no mpirun in PATH|install Open "
+              "MPI (Debian: libopenmpi-dev, openmpi-bin)\n",
+              Found("problem", "--backend mpi"));
+#endif
+    // a copy of the program without any module beside it
+    fs::create_directories(dir_ / "alone/bin");
+    fs::copy(STP_STEPTUNE, dir_ / "alone/bin/steptune");
+    const std::string text =
+        "cd '" + dir_.string() +
+        "' && ./alone/bin/steptune doctor --backend gloo >out 2>&1";
+    EXPECT_EQ(1, WEXITSTATUS(std::system(text.c_str())));
+    EXPECT_EQ("problem  gloo does not work here\n"
+              "         why: there is no steptune-gloo.so beside this program\n"
+              "         do:  install Gloo (Debian: libgloo-dev), and build "
+              "Steptune again\n"
+              "\nproblems: 1, notes: 0, ok: 0\n",
+              Read("out"));
 }
 
 // ---- libnccl ----

@@ -19,9 +19,34 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
     ExpectRefusals(
         "",
         {
-            {"tun", 2,
-             "steptune: no command 'tun'; `steptune --help` lists them"},
-            {"tune --no-such", 2, "unrecognized option '--no-such'"},
+            {"tun", 2, "steptune: no command 'tun'; did you mean 'tune'?\n"},
+            {"help swep", 2,
+             "steptune: no command 'swep'; did you mean 'sweep'?\n"},
+            {"xyzzy", 2,
+             "steptune: no command 'xyzzy'; `steptune --help` lists them\n"},
+            {"tune --no-such", 2, "unrecognized option '--no-such'\n"},
+            {"sweep --colective allreduce", 2,
+             "'--colective'; did you mean '--collective'?\n"},
+            {"sweep --maxbites=4 --on h200x2", 2,
+             "'--maxbites'; did you mean '--maxbytes'?\n"},
+            {"sweep --on --colective -b 8", 77, "machine '--colective'"},
+            {"sweep -wZ", 2, "-w 'Z', expected a number from 0"},
+            {"check -jZ", 2, "invalid option -- 'j'\n"},
+            {"sweep --m 4", 2, "option '--m' is ambiguous"},
+            {"sweep --collective alreduce", 2,
+             "reducescatter, allreduce; did you mean 'allreduce'?\n"},
+            {"sweep --collective allreduce,reduse", 2,
+             "--collective 'reduse', expected each at most once of broadcast, "
+             "reduce, allgather, reducescatter, allreduce; did you mean "
+             "'reduce'?\n"},
+            {"iterate --mode overlp", 2, "or all; did you mean 'overlap'?\n"},
+            {"iterate --dtype bf61", 2, "or f64; did you mean 'bf16'?\n"},
+            {"sweep --backend glo", 2, "or mpi; did you mean 'gloo'?\n"},
+            {"sweep --arms ring/simpel", 2,
+             "1 to 64; did you mean 'simple'?\n"},
+            {"sweep --arms rnig/simple/16", 2, "; did you mean 'ring'?\n"},
+            {"sweep --on h200x5", 77, "; did you mean 'h200x2'?\n"},
+            {"sweep --on h200x4_fulll", 77, "; did you mean 'h200x4_full'?\n"},
             {"tune extra", 2, "'extra', expected options only"},
             {"tune --min-gain 2x", 2, "--min-gain '2x', expected a share"},
             {"tune --min-gain -1%", 2, "--min-gain '-1%', expected a share"},
@@ -112,13 +137,30 @@ TEST_F(Cli, HelpsOnEveryCommand)
 {
     EXPECT_EQ(0, Run("--help").status);
     EXPECT_THAT(Run("--version").out, StartsWith("steptune "));
-    for (const char *command :
-         {"tune", "sweep", "derive", "verify", "explain"}) {
-        Outcome o = Run(std::string(command) + " --help");
+    std::stringstream lines(Run("--help").out);
+    size_t n_commands = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.rfind("  ", 0) != 0)
+            continue;
+        const std::string command = line.substr(2, line.find(' ', 2) - 2);
+        SCOPED_TRACE(command);
+        const Outcome o = Run(command + " --help");
+
         EXPECT_EQ(0, o.status);
-        EXPECT_THAT(o.out,
-                    StartsWith(std::string("Usage: steptune ") + command));
+        EXPECT_THAT(o.out, StartsWith("Usage: steptune " + command));
+        for (const std::string &other : {"help " + command, command + " -h",
+                                         "help " + command + " --no-such"}) {
+            SCOPED_TRACE(other);
+            const Outcome again = Run(other);
+
+            EXPECT_EQ("", again.err);
+            EXPECT_EQ(o.out, again.out);
+        }
+        n_commands++;
     }
+    EXPECT_EQ(16u, n_commands);
+    EXPECT_EQ(Run("--help").out, Run("help").out);
+    EXPECT_EQ(Run("--help").out, Run("-h").out);
 }
 
 TEST_F(Cli, FailsInEveryCommandIfItsOutputIsLost)

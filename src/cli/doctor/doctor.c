@@ -5,21 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/doctor/doctor.h"
 
 struct doctor_options {
     const char *policy;
+    const char *backend;
     bool json;
 };
 
 #define AT(member) offsetof(struct doctor_options, member)
 
+static const char *const backends[] = {"nccl", "gloo", "mpi", NULL};
+
 static const struct stp_option doctor_table[] = {
     {"policy", 0, "FILE", stp_option_text, AT(policy),
      .help = "Policy to examine (default: the one in "
              "NCCL_TUNER_CONFIG_FILE)"},
+    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = backends,
+     .help = "Try this transport alone: two ranks reduce and check a few "
+             "messages; nccl on GPUs, gloo or mpi on CPUs"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of text"},
     {0},
@@ -27,10 +34,45 @@ static const struct stp_option doctor_table[] = {
 
 static const struct stp_command_line doctor_line = {
     .groups = (const struct stp_option_group[]){{.options = doctor_table}, {0}},
-    .doc = "Says what would happen to a job here: which NCCL it finds, which "
-           "plugin that loads, which policy the plugin reads, and which "
+    .doc = "Says what is here and what would happen to a job: which GPUs, "
+           "which NCCL it finds, which plugin that loads, which policy the "
+           "plugin reads, and which "
            "settings override it. Exit status 1 if there is a problem.",
 };
+
+/* ---- children ---- */
+
+bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
+                          const void *question, void *answer, size_t size,
+                          char why[STP_SYMPTOM_TEXT])
+{
+    int ends[2], status = 0;
+    ssize_t got = -1;
+    pid_t child;
+
+    memset(answer, 0, size);
+    snprintf(why, STP_SYMPTOM_TEXT, "no process to ask");
+    if (pipe(ends) != 0)
+        return false;
+    child = fork();
+    if (child == 0) {
+        body(question, answer);
+        got = write(ends[1], answer, size);
+        _exit(got != (ssize_t)size);
+    }
+    close(ends[1]);
+    if (child > 0) {
+        got = read(ends[0], answer, size);
+        waitpid(child, &status, 0);
+    }
+    close(ends[0]);
+    if (got == (ssize_t)size)
+        return true;
+    memset(answer, 0, size);
+    snprintf(why, STP_SYMPTOM_TEXT, "it crashed (%s)",
+             WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it ended");
+    return false;
+}
 
 /* ---- small checks ---- */
 
@@ -101,6 +143,7 @@ static enum stp_status doctor_examine(struct stp_doctor *d, const char *policy,
     if (policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", policy, 1) != 0)
         return stp_nomem(err);
     stp_doctor_read_conf(d);
+    stp_doctor_gpus(d);
     stp_doctor_libraries(d);
     stp_doctor_plugin(d);
     stp_doctor_online(d);
@@ -128,6 +171,8 @@ int stp_cmd_doctor(int argc, char **argv)
     enum stp_status status;
 
     stp_options_read(&doctor_line, argc, argv, &o);
+    if (o.backend != NULL)
+        return stp_doctor_backend(o.backend, o.json);
     d.root = getenv("STEPTUNE_ROOT"); /* tests' own: a folder for / */
     if (d.root == NULL)
         d.root = "";

@@ -5,6 +5,7 @@
 #define STP_CLI_DOCTOR_H
 
 #include "cli/cli.h"
+#include "device/module.h"
 #include "report/results/diagnosis.h"
 
 enum { STP_MAX_LIBRARIES = 16, STP_MAX_SETTINGS = 256 };
@@ -36,7 +37,22 @@ const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
 /* Whether NCCL_TUNER_PLUGIN names the plugin that learns. */
 bool stp_doctor_learns(void);
 
+/*
+ * Runs 'body' in a child, since others' libraries may crash, and copies its
+ * 'size' bytes of answer, at most 4096, into *answer.  False, with *answer all
+ * 0 and the reason in 'why', if the child did not live to tell.
+ */
+bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
+                          const void *question, void *answer, size_t size,
+                          char why[STP_SYMPTOM_TEXT]);
+
+/* A try of a transport, for `doctor --backend`: prints what became of it, and
+ * returns the exit status. */
+int stp_doctor_backend(const char *backend, bool is_json);
+
 /* The checks, in the order in which they are told. */
+void stp_doctor_gpus(struct stp_doctor *d);
+void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s);
 void stp_doctor_libraries(struct stp_doctor *d);
 void stp_doctor_plugin(struct stp_doctor *d);
 void stp_doctor_online(struct stp_doctor *d);

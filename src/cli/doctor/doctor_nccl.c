@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/doctor/doctor.h"
@@ -24,49 +23,32 @@ struct probe {
     char text[512];  /* why there is none; else the tuner's name */
 };
 
-typedef void (*probe_fn)(const char *library, const char *version,
-                         struct probe *probe);
+/* What is opened, and for which NCCL. */
+struct probe_question {
+    const char *library;
+    const char *version;
+};
 
-/* False, with a reason in the text, if the child did not live to tell. */
-static bool doctor_run_probe(probe_fn body, const char *library,
-                             const char *version, struct probe *probe)
+static void doctor_run_probe(void (*body)(const void *question, void *probe),
+                             const char *library, const char *version,
+                             struct probe *probe)
 {
-    int ends[2], status = 0;
-    ssize_t got = -1;
-    pid_t child;
+    const struct probe_question question = {library, version};
+    char why[STP_SYMPTOM_TEXT];
 
-    memset(probe, 0, sizeof(*probe));
-    if (pipe(ends) != 0)
-        return false;
-    child = fork();
-    if (child == 0) {
-        body(library, version, probe);
-        got = write(ends[1], probe, sizeof(*probe));
-        _exit(got != sizeof(*probe));
-    }
-    close(ends[1]);
-    if (child > 0) {
-        got = read(ends[0], probe, sizeof(*probe));
-        waitpid(child, &status, 0);
-    }
-    close(ends[0]);
-    if (got == sizeof(*probe))
-        return true;
-    memset(probe, 0, sizeof(*probe));
-    snprintf(probe->text, sizeof(probe->text), "it crashed (%s)",
-             WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it ended");
-    return false;
+    if (!stp_doctor_ask_child(body, &question, probe, sizeof(*probe), why))
+        snprintf(probe->text, sizeof(probe->text), "%s", why);
 }
 
-static void doctor_open_library(const char *path, const char *version,
-                                struct probe *probe)
+static void doctor_open_library(const void *question, void *answer)
 {
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct probe_question *q = question;
+    struct probe *probe = answer;
+    void *library = dlopen(q->library, RTLD_NOW | RTLD_LOCAL);
     struct link_map *map = NULL;
     int (*get_version)(int *version) = NULL;
     void *symbol;
 
-    (void)version;
     if (library == NULL) {
         snprintf(probe->text, sizeof(probe->text), "%s", dlerror());
         return;
@@ -79,12 +61,13 @@ static void doctor_open_library(const char *path, const char *version,
         snprintf(probe->text, sizeof(probe->text), "it has no version");
 }
 
-static void doctor_open_tuner(const char *library, const char *version,
-                              struct probe *probe)
+static void doctor_open_tuner(const void *question, void *answer)
 {
+    const struct probe_question *q = question;
+    struct probe *probe = answer;
     const struct mock_nccl_options options = {
-        .version = version,
-        .tuner_plugin = library,
+        .version = q->version,
+        .tuner_plugin = q->library,
         .net_plugin = getenv("NCCL_NET_PLUGIN"),
     };
     struct mock_nccl *nccl;

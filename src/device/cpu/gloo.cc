@@ -360,4 +360,4 @@ enum stp_status OpenRank(const stp_device_options *options,
 } // namespace
 
 extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, "gloo",
-                                                   OpenRank, nullptr};
+                                                   OpenRank, nullptr, nullptr};

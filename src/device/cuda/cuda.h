@@ -145,4 +145,11 @@ extern const struct stp_engine_ops stp_cuda_ops;
  * hang then go with the process. */
 void stp_cuda_close(void *self);
 
+/* ---- cuda_survey.c ---- */
+
+/* As stp_module.survey. */
+struct stp_survey;
+enum stp_status stp_cuda_survey(struct stp_survey *survey_ret,
+                                struct stp_error *err);
+
 #endif /* STP_CUDA_H */

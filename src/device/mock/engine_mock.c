@@ -7,10 +7,13 @@
 
 #include "core/names.h"
 #include "core/text.h"
+#include "core/utf8.h"
 #include "device/arm_tuner.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
 #include "device/mock/mock_source.h"
+
+enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
 
 /* libnccl, and a communicator of it. */
 struct library {
@@ -433,6 +436,28 @@ static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
                               (ncclFunc_t)coll, sizes, max);
 }
 
+static size_t mock_overlaps(const void *self, int coll,
+                            struct stp_device_overlap *overlaps, size_t max)
+{
+    struct mock_overlap_setting all[MAX_SETTINGS];
+    const struct engine *e = self;
+    const size_t n_all =
+        mock_machine_overlap_settings(e->machine, all, MAX_SETTINGS);
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_all && i < MAX_SETTINGS; i++) {
+        const struct mock_overlap_setting *s = &all[i];
+
+        if ((int)s->coll != coll || s->k == 0)
+            continue;
+        if (n < max)
+            overlaps[n] = (struct stp_device_overlap){
+                s->n_bytes, {s->m, s->n, s->k, STP_TYPE_BF16}};
+        n++;
+    }
+    return n;
+}
+
 static enum stp_status mock_begin_round(void *self, unsigned round,
                                         unsigned n_rounds,
                                         struct stp_error *err)
@@ -564,6 +589,7 @@ static const struct stp_engine_ops mock_ops = {
     .range = mock_range,
     .rank_line = mock_rank_line,
     .sizes = mock_sizes,
+    .overlaps = mock_overlaps,
     .begin_round = mock_begin_round,
     .select_arm = mock_select_arm,
     .check = mock_check,
@@ -647,8 +673,8 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     return status;
 }
 
-static void mock_print_line(const struct engine *e, bool measures, char *line,
-                            size_t size)
+static void mock_print_line(const struct engine *e, bool measures,
+                            struct stp_device_info *info)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const bool has_timings = mock_machine_has_timings(e->machine);
@@ -664,8 +690,9 @@ static void mock_print_line(const struct engine *e, bool measures, char *line,
                               "trained"
                             : "modelled times of collectives and compute, in "
                               "virtual time: nothing was trained";
-    snprintf(line, size, "%s%s: %d x %s, NCCL %s; %s", m->name,
-             m->resized ? " resized" : "", m->n_ranks, m->gpu, m->nccl, times);
+    snprintf(info->what, sizeof(info->what), "%s%s: %d x %s, NCCL %s; %s",
+             info->machine, m->resized ? " resized" : "", m->n_ranks, info->gpu,
+             m->nccl, times);
 }
 
 static void mock_fill_info(struct engine *e, bool measures)
@@ -683,13 +710,13 @@ static void mock_fill_info(struct engine *e, bool measures)
         .has_tf32 = stp_mock_has_tf32(e->machine),
         .fuses = true};
 
-    snprintf(info.machine, sizeof(info.machine), "%s", m->name);
-    snprintf(info.gpu, sizeof(info.gpu), "%s", m->gpu);
-    snprintf(info.processor, sizeof(info.processor), "%s", m->gpu);
+    stp_printable(m->name, strlen(m->name), info.machine, sizeof(info.machine));
+    stp_printable(m->gpu, strlen(m->gpu), info.gpu, sizeof(info.gpu));
+    snprintf(info.processor, sizeof(info.processor), "%s", info.gpu);
     snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
     snprintf(info.backend, sizeof(info.backend), "nccl");
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
-    mock_print_line(e, measures, info.what, sizeof(info.what));
+    mock_print_line(e, measures, &info);
     e->info = info;
 }
 

@@ -156,7 +156,9 @@ enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err)
 {
-    enum stp_status status = iteration_save_all_times(report, folder, err);
+    enum stp_status status =
+        report->tables_only ? STP_OK
+                            : iteration_save_all_times(report, folder, err);
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && status == STP_OK;
          i++) {

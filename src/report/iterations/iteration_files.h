@@ -31,7 +31,8 @@ struct stp_iteration_report {
     const struct stp_regime *regimes;
     size_t n_regimes;
     bool looked_for_regimes;
-    double min_gain; /* of regimes */
+    bool tables_only; /* no files of times */
+    double min_gain;  /* of regimes */
 };
 
 /*
@@ -56,8 +57,8 @@ enum { STP_SETTING_NAME = 96 };
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
                                 char name[STP_SETTING_NAME]);
 
-/* Tables for people: each setting with its arms; and the regimes, of which
- * nothing is said if there are none. */
+/* For people: a table of each setting with its arms; and the verdict on
+ * regimes, a sentence and a row each of those with the largest gains. */
 enum stp_status
 stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
                      struct stp_error *err);

@@ -3,7 +3,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "analyse/order.h"
 #include "core/dtype.h"
 #include "core/names.h"
 #include "report/charts/labels.h"
@@ -299,12 +301,12 @@ stp_iteration_write_summary_csv(const struct stp_iteration_report *report,
 
 /* ---- regimes ---- */
 
+enum { MOST_SHOWN = 8 };
+
 /* Both arms of a regime may be AUTO: its gains are over the other arm. */
 static void iteration_put_regime(const struct stp_regime *r,
                                  struct stp_table *t)
 {
-    enum stp_source source =
-        r->alone->source > r->best->source ? r->alone->source : r->best->source;
     char name[STP_SETTING_NAME];
 
     stp_iteration_setting_name(r->setting, name);
@@ -325,7 +327,8 @@ static void iteration_put_regime(const struct stp_regime *r,
     iteration_put_gain(t, true, true, &r->alone_gain, false, true);
     iteration_put(t, "rounds", NULL, NULL, COUNT, (double)r->gain.n_pairs);
     if (t->format == STP_TABLE_CSV)
-        stp_table_word(t, "source", NULL, stp_source_name(source));
+        stp_table_word(t, "source", NULL,
+                       stp_source_name(stp_iteration_regime_source(r)));
 }
 
 static void iteration_put_regimes(const struct stp_iteration_report *report,
@@ -342,17 +345,61 @@ static void iteration_put_regimes(const struct stp_iteration_report *report,
         iteration_put_regime(&report->regimes[i], t);
 }
 
+/* What of it a terminal shows. */
+static void iteration_put_verdict(const struct stp_regime *r,
+                                  struct stp_table *t)
+{
+    const struct stp_iteration_setting *s = r->setting;
+    const struct stp_gemm *g = &s->like.work.gemm;
+    char size[32];
+    char interval[STP_INTERVAL];
+
+    stp_size_text(s->like.n_bytes, size);
+    stp_interval_text(&r->gain, interval);
+    stp_table_row(t);
+    stp_table_text(t, "<mode", "%s", stp_mode_name(s->like.work.mode));
+    stp_table_text(t, "<collective", "%s", stp_coll_name(s->like.coll));
+    stp_table_text(t, "bytes", "%s", size);
+    stp_table_text(t, "<GEMM", "%ux%ux%u", g->m, g->n, g->k);
+    stp_table_number(t, NULL, "ratio", s->compute_us / s->comm_us, 2);
+    iteration_put_arm_name(r->alone, NULL, "<fastest alone", t);
+    iteration_put_arm_name(r->best, NULL, "<shortest iteration", t);
+    stp_table_number(t, NULL, "gain", r->gain.gain, 3);
+    stp_table_word(t, NULL, "95% interval", interval);
+    stp_table_number(t, NULL, "gain alone", 1 / r->alone_gain.gain, 3);
+    stp_table_word(t, NULL, "<times",
+                   stp_source_name(stp_iteration_regime_source(r)));
+}
+
+static int iteration_compare_regimes(const void *pa, const void *pb)
+{
+    const struct stp_regime *a = *(const struct stp_regime *const *)pa;
+    const struct stp_regime *b = *(const struct stp_regime *const *)pb;
+
+    STP_RETURN_ORDER(STP_ORDER(b->gain.gain, a->gain.gain));
+    return STP_ORDER(a, b);
+}
+
 enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
                                   FILE *fp, struct stp_error *err)
 {
+    const size_t n = report->n_regimes;
+    const struct stp_regime **best = calloc(n + 1, sizeof(*best));
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     char text[STP_ITERATION_TEXT];
 
-    if (report->n_regimes == 0)
-        return STP_OK;
+    if (best == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < n; i++)
+        best[i] = &report->regimes[i];
+    qsort(best, n, sizeof(*best), iteration_compare_regimes);
     stp_iteration_regime_text(report, text);
     fprintf(fp, "%s\n", text);
-    iteration_put_regimes(report, &t);
+    for (size_t i = 0; i < n && i < MOST_SHOWN; i++)
+        iteration_put_verdict(best[i], &t);
+    free(best);
+    if (n > MOST_SHOWN)
+        fprintf(fp, "Those of the largest gains:\n");
     return stp_table_end(&t, fp, err);
 }
 

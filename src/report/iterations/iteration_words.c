@@ -233,12 +233,37 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
              setting->arms[0].n_rounds, fmax(percent, 0.01));
 }
 
+enum stp_source stp_iteration_regime_source(const struct stp_regime *regime)
+{
+    return regime->alone->source > regime->best->source ? regime->alone->source
+                                                        : regime->best->source;
+}
+
+/* "; 2 of them by modelled times alone" */
+static void iteration_say_modelled(const struct stp_iteration_report *report,
+                                   char text[80])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < report->n_regimes; i++)
+        n += stp_iteration_regime_source(&report->regimes[i]) ==
+             STP_SOURCE_MODELLED;
+    text[0] = '\0';
+    if (n > 0)
+        snprintf(text, 80,
+                 "; %zu of them by modelled times, which decide "
+                 "nothing",
+                 n);
+}
+
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
                                char text[STP_ITERATION_TEXT])
 {
     size_t n = report->summary->n_settings;
     const char *s = n == 1 ? "" : "s";
+    char modelled[80];
 
+    iteration_say_modelled(report, modelled);
     if (report->n_regimes == 0)
         snprintf(text, STP_ITERATION_TEXT,
                  "None among %zu setting%s: nowhere is the arm that is the "
@@ -248,8 +273,8 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
         snprintf(text, STP_ITERATION_TEXT,
                  "In %zu of %zu setting%s the arm that is the fastest alone is "
                  "not the one with the shortest iteration, by at least %g "
-                 "percent.",
-                 report->n_regimes, n, s, report->min_gain * 100);
+                 "percent%s.",
+                 report->n_regimes, n, s, report->min_gain * 100, modelled);
 }
 
 /* ---- samples ---- */

@@ -36,6 +36,9 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
                                char text[STP_ITERATION_TEXT]);
 
+/* The worse source of a regime's arms. */
+enum stp_source stp_iteration_regime_source(const struct stp_regime *regime);
+
 /* The worst source among a setting's arms. */
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting);

@@ -1,6 +1,10 @@
 // What is said of iterations: tables, sentences, regimes.
 #include "report/iterations/iterations_by_hand.h"
 
+extern "C" {
+#include "report/iterations/iteration_words.h"
+}
+
 namespace
 {
 
@@ -204,10 +208,12 @@ TEST_F(IterationTables, RegimesAreExact)
               Read("regimes.md"));
     EXPECT_EQ("In 1 of 2 settings the arm that is the fastest alone is not the "
               "one with the shortest iteration, by at least 2 percent.\n"
-              "setting                    fastest alone  best iteration   gain "
-              "   95% interval  alone gain    95% interval\n"
-              "overlap_8M_ratio1_layers8  auto           ll128           1.100 "
-              " 1.080 to 1.120       1.002  0.994 to 1.010\n",
+              "mode     collective  bytes  GEMM            ratio  fastest "
+              "alone  shortest iteration   gain    95% interval  gain alone  "
+              "times\n"
+              "overlap  allreduce   8 MiB  4096x2048x1024   0.95  auto        "
+              "   ll128               1.100  1.080 to 1.120       0.998  "
+              "measured\n",
               Written([&](FILE *fp) {
                   return stp_print_regimes(&its.Report(), fp, nullptr);
               }));
@@ -230,7 +236,52 @@ TEST_F(IterationTables, RegimesAreAsGoodAsTheWorseOfTheirArms)
                                        ".*,2,measured\n$"));
 }
 
-TEST_F(IterationTables, WithoutARegimeNothingIsPrinted)
+// Terminals get those of the largest gains; files have all, in order.
+TEST_F(IterationTables, TheVerdictIsShort)
+{
+    Iterations its;
+    AddOverlap(its);
+    its.Report();
+    its.report_.looked_for_regimes = true;
+    for (int i = 0; i < 10; i++) {
+        const double gain = 1 + .01 * (i * 7 % 10 + 1);
+        its.Regime(0, 0, 1, {gain, gain, gain, 2}, {1, 1, 1, 2});
+    }
+    const std::string text = Written([&](FILE *fp) {
+        return stp_print_regimes(&its.Report(), fp, nullptr);
+    });
+
+    EXPECT_EQ(11, std::count(text.begin(), text.end(), '\n')) << text;
+    EXPECT_THAT(text, HasSubstr("\nThose of the largest gains:\nmode "));
+    size_t at = 0;
+    for (const char *gain : {"1.100", "1.090", "1.080", "1.070", "1.060",
+                             "1.050", "1.040", "1.030"}) {
+        const size_t next = text.find(std::string("  ") + gain + "  ", at);
+        EXPECT_LT(at, next) << text;
+        EXPECT_NE(std::string::npos, next) << gain;
+        at = next;
+    }
+}
+
+TEST_F(IterationTables, AModelDecidesNothing)
+{
+    Iterations its;
+    AddOverlap(its);
+    its.report_.looked_for_regimes = true;
+    its.report_.min_gain = 0.02;
+    its.Arm("tree/ll", {{1000}}).source = STP_SOURCE_MODELLED;
+    its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1, 1, 1, 2});
+    its.Regime(0, 0, 3, {1.1, 1.08, 1.12, 2}, {1, 1, 1, 2});
+    char text[STP_ITERATION_TEXT];
+
+    stp_iteration_regime_text(&its.Report(), text);
+    EXPECT_STREQ("In 2 of 1 setting the arm that is the fastest alone is not "
+                 "the one with the shortest iteration, by at least 2 percent; "
+                 "1 of them by modelled times, which decide nothing.",
+                 text);
+}
+
+TEST_F(IterationTables, WithoutARegimeASentenceSaysSo)
 {
     Iterations its;
     AddOverlap(its);
@@ -245,7 +296,9 @@ TEST_F(IterationTables, WithoutARegimeNothingIsPrinted)
                           "behind.\n"));
     EXPECT_EQ("source\n",
               Read("regimes.csv").substr(Read("regimes.csv").rfind(',') + 1));
-    EXPECT_EQ("", Written([&](FILE *fp) {
+    EXPECT_EQ("None among 1 setting: nowhere is the arm that is the fastest "
+              "alone sure to be at least 5 percent behind.\n",
+              Written([&](FILE *fp) {
                   return stp_print_regimes(&its.Report(), fp, nullptr);
               }));
 }

@@ -1,0 +1,154 @@
+/* doctor_gpus.c - the GPUs of this host, and what connects them */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/doctor/doctor.h"
+#include "core/text.h"
+#include "device/module.h"
+
+enum { MOST_BYTES = 4096, BF16_CAPABILITY = 80 };
+
+/* ---- the driver ---- */
+
+/* The version in /proc/driver/nvidia/version: the first word that begins with a
+ * digit and has a point, as in "Kernel Module  580.65.06  Sun". */
+static bool gpus_read_driver(const struct stp_doctor *d, char version[32])
+{
+    char path[STP_CLI_PATH];
+    char *text;
+    size_t len;
+
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", d->root);
+    version[0] = '\0';
+    if (stp_read_file(path, MOST_BYTES, &text, &len, NULL) != STP_OK)
+        return false;
+    for (char *word = strtok(text, " \t\n"); word != NULL && !version[0];
+         word = strtok(NULL, " \t\n"))
+        if (word[0] >= '0' && word[0] <= '9' && strchr(word, '.') != NULL)
+            snprintf(version, 32, "%s", word);
+    free(text);
+    return version[0] != '\0';
+}
+
+/* ---- in a child: CUDA does not survive a fork ---- */
+
+struct gpus_answer {
+    enum stp_status status;
+    struct stp_survey survey;
+    char text[STP_ERROR_TEXT]; /* why not */
+};
+
+static void gpus_survey(const void *question, void *answer)
+{
+    const char *path = question;
+    struct gpus_answer *a = answer;
+    const struct stp_module *module;
+    struct stp_error err = {0};
+
+    a->status = stp_module_open(path, &module, &err);
+    if (a->status == STP_OK)
+        a->status = module->survey(&a->survey, &err);
+    snprintf(a->text, sizeof(a->text), "%s", err.text);
+}
+
+/* ---- what it says ---- */
+
+/* "2 x NVIDIA H200 with 139.8 GiB" for each model in a row. */
+static void gpus_name_all(const struct stp_survey *s,
+                          char text[STP_SYMPTOM_TEXT])
+{
+    const unsigned n =
+        s->n_gpus < STP_MAX_HOST_GPUS ? s->n_gpus : STP_MAX_HOST_GPUS;
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0, same; i < n && len < STP_SYMPTOM_TEXT; i += same) {
+        for (same = 1; i + same < n &&
+                       strcmp(s->gpus[i].name, s->gpus[i + same].name) == 0;
+             same++)
+            ;
+        len += (size_t)snprintf(text + len, STP_SYMPTOM_TEXT - len,
+                                "%s%u x %s with %.1f GiB", i > 0 ? ", " : "",
+                                same, s->gpus[i].name,
+                                (double)s->gpus[i].memory / (1 << 30));
+    }
+}
+
+static bool gpus_have_bf16(const struct stp_survey *s)
+{
+    for (unsigned i = 0; i < s->n_gpus && i < STP_MAX_HOST_GPUS; i++)
+        if (s->gpus[i].compute_capability < BF16_CAPABILITY)
+            return false;
+    return true;
+}
+
+static const char *gpus_links(const struct stp_survey *s)
+{
+    const unsigned n = s->n_nvlink + s->n_pcie + s->n_none;
+
+    return n == 0             ? "one GPU"
+           : s->n_nvlink == n ? "NVLink between all of them"
+           : s->n_nvlink > 0  ? "NVLink between some of them, PCIe between "
+                                "others"
+           : s->n_none == 0   ? "PCIe between them"
+                              : "no direct path between some of them";
+}
+
+void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s)
+{
+    const bool has_bf16 = gpus_have_bf16(s);
+    char names[STP_SYMPTOM_TEXT];
+    char driver[32];
+
+    gpus_name_all(s, names);
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, "%.300s; %s; %s", names,
+                 gpus_links(s), has_bf16 ? "bf16" : "no bf16");
+    if (gpus_read_driver(d, driver))
+        stp_diagnose(&d->diagnosis,
+                     s->driver_cuda >= s->built_cuda / 1000 * 1000
+                         ? STP_SYMPTOM_OK
+                         : STP_SYMPTOM_PROBLEM,
+                     "driver %s runs CUDA up to %d.%d; Steptune was built with "
+                     "%d.%d",
+                     driver, s->driver_cuda / 1000, s->driver_cuda % 1000 / 10,
+                     s->built_cuda / 1000, s->built_cuda % 1000 / 10);
+}
+
+/* A driver without a GPU that answers, or without our module. */
+static void gpus_judge_driver(struct stp_doctor *d, const char *why)
+{
+    char driver[32];
+
+    if (!gpus_read_driver(d, driver)) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "no GPU here: --on plays recorded machines, which "
+                     "`steptune machines` lists");
+        return;
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                 "driver %s is loaded, but Steptune sees no GPU", driver);
+    stp_diagnose_why(&d->diagnosis, "%s", why);
+    stp_diagnose_todo(&d->diagnosis,
+                      "look at CUDA_VISIBLE_DEVICES and nvidia-smi");
+}
+
+void stp_doctor_gpus(struct stp_doctor *d)
+{
+    char path[STP_CLI_PATH];
+    char why[STP_SYMPTOM_TEXT];
+    struct gpus_answer a;
+    struct stp_error err;
+
+    if (stp_find_module("cuda", path, &err) != STP_OK) {
+        gpus_judge_driver(d, "there is no steptune-cuda.so beside this "
+                             "program: it is built where CUDA is installed");
+        return;
+    }
+    if (!stp_doctor_ask_child(gpus_survey, path, &a, sizeof(a), why))
+        gpus_judge_driver(d, why);
+    else if (a.status == STP_OK)
+        stp_doctor_judge_gpus(d, &a.survey);
+    else
+        gpus_judge_driver(d, a.text);
+}

@@ -1,0 +1,251 @@
+/* machines.c - `steptune machines`: what --on plays, and how much of it was
+ * recorded */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/names.h"
+#include "mock_nccl.h"
+#include "report/charts/labels.h"
+#include "report/table.h"
+
+struct machines_options {
+    struct stp_arguments names;
+    bool json;
+};
+
+#define AT(member) offsetof(struct machines_options, member)
+
+static const struct stp_option machines_table[] = {
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print JSON instead of a table"},
+    {0},
+};
+
+static const struct stp_command_line machines_line = {
+    .groups =
+        (const struct stp_option_group[]){{.options = machines_table}, {0}},
+    .args_doc = "[MACHINE...]",
+    .arguments = AT(names),
+    .doc = "Lists the recorded machines that --on plays, or those named: a row "
+           "a collective with recorded times, the range of their sizes, their "
+           "interleaved rounds, and the workloads that were recorded "
+           "overlapped with compute. Times between recorded sizes are "
+           "interpolated; all others are modelled by NCCL's cost model.",
+};
+
+/* ---- what was recorded ---- */
+
+enum { MAX_SIZES = 4096 };
+
+struct machines_record {
+    size_t n_sizes; /* of interleaved rounds */
+    uint64_t first, last;
+    size_t n_overlaps; /* settings overlapped with compute */
+};
+
+static struct machines_record machines_look_up(const struct mock_machine *m,
+                                               ncclFunc_t coll)
+{
+    static size_t sizes[MAX_SIZES];
+    static struct mock_overlap_setting settings[MAX_SIZES];
+    struct machines_record r = {
+        .n_sizes = mock_machine_sizes(m, coll, sizes, MAX_SIZES)};
+    const size_t n = mock_machine_overlap_settings(m, settings, MAX_SIZES);
+
+    if (r.n_sizes > 0) {
+        r.first = sizes[0];
+        r.last = sizes[(r.n_sizes < MAX_SIZES ? r.n_sizes : MAX_SIZES) - 1];
+    }
+    for (size_t i = 0; i < n && i < MAX_SIZES; i++)
+        r.n_overlaps += settings[i].coll == coll;
+    return r;
+}
+
+/* ---- rows ---- */
+
+/* NVLink, or several that end up on PCIe and between CPUs. */
+static const char *machines_link(const struct mock_machine_info *info)
+{
+    if (strcmp(info->link, "LOC") == 0)
+        return NULL;
+    return strncmp(info->link, "NV", 2) == 0 ? "NVLink" : "PCIe";
+}
+
+/* What holds for the whole machine; of text in the first of its rows. */
+static void machines_put_machine(const struct mock_machine_info *info,
+                                 const char *path, bool is_first,
+                                 struct stp_table *t)
+{
+    char gpus[96];
+
+    snprintf(gpus, sizeof(gpus), "%d x %s", info->n_ranks, info->gpu);
+    stp_table_text(t, "<machine", "%s", is_first ? info->name : "");
+    stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
+    if (is_first) {
+        stp_table_count(t, NULL, "nodes", (uint64_t)info->n_nodes);
+        stp_table_word(t, NULL, "<link", machines_link(info));
+    } else {
+        stp_table_text(t, "nodes", " ");
+        stp_table_text(t, "<link", " ");
+    }
+    stp_table_text(t, "<NCCL", "%s", is_first ? info->nccl : "");
+    stp_table_text(t, "<found", "%s",
+                   !is_first                      ? ""
+                   : stp_is_bundled_machine(path) ? "bundled"
+                                                  : path);
+}
+
+/* Text shows what there is. */
+static void machines_put_count(const char *key, const char *heading, size_t n,
+                               struct stp_table *t)
+{
+    if (n > 0 || t->format == STP_TABLE_JSON)
+        stp_table_count(t, key, heading, n);
+    else
+        stp_table_word(t, key, heading, NULL);
+}
+
+static void machines_put_record(const char *coll,
+                                const struct machines_record *r,
+                                unsigned n_rounds, struct stp_table *t)
+{
+    char first[32], last[32];
+
+    stp_size_text(r->first, first);
+    stp_size_text(r->last, last);
+    stp_table_word(t, "collective", "<collective", coll);
+    machines_put_count("recorded_sizes", "recorded sizes", r->n_sizes, t);
+    stp_table_word(t, NULL, "from", r->n_sizes > 0 ? first : NULL);
+    stp_table_word(t, NULL, "to", r->n_sizes > 0 ? last : NULL);
+    if (t->format == STP_TABLE_JSON && r->n_sizes > 0) {
+        stp_table_count(t, "min_bytes", NULL, r->first);
+        stp_table_count(t, "max_bytes", NULL, r->last);
+    }
+    machines_put_count("rounds", "rounds", r->n_sizes > 0 ? n_rounds : 0, t);
+    machines_put_count("overlapped", "overlapped", r->n_overlaps, t);
+}
+
+/* A row a recorded collective; one of none if there is none. */
+static void machines_put_text(const struct mock_machine *m, const char *path,
+                              struct stp_table *t)
+{
+    const struct mock_machine_info *info = mock_machine_get_info(m);
+    bool is_first = true;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        const struct machines_record r = machines_look_up(m, (ncclFunc_t)c);
+
+        if (r.n_sizes + r.n_overlaps == 0)
+            continue;
+        stp_table_row(t);
+        machines_put_machine(info, path, is_first, t);
+        machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m), t);
+        is_first = false;
+    }
+    if (!is_first)
+        return;
+    stp_table_row(t);
+    machines_put_machine(info, path, true, t);
+    machines_put_record("all modelled", &(struct machines_record){0}, 0, t);
+}
+
+static void machines_put_json(const struct mock_machine *m, const char *path,
+                              struct stp_table *t)
+{
+    const struct mock_machine_info *info = mock_machine_get_info(m);
+    cJSON *row = stp_table_row(t);
+    struct stp_table colls;
+
+    stp_table_word(t, "machine", NULL, info->name);
+    stp_table_word(t, "found", NULL,
+                   stp_is_bundled_machine(path) ? "bundled" : "path");
+    stp_table_word(t, "path", NULL, path);
+    stp_table_word(t, "gpu", NULL, info->gpu);
+    stp_table_count(t, "gpus", NULL, (uint64_t)info->n_ranks);
+    stp_table_count(t, "nodes", NULL, (uint64_t)info->n_nodes);
+    stp_table_word(t, "link", NULL, machines_link(info));
+    stp_table_word(t, "nccl", NULL, info->nccl);
+    colls = stp_table_array(row, "collectives");
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        const struct machines_record r = machines_look_up(m, (ncclFunc_t)c);
+
+        stp_table_row(&colls);
+        machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m),
+                            &colls);
+    }
+}
+
+/* ---- all of them ---- */
+
+static enum stp_status machines_put(const char *path, struct stp_table *t,
+                                    struct stp_error *err)
+{
+    struct mock_machine *m;
+
+    if (mock_machine_load(path, &m) != ncclSuccess)
+        return stp_fail(err, STP_ERR_SYNTAX, "%s", mock_last_error());
+    if (t->format == STP_TABLE_JSON)
+        machines_put_json(m, path, t);
+    else
+        machines_put_text(m, path, t);
+    mock_machine_free(m);
+    return STP_OK;
+}
+
+/* Those named, or all; a folder that cannot be read fails the command, but the
+ * others are listed. */
+static enum stp_status machines_print(const struct stp_machine_list *list,
+                                      bool is_json, bool *all_read_ret,
+                                      struct stp_error *err)
+{
+    struct stp_table t = stp_table_result(is_json);
+
+    *all_read_ret = true;
+    stp_table_rows(&t, "machines");
+    for (size_t i = 0; i < list->n; i++)
+        if (machines_put(list->paths[i], &t, err) != STP_OK) {
+            stp_complain_error(NULL, err);
+            *all_read_ret = false;
+        }
+    return stp_table_end(&t, stdout, err);
+}
+
+static enum stp_status machines_find(const struct stp_arguments *names,
+                                     struct stp_machine_list *list,
+                                     struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    if (names->n == 0)
+        return stp_list_machines(list, err);
+    list->paths = calloc((size_t)names->n, sizeof(*list->paths));
+    if (list->paths == NULL)
+        return stp_nomem(err);
+    for (int i = 0; i < names->n && status == STP_OK; i++)
+        if (stp_find_machine(names->v[i], list->paths[list->n++], err) !=
+            STP_OK)
+            status = STP_ERR_NOTHING;
+    return status;
+}
+
+int stp_cmd_machines(int argc, char **argv)
+{
+    struct machines_options o = {0};
+    struct stp_machine_list list = {0};
+    bool all_read = false;
+    struct stp_error err;
+    enum stp_status status;
+
+    stp_options_read(&machines_line, argc, argv, &o);
+    status = machines_find(&o.names, &list, &err);
+    if (status == STP_OK)
+        status = machines_print(&list, o.json, &all_read, &err);
+    free(list.paths);
+    if (status != STP_OK)
+        stp_complain_error(NULL, &err);
+    return status == STP_ERR_NOTHING ? STP_EXIT_NOTHING
+           : all_read                ? STP_EXIT_OK
+                                     : STP_EXIT_FAILED;
+}

@@ -1,0 +1,38 @@
+/* device_info.c - what the engine of the first rank knows for all of them */
+#include "device/engine.h"
+
+void stp_device_rank_line(const struct stp_device *device, unsigned rank,
+                          char *line, size_t size)
+{
+    const struct stp_engine *first = stp_device_engine(device);
+
+    first->ops->rank_line(first->self, rank, line, size);
+}
+
+size_t stp_device_sizes(const struct stp_device *device, int coll,
+                        uint64_t *sizes, size_t max)
+{
+    const struct stp_engine *first = stp_device_engine(device);
+
+    return first->ops->sizes != NULL
+               ? first->ops->sizes(first->self, coll, sizes, max)
+               : 0;
+}
+
+size_t stp_device_overlaps(const struct stp_device *device, int coll,
+                           struct stp_device_overlap *overlaps, size_t max)
+{
+    const struct stp_engine *first = stp_device_engine(device);
+
+    return first->ops->overlaps != NULL
+               ? first->ops->overlaps(first->self, coll, overlaps, max)
+               : 0;
+}
+
+enum stp_source stp_device_source(const struct stp_device *device)
+{
+    const struct stp_engine *first = stp_device_engine(device);
+
+    return first->ops->source != NULL ? first->ops->source(first->self)
+                                      : STP_SOURCE_MEASURED;
+}
