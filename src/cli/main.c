@@ -85,8 +85,11 @@ static int main_run_command(const struct stp_command *command, int argc,
 
 int main(int argc, char **argv)
 {
+    static char buffer[1 << 16];
     const struct stp_command *command;
 
+    /* so that no message on standard error stands within a line */
+    setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
     atexit(main_check_output);
     if (argc < 2) {
         main_print_help(stderr);
