@@ -77,18 +77,30 @@ static bool policy_has_rounds(const struct stp_policy_origin *origin)
     return false;
 }
 
-static const char *policy_no_rule_reason(const struct stp_policy_origin *origin)
+void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
 {
     const struct stp_dataset *data = origin->data;
+    const size_t n_modelled = policy_count_rows(data, STP_SOURCE_MODELLED);
 
-    if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2)
-        return "one round says nothing of its error";
-    if (!policy_has_rounds(origin))
-        return "none of these times is of interleaved rounds, and a model "
-               "decides nothing";
-    if (stp_dataset_n_iterations(data) > 0)
-        return "no arm makes iterations shorter beyond doubt at any size";
-    return "NCCL's own choice is as good at every size";
+    if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2) {
+        fputs("one round says nothing of its error", fp);
+        return;
+    }
+    if (!policy_has_rounds(origin)) {
+        fputs("none of these times is of interleaved rounds, and a model "
+              "decides nothing",
+              fp);
+        return;
+    }
+    if (n_modelled > 0)
+        fprintf(fp,
+                "%zu of %zu times are modelled, and a model decides nothing; "
+                "by the others ",
+                n_modelled, data->n_rows);
+    fputs(stp_dataset_n_iterations(data) > 0
+              ? "no arm makes iterations shorter beyond doubt at any size"
+              : "NCCL's own choice is as good at every size",
+          fp);
 }
 
 static void policy_write_workload(const struct stp_workload *work, FILE *fp)
@@ -207,8 +219,11 @@ static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
     policy_write_head(origin, fp);
-    if (derived->n_rules == 0)
-        fprintf(fp, "# No rule: %s.\n", policy_no_rule_reason(origin));
+    if (derived->n_rules == 0) {
+        fputs("# No rule: ", fp);
+        stp_no_rule_write(origin, fp);
+        fputs(".\n", fp);
+    }
     for (size_t i = 0; i < derived->n_rules; i++)
         policy_write_rule(&derived->rules[i], origin, fp);
 }

@@ -278,6 +278,8 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
     *overlap_ret =
         (struct stp_tune_overlap){.policy_path = files->overlap_policy,
                                   .why_not = r->why_not,
+                                  .data = &r->overlap.data,
+                                  .steadiness = &r->overlap.steadiness,
                                   .derived = &r->overlap.derived,
                                   .verdicts = &r->overlap.verdicts,
                                   .n_dropped = r->overlap.n_dropped};

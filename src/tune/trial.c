@@ -121,7 +121,7 @@ enum stp_status stp_trial_require_decisions(
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
-                                FILE *fp, struct stp_error *err)
+                                bool has_table, FILE *fp, struct stp_error *err)
 {
     struct stp_compiled *compiled;
     size_t n_rules;
@@ -130,12 +130,16 @@ enum stp_status stp_trial_print(const char *path,
 
     if (status != STP_OK)
         return status;
-    fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info->what,
-            stp_compiled_size(compiled), n_rules);
+    fprintf(fp, "%s\n", info->what);
+    status = stp_print_steadiness(comparisons, fp, err);
+    fprintf(fp, "%zu of %zu rules apply to it\n\n", stp_compiled_size(compiled),
+            n_rules);
     stp_compiled_free(compiled);
-    status = stp_print_verdicts(comparisons, fp, err);
-    return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
-                            : status;
+    if (status != STP_OK)
+        return status;
+    return has_table
+               ? stp_print_verdicts(comparisons, STP_VERDICTS_ALL, fp, err)
+               : stp_print_gains(comparisons, fp, err);
 }
 
 enum stp_status stp_trial_prove(const char *path,
@@ -155,7 +159,7 @@ enum stp_status stp_trial_prove(const char *path,
     if (status != STP_OK)
         return status;
     fprintf(file.fp, "%s against NCCL's own choice\n", path);
-    status = stp_trial_print(path, info, comparisons, file.fp, err);
+    status = stp_trial_print(path, info, comparisons, true, file.fp, err);
     return stp_file_end(&file, status, err);
 }
 

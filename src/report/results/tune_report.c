@@ -5,6 +5,7 @@
 
 #include "core/names.h"
 #include "report/file.h"
+#include "report/policy_file.h"
 #include "report/results/results.h"
 
 static double tune_report_best_gain(const struct stp_point *p)
@@ -93,10 +94,27 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
     enum stp_status status;
 
     fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(r->verdicts, fp, err);
+    status = stp_print_verdicts(r->verdicts, STP_VERDICTS_ALL, fp, err);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
     return status;
+}
+
+/* Why the policy for overlap has no rule. */
+static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
+                                      FILE *fp)
+{
+    const struct stp_policy_origin origin = {.data = o->data,
+                                             .steadiness = o->steadiness};
+
+    fputs("no rule: ", fp);
+    if (o->why_not[0] != '\0')
+        fputs(o->why_not, fp);
+    else if (o->n_dropped > 0)
+        fputs("each that was derived made iterations longer somewhere", fp);
+    else
+        stp_no_rule_write(&origin, fp);
+    fputs("; NCCL's own choice stands.\n", fp);
 }
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
@@ -108,17 +126,15 @@ tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
 
     fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
             o->policy_path);
-    if (o->why_not[0] != '\0')
-        fprintf(fp, "No iterations: %s.\n", o->why_not);
     if (o->derived->n_rules == 0)
-        fprintf(fp, "No rules: NCCL's own choice stands.\n");
+        tune_report_write_no_rule(o, fp);
     else
         status = stp_print_rules(o->derived, fp, err);
     tune_report_write_dropped(o->n_dropped, fp);
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(o->verdicts, fp, err);
+    status = stp_print_verdicts(o->verdicts, STP_VERDICTS_ALL, fp, err);
     return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
                             : status;
 }
@@ -150,4 +166,34 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     if (status == STP_OK)
         status = tune_report_write_arms(report, file.fp, err);
     return stp_file_end(&file, status, err);
+}
+
+/* ---- in short ---- */
+
+static enum stp_status
+tune_report_print_verdicts(const struct stp_comparisons *verdicts,
+                           bool has_table, FILE *fp, struct stp_error *err)
+{
+    return has_table ? stp_print_verdicts(verdicts, STP_VERDICTS_ALL, fp, err)
+                     : stp_print_gains(verdicts, fp, err);
+}
+
+enum stp_status stp_print_tuning(const struct stp_tune_report *r,
+                                 bool has_table, FILE *fp,
+                                 struct stp_error *err)
+{
+    const struct stp_tune_overlap *o = r->overlap;
+    enum stp_status status;
+
+    fprintf(fp, "%s\n\n", r->info->what);
+    status = tune_report_print_verdicts(r->verdicts, has_table, fp, err);
+    if (status != STP_OK || o == NULL)
+        return status;
+    fputs("\nWhere communication overlaps with compute: ", fp);
+    if (o->derived->n_rules == 0) {
+        tune_report_write_no_rule(o, fp);
+        return STP_OK;
+    }
+    fputs("gains are of the time of training iterations.\n\n", fp);
+    return tune_report_print_verdicts(o->verdicts, has_table, fp, err);
 }
