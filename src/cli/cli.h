@@ -82,7 +82,8 @@ bool stp_is_live(const char *on, const char *backend);
 int stp_check_has_machine(const char *on, const char *backend,
                           const char *example);
 
-/* The module of a device, such as "cuda", beside this program. */
+/* The module of a device, "cuda", "gloo" or "mpi", beside this program.
+ * STP_ERR_NOTHING: it was not built; *err says what to install. */
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
