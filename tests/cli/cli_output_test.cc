@@ -87,6 +87,7 @@ TEST_F(Output, OfTuneIsWhatChangesAndHowToUseIt)
     EXPECT_EQ(
         kMachine +
             "\n"
+            "Where the policy changes what NCCL runs:\n\n"
             "collective    from      to  runs        best gain    95% interval "
             "     at  times\n"
             "allgather   2.378M  19.03M  ring/ll128     1.422x  1.415 to 1.429 "
@@ -137,6 +138,7 @@ TEST_F(Output, OfVerifyIsARowForEachRangeThatChanges)
                   "+1.57); gains from 0.75 percent up stand out from noise\n"
                   "1 of 1 rules apply to it\n"
                   "\n"
+                  "Where the policy changes what NCCL runs:\n\n"
                   "collective    from      to  runs        best gain    95% "
                   "interval  at  times\n"
                   "allgather   2.828M  22.63M  ring/ll128     1.365x  1.351 to "
@@ -164,6 +166,7 @@ TEST_F(Output, OfVerifyShowsWhereAPolicyIsSlower)
             "from 0.81 percent up stand out from noise\n"
             "2 of 2 rules apply to it\n"
             "\n"
+            "Where the policy changes what NCCL runs:\n\n"
             "collective  from  to  runs         best gain    95% interval  at  "
             "times\n"
             "allreduce     4M  4M  tree/simple     0.403x  0.399 to 0.407  4M  "

@@ -113,6 +113,7 @@ static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
         }
     if (!has_rows)
         return STP_OK;
+    fputs("Where the policy changes what NCCL runs:\n\n", fp);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     return status;
