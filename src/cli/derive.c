@@ -20,6 +20,7 @@
 #include "report/policy_file.h"
 #include "report/results/constants_file.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 #include "tune/tune.h"
 
 struct derive_input {
@@ -286,6 +287,7 @@ static enum stp_status derive_write(const struct derive_options *o,
                                              .trusts_passes = o->trust_passes,
                                              .steadiness = steadiness};
     const bool is_printed = o->output == NULL && !o->json;
+    struct stp_paragraph paragraph;
     enum stp_status status = STP_OK;
 
     if (o->output != NULL || is_printed)
@@ -296,7 +298,8 @@ static enum stp_status derive_write(const struct derive_options *o,
         return stp_print_rules_json(derived, data, steadiness, stdout, err);
     printf("From ");
     stp_times_write(data, stdout);
-    stp_steadiness_write(steadiness, stdout);
+    stp_steadiness_write(steadiness, stp_paragraph_begin(&paragraph, stdout));
+    stp_paragraph_end(&paragraph);
     if (derived->n_rules == 0) {
         fputs("No rule: ", stdout);
         stp_no_rule_write(&origin, stdout);

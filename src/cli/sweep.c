@@ -9,6 +9,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 
 /* ---- options ---- */
 
@@ -306,8 +307,10 @@ static enum stp_status sweep_print_comparisons(const struct sweep *s,
 
     if (status != STP_OK)
         return status;
-    if (!sweep_prints_nccl(s))
-        printf("%s\n\n", s->info.what);
+    if (!sweep_prints_nccl(s)) {
+        stp_print_paragraph(s->info.what, stdout);
+        putchar('\n');
+    }
     if (s->o->format != FORMAT_TABLE && sweep_has_arms(&comparisons)) {
         status = stp_print_sweep_best(&comparisons, stdout, err);
     } else {

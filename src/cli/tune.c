@@ -10,6 +10,7 @@
 #include "launch/stop.h"
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
+#include "report/terminal.h"
 #include "tune/tune.h"
 
 /* ---- options ---- */
@@ -145,11 +146,12 @@ static void tune_tell(void *user, const char *text)
 
 /* ---- output ---- */
 
-static void tune_print_policy(const char *path, const struct stp_tune_policy *p)
+static void tune_print_policy(const char *path, const struct stp_tune_policy *p,
+                              FILE *fp)
 {
     const size_t n = p->derived.n_rules;
 
-    printf("%s (%zu rule%s), ", path, n, n == 1 ? "" : "s");
+    fprintf(fp, "%s (%zu rule%s), ", path, n, n == 1 ? "" : "s");
 }
 
 /* Absolute paths: the job's working directory and library path are others. */
@@ -157,19 +159,24 @@ static void tune_print_use(const struct tune_options *o,
                            const struct stp_tune_files *f,
                            const struct stp_tune_result *r)
 {
+    struct stp_paragraph paragraph;
     char policy[STP_CLI_PATH] = "";
+    FILE *text;
 
     stp_absolute_path(o->output, policy);
-    printf("\nWrote ");
-    tune_print_policy(o->output, &r->alone);
+    putchar('\n');
+    text = stp_paragraph_begin(&paragraph, stdout);
+    fputs("Wrote ", text);
+    tune_print_policy(o->output, &r->alone, text);
     if (r->overlap.exists)
-        tune_print_policy(f->overlap_policy, &r->overlap);
-    printf("%s (every size and arm) and %s.\n"
-           "Run a job with it:  steptune run --policy %s -- COMMAND\n"
+        tune_print_policy(f->overlap_policy, &r->overlap, text);
+    fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
+    stp_paragraph_end(&paragraph);
+    printf("Run a job with it:  steptune run --policy %s -- COMMAND\n"
            "or, without steptune run:\n"
            "  export NCCL_TUNER_PLUGIN=%s\n"
            "  export NCCL_TUNER_CONFIG_FILE=%s\n",
-           f->report, f->page, o->output, o->plan.plugin, policy);
+           o->output, o->plan.plugin, policy);
     if (r->overlap.derived.n_rules > 0)
         printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
                "with compute: %s\n",

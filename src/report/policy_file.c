@@ -62,7 +62,6 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
     if (isfinite(s->resolved))
         fprintf(fp, "; gains from %.2f percent up stand out from noise",
                 s->resolved * 100);
-    fputc('\n', fp);
 }
 
 /* Whether there are times that rules may rest on. */
@@ -164,6 +163,7 @@ static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
     if (origin->steadiness != NULL) {
         fputs("# ", fp);
         stp_steadiness_write(origin->steadiness, fp);
+        fputc('\n', fp);
     }
     policy_write_passes(origin, fp);
     if (stp_dataset_n_iterations(origin->data) > 0)

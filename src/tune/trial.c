@@ -9,6 +9,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 
 const struct stp_arms stp_trial_arms = {
     .arm = {{.kind = STP_ARM_AUTO}, {.kind = STP_ARM_PLUGIN}}, .n = 2};
@@ -130,7 +131,7 @@ enum stp_status stp_trial_print(const char *path,
 
     if (status != STP_OK)
         return status;
-    fprintf(fp, "%s\n", info->what);
+    stp_print_paragraph(info->what, fp);
     status = stp_print_steadiness(comparisons, fp, err);
     fprintf(fp, "%zu of %zu rules apply to it\n\n", stp_compiled_size(compiled),
             n_rules);

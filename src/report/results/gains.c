@@ -1,6 +1,5 @@
 /* gains.c - what a policy changes, and what that gains, in a few lines */
 #include <stdio.h>
-#include <string.h>
 
 #include "analyse/verify.h"
 #include "core/names.h"
@@ -8,16 +7,13 @@
 #include "report/table.h"
 #include "report/words.h"
 
-enum { GAIN_RUNS = 80 };
-
-/* Sizes in a row, of one collective or of one workload, that a policy changes.
- */
+/* Sizes in a row, of one collective or of one workload, at which NCCL runs the
+ * same with a policy, and something else without. */
 struct gain_range {
     const struct stp_point *first;
     const struct stp_point *last;
     const struct stp_point *best; /* the largest gain: at a size that was not
                                      interpolated, if there is one */
-    char runs[GAIN_RUNS];         /* what NCCL runs there, in this order */
 };
 
 static bool gain_is_seen(const struct stp_point *p)
@@ -33,25 +29,20 @@ static bool gain_is_better(const struct stp_point *p,
     return stp_verify_arm(p)->gain.gain > stp_verify_arm(best)->gain.gain;
 }
 
-/* "ring/ll, ring/ll128": without channels, each once, as far as there is room.
- */
-static void gain_add_run(const struct stp_comparison *c, char runs[GAIN_RUNS])
-{
-    const size_t len = strlen(runs);
-    char name[STP_RAN_NAME];
-    size_t n;
-
-    stp_ran_name(c->ran_algo, c->ran_proto, 0, name);
-    n = strlen(name);
-    for (const char *s = runs; (s = strstr(s, name)) != NULL; s += n)
-        if (s[n] == '\0' || s[n] == ',')
-            return;
-    snprintf(runs + len, GAIN_RUNS - len, "%s%s", len > 0 ? ", " : "", name);
-}
-
 static bool gain_is_changed(const struct stp_point *p)
 {
     return stp_verify_point(p) != STP_VERDICT_SAME;
+}
+
+/* Whether a point goes on with what another begins. */
+static bool gain_is_same_range(const struct stp_point *a,
+                               const struct stp_point *b)
+{
+    const struct stp_comparison *x = stp_verify_arm(a);
+    const struct stp_comparison *y = stp_verify_arm(b);
+
+    return gain_is_changed(b) && stp_point_alike(a, b) &&
+           x->ran_algo == y->ran_algo && x->ran_proto == y->ran_proto;
 }
 
 /* Takes the range that begins at point '*i', and moves '*i' behind it. */
@@ -61,14 +52,11 @@ static struct gain_range gain_take_range(const struct stp_comparisons *all,
     struct gain_range g = {.first = &all->points[*i]};
 
     do {
-        const struct stp_point *p = &all->points[(*i)++];
-
-        g.last = p;
-        if (gain_is_better(p, g.best))
-            g.best = p;
-        gain_add_run(stp_verify_arm(p), g.runs);
-    } while (*i < all->n_points && gain_is_changed(&all->points[*i]) &&
-             stp_point_alike(g.first, &all->points[*i]));
+        g.last = &all->points[(*i)++];
+        if (gain_is_better(g.last, g.best))
+            g.best = g.last;
+    } while (*i < all->n_points &&
+             gain_is_same_range(g.first, &all->points[*i]));
     return g;
 }
 
@@ -87,11 +75,11 @@ static void gain_put(const struct gain_range *g, bool has_ranks,
     stp_table_count(t, NULL, has_ranks ? "ranks" : NULL, g->first->n_ranks);
     stp_table_text(t, "from", "%s", from);
     stp_table_text(t, "to", "%s", to);
-    stp_table_text(t, "<runs", "%s", g->runs);
-    stp_table_text(t, "best gain", "%.3fx", c->gain.gain);
+    stp_table_ran(t, NULL, "<runs", c->ran_algo, c->ran_proto, 0);
+    stp_table_text(t, "gain", "%.3fx", c->gain.gain);
     stp_table_text(t, "95% interval", "%s", interval);
-    stp_table_text(t, "at", "%s", at);
-    stp_table_text(t, "?<times", "%s", stp_source_name(c->source));
+    stp_table_text(t, "?at", "%s", at);
+    stp_table_text(t, "<times", "%s", stp_source_name(c->source));
 }
 
 static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
@@ -113,7 +101,9 @@ static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
         }
     if (!has_rows)
         return STP_OK;
-    fputs("Where the policy changes what NCCL runs:\n\n", fp);
+    fputs("Where the policy changes what NCCL runs, and the largest gain "
+          "there:\n\n",
+          fp);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     return status;

@@ -57,8 +57,8 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
                                    enum stp_verdicts_shown shown, FILE *fp,
                                    struct stp_error *err);
 
-/* The same in short: a row for each range of sizes that the policy changes, a
- * row for each size at which it is slower, and the counts. */
+/* The same in short: a row for each range of sizes at which the policy changes
+ * what runs, a row for each size at which it is slower, and the counts. */
 enum stp_status stp_print_gains(const struct stp_comparisons *verdicts,
                                 FILE *fp, struct stp_error *err);
 

@@ -8,6 +8,7 @@
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 /* ---- text: arms ---- */
@@ -129,7 +130,7 @@ static void sweep_put_best(const struct stp_point *p,
     stp_table_ran(t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
                   p->auto_channels);
     stp_table_word(t, NULL, "<best arm", arm);
-    stp_table_number(t, NULL, "us", best->us, 2);
+    stp_table_number(t, NULL, "?us", best->us, 2);
     stp_table_number(t, NULL, "gain", best->gain.gain, 3);
     stp_table_word(t, NULL, "95% interval", interval);
     stp_table_word(t, NULL, "<times", stp_source_name(best->source));
@@ -137,8 +138,10 @@ static void sweep_put_best(const struct stp_point *p,
 
 /* The sizes at which the best arm is faster beyond doubt. */
 static void sweep_print_count(const struct stp_comparisons *comparisons,
-                              FILE *fp)
+                              FILE *out)
 {
+    struct stp_paragraph paragraph;
+    FILE *fp = stp_paragraph_begin(&paragraph, out);
     const struct stp_point *most = NULL;
     double gain = 1;
     size_t n_faster = 0;
@@ -164,7 +167,8 @@ static void sweep_print_count(const struct stp_comparisons *comparisons,
     if (most != NULL)
         fprintf(fp, ", by up to %.3fx (%s, %" PRIu64 " bytes)", gain,
                 stp_coll_name(most->coll), most->n_bytes);
-    fputs("; --format table prints every arm.\n", fp);
+    fputs("; --format table prints every arm.", fp);
+    stp_paragraph_end(&paragraph);
 }
 
 enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
@@ -193,14 +197,17 @@ enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err)
 {
     struct stp_steadiness steadiness;
+    struct stp_paragraph paragraph;
     enum stp_status status;
 
     if (comparisons->n_points == 0)
         return STP_OK;
     status = stp_steadiness_of(comparisons, comparisons, &steadiness, err);
-    if (status == STP_OK)
-        stp_steadiness_write(&steadiness, fp);
-    return status;
+    if (status != STP_OK)
+        return status;
+    stp_steadiness_write(&steadiness, stp_paragraph_begin(&paragraph, fp));
+    stp_paragraph_end(&paragraph);
+    return STP_OK;
 }
 
 /* ---- JSON: measurements ---- */

@@ -7,6 +7,7 @@
 #include "report/file.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 
 static double tune_report_best_gain(const struct stp_point *p)
 {
@@ -114,7 +115,7 @@ static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
         fputs("each that was derived made iterations longer somewhere", fp);
     else
         stp_no_rule_write(&origin, fp);
-    fputs("; NCCL's own choice stands.\n", fp);
+    fputs("; NCCL's own choice stands.", fp);
 }
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
@@ -126,10 +127,12 @@ tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
 
     fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
             o->policy_path);
-    if (o->derived->n_rules == 0)
+    if (o->derived->n_rules == 0) {
         tune_report_write_no_rule(o, fp);
-    else
+        fputc('\n', fp);
+    } else {
         status = stp_print_rules(o->derived, fp, err);
+    }
     tune_report_write_dropped(o->n_dropped, fp);
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
@@ -183,17 +186,25 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                                  struct stp_error *err)
 {
     const struct stp_tune_overlap *o = r->overlap;
+    struct stp_paragraph paragraph;
+    FILE *text;
     enum stp_status status;
 
-    fprintf(fp, "%s\n\n", r->info->what);
+    stp_print_paragraph(r->info->what, fp);
+    fputc('\n', fp);
     status = tune_report_print_verdicts(r->verdicts, has_table, fp, err);
     if (status != STP_OK || o == NULL)
         return status;
-    fputs("\nWhere communication overlaps with compute: ", fp);
-    if (o->derived->n_rules == 0) {
-        tune_report_write_no_rule(o, fp);
+    fputc('\n', fp);
+    text = stp_paragraph_begin(&paragraph, fp);
+    fputs("Where communication overlaps with compute: ", text);
+    if (o->derived->n_rules == 0)
+        tune_report_write_no_rule(o, text);
+    else
+        fputs("gains are of the time of training iterations.", text);
+    stp_paragraph_end(&paragraph);
+    if (o->derived->n_rules == 0)
         return STP_OK;
-    }
-    fputs("gains are of the time of training iterations.\n\n", fp);
+    fputc('\n', fp);
     return tune_report_print_verdicts(o->verdicts, has_table, fp, err);
 }

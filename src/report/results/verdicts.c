@@ -8,6 +8,7 @@
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 void stp_put_workload(const struct stp_workload *work, bool has_gemm,
@@ -59,11 +60,11 @@ static void verdict_put(const struct stp_point *p,
     stp_table_number(t, "auto_noise", NULL, p->noise, 6);
     stp_table_ran(t, "auto", "?<AUTO", p->auto_algo, p->auto_proto,
                   p->auto_channels);
-    stp_table_word(t, NULL, is_same ? "<choice" : NULL, "NCCL's own");
-    stp_table_ran(t, "choice", is_same ? NULL : "<choice", c->ran_algo,
+    stp_table_word(t, NULL, is_same ? "?<choice" : NULL, "NCCL's own");
+    stp_table_ran(t, "choice", is_same ? NULL : "?<choice", c->ran_algo,
                   c->ran_proto, c->ran_channels);
     stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
-    stp_table_word(t, "source", "?<times", stp_source_name(c->source));
+    stp_table_word(t, "source", "<times", stp_source_name(c->source));
 }
 
 bool stp_have_ranks(const struct stp_comparisons *all)
@@ -131,8 +132,11 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
     return n;
 }
 
-void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp)
+void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
 {
+    struct stp_paragraph paragraph;
+    FILE *fp = stp_paragraph_begin(&paragraph, out);
+
     fprintf(fp,
             "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
             "slower",
@@ -149,7 +153,7 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp)
                 count->is_best_of_all ? "" : " at a measured size",
                 stp_verify_arm(count->best)->gain.gain,
                 stp_coll_name(count->best->coll), count->best->n_bytes);
-    fprintf(fp, "\n");
+    stp_paragraph_end(&paragraph);
 }
 
 enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
