@@ -119,6 +119,38 @@ TEST_F(Output, OfTuneIsWhatChangesAndHowToUseIt)
         WithoutPaths(o.out));
 }
 
+TEST_F(Output, OfTuneSaysWhyOverlapHasNoRuleAndThenSelectsNone)
+{
+    const struct {
+        const char *arguments;
+        const char *paragraph;
+        bool selects;
+    } cases[] = {
+        {"--on h200x2 --collective allreduce",
+         "gains are of the time of training iterations:\n\ncollective ", true},
+        {"--on h200x4 -b 1M -e 8M",
+         "there is no rule: 524 of 612 times are modelled, and a model decides "
+         "nothing; by the others no arm makes iterations shorter beyond doubt "
+         "at any size; NCCL's own choice stands.\n",
+         false},
+        {"--on h200x4 --collective allgather -b 4M -e 4M",
+         "there is no rule: all-reduces, or all-gathers and reduce-scatters, "
+         "of 2 to 64 MiB were not swept; NCCL's own choice stands.\n",
+         false},
+    };
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.arguments);
+        Outcome o = Run(std::string("tune -o my.conf ") + c.arguments);
+
+        ASSERT_EQ(0, o.status) << o.err;
+        EXPECT_THAT(o.out,
+                    HasSubstr("\nWhere communication overlaps with compute " +
+                              std::string(c.paragraph)));
+        EXPECT_EQ(c.selects ? 1u : 0u,
+                  Count(o.out, "export NCCL_WORKLOAD_OVERLAP=1"));
+    }
+}
+
 TEST_F(Output, OfDeriveEndsWithWhatWasWritten)
 {
     Derive();

@@ -39,6 +39,12 @@ run() {
 	bad=1
 }
 
+# What configures the build wants no package of the tests.
+configure=$(sed -n 's/^\(cmake --preset [^&]*\).*/\1/p' "$readme")
+(cd "$(dirname "$readme")" && eval "$configure" -B "$dir/build" -DSTEPTUNE_CUDA=OFF \
+	-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON) >"$dir/configured" 2>&1 ||
+	{ echo "README: $configure: fails without GoogleTest"; cat "$dir/configured"; bad=1; }
+
 cd "$dir/here"
 awk '/^```sh/ { on = 1; next } /^```/ { on = 0 } on && /^steptune / { sub(/  *#.*/, ""); print }' \
 	"$readme" >commands

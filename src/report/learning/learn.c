@@ -5,6 +5,7 @@
 #include "core/names.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 /* ---- learners ---- */
@@ -84,16 +85,18 @@ static void learn_print_ends(const struct stp_learner *learners,
 {
     for (size_t i = 0; i < n; i++) {
         const struct stp_learned *l = &learned[i];
+        struct stp_paragraph paragraph;
         char interval[STP_INTERVAL];
 
         if (learners[i].kind != STP_LEARNER_PLUGIN)
             continue;
         stp_interval_text(&l->final, interval);
-        fprintf(fp,
+        fprintf(stp_paragraph_begin(&paragraph, fp),
                 "%s ends %.3fx as fast as NCCL's own choice (%s), and "
-                "worse than it in %u of %zu jobs.\n",
+                "worse than it in %u of %zu jobs.",
                 learners[i].name, l->final.gain, interval, l->n_worse,
                 l->n_finals / l->n_keys);
+        stp_paragraph_end(&paragraph);
     }
 }
 

@@ -2,6 +2,7 @@
 #include "core/names.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 static void explanation_put_decider(const struct stp_explained *x,
@@ -52,18 +53,27 @@ static bool explanation_is_shown(const struct stp_explained *x, bool has_all)
 }
 
 /* What the rows leave out. */
-static void explanation_print_rest(size_t n_shown, size_t n, FILE *fp)
+static void explanation_print_rest(size_t n_shown, size_t n, FILE *out)
 {
+    struct stp_paragraph paragraph;
+    FILE *fp;
+
+    if (n_shown == n)
+        return;
+    if (n_shown > 0)
+        fputc('\n', out);
+    fp = stp_paragraph_begin(&paragraph, out);
     if (n_shown == 0)
         fprintf(fp,
                 "NCCL's own choice stands in all %zu ranges, which --table "
-                "prints.\n",
+                "prints.",
                 n);
-    else if (n_shown < n)
+    else
         fprintf(fp,
-                "\n%zu of %zu ranges; NCCL's own choice stands in "
-                "the others, which --table prints, too.\n",
+                "%zu of %zu ranges; NCCL's own choice stands in "
+                "the others, which --table prints, too.",
                 n_shown, n);
+    stp_paragraph_end(&paragraph);
 }
 
 enum stp_status stp_print_explanation(const struct stp_explanation *explanation,

@@ -108,7 +108,7 @@ static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
     const struct stp_policy_origin origin = {.data = o->data,
                                              .steadiness = o->steadiness};
 
-    fputs("no rule: ", fp);
+    fputs("there is no rule: ", fp);
     if (o->why_not[0] != '\0')
         fputs(o->why_not, fp);
     else if (o->n_dropped > 0)
@@ -128,6 +128,7 @@ tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
     fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
             o->policy_path);
     if (o->derived->n_rules == 0) {
+        fputs("Here ", fp);
         tune_report_write_no_rule(o, fp);
         fputc('\n', fp);
     } else {
@@ -197,11 +198,11 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
         return status;
     fputc('\n', fp);
     text = stp_paragraph_begin(&paragraph, fp);
-    fputs("Where communication overlaps with compute: ", text);
+    fputs("Where communication overlaps with compute ", text);
     if (o->derived->n_rules == 0)
         tune_report_write_no_rule(o, text);
     else
-        fputs("gains are of the time of training iterations.", text);
+        fputs("gains are of the time of training iterations:", text);
     stp_paragraph_end(&paragraph);
     if (o->derived->n_rules == 0)
         return STP_OK;
