@@ -140,7 +140,7 @@ enum stp_status stp_trial_print(const char *path,
         return status;
     return has_table
                ? stp_print_verdicts(comparisons, STP_VERDICTS_ALL, fp, err)
-               : stp_print_gains(comparisons, fp, err);
+               : stp_print_gains(comparisons, NULL, fp, err);
 }
 
 enum stp_status stp_trial_prove(const char *path,

@@ -127,14 +127,15 @@ TEST_F(Output, OfTuneSaysWhyOverlapHasNoRuleAndThenSelectsNone)
         bool selects;
     } cases[] = {
         {"--on h200x2 --collective allreduce",
-         "gains are of the time of training iterations:\n\ncollective ", true},
+         ", by the time of training iterations:\n\ncollective ", true},
         {"--on h200x4 -b 1M -e 8M",
-         "there is no rule: 524 of 612 times are modelled, and a model decides "
+         " there is no rule: 524 of 612 times are modelled, and a model "
+         "decides "
          "nothing; by the others no arm makes iterations shorter beyond doubt "
          "at any size; NCCL's own choice stands.\n",
          false},
         {"--on h200x4 --collective allgather -b 4M -e 4M",
-         "there is no rule: all-reduces, or all-gathers and reduce-scatters, "
+         " there is no rule: all-reduces, or all-gathers and reduce-scatters, "
          "of 2 to 64 MiB were not swept; NCCL's own choice stands.\n",
          false},
     };
@@ -144,7 +145,7 @@ TEST_F(Output, OfTuneSaysWhyOverlapHasNoRuleAndThenSelectsNone)
 
         ASSERT_EQ(0, o.status) << o.err;
         EXPECT_THAT(o.out,
-                    HasSubstr("\nWhere communication overlaps with compute " +
+                    HasSubstr("\nWhere communication overlaps with compute" +
                               std::string(c.paragraph)));
         EXPECT_EQ(c.selects ? 1u : 0u,
                   Count(o.out, "export NCCL_WORKLOAD_OVERLAP=1"));

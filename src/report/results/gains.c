@@ -5,7 +5,11 @@
 #include "core/names.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
+
+#define GAIN_HEADING                                                           \
+    "Where the policy changes what NCCL runs, and the largest gain there:"
 
 /* Sizes in a row, of one collective or of one workload, at which NCCL runs the
  * same with a policy, and something else without. */
@@ -83,7 +87,8 @@ static void gain_put(const struct gain_range *g, bool has_ranks,
 }
 
 static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
-                                         FILE *fp, struct stp_error *err)
+                                         const char *heading, FILE *fp,
+                                         struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     const bool has_ranks = stp_have_ranks(all);
@@ -101,19 +106,19 @@ static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
         }
     if (!has_rows)
         return STP_OK;
-    fputs("Where the policy changes what NCCL runs, and the largest gain "
-          "there:\n\n",
-          fp);
+    stp_print_paragraph(heading != NULL ? heading : GAIN_HEADING, fp);
+    fputc('\n', fp);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     return status;
 }
 
 enum stp_status stp_print_gains(const struct stp_comparisons *verdicts,
-                                FILE *fp, struct stp_error *err)
+                                const char *heading, FILE *fp,
+                                struct stp_error *err)
 {
     const struct stp_verdict_count count = stp_count_verdicts(verdicts);
-    enum stp_status status = gain_print_ranges(verdicts, fp, err);
+    enum stp_status status = gain_print_ranges(verdicts, heading, fp, err);
 
     if (status == STP_OK && count.n_slower > 0) {
         fputs("Slower than NCCL's own choice:\n\n", fp);

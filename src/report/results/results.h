@@ -58,9 +58,11 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
                                    struct stp_error *err);
 
 /* The same in short: a row for each range of sizes at which the policy changes
- * what runs, a row for each size at which it is slower, and the counts. */
+ * what runs, a row for each size at which it is slower, and the counts.
+ * 'heading' says what the ranges are of; NULL: of collectives alone. */
 enum stp_status stp_print_gains(const struct stp_comparisons *verdicts,
-                                FILE *fp, struct stp_error *err);
+                                const char *heading, FILE *fp,
+                                struct stp_error *err);
 
 /* Adds what a point is of: "allreduce", or of iterations "overlap x 8, ratio
  * 1". */

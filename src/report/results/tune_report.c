@@ -175,37 +175,41 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 /* ---- in short ---- */
 
 static enum stp_status
-tune_report_print_verdicts(const struct stp_comparisons *verdicts,
-                           bool has_table, FILE *fp, struct stp_error *err)
+tune_report_print_overlap(const struct stp_tune_overlap *o, bool has_table,
+                          FILE *fp, struct stp_error *err)
 {
-    return has_table ? stp_print_verdicts(verdicts, STP_VERDICTS_ALL, fp, err)
-                     : stp_print_gains(verdicts, fp, err);
+    static const char heading[] =
+        "Where communication overlaps with compute, by the time of training "
+        "iterations:";
+    struct stp_paragraph paragraph;
+
+    fputc('\n', fp);
+    if (o->derived->n_rules > 0 && !has_table)
+        return stp_print_gains(o->verdicts, heading, fp, err);
+    if (o->derived->n_rules > 0) {
+        stp_print_paragraph(heading, fp);
+        fputc('\n', fp);
+        return stp_print_verdicts(o->verdicts, STP_VERDICTS_ALL, fp, err);
+    }
+    fp = stp_paragraph_begin(&paragraph, fp);
+    fputs("Where communication overlaps with compute ", fp);
+    tune_report_write_no_rule(o, fp);
+    stp_paragraph_end(&paragraph);
+    return STP_OK;
 }
 
 enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                                  bool has_table, FILE *fp,
                                  struct stp_error *err)
 {
-    const struct stp_tune_overlap *o = r->overlap;
-    struct stp_paragraph paragraph;
-    FILE *text;
     enum stp_status status;
 
     stp_print_paragraph(r->info->what, fp);
     fputc('\n', fp);
-    status = tune_report_print_verdicts(r->verdicts, has_table, fp, err);
-    if (status != STP_OK || o == NULL)
+    status = has_table
+                 ? stp_print_verdicts(r->verdicts, STP_VERDICTS_ALL, fp, err)
+                 : stp_print_gains(r->verdicts, NULL, fp, err);
+    if (status != STP_OK || r->overlap == NULL)
         return status;
-    fputc('\n', fp);
-    text = stp_paragraph_begin(&paragraph, fp);
-    fputs("Where communication overlaps with compute ", text);
-    if (o->derived->n_rules == 0)
-        tune_report_write_no_rule(o, text);
-    else
-        fputs("gains are of the time of training iterations:", text);
-    stp_paragraph_end(&paragraph);
-    if (o->derived->n_rules == 0)
-        return STP_OK;
-    fputc('\n', fp);
-    return tune_report_print_verdicts(o->verdicts, has_table, fp, err);
+    return tune_report_print_overlap(r->overlap, has_table, fp, err);
 }
