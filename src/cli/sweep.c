@@ -307,7 +307,9 @@ static enum stp_status sweep_print_comparisons(const struct sweep *s,
 
     if (status != STP_OK)
         return status;
-    if (!sweep_prints_nccl(s)) {
+    if (sweep_prints_nccl(s)) {
+        puts("# The best arm of each size:\n#");
+    } else {
         stp_print_paragraph(s->info.what, stdout);
         putchar('\n');
     }

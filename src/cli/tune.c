@@ -154,24 +154,17 @@ static void tune_print_policy(const char *path, const struct stp_tune_policy *p,
     fprintf(fp, "%s (%zu rule%s), ", path, n, n == 1 ? "" : "s");
 }
 
-/* Absolute paths: the job's working directory and library path are others. */
+/* Absolute paths: the job's working directory and library path are others.
+ * Policies that have no rule are of no use. */
 static void tune_print_use(const struct tune_options *o,
                            const struct stp_tune_files *f,
                            const struct stp_tune_result *r)
 {
-    struct stp_paragraph paragraph;
     char policy[STP_CLI_PATH] = "";
-    FILE *text;
 
+    if (r->alone.derived.n_rules + r->overlap.derived.n_rules == 0)
+        return;
     stp_absolute_path(o->output, policy);
-    putchar('\n');
-    text = stp_paragraph_begin(&paragraph, stdout);
-    fputs("Wrote ", text);
-    tune_print_policy(o->output, &r->alone, text);
-    if (r->overlap.exists)
-        tune_print_policy(f->overlap_policy, &r->overlap, text);
-    fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
-    stp_paragraph_end(&paragraph);
     printf("Run a job with it:  steptune run --policy %s -- COMMAND\n"
            "or, without steptune run:\n"
            "  export NCCL_TUNER_PLUGIN=%s\n"
@@ -181,6 +174,23 @@ static void tune_print_use(const struct tune_options *o,
         printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
                "with compute: %s\n",
                f->overlap_policy);
+}
+
+static void tune_print_files(const struct tune_options *o,
+                             const struct stp_tune_files *f,
+                             const struct stp_tune_result *r)
+{
+    struct stp_paragraph paragraph;
+    FILE *text;
+
+    putchar('\n');
+    text = stp_paragraph_begin(&paragraph, stdout);
+    fputs("Wrote ", text);
+    tune_print_policy(o->output, &r->alone, text);
+    if (r->overlap.exists)
+        tune_print_policy(f->overlap_policy, &r->overlap, text);
+    fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
+    stp_paragraph_end(&paragraph);
 }
 
 static enum stp_status tune_print(const struct tune_options *o,
@@ -196,9 +206,11 @@ static enum stp_status tune_print(const struct tune_options *o,
     if (o->machine.json)
         return stp_print_tuning_json(&report, stdout, err);
     status = stp_print_tuning(&report, o->table, stdout, err);
-    if (status == STP_OK)
-        tune_print_use(o, files, r);
-    return status;
+    if (status != STP_OK)
+        return status;
+    tune_print_files(o, files, r);
+    tune_print_use(o, files, r);
+    return STP_OK;
 }
 
 static void tune_print_times(const int64_t *stage_ms)

@@ -138,9 +138,9 @@ enum stp_status stp_trial_print(const char *path,
     stp_compiled_free(compiled);
     if (status != STP_OK)
         return status;
-    return has_table
-               ? stp_print_verdicts(comparisons, STP_VERDICTS_ALL, fp, err)
-               : stp_print_gains(comparisons, NULL, fp, err);
+    return has_table ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL,
+                                          fp, err)
+                     : stp_print_gains(info, comparisons, NULL, fp, err);
 }
 
 enum stp_status stp_trial_prove(const char *path,

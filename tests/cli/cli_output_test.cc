@@ -119,6 +119,39 @@ TEST_F(Output, OfTuneIsWhatChangesAndHowToUseIt)
         WithoutPaths(o.out));
 }
 
+TEST_F(Output, OfTuneOffersNoPolicyWithoutRules)
+{
+    Outcome o = Run("tune --on h200x4 --collective allgather -b 2M -e 32M "
+                    "--no-iterate --min-gain 90% -o my.conf");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ(kMachine + "\n"
+                         "The policy has no rule: no arm is faster than NCCL's "
+                         "own choice by 90 percent or more beyond doubt.\n"
+                         "\n"
+                         "11 sizes: 0 faster, 11 as NCCL's own choice, 0 "
+                         "unsure, 0 slower; geometric mean of the gains 1.000\n"
+                         "\n"
+                         "Wrote my.conf (0 rules), my.report.txt (every size "
+                         "and arm) and my.report.html.\n",
+              o.out);
+}
+
+// The overlap of a run of 2 ranks and 4 was measured on 2 alone.
+TEST_F(Output, OfTuneSaysOfHowManyRanksGainsAre)
+{
+    Outcome o = Run("tune --on h200x4 --ranks 2,4 --collective allreduce "
+                    "-o my.conf");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out,
+                ContainsRegex("\ncollective  ranks .*\nallreduce       2 "
+                              ".*\nallreduce       4 "));
+    EXPECT_THAT(
+        o.out, ContainsRegex("\ncollective              ranks .*\noverlap x 8, "
+                             "ratio 0.5      2 "));
+}
+
 TEST_F(Output, OfTuneSaysWhyOverlapHasNoRuleAndThenSelectsNone)
 {
     const struct {

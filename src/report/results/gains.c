@@ -86,12 +86,13 @@ static void gain_put(const struct gain_range *g, bool has_ranks,
     stp_table_text(t, "<times", "%s", stp_source_name(c->source));
 }
 
-static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
+static enum stp_status gain_print_ranges(const struct stp_device_info *info,
+                                         const struct stp_comparisons *all,
                                          const char *heading, FILE *fp,
                                          struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    const bool has_ranks = stp_have_ranks(all);
+    const bool has_ranks = stp_have_ranks(info, all);
     bool has_rows = false;
     enum stp_status status;
 
@@ -113,16 +114,19 @@ static enum stp_status gain_print_ranges(const struct stp_comparisons *all,
     return status;
 }
 
-enum stp_status stp_print_gains(const struct stp_comparisons *verdicts,
+enum stp_status stp_print_gains(const struct stp_device_info *info,
+                                const struct stp_comparisons *verdicts,
                                 const char *heading, FILE *fp,
                                 struct stp_error *err)
 {
     const struct stp_verdict_count count = stp_count_verdicts(verdicts);
-    enum stp_status status = gain_print_ranges(verdicts, heading, fp, err);
+    enum stp_status status =
+        gain_print_ranges(info, verdicts, heading, fp, err);
 
     if (status == STP_OK && count.n_slower > 0) {
         fputs("Slower than NCCL's own choice:\n\n", fp);
-        status = stp_print_verdicts(verdicts, STP_VERDICTS_SLOWER, fp, err);
+        status =
+            stp_print_verdicts(info, verdicts, STP_VERDICTS_SLOWER, fp, err);
     } else if (status == STP_OK) {
         stp_print_verdict_count(&count, fp);
     }

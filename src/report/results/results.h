@@ -47,20 +47,23 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
 enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err);
 
-/* A row a size: collective, size, AUTO us, tuned us, gain with interval,
- * choice, verdict; then the counts of all verdicts in a sentence. */
+/* A row a size: collective, size, ranks unless all are the machine's, AUTO us,
+ * tuned us, gain with interval, choice, verdict; then the counts of all
+ * verdicts in a sentence. */
 enum stp_verdicts_shown {
     STP_VERDICTS_ALL,
     STP_VERDICTS_SLOWER, /* rows of these alone */
 };
-enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+enum stp_status stp_print_verdicts(const struct stp_device_info *info,
+                                   const struct stp_comparisons *comparisons,
                                    enum stp_verdicts_shown shown, FILE *fp,
                                    struct stp_error *err);
 
 /* The same in short: a row for each range of sizes at which the policy changes
  * what runs, a row for each size at which it is slower, and the counts.
  * 'heading' says what the ranges are of; NULL: of collectives alone. */
-enum stp_status stp_print_gains(const struct stp_comparisons *verdicts,
+enum stp_status stp_print_gains(const struct stp_device_info *info,
+                                const struct stp_comparisons *verdicts,
                                 const char *heading, FILE *fp,
                                 struct stp_error *err);
 
@@ -68,8 +71,9 @@ enum stp_status stp_print_gains(const struct stp_comparisons *verdicts,
  * 1". */
 void stp_put_subject(const struct stp_point *point, struct stp_table *table);
 
-/* Whether points differ in their number of ranks, so that rows want it. */
-bool stp_have_ranks(const struct stp_comparisons *comparisons);
+/* Whether points have other ranks than the machine, so that rows want them. */
+bool stp_have_ranks(const struct stp_device_info *info,
+                    const struct stp_comparisons *comparisons);
 
 enum stp_status
 stp_print_verdicts_json(const struct stp_device_info *info,

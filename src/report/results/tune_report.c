@@ -95,7 +95,8 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
     enum stp_status status;
 
     fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(r->verdicts, STP_VERDICTS_ALL, fp, err);
+    status =
+        stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp, err);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
     return status;
@@ -120,9 +121,10 @@ static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
 static enum stp_status
-tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
+tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
                           struct stp_error *err)
 {
+    const struct stp_tune_overlap *o = r->overlap;
     enum stp_status status = STP_OK;
 
     fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
@@ -138,7 +140,8 @@ tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(o->verdicts, STP_VERDICTS_ALL, fp, err);
+    status =
+        stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp, err);
     return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
                             : status;
 }
@@ -166,7 +169,7 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     if (status == STP_OK)
         status = tune_report_write_verdicts(report, file.fp, err);
     if (status == STP_OK && report->overlap != NULL)
-        status = tune_report_write_overlap(report->overlap, file.fp, err);
+        status = tune_report_write_overlap(report, file.fp, err);
     if (status == STP_OK)
         status = tune_report_write_arms(report, file.fp, err);
     return stp_file_end(&file, status, err);
@@ -175,9 +178,10 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 /* ---- in short ---- */
 
 static enum stp_status
-tune_report_print_overlap(const struct stp_tune_overlap *o, bool has_table,
+tune_report_print_overlap(const struct stp_tune_report *r, bool has_table,
                           FILE *fp, struct stp_error *err)
 {
+    const struct stp_tune_overlap *o = r->overlap;
     static const char heading[] =
         "Where communication overlaps with compute, by the time of training "
         "iterations:";
@@ -185,17 +189,36 @@ tune_report_print_overlap(const struct stp_tune_overlap *o, bool has_table,
 
     fputc('\n', fp);
     if (o->derived->n_rules > 0 && !has_table)
-        return stp_print_gains(o->verdicts, heading, fp, err);
+        return stp_print_gains(r->info, o->verdicts, heading, fp, err);
     if (o->derived->n_rules > 0) {
         stp_print_paragraph(heading, fp);
         fputc('\n', fp);
-        return stp_print_verdicts(o->verdicts, STP_VERDICTS_ALL, fp, err);
+        return stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp,
+                                  err);
     }
     fp = stp_paragraph_begin(&paragraph, fp);
     fputs("Where communication overlaps with compute ", fp);
     tune_report_write_no_rule(o, fp);
     stp_paragraph_end(&paragraph);
     return STP_OK;
+}
+
+static void tune_report_print_no_rule(const struct stp_tune_report *r,
+                                      FILE *out)
+{
+    struct stp_paragraph paragraph;
+    FILE *fp = stp_paragraph_begin(&paragraph, out);
+
+    fputs("The policy has no rule: ", fp);
+    if (r->n_dropped > 0)
+        fputs("each that was derived was slower somewhere.", fp);
+    else
+        fprintf(fp,
+                "no arm is faster than NCCL's own choice by %g percent or more "
+                "beyond doubt.",
+                r->min_gain * 100);
+    stp_paragraph_end(&paragraph);
+    fputc('\n', out);
 }
 
 enum stp_status stp_print_tuning(const struct stp_tune_report *r,
@@ -206,10 +229,12 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
 
     stp_print_paragraph(r->info->what, fp);
     fputc('\n', fp);
-    status = has_table
-                 ? stp_print_verdicts(r->verdicts, STP_VERDICTS_ALL, fp, err)
-                 : stp_print_gains(r->verdicts, NULL, fp, err);
+    if (r->derived->n_rules == 0)
+        tune_report_print_no_rule(r, fp);
+    status = has_table ? stp_print_verdicts(r->info, r->verdicts,
+                                            STP_VERDICTS_ALL, fp, err)
+                       : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
     if (status != STP_OK || r->overlap == NULL)
         return status;
-    return tune_report_print_overlap(r->overlap, has_table, fp, err);
+    return tune_report_print_overlap(r, has_table, fp, err);
 }

@@ -67,21 +67,23 @@ static void verdict_put(const struct stp_point *p,
     stp_table_word(t, "source", "<times", stp_source_name(c->source));
 }
 
-bool stp_have_ranks(const struct stp_comparisons *all)
+bool stp_have_ranks(const struct stp_device_info *info,
+                    const struct stp_comparisons *all)
 {
     bool has_ranks = false;
 
     for (size_t i = 0; i < all->n_points; i++)
-        has_ranks |= all->points[i].n_ranks != all->points[0].n_ranks;
+        has_ranks |= all->points[i].n_ranks != info->n_ranks;
     return has_ranks;
 }
 
-static void verdict_put_all(const struct stp_comparisons *all,
+static void verdict_put_all(const struct stp_device_info *info,
+                            const struct stp_comparisons *all,
                             enum stp_verdicts_shown shown, struct stp_table *t)
 {
     static const struct stp_point no_point;
     static const struct stp_comparison no_arm;
-    const bool has_ranks = stp_have_ranks(all);
+    const bool has_ranks = stp_have_ranks(info, all);
 
     if (stp_table_headings(t))
         verdict_put(&no_point, &no_arm, has_ranks, t);
@@ -156,7 +158,8 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
     stp_paragraph_end(&paragraph);
 }
 
-enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+enum stp_status stp_print_verdicts(const struct stp_device_info *info,
+                                   const struct stp_comparisons *comparisons,
                                    enum stp_verdicts_shown shown, FILE *fp,
                                    struct stp_error *err)
 {
@@ -164,7 +167,7 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
 
-    verdict_put_all(comparisons, shown, &t);
+    verdict_put_all(info, comparisons, shown, &t);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     stp_print_verdict_count(&count, fp);
@@ -182,12 +185,13 @@ stp_print_verdicts_json(const struct stp_device_info *info,
 
     stp_table_word(&t, "machine", NULL, info->what);
     stp_table_rows(&t, "sizes");
-    verdict_put_all(comparisons, STP_VERDICTS_ALL, &t);
+    verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &t);
     return stp_table_end(&t, fp, err);
 }
 
 /* The policy that was verified, and its gains under 'key'. */
-static void verdict_json_policy(cJSON *object, const char *path,
+static void verdict_json_policy(const struct stp_device_info *info,
+                                cJSON *object, const char *path,
                                 const struct stp_derived *derived,
                                 const char *key,
                                 const struct stp_comparisons *comparisons)
@@ -197,7 +201,7 @@ static void verdict_json_policy(cJSON *object, const char *path,
     stp_json_word(object, "policy", path);
     stp_json_number(object, "n_rules", (double)derived->n_rules);
     rows = stp_table_array(object, key);
-    verdict_put_all(comparisons, STP_VERDICTS_ALL, &rows);
+    verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &rows);
 }
 
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
@@ -207,11 +211,11 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "machine", NULL, report->info->what);
-    verdict_json_policy(t.root, report->policy_path, report->derived, "sizes",
-                        report->verdicts);
+    verdict_json_policy(report->info, t.root, report->policy_path,
+                        report->derived, "sizes", report->verdicts);
     if (o != NULL)
-        verdict_json_policy(cJSON_AddObjectToObject(t.root, "overlap"),
-                            o->policy_path, o->derived, "iterations",
-                            o->verdicts);
+        verdict_json_policy(
+            report->info, cJSON_AddObjectToObject(t.root, "overlap"),
+            o->policy_path, o->derived, "iterations", o->verdicts);
     return stp_table_end(&t, fp, err);
 }
