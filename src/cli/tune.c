@@ -270,7 +270,7 @@ static int tune_run(struct tune_options *o, const struct stp_tune_files *files,
     if (status == STP_ERR_STOPPED && result->is_begun)
         stp_complain("stopped; started again with the same options it "
                      "continues with what %s holds",
-                     files->sweep);
+                     files->state_sweep);
     else
         stp_complain_error(NULL, &err);
     return stp_exit_status(status);

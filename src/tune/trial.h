@@ -32,7 +32,8 @@ enum stp_status stp_trial_require_decisions(
     const struct stp_comparisons *comparisons, struct stp_error *err);
 
 /* Prints how steady that machine was, how many rules of the policy 'path' apply
- * to it, every verdict if 'has_table' or in short, and their sum. */
+ * to it with the ranks that were measured, every verdict if 'has_table' or in
+ * short, and their sum. */
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
@@ -40,9 +41,11 @@ enum stp_status stp_trial_print(const char *path,
                                 struct stp_error *err);
 
 /* Like stp_trial_print() with every verdict, to the file 'path'.verified.txt,
- * whole or not at all. */
+ * whole or not at all, with the policy hash and the run of what was measured.
+ */
 enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_device_info *info,
+                                const struct stp_dataset *tried,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err);
 

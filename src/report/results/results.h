@@ -75,10 +75,9 @@ void stp_put_subject(const struct stp_point *point, struct stp_table *table);
 bool stp_have_ranks(const struct stp_device_info *info,
                     const struct stp_comparisons *comparisons);
 
-enum stp_status
-stp_print_verdicts_json(const struct stp_device_info *info,
-                        const struct stp_comparisons *comparisons, FILE *fp,
-                        struct stp_error *err);
+enum stp_status stp_print_verdicts_json(
+    const struct stp_device_info *info, const char *policy_hash,
+    const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err);
 
 /* How many sizes have each verdict, and their gains. */
 struct stp_verdict_count {

@@ -55,12 +55,13 @@ static void tune_report_write_head(const struct stp_tune_report *r, FILE *fp)
 {
     fprintf(
         fp,
-        "Steptune: %s\n%s\n\n"
+        "Steptune: %s\n%s\nrun %s, policy hash %s\n\n"
         "Every size was run in interleaved rounds, %u collectives an arm "
         "and round; a round\ncounts with its median, an arm by the ratio to "
         "NCCL's own choice (AUTO) of the same\nround.  A rule stands where "
         "the 95 percent interval of its gain lies above %g percent.\n\n",
-        r->policy_path, r->info->what, r->iters, r->min_gain * 100);
+        r->policy_path, r->info->what, r->run, r->policy_hash, r->iters,
+        r->min_gain * 100);
 }
 
 static void tune_report_write_dropped(size_t n, FILE *fp)
@@ -127,8 +128,10 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
     const struct stp_tune_overlap *o = r->overlap;
     enum stp_status status = STP_OK;
 
-    fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
-            o->policy_path);
+    fprintf(fp,
+            "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n"
+            "run %s, policy hash %s\n\n",
+            o->policy_path, r->run, o->policy_hash);
     if (o->derived->n_rules == 0) {
         fputs("Here ", fp);
         tune_report_write_no_rule(o, fp);

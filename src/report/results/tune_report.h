@@ -15,6 +15,7 @@
 /* The policy for collectives that overlap with compute. */
 struct stp_tune_overlap {
     const char *policy_path;
+    const char *policy_hash;
     const char *why_not;            /* there are no iterations; "": there are */
     const struct stp_dataset *data; /* of the iterations */
     const struct stp_steadiness *steadiness;
@@ -26,7 +27,9 @@ struct stp_tune_overlap {
 
 struct stp_tune_report {
     const struct stp_device_info *info;
+    const char *run;
     const char *policy_path;
+    const char *policy_hash;
     double min_gain;
     unsigned iters;                         /* an arm and round */
     const struct stp_comparisons *sweep;    /* every arm */

@@ -176,14 +176,14 @@ enum stp_status stp_print_verdicts(const struct stp_device_info *info,
 
 /* ---- JSON ---- */
 
-enum stp_status
-stp_print_verdicts_json(const struct stp_device_info *info,
-                        const struct stp_comparisons *comparisons, FILE *fp,
-                        struct stp_error *err)
+enum stp_status stp_print_verdicts_json(
+    const struct stp_device_info *info, const char *policy_hash,
+    const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "machine", NULL, info->what);
+    stp_table_word(&t, "policy_hash", NULL, policy_hash);
     stp_table_rows(&t, "sizes");
     verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &t);
     return stp_table_end(&t, fp, err);
@@ -192,6 +192,7 @@ stp_print_verdicts_json(const struct stp_device_info *info,
 /* The policy that was verified, and its gains under 'key'. */
 static void verdict_json_policy(const struct stp_device_info *info,
                                 cJSON *object, const char *path,
+                                const char *hash,
                                 const struct stp_derived *derived,
                                 const char *key,
                                 const struct stp_comparisons *comparisons)
@@ -199,6 +200,7 @@ static void verdict_json_policy(const struct stp_device_info *info,
     struct stp_table rows;
 
     stp_json_word(object, "policy", path);
+    stp_json_word(object, "policy_hash", hash);
     stp_json_number(object, "n_rules", (double)derived->n_rules);
     rows = stp_table_array(object, key);
     verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &rows);
@@ -211,11 +213,14 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "machine", NULL, report->info->what);
+    stp_table_word(&t, "run", NULL, report->run);
     verdict_json_policy(report->info, t.root, report->policy_path,
-                        report->derived, "sizes", report->verdicts);
+                        report->policy_hash, report->derived, "sizes",
+                        report->verdicts);
     if (o != NULL)
-        verdict_json_policy(
-            report->info, cJSON_AddObjectToObject(t.root, "overlap"),
-            o->policy_path, o->derived, "iterations", o->verdicts);
+        verdict_json_policy(report->info,
+                            cJSON_AddObjectToObject(t.root, "overlap"),
+                            o->policy_path, o->policy_hash, o->derived,
+                            "iterations", o->verdicts);
     return stp_table_end(&t, fp, err);
 }
