@@ -97,7 +97,8 @@ bool stp_is_live(const char *on, const char *backend);
 int stp_check_has_machine(const char *on, const char *backend,
                           const char *example);
 
-/* The module of a device, such as "cuda", beside this program. */
+/* The module of a device, "cuda", "gloo" or "mpi", beside this program.
+ * STP_ERR_NOTHING: it was not built; *err says what to install. */
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
@@ -238,12 +239,13 @@ int stp_check_arms(const char *arms, const char *channels);
  * several and returns the exit status. */
 int stp_choose_type(struct stp_measure_options *measure);
 
-/* A progress bar on standard error if that is a terminal; false once a
- * stop was requested (launch/stop.h).  For stp_sweep_run() and stp_replay().
- * 'user' says what is counted; NULL: sizes. */
+/* A progress bar with the time left, on standard error if that is a terminal;
+ * false once a stop was requested (launch/stop.h).  For stp_sweep_run() and
+ * stp_replay().  'user' says what is counted; NULL: sizes. */
 bool stp_progress(void *user, size_t done, size_t total);
 
-/* Wipes the bar from the terminal, for a line that is to stand there. */
+/* Wipes the bar from the terminal, for a line that is to stand there.  At the
+ * end, and for messages, it wipes itself. */
 void stp_progress_clear(void);
 
 /* ---- messages ---- */

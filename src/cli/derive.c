@@ -20,6 +20,7 @@
 #include "report/policy_file.h"
 #include "report/results/constants_file.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 #include "tune/tune.h"
 
 struct derive_input {
@@ -254,6 +255,14 @@ static int derive_load(const struct derive_input *inputs, size_t n_inputs,
 
 /* ---- of comparisons ---- */
 
+/* The last line, of what is in the file: "4 rules", "1 constant". */
+static void derive_print_written(const struct derive_options *o, size_t n,
+                                 const char *noun, size_t n_measurements)
+{
+    printf("\n%zu %s%s from %zu measurements, written to %s\n", n, noun,
+           n == 1 ? "" : "s", n_measurements, o->output);
+}
+
 static void derive_warn(const struct derive_options *o,
                         const struct stp_steadiness *s)
 {
@@ -294,6 +303,7 @@ static enum stp_status derive_write(const struct derive_options *o,
                                              .trusts_passes = o->trust_passes,
                                              .steadiness = steadiness};
     const bool is_printed = o->output == NULL && !o->json;
+    struct stp_paragraph paragraph;
     enum stp_status status;
 
     status = derive_keep_former(o->output, err);
@@ -305,9 +315,18 @@ static enum stp_status derive_write(const struct derive_options *o,
         return stp_print_rules_json(derived, data, steadiness, stdout, err);
     printf("From ");
     stp_times_write(data, stdout);
-    stp_steadiness_write(steadiness, stdout);
-    putchar('\n');
-    return stp_print_rules(derived, stdout, err);
+    stp_steadiness_write(steadiness, stp_paragraph_begin(&paragraph, stdout));
+    stp_paragraph_end(&paragraph);
+    if (derived->n_rules == 0) {
+        fputs("No rule: ", stdout);
+        stp_no_rule_write(&origin, stdout);
+        fputs(".\n", stdout);
+    } else {
+        putchar('\n');
+        status = stp_print_rules(derived, stdout, err);
+    }
+    derive_print_written(o, derived->n_rules, "rule", data->n_rows);
+    return status;
 }
 
 static enum stp_status derive_from_times(const struct derive_options *o,
@@ -359,8 +378,8 @@ static enum stp_status derive_write_best(const struct derive_options *o,
         stp_best_policy_write(best, rows, made_by, stdout);
     else if (status == STP_OK)
         printf("%zu rules of the fastest arms, none compared with NCCL's own "
-               "choice\n",
-               best->n_rules);
+               "choice, written to %s\n",
+               best->n_rules, o->output);
     return status;
 }
 
@@ -394,6 +413,15 @@ static enum stp_status derive_from_best(const struct derive_options *o,
 
 /* ---- constants ---- */
 
+static size_t constants_count(const struct stp_constants_fit *fit)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < STP_N_CONSTANTS; i++)
+        n += fit->constants.is_set[i];
+    return n;
+}
+
 static enum stp_status constants_write(const struct derive_options *o,
                                        const struct stp_dataset *data,
                                        const struct stp_constants_fit *fit,
@@ -412,7 +440,10 @@ static enum stp_status constants_write(const struct derive_options *o,
         status = stp_constants_file_save(fit, &origin, o->output, err);
     if (status != STP_OK || is_printed)
         return status;
-    return stp_print_constants_fit(fit, &origin, o->json, stdout, err);
+    status = stp_print_constants_fit(fit, &origin, o->json, stdout, err);
+    if (status == STP_OK && !o->json)
+        derive_print_written(o, constants_count(fit), "constant", data->n_rows);
+    return status;
 }
 
 /* Why there is nothing to write. */
@@ -444,10 +475,13 @@ static enum stp_status constants_fit(const struct derive_options *o,
                                      struct stp_constants_fit *fit_ret,
                                      struct stp_error *err)
 {
+    static char searches[] = "searches";
     const struct stp_constants_terms terms = {.machine_path = machine_path,
                                               .nccl = data->nccl,
                                               .trust_passes = o->trust_passes,
-                                              .seed = 1};
+                                              .seed = 1,
+                                              .progress = stp_progress,
+                                              .user = searches};
     struct stp_comparisons comparisons;
     enum stp_status status = stp_compare(data, &comparisons, err);
 

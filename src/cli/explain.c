@@ -26,6 +26,7 @@ struct explain_options {
     const char *diff;   /* likewise NULL */
     const char *golden; /* likewise NULL */
     bool update;
+    bool table;
 };
 
 #define AT(member) offsetof(struct explain_options, member)
@@ -48,6 +49,8 @@ static const struct stp_option explain_table[] = {
      .help = "Why a message of this size runs as it does: NCCL's costs and how "
              "the plugin changes them, who decided, how long it takes, and "
              "which variables override it"},
+    {"table", 0, NULL, stp_option_flag, AT(table),
+     .help = "Print every range of sizes, also where NCCL's own choice stands"},
     {"diff", 0, "OTHER", stp_option_text, AT(diff),
      .help = "Where another policy, or another plugin's .so, decides "
              "differently; exit status 1 if it does"},
@@ -83,7 +86,8 @@ static const struct stp_command_line explain_line = {
     .doc =
         "Prints the decisions of a tuner plugin on a machine, from size to "
         "size, beside what NCCL would have chosen, and the line of the policy "
-        "that decided; or the output of --why, --diff or --golden.",
+        "that decided; or with --table the ranges that it leaves to NCCL, too; "
+        "or the output of --why, --diff or --golden.",
 };
 
 /* A run: one of --why, --diff and --golden, or all ranges. */
@@ -319,7 +323,7 @@ static enum stp_status explain_all(struct explain *e)
     if (!e->o->machine.json)
         printf("%s on %s, one collective at a time\n\n", e->options.plugin,
                stp_machine_name(e->machine));
-    status = stp_print_explanation(&explanation, e->o->policy,
+    status = stp_print_explanation(&explanation, e->o->policy, e->o->table,
                                    e->o->machine.json, stdout, e->err);
     stp_explanation_free(&explanation);
     return status;

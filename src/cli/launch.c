@@ -90,9 +90,6 @@ static int launch_under_mpi(const struct stp_run_options *run, body_fn body,
     char path[STP_CLI_PATH];
     enum stp_status status = stp_find_module("mpi", path, &err);
 
-    if (status != STP_OK)
-        stp_complain("mpirun or srun started this, which takes the "
-                     "module that is built where MPI is installed");
     if (status == STP_OK)
         status = stp_module_open(path, &mpi, &err);
     if (status == STP_OK)
@@ -107,11 +104,16 @@ static int launch_by_hand(const struct stp_run_options *run, body_fn body,
     const struct stp_fork plan = {
         .n = launch_count_processes(run), .body = body, .user = user};
     struct stp_error err;
+    char path[STP_CLI_PATH];
     int exit_status = STP_EXIT_FAILED;
     enum stp_status status;
 
-    if (run->backend != NULL && strcmp(run->backend, "mpi") == 0)
-        return launch_fail(stp_launch_mpirun(plan.n, &err), &err);
+    if (run->backend != NULL && strcmp(run->backend, "mpi") == 0) {
+        status = stp_find_module("mpi", path, &err);
+        if (status == STP_OK)
+            status = stp_launch_mpirun(plan.n, &err);
+        return launch_fail(status, &err);
+    }
     if (plan.n == 0)
         return body(user, &stp_world_of_one);
     status = stp_fork_run(&plan, &exit_status, &err);

@@ -153,6 +153,8 @@ static const struct stp_option learn_table[] = {
     {0},
 };
 
+static char learn_counted[] = "jobs"; /* in progress */
+
 static void learn_check_options(void *options, struct argp_state *state)
 {
     struct learn_command *o = options;
@@ -163,6 +165,8 @@ static void learn_check_options(void *options, struct argp_state *state)
     o->job.step.n = learn_parse_job(o->job_text, o->compute_us, o->calls, why);
     o->job.step.tail_us = o->compute_us;
     o->job.seed = o->machine.seed;
+    o->job.progress = stp_progress;
+    o->job.user = learn_counted;
     if (o->job.step.n == 0)
         stp_usage_error(state, "--job %s", why);
     if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)

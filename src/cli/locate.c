@@ -234,8 +234,25 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err)
 {
+    static const struct {
+        const char *name;
+        const char *needs; /* to be built */
+    } modules[] = {
+        {"cuda", "the CUDA toolkit"},
+        {"gloo", "Gloo and OpenBLAS (Debian: libgloo-dev libopenblas-dev)"},
+        {"mpi", "Open MPI (Debian: libopenmpi-dev openmpi-bin)"},
+    };
+    const char *needs = "";
     char file[64];
 
+    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+        if (strcmp(name, modules[i].name) == 0)
+            needs = modules[i].needs;
     snprintf(file, sizeof(file), "steptune-%s.so", name);
-    return locate_library("steptune/", file, path, err);
+    if (locate_library("steptune/", file, path, NULL) == STP_OK)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_NOTHING,
+                    "no %s in lib/steptune beside this program: install %s, "
+                    "and build Steptune again",
+                    file, needs);
 }

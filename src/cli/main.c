@@ -112,11 +112,14 @@ static bool main_is_any(const char *word, const char *a, const char *b,
 int main(int argc, char **argv)
 {
     static char help[] = "--help";
+    static char buffer[1 << 16];
     FILE *guarded = stp_guard_output(STDOUT_FILENO);
     const struct stp_command *command;
 
     if (guarded != NULL)
         stdout = guarded;
+    /* so that no message on standard error stands within a line */
+    setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
     atexit(main_check_output);
     if (argc < 2) {
         main_print_help(stderr);

@@ -6,7 +6,9 @@
 
 #include "cli/cli.h"
 #include "core/utf8.h"
+#include "launch/clock.h"
 #include "launch/stop.h"
+#include "report/terminal.h"
 
 const char *stp_command_name = "steptune";
 
@@ -20,6 +22,7 @@ int stp_complain(const char *fmt, ...)
     vsnprintf(text, sizeof(text), fmt, va);
     va_end(va);
     stp_printable(text, strlen(text), shown, sizeof(shown));
+    stp_progress_clear();
     /* of one process in one go */
     fprintf(stderr, "%s: %s\n", stp_command_name, shown);
     return STP_EXIT_FAILED;
@@ -35,22 +38,87 @@ int stp_complain_error(const char *path, const struct stp_error *err)
     return stp_complain("%s", text);
 }
 
+/* ---- progress ---- */
+
+enum { BAR = 20, REDRAW_MS = 100, TIME_TEXT = 48 };
+
+/* What the bar on the terminal counts. */
+struct progress {
+    const char *counted; /* NULL: nothing yet */
+    size_t total;
+    size_t done, first_done; /* now, and when it was first told */
+    int64_t first_ms, drawn_ms;
+    bool is_drawn;
+};
+
+static struct progress progress;
+
 void stp_progress_clear(void)
 {
-    if (isatty(STDERR_FILENO))
+    if (progress.is_drawn)
         fputs("\r\033[K", stderr);
+    progress.is_drawn = false;
+}
+
+/* ", 1 min 20 s left", by the pace since the first call; "" before there is
+ * one. */
+static void progress_get_time(const struct progress *p, int64_t now_ms,
+                              char text[TIME_TEXT])
+{
+    const size_t n = p->done - p->first_done;
+    int64_t left_s;
+
+    *text = '\0';
+    if (n == 0 || now_ms - p->first_ms < REDRAW_MS)
+        return;
+    left_s = 1 + (now_ms - p->first_ms) * (int64_t)(p->total - p->done) /
+                     (int64_t)n / 1000;
+    if (left_s >= 3600)
+        snprintf(text, TIME_TEXT, ", %lld h %lld min left",
+                 (long long)left_s / 3600, (long long)left_s / 60 % 60);
+    else if (left_s >= 60)
+        snprintf(text, TIME_TEXT, ", %lld min %lld s left",
+                 (long long)left_s / 60, (long long)left_s % 60);
+    else
+        snprintf(text, TIME_TEXT, ", %lld s left", (long long)left_s);
+}
+
+static void progress_draw(struct progress *p, int64_t now_ms)
+{
+    static const char bar[] = "####################";
+    const int filled = (int)(BAR * p->done / p->total);
+    const size_t columns = stp_terminal_columns(stderr);
+    char time_left[TIME_TEXT];
+    char line[256];
+
+    progress_get_time(p, now_ms, time_left);
+    snprintf(line, sizeof(line), "[%.*s%*s] %zu of %zu %s%s", filled, bar,
+             BAR - filled, "", p->done, p->total, p->counted, time_left);
+    fprintf(stderr, "\r%.*s\033[K",
+            columns > 1 ? (int)columns - 1 : (int)sizeof(line), line);
+    p->drawn_ms = now_ms;
+    p->is_drawn = true;
 }
 
 bool stp_progress(void *user, size_t done, size_t total)
 {
-    static const char bar[] = "########################################";
-    const int width = (int)sizeof(bar) - 1;
-    int filled = (int)((size_t)width * done / total);
+    struct progress *p = &progress;
+    const char *counted = user != NULL ? (const char *)user : "sizes";
+    int64_t now_ms;
 
-    if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r[%.*s%*s] %zu of %zu %s%s", filled, bar,
-                width - filled, "", done, total,
-                user != NULL ? (const char *)user : "sizes",
-                done == total ? "\n" : "");
+    if (!isatty(STDERR_FILENO))
+        return !stp_stop_wished();
+    now_ms = stp_now_ms();
+    if (p->counted != counted || p->total != total || done <= p->done)
+        *p = (struct progress){.counted = counted,
+                               .total = total,
+                               .first_done = done,
+                               .first_ms = now_ms,
+                               .is_drawn = p->is_drawn};
+    p->done = done;
+    if (done >= total)
+        stp_progress_clear();
+    else if (!p->is_drawn || now_ms - p->drawn_ms >= REDRAW_MS)
+        progress_draw(p, now_ms);
     return !stp_stop_wished();
 }

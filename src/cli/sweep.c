@@ -9,6 +9,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 
 /* ---- options ---- */
 
@@ -85,8 +86,8 @@ static const struct stp_option sweep_table[] = {
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
      .min = FORMAT_NCCL,
      .help = "Format of the output: nccl, as all_reduce_perf prints it, table, "
-             "csv or json (default nccl, then the table; recorded machines: "
-             "table)"},
+             "of every arm, csv or json (default nccl, then the best arm of "
+             "each size; recorded machines: the best arm alone)"},
     {0},
 };
 
@@ -290,25 +291,12 @@ static enum stp_status sweep_run_plans(struct sweep *s)
 
 /* ---- all of it ---- */
 
-/* Leaves of each size that has arms the best one. */
-static void sweep_keep_best(struct stp_comparisons *comparisons)
+static bool sweep_has_arms(const struct stp_comparisons *comparisons)
 {
-    size_t n = 0;
-
-    for (size_t i = 0; i < comparisons->n_points; i++) {
-        struct stp_point *p = &comparisons->points[i];
-        size_t best = 0;
-
-        for (size_t a = 1; a < p->n_arms; a++)
-            if (p->arms[a].gain.gain > p->arms[best].gain.gain)
-                best = a;
-        if (p->n_arms == 0)
-            continue;
-        p->arms = &p->arms[best];
-        p->n_arms = 1;
-        comparisons->points[n++] = *p;
-    }
-    comparisons->n_points = n;
+    for (size_t i = 0; i < comparisons->n_points; i++)
+        if (comparisons->points[i].n_arms > 0)
+            return true;
+    return false;
 }
 
 static enum stp_status sweep_print_comparisons(const struct sweep *s,
@@ -320,16 +308,21 @@ static enum stp_status sweep_print_comparisons(const struct sweep *s,
     if (status != STP_OK)
         return status;
     if (sweep_prints_nccl(s)) {
-        sweep_keep_best(&comparisons);
-        printf("# The best arm of each size; --format table has all of "
-               "them.\n#\n");
+        puts("# The best arm of each size:\n#");
     } else {
-        printf("%s\n\n", s->info.what);
+        stp_print_paragraph(s->info.what, stdout);
+        putchar('\n');
     }
-    status = stp_print_sweep(&comparisons, stdout, err);
-    if (status == STP_OK)
-        status = stp_print_steadiness(&comparisons, stdout, err);
+    if (s->o->format != FORMAT_TABLE && sweep_has_arms(&comparisons)) {
+        status = stp_print_sweep_best(&comparisons, stdout, err);
+    } else {
+        status = stp_print_sweep(&comparisons, stdout, err);
+        if (status == STP_OK)
+            status = stp_print_steadiness(&comparisons, stdout, err);
+    }
     stp_comparisons_free(&comparisons);
+    if (s->o->output != NULL)
+        printf("Wrote %zu measurements to %s.\n", s->data.n_rows, s->o->output);
     return status;
 }
 

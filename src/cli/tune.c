@@ -10,6 +10,7 @@
 #include "launch/stop.h"
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
+#include "report/terminal.h"
 #include "tune/tune.h"
 
 /* ---- options ---- */
@@ -19,6 +20,7 @@ struct tune_options {
     struct stp_derive_options derive;
     struct stp_tune_plan plan;
     const char *output;
+    bool table;
     char plugin[STP_CLI_PATH]; /* of the plan */
 };
 
@@ -43,6 +45,9 @@ static const struct stp_option tune_table[] = {
              "factor of each other"},
     {"no-iterate", 0, NULL, stp_option_flag, AT(plan.no_iterate),
      .help = "Make no policy for collectives that overlap compute"},
+    {"table", 0, NULL, stp_option_flag, AT(table),
+     .help = "Print a row for each size that was verified, also where nothing "
+             "changes; the report beside the policy has them, too"},
     {"fresh", 0, NULL, stp_option_flag, AT(plan.fresh),
      .help = "Discard an interrupted run and start over"},
     {0},
@@ -141,26 +146,51 @@ static void tune_tell(void *user, const char *text)
 
 /* ---- output ---- */
 
-/* Absolute paths: the job's working directory and library path are others. */
+static void tune_print_policy(const char *path, const struct stp_tune_policy *p,
+                              FILE *fp)
+{
+    const size_t n = p->derived.n_rules;
+
+    fprintf(fp, "%s (%zu rule%s), ", path, n, n == 1 ? "" : "s");
+}
+
+/* Absolute paths: the job's working directory and library path are others.
+ * Policies that have no rule are of no use. */
 static void tune_print_use(const struct tune_options *o,
                            const struct stp_tune_files *f,
                            const struct stp_tune_result *r)
 {
     char policy[STP_CLI_PATH] = "";
 
+    if (r->alone.derived.n_rules + r->overlap.derived.n_rules == 0)
+        return;
     stp_absolute_path(o->output, policy);
-    printf("\nWrote %s (%zu rules), ", o->output, r->alone.derived.n_rules);
-    if (r->overlap.exists)
-        printf("%s (%zu rules), ", f->overlap_policy,
-               r->overlap.derived.n_rules);
-    printf("%s, %s and %s.  To use it in a job:\n\n"
+    printf("Run a job with it:  steptune run --policy %s -- COMMAND\n"
+           "or, without steptune run:\n"
            "  export NCCL_TUNER_PLUGIN=%s\n"
            "  export NCCL_TUNER_CONFIG_FILE=%s\n",
-           f->page, f->report, f->sweep, o->plan.plugin, policy);
-    if (r->overlap.exists)
+           o->output, o->plan.plugin, policy);
+    if (r->overlap.derived.n_rules > 0)
         printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
                "with compute: %s\n",
                f->overlap_policy);
+}
+
+static void tune_print_files(const struct tune_options *o,
+                             const struct stp_tune_files *f,
+                             const struct stp_tune_result *r)
+{
+    struct stp_paragraph paragraph;
+    FILE *text;
+
+    putchar('\n');
+    text = stp_paragraph_begin(&paragraph, stdout);
+    fputs("Wrote ", text);
+    tune_print_policy(o->output, &r->alone, text);
+    if (r->overlap.exists)
+        tune_print_policy(f->overlap_policy, &r->overlap, text);
+    fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
+    stp_paragraph_end(&paragraph);
 }
 
 static enum stp_status tune_print(const struct tune_options *o,
@@ -172,19 +202,15 @@ static enum stp_status tune_print(const struct tune_options *o,
     struct stp_tune_overlap overlap;
     enum stp_status status;
 
-    if (o->machine.json) {
-        stp_tune_fill_report(&o->plan, files, r, &report, &overlap);
+    stp_tune_fill_report(&o->plan, files, r, &report, &overlap);
+    if (o->machine.json)
         return stp_print_tuning_json(&report, stdout, err);
-    }
-    printf("%s\n\n", r->info.what);
-    status = stp_print_verdicts(&r->info, &r->alone.verdicts, stdout, err);
-    if (status == STP_OK && r->overlap.verdicts.n_points > 0) {
-        printf("\nOverlapped with compute, by the time of iterations:\n\n");
-        status =
-            stp_print_verdicts(&r->info, &r->overlap.verdicts, stdout, err);
-    }
+    status = stp_print_tuning(&report, o->table, stdout, err);
+    if (status != STP_OK)
+        return status;
+    tune_print_files(o, files, r);
     tune_print_use(o, files, r);
-    return status;
+    return STP_OK;
 }
 
 static void tune_print_times(const int64_t *stage_ms)
@@ -235,8 +261,8 @@ static int tune_run(struct tune_options *o, const struct stp_tune_files *files,
     if (status == STP_OK)
         status = stp_tune_run(&o->plan, &host, files, result, &err);
     if (status == STP_OK) {
-        status = tune_print(o, files, result, &err);
         tune_print_times(result->stage_ms);
+        status = tune_print(o, files, result, &err);
     }
     if (status == STP_OK)
         return STP_EXIT_OK;

@@ -15,6 +15,7 @@ struct verify_options {
     struct stp_measure_options measure;
     struct stp_workload_options work;
     bool iterates;
+    bool table;
     bool proof;
     struct stp_arguments arguments;
     const char *policy;
@@ -29,6 +30,8 @@ static const struct stp_option verify_table[] = {
     {"iterate", 0, NULL, stp_option_flag, AT(iterates),
      .help = "Compare training iterations instead of collectives alone "
              "(default: all modes, 1M to 64M, ratios 0.5, 1 and 2)"},
+    {"table", 0, NULL, stp_option_flag, AT(table),
+     .help = "Print a row for each size, also where nothing changes"},
     {"proof", 0, NULL, stp_option_flag, AT(proof),
      .help = "Write the verdicts and measurements beside the policy, as "
              "POLICY.verified.txt and .csv"},
@@ -107,8 +110,8 @@ static enum stp_status verify_report(const struct verify *v)
         v->o->machine.json
             ? stp_print_verdicts_json(&v->info, v->hash, &v->verdicts, stdout,
                                       v->err)
-            : stp_trial_print(v->o->policy, &v->info, &v->verdicts, stdout,
-                              v->err);
+            : stp_trial_print(v->o->policy, &v->info, &v->verdicts, v->o->table,
+                              stdout, v->err);
 
     return status == STP_OK && v->o->proof ? verify_write_proof(v) : status;
 }

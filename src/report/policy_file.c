@@ -65,7 +65,6 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
     if (isfinite(s->resolved))
         fprintf(fp, "; gains from %.2f percent up stand out from noise",
                 s->resolved * 100);
-    fputc('\n', fp);
 }
 
 /* Whether there are times that rules may rest on. */
@@ -80,18 +79,30 @@ static bool policy_has_rounds(const struct stp_policy_origin *origin)
     return false;
 }
 
-static const char *policy_no_rule_reason(const struct stp_policy_origin *origin)
+void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
 {
     const struct stp_dataset *data = origin->data;
+    const size_t n_modelled = policy_count_rows(data, STP_SOURCE_MODELLED);
 
-    if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2)
-        return "one round says nothing of its error";
-    if (!policy_has_rounds(origin))
-        return "none of these times is of interleaved rounds, and a model "
-               "decides nothing";
-    if (stp_dataset_n_iterations(data) > 0)
-        return "no arm makes iterations shorter beyond doubt at any size";
-    return "NCCL's own choice is as good at every size";
+    if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2) {
+        fputs("one round says nothing of its error", fp);
+        return;
+    }
+    if (!policy_has_rounds(origin)) {
+        fputs("none of these times is of interleaved rounds, and a model "
+              "decides nothing",
+              fp);
+        return;
+    }
+    if (n_modelled > 0)
+        fprintf(fp,
+                "%zu of %zu times are modelled, and a model decides nothing; "
+                "by the others ",
+                n_modelled, data->n_rows);
+    fputs(stp_dataset_n_iterations(data) > 0
+              ? "no arm makes iterations shorter beyond doubt at any size"
+              : "NCCL's own choice is as good at every size",
+          fp);
 }
 
 static void policy_write_workload(const struct stp_workload *work, FILE *fp)
@@ -155,6 +166,7 @@ static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
     if (origin->steadiness != NULL) {
         fputs("# ", fp);
         stp_steadiness_write(origin->steadiness, fp);
+        fputc('\n', fp);
     }
     policy_write_passes(origin, fp);
     if (stp_dataset_n_iterations(origin->data) > 0)
@@ -217,8 +229,11 @@ static void policy_write(const struct stp_derived *derived,
         return;
     }
     policy_write_head(origin, fp);
-    if (derived->n_rules == 0)
-        fprintf(fp, "# No rule: %s.\n", policy_no_rule_reason(origin));
+    if (derived->n_rules == 0) {
+        fputs("# No rule: ", fp);
+        stp_no_rule_write(origin, fp);
+        fputs(".\n", fp);
+    }
     for (size_t i = 0; i < derived->n_rules; i++)
         policy_write_rule(&derived->rules[i], origin, fp);
 }

@@ -24,8 +24,11 @@ struct stp_policy_origin {
  * their sources. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
 
-/* Writes "4 rounds, ..." and a newline: how steady the machine was. */
+/* Writes "4 rounds, ...", without a newline: how steady the machine was. */
 void stp_steadiness_write(const struct stp_steadiness *steadiness, FILE *fp);
+
+/* Writes why no rule was derived, without a stop and a newline. */
+void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp);
 
 /* Writes the rules to the file 'path', whole or not at all, or if that is NULL
  * to standard output: above each the gains it rests on, and above all the run

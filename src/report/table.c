@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "core/utf8.h"
 #include "report/json.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 /* ---- rows ---- */
@@ -86,13 +87,16 @@ static void table_put(struct stp_table *t, size_t at, const char *text)
 static void table_add(struct stp_table *t, const char *heading,
                       const char *text)
 {
-    bool is_left = t->format != STP_TABLE_CSV && *heading == '<';
+    const bool has_signs = t->format != STP_TABLE_CSV;
+    const bool is_spare = has_signs && *heading == '?';
+    const bool is_left = has_signs && heading[is_spare] == '<';
 
     if (t->is_first && t->n_columns == STP_TABLE_COLUMNS)
         return;
     if (t->is_first) {
+        t->is_spare[t->n_columns] = is_spare;
         t->is_left[t->n_columns] = is_left;
-        table_put(t, t->n_columns++, heading + is_left);
+        table_put(t, t->n_columns++, heading + is_spare + is_left);
     }
     if (!t->is_headings)
         table_put(t, t->n_cells, text);
@@ -219,50 +223,107 @@ void stp_table_gain(struct stp_table *t, const struct stp_gain *gain)
 
 /* ---- printing ---- */
 
+/* The columns that are printed. */
+struct table_shape {
+    int width[STP_TABLE_COLUMNS];
+    bool is_out[STP_TABLE_COLUMNS];
+    size_t last;    /* the last one that is not left out */
+    size_t columns; /* of the terminal */
+    size_t n_out;
+};
+
+static size_t table_sum_widths(const struct stp_table *t,
+                               struct table_shape *shape)
+{
+    size_t sum = 0;
+
+    for (size_t c = 0; c < t->n_columns; c++)
+        if (!shape->is_out[c]) {
+            sum += (size_t)shape->width[c] + (sum > 0 ? 2 : 0);
+            shape->last = c;
+        }
+    return sum;
+}
+
+static void table_fit(const struct stp_table *t, FILE *fp,
+                      struct table_shape *shape)
+{
+    *shape = (struct table_shape){0};
+    for (size_t i = 0; i < t->n_cells; i++) {
+        int len = (int)strlen(t->cells[i]);
+
+        if (len > shape->width[i % t->n_columns])
+            shape->width[i % t->n_columns] = len;
+    }
+    if (t->format == STP_TABLE_TEXT)
+        shape->columns = stp_terminal_columns(fp);
+    for (size_t c = t->n_columns; table_sum_widths(t, shape) > shape->columns &&
+                                  shape->columns > 0 && c-- > 0;)
+        if (t->is_spare[c]) {
+            shape->is_out[c] = true;
+            shape->n_out++;
+        }
+}
+
 static void table_print_line(const struct stp_table *t, size_t first,
-                             const int *width, FILE *fp)
+                             const struct table_shape *shape, FILE *fp)
 {
     for (size_t c = 0; c < t->n_columns; c++) {
         const char *cell = t->cells[first + c];
-        const bool is_last = c + 1 == t->n_columns;
+        const bool is_last = c == shape->last;
+        const int width = shape->width[c];
 
+        if (shape->is_out[c])
+            continue;
         if (t->format == STP_TABLE_CSV)
             fprintf(fp, "%s%s", cell, is_last ? "\n" : ",");
         else if (t->format == STP_TABLE_MARKDOWN)
             fprintf(fp, "| %s %s", cell, is_last ? "|\n" : "");
         else if (t->is_left[c])
-            fprintf(fp, "%-*s%s", is_last ? 0 : width[c], cell,
+            fprintf(fp, "%-*s%s", is_last ? 0 : width, cell,
                     is_last ? "\n" : "  ");
         else
-            fprintf(fp, "%*s%s", width[c], cell, is_last ? "\n" : "  ");
+            fprintf(fp, "%*s%s", width, cell, is_last ? "\n" : "  ");
     }
+}
+
+static void table_print_missing(const struct stp_table *t,
+                                const struct table_shape *shape, FILE *fp)
+{
+    const char *before = "";
+
+    if (shape->n_out == 0)
+        return;
+    fprintf(fp, "Left out of %zu columns of this terminal: ", shape->columns);
+    for (size_t c = 0; c < t->n_columns; c++)
+        if (shape->is_out[c]) {
+            fprintf(fp, "%s%s", before, t->cells[c]);
+            before = ", ";
+        }
+    fputc('\n', fp);
 }
 
 enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
                               struct stp_error *err)
 {
     const bool is_lost = t->is_lost;
-    int width[STP_TABLE_COLUMNS] = {0};
+    struct table_shape shape;
     cJSON *root = t->root;
 
     if (t->format == STP_TABLE_JSON) {
         t->root = NULL;
         return stp_json_finish(root, fp, err);
     }
-    for (size_t i = 0; i < t->n_cells; i++) {
-        int len = (int)strlen(t->cells[i]);
-
-        if (len > width[i % t->n_columns])
-            width[i % t->n_columns] = len;
-    }
+    table_fit(t, fp, &shape);
     for (size_t i = 0; !is_lost && i < t->n_cells; i += t->n_columns) {
-        table_print_line(t, i, width, fp);
+        table_print_line(t, i, &shape, fp);
         if (i > 0 || t->format != STP_TABLE_MARKDOWN)
             continue;
         for (size_t c = 0; c < t->n_columns; c++)
             fputs(t->is_left[c] ? "|---" : "|--:", fp);
         fputs("|\n", fp);
     }
+    table_print_missing(t, &shape, fp);
     stp_table_free(t);
     return is_lost ? stp_nomem(err) : STP_OK;
 }

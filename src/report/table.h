@@ -38,8 +38,9 @@ struct stp_table {
     size_t capacity;
     size_t n_columns;
     bool is_left[STP_TABLE_COLUMNS];
-    bool is_first;     /* the row gives the headings, too */
-    bool is_headings;  /* and is none */
+    bool is_spare[STP_TABLE_COLUMNS]; /* left out of narrow terminals */
+    bool is_first;                    /* the row gives the headings, too */
+    bool is_headings;                 /* and is none */
     bool wants_no_row; /* the next row is none, but gives the headings */
     bool is_lost;      /* for want of memory */
 };
@@ -69,7 +70,8 @@ cJSON *stp_table_row(struct stp_table *table);
 bool stp_table_headings(struct stp_table *table);
 
 /*
- * Add a value to the row.  A heading that begins with '<' is left-aligned. An
+ * Add a value to the row.  A heading that begins with '<' is left-aligned; one
+ * with '?' before that is of a column that may be left out.  An
  * unknown value is null in JSON, empty in CSV and "-" elsewhere.  Cells longer
  * than STP_TABLE_CELL are cut, and printable in all but JSON.
  */
@@ -106,7 +108,11 @@ void stp_table_gain(struct stp_table *table, const struct stp_gain *gain);
 void stp_table_text(struct stp_table *table, const char *heading,
                     const char *fmt, ...) STP_PRINTF(3, 4);
 
-/* Prints and frees the table.  STP_ERR_NOMEM if a cell was lost. */
+/*
+ * Prints and frees the table.  Text that is wider than the terminal that 'fp'
+ * is loses columns that may be left out, the last first, and says so; elsewhere
+ * it is whole.  STP_ERR_NOMEM if a cell was lost.
+ */
 enum stp_status stp_table_end(struct stp_table *table, FILE *fp,
                               struct stp_error *err);
 

@@ -1,6 +1,7 @@
 #include "report/words.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/names.h"
@@ -34,4 +35,35 @@ const char *stp_decider_name(enum stp_decider decider)
     };
 
     return names[decider];
+}
+
+/* Divides *n by 'base' while it is not smaller, at most 3 times; returns how
+ * many times. */
+static int words_scale(double *n, double base)
+{
+    int unit = 0;
+
+    for (; *n >= base && unit < 3; unit++)
+        *n /= base;
+    return unit;
+}
+
+void stp_size_name(uint64_t n_bytes, char name[32])
+{
+    static const char *const units[] = {"", "K", "M", "G"};
+    double n = (double)n_bytes;
+    int unit = words_scale(&n, 1024);
+
+    snprintf(name, 32, "%.4g%s", n, units[unit]);
+}
+
+void stp_size_text(uint64_t n_bytes, char text[32])
+{
+    static const char *const units[2][4] = {{"bytes", "KiB", "MiB", "GiB"},
+                                            {"bytes", "KB", "MB", "GB"}};
+    bool decimal = n_bytes % 1000 == 0;
+    double n = (double)n_bytes;
+    int unit = words_scale(&n, decimal ? 1000 : 1024);
+
+    snprintf(text, 32, "%.4g %s", n, units[decimal][unit]);
 }

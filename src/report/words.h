@@ -4,6 +4,8 @@
 #ifndef STP_WORDS_H
 #define STP_WORDS_H
 
+#include <stdint.h>
+
 #include "analyse/explain/explain.h"
 #include "core/stats.h"
 
@@ -15,6 +17,13 @@ void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
 
 /* "0.993 to 1.012"; "one round" has no interval. */
 void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
+
+/* "8", "1K", "1.5M", "1G": powers of two. */
+void stp_size_name(uint64_t n_bytes, char name[32]);
+
+/* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
+ * a round number of them. */
+void stp_size_text(uint64_t n_bytes, char text[32]);
 
 /* "nccl", "rule" or "plugin". */
 const char *stp_decider_name(enum stp_decider decider);

@@ -326,6 +326,8 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
         (struct stp_tune_overlap){.policy_path = files->overlap_policy,
                                   .policy_hash = r->overlap.hash,
                                   .why_not = r->why_not,
+                                  .data = &r->overlap.data,
+                                  .steadiness = &r->overlap.steadiness,
                                   .derived = &r->overlap.derived,
                                   .verdicts = &r->overlap.verdicts,
                                   .n_dropped = r->overlap.n_dropped};

@@ -10,6 +10,7 @@
 #include "report/file.h"
 #include "report/policy_file.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 
 const struct stp_arms stp_trial_arms = {
     .arm = {{.kind = STP_ARM_AUTO}, {.kind = STP_ARM_PLUGIN}}, .n = 2};
@@ -173,17 +174,20 @@ static enum stp_status trial_print_rules(const char *path,
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
-                                FILE *fp, struct stp_error *err)
+                                bool has_table, FILE *fp, struct stp_error *err)
 {
     enum stp_status status;
 
-    fprintf(fp, "%s\n", info->what);
-    status = trial_print_rules(path, info, comparisons, fp, err);
-    fputc('\n', fp);
+    stp_print_paragraph(info->what, fp);
+    status = stp_print_steadiness(comparisons, fp, err);
     if (status == STP_OK)
-        status = stp_print_verdicts(info, comparisons, fp, err);
-    return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
-                            : status;
+        status = trial_print_rules(path, info, comparisons, fp, err);
+    fputc('\n', fp);
+    if (status != STP_OK)
+        return status;
+    return has_table ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL,
+                                          fp, err)
+                     : stp_print_gains(info, comparisons, NULL, fp, err);
 }
 
 enum stp_status stp_trial_prove(const char *path,
@@ -206,7 +210,7 @@ enum stp_status stp_trial_prove(const char *path,
     fprintf(file.fp, "%s against NCCL's own choice\npolicy hash %s%s%s\n", path,
             tried->policy_hash, tried->run[0] != '\0' ? ", run " : "",
             tried->run);
-    status = stp_trial_print(path, info, comparisons, file.fp, err);
+    status = stp_trial_print(path, info, comparisons, true, file.fp, err);
     return stp_file_end(&file, status, err);
 }
 

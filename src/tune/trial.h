@@ -31,16 +31,18 @@ enum stp_status stp_trial_require_decisions(
     const char *path, const struct stp_device_info *info,
     const struct stp_comparisons *comparisons, struct stp_error *err);
 
-/* Prints how many rules of the policy 'path' apply to that machine with the
- * ranks that were measured, every verdict, their sum and how steady the machine
- * was. */
+/* Prints how steady that machine was, how many rules of the policy 'path' apply
+ * to it with the ranks that were measured, every verdict if 'has_table' or in
+ * short, and their sum. */
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
-                                FILE *fp, struct stp_error *err);
+                                bool has_table, FILE *fp,
+                                struct stp_error *err);
 
-/* Like stp_trial_print(), to the file 'path'.verified.txt, whole or not at
- * all, with the policy hash and the run of what was measured. */
+/* Like stp_trial_print() with every verdict, to the file 'path'.verified.txt,
+ * whole or not at all, with the policy hash and the run of what was measured.
+ */
 enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_dataset *tried,

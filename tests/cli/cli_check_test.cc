@@ -18,14 +18,14 @@ const char kDead[] = "allreduce,0,inf,ring,ll,-1,-1,-1 # all\n"
                      "  allreduce,4K,8K,ring,ll,4,-1,-1 # some\n";
 const char kMended[] = "allreduce,0,inf,ring,ll,-1,-1,-1 # all\n# some\n";
 
-TEST_F(Cli, CheckSaysNothingOfWhatIsFine)
+TEST_F(Cli, CheckSaysOfWhatIsFineThatThereAreNoFindings)
 {
     Write("p.conf", "allreduce,0,inf,ring,ll,-1,-1,-1\r\n");
 
     Outcome o = Run("check p.conf");
 
     EXPECT_EQ(0, o.status);
-    EXPECT_THAT(o.out, IsEmpty());
+    EXPECT_EQ("p.conf: no findings\n", o.out);
     EXPECT_THAT(o.err, IsEmpty());
 }
 
@@ -37,7 +37,8 @@ TEST_F(Cli, CheckWarnsAsCompilersDo)
 
     EXPECT_EQ(1, o.status);
     EXPECT_EQ("p.conf:2:3: warning: this rule is dead: line 1 matches all that "
-              "it matches, with the same algorithm and protocol\n",
+              "it matches, with the same algorithm and protocol\n"
+              "p.conf: 1 warning\n",
               o.out);
     EXPECT_THAT(o.err, IsEmpty());
     EXPECT_EQ(kDead, Read("p.conf"));
@@ -52,7 +53,8 @@ TEST_F(Cli, CheckSucceedsWithNotesAlone)
 
     EXPECT_EQ(0, o.status);
     EXPECT_THAT(o.out, StartsWith("p.conf:1:13: note: no rule decides "));
-    EXPECT_EQ(1u, Count(o.out, "\n"));
+    EXPECT_THAT(o.out, EndsWith("\np.conf: 1 note\n"));
+    EXPECT_EQ(2u, Count(o.out, "\n"));
 }
 
 TEST_F(Cli, CheckKnowsTheMachineThatItIsGiven)
@@ -64,7 +66,8 @@ TEST_F(Cli, CheckKnowsTheMachineThatItIsGiven)
 
     EXPECT_EQ(1, o.status);
     EXPECT_EQ("p.conf:1:29: warning: 64 channels, but h100x8 has 24 for tree: "
-              "NCCL cuts what is more\n",
+              "NCCL cuts what is more\n"
+              "p.conf: 1 warning\n",
               o.out);
 }
 
@@ -107,7 +110,8 @@ TEST_F(Cli, CheckFixKeepsTheOriginalAndLeavesNothingToFix)
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_EQ("p.conf:2:3: fixed: removed, since this rule is dead: line 1 "
               "matches all that it matches, with the same algorithm and "
-              "protocol\n",
+              "protocol\n"
+              "p.conf: 1 fixed\n",
               o.out);
     EXPECT_EQ(kMended, Read("p.conf"));
     EXPECT_EQ(kDead, Read("p.conf.orig"));
@@ -118,7 +122,7 @@ TEST_F(Cli, CheckFixKeepsTheOriginalAndLeavesNothingToFix)
 
     Outcome again = Run("check p.conf --fix");
     EXPECT_EQ(0, again.status) << again.err;
-    EXPECT_THAT(again.out, IsEmpty());
+    EXPECT_EQ("p.conf: no findings\n", again.out);
     EXPECT_EQ(kDead, Read("p.conf.orig"));
 }
 
@@ -136,7 +140,8 @@ TEST_F(Cli, CheckFixSaysAllThatItChanged)
               "p.conf:1:36: fixed: now 24: 64 channels, but h200x4 has 24 for "
               "tree: NCCL cuts what is more\n"
               "p.conf:2:14: warning: no NCCL has tree/simple for reduce, so "
-              "that this rule never decides\n",
+              "that this rule never decides\n"
+              "p.conf: 2 fixed, 1 warning\n",
               o.out);
     EXPECT_EQ("allreduce,0,inf,tree,simple,24,-1,-1\n"
               "reduce,0,inf,tree,simple,-1,-1,-1\n",

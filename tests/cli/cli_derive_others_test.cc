@@ -156,7 +156,7 @@ TEST_F(DeriveOthers, NvidiasDataBecomeAPolicyThatNvidiasTunerReads)
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_EQ("5 rules of the fastest arms, none compared with NCCL's own "
-              "choice\n",
+              "choice, written to p.conf\n",
               o.out);
     const std::string policy = Read("p.conf");
     EXPECT_THAT(policy,

@@ -164,7 +164,7 @@ TEST_F(Cli, ExplainNamesThePolicyLineThatDecides)
                     "allreduce,4096,8191,tree,simple,2,-1,-1\n"
                     "allreduce,8K,16K,tree,ll,-1,-1,-1\n");
 
-    Outcome o = Run("explain --policy p.conf --on h200x4");
+    Outcome o = Run("explain --policy p.conf --on h200x4 --table");
 
     ASSERT_EQ(0, o.status) << o.err;
     auto lines = [&](const char *pattern) {
@@ -257,7 +257,7 @@ TEST_F(Cli, ExplainTakesOneCollective)
 {
     Write("p.conf", "allreduce,8K,16K,tree,ll,-1,-1,-1\n");
 
-    Outcome o = Run("explain --policy p.conf --collective reduce");
+    Outcome o = Run("explain --policy p.conf --collective reduce --table");
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("\nreduce  "));

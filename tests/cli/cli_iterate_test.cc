@@ -246,7 +246,7 @@ TEST_F(Iterate, VerifiesAPolicyByIterations)
     Write("p.conf", "allreduce,3M,5M,ring,ll128,-1,-1,-1\n");
 
     Outcome o = Run(kVerify + "--mode overlap,fsdp --bytes 4M,16M "
-                              "--ratio 1");
+                              "--ratio 1 --table");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out,

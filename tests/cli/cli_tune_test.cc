@@ -231,7 +231,7 @@ TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
     ASSERT_EQ(0,
               Run("sweep --on h200x4 --collective allgather -o s.csv").status);
     Outcome derived = Run("derive s.csv -o p.conf");
-    Outcome verified = Run("verify p.conf --on h200x4");
+    Outcome verified = Run("verify p.conf --on h200x4 --table");
 
     ASSERT_EQ(0, derived.status) << derived.err;
     EXPECT_THAT(derived.out, HasSubstr("ring/ll128"));
@@ -391,7 +391,8 @@ TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
 {
     Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
 
-    Outcome o = Run("verify p.conf --collective allgather --proof --on h200x4");
+    Outcome o =
+        Run("verify p.conf --collective allgather --proof --on h200x4 --table");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ("p.conf against NCCL's own choice\n"

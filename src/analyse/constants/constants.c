@@ -613,14 +613,32 @@ static enum stp_status fit_leave_out(const struct fitting *f, uint64_t n_bytes,
     return status;
 }
 
+static enum stp_status fit_tell(const struct fitting *f, size_t done,
+                                size_t total)
+{
+    if (f->terms->progress == NULL ||
+        f->terms->progress(f->terms->user, done, total))
+        return STP_OK;
+    return stp_fail(f->err, STP_ERR_STOPPED, "stopped");
+}
+
+/* After the first search, with all sizes. */
 static enum stp_status fit_leave_each_out(const struct fitting *f,
                                           struct stp_constants_fit *fit)
 {
-    enum stp_status status = STP_OK;
+    size_t n_searches = 1;
+    size_t n_done = 1;
+    enum stp_status status;
 
+    for (size_t i = 0; i < f->sizes.n; i++)
+        n_searches += fit_is_new_inner(&f->sizes, i);
+    status = fit_tell(f, n_done, n_searches);
     for (size_t i = 0; i < f->sizes.n && status == STP_OK; i++)
-        if (fit_is_new_inner(&f->sizes, i))
+        if (fit_is_new_inner(&f->sizes, i)) {
             status = fit_leave_out(f, f->sizes.sizes[i].question.n_bytes, fit);
+            if (status == STP_OK)
+                status = fit_tell(f, ++n_done, n_searches);
+        }
     fit_finish_residual(&fit->left_out);
     fit_finish_residual(&fit->left_before);
     return status;

@@ -26,6 +26,11 @@ struct stp_constants_terms {
                                  that which the machine was recorded with */
     bool trust_passes;        /* as in struct stp_derive_terms */
     uint64_t seed;            /* of the starts of the search */
+
+    /* NULL, or: told how many searches of how many are done.  False stops with
+     * STP_ERR_STOPPED. */
+    bool (*progress)(void *user, size_t done, size_t total);
+    void *user;
 };
 
 /* Times of what is chosen over the fastest measured, of all sizes. */
@@ -64,7 +69,8 @@ struct stp_constants_fit {
  * Fits.  The same input gives the same constants.  STP_ERR_RANGE if the
  * comparisons have no interleaved evidence of two pairs at any size, are of
  * other ranks or nodes than the machine, or of iterations of a workload;
- * STP_ERR_DEVICE if the machine or version is unknown; STP_ERR_NOMEM.
+ * STP_ERR_DEVICE if the machine or version is unknown; STP_ERR_NOMEM;
+ * STP_ERR_STOPPED.
  * *fit_ret is to be freed with stp_constants_fit_free(), else untouched.
  */
 enum stp_status stp_fit_constants(const struct stp_comparisons *comparisons,

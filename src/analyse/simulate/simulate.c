@@ -314,6 +314,13 @@ static void study_take_seed(struct study *s, unsigned seed, struct sum *sum,
 
 /* ---- all of them ---- */
 
+static void study_tell(struct study *s, size_t done, size_t total)
+{
+    if (s->status == STP_OK && s->job->progress != NULL &&
+        !s->job->progress(s->job->user, done, total))
+        s->status = stp_fail(s->err, STP_ERR_STOPPED, "stopped");
+}
+
 static void study_play_seed(struct study *s, unsigned i,
                             const struct stp_learner *learners, size_t n,
                             struct stp_learned *learned)
@@ -326,6 +333,7 @@ static void study_play_seed(struct study *s, unsigned i,
         study_play(s, &learners[l], seed, &s->play);
         if (s->status == STP_OK)
             study_take_seed(s, i, &s->sums[l], &learned[l]);
+        study_tell(s, i * n + l + 1, n * s->job->n_seeds);
     }
 }
 

@@ -32,6 +32,11 @@ struct stp_learn_job {
     double jitter_us;
     bool overlapped;
     bool own_channels; /* the best arm has NCCL's own channel count */
+
+    /* NULL, or: told how many jobs of how many are played.  False stops with
+     * STP_ERR_STOPPED. */
+    bool (*progress)(void *user, size_t done, size_t total);
+    void *user;
 };
 
 enum stp_learner_kind {

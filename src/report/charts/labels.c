@@ -24,37 +24,6 @@ const char *stp_coll_title(int coll)
     return titles[coll];
 }
 
-/* Divides *n by 'base' while it is not smaller, at most 3 times; returns how
- * many times. */
-static int label_scale(double *n, double base)
-{
-    int unit = 0;
-
-    for (; *n >= base && unit < 3; unit++)
-        *n /= base;
-    return unit;
-}
-
-void stp_size_name(uint64_t n_bytes, char name[32])
-{
-    static const char *const units[] = {"", "K", "M", "G"};
-    double n = (double)n_bytes;
-    int unit = label_scale(&n, 1024);
-
-    snprintf(name, 32, "%.4g%s", n, units[unit]);
-}
-
-void stp_size_text(uint64_t n_bytes, char text[32])
-{
-    static const char *const units[2][4] = {{"bytes", "KiB", "MiB", "GiB"},
-                                            {"bytes", "KB", "MB", "GB"}};
-    bool decimal = n_bytes % 1000 == 0;
-    double n = (double)n_bytes;
-    int unit = label_scale(&n, decimal ? 1000 : 1024);
-
-    snprintf(text, 32, "%.4g %s", n, units[decimal][unit]);
-}
-
 /* ---- properties of a curve ---- */
 
 enum label_property {

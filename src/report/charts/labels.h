@@ -25,13 +25,6 @@ struct stp_labelled_set {
 /* "All-reduce" for ncclFuncAllReduce, and so on.  Static storage. */
 const char *stp_coll_title(int coll);
 
-/* "8", "1K", "1.5M", "1G": powers of two. */
-void stp_size_name(uint64_t n_bytes, char name[32]);
-
-/* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
- * a round number of them. */
-void stp_size_text(uint64_t n_bytes, char text[32]);
-
 /* All that the curves have in common: "4 ranks of NVIDIA H200, bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);

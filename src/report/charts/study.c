@@ -9,6 +9,7 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "report/charts/labels.h"
+#include "report/words.h"
 
 /* The share of its peak from which on bandwidth is said to be saturated. */
 #define SATURATED 0.9

@@ -13,6 +13,7 @@
 #include "report/charts/plot.h"
 #include "report/folder.h"
 #include "report/iterations/iteration_words.h"
+#include "report/words.h"
 
 extern const char stp_times_gp[];
 extern const char stp_gains_gp[];

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "core/names.h"
-#include "report/charts/labels.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 /* ---- learners ---- */
@@ -14,15 +14,15 @@ static void learn_put(const char *name, const struct stp_learned *l,
                       struct stp_table *t)
 {
     stp_table_word(t, "strategy", "<strategy", name);
-    stp_table_count(t, "keys", "keys", l->n_keys);
+    stp_table_count(t, "keys", "?keys", l->n_keys);
     stp_table_number(t, "settled_median", "settled", l->settled_median, 0);
-    stp_table_number(t, "settled_p95", "p95", l->settled_p95, 0);
+    stp_table_number(t, "settled_p95", "?p95", l->settled_p95, 0);
     stp_table_number(t, "searched_median", "searched", l->searched_median, 0);
-    stp_table_number(t, "searched_p95", "p95", l->searched_p95, 0);
+    stp_table_number(t, "searched_p95", "?p95", l->searched_p95, 0);
     stp_table_number(t, "lost_first", NULL, l->lost_first, 4);
     stp_table_text(t, "lost %", "%+.2f", 100 * l->lost_first);
     stp_table_number(t, "lost", NULL, l->lost, 4);
-    stp_table_text(t, "all %", "%+.2f", 100 * l->lost);
+    stp_table_text(t, "?all %", "%+.2f", 100 * l->lost);
     stp_table_count(t, "best", NULL, l->n_best);
     stp_table_count(t, "finals", NULL, l->n_finals);
     stp_table_text(t, "within 1% of best", "%zu of %zu", l->n_best,
@@ -34,7 +34,7 @@ static void learn_put(const char *name, const struct stp_learned *l,
                        l->final.low, l->final.high);
     else
         stp_table_text(t, "final gain", "%.3f", l->final.gain);
-    stp_table_count(t, "worse", "worse than AUTO", l->n_worse);
+    stp_table_count(t, "worse", "?worse than AUTO", l->n_worse);
     stp_table_flag(t, "modelled", NULL, l->modelled);
 }
 
@@ -78,6 +78,28 @@ static void learn_put_plugins(const struct stp_learner *learners,
     }
 }
 
+/* The result: where each plugin ended. */
+static void learn_print_ends(const struct stp_learner *learners,
+                             const struct stp_learned *learned, size_t n,
+                             FILE *fp)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_learned *l = &learned[i];
+        struct stp_paragraph paragraph;
+        char interval[STP_INTERVAL];
+
+        if (learners[i].kind != STP_LEARNER_PLUGIN)
+            continue;
+        stp_interval_text(&l->final, interval);
+        fprintf(stp_paragraph_begin(&paragraph, fp),
+                "%s ends %.3fx as fast as NCCL's own choice (%s), and "
+                "worse than it in %u of %zu jobs.",
+                learners[i].name, l->final.gain, interval, l->n_worse,
+                l->n_finals / l->n_keys);
+        stp_paragraph_end(&paragraph);
+    }
+}
+
 enum stp_status stp_print_learned(const struct stp_learner *learners,
                                   const struct stp_learned *learned, size_t n,
                                   FILE *fp, struct stp_error *err)
@@ -97,7 +119,10 @@ enum stp_status stp_print_learned(const struct stp_learner *learners,
         learn_put_plugins(learners, learned, n, k, &t);
     }
     fputc('\n', fp);
-    return stp_table_end(&t, fp, err);
+    status = stp_table_end(&t, fp, err);
+    fputc('\n', fp);
+    learn_print_ends(learners, learned, n, fp);
+    return status;
 }
 
 enum stp_status stp_print_learned_json(const struct stp_learn_job *job,

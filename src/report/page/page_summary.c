@@ -6,6 +6,7 @@
 
 #include "core/names.h"
 #include "report/charts/labels.h"
+#include "report/words.h"
 
 void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
 {

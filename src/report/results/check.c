@@ -59,6 +59,27 @@ static void check_print_text(const struct stp_findings *findings,
     }
 }
 
+static void check_print_count(const struct stp_check_count *n, const char *path,
+                              FILE *fp)
+{
+    const struct {
+        size_t n;
+        const char *one, *several;
+    } counts[] = {{n->n_fixed, "fixed", "fixed"},
+                  {n->n_warnings, "warning", "warnings"},
+                  {n->n_notes, "note", "notes"}};
+    const char *before = "";
+
+    fprintf(fp, "%s: ", path);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+        if (counts[i].n > 0) {
+            fprintf(fp, "%s%zu %s", before, counts[i].n,
+                    counts[i].n == 1 ? counts[i].one : counts[i].several);
+            before = ", ";
+        }
+    fputs(*before == '\0' ? "no findings\n" : "\n", fp);
+}
+
 static void check_put(const struct stp_finding *f, bool fixed,
                       struct stp_table *t)
 {
@@ -83,8 +104,10 @@ enum stp_status stp_print_findings(const struct stp_findings *findings,
     struct stp_check_count count = stp_count_findings(findings, fixed);
     struct stp_table t = stp_table_result(is_json);
 
-    if (!is_json)
+    if (!is_json) {
         check_print_text(findings, path, fixed, fp);
+        check_print_count(&count, path, fp);
+    }
     stp_table_word(&t, "policy", NULL, path);
     stp_table_count(&t, "warnings", NULL, count.n_warnings);
     stp_table_count(&t, "notes", NULL, count.n_notes);

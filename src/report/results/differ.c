@@ -23,8 +23,8 @@ static void differ_put(const struct stp_difference *d, struct stp_table *t)
                   second->asked_channels);
     stp_table_count(t, "at_bytes", is_timed ? "at bytes" : NULL, d->at_bytes);
     stp_table_word(t, NULL, is_timed ? NULL : "at bytes", NULL);
-    stp_table_number(t, "first_us", "first us", first->us, 3);
-    stp_table_number(t, "second_us", "second us", second->us, 3);
+    stp_table_number(t, "first_us", "?first us", first->us, 3);
+    stp_table_number(t, "second_us", "?second us", second->us, 3);
     stp_table_word(t, "source", NULL, source);
     stp_table_word(t, NULL, "<source",
                    source != NULL ? source

@@ -2,6 +2,7 @@
 #include "core/names.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 static void explanation_put_decider(const struct stp_explained *x,
@@ -35,27 +36,65 @@ static void explanation_put(const struct stp_explained *x, const char *policy,
     stp_table_word(t, "collective", "<collective", stp_coll_name(x->coll));
     stp_table_count(t, "min_bytes", "from bytes", x->min_bytes);
     stp_table_count(t, "max_bytes", "to bytes", x->max_bytes);
-    stp_table_ran(t, "auto", "<AUTO", x->auto_pick.algo, x->auto_pick.proto, 0);
+    stp_table_ran(t, "auto", "?<AUTO", x->auto_pick.algo, x->auto_pick.proto,
+                  0);
     stp_table_ran(t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
     stp_table_ran(t, "choice", NULL, x->pick.algo, x->pick.proto,
                   x->asked_channels);
     stp_table_number(t, "min_channels", NULL, x->min_channels, 0);
     stp_table_number(t, "max_channels", NULL, x->max_channels, 0);
-    stp_table_word(t, NULL, "channels", channels);
+    stp_table_word(t, NULL, "?channels", channels);
     explanation_put_decider(x, policy, t);
 }
 
-enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, bool is_json,
-                                      FILE *fp, struct stp_error *err)
+static bool explanation_is_shown(const struct stp_explained *x, bool has_all)
 {
-    static const struct stp_explained none;
+    return has_all || x->decider != STP_DECIDER_NCCL;
+}
+
+/* What the rows leave out. */
+static void explanation_print_rest(size_t n_shown, size_t n, FILE *out)
+{
+    struct stp_paragraph paragraph;
+    FILE *fp;
+
+    if (n_shown == n)
+        return;
+    if (n_shown > 0)
+        fputc('\n', out);
+    fp = stp_paragraph_begin(&paragraph, out);
+    if (n_shown == 0)
+        fprintf(fp,
+                "NCCL's own choice stands in all %zu ranges, which --table "
+                "prints.",
+                n);
+    else
+        fprintf(fp,
+                "%zu of %zu ranges; NCCL's own choice stands in "
+                "the others, which --table prints, too.",
+                n_shown, n);
+    stp_paragraph_end(&paragraph);
+}
+
+enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
+                                      const char *policy, bool has_table,
+                                      bool is_json, FILE *fp,
+                                      struct stp_error *err)
+{
+    const bool has_all = has_table || is_json;
+    const size_t n = explanation->n_ranges;
     struct stp_table t = stp_table_result(is_json);
+    size_t n_shown = 0;
+    enum stp_status status;
 
     stp_table_rows(&t, "ranges");
-    if (stp_table_headings(&t))
-        explanation_put(&none, policy, &t);
-    for (size_t i = 0; i < explanation->n_ranges; i++)
-        explanation_put(&explanation->ranges[i], policy, &t);
-    return stp_table_end(&t, fp, err);
+    for (size_t i = 0; i < n; i++)
+        if (explanation_is_shown(&explanation->ranges[i], has_all)) {
+            explanation_put(&explanation->ranges[i], policy, &t);
+            n_shown++;
+        }
+    status = stp_table_end(&t, fp, err);
+    if (!is_json)
+        explanation_print_rest(n_shown, n, fp);
+    return status;
 }

@@ -34,6 +34,10 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
  * place where they are not always bf16, sum and one place. */
 enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err);
+/* A row a size: AUTO, and of the other arms the one with the largest gain; how
+ * steady they were; then how many are faster than AUTO beyond doubt. */
+enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
+                                     FILE *fp, struct stp_error *err);
 /* Every measurement; measurements_csv.h reads it back. */
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err);
@@ -44,11 +48,33 @@ enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err);
 
 /* A row a size: collective, size, ranks unless all are the machine's, AUTO us,
- * tuned us, gain with interval, choice, verdict; then their counts in a
- * sentence. */
+ * tuned us, gain with interval, choice, verdict; then the counts of all
+ * verdicts in a sentence. */
+enum stp_verdicts_shown {
+    STP_VERDICTS_ALL,
+    STP_VERDICTS_SLOWER, /* rows of these alone */
+};
 enum stp_status stp_print_verdicts(const struct stp_device_info *info,
                                    const struct stp_comparisons *comparisons,
-                                   FILE *fp, struct stp_error *err);
+                                   enum stp_verdicts_shown shown, FILE *fp,
+                                   struct stp_error *err);
+
+/* The same in short: a row for each range of sizes at which the policy changes
+ * what runs, a row for each size at which it is slower, and the counts.
+ * 'heading' says what the ranges are of; NULL: of collectives alone. */
+enum stp_status stp_print_gains(const struct stp_device_info *info,
+                                const struct stp_comparisons *verdicts,
+                                const char *heading, FILE *fp,
+                                struct stp_error *err);
+
+/* Adds what a point is of: "allreduce", or of iterations "overlap x 8, ratio
+ * 1". */
+void stp_put_subject(const struct stp_point *point, struct stp_table *table);
+
+/* Whether points have other ranks than the machine, so that rows want them. */
+bool stp_have_ranks(const struct stp_device_info *info,
+                    const struct stp_comparisons *comparisons);
+
 enum stp_status stp_print_verdicts_json(
     const struct stp_device_info *info, const char *policy_hash,
     const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err);
@@ -66,6 +92,9 @@ struct stp_verdict_count {
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons);
 
+/* In a sentence. */
+void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
+
 /* A row a rule. */
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
                                 struct stp_error *err);
@@ -78,10 +107,13 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
 
 /* ---- text, or JSON if 'is_json' ---- */
 
-/* A row a range.  'policy' is the file's name for the last column, or NULL. */
+/* A row a range: in JSON and with 'has_table' each, else those that the plugin
+ * decides, and how many there are.  'policy' is the file's name for the last
+ * column, or NULL. */
 enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, bool is_json,
-                                      FILE *fp, struct stp_error *err);
+                                      const char *policy, bool has_table,
+                                      bool is_json, FILE *fp,
+                                      struct stp_error *err);
 
 /* The ranges in which two plugins or policies decide differently: a row each,
  * or one sentence if there is none. */
@@ -117,8 +149,9 @@ enum stp_status stp_print_contract(const struct stp_contract *contract,
                                    bool is_json, FILE *fp,
                                    struct stp_error *err);
 
-/* A line a finding, as compilers print them.  If 'fixed', a finding that has a
- * fix is printed with the change that the fix made. */
+/* A line a finding, as compilers print them, and how many there are.  If
+ * 'fixed', a finding that has a fix is printed with the change that the fix
+ * made. */
 enum stp_status stp_print_findings(const struct stp_findings *findings,
                                    const char *path, bool fixed, bool is_json,
                                    FILE *fp, struct stp_error *err);

@@ -46,7 +46,7 @@ static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
     stp_table_count(t, "min_bytes", "min bytes", rule->min_bytes);
     stp_table_count(t, "max_bytes", NULL, rule->max_bytes);
     stp_table_word(t, NULL, "max bytes", end);
-    stp_table_count(t, "nNodes", "nodes", rule->n_nodes);
+    stp_table_count(t, "nNodes", "?nodes", rule->n_nodes);
     stp_table_count(t, "nRanks", "ranks", rule->n_ranks);
     stp_table_ran(t, "choice", NULL, rule->arm.algo, rule->arm.proto,
                   rule->arm.n_channels);

@@ -1,4 +1,5 @@
 /* sweep.c - a sweep's measurements, and its arms against NCCL's own choice */
+#include <inttypes.h>
 #include <math.h>
 
 #include "analyse/bandwidth.h"
@@ -7,6 +8,7 @@
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 /* ---- text: arms ---- */
@@ -31,6 +33,22 @@ static struct sweep_columns sweep_columns_of(const struct stp_comparisons *all)
     return shown;
 }
 
+static void sweep_put_point(const struct stp_point *p,
+                            const struct sweep_columns *shown,
+                            struct stp_table *t)
+{
+    stp_table_row(t);
+    stp_table_text(t, "<collective", "%s", stp_coll_name(p->coll));
+    stp_table_count(t, NULL, "bytes", p->n_bytes);
+    stp_table_count(t, NULL, shown->ranks ? "ranks" : NULL, p->n_ranks);
+    stp_table_word(t, NULL, shown->type ? "<type" : NULL,
+                   stp_type_name(p->type));
+    stp_table_word(t, NULL, shown->op ? "<op" : NULL,
+                   stp_coll_reduces(p->coll) ? stp_op_name(p->op) : NULL);
+    stp_table_word(t, NULL, shown->place ? "<place" : NULL,
+                   p->in_place ? "in" : "out of");
+}
+
 /* AUTO is the arm of a point against which there is no gain. */
 static void sweep_put_arm(const struct stp_point *p,
                           const struct stp_comparison *c,
@@ -44,23 +62,14 @@ static void sweep_put_arm(const struct stp_point *p,
     stp_arm_name(&c->arm, arm);
     if (!is_auto)
         stp_interval_text(&c->gain, interval);
-    stp_table_row(t);
-    stp_table_text(t, "<collective", "%s", stp_coll_name(p->coll));
-    stp_table_count(t, NULL, "bytes", p->n_bytes);
-    stp_table_count(t, NULL, shown->ranks ? "ranks" : NULL, p->n_ranks);
-    stp_table_word(t, NULL, shown->type ? "<type" : NULL,
-                   stp_type_name(p->type));
-    stp_table_word(t, NULL, shown->op ? "<op" : NULL,
-                   stp_coll_reduces(p->coll) ? stp_op_name(p->op) : NULL);
-    stp_table_word(t, NULL, shown->place ? "<place" : NULL,
-                   p->in_place ? "in" : "out of");
+    sweep_put_point(p, shown, t);
     stp_table_word(t, NULL, "<arm", arm);
     stp_table_number(t, NULL, "us", c->us, 2);
-    stp_table_number(t, NULL, "algbw GB/s", stp_algbw(p->n_bytes, c->us), 2);
+    stp_table_number(t, NULL, "?algbw GB/s", stp_algbw(p->n_bytes, c->us), 2);
     stp_table_number(t, NULL, "gain", is_auto ? 1 : c->gain.gain,
                      is_auto ? 0 : 3);
     stp_table_word(t, NULL, "95% interval", interval);
-    stp_table_ran(t, NULL, "<ran as", c->ran_algo, c->ran_proto,
+    stp_table_ran(t, NULL, "?<ran as", c->ran_algo, c->ran_proto,
                   c->ran_channels);
     stp_table_word(t, NULL, "<times", stp_source_name(c->source));
 }
@@ -91,18 +100,114 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
     return stp_table_end(&t, fp, err);
 }
 
+/* ---- text: the best arm ---- */
+
+/* The arm with the largest gain; NULL: there is AUTO alone. */
+static const struct stp_comparison *sweep_find_best(const struct stp_point *p)
+{
+    const struct stp_comparison *best = NULL;
+
+    for (size_t a = 0; a < p->n_arms; a++)
+        if (best == NULL || p->arms[a].gain.gain > best->gain.gain)
+            best = &p->arms[a];
+    return best;
+}
+
+static void sweep_put_best(const struct stp_point *p,
+                           const struct stp_comparison *best,
+                           const struct sweep_columns *shown,
+                           struct stp_table *t)
+{
+    char arm[STP_ARM_NAME];
+    char interval[STP_INTERVAL];
+
+    stp_arm_name(&best->arm, arm);
+    stp_interval_text(&best->gain, interval);
+    sweep_put_point(p, shown, t);
+    stp_table_number(t, NULL, "AUTO us", p->auto_us, 2);
+    stp_table_number(t, NULL, "?algbw GB/s", stp_algbw(p->n_bytes, p->auto_us),
+                     2);
+    stp_table_ran(t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
+                  p->auto_channels);
+    stp_table_word(t, NULL, "<best arm", arm);
+    stp_table_number(t, NULL, "?us", best->us, 2);
+    stp_table_number(t, NULL, "gain", best->gain.gain, 3);
+    stp_table_word(t, NULL, "95% interval", interval);
+    stp_table_word(t, NULL, "<times", stp_source_name(best->source));
+}
+
+/* The sizes at which the best arm is faster beyond doubt. */
+static void sweep_print_count(const struct stp_comparisons *comparisons,
+                              FILE *out)
+{
+    struct stp_paragraph paragraph;
+    FILE *fp = stp_paragraph_begin(&paragraph, out);
+    const struct stp_point *most = NULL;
+    double gain = 1;
+    size_t n_faster = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        const struct stp_comparison *best = sweep_find_best(p);
+
+        n += best != NULL;
+        if (best == NULL || !(best->gain.low > 1) || stp_ran_as_auto(p, best))
+            continue;
+        n_faster++;
+        if (best->gain.gain > gain) {
+            gain = best->gain.gain;
+            most = p;
+        }
+    }
+    fprintf(fp,
+            "%zu of %zu sizes have an arm that is faster than NCCL's own "
+            "choice beyond doubt",
+            n_faster, n);
+    if (most != NULL)
+        fprintf(fp, ", by up to %.3fx (%s, %" PRIu64 " bytes)", gain,
+                stp_coll_name(most->coll), most->n_bytes);
+    fputs("; --format table prints every arm.", fp);
+    stp_paragraph_end(&paragraph);
+}
+
+enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
+                                     FILE *fp, struct stp_error *err)
+{
+    const struct sweep_columns shown = sweep_columns_of(comparisons);
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status;
+
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+        const struct stp_comparison *best = sweep_find_best(p);
+
+        if (best != NULL)
+            sweep_put_best(p, best, &shown, &t);
+    }
+    status = stp_table_end(&t, fp, err);
+    if (status == STP_OK)
+        status = stp_print_steadiness(comparisons, fp, err);
+    fputc('\n', fp);
+    sweep_print_count(comparisons, fp);
+    return status;
+}
+
 enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err)
 {
     struct stp_steadiness steadiness;
+    struct stp_paragraph paragraph;
     enum stp_status status;
 
     if (comparisons->n_points == 0)
         return STP_OK;
     status = stp_steadiness_of(comparisons, comparisons, &steadiness, err);
-    if (status == STP_OK)
-        stp_steadiness_write(&steadiness, fp);
-    return status;
+    if (status != STP_OK)
+        return status;
+    stp_steadiness_write(&steadiness, stp_paragraph_begin(&paragraph, fp));
+    stp_paragraph_end(&paragraph);
+    return STP_OK;
 }
 
 /* ---- JSON: measurements ---- */

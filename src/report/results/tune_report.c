@@ -5,7 +5,9 @@
 
 #include "core/names.h"
 #include "report/file.h"
+#include "report/policy_file.h"
 #include "report/results/results.h"
+#include "report/terminal.h"
 
 static double tune_report_best_gain(const struct stp_point *p)
 {
@@ -94,10 +96,28 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
     enum stp_status status;
 
     fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(r->info, r->verdicts, fp, err);
+    status =
+        stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp, err);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
     return status;
+}
+
+/* Why the policy for overlap has no rule. */
+static void tune_report_write_no_rule(const struct stp_tune_overlap *o,
+                                      FILE *fp)
+{
+    const struct stp_policy_origin origin = {.data = o->data,
+                                             .steadiness = o->steadiness};
+
+    fputs("there is no rule: ", fp);
+    if (o->why_not[0] != '\0')
+        fputs(o->why_not, fp);
+    else if (o->n_dropped > 0)
+        fputs("each that was derived made iterations longer somewhere", fp);
+    else
+        stp_no_rule_write(&origin, fp);
+    fputs("; NCCL's own choice stands.", fp);
 }
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
@@ -112,17 +132,19 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
             "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n"
             "run %s, policy hash %s\n\n",
             o->policy_path, r->run, o->policy_hash);
-    if (o->why_not[0] != '\0')
-        fprintf(fp, "No iterations: %s.\n", o->why_not);
-    if (o->derived->n_rules == 0)
-        fprintf(fp, "No rules: NCCL's own choice stands.\n");
-    else
+    if (o->derived->n_rules == 0) {
+        fputs("Here ", fp);
+        tune_report_write_no_rule(o, fp);
+        fputc('\n', fp);
+    } else {
         status = stp_print_rules(o->derived, fp, err);
+    }
     tune_report_write_dropped(o->n_dropped, fp);
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(r->info, o->verdicts, fp, err);
+    status =
+        stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp, err);
     return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
                             : status;
 }
@@ -154,4 +176,68 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     if (status == STP_OK)
         status = tune_report_write_arms(report, file.fp, err);
     return stp_file_end(&file, status, err);
+}
+
+/* ---- in short ---- */
+
+static enum stp_status
+tune_report_print_overlap(const struct stp_tune_report *r, bool has_table,
+                          FILE *fp, struct stp_error *err)
+{
+    const struct stp_tune_overlap *o = r->overlap;
+    static const char heading[] =
+        "Where communication overlaps with compute, by the time of training "
+        "iterations:";
+    struct stp_paragraph paragraph;
+
+    fputc('\n', fp);
+    if (o->derived->n_rules > 0 && !has_table)
+        return stp_print_gains(r->info, o->verdicts, heading, fp, err);
+    if (o->derived->n_rules > 0) {
+        stp_print_paragraph(heading, fp);
+        fputc('\n', fp);
+        return stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp,
+                                  err);
+    }
+    fp = stp_paragraph_begin(&paragraph, fp);
+    fputs("Where communication overlaps with compute ", fp);
+    tune_report_write_no_rule(o, fp);
+    stp_paragraph_end(&paragraph);
+    return STP_OK;
+}
+
+static void tune_report_print_no_rule(const struct stp_tune_report *r,
+                                      FILE *out)
+{
+    struct stp_paragraph paragraph;
+    FILE *fp = stp_paragraph_begin(&paragraph, out);
+
+    fputs("The policy has no rule: ", fp);
+    if (r->n_dropped > 0)
+        fputs("each that was derived was slower somewhere.", fp);
+    else
+        fprintf(fp,
+                "no arm is faster than NCCL's own choice by %g percent or more "
+                "beyond doubt.",
+                r->min_gain * 100);
+    stp_paragraph_end(&paragraph);
+    fputc('\n', out);
+}
+
+enum stp_status stp_print_tuning(const struct stp_tune_report *r,
+                                 bool has_table, FILE *fp,
+                                 struct stp_error *err)
+{
+    enum stp_status status;
+
+    stp_print_paragraph(r->info->what, fp);
+    fputc('\n', fp);
+    if (r->derived->n_rules == 0)
+        tune_report_print_no_rule(r, fp);
+    status = has_table ? stp_print_verdicts(r->info, r->verdicts,
+                                            STP_VERDICTS_ALL, fp, err)
+                       : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
+    if (status != STP_OK || r->overlap == NULL)
+        return status;
+    return tune_report_print_overlap(r, has_table, fp, err);
 }

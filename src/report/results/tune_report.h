@@ -9,13 +9,16 @@
 
 #include "analyse/compare.h"
 #include "analyse/derive.h"
+#include "analyse/steadiness.h"
 #include "device/device.h"
 
 /* The policy for collectives that overlap with compute. */
 struct stp_tune_overlap {
     const char *policy_path;
     const char *policy_hash;
-    const char *why_not; /* there are no iterations; "": there are */
+    const char *why_not;            /* there are no iterations; "": there are */
+    const struct stp_dataset *data; /* of the iterations */
+    const struct stp_steadiness *steadiness;
     const struct stp_derived *derived;
     const struct stp_comparisons *verdicts; /* of iterations; empty without a
                                                rule to verify */
@@ -48,6 +51,12 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 /* Writes the report to the file 'path', whole or not at all. */
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err);
+
+/* What both policies change, and what that gains, in short or with a row for
+ * each size. */
+enum stp_status stp_print_tuning(const struct stp_tune_report *report,
+                                 bool has_table, FILE *fp,
+                                 struct stp_error *err);
 
 /* Both policies and their verdicts as one object. */
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,

@@ -8,6 +8,7 @@
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
 #include "report/table.h"
+#include "report/terminal.h"
 #include "report/words.h"
 
 void stp_put_workload(const struct stp_workload *work, bool has_gemm,
@@ -23,7 +24,7 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
 }
 
 /* "allreduce", or of iterations "overlap x 8, ratio 1". */
-static void verdict_put_subject(const struct stp_point *p, struct stp_table *t)
+void stp_put_subject(const struct stp_point *p, struct stp_table *t)
 {
     const char *const heading = "<collective";
     const struct stp_workload *w = &p->work;
@@ -48,42 +49,50 @@ static void verdict_put(const struct stp_point *p,
     bool is_same = verdict == STP_VERDICT_SAME;
 
     stp_table_row(t);
-    verdict_put_subject(p, t);
+    stp_put_subject(p, t);
     stp_table_count(t, "bytes", "bytes", p->n_bytes);
     stp_table_count(t, "nRanks", has_ranks ? "ranks" : NULL, p->n_ranks);
     if (p->work.mode != STP_MODE_ALONE)
         stp_put_workload(&p->work, false, t);
-    stp_table_number(t, "auto_us", "AUTO us", p->auto_us, 2);
-    stp_table_number(t, "tuned_us", "tuned us", c->us, 2);
+    stp_table_number(t, "auto_us", "?AUTO us", p->auto_us, 2);
+    stp_table_number(t, "tuned_us", "?tuned us", c->us, 2);
     stp_table_gain(t, &c->gain);
     stp_table_number(t, "auto_noise", NULL, p->noise, 6);
-    stp_table_ran(t, "auto", "<AUTO", p->auto_algo, p->auto_proto,
+    stp_table_ran(t, "auto", "?<AUTO", p->auto_algo, p->auto_proto,
                   p->auto_channels);
-    stp_table_word(t, NULL, is_same ? "<choice" : NULL, "NCCL's own");
-    stp_table_ran(t, "choice", is_same ? NULL : "<choice", c->ran_algo,
+    stp_table_word(t, NULL, is_same ? "?<choice" : NULL, "NCCL's own");
+    stp_table_ran(t, "choice", is_same ? NULL : "?<choice", c->ran_algo,
                   c->ran_proto, c->ran_channels);
     stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
     stp_table_word(t, "source", "<times", stp_source_name(c->source));
 }
 
-/* The ranks are said of each row where they are not the machine's of all. */
-static void verdict_put_all(const struct stp_device_info *info,
-                            const struct stp_comparisons *all,
-                            struct stp_table *t)
+bool stp_have_ranks(const struct stp_device_info *info,
+                    const struct stp_comparisons *all)
 {
-    static const struct stp_point no_point;
-    static const struct stp_comparison no_arm;
     bool has_ranks = false;
 
     for (size_t i = 0; i < all->n_points; i++)
         has_ranks |= all->points[i].n_ranks != info->n_ranks;
+    return has_ranks;
+}
+
+static void verdict_put_all(const struct stp_device_info *info,
+                            const struct stp_comparisons *all,
+                            enum stp_verdicts_shown shown, struct stp_table *t)
+{
+    static const struct stp_point no_point;
+    static const struct stp_comparison no_arm;
+    const bool has_ranks = stp_have_ranks(info, all);
+
     if (stp_table_headings(t))
         verdict_put(&no_point, &no_arm, has_ranks, t);
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
         const struct stp_comparison *c = stp_verify_arm(p);
 
-        if (c != NULL)
+        if (c != NULL && (shown == STP_VERDICTS_ALL ||
+                          stp_verify_point(p) == STP_VERDICT_SLOWER))
             verdict_put(p, c, has_ranks, t);
     }
 }
@@ -125,8 +134,11 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
     return n;
 }
 
-static void verdict_print_count(const struct stp_verdict_count *count, FILE *fp)
+void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
 {
+    struct stp_paragraph paragraph;
+    FILE *fp = stp_paragraph_begin(&paragraph, out);
+
     fprintf(fp,
             "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
             "slower",
@@ -143,21 +155,22 @@ static void verdict_print_count(const struct stp_verdict_count *count, FILE *fp)
                 count->is_best_of_all ? "" : " at a measured size",
                 stp_verify_arm(count->best)->gain.gain,
                 stp_coll_name(count->best->coll), count->best->n_bytes);
-    fprintf(fp, "\n");
+    stp_paragraph_end(&paragraph);
 }
 
 enum stp_status stp_print_verdicts(const struct stp_device_info *info,
                                    const struct stp_comparisons *comparisons,
-                                   FILE *fp, struct stp_error *err)
+                                   enum stp_verdicts_shown shown, FILE *fp,
+                                   struct stp_error *err)
 {
     const struct stp_verdict_count count = stp_count_verdicts(comparisons);
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
 
-    verdict_put_all(info, comparisons, &t);
+    verdict_put_all(info, comparisons, shown, &t);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
-    verdict_print_count(&count, fp);
+    stp_print_verdict_count(&count, fp);
     return status;
 }
 
@@ -172,7 +185,7 @@ enum stp_status stp_print_verdicts_json(
     stp_table_word(&t, "machine", NULL, info->what);
     stp_table_word(&t, "policy_hash", NULL, policy_hash);
     stp_table_rows(&t, "sizes");
-    verdict_put_all(info, comparisons, &t);
+    verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &t);
     return stp_table_end(&t, fp, err);
 }
 
@@ -190,7 +203,7 @@ static void verdict_json_policy(const struct stp_device_info *info,
     stp_json_word(object, "policy_hash", hash);
     stp_json_number(object, "n_rules", (double)derived->n_rules);
     rows = stp_table_array(object, key);
-    verdict_put_all(info, comparisons, &rows);
+    verdict_put_all(info, comparisons, STP_VERDICTS_ALL, &rows);
 }
 
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,

@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include "mock_nccl.h"
+#include "support/told.h"
 
 namespace
 {
@@ -133,12 +134,14 @@ class Fit : public testing::Test
 
     stp_status Run()
     {
-        const stp_constants_terms terms = {kMachine, nccl_, false, 1};
+        const stp_constants_terms terms = {kMachine, nccl_,          false,
+                                           1,        Told::Progress, &told_};
 
         EXPECT_EQ(STP_OK, stp_compare(&data_, &comparisons_, &err_));
         return stp_fit_constants(&comparisons_, &terms, &fit_, &err_);
     }
 
+    Told told_;
     stp_dataset data_{};
     stp_comparisons comparisons_{};
     stp_constants_fit fit_{};
@@ -209,6 +212,22 @@ INSTANTIATE_TEST_SUITE_P(Table, FitOfKnownTruth, testing::ValuesIn(kEdits),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+TEST_F(Fit, TellsOfEverySearchAndStopsWhereItIsTold)
+{
+    Measure(Model(Defaults()), ncclFuncAllReduce);
+    ASSERT_EQ(STP_OK, Run()) << err_.text;
+    EXPECT_TRUE(told_.IsComplete());
+    // all sizes at once, then without each but the first and the last
+    EXPECT_EQ(1 + fit_.left_out.n, told_.calls.size());
+
+    told_ = {};
+    told_.stop_at = 3;
+    stp_comparisons_free(&comparisons_);
+    stp_constants_fit_free(&fit_);
+    EXPECT_EQ(STP_ERR_STOPPED, Run());
+    EXPECT_EQ(3u, told_.calls.size());
+}
 
 TEST_F(Fit, LeavesConstantsThatAreRightAlone)
 {
@@ -297,7 +316,7 @@ TEST_F(Fit, TakesSinglePassesOnlyIfTrusted)
     const Model truth(Defaults());
     source_ = STP_SOURCE_SINGLE_PASS;
     Measure(truth, ncclFuncAllGather);
-    const stp_constants_terms terms = {kMachine, "", true, 1};
+    const stp_constants_terms terms = {kMachine, "", true, 1, nullptr, nullptr};
 
     ASSERT_EQ(STP_OK, stp_compare(&data_, &comparisons_, &err_));
 

@@ -10,6 +10,7 @@ extern "C" {
 #include "report/learning/learn.h"
 }
 
+#include "support/told.h"
 #include "support/written.h"
 
 #include "support/mock_test.h"
@@ -82,6 +83,24 @@ TEST_F(Learn, NcclAloneLosesNothingAndNeverChanges)
     EXPECT_EQ(3u, l.final.n_pairs);
     EXPECT_EQ(0u, l.n_worse);
     EXPECT_FALSE(l.modelled);
+}
+
+TEST_F(Learn, TellsOfEveryJobAndStopsWhereItIsTold)
+{
+    Told told;
+    job_.progress = Told::Progress;
+    job_.user = &told;
+
+    ASSERT_EQ(STP_OK,
+              Try({{STP_LEARNER_AUTO, "AUTO"}, {STP_LEARNER_ORACLE, "oracle"}}))
+        << err_.text;
+    EXPECT_TRUE(told.IsComplete());
+    EXPECT_EQ(6u, told.calls.size()) << "3 seeds of 2 learners";
+
+    told = {};
+    told.stop_at = 2;
+    EXPECT_EQ(STP_ERR_STOPPED, Try({{STP_LEARNER_AUTO, "AUTO"}}));
+    EXPECT_EQ(2u, told.calls.size());
 }
 
 TEST_F(Learn, OracleHasTheBestOfEveryKeyFromTheBeginning)
@@ -321,7 +340,10 @@ TEST(LearnReport, IsATableOfALineForEachLearnerAndOneForEachMessage)
               "\n"
               "message         best arm       over AUTO  halving finds it\n"
               "allgather 4M    ring/ll128/16     1.372x     23 of 25 (38)\n"
-              "allreduce 9.5M  tree/simple       1.000x       1 of 25 (0)\n",
+              "allreduce 9.5M  tree/simple       1.000x       1 of 25 (0)\n"
+              "\n"
+              "halving ends 1.012x as fast as NCCL's own choice (1.011 to "
+              "1.013), and worse than it in 1 of 25 jobs.\n",
               text);
 }
 
