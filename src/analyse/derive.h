@@ -45,6 +45,7 @@ struct stp_derived_rule {
     struct stp_arm arm;
     const struct stp_point *points; /* the sizes it rests on, ascending */
     size_t n_points;
+    bool is_trimmed; /* verification shortened its range: verify.h */
 };
 
 /* The rules that comparisons support.  Points into the comparisons, which must
