@@ -27,8 +27,9 @@ using testing::ElementsAre;
 TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
 {
     Data d;
-    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);   // taken
-    d.AddAuto(400).AddGain(400, kTreeLl, 1.015); // left: too little
+    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);       // taken
+    d.AddAuto(400).AddGain(400, kRingLl128, 1.015);  // left: too little
+    d.AddAuto(1600).AddGain(1600, kRingSimple, 1.3); // AUTO by another name
     Compared c(d);
     stp_derived derived{};
     ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
@@ -36,7 +37,7 @@ TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
     stp_regret r = stp_policy_regret(&c.all, &derived);
 
     EXPECT_NEAR(1.015, r.worst, 1e-9);
-    EXPECT_NEAR(std::sqrt(1.015), r.mean, 1e-9);
+    EXPECT_NEAR(std::cbrt(1.015), r.mean, 1e-9);
     stp_derived_free(&derived);
 }
 
