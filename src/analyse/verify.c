@@ -1,5 +1,7 @@
 #include "analyse/verify.h"
 
+#include <math.h>
+
 #include "nccl_tuner_abi.h"
 
 /* Modelled times that differ by less than this part differ in rounding. */
@@ -66,6 +68,20 @@ enum stp_verdict stp_verify_point(const struct stp_point *point)
     const struct stp_comparison *c = stp_verify_arm(point);
 
     return c == NULL ? STP_VERDICT_SAME : stp_verify_comparison(point, c);
+}
+
+double stp_verify_least_gain(const struct stp_comparisons *verdicts)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < verdicts->n_points; i++) {
+        const struct stp_point *p = &verdicts->points[i];
+
+        if (stp_verify_point(p) != STP_VERDICT_SAME &&
+            !stp_is_by_model(p, stp_verify_arm(p)))
+            least = fmin(least, stp_verify_arm(p)->gain.low);
+    }
+    return isfinite(least) ? least : 1;
 }
 
 /* In fsdp a point's collective is the all-gather. */

@@ -41,6 +41,14 @@ enum stp_verdict stp_verify_comparison(const struct stp_point *point,
 /* What the plugin arm of a point is worth; SAME if it has none. */
 enum stp_verdict stp_verify_point(const struct stp_point *point);
 
+/*
+ * The least gain that any plugin arm that did not run as AUTO may have, with 95
+ * percent confidence in all of them together: it is above the lower end of its
+ * own interval, and so is not below the least of all lower ends.  Not of those
+ * by the model; 1 if there are none, 0 if one has a single round.
+ */
+double stp_verify_least_gain(const struct stp_comparisons *verdicts);
+
 /* The plugin arm of a point, or NULL. */
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
 

@@ -299,6 +299,35 @@ TEST(Verify, TrimsByTrialsOfTheRulesCollectiveAndRanks)
     EXPECT_THAT(t.By(slower, STP_MODE_FSDP), ElementsAre(cut));
 }
 
+TEST(Verify, SaysOfAllSizesTogetherHowMuchSlowerOneMayBe)
+{
+    struct Case {
+        const char *name;
+        std::vector<Trial> trials;
+        double want;
+    } cases[] = {
+        {"nothing decided", {}, 1},
+        {"without error", {{1, kFaster}, {2, {95, 95, 95}}}, 100 / 95.},
+        {"one round", {{1, kFaster}, {2, {90}}}, 0},
+        // the mean of the logarithms less 4.3027 standard errors
+        {"of one the interval",
+         {{1, {100, 110, 121}}, {2, kFaster}, {3, kFaster}},
+         std::exp(-std::log(1.1) * (1 + 4.3027 / std::sqrt(3)))},
+    };
+    for (const Case &c : cases) {
+        Data d;
+        for (const Trial &t : c.trials)
+            d.Add(t.n_bytes, kAuto, std::vector<double>(t.us.size(), 100))
+                .Add(t.n_bytes, kPlugin, t.us);
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
+                d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        Compared verdicts(d);
+        EXPECT_NEAR(c.want, stp_verify_least_gain(&verdicts.all), 1e-9)
+            << c.name;
+    }
+}
+
 TEST(Verify, LooksHalfwayBetweenSizesAndAroundRangeEnds)
 {
     stp_sizes seen{};

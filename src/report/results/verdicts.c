@@ -167,6 +167,27 @@ static void verdict_print_count(const struct stp_verdict_count *count, FILE *fp)
     verdict_print_gains(count, fp);
 }
 
+/* What the verdicts, each of one size, say together. */
+static void verdict_print_together(const struct stp_comparisons *comparisons,
+                                   const struct stp_verdict_count *count,
+                                   FILE *fp)
+{
+    const double least = stp_verify_least_gain(comparisons);
+    const size_t n = count->n_faster + count->n_unsure + count->n_slower +
+                     count->n_equal - count->n_by_model;
+
+    if (n == 0 || least == 0)
+        return;
+    if (least >= 1)
+        fprintf(fp, "All %zu that choose otherwise are faster", n);
+    else
+        fprintf(fp,
+                "None of the %zu that choose otherwise is slower by more than "
+                "%.1f percent",
+                n, (1 - least) * 100);
+    fputs(", with 95 percent confidence in all of them together.\n", fp);
+}
+
 enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
                                    FILE *fp, struct stp_error *err)
 {
@@ -178,6 +199,7 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     verdict_print_count(&count, fp);
+    verdict_print_together(comparisons, &count, fp);
     return status;
 }
 
