@@ -179,12 +179,12 @@ static void verdict_print_together(const struct stp_comparisons *comparisons,
     if (n == 0 || least == 0)
         return;
     if (least >= 1)
-        fprintf(fp, "All %zu that choose otherwise are faster", n);
+        fputs("Every choice that is not NCCL's own is faster", fp);
     else
         fprintf(fp,
-                "None of the %zu that choose otherwise is slower by more than "
-                "%.1f percent",
-                n, (1 - least) * 100);
+                "No choice that is not NCCL's own is slower by more than %.1f "
+                "percent",
+                (1 - least) * 100);
     fputs(", with 95 percent confidence in all of them together.\n", fp);
 }
 
