@@ -54,6 +54,7 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
     EXPECT_THAT(o.err, IsEmpty());
     EXPECT_EQ(
         "# steptune derive\n"
+        "# policy hash: 6719ed583ed305d2\n"
         "# from times of vm (NVIDIA H200, NCCL 2.28.9): 24 single_pass\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence, and goes on at neighbouring "

@@ -82,6 +82,7 @@ static void page_add_extreme(cJSON *root, const char *key,
     object = cJSON_AddObjectToObject(root, key);
     cJSON_AddStringToObject(object, "collective", stp_coll_name(extreme->coll));
     stp_json_number(object, "bytes", (double)extreme->n_bytes);
+    stp_json_number(object, "nRanks", extreme->n_ranks);
     stp_json_gain(object, &extreme->gain);
 }
 
@@ -100,8 +101,13 @@ static enum stp_status page_say_json(const struct stp_page_data *data,
         {"not_measured", s->n_unknown},
     };
     cJSON *root = cJSON_CreateObject();
+    cJSON *warnings;
 
     cJSON_AddStringToObject(root, "summary", sentence);
+    warnings = cJSON_AddArrayToObject(root, "warnings");
+    for (size_t i = 0; i < data->n_warnings; i++)
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(data->warnings[i]));
+    stp_json_word(root, "run", data->run[0] != '\0' ? data->run : NULL);
     stp_json_word(root, "source",
                   stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4));
     cJSON_AddBoolToObject(root, "policy", s->has_policy);
@@ -124,6 +130,8 @@ static enum stp_status page_say(const struct stp_page_data *data,
     if (as_json)
         return page_say_json(data, summary, sentence, fp, err);
     fprintf(fp, "%s\n", sentence);
+    for (size_t i = 0; i < data->n_warnings; i++)
+        fprintf(fp, "%s\n", data->warnings[i]);
     return STP_OK;
 }
 
