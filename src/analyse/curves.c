@@ -1,5 +1,6 @@
 #include "analyse/curves.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,22 +59,13 @@ static struct entry *curves_sort_entries(const struct stp_dataset *sets,
 }
 
 static void curves_add_times(struct stp_summary *sum,
-                             const struct stp_summary *us)
+                             const struct stp_summary *us, double share)
 {
-    sum->mean += us->mean;
-    sum->median += us->median;
-    sum->p95 += us->p95;
-    sum->p99 += us->p99;
-    sum->min += us->min;
-}
-
-static void curves_divide_times(struct stp_summary *sum, double n)
-{
-    sum->mean /= n;
-    sum->median /= n;
-    sum->p95 /= n;
-    sum->p99 /= n;
-    sum->min /= n;
+    sum->mean += us->mean * share;
+    sum->median += us->median * share;
+    sum->p95 += us->p95 * share;
+    sum->p99 += us->p99 * share;
+    sum->min = fmin(sum->min, us->min);
 }
 
 static struct stp_curve_point curves_average_rounds(const struct entry *e,
@@ -82,13 +74,13 @@ static struct stp_curve_point curves_average_rounds(const struct entry *e,
     struct stp_curve_point p = {
         .n_bytes = e->m->n_bytes, .n_rounds = (unsigned)n, .n_wrong = -1};
 
+    p.us.min = INFINITY;
     for (size_t i = 0; i < n; i++) {
-        curves_add_times(&p.us, &e[i].m->us);
+        curves_add_times(&p.us, &e[i].m->us, 1 / (double)n);
         scratch[i] = e[i].m->us.mean;
         if (e[i].m->n_wrong > p.n_wrong)
             p.n_wrong = e[i].m->n_wrong;
     }
-    curves_divide_times(&p.us, (double)n);
     p.noise = stp_stddev(scratch, n) / p.us.mean;
     return p;
 }

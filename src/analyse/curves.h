@@ -6,10 +6,13 @@
 
 #include "bench/measurement.h"
 
-/* One size: the rounds' values, averaged. */
+/* One size. */
 struct stp_curve_point {
     uint64_t n_bytes;
-    struct stp_summary us;
+    struct stp_summary us; /* the rounds' means, medians and percentiles,
+                              averaged: files do not hold the single times that
+                              percentiles of all rounds would be of; and the
+                              least of all rounds */
     double noise; /* standard deviation of the rounds' means over their mean */
     unsigned n_rounds;
     int64_t n_wrong; /* the most of any round; -1: never checked */

@@ -1,10 +1,14 @@
 #include "analyse/derive.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/sizes.h"
 #include "core/names.h"
+
+/* The arm that is decided on at a point; NULL: NCCL's own choice stands. */
+typedef const struct stp_comparison *choice;
 
 bool stp_arm_is_pair(const struct stp_arm *arm)
 {
@@ -19,11 +23,20 @@ bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)
     return c->source <= STP_SOURCE_INTERPOLATED;
 }
 
-static bool derive_qualifies(const struct stp_comparison *c,
+/* What NCCL chose by itself gains nothing, whatever its times say. */
+static bool derive_is_faster(const struct stp_point *p,
+                             const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
 {
-    return stp_arm_is_pair(&c->arm) && c->gain.low >= 1 + terms->min_gain &&
-           stp_is_evidence(c, terms->trust_passes);
+    return stp_arm_is_pair(&c->arm) && !stp_ran_as_auto(p, c) &&
+           c->gain.low > 1 && stp_is_evidence(c, terms->trust_passes);
+}
+
+static bool derive_qualifies(const struct stp_point *p,
+                             const struct stp_comparison *c,
+                             const struct stp_derive_terms *terms)
+{
+    return derive_is_faster(p, c, terms) && c->gain.low >= 1 + terms->min_gain;
 }
 
 /* The arm that takes NCCL's place at this size, or NULL.  'before' is the arm
@@ -36,12 +49,12 @@ derive_decide(const struct stp_point *p, const struct stp_arm *before,
     const struct stp_comparison *same = NULL;
 
     for (size_t i = 0; i < p->n_arms; i++)
-        if (derive_qualifies(&p->arms[i], terms) &&
+        if (derive_qualifies(p, &p->arms[i], terms) &&
             (best == NULL || p->arms[i].gain.gain > best->gain.gain))
             best = &p->arms[i];
     if (best != NULL && before != NULL)
         same = stp_point_arm(p, before);
-    if (same != NULL && derive_qualifies(same, terms) &&
+    if (same != NULL && derive_qualifies(p, same, terms) &&
         same->gain.gain >= best->gain.gain * (1 - STP_DERIVE_SAME))
         return same;
     return best;
@@ -82,20 +95,6 @@ static enum stp_status derive_refuse_mixture(const struct stp_comparisons *all,
     return STP_OK;
 }
 
-static void derive_begin_rule(struct stp_derived_rule *rule,
-                              const struct stp_point *p, bool first,
-                              const struct stp_arm *arm)
-{
-    rule->coll = p->coll;
-    rule->n_nodes = p->n_nodes;
-    rule->n_ranks = p->n_ranks;
-    rule->arm = *arm;
-    rule->points = p;
-    rule->n_points = 1;
-    rule->min_bytes =
-        first ? p->n_bytes : stp_size_between(p[-1].n_bytes, p->n_bytes) + 1;
-}
-
 /* Nor are they told of places: what was measured in place decides only where
  * nothing was measured out of place, which stands first. */
 static bool derive_uses_point(const struct stp_point *p,
@@ -107,40 +106,127 @@ static bool derive_uses_point(const struct stp_point *p,
            !derive_shares_rules(*outside, p);
 }
 
-/* Walks the points; 'rule' is the one being extended, NULL between rules. */
-static void derive_all_points(const struct stp_comparisons *all,
-                              const struct stp_derive_terms *terms,
-                              struct stp_derived *out)
+/* The arm at each point that takes NCCL's place there by itself, or NULL. */
+static void derive_choose(const struct stp_comparisons *all,
+                          const struct stp_derive_terms *terms, choice *choices)
 {
-    struct stp_derived_rule *rule = NULL;
     const struct stp_point *outside = NULL;
 
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
-        bool first = i == 0 || !stp_point_alike(p - 1, p);
-        bool last = i + 1 == all->n_points || !stp_point_alike(p, p + 1);
-        const struct stp_comparison *choice = NULL;
+        bool goes_on = i > 0 && stp_point_alike(p - 1, p) && choices[i - 1];
 
         if (derive_uses_point(p, &outside))
-            choice = derive_decide(p, first || rule == NULL ? NULL : &rule->arm,
-                                   terms);
-        if (choice == NULL) {
-            rule = NULL;
-            continue;
-        }
-        if (rule != NULL && !first && stp_arm_equal(&rule->arm, &choice->arm)) {
-            rule->n_points++;
-        } else {
-            rule = &out->rules[out->n_rules++];
-            derive_begin_rule(rule, p, first, &choice->arm);
-        }
-        rule->max_bytes =
-            last ? p->n_bytes : stp_size_between(p->n_bytes, p[1].n_bytes);
+            choices[i] =
+                derive_decide(p, goes_on ? &choices[i - 1]->arm : NULL, terms);
     }
+}
+
+/* A rule at the one point goes on at the other, which has none, where its arm
+ * is faster, be it by less than the least gain. */
+static void derive_go_on(const struct stp_comparisons *all,
+                         const struct stp_derive_terms *terms, choice *choices,
+                         size_t from, size_t to)
+{
+    const struct stp_point *p = &all->points[to];
+    choice same;
+
+    if (choices[from] == NULL || choices[to] != NULL ||
+        !stp_point_alike(&all->points[from], p))
+        return;
+    same = stp_point_arm(p, &choices[from]->arm);
+    if (same != NULL && derive_is_faster(p, same, terms))
+        choices[to] = same;
+}
+
+/* Whether NCCL itself runs the arm there. */
+static bool derive_runs_arm(const struct stp_point *p,
+                            const struct stp_arm *arm)
+{
+    return p->auto_algo == arm->algo && p->auto_proto == arm->proto &&
+           (arm->n_channels == 0 || arm->n_channels == p->auto_channels);
+}
+
+/* How far a rule of 'p' reaches towards a neighbour without one: halfway, or
+ * less far if the lower end of its gain's interval, interpolated in logarithms,
+ * comes down to 1 before. */
+static uint64_t derive_find_reach(const struct stp_point *p, choice at_p,
+                                  const struct stp_point *neighbour)
+{
+    choice beyond = stp_point_arm(neighbour, &at_p->arm);
+    double factor = (double)neighbour->n_bytes / (double)p->n_bytes;
+    double here = log(at_p->gain.low);
+    double there = beyond != NULL ? log(beyond->gain.low) : 0;
+    double share = here / (here - there);
+
+    if (!isfinite(there) || -there <= here)
+        share = 0.5;
+    return (uint64_t)((double)p->n_bytes * pow(factor, share));
+}
+
+/* The last size below the border between two neighbours, of which at least one
+ * has a rule.  Where NCCL itself runs the rule's arm at the other, which has no
+ * rule, it reaches up to that one: it changes nothing there. */
+static uint64_t derive_find_border(const struct stp_point *a, choice at_a,
+                                   const struct stp_point *b, choice at_b)
+{
+    if (at_a != NULL && at_b != NULL)
+        return stp_size_between(a->n_bytes, b->n_bytes);
+    if (at_b == NULL)
+        return derive_runs_arm(b, &at_a->arm) ? b->n_bytes - 1
+                                              : derive_find_reach(a, at_a, b);
+    return derive_runs_arm(a, &at_b->arm) ? a->n_bytes
+                                          : derive_find_reach(b, at_b, a);
+}
+
+static void derive_add_rule(const struct stp_point *p, choice c,
+                            struct stp_derived *out)
+{
+    out->rules[out->n_rules++] =
+        (struct stp_derived_rule){.coll = p->coll,
+                                  .n_nodes = p->n_nodes,
+                                  .n_ranks = p->n_ranks,
+                                  .min_bytes = p->n_bytes,
+                                  .arm = c->arm,
+                                  .points = p};
+}
+
+static void derive_make_rules(const struct stp_comparisons *all,
+                              const choice *choices, struct stp_derived *out)
+{
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+        bool first = i == 0 || !stp_point_alike(p - 1, p);
+        bool last = i + 1 == all->n_points || !stp_point_alike(p, p + 1);
+        struct stp_derived_rule *rule;
+
+        if (choices[i] == NULL)
+            continue;
+        if (first || choices[i - 1] == NULL ||
+            !stp_arm_equal(&choices[i - 1]->arm, &choices[i]->arm))
+            derive_add_rule(p, choices[i], out);
+        rule = &out->rules[out->n_rules - 1];
+        if (rule->n_points++ == 0 && !first)
+            rule->min_bytes =
+                derive_find_border(p - 1, choices[i - 1], p, choices[i]) + 1;
+        rule->max_bytes =
+            last ? p->n_bytes
+                 : derive_find_border(p, choices[i], p + 1, choices[i + 1]);
+    }
+}
+
+/* Whether the rule's arm gains enough at both points. */
+static bool derive_is_sure(const struct stp_derived_rule *rule,
+                           const struct stp_point *p,
+                           const struct stp_derive_terms *terms)
+{
+    return derive_qualifies(p, stp_derived_evidence(rule, p), terms) &&
+           derive_qualifies(p + 1, stp_derived_evidence(rule, p + 1), terms);
 }
 
 /* Two sizes at an end say that it goes on like this; one does not. */
 static void derive_extrapolate(const struct stp_comparisons *all,
+                               const struct stp_derive_terms *terms,
                                struct stp_derived *out)
 {
     const struct stp_point *end = all->points + all->n_points;
@@ -152,9 +238,11 @@ static void derive_extrapolate(const struct stp_comparisons *all,
 
         if (rule->n_points < 2)
             continue;
-        if (first == all->points || !stp_point_alike(first - 1, first))
+        if ((first == all->points || !stp_point_alike(first - 1, first)) &&
+            derive_is_sure(rule, first, terms))
             rule->min_bytes = 0;
-        if (last + 1 == end || !stp_point_alike(last, last + 1))
+        if ((last + 1 == end || !stp_point_alike(last, last + 1)) &&
+            derive_is_sure(rule, last - 1, terms))
             rule->max_bytes = STP_DERIVE_NO_END;
     }
 }
@@ -174,16 +262,28 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_error *err)
 {
     struct stp_derived out = {0};
+    const size_t n = comparisons->n_points;
     enum stp_status status = derive_refuse_mixture(comparisons, err);
+    choice *choices;
 
     if (status != STP_OK)
         return status;
-    out.rules = calloc(comparisons->n_points + 1, sizeof(*out.rules));
-    if (out.rules == NULL)
+    choices = calloc(n + 1, sizeof(*choices));
+    out.rules = calloc(n + 1, sizeof(*out.rules));
+    if (choices == NULL || out.rules == NULL) {
+        free(choices);
+        free(out.rules);
         return stp_nomem(err);
-    derive_all_points(comparisons, terms, &out);
+    }
+    derive_choose(comparisons, terms, choices);
+    for (size_t i = 1; i < n; i++)
+        derive_go_on(comparisons, terms, choices, i - 1, i);
+    for (size_t i = n; i-- > 1;)
+        derive_go_on(comparisons, terms, choices, i, i - 1);
+    derive_make_rules(comparisons, choices, &out);
+    free(choices);
     if (terms->extrapolate)
-        derive_extrapolate(comparisons, &out);
+        derive_extrapolate(comparisons, terms, &out);
     *derived_ret = out;
     return STP_OK;
 }

@@ -4,11 +4,15 @@
  * An arm takes NCCL's place at a size only where the 95 percent interval of its
  * gain over the AUTO of the same rounds lies at or above 1 + min_gain, and only
  * by times of interleaved rounds: models decide nothing, and single passes only
- * if the terms trust them.  Which times: objective.h.
+ * if the terms trust them.  An arm that is NCCL's own choice gains nothing.
+ * Which times: objective.h.  A rule goes on at neighbouring sizes without one
+ * where the interval of its arm lies above 1.
  *
- * A rule reaches from halfway (geometrically) to the neighbouring measured size
- * on one side to halfway on the other, and not beyond the sizes measured unless
- * the terms say so; neighbouring sizes with the same arm become one rule.
+ * A rule reaches halfway (geometrically) to the neighbouring measured size on
+ * either side: less far if the lower end of its gain's interval, interpolated,
+ * comes down to 1 before, and up to it where no other rule stands and NCCL
+ * itself runs the arm.  It does not reach beyond the sizes measured unless the
+ * terms say so.  Neighbouring sizes with the same arm become one rule.
  */
 #ifndef STP_DERIVE_H
 #define STP_DERIVE_H
@@ -45,6 +49,7 @@ struct stp_derived_rule {
     struct stp_arm arm;
     const struct stp_point *points; /* the sizes it rests on, ascending */
     size_t n_points;
+    bool is_trimmed; /* verification shortened its range: verify.h */
 };
 
 /* The rules that comparisons support.  Points into the comparisons, which must

@@ -102,7 +102,8 @@ static enum stp_status objective_add_row(struct stp_dataset *data,
     return stp_dataset_add(data, m) == STP_OK ? STP_OK : stp_nomem(err);
 }
 
-/* A row of fsdp becomes one of each of its collectives. */
+/* A row of fsdp becomes one of each of its collectives.  It says what NCCL ran
+ * as an all-gather; as a reduce-scatter nobody knows. */
 static enum stp_status
 objective_split_collectives(const struct stp_dataset *selected,
                             struct stp_dataset *each, struct stp_error *err)
@@ -116,6 +117,7 @@ objective_split_collectives(const struct stp_dataset *selected,
             m.coll = ncclFuncAllGather;
             status = objective_add_row(each, &m, err);
             m.coll = ncclFuncReduceScatter;
+            m.ran_algo = m.ran_proto = m.ran_channels = -1;
         }
         if (status == STP_OK)
             status = objective_add_row(each, &m, err);

@@ -1,5 +1,7 @@
 #include "analyse/verify.h"
 
+#include <math.h>
+
 #include "nccl_tuner_abi.h"
 
 /* Modelled times that differ by less than this part differ in rounding. */
@@ -68,6 +70,20 @@ enum stp_verdict stp_verify_point(const struct stp_point *point)
     return c == NULL ? STP_VERDICT_SAME : stp_verify_comparison(point, c);
 }
 
+double stp_verify_least_gain(const struct stp_comparisons *verdicts)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < verdicts->n_points; i++) {
+        const struct stp_point *p = &verdicts->points[i];
+
+        if (stp_verify_point(p) != STP_VERDICT_SAME &&
+            !stp_is_by_model(p, stp_verify_arm(p)))
+            least = fmin(least, stp_verify_arm(p)->gain.low);
+    }
+    return isfinite(least) ? least : 1;
+}
+
 /* In fsdp a point's collective is the all-gather. */
 static bool verify_tests_rule(const struct stp_point *p,
                               const struct stp_derived_rule *rule)
@@ -79,14 +95,115 @@ static bool verify_tests_rule(const struct stp_point *p,
            p->n_bytes >= rule->min_bytes && p->n_bytes <= rule->max_bytes;
 }
 
-bool stp_verify_refutes(const struct stp_comparisons *verdicts,
-                        const struct stp_derived_rule *rule)
+/* Beyond the sizes that it rests on a rule's range is a guess. */
+static bool verify_is_guess(const struct stp_derived_rule *rule,
+                            uint64_t n_bytes)
+{
+    return n_bytes < rule->points[0].n_bytes ||
+           n_bytes > rule->points[rule->n_points - 1].n_bytes;
+}
+
+static bool verify_refutes(const struct stp_point *p,
+                           const struct stp_derived_rule *rule)
+{
+    switch (stp_verify_point(p)) {
+    case STP_VERDICT_SLOWER:
+        return true;
+    case STP_VERDICT_UNSURE:
+        return verify_is_guess(rule, p->n_bytes) &&
+               stp_verify_arm(p)->gain.gain < 1;
+    default:
+        return false;
+    }
+}
+
+/* Whether some verdict at this size refutes the rule. */
+static bool verify_is_refuted_at(const struct stp_comparisons *verdicts,
+                                 const struct stp_derived_rule *rule,
+                                 uint64_t n_bytes)
 {
     for (size_t i = 0; i < verdicts->n_points; i++)
-        if (verify_tests_rule(&verdicts->points[i], rule) &&
-            stp_verify_point(&verdicts->points[i]) == STP_VERDICT_SLOWER)
+        if (verdicts->points[i].n_bytes == n_bytes &&
+            verify_tests_rule(&verdicts->points[i], rule) &&
+            verify_refutes(&verdicts->points[i], rule))
             return true;
     return false;
+}
+
+/* The smallest size from 'from' on at which the rule was tried, and refuted or
+ * not, as asked for; false if there is none. */
+static bool verify_find_next(const struct stp_comparisons *verdicts,
+                             const struct stp_derived_rule *rule, uint64_t from,
+                             bool refuted, uint64_t *size_ret)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < verdicts->n_points; i++) {
+        const struct stp_point *p = &verdicts->points[i];
+
+        if (p->n_bytes < from || (found && p->n_bytes >= *size_ret) ||
+            !verify_tests_rule(p, rule) ||
+            verify_is_refuted_at(verdicts, rule, p->n_bytes) != refuted)
+            continue;
+        *size_ret = p->n_bytes;
+        found = true;
+    }
+    return found;
+}
+
+/* The largest size below 'end' at which the rule was tried; 'from' if there
+ * is none from there on. */
+static uint64_t verify_find_last(const struct stp_comparisons *verdicts,
+                                 const struct stp_derived_rule *rule,
+                                 uint64_t from, uint64_t end)
+{
+    uint64_t last = from;
+
+    for (size_t i = 0; i < verdicts->n_points; i++) {
+        const struct stp_point *p = &verdicts->points[i];
+
+        if (p->n_bytes > last && p->n_bytes < end && verify_tests_rule(p, rule))
+            last = p->n_bytes;
+    }
+    return last;
+}
+
+/* Limits a rule to a range; false if none of the sizes that it rests on is
+ * within. */
+static bool verify_limit(struct stp_derived_rule *rule, uint64_t min,
+                         uint64_t max)
+{
+    rule->is_trimmed |= min != rule->min_bytes || max != rule->max_bytes;
+    rule->min_bytes = min;
+    rule->max_bytes = max;
+    while (rule->n_points > 0 && rule->points[0].n_bytes < min) {
+        rule->points++;
+        rule->n_points--;
+    }
+    while (rule->n_points > 0 && rule->points[rule->n_points - 1].n_bytes > max)
+        rule->n_points--;
+    return rule->n_points > 0;
+}
+
+size_t stp_verify_trim(const struct stp_comparisons *verdicts,
+                       const struct stp_derived_rule *rule,
+                       struct stp_derived_rule *parts)
+{
+    uint64_t from = rule->min_bytes;
+    uint64_t refuted;
+    size_t n = 0;
+
+    while (verify_find_next(verdicts, rule, from, true, &refuted)) {
+        parts[n] = *rule;
+        if (from < refuted &&
+            verify_limit(&parts[n], from,
+                         verify_find_last(verdicts, rule, from, refuted)))
+            n++;
+        if (!verify_find_next(verdicts, rule, refuted, false, &from))
+            return n;
+    }
+    parts[n] = *rule;
+    return n + verify_limit(&parts[n], from, rule->max_bytes);
 }
 
 static bool verify_has_size(const struct stp_sizes *sizes, uint64_t size)

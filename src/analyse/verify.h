@@ -41,13 +41,28 @@ enum stp_verdict stp_verify_comparison(const struct stp_point *point,
 /* What the plugin arm of a point is worth; SAME if it has none. */
 enum stp_verdict stp_verify_point(const struct stp_point *point);
 
+/*
+ * The least gain that any plugin arm that did not run as AUTO may have, with 95
+ * percent confidence in all of them together: it is above the lower end of its
+ * own interval, and so is not below the least of all lower ends.  Not of those
+ * by the model; 1 if there are none, 0 if one has a single round.
+ */
+double stp_verify_least_gain(const struct stp_comparisons *verdicts);
+
 /* The plugin arm of a point, or NULL. */
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
 
-/* Whether a policy with that rule is slower somewhere within its range, on as
- * many ranks.  Points of iterations in fsdp speak of both collectives. */
-bool stp_verify_refutes(const struct stp_comparisons *verdicts,
-                        const struct stp_derived_rule *rule);
+/*
+ * Trims a rule to the sizes that hold: leaves out every size within its range
+ * where, on as many ranks, the policy was slower, or, beyond the sizes that the
+ * rule rests on, gained less than nothing, up to the next size on either side
+ * where it was tried and held.  Into 'parts' what is left, ascending, the rule
+ * itself if it holds everywhere; one at most for each size that it rests on.
+ * Returns how many.  Points of iterations in fsdp speak of both collectives.
+ */
+size_t stp_verify_trim(const struct stp_comparisons *verdicts,
+                       const struct stp_derived_rule *rule,
+                       struct stp_derived_rule *parts);
 
 /*
  * Sizes at which a policy derived from measurements at 'seen' has not been

@@ -159,10 +159,12 @@ static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
 {
     fputs("# from ", fp);
     stp_times_write(origin->data, fp);
-    fprintf(fp,
-            "# A rule stands where its gain over NCCL's own choice is at least "
-            "%g percent with 95 percent confidence.\n",
-            origin->min_gain * 100);
+    fprintf(
+        fp,
+        "# A rule stands where its gain over NCCL's own choice is at least "
+        "%g percent with 95 percent confidence, and goes on at neighbouring "
+        "sizes where its arm is faster with as much.\n",
+        origin->min_gain * 100);
     if (origin->steadiness != NULL) {
         fputs("# ", fp);
         stp_steadiness_write(origin->steadiness, fp);

@@ -110,7 +110,7 @@ enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
                                      struct stp_tune_policy *policy,
                                      const char *path, struct stp_error *err);
 
-/* Tries both policies against AUTO, through the plugin, and drops rules until
+/* Tries both policies against AUTO, through the plugin, and trims rules until
  * none is left that is slower anywhere. */
 enum stp_status stp_tune_verify(const struct stp_tune_job *job,
                                 struct stp_tune_result *result,

@@ -85,7 +85,7 @@ struct stp_tune_policy {
     struct stp_comparisons comparisons; /* of 'data'; iterations: pooled */
     struct stp_steadiness steadiness;
     struct stp_derived derived;
-    size_t n_dropped;                /* rules that lost when verified */
+    size_t n_dropped;                /* rules that held nowhere */
     struct stp_dataset tried;        /* names the policy's hash */
     struct stp_comparisons verdicts; /* of 'tried' */
     char hash[STP_POLICY_HASH_NAME];

@@ -165,18 +165,33 @@ static enum stp_status verify_try_overlap(struct verify *v)
 
 /* ---- until no rule is slower ---- */
 
-/* Drops the rules that lost somewhere, and returns how many. */
-static size_t verify_drop_slower(struct stp_tune_policy *p)
+/* Trims the rules to the sizes that hold; those that hold nowhere are dropped.
+ * *changed_ret: whether any did not hold. */
+static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
+                                         bool *changed_ret,
+                                         struct stp_error *err)
 {
-    size_t kept = 0;
-    size_t n = p->derived.n_rules;
+    const struct stp_derived *all = &p->derived;
+    struct stp_derived kept = {0};
+    bool changed = false;
 
-    for (size_t i = 0; i < n; i++)
-        if (!stp_verify_refutes(&p->verdicts, &p->derived.rules[i]))
-            p->derived.rules[kept++] = p->derived.rules[i];
-    p->derived.n_rules = kept;
-    p->n_dropped += n - kept;
-    return n - kept;
+    kept.rules = calloc(p->comparisons.n_points + 1, sizeof(*kept.rules));
+    if (kept.rules == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < all->n_rules; i++) {
+        const struct stp_derived_rule *rule = &all->rules[i];
+        struct stp_derived_rule *parts = &kept.rules[kept.n_rules];
+        size_t n = stp_verify_trim(&p->verdicts, rule, parts);
+
+        changed |= n != 1 || parts->min_bytes != rule->min_bytes ||
+                   parts->max_bytes != rule->max_bytes;
+        p->n_dropped += n == 0;
+        kept.n_rules += n;
+    }
+    stp_derived_free(&p->derived);
+    p->derived = kept;
+    *changed_ret = changed;
+    return STP_OK;
 }
 
 /* Tries the policy in every pass, as a job would load it. */
@@ -213,15 +228,14 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
 static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
                                          verify_try_fn *try_pass)
 {
-    size_t dropped = 1;
+    bool changed = true;
     enum stp_status status = STP_OK;
 
-    while (dropped > 0 && status == STP_OK) {
+    while (changed && status == STP_OK) {
         status = verify_try(v, gpu, try_pass);
-        if (status != STP_OK)
-            return status;
-        dropped = verify_drop_slower(v->policy);
-        if (dropped > 0)
+        if (status == STP_OK)
+            status = verify_trim_rules(v->policy, &changed, v->err);
+        if (status == STP_OK && changed)
             status =
                 stp_tune_save_policy(v->job->plan, v->policy, v->path, v->err);
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ using testing::ElementsAre;
 TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
 {
     Data d;
-    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);   // taken
-    d.AddAuto(400).AddGain(400, kTreeLl, 1.015); // left: too little
+    d.AddAuto(100).AddGain(100, kTreeLl, 1.1);       // taken
+    d.AddAuto(400).AddGain(400, kRingLl128, 1.015);  // left: too little
+    d.AddAuto(1600).AddGain(1600, kRingSimple, 1.3); // AUTO by another name
     Compared c(d);
     stp_derived derived{};
     ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
@@ -35,7 +37,7 @@ TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
     stp_regret r = stp_policy_regret(&c.all, &derived);
 
     EXPECT_NEAR(1.015, r.worst, 1e-9);
-    EXPECT_NEAR(std::sqrt(1.015), r.mean, 1e-9);
+    EXPECT_NEAR(std::cbrt(1.015), r.mean, 1e-9);
     stp_derived_free(&derived);
 }
 
@@ -170,48 +172,159 @@ TEST(Verify, CountsAnotherChannelCountAsAnotherChoice)
     EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
 }
 
-TEST(Verify, RefutesTheRulesThatAreSlowerWithinTheirRange)
+// What AUTO does in 100 us, and the policy.
+struct Trial {
+    uint64_t n_bytes;
+    std::vector<double> us;
+};
+
+const std::vector<double> kFaster{90, 90, 90};
+const std::vector<double> kSlower{110, 110, 110};
+const std::vector<double> kUnsureBelow{101, 104, 98};
+const std::vector<double> kUnsureAbove{99, 96, 102};
+
+// An all-gather's rule for 4 ranks from 1000 to 2000 bytes, which rests on
+// 1200 and 1600.
+class Trimmed
 {
-    struct Case {
-        const char *what;
-        int coll, mode;
-        unsigned n_ranks;
-        uint64_t n_bytes;
-        double us; // AUTO takes 100
-        bool want;
-    } cases[] = {
-        {"first byte", ncclFuncAllGather, STP_MODE_ALONE, 4, 1000, 110, true},
-        {"last byte", ncclFuncAllGather, STP_MODE_ALONE, 4, 2000, 110, true},
-        {"below", ncclFuncAllGather, STP_MODE_ALONE, 4, 999, 110, false},
-        {"above", ncclFuncAllGather, STP_MODE_ALONE, 4, 2001, 110, false},
-        {"faster", ncclFuncAllGather, STP_MODE_ALONE, 4, 1000, 90, false},
-        {"other ranks", ncclFuncAllGather, STP_MODE_ALONE, 2, 1000, 110, false},
-        {"another", ncclFuncAllReduce, STP_MODE_OVERLAP, 4, 1000, 110, false},
-        {"of fsdp", ncclFuncAllGather, STP_MODE_FSDP, 4, 1000, 110, true},
-    };
-    for (const Case &c : cases) {
-        SCOPED_TRACE(c.what);
-        Data d;
-        d.Add(c.n_bytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, c.coll)
-            .Add(c.n_bytes, kPlugin, {c.us, c.us, c.us}, STP_SOURCE_MEASURED,
-                 c.coll);
-        for (size_t i = 0; i < d.data.n_rows; i++) {
-            d.data.rows[i].work.mode = c.mode;
-            d.data.rows[i].n_ranks = c.n_ranks;
-            if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
-                d.data.rows[i].ran_proto = NCCL_PROTO_LL;
-        }
-        Compared all(d);
-        stp_derived_rule rule{};
+  public:
+    Trimmed()
+    {
+        for (uint64_t size : {1200, 1600})
+            swept_.Add(size, kAuto, {100, 100}, STP_SOURCE_MEASURED,
+                       ncclFuncAllGather);
+        swept_points_ = std::make_unique<Compared>(swept_);
         rule.coll = ncclFuncAllGather;
         rule.n_nodes = 1;
         rule.n_ranks = 4;
         rule.min_bytes = 1000;
         rule.max_bytes = 2000;
+        rule.points = swept_points_->all.points;
+        rule.n_points = 2;
+    }
 
-        EXPECT_EQ(c.want, stp_verify_refutes(&all.all, &rule));
-        rule.coll = ncclFuncReduceScatter;
-        EXPECT_EQ(c.mode == STP_MODE_FSDP, stp_verify_refutes(&all.all, &rule));
+    // "MIN-MAX: SIZES" each part, and "!" if it is marked as trimmed.
+    std::vector<std::string> By(const std::vector<Trial> &trials,
+                                int mode = STP_MODE_ALONE, unsigned n_ranks = 4,
+                                int coll = ncclFuncAllGather)
+    {
+        Data d;
+        for (const Trial &t : trials)
+            d.Add(t.n_bytes, kAuto, {100, 100, 100}, STP_SOURCE_MEASURED, coll)
+                .Add(t.n_bytes, kPlugin, t.us, STP_SOURCE_MEASURED, coll);
+        for (size_t i = 0; i < d.data.n_rows; i++) {
+            d.data.rows[i].work.mode = mode;
+            d.data.rows[i].n_ranks = n_ranks;
+            if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
+                d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        }
+        Compared verdicts(d);
+        stp_derived_rule parts[2];
+        std::vector<std::string> names;
+        size_t n = stp_verify_trim(&verdicts.all, &rule, parts);
+        for (size_t i = 0; i < n; i++) {
+            std::string name = std::to_string(parts[i].min_bytes) + "-" +
+                               std::to_string(parts[i].max_bytes) + ":";
+            for (size_t k = 0; k < parts[i].n_points; k++)
+                name += " " + std::to_string(parts[i].points[k].n_bytes);
+            names.push_back(name + (parts[i].is_trimmed ? "!" : ""));
+        }
+        return names;
+    }
+
+    stp_derived_rule rule{};
+
+  private:
+    Data swept_;
+    std::unique_ptr<Compared> swept_points_;
+};
+
+TEST(Verify, TrimsARuleToTheSizesThatHold)
+{
+    const std::string whole = "1000-2000: 1200 1600";
+    struct Case {
+        const char *name;
+        std::vector<Trial> trials;
+        std::vector<std::string> want;
+    } cases[] = {
+        {"untried", {}, {whole}},
+        {"faster", {{1000, kFaster}, {1600, kFaster}}, {whole}},
+        {"below", {{999, kSlower}}, {whole}},
+        {"above", {{2001, kSlower}}, {whole}},
+        {"lower end",
+         {{1000, kSlower}, {1200, kFaster}, {1600, kFaster}},
+         {"1200-2000: 1200 1600!"}},
+        {"upper end",
+         {{1200, kFaster}, {1600, kFaster}, {1800, kFaster}, {2000, kSlower}},
+         {"1000-1800: 1200 1600!"}},
+        {"both ends",
+         {{1000, kSlower}, {1200, kFaster}, {1600, kFaster}, {2000, kSlower}},
+         {"1200-1600: 1200 1600!"}},
+        {"between",
+         {{1200, kFaster}, {1400, kSlower}, {1500, kFaster}, {1600, kFaster}},
+         {"1000-1200: 1200!", "1500-2000: 1600!"}},
+        {"at a size that it rests on",
+         {{1000, kFaster}, {1200, kSlower}, {1400, kFaster}, {1600, kFaster}},
+         {"1400-2000: 1600!"}},
+        {"everywhere", {{1200, kSlower}, {1600, kSlower}}, {}},
+        {"where nothing is left that it rests on",
+         {{1200, kSlower}, {1400, kFaster}, {1600, kSlower}},
+         {}},
+        {"less than nothing gained in the guessed part",
+         {{1000, kUnsureBelow},
+          {1100, kUnsureAbove},
+          {1200, kUnsureBelow},
+          {1400, kUnsureBelow},
+          {1600, kUnsureBelow}},
+         {"1100-2000: 1200 1600!"}},
+    };
+    for (const Case &c : cases)
+        EXPECT_EQ(c.want, Trimmed().By(c.trials)) << c.name;
+}
+
+TEST(Verify, TrimsByTrialsOfTheRulesCollectiveAndRanks)
+{
+    const std::vector<Trial> slower = {{1000, kSlower}, {1400, kFaster}};
+    const std::string whole = "1000-2000: 1200 1600";
+    const std::string cut = "1400-2000: 1600!";
+    Trimmed t;
+
+    EXPECT_THAT(t.By(slower), ElementsAre(cut));
+    EXPECT_THAT(t.By(slower, STP_MODE_ALONE, 2), ElementsAre(whole));
+    EXPECT_THAT(t.By(slower, STP_MODE_OVERLAP, 4, ncclFuncAllReduce),
+                ElementsAre(whole));
+    EXPECT_THAT(t.By(slower, STP_MODE_FSDP), ElementsAre(cut));
+    t.rule.coll = ncclFuncReduceScatter;
+    EXPECT_THAT(t.By(slower, STP_MODE_ALONE), ElementsAre(whole));
+    EXPECT_THAT(t.By(slower, STP_MODE_FSDP), ElementsAre(cut));
+}
+
+TEST(Verify, SaysOfAllSizesTogetherHowMuchSlowerOneMayBe)
+{
+    struct Case {
+        const char *name;
+        std::vector<Trial> trials;
+        double want;
+    } cases[] = {
+        {"nothing decided", {}, 1},
+        {"without error", {{1, kFaster}, {2, {95, 95, 95}}}, 100 / 95.},
+        {"one round", {{1, kFaster}, {2, {90}}}, 0},
+        // the mean of the logarithms less 4.3027 standard errors
+        {"of one the interval",
+         {{1, {100, 110, 121}}, {2, kFaster}, {3, kFaster}},
+         std::exp(-std::log(1.1) * (1 + 4.3027 / std::sqrt(3)))},
+    };
+    for (const Case &c : cases) {
+        Data d;
+        for (const Trial &t : c.trials)
+            d.Add(t.n_bytes, kAuto, std::vector<double>(t.us.size(), 100))
+                .Add(t.n_bytes, kPlugin, t.us);
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
+                d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+        Compared verdicts(d);
+        EXPECT_NEAR(c.want, stp_verify_least_gain(&verdicts.all), 1e-9)
+            << c.name;
     }
 }
 

@@ -85,6 +85,12 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
              {"4: 100-200 tree/ll", "4: 801-1600 ring/ll128"}},
     GainCase{"neighbours_with_the_same_arm", {{100, 1.1, 0}, {400, 1.1, 0}, {1600, 1.1, 0}, {6400, 1, 0}},
              {"4: 100-3200 tree/ll"}},
+    GainCase{"goes_on_where_it_is_faster_by_less", {{100, 1.01, 0}, {400, 1.1, 0}, {1600, 1.01, 0}, {6400, 1, 0}},
+             {"4: 100-3200 tree/ll"}},
+    GainCase{"does_not_go_on_past_another_rule", {{100, 1.1, 0}, {400, 1.01, 1.1}, {1600, 1.01, 0}},
+             {"4: 100-200 tree/ll", "4: 201-800 ring/ll128"}},
+    GainCase{"only_as_far_as_the_interpolated_gain", {{100, 0.5, 0}, {1600, 2, 0}, {25600, 0.125, 0}},
+             {"4: 401-3200 tree/ll"}},
     GainCase{"another_rule_after_a_gap", {{100, 1.1, 0}, {400, 1, 0}, {1600, 1.1, 0}},
              {"4: 100-200 tree/ll", "4: 801-1600 tree/ll"}},
     GainCase{"the_largest_gain", {{100, 1.1, 1.2}}, {"4: 100-100 ring/ll128"}},
@@ -101,11 +107,58 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
     Reach("high_end", {1, 1, 1.1, 1.1}, {"4: 801-inf tree/ll"}),
     Reach("one_size_at_each", {1.1, 1, 1, 1.1}, {"4: 100-200 tree/ll", "4: 3201-6400 tree/ll"}),
     Reach("middle", {1, 1.1, 1.1, 1}, {"4: 201-3200 tree/ll"}),
-    Reach("gain_in_doubt_at_the_second", {1.1, 1.019, 1, 1}, {"4: 100-200 tree/ll"}),
+    Reach("gain_in_doubt_at_the_second", {1.1, 1.019, 1, 1}, {"4: 100-800 tree/ll"}),
     GainCase{"no_reach_between_arms", {{100, 1.1, 0}, {400, 0, 1.1}},
              {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, true}}),
     [](const auto &c) { return std::string(c.param.name); });
 // clang-format on
+
+// NCCL runs tree/ll by itself at 100 and at 1600.
+TEST(DeriveTerms, ReachesUpToWhereNcclRunsTheArmItself)
+{
+    struct Case {
+        int n_channels;    // of the rule's arm
+        double neighbours; // gain there of another arm
+        std::vector<std::string> want;
+    } cases[] = {
+        {0, 1, {"4: 101-1599 tree/ll"}},
+        {24, 1, {"4: 101-1599 tree/ll/24"}},
+        {8, 1, {"4: 201-800 tree/ll/8"}},
+        {0,
+         1.1,
+         {"4: 100-200 ring/ll128", "4: 201-800 tree/ll",
+          "4: 801-1600 ring/ll128"}},
+    };
+    for (const Case &c : cases) {
+        Data d;
+        stp_arm arm = kTreeLl;
+
+        arm.n_channels = c.n_channels;
+        for (uint64_t size : {100, 400, 1600})
+            d.AddAuto(size)
+                .AddGain(size, arm, size == 400 ? 1.1 : 1)
+                .AddGain(size, kRingLl128, size == 400 ? 1 : c.neighbours);
+        for (size_t i = 0; i < d.data.n_rows; i++) {
+            stp_measurement *m = &d.data.rows[i];
+            if (m->n_bytes != 400 && m->arm.kind == STP_ARM_AUTO) {
+                m->ran_algo = NCCL_ALGO_TREE;
+                m->ran_proto = NCCL_PROTO_LL;
+            }
+        }
+        EXPECT_EQ(c.want, Rules(d, kPlain)) << c.n_channels;
+    }
+}
+
+TEST(DeriveTerms, NcclsOwnChoiceByAnotherNameIsNoGain)
+{
+    Data d;
+    d.AddAuto(100).AddGain(100, kRingSimple, 1.5);
+    EXPECT_THAT(Rules(d, kPlain), ElementsAre());
+
+    for (size_t i = 3; i < 6; i++)
+        d.data.rows[i].ran_channels = 8;
+    EXPECT_THAT(Rules(d, kPlain), ElementsAre("4: 100-100 ring/simple"));
+}
 
 struct TimesCase {
     std::vector<double> us; // AUTO takes 100

@@ -253,26 +253,28 @@ TEST_F(Objective, TheWholePooledIntervalIsWanted)
 
 TEST_F(Objective, FsdpMakesRulesForBothItsCollectives)
 {
+    const std::string gather = std::to_string(ncclFuncAllGather);
+    const std::string scatter = std::to_string(ncclFuncReduceScatter);
     Data d;
     d.Add(1, kAuto, {100, 100}, STP_SOURCE_MEASURED, ncclFuncAllGather);
-    d.Add(1, kSimple, {50, 50}, STP_SOURCE_MEASURED, ncclFuncAllGather);
-    for (size_t i = 2; i < 4; i++)
-        d.data.rows[i].ran_algo = NCCL_ALGO_RING;
+    d.Add(1, kTreeLl, {50, 50}, STP_SOURCE_MEASURED, ncclFuncAllGather);
     Of(d, kFsdp);
 
-    EXPECT_THAT(Rules(d), ElementsAre(std::to_string(ncclFuncAllGather) +
-                                          " 1-1 ring/simple",
-                                      std::to_string(ncclFuncReduceScatter) +
-                                          " 1-1 ring/simple"));
+    EXPECT_THAT(Rules(d),
+                ElementsAre(gather + " 1-1 tree/ll", scatter + " 1-1 tree/ll"));
 
     // of one of them another workload is against it
     d.Add(1, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
-    d.Add(1, kSimple, {10, 10}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
-    for (size_t i = 6; i < 8; i++)
+    d.Add(1, kTreeLl, {10, 10}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    EXPECT_THAT(Rules(Of(d, kOverlap)), ElementsAre(gather + " 1-1 tree/ll"));
+
+    // the all-gather ran it without a rule
+    for (size_t i = 2; i < 4; i++) {
         d.data.rows[i].ran_algo = NCCL_ALGO_RING;
-    EXPECT_THAT(
-        Rules(Of(d, kOverlap)),
-        ElementsAre(std::to_string(ncclFuncAllGather) + " 1-1 ring/simple"));
+        d.data.rows[i].ran_proto = NCCL_PROTO_SIMPLE;
+    }
+    d.data.n_rows = 4;
+    EXPECT_THAT(Rules(d), ElementsAre(scatter + " 1-1 tree/ll"));
 }
 
 TEST_F(Objective, EachWorkloadNeedsItsAuto)

@@ -256,7 +256,13 @@ TEST_F(Iterate, VerifiesAPolicyByIterations)
                 ContainsRegex("overlap x 8, ratio 1 +16777216 .*NCCL's own +"
                               "same"));
     EXPECT_THAT(o.out, ContainsRegex("fsdp x 8, ratio 1 +4194304 .*same"));
-    EXPECT_THAT(o.out, HasSubstr("4 sizes: 1 faster, 3 as NCCL's own"));
+    EXPECT_THAT(
+        o.out,
+        HasSubstr("\n4 workloads of 2 sizes: 1 faster, 3 as NCCL's own choice, "
+                  "0 unsure, 0 slower; geometric mean of all gains 1.009, best "
+                  "1.035 (overlap x 8, ratio 1, 4194304 bytes, interpolated)\n"
+                  "Every choice that is not NCCL's own is faster, with 95 "
+                  "percent confidence in all of them together.\n"));
 }
 
 // The all-gathers run as without it, the reduce-scatters do not.

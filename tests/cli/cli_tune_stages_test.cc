@@ -7,6 +7,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <tuple>
 
 #include "support/cli_fixture.h"
 
@@ -65,6 +66,49 @@ class Tune : public Cli
         return sizes;
     }
 };
+
+// ---- how good a policy is ----
+
+class TunePolicy
+    : public Cli,
+      public testing::WithParamInterface<std::tuple<const char *, int>>
+{
+};
+
+// Of recorded machines, by the arms' times in the same rounds, and by rounds
+// with other draws.
+TEST_P(TunePolicy, IsNowhereSlowerAndCloseToTheBestArm)
+{
+    const auto [machine, seed] = GetParam();
+    const std::string on = std::string(" --on ") + machine;
+
+    Outcome o = Run("tune --no-iterate --seed " + std::to_string(seed) + on);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr(" 0 slower"));
+    const std::string report = Read("steptune.report.txt");
+    std::smatch of_best;
+    ASSERT_TRUE(
+        std::regex_search(report, of_best,
+                          std::regex("takes ([0-9.]+) times as long in "
+                                     "the\ngeometric mean, ([0-9.]+) at "
+                                     "worst")));
+    EXPECT_LE(std::stod(of_best[1]), 1.003);
+    EXPECT_LE(std::stod(of_best[2]), 1.03);
+    for (int other : {101, 102}) {
+        o = Run("verify steptune.conf --seed " + std::to_string(other) + on);
+        EXPECT_EQ(0, o.status) << o.out << o.err;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, TunePolicy,
+                         testing::Combine(testing::Values("h200x2", "h200x4"),
+                                          testing::Range(1, 7)),
+                         [](const auto &p) {
+                             return std::string(std::get<0>(p.param)) +
+                                    "_seed_" +
+                                    std::to_string(std::get<1>(p.param));
+                         });
 
 // ---- refining ----
 

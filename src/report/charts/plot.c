@@ -145,7 +145,9 @@ static void plot_set_bands(const struct stp_labelled_set *set,
     stp_chart_set(chart, "n_bands = %zu", n <= MAX_BANDS ? n : 0);
     snprintf(label, sizeof(label), "%s%s",
              n > 0 ? "Median time (us)" : kinds[kind].label,
-             n > 0 && n <= MAX_BANDS ? "; shaded to p95 and p99 of auto" : "");
+             n > 0 && n <= MAX_BANDS
+                 ? "; shaded to p95 and p99 of auto, averaged over rounds"
+                 : "");
     stp_chart_text(chart, "ylabel", label);
 }
 

@@ -72,6 +72,8 @@ static enum stp_status study_write_results(const struct stp_labelled_set *set,
     (void)err;
     fputs(
         "# All-reduce: every backend, number of processes and size\n\n"
+        "Mean, median, p95 and p99 are those of a round, averaged over the "
+        "rounds; min is the least of all rounds.\n\n"
         "| backend | processes | nodes | type | op | place | bytes | mean us | "
         "median us | p95 us | p99 us | min us | algbw GB/s | busbw GB/s | "
         "rounds | wrong | times |\n"

@@ -26,6 +26,9 @@ enum iteration_unit {
     ONE, /* AUTO's gain, by definition */
 };
 
+/* A ratio that is met: within this part of what was asked for. */
+static const double same_ratio = 0.1;
+
 /* A number by its key in CSV and JSON, its heading in Markdown and its heading
  * on terminals; NULL: left out there.  NAN is unknown. */
 static void iteration_put(struct stp_table *t, const char *key,
@@ -110,6 +113,9 @@ static void iteration_put_alone(const struct stp_iteration_setting *setting,
     iteration_put(t, "compute_us", NULL, NULL, TIME, setting->compute_us);
     iteration_put(t, "comm_us", NULL, NULL, TIME,
                   iteration_measured(setting->comm_us));
+    iteration_put(t, "ratio_met", NULL, NULL, GAIN,
+                  setting->comm_us > 0 ? setting->compute_us / setting->comm_us
+                                       : NAN);
 }
 
 static void iteration_put_noise(const struct stp_iteration_setting *setting,
@@ -186,15 +192,22 @@ static void iteration_put_arms(const struct stp_iteration_setting *setting,
         iteration_put_arm(setting, &setting->arms[a], t);
 }
 
-/* "compute alone 1180.2 us, communication alone 1230.4 us" */
+/* "compute alone 1180.2 us, communication alone 1230.4 us: ratio 0.959", and
+ * that this is not what was asked for. */
 static void iteration_write_alone(const struct stp_iteration_setting *setting,
                                   FILE *fp)
 {
     const int digits = iteration_time_unit(setting) == TIME ? 2 : 1;
+    const double asked = setting->like.work.ratio;
+    const double ratio = setting->compute_us / setting->comm_us;
 
     fprintf(fp, "compute alone %.*f us", digits, setting->compute_us);
-    if (setting->comm_us > 0)
-        fprintf(fp, ", communication alone %.*f us", digits, setting->comm_us);
+    if (!(setting->comm_us > 0))
+        return;
+    fprintf(fp, ", communication alone %.*f us: ratio %.3g", digits,
+            setting->comm_us, ratio);
+    if (asked > 0 && fabs(ratio / asked - 1) > same_ratio)
+        fprintf(fp, " and not %g, as no GEMM tried comes closer", asked);
 }
 
 static enum stp_status

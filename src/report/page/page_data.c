@@ -162,6 +162,7 @@ static bool page_merge_sets(struct stp_page_data *data)
     return true;
 }
 
+/* NULL if none is faster than AUTO; what NCCL chose by itself is none. */
 static const struct stp_comparison *page_fastest_arm(const struct stp_point *p)
 {
     const struct stp_comparison *best = NULL;
@@ -169,7 +170,8 @@ static const struct stp_comparison *page_fastest_arm(const struct stp_point *p)
     for (size_t i = 0; i < p->n_arms; i++) {
         const struct stp_comparison *c = &p->arms[i];
 
-        if (c->arm.kind == STP_ARM_FORCED && c->gain.gain > 1 &&
+        if (c->arm.kind == STP_ARM_FORCED && !stp_ran_as_auto(p, c) &&
+            c->gain.gain > 1 &&
             (best == NULL || c->gain.gain > best->gain.gain))
             best = c;
     }

@@ -85,15 +85,21 @@ struct stp_verdict_count {
     size_t n_by_model; /* of faster, slower and equal, by the model alone */
     double mean_gain;  /* geometric, over all sizes; 1 where NCCL's choice is
                           kept */
-    const struct stp_point *best; /* the largest gain at a measured size, or
-                                     NULL */
-    bool is_best_of_all;          /* no other size gained more */
+    const struct stp_point *best; /* of all sizes the largest gain, or NULL */
+    size_t n_workloads;           /* points that are of iterations */
+    size_t n_sizes;               /* numbers of bytes among them */
 };
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons);
 
 /* In a sentence. */
 void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
+
+/* What the verdicts, each of one size, say together: a bound of the loss, in a
+ * sentence, if there are intervals. */
+void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
+                                 const struct stp_verdict_count *count,
+                                 FILE *fp);
 
 /* A row a rule. */
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,

@@ -14,7 +14,8 @@ static double tune_report_best_gain(const struct stp_point *p)
     double best = 1;
 
     for (size_t i = 0; i < p->n_arms; i++)
-        if (p->arms[i].arm.kind == STP_ARM_FORCED)
+        if (p->arms[i].arm.kind == STP_ARM_FORCED &&
+            !stp_ran_as_auto(p, &p->arms[i]))
             best = fmax(best, p->arms[i].gain.gain);
     return best;
 }
@@ -59,18 +60,31 @@ static void tune_report_write_head(const struct stp_tune_report *r, FILE *fp)
         "Every size was run in interleaved rounds, %u collectives an arm "
         "and round; a round\ncounts with its median, an arm by the ratio to "
         "NCCL's own choice (AUTO) of the same\nround.  A rule stands where "
-        "the 95 percent interval of its gain lies above %g percent.\n\n",
+        "the 95 percent interval of its gain lies above %g percent, and goes "
+        "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
         r->policy_path, r->info->what, r->run, r->policy_hash, r->iters,
         r->min_gain * 100);
 }
 
-static void tune_report_write_dropped(size_t n, FILE *fp)
+/* What verification left out of the rules. */
+static void tune_report_write_cuts(const struct stp_derived *derived,
+                                   size_t n_dropped, FILE *fp)
 {
-    if (n > 0)
+    size_t n_trimmed = 0;
+
+    for (size_t i = 0; i < derived->n_rules; i++)
+        n_trimmed += derived->rules[i].is_trimmed;
+    if (n_trimmed > 0)
+        fprintf(
+            fp,
+            "\n%zu of these rules %s trimmed: AUTO was faster at a size just "
+            "outside of the\nrange that is left.\n",
+            n_trimmed, n_trimmed == 1 ? "was" : "were");
+    if (n_dropped > 0)
         fprintf(fp,
-                "\n%zu further rules were dropped: slower than AUTO somewhere "
-                "within their range.\n",
-                n);
+                "\n%zu further rule%s dropped: slower than AUTO at every size "
+                "measured within the\nrange.\n",
+                n_dropped, n_dropped == 1 ? " was" : "s were");
 }
 
 static enum stp_status tune_report_write_rules(const struct stp_tune_report *r,
@@ -81,7 +95,7 @@ static enum stp_status tune_report_write_rules(const struct stp_tune_report *r,
 
     fprintf(fp, "Rules\n\n");
     status = stp_print_rules(r->derived, fp, err);
-    tune_report_write_dropped(r->n_dropped, fp);
+    tune_report_write_cuts(r->derived, r->n_dropped, fp);
     fprintf(fp,
             "\nAgainst the best arm at every swept size the policy takes %.4f "
             "times as long in the\ngeometric mean, %.4f at worst.\n\n",
@@ -139,7 +153,7 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
     } else {
         status = stp_print_rules(o->derived, fp, err);
     }
-    tune_report_write_dropped(o->n_dropped, fp);
+    tune_report_write_cuts(o->derived, o->n_dropped, fp);
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");

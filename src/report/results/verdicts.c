@@ -24,21 +24,27 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
 }
 
 /* "allreduce", or of iterations "overlap x 8, ratio 1". */
-void stp_put_subject(const struct stp_point *p, struct stp_table *t)
+static void verdict_name_subject(const struct stp_point *p, char name[64])
 {
-    const char *const heading = "<collective";
     const struct stp_workload *w = &p->work;
 
-    stp_table_word(t, "collective", NULL, stp_coll_name(p->coll));
     if (w->mode == STP_MODE_ALONE)
-        stp_table_text(t, heading, "%s", stp_coll_name(p->coll));
+        snprintf(name, 64, "%s", stp_coll_name(p->coll));
     else if (w->ratio != 0)
-        stp_table_text(t, heading, "%s x %u, ratio %g", stp_mode_name(w->mode),
-                       w->layers, w->ratio);
+        snprintf(name, 64, "%s x %u, ratio %g", stp_mode_name(w->mode),
+                 w->layers, w->ratio);
     else
-        stp_table_text(t, heading, "%s x %u, %u x %u x %u",
-                       stp_mode_name(w->mode), w->layers, w->gemm.m, w->gemm.n,
-                       w->gemm.k);
+        snprintf(name, 64, "%s x %u, %u x %u x %u", stp_mode_name(w->mode),
+                 w->layers, w->gemm.m, w->gemm.n, w->gemm.k);
+}
+
+void stp_put_subject(const struct stp_point *p, struct stp_table *t)
+{
+    char subject[64];
+
+    verdict_name_subject(p, subject);
+    stp_table_word(t, "collective", NULL, stp_coll_name(p->coll));
+    stp_table_text(t, "<collective", "%s", subject);
 }
 
 static void verdict_put(const struct stp_point *p,
@@ -99,12 +105,20 @@ static void verdict_put_all(const struct stp_device_info *info,
 
 /* ---- counts ---- */
 
+/* Whether no point before the i-th has its size. */
+static bool verdict_is_new_size(const struct stp_comparisons *all, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (all->points[k].n_bytes == all->points[i].n_bytes)
+            return false;
+    return true;
+}
+
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons)
 {
     struct stp_verdict_count n = {.mean_gain = 1};
     double best = 1;
-    double most = 1;
     double sum = 0;
 
     for (size_t i = 0; i < comparisons->n_points; i++) {
@@ -121,40 +135,79 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
             gain = stp_verify_arm(p)->gain.gain;
             n.n_by_model += stp_is_by_model(p, stp_verify_arm(p));
         }
-        if (gain > best && p->source <= STP_SOURCE_RECORDED) {
+        n.n_workloads += p->work.mode != STP_MODE_ALONE;
+        n.n_sizes += verdict_is_new_size(comparisons, i);
+        if (gain > best) {
             best = gain;
             n.best = p;
         }
-        most = fmax(most, gain);
         sum += log(gain);
     }
     if (comparisons->n_points > 0)
         n.mean_gain = exp(sum / (double)comparisons->n_points);
-    n.is_best_of_all = best >= most;
     return n;
+}
+
+/* The mean and the best are of all that is counted. */
+static void verdict_print_gains(const struct stp_verdict_count *count, FILE *fp)
+{
+    const struct stp_point *best = count->best;
+    char subject[64];
+
+    fprintf(fp, "; geometric mean of all gains %.3f", count->mean_gain);
+    if (best != NULL) {
+        verdict_name_subject(best, subject);
+        fprintf(fp, ", best %.3f (%s, %" PRIu64 " bytes, %s)",
+                stp_verify_arm(best)->gain.gain, subject, best->n_bytes,
+                stp_source_name(stp_verify_arm(best)->source));
+    }
 }
 
 void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
 {
+    const size_t n = count->n_same + count->n_faster + count->n_unsure +
+                     count->n_slower + count->n_equal;
     struct stp_paragraph paragraph;
     FILE *fp = stp_paragraph_begin(&paragraph, out);
 
+    if (count->n_workloads > 0)
+        fprintf(fp, "%zu workload%s of %zu size%s", n, n == 1 ? "" : "s",
+                count->n_sizes, count->n_sizes == 1 ? "" : "s");
+    else
+        fprintf(fp, "%zu sizes", n);
     fprintf(fp,
-            "%zu sizes: %zu faster, %zu as NCCL's own choice, %zu unsure, %zu "
-            "slower",
-            count->n_same + count->n_faster + count->n_unsure +
-                count->n_slower + count->n_equal,
+            ": %zu faster, %zu as NCCL's own choice, %zu unsure, %zu slower",
             count->n_faster, count->n_same, count->n_unsure, count->n_slower);
     if (count->n_equal > 0)
         fprintf(fp, ", %zu equal", count->n_equal);
     if (count->n_by_model > 0)
         fprintf(fp, " (%zu by the model)", count->n_by_model);
-    fprintf(fp, "; geometric mean of the gains %.3f", count->mean_gain);
-    if (count->best != NULL)
-        fprintf(fp, ", best%s %.3f (%s, %" PRIu64 " bytes)",
-                count->is_best_of_all ? "" : " at a measured size",
-                stp_verify_arm(count->best)->gain.gain,
-                stp_coll_name(count->best->coll), count->best->n_bytes);
+    verdict_print_gains(count, fp);
+    stp_paragraph_end(&paragraph);
+}
+
+/* What the verdicts, each of one size, say together. */
+void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
+                                 const struct stp_verdict_count *count,
+                                 FILE *out)
+{
+    const double least = stp_verify_least_gain(comparisons);
+    const size_t n = count->n_faster + count->n_unsure + count->n_slower +
+                     count->n_equal - count->n_by_model;
+    struct stp_paragraph paragraph;
+    FILE *fp;
+
+    if (n == 0 || least == 0)
+        return;
+    fp = stp_paragraph_begin(&paragraph, out);
+    if (least >= 1)
+        fputs("Every choice that is not NCCL's own is faster", fp);
+    else
+        fprintf(fp,
+                "No choice that is not NCCL's own is slower by more than %.1f "
+                "percent",
+                (1 - least) * 100);
+    fputs(", with 95 percent confidence in all of them together.", fp);
     stp_paragraph_end(&paragraph);
 }
 
@@ -171,6 +224,7 @@ enum stp_status stp_print_verdicts(const struct stp_device_info *info,
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     stp_print_verdict_count(&count, fp);
+    stp_print_verdicts_together(comparisons, &count, fp);
     return status;
 }
 

@@ -66,6 +66,7 @@ TEST(CurvesOfFiles, AverageTheRoundsOfEachSize)
     EXPECT_DOUBLE_EQ(20, a.points[1].us.median);
     EXPECT_DOUBLE_EQ(25, a.points[1].us.p95);
     EXPECT_DOUBLE_EQ(30, a.points[1].us.p99);
+    EXPECT_DOUBLE_EQ(10, a.points[1].us.min) << "of all rounds";
     EXPECT_DOUBLE_EQ(0.70710678118654752, a.points[1].noise);
     EXPECT_EQ(0, a.points[1].n_wrong);
     EXPECT_EQ(STP_ARM_FORCED, c.all.curves[1].like.arm.kind);
@@ -151,7 +152,8 @@ TEST(Script, OfLatencyShadesAutoToItsPercentiles)
     std::string s =
         Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 8});
 
-    EXPECT_EQ("'Median time (us); shaded to p95 and p99 of auto'",
+    EXPECT_EQ("'Median time (us); shaded to p95 and p99 of auto, averaged over "
+              "rounds'",
               Setting(s, "ylabel"));
     EXPECT_EQ("1", Setting(s, "always_log"));
     EXPECT_EQ("4", Setting(s, "y_column"));

@@ -45,15 +45,18 @@ TEST(StudyTexts, ResultsHaveARowACurveAndSize)
     EXPECT_EQ(
         "# All-reduce: every backend, number of processes and size\n"
         "\n"
+        "Mean, median, p95 and p99 are those of a round, averaged over the "
+        "rounds; min is the least of all rounds.\n"
+        "\n"
         "| backend | processes | nodes | type | op | place | bytes | mean us | "
         "median us | p95 us | p99 us | min us | algbw GB/s | busbw GB/s | "
         "rounds | wrong | times |\n"
         "|---|--:|--:|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"
         "\n"
         "| gloo | 2 | 1 | f32 | sum | out of | 1000000 | 1000.00 | 1000.00 | "
-        "1250.00 | 1500.00 | 1000.00 | 1.000 | 1.000 | 2 | 0 | measured |\n"
+        "1250.00 | 1500.00 | 900.00 | 1.000 | 1.000 | 2 | 0 | measured |\n"
         "| mpi | 4 | 1 | f32 | sum | out of | 8 | 4.00 | 4.00 | 5.00 | 6.00 | "
-        "4.00 | 0.002 | 0.003 | 2 | 0 | measured |\n",
+        "3.60 | 0.002 | 0.003 | 2 | 0 | measured |\n",
         Said(c, STP_STUDY_RESULTS));
 }
 

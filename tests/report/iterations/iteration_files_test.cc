@@ -166,21 +166,25 @@ TEST_F(IterationFiles, SummaryCsvIsExact)
             "setting,mode,compute,collective,bytes,layers,ratio,m,n,k,nNodes,"
             "nRanks,type,op,arm,ran_algorithm,ran_protocol,ran_channels,"
             "rounds,iterations,mean_us,p50_us,p95_us,p99_us,min_us,gain,"
-            "gain_low,gain_high,exposed_us,compute_us,comm_us,alone_us,"
+            "gain_low,gain_high,exposed_us,compute_us,comm_us,ratio_met,alone_"
+            "us,"
             "alone_algbw,alone_busbw,alone_gain,alone_gain_low,"
             "alone_gain_high,noise,resolution,source\n" +
             place +
             "auto,ring,simple,16,2,4,1100.000,1100.000,1185.000,1197.000,"
-            "1000.000,1.000000,,,200.000,900.000,950.500,119.500,70.25,70.25,"
+            "1000.000,1.000000,,,200.000,900.000,950.500,0.946870,119.500,70."
+            "25,70.25,"
             "1.000000,,,0.012500,0.004000,measured\n" +
             place +
             "ll128,ring,ll128,16,2,4,1000.000,1000.000,1042.500,1048.500,"
-            "950.000,1.100000,1.080000,1.120000,100.000,900.000,950.500,"
+            "950.000,1.100000,1.080000,1.120000,100.000,900.000,950.500,0."
+            "946870,"
             "119.750,70,70,0.998000,0.990000,1.006000,0.012500,0.004000,"
             "measured\n" +
             place +
             "ring/simple/16,,,,1,1,1300.000,1300.000,1300.000,1300.000,"
-            "1300.000,0.846000,,,400.000,900.000,950.500,,,,,,,0.012500,"
+            "1300.000,0.846000,,,400.000,900.000,950.500,0.946870,,,,,,,0."
+            "012500,"
             "0.004000,interpolated\n",
         Read("summary.csv"));
 }
@@ -205,7 +209,7 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
         EXPECT_THAT(s, Not(HasSubstr("inf"))) << name;
     }
     EXPECT_THAT(Read("summary.csv"),
-                HasSubstr(",1.000000,,,100.000,0.000,,10.000,0,0,,,,,,"
+                HasSubstr(",1.000000,,,100.000,0.000,,,10.000,0,0,,,,,,"
                           "measured\n"));
     EXPECT_THAT(Read("regimes.csv"),
                 HasSubstr(",1.500000,,,,10.000,,,,1,measured\n"));

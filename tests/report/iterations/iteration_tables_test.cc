@@ -27,7 +27,8 @@ TEST_F(IterationTables, SummaryForPeopleIsExact)
         "\n"
         "## overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1\n"
         "\n"
-        "2 ranks; compute alone 900.0 us, communication alone 950.5 us.\n"
+        "2 ranks; compute alone 900.0 us, communication alone 950.5 us: "
+        "ratio 0.947.\n"
         "\n"
         "| arm | ran as | rounds | iterations | mean us | p50 us | p95 us | "
         "p99 us | min us | gain | 95% interval | exposed us | alone us | alone "
@@ -57,7 +58,8 @@ TEST_F(IterationTables, OfATerminalAreExact)
 
     EXPECT_EQ(
         "overlap: allreduce of 8388608 bytes, 8 layers of gemm, ratio 1; "
-        "compute alone 900.0 us, communication alone 950.5 us; interpolated\n"
+        "compute alone 900.0 us, communication alone 950.5 us: ratio 0.947; "
+        "interpolated\n"
         "arm             ran as          mean us     p50     p95     p99   "
         "gain    95% interval  exposed  alone us  busbw  alone gain\n"
         "auto            ring/simple/16   1100.0  1100.0  1185.0  1197.0      "
@@ -80,6 +82,34 @@ TEST_F(IterationTables, OfATerminalAreExact)
         Written([&](FILE *fp) {
             return stp_print_iterations(its.Report().summary, fp, nullptr);
         }));
+}
+
+TEST_F(IterationTables, ARatioThatIsNotTheOneAskedForIsSaid)
+{
+    struct Case {
+        double asked, compute_us;
+        const char *want;
+    } cases[] = {
+        {1, 1000, "communication alone 1000.00 us: ratio 1\n"},
+        {1, 1090, ": ratio 1.09\n"},
+        {1, 1110, ": ratio 1.11 and not 1, as no GEMM tried comes closer\n"},
+        {0.25, 804, ": ratio 0.804 and not 0.25, as no GEMM tried comes "},
+        {0, 804, ": ratio 0.804\n"}, // the GEMM was asked for
+    };
+    for (const Case &c : cases) {
+        Iterations its;
+        stp_iteration_setting &s = its.Setting(STP_MODE_OVERLAP, kMib);
+        s.like.work.ratio = c.asked;
+        s.compute_us = c.compute_us;
+        s.comm_us = 1000;
+        its.Arm("auto", {{100}});
+
+        EXPECT_THAT(Written([&](FILE *fp) {
+                        return stp_print_iterations(its.Report().summary, fp,
+                                                    nullptr);
+                    }),
+                    HasSubstr(c.want));
+    }
 }
 
 TEST_F(IterationTables, ArmsThatNeverRanBesideAutoHaveNoGain)

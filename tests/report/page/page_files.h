@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 using measured::Data;
 using measured::kPlugin;
 using measured::kRingLl128;
+using measured::kRingSimple;
 using measured::kTreeLl;
 
 inline constexpr uint64_t kMiB = 1 << 20;

@@ -37,6 +37,7 @@ TEST_F(Page, RulesAreWorthWhatTheirArmsWereInTheSweep)
 {
     Data d;
     AddSweep(&d, {1, 1.25, 1.5, 1.75});
+    d.AddGain(4 * kMiB, kRingSimple, 2); // AUTO by another name
     const std::string sweep = Save("s.sweep.csv", &d);
     const std::string policy = Write("s.conf", kPolicy);
     const std::string page = Make(
