@@ -7,8 +7,8 @@
 #include "cli/cli.h"
 #include "core/names.h"
 #include "mock_nccl.h"
-#include "report/charts/labels.h"
 #include "report/table.h"
+#include "report/words.h"
 
 struct machines_options {
     struct stp_arguments names;
