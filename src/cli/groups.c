@@ -24,7 +24,8 @@ const struct stp_option stp_measure_table[] = {
      .alias = "collectives", .n = AT(n_colls), .size = sizeof(int),
      .most = NCCL_NUM_TUNED_FUNCS,
      .help = "Collectives to measure, comma-separated (default: allreduce; "
-             "recorded machines: all that they have times of)"},
+             "recorded machines: all that they have times of; `tune`: "
+             "allgather, reducescatter and allreduce)"},
     {"minbytes", 'b', "SIZE", stp_option_size, AT(begin),
      .help = "Smallest message; sizes take K, M or G (default: the machine's "
              "recorded sizes, else 8)"},

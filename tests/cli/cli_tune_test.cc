@@ -135,6 +135,30 @@ TEST_F(Cli, TuneDropsARuleThatLosesBetweenTheSizesMeasured)
     EXPECT_THAT(Read("steptune.conf"), HasSubstr("# No rule: "));
 }
 
+TEST_F(Cli, TuneSaysWhichCollectivesAMachineWasNotTimedWith)
+{
+    fs::copy(fs::path(STP_FIXTURES) / "machines/h200x4", dir_ / "mine");
+    const std::string timings = Read("mine/timings.csv");
+    std::stringstream lines(timings);
+    std::string kept;
+    for (std::string line; std::getline(lines, line);)
+        if (line.rfind("reducescatter,", 0) != 0)
+            kept += line + "\n";
+    Write("mine/timings.csv", kept);
+
+    const Outcome o = Run("tune --on ./mine --no-iterate -n 2");
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(o.err, StartsWith("steptune tune: reducescatter is left out: "
+                                  "it was not timed on machine 'mine'\n"));
+    EXPECT_THAT(o.out, Not(HasSubstr("reducescatter")));
+    ExpectRefusals("tune --on ./mine --no-iterate -o other.conf --collective ",
+                   {{"allreduce,reducescatter", 77,
+                     "reducescatter was not timed on machine 'mine'; a model "
+                     "is no ground for a policy"},
+                    {"broadcast", 77, "broadcast was not timed on machine"}});
+    EXPECT_THAT(Files(), Not(Contains("other.conf")));
+}
+
 TEST_F(Cli, TuneRefusesToMakeAPolicyOfAModel)
 {
     Outcome o = Run("tune --on h100x8");
