@@ -131,12 +131,13 @@ const char *stp_option_share(const struct stp_option *option, const char *text,
 
     if (stp_parse_double(text, is_percent ? len - 1 : len, &share)) {
         share = is_percent ? share / 100 : share;
-        if (share >= 0 && share < 10) {
+        if (share >= 0 && share <= 1) {
             *(double *)at = share;
             return NULL;
         }
     }
-    snprintf(expected, sizeof(expected), "a share such as %s", option->value);
+    snprintf(expected, sizeof(expected), "a share from 0%% to 100%% such as %s",
+             option->value);
     return expected;
 }
 
@@ -251,9 +252,11 @@ enum {
 struct option_row {
     const struct stp_option *option;
     char *table; /* the struct that it writes into */
+    bool is_given;
 };
 
-struct option_parser {
+/* A command line that is read. */
+struct stp_given {
     const struct stp_command_line *line;
     char *options;
     struct option_row rows[MAX_OPTIONS]; /* by key, if it is no letter */
@@ -276,21 +279,153 @@ static const char *option_read(const struct option_row *row, const char **text)
                : wrong;
 }
 
-static error_t option_parse_row(const struct option_row *row, const char *text,
+/* "-b", or "--min-gain". */
+static const char *option_name(const struct stp_option *option)
+{
+    static char name[2][32]; /* of two options of a sentence */
+    static int next;
+
+    next = !next;
+    if (option->key != 0)
+        snprintf(name[next], sizeof(name[next]), "-%c", option->key);
+    else
+        snprintf(name[next], sizeof(name[next]), "--%s", option->name);
+    return name[next];
+}
+
+static bool option_is_list(const struct stp_option *option)
+{
+    return option->n > 0 ||
+           (option->arg != NULL && strcmp(option->arg, "LIST") == 0);
+}
+
+static error_t option_parse_row(struct option_row *row, const char *text,
                                 struct argp_state *state)
 {
     const char *wrong = option_read(row, &text);
 
-    if (wrong != NULL && row->option->key != 0)
-        argp_error(state, "-%c '%s', expected %s", row->option->key, text,
-                   wrong);
-    else if (wrong != NULL)
-        argp_error(state, "--%s '%s', expected %s", row->option->name, text,
-                   wrong);
+    if (wrong != NULL)
+        argp_error(state, "%s '%s', expected %s", option_name(row->option),
+                   text, wrong);
+    if (row->is_given && option_is_list(row->option))
+        argp_error(state, "%s twice, expected one comma-separated list",
+                   option_name(row->option));
+    row->is_given = true;
     return 0;
 }
 
-static error_t option_take_arguments(struct option_parser *p,
+/* ---- the whole of it ---- */
+
+static const struct option_row *given_find(const struct stp_given *p,
+                                           const char *name)
+{
+    for (int i = 0; i < p->n_rows; i++)
+        if (strcmp(p->rows[i].option->name, name) == 0)
+            return &p->rows[i];
+    return NULL;
+}
+
+const void *stp_given_value(const struct stp_given *given, const char *name,
+                            unsigned *n_ret)
+{
+    const struct option_row *row = given_find(given, name);
+
+    if (row == NULL)
+        return NULL;
+    *n_ret =
+        row->option->n > 0
+            ? *(const unsigned *)(const void *)(row->table + row->option->n)
+            : row->is_given || row->option->value != NULL;
+    return row->table + row->option->at;
+}
+
+bool stp_is_given(const struct stp_given *given, const char *name)
+{
+    const struct option_row *row = given_find(given, name);
+
+    return row != NULL && row->is_given;
+}
+
+const char *stp_given_name(const struct stp_given *given, const char *name)
+{
+    return option_name(given_find(given, name)->option);
+}
+
+static const char *option_get_path(const struct option_row *row)
+{
+    return row->option->path == STP_PATH_NONE
+               ? NULL
+               : *(const char *const *)(const void *)(row->table +
+                                                      row->option->at);
+}
+
+/* Whether the output 'path' is a file that the command reads. */
+static bool option_is_input(const struct stp_given *p, const char *path)
+{
+    const struct stp_arguments *arguments =
+        (const void *)(p->options + p->line->arguments);
+
+    for (int i = 0; i < p->n_rows; i++) {
+        const char *input = option_get_path(&p->rows[i]);
+
+        if (input != NULL && p->rows[i].option->path == STP_PATH_READ &&
+            stp_path_is_same(path, input))
+            return true;
+    }
+    for (int i = 0; p->line->reads && i < arguments->n; i++)
+        if (stp_path_is_same(path, arguments->v[i]))
+            return true;
+    return false;
+}
+
+static void option_check_path(const struct stp_given *p,
+                              const struct stp_option *option, const char *path,
+                              struct argp_state *state)
+{
+    char why[STP_RULE_TEXT];
+
+    if (stp_path_objects(option->path, path, why))
+        argp_error(state, "%s '%s' %s", option_name(option), path, why);
+    if (option->path != STP_PATH_READ && option_is_input(p, path))
+        argp_error(state,
+                   "%s '%s' is a file that is read, expected another one to "
+                   "write",
+                   option_name(option), path);
+}
+
+static void option_check_paths(const struct stp_given *p,
+                               struct argp_state *state)
+{
+    const struct stp_arguments *arguments =
+        (const void *)(p->options + p->line->arguments);
+    char why[STP_RULE_TEXT];
+
+    for (int i = 0; i < p->n_rows; i++) {
+        const char *path = option_get_path(&p->rows[i]);
+
+        if (path != NULL)
+            option_check_path(p, p->rows[i].option, path, state);
+    }
+    for (int i = 0; p->line->reads && i < arguments->n; i++)
+        if (stp_path_objects(STP_PATH_READ, arguments->v[i], why))
+            argp_error(state, "'%s' %s", arguments->v[i], why);
+}
+
+/* Behind the last option and argument. */
+static void option_check_all(const struct stp_given *p,
+                             struct argp_state *state)
+{
+    const char *command = strchr(state->name, ' ');
+    char why[STP_RULE_TEXT];
+
+    if (stp_rules_object(command != NULL ? command + 1 : "", p, why))
+        argp_error(state, "%s", why);
+    option_check_paths(p, state);
+    if (p->line->check != NULL)
+        p->line->check(p->options, state);
+}
+
+static error_t option_take_arguments(struct stp_given *p,
                                      struct argp_state *state)
 {
     struct stp_arguments *arguments = (void *)(p->options + p->line->arguments);
@@ -307,7 +442,7 @@ static error_t option_take_arguments(struct option_parser *p,
 
 static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
-    struct option_parser *p = state->input;
+    struct stp_given *p = state->input;
 
     switch (key) {
     case ARGP_KEY_ARGS:
@@ -317,8 +452,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "%s", p->line->none);
         return 0;
     case ARGP_KEY_END:
-        if (p->line->check != NULL)
-            p->line->check(p->options, state);
+        option_check_all(p, state);
         return 0;
     default:
         break;
@@ -344,7 +478,7 @@ static void option_set_default(const struct option_row *row)
 }
 
 /* Its help ends with the default. */
-static void option_add(struct option_parser *p, const struct stp_option *o,
+static void option_add(struct stp_given *p, const struct stp_option *o,
                        char *table, int group)
 {
     const int key = o->key != 0 ? o->key : FIRST_KEY + p->n_rows;
@@ -358,7 +492,7 @@ static void option_add(struct option_parser *p, const struct stp_option *o,
     else if (help != NULL)
         strcpy(help, o->help);
     p->help[p->n_rows] = help;
-    p->rows[p->n_rows] = (struct option_row){o, table};
+    p->rows[p->n_rows] = (struct option_row){o, table, false};
     option_set_default(&p->rows[p->n_rows++]);
     p->argp[p->n_argp++] =
         (struct argp_option){o->name, key, o->arg, 0, help, group};
@@ -370,7 +504,7 @@ static void option_add(struct option_parser *p, const struct stp_option *o,
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options)
 {
-    struct option_parser p = {.line = line, .options = options};
+    struct stp_given p = {.line = line, .options = options};
     struct argp argp = {.options = p.argp,
                         .parser = option_parse,
                         .args_doc = line->args_doc,
